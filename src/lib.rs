@@ -159,6 +159,7 @@ pub mod journal;
 pub mod mcp;
 pub mod model;
 pub mod net;
+pub mod recovery;
 pub mod report;
 pub mod sandbox;
 #[cfg(feature = "serve")]

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use rewake::core::entry::{CallId, Entry, Layers, Mode, Outcome};
+use rewake::core::entry::{CallId, Entry, Mode, Outcome, PromptPrefix};
 use rewake::store::{Batch, Head, JournalPlace, NewSession, Store};
 
 use crate::noise::Noise;
@@ -99,7 +99,7 @@ pub fn opened(folder: &str) -> Entry {
         version: rewake::session::VERSION.into(),
         model: "local/test-model".into(),
         mode: Mode::default(),
-        layers: Layers::default(),
+        layers: PromptPrefix::default(),
     }
 }
 

@@ -11,7 +11,7 @@ use rewake::core::entry::{Entry, SaveReason};
 use rewake::core::tree::{ContentHash, Item, Tree};
 use rewake::store::{Batch, Cause, NewTree};
 use rewake::workspace::files::{Coverage, Order, Unwatched, max_watches, restore};
-use rewake::world::{Files, Keeping, Scope, Snapshot, Wish};
+use rewake::world::{Files, Keeping, Snapshot, SnapshotRequest, SnapshotScope};
 
 use crate::checkpoint::Fresh;
 use crate::noise::Noise;
@@ -178,12 +178,12 @@ impl Kept {
         }
     }
 
-    fn look(&self, scope: Scope) -> Option<NewTree> {
+    fn look(&self, scope: SnapshotScope) -> Option<NewTree> {
         self.look_at(scope, Cause::Call)
     }
 
-    fn look_at(&self, scope: Scope, cause: Cause) -> Option<NewTree> {
-        let wish = Wish {
+    fn look_at(&self, scope: SnapshotScope, cause: Cause) -> Option<NewTree> {
+        let wish = SnapshotRequest {
             last: self.last.clone(),
             cause,
             scope,
@@ -232,7 +232,7 @@ impl Kept {
         });
         let floor = since.elapsed();
         let (since, cpu) = (Instant::now(), own_cpu());
-        let tree = self.look(Scope::All);
+        let tree = self.look(SnapshotScope::All);
         self.record(tree);
         let (ours, cpu) = (since.elapsed(), own_cpu().saturating_sub(cpu));
         Row::new("first snapshot of 10,000 files of 8 KB, CPU", ms(cpu))
@@ -248,7 +248,7 @@ impl Kept {
     }
 
     fn take(&mut self) {
-        let tree = self.look(Scope::All);
+        let tree = self.look(SnapshotScope::All);
         self.record(tree);
     }
 
@@ -258,14 +258,14 @@ impl Kept {
         for _ in 0..EDITS {
             floor.time(|| self.record(None));
             ours.time(|| {
-                let tree = self.look_at(Scope::All, Cause::Outside);
+                let tree = self.look_at(SnapshotScope::All, Cause::Outside);
                 self.record(tree);
             });
         }
         let added = ours.median().saturating_sub(floor.median());
         let mut alone = Times::default();
         for _ in 0..EDITS {
-            let tree = alone.time(|| self.look_at(Scope::All, Cause::Outside));
+            let tree = alone.time(|| self.look_at(SnapshotScope::All, Cause::Outside));
             assert!(tree.is_none(), "nothing has changed");
         }
         Row::new(
@@ -291,7 +291,7 @@ impl Kept {
             content.replace_range(at..at + 40, &noise.text(40));
             fs::write(&path, &content).expect("write");
             ours.time(|| {
-                let tree = self.look_at(Scope::All, Cause::Outside);
+                let tree = self.look_at(SnapshotScope::All, Cause::Outside);
                 assert!(tree.is_some(), "it has changed");
                 self.record(tree);
             });
@@ -310,10 +310,13 @@ impl Kept {
         at_most: Duration,
     ) -> Row {
         let (mut ours, mut floor) = (Times::default(), Times::default());
-        assert!(self.look(Scope::All).is_none(), "nothing has changed");
+        assert!(
+            self.look(SnapshotScope::All).is_none(),
+            "nothing has changed"
+        );
         for _ in 0..LOOKS {
             floor.time(|| each(root, &mut |path| drop(fs::symlink_metadata(path))));
-            let tree = ours.time(|| self.look(Scope::All));
+            let tree = ours.time(|| self.look(SnapshotScope::All));
             assert!(tree.is_none(), "nothing has changed");
         }
         let ratio = ratio(ours.median(), floor.median());
@@ -338,7 +341,7 @@ impl Kept {
             content.replace_range(at..at + 40, &noise.text(40));
             fs::write(&path, &content).expect("write");
             ours.time(|| {
-                let tree = self.look(Scope::Written(path.clone()));
+                let tree = self.look(SnapshotScope::Written(path.clone()));
                 self.record(tree);
             });
         }

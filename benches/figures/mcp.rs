@@ -7,7 +7,9 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use rewake::command::server::{Attached, Client, Fate, LINGER_MS, ServerEnv, ServerSpec, Servers};
+use rewake::command::server::{
+    Attached, Client, LINGER_MS, ServerEnv, ServerOutcome, ServerSpec, Servers,
+};
 use serde_json::json;
 
 use crate::child::{own_bytes, peak_bytes};
@@ -160,7 +162,7 @@ impl Bench {
                 .answer(&format!("call_{n}"))
                 .await
                 .expect("an answer");
-            assert!(matches!(answer, Fate::Answered(_)));
+            assert!(matches!(answer, ServerOutcome::Answered(_)));
             times.push(since.elapsed());
         }
         client.forget();
@@ -184,7 +186,7 @@ impl Bench {
                 .fate(&format!("call_{stalled}"))
                 .expect("the journal");
             times.push(since.elapsed());
-            assert_eq!(fate, Fate::Running);
+            assert_eq!(fate, ServerOutcome::Running);
         }
         self.client().await.leave().await;
         times

@@ -4,7 +4,7 @@ use clap::Args;
 
 use super::steer;
 use crate::core::entry::{CallId, Verdict};
-use crate::report::Trouble;
+use crate::report::CliError;
 use crate::session::AppContext;
 
 /// Allow a call that needs approval, once
@@ -17,6 +17,6 @@ pub(crate) struct AllowArgs {
     pub call: Option<CallId>,
 }
 
-pub(super) fn run(ctx: &AppContext, args: &AllowArgs) -> Result<u8, Trouble> {
+pub(super) fn run(ctx: &AppContext, args: &AllowArgs) -> Result<u8, CliError> {
     steer::answer(ctx, &args.id, args.call, Verdict::Allow)
 }

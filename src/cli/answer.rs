@@ -7,8 +7,8 @@ use serde_json::{Map, Value};
 
 use super::steer::{ORIGIN, open_store, said};
 use crate::core::entry::{CallId, Seq};
-use crate::core::form::{self, Field, FormAnswer, ServerQuestion, Wanted};
-use crate::report::{Trouble, exit, note};
+use crate::core::form::{self, Field, FormAnswer, RequestedAnswer, ServerQuestion};
+use crate::report::{CliError, exit, note};
 use crate::session::{AppContext, Meant};
 
 /// Maximum size of a form on stdin.
@@ -42,7 +42,7 @@ pub(crate) struct AnswerArgs {
     pub cancel: bool,
 }
 
-pub(super) fn run(ctx: &AppContext, args: &AnswerArgs) -> Result<u8, Trouble> {
+pub(super) fn run(ctx: &AppContext, args: &AnswerArgs) -> Result<u8, CliError> {
     let mut store = open_store(ctx)?;
     args.check()?;
     let info = ctx.steering().meant(&store, &args.id)?;
@@ -72,11 +72,11 @@ impl AnswerArgs {
     }
 
     /// Checks that there is an answer.
-    fn check(&self) -> Result<(), Trouble> {
+    fn check(&self) -> Result<(), CliError> {
         let says = self.accept || self.decline || self.cancel || self.json;
         match says || !self.value.is_empty() {
             true => Ok(()),
-            false => Err(Trouble::new(exit::USAGE, "there is no answer").with_hint(
+            false => Err(CliError::new(exit::USAGE, "there is no answer").with_hint(
                 "--value NAME=VALUE for each field, --accept, --decline or --cancel; rewake approvals shows the fields",
             )),
         }
@@ -112,8 +112,8 @@ fn stdin() -> Result<Map<String, Value>, String> {
 /// Converts the typed values to the types of the fields.
 fn typed(question: &ServerQuestion, typed: &[String]) -> Result<Map<String, Value>, String> {
     let fields = match &question.wanted {
-        Wanted::Form { fields } => &fields[..],
-        Wanted::Visit { .. } => &[],
+        RequestedAnswer::Form { fields } => &fields[..],
+        RequestedAnswer::Visit { .. } => &[],
     };
     let mut values = Map::new();
     for pair in typed {

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use clap::Args;
 
-use crate::core::form::{ServerQuestion, Wanted, takes};
+use crate::core::form::{RequestedAnswer, ServerQuestion, takes};
 use crate::core::policy::Sandbox;
 use crate::core::visible::visible;
-use crate::report::{Trouble, exit, is_written, note, raw};
+use crate::report::{CliError, exit, is_written, note, raw};
 use crate::session::{AppContext, Question, ago, now_ms, sandbox, short_id};
 use crate::ui::call_in_words;
 
@@ -26,7 +26,7 @@ pub(crate) struct ApprovalsArgs {
 }
 
 /// Prints the questions, oldest first.
-pub(super) fn run(ctx: &AppContext, args: &ApprovalsArgs) -> Result<u8, Trouble> {
+pub(super) fn run(ctx: &AppContext, args: &ApprovalsArgs) -> Result<u8, CliError> {
     let ApprovalsArgs { watch, json } = *args;
     let store = super::open_store(ctx)?;
     let mut known: Vec<(String, u64)> = Vec::new();
@@ -59,7 +59,7 @@ pub(super) fn run(ctx: &AppContext, args: &ApprovalsArgs) -> Result<u8, Trouble>
 }
 
 fn print<'a>(
-    questions: impl Iterator<Item = &'a Question>,
+    questions: impl Iterator<WalkItem = &'a Question>,
     sandbox: &Sandbox,
     as_list: bool,
     json: bool,
@@ -134,8 +134,10 @@ fn form_in_words(question: &ServerQuestion) -> Vec<String> {
     let said = question.message.lines();
     lines.extend(said.map(|line| format!("  │ {line}")));
     match &question.wanted {
-        Wanted::Visit { url } => lines.push(format!("  whether this address is visited: {url}")),
-        Wanted::Form { fields } => lines.extend(fields.iter().map(|field| {
+        RequestedAnswer::Visit { url } => {
+            lines.push(format!("  whether this address is visited: {url}"))
+        }
+        RequestedAnswer::Form { fields } => lines.extend(fields.iter().map(|field| {
             let required = if field.is_required { ", required" } else { "" };
             let default = field.default.as_ref();
             let default = default.map_or(String::new(), |value| format!(", else {value}"));

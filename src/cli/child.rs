@@ -4,11 +4,11 @@
 //! No prompt and no model can start this mode: see [`crate::command::Runs::is_child`].
 
 use super::logging;
-use super::place::Place;
+use super::place::SessionPlace;
 use crate::command::keeper::{CHILD_WORD, SETTINGS_ENV};
 use crate::config::{Env, Paths};
 use crate::headless::{self, Ask, Format, Task};
-use crate::report::Trouble;
+use crate::report::CliError;
 use crate::session::handed_down;
 use crate::session::sandbox::ask_kernel_beside;
 use crate::workspace::here;
@@ -25,12 +25,12 @@ pub(super) fn asked() -> Option<(String, String)> {
     ))
 }
 
-pub(super) fn run(session: &str, run: &str) -> Result<u8, Trouble> {
+pub(super) fn run(session: &str, run: &str) -> Result<u8, CliError> {
     let env = Env::capture(None)?;
     let paths = Paths::new(&env)?;
     let here = here(env.cwd())?;
     let settings = handed_down(env.var(SETTINGS_ENV))?;
-    let ctx = Place {
+    let ctx = SessionPlace {
         env,
         paths,
         here,

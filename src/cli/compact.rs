@@ -13,8 +13,8 @@ use crate::core::entry::{Entry, SummaryBy};
 use crate::core::state::State;
 use crate::core::window;
 use crate::engine::Event;
-use crate::report::{Trouble, exit, line, note};
-use crate::session::{AppContext, Session, Which, drive, journal_fails, short_id};
+use crate::report::{CliError, exit, line, note};
+use crate::session::{AppContext, Session, SessionSelector, drive, journal_fails, short_id};
 
 /// Summarise all but the newest turn of a session
 #[derive(Debug, Clone, PartialEq, Args)]
@@ -60,8 +60,8 @@ impl Compaction {
     }
 }
 
-pub(super) fn run(ctx: &AppContext, args: CompactArgs) -> Result<u8, Trouble> {
-    let which = Which::Named {
+pub(super) fn run(ctx: &AppContext, args: CompactArgs) -> Result<u8, CliError> {
+    let which = SessionSelector::Named {
         id: args.id,
         fork: false,
     };
@@ -69,7 +69,7 @@ pub(super) fn run(ctx: &AppContext, args: CompactArgs) -> Result<u8, Trouble> {
     let state = &session.log.state;
     if let Some(open) = state.first_open() {
         let short = short_id(&session.id);
-        return Err(Trouble::new(
+        return Err(CliError::new(
             exit::RESUMABLE,
             format!(
                 "the call {} of session {short} has no result yet",
@@ -87,7 +87,7 @@ pub(super) fn run(ctx: &AppContext, args: CompactArgs) -> Result<u8, Trouble> {
     let before = window::request_tokens(state, &budget, &policy.windows);
     let compaction = compact(session)?;
     let Some((first, last, by)) = compaction.compacted else {
-        return Err(Trouble::new(exit::FAILED, "no summary was made"));
+        return Err(CliError::new(exit::FAILED, "no summary was made"));
     };
     line(&format!(
         "entries {first} to {last} were summarised: the next request has about {} tokens, it had {before}",
@@ -107,7 +107,7 @@ pub(super) fn run(ctx: &AppContext, args: CompactArgs) -> Result<u8, Trouble> {
     Ok(exit::DONE)
 }
 
-fn compact(session: Session) -> Result<Compaction, Trouble> {
+fn compact(session: Session) -> Result<Compaction, CliError> {
     let compaction = Rc::new(RefCell::new(Compaction::default()));
     let observer = Rc::clone(&compaction);
     let on_event = move |_: &State, event: Event| observer.borrow_mut().observe(&event);
@@ -116,6 +116,6 @@ fn compact(session: Session) -> Result<Compaction, Trouble> {
     drive(session, inbox, Box::new(on_event), async |driver| {
         driver.engine.compact().await
     })?
-    .map_err(|error| Trouble::from(&error))?;
+    .map_err(|error| CliError::from(&error))?;
     Ok(compaction.take())
 }

@@ -4,7 +4,7 @@
 use clap::{Args, Command};
 use clap_complete::Shell;
 
-use crate::report::{Trouble, exit, raw};
+use crate::report::{CliError, exit, raw};
 
 /// Print a shell completion script
 #[derive(Debug, Clone, PartialEq, Args)]
@@ -14,7 +14,7 @@ pub(crate) struct CompletionArgs {
 }
 
 /// Prints the script. `tree`: the command line.
-pub(super) fn run(args: &CompletionArgs, mut tree: Command) -> Result<u8, Trouble> {
+pub(super) fn run(args: &CompletionArgs, mut tree: Command) -> Result<u8, CliError> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut tree, "rewake", &mut script);
     raw(&script);

@@ -16,7 +16,7 @@ use crate::command::{self, RunState, Runs};
 use crate::core::entry::{CallId, Entry, Fact, Outcome, Record};
 use crate::core::state::State;
 use crate::core::text::{count, one_line};
-use crate::report::{Trouble, exit, line};
+use crate::report::{CliError, exit, line};
 use crate::session::short_id;
 use crate::store::Store;
 use crate::tools;
@@ -53,7 +53,7 @@ const WAITING_EVENTS: usize = 256;
 /// Maximum number of unread lines of stderr. Above it, lines are dropped.
 const WAITING_NOTES: usize = 64;
 
-pub(super) fn run() -> Result<u8, Trouble> {
+pub(super) fn run() -> Result<u8, CliError> {
     let scene = Scene::set().map_err(|e| failed(&format!("cannot set the scene: {e}")))?;
     line(
         "A small project with a failing test, in a temporary folder. The model is played; all else is real.\n",
@@ -74,8 +74,8 @@ pub(super) fn run() -> Result<u8, Trouble> {
     }
 }
 
-fn failed(why: &str) -> Trouble {
-    Trouble::new(exit::FAILED, why)
+fn failed(why: &str) -> CliError {
+    CliError::new(exit::FAILED, why)
 }
 
 /// The temporary folder: a project, and a separate home for rewake.
@@ -120,7 +120,7 @@ struct Worker {
 }
 
 impl Worker {
-    fn start(scene: &Scene, args: &[&str]) -> Result<Worker, Trouble> {
+    fn start(scene: &Scene, args: &[&str]) -> Result<Worker, CliError> {
         let mut child = Command::new(&scene.exe)
             .args(args)
             .args(["--output-format", "stream-json"])
@@ -155,7 +155,7 @@ impl Worker {
     }
 
     /// Returns the next event, or `None` if the worker closed its output.
-    fn next(&self) -> Result<Option<Value>, Trouble> {
+    fn next(&self) -> Result<Option<Value>, CliError> {
         let left = self.until.saturating_duration_since(Instant::now());
         match self.events.recv_timeout(left) {
             Ok(event) => Ok(Some(event)),
@@ -164,7 +164,7 @@ impl Worker {
         }
     }
 
-    fn end(mut self) -> Result<ExitStatus, Trouble> {
+    fn end(mut self) -> Result<ExitStatus, CliError> {
         self.child
             .wait()
             .map_err(|e| failed(&format!("cannot wait for the agent: {e}")))
@@ -192,7 +192,7 @@ fn read_lines(
     });
 }
 
-fn first_life(scene: &Scene) -> Result<(), Trouble> {
+fn first_life(scene: &Scene) -> Result<(), CliError> {
     let worker = Worker::start(scene, &["-p", TASK])?;
     line(&format!(
         "The agent starts (process {}).",
@@ -219,7 +219,7 @@ fn first_life(scene: &Scene) -> Result<(), Trouble> {
 }
 
 /// Checks the command twice, a second apart.
-fn while_nobody_is_there(scene: &Scene) -> Result<(), Trouble> {
+fn while_nobody_is_there(scene: &Scene) -> Result<(), CliError> {
     for _ in 0..2 {
         let runs = scene.runs();
         let running = runs
@@ -241,7 +241,7 @@ fn while_nobody_is_there(scene: &Scene) -> Result<(), Trouble> {
     Ok(())
 }
 
-fn second_life(scene: &Scene) -> Result<(), Trouble> {
+fn second_life(scene: &Scene) -> Result<(), CliError> {
     let worker = Worker::start(scene, &["-p", "-c"])?;
     line(&format!(
         "\nThe agent starts again (process {}).",
@@ -326,7 +326,7 @@ impl Calls {
     }
 }
 
-fn check(scene: &Scene) -> Result<bool, Trouble> {
+fn check(scene: &Scene) -> Result<bool, CliError> {
     let store = Store::open(&scene.home)?;
     let info = store
         .history()

@@ -4,7 +4,7 @@ use clap::Args;
 
 use super::steer;
 use crate::core::entry::{CallId, Verdict};
-use crate::report::{Trouble, exit};
+use crate::report::{CliError, exit};
 use crate::session::{AppContext, denial};
 
 /// Deny a call that needs approval
@@ -31,9 +31,9 @@ impl DenyArgs {
     }
 }
 
-pub(super) fn run(ctx: &AppContext, args: &DenyArgs) -> Result<u8, Trouble> {
+pub(super) fn run(ctx: &AppContext, args: &DenyArgs) -> Result<u8, CliError> {
     let answer = args.answer();
-    let (call, verdict) = answer.map_err(|why| Trouble::new(exit::USAGE, why))?;
+    let (call, verdict) = answer.map_err(|why| CliError::new(exit::USAGE, why))?;
     steer::answer(ctx, &args.id, call, verdict)
 }
 

@@ -7,7 +7,7 @@ use crate::core::entry::{Record, Seq};
 use crate::core::text::count;
 use crate::core::tree::{Change, Tree, diff, named, path_text, place_at, why_unknown};
 use crate::engine::NotRewound;
-use crate::report::{Trouble, exit, line, note};
+use crate::report::{CliError, exit, line, note};
 use crate::session::{AppContext, FileAuthors, FileChange};
 use crate::store::Store;
 
@@ -51,7 +51,7 @@ impl std::str::FromStr for Range {
     }
 }
 
-pub(super) fn run(ctx: &AppContext, args: &DiffArgs) -> Result<u8, Trouble> {
+pub(super) fn run(ctx: &AppContext, args: &DiffArgs) -> Result<u8, CliError> {
     let (range, stat) = (args.range.unwrap_or_default(), args.stat);
     let store = super::open_store_to_look(ctx)?;
     let info = store.history().find(&args.id)?;
@@ -104,13 +104,13 @@ pub(super) fn run(ctx: &AppContext, args: &DiffArgs) -> Result<u8, Trouble> {
     Ok(exit::DONE)
 }
 
-fn not_read(error: NotRewound) -> Trouble {
-    Trouble::new(exit::FAILED, error.to_string())
+fn not_read(error: NotRewound) -> CliError {
+    CliError::new(exit::FAILED, error.to_string())
 }
 
 /// Returns the tree at an entry, and the place of the entry that names it. Without an entry,
 /// returns the first or the last tree of the session.
-fn place(records: &[Record], at: Option<Seq>, is_from: bool) -> Result<(usize, &str), Trouble> {
+fn place(records: &[Record], at: Option<Seq>, is_from: bool) -> Result<(usize, &str), CliError> {
     let mut all = records.iter().enumerate();
     fn its((place, record): (usize, &Record)) -> Option<(usize, &str)> {
         Some((place, named(&record.entry)?))
@@ -130,16 +130,16 @@ fn place(records: &[Record], at: Option<Seq>, is_from: bool) -> Result<(usize, &
 }
 
 /// Returns the error for a place where the files are unknown.
-pub(super) fn unknown_files(place: &str) -> Trouble {
-    Trouble::new(exit::USAGE, format!("the files are not known {place}")).with_hint(
+pub(super) fn unknown_files(place: &str) -> CliError {
+    CliError::new(exit::USAGE, format!("the files are not known {place}")).with_hint(
         "rewake show ID lists the entries: at others the files may be known; rewake doctor says what is kept",
     )
 }
 
-pub(super) fn tree(store: &Store, name: &str) -> Result<Tree, Trouble> {
+pub(super) fn tree(store: &Store, name: &str) -> Result<Tree, CliError> {
     match store.snapshots().tree(name)? {
         Some(known) => Ok(known.tree),
-        None => Err(Trouble::new(
+        None => Err(CliError::new(
             exit::USAGE,
             "what the files were there is not kept any more",
         )

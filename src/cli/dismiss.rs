@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use crate::report::{Trouble, exit, note};
+use crate::report::{CliError, exit, note};
 use crate::session::{AppContext, Dismissal, dismiss, short_id};
 
 /// Stop offering an unfinished session at start-up
@@ -12,7 +12,7 @@ pub(crate) struct DismissArgs {
     id: String,
 }
 
-pub(super) fn run(ctx: &AppContext, args: &DismissArgs) -> Result<u8, Trouble> {
+pub(super) fn run(ctx: &AppContext, args: &DismissArgs) -> Result<u8, CliError> {
     let mut store = ctx.open_store()?;
     let info = store.history().find(&args.id)?;
     let id = short_id(&info.id);

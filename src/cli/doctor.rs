@@ -11,16 +11,18 @@ use std::process::{Command, Stdio};
 
 use clap::Args;
 
-use super::place::Place;
+use super::place::SessionPlace;
 use crate::command::{self, How, RunState, Runs};
 use crate::config::{
-    self, Env, FilesConfig, Loaded, NetworkUse, Origin, Paths, Project, SandboxUse, Standing,
+    self, Env, FilesConfig, Loaded, NetworkUse, Origin, Paths, Project, ProjectTrust, SandboxUse,
 };
 use crate::core::text::{count, size_text};
-use crate::report::{Trouble, exit, line};
+use crate::report::{CliError, exit, line};
 use crate::sandbox::Kernel;
 use crate::session::sandbox::ask_kernel;
-use crate::session::{self, Grade, Lost, journal_place, short_id, told_of, worktree_rows};
+use crate::session::{
+    self, Grade, MissingSessions, journal_place, short_id, told_of, worktree_rows,
+};
 use crate::store::{
     SessionFilter, SessionLock, Store, StoreError, database, is_purged, refuse_shared,
 };
@@ -77,8 +79,8 @@ impl Report {
     }
 }
 
-pub(super) fn run(place: &Place, args: &DoctorArgs) -> Result<u8, Trouble> {
-    let Place {
+pub(super) fn run(place: &SessionPlace, args: &DoctorArgs) -> Result<u8, CliError> {
+    let SessionPlace {
         env,
         paths,
         here,
@@ -213,14 +215,14 @@ fn trust(report: &Report, project: &Project) {
                 "this folder's own config is not used: it has an error",
             );
         }
-        Standing::Trusted => {
+        ProjectTrust::Trusted => {
             report.ok("trust", "this folder is trusted, with what its config says")
         }
-        Standing::Untrusted => report.note(
+        ProjectTrust::Untrusted => report.note(
             "trust",
             "this folder is not trusted: its own config may only set [context] and theme",
         ),
-        Standing::Changed(_) | Standing::Unbound => report.note(
+        ProjectTrust::Changed(_) | ProjectTrust::Unbound => report.note(
             "trust",
             "this folder is not trusted any more, because its config changed: only [context] and theme of it are used",
         ),
@@ -357,7 +359,8 @@ fn files(report: &mut Report, env: &Env, paths: &Paths, here: &Here, files: &Fil
 
 fn store(report: &mut Report, loaded: Option<&Loaded>, paths: &Paths) {
     if !database::exists(&paths.data_dir) {
-        match Lost::without_database(&paths.data_dir, &paths.state_dir, &all_runs(paths)) {
+        match MissingSessions::without_database(&paths.data_dir, &paths.state_dir, &all_runs(paths))
+        {
             Some(lost) => report_lost(report, &lost, loaded, paths),
             None => report.note(
                 "store",
@@ -425,7 +428,7 @@ fn store(report: &mut Report, loaded: Option<&Loaded>, paths: &Paths) {
         journal::journal(report, &store, loaded, paths);
     }
     let journals = journals(loaded, paths);
-    match Lost::all(
+    match MissingSessions::all(
         &paths.data_dir,
         &paths.state_dir,
         &all_runs(paths),
@@ -465,8 +468,13 @@ fn journals(loaded: Option<&Loaded>, paths: &Paths) -> Vec<String> {
     ids
 }
 
-fn report_lost(report: &mut Report, lost: &Lost, loaded: Option<&Loaded>, paths: &Paths) {
-    let hint = Lost::hint(&paths.data_dir, &paths.state_dir);
+fn report_lost(
+    report: &mut Report,
+    lost: &MissingSessions,
+    loaded: Option<&Loaded>,
+    paths: &Paths,
+) {
+    let hint = MissingSessions::hint(&paths.data_dir, &paths.state_dir);
     // The run folder of an existing session may contain a result that the session has not recorded
     // yet.
     let meant = "if you did this on purpose, move the folders runs, locks and log away while no rewake runs \

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::report::{Trouble, exit};
+use crate::report::{CliError, exit};
 use crate::session::AppContext;
 use crate::session::export::{ExportError, Format, Replace, to_file};
 
@@ -25,7 +25,7 @@ pub(crate) struct ExportArgs {
     pub force: bool,
 }
 
-pub(super) fn run(ctx: &AppContext, args: &ExportArgs) -> Result<u8, Trouble> {
+pub(super) fn run(ctx: &AppContext, args: &ExportArgs) -> Result<u8, CliError> {
     let format = match args.json {
         true => Format::Json,
         false => Format::Markdown,
@@ -52,14 +52,14 @@ pub(super) fn run(ctx: &AppContext, args: &ExportArgs) -> Result<u8, Trouble> {
     Ok(exit::DONE)
 }
 
-impl From<ExportError> for Trouble {
-    fn from(error: ExportError) -> Trouble {
+impl From<ExportError> for CliError {
+    fn from(error: ExportError) -> CliError {
         match error {
             ExportError::Store(error) => error.into(),
-            ExportError::Exists(_) => Trouble::new(exit::USAGE, error.to_string())
+            ExportError::Exists(_) => CliError::new(exit::USAGE, error.to_string())
                 .with_hint("give another name, or --force to replace it"),
             ExportError::Write(_) | ExportError::File { .. } => {
-                Trouble::new(exit::FAILED, error.to_string())
+                CliError::new(exit::FAILED, error.to_string())
             }
         }
     }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::report::{Trouble, exit, line, note};
+use crate::report::{CliError, exit, line, note};
 use crate::session::{AppContext, ForkFolder, NotForked, Parting, now_ms, short_id};
 
 /// Copy a session and print the ID of the copy
@@ -23,7 +23,7 @@ pub(crate) struct ForkArgs {
     pub worktree: Option<Option<PathBuf>>,
 }
 
-pub(super) fn run(ctx: &AppContext, wanted: &ForkArgs) -> Result<u8, Trouble> {
+pub(super) fn run(ctx: &AppContext, wanted: &ForkArgs) -> Result<u8, CliError> {
     let mut store = super::open_store(ctx)?;
     let info = store.history().find(&wanted.id)?;
     let parting = wanted.at.map_or(Parting::End, Parting::Behind);
@@ -53,16 +53,16 @@ pub(super) fn run(ctx: &AppContext, wanted: &ForkArgs) -> Result<u8, Trouble> {
     Ok(exit::DONE)
 }
 
-fn trouble(error: NotForked) -> Trouble {
+fn trouble(error: NotForked) -> CliError {
     let (said, hint) = (error.to_string(), error.hint());
     let code = match error {
-        NotForked::Session(error) => return Trouble::from(error),
+        NotForked::Session(error) => return CliError::from(error),
         NotForked::Unknown { .. } | NotForked::Folder { .. } | NotForked::Worktree { .. } => {
             exit::USAGE
         }
         NotForked::NotLaidOut { .. } => exit::RESUMABLE,
     };
-    let trouble = Trouble::new(code, said);
+    let trouble = CliError::new(code, said);
     match hint {
         Some(hint) => trouble.with_hint(hint),
         None => trouble,

@@ -3,7 +3,7 @@
 use clap::Args;
 
 use crate::core::text::{count, size_text};
-use crate::report::{Trouble, exit, line, note};
+use crate::report::{CliError, exit, line, note};
 use crate::session::{AppContext, EndedWorktree, now_ms, went_with, worktree_rows};
 use crate::store::{Keep, Tidied, database};
 
@@ -20,7 +20,7 @@ pub(crate) struct GcArgs {
     pub older_than: Option<u64>,
 }
 
-pub(super) fn run(ctx: &AppContext, args: &GcArgs) -> Result<u8, Trouble> {
+pub(super) fn run(ctx: &AppContext, args: &GcArgs) -> Result<u8, CliError> {
     let keep_sec = match args.older_than {
         Some(days) => days.saturating_mul(DAY_SEC),
         None => ctx.config().files.keep_sec,
@@ -98,7 +98,7 @@ fn of_servers(left: u64) -> String {
     )
 }
 
-fn sizes(ctx: &AppContext, store: &crate::store::Store) -> Result<(), Trouble> {
+fn sizes(ctx: &AppContext, store: &crate::store::Store) -> Result<(), CliError> {
     let (sessions, in_trash) = store.history().in_trash()?;
     let of_files = store.snapshots().files_bytes()?;
     line(&format!(

@@ -8,10 +8,10 @@ use clap::Args;
 use super::time::local_time;
 use crate::core::marks::title_line;
 use crate::core::text::count;
-use crate::report::{Trouble, exit, line, note};
+use crate::report::{CliError, exit, line, note};
 use crate::session::objects::HistoryQuery;
-use crate::session::{AppContext, GLANCE_ENTRIES, Glance, glance, short_id};
-use crate::store::{Order, Place, Scope, SessionFilter, SessionInfo, unique_short_id};
+use crate::session::{AppContext, GLANCE_ENTRIES, SessionSummary, glance, short_id};
+use crate::store::{MatchLocation, Order, Scope, SessionFilter, SessionInfo, unique_short_id};
 
 const MAX_SESSIONS: u32 = 100;
 /// Maximum number of subagents that are listed below one session.
@@ -42,7 +42,7 @@ pub(crate) struct HistoryArgs {
     pub folder: Option<PathBuf>,
 }
 
-pub(super) fn run(ctx: &AppContext, args: HistoryArgs) -> Result<u8, Trouble> {
+pub(super) fn run(ctx: &AppContext, args: HistoryArgs) -> Result<u8, CliError> {
     if args.json {
         return json(ctx, args);
     }
@@ -53,7 +53,7 @@ pub(super) fn run(ctx: &AppContext, args: HistoryArgs) -> Result<u8, Trouble> {
 }
 
 /// Prints the same JSON as `GET /agent/history` of the server.
-fn json(ctx: &AppContext, args: HistoryArgs) -> Result<u8, Trouble> {
+fn json(ctx: &AppContext, args: HistoryArgs) -> Result<u8, CliError> {
     let mut store = super::open_store(ctx)?;
     let folder = args.folder.map(|folder| ctx.env.cwd().join(folder));
     let wanted = HistoryQuery {
@@ -66,7 +66,7 @@ fn json(ctx: &AppContext, args: HistoryArgs) -> Result<u8, Trouble> {
     super::print_json(&found)
 }
 
-fn list(ctx: &AppContext) -> Result<u8, Trouble> {
+fn list(ctx: &AppContext) -> Result<u8, CliError> {
     let store = super::open_store_to_look(ctx)?;
     let here = ctx.workspace();
     let top = store
@@ -160,7 +160,7 @@ fn with_children_below(top: Vec<SessionInfo>, children: Vec<SessionInfo>) -> Vec
 }
 
 /// Returns the title. For a fork, adds its last message.
-fn label(info: &SessionInfo, seen: &Glance) -> String {
+fn label(info: &SessionInfo, seen: &SessionSummary) -> String {
     let title = info.title.as_deref().unwrap_or("untitled");
     let title = title_line(title, TITLE_CHARS);
     if info.parent.is_some() {
@@ -172,7 +172,7 @@ fn label(info: &SessionInfo, seen: &Glance) -> String {
     }
 }
 
-fn search(ctx: &AppContext, query: &str) -> Result<u8, Trouble> {
+fn search(ctx: &AppContext, query: &str) -> Result<u8, CliError> {
     let store = super::open_store_to_look(ctx)?;
     let store = store.into_searchable(&ctx.paths.data_dir)?;
     let hits = store
@@ -210,7 +210,7 @@ fn search(ctx: &AppContext, query: &str) -> Result<u8, Trouble> {
 }
 
 /// Returns the position of a hit, such as `line 3 of 40, 2×`. Empty for an entry with one line.
-fn place(place: &Place) -> String {
+fn place(place: &MatchLocation) -> String {
     let times = match place.times {
         1 => String::new(),
         n => format!(", {n}×"),

@@ -6,10 +6,10 @@ use serde_json::Value;
 
 use crate::config::read_text;
 use crate::model::schema::{MAX_BYTES, check_schema};
-use crate::report::{Trouble, exit};
+use crate::report::{CliError, exit};
 
 /// Returns the schema from a file or from JSON.
-pub(super) fn read(given: &str) -> Result<Value, Trouble> {
+pub(super) fn read(given: &str) -> Result<Value, CliError> {
     let is_json = given.trim_start().starts_with('{');
     let (text, from) = match is_json {
         true if given.len() as u64 > MAX_BYTES => {
@@ -31,8 +31,8 @@ pub(super) fn read(given: &str) -> Result<Value, Trouble> {
     Ok(schema)
 }
 
-fn refused(why: String) -> Trouble {
-    Trouble::new(exit::USAGE, why).with_hint(
+fn refused(why: String) -> CliError {
+    CliError::new(exit::USAGE, why).with_hint(
         "--json-schema takes a file with a JSON Schema, or the schema itself: '{\"type\": \"object\", …}'",
     )
 }

@@ -9,7 +9,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::termios::{QueueSelector, tcflush};
 
 use crate::config::{self, Key};
-use crate::report::{Trouble, exit, line, note};
+use crate::report::{CliError, exit, line, note};
 use crate::session::AppContext;
 
 /// Maximum size of a key.
@@ -31,7 +31,7 @@ pub(crate) struct KeyArgs {
     pub remove: bool,
 }
 
-pub(super) fn run(ctx: &AppContext, args: &KeyArgs) -> Result<u8, Trouble> {
+pub(super) fn run(ctx: &AppContext, args: &KeyArgs) -> Result<u8, CliError> {
     let (config, provider) = (ctx.config(), args.provider.as_str());
     if args.remove {
         match config::remove_key(&ctx.paths, provider)? {
@@ -47,8 +47,8 @@ pub(super) fn run(ctx: &AppContext, args: &KeyArgs) -> Result<u8, Trouble> {
         true => asked(provider)?,
         false => Some(without_paste_marks(&read_line().map_err(unread)?)),
     };
-    let typed =
-        typed.ok_or_else(|| Trouble::new(exit::SIGINT, "no key was typed; nothing was changed"))?;
+    let typed = typed
+        .ok_or_else(|| CliError::new(exit::SIGINT, "no key was typed; nothing was changed"))?;
     let file = config::keep_key(&ctx.paths, provider, &typed)?;
     line(&format!(
         "the key for {provider} is stored in {}",
@@ -64,7 +64,7 @@ pub(super) fn run(ctx: &AppContext, args: &KeyArgs) -> Result<u8, Trouble> {
 }
 
 /// Reads the key from the terminal, with a dot for each character. `None`: the user cancelled.
-fn asked(provider: &str) -> Result<Option<String>, Trouble> {
+fn asked(provider: &str) -> Result<Option<String>, CliError> {
     // Raw mode comes before the prompt, so that early input is not shown either.
     enable_raw_mode().map_err(unread)?;
     eprint_flushed(&format!("key for {provider} (Esc or Ctrl+C: none): "));
@@ -77,11 +77,11 @@ fn asked(provider: &str) -> Result<Option<String>, Trouble> {
     typed
 }
 
-fn unread(error: std::io::Error) -> Trouble {
-    Trouble::new(exit::FAILED, format!("cannot read the key: {error}"))
+fn unread(error: std::io::Error) -> CliError {
+    CliError::new(exit::FAILED, format!("cannot read the key: {error}"))
 }
 
-fn typed() -> Result<Option<String>, Trouble> {
+fn typed() -> Result<Option<String>, CliError> {
     let mut typed = Typed::default();
     loop {
         let before = typed.bytes.len();
@@ -162,10 +162,10 @@ impl Typed {
     }
 }
 
-fn odd() -> Trouble {
+fn odd() -> CliError {
     let why =
         "what was typed holds a control character or an escape sequence, or is too long for a key";
-    Trouble::new(exit::USAGE, format!("{why}; nothing was stored"))
+    CliError::new(exit::USAGE, format!("{why}; nothing was stored"))
         .with_hint("copy the key alone, and paste it; or: rewake key PROVIDER < FILE")
 }
 

@@ -3,13 +3,14 @@
 use clap::Command;
 use clap_mangen::Man;
 
-use crate::report::{Trouble, exit, raw};
+use crate::report::{CliError, exit, raw};
 
 /// Prints one page: the command, then each subcommand with its options.
-pub(super) fn run(tree: Command) -> Result<u8, Trouble> {
+pub(super) fn run(tree: Command) -> Result<u8, CliError> {
     let mut page = Vec::new();
     let written = render(tree, &mut page);
-    written.map_err(|e| Trouble::new(exit::FAILED, format!("cannot make the manual page: {e}")))?;
+    written
+        .map_err(|e| CliError::new(exit::FAILED, format!("cannot make the manual page: {e}")))?;
     raw(&page);
     Ok(exit::DONE)
 }

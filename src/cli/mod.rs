@@ -52,11 +52,11 @@ mod values;
 
 use tracing_appender::non_blocking::WorkerGuard;
 
-use crate::report::{Trouble, exit, lost_output, note, print, raw};
+use crate::report::{CliError, exit, lost_output, note, print, raw};
 use crate::session::AppContext;
 use crate::store::{Store, StoreError};
 use args::{Cli, Command, tree};
-use place::Place;
+use place::SessionPlace;
 
 /// Runs the program with the process's arguments, and returns the exit code.
 pub fn main() -> u8 {
@@ -115,9 +115,9 @@ fn say_what_came_back(store: &Store) {
 }
 
 /// Prints one JSON object on stdout, unchanged.
-fn print_json(value: &impl serde::Serialize) -> Result<u8, Trouble> {
+fn print_json(value: &impl serde::Serialize) -> Result<u8, CliError> {
     let text = serde_json::to_string(value)
-        .map_err(|e| Trouble::new(exit::FAILED, format!("cannot write the answer: {e}")))?;
+        .map_err(|e| CliError::new(exit::FAILED, format!("cannot write the answer: {e}")))?;
     raw(format!("{text}\n").as_bytes());
     Ok(exit::DONE)
 }
@@ -143,12 +143,12 @@ fn usage(error: &clap::Error) -> u8 {
     u8::try_from(code).unwrap_or(exit::USAGE)
 }
 
-fn dispatch(cli: Cli, log: &mut Option<WorkerGuard>) -> Result<u8, Trouble> {
+fn dispatch(cli: Cli, log: &mut Option<WorkerGuard>) -> Result<u8, CliError> {
     let (cd, settings) = (cli.cd().cloned(), cli.settings()?);
     if let Err(error) = cli.check() {
         return Ok(usage(&error));
     }
-    let place = move || Place::find(cd, settings);
+    let place = move || SessionPlace::find(cd, settings);
     let Some(command) = cli.command else {
         return run::run(&place()?.work(log)?, &cli.run);
     };

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::config::Config;
 use crate::model::catalogue::{ModelInfo, Prices, snapshot};
 use crate::model::{Figures, split_name};
-use crate::report::{Trouble, exit, line, note};
+use crate::report::{CliError, exit, line, note};
 use crate::session::AppContext;
 
 /// List known models with context window, output limit and prices
@@ -20,11 +20,11 @@ pub(crate) struct ModelsArgs {
     pub json: bool,
 }
 
-pub(super) fn run(ctx: &AppContext, args: &ModelsArgs) -> Result<u8, Trouble> {
+pub(super) fn run(ctx: &AppContext, args: &ModelsArgs) -> Result<u8, CliError> {
     let config = ctx.config();
     let filter = args.filter.as_deref().unwrap_or_default().trim();
     let known = known(config);
-    let found: Vec<&Known> = known.iter().filter(|known| known.fits(filter)).collect();
+    let found: Vec<&KnownModel> = known.iter().filter(|known| known.fits(filter)).collect();
     if found.is_empty() {
         nothing_of(config, filter)?;
     }
@@ -35,13 +35,13 @@ pub(super) fn run(ctx: &AppContext, args: &ModelsArgs) -> Result<u8, Trouble> {
     Ok(exit::DONE)
 }
 
-struct Known {
+struct KnownModel {
     provider: String,
     model: String,
     info: ModelInfo,
 }
 
-impl Known {
+impl KnownModel {
     /// Returns whether the filter is the model's provider or part of its name.
     fn fits(&self, filter: &str) -> bool {
         let filter = filter.trim_end_matches('/').to_lowercase();
@@ -50,7 +50,7 @@ impl Known {
     }
 }
 
-fn known(config: &Config) -> Vec<Known> {
+fn known(config: &Config) -> Vec<KnownModel> {
     let figures = Figures::new(config);
     let mut names = figures.names();
     names.sort();
@@ -58,7 +58,7 @@ fn known(config: &Config) -> Vec<Known> {
         .iter()
         .filter_map(|name| {
             let (provider, model) = split_name(name)?;
-            Some(Known {
+            Some(KnownModel {
                 provider: provider.to_string(),
                 model: model.to_string(),
                 info: figures.of(name),
@@ -69,7 +69,7 @@ fn known(config: &Config) -> Vec<Known> {
 
 /// Explains an empty list. A known provider without listed models accepts any model, for an
 /// unknown name the most similar one is suggested.
-fn nothing_of(config: &Config, filter: &str) -> Result<(), Trouble> {
+fn nothing_of(config: &Config, filter: &str) -> Result<(), CliError> {
     let provider = filter.split('/').next().unwrap_or(filter);
     match config.provider_names().contains(provider) {
         true => {
@@ -82,7 +82,7 @@ fn nothing_of(config: &Config, filter: &str) -> Result<(), Trouble> {
         false => {
             let error = config.unknown_provider(provider);
             let said = format!("no model is known by {filter:?}, and {error}");
-            let trouble = Trouble::new(exit::USAGE, said);
+            let trouble = CliError::new(exit::USAGE, said);
             Err(match error.hint() {
                 Some(hint) => trouble.with_hint(hint),
                 None => trouble,
@@ -91,12 +91,12 @@ fn nothing_of(config: &Config, filter: &str) -> Result<(), Trouble> {
     }
 }
 
-fn print(found: &[&Known]) {
+fn print(found: &[&KnownModel]) {
     if found.is_empty() {
         return;
     }
     let width =
-        |of: fn(&Known) -> usize, least| found.iter().map(|k| of(k)).fold(least, usize::max);
+        |of: fn(&KnownModel) -> usize, least| found.iter().map(|k| of(k)).fold(least, usize::max);
     let provider = width(|k| k.provider.chars().count(), "provider".len());
     let model = width(|k| k.model.chars().count(), "model".len());
     let row = |cells: [&str; 7]| {
@@ -108,7 +108,7 @@ fn print(found: &[&Known]) {
     row([
         "provider", "model", "window", "output", "$ in", "$ cache", "$ out",
     ]);
-    for Known {
+    for KnownModel {
         provider,
         model,
         info,
@@ -143,7 +143,7 @@ fn dollars(price: f64) -> String {
     }
 }
 
-fn as_json(found: &[&Known]) -> Value {
+fn as_json(found: &[&KnownModel]) -> Value {
     let prices = |p: &Prices| {
         json!({
             "input": p.input, "cached": p.cached, "cache_write": p.cache_write,
@@ -151,7 +151,7 @@ fn as_json(found: &[&Known]) -> Value {
         })
     };
     let models = found.iter().map(
-        |Known {
+        |KnownModel {
              provider,
              model,
              info,

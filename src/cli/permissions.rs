@@ -5,7 +5,7 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use crate::config::ListedRule;
-use crate::report::{Trouble, exit, line, note};
+use crate::report::{CliError, exit, line, note};
 use crate::session::AppContext;
 
 /// List the permission rules of this folder and their sources
@@ -16,7 +16,7 @@ pub(crate) struct PermissionsArgs {
     pub json: bool,
 }
 
-pub(super) fn run(ctx: &AppContext, args: &PermissionsArgs) -> Result<u8, Trouble> {
+pub(super) fn run(ctx: &AppContext, args: &PermissionsArgs) -> Result<u8, CliError> {
     let rules = ctx.loaded.rules();
     let mode = ctx.config().permission_mode;
     if args.json {

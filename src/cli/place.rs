@@ -7,25 +7,25 @@ use tracing_appender::non_blocking::WorkerGuard;
 use super::logging;
 use crate::command;
 use crate::config::{self, Env, Paths, Setting};
-use crate::report::{Trouble, exit};
+use crate::report::{CliError, exit};
 use crate::session::AppContext;
 use crate::workspace::{Here, here};
 
 /// The environment, rewake's folders, the workspace, and the settings of the command line.
-pub(super) struct Place {
+pub(super) struct SessionPlace {
     pub env: Env,
     pub paths: Paths,
     pub here: Here,
     pub settings: Vec<Setting>,
 }
 
-impl Place {
+impl SessionPlace {
     /// Finds the place, and creates nothing there. `cd`: the folder to work in, as typed.
-    pub fn find(cd: Option<PathBuf>, settings: Vec<Setting>) -> Result<Place, Trouble> {
+    pub fn find(cd: Option<PathBuf>, settings: Vec<Setting>) -> Result<SessionPlace, CliError> {
         let env = Env::capture(cd.as_deref())?;
         let paths = Paths::new(&env)?;
         let here = here(&env.cwd().join(cd.unwrap_or_default()))?;
-        Ok(Place {
+        Ok(SessionPlace {
             env,
             paths,
             here,
@@ -34,10 +34,10 @@ impl Place {
     }
 
     /// Returns the place, if a person uses it: a model could give itself more, or delete for good.
-    pub fn of_person(self) -> Result<Place, Trouble> {
+    pub fn of_person(self) -> Result<SessionPlace, CliError> {
         match command::is_below_keeper(self.env.var(command::keeper::RUN_ENV)) {
             false => Ok(self),
-            true => Err(Trouble::new(
+            true => Err(CliError::new(
                 exit::USAGE,
                 "trust, keys and sessions are not changed from inside a command that an agent runs",
             )
@@ -46,20 +46,20 @@ impl Place {
     }
 
     /// Creates rewake's folders and reads the config.
-    pub fn config(self) -> Result<AppContext, Trouble> {
+    pub fn config(self) -> Result<AppContext, CliError> {
         self.paths.create()?;
         self.load()
     }
 
     /// Does the same, and starts the log.
-    pub fn work(self, log: &mut Option<WorkerGuard>) -> Result<AppContext, Trouble> {
+    pub fn work(self, log: &mut Option<WorkerGuard>) -> Result<AppContext, CliError> {
         let ctx = self.config()?;
         *log = logging::start(&ctx.paths, ctx.config().log.level);
         Ok(ctx)
     }
 
     /// Does the same for a subcommand that only reads: also where no folder can be created.
-    pub fn look(self, log: &mut Option<WorkerGuard>) -> Result<AppContext, Trouble> {
+    pub fn look(self, log: &mut Option<WorkerGuard>) -> Result<AppContext, CliError> {
         let _ = self.paths.create();
         let ctx = self.load()?;
         *log = logging::start(&ctx.paths, ctx.config().log.level);
@@ -67,7 +67,7 @@ impl Place {
     }
 
     /// Reads the config.
-    pub fn load(self) -> Result<AppContext, Trouble> {
+    pub fn load(self) -> Result<AppContext, CliError> {
         let loaded = config::load(&self.env, &self.paths, &self.here.root, &self.settings)?;
         Ok(AppContext {
             env: self.env,

@@ -3,9 +3,9 @@
 use clap::{Args, Subcommand};
 
 use crate::command::server::ServerInfo;
-use crate::command::{Ended, How, RunInfo, RunState, Stopped};
+use crate::command::{How, RunEnd, RunInfo, RunState, Stopped};
 use crate::core::text::one_line;
-use crate::report::{Trouble, exit, line, note};
+use crate::report::{CliError, exit, line, note};
 use crate::session::{AppContext, clock, now_ms, short_id};
 
 /// List running commands and servers of all sessions, or stop one
@@ -25,14 +25,14 @@ pub(crate) enum PsAction {
     },
 }
 
-pub(super) fn run(ctx: &AppContext, args: &PsArgs) -> Result<u8, Trouble> {
+pub(super) fn run(ctx: &AppContext, args: &PsArgs) -> Result<u8, CliError> {
     match &args.action {
         None => list(ctx),
         Some(PsAction::Stop { run }) => stop(ctx, run),
     }
 }
 
-fn list(ctx: &AppContext) -> Result<u8, Trouble> {
+fn list(ctx: &AppContext) -> Result<u8, CliError> {
     let mut shown = 0;
     for info in ctx.runs()?.list() {
         if let Some(state) = state(&info) {
@@ -86,7 +86,7 @@ fn state(info: &RunInfo) -> Option<String> {
 }
 
 /// Returns the processes of a command that could not be ended.
-fn left_behind(ended: &Ended) -> Option<String> {
+fn left_behind(ended: &RunEnd) -> Option<String> {
     let living = ended.sandbox.as_ref()?.living();
     let pids: Vec<String> = living.iter().map(|one| one.pid.to_string()).collect();
     match &pids[..] {
@@ -108,13 +108,13 @@ fn server_state(info: &ServerInfo) -> Option<String> {
 }
 
 /// Stops the command or server whose ID begins with `run`.
-fn stop(ctx: &AppContext, run: &str) -> Result<u8, Trouble> {
+fn stop(ctx: &AppContext, run: &str) -> Result<u8, CliError> {
     let run = run.trim();
     if run.is_empty() {
         // An empty text is a prefix of every ID, so an unset variable in a script would stop a
         // command.
         return Err(
-            Trouble::new(exit::USAGE, "no command is named: the id is empty")
+            CliError::new(exit::USAGE, "no command is named: the id is empty")
                 .with_hint("rewake ps lists the ids"),
         );
     }
@@ -129,12 +129,12 @@ fn stop(ctx: &AppContext, run: &str) -> Result<u8, Trouble> {
         [(id, shown, is_server)] => (id, shown, is_server),
         [] => {
             return Err(
-                Trouble::new(exit::USAGE, format!("there is no command {run:?}"))
+                CliError::new(exit::USAGE, format!("there is no command {run:?}"))
                     .with_hint("rewake ps lists them"),
             );
         }
         _ => {
-            return Err(Trouble::new(
+            return Err(CliError::new(
                 exit::USAGE,
                 format!("{run:?} could be any of {} commands", found.len()),
             )
@@ -149,7 +149,7 @@ fn stop(ctx: &AppContext, run: &str) -> Result<u8, Trouble> {
         Ok(Stopped::Asked) => line(&format!("{} is being stopped", one_line(shown, 100))),
         Ok(Stopped::NotBegun) => line("it had not started and will not"),
         Ok(Stopped::Over) => line("it had ended already"),
-        Err(e) => return Err(Trouble::new(exit::FAILED, e.to_string())),
+        Err(e) => return Err(CliError::new(exit::FAILED, e.to_string())),
     }
     Ok(exit::DONE)
 }

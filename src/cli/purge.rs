@@ -4,7 +4,7 @@ use clap::Args;
 
 use super::confirm::{can_ask, is_yes};
 use crate::core::text::count;
-use crate::report::{Trouble, exit, line, note};
+use crate::report::{CliError, exit, line, note};
 use crate::session::{AppContext, EndedWorktree, short_id, went_with};
 
 /// Delete a session permanently, also from the journal
@@ -17,7 +17,7 @@ pub(crate) struct PurgeArgs {
     pub yes: bool,
 }
 
-pub(super) fn run(ctx: &AppContext, args: &PurgeArgs) -> Result<u8, Trouble> {
+pub(super) fn run(ctx: &AppContext, args: &PurgeArgs) -> Result<u8, CliError> {
     let store = super::open_store(ctx)?;
     let info = store.history().find(&args.id)?;
     let short = short_id(&info.id).to_string();
@@ -34,7 +34,7 @@ pub(super) fn run(ctx: &AppContext, args: &PurgeArgs) -> Result<u8, Trouble> {
             with_tasks(tasks)
         ));
         if !can_ask() {
-            return Err(Trouble::new(
+            return Err(CliError::new(
                 exit::USAGE,
                 "nothing was removed: there is no terminal to ask for a yes",
             )

@@ -11,7 +11,7 @@ use super::rewind::{Chosen, Manner, files, spelled};
 use crate::core::entry::Seq;
 use crate::core::tree::{Item, PathBytes, tree_at, why_unknown};
 use crate::engine::{Back, Rewind};
-use crate::report::{Trouble, exit, raw};
+use crate::report::{CliError, exit, raw};
 use crate::session::AppContext;
 
 /// Restore single files as they were at an entry of a session
@@ -54,7 +54,7 @@ impl FromStr for At {
     }
 }
 
-pub(super) fn run(ctx: &AppContext, args: &RestoreArgs) -> Result<u8, Trouble> {
+pub(super) fn run(ctx: &AppContext, args: &RestoreArgs) -> Result<u8, CliError> {
     let at = &args.at;
     let named = args.paths.iter().flat_map(|path| spelled(ctx, path));
     let named: BTreeSet<PathBytes> = named.collect();
@@ -82,7 +82,7 @@ fn print_one(
     named: &BTreeSet<PathBytes>,
     at: &At,
     output: &Path,
-) -> Result<u8, Trouble> {
+) -> Result<u8, CliError> {
     let store = ctx.open_store()?;
     let info = store.history().find(&at.id)?;
     let (_, records) = store.load(&info.id)?;
@@ -100,12 +100,12 @@ fn print_one(
     let Some(content) = content else {
         let why = format!("no content of it is kept at entry {}", at.entry);
         let hint = "rewake show ID lists the entries; rewake diff ID says what changed when";
-        return Err(Trouble::new(exit::USAGE, why).with_hint(hint));
+        return Err(CliError::new(exit::USAGE, why).with_hint(hint));
     };
     match output == Path::new("-") {
         true => raw(&content),
         false => std::fs::write(output, &content).map_err(|e| {
-            Trouble::new(
+            CliError::new(
                 exit::FAILED,
                 format!("cannot write {}: {e}", output.display()),
             )

@@ -14,15 +14,17 @@ use tokio::sync::mpsc::unbounded_channel;
 
 use super::confirm::{can_ask, is_yes};
 use super::diff::unknown_files;
-use crate::core::entry::{Entry, Kept, KeptWhy, Seq};
+use crate::core::entry::{Entry, KeptWhy, Seq, UnrestoredPath};
 use crate::core::path;
 use crate::core::rewind::{PathChoice, kept};
 use crate::core::text::{count, large_count};
 use crate::core::tree::{Change, PathBytes, diff, path_text};
 use crate::core::visible::figure;
 use crate::engine::{Back, Engine, EngineError, Event, NotRewound, Rewind, Rewinding};
-use crate::report::{Trouble, exit, line, note};
-use crate::session::{AppContext, NEVER_SET_BACK, Session, Which, drive, journal_fails, short_id};
+use crate::report::{CliError, exit, line, note};
+use crate::session::{
+    AppContext, NEVER_SET_BACK, Session, SessionSelector, drive, journal_fails, short_id,
+};
 use crate::store::Store;
 use crate::world::machine::Machine;
 
@@ -87,7 +89,7 @@ pub(super) struct Manner {
     pub json: bool,
 }
 
-pub(super) fn run(ctx: &AppContext, wanted: &RewindArgs) -> Result<u8, Trouble> {
+pub(super) fn run(ctx: &AppContext, wanted: &RewindArgs) -> Result<u8, CliError> {
     let manner = Manner {
         preview: wanted.preview,
         yes: wanted.yes,
@@ -151,7 +153,7 @@ impl Chosen {
     }
 
     /// Checks that each path matches, so that a mistyped path is not silently ignored.
-    fn check(&self, rewinding: &Rewinding) -> Result<(), Trouble> {
+    fn check(&self, rewinding: &Rewinding) -> Result<(), CliError> {
         let Rewinding { then, now, .. } = rewinding;
         let delta = diff(now, then);
         let is_at = |path: &PathBytes, given: &PathBytes| {
@@ -164,7 +166,7 @@ impl Chosen {
                 let why = format!("nothing at {} differs from what it was", given.display());
                 let hint = "--keep and --take name a file that changed since, or a folder of some; \
                             --preview lists them";
-                return Err(Trouble::new(exit::USAGE, why).with_hint(hint));
+                return Err(CliError::new(exit::USAGE, why).with_hint(hint));
             }
         }
         Ok(())
@@ -172,7 +174,7 @@ impl Chosen {
 }
 
 /// Forks the session at this entry.
-fn conversation(ctx: &AppContext, id: &str, to: Seq, manner: Manner) -> Result<u8, Trouble> {
+fn conversation(ctx: &AppContext, id: &str, to: Seq, manner: Manner) -> Result<u8, CliError> {
     let mut store = super::open_store(ctx)?;
     let info = store.history().find(id)?;
     if manner.preview {
@@ -204,8 +206,8 @@ fn with_engine<T>(
     ctx: &AppContext,
     id: &str,
     work: impl AsyncFnOnce(&mut Engine<Machine>, &str, &str) -> T,
-) -> Result<(String, T), Trouble> {
-    let which = Which::Named {
+) -> Result<(String, T), CliError> {
+    let which = SessionSelector::Named {
         id: id.to_string(),
         fork: false,
     };
@@ -233,7 +235,7 @@ pub(super) fn files(
     manner: Manner,
     chosen: &Chosen,
     asked: impl Fn(Rewind) -> Rewind,
-) -> Result<u8, Trouble> {
+) -> Result<u8, CliError> {
     let (_, done) = with_engine(ctx, id, async |engine, folder, id| {
         let wanted = asked(ctx.rewind(folder, back));
         match agreed(ctx, engine, id, wanted, manner, chosen).await? {
@@ -255,7 +257,7 @@ fn both(
     manner: Manner,
     chosen: &Chosen,
     asked: impl Fn(Rewind) -> Rewind,
-) -> Result<u8, Trouble> {
+) -> Result<u8, CliError> {
     let (origin, planned) = with_engine(ctx, id, async |engine, folder, id| {
         let wanted = asked(ctx.rewind(folder, Back::To(to)));
         agreed(ctx, engine, id, wanted, manner, chosen).await
@@ -280,7 +282,7 @@ fn both(
 }
 
 /// Paths that stay unchanged according to the plan, and the number of further ones.
-type Planned = (Vec<Kept>, u64);
+type Planned = (Vec<UnrestoredPath>, u64);
 
 /// The user's decision about the preview.
 enum Agreed {
@@ -297,7 +299,7 @@ async fn agreed(
     mut wanted: Rewind,
     manner: Manner,
     chosen: &Chosen,
-) -> Result<Agreed, Trouble> {
+) -> Result<Agreed, CliError> {
     let mut rewinding = engine.plan_rewind(&wanted).await.map_err(not_rewound)?;
     chosen.check(&rewinding)?;
     let store = ctx.open_store()?;
@@ -328,7 +330,7 @@ async fn agreed(
     }
     if !manner.yes {
         shown(ctx, &store, id, &rewinding, manner)?;
-        return Err(Trouble::new(
+        return Err(CliError::new(
             exit::USAGE,
             "nothing was changed: there is no terminal to ask for a yes",
         )
@@ -344,7 +346,7 @@ fn shown(
     id: &str,
     rewinding: &Rewinding,
     manner: Manner,
-) -> Result<(), Trouble> {
+) -> Result<(), CliError> {
     let preview = ctx.session_list().rewind_preview(store, id, rewinding)?;
     if manner.json {
         return shown_as_json(rewinding, &preview.warnings);
@@ -374,7 +376,7 @@ fn shown(
     Ok(())
 }
 
-fn shown_as_json(rewinding: &Rewinding, warnings: &[String]) -> Result<(), Trouble> {
+fn shown_as_json(rewinding: &Rewinding, warnings: &[String]) -> Result<(), CliError> {
     let delta = diff(&rewinding.now, &rewinding.plan.target);
     let changes: Vec<Value> = delta
         .0
@@ -397,9 +399,9 @@ fn shown_as_json(rewinding: &Rewinding, warnings: &[String]) -> Result<(), Troub
 }
 
 /// Reports unchanged paths on stderr.
-fn say_kept(kept: &[Kept], all: u64) {
+fn say_kept(kept: &[UnrestoredPath], all: u64) {
     let of_note = kept.iter().filter(|kept| kept.why != KeptWhy::Yours);
-    for Kept { path, why } in of_note.take(MAX_NAMED) {
+    for UnrestoredPath { path, why } in of_note.take(MAX_NAMED) {
         note(&format!("stays as it is: {path} ({})", why.words()));
     }
     let yours = kept
@@ -475,27 +477,27 @@ fn said(restored: Option<&Entry>, planned: &Planned, copy: Option<&str>, manner:
 }
 
 /// Returns the exit code. Files that only others changed were expected to stay unchanged.
-fn code_of<'a>(mut kept: impl Iterator<Item = &'a KeptWhy>) -> u8 {
+fn code_of<'a>(mut kept: impl Iterator<WalkItem = &'a KeptWhy>) -> u8 {
     match kept.any(|why| !why.is_expected()) {
         true => exit::FAILED,
         false => exit::DONE,
     }
 }
 
-fn engine_trouble(error: EngineError) -> Trouble {
-    Trouble::from(&error)
+fn engine_trouble(error: EngineError) -> CliError {
+    CliError::from(&error)
 }
 
-fn not_rewound(error: NotRewound) -> Trouble {
+fn not_rewound(error: NotRewound) -> CliError {
     match error {
         NotRewound::Engine(error) => engine_trouble(error),
         NotRewound::Unknown(place) => unknown_files(&place),
-        NotRewound::OtherFolder(_) => Trouble::new(exit::USAGE, error.to_string())
+        NotRewound::OtherFolder(_) => CliError::new(exit::USAGE, error.to_string())
             .with_hint("rewake restore PATH --at ID:ENTRY -o FILE prints one file as it was there"),
-        NotRewound::NothingToRedo => Trouble::new(exit::USAGE, error.to_string()),
-        NotRewound::OpenCall => Trouble::new(exit::RESUMABLE, error.to_string())
+        NotRewound::NothingToRedo => CliError::new(exit::USAGE, error.to_string()),
+        NotRewound::OpenCall => CliError::new(exit::RESUMABLE, error.to_string())
             .with_hint("rewake -p -r ID resumes it; --conversation leaves it behind"),
-        NotRewound::NotKept(_) => Trouble::new(exit::RESUMABLE, error.to_string())
+        NotRewound::NotKept(_) => CliError::new(exit::RESUMABLE, error.to_string())
             .with_hint("nothing was changed; rewake doctor says what is kept"),
     }
 }

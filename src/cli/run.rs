@@ -10,9 +10,9 @@ use crate::config::{ConfigError, Setting};
 use crate::core::choice::Effort;
 use crate::core::entry::{By, Mode, UsedCommand};
 use crate::headless::{self, Ask, Format, Named, Task};
-use crate::report::{Trouble, exit, note};
+use crate::report::{CliError, exit, note};
 use crate::session::sandbox::ask_kernel_beside;
-use crate::session::{AppContext, CommandLine, NotSaid, Which, ago, is_prompt, short_id};
+use crate::session::{AppContext, CommandLine, NotSaid, SessionSelector, ago, is_prompt, short_id};
 use crate::store::{SessionLock, StoreError};
 use crate::ui;
 use crate::ui::commands;
@@ -212,15 +212,15 @@ impl RunArgs {
 
     /// Returns the session that the arguments name. One that will be chosen on the screen is still
     /// unknown.
-    pub(super) fn which(&self) -> Which {
+    pub(super) fn which(&self) -> SessionSelector {
         let fork = self.fork_session;
         match &self.resume {
-            _ if self.continue_ => Which::Newest { fork },
-            Some(Some(id)) => Which::Named {
+            _ if self.continue_ => SessionSelector::Newest { fork },
+            Some(Some(id)) => SessionSelector::Named {
                 id: id.clone(),
                 fork,
             },
-            _ => Which::New,
+            _ => SessionSelector::New,
         }
     }
 
@@ -230,7 +230,7 @@ impl RunArgs {
     }
 }
 
-pub(super) fn run(ctx: &AppContext, args: &RunArgs) -> Result<u8, Trouble> {
+pub(super) fn run(ctx: &AppContext, args: &RunArgs) -> Result<u8, CliError> {
     let worktree = match &args.worktree {
         Some(name) => Some(ctx.in_worktree(name, args.continue_)?),
         None => None,
@@ -243,7 +243,7 @@ pub(super) fn run(ctx: &AppContext, args: &RunArgs) -> Result<u8, Trouble> {
     }
 }
 
-fn headless(ctx: &AppContext, args: &RunArgs, format: OutputFormat) -> Result<u8, Trouble> {
+fn headless(ctx: &AppContext, args: &RunArgs, format: OutputFormat) -> Result<u8, CliError> {
     ask_kernel_beside(ctx);
     let format = match format {
         OutputFormat::Text => Format::Text,
@@ -267,12 +267,14 @@ fn headless(ctx: &AppContext, args: &RunArgs, format: OutputFormat) -> Result<u8
     let prompt = join(prompt, piped);
     let which = args.which();
     let by = match which {
-        Which::Named { .. } => By::Person,
-        Which::New | Which::Newest { .. } | Which::ForkAt { .. } => By::Start,
+        SessionSelector::Named { .. } => By::Person,
+        SessionSelector::New | SessionSelector::Newest { .. } | SessionSelector::ForkAt { .. } => {
+            By::Start
+        }
     };
-    if which == Which::New && prompt.is_none() {
+    if which == SessionSelector::New && prompt.is_none() {
         return Err(
-            Trouble::new(exit::USAGE, "there is nothing to do: the prompt is empty").with_hint(
+            CliError::new(exit::USAGE, "there is nothing to do: the prompt is empty").with_hint(
                 "rewake -p \"what to do\"; rewake -p -c resumes the newest session here",
             ),
         );
@@ -283,7 +285,7 @@ fn headless(ctx: &AppContext, args: &RunArgs, format: OutputFormat) -> Result<u8
             note(&format!("hint: {hint}"));
         }
     }
-    if which == Which::New {
+    if which == SessionSelector::New {
         note_unfinished(ctx)?;
     }
     let session = ctx.open(&which, false).map_err(in_use)?;
@@ -300,11 +302,11 @@ fn headless(ctx: &AppContext, args: &RunArgs, format: OutputFormat) -> Result<u8
 }
 
 /// Runs the screen, which requires a terminal on stdin and stdout.
-fn on_screen(ctx: &AppContext, args: &RunArgs) -> Result<u8, Trouble> {
+fn on_screen(ctx: &AppContext, args: &RunArgs) -> Result<u8, CliError> {
     let plain = args.plain || is_dumb(ctx);
     if !args.plain && (!std::io::stdin().is_terminal() || !std::io::stdout().is_terminal()) {
         return Err(
-            Trouble::new(exit::USAGE, "the screen needs a terminal, but stdin or stdout is not one").with_hint(
+            CliError::new(exit::USAGE, "the screen needs a terminal, but stdin or stdout is not one").with_hint(
                 "rewake -p \"what to do\" works without one; rewake -p -c resumes the newest session here",
             ),
         );
@@ -313,7 +315,7 @@ fn on_screen(ctx: &AppContext, args: &RunArgs) -> Result<u8, Trouble> {
         note("TERM=dumb cannot draw a screen: plain lines, as with --plain");
     }
     let start = ui::Start {
-        which: Some(args.which()).filter(|which| *which != Which::New),
+        which: Some(args.which()).filter(|which| *which != SessionSelector::New),
         pick: args.picks(),
         fork: args.fork_session,
         all: args.all,
@@ -355,14 +357,14 @@ fn named(ctx: &AppContext, prompt: Option<&str>, piped: &Option<String>) -> Opti
 fn said(
     ctx: &AppContext,
     prompt: Option<String>,
-) -> Result<(Option<String>, Option<UsedCommand>), Trouble> {
+) -> Result<(Option<String>, Option<UsedCommand>), CliError> {
     let named = prompt
         .as_deref()
         .filter(|prompt| commands::is_command(prompt));
     let Some(typed) = named.and_then(CommandLine::parse) else {
         return Ok((prompt, None));
     };
-    let trouble = |why: String, hint: &str| Trouble::new(exit::USAGE, why).with_hint(hint);
+    let trouble = |why: String, hint: &str| CliError::new(exit::USAGE, why).with_hint(hint);
     if commands::is_own(&typed.name) && !is_prompt(&typed.name) {
         return Err(trouble(
             format!("/{} is a command of the screen", typed.name),
@@ -401,12 +403,12 @@ fn is_dumb(ctx: &AppContext) -> bool {
 
 /// Returns the error for a session that another process uses. An older session is never opened
 /// instead.
-fn in_use(error: crate::session::SessionError) -> Trouble {
+fn in_use(error: crate::session::SessionError) -> CliError {
     let held = matches!(
         &error,
         crate::session::SessionError::Store(StoreError::Held { .. })
     );
-    let trouble = Trouble::from(error);
+    let trouble = CliError::from(error);
     match held {
         true => trouble
             .with_hint("wait for it, close that process, or continue in a copy: --fork-session"),
@@ -415,7 +417,7 @@ fn in_use(error: crate::session::SessionError) -> Trouble {
 }
 
 /// Prints a note if this folder has unfinished sessions.
-fn note_unfinished(ctx: &AppContext) -> Result<(), Trouble> {
+fn note_unfinished(ctx: &AppContext) -> Result<(), CliError> {
     let store = super::open_store(ctx)?;
     for info in ctx.session_list().unfinished(&store, false)?.iter().take(3) {
         let id = short_id(&info.id);
@@ -444,15 +446,15 @@ fn has_stdin() -> bool {
     kind.is_fifo() || kind.is_file()
 }
 
-fn piped() -> Result<Option<String>, Trouble> {
+fn piped() -> Result<Option<String>, CliError> {
     let mut bytes = Vec::new();
     let read = std::io::stdin()
         .lock()
         .take(STDIN_MAX_BYTES + 1)
         .read_to_end(&mut bytes);
-    read.map_err(|e| Trouble::new(exit::FAILED, format!("cannot read stdin: {e}")))?;
+    read.map_err(|e| CliError::new(exit::FAILED, format!("cannot read stdin: {e}")))?;
     if bytes.len() as u64 > STDIN_MAX_BYTES {
-        return Err(Trouble::new(exit::USAGE, "stdin is larger than 10 MiB")
+        return Err(CliError::new(exit::USAGE, "stdin is larger than 10 MiB")
             .with_hint("put it into a file, and name that file in the prompt"));
     }
     let text = String::from_utf8_lossy(&bytes).replace('\0', "\u{2400}");

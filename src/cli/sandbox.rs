@@ -19,7 +19,7 @@ use crate::command::own_exe;
 use crate::config::ConfigError;
 use crate::core::access::Access;
 use crate::core::text::count;
-use crate::report::Trouble;
+use crate::report::CliError;
 use crate::sandbox::{
     Family, Kernel, Modes, Profile, Remembered, Repository, Request, Toolchains, Watched,
     adopt_orphans,
@@ -50,7 +50,7 @@ pub(crate) struct SandboxArgs {
     command: Vec<OsString>,
 }
 
-pub(super) fn run(ctx: &AppContext, wanted: &SandboxArgs) -> Result<u8, Trouble> {
+pub(super) fn run(ctx: &AppContext, wanted: &SandboxArgs) -> Result<u8, CliError> {
     let Some((program, args)) = wanted.command.split_first() else {
         return Err(ConfigError::new("there is no command to run").into());
     };
@@ -175,7 +175,7 @@ impl Signals {
     }
 }
 
-fn profile(ctx: &AppContext, wanted: &SandboxArgs, exe: &Path) -> Result<Profile, Trouble> {
+fn profile(ctx: &AppContext, wanted: &SandboxArgs, exe: &Path) -> Result<Profile, CliError> {
     let kernel = Kernel::probe(exe)
         .and_then(|kernel| kernel.pretending(&wanted.pretend))
         .map_err(ConfigError::new)?;
@@ -243,7 +243,7 @@ fn found(ctx: &AppContext, program: &Path) -> Result<PathBuf, ConfigError> {
         })
 }
 
-fn cannot(program: &Path) -> impl Fn(std::io::Error) -> Trouble {
+fn cannot(program: &Path) -> impl Fn(std::io::Error) -> CliError {
     move |e| ConfigError::new(format!("cannot run {}: {e}", program.display())).into()
 }
 

@@ -9,8 +9,8 @@ use super::run::STDIN_MAX_BYTES;
 use super::steer::{ORIGIN, open_store, said};
 use crate::core::entry::{By, Image, Via};
 use crate::headless::{self, Ask, Format, Task};
-use crate::report::{Trouble, exit};
-use crate::session::{AppContext, Sending, SessionError, Which, read_image};
+use crate::report::{CliError, exit};
+use crate::session::{AppContext, Sending, SessionError, SessionSelector, read_image};
 use crate::store::{Message, SessionInfo, StoreError, blob_ref};
 
 /// Send a message to a session, also to a running one
@@ -29,13 +29,14 @@ pub(crate) struct SendArgs {
     pub start: bool,
 }
 
-pub(super) fn run(ctx: &AppContext, args: &SendArgs) -> Result<u8, Trouble> {
+pub(super) fn run(ctx: &AppContext, args: &SendArgs) -> Result<u8, CliError> {
     let mut store = open_store(ctx)?;
     let info = ctx.steering().meant(&store, &args.id)?;
     let text = text(&args.text)?;
     let (mut images, mut blobs) = (Vec::new(), Vec::new());
     for path in &args.image {
-        let (media_type, bytes) = read_image(path).map_err(|why| Trouble::new(exit::USAGE, why))?;
+        let (media_type, bytes) =
+            read_image(path).map_err(|why| CliError::new(exit::USAGE, why))?;
         images.push(Image {
             media_type: media_type.to_string(),
             blob: blob_ref(&bytes),
@@ -61,8 +62,8 @@ pub(super) fn run(ctx: &AppContext, args: &SendArgs) -> Result<u8, Trouble> {
 }
 
 /// Continues a session that no process uses. If another process was faster, does nothing.
-fn start(ctx: &AppContext, info: &SessionInfo) -> Result<u8, Trouble> {
-    let which = Which::Named {
+fn start(ctx: &AppContext, info: &SessionInfo) -> Result<u8, CliError> {
+    let which = SessionSelector::Named {
         id: info.id.clone(),
         fork: false,
     };
@@ -86,7 +87,7 @@ fn start(ctx: &AppContext, info: &SessionInfo) -> Result<u8, Trouble> {
 }
 
 /// Returns the text of the arguments. `-` is replaced by stdin.
-fn text(words: &[String]) -> Result<String, Trouble> {
+fn text(words: &[String]) -> Result<String, CliError> {
     let mut parts = Vec::new();
     for word in words {
         match word.as_str() {
@@ -97,13 +98,13 @@ fn text(words: &[String]) -> Result<String, Trouble> {
     Ok(parts.join("\n\n"))
 }
 
-fn stdin() -> Result<String, Trouble> {
+fn stdin() -> Result<String, CliError> {
     let mut bytes = Vec::new();
     // Reads one byte more than allowed, so that the later check can detect excess input.
     std::io::stdin()
         .lock()
         .take(STDIN_MAX_BYTES + 1)
         .read_to_end(&mut bytes)
-        .map_err(|e| Trouble::new(exit::FAILED, format!("cannot read stdin: {e}")))?;
+        .map_err(|e| CliError::new(exit::FAILED, format!("cannot read stdin: {e}")))?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }

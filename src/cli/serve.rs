@@ -2,8 +2,8 @@
 
 use clap::Args;
 
-use crate::report::Trouble;
-use crate::server::{self, Listen, Options, Scope};
+use crate::report::CliError;
+use crate::server::{self, Listen, Options, TokenScope};
 use crate::session::AppContext;
 
 /// Serve sessions over HTTP, for scripts and phones
@@ -34,17 +34,17 @@ pub(crate) struct ServeArgs {
 }
 
 fn scope() -> clap::builder::PossibleValuesParser {
-    Scope::ALL.map(Scope::name).into()
+    TokenScope::ALL.map(TokenScope::name).into()
 }
 
-pub(super) fn run(ctx: &AppContext, args: ServeArgs) -> Result<u8, Trouble> {
+pub(super) fn run(ctx: &AppContext, args: ServeArgs) -> Result<u8, CliError> {
     let options = Options {
         listen: args.listen,
         read_only: args.read_only,
         behind_proxy: args.behind_proxy,
         hosts: args.host,
         // clap has checked the name.
-        link: Scope::named(&args.scope).unwrap_or(Scope::Read),
+        link: TokenScope::named(&args.scope).unwrap_or(TokenScope::Read),
         new_tokens: args.new_tokens,
     };
     server::run(ctx.clone(), &options)

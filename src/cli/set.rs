@@ -7,7 +7,7 @@ use super::values;
 use crate::core::choice::Effort;
 use crate::core::entry::{Choice, Mode};
 use crate::core::signal::Signal;
-use crate::report::{Trouble, exit};
+use crate::report::{CliError, exit};
 use crate::session::{AppContext, Sending};
 
 /// Set the model, mode, effort, temperature or limits of a session
@@ -58,12 +58,12 @@ impl SetArgs {
     }
 }
 
-pub(super) fn run(ctx: &AppContext, args: &SetArgs) -> Result<u8, Trouble> {
+pub(super) fn run(ctx: &AppContext, args: &SetArgs) -> Result<u8, CliError> {
     let mut store = open_store(ctx)?;
     let signals = args.signals();
     if signals.is_empty() {
         return Err(
-            Trouble::new(exit::USAGE, "there is nothing to set").with_hint(
+            CliError::new(exit::USAGE, "there is nothing to set").with_hint(
                 "--model, --mode, --effort, --temperature, --turns, --usd or --no-limits says what",
             ),
         );

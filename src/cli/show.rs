@@ -9,8 +9,8 @@ use crate::core::state::State;
 use crate::core::text::{clip, count, one_line};
 use crate::core::window::Windows;
 use crate::model::Figures;
-use crate::report::{Trouble, exit, line};
-use crate::session::context::{Gauge, Known, windows};
+use crate::report::{CliError, exit, line};
+use crate::session::context::{Gauge, KnownWindows, windows};
 use crate::session::describe::{Describer, Description, Kind, Part, Stream, image_count};
 use crate::session::{AppContext, SessionError};
 use crate::store::StoreError;
@@ -31,7 +31,7 @@ pub(crate) struct ShowArgs {
     pub json: bool,
 }
 
-pub(super) fn run(ctx: &AppContext, args: &ShowArgs) -> Result<u8, Trouble> {
+pub(super) fn run(ctx: &AppContext, args: &ShowArgs) -> Result<u8, CliError> {
     let store = super::open_store_to_look(ctx)?;
     if args.json {
         return super::print_json(&ctx.session_object(&store, &args.id)?);
@@ -53,7 +53,7 @@ pub(super) fn run(ctx: &AppContext, args: &ShowArgs) -> Result<u8, Trouble> {
         why,
     })?;
     head(ctx, &info.id, &records, &state);
-    let known = Known::read(ctx, &store, &[&state.model])?;
+    let known = KnownWindows::read(ctx, &store, &[&state.model])?;
     for text in Gauge::of(&state, &known, &windows(ctx.config())).lines() {
         line(&format!("context   {text}"));
     }
@@ -126,13 +126,13 @@ fn head(ctx: &AppContext, id: &str, records: &[Record], state: &State) {
 
 /// Computes the size of a request before and after each entry that changes the context.
 struct Figured<'a> {
-    known: &'a Known,
+    known: &'a KnownWindows,
     windows: Windows,
     state: State,
 }
 
 impl Figured<'_> {
-    fn new<'a>(ctx: &AppContext, known: &'a Known) -> Figured<'a> {
+    fn new<'a>(ctx: &AppContext, known: &'a KnownWindows) -> Figured<'a> {
         Figured {
             known,
             windows: windows(ctx.config()),

@@ -11,12 +11,12 @@ use jiff::tz::TimeZone;
 use jiff::{Span, Timestamp, Zoned};
 use serde_json::{Value, json};
 
-use super::table::{Cell, Column, Layout, Row, broken, terminal_columns};
+use super::table::{Cell, Column, TableLayout, TableRow, broken, terminal_columns};
 use crate::core::entry::Usage;
 use crate::core::text::count;
 use crate::model::Figures;
 use crate::model::catalogue::{ModelInfo, snapshot};
-use crate::report::{Trouble, exit, line, note};
+use crate::report::{CliError, exit, line, note};
 use crate::session::AppContext;
 use crate::store::Asked;
 use crate::workspace::here;
@@ -38,7 +38,7 @@ pub(crate) struct StatsArgs {
     pub json: bool,
 }
 
-pub(super) fn run(ctx: &AppContext, args: &StatsArgs) -> Result<u8, Trouble> {
+pub(super) fn run(ctx: &AppContext, args: &StatsArgs) -> Result<u8, CliError> {
     let zone = TimeZone::system();
     let now = Timestamp::now().to_zoned(zone.clone());
     let since = args
@@ -72,9 +72,9 @@ pub(super) fn run(ctx: &AppContext, args: &StatsArgs) -> Result<u8, Trouble> {
 }
 
 /// Parses a day, or a duration before now.
-fn since_of(text: &str, now: &Zoned) -> Result<Zoned, Trouble> {
+fn since_of(text: &str, now: &Zoned) -> Result<Zoned, CliError> {
     let wrong = || {
-        Trouble::new(
+        CliError::new(
             exit::USAGE,
             format!("--since {text:?} is no day and no span of time"),
         )
@@ -292,15 +292,16 @@ fn by_tokens(sums: &BTreeMap<String, Sum>) -> Vec<(String, &Sum)> {
 
 /// Prints all tables with one layout, so that their columns are aligned.
 fn print_tables(tables: &[(&str, Vec<(String, &Sum)>)], terminal: Option<usize>) {
-    let of_table =
-        |sums: &[(String, &Sum)]| -> Vec<Row> { sums.iter().take(MAX_LINES).map(row).collect() };
-    let rows: Vec<Vec<Row>> = tables.iter().map(|(_, sums)| of_table(sums)).collect();
-    let heads: Vec<Row> = tables
+    let of_table = |sums: &[(String, &Sum)]| -> Vec<TableRow> {
+        sums.iter().take(MAX_LINES).map(row).collect()
+    };
+    let rows: Vec<Vec<TableRow>> = tables.iter().map(|(_, sums)| of_table(sums)).collect();
+    let heads: Vec<TableRow> = tables
         .iter()
         .map(|(what, _)| (what.to_string(), Vec::new()))
         .collect();
-    let all: Vec<&Row> = rows.iter().flatten().chain(&heads).collect();
-    let layout = Layout::new(&COLUMNS, &all, terminal);
+    let all: Vec<&TableRow> = rows.iter().flatten().chain(&heads).collect();
+    let layout = TableLayout::new(&COLUMNS, &all, terminal);
     for ((what, sums), rows) in tables.iter().zip(&rows) {
         line(&layout.head(what));
         for row in rows {
@@ -331,7 +332,7 @@ const fn column(head: &'static str, width: usize, left_out: u8) -> Column {
     }
 }
 
-fn row((name, sum): &(String, &Sum)) -> Row {
+fn row((name, sum): &(String, &Sum)) -> TableRow {
     let cells = vec![
         Cell::of(sum.sessions.len()),
         Cell::of(sum.answers),

@@ -3,32 +3,32 @@
 
 use crate::core::entry::{CallId, Verdict};
 use crate::core::signal::Signal;
-use crate::report::{Trouble, exit, note};
+use crate::report::{CliError, exit, note};
 use crate::session::{AppContext, Sending, SteerError, short_id};
 use crate::store::{SessionInfo, Store};
 
 /// Origin of these signals, as entries record it.
 pub(super) const ORIGIN: &str = "cli";
 
-impl From<SteerError> for Trouble {
-    fn from(error: SteerError) -> Trouble {
+impl From<SteerError> for CliError {
+    fn from(error: SteerError) -> CliError {
         match error {
             SteerError::Session(error) => error.into(),
             SteerError::Refused { what, hint, .. } => {
-                Trouble::new(exit::USAGE, what).with_hint(hint)
+                CliError::new(exit::USAGE, what).with_hint(hint)
             }
         }
     }
 }
 
 /// Opens the store, unless this process may not control sessions.
-pub(super) fn open_store(ctx: &AppContext) -> Result<Store, Trouble> {
+pub(super) fn open_store(ctx: &AppContext) -> Result<Store, CliError> {
     ctx.steering().may_steer()?;
     Ok(super::open_store(ctx)?)
 }
 
 /// Sends a signal to a session.
-pub(super) fn send_signal(ctx: &AppContext, id: &str, signal: Signal) -> Result<u8, Trouble> {
+pub(super) fn send_signal(ctx: &AppContext, id: &str, signal: Signal) -> Result<u8, CliError> {
     let mut store = open_store(ctx)?;
     let info = ctx.steering().meant(&store, id)?;
     let sending = ctx.steer(&mut store, &info, signal, ORIGIN)?.sending;
@@ -41,7 +41,7 @@ pub(super) fn answer(
     id: &str,
     call: Option<CallId>,
     verdict: Verdict,
-) -> Result<u8, Trouble> {
+) -> Result<u8, CliError> {
     let mut store = open_store(ctx)?;
     let info = ctx.steering().meant(&store, id)?;
     let what = match verdict {

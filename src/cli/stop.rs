@@ -4,7 +4,7 @@ use clap::Args;
 
 use super::steer;
 use crate::core::signal::Signal;
-use crate::report::Trouble;
+use crate::report::CliError;
 use crate::session::AppContext;
 
 /// Stop the current turn of a session
@@ -14,6 +14,6 @@ pub(crate) struct StopArgs {
     pub id: String,
 }
 
-pub(super) fn run(ctx: &AppContext, args: &StopArgs) -> Result<u8, Trouble> {
+pub(super) fn run(ctx: &AppContext, args: &StopArgs) -> Result<u8, CliError> {
     steer::send_signal(ctx, &args.id, Signal::STOP)
 }

@@ -49,10 +49,10 @@ impl Cell {
 }
 
 /// A name, and a cell for each column.
-pub(super) type Row = (String, Vec<Cell>);
+pub(super) type TableRow = (String, Vec<Cell>);
 
 /// The visible columns and their widths.
-pub(super) struct Layout<'a> {
+pub(super) struct TableLayout<'a> {
     columns: &'a [Column],
     /// Width of each column. `None`: it is left out.
     widths: Vec<Option<usize>>,
@@ -60,12 +60,16 @@ pub(super) struct Layout<'a> {
     is_short: bool,
 }
 
-impl<'a> Layout<'a> {
+impl<'a> TableLayout<'a> {
     /// Computes a layout for all these rows. `terminal`: maximum number of columns. `None`:
     /// unlimited.
-    pub(super) fn new(columns: &'a [Column], rows: &[&Row], terminal: Option<usize>) -> Layout<'a> {
+    pub(super) fn new(
+        columns: &'a [Column],
+        rows: &[&TableRow],
+        terminal: Option<usize>,
+    ) -> TableLayout<'a> {
         let longest = rows.iter().map(|(name, _)| name.width()).max().unwrap_or(0);
-        let mut layout = Layout {
+        let mut layout = TableLayout {
             columns,
             widths: widths(columns, rows, false),
             name: longest,
@@ -105,11 +109,11 @@ impl<'a> Layout<'a> {
         self.line(name, heads)
     }
 
-    pub(super) fn row(&self, (name, cells): &Row) -> String {
+    pub(super) fn row(&self, (name, cells): &TableRow) -> String {
         self.line(name, cells.iter().map(|cell| cell.text(self.is_short)))
     }
 
-    fn line<'t>(&self, name: &str, cells: impl Iterator<Item = &'t str>) -> String {
+    fn line<'t>(&self, name: &str, cells: impl Iterator<WalkItem = &'t str>) -> String {
         let mut line = end_of(name, self.name);
         let last = self.widths.len() - 1;
         for (at, (cell, width)) in cells.zip(&self.widths).enumerate() {
@@ -126,7 +130,7 @@ impl<'a> Layout<'a> {
     }
 }
 
-fn widths(columns: &[Column], rows: &[&Row], is_short: bool) -> Vec<Option<usize>> {
+fn widths(columns: &[Column], rows: &[&TableRow], is_short: bool) -> Vec<Option<usize>> {
     let width = |(at, column): (usize, &Column)| {
         let cells = rows.iter().filter_map(|(_, cells)| cells.get(at));
         let widest = cells.map(|cell| cell.text(is_short).width()).max();
@@ -210,7 +214,7 @@ mod tests {
             short: "$0.01+".to_string(),
         };
         let row = (name.to_string(), vec![Cell::of(12), Cell::of("3k"), cost]);
-        let layout = Layout::new(&COLUMNS, &[&row], terminal);
+        let layout = TableLayout::new(&COLUMNS, &[&row], terminal);
         vec![layout.head("project"), layout.row(&row)]
     }
 

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use clap::Args;
 
 use super::confirm::{can_ask, is_yes};
-use super::place::Place;
+use super::place::SessionPlace;
 use crate::config::{self, Paths, trust};
 use crate::core::visible::command;
-use crate::report::{Trouble, exit, line, note};
+use crate::report::{CliError, exit, line, note};
 use crate::session::{commands_to_trust, trust_commands};
 use crate::ui::commands::is_own;
 use crate::workspace::{Here, here};
@@ -27,7 +27,7 @@ pub(crate) struct TrustArgs {
     pub yes: bool,
 }
 
-pub(super) fn run(place: &Place, args: &TrustArgs) -> Result<u8, Trouble> {
+pub(super) fn run(place: &SessionPlace, args: &TrustArgs) -> Result<u8, CliError> {
     place.paths.create()?;
     let project = project_of(&place.paths, &place.here)?;
     match args.remove {
@@ -37,14 +37,14 @@ pub(super) fn run(place: &Place, args: &TrustArgs) -> Result<u8, Trouble> {
 }
 
 /// Returns the project of a worktree that rewake made: trust in the project applies in it.
-fn project_of(paths: &Paths, here_now: &Here) -> Result<Here, Trouble> {
+fn project_of(paths: &Paths, here_now: &Here) -> Result<Here, CliError> {
     match config::project_root(paths, &here_now.root)? {
         root if root == here_now.root => Ok(here_now.clone()),
         root => Ok(here(&root)?),
     }
 }
 
-fn trust(paths: &Paths, here: &Here, yes: bool) -> Result<u8, Trouble> {
+fn trust(paths: &Paths, here: &Here, yes: bool) -> Result<u8, CliError> {
     let root = here.root.display();
     let content = trust::content(&here.root).map_err(|error| match error.hint() {
         Some(_) => error,
@@ -54,7 +54,7 @@ fn trust(paths: &Paths, here: &Here, yes: bool) -> Result<u8, Trouble> {
     show(&root.to_string(), &content, &commands);
     if !yes {
         if !can_ask() {
-            return Err(Trouble::new(
+            return Err(CliError::new(
                 exit::USAGE,
                 "nothing was trusted: there is no terminal to ask for a yes",
             )
@@ -104,7 +104,7 @@ fn show(root: &str, content: &trust::Content, commands: &BTreeMap<String, String
     }
 }
 
-fn untrust(paths: &Paths, here: &Here) -> Result<u8, Trouble> {
+fn untrust(paths: &Paths, here: &Here) -> Result<u8, CliError> {
     let root = here.root.display();
     match trust::untrust(paths, &here.root)? {
         true => line(&format!("{root} is trusted no longer")),

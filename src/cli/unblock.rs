@@ -4,7 +4,7 @@ use clap::Args;
 
 use super::steer;
 use crate::core::signal::Signal;
-use crate::report::Trouble;
+use crate::report::CliError;
 use crate::session::AppContext;
 
 /// Unblock a paused or failed session
@@ -14,6 +14,6 @@ pub(crate) struct UnblockArgs {
     pub id: String,
 }
 
-pub(super) fn run(ctx: &AppContext, args: &UnblockArgs) -> Result<u8, Trouble> {
+pub(super) fn run(ctx: &AppContext, args: &UnblockArgs) -> Result<u8, CliError> {
     steer::send_signal(ctx, &args.id, Signal::GoOn)
 }

@@ -7,7 +7,9 @@ use std::time::{Duration, Instant};
 use super::aftermath::{Aftermath, Survivor};
 use super::process;
 use crate::core::text::size_text;
-use crate::sandbox::{Change, Family, Left, ModeChange, Modes, Profile, Watched, bytes_below};
+use crate::sandbox::{
+    Family, Left, ModeChange, Modes, Profile, Watched, WatchedChange, bytes_below,
+};
 
 /// Interval at which processes are counted.
 const COUNT_EVERY: Duration = Duration::from_millis(200);
@@ -141,7 +143,7 @@ fn short(path: &Path) -> String {
     name.chars().take(NAME_MAX_CHARS).collect()
 }
 
-fn describe(change: &Change) -> String {
+fn describe(change: &WatchedChange) -> String {
     let path = short(&change.path);
     match (&change.moved_to, change.restored) {
         (Some(to), _) => format!("{path} (the change is in {})", short(to)),

@@ -120,7 +120,8 @@ fn keep(folder: &RunFolder) -> io::Result<()> {
                 if let Some(confined) = &mut confined {
                     confined.began(child.id(), left);
                 }
-                Watch::new(child, pipe, &spec, confined.as_mut()).watch(&signals, &mut capture)?
+                EndWatch::new(child, pipe, &spec, confined.as_mut())
+                    .watch(&signals, &mut capture)?
             }
             Err(why) => How::NotRun(why.chars().take(NOTE_MAX_CHARS).collect()),
         }
@@ -235,7 +236,7 @@ fn is_gone(group: u32) -> bool {
 }
 
 /// The running command, with its deadlines.
-struct Watch<'a> {
+struct EndWatch<'a> {
     child: Child,
     /// The keeper's part of the sandbox, if the command has one.
     confined: Option<&'a mut Confined>,
@@ -256,14 +257,14 @@ struct Ending {
     killed: bool,
 }
 
-impl<'a> Watch<'a> {
+impl<'a> EndWatch<'a> {
     fn new(
         child: Child,
         pipe: PipeReader,
         spec: &Spec,
         confined: Option<&'a mut Confined>,
-    ) -> Watch<'a> {
-        Watch {
+    ) -> EndWatch<'a> {
+        EndWatch {
             child,
             confined,
             pipe: Some(pipe),

@@ -30,7 +30,7 @@ pub const NOT_HELD: &str = "not held: ";
 
 /// A command that ended. For a lost one, times and sizes are estimates from its files.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Ended {
+pub struct RunEnd {
     pub how: How,
     /// Milliseconds from the command's start to its end.
     pub took_ms: u64,
@@ -113,7 +113,7 @@ pub(super) fn look_begun<E: DeserializeOwned>(folder: &RunFolder) -> io::Result<
 
 /// Returns the end of a command from its record. After another boot, the files are compared with
 /// the hash of the output; within the same boot, nothing can be missing.
-pub(super) fn ended(folder: &RunFolder, end: End, this_boot: bool) -> Ended {
+pub(super) fn ended(folder: &RunFolder, end: End, this_boot: bool) -> RunEnd {
     let is_output_lost = !this_boot
         && end.output_sum.as_ref().is_some_and(|printed| {
             !output::sum(folder, end.bytes_kept).is_ok_and(|found| found == *printed)
@@ -133,7 +133,7 @@ pub(super) fn ended(folder: &RunFolder, end: End, this_boot: bool) -> Ended {
     let gaps = profile.iter().flat_map(|profile| &profile.gaps);
     let not_held = gaps.filter_map(|gap| gap.strip_prefix(NOT_HELD));
     let not_held = not_held.map(str::to_string).collect();
-    Ended {
+    RunEnd {
         how: end.how,
         took_ms: end.took_ms,
         limit_ms: limit_ms.filter(|_| was_limited),
@@ -151,12 +151,12 @@ pub(super) fn ended(folder: &RunFolder, end: End, this_boot: bool) -> Ended {
 
 /// Returns the end of a lost command. The start record is given only if it is from this boot: after
 /// another boot none of its processes can be alive.
-pub(super) fn lost(folder: &RunFolder, begun: Option<&Begun>) -> Ended {
+pub(super) fn lost(folder: &RunFolder, begun: Option<&Begun>) -> RunEnd {
     let (kept, total) = on_disk(folder);
     let group = begun.and_then(|begun| left_behind(folder, begun));
     let seen_ms = last_written_ms(&folder.output());
     let since_ms = begun.map_or(seen_ms, |begun| begun.at_ms);
-    Ended {
+    RunEnd {
         how: How::Lost { group },
         took_ms: u64::try_from(seen_ms - since_ms).unwrap_or(0),
         limit_ms: None,

@@ -86,7 +86,7 @@ mod status;
 
 pub use aftermath::{Aftermath, Survivor};
 pub use inside::is_below_keeper;
-pub use look::{Ended, NOT_HELD};
+pub use look::{NOT_HELD, RunEnd};
 pub use output::Printed;
 pub use process::{boot_id, booted_ms, hear_of_children, own_exe};
 pub use run::{QUIET, RunInfo, RunState, Running, Runs, SettledRun, Stopped};

@@ -17,7 +17,7 @@ use uuid::Uuid;
 use super::aftermath::Aftermath;
 use super::folder::{self, Prepared, RunFolder};
 use super::keeper;
-use super::look::{Ended, Seen, ended, look, look_begun, lost, not_run, with_context};
+use super::look::{RunEnd, Seen, ended, look, look_begun, lost, not_run, with_context};
 use super::output::{self, Printed, Stored};
 use super::process;
 use super::spec::Spec;
@@ -97,7 +97,7 @@ pub enum SettledRun {
     NotBegun,
     Running(Running),
     /// Ended, or lost.
-    Ended(Ended),
+    Ended(RunEnd),
 }
 
 /// The result of a stop.
@@ -136,7 +136,7 @@ pub enum RunState {
         group: Option<u32>,
     },
     /// The command ended or is lost. If it is lost, `how` names the group that is still alive.
-    Ended(Box<Ended>),
+    Ended(Box<RunEnd>),
 }
 
 impl Runs {
@@ -226,7 +226,7 @@ impl Runs {
     ///
     /// A command that was never started (its keeper was killed, or it was stopped, early) is
     /// claimed here, so that it never will be, and is [`super::How::NotRun`].
-    pub async fn wait(&self, running: &mut Running) -> io::Result<Ended> {
+    pub async fn wait(&self, running: &mut Running) -> io::Result<RunEnd> {
         running.reap().await;
         let mut pause = Duration::from_millis(1);
         loop {
@@ -260,7 +260,7 @@ impl Runs {
     /// Returns how a command ended that is known to have been started. `None` while it runs.
     ///
     /// Claims nothing: an inspection must not keep a keeper from its work.
-    pub fn ended(&self, run: &str) -> io::Result<Option<Ended>> {
+    pub fn ended(&self, run: &str) -> io::Result<Option<RunEnd>> {
         let folder = self.folder(run)?;
         // An unreadable spec means that the machine went down: see `RunFolder::create`.
         let boot = folder.prepared().map(|p| p.boot).unwrap_or_default();
@@ -335,7 +335,7 @@ impl Runs {
     }
 
     /// Reads at most `max_bytes` of the output: the head, and the end.
-    pub fn output(&self, ended: &Ended, max_bytes: u64) -> io::Result<Printed> {
+    pub fn output(&self, ended: &RunEnd, max_bytes: u64) -> io::Result<Printed> {
         let tail = ended.output.with_file_name(folder::TAIL);
         Stored {
             head: &ended.output,

@@ -194,7 +194,7 @@ fn short(shown: &str) -> String {
 }
 
 /// Returns the first items and the number of the others.
-fn some(items: impl Iterator<Item = String>, count: usize, most: usize) -> Vec<String> {
+fn some(items: impl Iterator<WalkItem = String>, count: usize, most: usize) -> Vec<String> {
     let mut some: Vec<String> = items.take(most).collect();
     if count > most {
         some.push(format!("{} more", count - most));
@@ -204,7 +204,7 @@ fn some(items: impl Iterator<Item = String>, count: usize, most: usize) -> Vec<S
 
 /// The trust in a workspace's own config.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub enum Standing {
+pub enum ProjectTrust {
     /// The folder is not trusted.
     #[default]
     Untrusted,
@@ -236,11 +236,11 @@ impl fmt::Display for Difference {
     }
 }
 
-impl Standing {
-    pub(super) fn of(record: &Record, content: &Content) -> Standing {
+impl ProjectTrust {
+    pub(super) fn of(record: &Record, content: &Content) -> ProjectTrust {
         let trusted = match record {
-            Record::None => return Standing::Untrusted,
-            Record::Unbound => return Standing::Unbound,
+            Record::None => return ProjectTrust::Untrusted,
+            Record::Unbound => return ProjectTrust::Unbound,
             Record::Bound(trusted) => trusted,
         };
         let new = content.keys.iter().filter_map(|(key, given)| {
@@ -262,8 +262,8 @@ impl Standing {
         let mut differences: Vec<Difference> = new.chain(gone).collect();
         differences.sort_by_key(|difference| weight(&difference.key));
         match differences.is_empty() {
-            true => Standing::Trusted,
-            false => Standing::Changed(differences),
+            true => ProjectTrust::Trusted,
+            false => ProjectTrust::Changed(differences),
         }
     }
 }
@@ -273,7 +273,7 @@ impl Standing {
 pub struct Project {
     /// Parts that need trust.
     pub content: Content,
-    pub standing: Standing,
+    pub standing: ProjectTrust,
     /// Error because of which none of it is used.
     pub broken: Option<ConfigError>,
     /// Servers of the folder that differ from the trusted ones.
@@ -283,7 +283,7 @@ pub struct Project {
 impl Project {
     /// Returns whether the user should be asked about it.
     pub fn needs_trust(&self) -> bool {
-        (self.standing != Standing::Trusted && !self.content.keys.is_empty())
+        (self.standing != ProjectTrust::Trusted && !self.content.keys.is_empty())
             || !self.servers.is_empty()
     }
 
@@ -291,9 +291,9 @@ impl Project {
     /// completely trusted.
     pub fn differences(&self) -> Vec<&Difference> {
         let of_keys = match &self.standing {
-            Standing::Changed(differences) => &differences[..],
-            Standing::Trusted => &[],
-            Standing::Untrusted | Standing::Unbound => return Vec::new(),
+            ProjectTrust::Changed(differences) => &differences[..],
+            ProjectTrust::Trusted => &[],
+            ProjectTrust::Untrusted | ProjectTrust::Unbound => return Vec::new(),
         };
         self.servers.iter().chain(of_keys).collect()
     }
@@ -358,11 +358,11 @@ pub(super) fn used(
         });
     }
     let mut project = Project {
-        standing: Standing::of(record, &content),
+        standing: ProjectTrust::of(record, &content),
         content,
         ..Project::default()
     };
-    if project.standing == Standing::Trusted {
+    if project.standing == ProjectTrust::Trusted {
         return Ok((leaves, project));
     }
     let harmless = leaves.into_iter().filter(|leaf| is_harmless(&leaf.path));
@@ -387,8 +387,8 @@ fn not_used(file: &Path, project: &Project) -> Option<Warning> {
     let keys = &project.content.keys;
     let names = || some(keys.keys().cloned(), keys.len(), MAX_NAMED);
     let (why, what, hint) = match &project.standing {
-        Standing::Trusted => return None,
-        Standing::Changed(differences) => {
+        ProjectTrust::Trusted => return None,
+        ProjectTrust::Changed(differences) => {
             let all = differences.iter().map(|difference| {
                 let shown = difference.shown.as_deref().map(short);
                 let key = difference.key.clone();
@@ -406,12 +406,12 @@ fn not_used(file: &Path, project: &Project) -> Option<Warning> {
             )
         }
         _ if keys.is_empty() => return None,
-        Standing::Unbound => (
+        ProjectTrust::Unbound => (
             "it was trusted by a version that did not keep what it trusted",
             names(),
             "`rewake trust` trusts it as it is now",
         ),
-        Standing::Untrusted => (
+        ProjectTrust::Untrusted => (
             "the folder is not trusted",
             names(),
             "`rewake trust` trusts the folder",
@@ -430,7 +430,7 @@ fn not_used(file: &Path, project: &Project) -> Option<Warning> {
 #[cfg(test)]
 mod tests {
     use crate::config::testing::Fixture;
-    use crate::config::{Standing, trust};
+    use crate::config::{ProjectTrust, trust};
 
     /// Returns the warnings of the next start, without the temporary folder.
     fn warnings(f: &Fixture) -> Vec<String> {
@@ -542,7 +542,7 @@ mod tests {
         let loaded = f.load(&[], &[]).unwrap();
         assert_eq!(
             (loaded.config.max_turns, &loaded.project.standing),
-            (None, &Standing::Unbound)
+            (None, &ProjectTrust::Unbound)
         );
         assert_eq!(
             warnings(&f),
@@ -561,7 +561,7 @@ mod tests {
         assert!(trust::untrust(&f.paths(), &f.root()).unwrap());
         assert_eq!(
             f.load(&[], &[]).unwrap().project.standing,
-            Standing::Untrusted
+            ProjectTrust::Untrusted
         );
     }
 

@@ -71,7 +71,7 @@ pub const PROGRESS_TIMEOUT_MS: u64 = 600_000;
 pub const ANSWER_TIMEOUT_MS: u64 = 1_800_000;
 
 /// A value of a provider that comes from the environment.
-pub(super) struct Named {
+pub(super) struct EnvValue {
     pub provider: &'static str,
     pub key: &'static str,
     pub variable: &'static str,
@@ -79,7 +79,7 @@ pub(super) struct Named {
 }
 
 /// Returns the server addresses and API versions from the environment.
-pub(super) fn named_in(env: &Env) -> Vec<Named> {
+pub(super) fn named_in(env: &Env) -> Vec<EnvValue> {
     let mut all = Vec::new();
     for builtin in builtins() {
         let keys = [
@@ -95,7 +95,7 @@ pub(super) fn named_in(env: &Env) -> Vec<Named> {
                 ("ollama", "base_url") => ollama_url(value),
                 _ => value.to_string(),
             };
-            all.push(Named {
+            all.push(EnvValue {
                 provider: &builtin.name,
                 key,
                 variable,
@@ -187,7 +187,7 @@ pub struct KeyedProvider {
 }
 
 /// Returns the providers that require a key, in the order in which a default model is searched.
-pub fn keyed_providers() -> impl Iterator<Item = KeyedProvider> {
+pub fn keyed_providers() -> impl Iterator<WalkItem = KeyedProvider> {
     let wanted = builtins().iter().filter(|b| !b.key_env.is_empty());
     wanted.map(|builtin| {
         let address = builtin.base_url_env.first();

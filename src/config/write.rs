@@ -25,7 +25,7 @@ const MAX_LINKS: usize = 40;
 
 /// The result of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Change {
+pub(crate) struct SettingChange {
     /// False if the file already had this value.
     pub is_changed: bool,
     /// State of the file before and after the change.
@@ -35,7 +35,7 @@ pub(crate) struct Change {
 
 /// A file of the user that is changed on request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Target {
+pub(crate) struct WriteTarget {
     pub file: PathBuf,
     /// Initial content of a new file.
     beginning: String,
@@ -43,10 +43,10 @@ pub(crate) struct Target {
     lock: Option<PathBuf>,
 }
 
-impl Target {
+impl WriteTarget {
     /// Returns the user's config, which applies everywhere.
-    pub(crate) fn config(paths: &Paths) -> Target {
-        Target {
+    pub(crate) fn config(paths: &Paths) -> WriteTarget {
+        WriteTarget {
             file: paths.config_file(),
             beginning: String::new(),
             lock: None,
@@ -54,8 +54,8 @@ impl Target {
     }
 
     /// Returns the file with the rules of one project.
-    pub(crate) fn project(paths: &Paths, root: &Path) -> Target {
-        Target {
+    pub(crate) fn project(paths: &Paths, root: &Path) -> WriteTarget {
+        WriteTarget {
             file: granted::file(paths, root),
             beginning: granted::beginning(root),
             lock: None,
@@ -67,7 +67,7 @@ impl Target {
     ///
     /// # Errors
     /// The path is a link that leads out of the workspace, so another file would be changed.
-    pub(crate) fn of_workspace(paths: &Paths, root: &Path) -> Result<Target, ConfigError> {
+    pub(crate) fn of_workspace(paths: &Paths, root: &Path) -> Result<WriteTarget, ConfigError> {
         let root = &project_root(paths, root)?;
         let file = project_file(root);
         let cannot =
@@ -83,7 +83,7 @@ impl Target {
                 leads_to.display()
             )));
         }
-        Ok(Target {
+        Ok(WriteTarget {
             file,
             beginning: String::new(),
             lock: Some(paths.config_dir.join("project.lock")),
@@ -92,7 +92,11 @@ impl Target {
 }
 
 /// Removes a rule from a list of `permissions`: `allow`, `ask` or `deny`.
-pub(crate) fn remove(target: &Target, list: &str, rule: &str) -> Result<Change, ConfigError> {
+pub(crate) fn remove(
+    target: &WriteTarget,
+    list: &str,
+    rule: &str,
+) -> Result<SettingChange, ConfigError> {
     change(target, |document| {
         let rules = document
             .get_mut("permissions")
@@ -144,7 +148,7 @@ fn take_out(list: &mut Array, at: usize) {
 }
 
 /// Adds a rule to `permissions.allow`.
-pub(crate) fn allow(target: &Target, rule: &str) -> Result<Change, ConfigError> {
+pub(crate) fn allow(target: &WriteTarget, rule: &str) -> Result<SettingChange, ConfigError> {
     change(target, |document| {
         let permissions = document
             .entry("permissions")
@@ -166,8 +170,8 @@ pub(crate) fn allow(target: &Target, rule: &str) -> Result<Change, ConfigError> 
 }
 
 /// Sets a key at the top of the file.
-pub(crate) fn set(paths: &Paths, key: &str, to: &str) -> Result<Change, ConfigError> {
-    change(&Target::config(paths), |document| {
+pub(crate) fn set(paths: &Paths, key: &str, to: &str) -> Result<SettingChange, ConfigError> {
+    change(&WriteTarget::config(paths), |document| {
         match document.get_mut(key) {
             Some(Item::Value(known)) if known.as_str() == Some(to) => Ok(false),
             Some(Item::Value(known)) => {
@@ -190,8 +194,8 @@ pub(crate) fn local_server(
     paths: &Paths,
     name: &str,
     base_url: &str,
-) -> Result<Change, ConfigError> {
-    change(&Target::config(paths), |document| {
+) -> Result<SettingChange, ConfigError> {
+    change(&WriteTarget::config(paths), |document| {
         let providers = document.entry("providers").or_insert_with(|| {
             let mut table = Table::new();
             table.set_implicit(true);
@@ -241,9 +245,9 @@ fn add(list: &mut Array, rule: &str) {
 /// Reads, changes and replaces the file under a lock, so that simultaneous changes are both
 /// applied.
 fn change(
-    target: &Target,
+    target: &WriteTarget,
     edit: impl FnOnce(&mut DocumentMut) -> Result<bool, &'static str>,
-) -> Result<Change, ConfigError> {
+) -> Result<SettingChange, ConfigError> {
     let file = &target.file;
     let folder = file.parent().unwrap_or(Path::new("/"));
     create_private_dir(folder)?;
@@ -267,7 +271,7 @@ fn change(
     };
     let mut document: DocumentMut = text.parse().map_err(|e| cannot(format!("{e}")))?;
     if !edit(&mut document).map_err(|why| cannot(why.to_string()))? {
-        return Ok(Change {
+        return Ok(SettingChange {
             is_changed: false,
             before,
             after: before,
@@ -280,7 +284,7 @@ fn change(
         text
     };
     replace(file, &text).map_err(|e| cannot(e.to_string()))?;
-    Ok(Change {
+    Ok(SettingChange {
         is_changed: true,
         before,
         after: Digest::of(&Ok(text)),
@@ -333,19 +337,19 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let paths = paths(home.path());
         assert!(
-            allow(&Target::config(&paths), "Bash(make:*)")
+            allow(&WriteTarget::config(&paths), "Bash(make:*)")
                 .unwrap()
                 .is_changed
         );
         assert!(
-            !allow(&Target::config(&paths), "Bash(make:*)")
+            !allow(&WriteTarget::config(&paths), "Bash(make:*)")
                 .unwrap()
                 .is_changed
         );
         let text = "# mine\nmodel = \"a/b\" # this one\n\n[permissions]\nallow = [\n    \"Bash(x)\", # x\n]\n";
         fs::write(paths.config_file(), text).unwrap();
         assert!(
-            allow(&Target::config(&paths), "Read(~/n/**)")
+            allow(&WriteTarget::config(&paths), "Read(~/n/**)")
                 .unwrap()
                 .is_changed
         );
@@ -363,7 +367,7 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let paths = paths(home.path());
         fs::write(paths.config_file(), text).unwrap();
-        assert!(allow(&Target::config(&paths), "B").unwrap().is_changed);
+        assert!(allow(&WriteTarget::config(&paths), "B").unwrap().is_changed);
         assert!(set(&paths, "model", "c/d").unwrap().is_changed);
         fs::read_to_string(paths.config_file()).unwrap()
     }
@@ -413,7 +417,7 @@ mod tests {
             ("deny = [\"B\"]\n", "deny = [\"B\"]\n"),
         ] {
             let home = tempfile::tempdir().unwrap();
-            let target = Target::config(&paths(home.path()));
+            let target = WriteTarget::config(&paths(home.path()));
             fs::write(&target.file, format!("[permissions]\n{before}")).unwrap();
             let is_changed = remove(&target, "allow", "B").unwrap().is_changed;
             assert_eq!(is_changed, before != after);
@@ -430,12 +434,12 @@ mod tests {
         fs::create_dir_all(&one).unwrap();
         fs::create_dir_all(&other).unwrap();
         std::os::unix::fs::symlink(&one, home.path().join("link")).unwrap();
-        let target = Target::project(&paths, &one);
+        let target = WriteTarget::project(&paths, &one);
         assert_eq!(
-            Target::project(&paths, &home.path().join("link")).file,
+            WriteTarget::project(&paths, &home.path().join("link")).file,
             target.file
         );
-        assert_ne!(Target::project(&paths, &other).file, target.file);
+        assert_ne!(WriteTarget::project(&paths, &other).file, target.file);
         assert!(allow(&target, "Bash(make:*)").unwrap().is_changed);
         let text = fs::read_to_string(&target.file).unwrap();
         assert!(text.starts_with("# Rules that were allowed for "), "{text}");
@@ -477,7 +481,9 @@ mod tests {
         std::thread::scope(|scope| {
             for n in 0..8 {
                 let paths = &paths;
-                scope.spawn(move || allow(&Target::config(paths), &format!("Bash(r{n})")).unwrap());
+                scope.spawn(move || {
+                    allow(&WriteTarget::config(paths), &format!("Bash(r{n})")).unwrap()
+                });
             }
         });
         let text = fs::read_to_string(paths.config_file()).unwrap();
@@ -490,7 +496,7 @@ mod tests {
         let paths = paths(home.path());
         fs::write(paths.config_file(), "model = [").unwrap();
         assert!(
-            allow(&Target::config(&paths), "Bash(make:*)")
+            allow(&WriteTarget::config(&paths), "Bash(make:*)")
                 .unwrap_err()
                 .to_string()
                 .contains("config.toml")
@@ -500,7 +506,7 @@ mod tests {
             "model = ["
         );
         fs::write(paths.config_file(), "permissions = 3").unwrap();
-        assert!(allow(&Target::config(&paths), "Bash(make:*)").is_err());
+        assert!(allow(&WriteTarget::config(&paths), "Bash(make:*)").is_err());
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use super::budget::Budget;
 use super::continuation;
 use super::entry::{Entry, Record, Seq, Spent, SummaryBy};
-use super::exchange::Range;
+use super::exchange::TurnRange;
 use super::freeing::{self, Freeing};
 use super::said_again;
 use super::state::State;
@@ -13,7 +13,7 @@ use super::summary;
 use super::window::Windows;
 
 /// Returns the records of the context in this range, which a summary will replace.
-pub fn leaving(state: &State, range: Range) -> Vec<Record> {
+pub fn leaving(state: &State, range: TurnRange) -> Vec<Record> {
     let within = |r: &&Record| (range.first..=range.last).contains(&r.seq);
     state.context.iter().filter(within).cloned().collect()
 }
@@ -49,11 +49,11 @@ pub fn compacted(
     state: &State,
     budget: &Budget,
     windows: &Windows,
-    range: Range,
+    range: TurnRange,
     summary: Summary,
     spent: Vec<Spent>,
 ) -> Vec<Entry> {
-    let Range { first, last } = range;
+    let TurnRange { first, last } = range;
     let (summary, by) = match summary {
         Summary::Model(text) => (text, SummaryBy::Model),
         Summary::Placeholder => (summary::placeholder(range), SummaryBy::Placeholder),

@@ -245,19 +245,19 @@ impl Filler<'_> {
 }
 
 /// A mention at the beginning of a text, as it is written.
-struct Found<'a> {
+struct WrittenMention<'a> {
     path: &'a str,
     is_quoted: bool,
     /// Length in bytes, with the `@` and the quotes.
     length: usize,
 }
 
-fn mention(text: &str) -> Option<Found<'_>> {
+fn mention(text: &str) -> Option<WrittenMention<'_>> {
     let behind = text.strip_prefix('@')?;
     if let Some(quoted) = behind.strip_prefix('"') {
         let line = quoted.lines().next().unwrap_or_default();
         let path = &line[..line.find('"')?];
-        return Some(Found {
+        return Some(WrittenMention {
             path,
             is_quoted: true,
             length: path.len() + 3,
@@ -265,7 +265,7 @@ fn mention(text: &str) -> Option<Found<'_>> {
     }
     let end = behind.find(char::is_whitespace).unwrap_or(behind.len());
     let path = behind[..end].trim_end_matches(['.', ',', ';', ':', '!', '?', ')', ']', '}']);
-    (!path.is_empty()).then_some(Found {
+    (!path.is_empty()).then_some(WrittenMention {
         path,
         is_quoted: false,
         length: path.len() + 1,

@@ -10,7 +10,7 @@ use super::text::{boundary_above, boundary_below};
 
 /// Where the model can read the whole text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Source<'a> {
+pub(crate) struct CutSource<'a> {
     /// An address for `memory_page`: `entry 812`, `blob:HASH`.
     pub address: &'a str,
     /// The address leads to exactly this text, so a byte position in the text is an offset there.
@@ -23,16 +23,16 @@ const MIN_ROOM: usize = 40;
 /// Shortens a text to at most `max` bytes. Whole lines are left out, unless a line is so long that
 /// more than half of the kept text would be lost with it. `source` is where the whole text is. It
 /// must not change when a text is shortened again.
-pub(crate) fn cut(text: &str, max: usize, source: Source<'_>) -> String {
+pub(crate) fn cut(text: &str, max: usize, source: CutSource<'_>) -> String {
     if text.len() <= max {
         return text.to_string();
     }
-    let whole = || Kept {
+    let whole = || CutResult {
         head: text,
         tail: text,
         gap: None,
     };
-    let kept = Kept::of(text, source).unwrap_or_else(whole);
+    let kept = CutResult::of(text, source).unwrap_or_else(whole);
     let lines = kept.gap.as_ref().map_or_else(|| lines(text), |g| g.lines);
     let longest = Gap {
         first: lines,
@@ -111,7 +111,7 @@ pub(crate) fn lines_behind(line: &str) -> usize {
 
 impl Gap {
     /// Returns the line that replaces the missing part.
-    fn line(&self, Source { address, is_all }: Source<'_>) -> String {
+    fn line(&self, CutSource { address, is_all }: CutSource<'_>) -> String {
         match is_all {
             true => format!(
                 "[{self}; memory_page reads on at address {address}, offset {}]",
@@ -122,7 +122,7 @@ impl Gap {
     }
 
     /// Parses such a line. Returns `None` for any other line.
-    fn of_line(line: &str, source: Source<'_>) -> Option<Gap> {
+    fn of_line(line: &str, source: CutSource<'_>) -> Option<Gap> {
         let end = "; memory_page reads";
         let (what, rest) = line.strip_prefix('[')?.split_once(end)?;
         let (what, bytes) = what.split_once(" left out (")?;
@@ -149,15 +149,15 @@ impl Gap {
 }
 
 /// The parts of a text before and after the gap. `gap` is `None` if nothing is missing yet.
-struct Kept<'a> {
+struct CutResult<'a> {
     head: &'a str,
     tail: &'a str,
     gap: Option<Gap>,
 }
 
-impl<'a> Kept<'a> {
+impl<'a> CutResult<'a> {
     /// Splits a text that was already shortened.
-    fn of(text: &'a str, source: Source<'_>) -> Option<Kept<'a>> {
+    fn of(text: &'a str, source: CutSource<'_>) -> Option<CutResult<'a>> {
         let at = text.find(source.address)?;
         let start = text[..at].rfind('\n').map_or(0, |end| end + 1);
         let end = text[at..].find('\n').map_or(text.len(), |end| at + end);
@@ -166,7 +166,7 @@ impl<'a> Kept<'a> {
         if gap.first_in_part {
             head = head.strip_suffix('\n').unwrap_or(head);
         }
-        Some(Kept {
+        Some(CutResult {
             head,
             tail: text.get(end + 1..).unwrap_or_default(),
             gap: Some(gap),
@@ -174,8 +174,8 @@ impl<'a> Kept<'a> {
     }
 
     /// Returns the beginning and the end in `room` bytes, with the line between them.
-    fn within(&self, room: usize, lines: usize, source: Source<'_>) -> String {
-        let Kept { head, tail, gap } = self;
+    fn within(&self, room: usize, lines: usize, source: CutSource<'_>) -> String {
+        let CutResult { head, tail, gap } = self;
         // The tail gets the room that the head does not need, and the other way round.
         let for_head = (room / 5 * 3).max(room.saturating_sub(tail.len()));
         let head_end = head_end(head, for_head);
@@ -251,7 +251,7 @@ mod tests {
 
     use super::*;
 
-    const SOURCE: Source<'_> = Source {
+    const SOURCE: CutSource<'_> = CutSource {
         address: "entry 7",
         is_all: true,
     };
@@ -327,7 +327,7 @@ mod tests {
 
     #[test]
     fn a_line_that_only_looks_like_ours_is_text() {
-        let other = Source {
+        let other = CutSource {
             address: "entry 8",
             is_all: true,
         };

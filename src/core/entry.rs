@@ -28,8 +28,8 @@ use super::form::{FormAnswer, ServerQuestion};
 pub use assignment::Assignment;
 pub use call::{By, CallId, ChildRun, Fact, Guard, Memory, MemoryKind, Outcome, Output, Verdict};
 pub use choice::{Choice, FallbackModel, Mode, RunLimits, Unfit};
-pub use content::{BlobRef, Block, Image, Layers, StopReason, ToolSpec, UsedCommand, Via};
-pub use kept::{Kept, KeptWhy, MAX_KEPT};
+pub use content::{BlobRef, Block, Image, PromptPrefix, StopReason, ToolSpec, UsedCommand, Via};
+pub use kept::{KeptWhy, MAX_KEPT, UnrestoredPath};
 pub use plan::{Plan, PlanStep, StepState};
 pub use usage::{MAX_TOKENS, Spent, Usage, token_count};
 
@@ -62,7 +62,7 @@ pub enum Entry {
         /// The permission mode at the start.
         mode: Mode,
         /// The beginning of every request, as this version rendered it.
-        layers: Layers,
+        layers: PromptPrefix,
     },
     /// The session is a subagent. This entry follows `Opened`.
     Assigned(Assignment),
@@ -70,7 +70,7 @@ pub enum Entry {
     Rendered {
         /// The version of rewake that rendered them.
         version: String,
-        layers: Layers,
+        layers: PromptPrefix,
     },
     /// A message of the user, or of a signal from outside.
     Said {
@@ -293,7 +293,7 @@ pub enum Entry {
         new_folder: bool,
         /// Paths that the restore leaves unchanged, and why: at most [`MAX_KEPT`].
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
-        kept: Vec<Kept>,
+        kept: Vec<UnrestoredPath>,
         /// Number of further paths that stay unchanged.
         #[serde(default, skip_serializing_if = "is_zero")]
         more_kept: u64,
@@ -315,7 +315,7 @@ pub enum Entry {
         paths: Vec<String>,
         /// Paths that stayed unchanged, and why: at most [`MAX_KEPT`].
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
-        kept: Vec<Kept>,
+        kept: Vec<UnrestoredPath>,
         /// Number of further paths that stayed unchanged.
         #[serde(default, skip_serializing_if = "is_zero")]
         more_kept: u64,
@@ -629,7 +629,7 @@ impl Entry {
     }
 
     /// Returns the models that were used for this entry, each with its tokens.
-    pub fn spent(&self) -> impl Iterator<Item = (&str, &Usage)> {
+    pub fn spent(&self) -> impl Iterator<WalkItem = (&str, &Usage)> {
         let (answer, besides) = match self {
             Entry::Replied { model, usage, .. } => (Some((model.as_str(), usage)), &[][..]),
             Entry::Compacted { spent, .. }
@@ -651,7 +651,7 @@ impl Entry {
     }
 
     /// Returns the blobs that the entry refers to.
-    pub fn blobs(&self) -> impl Iterator<Item = &BlobRef> {
+    pub fn blobs(&self) -> impl Iterator<WalkItem = &BlobRef> {
         let (images, output) = match self {
             Entry::Said { images, .. } => (images.as_slice(), None),
             Entry::Finished { outcome, .. } => match outcome {

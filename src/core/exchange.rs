@@ -5,7 +5,7 @@ use super::entry::{Entry, Record, Seq};
 
 /// Entries from `first` to `last`, both included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Range {
+pub struct TurnRange {
     /// The place of the first entry.
     pub first: Seq,
     /// The place of the last entry, which is part of the range.
@@ -15,7 +15,7 @@ pub struct Range {
 /// A turn: one message of the user, or one answer with its results.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Exchange {
-    pub range: Range,
+    pub range: TurnRange,
     /// The time of its first entry: UTC, milliseconds since 1970.
     pub began_ms: i64,
     /// The time of its last entry: UTC, milliseconds since 1970.
@@ -41,7 +41,7 @@ pub fn exchanges(context: &[Record], bytes_of: impl Fn(&Record) -> usize) -> Vec
                 last.bytes += bytes;
             }
             _ => all.push(Exchange {
-                range: Range {
+                range: TurnRange {
                     first: record.seq,
                     last: record.seq,
                 },

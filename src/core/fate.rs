@@ -13,7 +13,7 @@ use super::tool_name;
 
 /// The decision about a call that has not started.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Fate {
+pub enum Authorization {
     /// It runs now, without a question.
     Run {
         /// Sandbox policy of the command. `None`: the call runs no command.
@@ -34,9 +34,9 @@ pub enum Fate {
 
 /// Decides about a call that has not started. A person's verdict overrides the rules. A stop, or an
 /// invalid call, overrides both. If nobody can be asked, a question becomes a denial.
-pub fn fate(state: &State, policy: &Policy, open: &OpenCall) -> Fate {
+pub fn fate(state: &State, policy: &Policy, open: &OpenCall) -> Authorization {
     if let Some(outcome) = hopeless(state, policy, open) {
-        return Fate::Close(outcome);
+        return Authorization::Close(outcome);
     }
     let Some(described) = open.described() else {
         return denied("the call cannot be understood".into());
@@ -46,7 +46,7 @@ pub fn fate(state: &State, policy: &Policy, open: &OpenCall) -> Fate {
             if let Some(question) = described_anew(state, policy, open) {
                 return question;
             }
-            return Fate::Run {
+            return Authorization::Run {
                 access: allowed_access(open, &described.permission),
             };
         }
@@ -55,12 +55,12 @@ pub fn fate(state: &State, policy: &Policy, open: &OpenCall) -> Fate {
     }
     let Judgement { decision, access } = (policy.permission_check)(&described.permission, state);
     match decision {
-        Decision::Allow => Fate::Run { access },
+        Decision::Allow => Authorization::Run { access },
         Decision::Deny { reason } => denied(reason),
         // A question that was already asked stays open: the answer may come later, and from
         // elsewhere.
         Decision::Ask { why, rule } if policy.interactive || open.asked.is_some() => {
-            Fate::Ask { why, rule, access }
+            Authorization::Ask { why, rule, access }
         }
         Decision::Ask { why, .. } => denied(format!(
             "{why}, and nobody is there to be asked{DO_WITHOUT}"
@@ -70,7 +70,7 @@ pub fn fate(state: &State, policy: &Policy, open: &OpenCall) -> Fate {
 
 /// Asks again about a server's tool whose description has changed since a person allowed it. The
 /// approval is only for the description that they saw.
-fn described_anew(state: &State, policy: &Policy, open: &OpenCall) -> Option<Fate> {
+fn described_anew(state: &State, policy: &Policy, open: &OpenCall) -> Option<Authorization> {
     let permission @ Permission::Foreign { name } = &open.described()?.permission else {
         return None;
     };
@@ -80,7 +80,7 @@ fn described_anew(state: &State, policy: &Policy, open: &OpenCall) -> Option<Fat
         Decision::Ask {
             why,
             rule: Some(rule),
-        } if rule != asked => Some(Fate::Ask {
+        } if rule != asked => Some(Authorization::Ask {
             why,
             rule: Some(rule),
             access: None,
@@ -157,13 +157,13 @@ pub fn question(state: &State, policy: &Policy, open: &OpenCall) -> Option<Quest
         return None;
     }
     match fate(state, policy, open) {
-        Fate::Ask { why, rule, access } => Some(Question {
+        Authorization::Ask { why, rule, access } => Some(Question {
             call: open.call.id,
             why,
             rule,
             access,
         }),
-        Fate::Run { .. } | Fate::Close(_) => None,
+        Authorization::Run { .. } | Authorization::Close(_) => None,
     }
 }
 
@@ -222,8 +222,8 @@ pub fn may_act_at(state: &State, policy: &Policy, open: &OpenCall, real: &str) -
     }
 }
 
-fn denied(reason: String) -> Fate {
-    Fate::Close(Outcome::Denied { reason })
+fn denied(reason: String) -> Authorization {
+    Authorization::Close(Outcome::Denied { reason })
 }
 
 /// Returns the result of a call that never runs, whatever the policy.

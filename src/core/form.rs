@@ -19,13 +19,13 @@ pub struct ServerQuestion {
     pub key: String,
     /// The server's text.
     pub message: String,
-    pub wanted: Wanted,
+    pub wanted: RequestedAnswer,
 }
 
 /// The kind of answer that the server wants.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "wanted", rename_all = "snake_case")]
-pub enum Wanted {
+pub enum RequestedAnswer {
     Form {
         fields: Vec<Field>,
     },
@@ -119,8 +119,8 @@ impl ServerQuestion {
         let said = text::one_line(&self.message, LINE_CHARS);
         match (said.is_empty(), &self.wanted) {
             (false, _) => said,
-            (true, Wanted::Form { .. }) => "(a form without a word)".to_string(),
-            (true, Wanted::Visit { .. }) => "(a visit, without a word)".to_string(),
+            (true, RequestedAnswer::Form { .. }) => "(a form without a word)".to_string(),
+            (true, RequestedAnswer::Visit { .. }) => "(a visit, without a word)".to_string(),
         }
     }
 }
@@ -134,8 +134,8 @@ pub fn check(question: &ServerQuestion, answer: &FormAnswer) -> Result<(), Strin
         return Ok(());
     };
     let fields = match &question.wanted {
-        Wanted::Form { fields } => &fields[..],
-        Wanted::Visit { .. } => &[],
+        RequestedAnswer::Form { fields } => &fields[..],
+        RequestedAnswer::Visit { .. } => &[],
     };
     let known = |name: &String| fields.iter().any(|field| field.name == *name);
     if let Some(name) = values.keys().find(|name| !known(name)) {
@@ -330,7 +330,7 @@ mod tests {
             server: "s".into(),
             key: "k".into(),
             message: String::new(),
-            wanted: Wanted::Form { fields: kinds() },
+            wanted: RequestedAnswer::Form { fields: kinds() },
         }
     }
 
@@ -363,7 +363,7 @@ mod tests {
         }
         assert_eq!(check(&question(), &FormAnswer::Decline), Ok(()));
         let visit = ServerQuestion {
-            wanted: Wanted::Visit { url: "u".into() },
+            wanted: RequestedAnswer::Visit { url: "u".into() },
             ..question()
         };
         let values = json!({ "a": 1 }).as_object().cloned().unwrap_or_default();

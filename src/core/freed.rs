@@ -12,7 +12,7 @@ const MAX_WATCHED: usize = 2_000;
 
 /// The freed results of a session.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Freed {
+pub struct ClearedResults {
     /// For each freed result in the context: the line that is sent instead.
     lines: BTreeMap<Seq, String>,
     /// Places of the newest freed results, and their calls.
@@ -26,7 +26,7 @@ pub struct Freed {
     pub read_again: u64,
 }
 
-impl Freed {
+impl ClearedResults {
     pub(crate) fn line(&self, seq: Seq) -> Option<&str> {
         self.lines.get(&seq).map(String::as_str)
     }

@@ -41,7 +41,7 @@ impl Parts {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::entry::{Entry, Layers, Mode, Record, SummaryBy, Via};
+    use crate::core::entry::{Entry, Mode, PromptPrefix, Record, SummaryBy, Via};
     use crate::core::window::Strategy;
 
     fn push(state: &mut State, entry: Entry) {
@@ -79,7 +79,7 @@ mod tests {
             inline_max_bytes: 16 * 1024,
         };
         let mut state = State::new(|_, _| Err("no tool".into()));
-        let layers = Layers {
+        let layers = PromptPrefix {
             system: "s".repeat(4_000),
             tools: Vec::new(),
             instructions: "i".repeat(400),

@@ -72,14 +72,14 @@ use Operands::{Contents, Names, Text};
 
 /// A read-only command with its harmful options. A long option is refused in every abbreviation, a
 /// letter anywhere in a cluster.
-struct Looker {
+struct ReadOnlyCommand {
     name: &'static str,
     operands: Operands,
     letters: &'static str,
     options: &'static [&'static str],
 }
 
-const fn looker(name: &'static str, operands: Operands) -> Looker {
+const fn looker(name: &'static str, operands: Operands) -> ReadOnlyCommand {
     but(name, operands, "", &[])
 }
 
@@ -88,8 +88,8 @@ const fn but(
     operands: Operands,
     letters: &'static str,
     options: &'static [&'static str],
-) -> Looker {
-    Looker {
+) -> ReadOnlyCommand {
+    ReadOnlyCommand {
         name,
         operands,
         letters,
@@ -107,7 +107,7 @@ const CHECK: &[&str] = &["--check"];
 const WITHOUT_GLOBS: [&str; 5] = ["date", "printf", "test", "[", "uniq"];
 
 #[rustfmt::skip]
-const LOOKERS: &[Looker] = &[
+const LOOKERS: &[ReadOnlyCommand] = &[
     looker("true", Text), looker("false", Text), looker("pwd", Text), looker("whoami", Text),
     looker("id", Text), looker("uname", Text), looker("which", Text), looker("echo", Text),
     looker("basename", Text), looker("dirname", Text), looker("tr", Text),
@@ -309,7 +309,7 @@ fn is_version(rest: &[Word]) -> bool {
     matches!(rest, [only] if only.text == "--version")
 }
 
-impl Looker {
+impl ReadOnlyCommand {
     fn reads(&self, rest: &[Word]) -> Result<Reads, String> {
         for word in rest {
             refuse(self.name, &word.text, self.letters, self.options)?;

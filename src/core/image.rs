@@ -19,7 +19,7 @@ pub(crate) const MAX_PIXELS: u32 = 8_000;
 
 /// An image that can be sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Known {
+pub(crate) struct ImageInfo {
     pub media_type: &'static str,
     pub width: u32,
     pub height: u32,
@@ -44,7 +44,7 @@ pub(crate) fn media_type(start: &[u8]) -> Option<&'static str> {
 ///
 /// # Errors
 /// Returns why it cannot be sent, as the continuation of "it …".
-pub(crate) fn check(bytes: &[u8]) -> Result<Known, String> {
+pub(crate) fn check(bytes: &[u8]) -> Result<ImageInfo, String> {
     let Some(media_type) = media_type(bytes) else {
         return Err("is not a PNG, JPEG, GIF or WebP image".to_string());
     };
@@ -68,7 +68,7 @@ pub(crate) fn check(bytes: &[u8]) -> Result<Known, String> {
             "has {width} x {height} pixels; at most {MAX_PIXELS} on a side are sent"
         ));
     }
-    Ok(Known {
+    Ok(ImageInfo {
         media_type,
         width,
         height,
@@ -83,9 +83,9 @@ const NO_PICTURE: &str = "holds no picture";
 const NONSENSE: &str = "makes no sense inside";
 
 /// A reader of consecutive bytes.
-struct Reader<'a>(&'a [u8]);
+struct ImageReader<'a>(&'a [u8]);
 
-impl<'a> Reader<'a> {
+impl<'a> ImageReader<'a> {
     fn take(&mut self, count: usize) -> Result<&'a [u8], &'static str> {
         let (taken, rest) = self.0.split_at_checked(count).ok_or(CUT)?;
         self.0 = rest;
@@ -114,14 +114,14 @@ const PNG: &[u8] = b"\x89PNG\r\n\x1a\n";
 
 /// <https://www.w3.org/TR/png-3/#5DataRep>: chunks with a length, a type and a CRC.
 fn png(bytes: &[u8]) -> Size {
-    let mut reader = Reader(&bytes[PNG.len()..]);
+    let mut reader = ImageReader(&bytes[PNG.len()..]);
     let mut size = None;
     let mut has_data = false;
     loop {
         let length = reader.big(4)? as usize;
         let checked = reader.0.get(..length.saturating_add(4)).ok_or(CUT)?;
         let kind = reader.take(4)?;
-        let mut data = Reader(reader.take(length)?);
+        let mut data = ImageReader(reader.take(length)?);
         if reader.big(4)? != crc32(checked) {
             return Err(BAD_CHECKSUM);
         }
@@ -164,7 +164,7 @@ fn crc32(bytes: &[u8]) -> u32 {
 /// <https://www.w3.org/Graphics/JPEG/itu-t81.pdf>, annex B: segments with a length, and data after
 /// a `SOS` in which 0xff is followed by 0 or the number of a restart.
 fn jpeg(bytes: &[u8]) -> Size {
-    let mut reader = Reader(&bytes[2..]);
+    let mut reader = ImageReader(&bytes[2..]);
     let mut size = None;
     let mut has_data = false;
     loop {
@@ -183,7 +183,7 @@ fn jpeg(bytes: &[u8]) -> Size {
             0x00 | 0x01 | 0xd0..=0xd8 => {}
             _ => {
                 let length = reader.big(2)?.checked_sub(2).ok_or(NONSENSE)?;
-                let mut data = Reader(reader.take(length as usize)?);
+                let mut data = ImageReader(reader.take(length as usize)?);
                 match marker {
                     0xc4 | 0xc8 | 0xcc => {}
                     0xc0..=0xcf => {
@@ -201,7 +201,7 @@ fn jpeg(bytes: &[u8]) -> Size {
 
 /// <https://www.w3.org/Graphics/GIF/spec-gif89a.txt>: blocks, and data in pieces with a length.
 fn gif(bytes: &[u8]) -> Size {
-    let mut reader = Reader(&bytes[6..]);
+    let mut reader = ImageReader(&bytes[6..]);
     let size = (reader.little(2)?, reader.little(2)?);
     let table = |flags: u8| match flags & 0x80 {
         0 => 0,
@@ -240,16 +240,16 @@ fn gif(bytes: &[u8]) -> Size {
 
 /// <https://developers.google.com/speed/webp/docs/riff_container>: chunks with a length.
 fn webp(bytes: &[u8]) -> Size {
-    let mut reader = Reader(&bytes[4..]);
+    let mut reader = ImageReader(&bytes[4..]);
     let length = reader.little(4)? as usize;
-    let mut reader = Reader(reader.take(length)?);
+    let mut reader = ImageReader(reader.take(length)?);
     reader.take(4)?;
     let mut canvas = None;
     let mut picture = None;
     while !reader.0.is_empty() {
         let kind = reader.take(4)?;
         let length = reader.little(4)? as usize;
-        let mut data = Reader(reader.take(length)?);
+        let mut data = ImageReader(reader.take(length)?);
         // Padded to an even length; at the end some writers omit the padding.
         if length % 2 == 1 && !reader.0.is_empty() {
             reader.take(1)?;
@@ -334,7 +334,7 @@ mod tests {
     fn whole_images_are_known_with_their_size() {
         assert_eq!(crc32(b"IEND"), 0xae42_6082);
         for (media_type, bytes) in samples() {
-            let known = Known {
+            let known = ImageInfo {
                 media_type,
                 width: 3,
                 height: 2,

@@ -4,13 +4,13 @@
 //! was not carried out yet, or a running subagent; all three are settled in the same way.
 
 use super::entry::{CallId, Seq};
-use super::exchange::{self, Range};
-use super::fate::{Fate, fate};
+use super::exchange::{self, TurnRange};
+use super::fate::{Authorization, fate};
 use super::limits::Count;
 use super::run_limits;
 use super::settings::Policy;
 use super::state::{OpenCall, State};
-use super::structured::Standing;
+use super::structured::AnswerStatus;
 use super::tool::Class;
 use super::window::{self, Due, Pressure};
 
@@ -59,7 +59,7 @@ pub enum BackgroundSummary {
     /// The summary model was asked and has not answered yet.
     Running,
     /// It is done or has failed.
-    Ready(Range),
+    Ready(TurnRange),
     /// The summary model failed a moment ago and is not asked again yet.
     Paused,
 }
@@ -80,7 +80,7 @@ pub enum Step {
     /// Record the oldest message of the inbox.
     TakeMessage,
     /// Start to summarise this range in the background.
-    Summarise(Range),
+    Summarise(TurnRange),
     /// The server truncated long requests without an error: record its limit.
     LearnLimit(Count),
     /// Search the log and the memories for the subject of the message or note at this entry.
@@ -100,7 +100,7 @@ pub enum Step {
     /// Replace each of these results with a line.
     Free(Vec<Seq>),
     /// Replace this range with a summary; wait for the summary if it is not done yet.
-    Compact(Range),
+    Compact(TurnRange),
     /// The request is too long even with a summary: start over from a note.
     Continue,
     /// A restore of files is in progress: do the rest of it.
@@ -207,7 +207,7 @@ pub fn rest_but_pause(state: &State, policy: &Policy) -> Option<Why> {
     }
     if !state.owed {
         let held = state.structured.as_ref();
-        let given_up = held.is_some_and(|held| matches!(held.standing, Standing::GivenUp(_)));
+        let given_up = held.is_some_and(|held| matches!(held.standing, AnswerStatus::GivenUp(_)));
         return Some(if given_up { Why::Unfit } else { Why::Idle });
     }
     used_up(state, policy)
@@ -217,7 +217,7 @@ pub fn rest_but_pause(state: &State, policy: &Policy) -> Option<Why> {
 pub fn may_ask_again(state: &State, policy: &Policy) -> bool {
     let held = state.structured.as_ref();
     state.halted.is_none()
-        && held.is_none_or(|held| held.standing == Standing::Owed)
+        && held.is_none_or(|held| held.standing == AnswerStatus::Owed)
         && used_up(state, policy).is_none()
 }
 
@@ -239,11 +239,11 @@ fn next_of_call(state: &State, policy: &Policy, open: &OpenCall) -> Step {
         return Step::Settle(id);
     }
     match fate(state, policy, open) {
-        Fate::Ask { .. } => ask(policy, id),
-        Fate::Close(_) => Step::Close(id),
-        Fate::Run { .. } if only_looks(open) => Step::Run(batch(state, policy, open)),
+        Authorization::Ask { .. } => ask(policy, id),
+        Authorization::Close(_) => Step::Close(id),
+        Authorization::Run { .. } if only_looks(open) => Step::Run(batch(state, policy, open)),
         // A person who answers a question should see all questions of the answer first.
-        Fate::Run { .. } => match first_question(state, policy, open) {
+        Authorization::Run { .. } => match first_question(state, policy, open) {
             Some(id) => ask(policy, id),
             None => Step::Run(batch(state, policy, open)),
         },
@@ -270,7 +270,7 @@ fn first_question(state: &State, policy: &Policy, known: &OpenCall) -> Option<Ca
         .calls
         .iter()
         .filter(|call| !call.finished && call.guard.is_none() && call.call.id != known.call.id);
-    let asks = |call: &&OpenCall| matches!(fate(state, policy, call), Fate::Ask { .. });
+    let asks = |call: &&OpenCall| matches!(fate(state, policy, call), Authorization::Ask { .. });
     open.find(asks).map(|call| call.call.id)
 }
 
@@ -306,10 +306,10 @@ fn take_in(state: &State, policy: &Policy, pending: &Pending) -> Option<Step> {
 
 /// Returns the step that keeps the request below its limit.
 fn next_of_windows(state: &State, policy: &Policy, summary: BackgroundSummary) -> Option<Step> {
-    if let BackgroundSummary::Ready(Range { first, last }) = summary
+    if let BackgroundSummary::Ready(TurnRange { first, last }) = summary
         && exchange::is_compactable(&state.context, first, last)
     {
-        return Some(Step::Compact(Range { first, last }));
+        return Some(Step::Compact(TurnRange { first, last }));
     }
     let budget = policy.budget_of(state, &state.model);
     if let Some(count) = state.counts.silent_limit()
@@ -370,7 +370,7 @@ fn batch(state: &State, policy: &Policy, first: &OpenCall) -> Vec<CallId> {
 
 /// Returns whether a call runs without approval. For the first one this is known.
 fn runs(state: &State, policy: &Policy, first: &OpenCall, call: &OpenCall) -> bool {
-    call.call.id == first.call.id || matches!(fate(state, policy, call), Fate::Run { .. })
+    call.call.id == first.call.id || matches!(fate(state, policy, call), Authorization::Run { .. })
 }
 
 /// Returns a task, and those after it that may start with it.

@@ -31,13 +31,13 @@ pub struct OutsideChange {
 
 /// The outside changes that were not reported yet.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Outside {
+pub struct ExternalChanges {
     changes: Vec<OutsideChange>,
     /// The entry at which the model last read or wrote each file.
     known_at: BTreeMap<String, Seq>,
 }
 
-impl Outside {
+impl ExternalChanges {
     /// Folds an entry. `last` is the previous tree. `is_ours` means that a call or command of the
     /// session has run since then, or runs.
     pub(super) fn follow(&mut self, at: Seq, entry: &Entry, last: Option<&str>, is_ours: bool) {
@@ -70,7 +70,7 @@ impl Outside {
     }
 
     /// Returns the changes recorded after an entry.
-    pub fn since(&self, seq: Seq) -> impl Iterator<Item = &OutsideChange> {
+    pub fn since(&self, seq: Seq) -> impl Iterator<WalkItem = &OutsideChange> {
         self.changes.iter().filter(move |change| change.at > seq)
     }
 
@@ -173,7 +173,7 @@ mod tests {
 
     /// The note when a, b and the others of `/w` were read with the content "1".
     fn note(changes: &[(Seq, Vec<Changed>)], read: &[String]) -> Option<String> {
-        let mut outside = Outside::default();
+        let mut outside = ExternalChanges::default();
         let mut seen = BTreeMap::new();
         for path in read {
             outside.known(path, READ);
@@ -231,7 +231,7 @@ mod tests {
 
     #[test]
     fn only_what_nothing_of_ours_can_have_changed_is_outside_and_it_is_told_once() {
-        let mut outside = Outside::default();
+        let mut outside = ExternalChanges::default();
         let saved = |tree: &str| Entry::Saved {
             reason: SaveReason::Files,
             tree: Some(tree.into()),

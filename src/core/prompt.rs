@@ -12,7 +12,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::budget::Budget;
-use super::cut::{Source, cut};
+use super::cut::{CutSource, cut};
 use super::entry::{Block, CallId, Entry, Outcome, Output, Record, Seq};
 use super::freeing::{bytes_of, may_be_freed};
 use super::permission::Permission;
@@ -168,7 +168,7 @@ fn inlined_part(text: &str, inline: usize, seq: Seq) -> String {
 
 fn cut_of_entry(text: &str, inline: usize, seq: Seq, is_all: bool) -> String {
     let address = format!("entry {seq}");
-    let source = Source {
+    let source = CutSource {
         address: &address,
         is_all,
     };
@@ -189,7 +189,7 @@ pub(crate) fn inlined_result(text: &str, inline: usize, seq: Seq, outcome: &Outc
             blob: Some(blob), ..
         }) if text.len() > inline => {
             let address = format!("blob:{}", blob.hash);
-            let source = Source {
+            let source = CutSource {
                 address: &address,
                 is_all: true,
             };

@@ -43,7 +43,7 @@ pub enum PathChoice {
 }
 
 /// The options of a restore.
-pub struct Wanted<'a> {
+pub struct RestoreOptions<'a> {
     /// Restore all covered files, no matter who changed them.
     pub whole: bool,
     /// Only these paths, and what is below them. `None`: all.
@@ -76,7 +76,7 @@ pub struct Plan {
 }
 
 /// Plans the target state of every path.
-pub fn plan(changes: &Changes, wanted: &mut Wanted<'_>) -> Plan {
+pub fn plan(changes: &Changes, wanted: &mut RestoreOptions<'_>) -> Plan {
     let mut plan = Plan {
         target: changes.now.clone(),
         ..Plan::default()
@@ -133,7 +133,7 @@ fn undone_by_calls(
     changes: &Changes,
     path: &PathBytes,
     chain: &Chain,
-    wanted: &mut Wanted<'_>,
+    wanted: &mut RestoreOptions<'_>,
     plan: &mut Plan,
 ) {
     let is_outside = |link: &Link| link.by == By::Outside;
@@ -182,7 +182,7 @@ fn is_wanted(only: Option<&BTreeSet<PathBytes>>, path: &PathBytes) -> bool {
 }
 
 /// Returns a path and the folders above it, the deepest first.
-fn to_root(path: &[u8]) -> impl Iterator<Item = &[u8]> {
+fn to_root(path: &[u8]) -> impl Iterator<WalkItem = &[u8]> {
     let slashes = (1..path.len()).rev().filter(|at| path[*at] == b'/');
     std::iter::once(path).chain(slashes.map(|at| &path[..at]))
 }
@@ -211,7 +211,7 @@ fn may_touch(
     changes: &Changes,
     path: &PathBytes,
     chain: &Chain,
-    wanted: &Wanted<'_>,
+    wanted: &RestoreOptions<'_>,
     is_whole: bool,
 ) -> Result<(), KeptWhy> {
     never(changes, path)?;
@@ -277,7 +277,7 @@ fn of_path(
     changes: &Changes,
     path: &PathBytes,
     chain: &Chain,
-    wanted: &mut Wanted<'_>,
+    wanted: &mut RestoreOptions<'_>,
     is_whole: bool,
     plan: &mut Plan,
 ) -> Result<Option<Item>, KeptWhy> {

@@ -1,7 +1,7 @@
 //! Estimated sizes of the parts of a request, in bytes. Images count by their cost.
 
 use super::budget::{BYTES_PER_TOKEN, IMAGE_TOKENS};
-use super::entry::{Block, Entry, Image, Layers, Outcome, Record, ToolSpec};
+use super::entry::{Block, Entry, Image, Outcome, PromptPrefix, Record, ToolSpec};
 use super::quoted::escape_tags;
 use super::rewind;
 
@@ -12,7 +12,7 @@ pub(super) const SAID_FACTOR: usize = 4;
 pub(crate) const PART_BYTES: usize = 80;
 
 /// Returns the bytes of the system prompt, the tools and the instructions.
-pub fn layers_bytes(layers: &Layers) -> usize {
+pub fn layers_bytes(layers: &PromptPrefix) -> usize {
     let tools: usize = layers.tools.iter().map(tool_bytes).sum();
     layers.system.len() + layers.instructions.len() + tools + PART_BYTES
 }

@@ -13,21 +13,21 @@ use super::access::Access;
 use super::choice::Effort;
 use super::ending::Ending;
 use super::entry::{
-    Assignment, Block, CallId, ChildRun, Entry, Failure, ForkPoint, Guard, Kept, Layers, Mode,
-    Plan, Record, RunLimits, Seq, StopReason, Usage, Verdict,
+    Assignment, Block, CallId, ChildRun, Entry, Failure, ForkPoint, Guard, Mode, Plan,
+    PromptPrefix, Record, RunLimits, Seq, StopReason, UnrestoredPath, Usage, Verdict,
 };
 use super::form::{FormAnswer, ServerQuestion};
-use super::freed::Freed;
+use super::freed::ClearedResults;
 use super::ledger::Ledger;
 use super::limits::Counts;
-use super::outside::Outside;
+use super::outside::ExternalChanges;
 use super::preface::{Carried, Preface};
 use super::rule::Rule;
 use super::size::{PART_BYTES, layers_bytes};
-use super::structured::{Standing, Structured};
+use super::structured::{AnswerStatus, Structured};
 use super::tool::{Class, Describe, Described, MAX_CALLS, ToolCall};
 use super::unsent::{self, Refused};
-use super::words::Words;
+use super::words::UserMessages;
 
 mod allows;
 mod apply;
@@ -83,7 +83,7 @@ pub struct State {
     /// The schema that the answer has to fit. `None`: the answer is free.
     pub structured: Option<Structured>,
     /// The layers: the beginning of every request, as it was rendered last.
-    pub layers: Layers,
+    pub layers: PromptPrefix,
     /// The records in the context: everything since the context last started over.
     pub context: Vec<Record>,
     /// The text that replaces the records which left the context.
@@ -115,7 +115,7 @@ pub struct State {
     /// Files that the model knows, with the hash of the known content.
     pub seen: BTreeMap<String, String>,
     /// Outside changes that the model does not know yet.
-    pub outside: Outside,
+    pub outside: ExternalChanges,
     /// Commands that run in the background, by id.
     pub background: BTreeMap<String, Background>,
     /// The task of the session, if it is a subagent.
@@ -170,9 +170,9 @@ pub struct State {
     /// The last user message, whole.
     pub words: Option<(Seq, String)>,
     /// All messages of the user.
-    pub(crate) said: Words,
+    pub(crate) said: UserMessages,
     /// Results of the context that a line replaces.
-    pub freed: Freed,
+    pub freed: ClearedResults,
     /// Content that is relevant again was not searched for yet.
     pub recall_due: bool,
     /// Rules that a person allowed for this session, oldest first.
@@ -260,7 +260,7 @@ pub struct Restoring {
     /// The files are put into the folder of a new fork.
     pub new_folder: bool,
     /// Paths that stay by the plan, and the number of others.
-    pub kept: Vec<Kept>,
+    pub kept: Vec<UnrestoredPath>,
     pub more_kept: u64,
 }
 
@@ -308,7 +308,7 @@ impl State {
             fallback_from: None,
             model_before_command: None,
             structured: None,
-            layers: Layers::default(),
+            layers: PromptPrefix::default(),
             context: Vec::new(),
             preface: None,
             calls: Vec::new(),
@@ -324,7 +324,7 @@ impl State {
             turns: 0,
             nonsense: 0,
             seen: BTreeMap::new(),
-            outside: Outside::default(),
+            outside: ExternalChanges::default(),
             background: BTreeMap::new(),
             assignment: None,
             tasks_begun: 0,
@@ -353,8 +353,8 @@ impl State {
             counts: Counts::default(),
             ledger: Ledger::default(),
             words: None,
-            said: Words::default(),
-            freed: Freed::default(),
+            said: UserMessages::default(),
+            freed: ClearedResults::default(),
             recall_due: false,
             session_rules: Vec::new(),
         }
@@ -393,7 +393,7 @@ impl State {
     }
 
     /// Returns the questions that wait for a person, as far as the log says.
-    pub fn questions(&self) -> impl Iterator<Item = (&OpenCall, &Asked)> {
+    pub fn questions(&self) -> impl Iterator<WalkItem = (&OpenCall, &Asked)> {
         let is_open = |c: &&OpenCall| !c.finished && c.guard.is_none() && c.decided.is_none();
         let open = self.calls.iter().filter(is_open);
         open.filter_map(|c| Some((c, c.asked.as_ref()?)))
@@ -470,7 +470,7 @@ impl State {
 
     /// Returns the sessions of running subagents: their calls are in progress, or they run in the
     /// background.
-    pub fn children(&self) -> impl Iterator<Item = &str> {
+    pub fn children(&self) -> impl Iterator<WalkItem = &str> {
         let open = self.calls.iter().filter(|c| !c.finished);
         let waited_for = open.filter_map(|c| match &c.guard {
             Some(Guard::Child { session, .. }) => Some(session.as_str()),
@@ -532,8 +532,8 @@ impl State {
     /// Returns the answer that still has to be compared with its schema.
     pub fn unchecked(&self) -> Option<Seq> {
         match self.structured.as_ref()?.standing {
-            Standing::Unchecked(answer) => Some(answer),
-            Standing::Owed | Standing::Fits(_) | Standing::GivenUp(_) => None,
+            AnswerStatus::Unchecked(answer) => Some(answer),
+            AnswerStatus::Owed | AnswerStatus::Fits(_) | AnswerStatus::GivenUp(_) => None,
         }
     }
 
@@ -541,8 +541,10 @@ impl State {
     pub fn owed_schema(&self) -> Option<&serde_json::Value> {
         let held = self.structured.as_ref()?;
         match held.standing {
-            Standing::Owed | Standing::Unchecked(_) | Standing::GivenUp(_) => Some(&held.schema),
-            Standing::Fits(_) => None,
+            AnswerStatus::Owed | AnswerStatus::Unchecked(_) | AnswerStatus::GivenUp(_) => {
+                Some(&held.schema)
+            }
+            AnswerStatus::Fits(_) => None,
         }
     }
 

@@ -19,12 +19,12 @@ pub struct Structured {
     pub schema: Value,
     /// Number of repair requests since the user's last message.
     pub repairs: u32,
-    pub standing: Standing,
+    pub standing: AnswerStatus,
 }
 
 /// Progress of the answer.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Standing {
+pub enum AnswerStatus {
     /// The answer is pending.
     Owed,
     /// The answer at this entry was not checked yet.
@@ -41,7 +41,7 @@ impl Structured {
         Structured {
             schema,
             repairs: 0,
-            standing: Standing::Owed,
+            standing: AnswerStatus::Owed,
         }
     }
 

@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 use super::budget::Budget;
 use super::choice::Effort;
 use super::entry::{About, Block, Entry, Record, Seq};
-use super::exchange::Range;
-use super::freed::Freed;
+use super::exchange::TurnRange;
+use super::freed::ClearedResults;
 use super::happened;
 use super::plain_text::plain_text;
 use super::quoted::{escape_tags, indented, inside_tag};
@@ -43,7 +43,7 @@ pub fn request(
     instructions: &str,
     before: Option<&str>,
     records: &[Record],
-    freed: &Freed,
+    freed: &ClearedResults,
     room: &Budget,
     summary_tokens: u64,
 ) -> Request {
@@ -81,7 +81,7 @@ pub fn request(
 
 /// Renders the records as lines in at most `room` bytes, divided by need. Messages of the user are
 /// cut only when the output of tools cannot be cut further.
-fn transcript(records: &[Record], freed: &Freed, room: usize) -> String {
+fn transcript(records: &[Record], freed: &ClearedResults, room: usize) -> String {
     let is_said = |record: &Record| matches!(record.entry, Entry::Said { .. });
     let whole: Vec<(&Record, String)> = records
         .iter()
@@ -245,7 +245,7 @@ fn newest(head: &str, lines: &[String], max_bytes: usize) -> String {
 }
 
 /// Returns one line instead of a summary.
-pub fn placeholder(range: Range) -> String {
+pub fn placeholder(range: TurnRange) -> String {
     format!(
         "(entries 0-{} are not summarised; memory_page reads them)",
         range.last
@@ -278,7 +278,7 @@ pub fn accept(text: &str, max_bytes: usize) -> Option<String> {
 mod tests {
     use super::*;
     use crate::core::entry::{
-        CallId, Fact, Layers, Mode, Outcome, StopReason, SummaryBy, Usage, Via,
+        CallId, Fact, Mode, Outcome, PromptPrefix, StopReason, SummaryBy, Usage, Via,
     };
     use crate::core::permission::Permission;
     use crate::core::tool::{Class, Described};
@@ -304,7 +304,7 @@ mod tests {
                 version: "0".into(),
                 model: "a/b".into(),
                 mode: Mode::Default,
-                layers: Layers::default(),
+                layers: PromptPrefix::default(),
             });
             log
         }
@@ -473,7 +473,15 @@ mod tests {
             log.calls("read", &path, Outcome::done("y".repeat(5_000)), None);
         }
         let room = Budget::new(8_000, 1_000, None);
-        let asked = request("a/b", "say", None, &log.1, &Freed::default(), &room, 500);
+        let asked = request(
+            "a/b",
+            "say",
+            None,
+            &log.1,
+            &ClearedResults::default(),
+            &room,
+            500,
+        );
         let Part::Text { text, .. } = &asked.messages[0].parts[0] else {
             panic!("{asked:?}");
         };

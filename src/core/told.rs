@@ -162,7 +162,7 @@ fn in_layers(system: &str) -> Option<Told> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::entry::{Choice, Layers, Record};
+    use crate::core::entry::{Choice, PromptPrefix, Record};
     use crate::core::permission::{PathUse, Permission};
     use crate::core::policy::{Decision, Disk, Rules, Workspace, decide};
     use crate::core::tool::Described;
@@ -177,9 +177,9 @@ mod tests {
             version: "0".into(),
             model: "a/b".into(),
             mode: Mode::Default,
-            layers: Layers {
+            layers: PromptPrefix {
                 system: format!("x\n<environment>\nfolder: /w\n{said}\n</environment>"),
-                ..Layers::default()
+                ..PromptPrefix::default()
             },
         };
         let mut state = State::new(describe);

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::budget::Budget;
 use super::continuation::note_bytes;
 use super::entry::{Entry, Seq};
-use super::exchange::{Exchange, Range, exchanges};
+use super::exchange::{Exchange, TurnRange, exchanges};
 use super::freeing::{Freeing, bytes_of};
 use super::prompt;
 use super::said_again;
@@ -68,7 +68,7 @@ pub enum Pressure {
     /// The request can be sent after these results are freed.
     Free(Vec<Seq>),
     /// The request can be sent after this range is summarised.
-    Compact(Range),
+    Compact(TurnRange),
     /// Summaries are not enough: the context starts over from a note.
     Continue,
 }
@@ -79,7 +79,7 @@ pub enum Due {
     /// Free these results at once.
     Free(Vec<Seq>),
     /// Summarise these turns in the background.
-    Summarise(Range),
+    Summarise(TurnRange),
 }
 
 /// Estimates the tokens of the request that would be sent now.
@@ -135,7 +135,7 @@ pub fn due(state: &State, budget: &Budget, windows: &Windows) -> Option<Due> {
             let gap = (1..all.len())
                 .rev()
                 .find(|i| all[*i].began_ms - all[*i - 1].ended_ms >= idle_ms)?;
-            Some(Due::Summarise(Range {
+            Some(Due::Summarise(TurnRange {
                 first: all[0].range.first,
                 last: all[gap - 1].range.last,
             }))
@@ -195,16 +195,16 @@ fn freeing(state: &State, budget: &Budget, windows: &Windows) -> Freeing {
 
 /// Returns the range that a person's request compacts: all but the newest turn. `None` while a call
 /// is open.
-pub fn compactable(state: &State) -> Option<Range> {
+pub fn compactable(state: &State) -> Option<TurnRange> {
     if state.first_open().is_some() {
         return None;
     }
     all_but(&exchanges(&state.context, |_| 0), 1)
 }
 
-fn all_but(all: &[Exchange], keep: usize) -> Option<Range> {
+fn all_but(all: &[Exchange], keep: usize) -> Option<TurnRange> {
     let leaving = all.len().checked_sub(keep.max(1)).filter(|n| *n > 0)?;
-    Some(Range {
+    Some(TurnRange {
         first: all[0].range.first,
         last: all[leaving - 1].range.last,
     })
@@ -218,7 +218,7 @@ fn oldest(
     windows: &Windows,
     freeing: &Freeing,
     limit: u64,
-) -> Option<(Range, u64)> {
+) -> Option<(TurnRange, u64)> {
     let inline = budget.inline_bytes(windows.inline_max_bytes);
     let all = exchanges(&state.context, |r| freeing.bytes_after(state, r, inline));
     let fixed = |last| {
@@ -238,7 +238,7 @@ fn oldest(
         left -= exchange.bytes;
         leaving = Some(exchange.range.last);
     }
-    let range = Range {
+    let range = TurnRange {
         first: all.first()?.range.first,
         last: leaving?,
     };

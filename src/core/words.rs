@@ -22,15 +22,15 @@ const PART_HEAD_BYTES: usize = 90;
 
 /// All messages of the user, oldest first.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Words {
-    all: VecDeque<Message>,
+pub struct UserMessages {
+    all: VecDeque<UserMessage>,
     bytes: usize,
     /// The range of dropped messages between the first one and the second one stored.
     dropped: Option<(Seq, Seq)>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Message {
+struct UserMessage {
     seq: Seq,
     /// The whole text, or the part that is stored.
     text: String,
@@ -48,7 +48,7 @@ enum Shown<'a> {
     Address,
 }
 
-impl Message {
+impl UserMessage {
     fn bytes(&self) -> usize {
         self.text.len() + self.constraints.iter().map(String::len).sum::<usize>()
     }
@@ -58,11 +58,11 @@ impl Message {
     }
 }
 
-impl Words {
+impl UserMessages {
     pub(crate) fn say(&mut self, seq: Seq, text: &str) {
         let kept = head_tail(text, MAX_MESSAGE_BYTES, "\n[…]\n").into_owned();
         let constraints = constraints(text);
-        let message = Message {
+        let message = UserMessage {
             seq,
             is_whole: kept.len() == text.len(),
             text: kept,
@@ -86,7 +86,7 @@ impl Words {
 
     /// Removes a part of the oldest messages until all are within the bounds. The first message,
     /// which is the task, and the newest one stay.
-    fn forget(&mut self, part: impl Fn(&mut Message)) {
+    fn forget(&mut self, part: impl Fn(&mut UserMessage)) {
         let newest = self.all.len().saturating_sub(1);
         for message in self.all.range_mut(1.min(newest)..newest) {
             if self.bytes <= MAX_BYTES {
@@ -102,7 +102,7 @@ impl Words {
     /// empty if there are none. If they do not fit, it has the first and the newest message, the
     /// constraints of the others, and the addresses of the rest.
     pub(crate) fn to_text(&self, last: Seq, room: usize) -> String {
-        let all: Vec<&Message> = self.all.iter().filter(|m| m.seq <= last).collect();
+        let all: Vec<&UserMessage> = self.all.iter().filter(|m| m.seq <= last).collect();
         let shown = shown(&all, self.dropped.is_some(), room);
         let mut text = String::new();
         let mut left_out: Option<(Seq, Seq)> = None;
@@ -162,7 +162,7 @@ fn push_left_out(text: &mut String, range: Option<(Seq, Seq)>) {
 }
 
 /// Decides the part of each message that is shown, so that all fit into the room.
-fn shown<'a>(all: &[&'a Message], some_dropped: bool, room: usize) -> Vec<Shown<'a>> {
+fn shown<'a>(all: &[&'a UserMessage], some_dropped: bool, room: usize) -> Vec<Shown<'a>> {
     let whole: usize = all.iter().map(|m| m.cost()).sum();
     if !some_dropped && whole <= room && all.iter().all(|m| m.is_whole) {
         return all.iter().map(|_| Shown::Whole).collect();
@@ -218,7 +218,7 @@ fn shown<'a>(all: &[&'a Message], some_dropped: bool, room: usize) -> Vec<Shown<
 /// Returns the constraints that are shown of each message, in at most `room` bytes, and their size.
 /// Those of the first message come first, then those of the newest.
 fn chosen<'a>(
-    all: &[&'a Message],
+    all: &[&'a UserMessage],
     is_open: impl Fn(usize) -> bool,
     room: usize,
 ) -> (Vec<Vec<&'a str>>, usize) {
@@ -243,7 +243,7 @@ fn chosen<'a>(
 }
 
 /// Divides the room between the first and the newest message by need.
-fn shares(all: &[&Message], room: usize) -> (usize, usize) {
+fn shares(all: &[&UserMessage], room: usize) -> (usize, usize) {
     match all {
         [] => (0, 0),
         [_] => (0, room),
@@ -262,8 +262,8 @@ fn shares(all: &[&Message], room: usize) -> (usize, usize) {
 mod tests {
     use super::*;
 
-    fn words(all: &[(Seq, &str)]) -> Words {
-        let mut words = Words::default();
+    fn words(all: &[(Seq, &str)]) -> UserMessages {
+        let mut words = UserMessages::default();
         for (seq, text) in all {
             words.say(*seq, text);
         }
@@ -316,7 +316,7 @@ mod tests {
 
     #[test]
     fn any_number_of_messages_takes_bounded_room() {
-        let mut words = Words::default();
+        let mut words = UserMessages::default();
         for seq in 0..5_000 {
             words.say(seq, &format!("always {seq} {}", "x".repeat(500)));
         }

@@ -17,7 +17,7 @@ use crate::core::fate::{Question, may_fail_unasked, place_of_question, questions
 use crate::core::tool::Class;
 use crate::model::Delta;
 use crate::store;
-use crate::tools::Ran;
+use crate::tools::ToolResult;
 use crate::world::{Unready, World};
 
 /// The silence after which a step is expected to last: a model that reads, a command that runs. The
@@ -120,7 +120,7 @@ enum Unasked {
 impl<W: World> Engine<W> {
     /// Drives a step to its end and handles everything else meanwhile. Returns `None` if the step
     /// was interrupted: the stop or the exit is in the log, and the step's future is dropped.
-    pub(super) async fn attend<T>(
+    pub(super) async fn drive_step<T>(
         &mut self,
         step: impl Future<Output = T>,
         mut deltas: UnboundedReceiver<Delta>,
@@ -205,7 +205,7 @@ impl<W: World> Engine<W> {
     ) -> Result<Option<T>, EngineError> {
         // Unbounded: nothing is sent.
         let (_, none) = unbounded_channel();
-        self.attend(step, none, stoppable).await
+        self.drive_step(step, none, stoppable).await
     }
 
     /// Asks a person about a call and waits for the verdict. A call that must fail gets its error
@@ -300,7 +300,7 @@ impl<W: World> Engine<W> {
             Ok(Some(at)) => at,
             Ok(None) => return Ok(Unasked::LeadsTo(None)),
             Err(why) => {
-                self.log.finish(&call, Ran::error(why)).await?;
+                self.log.finish(&call, ToolResult::error(why)).await?;
                 return Ok(Unasked::Ended);
             }
         };
@@ -314,7 +314,7 @@ impl<W: World> Engine<W> {
                 .prepare(&call, None, Some(&at), &self.log.state)
                 .await
         {
-            self.log.finish(&call, Ran::of(outcome)).await?;
+            self.log.finish(&call, ToolResult::of(outcome)).await?;
             return Ok(Unasked::Ended);
         }
         Ok(Unasked::LeadsTo(Some(at)))

@@ -5,15 +5,15 @@ use std::path::PathBuf;
 use tokio::time::timeout_at;
 
 use super::EngineError;
-use super::files::Found;
+use super::files::SnapshotResult;
 use super::recorder::{Recorder, Write};
 use crate::core::access::Access;
 use crate::core::entry::{CallId, Entry, Guard, Outcome};
-use crate::core::fate::{Fate, Question, fate, may_act_at, question};
+use crate::core::fate::{Authorization, Question, fate, may_act_at, question};
 use crate::core::permission::Permission;
 use crate::core::request::{Part, Request};
 use crate::core::tool::{Class, ToolCall};
-use crate::tools::Ran;
+use crate::tools::ToolResult;
 use crate::world::{Images, Unready, World};
 
 /// Maximum number of characters of a call that the result of another call names.
@@ -28,8 +28,8 @@ impl<W: World> Recorder<W> {
         }
         let open = self.state.call(call.id)?;
         match fate(&self.state, &self.policy, open) {
-            Fate::Run { access } => Some(access),
-            Fate::Ask { .. } | Fate::Close(_) => None,
+            Authorization::Run { access } => Some(access),
+            Authorization::Ask { .. } | Authorization::Close(_) => None,
         }
     }
 
@@ -92,15 +92,19 @@ impl<W: World> Recorder<W> {
     }
 
     /// Records the result of a call that has not touched any file.
-    pub(super) async fn finish(&mut self, call: &ToolCall, ran: Ran) -> Result<(), EngineError> {
-        self.finish_with(call, ran, Found::default()).await
+    pub(super) async fn finish(
+        &mut self,
+        call: &ToolCall,
+        ran: ToolResult,
+    ) -> Result<(), EngineError> {
+        self.finish_with(call, ran, SnapshotResult::default()).await
     }
 
     pub(super) async fn finish_with(
         &mut self,
         call: &ToolCall,
-        mut ran: Ran,
-        files: Found,
+        mut ran: ToolResult,
+        files: SnapshotResult,
     ) -> Result<(), EngineError> {
         self.tell_of_change_before(call, &mut ran.outcome);
         self.record_end(call, ran, files).await
@@ -109,8 +113,8 @@ impl<W: World> Recorder<W> {
     pub(super) async fn record_end(
         &mut self,
         call: &ToolCall,
-        ran: Ran,
-        files: Found,
+        ran: ToolResult,
+        files: SnapshotResult,
     ) -> Result<(), EngineError> {
         let finished = Entry::Finished {
             call: call.id,

@@ -9,7 +9,7 @@ use super::{Command, Engine, EngineError, Event, Recorder, Write};
 use crate::core::choice::Effort;
 use crate::core::entry::{By, CallId, Entry, SaveReason, Verdict, Via};
 use crate::core::entry::{Choice, RunLimits};
-use crate::core::fate::{Fate, fate};
+use crate::core::fate::{Authorization, fate};
 use crate::core::next::{Why, rest_but_pause};
 use crate::core::signal::Signal;
 use crate::store::{InboxId, LeftDraft, Message, Queued, StoreError};
@@ -267,9 +267,9 @@ impl<W: World> Recorder<W> {
         let fate = open.map(|open| fate(&self.state, &self.policy, open));
         let access = match (&verdict, fate) {
             (Verdict::Deny { .. }, _) | (_, None) => None,
-            (_, Some(Fate::Ask { access, .. } | Fate::Run { access })) => access,
+            (_, Some(Authorization::Ask { access, .. } | Authorization::Run { access })) => access,
             // The call will not run, so there is nothing to allow.
-            (_, Some(Fate::Close(_))) => return Ok(()),
+            (_, Some(Authorization::Close(_))) => return Ok(()),
         };
         let at = open.and_then(|open| open.asked.as_ref()?.at.clone());
         let decided = Entry::Decided {

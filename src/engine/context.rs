@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 use super::{Engine, EngineError, Event, Recorder, Write};
 use crate::core::budget::{BYTES_PER_TOKEN, Budget};
 use crate::core::compacting::{self, Summary};
-use crate::core::entry::{Block, Entry, Failure, FailureClass, Layers, Record, Seq, Spent};
-use crate::core::exchange::Range;
+use crate::core::entry::{Block, Entry, Failure, FailureClass, PromptPrefix, Record, Seq, Spent};
+use crate::core::exchange::TurnRange;
 use crate::core::freeing;
 use crate::core::gauge::Parts;
 use crate::core::limits::{self, Count};
@@ -41,7 +41,7 @@ pub struct Summarising {
 }
 
 /// A renderer of layers 1 and 2 for a window of this size.
-pub type Render = Box<dyn Fn(&Budget) -> Layers>;
+pub type Render = Box<dyn Fn(&Budget) -> PromptPrefix>;
 
 /// Number of failures in a row after which the summary model is not asked for [`LEFT_ALONE`].
 const MAX_FAILURES: u32 = 3;
@@ -155,7 +155,7 @@ pub(super) type Work = Pin<Box<dyn Future<Output = Result<Written, Failure>>>>;
 
 /// A running or finished summary.
 pub(super) struct SummaryTask {
-    range: Range,
+    range: TurnRange,
     work: Option<Work>,
     made: Option<Result<Written, Failure>>,
 }
@@ -257,7 +257,7 @@ impl Summaries {
     pub(super) async fn finish_compaction<W: World>(
         &mut self,
         log: &mut Recorder<W>,
-        range: Range,
+        range: TurnRange,
         made: Result<Written, Failure>,
     ) -> Result<(), EngineError> {
         let made = self.words(made);
@@ -298,7 +298,7 @@ impl Summaries {
     pub(super) async fn record_compaction<W: World>(
         &mut self,
         log: &mut Recorder<W>,
-        range: Range,
+        range: TurnRange,
         made: Option<String>,
     ) -> Result<(), EngineError> {
         let summary = match (made, self.summarising.fallback) {
@@ -337,7 +337,7 @@ impl Summaries {
     pub(super) fn begin_summary<W: World>(
         &mut self,
         log: &mut Recorder<W>,
-        range: Range,
+        range: TurnRange,
     ) -> Result<(), EngineError> {
         self.drop_pending();
         let records = self.to_summarise(log, range)?;
@@ -365,7 +365,7 @@ impl Summaries {
     pub(super) fn to_summarise<W: World>(
         &self,
         log: &Recorder<W>,
-        range: Range,
+        range: TurnRange,
     ) -> Result<Vec<Record>, EngineError> {
         let mut records = match compacting::unsummarised(&log.state) {
             Some(range) => log.store.records(log.head.session(), range)?,
@@ -533,7 +533,7 @@ impl Summaries {
 impl<W: World> Engine<W> {
     /// Replaces these turns by a summary. Waits for the summary, and starts it if it does not run
     /// yet. If the summary model cannot be asked, a digest replaces the turns.
-    pub(super) async fn compact_range(&mut self, range: Range) -> Result<(), EngineError> {
+    pub(super) async fn compact_range(&mut self, range: TurnRange) -> Result<(), EngineError> {
         let is_begun = self
             .summaries
             .pending

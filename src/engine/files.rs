@@ -20,7 +20,7 @@ use super::{Engine, EngineError, Event, FilesWork, Recorder, Write};
 use crate::core::access::Access;
 use crate::core::entry::{Entry, Guard, SaveReason};
 use crate::store::{Cause, NewTree};
-use crate::world::{Scope, Snapshot, Wish, World};
+use crate::world::{Snapshot, SnapshotRequest, SnapshotScope, World};
 
 /// Maximum time that the result of an edit, and a session that comes to rest, wait for the
 /// snapshot.
@@ -32,7 +32,7 @@ pub(super) const SAID_AGAIN: Duration = Duration::from_millis(100);
 
 /// The result of a snapshot, as it is recorded.
 #[derive(Default)]
-pub(super) struct Found {
+pub(super) struct SnapshotResult {
     /// Name of the tree that describes the files.
     pub name: Option<String>,
     /// The tree itself, if it is not stored yet.
@@ -41,32 +41,32 @@ pub(super) struct Found {
     pub why: Option<String>,
 }
 
-impl Found {
-    pub(super) fn of(snapshot: Snapshot) -> Found {
+impl SnapshotResult {
+    pub(super) fn of(snapshot: Snapshot) -> SnapshotResult {
         match snapshot {
-            Snapshot::Off => Found::default(),
-            Snapshot::Same(name) => Found {
+            Snapshot::Off => SnapshotResult::default(),
+            Snapshot::Same(name) => SnapshotResult {
                 name: Some(name),
-                ..Found::default()
+                ..SnapshotResult::default()
             },
-            Snapshot::New(tree) => Found {
+            Snapshot::New(tree) => SnapshotResult {
                 name: Some(tree.name()),
                 tree: Some(*tree),
                 why: None,
             },
-            Snapshot::NotKept(why) => Found {
+            Snapshot::NotKept(why) => SnapshotResult {
                 why: Some(why),
-                ..Found::default()
+                ..SnapshotResult::default()
             },
         }
     }
 }
 
-type Look = Pin<Box<dyn Future<Output = Snapshot>>>;
+type PendingScan = Pin<Box<dyn Future<Output = Snapshot>>>;
 
 /// The scan after a command, which runs during other steps.
 #[derive(Default)]
-pub(super) struct LookBehind(Option<Look>);
+pub(super) struct LookBehind(Option<PendingScan>);
 
 impl LookBehind {
     pub(super) fn is_running(&self) -> bool {
@@ -74,13 +74,13 @@ impl LookBehind {
     }
 
     /// Waits for the end of the scan. Never returns if none runs.
-    pub(super) async fn end(&mut self) -> Found {
+    pub(super) async fn end(&mut self) -> SnapshotResult {
         let snapshot = match &mut self.0 {
             Some(look) => look.await,
             None => pending().await,
         };
         self.0 = None;
-        Found::of(snapshot)
+        SnapshotResult::of(snapshot)
     }
 }
 
@@ -106,7 +106,7 @@ impl<W: World> Engine<W> {
             Some(look) => {
                 // The scan is still running, so no second one is needed.
                 let left = self.attend_quiet(look, Stoppable::Yes).await?;
-                let Some(left) = left.map(Found::of) else {
+                let Some(left) = left.map(SnapshotResult::of) else {
                     return Ok(None);
                 };
                 let Some(path) = written else {
@@ -114,14 +114,15 @@ impl<W: World> Engine<W> {
                 };
                 self.log.record_files(left).await?;
                 self.log
-                    .wish(Cause::Outside, Scope::Written(path), Duration::MAX)
+                    .wish(Cause::Outside, SnapshotScope::Written(path), Duration::MAX)
             }
             None => {
                 let cause = match self.log.state.may_differ_from_tree {
                     true => Cause::Call,
                     false => Cause::Outside,
                 };
-                let scope = written.map_or(Scope::All, |path| Scope::AllAnd(vec![path]));
+                let scope =
+                    written.map_or(SnapshotScope::All, |path| SnapshotScope::AllAnd(vec![path]));
                 self.log.wish(cause, scope, Duration::MAX)
             }
         };
@@ -134,16 +135,16 @@ impl<W: World> Engine<W> {
         &mut self,
         guard: &Guard,
         access: Option<Access>,
-    ) -> Result<Found, EngineError> {
+    ) -> Result<SnapshotResult, EngineError> {
         match (guard, access) {
             (Guard::Checked { path, .. }, _) => {
-                let scope = Scope::Written(PathBuf::from(path));
+                let scope = SnapshotScope::Written(PathBuf::from(path));
                 let wish = self.log.wish(Cause::Call, scope, AFTER_CALL);
                 // The edit was made, so its result is recorded even if the user stops now.
                 let found = self.snapshot(wish, Stoppable::No).await?;
                 Ok(found.unwrap_or_default())
             }
-            (_, Some(Access::Read)) => Ok(Found::default()),
+            (_, Some(Access::Read)) => Ok(SnapshotResult::default()),
             (
                 Guard::Supervised { .. }
                 | Guard::Child { .. }
@@ -152,7 +153,7 @@ impl<W: World> Engine<W> {
                 _,
             ) => {
                 self.files.look_behind(&mut self.log);
-                Ok(Found::default())
+                Ok(SnapshotResult::default())
             }
         }
     }
@@ -165,7 +166,7 @@ impl<W: World> Engine<W> {
         };
         let step = tokio::time::timeout(AFTER_CALL, look.as_mut());
         match self.attend_quiet(step, Stoppable::Yes).await? {
-            Some(Ok(snapshot)) => self.log.record_files(Found::of(snapshot)).await,
+            Some(Ok(snapshot)) => self.log.record_files(SnapshotResult::of(snapshot)).await,
             Some(Err(_)) | None => {
                 self.files.behind.0 = Some(look);
                 Ok(())
@@ -175,9 +176,9 @@ impl<W: World> Engine<W> {
 
     pub(super) async fn snapshot(
         &mut self,
-        wish: Wish,
+        wish: SnapshotRequest,
         stoppable: Stoppable,
-    ) -> Result<Option<Found>, EngineError> {
+    ) -> Result<Option<SnapshotResult>, EngineError> {
         let world = Rc::clone(&self.log.world);
         let step = async move { world.snapshot(wish).await };
         let first = Some(Instant::now() + SAID_AFTER);
@@ -186,13 +187,13 @@ impl<W: World> Engine<W> {
         if std::mem::take(&mut self.files.report) != first {
             self.log.emit(Event::Files(None));
         }
-        Ok(found?.map(Found::of))
+        Ok(found?.map(SnapshotResult::of))
     }
 }
 
 impl<W: World> Recorder<W> {
     /// Records a snapshot alone, if it is new.
-    pub(super) async fn record_files(&mut self, found: Found) -> Result<(), EngineError> {
+    pub(super) async fn record_files(&mut self, found: SnapshotResult) -> Result<(), EngineError> {
         match self.saved(&found) {
             Some(entry) => {
                 self.record(Write {
@@ -206,7 +207,7 @@ impl<W: World> Recorder<W> {
     }
 
     /// Returns the entry for a snapshot, if it is new.
-    pub(super) fn saved(&self, found: &Found) -> Option<Entry> {
+    pub(super) fn saved(&self, found: &SnapshotResult) -> Option<Entry> {
         let is_new = match (&found.why, &found.name) {
             (Some(_), _) => found.why != self.state.files_not_kept,
             (None, Some(_)) => found.name != self.state.tree || self.state.may_differ_from_tree,
@@ -219,9 +220,14 @@ impl<W: World> Recorder<W> {
         })
     }
 
-    pub(super) fn wish(&self, cause: Cause, scope: Scope, at_most: Duration) -> Wish {
+    pub(super) fn wish(
+        &self,
+        cause: Cause,
+        scope: SnapshotScope,
+        at_most: Duration,
+    ) -> SnapshotRequest {
         let live: Vec<&str> = self.state.background.keys().map(String::as_str).collect();
-        Wish {
+        SnapshotRequest {
             last: self.state.tree.clone(),
             cause,
             scope,
@@ -245,8 +251,8 @@ pub(super) struct FilesLook {
 impl FilesLook {
     pub(super) fn look_behind<W: World>(&mut self, log: &mut Recorder<W>) {
         let world = Rc::clone(&log.world);
-        let wish = log.wish(Cause::Call, Scope::All, Duration::MAX);
-        let mut look: Look = Box::pin(async move { world.snapshot(wish).await });
+        let wish = log.wish(Cause::Call, SnapshotScope::All, Duration::MAX);
+        let mut look: PendingScan = Box::pin(async move { world.snapshot(wish).await });
         // Polled once, so that the scan starts now and not only when somebody waits for it.
         let ended = (&mut look).now_or_never();
         self.behind.0 = Some(match ended {
@@ -258,8 +264,8 @@ impl FilesLook {
     /// Scans the files while the model thinks.
     pub(super) fn look_ahead<W: World>(&mut self, log: &mut Recorder<W>) {
         if !self.behind.is_running() {
-            let wish = log.wish(Cause::Outside, Scope::All, Duration::MAX);
-            log.world.look_ahead(Wish {
+            let wish = log.wish(Cause::Outside, SnapshotScope::All, Duration::MAX);
+            log.world.look_ahead(SnapshotRequest {
                 is_whole: std::mem::take(&mut self.outside.is_due),
                 ..wish
             });

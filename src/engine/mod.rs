@@ -51,7 +51,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 
 use crate::core::access::Access;
 use crate::core::entry::Choice;
-use crate::core::entry::{By, CallId, Entry, Layers, Record, SaveReason, Seq, Verdict};
+use crate::core::entry::{By, CallId, Entry, PromptPrefix, Record, SaveReason, Seq, Verdict};
 use crate::core::form::{FormAnswer, ServerQuestion};
 use crate::core::next::{Step, Why, next, rest};
 use crate::core::settings::{PermissionCheck, Policy};
@@ -242,7 +242,7 @@ pub struct Settings {
     /// Renders the layers again when the context starts over.
     pub render: Render,
     /// Set if another version resumed the session: that version and its layers.
-    pub renewed: Option<(String, Layers)>,
+    pub renewed: Option<(String, PromptPrefix)>,
     /// Choices of this start that replace those of the session, such as the model.
     pub chosen: Option<Choice>,
     /// Models, as `provider/model`, that are tried in this order if the session's model cannot be
@@ -269,7 +269,7 @@ const DRAFT_INTERVAL: Duration = Duration::from_millis(400);
 pub struct Engine<W> {
     log: Recorder<W>,
     /// The version that resumed the session, and its layers: see [`Settings::renewed`].
-    renewed: Option<(String, Layers)>,
+    renewed: Option<(String, PromptPrefix)>,
     fallbacks: Vec<String>,
     commands: UnboundedReceiver<Command>,
     /// Commands that were received and not applied yet, because nothing could be recorded.

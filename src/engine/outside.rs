@@ -13,7 +13,7 @@ use crate::core::entry::{Entry, Seq};
 use crate::core::outside::OutsideChange;
 use crate::core::tree::{Delta, Tree, diff};
 use crate::store::Cause;
-use crate::world::{Scope, Wish, World};
+use crate::world::{SnapshotRequest, SnapshotScope, World};
 
 /// Maximum time that a prompt waits for the scan of the files.
 const AT_MESSAGE: Duration = Duration::from_millis(100);
@@ -57,9 +57,9 @@ impl<W: World> Engine<W> {
             true => Cause::Call,
             false => Cause::Outside,
         };
-        let wish = Wish {
+        let wish = SnapshotRequest {
             is_whole: true,
-            ..self.log.wish(cause, Scope::All, AT_MESSAGE)
+            ..self.log.wish(cause, SnapshotScope::All, AT_MESSAGE)
         };
         match self.snapshot(wish, Stoppable::Yes).await? {
             None => Ok(true),

@@ -24,7 +24,7 @@ const BUSY_TRIES: u32 = 2;
 const RATIO_MOVED: f64 = 0.02;
 
 /// An answer that is folded and not recorded yet.
-struct Held {
+struct PendingCommit {
     write: Write,
     /// The time of its transaction: UTC, milliseconds since 1970.
     at_ms: i64,
@@ -61,7 +61,7 @@ pub(super) struct Recorder<W> {
     pub begins_within: Duration,
     on_event: OnEvent,
     /// An answer that is in the state already and not in the log yet.
-    held: Option<Held>,
+    held: Option<PendingCommit>,
     /// The bytes per token of a model, as they are in the store.
     stored_ratio: Option<(String, f64)>,
     /// The log could not be read again after an append failed, so the state is not reliable.
@@ -223,7 +223,7 @@ impl<W: World> Recorder<W> {
             self.reload()?;
             return Err(illegal.into());
         }
-        self.held = Some(Held {
+        self.held = Some(PendingCommit {
             write,
             at_ms,
             due: Instant::now() + self.begins_within,

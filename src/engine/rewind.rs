@@ -20,16 +20,16 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until};
 
-use super::files::{Found, SAID_AFTER, SAID_AGAIN};
+use super::files::{SAID_AFTER, SAID_AGAIN, SnapshotResult};
 use super::{EngineError, Event, FilesWork, Recorder, Write};
 use crate::core::entry::{Entry, MAX_KEPT, Record, Seq};
-use crate::core::rewind::{self, Cause, Changes, PathChoice, Plan, Wanted, named_since};
+use crate::core::rewind::{self, Cause, Changes, PathChoice, Plan, RestoreOptions, named_since};
 use crate::core::state::Restoring;
 use crate::core::tree::{ContentHash, PathBytes, Tree, diff, place_at, place_before, why_unknown};
-use crate::store::contents::{self, NewContent, Place};
+use crate::store::contents::{self, ContentLocation, NewContent};
 use crate::store::{self, NewTree, Store, StoreError};
 use crate::workspace::files::merge3;
-use crate::world::{RestoreEnd, RestoreOrder, RestoreProgress, Scope, World};
+use crate::world::{RestoreEnd, RestoreOrder, RestoreProgress, SnapshotScope, World};
 
 /// Time limit for a scan of all files, which takes less.
 const PATIENCE: Duration = Duration::from_secs(600);
@@ -248,7 +248,7 @@ impl<W: World> Recorder<W> {
             |path: &[u8]| world.changed_ms(&root.join(Path::new(OsStr::from_bytes(path))));
         let plan = rewind::plan(
             &changes,
-            &mut Wanted {
+            &mut RestoreOptions {
                 whole: wanted.whole,
                 only: wanted.only.as_ref(),
                 allowed: &wanted.allowed,
@@ -327,9 +327,9 @@ impl<W: World> Recorder<W> {
             progress: Arc::clone(&progress),
         };
         let end = self.wait_for_restore(world.restore(order), &progress).await;
-        let scope = Scope::AllAnd(scope.into_iter().collect());
+        let scope = SnapshotScope::AllAnd(scope.into_iter().collect());
         let wish = self.wish(store::Cause::Restored, scope, PATIENCE);
-        let found = Found::of(world.snapshot(wish).await);
+        let found = SnapshotResult::of(world.snapshot(wish).await);
         let (more, and_more) = rewind::kept(&end.kept);
         kept.extend(more);
         more_kept += and_more + kept.len().saturating_sub(MAX_KEPT) as u64;
@@ -361,8 +361,12 @@ impl<W: World> Recorder<W> {
             scope.extend(self.written(&last)?);
         }
         let cause = store::Cause::Target;
-        let wish = self.wish(cause, Scope::AllAnd(scope.into_iter().collect()), PATIENCE);
-        let found = Found::of(self.world.snapshot(wish).await);
+        let wish = self.wish(
+            cause,
+            SnapshotScope::AllAnd(scope.into_iter().collect()),
+            PATIENCE,
+        );
+        let found = SnapshotResult::of(self.world.snapshot(wish).await);
         if let Some(why) = found.why {
             return Err(NotRewound::NotKept(why));
         }
@@ -584,7 +588,7 @@ impl Merged<'_> {
                 bytes,
                 stored: compressed.data.len() as u64,
                 base: compressed.base,
-                place: Place::Row(compressed.data),
+                place: ContentLocation::Row(compressed.data),
             };
             self.contents.insert(hash, content);
         }

@@ -8,19 +8,19 @@ use tokio::sync::mpsc::unbounded_channel;
 use tokio::time::timeout;
 
 use super::attend::Stoppable;
-use super::files::Found;
+use super::files::SnapshotResult;
 use super::{Engine, EngineError, Write};
 use crate::core::access::Access;
 use crate::core::choice::next_fallback;
 use crate::core::entry::{CallId, Entry, Fact, Failure, Guard, Outcome, Output};
 use crate::core::entry::{Choice, FallbackModel};
-use crate::core::fate::{Fate, fate, still_allowed};
+use crate::core::fate::{Authorization, fate, still_allowed};
 use crate::core::prompt::{request, request_bytes};
 use crate::core::told;
 use crate::core::tool::{Class, ToolCall};
 use crate::model::retry::is_transient;
 use crate::store::StoreError;
-use crate::tools::Ran;
+use crate::tools::ToolResult;
 use crate::world::{Settled, Unready, World};
 
 /// Time limit for a stop. A stopped command gets two seconds before it is killed, and this is
@@ -32,7 +32,7 @@ const CHANGED_SINCE_SEEN: &str =
     "[the file had changed since it was read: read it again before you rely on the rest of it]";
 
 fn unstopped() -> Settled {
-    Settled::Ended(Ran::of(Outcome::Interrupted {
+    Settled::Ended(ToolResult::of(Outcome::Interrupted {
         output: Output::default(),
         why: "it could not be stopped; it may still run".into(),
     }))
@@ -76,7 +76,7 @@ impl<W: World> Engine<W> {
         let began_ms = world.now_ms();
         let asking = Rc::clone(&world);
         let step = async move { asking.call_model(request, images, sender).await };
-        let Some(reply) = self.attend(step, deltas, Stoppable::Yes).await? else {
+        let Some(reply) = self.drive_step(step, deltas, Stoppable::Yes).await? else {
             return Ok(());
         };
         let entry = match reply {
@@ -180,7 +180,7 @@ impl<W: World> Engine<W> {
         let step = async move {
             join_all(running.iter().map(async |(call, at)| match at {
                 Ok(at) => world.run_idempotent(call, at.as_deref(), room).await,
-                Err(why) => Ran::error(why.as_str()),
+                Err(why) => ToolResult::error(why.as_str()),
             }))
             .await
         };
@@ -215,7 +215,7 @@ impl<W: World> Engine<W> {
         };
         match self.log.prepare_in_time(call, access).await? {
             Err(Unready::NoRoom(why)) => Err(no_room(why)),
-            Err(Unready::Refused(outcome)) => self.log.finish(call, Ran::of(outcome)).await,
+            Err(Unready::Refused(outcome)) => self.log.finish(call, ToolResult::of(outcome)).await,
             Ok(guard) => {
                 let Some((files, tree)) = self.files_before(&guard).await? else {
                     self.log.world.discard(&guard).await;
@@ -297,11 +297,13 @@ impl<W: World> Engine<W> {
                     output: Output::default(),
                     why: "the user stopped before it began".into(),
                 };
-                self.end(&call, &guard, access, Ran::of(outcome)).await
+                self.end(&call, &guard, access, ToolResult::of(outcome))
+                    .await
             }
             Some(Settled::NotBegun(again)) if allowed.is_err() => {
                 let outcome = Outcome::error(allowed.err().unwrap_or_default());
-                self.end(&call, &guard, access, Ran::of(outcome)).await?;
+                self.end(&call, &guard, access, ToolResult::of(outcome))
+                    .await?;
                 if again != guard {
                     self.log.world.discard(&again).await;
                 }
@@ -330,12 +332,12 @@ impl<W: World> Engine<W> {
         let Some(open) = self.log.state.call(id) else {
             return Ok(());
         };
-        let Fate::Close(outcome) = fate(&self.log.state, &self.log.policy, open) else {
+        let Authorization::Close(outcome) = fate(&self.log.state, &self.log.policy, open) else {
             return Ok(());
         };
         let call = open.call.clone();
         self.log
-            .record_end(&call, Ran::of(outcome), Found::default())
+            .record_end(&call, ToolResult::of(outcome), SnapshotResult::default())
             .await
     }
 
@@ -360,7 +362,7 @@ impl<W: World> Engine<W> {
         call: &ToolCall,
         guard: &Guard,
         access: Option<Access>,
-        mut ran: Ran,
+        mut ran: ToolResult,
     ) -> Result<(), EngineError> {
         if matches!(ran.fact, Some(Fact::Wrote { .. })) && self.log.state.changed_since_seen(guard)
         {

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::{Engine, EngineError, Recorder, Write};
 use crate::core::entry::{Choice, Entry, Seq, Unfit};
-use crate::core::structured::{Standing, json_of, repair};
+use crate::core::structured::{AnswerStatus, json_of, repair};
 use crate::model::schema;
 use crate::world::World;
 
@@ -18,9 +18,9 @@ impl<W: World> Engine<W> {
     pub async fn expect_schema(&mut self, schema: Value, says: bool) -> Result<(), EngineError> {
         let is_held = self.log.state.structured.as_ref().is_some_and(|held| {
             let is_owed = match held.standing {
-                Standing::Owed => true,
-                Standing::Unchecked(_) => !says,
-                Standing::Fits(_) | Standing::GivenUp(_) => false,
+                AnswerStatus::Owed => true,
+                AnswerStatus::Unchecked(_) => !says,
+                AnswerStatus::Fits(_) | AnswerStatus::GivenUp(_) => false,
             };
             is_owed && held.schema == schema
         });

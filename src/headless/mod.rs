@@ -22,10 +22,10 @@ use crate::core::entry::{
 use crate::core::next::{self, Why};
 use crate::core::run_limits;
 use crate::core::state::{Halt, State};
-use crate::core::structured::Standing;
+use crate::core::structured::AnswerStatus;
 use crate::core::text::count;
 use crate::engine::{Command, Engine, EngineError, Event, Rest};
-use crate::report::{self, Trouble, exit, note, note_background};
+use crate::report::{self, CliError, exit, note, note_background};
 use crate::session::{
     AppContext, CommandLine, Driver, ExpandedWords, NotSaid, NotifyCommand, ResumeReport, Session,
     drive, short_id,
@@ -37,7 +37,7 @@ pub use crate::session::objects::entry_line;
 pub use print::Format;
 use print::Printer;
 pub use wait::Ask;
-use wait::Waiting;
+use wait::WaitState;
 
 /// The task of a headless run.
 pub struct Task {
@@ -71,7 +71,7 @@ pub fn run(ctx: &AppContext, mut session: Session, task: Task) -> u8 {
     session.settings.policy.interactive = task.ask.is_attended();
     session.world.leave_when_idle();
     let printer = Printer::new(task.format, &session);
-    let waiting = Waiting::new(task.ask, NotifyCommand::new(ctx, Arc::default()));
+    let waiting = WaitState::new(task.ask, NotifyCommand::new(ctx, Arc::default()));
     let run = Run {
         id: session.id.clone(),
         warnings: session.warnings.clone(),
@@ -89,7 +89,7 @@ pub fn run(ctx: &AppContext, mut session: Session, task: Task) -> u8 {
     let done = drive(session, inbox, Box::new(on_event), async move |driver| {
         run.work(driver, commands).await
     });
-    done.unwrap_or_else(|error| Trouble::from(error).report())
+    done.unwrap_or_else(|error| CliError::from(error).report())
 }
 
 /// The state of a headless run beside its engine.
@@ -97,8 +97,8 @@ struct Run {
     id: String,
     warnings: Vec<String>,
     found: Option<ResumeReport>,
-    printer: print::Shared,
-    waiting: Rc<Waiting>,
+    printer: print::SharedOutput,
+    waiting: Rc<WaitState>,
     task: Task,
 }
 
@@ -278,7 +278,7 @@ impl Run {
 
     /// Reports that the log cannot be written. Nothing more is done.
     fn refused(&self, state: &State, error: &EngineError) -> u8 {
-        let trouble = Trouble::from(error);
+        let trouble = CliError::from(error);
         let result = RunResult {
             hint: trouble.hint.clone(),
             is_error: true,
@@ -422,15 +422,15 @@ fn question_is_open(state: &State, id: &str) -> RunResult {
 /// Returns the JSON that matches the schema of the session, as the model wrote it.
 fn fitting(state: &State) -> Option<&str> {
     match &state.structured.as_ref()?.standing {
-        Standing::Fits(json) => Some(json),
-        Standing::Owed | Standing::Unchecked(_) | Standing::GivenUp(_) => None,
+        AnswerStatus::Fits(json) => Some(json),
+        AnswerStatus::Owed | AnswerStatus::Unchecked(_) | AnswerStatus::GivenUp(_) => None,
     }
 }
 
 fn unfit(state: &State) -> RunResult {
     let held = state.structured.as_ref();
     let (why, repairs) = match held.map(|held| (&held.standing, held.repairs)) {
-        Some((Standing::GivenUp(unfit), repairs)) => (unfit.to_string(), repairs),
+        Some((AnswerStatus::GivenUp(unfit), repairs)) => (unfit.to_string(), repairs),
         _ => (String::new(), 0),
     };
     let told = match repairs {

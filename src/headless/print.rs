@@ -33,7 +33,7 @@ pub enum Format {
     StreamJson,
 }
 
-pub(super) type Shared = Rc<RefCell<Printer>>;
+pub(super) type SharedOutput = Rc<RefCell<Printer>>;
 
 pub(super) struct Printer {
     format: Format,
@@ -52,7 +52,7 @@ pub(super) struct Printer {
 }
 
 impl Printer {
-    pub(super) fn new(format: Format, session: &Session) -> Shared {
+    pub(super) fn new(format: Format, session: &Session) -> SharedOutput {
         Rc::new(RefCell::new(Printer {
             format,
             session: session.id.clone(),

@@ -74,7 +74,7 @@ impl Ask {
 }
 
 /// A wait for a person, and its start.
-pub(super) struct Waiting {
+pub(super) struct WaitState {
     ask: Ask,
     /// Command that notifies the person. `None`: the run does not wait.
     notify: Option<NotifyCommand>,
@@ -83,9 +83,9 @@ pub(super) struct Waiting {
     is_over: Cell<bool>,
 }
 
-impl Waiting {
-    pub(super) fn new(ask: Ask, notify: NotifyCommand) -> Rc<Waiting> {
-        Rc::new(Waiting {
+impl WaitState {
+    pub(super) fn new(ask: Ask, notify: NotifyCommand) -> Rc<WaitState> {
+        Rc::new(WaitState {
             ask,
             notify: matches!(ask, Ask::Wait(_)).then_some(notify),
             since: Cell::new(None),

@@ -1,16 +1,19 @@
 //! The folders of journals: their place, the names of their files, and the sessions that have one.
 
-use std::fs::{self, DirBuilder, File, Permissions};
+use std::fs::{self, DirBuilder, File, Metadata, Permissions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use rustix::fs::Access;
 use uuid::Uuid;
 
 pub(super) const TAIL: &str = "tail.jsonl";
 pub(super) const CLOSED: &str = ".closed.jsonl";
 pub(super) const FRAMES: &str = ".jsonl.zst";
+/// Part of the name of a tail that was set aside, between [`TAIL`] and a time.
+pub(super) const ASIDE: &str = ".old-";
 
 /// The places of the journal and of the high-water mark of a data folder.
 #[derive(Debug, Clone)]
@@ -77,7 +80,7 @@ pub fn private_folder(path: &Path) -> io::Result<()> {
         let made = DirBuilder::new().recursive(true).mode(0o700).create(path);
         made.map_err(|error| match path.symlink_metadata() {
             Ok(found) if !found.is_dir() => {
-                let why = "it is not a folder: move it away";
+                let why = format!("it is not a folder: {}", remedy(path, ""));
                 io::Error::new(io::ErrorKind::NotADirectory, why)
             }
             _ => error,
@@ -87,6 +90,40 @@ pub fn private_folder(path: &Path) -> io::Result<()> {
         }
     }
     restrict(path, 0o700)
+}
+
+/// Returns why this path cannot be used as a file that this user writes to. `None`: nothing is in
+/// the way.
+pub fn obstacle(path: &Path) -> Option<&'static str> {
+    let is_link = path.symlink_metadata().ok()?.is_symlink();
+    match path.metadata() {
+        Ok(found) if is_of_another_user(path, &found) => Some(OF_ANOTHER_USER),
+        Ok(found) if found.is_dir() => Some(A_FOLDER),
+        Ok(found) if !found.is_file() => Some("no regular file"),
+        Ok(_) => None,
+        Err(_) if is_link => Some("a link that leads nowhere"),
+        Err(_) => None,
+    }
+}
+
+fn is_of_another_user(path: &Path, found: &Metadata) -> bool {
+    let is_own = found.uid() == rustix::process::geteuid().as_raw();
+    !is_own && rustix::fs::access(path, Access::WRITE_OK).is_err()
+}
+
+/// The result of [`obstacle`] for a folder.
+pub const A_FOLDER: &str = "a folder";
+
+/// The result of [`obstacle`] for a file or folder of another user.
+pub const OF_ANOTHER_USER: &str = "owned by another user";
+
+/// Returns advice with the command that removes an obstacle.
+pub fn remedy(path: &Path, obstacle: &str) -> String {
+    let path = path.display();
+    match obstacle {
+        OF_ANOTHER_USER => format!("give it back to this user: sudo chown \"$USER\" {path}"),
+        _ => format!("move it away: mv {path} {path}.old"),
+    }
 }
 
 /// Removes the permissions that are not in this mode.

@@ -10,7 +10,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::tip::Tip;
+use super::tip::ChainHash;
 use crate::core::entry::Seq;
 
 /// Version of the line format. A newer one is not read.
@@ -33,7 +33,7 @@ pub struct Header {
     pub forked: Option<Parent>,
     /// Sequence number of the next entry, and the tip of all entries before it.
     pub first: Seq,
-    pub tip: Tip,
+    pub tip: ChainHash,
 }
 
 /// The last entry that a fork shares with another session.
@@ -48,7 +48,7 @@ pub struct Parent {
 pub struct EntryLine {
     pub seq: Seq,
     pub at_ms: i64,
-    pub tip: Tip,
+    pub tip: ChainHash,
     /// Row ID of the queued message that became this entry.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub taken: Option<i64>,
@@ -59,6 +59,13 @@ pub struct EntryLine {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub owed: bool,
     pub entry: Box<RawValue>,
+}
+
+impl EntryLine {
+    /// Returns whether this entry was recorded after the chain with this tip.
+    pub fn follows(&self, before: ChainHash) -> bool {
+        self.tip == before.and(self.seq, self.at_ms, self.entry.get().as_bytes())
+    }
 }
 
 /// Bytes that a later entry refers to: text, or base64.
@@ -156,7 +163,7 @@ mod tests {
         let line = EntryLine {
             seq: 7,
             at_ms: 1,
-            tip: Tip::of_nothing(),
+            tip: ChainHash::of_nothing(),
             taken: None,
             signal: None,
             owed: false,
@@ -180,7 +187,7 @@ mod tests {
             created_ms: 1,
             forked: None,
             first: 0,
-            tip: Tip::of_nothing(),
+            tip: ChainHash::of_nothing(),
         };
         let line = serde_json::to_string(&header).unwrap();
         assert!(matches!(Line::read(line.as_bytes()), Some(Line::Header(h)) if h == header));

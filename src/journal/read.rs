@@ -1,19 +1,19 @@
 //! The reader of one session's journal: its frames, the closed tails, and the tail. A file that
-//! ends in the middle of a line or frame is read up to there, and the next one is still read.
+//! ends in the middle of a line or frame is read up to there. The next file is still read.
 //!
-//! If a file or its end is missing, the next one is read from beyond the gap. Its header has the
-//! tip that its first line follows.
+//! If a file or its end is missing, the next one is read from after the gap. Its header has the tip
+//! that its first line follows.
 //!
-//! Invariant: a line is given only if its tip follows from the line before it, or from the tip that
-//! was given as the other side of a gap.
+//! Invariant: a line is passed on only if its tip follows from the line before it, or from the tip
+//! that was passed on as the other side of a gap.
 
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
-use super::folder::{CLOSED, FRAMES, TAIL, session_of};
+use super::folder::{ASIDE, CLOSED, FRAMES, TAIL, session_of};
 use super::line::{EntryLine, Header, Line, is_newer};
-use super::tip::Tip;
+use super::tip::ChainHash;
 use crate::core::entry::Seq;
 
 /// Maximum size of a line. No row is larger, and base64 makes a blob of that size a third longer.
@@ -25,7 +25,7 @@ pub struct End {
     pub header: Header,
     /// Sequence number of the next entry.
     pub next: Seq,
-    pub tip: Tip,
+    pub tip: ChainHash,
 }
 
 /// An item of a journal, in the order of the file.
@@ -34,7 +34,7 @@ pub enum Met {
     Blob(Vec<u8>),
     /// A gap: the entries in it are unknown. The next entry has this sequence number and follows
     /// this tip.
-    Gap(Seq, Tip),
+    Gap(Seq, ChainHash),
 }
 
 /// Returns the end of the journal in this folder, and the number of readable bytes of the tail: the
@@ -62,8 +62,8 @@ pub fn end(folder: &Path) -> io::Result<Option<(End, u64)>> {
     Ok(walk.end.map(|end| (end, 0)))
 }
 
-/// Reads all lines of a journal, each once and in order, from the session's first own entry. Gaps
-/// are given at their places.
+/// Reads all lines of a journal, each once and in order, from the session's first own entry.
+/// Reports gaps where they are.
 ///
 /// # Errors
 /// A file could not be read, or `each` failed.
@@ -78,7 +78,7 @@ pub fn lines(
     Ok(walk.end)
 }
 
-/// Returns the first header of a journal. `None`: none can be read.
+/// Returns the first readable header of a journal. `None`: none can be read.
 ///
 /// # Errors
 /// A file could not be read.
@@ -96,14 +96,14 @@ pub fn begin(folder: &Path) -> io::Result<Option<Header>> {
 }
 
 /// Returns the files of a journal, ordered by their first entry, with the tail last. A closed tail
-/// without a frame sorts between the frames. One that also has its frame comes after it, and its
-/// lines are already known then.
+/// sorts between the frames. If it already has a frame, it comes after that frame, and its lines
+/// are known by then.
 pub(super) fn files(folder: &Path) -> io::Result<Vec<PathBuf>> {
     let mut names: Vec<((u64, u8), PathBuf)> = Vec::new();
     for file in fs::read_dir(folder)? {
         let path = file?.path();
         let name = path.file_name().unwrap_or_default().to_string_lossy();
-        // A name without a number is read last of its kind.
+        // Of each kind, a name without a number is read last.
         let first = |digits: &str| digits.parse().unwrap_or(u64::MAX);
         let order = if *name == *TAIL {
             (u64::MAX, 2)
@@ -118,6 +118,22 @@ pub(super) fn files(folder: &Path) -> io::Result<Vec<PathBuf>> {
     }
     names.sort_unstable();
     Ok(names.into_iter().map(|(_, path)| path).collect())
+}
+
+/// Returns the tails in this folder that were set aside: damaged ones, and those of another
+/// session.
+pub(super) fn tails_set_aside(folder: &Path) -> io::Result<Vec<PathBuf>> {
+    let begin = format!("{TAIL}{ASIDE}");
+    let mut paths = Vec::new();
+    for file in fs::read_dir(folder)? {
+        let path = file?.path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        if name.starts_with(&begin) {
+            paths.push(path);
+        }
+    }
+    paths.sort_unstable();
+    Ok(paths)
 }
 
 struct Walk {
@@ -197,8 +213,8 @@ impl Walk {
         }
     }
 
-    /// Handles a header. Returns false if it is of another session: a file that was put there from
-    /// elsewhere.
+    /// Handles a header. Returns false if it is of another session. Then someone put the file
+    /// there.
     fn begin(
         &mut self,
         header: Header,

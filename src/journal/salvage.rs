@@ -1,8 +1,8 @@
-//! The readable part of a damaged journal: each file is read by itself, and the next frame is read
-//! after a torn one. The result may have gaps that nothing names.
+//! The readable part of a damaged journal: each file is read separately, and reading continues with
+//! the next frame after a torn one. The result may have gaps that are not reported.
 //!
-//! Invariant: a line is given only with the tip that it follows from, and only if it belongs to the
-//! session that the folder is named after.
+//! Invariant: a [`Piece::Entry`] has the tip that the entry was checked to follow. In a file or
+//! frame, nothing after a header of another session than that of the folder is passed on.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
@@ -13,8 +13,8 @@ use zstd::zstd_safe::{DCtx, find_frame_compressed_size};
 
 use super::folder::{FRAMES, session_of};
 use super::line::{EntryLine, Header, Line};
-use super::read::{MAX_LINE_BYTES, files};
-use super::tip::Tip;
+use super::read::{MAX_LINE_BYTES, files, tails_set_aside};
+use super::tip::ChainHash;
 use crate::core::entry::Seq;
 
 /// Maximum size that is read of a file. Files of frames end at some MiB.
@@ -29,15 +29,25 @@ const MAGIC: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
 /// A part of a journal that could be read.
 pub enum Piece {
     /// An entry, and the tip that it follows.
-    Entry(Tip, EntryLine),
+    Entry(ChainHash, EntryLine),
+    /// An entry after a line that cannot be read. Another copy may have the entry before it.
+    Unproven(EntryLine),
     Blob(Vec<u8>),
 }
 
 impl Piece {
+    /// Returns the sequence number of the entry; 0 for a blob.
+    pub fn place(&self) -> Seq {
+        match self {
+            Piece::Entry(_, line) | Piece::Unproven(line) => line.seq,
+            Piece::Blob(_) => 0,
+        }
+    }
+
     /// Returns its approximate size in memory.
     pub fn bytes(&self) -> usize {
         match self {
-            Piece::Entry(_, line) => line.entry.get().len(),
+            Piece::Entry(_, line) | Piece::Unproven(line) => line.entry.get().len(),
             Piece::Blob(bytes) => bytes.len(),
         }
     }
@@ -48,7 +58,9 @@ impl Piece {
 pub struct Salvaged {
     pub header: Option<Header>,
     /// The sequence number and the tip of the last entry of each stretch without a gap.
-    pub ends: Vec<(Seq, Tip)>,
+    pub ends: Vec<(Seq, ChainHash)>,
+    /// Entries that nothing here proves, and that no other entry follows.
+    pub unproven: Vec<(Seq, ChainHash)>,
     /// Number of files and frames with an unreadable part.
     pub damaged: u64,
     pub files: u64,
@@ -73,33 +85,50 @@ pub fn salvage(
     let mut zstd = DCtx::try_create().ok_or(io::ErrorKind::OutOfMemory)?;
     for path in files(folder)? {
         reading.found.files += 1;
-        let mut bytes = Vec::new();
-        let read =
-            File::open(&path).and_then(|file| file.take(MAX_FILE_BYTES).read_to_end(&mut bytes));
-        if read.is_err() {
+        let Ok(bytes) = read_file(&path) else {
             reading.found.damaged += 1;
             continue;
-        }
+        };
         match path.to_string_lossy().ends_with(FRAMES) {
             true => reading.frames(&bytes, &mut zstd)?,
             false => {
-                let is_whole = reading.lines(&bytes[..])?;
                 // A kill leaves the last line of a tail torn.
-                let is_torn = bytes.last().is_some_and(|last| *last != b'\n');
-                reading.found.damaged += u64::from(!is_whole && !is_torn);
+                let is_whole = reading.lines(&bytes[..], true)?;
+                reading.found.damaged += u64::from(!is_whole);
             }
+        }
+    }
+    for path in tails_set_aside(folder)? {
+        if let Ok(bytes) = read_file(&path) {
+            reading.lines(&bytes[..], true)?;
         }
     }
     reading.ends();
     Ok(reading.found)
 }
 
+fn read_file(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let file = File::open(path)?;
+    file.take(MAX_FILE_BYTES).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
 struct Reading<'e> {
     session: String,
     each: &'e mut dyn FnMut(Piece) -> io::Result<()>,
     found: Salvaged,
+    stretch: Option<Stretch>,
+}
+
+/// Lines that follow each other.
+#[derive(Clone, Copy)]
+struct Stretch {
     /// Sequence number of the next entry, and the tip before it.
-    stretch: Option<(Seq, Tip)>,
+    next: Seq,
+    tip: ChainHash,
+    /// The last line was read after an unreadable one.
+    is_unproven: bool,
 }
 
 impl Reading<'_> {
@@ -114,7 +143,7 @@ impl Reading<'_> {
                 Some(frame) => {
                     self.found.frames += 1;
                     let lines = Decoder::with_context(frame, zstd).single_frame();
-                    self.lines(BufReader::with_capacity(BUFFER, lines))?
+                    self.lines(BufReader::with_capacity(BUFFER, lines), false)?
                 }
                 None => false,
             };
@@ -132,8 +161,9 @@ impl Reading<'_> {
     }
 
     /// Reads lines. Returns false if a part of them cannot be read.
-    fn lines(&mut self, mut from: impl BufRead) -> io::Result<bool> {
+    fn lines(&mut self, mut from: impl BufRead, may_be_torn: bool) -> io::Result<bool> {
         self.ends();
+        let mut is_whole = true;
         let mut line = Vec::new();
         loop {
             line.clear();
@@ -142,41 +172,58 @@ impl Reading<'_> {
                 .read_until(b'\n', &mut line);
             match read {
                 Err(_) => return Ok(false),
-                Ok(0) => return Ok(true),
+                Ok(0) => return Ok(is_whole),
                 Ok(_) => {}
             }
             if line.pop() != Some(b'\n') {
-                return Ok(false);
+                return Ok(is_whole && may_be_torn);
             }
             match Line::read(&line) {
-                // A file that was put there from elsewhere.
+                // Someone put a file of another session there.
                 Some(Line::Header(header)) if header.session != self.session => return Ok(false),
                 Some(Line::Header(header)) => {
-                    self.stretch = Some((header.first, header.tip));
+                    self.stretch = Some(Stretch {
+                        next: header.first,
+                        tip: header.tip,
+                        is_unproven: false,
+                    });
                     self.found.header.get_or_insert(header);
                 }
                 Some(Line::Blob(bytes)) => (self.each)(Piece::Blob(bytes))?,
                 Some(Line::Entry(entry)) => {
-                    let follows = self.stretch.filter(|(next, tip)| {
-                        let json = entry.entry.get().as_bytes();
-                        entry.seq == *next && entry.tip == tip.and(entry.seq, entry.at_ms, json)
+                    let follows = self.stretch;
+                    let follows = follows
+                        .filter(|stretch| entry.seq == stretch.next && entry.follows(stretch.tip));
+                    if follows.is_none() {
+                        is_whole = false;
+                        self.ends();
+                    }
+                    self.stretch = entry.seq.checked_add(1).map(|next| Stretch {
+                        next,
+                        tip: entry.tip,
+                        is_unproven: follows.is_none(),
                     });
-                    let Some((_, before)) = follows else {
-                        return Ok(false);
-                    };
-                    self.stretch = Some((entry.seq + 1, entry.tip));
-                    (self.each)(Piece::Entry(before, entry))?;
+                    (self.each)(match follows {
+                        Some(stretch) => Piece::Entry(stretch.tip, entry),
+                        None => Piece::Unproven(entry),
+                    })?;
                 }
-                None => return Ok(false),
+                None => {
+                    is_whole = false;
+                    self.ends();
+                }
             }
         }
     }
 
     fn ends(&mut self) {
-        if let Some((next, tip)) = self.stretch.take()
-            && let Some(seq) = next.checked_sub(1)
+        if let Some(stretch) = self.stretch.take()
+            && let Some(seq) = stretch.next.checked_sub(1)
         {
-            self.found.ends.push((seq, tip));
+            match stretch.is_unproven {
+                true => self.found.unproven.push((seq, stretch.tip)),
+                false => self.found.ends.push((seq, stretch.tip)),
+            }
         }
     }
 }

@@ -1,5 +1,5 @@
-//! The tip of a chain: a hash of its last entry and of all before it. Two chains with the same
-//! tip are the same; one that has the tip of another somewhere in it continues that one.
+//! The tip of a chain: a hash of its last entry and of all entries before it. Two chains with the
+//! same tip are the same. A chain that contains the tip of another one continues it.
 //!
 //! Invariant: the hash is of the JSON as it was first stored. The JSON is never serialised again
 //! for it, since another version may order the keys in another way. Row IDs are not part of it.
@@ -21,17 +21,17 @@ const NOTHING: &[u8] = b"rewake: a session without an entry";
 /// `tip(n) = blake3(tip(n-1), seq, at_ms, JSON of the entry)`, its first 16 bytes. Numbers are
 /// 8 bytes, little-endian.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Tip([u8; TIP_BYTES]);
+pub struct ChainHash([u8; TIP_BYTES]);
 
-impl Tip {
+impl ChainHash {
     /// Returns the tip of a chain without entries.
-    pub fn of_nothing() -> Tip {
-        Tip::short(blake3::Hasher::new().update(NOTHING))
+    pub fn of_nothing() -> ChainHash {
+        ChainHash::short(blake3::Hasher::new().update(NOTHING))
     }
 
     /// Returns the tip of this chain with one more entry.
-    pub fn and(self, seq: Seq, at_ms: i64, json: &[u8]) -> Tip {
-        Tip::short(
+    pub fn and(self, seq: Seq, at_ms: i64, json: &[u8]) -> ChainHash {
+        ChainHash::short(
             blake3::Hasher::new()
                 .update(&self.0)
                 .update(&seq.to_le_bytes())
@@ -41,12 +41,12 @@ impl Tip {
     }
 
     /// Reads a tip from a row. `None`: these are not 16 bytes.
-    pub fn from_bytes(bytes: &[u8]) -> Option<Tip> {
-        bytes.try_into().ok().map(Tip)
+    pub fn from_bytes(bytes: &[u8]) -> Option<ChainHash> {
+        bytes.try_into().ok().map(ChainHash)
     }
 
     /// Parses a tip. `None`: these are not 32 hex digits.
-    pub fn from_hex(hex: &str) -> Option<Tip> {
+    pub fn from_hex(hex: &str) -> Option<ChainHash> {
         let mut bytes = [0; TIP_BYTES];
         let digits = hex.as_bytes();
         if digits.len() != 2 * TIP_BYTES || !digits.iter().all(u8::is_ascii_hexdigit) {
@@ -55,7 +55,7 @@ impl Tip {
         for (byte, at) in bytes.iter_mut().zip((0..digits.len()).step_by(2)) {
             *byte = u8::from_str_radix(&hex[at..at + 2], 16).ok()?;
         }
-        Some(Tip(bytes))
+        Some(ChainHash(bytes))
     }
 
     /// Returns the bytes, as they are in a row.
@@ -63,27 +63,27 @@ impl Tip {
         &self.0
     }
 
-    fn short(hasher: &blake3::Hasher) -> Tip {
+    fn short(hasher: &blake3::Hasher) -> ChainHash {
         let mut short = [0; TIP_BYTES];
         hasher.finalize_xof().fill(&mut short);
-        Tip(short)
+        ChainHash(short)
     }
 }
 
-impl Serialize for Tip {
+impl Serialize for ChainHash {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(&format_args!("{self:?}"))
     }
 }
 
-impl<'de> Deserialize<'de> for Tip {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Tip, D::Error> {
+impl<'de> Deserialize<'de> for ChainHash {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<ChainHash, D::Error> {
         let hex = <Cow<'de, str>>::deserialize(deserializer)?;
-        Tip::from_hex(&hex).ok_or_else(|| D::Error::custom("a tip is 32 hex digits"))
+        ChainHash::from_hex(&hex).ok_or_else(|| D::Error::custom("a tip is 32 hex digits"))
     }
 }
 
-impl fmt::Debug for Tip {
+impl fmt::Debug for ChainHash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
     }
@@ -95,15 +95,15 @@ mod tests {
 
     #[test]
     fn it_depends_on_every_part_and_on_all_before() {
-        let first = Tip::of_nothing().and(0, 7, b"x");
+        let first = ChainHash::of_nothing().and(0, 7, b"x");
         let tips = [
-            Tip::of_nothing(),
+            ChainHash::of_nothing(),
             first,
-            Tip::of_nothing().and(1, 7, b"x"),
-            Tip::of_nothing().and(0, 8, b"x"),
-            Tip::of_nothing().and(0, 7, b"y"),
+            ChainHash::of_nothing().and(1, 7, b"x"),
+            ChainHash::of_nothing().and(0, 8, b"x"),
+            ChainHash::of_nothing().and(0, 7, b"y"),
             first.and(1, 7, b"x"),
-            Tip::of_nothing().and(0, 8, b"x").and(1, 7, b"x"),
+            ChainHash::of_nothing().and(0, 8, b"x").and(1, 7, b"x"),
         ];
         for (i, a) in tips.iter().enumerate() {
             assert!(tips[i + 1..].iter().all(|b| a != b));
@@ -113,9 +113,9 @@ mod tests {
     /// Databases store tips, so the hash must never change.
     #[test]
     fn it_is_the_same_for_ever() {
-        let tip = Tip::of_nothing().and(0, 1_000, br#"{"kind":"noted","text":"x"}"#);
+        let tip = ChainHash::of_nothing().and(0, 1_000, br#"{"kind":"noted","text":"x"}"#);
         assert_eq!(format!("{tip:?}"), "37bff7e1306f459b27c6af6af4f84182");
-        assert_eq!(Tip::from_bytes(tip.as_bytes()), Some(tip));
-        assert_eq!(Tip::from_bytes(b"short"), None);
+        assert_eq!(ChainHash::from_bytes(tip.as_bytes()), Some(tip));
+        assert_eq!(ChainHash::from_bytes(b"short"), None);
     }
 }

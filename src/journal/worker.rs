@@ -48,7 +48,7 @@ impl Worker {
         let (jobs, to_do) = channel();
         // Unbounded: a folder reports its failure once, and `trouble` takes all reports.
         let (fails, troubles) = channel();
-        let work = move || Work::new(fails).run(&to_do, pause);
+        let work = move || WriteJob::new(fails).run(&to_do, pause);
         let thread = std::thread::Builder::new().name("journal".to_string());
         Ok(Worker {
             jobs: Some(jobs),
@@ -59,7 +59,7 @@ impl Worker {
 
     pub(super) fn give(&self, job: Job) {
         if let Some(jobs) = &self.jobs {
-            // A thread that ended leaves the tails: the next start makes frames of them.
+            // If the thread has ended, the tails stay. The next start makes frames of them.
             let _ = jobs.send(job);
         }
     }
@@ -79,7 +79,7 @@ impl Drop for Worker {
     }
 }
 
-struct Work {
+struct WriteJob {
     fails: Sender<String>,
     written: Option<File>,
     closed: Vec<(PathBuf, bool)>,
@@ -95,9 +95,9 @@ struct Frames {
     bytes: u64,
 }
 
-impl Work {
-    fn new(fails: Sender<String>) -> Work {
-        Work {
+impl WriteJob {
+    fn new(fails: Sender<String>) -> WriteJob {
+        WriteJob {
             fails,
             written: None,
             closed: Vec::new(),

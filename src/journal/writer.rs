@@ -1,23 +1,25 @@
-//! The writer of a session's journal. After each commit, and before anything is done, its lines are
-//! appended to `tail.jsonl` by one unsynced write, so a kill loses none of them. A tail that has
-//! grown is closed, and the [worker](super::worker) makes a frame of it.
+//! The writer of a session's journal. After each commit, and before the next action, its lines are
+//! appended to `tail.jsonl` by one unsynced write. So a kill loses no line. When a tail has grown,
+//! it is closed, and the [worker](super::worker) makes a frame of it.
 //!
 //! Only the process that has a session's lock writes in its folder. A failed write does not fail
 //! the append: the store brings the journal up to date later.
 
 use std::collections::{HashMap, HashSet};
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::JournalError;
-use super::folder::{CLOSED, JournalPlace, TAIL, private_folder};
+use super::folder::{
+    A_FOLDER, ASIDE, CLOSED, JournalPlace, TAIL, obstacle, private_folder, remedy,
+};
 use super::line::{BlobLine, EntryLine, Header};
 use super::read::{End, end};
 use super::state::{self, State, StateFile};
-use super::tip::Tip;
+use super::tip::ChainHash;
 use super::worker::{Job, Worker};
 use crate::core::entry::Seq;
 
@@ -42,7 +44,7 @@ struct Tail {
     bytes: u64,
     header: Header,
     next: Seq,
-    tip: Tip,
+    tip: ChainHash,
     /// Blobs that this process wrote into it.
     blobs: HashSet<String>,
 }
@@ -53,7 +55,7 @@ pub struct Lines {
     text: Vec<u8>,
     blobs: Vec<String>,
     /// After the last line: the sequence number of the next entry, and the tip.
-    end: Option<(Seq, Tip)>,
+    end: Option<(Seq, ChainHash)>,
     /// Whether a segment of the context was compacted with them.
     pub ends_window: bool,
 }
@@ -105,8 +107,21 @@ impl Journal {
         Ok(folder)
     }
 
+    fn refuse_obstacles(&self, session: &str) -> Result<(), JournalError> {
+        let folder = self.of(session);
+        let tail = folder.join(TAIL);
+        for path in [&self.folder, &folder, &tail] {
+            let what = obstacle(path).filter(|what| *path == tail || *what != A_FOLDER);
+            if let Some(what) = what {
+                let why = format!("{} is {what}: {}", path.display(), remedy(path, what));
+                return Err(failed(path, io::Error::other(why)));
+            }
+        }
+        Ok(())
+    }
+
     /// Returns the end of this session's journal, if it is open.
-    pub fn end_of_open(&self, session: &str) -> Option<(Seq, Tip)> {
+    pub fn end_of_open(&self, session: &str) -> Option<(Seq, ChainHash)> {
         self.tails.get(session).map(|tail| (tail.next, tail.tip))
     }
 
@@ -122,7 +137,8 @@ impl Journal {
         &mut self,
         session: &str,
         begin: impl FnOnce() -> Result<Header, E>,
-    ) -> Result<(Seq, Tip), E> {
+    ) -> Result<(Seq, ChainHash), E> {
+        self.refuse_obstacles(session)?;
         let folder = self.private_folder_of(session)?;
         let fail = |e| failed(&folder, e);
         let closed = left_closed(&folder).map_err(fail)?;
@@ -256,8 +272,12 @@ impl Tail {
         let path = folder.join(TAIL);
         let End { header, next, tip } = end;
         if bytes == 0 && has_line(&path)? {
-            // It is of another session or damaged, and may be the only copy.
-            fs::rename(&path, folder.join(format!("{TAIL}.old-{}", unix_ms())))?;
+            // The file is of another session or damaged, and may be the only copy.
+            fs::rename(&path, folder.join(format!("{TAIL}{ASIDE}{}", unix_ms())))?;
+        }
+        if bytes > 0 && has_line_after(&path, bytes)? {
+            // The lines after a damaged line may be in no other copy.
+            fs::copy(&path, folder.join(format!("{TAIL}{ASIDE}{}", unix_ms())))?;
         }
         let file = open_to_append(&path)?;
         // Cuts off a line that a kill or a full disk left incomplete.
@@ -317,7 +337,7 @@ fn open_to_append(path: &Path) -> io::Result<File> {
     options.open(path).map_err(named)
 }
 
-/// Returns whether a whole line is in the file. A kill leaves a part of the first one.
+/// Returns whether the file has a complete line. A kill leaves only a part of the first line.
 fn has_line(path: &Path) -> io::Result<bool> {
     let file = match File::open(path) {
         Err(e) if e.kind() == ErrorKind::NotFound => return Ok(false),
@@ -326,6 +346,15 @@ fn has_line(path: &Path) -> io::Result<bool> {
     let mut begin = Vec::new();
     file.take(MAX_HEADER_BYTES).read_to_end(&mut begin)?;
     Ok(begin.contains(&b'\n'))
+}
+
+/// Returns whether a complete line follows these bytes.
+fn has_line_after(path: &Path, bytes: u64) -> io::Result<bool> {
+    let mut rest = Vec::new();
+    let mut file = File::open(path)?;
+    file.seek(SeekFrom::Start(bytes))?;
+    file.read_to_end(&mut rest)?;
+    Ok(rest.contains(&b'\n'))
 }
 
 fn unix_ms() -> u128 {

@@ -15,7 +15,7 @@ use super::era;
 use super::message::{self, Heard};
 use super::result::{self, CallResult, Called};
 use super::task::{self, Status, Task};
-use crate::command::server::{Fate, Past};
+use crate::command::server::{EndedServer, ServerOutcome};
 
 /// Maximum number of rounds of one call. A server may ask for more input in each.
 const ROUNDS_MAX: usize = 8;
@@ -66,7 +66,7 @@ impl Connection {
     /// Tells the server that the result of a call is not wanted any more. The result may still
     /// arrive.
     pub async fn cancel(&self, id: &str, why: &str) {
-        let begun = |id: &String| !matches!(self.client().fate(id), Ok(Fate::NotBegun));
+        let begun = |id: &String| !matches!(self.client().fate(id), Ok(ServerOutcome::NotBegun));
         let rounds = (2..=ROUNDS_MAX).rev().map(|round| round_id(id, round));
         let last = rounds
             .into_iter()
@@ -197,10 +197,10 @@ impl Connection {
             let params = era::params(self.known().era, params);
             let id_of_round = round_id(id, round);
             let answer = self.ask(&id_of_round, method, &params, durable).await;
-            let Some(wanted) = Input::read(&answer) else {
+            let Some(wanted) = CallInput::read(&answer) else {
                 return answer;
             };
-            if self.client().fate(&round_id(id, round + 1))? == Fate::NotBegun {
+            if self.client().fate(&round_id(id, round + 1))? == ServerOutcome::NotBegun {
                 more = self.fulfil(&id_of_round, wanted).await?;
             }
         }
@@ -209,7 +209,7 @@ impl Connection {
         ))
     }
 
-    async fn fulfil(&self, id: &str, wanted: Input) -> Result<Map<String, Value>, McpError> {
+    async fn fulfil(&self, id: &str, wanted: CallInput) -> Result<Map<String, Value>, McpError> {
         let mut more = Map::new();
         if wanted.requests.is_empty() {
             tokio::time::sleep(ASK_AGAIN).await;
@@ -256,17 +256,17 @@ impl Connection {
 }
 
 /// The input that a server requests before it continues a call.
-struct Input {
+struct CallInput {
     requests: Map<String, Value>,
     state: Option<Value>,
     /// The older way, a visit to an address: no answers are sent back.
     is_visit: bool,
 }
 
-impl Input {
-    fn read(answer: &Result<Value, McpError>) -> Option<Input> {
+impl CallInput {
+    fn read(answer: &Result<Value, McpError>) -> Option<CallInput> {
         match answer {
-            Ok(result) if result["resultType"] == "input_required" => Some(Input {
+            Ok(result) if result["resultType"] == "input_required" => Some(CallInput {
                 requests: result["inputRequests"]
                     .as_object()
                     .cloned()
@@ -281,7 +281,7 @@ impl Input {
                     (at.to_string(), request)
                 });
                 let requests: Map<String, Value> = visits.collect();
-                (!requests.is_empty()).then_some(Input {
+                (!requests.is_empty()).then_some(CallInput {
                     requests,
                     state: None,
                     is_visit: true,
@@ -293,7 +293,7 @@ impl Input {
 }
 
 /// Returns the IDs of all possible rounds of a request.
-pub fn rounds_of(id: &str) -> impl Iterator<Item = String> + '_ {
+pub fn rounds_of(id: &str) -> impl Iterator<WalkItem = String> + '_ {
     (1..=ROUNDS_MAX).map(move |round| round_id(id, round))
 }
 
@@ -310,7 +310,7 @@ fn round_id(id: &str, round: usize) -> String {
 ///
 /// # Errors
 /// The journals cannot be read.
-pub fn task_in(past: &Past, id: &str) -> io::Result<Option<Task>> {
+pub fn task_in(past: &EndedServer, id: &str) -> io::Result<Option<Task>> {
     for round in (1..=ROUNDS_MAX).rev() {
         if let Some(task) = task_of(past.fate(&round_id(id, round)))? {
             return Ok(Some(task));
@@ -319,8 +319,8 @@ pub fn task_in(past: &Past, id: &str) -> io::Result<Option<Task>> {
     Ok(None)
 }
 
-fn task_of(fate: io::Result<Fate>) -> io::Result<Option<Task>> {
-    let Fate::Answered(line) = fate? else {
+fn task_of(fate: io::Result<ServerOutcome>) -> io::Result<Option<Task>> {
+    let ServerOutcome::Answered(line) = fate? else {
         return Ok(None);
     };
     let answer = message::read_answer(&line).and_then(Result::ok);

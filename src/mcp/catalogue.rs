@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::connection::{Connection, McpError};
-use super::era::Known;
+use super::era::NegotiatedServer;
 use super::names::{server_part, tool_name, tool_name_apart};
 use super::tools::{Listing, ServerTool};
 use crate::config::mcp::{FoundServer, FoundServers};
@@ -98,12 +98,12 @@ impl Catalogue {
             let said = store.catalogue().catalogued(&server.name, &server.hash)?;
             // An entry that another version stored in an unknown form is requested from the server
             // again.
-            let said = said.and_then(|said| Some((said.at_ms, Said::read(&said.body)?)));
+            let said = said.and_then(|said| Some((said.at_ms, StoredServer::read(&said.body)?)));
             // Under another definition the server may have had other tools.
             let before = store
                 .catalogue()
                 .catalogued_before(&server.name, &server.hash)?;
-            let before = before.and_then(|before| Said::read(&before.body));
+            let before = before.and_then(|before| StoredServer::read(&before.body));
             catalogue.put(server, None);
             if let (Some(before), Some(place)) = (before, catalogue.servers.last_mut()) {
                 place.former = former(server, before.tools.into_iter().chain(before.former));
@@ -120,7 +120,7 @@ impl Catalogue {
         self.tools().find(|(_, tool)| tool.full_name == full_name)
     }
 
-    pub fn tools(&self) -> impl Iterator<Item = (&CatalogueServer, &CatalogueTool)> {
+    pub fn tools(&self) -> impl Iterator<WalkItem = (&CatalogueServer, &CatalogueTool)> {
         let servers = self.servers.iter();
         servers.flat_map(|server| server.tools.iter().map(move |tool| (server, tool)))
     }
@@ -160,7 +160,7 @@ impl Catalogue {
     }
 
     /// Returns the names of servers that are still unknown.
-    pub fn unknown(&self) -> impl Iterator<Item = &str> {
+    pub fn unknown(&self) -> impl Iterator<WalkItem = &str> {
         let unknown = self.servers.iter().filter(|server| !server.is_known());
         unknown.map(|server| server.name.as_str())
     }
@@ -183,7 +183,7 @@ impl Catalogue {
     }
 
     /// Replaces the entry of a server by its new answer.
-    fn put(&mut self, found: &FoundServer, said: Option<(i64, Said)>) {
+    fn put(&mut self, found: &FoundServer, said: Option<(i64, StoredServer)>) {
         let others = self.servers.iter().filter(|s| s.name != found.name);
         let taken: BTreeSet<String> = others
             .flat_map(|s| &s.tools)
@@ -213,7 +213,7 @@ impl Catalogue {
 /// of tools.
 fn known(
     found: &FoundServer,
-    said: Option<(i64, Said)>,
+    said: Option<(i64, StoredServer)>,
     mut taken: BTreeSet<String>,
     meets: bool,
 ) -> CatalogueServer {
@@ -250,7 +250,7 @@ fn known(
     }
 }
 
-fn former(found: &FoundServer, tools: impl Iterator<Item = SaidTool>) -> Vec<CatalogueTool> {
+fn former(found: &FoundServer, tools: impl Iterator<WalkItem = SaidTool>) -> Vec<CatalogueTool> {
     let named = tools.map(|tool| {
         let full_name = tool_name(&found.name, &tool.name);
         tool.named(full_name)
@@ -260,7 +260,7 @@ fn former(found: &FoundServer, tools: impl Iterator<Item = SaidTool>) -> Vec<Cat
 
 /// The stored form of a server's description of itself.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-struct Said {
+struct StoredServer {
     name: String,
     #[serde(default)]
     instructions: String,
@@ -281,9 +281,9 @@ struct SaidTool {
     annotations: Value,
 }
 
-impl Said {
+impl StoredServer {
     /// Converts the answer of a server. If the list is too long, only the first tools are stored.
-    fn of(known: &Known, listing: &Listing) -> Said {
+    fn of(known: &NegotiatedServer, listing: &Listing) -> StoredServer {
         let mut left = KEPT_MAX_BYTES;
         let tools = listing.tools.iter().map_while(|tool| {
             let bytes =
@@ -296,7 +296,7 @@ impl Said {
                 annotations: tool.annotations.clone(),
             })
         });
-        Said {
+        StoredServer {
             name: known.name.clone(),
             instructions: known.instructions.clone(),
             tools: tools.collect(),
@@ -319,7 +319,7 @@ impl Said {
         }
     }
 
-    fn read(body: &str) -> Option<Said> {
+    fn read(body: &str) -> Option<StoredServer> {
         match serde_json::from_str(body) {
             Ok(said) => Some(said),
             Err(error) => {
@@ -383,13 +383,13 @@ pub fn keep(
     store: &mut Store,
     server: &str,
     config_hash: &str,
-    known: &Known,
+    known: &NegotiatedServer,
     listing: &Listing,
     now_ms: i64,
 ) -> Result<(), StoreError> {
-    let mut said = Said::of(known, listing);
+    let mut said = StoredServer::of(known, listing);
     let before = store.catalogue().catalogued(server, config_hash)?;
-    if let Some(before) = before.and_then(|before| Said::read(&before.body)) {
+    if let Some(before) = before.and_then(|before| StoredServer::read(&before.body)) {
         said.remember(before.tools, before.former);
     }
     let body = serde_json::to_string(&said).unwrap_or_default();
@@ -405,10 +405,10 @@ pub fn keep(
 /// The catalogue of one session, which is updated as servers answer. The beginning of the
 /// session's requests does not change when that happens.
 #[derive(Debug, Clone, Default)]
-pub struct SessionCatalogue(Arc<Shared>);
+pub struct SessionCatalogue(Arc<SharedCatalogue>);
 
 #[derive(Debug, Default)]
-struct Shared {
+struct SharedCatalogue {
     found: FoundServers,
     now: RwLock<Arc<Catalogue>>,
 }
@@ -420,7 +420,7 @@ impl SessionCatalogue {
     /// Fails if the store cannot be read.
     pub fn load(store: &Store, found: FoundServers) -> Result<SessionCatalogue, StoreError> {
         let now = Catalogue::load(store, &found)?;
-        Ok(SessionCatalogue(Arc::new(Shared {
+        Ok(SessionCatalogue(Arc::new(SharedCatalogue {
             found,
             now: RwLock::new(Arc::new(now)),
         })))
@@ -432,7 +432,7 @@ impl SessionCatalogue {
         for server in &found.servers {
             now.put(server, None);
         }
-        SessionCatalogue(Arc::new(Shared {
+        SessionCatalogue(Arc::new(SharedCatalogue {
             found,
             now: RwLock::new(Arc::new(now)),
         }))
@@ -464,11 +464,17 @@ impl SessionCatalogue {
     }
 
     /// Updates the entry of a server after it answered. Returns whether anything changed.
-    pub fn learnt(&self, server: &str, known: &Known, listing: &Listing, now_ms: i64) -> bool {
+    pub fn learnt(
+        &self,
+        server: &str,
+        known: &NegotiatedServer,
+        listing: &Listing,
+        now_ms: i64,
+    ) -> bool {
         let Some(found) = self.found(server) else {
             return false;
         };
-        let said = Said::of(known, listing);
+        let said = StoredServer::of(known, listing);
         let mut now = self.0.now.write().unwrap_or_else(PoisonError::into_inner);
         let mut new = Catalogue::clone(&now);
         new.put(found, Some((now_ms, said)));

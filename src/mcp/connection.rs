@@ -19,12 +19,12 @@ use tokio::sync::Notify;
 use uuid::Uuid;
 
 use super::elicit::{Elicit, Elicitation};
-use super::era::{self, Era, HANDSHAKE, Known, STATELESS};
+use super::era::{self, Era, HANDSHAKE, NegotiatedServer, STATELESS};
 pub use super::error::McpError;
 use super::form;
 use super::message::{self, Heard, METHOD_NOT_FOUND, RpcError};
 use super::refusal::{Refusal, Why};
-use crate::command::server::{Client, Fate, Unsent, describe};
+use crate::command::server::{Client, ServerOutcome, Unsent, describe};
 use crate::core::form::FormAnswer;
 
 /// Time limit for the end of a server that refuses a line because it is ending.
@@ -51,7 +51,7 @@ const OPEN_MAX: usize = 64;
 /// A connection to a server whose protocol version is known.
 pub struct Connection {
     client: Client,
-    known: Known,
+    known: NegotiatedServer,
     root: PathBuf,
     elicit: Arc<dyn Elicit>,
     /// Requests of the server that an earlier agent answered: the number of answers for each ID.
@@ -82,7 +82,7 @@ impl Connection {
             answered: Mutex::new(answered_before(&client)?),
             from_before: AtomicUsize::new(client.waiting()),
             client,
-            known: Known {
+            known: NegotiatedServer {
                 era: Era::Handshake,
                 version: String::new(),
                 name: String::new(),
@@ -108,7 +108,7 @@ impl Connection {
         Ok(connection)
     }
 
-    async fn learn(&self, limit: Duration) -> Result<Known, McpError> {
+    async fn learn(&self, limit: Duration) -> Result<NegotiatedServer, McpError> {
         let discover = era::params(Era::Stateless, json!({}));
         let asked = self.ask(DISCOVER_ID, "server/discover", &discover, false);
         let known = match tokio::time::timeout(DISCOVER_WITHIN.min(limit), asked).await {
@@ -130,7 +130,7 @@ impl Connection {
         Ok(known)
     }
 
-    async fn shake_hands(&self, limit: Duration) -> Result<Known, McpError> {
+    async fn shake_hands(&self, limit: Duration) -> Result<NegotiatedServer, McpError> {
         let late = |method: &str| McpError::Late {
             method: method.to_string(),
             limit,
@@ -142,14 +142,16 @@ impl Connection {
             // A server that answered the first request too late has no handshake.
             Ok(Err(error @ McpError::Rpc { .. })) => {
                 return match self.client.fate(DISCOVER_ID)? {
-                    Fate::Answered(line) => match message::read_answer(&line) {
+                    ServerOutcome::Answered(line) => match message::read_answer(&line) {
                         Some(Ok(result)) => {
                             let versions = |found: Vec<String>| version(&found.join(", "));
                             era::read_discover(&result).map_err(versions)
                         }
                         Some(Err(_)) | None => Err(error),
                     },
-                    Fate::NotBegun | Fate::Running | Fate::Lost => Err(error),
+                    ServerOutcome::NotBegun | ServerOutcome::Running | ServerOutcome::Lost => {
+                        Err(error)
+                    }
                 };
             }
             Ok(result) => result?,
@@ -169,7 +171,7 @@ impl Connection {
         Ok(known)
     }
 
-    pub fn known(&self) -> &Known {
+    pub fn known(&self) -> &NegotiatedServer {
         &self.known
     }
 
@@ -208,7 +210,7 @@ impl Connection {
         params: &Value,
         durable: bool,
     ) -> Result<Value, McpError> {
-        if self.client.fate(id)? == Fate::NotBegun {
+        if self.client.fate(id)? == ServerOutcome::NotBegun {
             let line = message::request(id, method, params);
             let sent = self.client.send(&line, durable).await;
             match sent {
@@ -219,19 +221,19 @@ impl Connection {
         }
         let fate = self.attend(id).await?;
         match fate {
-            Fate::Answered(line) => match message::read_answer(&line) {
+            ServerOutcome::Answered(line) => match message::read_answer(&line) {
                 Some(Ok(result)) => Ok(result),
                 Some(Err(error)) => Err(refused(method, error)),
                 None => Err(McpError::Garbled(method.to_string())),
             },
-            Fate::NotBegun => Err(McpError::Over(self.how().await)),
-            Fate::Running | Fate::Lost => Err(McpError::Lost(self.how().await)),
+            ServerOutcome::NotBegun => Err(McpError::Over(self.how().await)),
+            ServerOutcome::Running | ServerOutcome::Lost => Err(McpError::Lost(self.how().await)),
         }
     }
 
     /// Waits for an answer. Questions for a person run at the same time, so they do not delay the
     /// answer or the detection of the server's end.
-    async fn attend(&self, id: &str) -> io::Result<Fate> {
+    async fn attend(&self, id: &str) -> io::Result<ServerOutcome> {
         let _counted = Counted::new(&self.asking);
         let mut questions: FuturesUnordered<BoxFuture<'_, ()>> = FuturesUnordered::new();
         let fate = loop {

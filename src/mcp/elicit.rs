@@ -6,7 +6,7 @@
 
 use futures_util::future::BoxFuture;
 
-use crate::core::form::{FormAnswer, Wanted};
+use crate::core::form::{FormAnswer, RequestedAnswer};
 
 /// A question of a server. All text in it is bounded and has no control characters.
 #[derive(Debug, Clone, PartialEq)]
@@ -15,7 +15,7 @@ pub struct Elicitation {
     pub key: String,
     /// The server's text about the question.
     pub message: String,
-    pub wanted: Wanted,
+    pub wanted: RequestedAnswer,
 }
 
 /// A way to reach a person who answers the questions of servers.

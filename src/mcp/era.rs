@@ -29,7 +29,7 @@ pub enum Era {
 
 /// The protocol and the abilities of a server. They are stored beside it for the next agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Known {
+pub struct NegotiatedServer {
     pub era: Era,
     /// The protocol's version.
     pub version: String,
@@ -93,7 +93,7 @@ pub fn params(era: Era, mut params: Value) -> Value {
 
 /// Reads the answer to `server/discover`. Fails with the versions of the server if none of them is
 /// supported without a handshake.
-pub fn read_discover(result: &Value) -> Result<Known, Vec<String>> {
+pub fn read_discover(result: &Value) -> Result<NegotiatedServer, Vec<String>> {
     let versions = result["supportedVersions"].as_array();
     let versions: Vec<&str> = versions
         .into_iter()
@@ -107,7 +107,7 @@ pub fn read_discover(result: &Value) -> Result<Known, Vec<String>> {
 }
 
 /// Reads the answer to `initialize`. Fails with the version that the server wants.
-pub fn read_initialize(result: &Value) -> Result<Known, String> {
+pub fn read_initialize(result: &Value) -> Result<NegotiatedServer, String> {
     let version = result["protocolVersion"].as_str().unwrap_or_default();
     match HANDSHAKE.contains(&version) {
         true => Ok(known(Era::Handshake, version, result)),
@@ -115,7 +115,7 @@ pub fn read_initialize(result: &Value) -> Result<Known, String> {
     }
 }
 
-fn known(era: Era, version: &str, result: &Value) -> Known {
+fn known(era: Era, version: &str, result: &Value) -> NegotiatedServer {
     // In the newer era the server's name is in the answer's `_meta`.
     let info = match &result["serverInfo"] {
         Value::Null => &result["_meta"]["io.modelcontextprotocol/serverInfo"],
@@ -123,7 +123,7 @@ fn known(era: Era, version: &str, result: &Value) -> Known {
     };
     let name = [&info["name"], &info["version"]].map(|part| part.as_str().unwrap_or_default());
     let tools = &result["capabilities"]["tools"];
-    Known {
+    NegotiatedServer {
         era,
         version: version.to_string(),
         name: clean(name.join(" ").trim(), NAME_MAX_BYTES).replace('\n', " "),

@@ -25,7 +25,7 @@ const IN_DESCRIPTION: u32 = 3;
 const IN_ARGUMENTS: u32 = 1;
 
 /// A query for tools.
-pub struct Wanted<'a> {
+pub struct ToolQuery<'a> {
     /// Search words. Without any, all tools match.
     pub query: &'a str,
     pub server: Option<&'a str>,
@@ -37,7 +37,7 @@ pub struct Wanted<'a> {
 ///
 /// # Errors
 /// There is no such server.
-pub fn find(catalogue: &Catalogue, wanted: &Wanted<'_>) -> Result<String, String> {
+pub fn find(catalogue: &Catalogue, wanted: &ToolQuery<'_>) -> Result<String, String> {
     let servers = servers(catalogue, wanted.server)?;
     let query = words(wanted.query);
     let mut ranked: Vec<(u32, &CatalogueTool)> = Vec::new();

@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 use super::clean;
 use super::elicit::Elicitation;
-use crate::core::form::{Choice, Field, FieldKind, FormAnswer, Wanted, fits};
+use crate::core::form::{Choice, Field, FieldKind, FormAnswer, RequestedAnswer, fits};
 use crate::net::address::is_loopback;
 
 const MESSAGE_MAX_BYTES: usize = 4096;
@@ -42,10 +42,10 @@ const SECRET: [&str; 14] = [
 /// because it is not allowed or cannot be understood.
 pub fn read(key: String, params: &Value) -> Option<Elicitation> {
     let wanted = match params["mode"].as_str().unwrap_or("form") {
-        "form" => Wanted::Form {
+        "form" => RequestedAnswer::Form {
             fields: fields(&params["requestedSchema"])?,
         },
-        "url" => Wanted::Visit {
+        "url" => RequestedAnswer::Visit {
             url: address(params["url"].as_str()?)?,
         },
         _ => return None,
@@ -69,8 +69,8 @@ pub fn answer(question: Option<&Elicitation>, answer: FormAnswer) -> Value {
         FormAnswer::Accept { values } => values,
     };
     let fields = match question.map(|question| &question.wanted) {
-        Some(Wanted::Form { fields }) => fields,
-        Some(Wanted::Visit { .. }) => return json!({ "action": "accept" }),
+        Some(RequestedAnswer::Form { fields }) => fields,
+        Some(RequestedAnswer::Visit { .. }) => return json!({ "action": "accept" }),
         None => return json!({ "action": "decline" }),
     };
     let mut content = Map::new();

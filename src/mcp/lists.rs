@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::connection::{Connection, McpError, new_id};
 use super::offers::{self, Offers, Prompt, PromptMessage, Resource};
-use super::result::Part;
+use super::result::ResultPart;
 use super::tools::Listing;
 
 /// Maximum number of pages of a list of prompts or resources.
@@ -83,7 +83,11 @@ impl Connection {
 
     /// # Errors
     /// The server does not answer within the limit, or with an error.
-    pub async fn read_resource(&self, uri: &str, limit: Duration) -> Result<Vec<Part>, McpError> {
+    pub async fn read_resource(
+        &self,
+        uri: &str,
+        limit: Duration,
+    ) -> Result<Vec<ResultPart>, McpError> {
         let id = new_id();
         let got = self.rounds(&id, "resources/read", json!({ "uri": uri }), false);
         let got = within(limit, "resources/read", got).await?;

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::clean;
-use super::result::{Part, part};
+use super::result::{ResultPart, part};
 
 /// Maximum number of prompts and of resources of one server.
 const OFFERS_MAX: usize = 512;
@@ -89,7 +89,7 @@ pub struct PromptArgument {
 pub struct PromptMessage {
     /// Whether the message is from the assistant, not from the user.
     pub is_assistant: bool,
-    pub part: Part,
+    pub part: ResultPart,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -152,13 +152,13 @@ pub(super) fn messages(result: &Value) -> Vec<PromptMessage> {
 }
 
 /// Reads the answer to `resources/read`: text, images, and links to other content.
-pub(super) fn contents(result: &Value) -> Vec<Part> {
+pub(super) fn contents(result: &Value) -> Vec<ResultPart> {
     let contents = result["contents"].as_array().into_iter().flatten();
     let mut left = TEXT_MAX_BYTES;
     let read = contents.take(MESSAGES_MAX).map(|content| {
         let mime = name(&content["mimeType"]);
         let read = match content["blob"].as_str() {
-            Some(data) if mime.starts_with("image/") => Part::Image {
+            Some(data) if mime.starts_with("image/") => ResultPart::Image {
                 mime,
                 data: data.to_string(),
             },
@@ -172,8 +172,8 @@ pub(super) fn contents(result: &Value) -> Vec<Part> {
     read.collect()
 }
 
-fn bounded(part: Part, left: &mut usize) -> Part {
-    if let Part::Text(text) = &part {
+fn bounded(part: ResultPart, left: &mut usize) -> ResultPart {
+    if let ResultPart::Text(text) = &part {
         *left = left.saturating_sub(text.len());
     }
     part
@@ -257,16 +257,16 @@ mod tests {
             { "role": "user", "content": { "type": "resource", "resource": { "text": "inside" } } },
         ] }));
         assert!(read[0].is_assistant && !read[1].is_assistant);
-        assert_eq!(read[0].part, Part::Text("a".into()));
-        assert_eq!(read[1].part, Part::Text("inside".into()));
+        assert_eq!(read[0].part, ResultPart::Text("a".into()));
+        assert_eq!(read[1].part, ResultPart::Text("inside".into()));
         let read = contents(&json!({ "contents": [
             { "uri": "u", "text": "t" },
             { "uri": "u", "blob": "AAAA", "mimeType": "image/png" },
             { "uri": "file:///x", "blob": "AAAA" },
         ] }));
-        assert_eq!(read[0], Part::Text("t".into()));
-        assert!(matches!(&read[1], Part::Image { mime, .. } if mime == "image/png"));
-        assert!(matches!(&read[2], Part::Link { uri, .. } if uri == "file:///x"));
+        assert_eq!(read[0], ResultPart::Text("t".into()));
+        assert!(matches!(&read[1], ResultPart::Image { mime, .. } if mime == "image/png"));
+        assert!(matches!(&read[2], ResultPart::Link { uri, .. } if uri == "file:///x"));
         let mut taken = Vec::new();
         resources(
             &json!({ "resources": [{ "uri": "a", "name": "A" }, { "uri": "a" }, 3] }),

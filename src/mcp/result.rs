@@ -12,7 +12,7 @@ const NAME_MAX_BYTES: usize = 2048;
 
 /// A part of a result.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Part {
+pub enum ResultPart {
     Text(String),
     /// As base64.
     Image {
@@ -28,7 +28,7 @@ pub enum Part {
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct CallResult {
-    pub parts: Vec<Part>,
+    pub parts: Vec<ResultPart>,
     /// The tool reports a failure.
     pub is_error: bool,
 }
@@ -67,15 +67,15 @@ pub fn read(result: &Value) -> Called {
     let content = result["content"].as_array();
     for block in content.into_iter().flatten().take(PARTS_MAX) {
         let part = part(block, left);
-        if let Part::Text(text) = &part {
+        if let ResultPart::Text(text) = &part {
             left = left.saturating_sub(text.len());
         }
         parts.push(part);
     }
     let structured = &result["structuredContent"];
-    let has_text = parts.iter().any(|part| matches!(part, Part::Text(_)));
+    let has_text = parts.iter().any(|part| matches!(part, ResultPart::Text(_)));
     if !has_text && !structured.is_null() {
-        parts.push(Part::Text(clean(&structured.to_string(), left)));
+        parts.push(ResultPart::Text(clean(&structured.to_string(), left)));
     }
     Called::Done(CallResult {
         parts,
@@ -83,29 +83,29 @@ pub fn read(result: &Value) -> Called {
     })
 }
 
-pub(super) fn part(block: &Value, left: usize) -> Part {
+pub(super) fn part(block: &Value, left: usize) -> ResultPart {
     let text = |field: &Value| clean(field.as_str().unwrap_or_default(), left);
     let short = |field: &Value| {
         clean(field.as_str().unwrap_or_default(), NAME_MAX_BYTES).replace('\n', " ")
     };
     match block["type"].as_str().unwrap_or_default() {
-        "text" => Part::Text(text(&block["text"])),
-        "image" => Part::Image {
+        "text" => ResultPart::Text(text(&block["text"])),
+        "image" => ResultPart::Image {
             mime: short(&block["mimeType"]),
             data: block["data"].as_str().unwrap_or_default().to_string(),
         },
-        "resource_link" => Part::Link {
+        "resource_link" => ResultPart::Link {
             uri: short(&block["uri"]),
             name: short(&block["name"]),
         },
         "resource" if block["resource"]["text"].is_string() => {
-            Part::Text(text(&block["resource"]["text"]))
+            ResultPart::Text(text(&block["resource"]["text"]))
         }
-        "resource" => Part::Link {
+        "resource" => ResultPart::Link {
             uri: short(&block["resource"]["uri"]),
             name: "bytes that are not shown".to_string(),
         },
-        other => Part::Text(format!(
+        other => ResultPart::Text(format!(
             "(content of the kind {:?} is not shown)",
             clean(other, 40)
         )),
@@ -137,17 +137,20 @@ mod tests {
             7,
         ] }));
         assert!(result.is_error);
-        assert_eq!(result.parts[0], Part::Text("a[2J".into()));
-        assert_eq!(result.parts[3], Part::Text("inside".into()));
+        assert_eq!(result.parts[0], ResultPart::Text("a[2J".into()));
+        assert_eq!(result.parts[3], ResultPart::Text("inside".into()));
         assert_eq!(result.parts.len(), 7);
     }
 
     #[test]
     fn what_is_structured_is_told_when_there_is_no_text() {
         let structured = json!({ "structuredContent": { "a": 1 }, "content": [] });
-        assert_eq!(done(&structured).parts, [Part::Text("{\"a\":1}".into())]);
+        assert_eq!(
+            done(&structured).parts,
+            [ResultPart::Text("{\"a\":1}".into())]
+        );
         let both = json!({ "structuredContent": 1, "content": [{ "type": "text", "text": "t" }] });
-        assert_eq!(done(&both).parts, [Part::Text("t".into())]);
+        assert_eq!(done(&both).parts, [ResultPart::Text("t".into())]);
     }
 
     #[test]

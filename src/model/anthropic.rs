@@ -256,7 +256,7 @@ fn result_block(id: &str, content: Vec<Value>, is_error: bool) -> Value {
 }
 
 /// A block while it streams.
-enum Open {
+enum OpenBlock {
     Text(String),
     Thinking {
         text: String,
@@ -274,9 +274,9 @@ enum Open {
 }
 
 #[derive(Default)]
-pub struct Decoder {
+pub struct MessagesDecoder {
     /// Open blocks with the server's index.
-    blocks: Vec<(u64, Open)>,
+    blocks: Vec<(u64, OpenBlock)>,
     usage: Usage,
     stop: Option<StopReason>,
     ended: bool,
@@ -284,9 +284,9 @@ pub struct Decoder {
     kept: usize,
 }
 
-impl Decoder {
-    pub fn new() -> Decoder {
-        Decoder::default()
+impl MessagesDecoder {
+    pub fn new() -> MessagesDecoder {
+        MessagesDecoder::default()
     }
 
     /// Returns whether the answer has ended completely.
@@ -379,21 +379,21 @@ impl Decoder {
         let (open, delta) = match block["type"].as_str().unwrap_or_default() {
             "text" => {
                 let text = string(&block["text"]);
-                (Open::Text(text.clone()), Some(Delta::Text(text)))
+                (OpenBlock::Text(text.clone()), Some(Delta::Text(text)))
             }
             "thinking" => {
                 let text = string(&block["thinking"]);
                 let delta = Delta::Thinking(text.clone());
                 let signature = string(&block["signature"]);
-                (Open::Thinking { text, signature }, Some(delta))
+                (OpenBlock::Thinking { text, signature }, Some(delta))
             }
             "redacted_thinking" => {
                 self.kept += 1;
-                (Open::Redacted(block["data"].clone()), None)
+                (OpenBlock::Redacted(block["data"].clone()), None)
             }
             "tool_use" => {
                 let name = string(&block["name"]);
-                let open = Open::Call {
+                let open = OpenBlock::Call {
                     id: block["id"].as_str().map(str::to_string),
                     name: name.clone(),
                     given: block["input"].clone(),
@@ -401,7 +401,7 @@ impl Decoder {
                 };
                 (open, Some(Delta::Call { name }))
             }
-            _ => (Open::Other, None),
+            _ => (OpenBlock::Other, None),
         };
         self.blocks.push((index, open));
         Ok(delta)
@@ -418,19 +418,19 @@ impl Decoder {
         let pieces = ["text", "thinking", "signature", "partial_json"];
         self.kept += pieces.map(|key| piece(key).len()).iter().sum::<usize>();
         Ok(match (block, delta["type"].as_str().unwrap_or_default()) {
-            (Open::Text(text), "text_delta") => {
+            (OpenBlock::Text(text), "text_delta") => {
                 text.push_str(piece("text"));
                 Some(Delta::Text(piece("text").to_string()))
             }
-            (Open::Thinking { text, .. }, "thinking_delta") => {
+            (OpenBlock::Thinking { text, .. }, "thinking_delta") => {
                 text.push_str(piece("thinking"));
                 Some(Delta::Thinking(piece("thinking").to_string()))
             }
-            (Open::Thinking { signature, .. }, "signature_delta") => {
+            (OpenBlock::Thinking { signature, .. }, "signature_delta") => {
                 signature.push_str(piece("signature"));
                 None
             }
-            (Open::Call { json, .. }, "input_json_delta") => {
+            (OpenBlock::Call { json, .. }, "input_json_delta") => {
                 json.push_str(piece("partial_json"));
                 None
             }
@@ -455,19 +455,19 @@ impl Decoder {
     }
 }
 
-impl Open {
+impl OpenBlock {
     fn close(self) -> Option<Block> {
         match self {
-            Open::Text(text) => (!text.is_empty()).then(|| Block::text(text)),
-            Open::Thinking { text, signature } => {
+            OpenBlock::Text(text) => (!text.is_empty()).then(|| Block::text(text)),
+            OpenBlock::Thinking { text, signature } => {
                 let sealed = (!signature.is_empty()).then(|| json!({"signature": signature}));
                 (sealed.is_some() || !text.is_empty()).then_some(Block::Thinking { text, sealed })
             }
-            Open::Redacted(data) => Some(Block::Thinking {
+            OpenBlock::Redacted(data) => Some(Block::Thinking {
                 text: String::new(),
                 sealed: Some(json!({"redacted": data})),
             }),
-            Open::Call {
+            OpenBlock::Call {
                 id,
                 name,
                 given,
@@ -485,7 +485,7 @@ impl Open {
                 provider_id: id,
                 signature: None,
             }),
-            Open::Other => None,
+            OpenBlock::Other => None,
         }
     }
 }

@@ -18,14 +18,14 @@ const MAX_WORDS: usize = 500;
 /// Classifies an answer whose status is not success. The message is the server's own, if it has
 /// one.
 pub(crate) fn classify(status: u16, body: &str) -> Failure {
-    let said = Said::in_body(body);
+    let said = ErrorContent::in_body(body);
     let message = clip(&said.words);
     failure(status, &said, message)
 }
 
 /// Classifies an error inside a stream that began successfully.
 pub(crate) fn in_stream(error: &Value) -> Failure {
-    let said = Said::in_value(error);
+    let said = ErrorContent::in_value(error);
     let message = match clip(&said.words).as_str() {
         "" => "the provider broke off its answer with an error".to_string(),
         words => format!("the provider broke off its answer: {words}"),
@@ -85,7 +85,7 @@ pub(crate) fn clip(words: &str) -> String {
 
 /// The content of an error, independent of the shape that the server gives it.
 #[derive(Default)]
-struct Said {
+struct ErrorContent {
     /// The complete text. The part that identifies the error may be far from the beginning.
     words: String,
     /// `code`, `type`, `status` and reasons, in lower case.
@@ -94,11 +94,11 @@ struct Said {
     per_day: bool,
 }
 
-impl Said {
-    fn in_body(body: &str) -> Said {
+impl ErrorContent {
+    fn in_body(body: &str) -> ErrorContent {
         match serde_json::from_str::<Value>(body) {
-            Ok(value) => Said::in_value(&value),
-            Err(_) => Said {
+            Ok(value) => ErrorContent::in_value(&value),
+            Err(_) => ErrorContent {
                 words: body.to_string(),
                 codes: Vec::new(),
                 per_day: false,
@@ -108,12 +108,12 @@ impl Said {
 
     /// `{"error": {...}}`, `{"error": "..."}`, `[{"error": ...}]`, `{"message": ...}`,
     /// `{"detail": ...}`, or the error itself.
-    fn in_value(value: &Value) -> Said {
+    fn in_value(value: &Value) -> ErrorContent {
         let value = value.get(0).unwrap_or(value);
         let error = value.get("error").filter(|e| !e.is_null()).unwrap_or(value);
         // In `{"error": "words"}`, the code is outside of the error.
         let coded = if error.is_object() { error } else { value };
-        let mut said = Said {
+        let mut said = ErrorContent {
             words: words(error),
             codes: ["code", "type", "status"]
                 .iter()
@@ -221,7 +221,7 @@ fn code(value: &Value) -> Option<String> {
     }
 }
 
-fn failure(status: u16, said: &Said, message: String) -> Failure {
+fn failure(status: u16, said: &ErrorContent, message: String) -> Failure {
     let (class, hint) = class(status, said);
     Failure {
         class,
@@ -292,7 +292,7 @@ const NEVER: [(&str, &str); 6] = [
     ("does not support function calling", TOOLS),
 ];
 
-fn class(status: u16, said: &Said) -> (FailureClass, Option<&'static str>) {
+fn class(status: u16, said: &ErrorContent) -> (FailureClass, Option<&'static str>) {
     let text = said.words.to_lowercase();
     let says = |list: &[&str]| list.iter().any(|words| text.contains(words));
     // Waiting does not help: the account has no credit left.

@@ -203,16 +203,16 @@ fn model(parts: &[Part], signed: bool) -> Vec<Value> {
 
 /// A decoder for a stream of `GenerateContentResponse`, or for a single one.
 #[derive(Debug, Default)]
-pub struct Decoder {
+pub struct GeminiDecoder {
     answer: Answer,
     usage: Usage,
     stop: Option<StopReason>,
     done: bool,
 }
 
-impl Decoder {
-    pub fn new() -> Decoder {
-        Decoder::default()
+impl GeminiDecoder {
+    pub fn new() -> GeminiDecoder {
+        GeminiDecoder::default()
     }
 
     /// Returns whether the answer has ended completely. The stop reason does not prove it, because

@@ -15,8 +15,8 @@ use std::time::Duration;
 use jiff::Timestamp;
 use reqwest::{Response, StatusCode, Url};
 
-use super::list::Kept;
-use super::patience::Patience;
+use super::list::MessageCache;
+use super::patience::Timeouts;
 use super::post::Post;
 use super::provider::Provider;
 use super::retry::{Refused, Retry, Tries, is_transient};
@@ -52,7 +52,7 @@ struct Inner {
     local: OnceLock<reqwest::Client>,
     local_plain: OnceLock<reqwest::Client>,
     /// The encoded messages of the last request, reused by the next.
-    kept: Mutex<Kept>,
+    kept: Mutex<MessageCache>,
 }
 
 impl Client {
@@ -102,7 +102,7 @@ impl Client {
         post: &Post,
         on: &mut (dyn FnMut(Delta) + Send),
     ) -> Result<Reply, Refused> {
-        let mut patience = Patience::begin(provider);
+        let mut patience = Timeouts::begin(provider);
         let client = self.client(&post.url)?;
         let send = || {
             let request = client.post(post.url.clone());
@@ -196,7 +196,7 @@ async fn refuse(
     codec: Codec,
     provider: &Provider,
     mut response: Response,
-    patience: &Patience<'_>,
+    patience: &Timeouts<'_>,
 ) -> Refused {
     let status = response.status();
     let headers = response.headers().clone();

@@ -14,7 +14,7 @@ use crate::core::request::{Message, Part};
 
 /// The encoded messages of the last request.
 #[derive(Debug, Default)]
-pub(crate) struct Kept {
+pub(crate) struct MessageCache {
     /// Identifies the encoding: each protocol encodes messages differently, and a model may too.
     form: String,
     made: MadeList,
@@ -25,12 +25,12 @@ pub(crate) struct Kept {
 struct MadeList {
     /// Each item is followed by a comma.
     json: Vec<u8>,
-    made: Vec<Made>,
+    made: Vec<EncodedMessage>,
 }
 
 /// The range of one encoded message, or of an item that does not come from a message.
 #[derive(Debug)]
-struct Made {
+struct EncodedMessage {
     /// The message without its cache mark. `None`: it is encoded every time.
     message: Option<Message>,
     is_marked: bool,
@@ -38,7 +38,7 @@ struct Made {
     end: usize,
 }
 
-impl Kept {
+impl MessageCache {
     /// Returns a list for a request with this encoding.
     pub(super) fn list(&mut self, form: String) -> List<'_> {
         if self.form != form {
@@ -89,7 +89,7 @@ impl MadeList {
 
     fn add(&mut self, json: &[u8], message: Option<Message>, is_marked: bool) {
         self.json.extend_from_slice(json);
-        self.made.push(Made {
+        self.made.push(EncodedMessage {
             message,
             is_marked,
             end: self.json.len(),
@@ -268,7 +268,7 @@ mod tests {
     }
 
     /// The body, and how many of the messages were made for it.
-    fn body(kept: &mut Kept, form: &str, messages: &[(&Message, bool)]) -> (Value, usize) {
+    fn body(kept: &mut MessageCache, form: &str, messages: &[(&Message, bool)]) -> (Value, usize) {
         let mut made = 0;
         let mut list = kept.list(form.to_string());
         list.push(&json!("first"));
@@ -290,7 +290,7 @@ mod tests {
     #[test]
     fn only_what_is_new_or_marked_in_another_way_is_made() {
         let (one, two, none) = (message("one"), message("two"), message(""));
-        let mut kept = Kept::default();
+        let mut kept = MessageCache::default();
         let all = [(&one, false), (&none, false), (&two, true)];
         let want = |marked: bool| {
             json!({ "z": 1, "a": "\n",
@@ -311,7 +311,7 @@ mod tests {
 
     #[test]
     fn what_is_equal_once_is_the_very_same_from_then_on() {
-        let mut kept = Kept::default();
+        let mut kept = MessageCache::default();
         body(&mut kept, "a", &[(&message("one"), false)]);
         let again = message("one");
         assert_eq!(body(&mut kept, "a", &[(&again, false)]).1, 0);
@@ -330,7 +330,7 @@ mod tests {
             },
         }]
         .into();
-        let mut kept = Kept::default();
+        let mut kept = MessageCache::default();
         for _ in 0..2 {
             assert_eq!(body(&mut kept, "a", &[(&image, false)]).1, 1);
         }

@@ -209,7 +209,7 @@ const CACHE_WRITTEN: [&str; 2] = [
 
 /// A decoder for a stream of `chat.completion.chunk`, or for one complete `chat.completion`.
 #[derive(Debug, Default)]
-pub struct Decoder {
+pub struct ChatDecoder {
     answer: Answer,
     calls: Vec<OpenCall>,
     usage: Usage,
@@ -238,9 +238,9 @@ struct Piece<'a> {
     has_arguments: bool,
 }
 
-impl Decoder {
-    pub fn new() -> Decoder {
-        Decoder::default()
+impl ChatDecoder {
+    pub fn new() -> ChatDecoder {
+        ChatDecoder::default()
     }
 
     /// Returns whether the answer has ended completely. The stop reason does not prove it, because

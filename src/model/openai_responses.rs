@@ -198,9 +198,9 @@ fn is_sealed(item: &Value) -> bool {
 
 /// A decoder for a stream of events that build output items, or for one complete `response`.
 #[derive(Debug, Default)]
-pub struct Decoder {
+pub struct ResponsesDecoder {
     answer: Answer,
-    items: Vec<Item>,
+    items: Vec<OutputItem>,
     usage: Usage,
     stop: Option<StopReason>,
     refused: bool,
@@ -208,7 +208,7 @@ pub struct Decoder {
 
 /// An output item and its block in the answer.
 #[derive(Debug)]
-struct Item {
+struct OutputItem {
     index: Option<u64>,
     kind: Kind,
     at: usize,
@@ -222,9 +222,9 @@ enum Kind {
     Call,
 }
 
-impl Decoder {
-    pub fn new() -> Decoder {
-        Decoder::default()
+impl ResponsesDecoder {
+    pub fn new() -> ResponsesDecoder {
+        ResponsesDecoder::default()
     }
 
     /// Returns whether the answer has ended completely.
@@ -363,7 +363,7 @@ impl Decoder {
 
     fn open(&mut self, kind: Kind, index: Option<u64>, block: Block) -> Result<usize, Failure> {
         let at = self.answer.open(block)?;
-        self.items.push(Item {
+        self.items.push(OutputItem {
             index,
             kind,
             at,
@@ -374,7 +374,7 @@ impl Decoder {
 
     /// Returns the newest unfinished item of this kind. Some servers give every item the same
     /// index, some none.
-    fn open_item(&mut self, kind: Kind, index: Option<u64>) -> Option<&mut Item> {
+    fn open_item(&mut self, kind: Kind, index: Option<u64>) -> Option<&mut OutputItem> {
         self.items.iter_mut().rev().find(|item| {
             let same = index.is_none() || item.index.is_none() || item.index == index;
             item.kind == kind && !item.done && same

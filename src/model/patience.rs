@@ -12,7 +12,7 @@ use tokio::time::{Instant, timeout_at};
 use super::provider::Provider;
 use crate::core::entry::{Failure, FailureClass};
 
-pub(super) struct Patience<'a> {
+pub(super) struct Timeouts<'a> {
     provider: &'a Provider,
     idle: Duration,
     progress: Duration,
@@ -22,10 +22,10 @@ pub(super) struct Patience<'a> {
     content: Option<Instant>,
 }
 
-impl<'a> Patience<'a> {
+impl<'a> Timeouts<'a> {
     /// Starts the clock right before the request is sent.
-    pub(super) fn begin(provider: &'a Provider) -> Patience<'a> {
-        Patience {
+    pub(super) fn begin(provider: &'a Provider) -> Timeouts<'a> {
+        Timeouts {
             provider,
             idle: Duration::from_millis(provider.idle_timeout_ms),
             progress: Duration::from_millis(provider.progress_timeout_ms),

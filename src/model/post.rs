@@ -9,7 +9,7 @@ use bytes::Bytes;
 use reqwest::Url;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 
-use super::list::Kept;
+use super::list::MessageCache;
 use super::provider::Provider;
 use super::split_name;
 use super::target::{Blobs, Target};
@@ -29,7 +29,7 @@ impl Post {
         provider: &Provider,
         request: &Request,
         blobs: Blobs,
-        kept: &mut Kept,
+        kept: &mut MessageCache,
     ) -> Result<Post, Failure> {
         let name = &provider.name;
         let Some(codec) = provider.protocol.codec() else {
@@ -185,7 +185,7 @@ mod tests {
             provider,
             &request("anthropic/claude-x"),
             &|_| None,
-            &mut Kept::default(),
+            &mut MessageCache::default(),
         )
     }
 
@@ -207,7 +207,13 @@ mod tests {
         provider.base_url = "https://r.example/openai/deployments/{model}?api-version=1".into();
         provider.quirks.key_header = Some("api-key".into());
         let made = |model: &str| {
-            Post::new(&provider, &request(model), &|_| None, &mut Kept::default()).unwrap()
+            Post::new(
+                &provider,
+                &request(model),
+                &|_| None,
+                &mut MessageCache::default(),
+            )
+            .unwrap()
         };
         let post = made("azure/my-gpt");
         assert_eq!(
@@ -256,7 +262,7 @@ mod tests {
             &provider(),
             &request("claude"),
             &|_| None,
-            &mut Kept::default(),
+            &mut MessageCache::default(),
         );
         assert!(failure.err().unwrap().message.contains("provider/model"));
     }

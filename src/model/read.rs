@@ -12,7 +12,7 @@ use reqwest::Response;
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::patience::Patience;
+use super::patience::Timeouts;
 use super::wire::{Codec, Decoder};
 use super::{Delta, Reply, errors};
 use crate::core::entry::Failure;
@@ -44,10 +44,10 @@ type Deltas<'a> = &'a mut (dyn FnMut(Delta) + Send);
 pub(super) async fn answer(
     codec: Codec,
     mut response: Response,
-    patience: &mut Patience<'_>,
+    patience: &mut Timeouts<'_>,
     on: Deltas<'_>,
 ) -> Result<Reply, Failure> {
-    let mut body = Body::new(codec);
+    let mut body = ResponseBody::new(codec);
     let broken = loop {
         let next = patience.wait(response.chunk());
         let next = match body.end_at() {
@@ -89,7 +89,7 @@ enum Flow {
 }
 
 /// The part of the answer that was received.
-struct Body {
+struct ResponseBody {
     decoder: Decoder,
     parser: sse::Parser,
     head: Vec<u8>,
@@ -105,9 +105,9 @@ struct Body {
     reopened: bool,
 }
 
-impl Body {
-    fn new(codec: Codec) -> Body {
-        Body {
+impl ResponseBody {
+    fn new(codec: Codec) -> ResponseBody {
+        ResponseBody {
             decoder: codec.decoder(),
             parser: sse::Parser::new(),
             head: Vec::new(),
@@ -142,7 +142,7 @@ impl Body {
     fn feed(
         &mut self,
         chunk: &[u8],
-        patience: &mut Patience<'_>,
+        patience: &mut Timeouts<'_>,
         on: Deltas<'_>,
     ) -> Result<Flow, Failure> {
         self.bytes += chunk.len();
@@ -173,7 +173,7 @@ impl Body {
     fn feed_events(
         &mut self,
         chunk: &[u8],
-        patience: &mut Patience<'_>,
+        patience: &mut Timeouts<'_>,
         on: Deltas<'_>,
     ) -> Result<Flow, Failure> {
         let events = match self.parser.feed(chunk) {

@@ -51,7 +51,7 @@ const RETRY: Retry = Retry {
 
 #[derive(Debug, Clone)]
 pub struct Script {
-    steps: Vec<Step>,
+    steps: Vec<ScriptStep>,
 }
 
 #[derive(Debug, Clone, Deserialize)]
@@ -101,7 +101,7 @@ fn once() -> u32 {
 }
 
 #[derive(Debug, Clone)]
-struct Step {
+struct ScriptStep {
     when: Option<Regex>,
     blocks: Vec<Block>,
     stop: StopReason,
@@ -116,7 +116,8 @@ impl Script {
     pub fn parse(text: &str) -> Result<Script, String> {
         let file: File = toml::from_str(text).map_err(|e| format!("reading the script: {e}"))?;
         let steps = file.step.into_iter().enumerate().map(|(index, written)| {
-            Step::new(written).map_err(|e| format!("reading step {} of the script: {e}", index + 1))
+            ScriptStep::new(written)
+                .map_err(|e| format!("reading step {} of the script: {e}", index + 1))
         });
         Ok(Script {
             steps: steps.collect::<Result<_, _>>()?,
@@ -155,8 +156,8 @@ impl Script {
     }
 }
 
-impl Step {
-    fn new(written: Written) -> Result<Step, String> {
+impl ScriptStep {
+    fn new(written: Written) -> Result<ScriptStep, String> {
         let when = written.when.map(|when| Regex::new(&when)).transpose();
         let mut blocks = Vec::new();
         if !written.thinking.is_empty() {
@@ -180,7 +181,7 @@ impl Step {
             };
             Block::call(call.name, arguments)
         }));
-        Ok(Step {
+        Ok(ScriptStep {
             when: when.map_err(|e| format!("`when` is not a regular expression: {e}"))?,
             blocks,
             stop: written.stop.unwrap_or(default),

@@ -10,7 +10,7 @@
 use reqwest::Url;
 use serde_json::Value;
 
-use super::list::Kept;
+use super::list::MessageCache;
 use super::target::{Blobs, Target};
 use super::{Delta, Reply, anthropic, gemini, openai_chat, openai_responses};
 pub use crate::config::Protocol;
@@ -43,7 +43,7 @@ pub enum Codec {
 impl Codec {
     /// Returns the request as JSON of the protocol. `blobs` returns the bytes of images.
     pub fn body(self, request: &Request, target: &Target, blobs: Blobs) -> Value {
-        let json = self.json(request, target, blobs, &mut Kept::default());
+        let json = self.json(request, target, blobs, &mut MessageCache::default());
         let body = json.and_then(|json| serde_json::from_slice(&json));
         body.unwrap_or(Value::Null)
     }
@@ -57,7 +57,7 @@ impl Codec {
         request: &Request,
         target: &Target,
         blobs: Blobs,
-        kept: &mut Kept,
+        kept: &mut MessageCache,
     ) -> serde_json::Result<Vec<u8>> {
         let mut list = kept.list(format!("{self:?} {}", target.model));
         let (name, body) = match self {
@@ -84,10 +84,12 @@ impl Codec {
     /// Returns a decoder for the stream of one answer.
     pub fn decoder(self) -> Decoder {
         match self {
-            Codec::Anthropic => Decoder::Anthropic(anthropic::Decoder::new()),
-            Codec::OpenaiResponses => Decoder::OpenaiResponses(openai_responses::Decoder::new()),
-            Codec::OpenaiChat => Decoder::OpenaiChat(openai_chat::Decoder::new()),
-            Codec::Gemini => Decoder::Gemini(gemini::Decoder::new()),
+            Codec::Anthropic => Decoder::Anthropic(anthropic::MessagesDecoder::new()),
+            Codec::OpenaiResponses => {
+                Decoder::OpenaiResponses(openai_responses::ResponsesDecoder::new())
+            }
+            Codec::OpenaiChat => Decoder::OpenaiChat(openai_chat::ChatDecoder::new()),
+            Codec::Gemini => Decoder::Gemini(gemini::GeminiDecoder::new()),
         }
     }
 
@@ -146,10 +148,10 @@ impl Codec {
 
 /// A decoder for the stream of one answer, event by event.
 pub enum Decoder {
-    Anthropic(anthropic::Decoder),
-    OpenaiResponses(openai_responses::Decoder),
-    OpenaiChat(openai_chat::Decoder),
-    Gemini(gemini::Decoder),
+    Anthropic(anthropic::MessagesDecoder),
+    OpenaiResponses(openai_responses::ResponsesDecoder),
+    OpenaiChat(openai_chat::ChatDecoder),
+    Gemini(gemini::GeminiDecoder),
 }
 
 impl Decoder {
@@ -251,13 +253,13 @@ mod tests {
             quirks: &Quirks::NONE,
         });
         for codec in codecs {
-            let mut kept = Kept::default();
+            let mut kept = MessageCache::default();
             for (target, (n, request)) in targets
                 .iter()
                 .flat_map(|target| requests.iter().enumerate().map(move |one| (target, one)))
             {
                 let blobs = all[usize::from(n.is_multiple_of(4))];
-                let anew = codec.json(request, target, blobs, &mut Kept::default());
+                let anew = codec.json(request, target, blobs, &mut MessageCache::default());
                 let again = codec.json(request, target, blobs, &mut kept);
                 assert_eq!(again.unwrap(), anew.unwrap(), "{codec:?}, request {n}");
             }

@@ -10,4 +10,4 @@ mod output;
 mod trouble;
 
 pub use output::{error, is_written, line, note, note_background, print, raw, take_lost_output};
-pub use trouble::{Trouble, lost_output};
+pub use trouble::{CliError, lost_output};

@@ -9,7 +9,7 @@ use crate::workspace::HereError;
 
 /// An error that ends the program: the text for the user, and the exit code.
 #[derive(Debug)]
-pub struct Trouble {
+pub struct CliError {
     pub message: String,
     /// Advice for the user.
     pub hint: Option<String>,
@@ -17,10 +17,10 @@ pub struct Trouble {
     pub code: u8,
 }
 
-impl Trouble {
+impl CliError {
     /// Creates an error without a hint. `code` is the exit code.
-    pub fn new(code: u8, message: impl Into<String>) -> Trouble {
-        Trouble {
+    pub fn new(code: u8, message: impl Into<String>) -> CliError {
+        CliError {
             message: message.into(),
             hint: None,
             code,
@@ -28,7 +28,7 @@ impl Trouble {
     }
 
     /// Adds advice for the user.
-    pub fn with_hint(mut self, hint: impl Into<String>) -> Trouble {
+    pub fn with_hint(mut self, hint: impl Into<String>) -> CliError {
         self.hint = Some(hint.into());
         self
     }
@@ -47,7 +47,7 @@ pub fn lost_output(code: u8, hint: &str) -> u8 {
     let Some(error) = super::take_lost_output() else {
         return code;
     };
-    let lost = Trouble::new(exit::FAILED, format!("cannot write to stdout: {error}"));
+    let lost = CliError::new(exit::FAILED, format!("cannot write to stdout: {error}"));
     let failed = lost.with_hint(hint).report();
     match code {
         exit::DONE => failed,
@@ -55,10 +55,10 @@ pub fn lost_output(code: u8, hint: &str) -> u8 {
     }
 }
 
-impl From<ConfigError> for Trouble {
-    fn from(error: ConfigError) -> Trouble {
+impl From<ConfigError> for CliError {
+    fn from(error: ConfigError) -> CliError {
         let hint = error.hint().map(str::to_string);
-        Trouble {
+        CliError {
             message: error.to_string(),
             hint,
             code: exit::USAGE,
@@ -66,15 +66,15 @@ impl From<ConfigError> for Trouble {
     }
 }
 
-impl From<HereError> for Trouble {
-    fn from(error: HereError) -> Trouble {
-        Trouble::new(exit::USAGE, error.to_string())
+impl From<HereError> for CliError {
+    fn from(error: HereError) -> CliError {
+        CliError::new(exit::USAGE, error.to_string())
     }
 }
 
-impl From<StoreError> for Trouble {
-    fn from(error: StoreError) -> Trouble {
-        Trouble {
+impl From<StoreError> for CliError {
+    fn from(error: StoreError) -> CliError {
+        CliError {
             message: error.to_string(),
             hint: error.hint(),
             code: code_of(&error),
@@ -82,13 +82,13 @@ impl From<StoreError> for Trouble {
     }
 }
 
-impl From<&EngineError> for Trouble {
-    fn from(error: &EngineError) -> Trouble {
+impl From<&EngineError> for CliError {
+    fn from(error: &EngineError) -> CliError {
         let code = match error {
             EngineError::Store(error) => code_of(error),
             EngineError::Illegal(_) => exit::FAILED,
         };
-        Trouble {
+        CliError {
             message: error.to_string(),
             hint: error.hint(),
             // The user typed no name, so this is not a usage error.
@@ -130,8 +130,8 @@ fn code_of(error: &StoreError) -> u8 {
     }
 }
 
-impl From<SessionError> for Trouble {
-    fn from(error: SessionError) -> Trouble {
+impl From<SessionError> for CliError {
+    fn from(error: SessionError) -> CliError {
         match error {
             SessionError::Store(error) => error.into(),
             SessionError::Config(error) => error.into(),
@@ -140,19 +140,19 @@ impl From<SessionError> for Trouble {
             | SessionError::Worktree(_)
             | SessionError::BelowAgent => {
                 let hint = error.hint();
-                Trouble {
+                CliError {
                     message: error.to_string(),
                     hint,
                     code: exit::USAGE,
                 }
             }
-            SessionError::Lost { why, hint } => Trouble::from(*why).with_hint(hint),
+            SessionError::Lost { why, hint } => CliError::from(*why).with_hint(hint),
             SessionError::Illegal { .. }
             | SessionError::Running { .. }
             | SessionError::OwnExe(_)
             | SessionError::Runtime(_) => {
                 let hint = error.hint();
-                Trouble {
+                CliError {
                     message: error.to_string(),
                     hint,
                     code: exit::FAILED,

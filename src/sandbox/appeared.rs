@@ -34,7 +34,7 @@ pub(super) fn appeared(
     let Some(looked) = &profile.looked else {
         return Vec::new();
     };
-    let mut look = Look {
+    let mut look = FolderLook {
         before,
         since,
         whole: looked.whole,
@@ -45,7 +45,7 @@ pub(super) fn appeared(
     look.found
 }
 
-struct Look<'a> {
+struct FolderLook<'a> {
     before: &'a BTreeSet<PathBuf>,
     since: SystemTime,
     /// The scan before the command was complete, so any path that it did not find is new.
@@ -55,7 +55,7 @@ struct Look<'a> {
     found: Vec<PathBuf>,
 }
 
-impl Look<'_> {
+impl FolderLook<'_> {
     fn through(&mut self, workspace: &Path) {
         // A folder, its depth, and whether it is in a repository that the command created.
         let mut folders = VecDeque::from([(workspace.to_path_buf(), 0, false)]);

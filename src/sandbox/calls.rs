@@ -299,9 +299,9 @@ pub(super) fn is_marked() -> bool {
     answer == -1 && std::io::Error::last_os_error().raw_os_error() == Some(ANSWER)
 }
 
-type Made = Result<Rules, seccompiler::BackendError>;
+type FilterRules = Result<Rules, seccompiler::BackendError>;
 
-fn denied(profile: &Profile, reached: Reached) -> Made {
+fn denied(profile: &Profile, reached: Reached) -> FilterRules {
     let mut rules: Rules = BTreeMap::new();
     let mut always = |calls: &[i64]| {
         for call in calls {

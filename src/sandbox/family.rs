@@ -53,7 +53,7 @@ pub struct Family {
 
 /// The result of ending a family.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Ended {
+pub struct EndedProcess {
     /// Number of processes that were ended.
     pub ended: usize,
     /// Processes that were still found at the time limit.
@@ -132,7 +132,7 @@ impl Family {
     /// Only own children and their process groups get signals. Nobody but this process reaps them,
     /// so until then their pids and group numbers are not reused, and no signal reaches a stranger.
     /// The children of an ended process become own children.
-    pub fn end(&self) -> Ended {
+    pub fn end(&self) -> EndedProcess {
         // The first process ends with its namespace. Without one it was killed together with its
         // children.
         let empty_looks = match self.is_contained {
@@ -158,14 +158,14 @@ impl Family {
             self.reap_orphans();
             if Instant::now() >= until {
                 let survivors = self.others();
-                return Ended {
+                return EndedProcess {
                     ended: ended.len(),
                     survivors,
                 };
             }
             std::thread::yield_now();
         }
-        Ended {
+        EndedProcess {
             ended: ended.len(),
             survivors: Vec::new(),
         }

@@ -31,7 +31,7 @@ type Mark = Box<dyn Fn(&Path, bool) -> bool + Send>;
 
 pub struct Folders {
     mark: Mark,
-    known: HashMap<PathBuf, Known>,
+    known: HashMap<PathBuf, KnownFolders>,
     /// For each device, whether times reveal changes.
     devices: HashMap<u64, bool>,
     /// Number of the scan. Folders that a scan did not visit are forgotten.
@@ -40,7 +40,7 @@ pub struct Folders {
     listed: u64,
 }
 
-struct Known {
+struct KnownFolders {
     stamp: Stamp,
     listing: Listing,
     look: u64,
@@ -119,7 +119,7 @@ impl Folders {
         let listing = self.read(folder);
         if self.can_be_remembered(folder, stamp) {
             let (look, listing) = (self.look, listing.clone());
-            let known = Known {
+            let known = KnownFolders {
                 stamp,
                 listing,
                 look,

@@ -99,7 +99,7 @@ pub fn is_inside() -> bool {
 
 pub use descriptors::close_inherited;
 pub use environment::looks_secret;
-pub use family::{Ended, Family, adopt_orphans};
+pub use family::{EndedProcess, Family, adopt_orphans};
 pub use folders::Folders;
 pub use kernel::{Kernel, Unasked};
 pub use modes::{ModeChange, Modes};
@@ -108,4 +108,4 @@ pub use protected::Remembered;
 pub use repository::Repository;
 pub use start::{Left, Report, Starting, command, forked};
 pub use toolchains::Toolchains;
-pub use watch::{Change, Watched, bytes_below};
+pub use watch::{Watched, WatchedChange, bytes_below};

@@ -10,7 +10,7 @@ use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, recv, sendt
 use rustix::thread::UnshareFlags;
 
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Wanted {
+pub(super) struct WantedNamespaces {
     pub user: bool,
     pub mounts: bool,
     pub network: bool,
@@ -18,7 +18,7 @@ pub(super) struct Wanted {
 }
 
 /// Moves this process into new namespaces. A process namespace starts with the next child.
-pub(super) fn enter(wanted: Wanted) -> Result<(), String> {
+pub(super) fn enter(wanted: WantedNamespaces) -> Result<(), String> {
     let (user, group) = (rustix::process::geteuid(), rustix::process::getegid());
     let mut flags = UnshareFlags::NEWIPC;
     flags.set(UnshareFlags::NEWUSER, wanted.user);

@@ -26,7 +26,7 @@ const PASSED_OVER: [&str; 6] = [
 
 /// The result of a bounded scan of a workspace.
 #[derive(Debug, Default)]
-pub(super) struct Found {
+pub(super) struct ProtectedPaths {
     /// The git folders of repositories, submodules and worktrees.
     pub git: Vec<PathBuf>,
     /// Paths that the policy protects, at any depth.
@@ -39,17 +39,17 @@ pub(super) struct Found {
 
 /// The folders of a workspace as the last scan found them.
 #[derive(Debug, Default)]
-pub struct Remembered(Mutex<Option<(Bases, Folders, Found)>>);
+pub struct Remembered(Mutex<Option<(Bases, Folders, ProtectedPaths)>>);
 
 impl Remembered {
-    pub(super) fn look_below(&self, workspace: &Path, home: Option<&Path>) -> Found {
+    pub(super) fn look_below(&self, workspace: &Path, home: Option<&Path>) -> ProtectedPaths {
         let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let bases = bases(workspace, home);
         let (_, folders, last) = match held.take() {
             Some(same) if same.0 == bases => held.insert(same),
             _ => {
                 let folders = protected_folders(bases.clone());
-                held.insert((bases, folders, Found::default()))
+                held.insert((bases, folders, ProtectedPaths::default()))
             }
         };
         folders.begin();
@@ -100,8 +100,8 @@ fn is_git(path: &Path, is_folder: bool) -> bool {
     is_folder && path.file_name().is_some_and(|name| name == ".git")
 }
 
-fn look_below(workspace: &Path, remembered: &mut Folders) -> Found {
-    let mut found = Found::default();
+fn look_below(workspace: &Path, remembered: &mut Folders) -> ProtectedPaths {
+    let mut found = ProtectedPaths::default();
     let mut looked_at = 0;
     let mut folders = VecDeque::from([(workspace.to_path_buf(), 0)]);
     while let Some((folder, depth)) = folders.pop_front() {

@@ -71,7 +71,7 @@ mod linux {
     use super::super::descriptors::close_inherited;
     use super::super::init::Parent;
     use super::super::kernel::{Kernel, PROBE, STAGE_WORD};
-    use super::super::namespaces::{self, Wanted};
+    use super::super::namespaces::{self, WantedNamespaces};
     use super::super::profile::{Network, Profile};
     use super::super::{files, init, mounts, rights};
     use super::Order;
@@ -180,11 +180,11 @@ mod linux {
         format!("cannot start {program}: {}", command.exec())
     }
 
-    fn wanted(profile: &Profile) -> Wanted {
+    fn wanted(profile: &Profile) -> WantedNamespaces {
         let kernel = &profile.kernel;
         let processes = kernel.gives_own_processes();
         let has_to_hold = profile.access >= Access::Workspace || !profile.hidden.is_empty();
-        Wanted {
+        WantedNamespaces {
             user: kernel.user_namespace,
             mounts: kernel.mounts && (has_to_hold || processes),
             network: profile.network == Network::Private,
@@ -203,7 +203,7 @@ mod linux {
     /// Tries all features in one process, least intrusive first, and prints those that work.
     #[allow(clippy::print_stdout, reason = "the answer of the hidden word")]
     fn probe() -> ExitCode {
-        let all = Wanted {
+        let all = WantedNamespaces {
             user: !rustix::process::geteuid().is_root(),
             mounts: true,
             network: true,
@@ -214,10 +214,10 @@ mod linux {
             ..Kernel::default()
         };
         // For root without the capability, in a container, a user namespace may work.
-        let tries = [all, Wanted { user: true, ..all }].map(|wanted| {
+        let tries = [all, WantedNamespaces { user: true, ..all }].map(|wanted| {
             [
                 wanted,
-                Wanted {
+                WantedNamespaces {
                     network: false,
                     ..wanted
                 },

@@ -36,7 +36,7 @@ pub(super) enum State {
 /// Returns the state of these paths and of everything below. If a folder of a path is a link,
 /// returns the link.
 pub(super) fn states(roots: &WritableRoots, paths: &[PathBuf]) -> BTreeMap<PathBuf, State> {
-    let mut look = Look {
+    let mut look = PathLook {
         found: BTreeMap::new(),
         bytes_left: MAX_ALL_BYTES,
     };
@@ -53,12 +53,12 @@ pub(super) fn states(roots: &WritableRoots, paths: &[PathBuf]) -> BTreeMap<PathB
     look.found
 }
 
-struct Look {
+struct PathLook {
     found: BTreeMap<PathBuf, State>,
     bytes_left: u64,
 }
 
-impl Look {
+impl PathLook {
     fn add(&mut self, folder: &Folder, name: &OsStr, path: &Path, depth: usize) {
         let Ok(stat) = folder.stat(name) else {
             return;

@@ -40,7 +40,7 @@ pub struct Watched {
 
 /// A protected path that a command changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Change {
+pub struct WatchedChange {
     pub path: PathBuf,
     /// The path to which the command's file was moved. `None`: there was no file, or it could not
     /// be moved.
@@ -80,7 +80,7 @@ impl Watched {
     }
 
     /// Returns the changes without undoing them; `restored` is false.
-    pub fn differences(&self) -> Vec<Change> {
+    pub fn differences(&self) -> Vec<WatchedChange> {
         let after = states(&self.roots, &self.paths);
         let names = self.before.keys().chain(after.keys());
         let differ = names.filter(|path| self.before.get(*path) != after.get(*path));
@@ -89,7 +89,7 @@ impl Watched {
         paths.sort();
         // A folder represents everything below it.
         paths.dedup_by(|path, before| path.starts_with(before));
-        let told = paths.into_iter().map(|path| Change {
+        let told = paths.into_iter().map(|path| WatchedChange {
             path,
             moved_to: None,
             restored: false,
@@ -98,13 +98,13 @@ impl Watched {
     }
 
     /// Undoes the changes as far as possible, and returns them.
-    pub fn compare(&self) -> Vec<Change> {
+    pub fn compare(&self) -> Vec<WatchedChange> {
         let mut changes = self.compare_known();
         for path in appeared(&self.profile, &self.existed, self.since) {
             // It may have been moved with its folder.
             if self.roots.has(&path) {
                 let moved_to = self.set_aside(&path);
-                changes.push(Change {
+                changes.push(WatchedChange {
                     restored: moved_to.is_some(),
                     moved_to,
                     path,
@@ -114,7 +114,7 @@ impl Watched {
         changes
     }
 
-    fn compare_known(&self) -> Vec<Change> {
+    fn compare_known(&self) -> Vec<WatchedChange> {
         let after = states(&self.roots, &self.paths);
         let mut changes = Vec::new();
         let mut names: Vec<&PathBuf> = self.before.keys().chain(after.keys()).collect();
@@ -135,7 +135,7 @@ impl Watched {
                 None => !self.roots.has(path),
                 Some(state) => self.restore(path, state).is_ok(),
             };
-            changes.push(Change {
+            changes.push(WatchedChange {
                 path: path.clone(),
                 moved_to,
                 restored,

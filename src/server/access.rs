@@ -13,7 +13,7 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::Path;
 
-use crate::report::{Trouble, exit};
+use crate::report::{CliError, exit};
 
 /// Name of the file in the folder of the keys.
 const FILE: &str = ".serve.token";
@@ -26,7 +26,7 @@ const MAX_FILE_BYTES: u64 = 4096;
 
 /// The rights of a token. Each scope includes the ones before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Scope {
+pub enum TokenScope {
     /// Read everything that is recorded.
     Read,
     /// Send, answer, stop, pause, start, and choose settings.
@@ -35,23 +35,25 @@ pub enum Scope {
     Admin,
 }
 
-impl Scope {
-    pub const ALL: [Scope; 3] = [Scope::Read, Scope::Control, Scope::Admin];
+impl TokenScope {
+    pub const ALL: [TokenScope; 3] = [TokenScope::Read, TokenScope::Control, TokenScope::Admin];
 
     pub fn name(self) -> &'static str {
         match self {
-            Scope::Read => "read",
-            Scope::Control => "control",
-            Scope::Admin => "admin",
+            TokenScope::Read => "read",
+            TokenScope::Control => "control",
+            TokenScope::Admin => "admin",
         }
     }
 
-    pub fn named(name: &str) -> Option<Scope> {
-        Scope::ALL.into_iter().find(|scope| scope.name() == name)
+    pub fn named(name: &str) -> Option<TokenScope> {
+        TokenScope::ALL
+            .into_iter()
+            .find(|scope| scope.name() == name)
     }
 }
 
-impl fmt::Display for Scope {
+impl fmt::Display for TokenScope {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
@@ -65,10 +67,10 @@ pub(super) struct Tokens {
 
 impl Tokens {
     /// Returns the tokens in this folder. Creates them if there are none, or on request.
-    pub(super) fn of(folder: &Path, anew: bool) -> Result<Tokens, Trouble> {
+    pub(super) fn of(folder: &Path, anew: bool) -> Result<Tokens, CliError> {
         let path = folder.join(FILE);
         let cannot = |what: &str, e: io::Error| {
-            Trouble::new(
+            CliError::new(
                 exit::FAILED,
                 format!("cannot {what} {}: {e}", path.display()),
             )
@@ -106,7 +108,7 @@ impl Tokens {
     fn write(&self, path: &Path, replaces: bool) -> io::Result<()> {
         let folder = path.parent().unwrap_or(Path::new("."));
         let mut file = tempfile::NamedTempFile::new_in(folder)?;
-        for scope in Scope::ALL {
+        for scope in TokenScope::ALL {
             writeln!(file, "{scope} {}", self.text(scope))?;
         }
         file.as_file().sync_all()?;
@@ -119,16 +121,16 @@ impl Tokens {
         }
     }
 
-    pub(super) fn text(&self, scope: Scope) -> &str {
+    pub(super) fn text(&self, scope: TokenScope) -> &str {
         &self.texts[scope as usize]
     }
 
     /// Returns the scope of this token. The comparison uses hashes, so its duration reveals
     /// nothing.
-    pub(super) fn scope_of(&self, token: &str) -> Option<Scope> {
+    pub(super) fn scope_of(&self, token: &str) -> Option<TokenScope> {
         let given = blake3::hash(token.trim().as_bytes());
         let mut found = None;
-        for scope in Scope::ALL {
+        for scope in TokenScope::ALL {
             // blake3::Hash compares in constant time.
             if blake3::hash(self.text(scope).as_bytes()) == given {
                 found = Some(scope);
@@ -139,7 +141,7 @@ impl Tokens {
 }
 
 /// Reads the file. `None`: it does not exist yet.
-fn read(path: &Path) -> Result<Option<String>, Trouble> {
+fn read(path: &Path) -> Result<Option<String>, CliError> {
     let found = match fs::symlink_metadata(path) {
         Ok(found) => found,
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -150,7 +152,7 @@ fn read(path: &Path) -> Result<Option<String>, Trouble> {
         && found.uid() == rustix::process::geteuid().as_raw()
         && found.len() <= MAX_FILE_BYTES;
     if !is_private {
-        return Err(Trouble::new(
+        return Err(CliError::new(
             exit::FAILED,
             format!("{} is not a file that you alone can read", path.display()),
         )
@@ -162,7 +164,7 @@ fn read(path: &Path) -> Result<Option<String>, Trouble> {
 }
 
 fn parse(text: &str) -> Option<Tokens> {
-    let of = |scope: Scope| {
+    let of = |scope: TokenScope| {
         let token = text.lines().find_map(|line| {
             let (name, token) = line.split_once(' ')?;
             (name == scope.name()).then(|| token.trim().to_string())
@@ -172,12 +174,16 @@ fn parse(text: &str) -> Option<Tokens> {
         is_token.then_some(token)
     };
     Some(Tokens {
-        texts: [of(Scope::Read)?, of(Scope::Control)?, of(Scope::Admin)?],
+        texts: [
+            of(TokenScope::Read)?,
+            of(TokenScope::Control)?,
+            of(TokenScope::Admin)?,
+        ],
     })
 }
 
-fn unreadable(path: &Path) -> Trouble {
-    Trouble::new(
+fn unreadable(path: &Path) -> CliError {
+    CliError::new(
         exit::FAILED,
         format!("cannot read the tokens in {}", path.display()),
     )
@@ -205,13 +211,18 @@ mod tests {
     fn each_token_has_its_scope() {
         let dir = tempfile::tempdir().unwrap();
         let tokens = Tokens::of(dir.path(), false).unwrap();
-        for scope in Scope::ALL {
+        for scope in TokenScope::ALL {
             assert_eq!(tokens.scope_of(tokens.text(scope)), Some(scope));
         }
-        for wrong in ["", "read", &tokens.text(Scope::Admin)[1..], &"0".repeat(64)] {
+        for wrong in [
+            "",
+            "read",
+            &tokens.text(TokenScope::Admin)[1..],
+            &"0".repeat(64),
+        ] {
             assert_eq!(tokens.scope_of(wrong), None, "{wrong:?}");
         }
-        assert!(Scope::Admin > Scope::Control && Scope::Control > Scope::Read);
+        assert!(TokenScope::Admin > TokenScope::Control && TokenScope::Control > TokenScope::Read);
     }
 
     #[test]

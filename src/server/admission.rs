@@ -30,17 +30,17 @@ const LOOK: Duration = Duration::from_secs(1);
 /// The open connections.
 #[derive(Default)]
 pub(super) struct Admission {
-    open: Mutex<Open>,
+    open: Mutex<OpenStreams>,
     closed: Notify,
 }
 
 #[derive(Default)]
-struct Open {
+struct OpenStreams {
     admitted: u64,
-    places: HashMap<u64, Held>,
+    places: HashMap<u64, HeldSlots>,
 }
 
-struct Held {
+struct HeldSlots {
     address: Option<IpAddr>,
     phase: Phase,
     is_evicted: bool,
@@ -59,14 +59,14 @@ enum Phase {
 }
 
 /// The slot of an open connection. Dropping it frees the slot.
-pub(super) struct Place {
+pub(super) struct AdmissionSlot {
     admission: Arc<Admission>,
     number: u64,
 }
 
 /// Availability of a slot for a connection.
 pub(super) enum Room {
-    Place(Place),
+    Place(AdmissionSlot),
     /// The address has too many busy connections.
     NotForAddress,
     /// All connections are busy: one of them has to be closed first.
@@ -74,13 +74,16 @@ pub(super) enum Room {
 }
 
 impl Admission {
-    fn open(&self) -> MutexGuard<'_, Open> {
+    fn open(&self) -> MutexGuard<'_, OpenStreams> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits for a slot. The address is missing for connections over a Unix socket. `None`: the
     /// address has too many busy connections.
-    pub(super) async fn place(self: &Arc<Admission>, address: Option<IpAddr>) -> Option<Place> {
+    pub(super) async fn place(
+        self: &Arc<Admission>,
+        address: Option<IpAddr>,
+    ) -> Option<AdmissionSlot> {
         loop {
             let closed = self.closed.notified();
             match self.admit(address, Instant::now()) {
@@ -96,38 +99,38 @@ impl Admission {
         let mut open = self.open();
         let limited = address.filter(|address| !address.is_loopback());
         if let Some(limited) = limited {
-            let of_address = |held: &Held| held.address == Some(limited) && !held.is_evicted;
+            let of_address = |held: &HeldSlots| held.address == Some(limited) && !held.is_evicted;
             if open.count(of_address) >= MAX_OF_ADDRESS && !open.evict(now, of_address) {
                 return Room::NotForAddress;
             }
         }
-        let all = |held: &Held| !held.is_evicted;
+        let all = |held: &HeldSlots| !held.is_evicted;
         if open.count(all) >= MAX_CONNECTIONS && !open.evict(now, all) {
             return Room::None;
         }
         open.admitted += 1;
         let number = open.admitted;
-        let held = Held {
+        let held = HeldSlots {
             address,
             phase: Phase::New(now),
             is_evicted: false,
             waker: None,
         };
         open.places.insert(number, held);
-        Room::Place(Place {
+        Room::Place(AdmissionSlot {
             admission: Arc::clone(self),
             number,
         })
     }
 }
 
-impl Open {
-    fn count(&self, counts: impl Fn(&Held) -> bool) -> usize {
+impl OpenStreams {
+    fn count(&self, counts: impl Fn(&HeldSlots) -> bool) -> usize {
         self.places.values().filter(|held| counts(held)).count()
     }
 
     /// Closes the connection that has waited longest for a request. Returns false if none waits.
-    fn evict(&mut self, now: Instant, counts: impl Fn(&Held) -> bool) -> bool {
+    fn evict(&mut self, now: Instant, counts: impl Fn(&HeldSlots) -> bool) -> bool {
         let waiting = self.places.values_mut().filter(|held| counts(held));
         let longest = waiting
             .filter_map(|held| Some((held.waits_since(now)?, held)))
@@ -143,7 +146,7 @@ impl Open {
     }
 }
 
-impl Held {
+impl HeldSlots {
     /// Returns the time since when the connection waits for a request. `None`: a request is in
     /// progress.
     fn waits_since(&self, now: Instant) -> Option<Instant> {
@@ -155,8 +158,8 @@ impl Held {
     }
 }
 
-impl Place {
-    fn change<T>(&self, change: impl FnOnce(&mut Held) -> T) -> Option<T> {
+impl AdmissionSlot {
+    fn change<T>(&self, change: impl FnOnce(&mut HeldSlots) -> T) -> Option<T> {
         self.admission
             .open()
             .places
@@ -186,7 +189,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for AdmissionSlot {
     fn drop(&mut self) {
         self.admission.open().places.remove(&self.number);
         self.admission.closed.notify_one();
@@ -203,7 +206,7 @@ mod tests {
     const FARTHER: Option<IpAddr> = Some(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 8)));
     const NEAR: Option<IpAddr> = Some(IpAddr::V4(Ipv4Addr::LOCALHOST));
 
-    fn admit(admission: &Arc<Admission>, address: Option<IpAddr>, n: u64) -> Option<Place> {
+    fn admit(admission: &Arc<Admission>, address: Option<IpAddr>, n: u64) -> Option<AdmissionSlot> {
         let now = Instant::now() + Duration::from_millis(n);
         match admission.admit(address, now) {
             Room::Place(place) => Some(place),
@@ -211,14 +214,14 @@ mod tests {
         }
     }
 
-    fn is_evicted(place: &Place) -> bool {
+    fn is_evicted(place: &AdmissionSlot) -> bool {
         place.is_evicted(Waker::noop())
     }
 
     #[test]
     fn the_connection_that_waits_longest_makes_room() {
         let admission = Arc::default();
-        let places: Vec<Place> = (0..256)
+        let places: Vec<AdmissionSlot> = (0..256)
             .filter_map(|n| admit(&admission, NEAR, n))
             .collect();
         assert_eq!(places.len(), 256);
@@ -226,7 +229,7 @@ mod tests {
         let new = admit(&admission, NEAR, 999).expect("a place");
         let evicted: Vec<usize> = (0..256).filter(|n| is_evicted(&places[*n])).collect();
         assert_eq!(evicted, [1]);
-        places.iter().for_each(Place::is_asked);
+        places.iter().for_each(AdmissionSlot::is_asked);
         new.is_asked();
         assert!(admit(&admission, NEAR, 0).is_none());
         // One that was answered, and asks nothing more.
@@ -241,8 +244,9 @@ mod tests {
     #[test]
     fn one_address_of_another_machine_does_not_take_all_places() {
         let admission = Arc::default();
-        let places: Vec<Place> = (0..64).filter_map(|n| admit(&admission, FAR, n)).collect();
-        places[1..].iter().for_each(Place::is_asked);
+        let places: Vec<AdmissionSlot> =
+            (0..64).filter_map(|n| admit(&admission, FAR, n)).collect();
+        places[1..].iter().for_each(AdmissionSlot::is_asked);
         let more = admit(&admission, FAR, 99).expect("a place");
         assert!(is_evicted(&places[0]));
         more.is_asked();

@@ -25,14 +25,14 @@ pub(super) fn bytes_as(status: StatusCode, kind: &'static str, bytes: impl Into<
 }
 
 /// The query of a request: the part after the `?`.
-pub(super) struct Wanted<T>(pub(super) T);
+pub(super) struct QueryParams<T>(pub(super) T);
 
-impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Wanted<T> {
+impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for QueryParams<T> {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
         match Query::from_request_parts(parts, state).await {
-            Ok(Query(wanted)) => Ok(Wanted(wanted)),
+            Ok(Query(wanted)) => Ok(QueryParams(wanted)),
             Err(why) => Err(
                 Problem::bad(format!("the query makes no sense: {}", why.body_text()))
                     .hint("/openapi.json says what may be asked"),
@@ -42,14 +42,14 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Wanted<T> {
 }
 
 /// The variables in the path of a request.
-pub(super) struct Named<T>(pub(super) T);
+pub(super) struct NamedId<T>(pub(super) T);
 
-impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Named<T> {
+impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for NamedId<T> {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
         match Path::from_request_parts(parts, state).await {
-            Ok(Path(named)) => Ok(Named(named)),
+            Ok(Path(named)) => Ok(NamedId(named)),
             Err(_) => Err(Problem::bad("the path makes no sense")
                 .hint("an id is hexadecimal digits and hyphens")),
         }

@@ -13,7 +13,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep};
 
-use super::admission::Place;
+use super::admission::AdmissionSlot;
 
 /// Maximum idle time. It is longer than the interval of the keep-alive lines of a stream.
 const IDLE: Duration = Duration::from_secs(60);
@@ -44,15 +44,20 @@ pub(super) struct Connection<S> {
     head: Option<usize>,
     /// Time after which the connection is closed.
     longest: Duration,
-    place: Place,
+    place: AdmissionSlot,
 }
 
 impl<S> Connection<S> {
-    pub(super) fn new(stream: S, place: Place) -> Connection<S> {
+    pub(super) fn new(stream: S, place: AdmissionSlot) -> Connection<S> {
         Connection::closed_after(HEAD, IDLE, stream, place)
     }
 
-    fn closed_after(head: Duration, longest: Duration, stream: S, place: Place) -> Connection<S> {
+    fn closed_after(
+        head: Duration,
+        longest: Duration,
+        stream: S,
+        place: AdmissionSlot,
+    ) -> Connection<S> {
         Connection {
             stream,
             idle: Box::pin(sleep(head)),

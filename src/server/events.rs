@@ -22,7 +22,7 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
-use super::answer::{Named, Wanted, bytes_as};
+use super::answer::{NamedId, QueryParams, bytes_as};
 use super::feed::{Feeder, Followed, Frame, Joined, entry_event, event, notice_event};
 use super::problem::Problem;
 use super::reading::lines;
@@ -91,8 +91,8 @@ fn wanted(headers: &HeaderMap, from: Option<u64>) -> Result<Option<u64>, Problem
 
 pub(super) async fn of_session(
     State(app): State<Shared>,
-    Named(id): Named<String>,
-    Wanted(From { from }): Wanted<From>,
+    NamedId(id): NamedId<String>,
+    QueryParams(From { from }): QueryParams<From>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let from = wanted(&headers, from)?;
@@ -109,7 +109,7 @@ pub(super) async fn of_session(
 
 pub(super) async fn all(
     State(app): State<Shared>,
-    Wanted(From { from }): Wanted<From>,
+    QueryParams(From { from }): QueryParams<From>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let from = wanted(&headers, from)?;

@@ -16,7 +16,7 @@ use axum::response::{IntoResponse, Response};
 
 use super::problem::Problem;
 use super::table::ROUTES;
-use super::{App, Scope};
+use super::{App, TokenScope};
 
 /// Content security policy of everything that is served.
 ///
@@ -42,15 +42,15 @@ const HEADERS: [(HeaderName, &str); 8] = [
 ];
 
 /// The names under which the server may be reached.
-pub(super) struct Fence {
+pub(super) struct RequestGuard {
     address: Option<IpAddr>,
     /// In lower case.
     hosts: Vec<String>,
 }
 
-impl Fence {
-    pub(super) fn new(address: Option<SocketAddr>, hosts: &[String]) -> Fence {
-        Fence {
+impl RequestGuard {
+    pub(super) fn new(address: Option<SocketAddr>, hosts: &[String]) -> RequestGuard {
+        RequestGuard {
             address: address.map(|a| a.ip()),
             hosts: hosts.iter().map(|host| host.to_ascii_lowercase()).collect(),
         }
@@ -159,7 +159,7 @@ pub(super) async fn permitted(
     }
 }
 
-fn scope(app: &App, headers: &HeaderMap, needed: Scope) -> Result<Scope, Problem> {
+fn scope(app: &App, headers: &HeaderMap, needed: TokenScope) -> Result<TokenScope, Problem> {
     let given = headers.get(header::AUTHORIZATION);
     let given = given.and_then(|value| value.to_str().ok());
     let token = given.and_then(|value| {
@@ -178,7 +178,7 @@ fn scope(app: &App, headers: &HeaderMap, needed: Scope) -> Result<Scope, Problem
     let Some(scope) = app.tokens.scope_of(token) else {
         return Err(unknown("the token is not known"));
     };
-    if needed > Scope::Read && app.read_only {
+    if needed > TokenScope::Read && app.read_only {
         return Err(
             Problem::new(StatusCode::FORBIDDEN, "this server only shows")
                 .hint("start it without --read-only"),
@@ -202,7 +202,7 @@ mod tests {
 
     #[test]
     fn only_our_own_names_are_known() {
-        let fence = Fence::new(
+        let fence = RequestGuard::new(
             Some("127.0.0.1:7391".parse().unwrap()),
             &["Desk.tail.example".into(), "proxy.example:8443".into()],
         );

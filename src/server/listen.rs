@@ -14,10 +14,10 @@ use axum::Router;
 use axum::serve::Listener;
 use tokio::net::{TcpListener, UnixListener};
 
-use super::Scope;
+use super::TokenScope;
 use super::admission::Admission;
 use super::connection::Connection;
-use crate::report::{Trouble, exit};
+use crate::report::{CliError, exit};
 
 /// Address to listen on by default.
 pub const DEFAULT: &str = "127.0.0.1:7391";
@@ -59,10 +59,10 @@ impl fmt::Display for Listen {
 
 impl Listen {
     /// Refuses an address that others can reach, unless a proxy is in front of it.
-    pub(super) fn check(&self, behind_proxy: bool) -> Result<(), Trouble> {
+    pub(super) fn check(&self, behind_proxy: bool) -> Result<(), CliError> {
         match self {
             Listen::Tcp(address) if !address.ip().is_loopback() && !behind_proxy => {
-                Err(Trouble::new(
+                Err(CliError::new(
                     exit::USAGE,
                     format!(
                         "{address} can be reached from other machines, and nothing is encrypted"
@@ -85,7 +85,7 @@ pub(super) enum Listening {
 }
 
 impl Listening {
-    pub(super) async fn bind(listen: &Listen) -> Result<Listening, Trouble> {
+    pub(super) async fn bind(listen: &Listen) -> Result<Listening, CliError> {
         match listen {
             Listen::Tcp(address) => {
                 let bound = TcpListener::bind(address).await;
@@ -119,7 +119,7 @@ impl Listening {
         }
     }
 
-    pub(super) fn how_to_reach(&self, scope: Scope) -> String {
+    pub(super) fn how_to_reach(&self, scope: TokenScope) -> String {
         let way = match self {
             Listening::Tcp(_, address) => format!(
                 "from another machine: ssh -L {port}:{address} HOST, then the same link",
@@ -206,7 +206,7 @@ bounded!(
 );
 bounded!(Arc<UnixListener>, tokio::net::UnixStream, |_| None);
 
-fn cannot_listen(listen: &Listen, error: &io::Error) -> Trouble {
+fn cannot_listen(listen: &Listen, error: &io::Error) -> CliError {
     let hint = match error.kind() {
         ErrorKind::AddrInUse => {
             "another program listens there, perhaps another rewake serve; --listen 127.0.0.1:0 takes \
@@ -220,12 +220,12 @@ fn cannot_listen(listen: &Listen, error: &io::Error) -> Trouble {
         }
         _ => "--listen 127.0.0.1:7391, --listen [::1]:7391 or --listen unix:PATH says where",
     };
-    Trouble::new(exit::FAILED, format!("cannot listen on {listen}: {error}")).with_hint(hint)
+    CliError::new(exit::FAILED, format!("cannot listen on {listen}: {error}")).with_hint(hint)
 }
 
 /// Creates a socket that only its owner can reach, in a private folder. Replaces the socket of a
 /// server that was killed.
-fn socket(path: &Path) -> Result<UnixListener, Trouble> {
+fn socket(path: &Path) -> Result<UnixListener, CliError> {
     let cannot = |e: &io::Error| cannot_listen(&Listen::Unix(path.to_path_buf()), e);
     let folder = match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
@@ -239,7 +239,7 @@ fn socket(path: &Path) -> Result<UnixListener, Trouble> {
     let is_private =
         found.mode() & 0o077 == 0 && found.uid() == rustix::process::geteuid().as_raw();
     if !is_private {
-        return Err(Trouble::new(
+        return Err(CliError::new(
             exit::USAGE,
             format!(
                 "cannot listen on unix:{}: others can look into its folder",
@@ -250,7 +250,7 @@ fn socket(path: &Path) -> Result<UnixListener, Trouble> {
     }
     match fs::symlink_metadata(path) {
         Ok(found) if !found.file_type().is_socket() => {
-            return Err(Trouble::new(
+            return Err(CliError::new(
                 exit::USAGE,
                 format!(
                     "cannot listen on unix:{}: it is not a socket",
@@ -267,7 +267,7 @@ fn socket(path: &Path) -> Result<UnixListener, Trouble> {
         Err(_) => {}
     }
     let listener = UnixListener::bind(path).map_err(|e| match e.kind() {
-        ErrorKind::InvalidInput => Trouble::new(
+        ErrorKind::InvalidInput => CliError::new(
             exit::USAGE,
             format!("cannot listen on unix:{}: {e}", path.display()),
         )

@@ -32,19 +32,19 @@ use std::sync::Arc;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-pub use access::Scope;
+pub use access::TokenScope;
 pub use listen::Listen;
 pub use table::{ROUTES, Route};
 
 use access::Tokens;
 use events::Hub;
-use fence::Fence;
+use fence::RequestGuard;
 use listen::Listening;
 use repeated::Repeated;
 use starter::Starter;
 use stores::Stores;
 
-use crate::report::{Trouble, exit, line, note};
+use crate::report::{CliError, exit, line, note};
 use crate::session::AppContext;
 
 /// Options of `rewake serve`.
@@ -58,7 +58,7 @@ pub struct Options {
     /// Host names of the server, besides those of this machine.
     pub hosts: Vec<String>,
     /// Scope of the printed link.
-    pub link: Scope,
+    pub link: TokenScope,
     /// Earlier links become invalid.
     pub new_tokens: bool,
 }
@@ -67,7 +67,7 @@ pub struct Options {
 struct App {
     stores: Arc<Stores>,
     tokens: Tokens,
-    fence: Fence,
+    fence: RequestGuard,
     hub: Hub,
     starter: Starter,
     repeated: Repeated,
@@ -80,7 +80,7 @@ type Shared = Arc<App>;
 ///
 /// # Errors
 /// The address, the token or the store cannot be used.
-pub fn run(ctx: AppContext, options: &Options) -> Result<u8, Trouble> {
+pub fn run(ctx: AppContext, options: &Options) -> Result<u8, CliError> {
     ctx.steering().may_steer()?;
     options.listen.check(options.behind_proxy)?;
     // Creates or migrates the store now, so that its problems are reported at the start.
@@ -94,19 +94,19 @@ pub fn run(ctx: AppContext, options: &Options) -> Result<u8, Trouble> {
         .enable_all()
         .max_blocking_threads(stores::MAX_AT_ONCE + 8)
         .build()
-        .map_err(|e| Trouble::new(exit::FAILED, format!("cannot start the runtime: {e}")))?;
+        .map_err(|e| CliError::new(exit::FAILED, format!("cannot start the runtime: {e}")))?;
     let code = runtime.block_on(serve(ctx, options, tokens));
     // Open streams are closed at once. Their clients resume with the next server.
     runtime.shutdown_background();
     code
 }
 
-async fn serve(ctx: AppContext, options: &Options, tokens: Tokens) -> Result<u8, Trouble> {
-    let cannot = |e| Trouble::new(exit::FAILED, format!("cannot serve: {e}"));
+async fn serve(ctx: AppContext, options: &Options, tokens: Tokens) -> Result<u8, CliError> {
+    let cannot = |e| CliError::new(exit::FAILED, format!("cannot serve: {e}"));
     let mut ends = Ends::listen().map_err(cannot)?;
     let listening = Listening::bind(&options.listen).await?;
     let scope = match options.read_only {
-        true => Scope::Read,
+        true => TokenScope::Read,
         false => options.link,
     };
     let ctx = Arc::new(ctx);
@@ -115,7 +115,7 @@ async fn serve(ctx: AppContext, options: &Options, tokens: Tokens) -> Result<u8,
         hub: Hub::new(Arc::clone(&ctx)),
         starter: Starter::new(&ctx)?,
         repeated: Repeated::new(&ctx.paths.state_dir),
-        fence: Fence::new(listening.address(), &options.hosts),
+        fence: RequestGuard::new(listening.address(), &options.hosts),
         read_only: options.read_only,
         stores,
         tokens,

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::Shared;
-use super::answer::{Named, Wanted, bytes_as, json};
+use super::answer::{NamedId, QueryParams, bytes_as, json};
 use super::problem::Problem;
 use crate::core::entry::CallId;
 use crate::core::image;
@@ -45,7 +45,7 @@ pub(super) struct Page {
 
 pub(super) async fn history(
     State(app): State<Shared>,
-    Wanted(page): Wanted<Page>,
+    QueryParams(page): QueryParams<Page>,
 ) -> Result<Response, Problem> {
     if page.limit.is_some_and(|n| !(1..=MAX_PAGE).contains(&n)) {
         return Err(out_of(MAX_PAGE));
@@ -91,7 +91,7 @@ pub(super) async fn questions(State(app): State<Shared>) -> Result<Response, Pro
 
 pub(super) async fn session(
     State(app): State<Shared>,
-    Named(id): Named<String>,
+    NamedId(id): NamedId<String>,
 ) -> Result<Response, Problem> {
     let found = app
         .stores
@@ -104,7 +104,7 @@ pub(super) async fn session(
 /// the right to answer, because the file's content is not in the log.
 pub(super) async fn asked_change(
     State(app): State<Shared>,
-    Named((id, call)): Named<(String, String)>,
+    NamedId((id, call)): NamedId<(String, String)>,
 ) -> Result<Response, Problem> {
     let call: CallId = call.parse().map_err(|why: String| {
         Problem::bad(why).hint("GET /questions says which call each question is about")
@@ -124,7 +124,7 @@ pub(super) async fn asked_change(
 }
 
 #[derive(Deserialize)]
-pub(super) struct Range {
+pub(super) struct EntryRange {
     #[serde(default)]
     from: u64,
     to: Option<u64>,
@@ -134,10 +134,10 @@ pub(super) struct Range {
 /// stream-json`.
 pub(super) async fn entries(
     State(app): State<Shared>,
-    Named(id): Named<String>,
-    Wanted(range): Wanted<Range>,
+    NamedId(id): NamedId<String>,
+    QueryParams(range): QueryParams<EntryRange>,
 ) -> Result<Response, Problem> {
-    let Range { from, to } = range;
+    let EntryRange { from, to } = range;
     if to.is_some_and(|to| to < from) {
         return Err(Problem::bad("to lies before from").hint("entries are numbered from 0"));
     }
@@ -196,8 +196,8 @@ pub(super) struct Limit {
 
 pub(super) async fn checkpoints(
     State(app): State<Shared>,
-    Named(id): Named<String>,
-    Wanted(Limit { limit }): Wanted<Limit>,
+    NamedId(id): NamedId<String>,
+    QueryParams(Limit { limit }): QueryParams<Limit>,
 ) -> Result<Response, Problem> {
     if limit.is_some_and(|n| !(1..=MAX_CHECKPOINTS).contains(&n)) {
         return Err(out_of(MAX_CHECKPOINTS));
@@ -229,8 +229,8 @@ enum BlobForm {
 /// an image is requested, the content must be one, of a size that a browser can show.
 pub(super) async fn blob(
     State(app): State<Shared>,
-    Named((id, hash)): Named<(String, String)>,
-    Wanted(Form { form }): Wanted<Form>,
+    NamedId((id, hash)): NamedId<(String, String)>,
+    QueryParams(Form { form }): QueryParams<Form>,
 ) -> Result<Response, Problem> {
     let bytes = app
         .stores

@@ -22,7 +22,7 @@ use crate::core::choice::Effort;
 use crate::core::entry::Mode;
 use crate::core::settings::Pricing;
 use crate::model::Figures;
-use crate::report::Trouble;
+use crate::report::CliError;
 use crate::session::{AppContext, SessionError, only_waits_for_person};
 
 /// Maximum number of working processes that were started here. Those that wait for a person do not
@@ -72,7 +72,7 @@ struct Processes {
 }
 
 /// The slot of one process. Dropping it frees the slot.
-struct Place {
+struct StartedProcess {
     living: Arc<Living>,
     number: u64,
 }
@@ -84,7 +84,7 @@ impl Living {
 
     /// Takes a slot if one is free. `waiting` is the number of processes that only wait for a
     /// person.
-    fn take(self: &Arc<Living>, waiting: usize) -> Option<Place> {
+    fn take(self: &Arc<Living>, waiting: usize) -> Option<StartedProcess> {
         let mut processes = self.processes();
         let living = processes.sessions.len();
         if living.saturating_sub(waiting) >= MAX_AT_WORK || living >= MAX_LIVING {
@@ -93,14 +93,14 @@ impl Living {
         processes.started += 1;
         let number = processes.started;
         processes.sessions.insert(number, None);
-        Some(Place {
+        Some(StartedProcess {
             living: Arc::clone(self),
             number,
         })
     }
 }
 
-impl Place {
+impl StartedProcess {
     fn is_of(&self, session: &str) {
         let mut processes = self.living.processes();
         let session = Some(session.to_string());
@@ -108,16 +108,16 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for StartedProcess {
     fn drop(&mut self) {
         self.living.processes().sessions.remove(&self.number);
     }
 }
 
 impl Starter {
-    pub(super) fn new(ctx: &AppContext) -> Result<Starter, Trouble> {
+    pub(super) fn new(ctx: &AppContext) -> Result<Starter, CliError> {
         Ok(Starter {
-            exe: own_exe().map_err(|e| Trouble::from(SessionError::OwnExe(e)))?,
+            exe: own_exe().map_err(|e| CliError::from(SessionError::OwnExe(e)))?,
             folder: ctx.here.folder.clone(),
             living: Arc::default(),
         })
@@ -125,7 +125,7 @@ impl Starter {
 
     /// Reserves a slot for a process. Waiting processes are counted only when all slots are taken,
     /// because that reads each of their sessions.
-    async fn place(&self, stores: &Arc<Stores>) -> Result<Place, Problem> {
+    async fn place(&self, stores: &Arc<Stores>) -> Result<StartedProcess, Problem> {
         if let Some(place) = self.living.take(0) {
             return Ok(place);
         }
@@ -232,7 +232,7 @@ impl Starter {
 }
 
 /// Waits for the end of the process, so that it does not remain a zombie.
-fn wait_for(mut child: Child, place: Place) {
+fn wait_for(mut child: Child, place: StartedProcess) {
     tokio::spawn(async move {
         let _ = child.wait().await;
         drop(place);

@@ -7,16 +7,16 @@ use axum::response::Response;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::answer::{Named, json};
+use super::answer::{NamedId, json};
 use super::problem::Problem;
 use super::starter::Begin;
 use super::steering::may_choose;
-use super::{Scope, Shared, body};
+use super::{Shared, TokenScope, body};
 use crate::session::{MAX_MESSAGE_BYTES, Parting, now_ms};
 
 pub(super) async fn start(
     State(app): State<Shared>,
-    Extension(scope): Extension<Scope>,
+    Extension(scope): Extension<TokenScope>,
     request: Request,
 ) -> Result<Response, Problem> {
     let mut begin: Begin = body::json(request).await?;
@@ -57,7 +57,7 @@ struct Fork {
 
 pub(super) async fn fork(
     State(app): State<Shared>,
-    Named(id): Named<String>,
+    NamedId(id): NamedId<String>,
     request: Request,
 ) -> Result<Response, Problem> {
     let Fork { at } = body::json_if_any(request).await?;

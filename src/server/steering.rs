@@ -10,9 +10,9 @@ use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::answer::{Named, json};
+use super::answer::{NamedId, json};
 use super::problem::Problem;
-use super::{Scope, Shared, body};
+use super::{Shared, TokenScope, body};
 use crate::core::choice::Effort;
 use crate::core::entry::{CallId, Choice, Image, Mode, Seq, Verdict, Via};
 use crate::core::form::FormAnswer;
@@ -81,7 +81,7 @@ async fn accepted(
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Message {
+struct MessageArgs {
     #[serde(default)]
     text: String,
     #[serde(default)]
@@ -123,10 +123,10 @@ impl SentImage {
 
 pub(super) async fn send(
     State(app): State<Shared>,
-    Named(id): Named<String>,
+    NamedId(id): NamedId<String>,
     request: Request,
 ) -> Result<Response, Problem> {
-    let message: Message = body::json(request).await?;
+    let message: MessageArgs = body::json(request).await?;
     let start = message.start;
     let (session, receipt) = app
         .stores
@@ -151,8 +151,8 @@ pub(super) async fn send(
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Answer {
-    verdict: Said,
+struct AnswerBody {
+    verdict: MessageBody,
     call: Option<String>,
     reason: Option<String>,
     #[serde(default)]
@@ -161,24 +161,24 @@ struct Answer {
 
 #[derive(Deserialize, PartialEq)]
 #[serde(rename_all = "snake_case")]
-enum Said {
+enum MessageBody {
     Allow,
     Deny,
 }
 
 pub(super) async fn answer(
     State(app): State<Shared>,
-    Named(id): Named<String>,
+    NamedId(id): NamedId<String>,
     request: Request,
 ) -> Result<Response, Problem> {
-    let answer: Answer = body::json(request).await?;
+    let answer: AnswerBody = body::json(request).await?;
     let call = named_call(answer.call.as_deref())?;
     let verdict = match answer.verdict {
-        Said::Allow if answer.reason.is_some() => {
+        MessageBody::Allow if answer.reason.is_some() => {
             return Err(Problem::bad("what is allowed has no reason").hint("leave the reason out"));
         }
-        Said::Allow => Verdict::Allow,
-        Said::Deny => denial(answer.reason),
+        MessageBody::Allow => Verdict::Allow,
+        MessageBody::Deny => denial(answer.reason),
     };
     let (session, receipt) = app
         .stores
@@ -214,7 +214,7 @@ enum Answered {
 
 pub(super) async fn answer_server(
     State(app): State<Shared>,
-    Named(id): Named<String>,
+    NamedId(id): NamedId<String>,
     request: Request,
 ) -> Result<Response, Problem> {
     let sent: ServerAnswer = body::json(request).await?;
@@ -256,7 +256,7 @@ fn named_call(call: Option<&str>) -> Result<Option<CallId>, Problem> {
 
 pub(super) async fn stop(
     State(app): State<Shared>,
-    Named(id): Named<String>,
+    NamedId(id): NamedId<String>,
     request: Request,
 ) -> Result<Response, Problem> {
     let Nothing {} = body::json_if_any(request).await?;
@@ -265,7 +265,7 @@ pub(super) async fn stop(
 
 pub(super) async fn pause(
     State(app): State<Shared>,
-    Named(id): Named<String>,
+    NamedId(id): NamedId<String>,
     request: Request,
 ) -> Result<Response, Problem> {
     let Nothing {} = body::json_if_any(request).await?;
@@ -285,7 +285,7 @@ struct GoOn {
 
 pub(super) async fn go_on(
     State(app): State<Shared>,
-    Named(id): Named<String>,
+    NamedId(id): NamedId<String>,
     request: Request,
 ) -> Result<Response, Problem> {
     let GoOn { start } = body::json_if_any(request).await?;
@@ -386,8 +386,8 @@ impl Chosen {
 
 pub(super) async fn choose(
     State(app): State<Shared>,
-    Extension(scope): Extension<Scope>,
-    Named(id): Named<String>,
+    Extension(scope): Extension<TokenScope>,
+    NamedId(id): NamedId<String>,
     request: Request,
 ) -> Result<Response, Problem> {
     let chosen: Chosen = body::json(request).await?;
@@ -396,9 +396,9 @@ pub(super) async fn choose(
 }
 
 /// Requires the widest scope for `bypassPermissions`.
-pub(super) fn may_choose(mode: Option<Mode>, scope: Scope) -> Result<(), Problem> {
+pub(super) fn may_choose(mode: Option<Mode>, scope: TokenScope) -> Result<(), Problem> {
     match mode {
-        Some(Mode::BypassPermissions) if scope < Scope::Admin => Err(Problem::new(
+        Some(Mode::BypassPermissions) if scope < TokenScope::Admin => Err(Problem::new(
             StatusCode::FORBIDDEN,
             "the mode bypassPermissions needs the scope admin",
         )

@@ -1,6 +1,6 @@
 //! The list of routes and their required scopes.
 
-use super::access::Scope;
+use super::access::TokenScope;
 
 /// A route, as in `assets/openapi.json`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -9,10 +9,10 @@ pub struct Route {
     pub path: &'static str,
     /// Scope that the token needs. `None`: no token is needed, and the answer contains nothing of
     /// a session.
-    pub scope: Option<Scope>,
+    pub scope: Option<TokenScope>,
 }
 
-const fn route(method: &'static str, path: &'static str, scope: Option<Scope>) -> Route {
+const fn route(method: &'static str, path: &'static str, scope: Option<TokenScope>) -> Route {
     Route {
         method,
         path,
@@ -20,8 +20,8 @@ const fn route(method: &'static str, path: &'static str, scope: Option<Scope>) -
     }
 }
 
-const READ: Option<Scope> = Some(Scope::Read);
-const CONTROL: Option<Scope> = Some(Scope::Control);
+const READ: Option<TokenScope> = Some(TokenScope::Read);
+const CONTROL: Option<TokenScope> = Some(TokenScope::Control);
 
 /// All routes.
 #[rustfmt::skip]

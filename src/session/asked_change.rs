@@ -14,7 +14,7 @@ use super::{AppContext, Question, SteerError};
 use crate::config::{ReadError, read_text};
 use crate::core::entry::CallId;
 use crate::store::{SessionInfo, Store};
-use crate::tools::{self, Body};
+use crate::tools::{self, ShownBody};
 
 /// Maximum size of a file, and of its new content, for which a diff is shown.
 const MAX_BYTES: u64 = 1 << 20;
@@ -64,8 +64,8 @@ impl AppContext {
     }
 }
 
-fn change(body: &Body, folder: &Path, workspace: &Path) -> AskedChange {
-    let (Body::File { path, .. } | Body::Edits { path, .. }) = body else {
+fn change(body: &ShownBody, folder: &Path, workspace: &Path) -> AskedChange {
+    let (ShownBody::File { path, .. } | ShownBody::Edits { path, .. }) = body else {
         return AskedChange::unknown(None, "it changes no file");
     };
     let unknown = |why: &str| AskedChange::unknown(Some(path), why);
@@ -80,8 +80,8 @@ fn change(body: &Body, folder: &Path, workspace: &Path) -> AskedChange {
         Err(_) => return unknown("the file cannot be read"),
     };
     let after = match body {
-        Body::File { content, .. } => Some(content.clone()),
-        Body::Edits { edits, .. } => {
+        ShownBody::File { content, .. } => Some(content.clone()),
+        ShownBody::Edits { edits, .. } => {
             tools::edited_text(edits, before.as_deref().unwrap_or_default())
         }
         _ => None,
@@ -116,8 +116,8 @@ fn inside(path: &str, folder: &Path, workspace: &Path) -> Option<PathBuf> {
 mod tests {
     use super::*;
 
-    fn write(path: &str, content: &str) -> Body {
-        Body::File {
+    fn write(path: &str, content: &str) -> ShownBody {
+        ShownBody::File {
             path: path.into(),
             content: content.into(),
         }
@@ -127,7 +127,7 @@ mod tests {
     fn a_file_that_is_replaced_is_compared_with_what_it_was() {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("f"), "one\ntwo\nthree\n").unwrap();
-        let of = |body: &Body| change(body, dir.path(), dir.path());
+        let of = |body: &ShownBody| change(body, dir.path(), dir.path());
         let replaced = of(&write("f", "one\n2\nthree\n"));
         let diff = replaced.diff.unwrap();
         assert!(diff.contains("-two\n+2\n one\n") || diff.contains("-two\n+2\n three\n"));
@@ -178,7 +178,7 @@ mod tests {
             let found = change(&write(path, "x\n"), dir.path(), dir.path());
             assert!(found.why.unwrap().contains(why), "{path}");
         }
-        let none = change(&Body::Subject, dir.path(), dir.path());
+        let none = change(&ShownBody::Subject, dir.path(), dir.path());
         assert_eq!(none.path, None);
     }
 }

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::context::{self, Gauging, Known};
+use super::context::{self, Gauging, KnownWindows};
 use super::layers::Renderer;
 use super::{
     AppContext, Log, Opened, Session, SessionError, VERSION, now_ms, permissions, sandbox, served,
@@ -121,7 +121,7 @@ impl AppContext {
         let mut models = vec![model.as_str(), state.model.as_str(), state.own_model()];
         models.extend(fallbacks.iter().map(String::as_str));
         models.extend(config.summary_model.as_deref());
-        let known = Known::read(self, &log.store, &models)?;
+        let known = KnownWindows::read(self, &log.store, &models)?;
         let policy = Policy {
             permission_check,
             served_check: served::served_check(catalogue.clone()),

@@ -55,7 +55,7 @@ const STATUS: [&str; 6] = [
 
 /// Files and folders that differ from the last commit or are untracked.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Changes {
+pub(super) struct SessionChanges {
     pub count: usize,
     /// Whether there are more than `count`.
     pub is_cut: bool,
@@ -64,7 +64,7 @@ pub(super) struct Changes {
 }
 
 /// Returns the uncommitted changes. `None`: git cannot list them, or not in time.
-pub(super) fn changes(here: &Here, env: &Env, patience: Duration) -> Option<Changes> {
+pub(super) fn changes(here: &Here, env: &Env, patience: Duration) -> Option<SessionChanges> {
     if !here.is_git {
         return None;
     }
@@ -155,7 +155,7 @@ fn read_until(mut from: ChildStdout, until: Instant) -> Option<Vec<u8>> {
 }
 
 /// Parses the output of `-z`: two letters, a blank, the name, a zero byte.
-fn read(printed: &[u8]) -> Changes {
+fn read(printed: &[u8]) -> SessionChanges {
     let lines = printed.split(|byte| *byte == 0);
     let mut names = lines
         .filter_map(|line| line.get(3..))
@@ -164,7 +164,7 @@ fn read(printed: &[u8]) -> Changes {
     let kept: Vec<String> = first
         .map(|name| String::from_utf8_lossy(name).into_owned())
         .collect();
-    Changes {
+    SessionChanges {
         count: kept.len() + names.count(),
         is_cut: printed.len() > MAX_BYTES,
         names: kept,

@@ -26,7 +26,7 @@ const PATIENCE: Duration = Duration::from_secs(90);
 
 /// The known context windows of some models.
 #[derive(Clone)]
-pub struct Known {
+pub struct KnownWindows {
     figures: Figures,
     /// Values that earlier sessions learnt.
     learnt: BTreeMap<String, Learnt>,
@@ -34,7 +34,7 @@ pub struct Known {
 
 /// The source of the size of a context window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Source {
+pub enum WindowSource {
     LearntHere,
     LearntBefore,
     Config,
@@ -43,39 +43,43 @@ pub enum Source {
     Assumed,
 }
 
-impl Source {
+impl WindowSource {
     /// Returns its words for a person, which follow the number.
     pub fn words(self) -> &'static str {
         match self {
-            Source::LearntHere => "learnt in this session",
-            Source::LearntBefore => "learnt in an earlier session",
-            Source::Config => "from the config",
-            Source::Catalogue => "from the list of models",
-            Source::Assumed => "assumed: the model is not in the list",
+            WindowSource::LearntHere => "learnt in this session",
+            WindowSource::LearntBefore => "learnt in an earlier session",
+            WindowSource::Config => "from the config",
+            WindowSource::Catalogue => "from the list of models",
+            WindowSource::Assumed => "assumed: the model is not in the list",
         }
     }
 }
 
-impl Known {
+impl KnownWindows {
     /// Reads the values of the config, the catalogue and earlier sessions for these models, each a
     /// `provider/model`.
     ///
     /// # Errors
     /// When the store cannot be read.
-    pub fn read(ctx: &AppContext, store: &Store, models: &[&str]) -> Result<Known, StoreError> {
+    pub fn read(
+        ctx: &AppContext,
+        store: &Store,
+        models: &[&str],
+    ) -> Result<KnownWindows, StoreError> {
         let mut learnt: BTreeMap<String, Learnt> = BTreeMap::new();
         for model in models {
             learnt.insert(model.to_string(), store.models().learnt(model)?);
         }
-        Ok(Known {
+        Ok(KnownWindows {
             learnt,
-            ..Known::of(ctx.config())
+            ..KnownWindows::of(ctx.config())
         })
     }
 
     /// Returns the values of the config and the catalogue alone.
-    pub fn of(config: &Config) -> Known {
-        Known {
+    pub fn of(config: &Config) -> KnownWindows {
+        KnownWindows {
             figures: Figures::new(config),
             learnt: BTreeMap::new(),
         }
@@ -85,19 +89,19 @@ impl Known {
     /// limit of an earlier session does not override the config, since the server may have been
     /// restarted with a larger window. Any learnt limit overrides an assumed window, also a larger
     /// one.
-    fn window(&self, model: &str, limit: Option<u64>) -> (u64, Source) {
+    fn window(&self, model: &str, limit: Option<u64>) -> (u64, WindowSource) {
         let (known, from) = self.figures.window(model);
         let before = self.learnt.get(model).and_then(|l| l.context_tokens);
         let (said, source) = match from {
-            WindowFrom::Config => (known, Source::Config),
-            WindowFrom::Catalogue => (known, Source::Catalogue),
-            WindowFrom::Nothing => (known, Source::Assumed),
+            WindowFrom::Config => (known, WindowSource::Config),
+            WindowFrom::Catalogue => (known, WindowSource::Catalogue),
+            WindowFrom::Nothing => (known, WindowSource::Assumed),
         };
         let before = before.filter(|_| from != WindowFrom::Config);
-        let counts = |limit: u64| limit < said || source == Source::Assumed;
+        let counts = |limit: u64| limit < said || source == WindowSource::Assumed;
         match (limit, before) {
-            (Some(limit), _) if counts(limit) => (limit, Source::LearntHere),
-            (None, Some(limit)) if counts(limit) => (limit, Source::LearntBefore),
+            (Some(limit), _) if counts(limit) => (limit, WindowSource::LearntHere),
+            (None, Some(limit)) if counts(limit) => (limit, WindowSource::LearntBefore),
             _ => (said, source),
         }
     }
@@ -127,7 +131,7 @@ impl Known {
 #[derive(Clone)]
 pub struct Gauging {
     /// The known context windows.
-    pub known: Known,
+    pub known: KnownWindows,
     /// When the context is compacted.
     pub windows: Windows,
 }
@@ -144,7 +148,7 @@ impl Gauging {
 pub struct Gauge {
     /// Maximum tokens of request and answer together, and the source of that number.
     pub window: u64,
-    pub source: Source,
+    pub source: WindowSource,
     /// Maximum tokens of a request that is sent.
     pub hard: u64,
     /// Tokens of the next request, by its parts.
@@ -168,7 +172,7 @@ pub struct Gauge {
 
 impl Gauge {
     /// Returns the gauge of this state. `windows` says when it is compacted.
-    pub fn of(state: &State, known: &Known, windows: &Windows) -> Gauge {
+    pub fn of(state: &State, known: &KnownWindows, windows: &Windows) -> Gauge {
         let budget = known.budget_of(state);
         let limit = state.limits.get(&state.model).copied();
         let (_, source) = known.window(&state.model, limit);

@@ -20,7 +20,7 @@ use crate::core::entry::{
     SummaryBy, Unfit, Usage, UsedCommand, Verdict,
 };
 use crate::core::entry::{Choice, FallbackModel, RunLimits};
-use crate::core::form::{Field, FormAnswer, ServerQuestion, Wanted};
+use crate::core::form::{Field, FormAnswer, RequestedAnswer, ServerQuestion};
 use crate::core::text::{count, large_count, one_line};
 use crate::core::to_person::{result_to_person, to_person, without_advice};
 use crate::core::tool::ToolCall;
@@ -548,7 +548,7 @@ fn answered(
 
 fn fields(question: Option<&ServerQuestion>) -> &[Field] {
     match question.map(|question| &question.wanted) {
-        Some(Wanted::Form { fields }) => fields,
+        Some(RequestedAnswer::Form { fields }) => fields,
         _ => &[],
     }
 }
@@ -566,7 +566,7 @@ fn label<'a>(question: Option<&'a ServerQuestion>, name: &'a str) -> &'a str {
     title.filter(|title| !title.is_empty()).unwrap_or(name)
 }
 
-fn words<'a>(text: impl Into<Cow<'a, str>>) -> impl Iterator<Item = Part<'a>> {
+fn words<'a>(text: impl Into<Cow<'a, str>>) -> impl Iterator<WalkItem = Part<'a>> {
     let said = Some(text.into()).filter(|t| !t.trim().is_empty());
     said.map(Part::Words).into_iter()
 }

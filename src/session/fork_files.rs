@@ -23,7 +23,7 @@ use crate::store::{
 };
 use crate::workspace::files::{CutShort, Order, Point, forget_staged, restore};
 use folder::{beside, is_empty_worktree, is_repository, make_like};
-use laid_out::{Files, empty, files_at, not_placed, restored};
+use laid_out::{ForkFiles, empty, files_at, not_placed, restored};
 
 mod folder;
 mod laid_out;
@@ -165,7 +165,7 @@ impl AppContext {
         store: &mut Store,
         origin: &SessionInfo,
         copy: NewCopy,
-        files: &Files,
+        files: &ForkFiles,
         note: &ForkNote,
         target: NewTree,
     ) -> Result<Vec<String>, NotForked> {

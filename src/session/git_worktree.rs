@@ -63,7 +63,7 @@ pub(super) fn add(env: &Env, repository: &Path, folder: &Path) -> Result<String,
 
 /// A worktree in git's list.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
-pub(super) struct Listed {
+pub(super) struct GitWorktree {
     pub folder: PathBuf,
     /// Its branch without `refs/heads/`. `None`: no branch is checked out.
     pub branch: Option<String>,
@@ -74,7 +74,7 @@ pub(super) struct Listed {
 /// The reason of the lock that git holds while it makes a worktree, also after a kill.
 const MAKING: &str = "initializing";
 
-impl Listed {
+impl GitWorktree {
     /// Returns whether git was interrupted while it made this worktree, so nobody worked in it. The
     /// note is checked too, since a person may lock a worktree with the same word.
     pub(super) fn is_half(&self, note: &WorktreeNote) -> bool {
@@ -87,17 +87,17 @@ impl Listed {
 ///
 /// # Errors
 /// The error of git.
-pub(super) fn listed(env: &Env, repository: &Path) -> Result<Vec<Listed>, String> {
+pub(super) fn listed(env: &Env, repository: &Path) -> Result<Vec<GitWorktree>, String> {
     let text = run_for(
         git(env, repository)?.args(["worktree", "list", "--porcelain", "-z"]),
         MAX_LISTED,
     )?;
-    let mut found: Vec<Listed> = Vec::new();
+    let mut found: Vec<GitWorktree> = Vec::new();
     for line in text.split(|byte| *byte == 0) {
         if let Some(folder) = line.strip_prefix(b"worktree ") {
-            found.push(Listed {
+            found.push(GitWorktree {
                 folder: PathBuf::from(OsStr::from_bytes(folder)),
-                ..Listed::default()
+                ..GitWorktree::default()
             });
         }
         let line = String::from_utf8_lossy(line);
@@ -263,7 +263,7 @@ fn status(
     Ok(parts(&text).map(<[u8]>::to_vec).collect())
 }
 
-fn parts(text: &[u8]) -> impl Iterator<Item = &[u8]> {
+fn parts(text: &[u8]) -> impl Iterator<WalkItem = &[u8]> {
     text.split(|byte| *byte == 0)
         .filter(|part| !part.is_empty())
 }

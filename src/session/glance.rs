@@ -12,7 +12,7 @@ pub const GLANCE_ENTRIES: u64 = 2_000;
 
 /// The result of reading the end of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Glance {
+pub struct SessionSummary {
     ending: Ending,
     /// The last message of the user. In a fork, only of the fork itself.
     request: Option<String>,
@@ -24,7 +24,7 @@ pub struct Glance {
 
 /// The state of a session in a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Standing {
+pub enum SessionState {
     /// A process uses it: its ID if known, and whether work is pending.
     InUse {
         pid: Option<u32>,
@@ -33,20 +33,20 @@ pub enum Standing {
     Ended(Ending),
 }
 
-impl Standing {
+impl SessionState {
     /// Returns the state in one word.
     pub fn word(self) -> &'static str {
         match self {
-            Standing::InUse { works: true, .. } => "running",
-            Standing::InUse { works: false, .. } => "open",
-            Standing::Ended(ending) => ending.word(),
+            SessionState::InUse { works: true, .. } => "running",
+            SessionState::InUse { works: false, .. } => "open",
+            SessionState::Ended(ending) => ending.word(),
         }
     }
 }
 
 /// Reads at most `at_most` entries at the end of a session. If they cannot be read, the list still
 /// shows the session's row.
-pub fn glance(store: &Store, info: &SessionInfo, at_most: u64) -> Glance {
+pub fn glance(store: &Store, info: &SessionInfo, at_most: u64) -> SessionSummary {
     let shared = info.forked_from.as_ref().map(|from| from.seq);
     let title = info.title.as_deref();
     let mut backwards = Backwards::default();
@@ -82,7 +82,7 @@ pub fn glance(store: &Store, info: &SessionInfo, at_most: u64) -> Glance {
         0
     });
     let ending = ending.or(backwards.if_owed());
-    Glance {
+    SessionSummary {
         ending: by_row(ending.unwrap_or(Ending::Killed), info),
         request,
         is_named,
@@ -100,7 +100,7 @@ fn by_row(ending: Ending, info: &SessionInfo) -> Ending {
     }
 }
 
-impl Glance {
+impl SessionSummary {
     pub(super) fn ending(&self) -> Ending {
         self.ending
     }

@@ -6,12 +6,12 @@
 
 use std::path::{Path, PathBuf};
 
-use super::changes::{self, Changes};
+use super::changes::{self, SessionChanges};
 use super::skills::skill_list;
 use super::{AppContext, VERSION, sandbox, server_list};
 use crate::config::{Env, InstructionsConfig};
 use crate::core::budget::Budget;
-use crate::core::entry::{Assignment, Layers, Mode, ToolSpec};
+use crate::core::entry::{Assignment, Mode, PromptPrefix, ToolSpec};
 use crate::core::policy::Sandbox;
 use crate::core::text::{count, head_tail};
 use crate::core::told;
@@ -132,7 +132,7 @@ impl Renderer {
     }
 
     /// Returns the layers for a window of this size, and warnings for the user.
-    pub(super) fn render(&self, budget: &Budget, now_ms: i64) -> (Layers, Vec<String>) {
+    pub(super) fn render(&self, budget: &Budget, now_ms: i64) -> (PromptPrefix, Vec<String>) {
         let mut warnings = self.agent_warnings.clone();
         let known = self.catalogue.now();
         let parts = [
@@ -147,7 +147,7 @@ impl Renderer {
             false => (SYSTEM, tools::specs()),
         };
         tools.extend(server_list::specs(&known, budget));
-        let layers = Layers {
+        let layers = PromptPrefix {
             system: format!(
                 "{}\n\n{}",
                 system.trim_end(),
@@ -269,7 +269,7 @@ fn of_task(assignment: &Assignment) -> String {
 }
 
 /// Returns the number of uncommitted files, and the names of the first ones.
-fn uncommitted(changes: &Changes, named: usize) -> String {
+fn uncommitted(changes: &SessionChanges, named: usize) -> String {
     if changes.count == 0 {
         return "nothing".to_string();
     }
@@ -356,7 +356,7 @@ mod tests {
         let said = |count, is_cut, names: &[&str]| {
             let names = names.iter().map(|n| n.to_string()).collect();
             uncommitted(
-                &Changes {
+                &SessionChanges {
                     count,
                     is_cut,
                     names,

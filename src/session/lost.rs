@@ -43,12 +43,12 @@ const ROWS: usize = 200;
 
 /// The lost sessions. Never empty.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Lost {
+pub struct MissingSessions {
     /// IDs, the newest first.
     ids: Vec<String>,
 }
 
-impl Lost {
+impl MissingSessions {
     /// Returns the lost sessions that are newer than all in the database, for a start. Those are
     /// the ones that a lost, emptied or older database lacks. In most cases, listing one folder
     /// shows that there are none. After a new session was created, only [`Lost::all`] finds the
@@ -58,13 +58,13 @@ impl Lost {
         state_dir: &Path,
         runs: &Runs,
         store: &Store,
-    ) -> Result<Option<Lost>, StoreError> {
+    ) -> Result<Option<MissingSessions>, StoreError> {
         let newest = store.history().last_made()?;
         if newest.is_none() {
             let mut ids = logged(state_dir, data_dir, LOG_BYTES_AT_START);
             ids.extend(recorded_if(data_dir, READ_AT_START, |_| true));
             ids.extend(runs.sessions(READ_AT_START));
-            return Lost::of(data_dir, ids, store);
+            return MissingSessions::of(data_dir, ids, store);
         }
         if !SessionLock::may_be_newer(data_dir, newest.as_deref()) {
             return Ok(None);
@@ -73,7 +73,7 @@ impl Lost {
         let mut ids = recorded_if(data_dir, READ_AT_START, is_newer);
         let of_runs = runs.sessions(READ_AT_START).into_iter();
         ids.extend(of_runs.filter(is_newer));
-        Lost::of(data_dir, ids, store)
+        MissingSessions::of(data_dir, ids, store)
     }
 
     /// Returns all lost sessions. `journals`: the sessions with a journal.
@@ -83,7 +83,7 @@ impl Lost {
         runs: &Runs,
         journals: &[String],
         store: &Store,
-    ) -> Result<Option<Lost>, StoreError> {
+    ) -> Result<Option<MissingSessions>, StoreError> {
         // The database is checked first, since reading a lock's file takes longer.
         let mut ids = Vec::new();
         for id in SessionLock::sessions(data_dir, AT_MOST) {
@@ -94,20 +94,28 @@ impl Lost {
         ids.extend(runs.sessions(AT_MOST));
         ids.extend_from_slice(journals);
         ids.extend(logged(state_dir, data_dir, LOG_BYTES_AT_MOST));
-        Lost::of(data_dir, ids, store)
+        MissingSessions::of(data_dir, ids, store)
     }
 
     /// Returns the lost sessions of a folder without a database. Its file would be made before the
     /// first lock.
-    pub fn without_database(data_dir: &Path, state_dir: &Path, runs: &Runs) -> Option<Lost> {
+    pub fn without_database(
+        data_dir: &Path,
+        state_dir: &Path,
+        runs: &Runs,
+    ) -> Option<MissingSessions> {
         let mut ids = SessionLock::sessions(data_dir, AT_MOST);
         ids.extend(runs.sessions(AT_MOST));
         ids.extend(logged(state_dir, data_dir, LOG_BYTES_AT_MOST));
         ids.retain(|id| !is_purged(data_dir, id));
-        Lost::sorted(ids)
+        MissingSessions::sorted(ids)
     }
 
-    fn of(data_dir: &Path, ids: Vec<String>, store: &Store) -> Result<Option<Lost>, StoreError> {
+    fn of(
+        data_dir: &Path,
+        ids: Vec<String>,
+        store: &Store,
+    ) -> Result<Option<MissingSessions>, StoreError> {
         let mut unknown = Vec::new();
         for id in ids {
             // Checked again: another process may have created it meanwhile.
@@ -115,15 +123,15 @@ impl Lost {
                 unknown.push(id);
             }
         }
-        Ok(Lost::sorted(unknown))
+        Ok(MissingSessions::sorted(unknown))
     }
 
-    fn sorted(mut ids: Vec<String>) -> Option<Lost> {
+    fn sorted(mut ids: Vec<String>) -> Option<MissingSessions> {
         // The ID starts with the time, so this sorts by time.
         ids.retain(|id| made_at_ms(id).is_some());
         ids.sort_unstable_by(|a, b| b.cmp(a));
         ids.dedup();
-        (!ids.is_empty()).then_some(Lost { ids })
+        (!ids.is_empty()).then_some(MissingSessions { ids })
     }
 
     /// Returns a warning such as `2 sessions that were recorded here are not in the database:
@@ -248,20 +256,20 @@ mod tests {
     #[test]
     fn it_says_how_many_and_names_the_newest() {
         let ids: Vec<String> = (0..5).map(|_| new_id()).collect();
-        let one = Lost::sorted(vec![ids[0].clone(), ids[0].clone(), "notes".into()]);
+        let one = MissingSessions::sorted(vec![ids[0].clone(), ids[0].clone(), "notes".into()]);
         let line = one.unwrap().line();
         let said = format!(
             "1 session that was recorded here is not in the database: {}, started 0 s ago; it was",
             short_id(&ids[0])
         );
         assert!(line.starts_with(&said), "{line}");
-        let line = Lost::sorted(ids.clone()).unwrap().line();
+        let line = MissingSessions::sorted(ids.clone()).unwrap().line();
         let start = format!(
             "5 sessions that were recorded here are not in the database: {}, started",
             short_id(&ids[4])
         );
         assert!(line.starts_with(&start), "{line}");
         assert!(line.contains("; 2 more; it was lost"), "{line}");
-        assert_eq!(Lost::sorted(vec!["notes".into()]), None);
+        assert_eq!(MissingSessions::sorted(vec!["notes".into()]), None);
     }
 }

@@ -73,8 +73,8 @@ pub use file_change::FileChange;
 pub use files::watch;
 pub use files_rows::{FilesRow, Grade, files_rows};
 pub use fork_files::{ForkFolder, ForkedInto, NotForked};
-pub use glance::{GLANCE_ENTRIES, Glance, Standing, glance};
-pub use lost::Lost;
+pub use glance::{GLANCE_ENTRIES, SessionState, SessionSummary, glance};
+pub use lost::MissingSessions;
 pub use notify_command::{NotifyCommand, RunningNotifiers, notification_line};
 pub use offer::{Details, Offer, StillRunning, still_running};
 pub use permissions::DISK;
@@ -106,7 +106,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::Duration;
 
-use context::{Gauging, Known};
+use context::{Gauging, KnownWindows};
 
 use crate::command::server::Servers;
 use crate::command::{self, Runs};
@@ -119,9 +119,9 @@ use crate::core::state::{Illegal, State};
 use crate::engine::{Log, Settings};
 use crate::mcp::catalogue::SessionCatalogue;
 use crate::model::Figures;
+use crate::recovery::{self, Recovered, Repair};
 use crate::store::{
-    JournalPlace, Rebuilt, Repair, SessionInfo, SessionLock, Store, StoreError, database,
-    refuse_shared,
+    JournalPlace, SessionInfo, SessionLock, Store, StoreError, database, refuse_shared,
 };
 use crate::workspace::{Here, HereError, here};
 use crate::world::machine::Machine;
@@ -147,7 +147,7 @@ pub struct AppContext {
 
 /// The choice of a session to open.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Which {
+pub enum SessionSelector {
     New,
     /// The newest one of this workspace. No older one is opened instead.
     Newest {
@@ -356,7 +356,7 @@ impl AppContext {
     /// Returns the input for a gauge of the context, for a process that only reads the session.
     pub fn gauging(&self, store: &Store, model: &str) -> Result<Gauging, SessionError> {
         Ok(Gauging {
-            known: Known::read(self, store, &[model])?,
+            known: KnownWindows::read(self, store, &[model])?,
             windows: context::windows(self.config()),
         })
     }
@@ -402,10 +402,10 @@ impl AppContext {
         }
         // The rebuild needs exclusive access, so the store is closed first.
         let failed = opened.map(drop);
-        match self.rebuild_whole() {
+        match self.recover_whole() {
             Some(rebuilt) => {
                 let mut store = open().map_err(told)?;
-                store.was_rebuilt(&rebuilt);
+                store.was_rebuilt(rebuilt.line());
                 Ok(store)
             }
             None => failed.and_then(|()| open()).map_err(told),
@@ -434,14 +434,14 @@ impl AppContext {
     }
 
     /// Rebuilds a damaged database, if all entries come back.
-    fn rebuild_whole(&self) -> Option<Rebuilt> {
+    fn recover_whole(&self) -> Option<Recovered> {
         let place = self.journal_place();
         let repair = Repair {
             from: &[],
             only_whole: true,
             progress: &mut |doing| tracing::info!(doing, "rebuild"),
         };
-        Store::rebuild(&self.paths.data_dir, place.as_ref(), repair)
+        recovery::recover(&self.paths.data_dir, place.as_ref(), repair)
             .inspect_err(|error| tracing::warn!(%error, "the damaged database is not rebuilt"))
             .unwrap_or_default()
     }

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::sandbox::given;
 use super::steer::folded;
-use super::{AppContext, GLANCE_ENTRIES, Glance, SessionError, SessionList, glance};
+use super::{AppContext, GLANCE_ENTRIES, SessionError, SessionList, SessionSummary, glance};
 use crate::core::choice::Effort;
 use crate::core::entry::{Entry, Fact, ForkPoint, Mode, Plan, Record, RunLimits, Seq, Usage};
 use crate::core::state::Halt;
@@ -62,7 +62,7 @@ pub struct ListedSession {
     pub checkpoints: Vec<CheckpointObject>,
     /// The place of the words of a search.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub found: Option<Found>,
+    pub found: Option<SearchHit>,
 }
 
 /// An entry that a session can be forked or resumed from.
@@ -77,7 +77,7 @@ pub struct CheckpointObject {
 
 /// The newest entry with the words, and the number of entries with them.
 #[derive(Debug, Clone, Serialize)]
-pub struct Found {
+pub struct SearchHit {
     pub seq: Seq,
     pub snippet: String,
     pub entries: u64,
@@ -191,9 +191,9 @@ impl From<crate::store::Checkpoint> for CheckpointObject {
     }
 }
 
-impl From<SaidIn> for Found {
-    fn from(said: SaidIn) -> Found {
-        Found {
+impl From<SaidIn> for SearchHit {
+    fn from(said: SaidIn) -> SearchHit {
+        SearchHit {
             seq: said.seq,
             snippet: said.snippet,
             entries: said.entries,
@@ -240,7 +240,7 @@ impl SessionList {
 
     fn listed(&self, store: &Store, paged: Paged) -> Result<ListedSession, StoreError> {
         let info = paged.info;
-        let seen: Glance = glance(store, &info, GLANCE_ENTRIES);
+        let seen: SessionSummary = glance(store, &info, GLANCE_ENTRIES);
         let standing = self.standing(&info, &seen);
         let checkpoints = store.history().last_checkpoints(&info.id, CHECKPOINTS)?;
         let plans = checkpoints.iter().any(|c| c.plan_step.is_some());
@@ -251,7 +251,7 @@ impl SessionList {
         Ok(ListedSession {
             name: seen.name(&info).to_string(),
             state: standing.word(),
-            live: matches!(standing, super::Standing::InUse { .. }),
+            live: matches!(standing, super::SessionState::InUse { .. }),
             asks: paged.asks && info.unfinished,
             plan,
             summary: store.history().kept_summary(&info.id)?,
@@ -259,7 +259,7 @@ impl SessionList {
                 .into_iter()
                 .map(CheckpointObject::from)
                 .collect(),
-            found: paged.said.map(Found::from),
+            found: paged.said.map(SearchHit::from),
             id: info.id,
             title: info.title,
             folder: info.folder,

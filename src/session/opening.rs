@@ -6,21 +6,22 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use super::context::Known;
+use super::context::KnownWindows;
 use super::last::last_session;
 use super::layers::{self, Renderer};
-use super::lost::Lost;
+use super::lost::MissingSessions;
 use super::reading::{Recent, fold, readable};
 use super::resume_report::ResumeReport;
 use super::{
-    AppContext, Opened, Parting, Session, SessionError, VERSION, Which, journal_fails, now_ms,
+    AppContext, Opened, Parting, Session, SessionError, SessionSelector, VERSION, journal_fails,
+    now_ms,
 };
 use crate::command::server::Servers;
 use crate::command::{RunState, Runs};
 use crate::config::Paths;
 use crate::core::budget::Budget;
 use crate::core::entry::Choice;
-use crate::core::entry::{Entry, ForkPoint, Layers, Record};
+use crate::core::entry::{Entry, ForkPoint, PromptPrefix, Record};
 use crate::core::state::{State, UserCommand};
 use crate::engine::Log;
 use crate::model::Models;
@@ -46,10 +47,14 @@ impl AppContext {
     ///
     /// # Errors
     /// [`StoreError::Held`] if another process uses it.
-    pub fn open(&self, which: &Which, interactive: bool) -> Result<Session, SessionError> {
+    pub fn open(
+        &self,
+        which: &SessionSelector,
+        interactive: bool,
+    ) -> Result<Session, SessionError> {
         if matches!(
             which,
-            Which::Newest { fork: false } | Which::Named { fork: false, .. }
+            SessionSelector::Newest { fork: false } | SessionSelector::Named { fork: false, .. }
         ) {
             self.steering().may_take_up()?;
         }
@@ -100,12 +105,12 @@ impl AppContext {
             Err(SessionError::Store(why)) if why.is_damage() => why,
             done => return done,
         };
-        match self.rebuild_whole() {
+        match self.recover_whole() {
             // The damage explains more to the user than the reason why it cannot be repaired now.
             None => Err(why.into()),
             Some(rebuilt) => {
                 let mut store = self.open_store()?;
-                store.was_rebuilt(&rebuilt);
+                store.was_rebuilt(rebuilt.line());
                 act(store)
             }
         }
@@ -119,11 +124,18 @@ impl AppContext {
             state_dir,
             ..
         } = &self.paths;
-        let lost = Lost::newer(data_dir, state_dir, &self.runs()?, store).unwrap_or_else(|error| {
-            tracing::warn!(%error, "it is not known whether sessions were lost");
-            None
+        let lost = MissingSessions::newer(data_dir, state_dir, &self.runs()?, store)
+            .unwrap_or_else(|error| {
+                tracing::warn!(%error, "it is not known whether sessions were lost");
+                None
+            });
+        let lost = lost.map(|lost| {
+            format!(
+                "{}; {}",
+                lost.line(),
+                MissingSessions::hint(data_dir, state_dir)
+            )
         });
-        let lost = lost.map(|lost| format!("{}; {}", lost.line(), Lost::hint(data_dir, state_dir)));
         // If nothing names a session, the high-water mark still says how many there were.
         Ok(lost.or_else(|| {
             let missing = store.missing()?;
@@ -139,21 +151,22 @@ impl AppContext {
             ..
         } = &self.paths;
         let store = Store::open_current(data_dir).ok()??;
-        let lost = Lost::all(data_dir, state_dir, &self.runs().ok()?, &[], &store).ok()??;
+        let lost =
+            MissingSessions::all(data_dir, state_dir, &self.runs().ok()?, &[], &store).ok()??;
         Some(format!(
             "{}; {}",
             lost.line(),
-            Lost::hint(data_dir, state_dir)
+            MissingSessions::hint(data_dir, state_dir)
         ))
     }
 
     /// Checks that the session to open, or its entry, exists.
-    pub fn is_there(&self, which: &Which) -> Result<(), SessionError> {
+    pub fn is_there(&self, which: &SessionSelector) -> Result<(), SessionError> {
         let store = self.open_store()?;
         match which {
-            Which::New | Which::Newest { .. } => Ok(()),
-            Which::Named { id, .. } => Ok(store.history().find(id).map(|_| ())?),
-            Which::ForkAt { id, seq } => {
+            SessionSelector::New | SessionSelector::Newest { .. } => Ok(()),
+            SessionSelector::Named { id, .. } => Ok(store.history().find(id).map(|_| ())?),
+            SessionSelector::ForkAt { id, seq } => {
                 let info = store.history().find(id)?;
                 Ok(store.history().has_entry(&info.id, *seq)?)
             }
@@ -163,29 +176,29 @@ impl AppContext {
     fn opened(
         &self,
         store: Store,
-        which: &Which,
+        which: &SessionSelector,
         interactive: bool,
     ) -> Result<Session, SessionError> {
         let now_ms = now_ms();
         match which {
-            Which::New if interactive => match self.blank(&store)? {
+            SessionSelector::New if interactive => match self.blank(&store)? {
                 Some(blank) => self.reuse(store, blank, now_ms),
                 None => self.create(store, now_ms, interactive),
             },
-            Which::New => self.create(store, now_ms, interactive),
-            Which::Newest { fork } => {
+            SessionSelector::New => self.create(store, now_ms, interactive),
+            SessionSelector::Newest { fork } => {
                 let newest = store.history().newest(Some(&self.workspace()))?;
                 let info =
                     newest.ok_or_else(|| SessionError::NothingHere(self.here.root.clone()))?;
                 let parting = fork.then_some(Parting::End);
                 self.take_up(store, info, parting, now_ms, interactive)
             }
-            Which::Named { id, fork } => {
+            SessionSelector::Named { id, fork } => {
                 let info = store.history().find(id)?;
                 let parting = fork.then_some(Parting::End);
                 self.take_up(store, info, parting, now_ms, interactive)
             }
-            Which::ForkAt { id, seq } => {
+            SessionSelector::ForkAt { id, seq } => {
                 let info = store.history().find(id)?;
                 let parting = Some(Parting::Behind(*seq));
                 self.take_up(store, info, parting, now_ms, interactive)
@@ -202,7 +215,7 @@ impl AppContext {
         let model = self.config().model_name(&self.env)?.to_string();
         // A session whose model can never be used is not created.
         Models::new(self.config().clone(), self.env.clone()).check(&model)?;
-        let budget = Known::read(self, &store, &[&model])?.budgeting()(&model, None, None);
+        let budget = KnownWindows::read(self, &store, &[&model])?.budgeting()(&model, None, None);
         let catalogue = self.catalogue(&store);
         let renderer = Renderer::new(self, interactive, catalogue.clone());
         let (layers, warnings) = renderer.render(&budget, now_ms);
@@ -241,7 +254,12 @@ impl AppContext {
     }
 
     /// Adds the report about the last session here to the first request.
-    fn with_last_session(&self, mut layers: Layers, store: &Store, budget: &Budget) -> Layers {
+    fn with_last_session(
+        &self,
+        mut layers: PromptPrefix,
+        store: &Store,
+        budget: &Budget,
+    ) -> PromptPrefix {
         if self.config().context.cross_session {
             let workspace = self.workspace();
             let room = layers::list_bytes(budget);

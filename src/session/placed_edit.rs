@@ -6,7 +6,7 @@
 
 use crate::core::tree::ContentHash;
 use crate::store::{Store, StoreError};
-use crate::tools::{Body, edited_text};
+use crate::tools::{ShownBody, edited_text};
 
 /// Maximum sizes of a content, and of the lines from the first change to the last, for which the
 /// place is found.
@@ -22,7 +22,7 @@ const AROUND: usize = 3;
 pub struct EditQuery {
     pub before: String,
     pub after: String,
-    pub body: Body,
+    pub body: ShownBody,
 }
 
 /// The changed lines of a file, with some context.
@@ -66,9 +66,12 @@ fn placed_edit(store: &Store, query: &EditQuery) -> Result<Option<PlacedEdit>, S
         return Ok(None);
     };
     let after = match &query.body {
-        Body::Edits { edits, .. } => edited_text(edits, &before),
-        Body::File { content, .. } => Some(content.clone()),
-        Body::Subject | Body::Plan(_) | Body::Command { .. } | Body::Served { .. } => None,
+        ShownBody::Edits { edits, .. } => edited_text(edits, &before),
+        ShownBody::File { content, .. } => Some(content.clone()),
+        ShownBody::Subject
+        | ShownBody::Plan(_)
+        | ShownBody::Command { .. }
+        | ShownBody::Served { .. } => None,
     };
     let is_it = |after: &String| blake3::hash(after.as_bytes()).to_hex().as_str() == query.after;
     Ok(after

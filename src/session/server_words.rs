@@ -12,7 +12,7 @@ use crate::config::mcp::{ServerState, server_states};
 use crate::config::{Env, Loaded};
 use crate::core::custom::{self, ServerMention, server_mentions};
 use crate::core::entry::{Image, UsedCommand};
-use crate::world::{NotOffered, Offered, ServerRequest, ServerWords, Wanted};
+use crate::world::{NotOffered, OfferKind, Offered, ServerRequest, ServerWords};
 
 /// Maximum size of the whole message.
 const MAX_SAID_BYTES: usize = 1024 * 1024;
@@ -89,7 +89,7 @@ impl DefinedServers<'_> {
         ask: AskServer<'_>,
     ) -> Result<ExpandedWords, NotSaid> {
         let (server, prompt) = typed.name.split_once(':').unwrap_or_default();
-        let wanted = Wanted::Prompt {
+        let wanted = OfferKind::Prompt {
             name: prompt.to_string(),
             arguments: typed.arguments.clone(),
         };
@@ -137,7 +137,7 @@ impl DefinedServers<'_> {
             ..ExpandedWords::default()
         };
         for ServerMention { server, uri } in mentions {
-            let wanted = Wanted::Resource { uri: uri.clone() };
+            let wanted = OfferKind::Resource { uri: uri.clone() };
             let words = self
                 .ask(server, wanted, ask)
                 .await
@@ -156,7 +156,7 @@ impl DefinedServers<'_> {
     async fn ask(
         &self,
         server: &str,
-        wanted: Wanted,
+        wanted: OfferKind,
         ask: AskServer<'_>,
     ) -> Result<ServerWords, NotOffered> {
         self.check_usable(server)?;

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::edited::EditorFiles;
-use super::glance::{GLANCE_ENTRIES, Glance, Standing, glance};
+use super::glance::{GLANCE_ENTRIES, SessionState, SessionSummary, glance};
 use super::{AppContext, SessionError};
 use crate::core::ending::Ending;
 use crate::core::marks::title_line;
@@ -45,15 +45,15 @@ impl AppContext {
 
 impl SessionList {
     /// Returns the state of a session, which is the same in every list.
-    pub fn standing(&self, info: &SessionInfo, glance: &Glance) -> Standing {
+    pub fn standing(&self, info: &SessionInfo, glance: &SessionSummary) -> SessionState {
         let data_dir = &self.data_dir;
         let pid = SessionLock::holder(data_dir, &info.id);
         match pid.is_some() || SessionLock::is_held(data_dir, &info.id) {
-            true => Standing::InUse {
+            true => SessionState::InUse {
                 pid,
                 works: matches!(glance.ending(), Ending::Killed | Ending::Left),
             },
-            false => Standing::Ended(glance.ending()),
+            false => SessionState::Ended(glance.ending()),
         }
     }
 
@@ -96,7 +96,7 @@ impl SessionList {
             if !glance.is_of_something() {
                 continue;
             }
-            let Standing::Ended(ending) = self.standing(&info, &glance) else {
+            let SessionState::Ended(ending) = self.standing(&info, &glance) else {
                 continue;
             };
             found.push(Finished {

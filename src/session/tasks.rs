@@ -6,7 +6,7 @@
 use std::cell::RefCell;
 use std::path::Path;
 
-use super::context::Known;
+use super::context::KnownWindows;
 use super::layers::Renderer;
 use super::steer::folded;
 use super::worktree::NoWorktree;
@@ -194,7 +194,7 @@ impl AppContext {
             model,
         } = new;
         let now_ms = now_ms();
-        let budget = Known::read(self, store, &[&model])?.budgeting()(&model, None, None);
+        let budget = KnownWindows::read(self, store, &[&model])?.budgeting()(&model, None, None);
         let renderer =
             Renderer::new(self, true, self.catalogue(store)).for_task(&assignment, state.mode);
         let (layers, _) = renderer.render(&budget, now_ms);

@@ -52,7 +52,7 @@ impl From<StoreError> for NoWorktree {
 }
 
 /// The state in which a worktree was found.
-enum Found {
+enum WorktreeState {
     There,
     /// It was missing and was made again.
     MadeAgain,
@@ -191,7 +191,7 @@ impl Worktrees {
     fn make_there(&self, note: WorktreeNote, name: &str) -> Result<Option<String>, NoWorktree> {
         let folder = note.folder(&self.data_dir);
         let found = self.make_sure(note)?;
-        Ok(matches!(found, Found::MadeAgain).then(|| made_again(name, &folder)))
+        Ok(matches!(found, WorktreeState::MadeAgain).then(|| made_again(name, &folder)))
     }
 
     /// Makes sure that the worktree of a session's folder exists. If it was missing, makes it again
@@ -297,7 +297,7 @@ impl Worktrees {
     }
 
     /// Makes the missing parts of a worktree, whatever a kill or a person left of it.
-    fn make_sure(&self, mut note: WorktreeNote) -> Result<Found, NoWorktree> {
+    fn make_sure(&self, mut note: WorktreeNote) -> Result<WorktreeState, NoWorktree> {
         let (env, data_dir) = (&self.env, &self.data_dir);
         let in_use = note.in_use(data_dir);
         let mut lock = None;
@@ -324,7 +324,7 @@ impl Worktrees {
         let has_git = folder.join(".git").symlink_metadata().is_ok();
         if known.is_some() && has_git && !is_half {
             self.is_made(note)?;
-            return Ok(Found::There);
+            return Ok(WorktreeState::There);
         }
         if !is_half && !is_free(&folder) {
             return Err(NoWorktree::new(
@@ -392,8 +392,8 @@ impl Worktrees {
         drop(lock);
         self.is_made(note)?;
         Ok(match was_made {
-            true => Found::MadeAgain,
-            false => Found::There,
+            true => WorktreeState::MadeAgain,
+            false => WorktreeState::There,
         })
     }
 

@@ -20,7 +20,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use super::git_worktree::Listed;
+use super::git_worktree::GitWorktree;
 use super::worktrees::Worktrees;
 use super::{git_worktree, worktree_use};
 use crate::config::{worktree_at, worktrees_of};
@@ -205,13 +205,13 @@ impl Worktrees {
         &self,
         mut note: WorktreeNote,
         folder: &Path,
-        listed: &[Listed],
+        listed: &[GitWorktree],
         forget: bool,
     ) -> Result<Looked, String> {
         let (env, data_dir) = (&self.env, &self.data_dir);
         let project = note.project.clone();
         let mut others = listed.iter().filter(|listed| listed.folder != folder);
-        let has_it = |other: &&Listed| other.branch.as_deref() == Some(note.branch.as_str());
+        let has_it = |other: &&GitWorktree| other.branch.as_deref() == Some(note.branch.as_str());
         let elsewhere = others.find(has_it);
         let known = listed.iter().find(|listed| listed.folder == folder);
         let (mut files, mut ignored) = (0, 0);
@@ -277,7 +277,7 @@ impl Worktrees {
         &self,
         mut note: WorktreeNote,
         folder: &Path,
-        (known, tip): (Option<&Listed>, Option<String>),
+        (known, tip): (Option<&GitWorktree>, Option<String>),
         forget: bool,
         ignored: u64,
     ) -> Result<Looked, String> {

@@ -15,7 +15,7 @@ use rusqlite::Statement;
 use super::StoreError;
 use super::row::{BodyReader, KeptRow, Linked, RawRow, RowPosition};
 use crate::core::entry::{Record, Seq};
-use crate::journal::tip::Tip;
+use crate::journal::tip::ChainHash;
 
 const WHAT: &str = "read the session";
 
@@ -42,7 +42,7 @@ pub(super) fn records<E: From<StoreError>>(
     chain: &[i64],
     statement: &mut Statement<'_>,
     mut each: impl FnMut(Record) -> Result<(), E>,
-) -> Result<Tip, E> {
+) -> Result<ChainHash, E> {
     let parents = std::iter::once(None).chain(chain.iter().rev().copied().map(Some));
     let ids = (0..).zip(chain.iter().rev().copied()).zip(parents);
     let mut positions = ids.map(|((seq, id), parent): ((Seq, i64), _)| RowPosition {
@@ -55,7 +55,7 @@ pub(super) fn records<E: From<StoreError>>(
         return ahead(&mut positions, statement, each);
     }
     let mut bodies = BodyReader::new()?;
-    let mut tip = Tip::of_nothing();
+    let mut tip = ChainHash::of_nothing();
     for position in positions {
         let linked = record(statement, &position, Some(tip), &mut bodies)?;
         tip = linked.tip.unwrap_or(tip);
@@ -68,7 +68,7 @@ pub(super) fn records<E: From<StoreError>>(
 pub(super) fn record(
     statement: &mut Statement<'_>,
     position: &RowPosition<'_>,
-    before: Option<Tip>,
+    before: Option<ChainHash>,
     bodies: &mut BodyReader,
 ) -> Result<Linked, StoreError> {
     statement
@@ -79,16 +79,16 @@ pub(super) fn record(
 }
 
 fn ahead<'a, E: From<StoreError>>(
-    positions: &mut dyn Iterator<Item = RowPosition<'a>>,
+    positions: &mut dyn Iterator<WalkItem = RowPosition<'a>>,
     statement: &mut Statement<'_>,
     mut each: impl FnMut(Record) -> Result<(), E>,
-) -> Result<Tip, E> {
+) -> Result<ChainHash, E> {
     std::thread::scope(|threads| {
         // An early return drops the channels, and the threads end.
         let checkers = (0..CHECKERS).map(|_| Checker::start(threads));
         let checkers: Vec<Checker<'_>> = checkers.collect::<Result<_, StoreError>>()?;
         let mut under_way = VecDeque::new();
-        let mut tip = Tip::of_nothing();
+        let mut tip = ChainHash::of_nothing();
         // The tip that the next rows follow, as stored in the last row that was read. A row of an
         // older version does not store its tip: then it is computed when that row is verified.
         let mut before = Some(tip);
@@ -128,13 +128,13 @@ fn ahead<'a, E: From<StoreError>>(
 /// Rows that are verified together.
 struct Batch<'a> {
     /// The tip of the chain before these rows.
-    before: Tip,
+    before: ChainHash,
     rows: Vec<Read<'a>>,
 }
 
 impl Batch<'_> {
     /// Returns the tip that is stored in the last row, unverified.
-    fn tip(&self) -> Option<Tip> {
+    fn tip(&self) -> Option<ChainHash> {
         self.rows.last()?.as_ref().ok()?.1.tip()
     }
 }
@@ -177,7 +177,7 @@ impl<'a> Checker<'a> {
 
 /// Reads the next batch of rows, unverified. An error ends the batch.
 fn read<'a>(
-    positions: &mut dyn Iterator<Item = RowPosition<'a>>,
+    positions: &mut dyn Iterator<WalkItem = RowPosition<'a>>,
     statement: &mut Statement<'_>,
 ) -> Vec<Read<'a>> {
     let mut batch = Vec::with_capacity(BATCH_ROWS);

@@ -192,7 +192,7 @@ impl Store {
 }
 
 /// A batch that is serialised, hashed and compressed, so that the transaction has only to write it.
-pub(super) struct Prepared<'a> {
+pub(crate) struct Prepared<'a> {
     entries: Cow<'a, [Entry]>,
     bodies: Vec<Body>,
     blobs: Vec<Packed<'a>>,
@@ -223,7 +223,7 @@ impl<'a> Prepared<'a> {
     }
 
     /// Prepares an entry from its stored body.
-    pub(super) fn of_body(body: Body) -> Result<Prepared<'static>, StoreError> {
+    pub(crate) fn of_body(body: Body) -> Result<Prepared<'static>, StoreError> {
         let entry: Entry = serde_json::from_str(body.json()).doing(WHAT_BROUGHT)?;
         Ok(Prepared {
             listed: Listed::of(std::slice::from_ref(&entry)),
@@ -234,12 +234,12 @@ impl<'a> Prepared<'a> {
         })
     }
 
-    pub(super) fn entries(&self) -> &[Entry] {
+    pub(crate) fn entries(&self) -> &[Entry] {
         &self.entries
     }
 
     /// Returns about how many bytes of memory the batch takes.
-    pub(super) fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         self.bodies.iter().map(|body| body.json().len()).sum()
     }
 

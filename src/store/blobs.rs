@@ -56,7 +56,7 @@ pub(super) fn blob(conn: &Connection, hash: &str) -> Result<Option<Vec<u8>>, Sto
 
 /// A row of `blobs` as stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct BlobRow<'a> {
+pub(crate) struct BlobRow<'a> {
     pub hash: &'a [u8],
     /// Size before compression.
     pub bytes: i64,

@@ -51,21 +51,21 @@ pub struct NewContent {
     pub stored: u64,
     /// The content that it was compressed with, and the number of bases that one depends on.
     pub base: Option<(ContentHash, u32)>,
-    pub place: Place,
+    pub place: ContentLocation,
 }
 
 /// The location of a content.
 #[derive(Debug, Clone)]
-pub enum Place {
+pub enum ContentLocation {
     Row(Vec<u8>),
     Pack(PackPlace),
 }
 
-impl Place {
+impl ContentLocation {
     fn data(&self) -> Option<&[u8]> {
         match self {
-            Place::Row(data) => Some(data),
-            Place::Pack(_) => None,
+            ContentLocation::Row(data) => Some(data),
+            ContentLocation::Pack(_) => None,
         }
     }
 }
@@ -133,7 +133,7 @@ fn decompress(data: &[u8], dictionary: Option<&[u8]>, size: usize) -> std::io::R
     decompressor.decompress(data, size)
 }
 
-struct Row {
+struct ContentRow {
     hash: Vec<u8>,
     bytes: u64,
     stored: u64,
@@ -214,8 +214,8 @@ impl Snapshots<'_> {
 /// Inserts a content. One that is stored already stays unchanged.
 pub(super) fn insert(tx: &Transaction<'_>, content: &NewContent) -> rusqlite::Result<()> {
     let (pack, at, data) = match &content.place {
-        Place::Row(data) => (None, None, Some(data)),
-        Place::Pack(place) => {
+        ContentLocation::Row(data) => (None, None, Some(data)),
+        ContentLocation::Pack(place) => {
             let pack = packs::row(tx, &place.name, content.stored)?;
             (Some(pack), Some(int(place.at)), None)
         }
@@ -272,7 +272,7 @@ fn read(conn: &Connection, packs: &Path, id: i64, depth: u32) -> Result<Vec<u8>,
     }
 }
 
-fn row(conn: &Connection, id: i64) -> Result<Row, StoreError> {
+fn row(conn: &Connection, id: i64) -> Result<ContentRow, StoreError> {
     conn.prepare_cached(
         "SELECT c.hash, c.bytes, c.stored, c.base, p.name, c.at, c.data
          FROM contents c LEFT JOIN packs p ON p.id = c.pack WHERE c.id = ?1",
@@ -281,7 +281,7 @@ fn row(conn: &Connection, id: i64) -> Result<Row, StoreError> {
         s.query_row([id], |row| {
             let pack: Option<String> = row.get(4)?;
             let at: Option<i64> = row.get(5)?;
-            Ok(Row {
+            Ok(ContentRow {
                 hash: row.get(0)?,
                 bytes: count(row.get(1)?),
                 stored: count(row.get(2)?),
@@ -328,14 +328,14 @@ impl Gathered {
     /// when this returns. If it fails, all contents are still here and can be written again.
     pub fn pack_over(&mut self, most: usize, packs: &mut PackWriter) -> Result<(), StoreError> {
         let in_rows = self.contents.iter_mut().filter_map(|c| match &c.place {
-            Place::Row(data) if data.len() > most => Some(&mut c.place),
-            Place::Row(_) | Place::Pack(_) => None,
+            ContentLocation::Row(data) if data.len() > most => Some(&mut c.place),
+            ContentLocation::Row(_) | ContentLocation::Pack(_) => None,
         });
-        let large: Vec<&mut Place> = in_rows.collect();
+        let large: Vec<&mut ContentLocation> = in_rows.collect();
         let data = large.iter().filter_map(|place| place.data());
         let places = packs.keep(&data.collect::<Vec<_>>())?;
         for (place, packed) in large.into_iter().zip(places) {
-            *place = Place::Pack(packed);
+            *place = ContentLocation::Pack(packed);
         }
         Ok(())
     }

@@ -7,7 +7,7 @@ use rusqlite::Transaction;
 
 use super::StoreError;
 use super::ids::new_run_id;
-use super::mark::Mark;
+use super::mark::HighWaterMark;
 use crate::journal::folder::JournalPlace;
 use crate::journal::writer::Journal;
 
@@ -19,7 +19,7 @@ pub(super) const APPENDED: &str = "appended:";
 pub(super) struct Copies {
     pub journal: Journal,
     /// `None` where it could not be opened.
-    pub mark: Option<Mark>,
+    pub mark: Option<HighWaterMark>,
     /// The ID of the store.
     pub store: String,
     /// The session whose journal lacks entries that its database has.
@@ -41,7 +41,7 @@ impl Copies {
         data_dir: &Path,
         place: &JournalPlace,
         store: String,
-        mark: Result<Mark, StoreError>,
+        mark: Result<HighWaterMark, StoreError>,
     ) -> Copies {
         let mut copies = Copies {
             journal: Journal::new(place),

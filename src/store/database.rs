@@ -46,7 +46,7 @@ pub fn bytes(data_dir: &Path) -> u64 {
 
 /// Returns the paths of these files. If the database is a link to another folder, SQLite puts the
 /// other files there.
-fn files<'a>(data_dir: &Path, names: &'a [&str]) -> impl Iterator<Item = PathBuf> + 'a {
+fn files<'a>(data_dir: &Path, names: &'a [&str]) -> impl Iterator<WalkItem = PathBuf> + 'a {
     let real = data_dir.join(DATABASE).canonicalize();
     let real = real.unwrap_or_else(|_| data_dir.join(DATABASE));
     names.iter().map(move |name| {
@@ -64,7 +64,7 @@ pub(super) fn folder(data_dir: &Path) -> PathBuf {
 }
 
 /// Returns the paths of the database and its write-ahead log.
-pub(super) fn of_records(data_dir: &Path) -> impl Iterator<Item = PathBuf> {
+pub(super) fn of_records(data_dir: &Path) -> impl Iterator<WalkItem = PathBuf> {
     files(data_dir, &[DATABASE, WRITE_AHEAD_LOG])
 }
 
@@ -82,7 +82,7 @@ pub(super) fn open_or_make(data_dir: &Path) -> Result<Connection, StoreError> {
 const OF_SQLITE: [&str; 4] = [DATABASE, WRITE_AHEAD_LOG, SHARED_MEMORY, ROLLBACK_JOURNAL];
 
 /// Returns the paths that SQLite uses in this folder, and that of a new database.
-pub(super) fn all_files(data_dir: &Path) -> impl Iterator<Item = PathBuf> {
+pub(super) fn all_files(data_dir: &Path) -> impl Iterator<WalkItem = PathBuf> {
     files(data_dir, &OF_SQLITE).chain([data_dir.join(NEW)])
 }
 
@@ -206,19 +206,19 @@ pub(super) fn copy_of_schema(data_dir: &Path, schema: i64) -> PathBuf {
 }
 
 /// Returns the path of a database's write-ahead log.
-pub(super) fn log_beside(database: &Path) -> PathBuf {
+pub(crate) fn log_beside(database: &Path) -> PathBuf {
     let mut name = database.as_os_str().to_owned();
     name.push("-wal");
     PathBuf::from(name)
 }
 
 /// Opens a database at any path that may be damaged. Never creates one.
-pub(super) fn open_damaged(path: &Path) -> Result<Connection, StoreError> {
+pub(crate) fn open_damaged(path: &Path) -> Result<Connection, StoreError> {
     Connection::open_with_flags(path, FLAGS).doing(WHAT)
 }
 
 /// Paths that a rebuild uses, in the folder of the database.
-pub(super) struct Names {
+pub(crate) struct Names {
     pub database: PathBuf,
     /// The write-ahead log and the shared memory.
     pub beside: [PathBuf; 2],
@@ -227,7 +227,7 @@ pub(super) struct Names {
     pub marker: PathBuf,
 }
 
-pub(super) fn names(data_dir: &Path) -> Names {
+pub(crate) fn names(data_dir: &Path) -> Names {
     let mut all = files(
         data_dir,
         &[
@@ -249,7 +249,7 @@ pub(super) fn names(data_dir: &Path) -> Names {
 
 impl Names {
     /// Returns the names that the damaged database and the files of `beside` get, in this order.
-    pub(super) fn damaged(&self, time: &str) -> [PathBuf; 3] {
+    pub(crate) fn damaged(&self, time: &str) -> [PathBuf; 3] {
         ["", "-wal", "-shm"].map(|suffix| {
             let mut name = self.database.clone().into_os_string();
             name.push(format!("{DAMAGED}{time}{suffix}"));

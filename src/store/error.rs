@@ -10,6 +10,7 @@ use super::machine::LATELY;
 use super::missing::Gap;
 use crate::core::entry::Seq;
 use crate::journal::JournalError;
+use crate::journal::folder::{OF_ANOTHER_USER, remedy};
 
 /// The hint for a damaged database.
 const REPAIR: &str = "`rewake doctor --repair` makes a new database of what can be read, and keeps \
@@ -192,10 +193,7 @@ impl StoreError {
             StoreError::DiskError { .. } => DISK_ERROR.to_string(),
             StoreError::Unreadable { .. } => UNREADABLE.to_string(),
             StoreError::Network { .. } => NETWORK.to_string(),
-            StoreError::InTheWay { path, .. } => {
-                let path = path.display();
-                format!("move it away: mv {path} {path}.old")
-            }
+            StoreError::InTheWay { path, what } => remedy(path, what),
             StoreError::Full { .. } => {
                 "free some space on the disk; what was recorded is safe".to_string()
             }
@@ -325,6 +323,7 @@ impl StoreError {
     pub fn is_forbidden(&self) -> bool {
         match self {
             StoreError::Io { source, .. } => is_forbidden(source),
+            StoreError::InTheWay { what, .. } => *what == OF_ANOTHER_USER,
             StoreError::Sqlite { source, .. } => matches!(
                 source.sqlite_error_code(),
                 Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied | ErrorCode::CannotOpen)
@@ -345,7 +344,7 @@ impl StoreError {
         )
     }
 
-    pub(super) fn damaged(what: impl Into<String>) -> StoreError {
+    pub(crate) fn damaged(what: impl Into<String>) -> StoreError {
         StoreError::Damaged {
             what: what.into(),
             is_open: true,
@@ -536,7 +535,7 @@ fn is_write(extended_code: i32) -> bool {
     )
 }
 
-pub(super) fn io(what: impl Into<String>, source: io::Error) -> StoreError {
+pub(crate) fn io(what: impl Into<String>, source: io::Error) -> StoreError {
     let what = what.into();
     match source.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => StoreError::Full {

@@ -9,7 +9,7 @@ use super::error::io as io_error;
 use crate::journal::folder::{self, restrict};
 
 /// Creates the folder if it is missing. Sets its mode to 0700 in any case.
-pub(super) fn private_folder(path: &Path) -> Result<(), StoreError> {
+pub(crate) fn private_folder(path: &Path) -> Result<(), StoreError> {
     folder::private_folder(path)
         .map_err(|e| io_error(format!("make the folder {}", path.display()), e))
 }

@@ -13,13 +13,13 @@ use super::chain::chain;
 use super::copies::Copies;
 use super::error::Doing;
 use super::head::{Head, read_head};
-use super::mark::Said;
+use super::mark::MarkText;
 use super::row::{BodyReader, RawRow, RowPosition, SELECT_ROW, count};
 use super::waiting::recognised;
 use super::{Store, StoreError};
 use crate::core::entry::{Entry, Seq};
 use crate::journal::line::{EntryLine, FORM, Header, Parent};
-use crate::journal::tip::Tip;
+use crate::journal::tip::ChainHash;
 use crate::journal::writer::{Journal, Lines};
 
 const WHAT: &str = "write the journal";
@@ -327,7 +327,7 @@ fn header(conn: &Connection, store: &str, session: &str) -> Result<Header, Store
                 created_ms: row.get(2)?,
                 first: forked.as_ref().map_or(0, |forked| forked.seq + 1),
                 forked,
-                tip: Tip::of_nothing(),
+                tip: ChainHash::of_nothing(),
             })
         })
         .optional()
@@ -342,17 +342,17 @@ fn header(conn: &Connection, store: &str, session: &str) -> Result<Header, Store
 }
 
 /// Returns the tip of the entry in this row, as stored.
-pub(super) fn tip_in(conn: &Connection, row: i64) -> Result<Option<Tip>, StoreError> {
+pub(super) fn tip_in(conn: &Connection, row: i64) -> Result<Option<ChainHash>, StoreError> {
     let tip: Option<Option<Vec<u8>>> = conn
         .prepare_cached("SELECT tip FROM entries WHERE id = ?1")
         .and_then(|mut s| s.query_row([row], |row| row.get(0)).optional())
         .doing(WHAT)?;
-    Ok(tip.flatten().as_deref().and_then(Tip::from_bytes))
+    Ok(tip.flatten().as_deref().and_then(ChainHash::from_bytes))
 }
 
 /// Returns whether this database has the newest entry that the mark knows, in the same row. Apart
 /// from purges, rows are removed only at the end, so it has all earlier ones too.
-pub(super) fn has_all(conn: &Connection, store: &str, said: &Said) -> Result<bool, StoreError> {
+pub(super) fn has_all(conn: &Connection, store: &str, said: &MarkText) -> Result<bool, StoreError> {
     Ok(said.store == store && said.tip.is_some() && tip_in(conn, said.highest)? == said.tip)
 }
 

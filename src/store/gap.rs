@@ -31,7 +31,7 @@ impl From<Gap> for GapRow {
 }
 
 impl GapRow {
-    pub(super) fn of(&self, session: &str) -> Gap {
+    pub(crate) fn of(&self, session: &str) -> Gap {
         Gap {
             session: session.to_string(),
             first: self.first,
@@ -82,7 +82,7 @@ pub(super) fn entries_in_gaps(conn: &Connection) -> Result<u64, StoreError> {
     Ok(entries)
 }
 
-pub(super) fn gap_of(conn: &Connection, session: &str) -> Result<Option<Gap>, StoreError> {
+pub(crate) fn gap_of(conn: &Connection, session: &str) -> Result<Option<Gap>, StoreError> {
     let row: Option<String> = conn
         .prepare_cached("SELECT value FROM meta WHERE name = ?1")
         .and_then(|mut s| {

@@ -6,7 +6,7 @@ use super::StoreError;
 use super::error::Doing;
 use super::row::{clip, count};
 use crate::core::entry::{Entry, Fact, Seq};
-use crate::journal::tip::Tip;
+use crate::journal::tip::ChainHash;
 
 const WHAT: &str = "read the session";
 
@@ -25,13 +25,18 @@ pub struct Head {
     /// The step of the plan that is in progress.
     pub(super) plan_step: Option<String>,
     /// The tip of the chain.
-    pub(super) tip: Tip,
+    pub(super) tip: ChainHash,
 }
 
 impl Head {
     /// Returns the ID of the session.
     pub fn session(&self) -> &str {
         &self.session
+    }
+
+    /// Returns the key and the length of the session.
+    pub(crate) fn key_and_length(&self) -> (i64, u64) {
+        (self.key, self.length)
     }
 
     /// Returns the place of the last entry.
@@ -46,7 +51,7 @@ impl Head {
             row: None,
             length: 0,
             plan_step: None,
-            tip: Tip::of_nothing(),
+            tip: ChainHash::of_nothing(),
         }
     }
 
@@ -68,7 +73,7 @@ pub(super) fn read_head(conn: &Connection, session: &str) -> Result<Head, StoreE
                     row: Some(row.get(1)?),
                     length: count(row.get(2)?),
                     plan_step: None,
-                    tip: Tip::of_nothing(),
+                    tip: ChainHash::of_nothing(),
                 })
             })
             .optional()

@@ -11,7 +11,7 @@ use uuid::{Builder, Uuid};
 use super::clock::now_ms;
 
 use crate::journal::folder::made_at_ms;
-use crate::journal::tip::Tip;
+use crate::journal::tip::ChainHash;
 
 /// Interval in which a process that has used the current millisecond looks for the next one.
 const LOOK_EVERY: Duration = Duration::from_micros(100);
@@ -81,7 +81,7 @@ pub fn unique_short_id<'a>(id: &'a str, others: &[&str]) -> &'a str {
 
 /// Returns the ID of the session that is made from a diverged copy of `session` with this tip. It
 /// is the same each time. It sorts directly after `session`, so before all forks of it.
-pub(super) fn id_of_parted(session: &str, end: Tip) -> String {
+pub(crate) fn id_of_parted(session: &str, end: ChainHash) -> String {
     let made = made_at_ms(session).and_then(|ms| u64::try_from(ms).ok());
     let hash = blake3::Hasher::new()
         .update(session.as_bytes())

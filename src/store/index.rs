@@ -34,43 +34,43 @@ const MARK: i64 = 0;
 /// A searched part of an entry. Calls are separate, so that a search of the conversation does not
 /// find the arguments of earlier searches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Part {
+pub(super) enum IndexedText {
     /// Messages, answers and output: rows of the index with the row ID of the entry.
     Words,
     /// Arguments of tool calls: rows with the negated row ID.
     Calls,
 }
 
-impl Part {
-    pub(super) const BOTH: [Part; 2] = [Part::Words, Part::Calls];
+impl IndexedText {
+    pub(super) const BOTH: [IndexedText; 2] = [IndexedText::Words, IndexedText::Calls];
 
     /// Returns the SQL condition that joins a row `f` of the index with its entry `e`.
     pub(super) fn join(self) -> &'static str {
         match self {
-            Part::Words => "e.id = f.rowid",
-            Part::Calls => "e.id = -f.rowid",
+            IndexedText::Words => "e.id = f.rowid",
+            IndexedText::Calls => "e.id = -f.rowid",
         }
     }
 
     pub(super) fn condition(self) -> &'static str {
         match self {
-            Part::Words => "f.rowid > 0",
-            Part::Calls => "f.rowid < 0",
+            IndexedText::Words => "f.rowid > 0",
+            IndexedText::Calls => "f.rowid < 0",
         }
     }
 
     /// Returns the SQL order with the newest entry first, in the order of the index.
     pub(super) fn newest_first(self) -> &'static str {
         match self {
-            Part::Words => "f.rowid DESC",
-            Part::Calls => "f.rowid ASC",
+            IndexedText::Words => "f.rowid DESC",
+            IndexedText::Calls => "f.rowid ASC",
         }
     }
 
     pub(super) fn text(self, entry: &Entry) -> Option<Cow<'_, str>> {
         match self {
-            Part::Words => words(entry),
-            Part::Calls => calls(entry).map(Cow::Owned),
+            IndexedText::Words => words(entry),
+            IndexedText::Calls => calls(entry).map(Cow::Owned),
         }
     }
 }
@@ -148,7 +148,7 @@ fn index_rows(conn: &Connection, bodies: &mut BodyReader, max_rows: u32) -> rusq
             let Ok(entry) = bodies.read(row.get_ref(2)?) else {
                 continue;
             };
-            for (part, id) in [(Part::Words, id), (Part::Calls, -id)] {
+            for (part, id) in [(IndexedText::Words, id), (IndexedText::Calls, -id)] {
                 if let Some(text) = part.text(&entry) {
                     let end = floor(&text, MAX_TEXT_BYTES.min(text.len()));
                     insert.execute(params![id, &text[..end]])?;

@@ -16,20 +16,19 @@ use std::path::Path;
 
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
 
+use super::compare::{Comparison, compare};
 use super::copies::{APPENDED, Copies};
-use super::error::{Doing, io as io_error};
+use super::error::Doing;
 use super::head::read_head;
 use super::lock::SessionLock;
 use super::moved::begin;
-use super::tips::has_end;
 use super::{Store, StoreError};
-use crate::journal::read::end;
 
 const WHAT: &str = "compare the journal with the database";
 
 /// Prefix of a name in `meta` that a hash of the journal folder follows. The value is the row up to
 /// which sessions were searched for journals that are missing there.
-pub(super) const JOURNALS_UPTO: &str = "journals_upto:";
+pub(crate) const JOURNALS_UPTO: &str = "journals_upto:";
 
 /// Number of rows that one step looks at.
 const ROWS_IN_A_STEP: i64 = 500;
@@ -37,15 +36,6 @@ const ROWS_IN_A_STEP: i64 = 500;
 /// Number of rows below which the progress is not stored: looking at them again costs less than a
 /// write.
 const ROWS_WORTH_NOTING: i64 = 1_000;
-
-/// The difference between a journal and the rows of its session.
-enum Compared {
-    Same,
-    /// The journal lacks the last rows.
-    Behind,
-    /// The journal has more entries or others. They are restored when the session is opened.
-    Other,
-}
 
 impl Store {
     /// Begins a transaction that appends to this session.
@@ -120,9 +110,10 @@ impl Copies {
     /// Returns whether the journal has every row now. If not, the next start compares it again.
     fn fill(&mut self, conn: &Connection, session: &str) -> Result<bool, StoreError> {
         match compared(conn, &self.journal.of(session), session)? {
-            Compared::Same => return Ok(true),
-            Compared::Other => return Ok(false),
-            Compared::Behind => {}
+            Comparison::Same => return Ok(true),
+            // They are restored when the session is opened.
+            Comparison::Ahead(_) | Comparison::Parted(..) => return Ok(false),
+            Comparison::Behind => {}
         }
         let filled = || -> Result<(), StoreError> {
             while self.catch_up_with(conn, session)? {}
@@ -181,8 +172,8 @@ impl Copies {
             return Ok(false);
         };
         let written = match compared(conn, &self.journal.of(session), session) {
-            Ok(Compared::Behind) => self.catch_up_with(conn, session),
-            Ok(Compared::Same | Compared::Other) => Ok(false),
+            Ok(Comparison::Behind) => self.catch_up_with(conn, session),
+            Ok(_) => Ok(false),
             Err(error) => Err(error),
         };
         self.leave(session);
@@ -199,21 +190,13 @@ impl Copies {
 }
 
 /// Compares the journal in `folder` with the rows of its session.
-fn compared(conn: &Connection, folder: &Path, session: &str) -> Result<Compared, StoreError> {
-    let length = match read_head(conn, session) {
-        Ok(head) => head.length,
+fn compared(conn: &Connection, folder: &Path, session: &str) -> Result<Comparison, StoreError> {
+    match read_head(conn, session) {
+        Ok(head) => compare(conn, folder, &head),
         // The database has no row that could be written.
-        Err(StoreError::NotFound { .. }) => return Ok(Compared::Same),
-        Err(error) => return Err(error),
-    };
-    let Some((journal, _)) = end(folder).map_err(|e| io_error(WHAT, e))? else {
-        return Ok(Compared::Behind);
-    };
-    Ok(match has_end(conn, session, length, &journal)? {
-        false => Compared::Other,
-        true if journal.next == length => Compared::Same,
-        true => Compared::Behind,
-    })
+        Err(StoreError::NotFound { .. }) => Ok(Comparison::Same),
+        Err(error) => Err(error),
+    }
 }
 
 /// Returns the name of the row of `meta` for this journal folder. Another folder has another row,

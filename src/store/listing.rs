@@ -10,7 +10,7 @@ use std::collections::{HashMap, HashSet};
 use rusqlite::{OptionalExtension, Row, params};
 
 use super::error::Doing;
-use super::index::Part;
+use super::index::IndexedText;
 use super::query::{escape, snippet, terms};
 use super::row::{BodyReader, count};
 use super::sessions::{IS_BLANK, IS_CHILD, SELECT, info};
@@ -61,7 +61,7 @@ ORDER BY workspace = ?1 DESC, max(head) OVER (PARTITION BY workspace) DESC, head
 
 /// Returns the SQL of a search, the newest entry first in the order of the index: it stops when
 /// enough entries are found.
-fn saying_sql(part: Part) -> String {
+fn saying_sql(part: IndexedText) -> String {
     let (entry, of_part, by) = (part.join(), part.condition(), part.newest_first());
     format!(
         "SELECT e.id, e.session, e.seq FROM entry_index f CROSS JOIN entries e ON {entry}
@@ -119,8 +119,8 @@ impl History<'_> {
         };
         let mut bodies = BodyReader::new()?;
         let mut read = || -> rusqlite::Result<Vec<SaidIn>> {
-            let mut places: Vec<(i64, SessionKey, i64, Part)> = Vec::new();
-            for part in Part::BOTH {
+            let mut places: Vec<(i64, SessionKey, i64, IndexedText)> = Vec::new();
+            for part in IndexedText::BOTH {
                 let mut statement = self.conn.prepare_cached(&saying_sql(part))?;
                 let place =
                     |row: &Row<'_>| Ok((row.get(0)?, SessionKey(row.get(1)?), row.get(2)?, part));
@@ -205,7 +205,7 @@ mod tests {
             let scan = format!("SCAN {name}");
             assert!(listing.lines().all(|line| line != scan), "{listing}");
         }
-        for part in Part::BOTH {
+        for part in IndexedText::BOTH {
             let saying = plan(&store, &saying_sql(part), params!["\"a\"", 9]);
             assert!(
                 saying.contains("SEARCH e USING INTEGER PRIMARY KEY"),

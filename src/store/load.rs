@@ -16,7 +16,7 @@ use super::standing::AT_MOST;
 use super::{Store, StoreError, ahead};
 use crate::core::entry::{Record, Seq};
 use crate::journal::folder::sessions;
-use crate::journal::tip::Tip;
+use crate::journal::tip::ChainHash;
 
 const WHAT: &str = "read the session";
 
@@ -160,7 +160,7 @@ fn rows_of(
     };
     let mut statement = tx.prepare_cached(SELECT_ROW).doing(WHAT)?;
     let mut bodies = BodyReader::new()?;
-    let mut tip = (first == 0).then(Tip::of_nothing);
+    let mut tip = (first == 0).then(ChainHash::of_nothing);
     let mut records = Vec::new();
     for (seq, id) in rows.take_while(|(seq, _)| *seq <= last) {
         let position = RowPosition {

@@ -357,13 +357,13 @@ fn signature(mut file: &File) -> Signature {
 }
 
 /// The shared lock that every open store has.
-pub(super) struct StoreLock {
+pub(crate) struct StoreLock {
     file: File,
     _presence: NamedTempFile,
 }
 
 /// The exclusive lock of the store.
-pub(super) struct AloneLock {
+pub(crate) struct AloneLock {
     file: File,
 }
 
@@ -372,14 +372,14 @@ impl StoreLock {
         data_dir.join(STORE_LOCK)
     }
 
-    pub(super) fn shared(data_dir: &Path) -> Result<StoreLock, StoreError> {
+    pub(crate) fn shared(data_dir: &Path) -> Result<StoreLock, StoreError> {
         let file = private_file(&StoreLock::path(data_dir))?;
         share(file, data_dir)
     }
 
     /// Takes the exclusive lock, and waits a moment for other processes to close the store. Returns
     /// `None` when `is_needless` returns true before that.
-    pub(super) fn alone(
+    pub(crate) fn alone(
         self,
         data_dir: &Path,
         is_needless: impl Fn() -> Result<bool, StoreError>,

@@ -19,7 +19,7 @@ const MAX_NAME: usize = 24;
 
 /// A machine in its written form: `MACHINE:BOOT:NAME`, without a blank.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Machine {
+pub(crate) struct Machine {
     id: String,
     boot: String,
     pub name: String,
@@ -64,7 +64,7 @@ impl Machine {
     }
 
     /// Returns whether the machine was not rebooted since this was written.
-    pub(super) fn is_of_this_boot(&self) -> bool {
+    pub(crate) fn is_of_this_boot(&self) -> bool {
         Machine::this().is_none_or(|this| this.boot == self.boot)
     }
 

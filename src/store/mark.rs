@@ -17,7 +17,7 @@ use super::clock::now_ms;
 use super::error::io as io_error;
 use super::files::private_folder;
 use super::machine::Machine;
-use crate::journal::tip::Tip;
+use crate::journal::tip::ChainHash;
 
 const FOLDER: &str = "marks";
 
@@ -32,7 +32,7 @@ const FORM: &str = "1";
 
 /// The content of a mark.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(super) struct Said {
+pub(crate) struct MarkText {
     /// The ID of the store; empty if there was no mark.
     pub store: String,
     /// The row id of the newest entry.
@@ -41,20 +41,20 @@ pub(super) struct Said {
     /// since 1970.
     pub held: Option<(u64, i64)>,
     /// The tip of the newest entry. `None`: an older version wrote the mark.
-    pub tip: Option<Tip>,
+    pub tip: Option<ChainHash>,
     /// The machine that wrote it, and when: UTC, milliseconds since 1970.
     pub by: Option<(Machine, i64)>,
 }
 
 /// The high-water mark of one data folder.
 #[derive(Debug)]
-pub(super) struct Mark {
+pub(crate) struct HighWaterMark {
     file: File,
     path: PathBuf,
-    pub said: Said,
+    pub said: MarkText,
 }
 
-impl Mark {
+impl HighWaterMark {
     /// Returns the path of this data folder's mark.
     pub(super) fn path(state_dir: &Path, data_dir: &Path) -> PathBuf {
         let real = data_dir.canonicalize();
@@ -63,8 +63,8 @@ impl Mark {
         state_dir.join(FOLDER).join(format!("{}.mark", &hash[..16]))
     }
 
-    pub(super) fn open(state_dir: &Path, data_dir: &Path) -> Result<Mark, StoreError> {
-        let path = Mark::path(state_dir, data_dir);
+    pub(crate) fn open(state_dir: &Path, data_dir: &Path) -> Result<HighWaterMark, StoreError> {
+        let path = HighWaterMark::path(state_dir, data_dir);
         if let Some(folder) = path.parent() {
             private_folder(folder)?;
         }
@@ -72,17 +72,23 @@ impl Mark {
             let mut options = OpenOptions::new();
             options.read(true).write(true).create(true).truncate(false);
             let mut file = options.mode(0o600).open(&path)?;
-            let mut text = String::new();
-            (&mut file).take(ALL_BYTES).read_to_string(&mut text)?;
-            Ok((file, read(&text)))
+            let mut text = Vec::new();
+            (&mut file).take(ALL_BYTES).read_to_end(&mut text)?;
+            // A damaged mark is written again with the next entry.
+            Ok((file, read(&String::from_utf8_lossy(&text))))
         };
         let (file, said) = open().map_err(|e| io_error(format!("open {}", path.display()), e))?;
-        Ok(Mark { file, path, said })
+        Ok(HighWaterMark { file, path, said })
     }
 
     /// Raises the mark after a commit: this row is in the database, with this tip. While entries
     /// are missing, the mark stays where it is.
-    pub(super) fn raise(&mut self, store: &str, row: i64, tip: Option<Tip>) -> io::Result<()> {
+    pub(super) fn raise(
+        &mut self,
+        store: &str,
+        row: i64,
+        tip: Option<ChainHash>,
+    ) -> io::Result<()> {
         if self.said.held.is_some() || (row <= self.said.highest && self.said.store == store) {
             return Ok(());
         }
@@ -109,23 +115,26 @@ impl Mark {
     }
 
     /// Notes that entries are missing everywhere: sessions from before are locked.
-    pub(super) fn hold(&mut self, missing: u64, now_ms: i64) -> io::Result<()> {
+    pub(crate) fn hold(&mut self, missing: u64, now_ms: i64) -> io::Result<()> {
         self.said.held = Some((missing, now_ms));
         self.write(&[&format!("held {missing} {now_ms}")], LINE_BYTES as u64)
     }
 
     /// Notes that nothing is missing any more.
-    pub(super) fn lift(&mut self) -> io::Result<()> {
+    pub(crate) fn lift(&mut self) -> io::Result<()> {
         self.said.held = None;
         self.write(&[""], LINE_BYTES as u64)
     }
 
     /// Reads the mark of this data folder. Creates nothing.
-    pub(super) fn look(state_dir: &Path, data_dir: &Path) -> Said {
-        let mut text = String::new();
-        let file = File::open(Mark::path(state_dir, data_dir));
-        let read = file.and_then(|file| file.take(ALL_BYTES).read_to_string(&mut text));
-        read.map_or_else(|_| Said::default(), |_| self::read(&text))
+    pub(crate) fn look(state_dir: &Path, data_dir: &Path) -> MarkText {
+        let mut text = Vec::new();
+        let file = File::open(HighWaterMark::path(state_dir, data_dir));
+        let read = file.and_then(|file| file.take(ALL_BYTES).read_to_end(&mut text));
+        read.map_or_else(
+            |_| MarkText::default(),
+            |_| self::read(&String::from_utf8_lossy(&text)),
+        )
     }
 
     /// Moves the file of the mark aside, and notes that nothing is missing any more.
@@ -146,11 +155,11 @@ impl Mark {
 }
 
 /// Parses a mark. An unreadable line counts as absent.
-fn read(text: &str) -> Said {
+fn read(text: &str) -> MarkText {
     let mut lines = text.lines();
     let words: Vec<&str> = lines.next().unwrap_or("").split_whitespace().collect();
     let [BEGINS, FORM, store, highest] = words[..] else {
-        return Said::default();
+        return MarkText::default();
     };
     let held: Vec<&str> = lines.next().unwrap_or("").split_whitespace().collect();
     let held = match held[..] {
@@ -161,7 +170,7 @@ fn read(text: &str) -> Said {
     let at: Vec<&str> = lines.next().unwrap_or("").split_whitespace().collect();
     let tip = match at[..] {
         // A tip of another row was left by an older version, which writes only the first two lines.
-        ["at", row, tip] if row.parse() == Ok(highest) => Tip::from_hex(tip),
+        ["at", row, tip] if row.parse() == Ok(highest) => ChainHash::from_hex(tip),
         _ => None,
     };
     let by: Vec<&str> = lines.next().unwrap_or("").split_whitespace().collect();
@@ -169,7 +178,7 @@ fn read(text: &str) -> Said {
         ["by", machine, at_ms] => Machine::read(machine).zip(at_ms.parse().ok()),
         _ => None,
     };
-    Said {
+    MarkText {
         store: store.to_string(),
         highest,
         held,
@@ -185,13 +194,13 @@ mod tests {
     #[test]
     fn the_longest_line_fits() {
         let dir = tempfile::tempdir().unwrap();
-        let open = || Mark::open(dir.path(), Path::new("/data")).unwrap();
+        let open = || HighWaterMark::open(dir.path(), Path::new("/data")).unwrap();
         let store = "0123abcd-4567-4aaa-baaa-0123456789ab";
         let mut mark = open();
-        let tip = Tip::of_nothing();
+        let tip = ChainHash::of_nothing();
         mark.raise(store, i64::MAX, Some(tip)).unwrap();
         mark.hold(u64::MAX, i64::MAX).unwrap();
-        let wanted = Said {
+        let wanted = MarkText {
             store: store.into(),
             highest: i64::MAX,
             held: Some((u64::MAX, i64::MAX)),
@@ -204,12 +213,12 @@ mod tests {
     #[test]
     fn it_says_what_it_was_raised_to_and_what_is_held() {
         let dir = tempfile::tempdir().unwrap();
-        let open = || Mark::open(dir.path(), Path::new("/data")).unwrap();
-        assert_eq!(open().said, Said::default());
+        let open = || HighWaterMark::open(dir.path(), Path::new("/data")).unwrap();
+        assert_eq!(open().said, MarkText::default());
         let mut mark = open();
         mark.raise("one", 1_000, None).unwrap();
         mark.raise("one", 12, None).unwrap();
-        let path = Mark::path(dir.path(), Path::new("/data"));
+        let path = HighWaterMark::path(dir.path(), Path::new("/data"));
         assert_eq!(std::fs::metadata(path).unwrap().len(), 256);
         assert_eq!(open().said.highest, 1_000);
         mark.hold(7, 42).unwrap();
@@ -218,17 +227,22 @@ mod tests {
         assert_eq!((said.highest, said.held), (1_000, Some((7, 42))));
         assert_eq!(said.store, "one");
         mark.lift().unwrap();
-        mark.raise("one", 2_000, Some(Tip::of_nothing())).unwrap();
+        mark.raise("one", 2_000, Some(ChainHash::of_nothing()))
+            .unwrap();
         let said = open().said;
         assert_eq!((said.highest, said.held), (2_000, None));
-        assert_eq!(said.tip, Some(Tip::of_nothing()));
+        assert_eq!(said.tip, Some(ChainHash::of_nothing()));
         // An older version writes the first line, and no tip.
         let older = format!("{:<63}\n", "mark 1 one 2001");
         open().file.write_all_at(older.as_bytes(), 0).unwrap();
         assert_eq!((open().said.highest, open().said.tip), (2_001, None));
         mark.move_aside(1).unwrap();
-        assert_eq!(open().said, Said::default());
-        std::fs::write(Mark::path(dir.path(), Path::new("/data")), "nonsense").unwrap();
-        assert_eq!(open().said, Said::default());
+        assert_eq!(open().said, MarkText::default());
+        for damaged in [&b"nonsense"[..], &[0xff; 256]] {
+            std::fs::write(HighWaterMark::path(dir.path(), Path::new("/data")), damaged).unwrap();
+            assert_eq!(open().said, MarkText::default());
+        }
+        open().raise("one", 3, None).unwrap();
+        assert_eq!(open().said.highest, 3);
     }
 }

@@ -75,7 +75,7 @@ fn version(conn: &Connection) -> Result<i64, StoreError> {
 }
 
 /// Returns the newest schema that this version knows.
-pub(super) fn known() -> i64 {
+pub(crate) fn known() -> i64 {
     newest(MIGRATIONS)
 }
 

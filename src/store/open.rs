@@ -13,11 +13,12 @@ use super::lock::StoreLock;
 use super::migrate::{self, MIGRATIONS};
 use super::moved::InUse;
 use super::packs;
-use super::rebuild;
 use super::reconcile::Brought;
 use super::row::MAX_ROW_BYTES;
+use super::swap;
 use super::{Store, StoreError};
 use crate::config::FilesInUse;
+use crate::journal::folder::obstacle;
 
 /// Time that a write waits for another process before it fails with `Busy`.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
@@ -103,7 +104,7 @@ impl Store {
     /// Opens the store for reading only. Returns `None` when there is none, or when it has to be
     /// migrated first, which the next start does.
     pub fn open_current(data_dir: &Path) -> Result<Option<Store>, StoreError> {
-        if !database::exists(data_dir) && !rebuild::is_begun(data_dir) {
+        if !database::exists(data_dir) && !swap::is_begun(data_dir) {
             return Ok(None);
         }
         let lock = locked(data_dir)?;
@@ -129,14 +130,7 @@ impl Store {
 fn in_the_way(data_dir: &Path) -> Option<StoreError> {
     let files = database::all_files(data_dir).chain([StoreLock::path(data_dir)]);
     files.into_iter().find_map(|path| {
-        let is_link = path.symlink_metadata().ok()?.is_symlink();
-        let what = match path.metadata() {
-            Ok(found) if found.is_file() => return None,
-            Ok(found) if found.is_dir() => "a folder",
-            Ok(_) => "no regular file",
-            Err(_) if is_link => "a link that leads nowhere",
-            Err(_) => return None,
-        };
+        let what = obstacle(&path)?;
         Some(StoreError::InTheWay { path, what })
     })
 }
@@ -166,8 +160,8 @@ fn made(data_dir: &Path, lock: StoreLock) -> Result<StoreLock, StoreError> {
 /// its name, this finishes it first.
 fn locked(data_dir: &Path) -> Result<StoreLock, StoreError> {
     let lock = StoreLock::shared(data_dir)?;
-    match rebuild::is_begun(data_dir) {
-        true => rebuild::finish(data_dir, lock),
+    match swap::is_begun(data_dir) {
+        true => swap::finish(data_dir, lock),
         false => Ok(lock),
     }
 }

@@ -43,7 +43,7 @@ pub struct PackPlace {
 
 /// A pack that is being written.
 #[derive(Debug)]
-struct Open {
+struct OpenPack {
     name: String,
     file: File,
     /// Length that is synced, in bytes.
@@ -56,7 +56,7 @@ struct Open {
 #[derive(Debug)]
 pub struct PackWriter {
     folder: PathBuf,
-    open: Option<Open>,
+    open: Option<OpenPack>,
 }
 
 impl PackWriter {
@@ -103,7 +103,7 @@ impl PackWriter {
 /// Appends as many contents as fit in the pack, and syncs it.
 fn fill(
     folder: &Path,
-    open: &mut Open,
+    open: &mut OpenPack,
     contents: &[&[u8]],
     places: &mut Vec<PackPlace>,
 ) -> io::Result<()> {
@@ -135,7 +135,7 @@ fn fill(
 
 /// Removes bytes that no row names, as far as the disk allows it: a disk on which each attempt
 /// fails must not fill up.
-fn give_up(folder: &Path, open: &Open) {
+fn give_up(folder: &Path, open: &OpenPack) {
     let gone = match open.is_named_durably {
         true => open.file.set_len(open.bytes),
         false => fs::remove_file(folder.join(&open.name)),
@@ -145,7 +145,7 @@ fn give_up(folder: &Path, open: &Open) {
     }
 }
 
-fn make(folder: &Path) -> io::Result<Open> {
+fn make(folder: &Path) -> io::Result<OpenPack> {
     DirBuilder::new()
         .recursive(true)
         .mode(0o700)
@@ -164,7 +164,7 @@ fn make(folder: &Path) -> io::Result<Open> {
         .create_new(true)
         .mode(0o600)
         .open(folder.join(&name))?;
-    Ok(Open {
+    Ok(OpenPack {
         name,
         file,
         bytes: 0,

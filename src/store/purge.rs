@@ -28,7 +28,7 @@ use super::files::private_folder;
 use super::follow::highest;
 use super::gc::{in_use, tidy_packs};
 use super::head::read_head;
-use super::mark::Mark;
+use super::mark::HighWaterMark;
 use super::row::{count, int};
 use super::{JournalPlace, Store, StoreError, database, now_ms};
 use crate::journal::folder::{made_at_ms, sessions};
@@ -45,18 +45,18 @@ const DONE: &str = "done";
 const UNUSED: &str = "unused_ids";
 
 /// A callback at each step, in which a test simulates a kill.
-pub(super) type Step<'s> = dyn FnMut(&'static str) -> Result<(), StoreError> + 's;
+pub(super) type PurgeStep<'s> = dyn FnMut(&'static str) -> Result<(), StoreError> + 's;
 
 /// The tombstones of a data folder.
 #[derive(Debug, Default)]
-pub(super) struct Purged {
+pub(crate) struct Purged {
     ids: Vec<String>,
     /// Number of row ids that no entry has any more: the highest one in the tombstones.
     pub unused: u64,
 }
 
 impl Purged {
-    pub(super) fn has(&self, session: &str) -> bool {
+    pub(crate) fn has(&self, session: &str) -> bool {
         self.ids.iter().any(|id| id == session)
     }
 }
@@ -80,7 +80,7 @@ pub fn is_purged(data_dir: &Path, session: &str) -> bool {
     of(DONE).exists() || of(BEGUN).exists()
 }
 
-pub(super) fn purged(data_dir: &Path) -> Purged {
+pub(crate) fn purged(data_dir: &Path) -> Purged {
     let mut purged = Purged::default();
     for (session, path) in tombstones(data_dir) {
         // An unreadable tombstone counts too.
@@ -242,7 +242,7 @@ impl Store {
         data_dir: &Path,
         place: Option<&JournalPlace>,
         session: &str,
-        step: &mut Step<'_>,
+        step: &mut PurgeStep<'_>,
     ) -> Result<Removed, StoreError> {
         step("tombstone")?;
         let children = self
@@ -368,7 +368,7 @@ fn lower_mark(
     before: i64,
     last: i64,
 ) -> Result<(), StoreError> {
-    let mut mark = Mark::open(&place.state_dir, data_dir)?;
+    let mut mark = HighWaterMark::open(&place.state_dir, data_dir)?;
     if mark.said.highest > before {
         return Ok(());
     }

@@ -77,7 +77,7 @@ const AFTER: usize = 140;
 
 /// The place of the words in a text.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Place {
+pub struct MatchLocation {
     /// The first line that has most of them, from 1.
     pub line: u64,
     /// Number of lines of the text.
@@ -89,12 +89,12 @@ pub struct Place {
 }
 
 /// Returns the lines that have the words as they were typed, else all of them, else most of them.
-pub(super) fn place(text: &str, terms: &[&str]) -> Place {
+pub(super) fn place(text: &str, terms: &[&str]) -> MatchLocation {
     let lower = text.to_ascii_lowercase();
     let best = best_lines(&lower, terms);
     let at = best.first;
     let end = text[at..].find('\n').map_or(text.len(), |end| at + end);
-    Place {
+    MatchLocation {
         line: best.line,
         lines: best.lines,
         times: best.times,

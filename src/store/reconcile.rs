@@ -1,10 +1,10 @@
-//! What a database lacks, from the journal: looked for when the mark says that there was more,
-//! and for each session when it is opened.
+//! Restoring entries from the journal that the database lacks. All sessions are checked when the
+//! mark shows that there were more entries, and each session when it is opened.
 //!
-//! Invariant: what comes in is behind an entry that both have, so no entry is ever replaced. Where
-//! the two went different ways, the database keeps its own, and what the journal has becomes a
-//! session beside it.
-//! Invariant: all of a session comes in, in one transaction, or none of it.
+//! Invariant: restored entries follow an entry that both copies have, so no entry is ever replaced.
+//! If the two diverge, the database keeps its entries, and those of the journal become a separate
+//! session.
+//! Invariant: the entries of a session are restored in one transaction, all or none.
 
 mod brought;
 mod session;
@@ -22,14 +22,13 @@ use super::gap::{entries_in_gaps, sessions_with_gap};
 use super::head::read_head;
 use super::lock::SessionLock;
 use super::machine::LATELY;
-use super::mark::{Mark, Said};
+use super::mark::{HighWaterMark, MarkText};
 use super::purge::{begin_behind, end_behind, is_purged, purged};
-use super::rebuild::Rebuilt;
 use super::row::int;
 use super::{Store, StoreError};
 use crate::journal::folder::{JournalPlace, made_at_ms, sessions};
 use crate::journal::read::{begin, end};
-use crate::journal::tip::Tip;
+use crate::journal::tip::ChainHash;
 
 pub use brought::Brought;
 
@@ -47,12 +46,12 @@ const LOOK: &str = "SELECT (SELECT count(*) FROM drafts), (SELECT count(*) FROM 
   EXISTS (SELECT 1 FROM conversation_context WHERE conversation_id = '')";
 
 impl Store {
-    /// From now on each append is followed by the journal, and the mark is raised. When the mark
-    /// says that this database is older than what was recorded, it is made good from the journal
-    /// first.
+    /// Starts to keep copies: from now on, the journal and the mark follow each append. If the mark
+    /// shows that the database is older than what was recorded, first restores entries from the
+    /// journal.
     ///
     /// # Errors
-    /// The database cannot be read or written. What is wrong with the journal is no error.
+    /// The database cannot be read or written. A problem with the journal does not fail the call.
     pub fn keep_copies(&mut self, data_dir: &Path, place: &JournalPlace) -> Result<(), StoreError> {
         self.compare_with_copies(data_dir, place)?;
         let Some(copies) = &mut self.copies else {
@@ -61,7 +60,7 @@ impl Store {
         let filled = copies.fill_lag(&self.conn, data_dir);
         let written = filled.and_then(|()| copies.write_gaps(&self.conn));
         match written {
-            // Whoever reads what is damaged says so.
+            // The code that reads the damaged part reports it.
             Err(StoreError::Damaged { .. }) => Ok(()),
             written => written,
         }
@@ -79,11 +78,11 @@ impl Store {
             })
             .doing("open the session store")?;
         self.finish_purges(data_dir, place)?;
-        let mark = Mark::open(&place.state_dir, data_dir);
+        let mark = HighWaterMark::open(&place.state_dir, data_dir);
         let mut copies = Copies::new(data_dir, place, store, mark);
         let row = match highest(&self.conn) {
-            // Whoever reads what is damaged says what is left of it. Nothing can be appended
-            // there, so the mark stays where it is.
+            // The code that reads the damaged part reports it. Nothing can be appended to this
+            // database, so the mark does not change.
             Err(error @ StoreError::Damaged { .. }) => {
                 tracing::warn!(%error, "the mark is not looked at");
                 self.copies = Some(copies);
@@ -91,11 +90,13 @@ impl Store {
             }
             row => row?,
         };
-        let Some(mut said) = copies.mark.as_ref().map(|mark| mark.said.clone()) else {
-            self.copies = Some(copies);
-            return Ok(());
-        };
-        // The newer database was put back.
+        // Without a mark, only the journals show what was recorded.
+        let mut said = copies
+            .mark
+            .as_ref()
+            .map(|mark| mark.said.clone())
+            .unwrap_or_default();
+        // Someone restored the newer database.
         let is_back = said.held.is_some() && has_all(&self.conn, &copies.store, &said)?;
         if is_back {
             said.held = None;
@@ -103,25 +104,25 @@ impl Store {
         }
         let is_whole = said.store == copies.store && said.highest <= row;
         let is_new = said.store.is_empty() && !place.folder.is_dir();
-        // A file of a journal that was put back may have what a session lacks.
+        // A restored journal file may have the missing entries of a session.
         let has_gaps = !sessions_with_gap(&self.conn)?.is_empty();
         if said.held.is_none() && (is_back || has_gaps || !is_whole && !is_new) {
             let stores = stores(&self.conn, &copies, &said.store)?;
-            let Found {
+            let RestoredFromJournals {
                 mut brought,
                 is_all,
                 left,
             } = self.bring_in_all_behind(data_dir, &mut copies, row)?;
             let now = highest(&self.conn)?;
-            // A write-ahead log of another store brings its rows, and not always its id: then more
-            // came in than can have been missing.
+            // A write-ahead log of another store adds the rows of that store, but not always its
+            // ID. Then more entries are restored than can have been missing.
             let is_more = stores.has_mark && now > said.highest;
             let has_other_id = !said.store.is_empty()
                 && said.store != copies.store
                 && (stores.has_mark || !stores.has_database);
             let is_another = row > 0 && !stores.is_here && (is_more || has_other_id);
             brought.is_another = is_another;
-            // Its rows are none of those that the mark counts.
+            // The mark does not count the rows of another store.
             let row = match is_another {
                 true => now - row + int(purged(data_dir).unused),
                 false => now,
@@ -129,7 +130,8 @@ impl Store {
             let missing = u64::try_from(said.highest - row).unwrap_or(0);
             let known = left + entries_in_gaps(&self.conn)?;
             brought.missing = missing.saturating_sub(known);
-            // Rows of another store may have come in between: a write-ahead log of that one.
+            // The number of entries is right, but the newest one is missing: a write-ahead log of
+            // another store may have added rows.
             let is_of_mark = said.store == copies.store || is_another;
             if is_of_mark
                 && brought.missing + known == 0
@@ -139,9 +141,10 @@ impl Store {
                 brought.missing = 1;
             }
             match brought.missing {
-                // Another process has one of the sessions: it is known when that is done.
+                // Another process has one of the sessions open. The number is known only when that
+                // process has closed it.
                 _ if !is_all => copies.mark = None,
-                // It is looked for at the next start, too.
+                // The next start tries the skipped sessions again.
                 0 if brought.skipped > 0 => copies.mark = None,
                 0 => {}
                 missing => hold(&mut copies, missing),
@@ -160,12 +163,12 @@ impl Store {
         Ok(())
     }
 
-    /// This database was rebuilt right now: it is said with what came in.
-    pub fn was_rebuilt(&mut self, rebuilt: &Rebuilt) {
-        self.brought.rebuilt = Some(rebuilt.line());
+    /// Adds to the report of [`Store::brought`] that this database was just rebuilt.
+    pub fn was_rebuilt(&mut self, line: String) {
+        self.brought.rebuilt = Some(line);
     }
 
-    /// Returns whether SQLite meets damage in what every session needs: the end of the entries,
+    /// Returns whether SQLite finds damage in the data that every session needs: the last entries,
     /// all rows of the small tables, and one path through the indexes.
     pub fn is_damaged(&self) -> bool {
         let look = || self.conn.query_row(LOOK, [], |_| Ok(())).doing(WHAT);
@@ -173,20 +176,20 @@ impl Store {
         looked.is_err_and(|error| error.is_damage())
     }
 
-    /// What came in since the store was opened.
+    /// Returns the report on entries that were restored since the store was opened.
     pub fn brought(&self) -> &Brought {
         &self.brought
     }
 
-    /// What a person is told while entries that were recorded before are nowhere.
+    /// Returns the error to show while recorded entries are missing from all copies.
     pub fn missing(&self) -> Option<StoreError> {
         let mark = self.copies.as_ref()?.mark.as_ref()?;
         let (missing, _) = mark.said.held?;
         Some(StoreError::BackInTime { missing })
     }
 
-    /// Fails when entries that were recorded before are nowhere, and this session may be one
-    /// that lacks some: to go on with it could repeat what was done.
+    /// Fails if recorded entries are missing from all copies and this session may lack some of
+    /// them. Continuing it could repeat calls.
     pub fn not_back_in_time(&self, session: &str) -> Result<(), StoreError> {
         let mark = self.copies.as_ref().and_then(|copies| copies.mark.as_ref());
         match mark.and_then(|mark| mark.said.held) {
@@ -197,7 +200,7 @@ impl Store {
         }
     }
 
-    /// Fails when another machine recorded something in this store a moment ago.
+    /// Fails if another machine recorded an entry in this store a moment ago.
     pub fn not_elsewhere(&self, session: &str) -> Result<(), StoreError> {
         let mark = self.copies.as_ref().and_then(|copies| copies.mark.as_ref());
         let Some((machine, at_ms)) = mark.and_then(|mark| mark.said.by.as_ref()) else {
@@ -217,8 +220,9 @@ impl Store {
         }
     }
 
-    /// To be called by the holder of the session's lock before it is read: what its journal has
-    /// more comes in; what that lacks follows later.
+    /// Restores the entries that the session's journal has and the database lacks, then writes the
+    /// lines that the journal lacks. The holder of the session's lock calls this before it reads
+    /// the session.
     pub fn bring_in(&mut self, session: &str) -> Result<(), StoreError> {
         let Some(mut copies) = self.copies.take() else {
             return Ok(());
@@ -249,25 +253,26 @@ impl Store {
     /// the first line follows an entry that was never recorded.
     fn may_go_on_from(&self, folder: &Path) -> bool {
         match begin(folder) {
-            Ok(Some(header)) => header.first > 0 || header.tip == Tip::of_nothing(),
-            // It cannot be read, so it may.
+            Ok(Some(header)) => header.first > 0 || header.tip == ChainHash::of_nothing(),
+            // An unreadable journal may have such lines.
             Ok(None) | Err(_) => true,
         }
     }
 
-    /// All that the database has of the session can be read.
+    /// Returns whether all rows of the session can be read.
     fn is_whole(&self, session: &str) -> bool {
         let read = self.load_each(session, |_| Ok::<(), StoreError>(()));
         read.is_ok()
     }
 
-    /// The same into a database without an entry: the row ids that purging took away are left out.
+    /// Restores the entries of all sessions. In a database without entries, leaves out the row IDs
+    /// that purging removed.
     fn bring_in_all_behind(
         &mut self,
         data_dir: &Path,
         copies: &mut Copies,
         row: i64,
-    ) -> Result<Found, StoreError> {
+    ) -> Result<RestoredFromJournals, StoreError> {
         let unused = purged(data_dir).unused;
         if unused == 0 {
             return self.bring_in_all(data_dir, copies);
@@ -278,7 +283,7 @@ impl Store {
             0 => begin_behind(&self.conn, unused),
             _ => Ok(()),
         };
-        // Also what a kill left of an earlier one.
+        // Also removes what a killed run reserved.
         let found = begun
             .and_then(|()| self.bring_in_all(data_dir, copies))
             .and_then(|found| end_behind(&self.conn, unused).map(|()| found));
@@ -286,12 +291,16 @@ impl Store {
         found
     }
 
-    /// Those of all sessions. What is wrong with the journal of one keeps no other from coming in.
-    fn bring_in_all(&mut self, data_dir: &Path, copies: &mut Copies) -> Result<Found, StoreError> {
-        // By the time they were made: a fork comes after the session it parts from.
+    /// Restores the entries of all sessions. A problem with one journal does not stop the others.
+    fn bring_in_all(
+        &mut self,
+        data_dir: &Path,
+        copies: &mut Copies,
+    ) -> Result<RestoredFromJournals, StoreError> {
+        // In order of creation: a fork comes after its parent.
         let names = sessions(&copies.journal.folder, usize::MAX).into_iter();
         let names = names.filter(|name| !is_purged(data_dir, name));
-        let mut found = Found {
+        let mut found = RestoredFromJournals {
             brought: Brought::default(),
             is_all: true,
             left: 0,
@@ -321,7 +330,8 @@ impl Store {
         Ok(found)
     }
 
-    /// The entries of a session that is in the journal alone, with those that the journal lacks.
+    /// Returns the number of own entries of a session that is only in the journal, including those
+    /// in gaps of the journal.
     fn left_of(&self, copies: &Copies, session: &str) -> u64 {
         match read_head(&self.conn, session) {
             Err(StoreError::NotFound { .. }) => {}
@@ -338,8 +348,9 @@ impl Store {
     }
 }
 
-/// Returns whether any row has the newest entry that the mark knows, or the mark does not say it.
-fn has_newest(conn: &Connection, said: &Said) -> Result<bool, StoreError> {
+/// Returns whether a row has the newest entry of the mark. True if the mark does not name that
+/// entry.
+fn has_newest(conn: &Connection, said: &MarkText) -> Result<bool, StoreError> {
     let Some(tip) = said.tip else {
         return Ok(true);
     };
@@ -351,7 +362,7 @@ fn has_newest(conn: &Connection, said: &Said) -> Result<bool, StoreError> {
     .doing(WHAT)
 }
 
-/// What the journal says of the stores that mark and database are of.
+/// Returns what the journals show about the stores of the mark and of the database.
 fn stores(conn: &Connection, copies: &Copies, of_mark: &str) -> Result<Stores, StoreError> {
     let mut stores = Stores::default();
     for session in sessions(&copies.journal.folder, usize::MAX) {
@@ -370,27 +381,28 @@ fn stores(conn: &Connection, copies: &Copies, of_mark: &str) -> Result<Stores, S
     Ok(stores)
 }
 
-/// See [`stores`].
+/// The stores that journals belong to. See [`stores`].
 #[derive(Default)]
 struct Stores {
-    /// A session is of the store of the mark.
+    /// Whether a journal is of the store that the mark names.
     has_mark: bool,
-    /// A session is of the store of the database.
+    /// Whether a journal is of the store of the database.
     has_database: bool,
-    /// A session of the store of the mark is in the database. An older copy may have another id.
+    /// Whether the database has a session of the mark's store. An older copy may have another ID.
     is_here: bool,
 }
 
-/// What was found when all journals were looked at.
-struct Found {
+/// The result of checking all journals.
+struct RestoredFromJournals {
     brought: Brought,
-    /// False: another process works in a session.
+    /// Whether all sessions were checked. False: another process has one open.
     is_all: bool,
-    /// Entries of the skipped sessions: they are in the journal.
+    /// Number of entries of the skipped sessions. They stay in the journal.
     left: u64,
 }
 
-/// Not of the database, which others of its sessions need too.
+/// Returns whether the error is about one journal. Errors of the database would affect other
+/// sessions too.
 fn is_of_the_journal(error: &StoreError) -> bool {
     matches!(
         error,

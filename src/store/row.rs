@@ -9,7 +9,7 @@ use zstd::zstd_safe::{compress_bound, get_frame_content_size};
 use super::StoreError;
 use super::error::{classify, io};
 use crate::core::entry::{Entry, Record, Seq};
-use crate::journal::tip::Tip;
+use crate::journal::tip::ChainHash;
 
 /// Maximum size of a row or a blob, in bytes.
 pub(super) const MAX_ROW_BYTES: i32 = 256 << 20;
@@ -25,7 +25,7 @@ const COMPRESS_FROM_BYTES: usize = 1024;
 const ZSTD_LEVEL: i32 = 1;
 
 /// The JSON of an entry, and its stored form.
-pub(super) struct Body {
+pub(crate) struct Body {
     json: String,
     /// The compressed form, if it is smaller.
     zstd: Option<Vec<u8>>,
@@ -36,7 +36,7 @@ impl Body {
         Ok(Body::of(serde_json::to_string(entry)?))
     }
 
-    pub(super) fn of(json: String) -> Body {
+    pub(crate) fn of(json: String) -> Body {
         let zstd = match json.len() {
             ..COMPRESS_FROM_BYTES => None,
             _ => zstd::bulk::compress(json.as_bytes(), ZSTD_LEVEL).ok(),
@@ -46,16 +46,16 @@ impl Body {
     }
 
     /// Returns a body as it was stored before. `zstd` is the compressed form, if there was one.
-    pub(super) fn as_stored(json: String, zstd: Option<Vec<u8>>) -> Body {
+    pub(crate) fn as_stored(json: String, zstd: Option<Vec<u8>>) -> Body {
         Body { json, zstd }
     }
 
     /// Returns the stored bytes.
-    pub(super) fn bytes(&self) -> &[u8] {
+    pub(crate) fn bytes(&self) -> &[u8] {
         self.zstd.as_deref().unwrap_or(self.json.as_bytes())
     }
 
-    pub(super) fn json(&self) -> &str {
+    pub(crate) fn json(&self) -> &str {
         &self.json
     }
 }
@@ -71,13 +71,13 @@ impl ToSql for Body {
 
 /// A compressor for many bodies, with the result of [`Body::of`] for each: to set up a compressor
 /// costs more than to compress a body.
-pub(super) struct BodyPacker {
+pub(crate) struct BodyPacker {
     zstd: Compressor<'static>,
     packed: Vec<u8>,
 }
 
 impl BodyPacker {
-    pub(super) fn new() -> Result<BodyPacker, StoreError> {
+    pub(crate) fn new() -> Result<BodyPacker, StoreError> {
         let zstd = Compressor::new(ZSTD_LEVEL).map_err(|e| io("write entries", e))?;
         Ok(BodyPacker {
             zstd,
@@ -86,7 +86,7 @@ impl BodyPacker {
     }
 
     /// Returns the body as it is stored, and whether that is compressed.
-    pub(super) fn pack<'b>(&'b mut self, json: &'b [u8]) -> (&'b [u8], bool) {
+    pub(crate) fn pack<'b>(&'b mut self, json: &'b [u8]) -> (&'b [u8], bool) {
         if json.len() < COMPRESS_FROM_BYTES {
             return (json, false);
         }
@@ -101,13 +101,13 @@ impl BodyPacker {
 
 /// A reader of many bodies with one buffer and one decompressor: to set these up costs more than to
 /// read a body.
-pub(super) struct BodyReader {
+pub(crate) struct BodyReader {
     zstd: Decompressor<'static>,
     json: Vec<u8>,
 }
 
 impl BodyReader {
-    pub(super) fn new() -> Result<BodyReader, StoreError> {
+    pub(crate) fn new() -> Result<BodyReader, StoreError> {
         let zstd = Decompressor::new().map_err(|e| io("read entries", e))?;
         Ok(BodyReader {
             zstd,
@@ -128,7 +128,7 @@ impl BodyReader {
     }
 
     /// Returns the JSON in a stored body, or why there is none.
-    pub(super) fn json<'b>(&'b mut self, body: ValueRef<'b>) -> Result<&'b [u8], String> {
+    pub(crate) fn json<'b>(&'b mut self, body: ValueRef<'b>) -> Result<&'b [u8], String> {
         match body {
             ValueRef::Text(json) => Ok(json),
             ValueRef::Blob(packed) => {
@@ -153,7 +153,7 @@ impl BodyReader {
 
 /// Returns the checksum of a row. It covers the place of the entry too, so that a row cannot pass
 /// for another. Length fields are fixed, so no two rows give the same bytes.
-pub(super) fn checksum(
+pub(crate) fn checksum(
     parent: Option<i64>,
     seq: Seq,
     at_ms: i64,
@@ -180,7 +180,7 @@ pub(super) struct RawRow<'a> {
     checksum: &'a [u8],
     body: ValueRef<'a>,
     /// The tip. `None`: an older version recorded the row, and the tip was not computed yet.
-    tip: Option<Tip>,
+    tip: Option<ChainHash>,
 }
 
 /// The position that a row must have to be the wanted entry.
@@ -195,7 +195,7 @@ pub(super) struct RowPosition<'a> {
 pub(super) struct Linked {
     pub record: Record,
     /// `None` if the row does not store it and the entry before it is not known.
-    pub tip: Option<Tip>,
+    pub tip: Option<ChainHash>,
 }
 
 impl RowPosition<'_> {
@@ -233,7 +233,7 @@ pub(super) struct KeptRow {
     body: Vec<u8>,
     /// Whether the body is text. `None` if it is neither text nor bytes.
     is_text: Option<bool>,
-    tip: Option<Tip>,
+    tip: Option<ChainHash>,
 }
 
 impl KeptRow {
@@ -259,7 +259,7 @@ impl KeptRow {
     }
 
     /// Returns the tip that the row states.
-    pub(super) fn tip(&self) -> Option<Tip> {
+    pub(super) fn tip(&self) -> Option<ChainHash> {
         self.tip
     }
 }
@@ -287,7 +287,10 @@ impl<'a> RawRow<'a> {
             kind: row.get_ref(4)?.as_bytes()?,
             checksum: row.get_ref(5)?.as_bytes()?,
             body: row.get_ref(6)?,
-            tip: row.get_ref(7)?.as_blob_or_null()?.and_then(Tip::from_bytes),
+            tip: row
+                .get_ref(7)?
+                .as_blob_or_null()?
+                .and_then(ChainHash::from_bytes),
         })
     }
 
@@ -321,7 +324,7 @@ impl<'a> RawRow<'a> {
     pub(super) fn verify(
         &self,
         position: &RowPosition<'_>,
-        before: Option<Tip>,
+        before: Option<ChainHash>,
         bodies: &mut BodyReader,
     ) -> Result<Linked, StoreError> {
         let corrupt = |what: String| position.corrupt(what);
@@ -385,7 +388,7 @@ pub(super) fn sum_of_tokens(n: i64) -> i64 {
 }
 
 /// Converts a count from the database. A negative value becomes 0.
-pub(super) fn count(n: i64) -> u64 {
+pub(crate) fn count(n: i64) -> u64 {
     u64::try_from(n).unwrap_or(0)
 }
 

@@ -1,6 +1,6 @@
 //! Reading all stored data, to find damage before the data is needed.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::path::Path;
 
@@ -15,7 +15,7 @@ use super::{Check, JournalPlace, StoreError};
 use crate::core::tree::ContentHash;
 use crate::journal::folder::{folders, session_of, sessions};
 use crate::journal::salvage::{Piece, salvage};
-use crate::journal::tip::Tip;
+use crate::journal::tip::ChainHash;
 
 const WHAT: &str = "read all of the store";
 
@@ -195,9 +195,13 @@ impl Check<'_> {
     /// The sessions cannot be listed, or a chain of theirs cannot be read.
     pub fn lacks_of(&self, data_dir: &Path, place: &JournalPlace) -> Result<u64, StoreError> {
         let purged = purged(data_dir);
-        let mut known = HashSet::from([Tip::of_nothing()]);
+        // By the place of the next entry.
+        let mut known: HashMap<u64, HashSet<ChainHash>> = HashMap::new();
+        known.entry(0).or_default().insert(ChainHash::of_nothing());
         for session in self.session_ids()? {
-            known.extend(self.tips(&session)?.into_iter().flatten());
+            for (next, tip) in (1..).zip(self.tips(&session)?) {
+                known.entry(next).or_default().extend(tip);
+            }
         }
         let mut lacks = 0;
         for folder in folders(&place.folder) {
@@ -205,10 +209,15 @@ impl Check<'_> {
                 continue;
             }
             let read = salvage(&folder, &mut |piece| -> io::Result<()> {
-                // Without a known entry before it, a line is not proven to be an entry.
-                if let Piece::Entry(before, line) = piece
-                    && known.contains(&before)
-                    && known.insert(line.tip)
+                // A line that follows no known entry is not proven to be one.
+                let before = known.get(&piece.place());
+                let is_proven = before.is_some_and(|before| match &piece {
+                    Piece::Entry(of, _) => before.contains(of),
+                    Piece::Unproven(line) => before.iter().any(|of| line.follows(*of)),
+                    Piece::Blob(_) => false,
+                });
+                if let (true, Piece::Entry(_, line) | Piece::Unproven(line)) = (is_proven, piece)
+                    && known.entry(line.seq + 1).or_default().insert(line.tip)
                 {
                     lacks += 1;
                 }
@@ -229,16 +238,16 @@ impl Check<'_> {
     }
 
     /// Returns the tips that the rows of a session state.
-    fn tips(&self, session: &str) -> Result<Vec<Option<Tip>>, StoreError> {
+    fn tips(&self, session: &str) -> Result<Vec<Option<ChainHash>>, StoreError> {
         let head = read_head(self.conn, session)?;
         let chain = chain(self.conn, &head, 0)?;
         let mut statement = self
             .conn
             .prepare_cached("SELECT tip FROM entries WHERE id = ?1")
             .doing(WHAT)?;
-        let mut tip = |row: &i64| -> Result<Option<Tip>, StoreError> {
+        let mut tip = |row: &i64| -> Result<Option<ChainHash>, StoreError> {
             let tip: Option<Vec<u8>> = statement.query_row([row], |row| row.get(0)).doing(WHAT)?;
-            Ok(tip.as_deref().and_then(Tip::from_bytes))
+            Ok(tip.as_deref().and_then(ChainHash::from_bytes))
         };
         // The newest comes first.
         chain.rows.iter().rev().map(&mut tip).collect()

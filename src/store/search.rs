@@ -8,10 +8,10 @@ use rusqlite::types::Value;
 use rusqlite::{Row, params_from_iter};
 
 use super::error::Doing;
-use super::index::Part;
+use super::index::IndexedText;
 use super::load::explain;
 use super::memories::{Sought, recency};
-use super::query::{Place, any_of, escape, list, place, snippet, telling, terms};
+use super::query::{MatchLocation, any_of, escape, list, place, snippet, telling, terms};
 use super::row::{BodyReader, count};
 use super::{Index, StoreError};
 use crate::core::entry::Seq;
@@ -57,7 +57,7 @@ pub struct Hit {
     /// One line around the first match.
     pub snippet: String,
     /// The line with the words, and how many such lines the entry has.
-    pub place: Place,
+    pub place: MatchLocation,
     /// The BM25 score; higher is better. Set only for [`Order::Best`], since it is expensive.
     pub score: Option<f64>,
 }
@@ -90,7 +90,7 @@ impl Index<'_> {
     ) -> Result<Vec<Hit>, StoreError> {
         while self.index_pending(ROWS_AT_ONCE)? > 0 {}
         let mut found: Vec<(i64, Hit)> = Vec::new();
-        for part in Part::BOTH {
+        for part in IndexedText::BOTH {
             let (sql, mut values) = statement(part, scope, order, "");
             values.extend([Value::from(escaped.to_string()), Value::from(limit)]);
             found.extend(self.hits(part, &sql, values, words)?);
@@ -124,9 +124,10 @@ impl Index<'_> {
             if found.len() >= limit {
                 break;
             }
-            let (sql, mut values) = statement(Part::Words, sought.scope, Order::Best, &kinds);
+            let (sql, mut values) =
+                statement(IndexedText::Words, sought.scope, Order::Best, &kinds);
             values.extend([Value::from(query), Value::from(CANDIDATES)]);
-            let more = self.hits(Part::Words, &sql, values, &words)?;
+            let more = self.hits(IndexedText::Words, &sql, values, &words)?;
             let mut more: Vec<Hit> = more.into_iter().map(|(_, hit)| hit).collect();
             more.retain(|m| {
                 let same = |h: &Hit| h.seq == m.seq && h.session == m.session;
@@ -145,7 +146,7 @@ impl Index<'_> {
     /// Returns matches, each with the row ID of its entry.
     fn hits(
         &self,
-        part: Part,
+        part: IndexedText,
         sql: &str,
         values: Vec<Value>,
         terms: &[&str],
@@ -163,7 +164,12 @@ impl Index<'_> {
 
 /// Returns the SQL statement and the values of the scope. The query and the limit come after these
 /// values.
-fn statement(part: Part, scope: Scope<'_>, order: Order, kinds: &str) -> (String, Vec<Value>) {
+fn statement(
+    part: IndexedText,
+    scope: Scope<'_>,
+    order: Order,
+    kinds: &str,
+) -> (String, Vec<Value>) {
     let (with, join, condition, values) = match scope {
         Scope::All => ("", "", "AND s.trashed_ms IS NULL", vec![]),
         Scope::Workspace(w) => (
@@ -203,7 +209,7 @@ fn statement(part: Part, scope: Scope<'_>, order: Order, kinds: &str) -> (String
 }
 
 fn hit(
-    part: Part,
+    part: IndexedText,
     row: &Row<'_>,
     terms: &[&str],
     bodies: &mut BodyReader,

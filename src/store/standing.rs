@@ -11,7 +11,7 @@ use super::error::{Doing, io as io_error};
 use super::follow::{has_all, highest};
 use super::gap::{entries_in_gaps, gap_of, sessions_with_gap};
 use super::head::read_head;
-use super::mark::Mark;
+use super::mark::HighWaterMark;
 use super::missing::Gap;
 use super::row::count;
 use super::untold::all_untold;
@@ -24,7 +24,7 @@ pub(super) const AT_MOST: usize = 1_000_000;
 
 /// The result of comparing journal and mark with the database.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Standing {
+pub struct BackupStatus {
     /// Number of sessions that have a journal.
     pub sessions: u64,
     /// Number of entries that the journals have.
@@ -77,7 +77,7 @@ impl JournalPlace {
             let fail = |e| io_error(format!("move {} aside", self.folder.display()), e);
             fs::rename(&self.folder, name).map_err(fail)?;
         }
-        let mark = Mark::open(&self.state_dir, data_dir)?;
+        let mark = HighWaterMark::open(&self.state_dir, data_dir)?;
         mark.move_aside(now_ms)
             .map_err(|e| io_error("move the mark aside", e))
     }
@@ -88,16 +88,20 @@ impl Check<'_> {
     ///
     /// # Errors
     /// The database cannot be read.
-    pub fn standing(&self, data_dir: &Path, place: &JournalPlace) -> Result<Standing, StoreError> {
-        let mut standing = Standing {
+    pub fn standing(
+        &self,
+        data_dir: &Path,
+        place: &JournalPlace,
+    ) -> Result<BackupStatus, StoreError> {
+        let mut standing = BackupStatus {
             put_back: all_untold(self.conn)?,
-            ..Standing::default()
+            ..BackupStatus::default()
         };
         for session in sessions_with_gap(self.conn)? {
             standing.gaps.extend(gap_of(self.conn, &session)?);
         }
-        if Mark::path(&place.state_dir, data_dir).exists()
-            && let Ok(mark) = Mark::open(&place.state_dir, data_dir)
+        if HighWaterMark::path(&place.state_dir, data_dir).exists()
+            && let Ok(mark) = HighWaterMark::open(&place.state_dir, data_dir)
         {
             let beyond = mark.said.highest - highest(self.conn)?;
             let beyond = u64::try_from(beyond).unwrap_or(0);

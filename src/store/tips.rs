@@ -11,7 +11,7 @@ use super::row::{BodyReader, RawRow, RowPosition, SELECT_ROW, count};
 use super::{Check, Store, StoreError, ahead};
 use crate::core::entry::Seq;
 use crate::journal::read::End;
-use crate::journal::tip::Tip;
+use crate::journal::tip::ChainHash;
 
 const WHAT: &str = "protect older entries";
 
@@ -109,7 +109,10 @@ fn add(conn: &Connection, upto: i64, end: i64, bodies: &mut BodyReader) -> Resul
         if let Ok(linked) = row.verify(&position, Some(before), bodies) {
             conn.prepare_cached("UPDATE entries SET tip = ?2 WHERE id = ?1 AND tip IS NULL")
                 .and_then(|mut s| {
-                    s.execute(params![row.id(), linked.tip.as_ref().map(Tip::as_bytes)])
+                    s.execute(params![
+                        row.id(),
+                        linked.tip.as_ref().map(ChainHash::as_bytes)
+                    ])
                 })
                 .doing(WHAT)?;
         }
@@ -119,19 +122,23 @@ fn add(conn: &Connection, upto: i64, end: i64, bodies: &mut BodyReader) -> Resul
 }
 
 /// Returns the tip of the parent, or `None` if it has none.
-fn tip_before(conn: &Connection, parent: Option<i64>) -> Result<Option<Tip>, StoreError> {
+fn tip_before(conn: &Connection, parent: Option<i64>) -> Result<Option<ChainHash>, StoreError> {
     let Some(parent) = parent else {
-        return Ok(Some(Tip::of_nothing()));
+        return Ok(Some(ChainHash::of_nothing()));
     };
     let tip: Option<Option<Vec<u8>>> = conn
         .prepare_cached("SELECT tip FROM entries WHERE id = ?1")
         .and_then(|mut s| s.query_row([parent], |row| row.get(0)).optional())
         .doing(WHAT)?;
-    Ok(tip.flatten().as_deref().and_then(Tip::from_bytes))
+    Ok(tip.flatten().as_deref().and_then(ChainHash::from_bytes))
 }
 
 /// Returns the tip of a session's chain up to this entry.
-pub(super) fn tip_behind(conn: &Connection, session: &str, seq: Seq) -> Result<Tip, StoreError> {
+pub(super) fn tip_behind(
+    conn: &Connection,
+    session: &str,
+    seq: Seq,
+) -> Result<ChainHash, StoreError> {
     let head = read_head(conn, session)?;
     let chain = chain(conn, &head, seq)?;
     chain.readable_upto(seq)?;
@@ -145,12 +152,12 @@ pub(super) fn tip_of(
     session: &str,
     row: Option<i64>,
     seq: Seq,
-) -> Result<Tip, StoreError> {
+) -> Result<ChainHash, StoreError> {
     let tip: Option<Vec<u8>> = conn
         .prepare_cached("SELECT tip FROM entries WHERE id = ?1")
         .and_then(|mut s| s.query_row([row], |row| row.get(0)))
         .doing(WHAT)?;
-    if let Some(tip) = tip.as_deref().and_then(Tip::from_bytes) {
+    if let Some(tip) = tip.as_deref().and_then(ChainHash::from_bytes) {
         return Ok(tip);
     }
     let head = read_head(conn, session)?;

@@ -8,7 +8,7 @@ use super::head::read_head;
 use super::row::{BodyReader, RawRow, RowPosition, count};
 use super::{History, StoreError};
 use crate::core::entry::{Record, Seq};
-use crate::journal::tip::Tip;
+use crate::journal::tip::ChainHash;
 
 const WHAT: &str = "read the session";
 
@@ -81,7 +81,7 @@ impl History<'_> {
         };
         let mut statement = tx.prepare_cached(SELECT_TRACED).doing(WHAT)?;
         let mut bodies = BodyReader::new()?;
-        let mut tip = (first == 0).then(Tip::of_nothing);
+        let mut tip = (first == 0).then(ChainHash::of_nothing);
         for (seq, id) in rows {
             let position = RowPosition {
                 session,

@@ -332,7 +332,7 @@ impl Snapshots<'_> {
     }
 }
 
-pub(super) struct Row {
+pub(super) struct TreeRow {
     name: Vec<u8>,
     root: Vec<u8>,
     /// `None`: the tree is stored in full.
@@ -342,14 +342,14 @@ pub(super) struct Row {
     body: Vec<u8>,
 }
 
-pub(super) fn row(conn: &Connection, id: i64) -> Result<Row, StoreError> {
+pub(super) fn row(conn: &Connection, id: i64) -> Result<TreeRow, StoreError> {
     conn.prepare_cached(
         "SELECT t.name, p.root, t.parent, t.since, t.depth, t.body
          FROM trees t JOIN places p ON p.key = t.place WHERE t.id = ?1",
     )
     .and_then(|mut s| {
         s.query_row([id], |row| {
-            Ok(Row {
+            Ok(TreeRow {
                 name: row.get(0)?,
                 root: row.get(1)?,
                 parent: row.get(2)?,
@@ -387,7 +387,7 @@ pub(super) fn read(conn: &Connection, id: i64) -> Result<KnownTree, StoreError> 
 }
 
 /// Returns the stored delta of a tree, verified against its name.
-pub(super) fn delta(row: &Row, parent: Option<&str>) -> Result<Delta, StoreError> {
+pub(super) fn delta(row: &TreeRow, parent: Option<&str>) -> Result<Delta, StoreError> {
     let name = hex(&row.name);
     let damaged = |why: &str| StoreError::damaged(format!("the tree {name} is damaged: {why}"));
     let encoded = zstd::bulk::decompress(&row.body, MAX_BODY);
@@ -399,7 +399,7 @@ pub(super) fn delta(row: &Row, parent: Option<&str>) -> Result<Delta, StoreError
     Delta::decode(&encoded).map_err(|why| damaged(&why))
 }
 
-pub(super) fn name(row: &Row) -> String {
+pub(super) fn name(row: &TreeRow) -> String {
     hex(&row.name)
 }
 

@@ -27,7 +27,7 @@ const WHAT: &str = "keep what waits in the journal";
 
 /// Rows that were removed because an entry was recorded for them, by their ids.
 #[derive(Default)]
-pub(super) struct Became {
+pub(crate) struct Became {
     /// Queued messages.
     pub taken: BTreeSet<i64>,
     /// Signals.
@@ -35,7 +35,7 @@ pub(super) struct Became {
 }
 
 impl Became {
-    pub(super) fn note(&mut self, taken: Option<i64>, signal: Option<i64>) {
+    pub(crate) fn note(&mut self, taken: Option<i64>, signal: Option<i64>) {
         self.taken.extend(taken);
         self.obeyed.extend(signal);
     }
@@ -157,11 +157,11 @@ fn signals(conn: &Connection, key: i64) -> Result<Vec<WaitingSignal>, StoreError
 
 /// An entry that a message or a signal may have become. It has its place and not its time, since a
 /// clock may have been set back.
-pub(super) type Said = (Seq, Entry);
+pub(crate) type MayHaveWaited = (Seq, Entry);
 
 /// Returns the entry of a line, if it may have been a message or a signal that the line does not
 /// name.
-pub(super) fn may_have_waited(line: &EntryLine) -> Option<Said> {
+pub(super) fn may_have_waited(line: &EntryLine) -> Option<MayHaveWaited> {
     if line.taken.is_some() || line.signal.is_some() {
         return None;
     }
@@ -179,7 +179,7 @@ pub(super) fn said_since(
     conn: &Connection,
     head: &Head,
     first: Seq,
-) -> Result<Vec<Said>, StoreError> {
+) -> Result<Vec<MayHaveWaited>, StoreError> {
     let mut said = Vec::new();
     if first >= head.length {
         return Ok(said);
@@ -219,9 +219,9 @@ impl Recognised {
         !self.taken.is_empty() || !self.obeyed.is_empty()
     }
 
-    fn among(state: &State, became: &Became, said: &[Said]) -> Recognised {
+    fn among(state: &State, became: &Became, said: &[MayHaveWaited]) -> Recognised {
         let since = said.iter().filter(|(seq, _)| *seq >= state.length);
-        let mut left: Vec<&Said> = since.collect();
+        let mut left: Vec<&MayHaveWaited> = since.collect();
         let mut first_that = |fits: &dyn Fn(&Entry) -> bool| -> Option<Seq> {
             let at = left.iter().position(|(_, entry)| fits(entry))?;
             Some(left.remove(at).0)
@@ -277,7 +277,7 @@ pub(super) fn put_back(
     folder: &Path,
     session: (i64, u64),
     became: &Became,
-    said: &[Said],
+    said: &[MayHaveWaited],
 ) -> Result<(), StoreError> {
     let Some((state, blobs)) = read_state(folder) else {
         return Ok(());
@@ -304,7 +304,7 @@ fn put_waiting_back(
     (state, blobs): (&State, &[Vec<u8>]),
     key: i64,
     became: &Became,
-    said: &[Said],
+    said: &[MayHaveWaited],
 ) -> Result<(), StoreError> {
     for bytes in blobs {
         insert_blob(tx, &Packed::new(bytes)).doing(WHAT)?;

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::schema::{boolean, integer, object, one_of, string};
-use super::shown::{Body, Shown, ShownResult, Verb};
+use super::shown::{Shown, ShownBody, ShownResult, Verb};
 use super::tool::Tool;
 use super::whole::Whole;
 use super::work::{ShellCommand, Work};
@@ -60,7 +60,7 @@ impl Tool for Args {
     fn shown(self) -> Shown {
         Shown {
             only_looks: !self.background && only_looks(&self.command, self.access),
-            body: Body::Command {
+            body: ShownBody::Command {
                 line: self.command,
                 background: self.background,
             },

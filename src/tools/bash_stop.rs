@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::Ran;
+use super::ToolResult;
 use super::schema::{object, string};
 use super::shown::Verb;
 use super::tool::Tool;
@@ -40,23 +40,23 @@ impl Tool for Args {
 
 /// Stops the background command with this ID. Blocks up to two seconds. A call may have several run
 /// folders; only the newest one was started.
-fn stop(runs: &Runs, session: &str, id: &str) -> Ran {
+fn stop(runs: &Runs, session: &str, id: &str) -> ToolResult {
     let mine = |r: &RunInfo| {
         let is_calls = r.spec.background && !r.spec.is_of_user();
         r.spec.session == session && is_calls && r.spec.call == id
     };
     let Some(info) = runs.list().into_iter().rfind(mine) else {
-        return Ran::error(format!("there is no background command {id}"));
+        return ToolResult::error(format!("there is no background command {id}"));
     };
     match (runs.stop(&info.run), info.state) {
-        (Ok(Stopped::Asked), RunState::Ended(_)) => Ran::done(format!(
+        (Ok(Stopped::Asked), RunState::Ended(_)) => ToolResult::done(format!(
             "the keeper of {id} was killed before; what still ran of {id} was ended now"
         )),
-        (Ok(Stopped::Asked), _) => Ran::done(format!(
+        (Ok(Stopped::Asked), _) => ToolResult::done(format!(
             "{id} is being stopped; when it has ended while you work, a note says so"
         )),
-        (Ok(Stopped::NotBegun), _) => Ran::done(format!("{id} had not begun and will not")),
-        (Ok(Stopped::Over), _) => Ran::done(format!("{id} had ended already")),
-        (Err(e), _) => Ran::error(format!("cannot stop {id}: {e}")),
+        (Ok(Stopped::NotBegun), _) => ToolResult::done(format!("{id} had not begun and will not")),
+        (Ok(Stopped::Over), _) => ToolResult::done(format!("{id} had ended already")),
+        (Err(e), _) => ToolResult::error(format!("cannot stop {id}: {e}")),
     }
 }

@@ -9,7 +9,7 @@ use crate::core::text::{count, size_text};
 use std::io::ErrorKind;
 use std::path::Path;
 
-use super::Ran;
+use super::ToolResult;
 use super::diff::Diff;
 use super::file::{self, HAS_WRITER, MAX_FILE_BYTES, Place};
 use super::paths::{self, ToolContext, path_key};
@@ -125,14 +125,14 @@ fn guard(change: &FileChange, ctx: &ToolContext, seen: Option<&str>) -> Result<G
 }
 
 /// Makes the change that the guard records, if the file still has the recorded content.
-pub fn apply(change: &FileChange, guard: &Guard, ctx: &ToolContext) -> Ran {
+pub fn apply(change: &FileChange, guard: &Guard, ctx: &ToolContext) -> ToolResult {
     match replace(change, guard, ctx) {
         Ok(ran) => ran,
-        Err(why) => Ran::error(why),
+        Err(why) => ToolResult::error(why),
     }
 }
 
-fn replace(change: &FileChange, guard: &Guard, ctx: &ToolContext) -> Result<Ran, String> {
+fn replace(change: &FileChange, guard: &Guard, ctx: &ToolContext) -> Result<ToolResult, String> {
     let name = &change.target.name(ctx)?;
     let Guard::Checked {
         path: path_text,
@@ -165,7 +165,7 @@ fn replace(change: &FileChange, guard: &Guard, ctx: &ToolContext) -> Result<Ran,
         hash: after.clone(),
     });
     if before.as_ref() == Some(after) {
-        return Ok(Ran::done(format!("{name} already has this content")).with(wrote));
+        return Ok(ToolResult::done(format!("{name} already has this content")).with(wrote));
     }
     let staged = staged::stage(path, &new.bytes)
         .map_err(|e| format!("cannot write {name}: {e}\nnothing was changed"))?;
@@ -173,7 +173,7 @@ fn replace(change: &FileChange, guard: &Guard, ctx: &ToolContext) -> Result<Ran,
         Ok(loss) => {
             let mut text = report(name, old.as_deref(), &new);
             text.push_str(&loss_text(&loss));
-            Ok(Ran::done(text).with(wrote))
+            Ok(ToolResult::done(text).with(wrote))
         }
         Err(CommitError::Changed(None)) => Err(changed(name)),
         Err(CommitError::Changed(Some(kept))) => Err(format!(
@@ -184,7 +184,7 @@ fn replace(change: &FileChange, guard: &Guard, ctx: &ToolContext) -> Result<Ran,
         Err(CommitError::NotReplaced(e)) => {
             Err(format!("cannot replace {name}: {e}\nnothing was changed"))
         }
-        Err(CommitError::NotSynced(e)) => Ok(Ran::error(format!(
+        Err(CommitError::NotSynced(e)) => Ok(ToolResult::error(format!(
             "{name} was written, but its folder could not be synced: {e}\na power cut may undo it"
         ))
         .with(wrote)),

@@ -7,7 +7,7 @@ use super::checked::{Content, FileChange, Replaced, Target};
 use super::paths;
 use super::replace::{self, Replacement};
 use super::schema::{array, boolean, object, string};
-use super::shown::{Body, Shown, ShownResult, Verb};
+use super::shown::{Shown, ShownBody, ShownResult, Verb};
 use super::tool::Tool;
 use super::work::Work;
 use crate::core::permission::{PathUse, Permission};
@@ -53,7 +53,7 @@ impl Tool for Args {
 
     fn shown(self) -> Shown {
         Shown {
-            body: Body::Edits {
+            body: ShownBody::Edits {
                 path: self.path,
                 edits: self.edits,
             },

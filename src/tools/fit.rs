@@ -1,13 +1,13 @@
 //! Truncation of outputs that are too large for an entry. The whole output becomes a blob.
 
 use super::{file, printable};
-use crate::core::cut::{Source, cut};
+use crate::core::cut::{CutSource, cut};
 use crate::core::entry::{BlobRef, Output};
 
 /// Returns at most `max` bytes of a text. A longer text is cut to its beginning and its end, around
 /// a line that names the omitted lines and the address of the whole. The blob has the whole text,
 /// byte for byte.
-pub fn fit(text: String, max: usize) -> (Output, Vec<Vec<u8>>) {
+pub fn truncate_output(text: String, max: usize) -> (Output, Vec<Vec<u8>>) {
     let shown = printable(&text);
     if shown.len() <= max {
         return (Output::text(shown), Vec::new());
@@ -17,7 +17,7 @@ pub fn fit(text: String, max: usize) -> (Output, Vec<Vec<u8>>) {
         bytes: text.len() as u64,
     };
     let address = format!("blob:{}", blob.hash);
-    let source = Source {
+    let source = CutSource {
         address: &address,
         is_all: true,
     };
@@ -47,22 +47,25 @@ mod tests {
 
     #[test]
     fn what_fits_is_left_alone() {
-        let (output, blobs) = fit("a\nb".into(), 3);
+        let (output, blobs) = truncate_output("a\nb".into(), 3);
         assert_eq!(output, Output::text("a\nb"));
         assert!(blobs.is_empty());
     }
 
     #[test]
     fn a_nul_is_shown_and_kept_in_the_blob() {
-        assert_eq!(fit("a\0b".into(), 10).0.text, "a\u{2400}b");
+        assert_eq!(truncate_output("a\0b".into(), 10).0.text, "a\u{2400}b");
         let whole = "\0".repeat(100);
-        assert_eq!(fit(whole.clone(), 10).1, vec![whole.into_bytes()]);
+        assert_eq!(
+            truncate_output(whole.clone(), 10).1,
+            vec![whole.into_bytes()]
+        );
     }
 
     #[test]
     fn what_is_left_out_is_named_and_kept_whole_in_the_blob() {
         let whole: String = (0..1_000).map(|n| format!("line {n}\n")).collect();
-        let (output, blobs) = fit(whole.clone(), 1_000);
+        let (output, blobs) = truncate_output(whole.clone(), 1_000);
         let (head, rest) = output.text.split_once("[lines ").unwrap();
         let (line, tail) = rest.split_once("]\n").unwrap();
         assert!(whole.starts_with(head) && whole.ends_with(tail));
@@ -80,7 +83,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_text_is_cut_within_bounds(text in "(\\PC|\n|\0){0,400}", max in 0usize..300) {
-            let (output, _) = fit(text, max);
+            let (output, _) = truncate_output(text, max);
             prop_assert!(output.text.len() <= max);
         }
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::shown::{Body, Shown};
+use super::shown::{Shown, ShownBody};
 use crate::core::permission::{FOREIGN_PREFIX, Permission};
 use crate::core::tool::{Class, Described};
 
@@ -39,7 +39,7 @@ pub(super) fn subject(arguments: &Value) -> String {
 
 pub(super) fn shown(name: &str, arguments: &Value) -> Shown {
     Shown {
-        body: Body::Served {
+        body: ShownBody::Served {
             name: name.to_string(),
             arguments: serde_json::to_string_pretty(arguments).unwrap_or_default(),
         },

@@ -15,7 +15,7 @@ use super::shown::{Shown, ShownResult, Verb};
 use super::tool::Tool;
 use super::walk::{FRAME_BYTES, PathGlob, Walk, hints};
 use super::work::Work;
-use super::{Ran, printable};
+use super::{ToolResult, printable};
 use crate::core::permission::Permission;
 
 const MAX_PATHS: usize = 1_000;
@@ -58,14 +58,14 @@ impl Tool for Args {
     }
 }
 
-fn run(args: &Args, ctx: &ToolContext, cancel: &AtomicBool) -> Ran {
+fn run(args: &Args, ctx: &ToolContext, cancel: &AtomicBool) -> ToolResult {
     match glob(args, ctx, cancel) {
         Ok(ran) => ran,
-        Err(why) => Ran::error(why),
+        Err(why) => ToolResult::error(why),
     }
 }
 
-fn glob(args: &Args, ctx: &ToolContext, cancel: &AtomicBool) -> Result<Ran, String> {
+fn glob(args: &Args, ctx: &ToolContext, cancel: &AtomicBool) -> Result<ToolResult, String> {
     let (folder, rest) = split(&args.pattern);
     let named = start(&args.pattern, args.path.as_deref());
     let root = paths::resolve(&named, ctx)?;
@@ -99,11 +99,11 @@ fn glob(args: &Args, ctx: &ToolContext, cancel: &AtomicBool) -> Result<Ran, Stri
     }
     let stopped = walk.stopped();
     if stopped == Some(Stop::Cancelled) {
-        return Ok(Ran::cancelled(found.text));
+        return Ok(ToolResult::cancelled(found.text));
     }
     let last = paths::shown(&last, &found.folder);
     let hints = hints(stopped, &last, &walk.unused());
-    Ok(Ran::done(found.report(&args.pattern) + &hints))
+    Ok(ToolResult::done(found.report(&args.pattern) + &hints))
 }
 
 /// Returns the folder that is searched for a pattern below a path.

@@ -25,7 +25,7 @@ use super::tool::Tool;
 use super::walk::{FRAME_BYTES, PathGlob, Walk, hints};
 use super::whole::Whole;
 use super::work::Work;
-use super::{Ran, printable};
+use super::{ToolResult, printable};
 use crate::core::permission::{PathUse, Permission};
 
 const DEFAULT_HITS: u64 = 200;
@@ -95,14 +95,14 @@ impl Tool for Args {
     }
 }
 
-fn run(args: &Args, ctx: &ToolContext, cancel: &AtomicBool) -> Ran {
+fn run(args: &Args, ctx: &ToolContext, cancel: &AtomicBool) -> ToolResult {
     match grep(args, ctx, cancel) {
         Ok(ran) => ran,
-        Err(why) => Ran::error(why),
+        Err(why) => ToolResult::error(why),
     }
 }
 
-fn grep(args: &Args, ctx: &ToolContext, cancel: &AtomicBool) -> Result<Ran, String> {
+fn grep(args: &Args, ctx: &ToolContext, cancel: &AtomicBool) -> Result<ToolResult, String> {
     let matcher = matcher(args)?;
     let glob = args.glob.as_deref().map(PathGlob::new).transpose()?;
     let named = args.path.as_deref().unwrap_or(".");
@@ -118,7 +118,7 @@ fn grep(args: &Args, ctx: &ToolContext, cancel: &AtomicBool) -> Result<Ran, Stri
         Kind::Special(what) => return Err(format!("cannot search {named}: it is {what}")),
     };
     let watch = Watch::new(ctx.limits, cancel);
-    let mut search = Search {
+    let mut search = GrepSearch {
         matcher,
         searcher: searcher(args),
         files_only: args.files_only,
@@ -136,11 +136,11 @@ fn grep(args: &Args, ctx: &ToolContext, cancel: &AtomicBool) -> Result<Ran, Stri
         search.file(&root, || place.open());
     }
     if search.stopped == Some(Stop::Cancelled) {
-        return Ok(Ran::cancelled(search.found.text));
+        return Ok(ToolResult::cancelled(search.found.text));
     }
     let last = paths::shown(&search.last, &search.folder);
     let hints = hints(search.stopped, &last, &search.unused);
-    Ok(Ran::done(
+    Ok(ToolResult::done(
         search.found.report(&args.pattern, named) + &hints,
     ))
 }
@@ -176,7 +176,7 @@ fn searcher(args: &Args) -> Searcher {
         .build()
 }
 
-struct Search<'a> {
+struct GrepSearch<'a> {
     matcher: RegexMatcher,
     searcher: Searcher,
     files_only: bool,
@@ -191,7 +191,7 @@ struct Search<'a> {
     found: Matches,
 }
 
-impl Search<'_> {
+impl GrepSearch<'_> {
     fn folder(&mut self, root: &Path, glob: Option<&PathGlob>) {
         let mut walk = Walk::new(root, false, &self.hidden, self.watch);
         while let Some(entry) = walk.next() {

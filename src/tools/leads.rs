@@ -11,7 +11,10 @@ use crate::core::permission::Permission;
 ///
 /// # Errors
 /// The reason why that is unknown, for the model.
-pub fn leads_to(permission: &Permission, ctx: &ToolContext) -> Result<Option<PathBuf>, String> {
+pub fn resolve_target(
+    permission: &Permission,
+    ctx: &ToolContext,
+) -> Result<Option<PathBuf>, String> {
     let path = match permission {
         Permission::Path { path, .. } => path.clone(),
         Permission::WriteInWorkspace { path } => in_workspace(path, ctx)?,

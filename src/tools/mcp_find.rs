@@ -7,9 +7,9 @@ use super::schema::{object, string};
 use super::shown::Verb;
 use super::tool::{Group, Tool};
 use super::work::Work;
-use super::{Ran, ToolContext};
+use super::{ToolContext, ToolResult};
 use crate::core::permission::Permission;
-use crate::mcp::find::{self, Wanted};
+use crate::mcp::find::{self, ToolQuery};
 
 #[derive(Serialize, Deserialize)]
 pub(super) struct Args {
@@ -48,14 +48,14 @@ impl Tool for Args {
     }
 }
 
-pub(super) fn look(query: &str, server: Option<&str>, ctx: &ToolContext) -> Ran {
-    let wanted = Wanted {
+pub(super) fn look(query: &str, server: Option<&str>, ctx: &ToolContext) -> ToolResult {
+    let wanted = ToolQuery {
         query,
         server: server.filter(|server| !server.trim().is_empty()),
         room: ctx.inline_max_bytes,
     };
     match find::find(&ctx.catalogue.now(), &wanted) {
-        Ok(text) => Ran::done(text),
-        Err(why) => Ran::error(why),
+        Ok(text) => ToolResult::done(text),
+        Err(why) => ToolResult::error(why),
     }
 }

@@ -6,7 +6,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::Ran;
+use super::ToolResult;
 use super::schema::{object, one_of, string};
 use super::shown::Verb;
 use super::tool::Tool;
@@ -55,10 +55,10 @@ impl Tool for Args {
     }
 }
 
-fn run(args: &Args) -> Ran {
+fn run(args: &Args) -> ToolResult {
     let text = args.text.trim();
     if text.is_empty() || text.len() > MAX_BYTES {
-        return Ran::error(format!(
+        return ToolResult::error(format!(
             "a memory has 1 to {MAX_BYTES} bytes of text: one fact each"
         ));
     }
@@ -69,7 +69,7 @@ fn run(args: &Args) -> Ran {
         text: text.to_string(),
     };
     let text = format!("kept as {} memory", args.kind.name());
-    Ran::done(text).with(Some(Fact::Remembered { memory }))
+    ToolResult::done(text).with(Some(Fact::Remembered { memory }))
 }
 
 #[cfg(test)]

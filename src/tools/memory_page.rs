@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::fit::floor;
 use super::outline::outline;
-use super::past::{Past, PastScope, error_text, when};
+use super::past::{HistoryView, PastScope, error_text, when};
 use super::printable;
 use super::schema::{integer, object, one_of, string};
 use super::shown::Verb;
@@ -77,7 +77,7 @@ impl Tool for Args {
     }
 }
 
-fn run(args: &Args, past: &mut Past<'_>) -> Result<String, String> {
+fn run(args: &Args, past: &mut HistoryView<'_>) -> Result<String, String> {
     let most = past.room.saturating_sub(FRAME_BYTES).max(MIN_PAGE_BYTES);
     let size = |n: Whole| usize::try_from(n.0).unwrap_or(usize::MAX);
     let limit = args.limit.map_or(most, size).clamp(MIN_PAGE_BYTES, most);
@@ -103,7 +103,12 @@ fn run(args: &Args, past: &mut Past<'_>) -> Result<String, String> {
     }
 }
 
-fn blob_page(past: &Past<'_>, hash: &str, offset: usize, limit: usize) -> Result<String, String> {
+fn blob_page(
+    past: &HistoryView<'_>,
+    hash: &str,
+    offset: usize,
+    limit: usize,
+) -> Result<String, String> {
     let bytes = past.store.blob(hash).map_err(error_text)?;
     let bytes = bytes.ok_or_else(|| format!("there is no blob {hash}"))?;
     let Ok(text) = String::from_utf8(bytes) else {
@@ -156,7 +161,7 @@ struct Range {
 }
 
 impl Range {
-    fn page(&self, past: &Past<'_>, offset: usize, limit: usize) -> Result<String, String> {
+    fn page(&self, past: &HistoryView<'_>, offset: usize, limit: usize) -> Result<String, String> {
         let mut page = String::new();
         let mut skip = offset;
         let mut from = self.first;
@@ -191,7 +196,13 @@ impl Range {
         Ok(page)
     }
 
-    fn to_be_continued(&self, past: &Past<'_>, page: String, seq: Seq, offset: usize) -> String {
+    fn to_be_continued(
+        &self,
+        past: &HistoryView<'_>,
+        page: String,
+        seq: Seq,
+        offset: usize,
+    ) -> String {
         let range = match seq == self.last {
             true => format!("{seq}"),
             false => format!("{seq}-{}", self.last),
@@ -221,7 +232,7 @@ fn heading(record: &Record) -> String {
 }
 
 /// Returns the full text of an entry. Text that was stored as a blob is read from there.
-fn whole(record: &Record, past: &Past<'_>) -> Result<String, String> {
+fn whole(record: &Record, past: &HistoryView<'_>) -> Result<String, String> {
     let text = match &record.entry {
         Entry::Said { text, images, .. } => format!("{text}{}", images_of(images)),
         Entry::Replied { blocks, .. } => {
@@ -271,7 +282,7 @@ fn block(block: &Block) -> Option<String> {
     }
 }
 
-fn result(outcome: &Outcome, past: &Past<'_>) -> Result<String, String> {
+fn result(outcome: &Outcome, past: &HistoryView<'_>) -> Result<String, String> {
     let output = match outcome {
         Outcome::Done { output }
         | Outcome::Error { output }
@@ -302,7 +313,7 @@ fn result(outcome: &Outcome, past: &Past<'_>) -> Result<String, String> {
 }
 
 /// Returns the lines of a result that follow its output: how a command ended, and the notes on it.
-fn ending(output: &Output) -> impl Iterator<Item = &str> {
+fn ending(output: &Output) -> impl Iterator<WalkItem = &str> {
     let is_told = |line: &&str| line.starts_with('[') && line.ends_with(']');
     let told = output.text.lines().rev().take_while(is_told).count();
     let lines = output.text.lines().count();

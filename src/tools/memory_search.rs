@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::past::{Past, error_text, when};
+use super::past::{HistoryView, error_text, when};
 use super::schema::{array, integer, object, one_of, string};
 use super::shown::Verb;
 use super::tool::Tool;
@@ -97,7 +97,7 @@ impl Tool for Args {
     }
 }
 
-fn run(args: &Args, past: &mut Past<'_>) -> Result<String, String> {
+fn run(args: &Args, past: &mut HistoryView<'_>) -> Result<String, String> {
     if !args.query.chars().any(char::is_alphanumeric) {
         return Err("the query has no words".to_string());
     }

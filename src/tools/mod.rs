@@ -65,14 +65,14 @@ pub use checked::{Content, FileChange, FileState, Target, apply, prepare, settle
 pub use diff::line_counts;
 pub use expand::matches;
 pub use file::load as load_file;
-pub use fit::fit;
+pub use fit::truncate_output;
 pub use grep::hits;
-pub use leads::leads_to;
+pub use leads::resolve_target;
 pub use limit::{Limits, Stop, Watch};
-pub use past::{LookBack, Past, look_back};
+pub use past::{HistoryView, LookBack, look_back};
 pub use paths::{Hidden, ToolContext, path_key, real_path};
 pub use replace::{Replacement, edited_text};
-pub use shown::{Body, Shown, ShownResult, Verb};
+pub use shown::{Shown, ShownBody, ShownResult, Verb};
 pub use task::TASK;
 use tool::Group;
 pub use work::{Look, ServedCall, ShellCommand, TaskOrder, Work};
@@ -98,7 +98,7 @@ static TOOLS: [tool::Entry; 17] = [
     tool::Entry::of::<mcp::Args>(),
 ];
 
-fn of_group(group: Group) -> impl Iterator<Item = &'static tool::Entry> {
+fn of_group(group: Group) -> impl Iterator<WalkItem = &'static tool::Entry> {
     TOOLS.iter().filter(move |tool| tool.group == group)
 }
 
@@ -204,17 +204,17 @@ fn parse(name: &str, arguments: &str) -> Result<Value, String> {
 
 /// The result of a call, with the facts and blobs that are recorded with it.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Ran {
+pub struct ToolResult {
     pub outcome: Outcome,
     pub fact: Option<Fact>,
     /// The bytes that the `BlobRef`s of the outcome refer to, stored in the same transaction.
     pub blobs: Vec<Vec<u8>>,
 }
 
-impl Ran {
+impl ToolResult {
     /// Returns an outcome without a fact or blobs.
-    pub fn of(outcome: Outcome) -> Ran {
-        Ran {
+    pub fn of(outcome: Outcome) -> ToolResult {
+        ToolResult {
             outcome,
             fact: None,
             blobs: Vec::new(),
@@ -222,17 +222,17 @@ impl Ran {
     }
 
     /// Returns a successful result without a fact or blobs.
-    pub fn done(text: impl Into<String>) -> Ran {
-        Ran::of(Outcome::done(text))
+    pub fn done(text: impl Into<String>) -> ToolResult {
+        ToolResult::of(Outcome::done(text))
     }
 
     /// Returns a failure without a fact or blobs. `text` tells the model what is wrong.
-    pub fn error(text: impl Into<String>) -> Ran {
-        Ran::of(Outcome::error(text))
+    pub fn error(text: impl Into<String>) -> ToolResult {
+        ToolResult::of(Outcome::error(text))
     }
 
-    fn cancelled(so_far: impl Into<String>) -> Ran {
-        Ran::of(Outcome::Interrupted {
+    fn cancelled(so_far: impl Into<String>) -> ToolResult {
+        ToolResult::of(Outcome::Interrupted {
             output: Output::text(so_far),
             why: "stopped by the user".to_string(),
         })
@@ -240,7 +240,7 @@ impl Ran {
 
     /// Appends lines to the text of a successful result.
     #[must_use]
-    pub fn with_lines(mut self, lines: &[String]) -> Ran {
+    pub fn with_lines(mut self, lines: &[String]) -> ToolResult {
         if let Outcome::Done { output } = &mut self.outcome {
             for line in lines {
                 output.text.push('\n');
@@ -250,7 +250,7 @@ impl Ran {
         self
     }
 
-    fn with(mut self, fact: Option<Fact>) -> Ran {
+    fn with(mut self, fact: Option<Fact>) -> ToolResult {
         self.fact = fact;
         self
     }

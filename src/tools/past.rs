@@ -5,7 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Ran;
+use super::ToolResult;
 use crate::core::entry::{Fact, Seq};
 use crate::store::{Store, StoreError};
 
@@ -22,7 +22,7 @@ impl PastScope {
 }
 
 /// The store from the view of a session.
-pub struct Past<'a> {
+pub struct HistoryView<'a> {
     pub store: &'a mut Store,
     /// The ID of the current session.
     pub session: &'a str,
@@ -33,13 +33,13 @@ pub struct Past<'a> {
 }
 
 /// A function that reads the store and returns the text for the model.
-pub type LookBack = Box<dyn FnOnce(&mut Past<'_>) -> Result<String, String> + Send>;
+pub type LookBack = Box<dyn FnOnce(&mut HistoryView<'_>) -> Result<String, String> + Send>;
 
 /// Runs a function that reads the store. Its result counts as recalled, and is not found again.
-pub fn look_back(look: LookBack, past: &mut Past<'_>) -> Ran {
+pub fn look_back(look: LookBack, past: &mut HistoryView<'_>) -> ToolResult {
     match look(past) {
-        Ok(text) => Ran::done(text).with(Some(Fact::Recalled)),
-        Err(why) => Ran::error(why),
+        Ok(text) => ToolResult::done(text).with(Some(Fact::Recalled)),
+        Err(why) => ToolResult::error(why),
     }
 }
 
@@ -58,7 +58,7 @@ pub(super) fn error_text(error: StoreError) -> String {
     }
 }
 
-impl Past<'_> {
+impl HistoryView<'_> {
     /// Returns the workspace of this session.
     pub(super) fn workspace(&self) -> Result<String, String> {
         let own = self

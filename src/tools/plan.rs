@@ -3,9 +3,9 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::Ran;
+use super::ToolResult;
 use super::schema::{array, object, one_of, string};
-use super::shown::{Body, Shown, ShownResult, Verb};
+use super::shown::{Shown, ShownBody, ShownResult, Verb};
 use super::tool::Tool;
 use super::work::Work;
 use crate::core::entry::{Fact, Plan, PlanStep, StepState};
@@ -17,7 +17,7 @@ const MAX_TEXT_BYTES: usize = 1_000;
 
 #[derive(Serialize, Deserialize)]
 pub(super) struct Args {
-    steps: Vec<Step>,
+    steps: Vec<PlanStepArgs>,
     #[serde(default)]
     goals: Vec<String>,
 }
@@ -25,7 +25,7 @@ pub(super) struct Args {
 /// A step as the model writes it. [`schema::named`](super::schema::named) renames the values of
 /// older versions, `state` with done, current and left, to these.
 #[derive(Serialize, Deserialize)]
-struct Step {
+struct PlanStepArgs {
     text: String,
     status: Status,
 }
@@ -75,7 +75,7 @@ impl Tool for Args {
 
     fn shown(self) -> Shown {
         Shown {
-            body: Body::Plan(self.plan()),
+            body: ShownBody::Plan(self.plan()),
             result: ShownResult::LastLines,
             ..Shown::default()
         }
@@ -112,13 +112,13 @@ impl Args {
     }
 }
 
-fn run(args: &Args) -> Ran {
+fn run(args: &Args) -> ToolResult {
     if args.steps.len() > MAX_STEPS || args.goals.len() > MAX_STEPS {
-        return Ran::error(format!("a plan has at most {MAX_STEPS} steps and goals"));
+        return ToolResult::error(format!("a plan has at most {MAX_STEPS} steps and goals"));
     }
     let mut texts = args.steps.iter().map(|s| &s.text).chain(&args.goals);
     if texts.any(|t| t.trim().is_empty() || t.len() > MAX_TEXT_BYTES) {
-        return Ran::error(format!(
+        return ToolResult::error(format!(
             "each step and goal has 1 to {MAX_TEXT_BYTES} bytes of text"
         ));
     }
@@ -127,7 +127,7 @@ fn run(args: &Args) -> Ran {
     let counts = [StepState::Done, StepState::Current, StepState::Left]
         .map(|state| format!("{} {}", count(state), state.status()));
     let text = format!("plan: {}", counts.join(", "));
-    Ran::done(text).with(Some(Fact::Planned { plan }))
+    ToolResult::done(text).with(Some(Fact::Planned { plan }))
 }
 
 #[cfg(test)]
@@ -188,7 +188,7 @@ mod tests {
 
     #[test]
     fn a_plan_has_one_current_step() {
-        let step = |text: &str| Step {
+        let step = |text: &str| PlanStepArgs {
             text: text.into(),
             status: Status::InProgress,
         };

@@ -19,7 +19,7 @@ use super::shown::{Shown, ShownResult, Verb};
 use super::tool::Tool;
 use super::whole::Whole;
 use super::work::Work;
-use super::{Ran, printable};
+use super::{ToolResult, printable};
 use crate::core::entry::{BlobRef, Fact, Image, Outcome, Output};
 use crate::core::image::{self, media_type};
 use crate::core::permission::{PathUse, Permission};
@@ -83,14 +83,14 @@ impl Tool for Args {
     }
 }
 
-fn run(args: &Args, ctx: &ToolContext, cancel: &AtomicBool) -> Ran {
+fn run(args: &Args, ctx: &ToolContext, cancel: &AtomicBool) -> ToolResult {
     match read(args, ctx, cancel) {
         Ok(ran) => ran,
-        Err(why) => Ran::error(why),
+        Err(why) => ToolResult::error(why),
     }
 }
 
-fn read(args: &Args, ctx: &ToolContext, cancel: &AtomicBool) -> Result<Ran, String> {
+fn read(args: &Args, ctx: &ToolContext, cancel: &AtomicBool) -> Result<ToolResult, String> {
     let name = &args.path;
     let path = paths::resolve(name, ctx)?;
     let cannot = |e: io::Error| format!("cannot read {name}: {e}");
@@ -123,10 +123,10 @@ fn read(args: &Args, ctx: &ToolContext, cancel: &AtomicBool) -> Result<Ran, Stri
     let whole = io::Cursor::new(start).chain(file);
     let watch = Watch::new(ctx.limits, cancel);
     match stream(whole, &mut page, &watch).map_err(cannot)? {
-        Ended::Stopped(Stop::Cancelled) => Ok(Ran::cancelled(page.text)),
-        Ended::Stopped(stop) => page.stopped(name, size, stop),
-        Ended::Whole { hash } => page.whole(name, key, hash),
-        Ended::Early => Ok(page.early(size)),
+        ReadEnd::Stopped(Stop::Cancelled) => Ok(ToolResult::cancelled(page.text)),
+        ReadEnd::Stopped(stop) => page.stopped(name, size, stop),
+        ReadEnd::Whole { hash } => page.whole(name, key, hash),
+        ReadEnd::Early => Ok(page.early(size)),
     }
 }
 
@@ -157,7 +157,7 @@ fn listing(name: &str, place: &Place) -> String {
     format!("{name} is a folder; it holds:\n{}{more}", names.join("\n"))
 }
 
-fn image(name: &str, key: String, place: &Place, size: u64) -> Result<Ran, String> {
+fn image(name: &str, key: String, place: &Place, size: u64) -> Result<ToolResult, String> {
     const MAX: u64 = image::MAX_BYTES;
     let smaller = "hint: make a smaller copy with a command";
     let bytes = place.load(MAX).map_err(|e| match e.kind() {
@@ -192,7 +192,7 @@ fn image(name: &str, key: String, place: &Place, size: u64) -> Result<Ran, Strin
             blob,
         }],
     };
-    Ok(Ran {
+    Ok(ToolResult {
         outcome: Outcome::Done { output },
         fact: Some(Fact::Seen { path: key, hash }),
         blobs: vec![bytes],
@@ -207,7 +207,7 @@ fn not_text(start: &[u8]) -> Option<&'static str> {
     (start.contains(&0) || invalid * 10 > start.len() * 3).then_some("binary")
 }
 
-enum Ended {
+enum ReadEnd {
     Whole {
         hash: Option<String>,
     },
@@ -216,13 +216,13 @@ enum Ended {
     Stopped(Stop),
 }
 
-fn stream(mut from: impl Read, page: &mut Page, watch: &Watch<'_>) -> io::Result<Ended> {
+fn stream(mut from: impl Read, page: &mut Page, watch: &Watch<'_>) -> io::Result<ReadEnd> {
     let mut chunk = vec![0; CHUNK_BYTES];
     let mut hasher = blake3::Hasher::new();
     let mut bytes: u64 = 0;
     loop {
         if let Some(stop) = watch.stop() {
-            return Ok(Ended::Stopped(stop));
+            return Ok(ReadEnd::Stopped(stop));
         }
         let read = match from.read(&mut chunk) {
             Ok(read) => read,
@@ -238,13 +238,13 @@ fn stream(mut from: impl Read, page: &mut Page, watch: &Watch<'_>) -> io::Result
         if is_hashed {
             hasher.update(&chunk[..read]);
         } else if page.is_full() {
-            return Ok(Ended::Early);
+            return Ok(ReadEnd::Early);
         }
         page.feed(&chunk[..read]);
     }
     page.end();
     let hash = (bytes <= MAX_HASHED_BYTES).then(|| hasher.finalize().to_hex().to_string());
-    Ok(Ended::Whole { hash })
+    Ok(ReadEnd::Whole { hash })
 }
 
 /// The shown lines, collected while the file is streamed.
@@ -356,10 +356,15 @@ impl Page {
         format!("{:>6}\t{}{note}\n", self.lines + 1, &text[..clip])
     }
 
-    fn whole(mut self, name: &str, key: String, hash: Option<String>) -> Result<Ran, String> {
+    fn whole(
+        mut self,
+        name: &str,
+        key: String,
+        hash: Option<String>,
+    ) -> Result<ToolResult, String> {
         let seen = hash.map(|hash| Fact::Seen { path: key, hash });
         if self.lines == 0 {
-            return Ok(Ran::done(format!("{name} is empty")).with(seen));
+            return Ok(ToolResult::done(format!("{name} is empty")).with(seen));
         }
         if self.shown == 0 {
             return Err(format!(
@@ -378,12 +383,12 @@ impl Page {
             ));
         }
         self.notes();
-        Ok(Ran::done(self.text).with(seen))
+        Ok(ToolResult::done(self.text).with(seen))
     }
 
     /// Shows the lines up to where reading stopped. Without any, returns an error with a way to
     /// read further.
-    fn stopped(mut self, name: &str, size: u64, stop: Stop) -> Result<Ran, String> {
+    fn stopped(mut self, name: &str, size: u64, stop: Stop) -> Result<ToolResult, String> {
         let (words, at) = (stop.words(), self.lines + 1);
         let hint = "hint: a command such as tail, or sed with line numbers, reads further";
         if self.shown == 0 {
@@ -398,10 +403,10 @@ impl Page {
             self.first,
         ));
         self.notes();
-        Ok(Ran::done(self.text))
+        Ok(ToolResult::done(self.text))
     }
 
-    fn early(mut self, size: u64) -> Ran {
+    fn early(mut self, size: u64) -> ToolResult {
         let last = self.first + self.shown - 1;
         self.text.push_str(&format!(
             "[lines {}-{last} of a file of {size} bytes; read on with offset {}]\n",
@@ -409,7 +414,7 @@ impl Page {
             last + 1
         ));
         self.notes();
-        Ran::done(self.text)
+        ToolResult::done(self.text)
     }
 
     fn notes(&mut self) {

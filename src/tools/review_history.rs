@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::describe;
-use super::past::{Past, PastScope, error_text, when};
+use super::past::{HistoryView, PastScope, error_text, when};
 use super::schema::{integer, object, one_of, string};
 use super::shown::Verb;
 use super::tool::Tool;
@@ -69,7 +69,7 @@ impl Tool for Args {
     }
 }
 
-fn run(args: &Args, past: &mut Past<'_>) -> Result<String, String> {
+fn run(args: &Args, past: &mut HistoryView<'_>) -> Result<String, String> {
     let text = match &args.session {
         None => list(past, args.limit.map_or(DEFAULT_SESSIONS, u64::from))?,
         Some(id) => {
@@ -81,7 +81,7 @@ fn run(args: &Args, past: &mut Past<'_>) -> Result<String, String> {
     Ok(head_tail(&text, past.room.max(cut.len()), cut).into_owned())
 }
 
-fn list(past: &Past<'_>, limit: u64) -> Result<String, String> {
+fn list(past: &HistoryView<'_>, limit: u64) -> Result<String, String> {
     let workspace = past.workspace()?;
     let filter = SessionFilter {
         workspace: Some(&workspace),
@@ -120,7 +120,7 @@ fn list(past: &Past<'_>, limit: u64) -> Result<String, String> {
 }
 
 /// Returns how the session ended, from its last entries.
-fn ended(past: &Past<'_>, info: &SessionInfo) -> Result<String, String> {
+fn ended(past: &HistoryView<'_>, info: &SessionInfo) -> Result<String, String> {
     let last = info.entries.saturating_sub(1);
     let records = past
         .store
@@ -158,7 +158,7 @@ fn ended(past: &Past<'_>, info: &SessionInfo) -> Result<String, String> {
     })
 }
 
-fn one(past: &mut Past<'_>, id: &str, limit: u64) -> Result<String, String> {
+fn one(past: &mut HistoryView<'_>, id: &str, limit: u64) -> Result<String, String> {
     let info = past.store.history().find(id).map_err(error_text)?;
     let state = fold(past, id)?;
     let title = one_line(info.title.as_deref().unwrap_or("untitled"), 100);
@@ -211,7 +211,7 @@ fn one(past: &mut Past<'_>, id: &str, limit: u64) -> Result<String, String> {
 }
 
 /// Computes the state of a session, for the whole plan and the last words, which no row has.
-fn fold(past: &Past<'_>, id: &str) -> Result<State, String> {
+fn fold(past: &HistoryView<'_>, id: &str) -> Result<State, String> {
     enum Stop {
         Store(StoreError),
         Illegal(String),

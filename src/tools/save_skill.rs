@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::checked::{Content, FileChange, Target};
 use super::schema::{object, string};
-use super::shown::{Body, Shown, ShownResult, Verb};
+use super::shown::{Shown, ShownBody, ShownResult, Verb};
 use super::tool::Tool;
 use super::work::Work;
 use crate::core::permission::Permission;
@@ -48,7 +48,7 @@ impl Tool for Args {
 
     fn shown(self) -> Shown {
         Shown {
-            body: Body::File {
+            body: ShownBody::File {
                 path: skill::path(&self.name),
                 content: format!("{}\n\n{}", self.description, self.body),
             },

@@ -36,7 +36,7 @@ pub(super) fn one_of(names: &[&str]) -> Value {
 
 /// The arguments of a call, under the names in the schema of its tool.
 #[derive(Debug, PartialEq)]
-pub(super) struct Named {
+pub(super) struct NormalizedArguments {
     pub arguments: Value,
     /// Why the call is refused although its arguments can be parsed, in words for the model.
     pub objection: Option<String>,
@@ -75,10 +75,10 @@ const WORDS: [(&str, &[&str]); 3] = [
 ///
 /// Arguments that match the schema stay as they are. An argument that is given twice, or whose name
 /// is only similar to a known one, leads to an objection.
-pub(super) fn named(schema: &Value, given: Value) -> Named {
+pub(super) fn named(schema: &Value, given: Value) -> NormalizedArguments {
     let mut objection = None;
     let arguments = value(schema, given, &mut objection);
-    Named {
+    NormalizedArguments {
         arguments,
         objection,
     }

@@ -8,7 +8,7 @@ use crate::core::entry::Plan;
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Shown {
     pub verb: Verb,
-    pub body: Body,
+    pub body: ShownBody,
     pub result: ShownResult,
     /// Whether the call changes nothing, for any verb, such as a command that only reads.
     pub only_looks: bool,
@@ -81,7 +81,7 @@ impl Verb {
 
 /// The content of a call, where that is more than its subject.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub enum Body {
+pub enum ShownBody {
     #[default]
     Subject,
     Plan(Plan),

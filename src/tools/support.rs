@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use super::work::Work;
-use super::{Hidden, Ran, ToolContext, call, path_key};
+use super::{Hidden, ToolContext, ToolResult, call, path_key};
 use crate::core::entry::{CallId, Outcome};
 use crate::core::policy::{Rule, Rules, Workspace};
 
@@ -82,7 +82,7 @@ impl Room {
         names
     }
 
-    pub(super) fn idempotent(&self, name: &str, arguments: serde_json::Value) -> Ran {
+    pub(super) fn idempotent(&self, name: &str, arguments: serde_json::Value) -> ToolResult {
         self.looked(name, arguments, &AtomicBool::new(false))
     }
 
@@ -91,7 +91,7 @@ impl Room {
         name: &str,
         arguments: serde_json::Value,
         cancel: &AtomicBool,
-    ) -> Ran {
+    ) -> ToolResult {
         match work(name, arguments) {
             Work::Look(look) => look(&self.ctx, cancel),
             _ => panic!("{name} does more than look"),
@@ -108,14 +108,14 @@ pub(super) fn hash(content: impl AsRef<[u8]>) -> String {
     blake3::hash(content.as_ref()).to_hex().to_string()
 }
 
-pub(super) fn done(ran: &Ran) -> &str {
+pub(super) fn done(ran: &ToolResult) -> &str {
     match &ran.outcome {
         Outcome::Done { output } => &output.text,
         other => panic!("not done: {other:?}"),
     }
 }
 
-pub(super) fn error(ran: &Ran) -> &str {
+pub(super) fn error(ran: &ToolResult) -> &str {
     error_of(&ran.outcome)
 }
 

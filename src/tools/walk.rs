@@ -160,9 +160,9 @@ impl<'a> Walk<'a> {
 }
 
 impl Iterator for Walk<'_> {
-    type Item = io::Result<WalkEntry>;
+    type WalkItem = io::Result<WalkEntry>;
 
-    fn next(&mut self) -> Option<Self::Item> {
+    fn next(&mut self) -> Option<Self::WalkItem> {
         loop {
             if let Some(error) = self.failed.take() {
                 return Some(Err(error));

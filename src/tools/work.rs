@@ -8,13 +8,13 @@ use serde_json::Value;
 
 use super::checked::FileChange;
 use super::past::LookBack;
-use super::{Ran, ToolContext};
+use super::{ToolContext, ToolResult};
 use crate::command::Runs;
 use crate::core::tool::Class;
 
 /// A function that reads files or data in memory.
-pub type Look = Box<dyn FnOnce(&ToolContext, &AtomicBool) -> Ran + Send>;
-pub(super) type ActOnCommands = Box<dyn FnOnce(&Runs, &str) -> Ran + Send>;
+pub type Look = Box<dyn FnOnce(&ToolContext, &AtomicBool) -> ToolResult + Send>;
+pub(super) type ActOnCommands = Box<dyn FnOnce(&Runs, &str) -> ToolResult + Send>;
 
 /// The work of a call. Its variant decides the effect class.
 pub enum Work {

@@ -135,30 +135,30 @@ pub struct CustomList {
 
 /// One of rewake's own commands, or a custom one.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Listed {
+pub(crate) enum ListedCommand {
     Own(&'static Entry),
     Custom(Arc<Custom>),
 }
 
-impl Listed {
+impl ListedCommand {
     pub(crate) fn name(&self) -> &str {
         match self {
-            Listed::Own(entry) => entry.name,
-            Listed::Custom(custom) => &custom.name,
+            ListedCommand::Own(entry) => entry.name,
+            ListedCommand::Custom(custom) => &custom.name,
         }
     }
 
     pub(crate) fn argument(&self) -> &str {
         match self {
-            Listed::Own(entry) => entry.argument,
-            Listed::Custom(custom) => &custom.argument,
+            ListedCommand::Own(entry) => entry.argument,
+            ListedCommand::Custom(custom) => &custom.argument,
         }
     }
 
     pub(crate) fn help(&self) -> &str {
         match self {
-            Listed::Own(entry) => entry.help,
-            Listed::Custom(custom) => &custom.help,
+            ListedCommand::Own(entry) => entry.help,
+            ListedCommand::Custom(custom) => &custom.help,
         }
     }
 
@@ -247,27 +247,27 @@ fn find(name: &str) -> Option<&'static Entry> {
         .find(|e| e.name == name || e.aliases.contains(&name.as_str()))
 }
 
-fn names() -> impl Iterator<Item = &'static str> {
+fn names() -> impl Iterator<WalkItem = &'static str> {
     let aliases = COMMANDS.iter().flat_map(|e| e.aliases.iter().copied());
     COMMANDS.iter().map(|e| e.name).chain(aliases)
 }
 
 /// Returns the commands that `word` (without its slash) may become, the likeliest first.
-pub(crate) fn complete(word: &str, custom: &[Arc<Custom>]) -> Vec<Listed> {
+pub(crate) fn complete(word: &str, custom: &[Arc<Custom>]) -> Vec<ListedCommand> {
     let word = word.to_lowercase();
     let mut matcher = Matcher::new(Config::DEFAULT);
     let pattern = Pattern::parse(&word, CaseMatching::Ignore, Normalization::Smart);
     let mut buffer = Vec::new();
-    let own = COMMANDS.iter().map(Listed::Own);
-    let custom = custom.iter().cloned().map(Listed::Custom);
-    let mut scored: Vec<(u32, Listed)> = own
+    let own = COMMANDS.iter().map(ListedCommand::Own);
+    let custom = custom.iter().cloned().map(ListedCommand::Custom);
+    let mut scored: Vec<(u32, ListedCommand)> = own
         .chain(custom)
         .filter_map(|entry| {
             let name = entry.name().to_lowercase();
             let own = score(&name, &word, &pattern, &mut matcher, &mut buffer);
             let aliases = match &entry {
-                Listed::Own(entry) => entry.aliases,
-                Listed::Custom(_) => &[],
+                ListedCommand::Own(entry) => entry.aliases,
+                ListedCommand::Custom(_) => &[],
             };
             let alias = aliases.iter().filter_map(|alias| {
                 let score = score(alias, &word, &pattern, &mut matcher, &mut buffer);

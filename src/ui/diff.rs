@@ -77,7 +77,7 @@ pub(crate) fn part(first: usize, before: &str, after: &str, shape: &Shape<'_>) -
 }
 
 /// A piece of a line, and whether it differs.
-type Part<'a> = (bool, &'a str);
+type DiffPart<'a> = (bool, &'a str);
 
 struct Sheet<'a> {
     shape: &'a Shape<'a>,
@@ -199,7 +199,7 @@ impl<'a> Sheet<'a> {
     }
 
     /// Adds a line. `number` counts from 0.
-    fn line(&mut self, tag: ChangeTag, number: usize, parts: &[Part<'_>]) {
+    fn line(&mut self, tag: ChangeTag, number: usize, parts: &[DiffPart<'_>]) {
         if self.room() == 0 {
             self.left_out += 1;
             return;
@@ -239,7 +239,7 @@ impl<'a> Sheet<'a> {
     }
 
     /// Adds a line, also a blank one. `number` counts from 0.
-    fn put(&mut self, tag: ChangeTag, number: usize, parts: &[Part<'_>]) {
+    fn put(&mut self, tag: ChangeTag, number: usize, parts: &[DiffPart<'_>]) {
         self.shown += 1;
         let theme = self.shape.theme;
         let (sign, style, word) = match tag {
@@ -346,8 +346,8 @@ fn background(style: Style) -> Style {
 
 /// A line before and after, which is the same line changed.
 struct Pair<'a> {
-    old: Vec<Part<'a>>,
-    new: Vec<Part<'a>>,
+    old: Vec<DiffPart<'a>>,
+    new: Vec<DiffPart<'a>>,
 }
 
 impl<'a> Pair<'a> {

@@ -28,7 +28,9 @@ use crate::engine::{Command, EngineError, Event, NotRewound, Planned, Rest, Rewi
 use crate::model::Figures;
 use crate::session::context::{Gauge, Gauging};
 use crate::session::sandbox;
-use crate::session::{AppContext, Driver, ResumeReport, Session, SessionError, Which, drive};
+use crate::session::{
+    AppContext, Driver, ResumeReport, Session, SessionError, SessionSelector, drive,
+};
 use crate::store::{Queued, Store, StoreError};
 
 /// Time after which a full disk is tried again.
@@ -43,7 +45,7 @@ pub const LEAVING: Duration = Duration::from_secs(8);
 /// The session to open, and how.
 #[derive(Debug)]
 pub struct Open {
-    pub which: Which,
+    pub which: SessionSelector,
     /// Another process is asked to leave it.
     pub take_over: bool,
     /// It was named when the program was started.
@@ -239,22 +241,22 @@ impl Now {
 }
 
 /// A running engine.
-pub struct Live {
+pub struct EngineHandle {
     commands: UnboundedSender<Command>,
     thread: Option<JoinHandle<()>>,
     /// Set to abandon an opening that is not complete.
     is_left: Arc<AtomicBool>,
 }
 
-impl Live {
+impl EngineHandle {
     /// Opens a session and works in it, when the engines before have left theirs: it may be one of
     /// their sessions, or a copy of one. `on_event` is called from the engine's thread.
     pub fn start(
         ctx: Arc<AppContext>,
         open: Open,
-        before: Vec<Live>,
+        before: Vec<EngineHandle>,
         on_event: OnLiveEvent,
-    ) -> Live {
+    ) -> EngineHandle {
         // Unbounded: the thread that draws sends, and must not wait. A person gives each command.
         let (commands, inbox) = unbounded_channel();
         let is_left = Arc::new(AtomicBool::new(false));
@@ -270,7 +272,7 @@ impl Live {
             .spawn(work)
             .inspect_err(|error| tracing::error!(%error, "the engine has no thread"))
             .ok();
-        Live {
+        EngineHandle {
             commands,
             thread,
             is_left,
@@ -304,16 +306,16 @@ impl Live {
     }
 }
 
-impl Drop for Live {
+impl Drop for EngineHandle {
     fn drop(&mut self) {
         self.leave(SaveReason::Exit);
     }
 }
 
 /// Waits for earlier engines, in the thread of the next one. They were told to leave.
-fn wait_for(before: &[Live]) {
+fn wait_for(before: &[EngineHandle]) {
     let end = Instant::now() + LEAVING;
-    while !before.iter().all(Live::has_left) && Instant::now() < end {
+    while !before.iter().all(EngineHandle::has_left) && Instant::now() < end {
         std::thread::sleep(Duration::from_millis(2));
     }
 }
@@ -325,7 +327,7 @@ fn work(
     on_event: &OnLiveEvent,
 ) {
     let opened = match (&open.which, open.take_over) {
-        (Which::Named { id, .. }, true) => take_over(ctx, id),
+        (SessionSelector::Named { id, .. }, true) => take_over(ctx, id),
         _ => Ok(()),
     };
     let session = match opened.and_then(|()| ctx.open(&open.which, true)) {

@@ -59,7 +59,7 @@ use input::Heard;
 use crate::core::entry::SaveReason;
 use crate::engine::{self, Command};
 use crate::report::{self, exit, note, note_background, raw};
-use crate::session::{AppContext, Which, now_ms, short_id};
+use crate::session::{AppContext, SessionSelector, now_ms, short_id};
 
 use app::{App, Intent, Msg};
 use effects::{After, Effects};
@@ -80,7 +80,7 @@ pub enum Wake {
     /// search started.
     Found {
         engine: u64,
-        which: Which,
+        which: SessionSelector,
         take_over: bool,
     },
     /// The copy for a rewind is ready: its id. `engine` is the number of the engine that was open.

@@ -15,10 +15,10 @@ const HELP_CHARS: usize = 200;
 
 /// The prompts and resources by the server's name. `None`: they are not known yet.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Offered(BTreeMap<String, Option<Known>>);
+pub struct Offered(BTreeMap<String, Option<KnownOffers>>);
 
 #[derive(Debug, Clone, Default, PartialEq)]
-struct Known {
+struct KnownOffers {
     prompts: Vec<Arc<Custom>>,
     resources: Vec<Arc<Resource>>,
 }
@@ -40,7 +40,7 @@ impl Offered {
             return;
         };
         let prompts = offers.prompts.iter().filter(|prompt| can_be_typed(prompt));
-        *place = Some(Known {
+        *place = Some(KnownOffers {
             prompts: prompts.map(|prompt| command(server, prompt)).collect(),
             resources: offers.resources.into_iter().map(Arc::new).collect(),
         });
@@ -53,7 +53,7 @@ impl Offered {
     }
 
     /// Servers whose names begin with this.
-    pub fn beginning<'a>(&'a self, word: &str) -> impl Iterator<Item = &'a str> {
+    pub fn beginning<'a>(&'a self, word: &str) -> impl Iterator<WalkItem = &'a str> {
         let word = word.to_string();
         let names = self.0.keys().map(String::as_str);
         names.filter(move |name| !word.is_empty() && name.starts_with(&word))
@@ -68,7 +68,7 @@ impl Offered {
         self.known(server).map_or(&[], |known| &known.resources)
     }
 
-    fn known(&self, server: &str) -> Option<&Known> {
+    fn known(&self, server: &str) -> Option<&KnownOffers> {
         self.0.get(server)?.as_ref()
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use notify::{RecommendedWatcher, RecursiveMode, Watcher};
 
-use super::app::{App, Begin, LaunchInfo, Phase, Quiet};
+use super::app::{App, Begin, LaunchInfo, Phase, TypeAheadGuard};
 use super::overlay::{FirstRun, Provider};
 use super::theme::Theme;
 use super::{Wake, style};
@@ -15,12 +15,12 @@ use crate::config::KeyedProvider;
 use crate::core::text::count;
 use crate::model::discover::{self, LocalServer};
 use crate::model::{Figures, Models};
-use crate::session::{AppContext, SessionError, VERSION, Which, now_ms};
+use crate::session::{AppContext, SessionError, SessionSelector, VERSION, now_ms};
 
 /// Options of the command line for the screen.
 #[derive(Debug, Clone, Default)]
 pub struct Start {
-    pub which: Option<Which>,
+    pub which: Option<SessionSelector>,
     /// `-r` without an id: the history is opened.
     pub pick: bool,
     /// The picked session is forked.
@@ -57,7 +57,7 @@ pub(super) fn app(ctx: &AppContext) -> App {
     app.look.is_ascii = style::is_ascii(ctx);
     app.look.zone = jiff::tz::TimeZone::system();
     app.attention.config = ctx.config().notify.clone();
-    app.prompts.quiet = Quiet::new(Duration::from_millis(ctx.config().ui.quiet_ms));
+    app.prompts.quiet = TypeAheadGuard::new(Duration::from_millis(ctx.config().ui.quiet_ms));
     let warnings = ctx.loaded.warnings.iter();
     app.warned.extend(warnings.map(ToString::to_string));
     app.warned.extend(trouble);
@@ -90,7 +90,7 @@ pub fn begin(ctx: &AppContext, start: Start) -> Result<Begin, SessionError> {
                     Begin::FirstRun { first, prompt }
                 }
                 (true, None) => Begin::Open {
-                    which: Which::New,
+                    which: SessionSelector::New,
                     prompt,
                 },
             }

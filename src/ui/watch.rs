@@ -37,7 +37,7 @@ const ORIGIN: &str = "screen";
 const RECENT: u64 = 600;
 
 /// A thread that follows a session. Dropping this ends it after all commands are sent.
-pub(super) struct Watch {
+pub(super) struct SessionWatch {
     commands: UnboundedSender<Command>,
     _stop: SyncSender<()>,
     thread: Option<JoinHandle<()>>,
@@ -52,8 +52,8 @@ impl LeavingWatch {
     }
 }
 
-impl Watch {
-    pub(super) fn start(ctx: Arc<AppContext>, id: String, on_event: OnLiveEvent) -> Watch {
+impl SessionWatch {
+    pub(super) fn start(ctx: Arc<AppContext>, id: String, on_event: OnLiveEvent) -> SessionWatch {
         let (stop, stopped) = sync_channel(0);
         // Unbounded: the thread that draws sends, and must not wait while the store is locked.
         let (commands, mut said) = unbounded_channel();
@@ -83,7 +83,7 @@ impl Watch {
                 }
             }
         });
-        Watch {
+        SessionWatch {
             commands,
             _stop: stop,
             thread: Some(thread),

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::store::{Store, StoreError};
-use crate::tools::{self, LookBack, Past, Ran};
+use crate::tools::{self, HistoryView, LookBack, ToolResult};
 
 /// A handle of the store, opened at first use.
 #[derive(Clone)]
@@ -30,9 +30,9 @@ impl Archive {
     }
 
     /// Runs a tool that reads the store. Blocks, and calls wait for each other.
-    pub(super) fn look_back(&self, look: LookBack, now_ms: i64, room: usize) -> Ran {
+    pub(super) fn look_back(&self, look: LookBack, now_ms: i64, room: usize) -> ToolResult {
         let looked = self.with(|store| {
-            let mut past = Past {
+            let mut past = HistoryView {
                 store,
                 session: &self.session,
                 now_ms,
@@ -40,7 +40,7 @@ impl Archive {
             };
             tools::look_back(look, &mut past)
         });
-        looked.unwrap_or_else(|error| Ran::error(error.to_string()))
+        looked.unwrap_or_else(|error| ToolResult::error(error.to_string()))
     }
 
     /// Runs any work with the store.

@@ -22,7 +22,7 @@ pub(super) struct ChildLog {
 }
 
 /// The progress of a subagent.
-pub(super) enum Standing {
+pub(super) enum TaskProgress {
     /// It has answered.
     Done,
     /// It does not continue by itself, for this reason.
@@ -62,26 +62,26 @@ impl ChildLog {
         self.state.replies + self.state.finished
     }
 
-    pub fn standing(&self, price: &Pricing) -> Standing {
+    pub fn standing(&self, price: &Pricing) -> TaskProgress {
         let state = &self.state;
         if state.restarts >= MAX_RESTARTS {
-            return Standing::Rests("its last starts all ended without progress".into());
+            return TaskProgress::Rests("its last starts all ended without progress".into());
         }
         if self.queued > 0 || state.first_open().is_some() {
-            return Standing::Unfinished;
+            return TaskProgress::Unfinished;
         }
         match &state.halted {
-            Some(Halt::Stopped) => return Standing::Rests("it was stopped".into()),
+            Some(Halt::Stopped) => return TaskProgress::Rests("it was stopped".into()),
             Some(Halt::Failed(failure)) => {
                 let why = one_line(&failure.message, 300);
-                return Standing::Rests(format!("its model could not be asked: {why}"));
+                return TaskProgress::Rests(format!("its model could not be asked: {why}"));
             }
             None => {}
         }
         match reached(state, price) {
-            Some(limit) if state.owed => Standing::Rests(limit.to_string()),
-            _ if state.owed => Standing::Unfinished,
-            _ => Standing::Done,
+            Some(limit) if state.owed => TaskProgress::Rests(limit.to_string()),
+            _ if state.owed => TaskProgress::Unfinished,
+            _ => TaskProgress::Done,
         }
     }
 

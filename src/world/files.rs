@@ -45,7 +45,7 @@ pub struct Keeping {
 
 /// The files that a snapshot scans.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Scope {
+pub enum SnapshotScope {
     /// All covered files.
     All,
     /// All covered files, and these, inside or outside of the workspace: files that tools wrote or
@@ -58,11 +58,11 @@ pub enum Scope {
 
 /// A request for a snapshot.
 #[derive(Debug, Clone)]
-pub struct Wish {
+pub struct SnapshotRequest {
     /// The last tree that the log names.
     pub last: Option<String>,
     pub cause: Cause,
-    pub scope: Scope,
+    pub scope: SnapshotScope,
     /// The commands that run meanwhile, recorded with the snapshot.
     pub live: Option<String>,
     /// Maximum time for the snapshot.
@@ -85,7 +85,7 @@ pub enum Snapshot {
 }
 
 struct Request {
-    wish: Wish,
+    wish: SnapshotRequest,
     /// Where the result goes; `None` for a scan ahead of time, which nobody waits for.
     reply: Option<oneshot::Sender<Snapshot>>,
 }
@@ -156,7 +156,7 @@ impl Files {
     }
 
     /// Scans ahead of time, while nobody waits.
-    pub(super) fn look_ahead(&self, wish: Wish) {
+    pub(super) fn look_ahead(&self, wish: SnapshotRequest) {
         let queued = &self.ahead[usize::from(wish.is_whole)];
         if !queued.swap(true, Ordering::Relaxed) {
             let _ = self.requests.send(Request { wish, reply: None });
@@ -164,7 +164,7 @@ impl Files {
     }
 
     /// Takes a snapshot of the current files.
-    pub async fn snapshot(&self, wish: Wish) -> Snapshot {
+    pub async fn snapshot(&self, wish: SnapshotRequest) -> Snapshot {
         let wait = match wish.cause {
             // A person waits for it, and nothing happens without it.
             Cause::Target | Cause::Restored => wish.at_most,
@@ -207,10 +207,10 @@ mod tests {
             ahead: Arc::default(),
         };
         let look = |is_whole| {
-            files.look_ahead(Wish {
+            files.look_ahead(SnapshotRequest {
                 last: None,
                 cause: Cause::Outside,
-                scope: Scope::All,
+                scope: SnapshotScope::All,
                 live: None,
                 at_most: Duration::ZERO,
                 is_whole,

@@ -13,12 +13,12 @@ use tokio::sync::mpsc::UnboundedSender;
 
 use super::archive::Archive;
 use super::confine::Confine;
-use super::files::{Files, Keeping, Snapshot, Wish};
+use super::files::{Files, Keeping, Snapshot, SnapshotRequest};
 use super::give_tasks::Tasks;
 use super::restore::{self, RestoreEnd, RestoreOrder};
 use super::servers::{Learning, LiveServers, NotOffered, ServerAccess, ServerRequest};
 use super::{BackgroundEnd, Images, ServerAsks, Settled, Unready, World};
-use crate::command::{self, Ended, How, Running, Runs, SettledRun, Spec};
+use crate::command::{self, How, RunEnd, Running, Runs, SettledRun, Spec};
 use crate::core::access::Access;
 use crate::core::entry::{BlobRef, CallId, Fact, Failure, Guard, Outcome, Output};
 use crate::core::request::Request;
@@ -27,7 +27,7 @@ use crate::core::tool::ToolCall;
 use crate::model::{Delta, Models, Reply};
 use crate::store::now_ms;
 use crate::tools::bash::{self, background_id};
-use crate::tools::{self, FileState, Look, Ran, ShellCommand, ToolContext, Work};
+use crate::tools::{self, FileState, Look, ShellCommand, ToolContext, ToolResult, Work};
 
 /// Time for a keeper to start its command; it needs milliseconds.
 const BEGIN_WITHIN: Duration = Duration::from_secs(5);
@@ -130,7 +130,7 @@ impl Machine {
         }
     }
 
-    async fn look(&self, look: Look, at: Option<&Path>, room: usize) -> Result<Ran, String> {
+    async fn look(&self, look: Look, at: Option<&Path>, room: usize) -> Result<ToolResult, String> {
         let cancel = Arc::new(AtomicBool::new(false));
         let _guard = CancelOnDrop(Arc::clone(&cancel));
         let mut ctx = self.ctx_at(at);
@@ -191,7 +191,7 @@ impl Machine {
     }
 
     /// Starts a prepared run and waits for its end, or reports that it continues in the background.
-    async fn run_command(&self, call: CallId, command: &ShellCommand, run: &str) -> Ran {
+    async fn run_command(&self, call: CallId, command: &ShellCommand, run: &str) -> ToolResult {
         let begun = match self.runs.start(run) {
             // A command continues in the background only once it has started. Before that, any
             // check of the run could be the one that decides that it never starts.
@@ -204,7 +204,7 @@ impl Machine {
             Ok(found) => found,
             Err(e) => match self.runs.settle(run, &self.boot) {
                 Ok(SettledRun::NotBegun) => {
-                    return Ran::error(format!("cannot start the command: {e}"));
+                    return ToolResult::error(format!("cannot start the command: {e}"));
                 }
                 Ok(found) => found,
                 Err(_) => return uncertain(&format!("cannot start the command: {e}")),
@@ -220,10 +220,10 @@ impl Machine {
         command: &ShellCommand,
         run: &str,
         found: SettledRun,
-    ) -> Ran {
+    ) -> ToolResult {
         match found {
             SettledRun::NotBegun => {
-                Ran::error("cannot start the command: its keeper did not begin")
+                ToolResult::error("cannot start the command: its keeper did not begin")
             }
             SettledRun::Ended(ended)
                 if !command.background || matches!(ended.how, How::NotRun(_)) =>
@@ -240,7 +240,7 @@ impl Machine {
         }
     }
 
-    async fn end_of(&self, running: &mut Running) -> Ran {
+    async fn end_of(&self, running: &mut Running) -> ToolResult {
         let run = running.run().to_string();
         self.active.borrow_mut().insert(run.clone());
         let ended = self.runs.wait(running).await;
@@ -251,7 +251,7 @@ impl Machine {
         }
     }
 
-    fn in_background(&self, call: CallId, run: &str, line: &str) -> Ran {
+    fn in_background(&self, call: CallId, run: &str, line: &str) -> ToolResult {
         let output = match self.runs.output_file(run) {
             Ok(path) => path.display().to_string(),
             Err(e) => format!("(unknown: {e})"),
@@ -259,7 +259,7 @@ impl Machine {
         bash::in_background(call, run, line, &output, self.leaves_when_idle.get())
     }
 
-    fn result(&self, ended: &Ended) -> Ran {
+    fn result(&self, ended: &RunEnd) -> ToolResult {
         bash::result(
             &self.runs,
             ended,
@@ -284,7 +284,7 @@ impl Machine {
             Ok(SettledRun::NotBegun) => {
                 match self.prepare_run(call.id, command, access.unwrap_or(Access::Full)) {
                     Ok(guard) => Settled::NotBegun(guard),
-                    Err(Unready::Refused(outcome)) => Settled::Ended(Ran::of(outcome)),
+                    Err(Unready::Refused(outcome)) => Settled::Ended(ToolResult::of(outcome)),
                     Err(Unready::NoRoom(why)) => Settled::NoRoom(why),
                 }
             }
@@ -317,15 +317,15 @@ pub(super) fn unready(error: &io::Error) -> Unready {
     }
 }
 
-pub(super) fn interrupted(why: impl Into<String>) -> Ran {
-    Ran::of(Outcome::Interrupted {
+pub(super) fn interrupted(why: impl Into<String>) -> ToolResult {
+    ToolResult::of(Outcome::Interrupted {
         output: Output::default(),
         why: why.into(),
     })
 }
 
 /// Returns the result of a started call whose state cannot be determined.
-fn uncertain(why: &str) -> Ran {
+fn uncertain(why: &str) -> ToolResult {
     interrupted(format!(
         "{why}; it may or may not have happened, or still run; look before you repeat it"
     ))
@@ -394,12 +394,12 @@ impl World for Machine {
 
     fn leads_to(&self, call: &ToolCall) -> Result<Option<PathBuf>, String> {
         match &call.described {
-            Ok(described) => tools::leads_to(&described.permission, &self.ctx),
+            Ok(described) => tools::resolve_target(&described.permission, &self.ctx),
             Err(why) => Err(why.clone()),
         }
     }
 
-    async fn run_idempotent(&self, call: &ToolCall, at: Option<&Path>, room: usize) -> Ran {
+    async fn run_idempotent(&self, call: &ToolCall, at: Option<&Path>, room: usize) -> ToolResult {
         let ran = match tools::work(call) {
             Ok(Work::Look(look)) => self.look(look, at, room).await,
             Ok(Work::FindServed(look)) => {
@@ -424,7 +424,7 @@ impl World for Machine {
             }
             Err(why) => Err(why),
         };
-        ran.unwrap_or_else(Ran::error)
+        ran.unwrap_or_else(ToolResult::error)
     }
 
     async fn learn_changed_servers(&self) {
@@ -469,7 +469,7 @@ impl World for Machine {
         }
     }
 
-    async fn snapshot(&self, wish: Wish) -> Snapshot {
+    async fn snapshot(&self, wish: SnapshotRequest) -> Snapshot {
         match &self.files {
             Some(files) => files.snapshot(wish).await,
             None => Snapshot::Off,
@@ -499,7 +499,7 @@ impl World for Machine {
         }
     }
 
-    fn look_ahead(&self, wish: Wish) {
+    fn look_ahead(&self, wish: SnapshotRequest) {
         if let Some(files) = &self.files {
             files.look_ahead(wish);
         }
@@ -533,7 +533,7 @@ impl World for Machine {
         }
     }
 
-    async fn act(&self, call: &ToolCall, guard: &Guard) -> Option<Ran> {
+    async fn act(&self, call: &ToolCall, guard: &Guard) -> Option<ToolResult> {
         Some(match (tools::work(call), guard) {
             (Ok(Work::Task(order)), Guard::Child { .. }) => {
                 return self.start_task(call, &order, guard).await;
@@ -551,7 +551,7 @@ impl World for Machine {
                     Err(why) => interrupted(why),
                 }
             }
-            _ => Ran::error("the call does not fit what was recorded of it"),
+            _ => ToolResult::error("the call does not fit what was recorded of it"),
         })
     }
 
@@ -580,9 +580,9 @@ impl World for Machine {
                         hash: after.clone(),
                     };
                     let text = format!("{path} was written, just before rewake was interrupted");
-                    Settled::Ended(Ran {
+                    Settled::Ended(ToolResult {
                         fact: Some(fact),
-                        ..Ran::done(text)
+                        ..ToolResult::done(text)
                     })
                 }
                 FileState::Conflict(why) => unsettled(&why),

@@ -27,14 +27,14 @@ use crate::core::request::Request;
 use crate::core::state::{Background, State, UserCommand};
 use crate::core::tool::ToolCall;
 use crate::model::{Delta, Reply};
-use crate::tools::Ran;
+use crate::tools::ToolResult;
 
 pub use crate::tools::bash::BackgroundEnd;
-pub use files::{Files, Keeping, Scope, Snapshot, Wish};
+pub use files::{Files, Keeping, Snapshot, SnapshotRequest, SnapshotScope};
 pub use give_tasks::{BeginTask, Tasks};
 pub use restore::{RestoreEnd, RestoreOrder, RestoreProgress, changed_ms};
 pub use servers::{FindTool, KnownTool, Launch, LaunchServer, ServerAccess};
-pub use servers::{NotOffered, Offered, ServerReply, ServerRequest, ServerWords, Wanted};
+pub use servers::{NotOffered, OfferKind, Offered, ServerReply, ServerRequest, ServerWords};
 
 /// The images of a request, by the hash of their blob.
 pub type Images = HashMap<String, Vec<u8>>;
@@ -52,7 +52,7 @@ pub struct ServerAsks {
 #[derive(Debug)]
 pub enum Settled {
     /// The call has its result.
-    Ended(Ran),
+    Ended(ToolResult),
     /// The call did nothing, and runs again under this guard.
     NotBegun(Guard),
     /// The call did nothing, and space to prepare it again is lacking: [`Unready::NoRoom`].
@@ -129,7 +129,7 @@ pub trait World: 'static {
         call: &ToolCall,
         at: Option<&Path>,
         room: usize,
-    ) -> impl Future<Output = Ran>;
+    ) -> impl Future<Output = ToolResult>;
 
     /// Lists the tools of live servers that reported a change. The future may be dropped.
     fn learn_changed_servers(&self) -> impl Future<Output = ()> {
@@ -158,7 +158,7 @@ pub trait World: 'static {
     ) -> impl Future<Output = Result<Guard, Unready>>;
 
     /// Takes a snapshot of the workspace's files. The returned tree is stored when it is recorded.
-    fn snapshot(&self, _wish: Wish) -> impl Future<Output = Snapshot> {
+    fn snapshot(&self, _wish: SnapshotRequest) -> impl Future<Output = Snapshot> {
         std::future::ready(Snapshot::Off)
     }
 
@@ -186,7 +186,7 @@ pub trait World: 'static {
     fn wait_for_files(&self) {}
 
     /// Scans the files while nobody waits, so that the next snapshot is faster.
-    fn look_ahead(&self, _wish: Wish) {}
+    fn look_ahead(&self, _wish: SnapshotRequest) {}
 
     /// Returns a message on snapshots for a person; each only once.
     fn files_to_say(&self) -> Option<String> {
@@ -217,7 +217,7 @@ pub trait World: 'static {
 
     /// Does the effect. `guard` is already recorded. Returns `None` if a subagent works on it:
     /// [`World::settle`] waits for its end.
-    fn act(&self, call: &ToolCall, guard: &Guard) -> impl Future<Output = Option<Ran>>;
+    fn act(&self, call: &ToolCall, guard: &Guard) -> impl Future<Output = Option<ToolResult>>;
 
     /// Returns the outcome of a call that had started. With `stop` a running command is ended;
     /// without it, its end is awaited. `access` is the recorded one; an old log has none, which

@@ -8,12 +8,12 @@
 //!
 //! Invariant: a call has one session, however often it is prepared and settled.
 
-use super::child_log::{ChildLog, Standing, report, since};
+use super::child_log::{ChildLog, TaskProgress, report, since};
 use super::give_tasks::{BackgroundRun, Tasks};
 use super::machine::{Machine, interrupted, unready, unsettled};
 use super::{BackgroundEnd, Settled, Unready, World};
 use crate::command::keeper::SETTINGS_ENV;
-use crate::command::{Ended, How, RunState, Running, SettledRun, Spec};
+use crate::command::{How, RunEnd, RunState, Running, SettledRun, Spec};
 use crate::core::entry::{CallId, ChildRun, Fact, Guard, Outcome, Output, Spent};
 use crate::core::next::{MAX_RESTARTS, MAX_TASKS_AT_ONCE, MAX_TASKS_OF_PROMPT};
 use crate::core::quoted::fenced;
@@ -21,7 +21,7 @@ use crate::core::state::State;
 use crate::core::text::one_line;
 use crate::core::tool::ToolCall;
 use crate::tools::bash::background_id;
-use crate::tools::{self, Ran, TaskOrder};
+use crate::tools::{self, TaskOrder, ToolResult};
 
 /// Maximum bytes of the answer in the result; the whole is stored as well.
 const ANSWER_BYTES: usize = 8 * 1024;
@@ -134,7 +134,7 @@ impl Machine {
         call: &ToolCall,
         order: &TaskOrder,
         guard: &Guard,
-    ) -> Option<Ran> {
+    ) -> Option<ToolResult> {
         let Guard::Child {
             session,
             run,
@@ -143,7 +143,9 @@ impl Machine {
             ..
         } = guard
         else {
-            return Some(Ran::error("the call does not fit what was recorded of it"));
+            return Some(ToolResult::error(
+                "the call does not fit what was recorded of it",
+            ));
         };
         match self.start_child(run) {
             Ok(mut running) => {
@@ -212,7 +214,7 @@ impl Machine {
         };
         let left_ms = self.left_ms(&log, *worked_ms);
         let rests = self.standing(&log, ended.as_ref(), stop, left_ms);
-        if !matches!(rests, Standing::Unfinished) {
+        if !matches!(rests, TaskProgress::Unfinished) {
             return Settled::Ended(self.task_result(&log, session, before, rests));
         }
         let in_vain = match log.done() > *done {
@@ -221,7 +223,7 @@ impl Machine {
         };
         if in_vain >= MAX_RESTARTS {
             let why = format!("{MAX_RESTARTS} starts in a row got nowhere");
-            let rests = Standing::Rests(why);
+            let rests = TaskProgress::Rests(why);
             return Settled::Ended(self.task_result(&log, session, before, rests));
         }
         match self.prepare_child(call.id, order, session, left_ms) {
@@ -237,7 +239,7 @@ impl Machine {
             }),
             Err(e) => match unready(&e) {
                 Unready::NoRoom(why) => Settled::NoRoom(why),
-                Unready::Refused(outcome) => Settled::Ended(Ran::of(outcome)),
+                Unready::Refused(outcome) => Settled::Ended(ToolResult::of(outcome)),
             },
         }
     }
@@ -247,34 +249,34 @@ impl Machine {
     fn standing(
         &self,
         log: &ChildLog,
-        ended: Option<&Ended>,
+        ended: Option<&RunEnd>,
         stop: bool,
         left_ms: u64,
-    ) -> Standing {
+    ) -> TaskProgress {
         let standing = match &self.tasks {
             Some(tasks) => log.standing(&tasks.price),
-            None => Standing::Unfinished,
+            None => TaskProgress::Unfinished,
         };
-        if !matches!(standing, Standing::Unfinished) {
+        if !matches!(standing, TaskProgress::Unfinished) {
             return standing;
         }
         if stop {
-            return Standing::Rests("the user stopped it".into());
+            return TaskProgress::Rests("the user stopped it".into());
         }
         let minutes = self.tasks.as_ref().map_or(0, |t| t.limit_ms / 60_000);
-        let is_late = || Standing::Rests(format!("its limit of {minutes} minutes is over"));
+        let is_late = || TaskProgress::Rests(format!("its limit of {minutes} minutes is over"));
         match ended.map(|ended| &ended.how) {
-            Some(How::Stopped) => Standing::Rests("it was stopped from outside".into()),
+            Some(How::Stopped) => TaskProgress::Rests("it was stopped from outside".into()),
             Some(How::TimedOut) => is_late(),
             // It stopped by itself, and its output explains why.
             Some(How::Exited(code)) if !LEFT.contains(code) => {
                 let said = ended.and_then(|ended| self.last_words(ended));
                 let said =
                     said.unwrap_or_else(|| format!("its process ended with exit code {code}"));
-                Standing::Rests(said)
+                TaskProgress::Rests(said)
             }
             _ if left_ms == 0 => is_late(),
-            _ => Standing::Unfinished,
+            _ => TaskProgress::Unfinished,
         }
     }
 
@@ -285,7 +287,7 @@ impl Machine {
         limit_ms.saturating_sub(log.state.worked_ms.saturating_sub(worked_ms))
     }
 
-    fn last_words(&self, ended: &Ended) -> Option<String> {
+    fn last_words(&self, ended: &RunEnd) -> Option<String> {
         let printed = self.runs.output(ended, TAIL_BYTES).ok()?;
         let text = String::from_utf8_lossy(&printed.head).into_owned()
             + &String::from_utf8_lossy(&printed.tail);
@@ -299,14 +301,14 @@ impl Machine {
         log: &ChildLog,
         session: &str,
         before: &[Spent],
-        standing: Standing,
-    ) -> Ran {
+        standing: TaskProgress,
+    ) -> ToolResult {
         let spent = match &self.tasks {
             Some(tasks) => since(log.spent(&tasks.price), before),
             None => Vec::new(),
         };
         let room = ANSWER_BYTES.min(self.ctx.inline_max_bytes);
-        let (mut output, blobs) = tools::fit(log.answer(), room);
+        let (mut output, blobs) = tools::truncate_output(log.answer(), room);
         let is_used = !log.state.background.is_empty();
         let end = |tasks: &Tasks| (tasks.end)(session, is_used);
         let of_worktree = self.tasks.as_ref().and_then(end);
@@ -317,17 +319,17 @@ impl Machine {
             output.text.push_str(&line);
         }
         let outcome = match standing {
-            Standing::Done => Outcome::Done { output },
-            Standing::Rests(why) => Outcome::Interrupted {
+            TaskProgress::Done => Outcome::Done { output },
+            TaskProgress::Rests(why) => Outcome::Interrupted {
                 output,
                 why: format!("{why}; {}", resume_with(session)),
             },
-            Standing::Unfinished => Outcome::Interrupted {
+            TaskProgress::Unfinished => Outcome::Interrupted {
                 output,
                 why: format!("it did not come to its end; {}", resume_with(session)),
             },
         };
-        Ran {
+        ToolResult {
             outcome,
             fact: Some(Fact::Task {
                 session: session.to_string(),
@@ -396,7 +398,7 @@ impl Machine {
         }
         let left_ms = self.left_ms(&log, child.worked_ms);
         let standing = self.standing(&log, ended.as_ref(), false, left_ms);
-        if !matches!(standing, Standing::Unfinished) {
+        if !matches!(standing, TaskProgress::Unfinished) {
             let ran = self.task_result(&log, session, &child.before, standing);
             return Some(background_end(id, ran));
         }
@@ -421,7 +423,7 @@ impl Machine {
                 None
             }
             Err(why) => {
-                let rests = Standing::Rests(why);
+                let rests = TaskProgress::Rests(why);
                 let ran = self.task_result(&log, session, &child.before, rests);
                 Some(background_end(id, ran))
             }
@@ -435,7 +437,13 @@ impl Machine {
         Ok(run)
     }
 
-    fn task_in_background(&self, call: CallId, run: &str, prompt: &str, child: ChildRun) -> Ran {
+    fn task_in_background(
+        &self,
+        call: CallId,
+        run: &str,
+        prompt: &str,
+        child: ChildRun,
+    ) -> ToolResult {
         let id = background_id(call);
         let told = match self.leaves_when_idle() {
             true => {
@@ -453,9 +461,9 @@ impl Machine {
             command: format!("task: {}", one_line(prompt, LINE_CHARS)),
             child: Some(child),
         };
-        Ran {
+        ToolResult {
             fact: Some(fact),
-            ..Ran::done(text)
+            ..ToolResult::done(text)
         }
     }
 
@@ -472,7 +480,7 @@ impl Machine {
     }
 }
 
-fn background_end(id: &str, ran: Ran) -> BackgroundEnd {
+fn background_end(id: &str, ran: ToolResult) -> BackgroundEnd {
     let is_done = matches!(ran.outcome, Outcome::Done { .. });
     let spent = match ran.fact {
         Some(Fact::Task { spent, .. }) => spent,
@@ -483,7 +491,7 @@ fn background_end(id: &str, ran: Ran) -> BackgroundEnd {
         Outcome::Interrupted { output, why } => (output.text, Some(why)),
         Outcome::Denied { reason } => (String::new(), Some(reason)),
     };
-    let (Output { text, .. }, more) = tools::fit(said, TOLD_BYTES);
+    let (Output { text, .. }, more) = tools::truncate_output(said, TOLD_BYTES);
     // The text is of another agent, so it is quoted.
     let mut text = fenced(text.trim_end());
     if let Some(why) = why {

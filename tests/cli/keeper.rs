@@ -11,7 +11,8 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rewake::command::{
-    Ended, How, RunInfo, RunState, Running, Runs, SettledRun, Spec, Stopped, boot_id, default_shell,
+    How, RunEnd, RunInfo, RunState, Running, Runs, SettledRun, Spec, Stopped, boot_id,
+    default_shell,
 };
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -67,7 +68,7 @@ impl Place {
         (run, running)
     }
 
-    async fn run(&self, spec: &Spec) -> Ended {
+    async fn run(&self, spec: &Spec) -> RunEnd {
         let run = self.runs.prepare(spec).unwrap();
         let mut running = self.runs.start(&run).unwrap();
         self.runs.wait(&mut running).await.unwrap()
@@ -77,7 +78,7 @@ impl Place {
         self.runs.settle(run, &boot_id()).unwrap()
     }
 
-    fn output(&self, ended: &Ended) -> String {
+    fn output(&self, ended: &RunEnd) -> String {
         let printed = self.runs.output(ended, 1_000_000).unwrap();
         assert_eq!(printed.left_out, 0);
         String::from_utf8(printed.head).unwrap()

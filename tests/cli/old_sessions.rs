@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use rewake::core::entry::{
-    Block, CallId, Entry, Fact, Layers, Mode, Outcome, Plan, PlanStep, StepState, StopReason,
+    Block, CallId, Entry, Fact, Mode, Outcome, Plan, PlanStep, PromptPrefix, StepState, StopReason,
     ToolSpec, Usage, Via,
 };
 use rewake::store::{Batch, NewSession, Store, new_id};
@@ -45,7 +45,7 @@ fn old_session(home: &Home) -> String {
         version: env!("CARGO_PKG_VERSION").into(),
         model: MODEL.into(),
         mode: Mode::Default,
-        layers: Layers {
+        layers: PromptPrefix {
             system: OLD_PROMPT.into(),
             tools: vec![old_tool()],
             instructions: String::new(),

@@ -2,7 +2,7 @@
 //! set up before, and nothing waits for the agent.
 
 use rewake::core::signal::Signal;
-use rewake::journal::tip::Tip;
+use rewake::journal::tip::ChainHash;
 use rewake::store::{MAX_SIGNALS, Store, StoreError};
 use serde_json::{Value, json};
 
@@ -618,7 +618,7 @@ fn as_of_a_newer_version(scene: &Scene, id: &str) {
     checksum.update(&at_ms.to_le_bytes());
     checksum.update(body.as_bytes());
     let checksum = checksum.finalize();
-    let tip = Tip::from_bytes(&before).expect("a tip");
+    let tip = ChainHash::from_bytes(&before).expect("a tip");
     let tip = tip.and(seq, at_ms, body.as_bytes());
     let sql = "UPDATE entries SET kind = 'teleported', body = ?2, checksum = ?3, tip = ?4
       WHERE id = ?1";

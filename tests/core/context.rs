@@ -12,7 +12,7 @@ use rewake::config::Config;
 use rewake::core::budget::Budget;
 use rewake::core::compacting::{self, Summary};
 use rewake::core::entry::*;
-use rewake::core::exchange::Range;
+use rewake::core::exchange::TurnRange;
 use rewake::core::freeing;
 use rewake::core::next::{BackgroundSummary, Pending, Step, next, recall_point};
 use rewake::core::policy::Decision;
@@ -27,14 +27,14 @@ pub(crate) const MODEL: &str = "test/model";
 /// The answer's room in these tests.
 pub(crate) const ANSWER: u64 = 1_000;
 
-fn layers() -> Layers {
+fn layers() -> PromptPrefix {
     let spec = |name: &str| ToolSpec {
         name: name.into(),
         description: "d".repeat(300),
         schema: serde_json::json!({"type": "object"}),
     };
     // As much as the short forms may have: 1,200 tokens.
-    Layers {
+    PromptPrefix {
         system: "s".repeat(3_000),
         tools: ["read", "bash", "plan"].map(spec).to_vec(),
         instructions: String::new(),
@@ -113,7 +113,7 @@ impl Session {
         self.policy.budget_of(&self.state, MODEL)
     }
 
-    pub(crate) fn compact(&mut self, range: Range) {
+    pub(crate) fn compact(&mut self, range: TurnRange) {
         let budget = self.budget();
         let max_bytes = budget.bytes(self.policy.windows.summary_tokens(&budget));
         let leaving = compacting::leaving(&self.state, range);
@@ -643,7 +643,7 @@ fn by_minutes_a_pause_ends_a_window() {
     let range = window::due(&session.state, &session.budget(), &session.policy.windows);
     assert_eq!(
         range,
-        Some(Due::Summarise(Range {
+        Some(Due::Summarise(TurnRange {
             first: 1,
             last: seq
         }))

@@ -4,7 +4,7 @@
 use proptest::prelude::*;
 use rewake::core::compacting::{self, Summary};
 use rewake::core::entry::*;
-use rewake::core::freed::Freed;
+use rewake::core::freed::ClearedResults;
 use rewake::core::prompt;
 use rewake::core::request::{Part, Role};
 use rewake::core::summary;
@@ -165,7 +165,7 @@ proptest! {
         let budget = session.budget();
         // What the summary model is asked.
         let leaving = session.state.context.clone();
-        let asked = summary::request(MODEL, "say", Some(&text), &leaving, &Freed::default(), &budget, 500);
+        let asked = summary::request(MODEL, "say", Some(&text), &leaving, &ClearedResults::default(), &budget, 500);
         let Part::Text { text: asked, .. } = &asked.messages[0].parts[0] else {
             panic!("{asked:?}");
         };

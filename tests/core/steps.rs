@@ -15,10 +15,10 @@ use rewake::core::choice::Effort;
 use rewake::core::ending;
 use rewake::core::entry::*;
 use rewake::core::entry::{Choice, FallbackModel};
-use rewake::core::exchange::Range;
-use rewake::core::fate::{Fate, fate};
+use rewake::core::exchange::TurnRange;
+use rewake::core::fate::{Authorization, fate};
 use rewake::core::fate::{place_of_question, questions};
-use rewake::core::form::{Field, FieldKind, FormAnswer, ServerQuestion, Wanted};
+use rewake::core::form::{Field, FieldKind, FormAnswer, RequestedAnswer, ServerQuestion};
 use rewake::core::freeing;
 use rewake::core::next::{
     BackgroundSummary, MAX_NONSENSE, MAX_RESTARTS, Pending, Step, Why, next, recall_point,
@@ -75,9 +75,9 @@ fn opened() -> Entry {
         version: "0".into(),
         model: MODEL.into(),
         mode: Mode::Default,
-        layers: Layers {
+        layers: PromptPrefix {
             tools: names.iter().map(spec).collect(),
-            ..Layers::default()
+            ..PromptPrefix::default()
         },
     }
 }
@@ -411,7 +411,7 @@ fn asked_by(server: &str, key: &str) -> Entry {
         server: server.into(),
         key: key.into(),
         message: "who?".into(),
-        wanted: Wanted::Form {
+        wanted: RequestedAnswer::Form {
             fields: vec![number],
         },
     };
@@ -621,7 +621,7 @@ fn what_cannot_run_is_closed() {
         let state = state([said("go"), reply]);
         let open = state.first_open().expect("an open call").clone();
         match fate(&state, &policy(false), &open) {
-            Fate::Close(outcome) => outcome.to_model_text().0,
+            Authorization::Close(outcome) => outcome.to_model_text().0,
             other => panic!("{other:?}"),
         }
     };
@@ -1278,7 +1278,7 @@ proptest! {
                 Step::CallModel => prop_assert!(state.check(&replied(vec![])).is_ok()),
                 Step::Close(call) => {
                     let open = state.call(call).expect("the call is there");
-                    let Fate::Close(outcome) = fate(&state, &policy, open) else { panic!("no outcome") };
+                    let Authorization::Close(outcome) = fate(&state, &policy, open) else { panic!("no outcome") };
                     let entry = Entry::Finished { call, outcome, fact: None, tree: None };
                     prop_assert!(state.check(&entry).is_ok());
                 }
@@ -1310,7 +1310,7 @@ fn any_pending() -> impl Strategy<Value = Pending> {
         Just(BackgroundSummary::Running),
         Just(BackgroundSummary::Paused),
         (0..9u64, 0..9u64)
-            .prop_map(|(first, last)| BackgroundSummary::Ready(Range { first, last })),
+            .prop_map(|(first, last)| BackgroundSummary::Ready(TurnRange { first, last })),
     ];
     let flags = any::<[bool; 6]>();
     let ended = prop::option::of("bg_[0-9]");
@@ -1568,7 +1568,7 @@ fn through_mcp_call(tool: &str) -> Block {
 }
 
 #[track_caller]
-fn fate_of_first(state: &State, policy: &Policy) -> Fate {
+fn fate_of_first(state: &State, policy: &Policy) -> Authorization {
     fate(state, policy, state.first_open().expect("an open call"))
 }
 
@@ -1593,7 +1593,7 @@ fn a_tool_that_no_server_has_is_refused_before_anybody_is_asked() {
         Block::call("mcp__far__pkoe", "{}"),
     ] {
         let state = listing(&["mcp_call"], vec![block]);
-        let Fate::Close(Outcome::Error { output }) = fate_of_first(&state, &policy) else {
+        let Authorization::Close(Outcome::Error { output }) = fate_of_first(&state, &policy) else {
             panic!("it is not closed");
         };
         assert_eq!(
@@ -1607,10 +1607,13 @@ fn a_tool_that_no_server_has_is_refused_before_anybody_is_asked() {
         Block::call("mcp__far__poke", "{}"),
     ] {
         let state = listing(&["mcp_call"], vec![block]);
-        assert!(matches!(fate_of_first(&state, &policy), Fate::Ask { .. }));
+        assert!(matches!(
+            fate_of_first(&state, &policy),
+            Authorization::Ask { .. }
+        ));
     }
     let bad = Block::call("mcp_call", r#"{"tool":"mcp__far__poke","arguments":[1]}"#);
-    let Fate::Close(Outcome::Error { output }) =
+    let Authorization::Close(Outcome::Error { output }) =
         fate_of_first(&listing(&["mcp_call"], vec![bad]), &policy)
     else {
         panic!("it is not closed");
@@ -1626,12 +1629,13 @@ fn a_tool_of_a_server_may_be_called_by_its_name_where_any_of_them_can() {
         let state = listing(&[listed], call());
         assert!(matches!(
             fate_of_first(&state, &policy(true)),
-            Fate::Run { .. }
+            Authorization::Run { .. }
         ));
         assert_eq!(state.nonsense, 0);
     }
     let state = listing(&["mcp_find"], call());
-    let Fate::Close(Outcome::Error { output }) = fate_of_first(&state, &policy(true)) else {
+    let Authorization::Close(Outcome::Error { output }) = fate_of_first(&state, &policy(true))
+    else {
         panic!("it is not closed");
     };
     assert!(

@@ -12,7 +12,7 @@ use rewake::core::entry::{CallId, Fact, Guard, Outcome};
 use rewake::core::state::{Background, State};
 use rewake::core::tool::ToolCall;
 use rewake::model::Models;
-use rewake::tools::{self, Ran, ToolContext};
+use rewake::tools::{self, ToolContext, ToolResult};
 use rewake::world::machine::{Machine, Shell};
 use rewake::world::{BackgroundEnd, Settled, World};
 
@@ -79,7 +79,7 @@ impl There {
     }
 
     /// Starts a background command.
-    async fn begin(&self, command: &str) -> (Background, Ran) {
+    async fn begin(&self, command: &str) -> (Background, ToolResult) {
         let call = bash(command, true);
         let guard = self.prepare(&call).await;
         let ran = self.machine.act(&call, &guard).await.unwrap();
@@ -123,7 +123,7 @@ fn run_of(guard: &Guard) -> &str {
     }
 }
 
-fn text(ran: &Ran) -> String {
+fn text(ran: &ToolResult) -> String {
     match &ran.outcome {
         Outcome::Done { output } | Outcome::Error { output } => output.text.clone(),
         Outcome::Interrupted { why, .. } => why.clone(),

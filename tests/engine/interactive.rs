@@ -12,7 +12,7 @@ use rewake::core::entry::{Entry, Mode, SaveReason};
 use rewake::core::signal::Signal;
 use rewake::core::state::State;
 use rewake::engine::{Command, Engine, Event, Rest};
-use rewake::session::{AppContext, Session, SessionError, Which};
+use rewake::session::{AppContext, Session, SessionError, SessionSelector};
 use rewake::store::{LeftDraft, Message, Store, StoreError};
 use rewake::ui;
 use rewake::ui::live::{LiveEvent, Now, Open};
@@ -52,7 +52,7 @@ fn context(home: &Home) -> AppContext {
 }
 
 fn start(home: &Home) -> Session {
-    context(home).open(&Which::New, true).unwrap()
+    context(home).open(&SessionSelector::New, true).unwrap()
 }
 
 /// Obeys these, and leaves.
@@ -132,7 +132,7 @@ fn a_schema_that_is_owed_is_dropped_once_and_for_all() {
             ..Choice::default()
         }))
     };
-    let which = Which::Named {
+    let which = SessionSelector::Named {
         id: id.clone(),
         fork: false,
     };
@@ -295,7 +295,7 @@ fn a_copy_parts_behind_any_entry_of_a_session_and_of_a_copy() {
         assert_eq!(
             context(&home)
                 .open(
-                    &Which::Named {
+                    &SessionSelector::Named {
                         id: again,
                         fork: false
                     },
@@ -474,7 +474,7 @@ fn a_session_is_taken_over_from_one_who_leaves_and_not_from_one_who_does_not() {
     // It is ours now: nobody is asked to leave.
     let ours = context(&home)
         .open(
-            &Which::Named {
+            &SessionSelector::Named {
                 id: id.clone(),
                 fork: false,
             },
@@ -515,7 +515,7 @@ fn nobody_is_taken_for_a_holder_who_bears_the_pid_of_a_dead_one() {
 }
 
 /// What the screen is told of a session, event by event, until there is nothing to do.
-fn shown(ctx: AppContext, which: Which) -> Vec<Now> {
+fn shown(ctx: AppContext, which: SessionSelector) -> Vec<Now> {
     let (sender, events) = std::sync::mpsc::channel();
     let open = Open {
         which,
@@ -525,7 +525,8 @@ fn shown(ctx: AppContext, which: Which) -> Vec<Now> {
     let on_event = move |event| {
         let _ = sender.send(event);
     };
-    let live = ui::live::Live::start(ctx.into(), open, Vec::new(), std::sync::Arc::new(on_event));
+    let live =
+        ui::live::EngineHandle::start(ctx.into(), open, Vec::new(), std::sync::Arc::new(on_event));
     let mut shown = Vec::new();
     loop {
         match events.recv_timeout(SOON).unwrap() {
@@ -551,7 +552,7 @@ fn a_copy_that_is_made_with_flags_shows_them_from_the_first_moment() {
         Setting::new("--permission-mode", "permission_mode", "plan").unwrap(),
     ];
     ctx.loaded = config::load(&ctx.env, &ctx.paths, &ctx.here.root, &ctx.flags).unwrap();
-    let shown = shown(ctx, Which::Named { id, fork: true });
+    let shown = shown(ctx, SessionSelector::Named { id, fork: true });
     assert!(shown.len() >= 3, "opened, resumed, chosen: {}", shown.len());
     for now in shown {
         assert_eq!((now.model.as_str(), now.mode), ("s/other", Mode::Plan));

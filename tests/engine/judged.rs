@@ -15,7 +15,7 @@ use crate::support::Home;
 use rewake::config::{self, Env, Paths};
 use rewake::core::entry::{By, CallId, Entry, Outcome, SaveReason, Verdict, Via};
 use rewake::engine::{Command, Engine, Event, Rest};
-use rewake::session::{AppContext, Session, Which};
+use rewake::session::{AppContext, Session, SessionSelector};
 use rewake::store::{Message, Store};
 use rewake::workspace::here;
 use tokio::sync::mpsc::unbounded_channel;
@@ -69,7 +69,7 @@ impl Scene {
             loaded,
             flags: Vec::new(),
         };
-        ctx.open(&Which::New, true).unwrap()
+        ctx.open(&SessionSelector::New, true).unwrap()
     }
 
     /// Says "go", and answers each question by `answer`; the entries, and the calls asked about

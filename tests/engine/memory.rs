@@ -13,13 +13,13 @@ use crate::support::{Answer, Home, Protocol, Says, Seen, Server};
 use rewake::core::budget::Budget;
 use rewake::core::continuation;
 use rewake::core::entry::*;
-use rewake::core::exchange::Range;
+use rewake::core::exchange::TurnRange;
 use rewake::core::prompt;
 use rewake::core::request::Part;
 use rewake::core::state::State;
 use rewake::core::summary;
 use rewake::store::{Batch, Head, NewSession, Store, new_id};
-use rewake::tools::{self, Past, Ran, Work};
+use rewake::tools::{self, HistoryView, ToolResult, Work};
 use serde_json::json;
 
 /// Keeps, looks back, or says what it was told, as the user wants.
@@ -156,7 +156,7 @@ impl Log {
             version: "0".into(),
             model: "m".into(),
             mode: Mode::Default,
-            layers: Layers::default(),
+            layers: PromptPrefix::default(),
         };
         let (head, first) = store.create(&new, 0, opened).unwrap();
         Log {
@@ -196,7 +196,7 @@ impl Log {
             },
             vec![],
         );
-        let (output, blobs) = tools::fit(prints.to_string(), 4_000);
+        let (output, blobs) = tools::truncate_output(prints.to_string(), 4_000);
         let finished = Entry::Finished {
             call: CallId { reply, index: 0 },
             outcome: Outcome::Done { output },
@@ -209,7 +209,7 @@ impl Log {
         self.push(finished, blobs);
     }
 
-    fn page(&mut self, address: &str) -> Ran {
+    fn page(&mut self, address: &str) -> ToolResult {
         let arguments = json!({ "address": address }).to_string();
         let id = CallId { reply: 0, index: 0 };
         let Ok(Work::LookBack(look)) = tools::work(&tools::call(id, "memory_page", &arguments))
@@ -217,7 +217,7 @@ impl Log {
             panic!("not a tool that looks back");
         };
         let session = self.head.session().to_string();
-        let mut past = Past {
+        let mut past = HistoryView {
             store: &mut self.store,
             session: &session,
             now_ms: 0,
@@ -264,7 +264,7 @@ fn every_address_that_is_printed_can_be_read() {
     let last = log.head.seq();
     log.reads("c.rs", "little");
 
-    let range = Range { first: 1, last };
+    let range = TurnRange { first: 1, last };
     let mut texts = vec![
         ("what is sent", sent(&log.state()), 3),
         (

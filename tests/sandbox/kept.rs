@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use crate::scene::{Scene, Who};
-use rewake::command::{Aftermath, Ended, How, Runs, Spec, default_shell};
+use rewake::command::{Aftermath, How, RunEnd, Runs, Spec, default_shell};
 use rewake::core::access::Access;
 use rewake::sandbox::{Kernel, Profile, Remembered, Repository, Request, Toolchains, Unsupported};
 use rustix::process::{Pid, Signal, kill_process};
@@ -68,11 +68,11 @@ impl Place {
         })
     }
 
-    pub fn run(&self, profile: Profile, command: &str) -> (Ended, String) {
+    pub fn run(&self, profile: Profile, command: &str) -> (RunEnd, String) {
         self.run_so(profile, command, false)
     }
 
-    fn run_so(&self, profile: Profile, command: &str, background: bool) -> (Ended, String) {
+    fn run_so(&self, profile: Profile, command: &str, background: bool) -> (RunEnd, String) {
         let runs = self.runs();
         let spec = self.spec(profile, command, background);
         let runtime = tokio::runtime::Builder::new_current_thread()
@@ -110,7 +110,7 @@ impl Place {
     }
 }
 
-pub fn after(ended: &Ended) -> &Aftermath {
+pub fn after(ended: &RunEnd) -> &Aftermath {
     ended.sandbox.as_ref().unwrap()
 }
 

@@ -7,7 +7,7 @@ use rewake::core::signal::Signal;
 use rewake::engine::Event;
 use rewake::mcp::offers::{Offers, Prompt, PromptArgument, Resource};
 use rewake::session::{CommandLine, NotSaid, Untrusted};
-use rewake::ui::app::{Intent, Msg, Words};
+use rewake::ui::app::{Intent, Msg, OutgoingMessage};
 use rewake::ui::commands::{Custom, CustomList};
 use rewake::ui::files::Files;
 
@@ -174,9 +174,9 @@ fn prompts_and_resources_of_a_server_are_completed() {
     // What came to nothing is back in the box.
     let failed = || NotSaid::Failed("it was not sent".into(), Some("try again".into()));
     stage.send(Msg::WordsNotSaid(
-        Words {
+        OutgoingMessage {
             text: "see @every:gone".into(),
-            ..Words::default()
+            ..OutgoingMessage::default()
         },
         failed(),
     ));

@@ -4,9 +4,9 @@
 use rewake::core::access::Access;
 use rewake::core::entry::Choice;
 use rewake::core::entry::{
-    About, Block, By, CallId, ChildRun, Entry, Fact, Failure, FailureClass, Guard, Layers, Mode,
-    Outcome, Output, Plan, PlanStep, Record, Seq, StepState, StopReason, SummaryBy, Usage, Verdict,
-    Via,
+    About, Block, By, CallId, ChildRun, Entry, Fact, Failure, FailureClass, Guard, Mode, Outcome,
+    Output, Plan, PlanStep, PromptPrefix, Record, Seq, StepState, StopReason, SummaryBy, Usage,
+    Verdict, Via,
 };
 use rewake::core::state::State;
 use serde_json::{Value, json};
@@ -36,7 +36,7 @@ impl Default for Log {
             version: "0.1.0".into(),
             model: "anthropic/claude-sonnet-4-5".into(),
             mode: Mode::Default,
-            layers: Layers {
+            layers: PromptPrefix {
                 system: "s".repeat(6_000),
                 tools: Vec::new(),
                 instructions: String::new(),

@@ -9,7 +9,7 @@ use rewake::core::tree::Tree;
 use rewake::engine::Event;
 use rewake::engine::{AfterPlan, Back, FilesWork, Rewinding};
 use rewake::session::{
-    ForkFolder, PathBecomes, PathChange, RewindPreview, RewindRow, RewindSection, Which,
+    ForkFolder, PathBecomes, PathChange, RewindPreview, RewindRow, RewindSection, SessionSelector,
 };
 use rewake::ui::app::{Intent, Msg};
 use rewake::ui::live::{LiveEvent, RewindAnswer};
@@ -373,7 +373,7 @@ fn both_go_back_in_a_copy_and_redo_leads_to_where_it_came_from() {
         _ => None,
     });
     let (id, fork) = ("origin".to_string(), false);
-    assert_eq!(opened, Some(Which::Named { id, fork }));
+    assert_eq!(opened, Some(SessionSelector::Named { id, fork }));
 }
 
 #[test]

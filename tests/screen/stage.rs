@@ -14,7 +14,7 @@ use rewake::core::next::Why;
 use rewake::core::policy::Sandbox;
 use rewake::engine::Event;
 use rewake::model::{Delta, Figures};
-use rewake::session::context::{Gauging, Known, windows};
+use rewake::session::context::{Gauging, KnownWindows, windows};
 use rewake::session::{Ending, ResumeReport};
 use rewake::store::{Message, NewSession, Queued, Store};
 use rewake::ui::app::{App, Intent, LaunchInfo, Msg};
@@ -147,7 +147,7 @@ impl Stage {
         };
         config.models.insert(self.log.state.model.clone(), figures);
         let gauging = Gauging {
-            known: Known::of(&config),
+            known: KnownWindows::of(&config),
             windows: windows(&config),
         };
         Now::of(&self.log.state, &gauging)

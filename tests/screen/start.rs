@@ -1,11 +1,11 @@
 //! What a start shows: unfinished work, the question of trust, and a first run.
 
 use rewake::config::mcp::ServerSource;
-use rewake::config::{Content, Difference, Given, Project, Standing};
+use rewake::config::{Content, Difference, Given, Project, ProjectTrust};
 use rewake::core::entry::Mode;
 use rewake::core::signal::Signal;
 use rewake::engine::Command;
-use rewake::session::{Details, Finished, Offer, StillRunning, Which};
+use rewake::session::{Details, Finished, Offer, SessionSelector, StillRunning};
 use rewake::store::SessionInfo;
 use rewake::ui::app::{Begin, Intent, Msg, Phase};
 use rewake::ui::live::{LiveEvent, NotOpened};
@@ -104,7 +104,7 @@ fn unfinished_work_is_offered() {
 }
 
 /// What is opened by a key on the card.
-fn opened_by(key: &str, held: bool) -> Option<(Which, bool)> {
+fn opened_by(key: &str, held: bool) -> Option<(SessionSelector, bool)> {
     let mut stage = Stage::new(80, 24);
     let held_by = held.then_some(4242);
     offers(
@@ -126,13 +126,13 @@ fn opened_by(key: &str, held: bool) -> Option<(Which, bool)> {
 
 #[test]
 fn each_key_of_the_card_does_what_it_says() {
-    let named = |fork| Which::Named {
+    let named = |fork| SessionSelector::Named {
         id: ID.into(),
         fork,
     };
     assert_eq!(opened_by("<Enter>", false), Some((named(false), false)));
     assert_eq!(opened_by("f", false), Some((named(true), false)));
-    assert_eq!(opened_by("n", false), Some((Which::New, false)));
+    assert_eq!(opened_by("n", false), Some((SessionSelector::New, false)));
     assert_eq!(opened_by("t", true), Some((named(false), true)));
     assert_eq!(opened_by("t", false), None, "nobody has it");
     assert_eq!(
@@ -171,7 +171,7 @@ fn what_is_dismissed_leaves_the_card_and_behind_the_last_a_new_session_begins() 
         matches!(
             i,
             Intent::Open {
-                which: Which::New,
+                which: SessionSelector::New,
                 ..
             }
         )
@@ -259,7 +259,7 @@ fn a_session_that_asks_for_nothing_goes_on_when_that_is_confirmed() {
 fn one_that_was_named_at_the_start_was_meant() {
     let mut stage = Stage::new(80, 24);
     let begin = Begin::Open {
-        which: Which::Newest { fork: false },
+        which: SessionSelector::Newest { fork: false },
         prompt: None,
     };
     stage.send(Msg::Begin(Box::new(begin)));
@@ -366,7 +366,7 @@ fn what_is_said_while_a_start_is_looked_up_is_said_or_in_the_box() {
     assert_eq!(stage.app.input.composer.text(), "hello\nand the docs");
     let mut stage = starting();
     let begin = Begin::Open {
-        which: Which::New,
+        which: SessionSelector::New,
         prompt: Some("mend it".into()),
     };
     stage.send(Msg::Begin(Box::new(begin)));
@@ -387,7 +387,7 @@ fn what_was_looked_up_comes_too_late_for_one_who_went_another_way() {
     assert!(matches!(stage.wanted[..], [Intent::Open { .. }]));
     stage.app.session.phase = Phase::Opening;
     let begin = Begin::Open {
-        which: Which::Newest { fork: false },
+        which: SessionSelector::Newest { fork: false },
         prompt: Some("mend it".into()),
     };
     stage.send(Msg::Begin(Box::new(begin)));
@@ -455,7 +455,7 @@ fn one_that_is_held_is_watched() {
 }
 
 /// A config of the workspace's own that sets so many models' windows, and a server.
-fn greedy(models: usize, standing: Standing) -> Box<Project> {
+fn greedy(models: usize, standing: ProjectTrust) -> Box<Project> {
     let given = |shown: &str| Given {
         shown: shown.into(),
         ..Given::default()
@@ -480,13 +480,13 @@ fn greedy(models: usize, standing: Standing) -> Box<Project> {
 fn trust_is_asked_for_before_anything_else() {
     let begin = |project: Box<Project>| {
         let then = Box::new(Begin::Open {
-            which: Which::New,
+            which: SessionSelector::New,
             prompt: None,
         });
         Begin::Trust { project, then }
     };
     scene!("trust", |stage: &mut Stage| {
-        let project = greedy(12, Standing::Untrusted);
+        let project = greedy(12, ProjectTrust::Untrusted);
         stage.send(Msg::Begin(Box::new(begin(project))));
     });
     scene!("trust-again", |stage: &mut Stage| {
@@ -500,7 +500,7 @@ fn trust_is_asked_for_before_anything_else() {
             difference("model", Some("\"evil/x\""), "changed"),
             difference("permissions.deny", None, "gone"),
         ];
-        let project = greedy(0, Standing::Changed(differences));
+        let project = greedy(0, ProjectTrust::Changed(differences));
         stage.send(Msg::Begin(Box::new(begin(project))));
     });
     // A server that is not as it was trusted, in a folder that is.
@@ -515,7 +515,7 @@ fn trust_is_asked_for_before_anything_else() {
                 servers: [((ServerSource::McpJson, "files".to_string()), given)].into(),
                 ..Content::default()
             },
-            standing: Standing::Trusted,
+            standing: ProjectTrust::Trusted,
             servers: vec![Difference {
                 key: "server files (.mcp.json)".into(),
                 shown: Some(shown.into()),
@@ -528,7 +528,7 @@ fn trust_is_asked_for_before_anything_else() {
     });
     for (key, trusts) in [("y", true), ("n", false)] {
         let mut stage = Stage::new(80, 24);
-        let project = greedy(1, Standing::Untrusted);
+        let project = greedy(1, ProjectTrust::Untrusted);
         stage.send(Msg::Begin(Box::new(begin(project.clone()))));
         stage.keys(key);
         assert!(stage.wanted.is_empty(), "typed ahead");
@@ -551,12 +551,12 @@ fn trust_is_asked_for_before_anything_else() {
 
 #[test]
 fn a_folder_is_trusted_when_the_end_of_its_config_was_seen() {
-    let mut project = greedy(60, Standing::Untrusted);
+    let mut project = greedy(60, ProjectTrust::Untrusted);
     let address = format!("\"http://{}.evil\"", "a".repeat(100));
     let given = project.content.keys.get_mut("providers.openai.base_url");
     given.unwrap().shown = address;
     let then = Box::new(Begin::Open {
-        which: Which::New,
+        which: SessionSelector::New,
         prompt: None,
     });
     let mut stage = Stage::new(80, 24);
@@ -797,7 +797,7 @@ fn start_after_others(stage: &mut Stage) {
 fn opened_ids(stage: &Stage) -> Vec<String> {
     let opened = stage.wanted.iter().filter_map(|intent| match intent {
         Intent::Open {
-            which: Which::Named { id, fork: false },
+            which: SessionSelector::Named { id, fork: false },
             ..
         } => Some(id.clone()),
         _ => None,
@@ -1012,7 +1012,7 @@ fn the_smallest_terminal_shows_what_matters() {
             stage.keys("?");
         }),
         ("trust", |stage| {
-            let project = greedy(2, Standing::Untrusted);
+            let project = greedy(2, ProjectTrust::Untrusted);
             let then = Box::new(Begin::History {
                 fork: false,
                 prompt: None,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use rewake::server::{ROUTES, Scope};
+use rewake::server::{ROUTES, TokenScope};
 use serde_json::{Value, json};
 
 use crate::client::{Reply, Serve};
@@ -29,7 +29,9 @@ fn every_route_is_described_with_its_scope() {
         })
         .collect();
     let served = ROUTES.iter().map(|route| {
-        let scope = route.scope.map(|scope: Scope| scope.name().to_string());
+        let scope = route
+            .scope
+            .map(|scope: TokenScope| scope.name().to_string());
         (route.method.to_string(), route.path.to_string(), scope)
     });
     assert_eq!(served.collect::<BTreeSet<_>>(), described);

@@ -4,8 +4,9 @@ use std::fs;
 
 use rewake::core::entry::Record;
 use rewake::core::signal::Signal;
-use rewake::journal::tip::Tip;
-use rewake::store::{Order, Rebuilt, Repair, Scope, SessionFilter, Sought, Store, StoreError};
+use rewake::journal::tip::ChainHash;
+use rewake::recovery::{Recovered, Repair, recover};
+use rewake::store::{Order, Scope, SessionFilter, Sought, Store, StoreError};
 use rusqlite::{Connection, params};
 
 use crate::story::*;
@@ -154,7 +155,7 @@ fn an_unknown_kind_is_refused() {
     let before: Vec<u8> = raw(dir.path())
         .query_row("SELECT tip FROM entries WHERE seq = 1", [], |r| r.get(0))
         .unwrap();
-    let tip = Tip::from_bytes(&before).unwrap();
+    let tip = ChainHash::from_bytes(&before).unwrap();
     let tip = tip.and(2, at_ms, body.as_bytes());
     raw(dir.path())
         .execute(
@@ -466,13 +467,13 @@ fn roots(conn: &Connection, names: &[&str]) -> Vec<u32> {
 }
 
 /// A start rebuilds the database if every entry can be read, also without a journal.
-fn repaired(dir: &std::path::Path) -> Option<Rebuilt> {
+fn repaired(dir: &std::path::Path) -> Option<Recovered> {
     let repair = Repair {
         from: &[],
         only_whole: true,
         progress: &mut |_| {},
     };
-    Store::rebuild(dir, None, repair).unwrap()
+    recover(dir, None, repair).unwrap()
 }
 
 /// Without a journal, only a page of entries, of sessions or of the schema can keep a session from

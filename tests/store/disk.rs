@@ -3,7 +3,8 @@
 #![cfg(target_os = "linux")]
 
 use std::fs;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{chown, symlink};
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 
@@ -128,5 +129,97 @@ fn a_journal_that_is_no_folder_is_named() {
     let mut store = scene.open();
     append(&mut store, &mut head, vec![said("one")]);
     let trouble = store.journal_trouble().unwrap();
-    assert!(trouble.contains("journal: it is not a folder"), "{trouble}");
+    let wanted = format!("mv {}", scene.place().folder.display());
+    assert!(trouble.contains(&wanted), "{trouble}");
+}
+
+/// The tail of a journal, or its folder: the session goes on, and the trouble names the path and the
+/// command that moves it away.
+#[test]
+fn what_has_the_name_of_a_file_of_a_journal_is_named() {
+    for (is_tail, is_link) in [(true, false), (true, true), (false, false), (false, true)] {
+        let scene = Scene::new();
+        let mut store = scene.open();
+        let mut head = session(&mut store, HERE);
+        drop(store);
+        let folder = scene.place().folder.join(head.session());
+        let path = match is_tail {
+            true => folder.join("tail.jsonl"),
+            false => folder.clone(),
+        };
+        match is_tail {
+            true => fs::remove_file(&path).unwrap(),
+            false => fs::remove_dir_all(&path).unwrap(),
+        }
+        match (is_link, is_tail) {
+            (true, _) => symlink("nothing/there", &path).unwrap(),
+            (false, true) => fs::create_dir(&path).unwrap(),
+            (false, false) => fs::write(&path, "in the way").unwrap(),
+        }
+        let mut store = scene.open();
+        append(&mut store, &mut head, vec![said("one")]);
+        let trouble = store.journal_trouble().unwrap();
+        let wanted = format!("mv {}", path.display());
+        assert!(trouble.contains(&wanted), "{trouble}");
+        drop(store);
+        let _ = fs::remove_dir(&path).or_else(|_| fs::remove_file(&path));
+        let mut store = scene.open();
+        append(&mut store, &mut head, vec![said("two")]);
+        assert_eq!(store.journal_trouble(), None);
+        drop(store);
+        assert_eq!(scene.standing().behind, 0);
+    }
+}
+
+const OWNED: &str = "REWAKE_TEST_OWNED_FOLDER";
+
+#[test]
+#[ignore = "the child of the test below"]
+fn child_opens_what_belongs_to_another_user() {
+    let Some(folder) = std::env::var_os(OWNED) else {
+        return;
+    };
+    let opened = Store::open(Path::new(&folder));
+    let error = opened.err().expect("it belongs to another user");
+    println!("\nsaid {error}; {}", error.hint().unwrap_or_default());
+}
+
+/// A file that an earlier start with sudo made: the error names it, and the command that helps.
+#[test]
+fn what_belongs_to_another_user_is_named() {
+    const NOBODY: u32 = 65_534;
+    if !rustix::process::geteuid().is_root() {
+        return skip("root, to give a file to another user");
+    }
+    for name in ["store.lock", "rewake.db", "rewake.db-wal"] {
+        let dir = tempfile::tempdir().unwrap();
+        let data = dir.path().join("data");
+        let mut store = Store::open(&data).unwrap();
+        session(&mut store, HERE);
+        let files = fs::read_dir(&data)
+            .unwrap()
+            .map(|file| file.unwrap().path());
+        for path in files.chain([data.clone(), dir.path().to_path_buf()]) {
+            let owner = (path != data.join(name)).then_some(NOBODY);
+            chown(&path, owner.or(Some(0)), None).unwrap();
+        }
+        // That of the project may lie where only root can go.
+        let exe = dir.path().join("exe");
+        fs::copy(std::env::current_exe().unwrap(), &exe).unwrap();
+        let ran = Command::new(&exe)
+            .args(["disk::child_opens_what_belongs_to_another_user", "--exact"])
+            .args(["--ignored", "--nocapture"])
+            .env(OWNED, &data)
+            .current_dir(dir.path())
+            .uid(NOBODY)
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&ran.stdout);
+        let path = data.join(name);
+        let wanted = format!("{} is owned by another user", path.display());
+        assert!(said.contains(&wanted), "{name}: {said}");
+        let wanted = format!("sudo chown \"$USER\" {}", path.display());
+        assert!(said.contains(&wanted), "{name}: {said}");
+        drop(store);
+    }
 }

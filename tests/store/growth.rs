@@ -9,7 +9,7 @@ use rewake::core::entry::{Entry, SaveReason};
 use rewake::core::tree::{ContentHash, Item};
 use rewake::store::{Batch, Cause, Head, NewTree, Store};
 use rewake::workspace::files::{Coverage, max_watches};
-use rewake::world::{Files, Keeping, Scope, Snapshot, Wish};
+use rewake::world::{Files, Keeping, Snapshot, SnapshotRequest, SnapshotScope};
 
 use crate::story::*;
 
@@ -115,10 +115,10 @@ impl Session {
 
     /// The name of the tree that says what the files are now.
     fn checkpoint(&mut self) -> String {
-        let wish = Wish {
+        let wish = SnapshotRequest {
             last: self.last.clone(),
             cause: Cause::Outside,
-            scope: Scope::All,
+            scope: SnapshotScope::All,
             live: None,
             at_most: Duration::from_secs(600),
             is_whole: false,

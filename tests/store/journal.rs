@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rewake::core::entry::{Assignment, By, CallId, Entry, Record, Via};
-use rewake::store::{Batch, Head, Message, NewSession, Standing, Store, StoreError, new_id};
+use rewake::store::{BackupStatus, Batch, Head, Message, NewSession, Store, StoreError, new_id};
 
 use crate::scene::Scene;
 use crate::story::*;
@@ -40,9 +40,9 @@ fn a_lost_database_comes_back() {
     drop(store);
     assert_eq!(
         scene.standing(),
-        Standing {
+        BackupStatus {
             sessions: 2,
-            ..Standing::default()
+            ..BackupStatus::default()
         }
     );
     scene.replace_database(None);
@@ -66,10 +66,10 @@ fn a_lost_database_comes_back() {
     say(&mut store, &mut head, "and on");
     drop(store);
     assert_eq!(scene.open().brought().line(), None);
-    let stands = |put_back| Standing {
+    let stands = |put_back| BackupStatus {
         sessions: 2,
         put_back,
-        ..Standing::default()
+        ..BackupStatus::default()
     };
     assert_eq!(scene.standing(), stands(kinds + 2));
     // It is told by the session itself, whoever put it in, and once.
@@ -226,10 +226,10 @@ fn frames_are_read_over_a_torn_end() {
     drop(store);
     assert_eq!(
         scene.standing(),
-        Standing {
+        BackupStatus {
             sessions: 1,
             put_back: whole.len() as u64,
-            ..Standing::default()
+            ..BackupStatus::default()
         }
     );
 }
@@ -307,9 +307,9 @@ fn a_journal_that_cannot_be_written_is_said_once_and_caught_up_with() {
     drop(store);
     assert_eq!(
         scene.standing(),
-        Standing {
+        BackupStatus {
             sessions: 1,
-            ..Standing::default()
+            ..BackupStatus::default()
         }
     );
     scene.replace_database(None);
@@ -545,9 +545,9 @@ fn a_session_of_an_older_version_gets_its_journal() {
     drop(store);
     assert_eq!(
         scene.standing(),
-        Standing {
+        BackupStatus {
             sessions: 2,
-            ..Standing::default()
+            ..BackupStatus::default()
         }
     );
     scene.replace_database(None);
@@ -716,7 +716,7 @@ fn files_of_the_journal_are_private() {
 }
 
 /// Other words in the journal of a session, behind this tip, and tips that follow from them.
-fn forge(scene: &Scene, id: &str, mut tip: rewake::journal::tip::Tip) {
+fn forge(scene: &Scene, id: &str, mut tip: rewake::journal::tip::ChainHash) {
     let tail = scene.place().folder.join(id).join("tail.jsonl");
     let text = fs::read_to_string(&tail).unwrap();
     let lines = text.lines().map(|line| {
@@ -746,7 +746,7 @@ fn a_damaged_journal_keeps_nobody_from_a_session() {
     let before = log(&store, &id);
     drop(store);
     // Its first line follows from nothing that the database can have.
-    let elsewhere = rewake::journal::tip::Tip::of_nothing().and(7, 7, b"else");
+    let elsewhere = rewake::journal::tip::ChainHash::of_nothing().and(7, 7, b"else");
     forge(&scene, &id, elsewhere);
     let mut store = scene.open();
     store.bring_in(&id).unwrap();

@@ -5,8 +5,14 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
+mod any_damage;
 mod children;
 mod crash;
+#[cfg(target_os = "linux")]
+#[path = "../support/cut_short.rs"]
+mod cut_short;
+#[cfg(target_os = "linux")]
+mod cuts;
 mod damage;
 mod disk;
 mod files;

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 
 use rewake::core::entry::{Entry, ForkPoint, Record, Via};
 use rewake::core::signal::Signal;
+use rewake::recovery::Recovered;
 use rewake::store::{
-    Batch, Message, NewFork, NewPlace, Rebuilt, Sent, SessionFilter, Store, StoreError, blob_ref,
-    new_id,
+    Batch, Message, NewFork, NewPlace, Sent, SessionFilter, Store, StoreError, blob_ref, new_id,
 };
 
 use crate::scene::Scene;
@@ -15,11 +15,11 @@ use crate::story::*;
 
 const PAGE: usize = 4096;
 
-fn rebuild_with(scene: &Scene, only_whole: bool, from: &[PathBuf]) -> Option<Rebuilt> {
+fn rebuild_with(scene: &Scene, only_whole: bool, from: &[PathBuf]) -> Option<Recovered> {
     scene.rebuild(only_whole, from).unwrap()
 }
 
-fn rebuild(scene: &Scene) -> Rebuilt {
+fn rebuild(scene: &Scene) -> Recovered {
     rebuild_with(scene, false, &[]).unwrap()
 }
 

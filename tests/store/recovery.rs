@@ -394,3 +394,79 @@ fn a_purged_session_is_in_no_recovery() {
     let gone = store.load(id).unwrap_err();
     assert!(matches!(gone, StoreError::NotFound { .. }), "{gone}");
 }
+
+/// The session has lines after the damaged one that the database does not have.
+#[test]
+fn a_damaged_line_of_a_journal_does_not_hide_those_after_it() {
+    let killed = Killed::closed();
+    let (id, log) = &killed.logs[0];
+    let scene = &killed.place.scene;
+    let tail = scene.place().folder.join(id).join("tail.jsonl");
+    let lines = fs::read_to_string(&tail).unwrap();
+    let broken = ["words 1 of", "{\"seq\":2,"];
+    for (broken, starts) in broken
+        .iter()
+        .flat_map(|broken| [(*broken, false), (*broken, true)])
+    {
+        killed.restore(Mark::Present);
+        killed.keep_three_entries();
+        fs::write(&tail, lines.replacen(broken, "broken", 1)).unwrap();
+        let store = Store::open(&scene.data()).unwrap();
+        let lacks = store
+            .check()
+            .lacks_of(&scene.data(), &scene.place())
+            .unwrap();
+        assert_eq!(lacks, 2 * (log.len() as u64 - 3), "{broken}");
+        drop(store);
+        if starts {
+            // It writes the journal on, and keeps what it cannot read.
+            drop(scene.open());
+        }
+        let rebuilt = scene.rebuild(false, &[]).unwrap().unwrap();
+        assert_eq!(rebuilt.lost(), 0, "{broken}: {rebuilt:?}");
+        killed.goes_on_whole(broken);
+    }
+}
+
+/// A start locked the sessions, since an older version had set a journal aside.
+#[test]
+fn a_repair_that_restores_every_entry_unlocks_the_sessions() {
+    let killed = Killed::closed();
+    let (id, _) = &killed.logs[0];
+    let scene = &killed.place.scene;
+    let folder = scene.place().folder;
+    let aside = folder.join(format!("{id}.old-7"));
+    fs::rename(folder.join(id), &aside).unwrap();
+    killed.keep_three_entries();
+    let (_, taken_up) = killed.place.take_up(scene.open(), id).unwrap();
+    let locked = taken_up.unwrap_err();
+    assert!(matches!(locked, StoreError::BackInTime { .. }), "{locked}");
+    scene.rebuild(false, &[]).unwrap().unwrap();
+    let mut store = killed.place.ctx.open_store().unwrap();
+    for (id, log) in &killed.logs {
+        let (opened, taken_up) = killed.place.take_up(store, id).unwrap();
+        store = opened;
+        assert_eq!(taken_up.unwrap(), *log);
+    }
+}
+
+#[test]
+fn a_lost_database_is_restored_without_a_mark_that_can_be_opened() {
+    let killed = Killed::closed();
+    let scene = &killed.place.scene;
+    for bytes in [None, Some([0xff; 256])] {
+        killed.restore(Mark::Missing);
+        scene.replace_database(None);
+        let marks = scene.dir.path().join("state/marks");
+        match bytes {
+            // A file has the name of the folder.
+            None => drop(fs::remove_dir_all(&marks).and_then(|()| fs::write(&marks, ""))),
+            Some(bytes) => {
+                for path in killed.image.keys().filter(|path| path.starts_with(&marks)) {
+                    fs::write(path, bytes).unwrap();
+                }
+            }
+        }
+        killed.goes_on_whole(&format!("mark {bytes:?}"));
+    }
+}

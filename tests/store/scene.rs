@@ -4,7 +4,8 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use rewake::store::{JournalPlace, Rebuilt, Repair, Standing, Store, StoreError};
+use rewake::recovery::{Recovered, Repair, recover};
+use rewake::store::{BackupStatus, JournalPlace, Store, StoreError};
 
 use crate::story::*;
 
@@ -42,13 +43,13 @@ impl Scene {
         &self,
         only_whole: bool,
         from: &[PathBuf],
-    ) -> Result<Option<Rebuilt>, StoreError> {
+    ) -> Result<Option<Recovered>, StoreError> {
         let repair = Repair {
             from,
             only_whole,
             progress: &mut |_| {},
         };
-        Store::rebuild(&self.data(), Some(&self.place()), repair)
+        recover(&self.data(), Some(&self.place()), repair)
     }
 
     /// Opens a damaged store as a start does it.
@@ -64,8 +65,8 @@ impl Scene {
         self.open()
     }
 
-    pub fn standing(&self) -> Standing {
-        Standing {
+    pub fn standing(&self) -> BackupStatus {
+        BackupStatus {
             lines: 0,
             entries: 0,
             late_ms: 0,
@@ -74,7 +75,7 @@ impl Scene {
     }
 
     /// The same, with how much of it the journal has.
-    pub fn lines(&self) -> Standing {
+    pub fn lines(&self) -> BackupStatus {
         let store = Store::open_current(&self.data()).unwrap().unwrap();
         store.check().standing(&self.data(), &self.place()).unwrap()
     }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use rewake::core::entry::Choice;
 use rewake::core::entry::*;
 use rewake::core::form::{
-    Choice as FormChoice, Field, FieldKind, FormAnswer, ServerQuestion, Wanted,
+    Choice as FormChoice, Field, FieldKind, FormAnswer, RequestedAnswer, ServerQuestion,
 };
 use rewake::store::{
     Batch, Head, Message, NewFork, NewSession, Scope, Sought, Store, StoreError, blob_ref, new_id,
@@ -48,7 +48,7 @@ pub fn opened() -> Entry {
         version: "0.1.0".into(),
         model: "anthropic/large".into(),
         mode: Mode::Default,
-        layers: Layers {
+        layers: PromptPrefix {
             system: "You are a coding agent.".into(),
             tools: vec![ToolSpec {
                 name: "read".into(),
@@ -169,7 +169,7 @@ pub fn server_question() -> ServerQuestion {
         server: "far".into(),
         key: "server/7".into(),
         message: "who are you?".into(),
-        wanted: Wanted::Form { fields },
+        wanted: RequestedAnswer::Form { fields },
     }
 }
 
@@ -323,7 +323,7 @@ pub fn all_kinds() -> Vec<Entry> {
         ),
         Entry::Rendered {
             version: "0.2.0".into(),
-            layers: Layers::default(),
+            layers: PromptPrefix::default(),
         },
         Entry::Stopped {
             draft: Some("I was".into()),

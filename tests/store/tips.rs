@@ -1,7 +1,7 @@
 //! Each entry names all before it by a hash: what was exchanged for something else is seen,
 //! also where its own checksum is right.
 
-use rewake::journal::tip::Tip;
+use rewake::journal::tip::ChainHash;
 use rewake::store::{Store, StoreError};
 use rusqlite::{Connection, params};
 
@@ -81,7 +81,7 @@ fn the_tip_is_of_the_json_that_was_first_stored() {
     let mut head = talk(&mut store, 1);
     append(&mut store, &mut head, vec![said(&"words ".repeat(900))]);
     let records = store.load(head.session()).unwrap().1;
-    let mut tip = Tip::of_nothing();
+    let mut tip = ChainHash::of_nothing();
     let mut expected = Vec::new();
     for record in &records {
         let json = serde_json::to_string(&record.entry).unwrap();

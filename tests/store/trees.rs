@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use rewake::core::entry::{Entry, SaveReason};
 use rewake::core::tree::{ContentHash, Item, Tree, diff};
-use rewake::store::contents::{MAX_ROW, NewContent, Place, compress};
+use rewake::store::contents::{ContentLocation, MAX_ROW, NewContent, compress};
 use rewake::store::{Batch, Cause, Head, Keep, KnownTree, NewTree, PackWriter, Store, StoreError};
 use tempfile::TempDir;
 
@@ -55,8 +55,8 @@ impl Kept {
         let compressed = compress(bytes, base.as_ref(), false).unwrap();
         let stored = compressed.data.len() as u64;
         let place = match compressed.data.len() > MAX_ROW {
-            true => Place::Pack(self.packs.keep(&[&compressed.data]).unwrap().remove(0)),
-            false => Place::Row(compressed.data),
+            true => ContentLocation::Pack(self.packs.keep(&[&compressed.data]).unwrap().remove(0)),
+            false => ContentLocation::Row(compressed.data),
         };
         let content = NewContent {
             hash: hash(bytes),

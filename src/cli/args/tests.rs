@@ -11,7 +11,7 @@ use super::super::run::OutputFormat;
 use super::super::stats::StatsArgs;
 use super::super::unblock::UnblockArgs;
 use super::*;
-use crate::session::Which;
+use crate::session::SessionSelector;
 
 fn parse(argv: &str) -> Result<Cli, clap::Error> {
     // Words between single quotes are one argument, as in a shell.
@@ -47,16 +47,21 @@ fn clap_finds_no_fault_in_the_definition() {
 #[test]
 fn a_run_is_read_as_meant() {
     use OutputFormat::{Json, StreamJson, Text};
-    let newest = |fork| Which::Newest { fork };
-    let named = |id: &str, fork| Which::Named {
+    let newest = |fork| SessionSelector::Newest { fork };
+    let named = |id: &str, fork| SessionSelector::Named {
         id: id.to_string(),
         fork,
     };
     let table = [
-        ("", None, None, Which::New),
-        ("'fix it'", Some("fix it"), None, Which::New),
-        ("-p 'fix it'", Some("fix it"), Some(Text), Which::New),
-        ("-p", None, Some(Text), Which::New),
+        ("", None, None, SessionSelector::New),
+        ("'fix it'", Some("fix it"), None, SessionSelector::New),
+        (
+            "-p 'fix it'",
+            Some("fix it"),
+            Some(Text),
+            SessionSelector::New,
+        ),
+        ("-p", None, Some(Text), SessionSelector::New),
         ("-c", None, None, newest(false)),
         ("-p -c", None, Some(Text), newest(false)),
         ("-c -p", None, Some(Text), newest(false)),
@@ -66,13 +71,13 @@ fn a_run_is_read_as_meant() {
             "-p x --output-format json",
             Some("x"),
             Some(Json),
-            Which::New,
+            SessionSelector::New,
         ),
         (
             "-p --output-format stream-json x",
             Some("x"),
             Some(StreamJson),
-            Which::New,
+            SessionSelector::New,
         ),
         ("-r 0197", None, None, named("0197", false)),
         (
@@ -82,13 +87,18 @@ fn a_run_is_read_as_meant() {
             named("0197", true),
         ),
         ("-c --fork-session", None, None, newest(true)),
-        ("-- history", Some("history"), None, Which::New),
-        ("-p history", Some("history"), Some(Text), Which::New),
+        ("-- history", Some("history"), None, SessionSelector::New),
+        (
+            "-p history",
+            Some("history"),
+            Some(Text),
+            SessionSelector::New,
+        ),
         (
             "-p -- '-x is wrong'",
             Some("-x is wrong"),
             Some(Text),
-            Which::New,
+            SessionSelector::New,
         ),
         (
             "-p '- a list' -c",
@@ -100,21 +110,21 @@ fn a_run_is_read_as_meant() {
             "'--print=- a list'",
             Some("- a list"),
             Some(Text),
-            Which::New,
+            SessionSelector::New,
         ),
         (
             "'history of this file'",
             Some("history of this file"),
             None,
-            Which::New,
+            SessionSelector::New,
         ),
-        ("-C /tmp -m a/b x", Some("x"), None, Which::New),
+        ("-C /tmp -m a/b x", Some("x"), None, SessionSelector::New),
         ("-p -c go", Some("go"), Some(Text), newest(false)),
         (
             "-p --output-format json go",
             Some("go"),
             Some(Json),
-            Which::New,
+            SessionSelector::New,
         ),
     ];
     for (argv, prompt, format, which) in table {
@@ -124,7 +134,7 @@ fn a_run_is_read_as_meant() {
         assert_eq!((run.which(), run.picks()), (which, false), "{argv}");
     }
     let run = meant("-r --fork-session");
-    assert_eq!((run.which(), run.picks()), (Which::New, true));
+    assert_eq!((run.which(), run.picks()), (SessionSelector::New, true));
     assert!(run.fork_session);
 }
 

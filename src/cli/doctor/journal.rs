@@ -4,9 +4,9 @@
 use super::Report;
 use crate::config::{Loaded, Paths};
 use crate::core::text::count;
-use crate::report::{Trouble, exit, line};
+use crate::report::{CliError, exit, line};
 use crate::session::journal_place;
-use crate::store::{JournalPlace, SessionLock, Standing, Store, StoreError};
+use crate::store::{BackupStatus, JournalPlace, SessionLock, Store, StoreError};
 
 /// Maximum number of sessions that are checked.
 const AT_MOST: usize = 1_000_000;
@@ -41,7 +41,7 @@ pub(super) fn without_database(report: &mut Report, loaded: &Loaded, paths: &Pat
     }
 }
 
-fn said(report: &mut Report, standing: &Standing, place: &JournalPlace) {
+fn said(report: &mut Report, standing: &BackupStatus, place: &JournalPlace) {
     let folder = place.folder.display();
     if standing.put_back > 0 {
         report.note(
@@ -111,7 +111,7 @@ fn said(report: &mut Report, standing: &Standing, place: &JournalPlace) {
 }
 
 /// Runs `rewake doctor --as-is`.
-pub(super) fn take_as_is(loaded: &Loaded, paths: &Paths) -> Result<u8, Trouble> {
+pub(super) fn take_as_is(loaded: &Loaded, paths: &Paths) -> Result<u8, CliError> {
     let Some(place) = journal_place(&loaded.config.store, paths) else {
         line("there is no journal: the database is taken as it is anyway");
         return Ok(exit::DONE);
@@ -121,7 +121,7 @@ pub(super) fn take_as_is(loaded: &Loaded, paths: &Paths) -> Result<u8, Trouble> 
         .iter()
         .find(|id| SessionLock::is_held(&paths.data_dir, id));
     if let Some(session) = held {
-        let trouble = Trouble::new(exit::FAILED, format!("session {session} is in use"));
+        let trouble = CliError::new(exit::FAILED, format!("session {session} is in use"));
         return Err(trouble.with_hint("close the other rewake processes"));
     }
     if let Ok(Some(mut store)) = Store::open_current(&paths.data_dir) {

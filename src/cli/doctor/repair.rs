@@ -4,12 +4,13 @@ use std::path::PathBuf;
 
 use crate::config::{Loaded, Paths};
 use crate::core::text::count;
-use crate::report::{Trouble, exit, line, note};
+use crate::recovery::{Recovered, Repair, recover};
+use crate::report::{CliError, exit, line, note};
 use crate::session::journal_place;
-use crate::store::{JournalPlace, Rebuilt, Repair, Scrubbed, Store, StoreError, database};
+use crate::store::{JournalPlace, Scrubbed, Store, StoreError, database};
 
 /// Runs `rewake doctor --repair`.
-pub(super) fn repair(loaded: &Loaded, paths: &Paths, from: &[PathBuf]) -> Result<u8, Trouble> {
+pub(super) fn repair(loaded: &Loaded, paths: &Paths, from: &[PathBuf]) -> Result<u8, CliError> {
     let place = journal_place(&loaded.config.store, paths);
     if from.is_empty() && is_sound(paths, place.as_ref())? {
         line("the database is sound: it is left as it is");
@@ -20,8 +21,8 @@ pub(super) fn repair(loaded: &Loaded, paths: &Paths, from: &[PathBuf]) -> Result
         only_whole: false,
         progress: &mut |doing| note(doing),
     };
-    let Some(rebuilt) = Store::rebuild(&paths.data_dir, place.as_ref(), repair)? else {
-        let trouble = Trouble::new(
+    let Some(rebuilt) = recover(&paths.data_dir, place.as_ref(), repair)? else {
+        let trouble = CliError::new(
             exit::FAILED,
             "nothing was found that a database could be made of; nothing was changed".to_string(),
         );
@@ -34,7 +35,7 @@ pub(super) fn repair(loaded: &Loaded, paths: &Paths, from: &[PathBuf]) -> Result
     Ok(told(&rebuilt))
 }
 
-fn told(rebuilt: &Rebuilt) -> u8 {
+fn told(rebuilt: &Recovered) -> u8 {
     for gap in &rebuilt.gaps {
         let error = StoreError::Gap(Box::new(gap.clone()));
         note(&error.to_string());
@@ -74,7 +75,7 @@ fn is_sound(paths: &Paths, place: Option<&JournalPlace>) -> Result<bool, StoreEr
 }
 
 /// Runs `rewake doctor --scrub`.
-pub(super) fn scrub(loaded: &Loaded, paths: &Paths) -> Result<u8, Trouble> {
+pub(super) fn scrub(loaded: &Loaded, paths: &Paths) -> Result<u8, CliError> {
     let place = journal_place(&loaded.config.store, paths);
     let Some(store) = Store::open_current(&paths.data_dir)? else {
         line(
@@ -96,7 +97,7 @@ pub(super) fn scrub(loaded: &Loaded, paths: &Paths) -> Result<u8, Trouble> {
         return Ok(exit::DONE);
     }
     let found = scrubbed.damaged.len() as u64;
-    let trouble = Trouble::new(exit::FAILED, format!("{} damaged", count(found, "thing")));
+    let trouble = CliError::new(exit::FAILED, format!("{} damaged", count(found, "thing")));
     Err(trouble.with_hint(
         "copy the data folder to another disk; then rewake doctor --repair makes the database anew. \
          A damaged journal is no loss while the database is sound",

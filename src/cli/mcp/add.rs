@@ -9,9 +9,9 @@ use super::{tools, unknown};
 use crate::config::mcp::{
     McpServer, ServerSource, ServerState, ServerTrusted, as_trusted, is_server_name, server_fault,
 };
-use crate::config::write::{self, Target};
+use crate::config::write::{self, WriteTarget};
 use crate::config::{self};
-use crate::report::{Trouble, exit, line, note};
+use crate::report::{CliError, exit, line, note};
 use crate::session::AppContext;
 
 /// Whose config.
@@ -48,11 +48,11 @@ pub(crate) struct Add {
     command: Vec<String>,
 }
 
-fn usage(why: impl Into<String>) -> Trouble {
-    Trouble::new(exit::USAGE, why)
+fn usage(why: impl Into<String>) -> CliError {
+    CliError::new(exit::USAGE, why)
 }
 
-pub(super) fn add(ctx: &AppContext, wanted: &Add) -> Result<u8, Trouble> {
+pub(super) fn add(ctx: &AppContext, wanted: &Add) -> Result<u8, CliError> {
     let name = &wanted.name;
     let server = described(wanted)?;
     if !is_server_name(name) {
@@ -89,7 +89,7 @@ pub(super) fn add(ctx: &AppContext, wanted: &Add) -> Result<u8, Trouble> {
 
 /// Tries the newly configured server. If it does not answer, prints a warning and keeps the
 /// config.
-fn try_it(ctx: &AppContext, name: &str, scope: Scope) -> Result<u8, Trouble> {
+fn try_it(ctx: &AppContext, name: &str, scope: Scope) -> Result<u8, CliError> {
     let loaded = config::load(&ctx.env, &ctx.paths, &ctx.here.root, &ctx.flags)?;
     let ctx = AppContext {
         loaded,
@@ -139,15 +139,15 @@ fn flag(scope: Scope) -> &'static str {
     }
 }
 
-fn target(ctx: &AppContext, scope: Scope) -> Result<Target, Trouble> {
+fn target(ctx: &AppContext, scope: Scope) -> Result<WriteTarget, CliError> {
     Ok(match scope {
-        Scope::User => Target::config(&ctx.paths),
-        Scope::Project => Target::of_workspace(&ctx.paths, &ctx.here.root)?,
+        Scope::User => WriteTarget::config(&ctx.paths),
+        Scope::Project => WriteTarget::of_workspace(&ctx.paths, &ctx.here.root)?,
     })
 }
 
 /// Returns the server that the arguments describe.
-fn described(wanted: &Add) -> Result<McpServer, Trouble> {
+fn described(wanted: &Add) -> Result<McpServer, CliError> {
     let is_address = |word: &String| word.starts_with("http://") || word.starts_with("https://");
     let (command, args, url) = match (&wanted.url, &wanted.command[..]) {
         (Some(url), []) => (None, Vec::new(), Some(url.clone())),
@@ -188,7 +188,7 @@ fn described(wanted: &Add) -> Result<McpServer, Trouble> {
     })
 }
 
-pub(super) fn remove(ctx: &AppContext, name: &str, scope: Scope) -> Result<u8, Trouble> {
+pub(super) fn remove(ctx: &AppContext, name: &str, scope: Scope) -> Result<u8, CliError> {
     let target = target(ctx, scope)?;
     if write::remove_server(&target, name)? {
         line(&format!(

@@ -6,13 +6,13 @@ use crate::cli::doctor::Report;
 use crate::config::mcp::{FoundServer, ServerState};
 use crate::core::text::count;
 use crate::mcp::names::apart;
-use crate::report::{Trouble, exit, line};
+use crate::report::{CliError, exit, line};
 use crate::session::AppContext;
 
 /// Maximum number of servers that are tried at the same time.
 const AT_ONCE: usize = 8;
 
-pub(super) fn run(ctx: &AppContext, name: Option<&str>) -> Result<u8, Trouble> {
+pub(super) fn run(ctx: &AppContext, name: Option<&str>) -> Result<u8, CliError> {
     let states = states(ctx, name)?;
     let mut report = Report::new();
     let usable = states.iter().filter_map(|(_, state)| match state {

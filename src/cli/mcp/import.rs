@@ -3,14 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::config::mcp::{Imported, McpServer, asked_variables, importable, start};
-use crate::config::write::{self, Target};
+use crate::config::write::{self, WriteTarget};
 use crate::core::text::{count, one_line};
 use crate::core::visible::command;
-use crate::report::{Trouble, exit, line, note};
+use crate::report::{CliError, exit, line, note};
 use crate::session::AppContext;
 
 /// `names`: imports only these. Servers of the workspace are imported only by name.
-pub(super) fn run(ctx: &AppContext, names: &[String], yes: bool) -> Result<u8, Trouble> {
+pub(super) fn run(ctx: &AppContext, names: &[String], yes: bool) -> Result<u8, CliError> {
     let (all, notes) = importable(&ctx.env, &ctx.here.root);
     notes.iter().for_each(|text| note(&command(text)));
     if all.is_empty() {
@@ -32,7 +32,7 @@ pub(super) fn run(ctx: &AppContext, names: &[String], yes: bool) -> Result<u8, T
         .iter()
         .find(|name| !all.iter().any(|one| one.name == **name))
     {
-        return Err(Trouble::new(
+        return Err(CliError::new(
             exit::USAGE,
             format!("no other agent has a server {name:?} here"),
         )
@@ -95,7 +95,7 @@ pub(super) fn run(ctx: &AppContext, names: &[String], yes: bool) -> Result<u8, T
         return Ok(exit::DONE);
     }
     let servers: Vec<(String, McpServer)> = new.into_iter().collect();
-    let target = Target::config(&ctx.paths);
+    let target = WriteTarget::config(&ctx.paths);
     let again = write::add_servers(&target, &servers)?;
     let added = servers.len() - again.len();
     line(&format!(

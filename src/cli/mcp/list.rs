@@ -12,13 +12,13 @@ use crate::config::mcp::{
 use crate::core::access::Access;
 use crate::core::text::one_line;
 use crate::core::visible::command;
-use crate::report::{Trouble, exit, line, note};
+use crate::report::{CliError, exit, line, note};
 use crate::session::AppContext;
 
 /// Width of the output without a terminal: longer commands of servers are cut.
 const COLUMNS: usize = 160;
 
-pub(super) fn list(ctx: &AppContext, json: bool) -> Result<u8, Trouble> {
+pub(super) fn list(ctx: &AppContext, json: bool) -> Result<u8, CliError> {
     let states = states(ctx, None)?;
     if json {
         let all: Vec<Value> = states.iter().map(|(d, s)| as_json(d, s)).collect();
@@ -112,7 +112,7 @@ pub(super) fn in_words(state: &ServerState) -> String {
     }
 }
 
-pub(super) fn get(ctx: &AppContext, name: &str) -> Result<u8, Trouble> {
+pub(super) fn get(ctx: &AppContext, name: &str) -> Result<u8, CliError> {
     for (at, (defined, state)) in states(ctx, Some(name))?.iter().enumerate() {
         if at > 0 {
             line("");

@@ -10,13 +10,13 @@ use crate::config::mcp::{bare_url, find};
 use crate::mcp::bridge;
 use crate::mcp::launch::BridgeConfig;
 use crate::mcp::oauth::challenge::Challenge;
-use crate::mcp::oauth::client::Known;
+use crate::mcp::oauth::client::ClientSettings;
 use crate::mcp::oauth::discover::{Authority, canonical};
-use crate::mcp::oauth::login::{self as oauth, Person, Wanted};
+use crate::mcp::oauth::login::{self as oauth, LoginRequest, Person};
 use crate::mcp::oauth::store::{Login, Logins};
 use crate::mcp::oauth::web::LoginError;
 use crate::net::browser;
-use crate::report::{Trouble, exit, line, note};
+use crate::report::{CliError, exit, line, note};
 use crate::session::AppContext;
 
 #[derive(Debug, Clone, PartialEq, Args)]
@@ -56,14 +56,14 @@ pub(crate) struct ClientArgs {
 }
 
 impl ClientArgs {
-    fn known(&self, ctx: &AppContext) -> Result<Known, Trouble> {
+    fn known(&self, ctx: &AppContext) -> Result<ClientSettings, CliError> {
         let secret = match &self.client_secret_env {
             None => None,
             Some(name) => Some(ctx.env.var(name).map(str::to_string).ok_or_else(|| {
-                Trouble::new(exit::USAGE, format!("the variable {name} is not set"))
+                CliError::new(exit::USAGE, format!("the variable {name} is not set"))
             })?),
         };
-        Ok(Known {
+        Ok(ClientSettings {
             id: self.client_id.clone(),
             secret,
             document: self.client_metadata.clone(),
@@ -71,10 +71,10 @@ impl ClientArgs {
     }
 }
 
-pub(super) fn login(ctx: &AppContext, args: &LoginArgs) -> Result<u8, Trouble> {
+pub(super) fn login(ctx: &AppContext, args: &LoginArgs) -> Result<u8, CliError> {
     let address = address_of(ctx, &args.server)?;
     let known = args.client.known(ctx)?;
-    let wanted = Wanted {
+    let wanted = LoginRequest {
         server: &address,
         challenge: None,
         known: &known,
@@ -99,11 +99,12 @@ pub(super) fn login(ctx: &AppContext, args: &LoginArgs) -> Result<u8, Trouble> {
     Ok(exit::DONE)
 }
 
-pub(super) fn logout(ctx: &AppContext, args: &LogoutArgs) -> Result<u8, Trouble> {
+pub(super) fn logout(ctx: &AppContext, args: &LogoutArgs) -> Result<u8, CliError> {
     let address = address_of(ctx, &args.server)?;
     let logins = Logins::of(&ctx.paths.keys_dir());
-    let failed =
-        |e: std::io::Error| Trouble::new(exit::FAILED, format!("the login cannot be removed: {e}"));
+    let failed = |e: std::io::Error| {
+        CliError::new(exit::FAILED, format!("the login cannot be removed: {e}"))
+    };
     match logins.remove(&canonical(&address)).map_err(failed)? {
         0 => note(&format!("nobody is logged in at {}", args.server)),
         _ => line(&format!("logged out of {}", args.server)),
@@ -117,9 +118,9 @@ pub(super) async fn log_in(
     server: &str,
     challenge: Challenge,
     client: &ClientArgs,
-) -> Result<Login, Trouble> {
+) -> Result<Login, CliError> {
     let address = server_address(server)?;
-    let wanted = Wanted {
+    let wanted = LoginRequest {
         server: &address,
         challenge: Some(challenge),
         known: &client.known(ctx)?,
@@ -151,8 +152,8 @@ fn granted(login: &Login) -> String {
     }
 }
 
-fn trouble(error: LoginError) -> Trouble {
-    let trouble = Trouble::new(exit::FAILED, error.message);
+fn trouble(error: LoginError) -> CliError {
+    let trouble = CliError::new(exit::FAILED, error.message);
     match error.hint {
         Some(hint) => trouble.with_hint(hint),
         None => trouble,
@@ -160,7 +161,7 @@ fn trouble(error: LoginError) -> Trouble {
 }
 
 /// Returns the address of a configured server, or the address that was typed.
-fn address_of(ctx: &AppContext, server: &str) -> Result<Url, Trouble> {
+fn address_of(ctx: &AppContext, server: &str) -> Result<Url, CliError> {
     if server.contains("://") {
         return server_address(server);
     }
@@ -172,7 +173,7 @@ fn address_of(ctx: &AppContext, server: &str) -> Result<Url, Trouble> {
             .iter()
             .map(|found| found.name.as_str())
             .collect();
-        let trouble = Trouble::new(exit::USAGE, format!("there is no server {server:?}"));
+        let trouble = CliError::new(exit::USAGE, format!("there is no server {server:?}"));
         return Err(match names.is_empty() {
             true => trouble.with_hint("name its address: rewake mcp login https://…"),
             false => trouble.with_hint(format!("there are: {}", names.join(", "))),
@@ -180,7 +181,7 @@ fn address_of(ctx: &AppContext, server: &str) -> Result<Url, Trouble> {
     };
     match &configured.server.url {
         Some(url) => server_address(url),
-        None => Err(Trouble::new(
+        None => Err(CliError::new(
             exit::USAGE,
             format!(
                 "the server {server} is not spoken with over HTTP: there is nothing to log in to"
@@ -190,7 +191,7 @@ fn address_of(ctx: &AppContext, server: &str) -> Result<Url, Trouble> {
 }
 
 /// Parses the address of a server, and checks that rewake may connect to it.
-pub(super) fn server_address(url: &str) -> Result<Url, Trouble> {
+pub(super) fn server_address(url: &str) -> Result<Url, CliError> {
     let config = BridgeConfig {
         name: crate::mcp::clean(&bare_url(url), 100),
         url: url.to_string(),
@@ -198,16 +199,16 @@ pub(super) fn server_address(url: &str) -> Result<Url, Trouble> {
         keys: std::path::PathBuf::new(),
     };
     bridge::address(&config).map_err(|why| {
-        Trouble::new(exit::USAGE, why)
+        CliError::new(exit::USAGE, why)
             .with_hint("a server has an address such as https://example.com/mcp")
     })
 }
 
-pub(super) fn runtime() -> Result<Runtime, Trouble> {
+pub(super) fn runtime() -> Result<Runtime, CliError> {
     tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
-        .map_err(|e| Trouble::new(exit::FAILED, format!("cannot start the runtime: {e}")))
+        .map_err(|e| CliError::new(exit::FAILED, format!("cannot start the runtime: {e}")))
 }
 
 /// Opens a browser if there is one. The address is printed in any case.

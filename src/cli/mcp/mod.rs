@@ -13,7 +13,7 @@ use clap::Subcommand;
 
 use crate::config::mcp::{DefinedServer, ServerState, server_states};
 use crate::core::text::nearest;
-use crate::report::{Trouble, exit};
+use crate::report::{CliError, exit};
 use crate::session::AppContext;
 
 #[derive(Debug, Clone, PartialEq, Subcommand)]
@@ -70,7 +70,7 @@ pub(crate) enum McpAction {
     Logout(login::LogoutArgs),
 }
 
-pub(super) fn run(ctx: &AppContext, action: &McpAction) -> Result<u8, Trouble> {
+pub(super) fn run(ctx: &AppContext, action: &McpAction) -> Result<u8, CliError> {
     match action {
         McpAction::Add(wanted) => add::add(ctx, wanted),
         McpAction::List { json } => list::list(ctx, *json),
@@ -89,7 +89,7 @@ pub(super) fn run(ctx: &AppContext, action: &McpAction) -> Result<u8, Trouble> {
 fn states<'a>(
     ctx: &'a AppContext,
     name: Option<&str>,
-) -> Result<Vec<(&'a DefinedServer, ServerState)>, Trouble> {
+) -> Result<Vec<(&'a DefinedServer, ServerState)>, CliError> {
     let mut states = server_states(&ctx.env, &ctx.loaded);
     if let Some(name) = name {
         states.retain(|(defined, _)| defined.name == name);
@@ -100,16 +100,16 @@ fn states<'a>(
     Ok(states)
 }
 
-fn unknown(ctx: &AppContext, name: &str) -> Trouble {
+fn unknown(ctx: &AppContext, name: &str) -> CliError {
     let names = ctx.loaded.servers.iter();
     let near = nearest(name, names.map(|defined| defined.name.as_str()));
     let hint = match near {
         Some(near) => format!("did you mean {near}? rewake mcp list lists them"),
         None => "rewake mcp list lists them; rewake mcp add adds one".to_string(),
     };
-    Trouble::new(exit::USAGE, format!("there is no server {name:?}")).with_hint(hint)
+    CliError::new(exit::USAGE, format!("there is no server {name:?}")).with_hint(hint)
 }
 
-fn failed(why: impl Into<String>) -> Trouble {
-    Trouble::new(exit::FAILED, why)
+fn failed(why: impl Into<String>) -> CliError {
+    CliError::new(exit::FAILED, why)
 }

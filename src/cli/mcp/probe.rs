@@ -16,7 +16,7 @@ use super::trial::{clear, last_words, leave, noise};
 use crate::command::own_exe;
 use crate::command::server::{Attached, ServerEnv, ServerSpec, Servers, describe};
 use crate::config::mcp::bare_url;
-use crate::core::form::{FormAnswer, Wanted};
+use crate::core::form::{FormAnswer, RequestedAnswer};
 use crate::core::text::one_line;
 use crate::mcp::connection::{Connection, McpError};
 use crate::mcp::elicit::{Declines, Elicit, Elicitation};
@@ -24,8 +24,8 @@ use crate::mcp::era::Era;
 use crate::mcp::launch::{BRIDGE_ENV, BRIDGE_WORD, BridgeConfig};
 use crate::mcp::names::tool_name;
 use crate::mcp::oauth::challenge::Challenge;
-use crate::mcp::result::Part;
-use crate::report::{Trouble, exit, line, note};
+use crate::mcp::result::ResultPart;
+use crate::report::{CliError, exit, line, note};
 use crate::session::AppContext;
 
 /// Maximum number of logins for one server.
@@ -68,12 +68,12 @@ pub(crate) struct Probe {
     command: Vec<String>,
 }
 
-pub(super) fn run(ctx: &AppContext, probe: &Probe) -> Result<u8, Trouble> {
+pub(super) fn run(ctx: &AppContext, probe: &Probe) -> Result<u8, CliError> {
     let arguments: Value = serde_json::from_str(&probe.arguments)
         .ok()
         .filter(Value::is_object)
         .ok_or_else(|| {
-            Trouble::new(exit::USAGE, "the value of --arguments is no JSON object")
+            CliError::new(exit::USAGE, "the value of --arguments is no JSON object")
                 .with_hint("--arguments '{\"path\": \"notes.txt\"}'")
         })?;
     let probed = match &probe.url {
@@ -117,22 +117,22 @@ struct Probed {
     env: ServerEnv,
 }
 
-fn over_stdio(ctx: &AppContext, probe: &Probe) -> Result<Probed, Trouble> {
+fn over_stdio(ctx: &AppContext, probe: &Probe) -> Result<Probed, CliError> {
     let own = probe.env.iter().map(|pair| {
         let pair = pair.split_once('=').filter(|(name, _)| !name.is_empty());
-        let refused = || Trouble::new(exit::USAGE, "a value of --env is not NAME=VALUE");
+        let refused = || CliError::new(exit::USAGE, "a value of --env is not NAME=VALUE");
         let (name, value) = pair.ok_or_else(refused)?;
         Ok((name.to_string(), value.to_string()))
     });
-    let own: Vec<(String, String)> = own.collect::<Result<_, Trouble>>()?;
+    let own: Vec<(String, String)> = own.collect::<Result<_, CliError>>()?;
     let (program, args) = match &probe.command[..] {
         [program, args @ ..] => (program.clone(), args.to_vec()),
-        [] => return Err(Trouble::new(exit::USAGE, "no command is named")),
+        [] => return Err(CliError::new(exit::USAGE, "no command is named")),
     };
     Ok(probed(ctx, &name_of(&program), program.clone(), args, &own))
 }
 
-fn over_http(ctx: &AppContext, url: &str) -> Result<Probed, Trouble> {
+fn over_http(ctx: &AppContext, url: &str) -> Result<Probed, CliError> {
     let address = server_address(url)?;
     let name = address.host_str().unwrap_or("server").to_string();
     let config = BridgeConfig {
@@ -187,8 +187,8 @@ struct AcceptsDefaults;
 impl Elicit for AcceptsDefaults {
     fn ask(&self, question: Elicitation) -> BoxFuture<'_, FormAnswer> {
         let answer = match question.wanted {
-            Wanted::Form { .. } => FormAnswer::Accept { values: Map::new() },
-            Wanted::Visit { .. } => FormAnswer::Decline,
+            RequestedAnswer::Form { .. } => FormAnswer::Accept { values: Map::new() },
+            RequestedAnswer::Visit { .. } => FormAnswer::Decline,
         };
         Box::pin(std::future::ready(answer))
     }
@@ -203,7 +203,7 @@ struct Probing<'a> {
 }
 
 /// An error, with the challenge of the server if it requires a login.
-type Failed = (Trouble, Option<Box<Challenge>>);
+type Failed = (CliError, Option<Box<Challenge>>);
 
 impl Probing<'_> {
     fn run(
@@ -313,7 +313,7 @@ impl Probing<'_> {
             .is_some_and(|word| word == BRIDGE_WORD)
     }
 
-    fn trouble(&self, why: &str) -> Trouble {
+    fn trouble(&self, why: &str) -> CliError {
         let shown = match self.is_over_http() {
             true => self.spec.name.clone(),
             false => one_line(&self.spec.command_line(), 100),
@@ -322,7 +322,7 @@ impl Probing<'_> {
     }
 
     /// Adds the last line of stderr to an error, because it often explains it.
-    fn with_last_words(&self, run: &str, trouble: Trouble) -> Trouble {
+    fn with_last_words(&self, run: &str, trouble: CliError) -> CliError {
         match last_words(self.servers, run) {
             Some(last) => trouble.with_hint(format!("its last words: {last}")),
             None if self.is_over_http() => trouble,
@@ -331,10 +331,12 @@ impl Probing<'_> {
     }
 }
 
-fn shown(part: &Part) -> String {
+fn shown(part: &ResultPart) -> String {
     match part {
-        Part::Text(text) => text.clone(),
-        Part::Image { mime, data } => format!("(image {mime}, {} bytes as base64)", data.len()),
-        Part::Link { uri, name } => format!("({name}: {uri})"),
+        ResultPart::Text(text) => text.clone(),
+        ResultPart::Image { mime, data } => {
+            format!("(image {mime}, {} bytes as base64)", data.len())
+        }
+        ResultPart::Link { uri, name } => format!("({name}: {uri})"),
     }
 }

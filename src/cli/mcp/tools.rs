@@ -5,13 +5,13 @@ use super::{failed, states};
 use crate::cli::table::terminal_columns;
 use crate::config::mcp::{McpServer, ServerState};
 use crate::core::text::{count, one_line};
-use crate::report::{Trouble, exit, line, note};
+use crate::report::{CliError, exit, line, note};
 use crate::session::AppContext;
 
 /// Width of the output without a terminal: longer descriptions are cut.
 const COLUMNS: usize = 120;
 
-pub(super) fn run(ctx: &AppContext, name: Option<&str>) -> Result<u8, Trouble> {
+pub(super) fn run(ctx: &AppContext, name: Option<&str>) -> Result<u8, CliError> {
     let states = states(ctx, name)?;
     if states.is_empty() {
         note("no MCP server is configured; add one with rewake mcp add");

@@ -13,7 +13,7 @@ use crate::mcp::catalogue;
 use crate::mcp::clean;
 use crate::mcp::connection::Connection;
 use crate::mcp::elicit::Declines;
-use crate::mcp::era::{Era, Known};
+use crate::mcp::era::{Era, NegotiatedServer};
 use crate::mcp::launch::{LaunchPlace, launch};
 use crate::mcp::names::tool_name;
 use crate::mcp::tools::{Listing, ServerTool};
@@ -106,11 +106,11 @@ struct Trial<'a> {
     spec: &'a ServerSpec,
     root: &'a Path,
     limit: Duration,
-    learnt: &'a dyn Fn(&Known, &Listing),
+    learnt: &'a dyn Fn(&NegotiatedServer, &Listing),
 }
 
 /// Stores the tools for the next session. An error does not fail the trial.
-fn keep_learnt(ctx: &AppContext, found: &FoundServer, known: &Known, listing: &Listing) {
+fn keep_learnt(ctx: &AppContext, found: &FoundServer, known: &NegotiatedServer, listing: &Listing) {
     let kept = ctx.open_store().and_then(|mut store| {
         catalogue::keep(
             &mut store,

@@ -22,7 +22,7 @@ use tokio::task::JoinHandle;
 use super::end::ServerEnd;
 use super::journal::{self, JournalReader, Span};
 use super::line::{LineKind, is_notification};
-use super::past::{Fate, Past};
+use super::past::{EndedServer, ServerOutcome};
 use super::wire::{self, ToAgent, ToKeeper};
 use crate::command::folder::RunFolder;
 use crate::command::look::{Seen, look};
@@ -62,7 +62,7 @@ pub enum Unsent {
 #[derive(Debug)]
 pub struct Client {
     folder: PathBuf,
-    shared: Arc<Shared>,
+    shared: Arc<SharedConnection>,
     outgoing: mpsc::UnboundedSender<Outgoing>,
     tasks: [JoinHandle<()>; 2],
     /// A second handle of the socket, to close it at once: tasks end only when the runtime has
@@ -79,7 +79,7 @@ struct Outgoing {
 }
 
 #[derive(Debug)]
-struct Shared {
+struct SharedConnection {
     state: Mutex<State>,
     /// Notified when the state changes.
     changed: Notify,
@@ -107,10 +107,10 @@ struct State {
     output: u64,
     paused: Option<String>,
     /// Set when nothing more can arrive.
-    past: Option<Past>,
+    past: Option<EndedServer>,
 }
 
-impl Shared {
+impl SharedConnection {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -131,7 +131,7 @@ impl Client {
         lengths: (u64, u64),
         keeper: Option<tokio::process::Child>,
     ) -> io::Result<Client> {
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(SharedConnection {
             state: Mutex::new(State {
                 input: lengths.0,
                 given: requests(folder, lengths.0)?,
@@ -211,13 +211,13 @@ impl Client {
     ///
     /// # Errors
     /// The journals cannot be read.
-    pub fn fate(&self, id: &str) -> io::Result<Fate> {
+    pub fn fate(&self, id: &str) -> io::Result<ServerOutcome> {
         let (answer, past) = {
             let state = self.shared.state();
             (state.answers.get(id).copied(), state.past.clone())
         };
         if let Some(line) = self.line(answer)? {
-            return Ok(Fate::Answered(line));
+            return Ok(ServerOutcome::Answered(line));
         }
         if let Some(past) = past {
             return past.fate(id);
@@ -227,8 +227,8 @@ impl Client {
         let is_sent = |ack: &Ack| ack.request.as_deref() == Some(id);
         Ok(
             match state.given.contains(id) || state.acks.iter().any(is_sent) {
-                false => Fate::NotBegun,
-                true => Fate::Running,
+                false => ServerOutcome::NotBegun,
+                true => ServerOutcome::Running,
             },
         )
     }
@@ -238,7 +238,7 @@ impl Client {
     ///
     /// # Errors
     /// The journals cannot be read.
-    pub async fn answer(&self, id: &str) -> io::Result<Fate> {
+    pub async fn answer(&self, id: &str) -> io::Result<ServerOutcome> {
         loop {
             let changed = self.shared.changed.notified();
             tokio::pin!(changed);
@@ -371,7 +371,7 @@ impl Client {
     }
 
     /// Waits until the server has ended.
-    pub async fn ended(&self) -> Past {
+    pub async fn ended(&self) -> EndedServer {
         loop {
             let changed = self.shared.changed.notified();
             tokio::pin!(changed);
@@ -428,7 +428,7 @@ impl Drop for Client {
     }
 }
 
-impl Shared {
+impl SharedConnection {
     /// Reads the lines of the server up to a place, or up to the end.
     fn read_output(&self, reader: &mut JournalReader, upto: Option<u64>) -> io::Result<()> {
         self.change(|state| {
@@ -480,7 +480,7 @@ async fn write_all(mut stream: OwnedWriteHalf, mut outgoing: mpsc::UnboundedRece
 /// The task that reads the keeper's messages.
 struct Receiving {
     folder: RunFolder,
-    shared: Arc<Shared>,
+    shared: Arc<SharedConnection>,
     received: Vec<u8>,
     reader: JournalReader,
 }
@@ -525,17 +525,17 @@ impl Receiving {
     }
 
     /// Reads the final state after the keeper is gone, or about to be.
-    async fn last_look(&self) -> Past {
+    async fn last_look(&self) -> EndedServer {
         let path = self.folder.path();
         let since = Instant::now();
         loop {
             match look::<ServerEnd>(&self.folder) {
-                Ok(Seen::Ended(end)) => return Past::ended(path, end),
-                Ok(Seen::Missing) => return Past::missing(path),
+                Ok(Seen::Ended(end)) => return EndedServer::ended(path, end),
+                Ok(Seen::Missing) => return EndedServer::missing(path),
                 Ok(Seen::Abandoned(begun)) => return lost(path, begun),
                 // A keeper that is alive but does not answer is useless.
                 Ok(Seen::Kept(_) | Seen::Unclaimed) | Err(_) if since.elapsed() > DIE_WITHIN => {
-                    return Past::lost(path, None);
+                    return EndedServer::lost(path, None);
                 }
                 Ok(Seen::Kept(_) | Seen::Unclaimed) | Err(_) => tokio::time::sleep(TICK).await,
             }
@@ -543,12 +543,12 @@ impl Receiving {
     }
 }
 
-pub(super) fn lost(folder: &Path, begun: Slot<crate::command::status::Begun>) -> Past {
+pub(super) fn lost(folder: &Path, begun: Slot<crate::command::status::Begun>) -> EndedServer {
     let group = match begun {
         Slot::Written(begun) => process::left_behind(&begun).first().copied(),
         Slot::Empty | Slot::Torn => None,
     };
-    Past::lost(folder, group)
+    EndedServer::lost(folder, group)
 }
 
 impl State {

@@ -15,7 +15,7 @@ const READ_BYTES: usize = 64 * 1024;
 
 /// A message of an agent, with the line that followed it.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Said {
+pub(super) enum AgentMessage {
     Hello {
         pid: u32,
     },
@@ -89,20 +89,20 @@ impl Connection {
     }
 
     /// Returns the next complete message. An incomplete one at the end is never returned.
-    pub(super) fn next(&mut self) -> Result<Option<Said>, Garbled> {
+    pub(super) fn next(&mut self) -> Result<Option<AgentMessage>, Garbled> {
         let Some((message, head)) = wire::decode(&self.received)? else {
             return Ok(None);
         };
         let mut taken = head;
         let said = match message {
-            ToKeeper::Hello { pid, .. } => Said::Hello { pid },
-            ToKeeper::Forget { input, output } => Said::Forget { input, output },
-            ToKeeper::Bye {} => Said::Bye,
+            ToKeeper::Hello { pid, .. } => AgentMessage::Hello { pid },
+            ToKeeper::Forget { input, output } => AgentMessage::Forget { input, output },
+            ToKeeper::Bye {} => AgentMessage::Bye,
             ToKeeper::Line { bytes, .. } if bytes > LINE_MAX_BYTES as u64 => {
                 let here = (self.received.len() - head) as u64;
                 self.skip = bytes.saturating_sub(here);
                 taken += usize::try_from(here.min(bytes)).unwrap_or(0);
-                Said::TooLong { bytes }
+                AgentMessage::TooLong { bytes }
             }
             ToKeeper::Line { bytes, durable } => {
                 let end = head + usize::try_from(bytes).unwrap_or(usize::MAX);
@@ -110,7 +110,7 @@ impl Connection {
                     return Ok(None);
                 };
                 taken = end;
-                Said::Line {
+                AgentMessage::Line {
                     line: line.to_vec(),
                     durable,
                 }
@@ -192,7 +192,7 @@ mod tests {
             drop(agent);
             while connection.read() {}
             assert!(connection.is_over);
-            let first = Said::Line {
+            let first = AgentMessage::Line {
                 line: b"whole".to_vec(),
                 durable: true,
             };
@@ -246,8 +246,8 @@ mod tests {
             assert!(connection.received.len() < 1024 * 1024);
         }
         sending.join().unwrap();
-        assert_eq!(said[0], Said::TooLong { bytes });
-        assert!(matches!(&said[1], Said::Line { line, .. } if line == b"next"));
+        assert_eq!(said[0], AgentMessage::TooLong { bytes });
+        assert!(matches!(&said[1], AgentMessage::Line { line, .. } if line == b"next"));
         assert_eq!(said.len(), 2);
     }
 }

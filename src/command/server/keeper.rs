@@ -25,7 +25,7 @@ use rustix::process::Signal;
 
 use super::child::{self, Answers, Errors, ServerInput};
 use super::client::ASKS;
-use super::connection::{Connection, Said};
+use super::connection::{AgentMessage, Connection};
 use super::end::ServerEnd;
 use super::journal::{self, Journal};
 use super::line::{Cut, LineBuffer, LineKind};
@@ -140,7 +140,7 @@ struct Ending {
 }
 
 /// A line that could not be journaled.
-struct Held {
+struct PendingLine {
     line: Vec<u8>,
     retry_at: Instant,
 }
@@ -171,7 +171,7 @@ struct Keeper {
     line: LineBuffer,
     /// Bytes from the server that follow the held line.
     rest: Vec<u8>,
-    held: Option<Held>,
+    held: Option<PendingLine>,
     agent: Option<Connection>,
     newcomers: Vec<Connection>,
     in_flight: HashSet<String>,
@@ -500,7 +500,7 @@ impl Keeper {
         for mut newcomer in std::mem::take(&mut self.newcomers) {
             newcomer.read();
             match newcomer.next() {
-                Ok(Some(Said::Hello { pid })) => {
+                Ok(Some(AgentMessage::Hello { pid })) => {
                     newcomer.pid = pid;
                     self.admit(newcomer);
                 }
@@ -547,23 +547,23 @@ impl Keeper {
                 }
             };
             match said {
-                Said::Line { line, durable } => {
+                AgentMessage::Line { line, durable } => {
                     let told = match self.take_line(line, durable) {
                         Ok(input) => ToAgent::Taken { input },
                         Err(why) => ToAgent::refused(&why),
                     };
                     self.tell(&told);
                 }
-                Said::TooLong { bytes } => self.tell(&ToAgent::refused(&format!(
+                AgentMessage::TooLong { bytes } => self.tell(&ToAgent::refused(&format!(
                     "a line of {bytes} bytes is too long for a server"
                 ))),
-                Said::Forget { input, output } => {
+                AgentMessage::Forget { input, output } => {
                     // Lines that the server has not read yet are still needed.
                     self.input.forget(input.min(self.into.handed));
                     self.output.forget(output);
                 }
-                Said::Bye => self.begin_to_end(Instant::now()),
-                Said::Hello { .. } => {}
+                AgentMessage::Bye => self.begin_to_end(Instant::now()),
+                AgentMessage::Hello { .. } => {}
             }
         }
     }
@@ -655,7 +655,7 @@ impl Keeper {
             }
             Err(e) => {
                 line.pop();
-                self.held = Some(Held {
+                self.held = Some(PendingLine {
                     line,
                     retry_at: Instant::now() + RETRY,
                 });

@@ -71,6 +71,6 @@ pub use client::{Client, Unsent};
 pub use end::describe;
 pub use keeper::{WORD, keep_if_asked};
 pub use line::LINE_MAX_BYTES;
-pub use past::{Fate, Past};
+pub use past::{EndedServer, ServerOutcome};
 pub use servers::{Attached, ServerInfo, Servers};
 pub use spec::{LINGER_MS, ServerEnv, ServerSpec};

@@ -13,7 +13,7 @@ use crate::command::status::How;
 
 /// The fate of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Fate {
+pub enum ServerOutcome {
     /// The server never got it, and never will.
     NotBegun,
     /// The server has it, and is alive.
@@ -26,7 +26,7 @@ pub enum Fate {
 
 /// A server that has ended, with its journals.
 #[derive(Debug, Clone)]
-pub struct Past {
+pub struct EndedServer {
     folder: PathBuf,
     how: How,
     handed: Option<u64>,
@@ -34,9 +34,9 @@ pub struct Past {
     is_missing: bool,
 }
 
-impl Past {
-    pub(super) fn ended(folder: &Path, end: ServerEnd) -> Past {
-        Past {
+impl EndedServer {
+    pub(super) fn ended(folder: &Path, end: ServerEnd) -> EndedServer {
+        EndedServer {
             folder: folder.to_path_buf(),
             how: end.how,
             handed: end.handed,
@@ -44,8 +44,8 @@ impl Past {
         }
     }
 
-    pub(super) fn lost(folder: &Path, group: Option<u32>) -> Past {
-        Past {
+    pub(super) fn lost(folder: &Path, group: Option<u32>) -> EndedServer {
+        EndedServer {
             folder: folder.to_path_buf(),
             how: How::Lost { group },
             handed: None,
@@ -53,10 +53,10 @@ impl Past {
         }
     }
 
-    pub(super) fn missing(folder: &Path) -> Past {
-        Past {
+    pub(super) fn missing(folder: &Path) -> EndedServer {
+        EndedServer {
             is_missing: true,
-            ..Past::lost(folder, None)
+            ..EndedServer::lost(folder, None)
         }
     }
 
@@ -68,31 +68,33 @@ impl Past {
     ///
     /// # Errors
     /// The journals cannot be read.
-    pub fn fate(&self, id: &str) -> io::Result<Fate> {
+    pub fn fate(&self, id: &str) -> io::Result<ServerOutcome> {
         if self.is_missing {
-            return Ok(Fate::Lost);
+            return Ok(ServerOutcome::Lost);
         }
         if let Some(answer) = answer(&self.folder, id)? {
-            return Ok(Fate::Answered(answer));
+            return Ok(ServerOutcome::Answered(answer));
         }
         Ok(match request(&self.folder, id)? {
-            None => Fate::NotBegun,
-            Some(span) if self.handed.is_some_and(|handed| handed <= span.at) => Fate::NotBegun,
-            Some(_) => Fate::Lost,
+            None => ServerOutcome::NotBegun,
+            Some(span) if self.handed.is_some_and(|handed| handed <= span.at) => {
+                ServerOutcome::NotBegun
+            }
+            Some(_) => ServerOutcome::Lost,
         })
     }
 }
 
 /// Returns the fate of a request from the journals alone. `is_kept` says whether the server is
 /// alive.
-pub(super) fn fate_unattached(folder: &Path, id: &str, is_kept: bool) -> io::Result<Fate> {
+pub(super) fn fate_unattached(folder: &Path, id: &str, is_kept: bool) -> io::Result<ServerOutcome> {
     if let Some(answer) = answer(folder, id)? {
-        return Ok(Fate::Answered(answer));
+        return Ok(ServerOutcome::Answered(answer));
     }
     Ok(match (is_kept, request(folder, id)?) {
-        (true, None) => Fate::NotBegun,
-        (true, Some(_)) => Fate::Running,
-        (false, _) => Fate::Lost,
+        (true, None) => ServerOutcome::NotBegun,
+        (true, Some(_)) => ServerOutcome::Running,
+        (false, _) => ServerOutcome::Lost,
     })
 }
 

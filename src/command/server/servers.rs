@@ -15,7 +15,7 @@ use super::client::{ASKS, Client, KNOWN, KNOWN_NEW, lost};
 use super::end::ServerEnd;
 use super::journal;
 use super::keeper;
-use super::past::{self, Fate, Past};
+use super::past::{self, EndedServer, ServerOutcome};
 use super::socket;
 use super::spec::{PreparedServer, ServerEnv, ServerSpec};
 use super::wire::{self, ToAgent, ToKeeper, VERSION};
@@ -49,7 +49,7 @@ pub struct Servers {
 pub enum Attached {
     /// The server is alive.
     Live(Client),
-    Over(Past),
+    Over(EndedServer),
     /// Another agent uses the server.
     Busy {
         pid: u32,
@@ -161,8 +161,8 @@ impl Servers {
                 .is_some_and(|keeper| matches!(keeper.try_wait(), Ok(None)));
             let path = folder.path();
             match look::<ServerEnd>(folder)? {
-                Seen::Ended(end) => return Ok(Attached::Over(Past::ended(path, end))),
-                Seen::Missing => return Ok(Attached::Over(Past::missing(path))),
+                Seen::Ended(end) => return Ok(Attached::Over(EndedServer::ended(path, end))),
+                Seen::Missing => return Ok(Attached::Over(EndedServer::missing(path))),
                 Seen::Abandoned(Slot::Empty) => return Ok(Attached::Over(never_begun(path))),
                 Seen::Abandoned(begun) => return Ok(Attached::Over(lost(path, begun))),
                 Seen::Unclaimed if !is_coming && folder.claim()? => {
@@ -246,7 +246,7 @@ impl Servers {
     ///
     /// # Errors
     /// They cannot be read.
-    pub fn fate_unattached(&self, run: &str, id: &str) -> io::Result<Fate> {
+    pub fn fate_unattached(&self, run: &str, id: &str) -> io::Result<ServerOutcome> {
         let folder = self.folder(run)?;
         let is_kept = matches!(look::<ServerEnd>(&folder)?, Seen::Kept(_));
         past::fate_unattached(folder.path(), id, is_kept)
@@ -306,8 +306,8 @@ impl Servers {
     }
 }
 
-fn never_begun(folder: &Path) -> Past {
-    Past::ended(folder, ServerEnd::not_run(NO_KEEPER.to_string()))
+fn never_begun(folder: &Path) -> EndedServer {
+    EndedServer::ended(folder, ServerEnd::not_run(NO_KEEPER.to_string()))
 }
 
 enum Greeted {

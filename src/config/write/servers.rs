@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 
 use toml_edit::{Array, InlineTable, Item, Table, value};
 
-use super::{Target, change};
+use super::{WriteTarget, change};
 use crate::config::ConfigError;
 use crate::config::mcp::McpServer;
 
 /// Adds servers whose names are not taken. Returns the taken names.
 pub(crate) fn add_servers(
-    target: &Target,
+    target: &WriteTarget,
     servers: &[(String, McpServer)],
 ) -> Result<Vec<String>, ConfigError> {
     let mut taken = Vec::new();
@@ -38,7 +38,7 @@ pub(crate) fn add_servers(
 }
 
 /// Removes a server. Returns false if there is none of that name.
-pub(crate) fn remove_server(target: &Target, name: &str) -> Result<bool, ConfigError> {
+pub(crate) fn remove_server(target: &WriteTarget, name: &str) -> Result<bool, ConfigError> {
     let changed = change(target, |document| {
         let all = document.get_mut("mcp_servers");
         let all = all.and_then(Item::as_table_like_mut);
@@ -114,7 +114,7 @@ mod tests {
         let paths = paths(home.path());
         let before = "# mine\nmodel = \"a/b\" # this\n\n# of the team\n[mcp_servers.one]\ncommand = \"x\" # why\n";
         fs::write(paths.config_file(), before).unwrap();
-        let target = Target::config(&paths);
+        let target = WriteTarget::config(&paths);
         let server = McpServer {
             command: Some("npx".into()),
             args: vec!["-y".into(), "a\"b".into()],
@@ -153,10 +153,12 @@ mod tests {
         let root = home.path().join("root");
         fs::create_dir_all(root.join(".rewake")).unwrap();
         std::os::unix::fs::symlink(paths.config_file(), root.join(".rewake/config.toml")).unwrap();
-        let error = Target::of_workspace(&paths, &root).unwrap_err().to_string();
+        let error = WriteTarget::of_workspace(&paths, &root)
+            .unwrap_err()
+            .to_string();
         assert!(error.contains("outside of the workspace"), "{error}");
         fs::remove_file(root.join(".rewake/config.toml")).unwrap();
-        let target = Target::of_workspace(&paths, &root).unwrap();
+        let target = WriteTarget::of_workspace(&paths, &root).unwrap();
         let server = McpServer {
             url: Some("http://h".into()),
             ..McpServer::default()

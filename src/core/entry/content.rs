@@ -6,7 +6,7 @@ use serde_json::Value;
 
 /// Layers 1 and 2 of every request, rendered once, so that the same bytes are sent again.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub struct Layers {
+pub struct PromptPrefix {
     /// Layer 1: the system prompt.
     pub system: String,
     /// Layer 1: the tools, in the order they are sent.

@@ -7,7 +7,7 @@ pub const MAX_KEPT: usize = 100;
 
 /// A path that was not restored.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Kept {
+pub struct UnrestoredPath {
     /// A path below the workspace's root, or absolute. Bytes that are not text appear as `\xNN`.
     pub path: String,
     pub why: KeptWhy,

@@ -274,7 +274,7 @@ impl<'a> Evaluation<'a> {
     /// Returns the strictest result of the path rules for words that may name files.
     fn named<'w>(
         &self,
-        words: impl Iterator<Item = &'w String>,
+        words: impl Iterator<WalkItem = &'w String>,
         places: &[String],
         path_use: PathUse,
     ) -> Option<Finding> {
@@ -301,7 +301,11 @@ impl<'a> Evaluation<'a> {
     }
 
     /// Denies words of a command that lead to the folder of the providers' keys.
-    fn keys_in<'w>(&self, words: impl Iterator<Item = &'w str>, shell: &Shell) -> Option<Finding> {
+    fn keys_in<'w>(
+        &self,
+        words: impl Iterator<WalkItem = &'w str>,
+        shell: &Shell,
+    ) -> Option<Finding> {
         if self.keys.is_empty() {
             return None;
         }
@@ -486,7 +490,7 @@ fn stricter(a: Option<Finding>, b: Option<Finding>) -> Option<Finding> {
 
 /// Returns the paths that a word of a command may name: itself, the text after `--file=`, `if=` or
 /// `HEAD:`, and the text attached to a letter, as in `-f.env`.
-pub(super) fn paths_in(word: &str) -> impl Iterator<Item = &str> {
+pub(super) fn paths_in(word: &str) -> impl Iterator<WalkItem = &str> {
     let attached = word
         .strip_prefix('-')
         .filter(|rest| !rest.starts_with('-'))

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::core::entry::{CallId, Entry, Fact, Guard, Kept, Outcome, Record, SaveReason};
+use crate::core::entry::{CallId, Entry, Fact, Guard, Outcome, Record, SaveReason, UnrestoredPath};
 use crate::core::tree::{Change, Delta};
 
 fn file(name: &str) -> Item {
@@ -78,7 +78,7 @@ fn planned(changes: &Changes, asked: &Asked) -> Plan {
     };
     plan(
         changes,
-        &mut Wanted {
+        &mut RestoreOptions {
             whole: asked.whole,
             only: None,
             allowed: &asked.allowed,
@@ -777,11 +777,11 @@ fn the_log_says_where_a_process_left_before_it_knew_the_files() {
 #[test]
 fn the_model_is_told_what_was_set_back_and_what_was_not() {
     let kept = vec![
-        Kept {
+        UnrestoredPath {
             path: "b".into(),
             why: KeptWhy::Conflict,
         },
-        Kept {
+        UnrestoredPath {
             path: "c".into(),
             why: KeptWhy::Yours,
         },

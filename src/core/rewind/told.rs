@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::core::entry::{Entry, Kept, KeptWhy, MAX_KEPT};
+use crate::core::entry::{Entry, KeptWhy, MAX_KEPT, UnrestoredPath};
 use crate::core::text::count;
 use crate::core::tree::{PathBytes, path_text};
 
@@ -10,15 +10,18 @@ use crate::core::tree::{PathBytes, path_text};
 const MAX_TOLD: usize = 20;
 
 /// Returns the first of the paths that stay, and the number of the others.
-pub fn kept(kept: &BTreeMap<PathBytes, KeptWhy>) -> (Vec<Kept>, u64) {
+pub fn kept(kept: &BTreeMap<PathBytes, KeptWhy>) -> (Vec<UnrestoredPath>, u64) {
     // Expected ones come last.
     let mut all: Vec<(&PathBytes, KeptWhy)> = kept.iter().map(|(p, why)| (p, *why)).collect();
     all.sort_by_key(|(_, why)| *why == KeptWhy::Yours);
     let more = all.len().saturating_sub(MAX_KEPT) as u64;
-    let named = all.into_iter().take(MAX_KEPT).map(|(path, why)| Kept {
-        path: path_text(path),
-        why,
-    });
+    let named = all
+        .into_iter()
+        .take(MAX_KEPT)
+        .map(|(path, why)| UnrestoredPath {
+            path: path_text(path),
+            why,
+        });
     (named.collect(), more)
 }
 
@@ -72,7 +75,7 @@ pub fn told(entry: &Entry) -> Option<String> {
             named(paths.iter().take(MAX_TOLD).cloned().collect(), all)
         ),
     };
-    let differ: Vec<&Kept> = kept.iter().filter(|k| k.why != KeptWhy::Yours).collect();
+    let differ: Vec<&UnrestoredPath> = kept.iter().filter(|k| k.why != KeptWhy::Yours).collect();
     if !differ.is_empty() {
         let words = differ.iter().take(MAX_TOLD);
         let words = words

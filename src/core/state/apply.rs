@@ -9,7 +9,7 @@ use crate::core::entry::{
 use crate::core::limits::{Count, Counts};
 use crate::core::permission::is_offered;
 use crate::core::rule::Rule;
-use crate::core::structured::{self, Standing, Structured};
+use crate::core::structured::{self, AnswerStatus, Structured};
 use crate::core::text;
 use crate::core::tool::{Describe, ToolCall};
 use crate::core::tree;
@@ -453,7 +453,7 @@ impl State {
     /// own count of repairs.
     fn said_of_schema(&mut self) {
         self.structured = self.structured.take().and_then(|held| match held.standing {
-            Standing::Fits(_) => None,
+            AnswerStatus::Fits(_) => None,
             _ => Some(Structured::new(held.schema)),
         });
     }
@@ -466,9 +466,9 @@ impl State {
             return;
         };
         held.standing = match unfit {
-            None => Standing::Fits(json.unwrap_or_default()),
-            Some(_) if is_told => Standing::Owed,
-            Some(unfit) => Standing::GivenUp(unfit.clone()),
+            None => AnswerStatus::Fits(json.unwrap_or_default()),
+            Some(_) if is_told => AnswerStatus::Owed,
+            Some(unfit) => AnswerStatus::GivenUp(unfit.clone()),
         };
         held.repairs += u32::from(is_told);
         self.owed = is_told;
@@ -528,9 +528,9 @@ impl State {
             && spoke
             && stop != StopReason::Refusal
             && let Some(held) = &mut self.structured
-            && held.standing == Standing::Owed
+            && held.standing == AnswerStatus::Owed
         {
-            held.standing = Standing::Unchecked(seq);
+            held.standing = AnswerStatus::Unchecked(seq);
         }
     }
 

@@ -3,7 +3,7 @@
 
 use crate::core::entry::{Entry, Fact, ForkPoint, Record, Seq, Spent, SummaryBy};
 use crate::core::limits::Count;
-use crate::core::outside::Outside;
+use crate::core::outside::ExternalChanges;
 use crate::core::preface::{self, Preface};
 
 use super::{Background, State};
@@ -139,7 +139,7 @@ impl State {
             self.tree = None;
             self.files_not_kept = None;
             self.may_differ_from_tree = false;
-            self.outside = Outside::default();
+            self.outside = ExternalChanges::default();
         }
         self.background.clear();
         self.user_commands.clear();

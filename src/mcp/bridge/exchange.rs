@@ -7,7 +7,7 @@ use reqwest::{Method, Response};
 use serde_json::{Value, json};
 
 use super::headers;
-use super::messages::{Head, Messages};
+use super::messages::{MessageHead, Messages};
 use super::session::{RETRY, Session, backoff, is_forgotten, within_bounds};
 use super::wire::{Bad, refused};
 use crate::mcp::refusal::{Refusal, Why};
@@ -140,7 +140,7 @@ async fn learn(session: &Arc<Session>, call: &Value) -> Result<(), Bad> {
             let Ok(Some(said)) = messages.next().await else {
                 return Ok(());
             };
-            if Head::of(&said).is_some_and(|head| head.answers() == Some(&ask["id"])) {
+            if MessageHead::of(&said).is_some_and(|head| head.answers() == Some(&ask["id"])) {
                 session.mirrors.learn(&said);
                 let answer: Value = serde_json::from_slice(&said).unwrap_or_default();
                 break answer["result"]["nextCursor"].clone();
@@ -204,7 +204,7 @@ async fn hear(
     message: &Value,
     is_beginning: bool,
 ) -> Result<bool, Bad> {
-    let Some(head) = Head::of(said) else {
+    let Some(head) = MessageHead::of(said) else {
         return Ok(false);
     };
     if let Some(error) = head.nameless_error(said) {

@@ -19,16 +19,16 @@ const ARRAY_MAX: usize = 256;
 
 /// The parts of a message that are needed to pass it on.
 #[derive(Debug, Deserialize)]
-pub struct Head {
+pub struct MessageHead {
     #[serde(default)]
     pub id: Value,
     #[serde(default)]
     method: Option<IgnoredAny>,
 }
 
-impl Head {
+impl MessageHead {
     /// Reads the head of `message`, or returns `None` if it is not a message.
-    pub fn of(message: &[u8]) -> Option<Head> {
+    pub fn of(message: &[u8]) -> Option<MessageHead> {
         serde_json::from_slice(message).ok()
     }
 
@@ -175,7 +175,7 @@ mod tests {
 
     #[test]
     fn what_answers_is_told_from_what_asks() {
-        let of = |text: &str| Head::of(text.as_bytes()).and_then(|h| h.answers().cloned());
+        let of = |text: &str| MessageHead::of(text.as_bytes()).and_then(|h| h.answers().cloned());
         assert_eq!(of(r#"{"id":"a","result":{}}"#), Some("a".into()));
         assert_eq!(of(r#"{"id":"a","method":"ping"}"#), None);
         assert_eq!(of(r#"{"id":null,"error":{}}"#), None);

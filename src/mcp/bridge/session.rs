@@ -13,7 +13,7 @@ use tokio::task::AbortHandle;
 
 use super::headers::{self, PROTOCOL_VERSION};
 use super::lines::Output;
-use super::messages::{Head, Messages};
+use super::messages::{MessageHead, Messages};
 use super::mirror::Mirrors;
 use super::wire::{Bad, Wire, refused};
 use crate::mcp::refusal::Refusal;
@@ -172,7 +172,7 @@ impl Session {
         loop {
             let next = messages.next().await.map_err(Refusal::not_done)?;
             let answer = next.ok_or_else(none)?;
-            if Head::of(&answer).is_some_and(|head| head.answers() == Some(&message["id"])) {
+            if MessageHead::of(&answer).is_some_and(|head| head.answers() == Some(&message["id"])) {
                 self.agree(&answer);
                 break;
             }
@@ -265,7 +265,7 @@ impl Session {
 
     /// Passes on a message of the server. Drops an answer that no request waits for.
     pub async fn deliver(&self, message: &[u8]) {
-        let Some(head) = Head::of(message) else {
+        let Some(head) = MessageHead::of(message) else {
             return;
         };
         match head.answers() {

@@ -28,8 +28,8 @@ fn usual(name: &str) -> FoundServer {
     found(name, McpServer::default())
 }
 
-fn known(name: &str) -> Known {
-    Known {
+fn known(name: &str) -> NegotiatedServer {
+    NegotiatedServer {
         era: Era::Handshake,
         version: "2025-11-25".into(),
         name: name.into(),

@@ -62,7 +62,7 @@ fn catalogue() -> Catalogue {
 }
 
 fn found(query: &str, server: Option<&str>) -> String {
-    let wanted = Wanted {
+    let wanted = ToolQuery {
         query,
         server,
         room: 16_000,
@@ -107,7 +107,7 @@ fn the_best_have_their_arguments_and_a_server_can_be_named() {
     );
     let none = found("quantum", None);
     assert!(none.starts_with("no tool fits, of 6;"), "{none}");
-    let wanted = Wanted {
+    let wanted = ToolQuery {
         query: "x",
         server: Some("trakcer"),
         room: 1000,
@@ -124,7 +124,7 @@ fn a_server_that_is_not_known_is_said() {
     let mut catalogue = catalogue();
     catalogue.servers[1].at_ms = None;
     catalogue.servers[1].tools.clear();
-    let wanted = Wanted {
+    let wanted = ToolQuery {
         query: "issue",
         server: None,
         room: 1000,
@@ -150,7 +150,7 @@ fn the_answer_is_bounded_whatever_the_servers_say() {
         servers: vec![server("many", &tools)],
     };
     for (query, room) in [("word", 6_000), ("", 6_000), ("word", 0), ("tool 7", 100)] {
-        let wanted = Wanted {
+        let wanted = ToolQuery {
             query,
             server: None,
             room,
@@ -160,7 +160,7 @@ fn the_answer_is_bounded_whatever_the_servers_say() {
         assert!(text.contains("not shown"), "{text}");
     }
     // Schemas that have no room leave the names.
-    let wanted = Wanted {
+    let wanted = ToolQuery {
         query: "word",
         server: None,
         room: 1_500,
@@ -177,7 +177,7 @@ fn nothing_that_a_server_says_begins_a_line() {
             &[("good", hostile, json!({ "a\nmcp__x": {} }))],
         )],
     };
-    let wanted = Wanted {
+    let wanted = ToolQuery {
         query: "good",
         server: None,
         room: 10_000,

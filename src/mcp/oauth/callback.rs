@@ -28,7 +28,7 @@ pub struct Callback {
 
 /// The authorization server's answer, which the browser delivers.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Answer {
+pub struct LoginAnswer {
     pub code: Option<String>,
     pub state: Option<String>,
     pub iss: Option<String>,
@@ -61,7 +61,7 @@ impl Callback {
     ///
     /// # Errors
     /// The request does not arrive in time.
-    pub async fn wait(&self, state: &str) -> Result<Answer, LoginError> {
+    pub async fn wait(&self, state: &str) -> Result<LoginAnswer, LoginError> {
         let waiting = async {
             for _ in 0..REQUESTS_MAX {
                 let Ok((stream, _)) = self.listener.accept().await else {
@@ -88,8 +88,8 @@ impl Callback {
 }
 
 /// Reads the query of a redirect.
-pub fn read(url: &Url) -> Answer {
-    let mut answer = Answer::default();
+pub fn read(url: &Url) -> LoginAnswer {
+    let mut answer = LoginAnswer::default();
     for (name, value) in url.query_pairs() {
         let field = match name.as_ref() {
             "code" => &mut answer.code,
@@ -103,7 +103,7 @@ pub fn read(url: &Url) -> Answer {
     answer
 }
 
-async fn take(mut stream: TcpStream, state: &str) -> Option<Answer> {
+async fn take(mut stream: TcpStream, state: &str) -> Option<LoginAnswer> {
     let mut request = Vec::new();
     while !request.windows(4).any(|end| end == b"\r\n\r\n") {
         let mut buffer = [0; 2048];
@@ -133,7 +133,7 @@ async fn take(mut stream: TcpStream, state: &str) -> Option<Answer> {
     answer
 }
 
-fn asked(request: &str) -> Option<Answer> {
+fn asked(request: &str) -> Option<LoginAnswer> {
     let target = request.strip_prefix("GET ")?.split(' ').next()?;
     let url = Url::parse("http://127.0.0.1/").ok()?.join(target).ok()?;
     (url.path() == PATH).then(|| read(&url))

@@ -13,7 +13,7 @@ use super::web::{LoginError, Web, encode};
 
 /// Client data from the user's config.
 #[derive(Clone, Default)]
-pub struct Known {
+pub struct ClientSettings {
     /// ID of a client that was registered by hand.
     pub id: Option<String>,
     pub secret: Option<String>,
@@ -109,7 +109,7 @@ impl Client {
 pub async fn client(
     web: &Web,
     authority: &Authority,
-    known: &Known,
+    known: &ClientSettings,
     redirect: &str,
     scope: Option<&str>,
 ) -> Result<Client, LoginError> {

@@ -8,9 +8,9 @@ use reqwest::Url;
 use reqwest::header::WWW_AUTHENTICATE;
 use uuid::Uuid;
 
-use super::callback::{self, Answer, Callback};
+use super::callback::{self, Callback, LoginAnswer};
 use super::challenge::Challenge;
-use super::client::{self, Known};
+use super::client::{self, ClientSettings};
 use super::discover::{self, Authority, Resource};
 use super::store::{Login, Logins};
 use super::token;
@@ -19,12 +19,12 @@ use crate::net::client::{self as http, Kind, reason};
 use crate::store::now_ms;
 
 /// Parameters of a login.
-pub struct Wanted<'a> {
+pub struct LoginRequest<'a> {
     pub server: &'a Url,
     /// The server's challenge. `None`: it is requested first.
     pub challenge: Option<Challenge>,
     /// Client data from the user's config.
-    pub known: &'a Known,
+    pub known: &'a ClientSettings,
     /// Scopes to request besides those of the server.
     pub scopes: &'a [String],
 }
@@ -43,7 +43,7 @@ pub enum Person<'a> {
 /// The server needs no login, names an address that must not be used, or nobody logs in.
 pub async fn login(
     logins: &Logins,
-    wanted: &Wanted<'_>,
+    wanted: &LoginRequest<'_>,
     person: &Person<'_>,
 ) -> Result<Login, LoginError> {
     let web = Web::for_server(wanted.server).await?;
@@ -185,7 +185,11 @@ fn scope(
     (!wanted.is_empty()).then(|| wanted.join(" "))
 }
 
-async fn redirected(web: &Web, address: &Url, callback: &Callback) -> Result<Answer, LoginError> {
+async fn redirected(
+    web: &Web,
+    address: &Url,
+    callback: &Callback,
+) -> Result<LoginAnswer, LoginError> {
     let to = web.redirect(address).await?;
     if !to.as_str().starts_with(callback.address()) {
         return Err(LoginError::new(format!(
@@ -198,7 +202,7 @@ async fn redirected(web: &Web, address: &Url, callback: &Callback) -> Result<Ans
 
 /// Returns the code, if the answer belongs to this login and this authorization server (RFC 9207).
 fn code_of<'a>(
-    answer: &'a Answer,
+    answer: &'a LoginAnswer,
     state: &str,
     authority: &Authority,
 ) -> Result<&'a str, LoginError> {
@@ -269,7 +273,7 @@ mod tests {
 
     #[test]
     fn an_answer_of_another_login_or_another_server_is_refused() {
-        let answer = |state: &str, iss: Option<&str>| Answer {
+        let answer = |state: &str, iss: Option<&str>| LoginAnswer {
             code: Some("c".into()),
             state: Some(state.into()),
             iss: iss.map(str::to_string),

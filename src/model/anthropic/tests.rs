@@ -274,7 +274,7 @@ fn a_budget_is_sent_only_where_the_server_takes_it() {
 }
 
 fn decode(events: &[Value]) -> (Vec<Delta>, Result<Reply, Failure>) {
-    let mut decoder = Decoder::new();
+    let mut decoder = MessagesDecoder::new();
     let mut deltas = Vec::new();
     for data in events {
         let event = Event {
@@ -436,7 +436,7 @@ fn what_stands_behind_the_end_or_says_nothing_is_no_fault() {
         .into_iter()
         .chain([event(&late)])
     {
-        let mut decoder = Decoder::new();
+        let mut decoder = MessagesDecoder::new();
         for data in &stream {
             decoder.feed(&event(data)).unwrap();
         }
@@ -444,7 +444,7 @@ fn what_stands_behind_the_end_or_says_nothing_is_no_fault() {
         assert_eq!(decoder.finish(), want);
     }
     // Without the end before it, the word ends nothing.
-    let mut decoder = Decoder::new();
+    let mut decoder = MessagesDecoder::new();
     for data in &stream[..stream.len() - 1] {
         decoder.feed(&event(data)).unwrap();
     }
@@ -482,7 +482,7 @@ fn what_makes_no_sense_is_said() {
         event: "message_start".into(),
         data: "{".into(),
     };
-    let failure = Decoder::new().feed(&event).unwrap_err();
+    let failure = MessagesDecoder::new().feed(&event).unwrap_err();
     assert!(failure.message.contains("not JSON"));
 }
 

@@ -99,7 +99,7 @@ fn call(id: Option<&str>, name: &str, arguments: &str, signature: Option<&str>) 
 
 #[test]
 fn a_stream_becomes_an_answer() {
-    let (deltas, reply) = decode::<Decoder>(&events(STREAM));
+    let (deltas, reply) = decode::<GeminiDecoder>(&events(STREAM));
     let reply = reply.unwrap();
     let want = [
         Block::Thinking {
@@ -120,8 +120,8 @@ fn a_stream_becomes_an_answer() {
         .filter(|d| matches!(d, Delta::Call { .. }))
         .count();
     assert_eq!(begun, 2);
-    cut_everywhere::<Decoder>(STREAM, 5);
-    ends_once::<Decoder>(STREAM);
+    cut_everywhere::<GeminiDecoder>(STREAM, 5);
+    ends_once::<GeminiDecoder>(STREAM);
 }
 
 /// Returns the blocks of a stream that sends each of these parts in a separate chunk.
@@ -130,7 +130,7 @@ fn blocks(parts: &[&str]) -> Vec<Block> {
         |part: &&str| format!("{{\"candidates\":[{{\"content\":{{\"parts\":[{part}]}}}}]}}\n");
     let mut lines: String = parts.iter().map(chunk).collect();
     lines += r#"{"candidates":[{"finishReason":"STOP"}]}"#;
-    reply::<Decoder>(&lines).blocks
+    reply::<GeminiDecoder>(&lines).blocks
 }
 
 #[test]
@@ -175,7 +175,7 @@ fn a_signature_stays_on_its_part() {
 #[test]
 fn the_end_has_its_reason() {
     let stop = |reason: &str| {
-        reply::<Decoder>(&format!(
+        reply::<GeminiDecoder>(&format!(
             r#"{{"candidates":[{{"finishReason":"{reason}"}}]}}"#
         ))
         .stop
@@ -206,7 +206,7 @@ fn errors_in_the_stream_have_their_class() {
         ("}", Protocol),
         (r#"{"candidates":[]}"#, Network),
     ] {
-        assert_eq!(failed::<Decoder>(line), want, "{line}");
+        assert_eq!(failed::<GeminiDecoder>(line), want, "{line}");
     }
 }
 
@@ -237,7 +237,7 @@ fn the_ids_of_the_model_go_back() {
 proptest! {
     #[test]
     fn no_event_is_too_strange(junk in junk()) {
-        let mut decoder = Decoder::new();
+        let mut decoder = GeminiDecoder::new();
         for junk in junk {
             for shape in [
                 junk.clone(),

@@ -120,7 +120,7 @@ fn call(id: Option<&str>, name: &str, arguments: &str) -> Block {
 
 #[test]
 fn a_stream_becomes_an_answer() {
-    let (deltas, reply) = decode::<Decoder>(&events(STREAM));
+    let (deltas, reply) = decode::<ChatDecoder>(&events(STREAM));
     let reply = reply.unwrap();
     let want = [
         Block::Thinking {
@@ -141,8 +141,8 @@ fn a_stream_becomes_an_answer() {
         .filter(|d| matches!(d, Delta::Call { .. }))
         .count();
     assert_eq!(begun, 2);
-    cut_everywhere::<Decoder>(STREAM, 9);
-    ends_once::<Decoder>(STREAM);
+    cut_everywhere::<ChatDecoder>(STREAM, 9);
+    ends_once::<ChatDecoder>(STREAM);
 }
 
 /// Returns the calls of a stream that sends each of these `tool_calls` in a separate chunk.
@@ -152,7 +152,7 @@ fn calls(pieces: &[&str]) -> Vec<Block> {
         lines += &format!("{{\"choices\":[{{\"delta\":{{\"tool_calls\":[{piece}]}}}}]}}\n");
     }
     lines += r#"{"choices":[{"delta":{},"finish_reason":"stop"}]}"#;
-    let reply = reply::<Decoder>(&lines);
+    let reply = reply::<ChatDecoder>(&lines);
     assert_eq!(reply.stop, StopReason::ToolUse, "a server that says stop");
     reply.blocks
 }
@@ -233,7 +233,7 @@ fn pieces_of_one_call_stay_together() {
         {"choices":[{"delta":{"function_call":{"arguments":"{\"n\":1}"}}}]}
         {"choices":[{"delta":{},"finish_reason":"function_call"}]}
     "#;
-    assert_eq!(reply::<Decoder>(old_form).blocks, one(None));
+    assert_eq!(reply::<ChatDecoder>(old_form).blocks, one(None));
 }
 
 #[test]
@@ -248,19 +248,22 @@ fn other_forms_of_content_are_read() {
         sealed: None,
     };
     assert_eq!(
-        reply::<Decoder>(mistral).blocks,
+        reply::<ChatDecoder>(mistral).blocks,
         [hm.clone(), Block::text("Hi")]
     );
     let openrouter = r#"
         {"choices":[{"delta":{"content":"","reasoning":"hm","reasoning_content":null,"reasoning_details":[{}]}}]}
         {"choices":[{"delta":{"content":"Hi"},"finish_reason":"stop"}]}
     "#;
-    assert_eq!(reply::<Decoder>(openrouter).blocks, [hm, Block::text("Hi")]);
+    assert_eq!(
+        reply::<ChatDecoder>(openrouter).blocks,
+        [hm, Block::text("Hi")]
+    );
     let twice = r#"{"choices":[{"delta":{"reasoning":"hm","reasoning_content":"hm"},"finish_reason":"stop"}]}"#;
-    let (deltas, _) = decode::<Decoder>(&events(twice));
+    let (deltas, _) = decode::<ChatDecoder>(&events(twice));
     assert_eq!(shown(&deltas).1, "hm");
     let whole = r#"{"object":"chat.completion","choices":[{"index":0,"message":{"role":"assistant","content":"Hi"},"finish_reason":"length"}]}"#;
-    let reply = reply::<Decoder>(whole);
+    let reply = reply::<ChatDecoder>(whole);
     assert_eq!(
         (reply.blocks, reply.stop),
         (vec![Block::text("Hi")], StopReason::MaxTokens)
@@ -283,7 +286,7 @@ fn details_of_the_thinking_go_back_as_they_came() {
         { "type": "reasoning.encrypted", "data": "AA==", "id": "call_a", "index": 0 },
         { "type": "reasoning.encrypted", "data": "BB==", "id": "call_b", "index": 0 },
     ]);
-    let blocks = reply::<Decoder>(stream).blocks;
+    let blocks = reply::<ChatDecoder>(stream).blocks;
     assert_eq!(sent_again(&blocks)["reasoning_details"], details);
     assert_eq!(sent_again(&blocks).get("reasoning_content"), None);
 
@@ -292,7 +295,7 @@ fn details_of_the_thinking_go_back_as_they_came() {
         {"choices":[{"delta":{"tool_calls":[{"index":0,"id":"a","function":{"name":"read","arguments":"{}"}}]}}]}
         {"choices":[{"delta":{"reasoning_details":[{"type":"reasoning.encrypted","data":"AA==","id":"a","index":0}]},"finish_reason":"tool_calls"}]}
     "#;
-    let blocks = reply::<Decoder>(call).blocks;
+    let blocks = reply::<ChatDecoder>(call).blocks;
     let message = sent_again(&blocks);
     assert_eq!(message["reasoning_details"][0]["data"], "AA==");
     assert_eq!(message["tool_calls"][0]["function"]["name"], "read");
@@ -302,7 +305,7 @@ fn details_of_the_thinking_go_back_as_they_came() {
         "\"tool_calls\":[",
         "\"reasoning_content\":\"hm\",\"tool_calls\":[",
     );
-    let message = sent_again(&reply::<Decoder>(&both).blocks);
+    let message = sent_again(&reply::<ChatDecoder>(&both).blocks);
     assert_eq!(message["reasoning_content"], "hm");
     assert_eq!(message["reasoning_details"][0]["data"], "AA==");
 }
@@ -335,7 +338,7 @@ fn details_without_end_are_refused() {
     };
     for (piece, times) in [("x".to_string(), 5_000), ("x".repeat(1 << 20), 40)] {
         let event = data(&chunk(&piece));
-        let mut decoder = Decoder::new();
+        let mut decoder = ChatDecoder::new();
         assert!((0..times).any(|_| decoder.feed(&event).is_err()));
     }
 }
@@ -343,7 +346,7 @@ fn details_without_end_are_refused() {
 #[test]
 fn every_servers_counts_are_understood() {
     let usage = |usage: &str| {
-        let usage = reply::<Decoder>(&format!(
+        let usage = reply::<ChatDecoder>(&format!(
             r#"{{"choices":[{{"delta":{{"content":"x"}},"finish_reason":"stop"}}],"usage":{usage}}}"#
         ))
         .usage;
@@ -377,7 +380,7 @@ fn every_servers_counts_are_understood() {
 
 #[test]
 fn the_counts_alone_are_the_last_chunk() {
-    let mut decoder = Decoder::new();
+    let mut decoder = ChatDecoder::new();
     let counts = r#"{"choices":[],"usage":{"prompt_tokens":1,"completion_tokens":1}}"#;
     decoder.feed(&data(counts)).unwrap();
     assert!(!decoder.is_ended(), "some servers count all the time");
@@ -412,14 +415,14 @@ fn errors_in_the_stream_have_their_class() {
             Network,
         ),
     ] {
-        assert_eq!(failed::<Decoder>(line), want, "{line}");
+        assert_eq!(failed::<ChatDecoder>(line), want, "{line}");
     }
 }
 
 proptest! {
     #[test]
     fn no_event_is_too_strange(junk in junk()) {
-        let mut decoder = Decoder::new();
+        let mut decoder = ChatDecoder::new();
         for junk in junk {
             for shape in [
                 junk.clone(),

@@ -166,7 +166,7 @@ fn want() -> Vec<Block> {
 
 #[test]
 fn a_stream_becomes_an_answer() {
-    let (deltas, reply) = decode::<Decoder>(&events(STREAM));
+    let (deltas, reply) = decode::<ResponsesDecoder>(&events(STREAM));
     let reply = reply.unwrap();
     assert_eq!(reply.blocks, want());
     assert_eq!(reply.stop, StopReason::ToolUse);
@@ -178,8 +178,8 @@ fn a_stream_becomes_an_answer() {
         .filter(|d| matches!(d, Delta::Call { .. }))
         .count();
     assert_eq!(begun, 2);
-    cut_everywhere::<Decoder>(STREAM, 19);
-    ends_once::<Decoder>(STREAM);
+    cut_everywhere::<ResponsesDecoder>(STREAM, 19);
+    ends_once::<ResponsesDecoder>(STREAM);
 }
 
 #[test]
@@ -188,7 +188,7 @@ fn pieces_stand_for_items_that_never_come() {
         .lines()
         .filter(|line| !line.contains("output_item.done") && !line.contains("arguments.done"))
         .collect();
-    let reply = reply::<Decoder>(&pieces.join("\n"));
+    let reply = reply::<ResponsesDecoder>(&pieces.join("\n"));
     let mut want = want();
     want[0] = Block::Thinking {
         text: "Look\n\nfirst.".into(),
@@ -207,7 +207,7 @@ fn items_may_come_without_pieces_or_index() {
         {"type":"response.output_item.done","item":{"type":"web_search_call"}}
         {"type":"response.completed","response":{}}
     "#;
-    let (deltas, reply) = decode::<Decoder>(&events(lines));
+    let (deltas, reply) = decode::<ResponsesDecoder>(&events(lines));
     let want = [
         Block::text("Hi"),
         call(None, "read", "{}"),
@@ -228,14 +228,14 @@ fn what_a_finished_item_leaves_out_is_taken_from_its_pieces() {
         {"type":"response.completed"}
     "#;
     let want = [call(Some("a"), "read", "{}"), Block::text("Hi")];
-    assert_eq!(reply::<Decoder>(lines).blocks, want);
+    assert_eq!(reply::<ResponsesDecoder>(lines).blocks, want);
 }
 
 #[test]
 fn a_whole_response_is_an_answer_too() {
     let whole = r#"{"object":"response","status":"incomplete","incomplete_details":{"reason":"max_output_tokens"},
         "output":[{"type":"message","content":[{"type":"output_text","text":"Hi"}]}]}"#;
-    let reply = reply::<Decoder>(&whole.replace('\n', " "));
+    let reply = reply::<ResponsesDecoder>(&whole.replace('\n', " "));
     assert_eq!(
         (reply.blocks, reply.stop),
         (vec![Block::text("Hi")], StopReason::MaxTokens)
@@ -273,13 +273,13 @@ fn errors_in_the_stream_have_their_class() {
         ("not json", Protocol),
         ("null", Network),
     ] {
-        assert_eq!(failed::<Decoder>(line), want, "{line}");
+        assert_eq!(failed::<ResponsesDecoder>(line), want, "{line}");
     }
 }
 
 #[test]
 fn what_was_written_to_the_cache_is_counted() {
-    let usage = reply::<Decoder>(r#"{"type":"response.completed","response":{"output":[],"usage":{"input_tokens":158,"input_tokens_details":{"cached_tokens":15,"cache_write_tokens":43},"output_tokens":32,"output_tokens_details":{"reasoning_tokens":10}}}}"#).usage;
+    let usage = reply::<ResponsesDecoder>(r#"{"type":"response.completed","response":{"output":[],"usage":{"input_tokens":158,"input_tokens_details":{"cached_tokens":15,"cache_write_tokens":43},"output_tokens":32,"output_tokens_details":{"reasoning_tokens":10}}}}"#).usage;
     assert_eq!(
         (usage.input, usage.cached, usage.cache_written),
         (100, 15, 43)
@@ -294,7 +294,7 @@ fn reasoning_behind_the_words_goes_back_before_them() {
     let answer = r#"{"type":"response.completed","response":{"status":"completed","output":[
         {"type":"message","content":[{"type":"output_text","text":"Hi"}]},
         {"type":"reasoning","id":"rs_1","format":"google-gemini-v1","summary":[],"encrypted_content":"AA=="}]}}"#;
-    let blocks = reply::<Decoder>(&answer.replace('\n', " ")).blocks;
+    let blocks = reply::<ResponsesDecoder>(&answer.replace('\n', " ")).blocks;
     let [Block::Text { text, .. }, Block::Thinking { sealed, .. }] = &blocks[..] else {
         panic!("{blocks:?}");
     };
@@ -331,7 +331,7 @@ proptest! {
             "response.function_call_arguments.done", "response.output_item.added",
             "response.output_item.done", "response.completed", "response.failed", "error",
         ];
-        let mut decoder = Decoder::new();
+        let mut decoder = ResponsesDecoder::new();
         for (kind, junk) in types.iter().zip(junk) {
             let mut event = junk.clone();
             if let Value::Object(map) = &mut event {

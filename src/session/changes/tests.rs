@@ -23,7 +23,7 @@ fn env(root: &Path) -> Env {
     Env::new([("PATH", path), ("HOME", root.join("home").into())], root)
 }
 
-fn asked(folder: &Path) -> Option<Changes> {
+fn asked(folder: &Path) -> Option<SessionChanges> {
     changes(&here(folder).unwrap(), &env(Path::new("/nowhere")), LONG)
 }
 

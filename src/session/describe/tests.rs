@@ -4,7 +4,8 @@ use super::*;
 use crate::core::entry::Choice;
 use crate::core::entry::Mode;
 use crate::core::entry::{
-    About, Failure, FailureClass, ForkPoint, Layers, Memory, MemoryKind, Output, StopReason, Via,
+    About, Failure, FailureClass, ForkPoint, Memory, MemoryKind, Output, PromptPrefix, StopReason,
+    Via,
 };
 
 const CALL: CallId = CallId { reply: 3, index: 1 };
@@ -75,7 +76,7 @@ fn learned(silently: bool, images: Option<Refusal>) -> Entry {
 #[test]
 fn every_kind_is_part_of_the_conversation_or_a_detail() {
     use Level::{Conversation, Detail};
-    let layers = Layers::default;
+    let layers = PromptPrefix::default;
     let decided = |verdict, by| Entry::Decided {
         at: None,
         call: CALL,

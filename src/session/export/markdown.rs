@@ -15,7 +15,7 @@ use crate::core::text::count;
 use crate::core::visible::visible;
 use crate::session::describe::{Describer, Kind, Part, Stream};
 use crate::store::{SessionInfo, Store};
-use crate::tools::{self, Body, Replacement};
+use crate::tools::{self, Replacement, ShownBody};
 
 const TITLE_CHARS: usize = 200;
 const CALL_CHARS: usize = 2_000;
@@ -117,14 +117,17 @@ fn part(part: &Part<'_>, out: &mut impl Write) -> Result<bool, ExportError> {
 }
 
 /// Writes the content that a call puts into a file. Returns true if there is none.
-fn changed(body: &Body, out: &mut impl Write) -> Result<bool, ExportError> {
+fn changed(body: &ShownBody, out: &mut impl Write) -> Result<bool, ExportError> {
     match body {
-        Body::File { path, content } => fenced(out, language(path), content)?,
-        Body::Edits { edits, .. } => fenced(out, "diff", &diff(edits))?,
-        Body::Served { arguments, .. } if arguments.contains('\n') => {
+        ShownBody::File { path, content } => fenced(out, language(path), content)?,
+        ShownBody::Edits { edits, .. } => fenced(out, "diff", &diff(edits))?,
+        ShownBody::Served { arguments, .. } if arguments.contains('\n') => {
             fenced(out, "json", arguments)?;
         }
-        Body::Subject | Body::Plan(_) | Body::Command { .. } | Body::Served { .. } => {
+        ShownBody::Subject
+        | ShownBody::Plan(_)
+        | ShownBody::Command { .. }
+        | ShownBody::Served { .. } => {
             return Ok(true);
         }
     }

@@ -21,7 +21,7 @@ fn recorded_session() -> (tempfile::TempDir, Store, String) {
         version: "0.1.0".into(),
         model: "s/play".into(),
         mode: Mode::Default,
-        layers: Layers::default(),
+        layers: PromptPrefix::default(),
     };
     let (mut head, _) = store.create(&new, 1_000, opened).unwrap();
     let output = Output {

@@ -15,7 +15,7 @@ use crate::store::{Cause, NewTree, Store, StoreError};
 use crate::workspace::files::Done;
 
 /// The files that a fork gets.
-pub(super) struct Files {
+pub(super) struct ForkFiles {
     /// The last entry that the fork shares.
     pub at: Seq,
     /// The root of the original workspace.
@@ -31,7 +31,11 @@ pub(super) struct Files {
 }
 
 /// Returns the files at the entry where the fork starts.
-pub(super) fn files_at(store: &Store, session: &str, parting: Parting) -> Result<Files, NotForked> {
+pub(super) fn files_at(
+    store: &Store,
+    session: &str,
+    parting: Parting,
+) -> Result<ForkFiles, NotForked> {
     let (state, _) = readable(store, session, parting)?;
     let at = state.next_seq().saturating_sub(1);
     let (_, records) = store.load(session)?;
@@ -56,7 +60,7 @@ pub(super) fn files_at(store: &Store, session: &str, parting: Parting) -> Result
     let gone = || unknown("rewake gc removed what they were".to_string());
     let known = store.snapshots().tree(name)?.ok_or_else(gone)?;
     let root = store.snapshots().tree_root(name)?.ok_or_else(gone)?;
-    let files = Files::of(at, root, &known.tree);
+    let files = ForkFiles::of(at, root, &known.tree);
     if files.tree.0.is_empty() && files.outside > 0 {
         return Err(unknown(
             "only files that tools wrote are kept of this folder".to_string(),
@@ -65,9 +69,9 @@ pub(super) fn files_at(store: &Store, session: &str, parting: Parting) -> Result
     Ok(files)
 }
 
-impl Files {
-    pub(super) fn of(at: Seq, root: PathBuf, known: &Tree) -> Files {
-        let mut files = Files {
+impl ForkFiles {
+    pub(super) fn of(at: Seq, root: PathBuf, known: &Tree) -> ForkFiles {
+        let mut files = ForkFiles {
             at,
             tree: Tree::default(),
             written: Vec::new(),

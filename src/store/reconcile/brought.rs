@@ -1,4 +1,4 @@
-//! What came into the database from the journal, as it is told.
+//! The report on entries that were restored from the journal.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -6,31 +6,32 @@ use std::fmt::Display;
 use crate::store::StoreError;
 use crate::store::missing::Gap;
 
-/// What came into the database from the journal.
+/// Entries and sessions that were restored from the journal, and those that could not be.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Brought {
-    /// Entries, by session.
+    /// Number of restored entries, by session.
     pub entries: BTreeMap<String, u64>,
-    /// Sessions that were made of what went another way, with the session each parts from.
+    /// Sessions that were made from a diverged journal, each with the session that it diverged
+    /// from.
     pub parted: Vec<(String, String)>,
-    /// Entries that were recorded and are nowhere.
+    /// Number of recorded entries that are in no copy.
     pub missing: u64,
-    /// Sessions of the journal that could not come in. They stay there.
+    /// Number of sessions in the journal that could not be restored. They stay there.
     pub skipped: u64,
-    /// Sessions whose journal is damaged. It is kept beside, and another is begun.
+    /// Sessions with a damaged journal. It was moved aside, and a new one was started.
     pub begun_anew: Vec<String>,
-    /// Sessions that lack a stretch of entries which is in no copy. They are held.
+    /// Gaps in sessions: entries that are in no copy. These sessions are locked.
     pub gaps: Vec<Gap>,
-    /// The database is of another store than the one that was recorded here before.
+    /// Whether the database is of another store than the one that was used here before.
     pub is_another: bool,
-    /// Sessions could not come in because the database is damaged.
+    /// Whether sessions could not be restored because the database is damaged.
     pub is_damaged: bool,
-    /// The database was damaged and was rebuilt at this start.
+    /// Describes the rebuild, if the database was damaged and rebuilt at this start.
     pub rebuilt: Option<String>,
 }
 
 impl Brought {
-    /// For a person. `None`: there is nothing to say.
+    /// Describes the report for the user. `None`: there is nothing to report.
     pub fn line(&self) -> Option<String> {
         let entries: u64 = self.entries.values().sum();
         let mut parts: Vec<String> = self.rebuilt.iter().cloned().collect();

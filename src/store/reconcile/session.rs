@@ -1,6 +1,5 @@
-//! One session: what its journal has and the database lacks.
+//! Restoring one session from its journal.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 
 use rusqlite::params;
@@ -8,37 +7,29 @@ use rusqlite::params;
 use super::brought::Brought;
 use crate::core::entry::Seq;
 use crate::journal::line::Header;
-use crate::journal::read::{Met, begin, end, lines};
-use crate::journal::tip::Tip;
+use crate::journal::read::{begin, end};
 use crate::store::append::WHAT_BROUGHT as WHAT;
 use crate::store::bring::{Came, bring};
 use crate::store::chain::chain;
 use crate::store::clock::now_ms;
+use crate::store::compare::{Ahead, Comparison, compare};
 use crate::store::copies::Copies;
 use crate::store::error::{Doing, io as io_error};
 use crate::store::head::{Head, read_head};
 use crate::store::ids::id_of_parted;
 use crate::store::parted::{close_calls, name_parted};
 use crate::store::row::int;
-use crate::store::tips::{has_end, tip_behind};
+use crate::store::tips::tip_behind;
 use crate::store::untold::keep_untold;
 use crate::store::{Store, StoreError};
 
-/// How a journal stands to a database that ends elsewhere.
-enum Compared {
-    /// It has more of the same, as far as that is known.
-    GoesOn,
-    /// Both went on, behind this entry.
-    Parts(Option<Seq>),
-}
-
-/// A journal and a database that continue a session differently.
-struct Parting {
-    /// The session that is made of what the journal has.
+/// A journal that diverged from the database.
+struct JournalBranch {
+    /// ID of the session that is made from the journal.
     id: String,
-    /// The last entry of both.
+    /// The last entry that both have.
     common: Option<Seq>,
-    /// Where the database stands.
+    /// The head of the session in the database.
     head: Head,
 }
 
@@ -49,46 +40,40 @@ impl Store {
         session: &str,
     ) -> Result<Brought, StoreError> {
         let folder = copies.journal.of(session);
-        let fail = |e| io_error(format!("read the journal in {}", folder.display()), e);
-        let journal = match end(&folder) {
-            Ok(Some((journal, _))) => journal,
+        match end(&folder) {
+            Ok(Some(_)) => {}
             Ok(None) => return Ok(Brought::default()),
             Err(error) => {
-                tracing::warn!(error = %fail(error), "the journal is not looked at");
+                let error = io_error(format!("read the journal in {}", folder.display()), error);
+                tracing::warn!(%error, "the journal is not looked at");
                 return Ok(Brought::default());
             }
-        };
+        }
         let head = match read_head(&self.conn, session) {
-            Ok(head) => Some(head),
-            Err(StoreError::NotFound { .. }) => None,
+            Ok(head) => head,
+            Err(StoreError::NotFound { .. }) => return self.bring_in_new(&folder, session, None),
             Err(error) => return Err(error),
         };
-        let Some(head) = head else {
-            return self.bring_in_new(&folder, session, None);
-        };
-        if has_end(&self.conn, session, head.length, &journal)? {
-            return Ok(Brought::default());
-        }
-        let tip = tip_behind(&self.conn, session, head.seq())?;
-        let common = match self.compare(&folder, session, &head, tip)? {
-            Compared::GoesOn => {
+        let (common, Ahead { tip, journal }) = match compare(&self.conn, &folder, &head)? {
+            Comparison::Same | Comparison::Behind => return Ok(Brought::default()),
+            Comparison::Ahead(Ahead { tip, .. }) => {
                 return self.bring_in_behind(&folder, session, Head { tip, ..head });
             }
-            Compared::Parts(common) => common,
+            Comparison::Parted(common, ahead) => (common, ahead),
         };
         // A damaged row looks like a different entry. The error names it, and the journal stays.
         self.load_each(session, |_| Ok::<(), StoreError>(()))?;
         let id = id_of_parted(session, journal.tip);
         let brought = match read_head(&self.conn, &id) {
-            // A kill came before the journal was moved aside.
+            // An earlier run was killed before it moved the journal aside.
             Ok(_) => Brought::default(),
             Err(StoreError::NotFound { .. }) => {
-                let parting = Parting {
+                let branch = JournalBranch {
                     id,
                     common,
                     head: Head { tip, ..head },
                 };
-                self.bring_in_new(&folder, session, Some(parting))?
+                self.bring_in_new(&folder, session, Some(branch))?
             }
             Err(error) => return Err(error),
         };
@@ -96,57 +81,7 @@ impl Store {
         Ok(brought)
     }
 
-    fn compare(
-        &self,
-        folder: &Path,
-        session: &str,
-        head: &Head,
-        tip: Tip,
-    ) -> Result<Compared, StoreError> {
-        let mut tips: BTreeMap<Seq, Tip> = BTreeMap::new();
-        let mut is_first = true;
-        let read = lines(folder, &mut |met| {
-            match met {
-                Met::Entry(line) => drop(tips.insert(line.seq, line.tip)),
-                Met::Gap(first, tip) => drop(first.checked_sub(1).map(|seq| tips.insert(seq, tip))),
-                Met::Blob(_) => {}
-            }
-            is_first = false;
-            Ok(())
-        });
-        let end = read.map_err(|e| io_error(WHAT, e))?;
-        // What its first line follows: a fork may have nothing of its own in the database.
-        if let (false, Some(end)) = (is_first, end)
-            && let Some(parent) = end.header.first.checked_sub(1)
-        {
-            tips.insert(parent, end.header.tip);
-        }
-        let is_beyond = tips.range(head.length..).next().is_some();
-        let mut both = tips.range(..head.length).rev().peekable();
-        let Some((last, known)) = both.peek() else {
-            return Ok(match is_beyond {
-                true => Compared::GoesOn,
-                false => Compared::Parts(None),
-            });
-        };
-        let is_same = |seq: Seq, known: &Tip| match seq == head.seq() {
-            true => Ok(tip == *known),
-            false => tip_behind(&self.conn, session, seq).map(|tip| tip == *known),
-        };
-        // With the last entry of the database in a gap of the journal too: it is not known that
-        // they part.
-        if is_same(**last, known)? && (is_beyond || **last == head.seq()) {
-            return Ok(Compared::GoesOn);
-        }
-        for (seq, known) in both {
-            if is_same(*seq, known)? {
-                return Ok(Compared::Parts(Some(*seq)));
-            }
-        }
-        Ok(Compared::Parts(None))
-    }
-
-    /// The lines behind the last entry of the session.
+    /// Restores the lines after the last entry of the session.
     fn bring_in_behind(
         &mut self,
         folder: &Path,
@@ -165,8 +100,9 @@ impl Store {
         Ok(brought)
     }
 
-    /// What a fork goes on from: the session that its journal names, or one that was made of what
-    /// that one's journal had. `None`: none of them has the same entries up to there.
+    /// Returns the session that a fork continues: the one that its journal names, or one that was
+    /// made from the journal of that session. `None`: none has the same entries up to the fork
+    /// point.
     fn forked_from(
         &self,
         parent: &str,
@@ -193,15 +129,16 @@ impl Store {
         Ok(None)
     }
 
-    /// A session that the database does not have, or a second one that parts from it.
+    /// Restores a session that the database does not have, or makes a second session from a
+    /// diverged journal.
     fn bring_in_new(
         &mut self,
         folder: &Path,
         session: &str,
-        parting: Option<Parting>,
+        branch: Option<JournalBranch>,
     ) -> Result<Brought, StoreError> {
-        let id = parting.as_ref().map_or(session, |parting| &parting.id);
-        let common = parting.as_ref().and_then(|parting| parting.common);
+        let id = branch.as_ref().map_or(session, |branch| &branch.id);
+        let common = branch.as_ref().and_then(|branch| branch.common);
         let Some(header) = begin(folder).map_err(|e| io_error(WHAT, e))? else {
             return Ok(Brought::default());
         };
@@ -253,7 +190,7 @@ impl Store {
             return Ok(Brought::default());
         }
         keep_untold(&tx, id, entries)?;
-        if let Some(Parting { head: of, .. }) = &parting {
+        if let Some(JournalBranch { head: of, .. }) = &branch {
             name_parted(&tx, head.key)?;
             let seq = common.unwrap_or(0);
             close_calls(&tx, &mut head, session, seq)?;
@@ -264,7 +201,7 @@ impl Store {
             gaps: gap.into_iter().collect(),
             ..Brought::default()
         };
-        match parting.is_some() {
+        match branch.is_some() {
             true => brought.parted.push((id.to_string(), session.to_string())),
             false => drop(brought.entries.insert(id.to_string(), entries)),
         }

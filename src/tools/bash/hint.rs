@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::command::{Ended, How};
+use crate::command::{How, RunEnd};
 use crate::core::access::Access;
 
 /// Number of bytes at the end of the output that are searched for a denial.
@@ -47,7 +47,7 @@ const BAD_CALL: i32 = 31;
 
 /// Returns the notes, one line each, without brackets. `printed` is the output of the command, and
 /// `folder` the folder in which it started.
-pub(super) fn lines(ended: &Ended, printed: &str, folder: &Path) -> Vec<String> {
+pub(super) fn lines(ended: &RunEnd, printed: &str, folder: &Path) -> Vec<String> {
     let mut lines = Vec::new();
     let Some(after) = &ended.sandbox else {
         return lines;
@@ -127,11 +127,11 @@ pub(super) fn note(line: &str) -> Option<String> {
 }
 
 /// Returns whether the command failed in a way that looks like a denial by the sandbox.
-pub(super) fn is_refused(ended: &Ended, printed: &str, folder: &Path) -> bool {
+pub(super) fn is_refused(ended: &RunEnd, printed: &str, folder: &Path) -> bool {
     refusal(ended, printed, folder).is_some()
 }
 
-fn refusal(ended: &Ended, printed: &str, folder: &Path) -> Option<String> {
+fn refusal(ended: &RunEnd, printed: &str, folder: &Path) -> Option<String> {
     let access = ended.access.filter(|_| ended.sandbox.is_some())?;
     hint(access, &ended.how, printed, folder).filter(|_| failed(&ended.how))
 }
@@ -231,8 +231,8 @@ mod tests {
     use super::*;
     use crate::command::Aftermath;
 
-    fn ended(access: Access, how: How, after: Aftermath) -> Ended {
-        Ended {
+    fn ended(access: Access, how: How, after: Aftermath) -> RunEnd {
+        RunEnd {
             how,
             took_ms: 1,
             limit_ms: None,
@@ -408,7 +408,7 @@ mod tests {
         );
         assert_eq!(lines.len(), 5, "{lines:?}");
         assert!(lines[0].contains("more than 10 processes"));
-        let open = Ended {
+        let open = RunEnd {
             not_held: vec!["a file is not hidden".into()],
             ..ended(Access::Read, How::Exited(0), Aftermath::default())
         };

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use super::super::{Ran, fit};
+use super::super::{ToolResult, fit};
 use super::hint;
-use crate::command::{Ended, How, Runs};
+use crate::command::{How, RunEnd, Runs};
 use crate::core::entry::{CallId, Fact, Outcome, Output, Spent};
 use crate::core::quoted::fenced;
 use crate::core::state::Background;
@@ -23,12 +23,17 @@ const STORED_MAX_BYTES: u64 = 16 * 1024 * 1024;
 
 /// Returns the result of a call that started in `folder`. A longer output than `inline_max_bytes`
 /// is cut, and stored whole as a blob.
-pub(crate) fn result(runs: &Runs, ended: &Ended, folder: &Path, inline_max_bytes: usize) -> Ran {
+pub(crate) fn result(
+    runs: &Runs,
+    ended: &RunEnd,
+    folder: &Path,
+    inline_max_bytes: usize,
+) -> ToolResult {
     let printed = printed(runs, ended, STORED_MAX_BYTES).unwrap_or_else(|why| format!("[{why}]"));
     let of_sandbox = hint::lines(ended, &printed, folder);
     let told: usize = of_sandbox.iter().map(String::len).sum();
     let room = inline_max_bytes.saturating_sub(ENDING_BYTES + told);
-    let (output, blobs) = fit(printed, room);
+    let (output, blobs) = truncate_output(printed, room);
     let (line, exit_code) = how(ended);
     let fact = Some(Fact::Ran {
         exit_code,
@@ -48,7 +53,7 @@ pub(crate) fn result(runs: &Runs, ended: &Ended, folder: &Path, inline_max_bytes
         How::Stopped | How::Lost { .. } => Outcome::Interrupted { output, why: line },
     };
     let outcome = with_lines(outcome, &of_sandbox);
-    Ran {
+    ToolResult {
         outcome,
         fact,
         blobs,
@@ -59,7 +64,7 @@ pub(crate) fn result(runs: &Runs, ended: &Ended, folder: &Path, inline_max_bytes
 const WENT_ON: &str = "the command went on while rewake was down";
 
 /// Adds the note of a command that outlived its agent to the command's result.
-pub(crate) fn after_restart(mut ran: Ran) -> Ran {
+pub(crate) fn after_restart(mut ran: ToolResult) -> ToolResult {
     ran.outcome = match ran.outcome {
         Outcome::Done { output } => Outcome::Done {
             output: with_line(output, WENT_ON),
@@ -150,7 +155,7 @@ pub(crate) fn in_background(
     line: &str,
     output: &str,
     leaves: bool,
-) -> Ran {
+) -> ToolResult {
     let id = background_id(call);
     let told = match leaves {
         true => {
@@ -169,7 +174,7 @@ pub(crate) fn in_background(
         command: line.to_string(),
         child: None,
     };
-    Ran::done(text).with(Some(fact))
+    ToolResult::done(text).with(Some(fact))
 }
 
 /// How a background command ended.
@@ -189,7 +194,7 @@ pub(crate) fn background_end(
     runs: &Runs,
     id: &str,
     background: &Background,
-    ended: &Ended,
+    ended: &RunEnd,
     folder: &Path,
 ) -> BackgroundEnd {
     let command = crate::core::text::one_line(&background.command, 80);
@@ -205,7 +210,7 @@ pub(crate) fn background_end(
     let (last, blobs) = match printed(runs, ended, STORED_MAX_BYTES) {
         Ok(text) if text.trim().is_empty() => ("it printed nothing".to_string(), Vec::new()),
         Ok(text) => {
-            let (output, blobs) = fit(text, TOLD_BYTES);
+            let (output, blobs) = truncate_output(text, TOLD_BYTES);
             let quoted = fenced(output.text.trim_end());
             (format!("its output:\n{quoted}"), blobs)
         }
@@ -227,12 +232,12 @@ pub(crate) fn background_end(
 pub(crate) fn user_command_end(
     runs: &Runs,
     command: &str,
-    ended: &Ended,
+    ended: &RunEnd,
     inline_max_bytes: usize,
 ) -> BackgroundEnd {
     let (line, exit_code) = how(ended);
     let (output, blobs) = match printed(runs, ended, STORED_MAX_BYTES) {
-        Ok(text) => fit(text, inline_max_bytes.saturating_sub(ENDING_BYTES)),
+        Ok(text) => truncate_output(text, inline_max_bytes.saturating_sub(ENDING_BYTES)),
         Err(why) => (Output::text(format!("[{why}]")), Vec::new()),
     };
     let quoted = match output.text.trim().is_empty() {
@@ -264,7 +269,7 @@ fn in_brief(command: &str) -> String {
 }
 
 /// Returns the output as text. Bytes that are not UTF-8 become replacement characters.
-fn printed(runs: &Runs, ended: &Ended, max_bytes: u64) -> Result<String, String> {
+fn printed(runs: &Runs, ended: &RunEnd, max_bytes: u64) -> Result<String, String> {
     let printed = runs
         .output(ended, max_bytes)
         .map_err(|e| format!("the output cannot be read: {e}"))?;
@@ -283,7 +288,7 @@ fn printed(runs: &Runs, ended: &Ended, max_bytes: u64) -> Result<String, String>
 }
 
 /// Returns one line on how a command ended, and its exit code.
-fn how(ended: &Ended) -> (String, Option<i32>) {
+fn how(ended: &RunEnd) -> (String, Option<i32>) {
     let (line, exit_code) = ending(ended);
     match ended.is_output_lost {
         false => (line, exit_code),
@@ -295,7 +300,7 @@ fn how(ended: &Ended) -> (String, Option<i32>) {
 const OUTPUT_LOST: &str = "it had ended when the machine went down, which took its output: what is left of that may lack \
      parts; look at what it did before you repeat it";
 
-fn ending(ended: &Ended) -> (String, Option<i32>) {
+fn ending(ended: &RunEnd) -> (String, Option<i32>) {
     match &ended.how {
         How::Exited(code) => (format!("exit code {code}"), Some(*code)),
         How::Signalled(signal) => (format!("ended by signal {signal}"), None),
@@ -332,8 +337,8 @@ fn ending(ended: &Ended) -> (String, Option<i32>) {
 mod tests {
     use super::*;
 
-    fn ended(how: How, is_output_lost: bool) -> Ended {
-        Ended {
+    fn ended(how: How, is_output_lost: bool) -> RunEnd {
+        RunEnd {
             how,
             limit_ms: None,
             took_ms: 1,

@@ -4,9 +4,9 @@ use serde_json::Value;
 
 use super::super::support::{Room, work};
 use super::super::work::Work;
-use super::super::{Ran, fit};
-use super::{Past, look_back};
-use crate::core::entry::{CallId, Entry, Layers, Memory, MemoryKind, Mode, Outcome, Via};
+use super::super::{ToolResult, fit};
+use super::{HistoryView, look_back};
+use crate::core::entry::{CallId, Entry, Memory, MemoryKind, Mode, Outcome, PromptPrefix, Via};
 use crate::store::{Batch, Head, NewSession, Store, new_id};
 
 pub(crate) struct Sessions {
@@ -27,7 +27,7 @@ fn begin(store: &mut Store, workspace: &str) -> Head {
         version: "0".into(),
         model: "m".into(),
         mode: Mode::Default,
-        layers: Layers::default(),
+        layers: PromptPrefix::default(),
     };
     store.create(&new, 0, opened).unwrap().0
 }
@@ -86,9 +86,9 @@ impl Sessions {
     /// Does the same, and stores a large output as a blob.
     pub(crate) fn prints_much(&mut self, text: &str) {
         self.says("go");
-        let (output, blobs) = fit(text.to_string(), 4_000);
+        let (output, blobs) = truncate_output(text.to_string(), 4_000);
         let outcome = Outcome::Done { output };
-        let ran = Ran {
+        let ran = ToolResult {
             outcome,
             fact: None,
             blobs,
@@ -103,15 +103,15 @@ impl Sessions {
             text: text.into(),
         };
         let fact = crate::core::entry::Fact::Remembered { memory };
-        self.finishes(Ran::done("kept").with(Some(fact)));
+        self.finishes(ToolResult::done("kept").with(Some(fact)));
     }
 
-    pub(crate) fn finishes(&mut self, ran: Ran) {
+    pub(crate) fn finishes(&mut self, ran: ToolResult) {
         self.says("go");
         self.records(ran);
     }
 
-    fn records(&mut self, ran: Ran) {
+    fn records(&mut self, ran: ToolResult) {
         let call = CallId { reply: 0, index: 0 };
         let finished = Entry::Finished {
             call,
@@ -122,13 +122,13 @@ impl Sessions {
         self.batch(finished, ran.blobs);
     }
 
-    pub(crate) fn run(&mut self, name: &str, arguments: Value) -> Ran {
+    pub(crate) fn run(&mut self, name: &str, arguments: Value) -> ToolResult {
         let look = match work(name, arguments.clone()) {
             Work::LookBack(look) => look,
             _ => return Room::new().idempotent(name, arguments),
         };
         let session = self.session();
-        let mut past = Past {
+        let mut past = HistoryView {
             store: &mut self.store,
             session: &session,
             now_ms: 0,
@@ -146,13 +146,13 @@ impl Sessions {
     }
 }
 
-pub(crate) fn text(ran: &Ran) -> &str {
+pub(crate) fn text(ran: &ToolResult) -> &str {
     match &ran.outcome {
         Outcome::Done { output } | Outcome::Error { output } => &output.text,
         other => panic!("no text: {other:?}"),
     }
 }
 
-pub(crate) fn text_of_error(ran: &Ran) -> &str {
+pub(crate) fn text_of_error(ran: &ToolResult) -> &str {
     super::super::support::error(ran)
 }

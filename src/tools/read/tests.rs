@@ -6,7 +6,7 @@ use super::super::Limits;
 use super::super::support::{Room, done, error, hash};
 use super::*;
 
-fn read(room: &Room, path: &str) -> Ran {
+fn read(room: &Room, path: &str) -> ToolResult {
     room.idempotent("read", json!({"path": path}))
 }
 

@@ -4,9 +4,9 @@ use std::path::PathBuf;
 
 use super::{App, Intent, Overlay, Phase};
 use crate::config::Project;
-use crate::session::{CommandLine, Offer, Which, is_prompt};
+use crate::session::{CommandLine, Offer, SessionSelector, is_prompt};
 use crate::ui::commands::{is_command, is_own};
-use crate::ui::composer::Look;
+use crate::ui::composer::ImageCandidate;
 use crate::ui::overlay::{Card, FirstRun};
 
 /// The first thing that the screen shows or opens.
@@ -17,7 +17,7 @@ pub enum Begin {
         prompt: Option<String>,
     },
     Open {
-        which: Which,
+        which: SessionSelector,
         prompt: Option<String>,
     },
     FirstRun {
@@ -47,18 +47,18 @@ impl Begin {
 
 /// A message to send, with its images.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Words {
+pub struct OutgoingMessage {
     pub text: String,
     /// The text as the box showed it, with labels for pasted parts. Empty: the same as `text`.
     pub shown: String,
     pub images: Vec<PathBuf>,
     /// Parts of the text that may name more images.
-    pub looks: Vec<Look>,
+    pub looks: Vec<ImageCandidate>,
     /// A custom command that replaces the text. It is expanded when it is sent.
     pub command: Option<CommandLine>,
 }
 
-impl Words {
+impl OutgoingMessage {
     /// Returns the text as the person saw it. Only this text can mention a resource of a server.
     pub fn seen(&self) -> &str {
         match self.shown.is_empty() {
@@ -67,28 +67,31 @@ impl Words {
         }
     }
 
-    pub(super) fn plain(text: String) -> Words {
-        Words {
+    pub(super) fn plain(text: String) -> OutgoingMessage {
+        OutgoingMessage {
             text,
-            ..Words::default()
+            ..OutgoingMessage::default()
         }
     }
 
     /// Makes a message of a custom command, as it was typed.
-    pub fn of_command(command: CommandLine) -> Words {
-        Words {
+    pub fn of_command(command: CommandLine) -> OutgoingMessage {
+        OutgoingMessage {
             text: command.line(),
             command: Some(command),
-            ..Words::default()
+            ..OutgoingMessage::default()
         }
     }
 
     /// Returns the message that the program was started with: a prompt, or a custom command.
-    pub(super) fn given(prompt: String) -> Words {
+    pub(super) fn given(prompt: String) -> OutgoingMessage {
         let command = CommandLine::parse(&prompt).filter(|command| {
             is_command(&prompt) && (is_prompt(&command.name) || !is_own(&command.name))
         });
-        command.map_or_else(|| Words::plain(prompt), Words::of_command)
+        command.map_or_else(
+            || OutgoingMessage::plain(prompt),
+            OutgoingMessage::of_command,
+        )
     }
 }
 
@@ -102,7 +105,8 @@ impl App {
         let is_elsewhere = matches!(self.prompts.overlay, Overlay::History(_));
         if self.session.phase != Phase::Nothing || is_elsewhere {
             if let Some(prompt) = begin.into_prompt() {
-                self.input.put_back(Words::plain(prompt), self.now_ms);
+                self.input
+                    .put_back(OutgoingMessage::plain(prompt), self.now_ms);
             }
             return Vec::new();
         }
@@ -115,7 +119,8 @@ impl App {
             Begin::Offers { offers, prompt } => {
                 self.input.take_words_back(self.now_ms);
                 if let Some(prompt) = prompt {
-                    self.input.put_back(Words::plain(prompt), self.now_ms);
+                    self.input
+                        .put_back(OutgoingMessage::plain(prompt), self.now_ms);
                 }
                 let intent = Intent::Details(offers.clone());
                 self.raise(Overlay::Card(Card::new(offers)));
@@ -123,14 +128,17 @@ impl App {
             }
             Begin::Open { which, prompt } => {
                 // Messages that were typed during the look-up follow the prompt.
-                self.input.first_words.splice(..0, prompt.map(Words::given));
+                self.input
+                    .first_words
+                    .splice(..0, prompt.map(OutgoingMessage::given));
                 self.named = true;
                 vec![Intent::open(which)]
             }
             Begin::FirstRun { first, prompt } => {
                 self.input.take_words_back(self.now_ms);
                 if let Some(prompt) = prompt {
-                    self.input.put_back(Words::plain(prompt), self.now_ms);
+                    self.input
+                        .put_back(OutgoingMessage::plain(prompt), self.now_ms);
                 }
                 self.raise(Overlay::FirstRun(first));
                 Vec::new()
@@ -139,7 +147,8 @@ impl App {
                 self.prompts.picks_copy = fork;
                 self.input.take_words_back(self.now_ms);
                 if let Some(prompt) = prompt {
-                    self.input.put_back(Words::plain(prompt), self.now_ms);
+                    self.input
+                        .put_back(OutgoingMessage::plain(prompt), self.now_ms);
                 }
                 self.prompts.open_history("")
             }

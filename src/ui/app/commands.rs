@@ -5,14 +5,14 @@ use serde_json::Value;
 
 use super::open_session::choose_mode;
 use super::rewind::what_picker;
-use super::{App, Intent, Overlay, Phase, Prompts, Words, Yes};
+use super::{App, Intent, OutgoingMessage, Overlay, Phase, Prompts, Yes};
 use crate::core::choice::Effort;
 use crate::core::entry::{Choice, Mode, Plan, PlanStep, Seq, StepState};
 use crate::core::rule::RuleScope;
 use crate::core::signal::Signal;
 use crate::core::text::one_line;
 use crate::engine::{Back, Command};
-use crate::session::{CommandLine, ForkFolder, Which};
+use crate::session::{CommandLine, ForkFolder, SessionSelector};
 use crate::ui::commands::SlashCommand;
 use crate::ui::overlay::{For, Picker, PickerItem, RulePlace, Viewer};
 use crate::ui::rewind::RewindWhat;
@@ -29,7 +29,7 @@ impl App {
             SlashCommand::New => return self.open_new(words),
             SlashCommand::Resume if words.is_empty() => return vec![Intent::Sessions],
             SlashCommand::Resume => {
-                return vec![Intent::open(Which::Named {
+                return vec![Intent::open(SessionSelector::Named {
                     id: words,
                     fork: false,
                 })];
@@ -91,7 +91,7 @@ impl App {
                     arguments: words,
                     trusts: None,
                 };
-                return self.say(Words::of_command(command));
+                return self.say(OutgoingMessage::of_command(command));
             }
             SlashCommand::Diff => return vec![Intent::Diff],
             SlashCommand::Files => return vec![Intent::Files],
@@ -129,8 +129,10 @@ impl App {
         if self.session.phase == Phase::Opening {
             self.input.take_words_back(self.now_ms);
         }
-        self.input.first_words.extend(words.map(Words::plain));
-        vec![Intent::open(Which::New)]
+        self.input
+            .first_words
+            .extend(words.map(OutgoingMessage::plain));
+        vec![Intent::open(SessionSelector::New)]
     }
 
     pub(super) fn picked(&mut self, what: For, value: String) -> Vec<Intent> {
@@ -146,7 +148,7 @@ impl App {
             For::RewindWhat => self.rewind_what(&value),
             For::Model => self.or_hint(choose_model(&value)),
             For::Theme => vec![Intent::Theme(value)],
-            For::Resume => vec![Intent::open(Which::Named {
+            For::Resume => vec![Intent::open(SessionSelector::Named {
                 id: value,
                 fork: false,
             })],
@@ -259,8 +261,11 @@ fn fork_command(
             Intent::ForkInto { id, at, folder },
             Some("the fork gets its files …".into()),
         ),
-        (None, None) => (Intent::open(Which::Named { id, fork: true }), None),
-        (Some(seq), None) => (Intent::open(Which::ForkAt { id, seq }), None),
+        (None, None) => (
+            Intent::open(SessionSelector::Named { id, fork: true }),
+            None,
+        ),
+        (Some(seq), None) => (Intent::open(SessionSelector::ForkAt { id, seq }), None),
     };
     Ok((vec![intent], hint))
 }

@@ -6,7 +6,7 @@ use ratatui::text::Line;
 use super::Intent;
 use crate::core::entry::{Record, Seq};
 use crate::core::text::one_line;
-use crate::ui::transcript::{LayoutContext, MAX_WORDS_CHARS, Search, Transcript};
+use crate::ui::transcript::{LayoutContext, MAX_WORDS_CHARS, Transcript, TranscriptSearch};
 
 /// The transcript, and the part of it that is seen.
 pub struct Conversation {
@@ -114,7 +114,7 @@ impl Conversation {
     }
 
     /// Takes earlier entries.
-    pub(super) fn prepend(&mut self, records: &[Record], search: Option<&mut Search>) {
+    pub(super) fn prepend(&mut self, records: &[Record], search: Option<&mut TranscriptSearch>) {
         self.is_fetching = false;
         let before = self.transcript.blocks.len();
         self.transcript.prepend(records);
@@ -124,14 +124,14 @@ impl Conversation {
     }
 
     /// Returns whether part of the conversation is still to be searched.
-    pub(super) fn searches(&self, search: &Search) -> bool {
+    pub(super) fn searches(&self, search: &TranscriptSearch) -> bool {
         !search.is_through() || self.is_fetching
     }
 
     /// Searches more of the conversation. Fetches earlier entries when the rest is done.
     pub(super) fn search_on(
         &mut self,
-        search: &mut Search,
+        search: &mut TranscriptSearch,
         layout: &mut LayoutContext<'_>,
     ) -> Vec<Intent> {
         self.transcript.search_on(search, self.seen_height, layout);
@@ -144,7 +144,7 @@ impl Conversation {
     /// Takes a paste into the words that are searched for.
     pub(super) fn search_paste(
         &mut self,
-        search: &mut Search,
+        search: &mut TranscriptSearch,
         text: &str,
         layout: &mut LayoutContext<'_>,
     ) -> Vec<Intent> {
@@ -154,7 +154,7 @@ impl Conversation {
 
     fn search_words(
         &mut self,
-        search: &mut Search,
+        search: &mut TranscriptSearch,
         words: &str,
         layout: &mut LayoutContext<'_>,
     ) -> Vec<Intent> {
@@ -166,7 +166,7 @@ impl Conversation {
     /// Takes a key of the search. `None`: it closes the search.
     pub(super) fn search_key(
         &mut self,
-        search: &mut Search,
+        search: &mut TranscriptSearch,
         key: &KeyEvent,
         layout: &mut LayoutContext<'_>,
     ) -> Option<Vec<Intent>> {
@@ -197,7 +197,7 @@ impl Conversation {
     }
 
     /// Returns the state of the search in words: the number of matches, and the selected one.
-    pub fn search_state(&self, search: &Search) -> String {
+    pub fn search_state(&self, search: &TranscriptSearch) -> String {
         let more = match self.searches(search) {
             true => " …",
             false => "",

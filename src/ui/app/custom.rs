@@ -1,7 +1,7 @@
 //! Custom commands and server prompts that were not sent: they return to the box, or the person is
 //! asked.
 
-use super::{App, Overlay, Words, Yes};
+use super::{App, OutgoingMessage, Overlay, Yes};
 use crate::session::{CommandLine, NotSaid, Untrusted};
 use crate::ui::transcript::Tone;
 
@@ -17,19 +17,20 @@ impl App {
                 self.raise(trust_question(*untrusted));
             }
             NotSaid::Untrusted(_) => {
-                self.input.put_back(Words::plain(typed.line()), self.now_ms);
+                self.input
+                    .put_back(OutgoingMessage::plain(typed.line()), self.now_ms);
                 let name = &typed.name;
                 let text = format!(
                     "/{name} comes with this folder and is not trusted: send it again to look at it"
                 );
                 self.notify(Tone::Warn, text);
             }
-            NotSaid::Failed(..) => self.words_not_said(Words::plain(typed.line()), why),
+            NotSaid::Failed(..) => self.words_not_said(OutgoingMessage::plain(typed.line()), why),
         }
     }
 
     /// Puts the message back into the box.
-    pub(super) fn words_not_said(&mut self, words: Words, why: NotSaid) {
+    pub(super) fn words_not_said(&mut self, words: OutgoingMessage, why: NotSaid) {
         self.server_answered();
         self.input.put_back(words, self.now_ms);
         if let NotSaid::Failed(why, hint) = why {
@@ -69,6 +70,6 @@ fn trust_question(untrusted: Untrusted) -> Overlay {
         question,
         about: about.collect(),
         answers: ("trust this text and send it", "not now"),
-        yes: Yes::Say(Words::of_command(trusted)),
+        yes: Yes::Say(OutgoingMessage::of_command(trusted)),
     }
 }

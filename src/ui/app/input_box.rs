@@ -8,12 +8,13 @@ use crossterm::event::KeyEvent;
 
 use super::kept_words::KeptWords;
 use super::{
-    Intent, LaunchInfo, OpenSession, Phase, Queue, SAID_WHEN_OPEN, Words, WordsPlace, queue,
+    Intent, LaunchInfo, OpenSession, OutgoingMessage, Phase, Queue, SAID_WHEN_OPEN, WordsPlace,
+    queue,
 };
 use crate::core::custom::server_mentions;
 use crate::engine::Command;
 use crate::mcp::offers::Offers;
-use crate::session::Which;
+use crate::session::SessionSelector;
 use crate::store::InboxId;
 use crate::ui::commands::{Custom, CustomList};
 use crate::ui::composer::{Composer, Did, Surround};
@@ -36,7 +37,7 @@ pub struct InputBox {
     pub aside: bool,
     pub queue: Queue,
     /// Messages to send as soon as a session is open, in this order.
-    pub(super) first_words: Vec<Words>,
+    pub(super) first_words: Vec<OutgoingMessage>,
     /// Commands to run as soon as a session is open, as they were typed after the `!`.
     pub(super) first_commands: Vec<String>,
     /// A message of several lines, in line mode. An empty line sends it.
@@ -149,7 +150,7 @@ impl InputBox {
     }
 
     /// Puts words that were not sent below the text in the box.
-    pub(super) fn put_back(&mut self, words: Words, now_ms: i64) {
+    pub(super) fn put_back(&mut self, words: OutgoingMessage, now_ms: i64) {
         self.composer
             .put_back(&words.text, words.images, words.looks);
         self.typed_ms = Some(now_ms);
@@ -162,7 +163,7 @@ impl InputBox {
             self.put_back(words, now_ms);
         }
         for command in std::mem::take(&mut self.first_commands) {
-            self.put_back(Words::plain(format!("!{command}")), now_ms);
+            self.put_back(OutgoingMessage::plain(format!("!{command}")), now_ms);
         }
     }
 
@@ -339,14 +340,18 @@ impl InputBox {
 
     /// Sends words, or replaces the queued message that was edited. Without a session they wait for
     /// one. Returns a hint too.
-    pub(super) fn say(&mut self, words: Words, phase: Phase) -> (Vec<Intent>, Option<String>) {
+    pub(super) fn say(
+        &mut self,
+        words: OutgoingMessage,
+        phase: Phase,
+    ) -> (Vec<Intent>, Option<String>) {
         self.typed_ms = None;
         match phase {
             // The process that works here finds them in the inbox.
             Phase::Watching => (vec![Intent::Say(words)], None),
             Phase::Nothing | Phase::Ended => {
                 self.first_words.push(words);
-                (vec![Intent::open(Which::New)], None)
+                (vec![Intent::open(SessionSelector::New)], None)
             }
             Phase::Starting | Phase::Opening => {
                 self.first_words.push(words);
@@ -356,7 +361,7 @@ impl InputBox {
         }
     }
 
-    fn say_in_session(&mut self, words: Words) -> Vec<Intent> {
+    fn say_in_session(&mut self, words: OutgoingMessage) -> Vec<Intent> {
         let Some(id) = self.queue.editing.take() else {
             return vec![Intent::Say(words)];
         };

@@ -7,15 +7,15 @@ use std::time::Instant;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
 
 use super::prompts::Front;
-use super::{App, Intent, Overlay, Phase, Words};
+use super::{App, Intent, OutgoingMessage, Overlay, Phase};
 use crate::core::signal::Signal;
 use crate::engine::Command;
 use crate::session::CommandLine;
-use crate::session::Which;
+use crate::session::SessionSelector;
 use crate::ui::composer::{Did, Submission};
 use crate::ui::keys::Action;
 use crate::ui::overlay::{Answer, Filled};
-use crate::ui::transcript::{Search, Tone};
+use crate::ui::transcript::{Tone, TranscriptSearch};
 
 /// Ctrl+C twice within this leaves.
 const QUIT_WAIT_MS: i64 = 2_000;
@@ -371,7 +371,7 @@ impl App {
             }
             Phase::Nothing | Phase::Ended => {
                 self.input.first_commands.push(typed);
-                vec![Intent::open(Which::New)]
+                vec![Intent::open(SessionSelector::New)]
             }
             Phase::Starting | Phase::Opening => {
                 self.input.first_commands.push(typed);
@@ -394,18 +394,20 @@ impl App {
                 images,
                 looks,
                 shown,
-            } => self.say(Words {
+            } => self.say(OutgoingMessage {
                 text,
                 shown,
                 images,
                 looks,
                 command: None,
             }),
-            Submission::Custom(name, arguments) => self.say(Words::of_command(CommandLine {
-                name,
-                arguments,
-                trusts: None,
-            })),
+            Submission::Custom(name, arguments) => {
+                self.say(OutgoingMessage::of_command(CommandLine {
+                    name,
+                    arguments,
+                    trusts: None,
+                }))
+            }
             Submission::Shell(command) => self.run_shell(command),
             Submission::Command(command, argument) => {
                 // The box is empty now. The stored draft must not keep the command, even if it
@@ -420,7 +422,7 @@ impl App {
         }
     }
 
-    pub(super) fn say(&mut self, words: Words) -> Vec<Intent> {
+    pub(super) fn say(&mut self, words: OutgoingMessage) -> Vec<Intent> {
         self.conversation.transcript.scroll_end();
         let said = self.input.say(words, self.session.phase);
         self.with_hint(said)
@@ -450,7 +452,7 @@ impl App {
             Action::ToggleExpand => self.conversation.transcript.toggle_all(),
             Action::FoldThinking => self.conversation.transcript.toggle_thinking(),
             Action::SearchTranscript => {
-                let search = Search::new(self.conversation.transcript.scroll);
+                let search = TranscriptSearch::new(self.conversation.transcript.scroll);
                 self.prompts.overlay = Overlay::Search(Box::new(search));
             }
             Action::ScrollUp => return self.scroll(true, 1),
@@ -509,7 +511,7 @@ impl App {
             Phase::Working { .. } => vec![Intent::Engine(Command::STOP)],
             Phase::Watching if self.input.composer.is_empty() => {
                 self.hint = Some("you left that session; the other process continues it".into());
-                vec![Intent::open(Which::New)]
+                vec![Intent::open(SessionSelector::New)]
             }
             Phase::Watching => {
                 self.hint = Some(WORDS_STAY_HERE.into());

@@ -3,7 +3,7 @@
 use crossterm::event::{KeyCode, KeyEvent};
 
 use super::{App, Intent, Phase};
-use crate::session::{Finished, Which};
+use crate::session::{Finished, SessionSelector};
 
 /// The finished sessions of this folder, as the start screen lists them.
 #[derive(Debug, Default)]
@@ -43,7 +43,7 @@ impl LastHere {
             (KeyCode::Enter, Some(at)) => {
                 let id = self.sessions.get(at)?.id.clone();
                 return Some(vec![Intent::Open {
-                    which: Which::Named { id, fork: false },
+                    which: SessionSelector::Named { id, fork: false },
                     take_over: false,
                 }]);
             }

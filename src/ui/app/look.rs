@@ -11,7 +11,7 @@ use crate::ui::transcript::LayoutContext;
 const ANSWER_MS: i64 = 2_000;
 
 /// The colours, the size and the time zone of the screen.
-pub struct Look {
+pub struct Appearance {
     pub theme: Theme,
     /// The themes of which the one for this background is shown.
     palette: Palette,
@@ -30,10 +30,10 @@ pub struct Look {
     pub is_ascii: bool,
 }
 
-impl Look {
+impl Appearance {
     /// Returns the look on a dark background, until the terminal names another one.
-    pub fn new(palette: Palette) -> Look {
-        Look {
+    pub fn new(palette: Palette) -> Appearance {
+        Appearance {
             theme: palette.on(Ground::Dark).clone(),
             palette,
             ground: Ground::Dark,

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::{Begin, Words, WordsPlace};
+use super::{Begin, OutgoingMessage, WordsPlace};
 use crate::config::Content;
 use crate::core::entry::{CallId, Choice, Record, Seq};
 use crate::core::rewind::PathChoice;
@@ -15,10 +15,10 @@ use crate::mcp::offers::Offers;
 use crate::model::provider::Secret;
 use crate::session::{
     ChangedFiles, CommandLine, Details, EditPlace, EditQuery, Finished, ForkFolder, NotSaid, Offer,
-    StillRunning, Which,
+    SessionSelector, StillRunning,
 };
 use crate::ui::commands::CustomList;
-use crate::ui::composer::Look;
+use crate::ui::composer::ImageCandidate;
 use crate::ui::history;
 use crate::ui::live::LiveEvent;
 use crate::ui::notify::Call;
@@ -64,7 +64,7 @@ pub enum Msg {
     /// The places in their files where edits were made.
     EditPlaces(Vec<EditPlace>),
     /// The images that a part of the text names, if it names nothing else.
-    Looked(Look, Option<Vec<PathBuf>>),
+    Looked(ImageCandidate, Option<Vec<PathBuf>>),
     /// The file of the image from the clipboard, or the reason why there is none.
     PastedImage(Result<PathBuf, String>),
     /// Text that was written in another program.
@@ -100,7 +100,7 @@ pub enum Msg {
     /// A custom command was not sent, and the reason.
     NotSaid(CommandLine, NotSaid),
     /// A message that mentions content of servers was not sent: the reason and a hint.
-    WordsNotSaid(Words, NotSaid),
+    WordsNotSaid(OutgoingMessage, NotSaid),
     /// The prompts and resources of a server, or the reason why they are not known and a hint.
     Offered(String, Result<Offers, (String, Option<String>)>),
     /// The last lines of the output of running commands of the user, by their run.
@@ -119,7 +119,7 @@ pub enum Intent {
     /// A command for the open engine.
     Engine(Command),
     Open {
-        which: Which,
+        which: SessionSelector,
         take_over: bool,
     },
     /// Makes a fork with its own copy of the files, and opens it.
@@ -132,13 +132,13 @@ pub enum Intent {
     /// Follows a session in which another process works.
     Watch(String),
     /// Sends a message of the user.
-    Say(Words),
+    Say(OutgoingMessage),
     /// Lists the custom commands again.
     Commands,
     /// Asks a server for the prompts and resources that it offers to people.
     AskServer(String),
     /// Looks whether a part of the text names images.
-    Look(Look),
+    Look(ImageCandidate),
     /// Lends the terminal to a recorded command of the user until it ends.
     OnTerminal {
         /// The `seq` of its entry.
@@ -262,7 +262,7 @@ pub enum Intent {
 
 impl Intent {
     /// Opens a session that no other process has to leave for it.
-    pub(super) fn open(which: Which) -> Intent {
+    pub(super) fn open(which: SessionSelector) -> Intent {
         Intent::Open {
             which,
             take_over: false,

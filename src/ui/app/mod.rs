@@ -41,7 +41,7 @@ use super::history;
 use super::overlay::{Card, FirstRun, KeyEntry, Picker, Review, Viewer};
 use super::rewind::RewindPane;
 use super::theme::Palette;
-use super::transcript::{Search, Tone};
+use super::transcript::{Tone, TranscriptSearch};
 use crate::config::{NotifyOn, Project};
 use crate::model::Figures;
 
@@ -62,7 +62,7 @@ pub enum Overlay {
     /// The changes that a restore of files would make.
     Rewind(Box<RewindPane>),
     /// A search in the conversation.
-    Search(Box<Search>),
+    Search(Box<TranscriptSearch>),
     Confirm {
         question: String,
         /// Details of the question, one line each.
@@ -79,7 +79,7 @@ pub enum Yes {
     /// Intents to carry out, in their order.
     Do(Vec<Intent>),
     /// Sends this message.
-    Say(Words),
+    Say(OutgoingMessage),
     /// Continues work that waits only for this; stopped work stays stopped.
     GoOn,
     /// Only closes the question.
@@ -119,7 +119,7 @@ pub struct App {
     pub launch: LaunchInfo,
     /// The git branch of the workspace. `None` when it has none, or it is not known yet.
     pub branch: Option<String>,
-    pub look: Look,
+    pub look: Appearance,
     /// The time of the last message: UTC, milliseconds since 1970.
     pub now_ms: i64,
 
@@ -160,7 +160,7 @@ impl App {
     ) -> App {
         App {
             branch: None,
-            look: Look::new(palette.into()),
+            look: Appearance::new(palette.into()),
             now_ms,
             session: OpenSession::none(figures, &launch.folder),
             conversation: Conversation::new(),
@@ -506,7 +506,7 @@ impl App {
 const KEEP_INPUT_MS: i64 = 300;
 
 pub use attention::Attention;
-pub use begin::{Begin, Words};
+pub use begin::{Begin, OutgoingMessage};
 pub use conversation::Conversation;
 pub(crate) use custom::ASKING;
 pub use input_box::InputBox;
@@ -515,13 +515,13 @@ pub use kept_words::WordsPlace;
 pub use last_here::LastHere;
 pub use letters::{Letter, Letters};
 use lines::HeldLines;
-pub use look::Look;
+pub use look::Appearance;
 pub use messages::{Intent, Msg};
-pub use open_session::{Kept, OpenSession, Phase};
+pub use open_session::{OpenSession, Phase, SaveStatus};
 pub use prompts::{Prompts, Readiness};
 pub use questions::Questions;
 pub use queue::Queue;
-pub use quiet::{Asking, Quiet};
+pub use quiet::{Asking, TypeAheadGuard};
 pub use server_form::ServerForm;
 pub use user_commands::{UserCommand, UserCommands};
 

@@ -35,7 +35,7 @@ pub enum Phase {
 
 /// The state of storing, for the status line.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Kept {
+pub struct SaveStatus {
     /// When an entry was last stored: UTC, milliseconds since 1970.
     pub at_ms: Option<i64>,
     /// An event is not stored yet, but will be in a moment.
@@ -62,7 +62,7 @@ pub struct OpenSession {
     /// Cost of the session so far, US dollars. `None` when a price is not known.
     pub cost_usd: Option<f64>,
     pub(super) figures: Figures,
-    pub kept: Kept,
+    pub kept: SaveStatus,
     /// The current work on files, for which a person waits.
     pub files_work: Option<FilesWork>,
 }
@@ -79,7 +79,7 @@ impl OpenSession {
             start_folder: folder.to_string(),
             cost_usd: Some(0.0),
             figures,
-            kept: Kept::default(),
+            kept: SaveStatus::default(),
             files_work: None,
         }
     }
@@ -137,9 +137,9 @@ impl OpenSession {
 
     /// Notes that everything so far is on the disk.
     pub(super) fn is_recorded(&mut self, now_ms: i64) {
-        self.kept = Kept {
+        self.kept = SaveStatus {
             at_ms: Some(now_ms),
-            ..Kept::default()
+            ..SaveStatus::default()
         };
     }
 

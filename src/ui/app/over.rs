@@ -10,7 +10,7 @@ use crate::core::next::Why;
 use crate::core::signal::Signal;
 use crate::engine::Command;
 use crate::model::provider::Secret;
-use crate::session::Which;
+use crate::session::SessionSelector;
 use crate::ui::history;
 use crate::ui::overlay::{Chosen, Picked, Reviewed, Setup, Typed};
 
@@ -199,11 +199,11 @@ impl Prompts {
                 self.overlay = Overlay::None;
                 return Vec::new();
             }
-            history::Did::Resume(id) => Which::Named {
+            history::Did::Resume(id) => SessionSelector::Named {
                 id,
                 fork: self.picks_copy,
             },
-            history::Did::ForkAt { id, seq } => Which::ForkAt { id, seq },
+            history::Did::ForkAt { id, seq } => SessionSelector::ForkAt { id, seq },
         };
         self.picks_copy = false;
         self.overlay = Overlay::None;
@@ -218,11 +218,11 @@ impl Prompts {
             Chosen::History => return self.open_history(""),
             Chosen::Dismiss(id) => return vec![Intent::Dismiss(id)],
             Chosen::Watch(id) => Intent::Watch(id),
-            Chosen::New => Intent::open(Which::New),
-            Chosen::Resume(id) => Intent::open(Which::Named { id, fork: false }),
-            Chosen::Fork(id) => Intent::open(Which::Named { id, fork: true }),
+            Chosen::New => Intent::open(SessionSelector::New),
+            Chosen::Resume(id) => Intent::open(SessionSelector::Named { id, fork: false }),
+            Chosen::Fork(id) => Intent::open(SessionSelector::Named { id, fork: true }),
             Chosen::TakeOver(id) => Intent::Open {
-                which: Which::Named { id, fork: false },
+                which: SessionSelector::Named { id, fork: false },
                 take_over: true,
             },
         };
@@ -245,7 +245,7 @@ impl Prompts {
                 self.overlay = Overlay::None;
                 self.behind = None;
                 let hint = "dismissed: rewake --all offers it again".into();
-                (vec![Intent::open(Which::New)], Some(hint))
+                (vec![Intent::open(SessionSelector::New)], Some(hint))
             }
             Err(why) => (Vec::new(), Some(format!("cannot dismiss: {why}"))),
         }

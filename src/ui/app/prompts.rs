@@ -8,7 +8,7 @@ use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use ratatui::text::Line;
 
-use super::{Asking, Intent, Letter, Letters, OpenSession, Overlay, Questions, Quiet};
+use super::{Asking, Intent, Letter, Letters, OpenSession, Overlay, Questions, TypeAheadGuard};
 use crate::config::UiConfig;
 use crate::ui::overlay::{Card, Filled, KeyEntry, Page, Viewer};
 use crate::ui::theme::Theme;
@@ -48,7 +48,7 @@ pub struct Prompts {
     raised: u64,
     pub questions: Questions,
     /// When keys may answer the open question.
-    pub quiet: Quiet,
+    pub quiet: TypeAheadGuard,
     /// Letters that selected an answer, and may be the beginning of a sentence.
     pub(super) letters: Letters,
     /// The root whose sessions the history shows first.
@@ -67,7 +67,7 @@ impl Prompts {
             page: Page::default(),
             raised: 0,
             questions: Questions::default(),
-            quiet: Quiet::new(Duration::from_millis(UiConfig::default().quiet_ms)),
+            quiet: TypeAheadGuard::new(Duration::from_millis(UiConfig::default().quiet_ms)),
             letters: Letters::default(),
             workspace: workspace.to_string(),
             picks_copy: false,

@@ -12,7 +12,7 @@ use crate::core::form::{FormAnswer, ServerQuestion};
 use crate::core::rule::RuleScope;
 use crate::core::text::one_line;
 use crate::engine::{ChildQuestion, Command};
-use crate::tools::Body;
+use crate::tools::ShownBody;
 use crate::ui::overlay::{Answer, Approval, Filled, FormEntry};
 
 /// The questions of the agent, of servers and of subagents.
@@ -131,7 +131,8 @@ impl Questions {
         let Some(asked) = &self.asked else {
             return Vec::new();
         };
-        let (Body::Edits { path, .. } | Body::File { path, .. }) = &asked.shown.body else {
+        let (ShownBody::Edits { path, .. } | ShownBody::File { path, .. }) = &asked.shown.body
+        else {
             return Vec::new();
         };
         let path = Path::new(session.folder()).join(path);

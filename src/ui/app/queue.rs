@@ -1,6 +1,6 @@
 //! Messages that wait for the agent, and the one of them that is edited in the box.
 
-use super::{Intent, Words};
+use super::{Intent, OutgoingMessage};
 use crate::engine::Command;
 use crate::store::{InboxId, Message, Queued};
 
@@ -36,7 +36,7 @@ impl Queue {
     }
 
     /// Replaces the text of a message. With `as_new` it goes to the end of the queue.
-    pub(super) fn replace(&self, id: InboxId, words: Words, as_new: bool) -> Vec<Intent> {
+    pub(super) fn replace(&self, id: InboxId, words: OutgoingMessage, as_new: bool) -> Vec<Intent> {
         let Some(queued) = self.messages.iter().find(|q| q.id == id) else {
             return vec![Intent::Say(words)];
         };

@@ -18,7 +18,7 @@ pub enum Asking {
 
 /// The state that decides when keys may answer: it follows the drawing and the keys.
 #[derive(Debug)]
-pub struct Quiet {
+pub struct TypeAheadGuard {
     /// Time without keys before an answer counts.
     pub length: Duration,
     /// The question that was last on the screen, and since when.
@@ -29,10 +29,10 @@ pub struct Quiet {
     shown_armed: Option<Instant>,
 }
 
-impl Quiet {
+impl TypeAheadGuard {
     /// Returns the state before the first drawing and the first key.
-    pub fn new(length: Duration) -> Quiet {
-        Quiet {
+    pub fn new(length: Duration) -> TypeAheadGuard {
+        TypeAheadGuard {
             length,
             shown: None,
             last_key: None,
@@ -108,7 +108,7 @@ mod tests {
     fn accepted(story: &str, at: u64) -> bool {
         let start = Instant::now();
         let time = |ms| start + Duration::from_millis(ms);
-        let mut quiet = Quiet::new(Duration::from_millis(700));
+        let mut quiet = TypeAheadGuard::new(Duration::from_millis(700));
         for event in story.split_whitespace() {
             let (kind, ms) = event.split_at(1);
             let ms = time(ms.parse().unwrap());
@@ -158,7 +158,7 @@ mod tests {
     #[test]
     fn without_a_quiet_time_it_must_still_be_seen_first() {
         let now = Instant::now();
-        let mut quiet = Quiet::new(Duration::ZERO);
+        let mut quiet = TypeAheadGuard::new(Duration::ZERO);
         quiet.tick(Some(Asking::Overlay(1)), true, now);
         assert!(!quiet.accepts(Some(Asking::Overlay(1)), now));
         quiet.drawn(Some(Asking::Overlay(1)), now, now);

@@ -4,7 +4,7 @@ use super::{App, Conversation, Intent, OpenSession, Overlay, Phase, Prompts};
 use crate::core::entry::Seq;
 use crate::core::marks::title_line;
 use crate::engine::{Back, Rewinding};
-use crate::session::Which;
+use crate::session::SessionSelector;
 use crate::ui::live::RewindAnswer;
 use crate::ui::overlay::{For, Picker, PickerItem};
 use crate::ui::rewind::{RewindDid, RewindPane, RewindWhat};
@@ -181,7 +181,7 @@ impl App {
             }
             (RewindAnswer::Done { copy_of: Some(id) }, _) if what == RewindWhat::Redo => {
                 vec![Intent::Open {
-                    which: Which::Named { id, fork: false },
+                    which: SessionSelector::Named { id, fork: false },
                     take_over: false,
                 }]
             }

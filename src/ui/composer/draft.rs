@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::buffer::MAX_BYTES;
 use super::chips::{Chip, Chips, clean, image_label, is_chip};
-use super::{Composer, Look};
+use super::{Composer, ImageCandidate};
 
 /// The form in which a draft is stored.
 #[derive(Serialize, Deserialize)]
@@ -88,7 +88,7 @@ impl Composer {
     }
 
     /// Puts a message that was not sent back into the box, below the typed text.
-    pub fn put_back(&mut self, text: &str, images: Vec<PathBuf>, looks: Vec<Look>) {
+    pub fn put_back(&mut self, text: &str, images: Vec<PathBuf>, looks: Vec<ImageCandidate>) {
         let mut text = clean(text);
         for (at, path) in images.into_iter().enumerate() {
             let label = image_label(at + 1, &path);

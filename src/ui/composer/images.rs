@@ -21,14 +21,14 @@ pub(crate) struct PathBase<'a> {
 
 /// A part of the text that may name images.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Look {
+pub struct ImageCandidate {
     /// The part of the text.
     pub text: String,
     /// The ways to read it: the first counts whose files are all images.
     pub ways: Vec<Vec<PathBuf>>,
 }
 
-impl Look {
+impl ImageCandidate {
     /// Replaces the paths with labels, and adds the images to those that are there.
     pub fn put_in(&self, found: Vec<PathBuf>, text: &mut String, images: &mut Vec<PathBuf>) {
         let Some(at) = text.rfind(&self.text) else {

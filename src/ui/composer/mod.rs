@@ -37,7 +37,7 @@ use popup::{Popup, Suggestion};
 use wrap::Row;
 
 pub(crate) use draw::ComposerStyles;
-pub(crate) use images::Look;
+pub(crate) use images::ImageCandidate;
 
 /// A paste of more lines or characters becomes a chip.
 const MAX_PASTED_LINES: usize = 10;
@@ -88,7 +88,7 @@ pub enum Submission {
         text: String,
         images: Vec<PathBuf>,
         /// Parts of the text that may name images too.
-        looks: Vec<Look>,
+        looks: Vec<ImageCandidate>,
         /// The text with labels for chips.
         shown: String,
     },
@@ -117,7 +117,7 @@ pub struct Composer {
     /// The first visible row.
     top: usize,
     /// Parts of the text that may name images, and how many of them were looked for already.
-    looks: Vec<Look>,
+    looks: Vec<ImageCandidate>,
     asked: usize,
     /// The user began to type a command, and the list of custom ones may be old.
     wants_commands: bool,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::Surround;
 use crate::mcp::offers::Resource;
-use crate::ui::commands::{self, Listed};
+use crate::ui::commands::{self, ListedCommand};
 use crate::ui::files::Files;
 use crate::ui::offered::{Offered, seen};
 
@@ -33,7 +33,7 @@ pub(super) struct Popup {
 
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Suggestion {
-    Command(Listed),
+    Command(ListedCommand),
     /// A folder ends with a slash.
     File(String),
     /// A server, after a `/` or a `@`: its prompts or its resources come next.

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use super::browse::MAX_SEARCH_CHARS;
 use super::images::{self, PathBase};
 use super::{
-    Chip, Chips, Composer, Did, Look, MAX_PASTED_CHARS, MAX_PASTED_LINES, Submission, Surround,
-    clean,
+    Chip, Chips, Composer, Did, ImageCandidate, MAX_PASTED_CHARS, MAX_PASTED_LINES, Submission,
+    Surround, clean,
 };
 use crate::core::text::one_line;
 use crate::core::visible::joins_behind;
@@ -58,7 +58,7 @@ impl Composer {
         if did == Did::Changed {
             let put = self.buffer.before().get(start..).map(str::to_string);
             if let Some((ways, text)) = self.pasted_images(text, around).zip(put) {
-                self.note_look(Look { text, ways });
+                self.note_look(ImageCandidate { text, ways });
             }
             self.look_up(around);
         }
@@ -94,13 +94,13 @@ impl Composer {
 
     /// Returns the parts to look for on the disk, each once; the answers go to
     /// [`Composer::looked`].
-    pub fn new_looks(&mut self) -> Vec<Look> {
+    pub fn new_looks(&mut self) -> Vec<ImageCandidate> {
         let asked = std::mem::replace(&mut self.asked, self.looks.len());
         self.looks.get(asked..).unwrap_or_default().to_vec()
     }
 
     /// Replaces the paths of images with chips, where they are still in the text.
-    pub fn looked(&mut self, look: &Look, found: Option<Vec<PathBuf>>) -> Did {
+    pub fn looked(&mut self, look: &ImageCandidate, found: Option<Vec<PathBuf>>) -> Did {
         let Some(at) = self.looks.iter().position(|l| l == look) else {
             return Did::Nothing;
         };
@@ -171,14 +171,14 @@ impl Composer {
         let Some((start, path)) = images::typed(&before[line..], place(around)) else {
             return;
         };
-        let look = Look {
+        let look = ImageCandidate {
             text: before[line + start..].to_string(),
             ways: vec![vec![path]],
         };
         self.note_look(look);
     }
 
-    fn note_look(&mut self, look: Look) {
+    fn note_look(&mut self, look: ImageCandidate) {
         if self.looks.contains(&look) {
             return;
         }
@@ -190,7 +190,7 @@ impl Composer {
 
     /// Takes the parts that go out with the text, since it is not known yet whether they name
     /// images.
-    fn looks_of(&mut self, whole: &str) -> Vec<Look> {
+    fn looks_of(&mut self, whole: &str) -> Vec<ImageCandidate> {
         self.asked = 0;
         let mut looks = std::mem::take(&mut self.looks);
         for look in &mut looks {

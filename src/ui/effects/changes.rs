@@ -15,10 +15,10 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::config::Digest;
-use crate::config::write::Change;
+use crate::config::write::SettingChange;
 use crate::ui::live::LiveEvent;
 
-type Files = BTreeMap<PathBuf, Digest>;
+type ShownFiles = BTreeMap<PathBuf, Digest>;
 
 /// Whether the session does something that may change files. Reported by the engine's thread.
 #[derive(Debug, Default)]
@@ -60,32 +60,32 @@ impl Acting {
 
 /// The files of the config, and who wrote the content of each.
 #[derive(Debug)]
-pub(super) struct Changes {
+pub(super) struct PendingChanges {
     /// The content that is in use.
-    used: Files,
+    used: ShownFiles,
     /// The content at the last look, and the time of that look.
-    seen: Files,
+    seen: ShownFiles,
     at: Moment,
     of_session: BTreeSet<PathBuf>,
     /// Content that was reported to the person.
-    reported: Files,
+    reported: ShownFiles,
     is_undone: bool,
 }
 
-impl Changes {
-    pub(super) fn new(used: &Files, at: Moment) -> Changes {
-        Changes {
+impl PendingChanges {
+    pub(super) fn new(used: &ShownFiles, at: Moment) -> PendingChanges {
+        PendingChanges {
             used: used.clone(),
             seen: used.clone(),
             at,
             of_session: BTreeSet::new(),
-            reported: Files::new(),
+            reported: ShownFiles::new(),
             is_undone: false,
         }
     }
 
     /// Compares the files that were found between these two moments.
-    pub(super) fn look(&mut self, from: Moment, found: &Files, to: Moment) {
+    pub(super) fn look(&mut self, from: Moment, found: &ShownFiles, to: Moment) {
         let was_quiet = !self.at.is_acting && !to.is_acting && self.at.moments == to.moments;
         for (file, digest) in found {
             let is_new = self.seen.insert(file.clone(), *digest) != Some(*digest);
@@ -115,11 +115,11 @@ impl Changes {
 
     /// Records that rewake changed the file for a person. The caller has looked just before. A
     /// change in between is attributed by the same rule as any other.
-    pub(super) fn wrote(&mut self, file: &Path, change: &Change, now: Moment) {
+    pub(super) fn wrote(&mut self, file: &Path, change: &SettingChange, now: Moment) {
         if !change.is_changed {
             return;
         }
-        let before = Files::from([(file.to_path_buf(), change.before)]);
+        let before = ShownFiles::from([(file.to_path_buf(), change.before)]);
         self.look(now, &before, now);
         self.seen.insert(file.to_path_buf(), change.after);
         if let Some(reported) = self.reported.get_mut(file) {
@@ -128,7 +128,7 @@ impl Changes {
     }
 
     /// Records that all files are in use as they were read.
-    pub(super) fn took_over(&mut self, used: &Files) {
+    pub(super) fn took_over(&mut self, used: &ShownFiles) {
         self.used = used.clone();
         self.seen.extend(used.clone());
         self.of_session.clear();
@@ -140,7 +140,7 @@ impl Changes {
     }
 
     /// Returns the files whose content is the session's.
-    pub(super) fn changed_by_session(&self) -> impl Iterator<Item = &Path> {
+    pub(super) fn changed_by_session(&self) -> impl Iterator<WalkItem = &Path> {
         self.of_session.iter().map(PathBuf::as_path)
     }
 
@@ -169,21 +169,21 @@ mod tests {
         Moment { is_acting, moments }
     }
 
-    fn files(text: &str) -> Files {
+    fn files(text: &str) -> ShownFiles {
         let digest = Digest::Of(blake3::hash(text.as_bytes()));
-        Files::from([("/c".into(), digest)])
+        ShownFiles::from([("/c".into(), digest)])
     }
 
-    fn change(before: &str, after: &str) -> Change {
+    fn change(before: &str, after: &str) -> SettingChange {
         let of = |text| files(text)[Path::new("/c")];
-        Change {
+        SettingChange {
             is_changed: true,
             before: of(before),
             after: of(after),
         }
     }
 
-    fn has_changes_of_session(changes: &Changes) -> bool {
+    fn has_changes_of_session(changes: &PendingChanges) -> bool {
         changes.changed_by_session().next().is_some()
     }
 
@@ -201,7 +201,7 @@ mod tests {
             (moment(true, 3), quiet_later, quiet_later, true),
             (quiet_later, quiet_later, quiet_later, false),
         ] {
-            let mut changes = Changes::new(&files("a"), QUIET);
+            let mut changes = PendingChanges::new(&files("a"), QUIET);
             changes.look(before, &files("a"), before);
             changes.look(from, &files("b"), to);
             assert_eq!(
@@ -214,7 +214,7 @@ mod tests {
 
     #[test]
     fn a_look_at_rest_divides_the_sessions_changes_from_a_persons() {
-        let mut changes = Changes::new(&files("a"), QUIET);
+        let mut changes = PendingChanges::new(&files("a"), QUIET);
         let after = moment(false, 1);
         assert!(!changes.is_due(moment(true, 1)) && changes.is_due(after));
         changes.look(after, &files("a"), after);
@@ -225,7 +225,7 @@ mod tests {
 
     #[test]
     fn what_began_while_the_file_was_read_counts_for_the_next_look_too() {
-        let mut changes = Changes::new(&files("a"), QUIET);
+        let mut changes = PendingChanges::new(&files("a"), QUIET);
         changes.look(QUIET, &files("a"), moment(false, 1));
         changes.look(moment(false, 1), &files("b"), moment(false, 1));
         assert!(has_changes_of_session(&changes));
@@ -234,7 +234,7 @@ mod tests {
     #[test]
     fn content_of_the_session_stays_so_until_it_is_taken_over_or_gone() {
         let after = moment(false, 1);
-        let mut changes = Changes::new(&files("a"), QUIET);
+        let mut changes = PendingChanges::new(&files("a"), QUIET);
         changes.look(after, &files("b"), after);
         assert_eq!(changes.unreported(), [PathBuf::from("/c")]);
         assert!(changes.unreported().is_empty(), "said once");
@@ -253,7 +253,7 @@ mod tests {
     #[test]
     fn what_rewake_writes_at_a_persons_word_is_a_persons_also_while_a_command_runs() {
         let running = moment(true, 1);
-        let mut changes = Changes::new(&files("a"), QUIET);
+        let mut changes = PendingChanges::new(&files("a"), QUIET);
         changes.look(running, &files("a"), running);
         changes.wrote(Path::new("/c"), &change("a", "a and a rule"), running);
         changes.look(running, &files("a and a rule"), running);

@@ -8,19 +8,19 @@ use super::outbox::Outbox;
 use crate::core::entry::SaveReason;
 use crate::engine::Command;
 use crate::session::AppContext;
-use crate::ui::live::{Live, Open};
-use crate::ui::watch::{LeavingWatch, Watch};
+use crate::ui::live::{EngineHandle, Open};
+use crate::ui::watch::{LeavingWatch, SessionWatch};
 use crate::ui::{OnLiveEvent, Wake};
 
 /// The engine of the open session, and those that are leaving.
 #[derive(Default)]
 pub(crate) struct Engines {
-    live: Option<Live>,
-    watch: Option<Watch>,
+    live: Option<EngineHandle>,
+    watch: Option<SessionWatch>,
     /// The way to the engine that is open, or to the one that is watched.
     pub(super) outbox: Option<Outbox>,
     /// Engines that are leaving, and for which no other engine waits.
-    leaving: Vec<Live>,
+    leaving: Vec<EngineHandle>,
     leaving_watches: Vec<LeavingWatch>,
 }
 
@@ -45,7 +45,7 @@ impl Engines {
         to_screen: Sender<Wake>,
     ) {
         let before = std::mem::take(&mut self.leaving);
-        let live = Live::start(ctx, open, before, on_event);
+        let live = EngineHandle::start(ctx, open, before, on_event);
         self.outbox = Some(Outbox::new(live.sender(), to_screen));
         self.live = Some(live);
     }
@@ -58,7 +58,7 @@ impl Engines {
         on_event: OnLiveEvent,
         to_screen: Sender<Wake>,
     ) {
-        let watch = Watch::start(ctx, id, on_event);
+        let watch = SessionWatch::start(ctx, id, on_event);
         self.outbox = Some(Outbox::new(watch.sender(), to_screen));
         self.watch = Some(watch);
     }
@@ -79,7 +79,7 @@ impl Engines {
 
     /// Returns whether all engines have left, so that their messages and work are in the log.
     pub(super) fn have_left(&self) -> bool {
-        self.leaving.iter().all(Live::has_left)
+        self.leaving.iter().all(EngineHandle::has_left)
             && self.leaving_watches.iter().all(LeavingWatch::has_left)
     }
 }

@@ -11,14 +11,14 @@ use crate::mcp::offers::Offers;
 use crate::session::AppContext;
 use crate::session::export::{self, Format, Replace};
 use crate::ui::Wake;
-use crate::ui::app::{ASKING, App, Msg, Phase, Words};
-use crate::ui::composer::Look;
+use crate::ui::app::{ASKING, App, Msg, OutgoingMessage, Phase};
+use crate::ui::composer::ImageCandidate;
 use crate::ui::terminal::{Screen, keep_modes};
-use crate::world::{NotOffered, Offered, ServerRequest, Wanted};
+use crate::world::{NotOffered, OfferKind, Offered, ServerRequest};
 
 impl Effects {
     /// Sends a message after all earlier messages.
-    pub(super) fn say(&mut self, words: Words, app: &mut App) {
+    pub(super) fn say(&mut self, words: OutgoingMessage, app: &mut App) {
         let via = match app.session.phase {
             Phase::Working { .. } => Via::Queue,
             _ => Via::Prompt,
@@ -63,13 +63,13 @@ impl Effects {
         };
         self.engines.send(Command::AskServer(ServerRequest {
             server,
-            wanted: Wanted::List,
+            wanted: OfferKind::List,
             reply: Arc::new(reply),
         }));
     }
 
     /// Returns whether a text names images.
-    pub(super) fn look(&self, look: Look) {
+    pub(super) fn look(&self, look: ImageCandidate) {
         self.aside(move || {
             let found = images::found(&look.ways);
             Some(Msg::Looked(look, found))

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::Effects;
 use crate::core::entry::Seq;
-use crate::session::{AppContext, ForkFolder, NotForked, Parting, Which};
+use crate::session::{AppContext, ForkFolder, NotForked, Parting, SessionSelector};
 use crate::ui::Wake;
 use crate::ui::app::{App, Msg};
 use crate::ui::transcript::Tone;
@@ -23,7 +23,7 @@ impl Effects {
                     }
                     Wake::Found {
                         engine,
-                        which: Which::Named { id, fork: false },
+                        which: SessionSelector::Named { id, fork: false },
                         take_over: false,
                     }
                 }

@@ -44,7 +44,7 @@ impl Keyboard {
         Ok(())
     }
 
-    fn keys(&self, wanted: Arc<AtomicBool>) -> io::Result<Source> {
+    fn keys(&self, wanted: Arc<AtomicBool>) -> io::Result<KeySource> {
         let sender = self.to_screen.clone();
         let gone = Gone {
             to_screen: self.to_screen.clone(),
@@ -57,10 +57,10 @@ impl Keyboard {
                 None => true,
             }
         })?;
-        Ok(Source::Keys(reader))
+        Ok(KeySource::Keys(reader))
     }
 
-    fn lines(&self) -> io::Result<Source> {
+    fn lines(&self) -> io::Result<KeySource> {
         let sender = self.to_screen.clone();
         let lines = Lines::start(move |line| {
             let wake = match line {
@@ -69,7 +69,7 @@ impl Keyboard {
             };
             sender.send(wake).is_ok()
         })?;
-        Ok(Source::Lines(lines))
+        Ok(KeySource::Lines(lines))
     }
 
     /// Gives the keyboard and the terminal to another program until `other` returns.
@@ -91,11 +91,11 @@ impl Keyboard {
 /// The reader's thread, as long as it is wanted.
 struct Listening {
     wanted: Arc<AtomicBool>,
-    _reader: Source,
+    _reader: KeySource,
 }
 
 /// Kept for its end.
-enum Source {
+enum KeySource {
     Keys(#[expect(dead_code, reason = "dropped at the end")] Reader),
     Lines(#[expect(dead_code, reason = "dropped at the end")] Lines),
 }

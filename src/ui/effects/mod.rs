@@ -36,7 +36,7 @@ use crate::command::Runs;
 use crate::core::entry::SaveReason;
 use crate::engine::Command;
 use crate::net::browser;
-use crate::session::{AppContext, RunningNotifiers, Which};
+use crate::session::{AppContext, RunningNotifiers, SessionSelector};
 use changes::Acting;
 use engines::Engines;
 use keyboard::Keyboard;
@@ -54,7 +54,7 @@ pub(crate) struct Effects {
     to_screen: Sender<Wake>,
     pub engines: Engines,
     pub keyboard: Keyboard,
-    history: Option<history::Worker>,
+    history: Option<history::HistoryWorker>,
     runs: Option<Runs>,
     acting: Arc<Acting>,
     settings: Settings,
@@ -216,8 +216,11 @@ impl Effects {
     }
 
     /// Opens another session. The open one is left only after the other one was found.
-    fn open(&mut self, which: Which, take_over: bool, app: &mut App) {
-        let names_one = matches!(which, Which::Named { .. } | Which::ForkAt { .. });
+    fn open(&mut self, which: SessionSelector, take_over: bool, app: &mut App) {
+        let names_one = matches!(
+            which,
+            SessionSelector::Named { .. } | SessionSelector::ForkAt { .. }
+        );
         if !names_one || !self.engines.is_live() {
             return self.switch(which, take_over, app);
         }
@@ -240,14 +243,20 @@ impl Effects {
     }
 
     /// Opens the session that was found, unless another was opened in the meantime.
-    pub(crate) fn found(&mut self, engine: u64, which: Which, take_over: bool, app: &mut App) {
+    pub(crate) fn found(
+        &mut self,
+        engine: u64,
+        which: SessionSelector,
+        take_over: bool,
+        app: &mut App,
+    ) {
         if engine == app.session.engine {
             self.switch(which, take_over, app);
         }
     }
 
     /// Leaves the session that is open and takes up another.
-    fn switch(&mut self, which: Which, take_over: bool, app: &mut App) {
+    fn switch(&mut self, which: SessionSelector, take_over: bool, app: &mut App) {
         let words = {
             let id = app.session.id.as_deref();
             app.input.take_along(id)
@@ -373,7 +382,7 @@ impl Effects {
         let ctx = &self.ctx;
         let worker = self.history.get_or_insert_with(|| {
             let respond = move |response| drop(sender.send(Wake::Msg(Msg::History(response))));
-            history::Worker::start(Arc::clone(ctx), Arc::new(respond))
+            history::HistoryWorker::start(Arc::clone(ctx), Arc::new(respond))
         });
         worker.ask(ask);
     }

@@ -17,9 +17,9 @@ use crate::engine::Command;
 use crate::session::{AppContext, CommandLine, ExpandedWords, NotSaid};
 use crate::store::{Message, blob_ref};
 use crate::ui::Wake;
-use crate::ui::app::{Msg, Words};
+use crate::ui::app::{Msg, OutgoingMessage};
 use crate::ui::commands;
-use crate::ui::live::Live;
+use crate::ui::live::EngineHandle;
 use crate::ui::transcript::Tone;
 use crate::world::ServerRequest;
 
@@ -34,9 +34,9 @@ pub(super) struct Outbox {
 }
 
 enum Outgoing {
-    Words(Words, Via),
+    Words(OutgoingMessage, Via),
     /// A message that may mention resources of servers.
-    Named(Words, Via, Arc<AppContext>),
+    Named(OutgoingMessage, Via, Arc<AppContext>),
     Custom(CommandLine, Via, Arc<AppContext>),
     Command(Command),
 }
@@ -55,7 +55,7 @@ impl Outbox {
         self.waiting.load(Ordering::SeqCst) == 0
     }
 
-    pub(super) fn say(&mut self, words: Words, via: Via) {
+    pub(super) fn say(&mut self, words: OutgoingMessage, via: Via) {
         let needs_disk = !words.images.is_empty() || !words.looks.is_empty();
         if needs_disk || !self.is_idle() {
             return self.push(Outgoing::Words(words, via));
@@ -73,7 +73,7 @@ impl Outbox {
     }
 
     /// Sends a message. Resources of servers that it mentions are read first.
-    pub(super) fn say_named(&mut self, words: Words, via: Via, ctx: &Arc<AppContext>) {
+    pub(super) fn say_named(&mut self, words: OutgoingMessage, via: Via, ctx: &Arc<AppContext>) {
         self.push(Outgoing::Named(words, via, Arc::clone(ctx)));
     }
 
@@ -102,7 +102,7 @@ impl Outbox {
     }
 
     /// Leaves when all messages have arrived.
-    pub(super) fn leave(&mut self, live: &Live, reason: SaveReason) {
+    pub(super) fn leave(&mut self, live: &EngineHandle, reason: SaveReason) {
         match self.is_idle() {
             true => live.leave(reason),
             false => {
@@ -196,7 +196,7 @@ fn of_prompt(
 
 /// Words with the resources that they mention, and their images. `None`: as for [`of_command`].
 fn with_resources(
-    words: Words,
+    words: OutgoingMessage,
     via: Via,
     ctx: &AppContext,
     engine: &UnboundedSender<Command>,
@@ -213,7 +213,7 @@ fn with_resources(
             return None;
         }
     };
-    let words = Words {
+    let words = OutgoingMessage {
         text: expanded.text,
         ..words
     };
@@ -286,8 +286,8 @@ fn of_command(
     Some(Command::Say { message, blobs })
 }
 
-fn with_images(words: Words, via: Via, to_screen: &Sender<Wake>) -> Command {
-    let Words {
+fn with_images(words: OutgoingMessage, via: Via, to_screen: &Sender<Wake>) -> Command {
+    let OutgoingMessage {
         mut text,
         shown: _,
         images: mut paths,
@@ -326,7 +326,7 @@ fn with_images(words: Words, via: Via, to_screen: &Sender<Wake>) -> Command {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ui::composer::Look;
+    use crate::ui::composer::ImageCandidate;
     use std::path::PathBuf;
     use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
@@ -335,12 +335,12 @@ mod tests {
         (Outbox::new(engine, mpsc::channel().0), commands)
     }
 
-    fn words(text: &str, ways: Vec<Vec<PathBuf>>) -> Words {
-        let look = |ways| Look {
+    fn words(text: &str, ways: Vec<Vec<PathBuf>>) -> OutgoingMessage {
+        let look = |ways| ImageCandidate {
             text: "./a.png".into(),
             ways,
         };
-        Words {
+        OutgoingMessage {
             shown: String::new(),
             text: text.into(),
             images: Vec::new(),

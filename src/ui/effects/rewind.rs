@@ -8,7 +8,7 @@ use crate::core::entry::Seq;
 use crate::core::rewind::PathChoice;
 use crate::core::tree::PathBytes;
 use crate::engine::{Command, Rewind, RewindOrder, Rewinding};
-use crate::session::{SessionError, Which, rewind_diff};
+use crate::session::{SessionError, SessionSelector, rewind_diff};
 use crate::ui::Wake;
 use crate::ui::app::{App, Msg};
 use crate::ui::rewind::RewindRequest;
@@ -82,7 +82,7 @@ impl Effects {
         if engine == app.session.engine {
             app.named = true;
             app.hint = Some("nothing runs yet: Enter sends the text in the box".into());
-            self.switch(Which::Named { id, fork: false }, false, app);
+            self.switch(SessionSelector::Named { id, fork: false }, false, app);
         }
     }
 

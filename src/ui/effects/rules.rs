@@ -7,7 +7,7 @@ use ratatui::text::{Line, Span};
 use super::Effects;
 use super::permissions;
 use super::settings::Ask;
-use crate::config::Standing;
+use crate::config::ProjectTrust;
 use crate::core::choice::Effort;
 use crate::core::entry::Choice;
 use crate::core::entry::Mode;
@@ -132,9 +132,9 @@ impl Effects {
         let ctx = &self.ctx;
         let id = app.session.id.as_deref().unwrap_or("none");
         let trusted = match ctx.loaded.project.standing {
-            Standing::Trusted => "trusted",
-            Standing::Untrusted => "not trusted",
-            Standing::Changed(_) | Standing::Unbound => "to be trusted again",
+            ProjectTrust::Trusted => "trusted",
+            ProjectTrust::Untrusted => "not trusted",
+            ProjectTrust::Changed(_) | ProjectTrust::Unbound => "to be trusted again",
         };
         let rows = [
             ("rewake", VERSION.to_string()),

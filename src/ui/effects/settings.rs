@@ -6,15 +6,15 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::time::{Duration, Instant};
 
-use super::changes::{Acting, Changes, Moment};
+use super::changes::{Acting, Moment, PendingChanges};
 use crate::command::{RunInfo, RunState, Runs};
-use crate::config::write::{Change, Target};
+use crate::config::write::{SettingChange, WriteTarget};
 use crate::config::{self, ConfigError, Content, Loaded, Origin, Paths};
 use crate::core::rule::RuleScope;
 use crate::engine::Command;
 use crate::model::discover::LLAMA_CPP;
 use crate::model::provider::Secret;
-use crate::session::{AppContext, Which};
+use crate::session::{AppContext, SessionSelector};
 use crate::ui::app::Msg;
 use crate::ui::transcript::Tone;
 use crate::ui::{Wake, style};
@@ -80,13 +80,14 @@ impl Settings {
         // Unbounded: the thread that draws sends, and must not wait. A person asks for each change.
         let (asks, asked) = mpsc::channel();
         let runs = ctx.runs().ok();
-        let changes = Changes::new(&ctx.loaded.files, acting.moment(some_run(runs.as_ref())));
+        let changes =
+            PendingChanges::new(&ctx.loaded.files, acting.moment(some_run(runs.as_ref())));
         let settings = Settings {
             asks,
             waiting: Arc::default(),
             is_settling: Arc::default(),
         };
-        let work = Work {
+        let work = SettingsJob {
             ctx,
             to_screen,
             runs,
@@ -125,12 +126,12 @@ impl Settings {
 }
 
 /// The state of the settings thread.
-struct Work {
+struct SettingsJob {
     ctx: Arc<AppContext>,
     to_screen: Sender<Wake>,
     runs: Option<Runs>,
     acting: Arc<Acting>,
-    changes: Changes,
+    changes: PendingChanges,
     /// When the files of the config were last looked at.
     looked: Instant,
     /// The change that is read now was made by rewake itself and was reported.
@@ -145,7 +146,7 @@ fn some_run(runs: Option<&Runs>) -> bool {
     runs.is_some_and(|runs| !runs.list().iter().all(is_over))
 }
 
-impl Work {
+impl SettingsJob {
     fn run(mut self, asked: &Receiver<Ask>) {
         while let Ok(ask) = asked.recv() {
             match ask {
@@ -184,7 +185,7 @@ impl Work {
     }
 }
 
-impl Work {
+impl SettingsJob {
     /// Adds a rule to a file of the user, where only a person writes. It applies at once, also when
     /// the other changes in the files do not.
     fn allow_always(&mut self, scope: RuleScope, rule: &str) {
@@ -213,11 +214,13 @@ impl Work {
     }
 
     /// Returns the file in which rules of this scope are stored.
-    fn target(&self, scope: RuleScope) -> Target {
+    fn target(&self, scope: RuleScope) -> WriteTarget {
         let ctx = &self.ctx;
         match scope {
-            RuleScope::Everywhere => Target::config(&ctx.paths),
-            RuleScope::Project | RuleScope::Session => Target::project(&ctx.paths, &ctx.here.root),
+            RuleScope::Everywhere => WriteTarget::config(&ctx.paths),
+            RuleScope::Project | RuleScope::Session => {
+                WriteTarget::project(&ctx.paths, &ctx.here.root)
+            }
         }
     }
 
@@ -239,9 +242,9 @@ impl Work {
     /// Changes the user's own config, as a person asked.
     fn change_config(
         &mut self,
-        write: impl FnOnce(&Paths) -> Result<Change, ConfigError>,
+        write: impl FnOnce(&Paths) -> Result<SettingChange, ConfigError>,
     ) -> Result<(), ConfigError> {
-        let target = Target::config(&self.ctx.paths);
+        let target = WriteTarget::config(&self.ctx.paths);
         let paths = self.ctx.paths.clone();
         self.change_file(&target, |_| write(&paths))
     }
@@ -249,8 +252,8 @@ impl Work {
     /// Changes a file of the user, as a person asked. It does not count as the session's change.
     fn change_file(
         &mut self,
-        target: &Target,
-        write: impl FnOnce(&Target) -> Result<Change, ConfigError>,
+        target: &WriteTarget,
+        write: impl FnOnce(&WriteTarget) -> Result<SettingChange, ConfigError>,
     ) -> Result<(), ConfigError> {
         self.look_at_config();
         let change = write(target)?;
@@ -416,7 +419,7 @@ impl Work {
         self.is_change_said = false;
         self.send(Wake::Found {
             engine,
-            which: Which::New,
+            which: SessionSelector::New,
             take_over: false,
         });
     }

@@ -85,18 +85,18 @@ struct Job {
 }
 
 /// Data that the screen and the thread share.
-struct Shared {
+struct SharedQueue {
     lines: Mutex<Recent<Runs>>,
     generation: AtomicU64,
 }
 
-impl Shared {
+impl SharedQueue {
     fn lines(&self) -> MutexGuard<'_, Recent<Runs>> {
         self.lines.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-enum Worker {
+enum HighlightWorker {
     /// Colours in the caller's thread, at once.
     Here(Option<Box<Painter>>),
     /// The thread is started with the first job.
@@ -107,8 +107,8 @@ enum Worker {
 
 /// Colours code, and remembers it.
 pub struct Highlighter {
-    shared: Arc<Shared>,
-    worker: Worker,
+    shared: Arc<SharedQueue>,
+    worker: HighlightWorker,
     /// The last lines of the jobs sent since the last change.
     asked: HashSet<u64>,
     seen: u64,
@@ -117,17 +117,17 @@ pub struct Highlighter {
 impl Highlighter {
     /// Makes a highlighter with a thread: code is plain until it is coloured.
     pub fn background() -> Highlighter {
-        Highlighter::new(Worker::Idle)
+        Highlighter::new(HighlightWorker::Idle)
     }
 
     /// Colours at once; the caller waits.
     pub fn direct() -> Highlighter {
-        Highlighter::new(Worker::Here(None))
+        Highlighter::new(HighlightWorker::Here(None))
     }
 
-    fn new(worker: Worker) -> Highlighter {
+    fn new(worker: HighlightWorker) -> Highlighter {
         Highlighter {
-            shared: Arc::new(Shared {
+            shared: Arc::new(SharedQueue {
                 lines: Mutex::new(Recent::new(MAX_REMEMBERED_LINES)),
                 generation: AtomicU64::new(0),
             }),
@@ -165,12 +165,12 @@ impl Highlighter {
         let mut settled = true;
         let known = match missing {
             Some(last) => match self.ask(last, language, code) {
-                Answer::Done => self.known(code, skip, language).0,
-                Answer::Later => {
+                Highlighted::Done => self.known(code, skip, language).0,
+                Highlighted::Later => {
                     settled = false;
                     known
                 }
-                Answer::Never => known,
+                Highlighted::Never => known,
             },
             None => known,
         };
@@ -204,40 +204,40 @@ impl Highlighter {
         (known, missing)
     }
 
-    fn ask(&mut self, last: u64, language: &str, code: &str) -> Answer {
+    fn ask(&mut self, last: u64, language: &str, code: &str) -> Highlighted {
         let job = || Job {
             language: language.to_string(),
             code: code[..capped(code)].to_string(),
         };
-        if let Worker::Idle = self.worker {
+        if let HighlightWorker::Idle = self.worker {
             self.worker = start(Arc::clone(&self.shared));
         }
         match &mut self.worker {
-            Worker::Here(painter) => {
+            HighlightWorker::Here(painter) => {
                 let painter = painter.get_or_insert_default();
                 painter.paint(&job(), &self.shared);
-                Answer::Done
+                Highlighted::Done
             }
-            Worker::Running(_) if self.asked.contains(&last) => Answer::Later,
-            Worker::Running(jobs) => {
+            HighlightWorker::Running(_) if self.asked.contains(&last) => Highlighted::Later,
+            HighlightWorker::Running(jobs) => {
                 // A full queue is asked again after the next change.
                 if jobs.try_send(job()).is_ok() {
                     self.asked.insert(last);
                 }
-                Answer::Later
+                Highlighted::Later
             }
-            Worker::Idle | Worker::Gone => Answer::Never,
+            HighlightWorker::Idle | HighlightWorker::Gone => Highlighted::Never,
         }
     }
 }
 
-enum Answer {
+enum Highlighted {
     Done,
     Later,
     Never,
 }
 
-fn start(shared: Arc<Shared>) -> Worker {
+fn start(shared: Arc<SharedQueue>) -> HighlightWorker {
     let (jobs, waiting) = sync_channel::<Job>(MAX_WAITING_JOBS);
     let work = move || {
         let mut painter = Painter::default();
@@ -247,8 +247,8 @@ fn start(shared: Arc<Shared>) -> Worker {
     };
     let thread = std::thread::Builder::new().name("highlight".to_string());
     match thread.spawn(work) {
-        Ok(_) => Worker::Running(jobs),
-        Err(_) => Worker::Gone,
+        Ok(_) => HighlightWorker::Running(jobs),
+        Err(_) => HighlightWorker::Gone,
     }
 }
 
@@ -262,7 +262,7 @@ fn language_name(label: &str) -> &str {
 }
 
 /// Returns the lines to colour, each with the hash of the code up to its end.
-fn chain<'a>(code: &'a str, language: &str) -> impl Iterator<Item = (&'a str, u64)> {
+fn chain<'a>(code: &'a str, language: &str) -> impl Iterator<WalkItem = (&'a str, u64)> {
     let mut hash = first_hash(language);
     code[..capped(code)].split_inclusive('\n').map(move |line| {
         hash = next_hash(hash, line);

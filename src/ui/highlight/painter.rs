@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 use syntect::parsing::{ParseState, Scope, ScopeStack, SyntaxReference, SyntaxSet};
 
 use super::recent::Recent;
-use super::{Job, MAX_LINE_BYTES, Role, Run, Runs, Shared, chain};
+use super::{Job, MAX_LINE_BYTES, Role, Run, Runs, SharedQueue, chain};
 
 const MAX_STATES: usize = 512;
 /// So often the state is remembered, and the lines are shown.
@@ -92,7 +92,7 @@ impl Default for Painter {
 
 impl Painter {
     /// Paints the lines that are not remembered.
-    pub(super) fn paint(&mut self, job: &Job, shared: &Shared) {
+    pub(super) fn paint(&mut self, job: &Job, shared: &SharedQueue) {
         let lines: Vec<(&str, u64)> = chain(&job.code, &job.language).collect();
         let missing = {
             let mut known = shared.lines();

@@ -8,13 +8,13 @@ use crate::ui::text::clean_line;
 const MAX_BYTES: usize = 400;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Input {
+pub(super) struct LineInput {
     text: String,
 }
 
-impl Input {
-    pub(super) fn new(text: &str) -> Input {
-        let mut input = Input::default();
+impl LineInput {
+    pub(super) fn new(text: &str) -> LineInput {
+        let mut input = LineInput::default();
         input.push(text);
         input
     }
@@ -74,7 +74,7 @@ mod tests {
 
     #[test]
     fn it_is_typed_and_taken_back_as_it_is_seen() {
-        let mut input = Input::new("fix\n\u{1b}[31mthe e\u{301}");
+        let mut input = LineInput::new("fix\n\u{1b}[31mthe e\u{301}");
         assert_eq!(input.text(), "fix ␛[31mthe e\u{301}");
         input.key(&KeyCode::Backspace.into());
         assert_eq!(input.text(), "fix ␛[31mthe ");

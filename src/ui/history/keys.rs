@@ -5,9 +5,9 @@
 
 use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
-use super::input::Input;
+use super::input::LineInput;
 use super::pane::{Pane, Question};
-use super::tree::{Side, Target};
+use super::tree::{Side, TreeTarget};
 use super::{Did, HistoryRequest};
 use crate::session::short_id;
 
@@ -167,7 +167,7 @@ impl Pane {
 
     /// Asks for the file of an export. The end of its name chooses the format.
     fn ask_file(&mut self, id: String) -> Did {
-        let input = Input::new(&format!("rewake-{}.md", short_id(&id)));
+        let input = LineInput::new(&format!("rewake-{}.md", short_id(&id)));
         self.question = Some(Question::File { id, input });
         Did::Nothing
     }
@@ -178,7 +178,7 @@ impl Pane {
     }
 
     fn ask_title(&mut self, id: String, title: &str) -> Did {
-        let input = Input::new(title);
+        let input = LineInput::new(title);
         self.question = Some(Question::Title { id, input });
         Did::Nothing
     }
@@ -204,11 +204,11 @@ impl Pane {
                 Did::Nothing
             }
             KeyCode::Enter | KeyCode::Right => match tree.target() {
-                Some(Target::Branch { id, .. }) => {
+                Some(TreeTarget::Branch { id, .. }) => {
                     let title = String::new();
                     Did::Request(self.open(&id, &title))
                 }
-                Some(Target::Point(_)) if key.code == KeyCode::Enter => self.resume_or_fork(),
+                Some(TreeTarget::Point(_)) if key.code == KeyCode::Enter => self.resume_or_fork(),
                 _ => Did::Nothing,
             },
             KeyCode::Char(c) if is_control(key) => match command(c) {
@@ -228,8 +228,8 @@ impl Pane {
             return Did::Nothing;
         };
         match tree.target() {
-            Some(Target::Branch { id, .. }) => Did::Resume(id),
-            Some(Target::Point(_)) if tree.is_at_end() => Did::Resume(tree.session.clone()),
+            Some(TreeTarget::Branch { id, .. }) => Did::Resume(id),
+            Some(TreeTarget::Point(_)) if tree.is_at_end() => Did::Resume(tree.session.clone()),
             _ => self.fork(),
         }
     }
@@ -240,11 +240,11 @@ impl Pane {
             .as_ref()
             .and_then(|tree| Some((tree, tree.target()?)));
         match target {
-            Some((tree, Target::Point(seq))) => Did::ForkAt {
+            Some((tree, TreeTarget::Point(seq))) => Did::ForkAt {
                 id: tree.session.clone(),
                 seq,
             },
-            Some((_, Target::Branch { id, entries })) => Did::ForkAt {
+            Some((_, TreeTarget::Branch { id, entries })) => Did::ForkAt {
                 id,
                 seq: entries.saturating_sub(1),
             },

@@ -4,7 +4,7 @@
 
 use jiff::tz::TimeZone;
 
-use super::input::Input;
+use super::input::LineInput;
 use super::scroll::Scroll;
 use super::{About, HistoryRequest, Page, Row};
 
@@ -13,7 +13,7 @@ const NEAR: usize = 60;
 
 /// A line of the screen, made from the row with this index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Line {
+pub(super) enum ListLine {
     Folder(usize),
     /// A blank line above another folder.
     Space(usize),
@@ -24,14 +24,14 @@ pub(super) enum Line {
 }
 
 pub(super) struct List {
-    pub(super) query: Input,
+    pub(super) query: LineInput,
     pub(super) in_trash: bool,
     pub(super) rows: Vec<Row>,
     pub(super) total: usize,
     /// Rows of the workspace that the list was opened in.
     pub(super) here: usize,
     pub(super) zone: TimeZone,
-    pub(super) lines: Vec<Line>,
+    pub(super) lines: Vec<ListLine>,
     pub(super) selected: usize,
     pub(super) scroll: Scroll,
     /// The list that is waited for or shown.
@@ -46,7 +46,7 @@ pub(super) struct List {
 impl List {
     pub(super) fn new() -> List {
         List {
-            query: Input::default(),
+            query: LineInput::default(),
             in_trash: false,
             rows: Vec::new(),
             total: 0,
@@ -186,16 +186,16 @@ impl List {
             let same_folder = before.is_some_and(|b| b.workspace == row.workspace);
             if !same_folder {
                 if before.is_some() {
-                    self.lines.push(Line::Space(at));
+                    self.lines.push(ListLine::Space(at));
                 }
-                self.lines.push(Line::Folder(at));
+                self.lines.push(ListLine::Folder(at));
             }
-            self.lines.push(Line::Session(at));
+            self.lines.push(ListLine::Session(at));
             if at == self.selected {
-                self.lines.push(Line::Details(at));
+                self.lines.push(ListLine::Details(at));
             }
             if row.snippet.is_some() {
-                self.lines.push(Line::Snippet(at));
+                self.lines.push(ListLine::Snippet(at));
             }
         }
     }
@@ -204,12 +204,12 @@ impl List {
     pub(super) fn show_selected(&mut self, height: usize) {
         self.scroll.height = height;
         let at = self.selected;
-        let of_row = |line: &Line| {
-            let (Line::Space(row)
-            | Line::Folder(row)
-            | Line::Session(row)
-            | Line::Details(row)
-            | Line::Snippet(row)) = line;
+        let of_row = |line: &ListLine| {
+            let (ListLine::Space(row)
+            | ListLine::Folder(row)
+            | ListLine::Session(row)
+            | ListLine::Details(row)
+            | ListLine::Snippet(row)) = line;
             *row
         };
         // Lines are in the order of rows.

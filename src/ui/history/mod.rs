@@ -35,12 +35,12 @@ use jiff::civil::Date;
 use jiff::tz::TimeZone;
 
 use crate::core::entry::{Record, Seq};
-use crate::session::{EditPlace, Standing, TreePair};
+use crate::session::{EditPlace, SessionState, TreePair};
 use crate::tools::Verb;
 
 pub(crate) use keys::help;
 pub(crate) use pane::Pane;
-pub(crate) use worker::Worker;
+pub(crate) use worker::HistoryWorker;
 
 /// A request to the worker. The newest of a kind replaces older ones.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -176,7 +176,7 @@ struct Row {
     place: String,
     /// The time of its last entry: UTC, milliseconds since 1970.
     updated_ms: i64,
-    standing: Standing,
+    standing: SessionState,
     entries: u64,
     bytes: u64,
     /// US dollars where the price is known, else tokens.

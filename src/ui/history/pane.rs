@@ -1,8 +1,8 @@
 //! The state of the pane, and how answers change it.
 
-use super::input::Input;
+use super::input::LineInput;
 use super::list::List;
-use super::tree::{Target, Tree};
+use super::tree::{Tree, TreeTarget};
 use super::{HistoryRequest, HistoryResponse};
 
 /// Maximum number of deletions that can be undone.
@@ -30,7 +30,7 @@ pub struct Pane {
 pub(super) enum Question {
     Title {
         id: String,
-        input: Input,
+        input: LineInput,
     },
     Trash {
         id: String,
@@ -39,7 +39,7 @@ pub(super) enum Question {
     /// The file to which a session is exported.
     File {
         id: String,
-        input: Input,
+        input: LineInput,
     },
 }
 
@@ -216,8 +216,8 @@ impl Pane {
             return Some(older);
         }
         let (session, seq) = match tree.target()? {
-            Target::Point(seq) => (tree.session.clone(), seq),
-            Target::Branch { id, entries } => (id, entries.saturating_sub(1)),
+            TreeTarget::Point(seq) => (tree.session.clone(), seq),
+            TreeTarget::Branch { id, entries } => (id, entries.saturating_sub(1)),
         };
         tree.preview.ask(session, seq, number)
     }

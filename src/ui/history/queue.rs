@@ -7,12 +7,12 @@ use super::HistoryRequest;
 
 #[derive(Default)]
 pub(super) struct Queue {
-    waiting: Mutex<Waiting>,
+    waiting: Mutex<QueuedRequests>,
     changed: Condvar,
 }
 
 #[derive(Default)]
-struct Waiting {
+struct QueuedRequests {
     changes: VecDeque<HistoryRequest>,
     list: Option<HistoryRequest>,
     checkpoints: Option<HistoryRequest>,
@@ -22,7 +22,7 @@ struct Waiting {
     is_closed: bool,
 }
 
-impl Waiting {
+impl QueuedRequests {
     fn pop(&mut self) -> Option<HistoryRequest> {
         self.changes
             .pop_front()
@@ -99,7 +99,7 @@ impl Queue {
         self.changed.notify_one();
     }
 
-    fn lock(&self) -> MutexGuard<'_, Waiting> {
+    fn lock(&self) -> MutexGuard<'_, QueuedRequests> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -10,7 +10,7 @@ use nucleo_matcher::{Config, Matcher, Utf32Str};
 
 use super::lines::{clean_title, one_clean_line};
 use super::queue::Queue;
-use super::way::Way;
+use super::way::Timeline;
 use super::{
     About, Branch, HistoryRequest, HistoryResponse, LineTrees, Page, Piece, Point, Row, words,
 };
@@ -20,8 +20,8 @@ use crate::core::text::{clip, count};
 use crate::core::tree::{may_change_files, named};
 use crate::model::Figures;
 use crate::session::{
-    AppContext, ChangedFiles, Dismissal, GLANCE_ENTRIES, Glance, TreePair, edit_places, glance,
-    now_ms, still_running,
+    AppContext, ChangedFiles, Dismissal, GLANCE_ENTRIES, SessionSummary, TreePair, edit_places,
+    glance, now_ms, still_running,
 };
 use crate::store::{self, Listed, SaidIn, SessionInfo, SessionKey, Store, StoreError};
 use crate::ui::text::clean_line;
@@ -59,7 +59,7 @@ const ROWS_IN_A_STEP: u32 = 250;
 const MIN_SCORE_PER_CHAR: u32 = 16;
 const SNIPPET_BYTES: usize = 400;
 
-pub(super) struct Reader<'a> {
+pub(super) struct HistoryReader<'a> {
     ctx: &'a AppContext,
     store: Store,
     figures: Figures,
@@ -67,7 +67,7 @@ pub(super) struct Reader<'a> {
     /// The last list that was requested, in its order, and the places where the query was found.
     list: List,
     /// The facts from the end of sessions, and the state of each session when they were read.
-    glances: HashMap<SessionKey, (Stand, Glance)>,
+    glances: HashMap<SessionKey, (Stand, SessionSummary)>,
 }
 
 /// Number of entries, time of the last one, whether something is owed, and whether it was
@@ -82,9 +82,12 @@ struct List {
     snippets: HashMap<SessionKey, String>,
 }
 
-impl<'a> Reader<'a> {
-    pub(super) fn open(ctx: &'a AppContext, zone: TimeZone) -> Result<Reader<'a>, StoreError> {
-        Ok(Reader {
+impl<'a> HistoryReader<'a> {
+    pub(super) fn open(
+        ctx: &'a AppContext,
+        zone: TimeZone,
+    ) -> Result<HistoryReader<'a>, StoreError> {
+        Ok(HistoryReader {
             ctx,
             store: ctx.open_store()?,
             figures: Figures::new(ctx.config()),
@@ -232,7 +235,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Returns the facts from the end of a session, from the cache if nothing was added since.
-    fn glance(&mut self, key: SessionKey, info: &SessionInfo, left: &mut u64) -> Glance {
+    fn glance(&mut self, key: SessionKey, info: &SessionInfo, left: &mut u64) -> SessionSummary {
         let stand = (
             info.entries,
             info.updated_ms,
@@ -339,7 +342,7 @@ impl<'a> Reader<'a> {
     ) -> Result<HistoryResponse, StoreError> {
         let info = self.store.history().find(session)?;
         let family = self.store.history().family(session)?;
-        let mut way = Way::default();
+        let mut way = Timeline::default();
         let mut first = 0;
         let mut is_first = true;
         let mut marks = Vec::new();

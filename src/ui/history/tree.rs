@@ -22,7 +22,7 @@ const MAX_DEPTH: usize = 4;
 
 /// A selectable item of the tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Target {
+pub(super) enum TreeTarget {
     /// The state of the session after this entry.
     Point(Seq),
     Branch {
@@ -32,7 +32,7 @@ pub(super) enum Target {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Line {
+pub(super) struct TreeLine {
     /// The lines of the tree to the left of the text.
     pub(super) branches: String,
     pub(super) what: Drawn,
@@ -51,7 +51,7 @@ pub(super) enum Drawn {
     Ended(usize),
     Branch {
         label: String,
-        target: Target,
+        target: TreeTarget,
     },
 }
 
@@ -67,7 +67,7 @@ pub(super) struct Tree {
     pub(super) title: String,
     pub(super) entries: u64,
     pub(super) points: Vec<Point>,
-    pub(super) lines: Vec<Line>,
+    pub(super) lines: Vec<TreeLine>,
     pub(super) selected: usize,
     pub(super) scroll: Scroll,
     pub(super) side: Side,
@@ -215,12 +215,12 @@ impl Tree {
         self.waiting &= number != self.number;
     }
 
-    pub(super) fn target(&self) -> Option<Target> {
+    pub(super) fn target(&self) -> Option<TreeTarget> {
         match &self.lines.get(self.selected)?.what {
-            Drawn::Ended(at) => self.points.get(*at).map(|p| Target::Point(p.seq)),
+            Drawn::Ended(at) => self.points.get(*at).map(|p| TreeTarget::Point(p.seq)),
             Drawn::Work(range) => {
                 let last = self.points.get(range.clone())?.last();
-                last.map(|p| Target::Point(p.seq))
+                last.map(|p| TreeTarget::Point(p.seq))
             }
             Drawn::Branch { target, .. } => Some(target.clone()),
             Drawn::Older | Drawn::Session(_) | Drawn::Said(_) => None,
@@ -233,7 +233,7 @@ impl Tree {
         last == Some(self.selected)
     }
 
-    fn select(&mut self, kept: Option<Target>) {
+    fn select(&mut self, kept: Option<TreeTarget>) {
         let at = |tree: &mut Tree, index: usize| {
             tree.selected = index;
             tree.target()
@@ -253,7 +253,7 @@ impl Tree {
 
     /// Moves over `by` selectable lines.
     pub(super) fn step(&mut self, by: isize) {
-        let can = |line: &Line| line.what.can_be_chosen();
+        let can = |line: &TreeLine| line.what.can_be_chosen();
         let mut left = by.unsigned_abs();
         let mut at = self.selected;
         while left > 0 {
@@ -279,7 +279,7 @@ impl Tree {
     }
 
     fn first_target(&self) -> usize {
-        let can = |line: &Line| line.what.can_be_chosen();
+        let can = |line: &TreeLine| line.what.can_be_chosen();
         self.lines.iter().position(can).unwrap_or(0)
     }
 
@@ -388,18 +388,18 @@ const MAX_PARTS: usize = 3;
 /// Work on one line: `read 3 · ran cargo test ✗ · edited lexer.rs`.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Parts {
-    parts: Vec<Part>,
+    parts: Vec<WorkPart>,
 }
 
 #[derive(Debug, PartialEq, Eq)]
-struct Part {
+struct WorkPart {
     words: String,
     times: usize,
     is_look: bool,
 }
 
 impl Parts {
-    pub(super) fn of<'a>(points: impl Iterator<Item = &'a Point>) -> Parts {
+    pub(super) fn of<'a>(points: impl Iterator<WalkItem = &'a Point>) -> Parts {
         let mut parts = Parts::default();
         points.for_each(|point| {
             parts.add(&point.what);
@@ -434,7 +434,7 @@ impl Parts {
         match self.parts.last_mut() {
             Some(last) if last.is_look == is_look && last.words == words => last.times += 1,
             _ if is_full => return false,
-            _ => self.parts.push(Part {
+            _ => self.parts.push(WorkPart {
                 words,
                 times: 1,
                 is_look,
@@ -455,13 +455,13 @@ impl Parts {
 
 #[derive(Default)]
 struct Lay {
-    lines: Vec<Line>,
+    lines: Vec<TreeLine>,
 }
 
 impl Lay {
     fn put(&mut self, branches: &str, what: Drawn) {
         let branches = branches.to_string();
-        self.lines.push(Line { branches, what });
+        self.lines.push(TreeLine { branches, what });
     }
 
     fn put_at(&mut self, depth: usize, branches: &str, what: Drawn) {
@@ -479,7 +479,7 @@ impl Lay {
     fn branch(&mut self, depth: usize, branches: &str, more: &str, branch: &Branch) {
         let drawn = Drawn::Branch {
             label: format!("{} · {more}", branch.title),
-            target: Target::Branch {
+            target: TreeTarget::Branch {
                 id: branch.id.clone(),
                 entries: branch.entries,
             },

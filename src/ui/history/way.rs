@@ -18,11 +18,11 @@ const ANSWER_WORDS: usize = 40;
 const ANSWER_BYTES: usize = 4_096;
 
 #[derive(Default)]
-pub(super) struct Way {
+pub(super) struct Timeline {
     pub(super) done: Vec<Done>,
     describer: Describer,
     /// The calls of the last answer that have no result.
-    open: Vec<Open>,
+    open: Vec<OpenTurn>,
     last: Option<(Seq, i64)>,
 }
 
@@ -35,7 +35,7 @@ pub(super) struct Done {
     pub(super) span: Option<(Seq, Seq)>,
 }
 
-struct Open {
+struct OpenTurn {
     id: CallId,
     /// The entry with which it began, if it may change files.
     started: Option<Seq>,
@@ -43,7 +43,7 @@ struct Open {
     subject: String,
 }
 
-impl Way {
+impl Timeline {
     pub(super) fn add(&mut self, record: &Record) {
         self.last = Some((record.seq, record.at_ms));
         let what = match &record.entry {
@@ -118,7 +118,7 @@ impl Way {
     ) -> Option<(What, Option<Seq>)> {
         let at = self.open.iter().position(|open| open.id == id)?;
         let open = self.open.remove(at);
-        let Open { verb, subject, .. } = open;
+        let OpenTurn { verb, subject, .. } = open;
         let came = match (outcome, fact) {
             (Outcome::Denied { .. }, _) => Came::Denied,
             (Outcome::Interrupted { .. }, _) => Came::Interrupted,
@@ -146,7 +146,7 @@ impl Way {
         let Some((seq, at_ms)) = self.last else {
             return;
         };
-        for Open { verb, subject, .. } in std::mem::take(&mut self.open) {
+        for OpenTurn { verb, subject, .. } in std::mem::take(&mut self.open) {
             let what = What::Did {
                 verb,
                 subject,
@@ -162,7 +162,7 @@ fn ends_something(entry: &Entry) -> bool {
     end_of_turn(entry).is_some() || matches!(entry, Entry::Restored { .. })
 }
 
-fn open(reply: Seq, blocks: &[Block]) -> Vec<Open> {
+fn open(reply: Seq, blocks: &[Block]) -> Vec<OpenTurn> {
     let calls = blocks.iter().filter_map(|block| match block {
         Block::Call {
             name, arguments, ..
@@ -177,7 +177,7 @@ fn open(reply: Seq, blocks: &[Block]) -> Vec<Open> {
             Verb::Call => format!("{} {}", call.shown_name(), call.subject()),
             _ => call.subject().to_string(),
         };
-        Open {
+        OpenTurn {
             id,
             started: None,
             verb: if shown.only_looks {

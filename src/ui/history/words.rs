@@ -1,6 +1,6 @@
 //! Figures as people read them.
 
-use crate::session::{Ending, Standing, ago};
+use crate::session::{Ending, SessionState, ago};
 
 /// `12k tok`
 pub(super) fn tokens(count: u64) -> String {
@@ -21,13 +21,13 @@ pub(super) fn dollars(cost: f64) -> String {
 }
 
 /// Returns the glyph for the state of a session.
-pub(super) fn glyph(standing: Standing) -> &'static str {
+pub(super) fn glyph(standing: SessionState) -> &'static str {
     match standing {
-        Standing::InUse { works: true, .. } => "◐",
-        Standing::InUse { works: false, .. } => "○",
-        Standing::Ended(Ending::Failed) => "✗",
-        Standing::Ended(Ending::Stopped | Ending::Left | Ending::Killed) => "◌",
-        Standing::Ended(Ending::Done | Ending::Dismissed) => "·",
+        SessionState::InUse { works: true, .. } => "◐",
+        SessionState::InUse { works: false, .. } => "○",
+        SessionState::Ended(Ending::Failed) => "✗",
+        SessionState::Ended(Ending::Stopped | Ending::Left | Ending::Killed) => "◌",
+        SessionState::Ended(Ending::Done | Ending::Dismissed) => "·",
     }
 }
 

@@ -8,21 +8,21 @@ use std::thread;
 use jiff::tz::TimeZone;
 
 use super::queue::Queue;
-use super::read::{Reader, failed};
+use super::read::{HistoryReader, failed};
 use super::{HistoryRequest, HistoryResponse};
 use crate::session::AppContext;
 use crate::store::StoreError;
 
-pub(crate) struct Worker {
+pub(crate) struct HistoryWorker {
     queue: Arc<Queue>,
 }
 
-impl Worker {
+impl HistoryWorker {
     /// Starts the worker. `respond` is called on its thread with every response.
     pub(crate) fn start(
         ctx: Arc<AppContext>,
         respond: Arc<dyn Fn(HistoryResponse) + Send + Sync>,
-    ) -> Worker {
+    ) -> HistoryWorker {
         let queue = Arc::new(Queue::default());
         let theirs = Arc::clone(&queue);
         let work = move || {
@@ -43,7 +43,7 @@ impl Worker {
         if let Err(error) = started {
             tracing::error!(%error, "the history pane has no thread");
         }
-        Worker { queue }
+        HistoryWorker { queue }
     }
 
     /// Sends a request. It never waits.
@@ -52,7 +52,7 @@ impl Worker {
     }
 }
 
-impl Drop for Worker {
+impl Drop for HistoryWorker {
     /// Tells the thread to end after its current request. Nobody waits for it.
     fn drop(&mut self) {
         self.queue.close();
@@ -60,11 +60,11 @@ impl Drop for Worker {
 }
 
 fn ready<'a, 'b>(
-    reader: &'a mut Option<Reader<'b>>,
+    reader: &'a mut Option<HistoryReader<'b>>,
     ctx: &'b AppContext,
-) -> Result<&'a mut Reader<'b>, StoreError> {
+) -> Result<&'a mut HistoryReader<'b>, StoreError> {
     match reader {
         Some(reader) => Ok(reader),
-        None => Ok(reader.insert(Reader::open(ctx, TimeZone::system())?)),
+        None => Ok(reader.insert(HistoryReader::open(ctx, TimeZone::system())?)),
     }
 }

@@ -52,7 +52,7 @@ impl Reader {
         let (winch, winched) = UnixStream::pair()?;
         winch.set_nonblocking(true)?;
         let resized = signal_hook::low_level::pipe::register(SIGWINCH, winched)?;
-        let source = Source {
+        let source = InputSource {
             terminal: File::from(terminal),
             stopped,
             winch,
@@ -79,7 +79,7 @@ impl Drop for Reader {
     }
 }
 
-struct Source {
+struct InputSource {
     terminal: File,
     stopped: UnixStream,
     winch: UnixStream,
@@ -92,7 +92,7 @@ struct Ready {
     winch: bool,
 }
 
-impl Source {
+impl InputSource {
     fn run(mut self, mut send: impl FnMut(Heard) -> bool) {
         let mut input = Input::new();
         let mut buffer = vec![0; READ_BYTES];

@@ -28,12 +28,12 @@ const BIG_TAIL_BYTES: usize = 64 * 1024;
 pub struct Stream {
     text: String,
     finished: bool,
-    layout: Layout,
+    layout: MarkdownLayout,
 }
 
 /// The lines of a text at one width, in one theme.
 #[derive(Default)]
-struct Layout {
+struct MarkdownLayout {
     columns: usize,
     theme: Theme,
     generation: u64,
@@ -95,10 +95,10 @@ impl Stream {
     pub fn lines(&mut self, width: u16, theme: &Theme, code: &mut Highlighter) -> &[Line<'static>] {
         let columns = usize::from(width.max(1));
         if self.layout.columns != columns || self.layout.theme != *theme {
-            self.layout = Layout {
+            self.layout = MarkdownLayout {
                 columns,
                 theme: theme.clone(),
-                ..Layout::default()
+                ..MarkdownLayout::default()
             };
         }
         let same_colours = self.layout.colour(&self.text, code);
@@ -124,7 +124,7 @@ impl Stream {
     }
 }
 
-impl Layout {
+impl MarkdownLayout {
     /// Adds new colours to frozen pieces, without a change of layout. Returns whether there were
     /// none.
     fn colour(&mut self, text: &str, code: &mut Highlighter) -> bool {

@@ -11,7 +11,7 @@ use crate::core::entry::{CallId, Mode, Seq};
 use crate::core::policy::AccessText;
 use crate::core::rule::RuleScope;
 use crate::core::tool::ToolCall;
-use crate::tools::{self, Body, Shown};
+use crate::tools::{self, Shown, ShownBody};
 
 /// The question whether a call may run, and the state of its answer.
 #[derive(Debug)]
@@ -217,7 +217,7 @@ impl Approval {
         let why = self.why.as_str();
         let is_clause = CLAUSES.iter().any(|start| why.starts_with(start));
         let changes_only = match &self.shown.body {
-            Body::Edits { path, .. } | Body::File { path, .. } => {
+            ShownBody::Edits { path, .. } | ShownBody::File { path, .. } => {
                 why == format!("it changes `{path}`")
             }
             _ => false,
@@ -237,9 +237,12 @@ impl Approval {
     /// Sets the text of the file, so that the change is shown at its place in the file.
     pub fn file_read(&mut self, text: String) {
         let after = match &self.shown.body {
-            Body::Edits { edits, .. } => tools::edited_text(edits, &text),
-            Body::File { content, .. } => Some(content.clone()),
-            Body::Subject | Body::Plan(_) | Body::Command { .. } | Body::Served { .. } => None,
+            ShownBody::Edits { edits, .. } => tools::edited_text(edits, &text),
+            ShownBody::File { content, .. } => Some(content.clone()),
+            ShownBody::Subject
+            | ShownBody::Plan(_)
+            | ShownBody::Command { .. }
+            | ShownBody::Served { .. } => None,
         };
         if let Some(after) = after {
             self.edit = Some((text, after));

@@ -35,7 +35,7 @@ pub struct FirstRun {
 
 /// A row that can be chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Row<'a> {
+pub enum SetupRow<'a> {
     /// This `provider/model`.
     Model(&'a str),
     /// The key of this provider must be typed; then this model is used.
@@ -73,7 +73,7 @@ impl FirstRun {
     }
 
     /// Returns the providers that are shown now.
-    pub fn shown(&self) -> impl Iterator<Item = &Provider> {
+    pub fn shown(&self) -> impl Iterator<WalkItem = &Provider> {
         let is_shown = |p: &&Provider| p.is_usual != self.shows_others;
         self.providers.iter().filter(is_shown)
     }
@@ -84,14 +84,14 @@ impl FirstRun {
     }
 
     /// Lists the rows: the models that are ready, then the providers whose key can be typed.
-    pub fn rows(&self) -> Vec<Row<'_>> {
+    pub fn rows(&self) -> Vec<SetupRow<'_>> {
         let ready = self.providers.iter().filter(|p| p.is_ready);
-        let models = ready.flat_map(|p| p.models.iter().map(|m| Row::Model(m)));
+        let models = ready.flat_map(|p| p.models.iter().map(|m| SetupRow::Model(m)));
         let keys = self.providers.iter().filter_map(|provider| {
             let model = provider.with_key.as_deref()?;
-            (!provider.is_ready).then_some(Row::Key(provider, model))
+            (!provider.is_ready).then_some(SetupRow::Key(provider, model))
         });
-        models.chain(keys).chain([Row::Demo]).collect()
+        models.chain(keys).chain([SetupRow::Demo]).collect()
     }
 
     /// Takes a key: it moves the selection, or chooses.
@@ -143,14 +143,14 @@ impl FirstRun {
         }
         let rows = self.rows();
         let keyed = rows.iter().filter_map(|row| match row {
-            Row::Key(provider, model) => Some((provider, model)),
-            Row::Model(_) | Row::Demo => None,
+            SetupRow::Key(provider, model) => Some((provider, model)),
+            SetupRow::Model(_) | SetupRow::Demo => None,
         });
         let known = PREFIXES
             .iter()
             .find(|(prefix, _)| pasted.starts_with(prefix));
         let selected = match rows.get(self.at) {
-            Some(Row::Key(provider, _)) => Some(provider.name.as_str()),
+            Some(SetupRow::Key(provider, _)) => Some(provider.name.as_str()),
             _ => None,
         };
         let name = known.map(|(_, name)| *name).or(selected)?;
@@ -170,10 +170,12 @@ const PREFIXES: [(&str, &str); 4] = [
     ("AIza", "gemini"),
 ];
 
-fn chosen(row: Option<&Row<'_>>) -> Setup {
+fn chosen(row: Option<&SetupRow<'_>>) -> Setup {
     match row {
-        Some(Row::Model(model)) => Setup::Model(model.to_string()),
-        Some(Row::Key(provider, model)) => Setup::Key(provider.name.clone(), model.to_string()),
-        Some(Row::Demo) | None => Setup::Demo,
+        Some(SetupRow::Model(model)) => Setup::Model(model.to_string()),
+        Some(SetupRow::Key(provider, model)) => {
+            Setup::Key(provider.name.clone(), model.to_string())
+        }
+        Some(SetupRow::Demo) | None => Setup::Demo,
     }
 }

@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use super::text_field::TextField;
 use super::{Extent, Page};
 use crate::core::form::{
-    Choice, Field, FieldKind, FormAnswer, ServerQuestion, Wanted, check, fits, takes,
+    Choice, Field, FieldKind, FormAnswer, RequestedAnswer, ServerQuestion, check, fits, takes,
 };
 use crate::core::text::one_line;
 
@@ -127,8 +127,8 @@ impl FormEntry {
     /// Returns the address to open. `None`: it is a form.
     pub fn url(&self) -> Option<&str> {
         match &self.question.wanted {
-            Wanted::Visit { url } => Some(url),
-            Wanted::Form { .. } => None,
+            RequestedAnswer::Visit { url } => Some(url),
+            RequestedAnswer::Form { .. } => None,
         }
     }
 
@@ -516,8 +516,8 @@ impl FormEntry {
 
 fn fields(question: &ServerQuestion) -> &[Field] {
     match &question.wanted {
-        Wanted::Form { fields } => fields,
-        Wanted::Visit { .. } => &[],
+        RequestedAnswer::Form { fields } => fields,
+        RequestedAnswer::Visit { .. } => &[],
     }
 }
 

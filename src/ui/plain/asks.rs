@@ -9,11 +9,11 @@ use crate::core::text::count;
 use crate::core::tool::ToolCall;
 use crate::core::visible::{command, visible};
 use crate::session::{Offer, ago};
-use crate::tools::{self, Body, Shown};
+use crate::tools::{self, Shown, ShownBody};
 use crate::ui::app::{App, Overlay};
 use crate::ui::changes::{FileChange, Side};
 use crate::ui::commands::COMMANDS;
-use crate::ui::overlay::{Approval, Card, Extent, FirstRun, Picker, Row};
+use crate::ui::overlay::{Approval, Card, Extent, FirstRun, Picker, SetupRow};
 use crate::ui::theme::Theme;
 use crate::ui::transcript::change_lines;
 
@@ -218,14 +218,16 @@ fn question(asked: &Approval, theme: &Theme) -> String {
 /// Describes a call in full: its action, and the whole command or the whole change.
 fn in_words(call: &ToolCall, shown: &Shown, theme: &Theme) -> (String, Vec<String>) {
     let (what, about) = match &shown.body {
-        Body::Command {
+        ShownBody::Command {
             line,
             background: true,
         } => ("runs a command in the background", command(line)),
-        Body::Command { line, .. } => ("runs a command", command(line)),
-        Body::Edits { .. } | Body::File { .. } => ("changes a file", String::new()),
-        Body::Served { arguments, .. } => ("is called", command(arguments)),
-        Body::Subject | Body::Plan(_) => ("is called", visible(call.subject()).into_owned()),
+        ShownBody::Command { line, .. } => ("runs a command", command(line)),
+        ShownBody::Edits { .. } | ShownBody::File { .. } => ("changes a file", String::new()),
+        ShownBody::Served { arguments, .. } => ("is called", command(arguments)),
+        ShownBody::Subject | ShownBody::Plan(_) => {
+            ("is called", visible(call.subject()).into_owned())
+        }
     };
     let mut lines: Vec<String> = about.lines().map(str::to_string).collect();
     let changes = change_lines(shown, COLUMNS, true, theme);
@@ -364,11 +366,11 @@ fn first_run(first: &FirstRun) -> String {
     }
     for (place, row) in first.rows().iter().enumerate() {
         let text = match row {
-            Row::Model(model) => format!("use {model}"),
-            Row::Key(provider, _) => {
+            SetupRow::Model(model) => format!("use {model}"),
+            SetupRow::Key(provider, _) => {
                 format!("type a key for {}, {}", provider.name, provider.found)
             }
-            Row::Demo => "see the demo: no key, no network".to_string(),
+            SetupRow::Demo => "see the demo: no key, no network".to_string(),
         };
         lines.push(format!("  {}. {text}", place + 1));
     }

@@ -5,7 +5,7 @@ use jiff::tz::TimeZone;
 use crate::core::entry::Outcome;
 use crate::core::text::{count, one_line};
 use crate::core::to_person::result_to_person;
-use crate::tools::Body;
+use crate::tools::ShownBody;
 use crate::ui::transcript::{Call, Kind, Status, Tone};
 
 /// Maximum number of the last lines of a call's output.
@@ -39,7 +39,7 @@ fn of_tone(tone: Tone) -> &'static str {
 /// `bash cargo test`
 pub(super) fn call_name(call: &Call) -> String {
     let background = match &call.shown.body {
-        Body::Command {
+        ShownBody::Command {
             background: true, ..
         } => ", in the background",
         _ => "",

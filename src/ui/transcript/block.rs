@@ -9,7 +9,7 @@ use crate::core::text::{count, in_one_line};
 use crate::core::tool::ToolCall;
 use crate::session::describe::Tone;
 use crate::session::{ChangedFiles, PlacedEdit};
-use crate::tools::{self, Body, Shown, ShownResult, Verb};
+use crate::tools::{self, Shown, ShownBody, ShownResult, Verb};
 
 /// A part of the conversation with its lines, which are made when they are first shown.
 #[derive(Debug)]
@@ -340,14 +340,17 @@ impl Call {
         look(&self.call.shown_name());
         look(self.subject());
         match &self.shown.body {
-            Body::Edits { edits, .. } => {
+            ShownBody::Edits { edits, .. } => {
                 for edit in edits {
                     look(&edit.old);
                     look(&edit.new);
                 }
             }
-            Body::File { content, .. } => look(content),
-            Body::Subject | Body::Plan(_) | Body::Command { .. } | Body::Served { .. } => {}
+            ShownBody::File { content, .. } => look(content),
+            ShownBody::Subject
+            | ShownBody::Plan(_)
+            | ShownBody::Command { .. }
+            | ShownBody::Served { .. } => {}
         }
         if let Status::Over { outcome, .. } = &self.status {
             match outcome {

@@ -18,7 +18,7 @@ use crate::core::to_person::result_to_person;
 use crate::core::tool::ToolCall;
 use crate::session::{ChangedFiles, clock};
 use crate::tools::bash::{Printed, printed_of};
-use crate::tools::{self, Body, Shown, ShownResult, Verb, hits};
+use crate::tools::{self, Shown, ShownBody, ShownResult, Verb, hits};
 use crate::ui::text::{self, clean, clean_line};
 use crate::ui::theme::Theme;
 use crate::ui::{ansi, diff};
@@ -56,19 +56,19 @@ pub(super) fn lines(
         Status::Waiting | Status::Asked | Status::Allowed
     );
     let is_asked = matches!(call.status, Status::Asked);
-    if is_asked && matches!(call.shown.body, Body::Command { .. }) {
+    if is_asked && matches!(call.shown.body, ShownBody::Command { .. }) {
         return Vec::new();
     }
     let before = before(layout);
     let changed = changed(call, unfolded, layout);
     let mut lines = vec![head(call, changed.as_ref(), layout)];
-    if let Body::Plan(plan) = &call.shown.body
+    if let ShownBody::Plan(plan) = &call.shown.body
         && !is_refused(call)
     {
         lines.extend(plan_lines(call.plan.as_ref().unwrap_or(plan), layout));
         return lines;
     }
-    if let Body::Command { line, .. } = &call.shown.body
+    if let ShownBody::Command { line, .. } = &call.shown.body
         && unfolded
         && (line.contains('\n') || text::width(line) > layout.edge() / 2)
     {
@@ -182,7 +182,7 @@ fn head(call: &Call, changed: Option<&diff::Changed>, layout: &LayoutContext<'_>
         call.status,
         Status::Waiting | Status::Asked | Status::Allowed
     );
-    let is_known = !is_to_come || !matches!(call.shown.body, Body::File { .. });
+    let is_known = !is_to_come || !matches!(call.shown.body, ShownBody::File { .. });
     if let Some(changed) = changed.filter(|_| is_known) {
         spans.push(Span::raw("  "));
         spans.extend(changed.counts(theme));
@@ -210,9 +210,9 @@ fn name_before_subject(call: &ToolCall) -> String {
     format!("{}{gap}", clean_line(&call.shown_name()))
 }
 
-type Head = ((&'static str, Style), &'static str, Vec<Span<'static>>);
+type CallHeader = ((&'static str, Style), &'static str, Vec<Span<'static>>);
 
-fn status(call: &Call, layout: &LayoutContext<'_>) -> Head {
+fn status(call: &Call, layout: &LayoutContext<'_>) -> CallHeader {
     let theme = layout.theme;
     let verb = call.shown.verb;
     let dim = |text: String| vec![Span::styled(text, theme.dim)];
@@ -354,9 +354,12 @@ fn shape(width: u16, max_lines: Option<usize>, theme: &Theme) -> diff::Shape<'_>
 
 fn change(shown: &Shown, shape: &diff::Shape<'_>) -> Option<diff::Changed> {
     match &shown.body {
-        Body::Edits { edits, .. } => Some(diff::edits(edits, shape)),
-        Body::File { content, .. } => Some(diff::file(None, content, shape)),
-        Body::Subject | Body::Plan(_) | Body::Command { .. } | Body::Served { .. } => None,
+        ShownBody::Edits { edits, .. } => Some(diff::edits(edits, shape)),
+        ShownBody::File { content, .. } => Some(diff::file(None, content, shape)),
+        ShownBody::Subject
+        | ShownBody::Plan(_)
+        | ShownBody::Command { .. }
+        | ShownBody::Served { .. } => None,
     }
 }
 
@@ -378,7 +381,7 @@ pub fn change_lines(
     let shape = shape(width, None, theme);
     match (&shown.body, change(shown, &shape)) {
         (_, Some(changed)) if !with_head => changed.lines,
-        (Body::Edits { path, .. } | Body::File { path, .. }, Some(changed)) => {
+        (ShownBody::Edits { path, .. } | ShownBody::File { path, .. }, Some(changed)) => {
             changed.with_head(path, &shape)
         }
         _ => Vec::new(),

@@ -5,7 +5,7 @@ use super::Transcript;
 use super::block::{Call, Kind, PlaceOfEdit};
 use crate::core::entry::{Entry, Guard, Record};
 use crate::session::{EditPlace, EditQuery};
-use crate::tools::Body;
+use crate::tools::ShownBody;
 
 impl Transcript {
     /// Returns the edits on the screen whose place was not requested.
@@ -81,7 +81,10 @@ impl Transcript {
 
 impl Call {
     fn ask_place(&mut self) -> Option<EditQuery> {
-        let is_edit = matches!(self.shown.body, Body::Edits { .. } | Body::File { .. });
+        let is_edit = matches!(
+            self.shown.body,
+            ShownBody::Edits { .. } | ShownBody::File { .. }
+        );
         if self.place != PlaceOfEdit::NotAsked || !is_edit {
             return None;
         }

@@ -23,7 +23,7 @@ pub use call::{change_lines, spinner};
 pub use changes::Span;
 pub use paragraph::LayoutContext;
 pub use scroll::Scroll;
-pub use search::{MAX_WORDS_CHARS, Search};
+pub use search::{MAX_WORDS_CHARS, TranscriptSearch};
 pub use turn::TurnEnd;
 
 use super::markdown;

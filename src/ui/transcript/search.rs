@@ -23,7 +23,7 @@ pub const MAX_WORDS_CHARS: usize = 200;
 
 /// A search and its state.
 #[derive(Debug, Default)]
-pub struct Search {
+pub struct TranscriptSearch {
     pub words: String,
     pattern: Option<Regex>,
     /// Blocks with matches, and the number of matches in each: the oldest first.
@@ -31,7 +31,7 @@ pub struct Search {
     /// The blocks that were searched.
     looked: std::ops::Range<usize>,
     bytes: usize,
-    at: Option<Place>,
+    at: Option<MatchPlace>,
     /// The scroll position before the search.
     origin: Scroll,
     /// The block that was unfolded to show a match.
@@ -40,7 +40,7 @@ pub struct Search {
 
 /// A selected match.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Place {
+struct MatchPlace {
     block: usize,
     /// Index of the match in its block.
     nth: usize,
@@ -49,12 +49,12 @@ struct Place {
     line: Option<(usize, usize)>,
 }
 
-impl Search {
+impl TranscriptSearch {
     /// Makes a search that starts at the scroll position.
-    pub fn new(origin: Scroll) -> Search {
-        Search {
+    pub fn new(origin: Scroll) -> TranscriptSearch {
+        TranscriptSearch {
             origin,
-            ..Search::default()
+            ..TranscriptSearch::default()
         }
     }
 
@@ -185,7 +185,7 @@ impl Transcript {
     /// Continues the search, and selects the first match when none is selected.
     pub fn search_on(
         &mut self,
-        search: &mut Search,
+        search: &mut TranscriptSearch,
         height: usize,
         layout: &mut LayoutContext<'_>,
     ) {
@@ -205,7 +205,7 @@ impl Transcript {
     /// Selects the match before or after the selected one. Returns false when there is none.
     pub fn search_next(
         &mut self,
-        search: &mut Search,
+        search: &mut TranscriptSearch,
         backwards: bool,
         height: usize,
         layout: &mut LayoutContext<'_>,
@@ -220,7 +220,7 @@ impl Transcript {
     /// Selects a match of a block. `nth`: `None` for the last match of the block.
     fn go_to(
         &mut self,
-        search: &mut Search,
+        search: &mut TranscriptSearch,
         block: usize,
         nth: Option<usize>,
         height: usize,
@@ -242,7 +242,7 @@ impl Transcript {
         }
         let nth = nth.unwrap_or(seen - 1).min(seen - 1);
         let line = places.get(nth).copied();
-        search.at = Some(Place { block, nth, line });
+        search.at = Some(MatchPlace { block, nth, line });
         let line = line.map_or(0, |(line, _)| line);
         self.scroll = Scroll::At { block, line };
         // Lines before the match are shown too.
@@ -263,7 +263,7 @@ impl Transcript {
     }
 
     /// Folds a block that was unfolded for a match, unless it is selected again.
-    fn refold(&mut self, search: &mut Search, next: Option<usize>) {
+    fn refold(&mut self, search: &mut TranscriptSearch, next: Option<usize>) {
         if let Some(was) = search.unfolded.filter(|was| Some(*was) != next) {
             search.unfolded = None;
             if let Some(block) = self.blocks.get_mut(was) {
@@ -298,7 +298,7 @@ impl Transcript {
     /// Marks the matches in the visible lines, and the selected match.
     pub fn mark_found(
         &mut self,
-        search: &Search,
+        search: &TranscriptSearch,
         lines: &mut [Line<'static>],
         height: usize,
         (found, current): (Style, Style),

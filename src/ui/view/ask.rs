@@ -15,7 +15,7 @@ use crate::core::access::Access;
 use crate::core::rule::RuleScope;
 use crate::core::shell;
 use crate::core::visible::{self, figure};
-use crate::tools::Body;
+use crate::tools::ShownBody;
 use crate::ui::app::{App, Readiness};
 use crate::ui::diff::{self, Shape};
 use crate::ui::highlight::Highlighter;
@@ -128,14 +128,14 @@ fn title(asked: &Approval, room: usize, extent: Option<Extent>) -> String {
     let parts = parts(asked, extent);
     let parts: String = parts.iter().map(|part| format!(" · {part}")).collect();
     let long = match &asked.shown.body {
-        Body::Edits { path, .. } => format!("Change {}?", counted(path)),
-        Body::File { path, .. } => format!("Write {}?", counted(path)),
+        ShownBody::Edits { path, .. } => format!("Change {}?", counted(path)),
+        ShownBody::File { path, .. } => format!("Write {}?", counted(path)),
         _ => String::new(),
     };
     let short = match &asked.shown.body {
-        Body::Edits { .. } => "Change this file?".to_string(),
-        Body::File { .. } => "Write this file?".to_string(),
-        Body::Command { background, .. } => {
+        ShownBody::Edits { .. } => "Change this file?".to_string(),
+        ShownBody::File { .. } => "Write this file?".to_string(),
+        ShownBody::Command { background, .. } => {
             let place = if *background {
                 " in the background"
             } else {
@@ -147,7 +147,7 @@ fn title(asked: &Approval, room: usize, extent: Option<Extent>) -> String {
             };
             format!("Run this{place}{without}?")
         }
-        Body::Subject | Body::Plan(_) | Body::Served { .. } => {
+        ShownBody::Subject | ShownBody::Plan(_) | ShownBody::Served { .. } => {
             format!("Call {}?", counted(&asked.call.shown_name()))
         }
     };
@@ -170,13 +170,16 @@ fn parts(asked: &Approval, extent: Option<Extent>) -> Vec<String> {
         parts.push(format!("{place} of {of}"));
     }
     match &asked.shown.body {
-        Body::Command { line, .. } => {
+        ShownBody::Command { line, .. } => {
             if let Ok(commands) = shell::split(line) {
                 parts.extend(many(commands.len(), "commands"));
             }
         }
-        Body::Edits { edits, .. } => parts.extend(many(edits.len(), "edits")),
-        Body::Subject | Body::Plan(_) | Body::File { .. } | Body::Served { .. } => {}
+        ShownBody::Edits { edits, .. } => parts.extend(many(edits.len(), "edits")),
+        ShownBody::Subject
+        | ShownBody::Plan(_)
+        | ShownBody::File { .. }
+        | ShownBody::Served { .. } => {}
     }
     if let Some(extent) = extent.filter(|extent| extent.overflows()) {
         parts.push(format!("{} lines", figure(extent.lines)));
@@ -240,7 +243,7 @@ fn lay(app: &mut App, columns: u16, layout: &Layout) {
 
 /// Returns whether the question names the whole file.
 fn names_file(asked: &Approval, room: usize) -> bool {
-    let (Body::Edits { path, .. } | Body::File { path, .. }) = &asked.shown.body else {
+    let (ShownBody::Edits { path, .. } | ShownBody::File { path, .. }) = &asked.shown.body else {
         return false;
     };
     title(asked, room, Some(asked.extent)).contains(&counted(path))
@@ -257,11 +260,11 @@ fn asked_lines(
 ) -> Vec<Line<'static>> {
     let room = usize::from(columns);
     let mut lines = match &asked.shown.body {
-        Body::Command { line, .. } => command(line, room, theme, highlighter),
+        ShownBody::Command { line, .. } => command(line, room, theme, highlighter),
         // The diff names the file.
-        Body::Edits { .. } | Body::File { .. } => Vec::new(),
-        Body::Served { arguments, .. } => code(arguments, theme.text, room),
-        Body::Subject | Body::Plan(_) => code(asked.call.subject(), theme.text, room),
+        ShownBody::Edits { .. } | ShownBody::File { .. } => Vec::new(),
+        ShownBody::Served { arguments, .. } => code(arguments, theme.text, room),
+        ShownBody::Subject | ShownBody::Plan(_) => code(asked.call.subject(), theme.text, room),
     };
     // If the file is known, the change has line numbers and the lines around it.
     let changes = match &asked.edit {

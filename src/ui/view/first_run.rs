@@ -7,7 +7,7 @@ use ratatui::widgets::Paragraph;
 
 use super::over::{asking_keys_in, boxed, centred, words_below};
 use crate::ui::app::{App, Overlay};
-use crate::ui::overlay::{Provider, Row};
+use crate::ui::overlay::{Provider, SetupRow};
 use crate::ui::text::{Break, clean_line, clip, wrap};
 
 pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
@@ -89,12 +89,12 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
 /// Columns for the names of providers.
 const NAME: usize = 12;
 
-fn row_text(row: &Row<'_>) -> String {
+fn row_text(row: &SetupRow<'_>) -> String {
     match row {
-        Row::Model(model) => format!("use {model}"),
-        Row::Key(provider, _) => {
+        SetupRow::Model(model) => format!("use {model}"),
+        SetupRow::Key(provider, _) => {
             format!("type a key for {:<NAME$} {}", provider.name, provider.found)
         }
-        Row::Demo => "see the demo: no key, no network".to_string(),
+        SetupRow::Demo => "see the demo: no key, no network".to_string(),
     }
 }

@@ -119,12 +119,12 @@ fn title(form: &ServerForm, room: usize) -> String {
 }
 
 /// The scrolled lines, and the range of those that belong to the focused field.
-struct Body {
+struct FormBody {
     lines: Vec<Line<'static>>,
     focus: Range<usize>,
 }
 
-fn body(entry: &FormEntry, room: usize, theme: &Theme) -> Body {
+fn body(entry: &FormEntry, room: usize, theme: &Theme) -> FormBody {
     let mut lines = Vec::new();
     let message = clean(&entry.question.message);
     for line in message.lines().take(MAX_MESSAGE_LINES) {
@@ -136,7 +136,7 @@ fn body(entry: &FormEntry, room: usize, theme: &Theme) -> Body {
     let mut focus = 0..0;
     if entry.url().is_some() {
         lines.extend(visit(entry, room, theme));
-        return Body { lines, focus };
+        return FormBody { lines, focus };
     }
     let labels = label_columns(entry.fields(), room);
     for (place, field) in entry.fields().iter().enumerate() {
@@ -149,7 +149,7 @@ fn body(entry: &FormEntry, room: usize, theme: &Theme) -> Body {
     if lines.is_empty() {
         lines.push(Line::styled(clip("It gives no reason.", room), theme.dim));
     }
-    Body { lines, focus }
+    FormBody { lines, focus }
 }
 
 fn words(

@@ -6,7 +6,7 @@ use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, BorderType, Clear, Paragraph};
 
-use crate::config::Standing;
+use crate::config::ProjectTrust;
 use crate::core::visible;
 use crate::ui::app::{App, Overlay, Readiness};
 use crate::ui::overlay::Extent;
@@ -202,7 +202,7 @@ pub(super) fn trust(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
     let all = || project.content.lines(usize::MAX);
     let differences = project.differences();
     let (question, list) = match &project.standing {
-        Standing::Unbound => (
+        ProjectTrust::Unbound => (
             format!(
                 "{folder} was trusted by a version that did not keep with what config. \
                  Do you trust this folder now? It sets:"

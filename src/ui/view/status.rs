@@ -24,7 +24,7 @@ const LEAST_MODEL: usize = 6;
 
 /// Parts that may be left out, in this order.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Part {
+enum StatusPart {
     Tokens,
     Provider,
     Branch,
@@ -33,13 +33,13 @@ enum Part {
     Full,
 }
 
-const PARTS: [Part; 6] = [
-    Part::Tokens,
-    Part::Provider,
-    Part::Branch,
-    Part::Folder,
-    Part::Mode,
-    Part::Full,
+const PARTS: [StatusPart; 6] = [
+    StatusPart::Tokens,
+    StatusPart::Provider,
+    StatusPart::Branch,
+    StatusPart::Folder,
+    StatusPart::Mode,
+    StatusPart::Full,
 ];
 
 pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, app: &App) {
@@ -47,11 +47,11 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, app: &App) {
     let model_columns = width(&model(app, false));
     let mut line = (Vec::new(), Vec::new());
     for dropped in 0..=PARTS.len() {
-        let has = |part: Part| PARTS[dropped..].contains(&part);
+        let has = |part: StatusPart| PARTS[dropped..].contains(&part);
         line = (left(app, has), right(app, has));
         let others = sum(&line.0) + sum(&line.1) - model_columns.min(sum(&line.0));
         // The model's name is cut before the last part is left out.
-        let wanted = match has(Part::Mode) {
+        let wanted = match has(StatusPart::Mode) {
             true => model_columns,
             false => model_columns.min(LEAST_MODEL),
         };
@@ -88,11 +88,11 @@ fn model(app: &App, with_provider: bool) -> String {
     }
 }
 
-fn left(app: &App, has: impl Fn(Part) -> bool) -> Vec<Span<'static>> {
+fn left(app: &App, has: impl Fn(StatusPart) -> bool) -> Vec<Span<'static>> {
     let theme = &app.look.theme;
     let dim = |text: String| Span::styled(text, theme.dim);
-    let mut spans = vec![dim(model(app, has(Part::Provider)))];
-    if has(Part::Mode) {
+    let mut spans = vec![dim(model(app, has(StatusPart::Provider)))];
+    if has(StatusPart::Mode) {
         let style = match app.session.now.mode {
             Mode::BypassPermissions => theme.warn,
             Mode::Default | Mode::AcceptEdits | Mode::Plan => theme.dim,
@@ -101,33 +101,37 @@ fn left(app: &App, has: impl Fn(Part) -> bool) -> Vec<Span<'static>> {
         spans.push(Span::styled(app.session.now.mode.name(), style));
     }
     let tasks = app.session.now.background_tasks;
-    if tasks > 0 && has(Part::Mode) {
+    if tasks > 0 && has(StatusPart::Mode) {
         spans.push(dim(format!(" · {} at work", count(tasks as u64, "task"))));
     }
     let background = app.session.now.background.len().saturating_sub(tasks);
-    if background > 0 && has(Part::Mode) {
-        let how = if has(Part::Folder) { " (/ps)" } else { "" };
+    if background > 0 && has(StatusPart::Mode) {
+        let how = if has(StatusPart::Folder) {
+            " (/ps)"
+        } else {
+            ""
+        };
         spans.push(dim(format!(" · {background} running{how}")));
     }
-    if has(Part::Folder) {
+    if has(StatusPart::Folder) {
         let folder = app.launch.shown(app.session.folder());
         let name = folder.rsplit('/').find(|part| !part.is_empty());
         let name = clean_line(name.unwrap_or("/")).into_owned();
         spans.push(dim(format!(" · {}", clip_middle(&name, 40))));
     }
-    if let Some(branch) = app.branch.as_ref().filter(|_| has(Part::Branch)) {
+    if let Some(branch) = app.branch.as_ref().filter(|_| has(StatusPart::Branch)) {
         let branch = clip_middle(&clean_line(branch), 40);
         spans.push(dim(format!(" {branch}")));
     }
     spans
 }
 
-fn right(app: &App, has: impl Fn(Part) -> bool) -> Vec<Span<'static>> {
+fn right(app: &App, has: impl Fn(StatusPart) -> bool) -> Vec<Span<'static>> {
     let theme = &app.look.theme;
     let dim = |text: String| Span::styled(text, theme.dim);
     let usage = app.session.now.usage;
     let mut spans = Vec::new();
-    if usage.all() > 0 && has(Part::Tokens) {
+    if usage.all() > 0 && has(StatusPart::Tokens) {
         let cost = match app.session.cost_usd {
             Some(cost) if cost > 0.0 => format!(" ${cost:.2}"),
             _ => String::new(),
@@ -135,7 +139,13 @@ fn right(app: &App, has: impl Fn(Part) -> bool) -> Vec<Span<'static>> {
         let (sent, got) = (short(usage.prompt()), short(usage.output));
         spans.push(dim(format!("↑{sent} ↓{got}{cost} · ")));
     }
-    if let Some(gauge) = app.session.now.gauge.as_ref().filter(|_| has(Part::Full)) {
+    if let Some(gauge) = app
+        .session
+        .now
+        .gauge
+        .as_ref()
+        .filter(|_| has(StatusPart::Full))
+    {
         let percent = gauge.parts.all() * 100 / gauge.window.max(1);
         let style = if percent >= 80 { theme.warn } else { theme.dim };
         spans.push(Span::styled(format!("context {percent}%"), style));

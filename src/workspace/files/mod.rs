@@ -23,5 +23,5 @@ pub use cover::{Coverage, CoverageError, is_secret};
 pub use merge::merge3;
 pub use read::item_at;
 pub use restore::{CutShort, Done, Order, Point, forget_staged, restore};
-pub use verify::{Content, Pending, Progress, Stopped, Wanted, one, verify};
+pub use verify::{Content, Pending, Progress, ScanSettings, Stopped, one, verify};
 pub use watch::{Dirty, Unwatched, Watch, max_watches};

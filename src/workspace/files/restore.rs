@@ -80,15 +80,15 @@ struct Job {
 }
 
 /// The reason why a restore ended early.
-enum Ended {
+enum RestoreStop {
     CutShort,
     /// Nothing was placed, for this reason.
     Nothing(String),
 }
 
-impl From<CutShort> for Ended {
-    fn from(_: CutShort) -> Ended {
-        Ended::CutShort
+impl From<CutShort> for RestoreStop {
+    fn from(_: CutShort) -> RestoreStop {
+        RestoreStop::CutShort
     }
 }
 
@@ -100,20 +100,20 @@ pub fn restore(order: &mut Order<'_>) -> Result<Done, CutShort> {
     let mut done = Done::default();
     match work(order, &mut done) {
         Ok(()) => Ok(done),
-        Err(Ended::CutShort) => Err(CutShort),
-        Err(Ended::Nothing(why)) => Ok(Done {
+        Err(RestoreStop::CutShort) => Err(CutShort),
+        Err(RestoreStop::Nothing(why)) => Ok(Done {
             why: Some(why),
             ..Done::default()
         }),
     }
 }
 
-fn work(order: &mut Order<'_>, done: &mut Done) -> Result<(), Ended> {
+fn work(order: &mut Order<'_>, done: &mut Done) -> Result<(), RestoreStop> {
     let mut jobs = jobs(order, done);
     if jobs.is_empty() {
         return Ok(());
     }
-    let failed = |what: &str, e: &io::Error| Ended::Nothing(format!("{what}: {e}"));
+    let failed = |what: &str, e: &io::Error| RestoreStop::Nothing(format!("{what}: {e}"));
     let root = Folder::open(order.root).map_err(|e| failed("the workspace", &e))?;
     let (mut bench, is_left) = Bench::open(&root, order.root, order.id)
         .map_err(|e| failed("no folder for what is set back", &e))?;
@@ -127,7 +127,7 @@ fn work(order: &mut Order<'_>, done: &mut Done) -> Result<(), Ended> {
     (order.at)(Point::BeforeStage)?;
     if let Err(why) = ground.stage(&mut jobs, order.content, done) {
         ground.bench.clear();
-        return Err(Ended::Nothing(why));
+        return Err(RestoreStop::Nothing(why));
     }
     (order.at)(Point::AfterStage)?;
     for job in in_order(&jobs) {
@@ -197,7 +197,7 @@ fn in_order(jobs: &[Job]) -> Vec<&Job> {
 }
 
 /// Returns the parent folders of a path, deepest first.
-fn above(path: &[u8]) -> impl Iterator<Item = &[u8]> {
+fn above(path: &[u8]) -> impl Iterator<WalkItem = &[u8]> {
     let slashes = (1..path.len()).rev().filter(|at| path[*at] == b'/');
     slashes.map(|at| &path[..at])
 }

@@ -25,7 +25,7 @@ use super::read::{self, Found, bare};
 use super::watch::{Dirty, Watch};
 use crate::core::tree::{Change, ContentHash, Item, Marked, PathBytes};
 use crate::workspace::handle::Folder;
-use part::Part;
+use part::PartialScan;
 use rules::{Rules, collect_excludes, rules_above};
 
 pub use one::one;
@@ -103,7 +103,7 @@ impl Clock {
 
 /// The settings of a scan.
 #[derive(Debug)]
-pub struct Wanted<'a> {
+pub struct ScanSettings<'a> {
     pub coverage: &'a Coverage,
     /// Minimum distance of two changes with different times.
     pub grain: Duration,
@@ -123,7 +123,7 @@ pub struct Wanted<'a> {
 /// # Errors
 /// [`Stopped`]; the changes found until then are in `cache` and in `pending`.
 pub fn verify(
-    wanted: Wanted<'_>,
+    wanted: ScanSettings<'_>,
     cache: &mut Cache,
     pending: Option<&mut Pending>,
     keep: &mut dyn FnMut(Content<'_>) -> Result<(), String>,
@@ -133,7 +133,7 @@ pub fn verify(
     let failed = |error: io::Error| failed(&coverage.root, error);
     let root = Folder::open(&coverage.root).map_err(failed)?;
     let stat = sys::fstat(root.as_fd()).map_err(|e| failed(e.into()))?;
-    let mut look = Look {
+    let mut look = Scan {
         coverage,
         clock: Clock::now(wanted.grain),
         device: stat.st_dev,
@@ -154,7 +154,7 @@ pub fn verify(
     let part = match wanted.dirty {
         Dirty::Paths(mut paths) if !wanted.is_whole && look.may_trust(cache, &stat) => {
             paths.extend(look.changed_excludes(cache));
-            Part::of(&paths)
+            PartialScan::of(&paths)
         }
         Dirty::Paths(_) | Dirty::All => None,
     };
@@ -176,7 +176,7 @@ fn failed(path: &Path, error: io::Error) -> Stopped {
     }
 }
 
-struct Look<'a> {
+struct Scan<'a> {
     coverage: &'a Coverage,
     clock: Clock,
     /// The device of the root.
@@ -190,7 +190,7 @@ struct Look<'a> {
     has_listed: bool,
 }
 
-impl Look<'_> {
+impl Scan<'_> {
     /// Returns whether paths that are not dirty can be trusted: the watched folders are the
     /// existing ones, and no rules changed where nothing is watched.
     fn may_trust(&self, cache: &Cache, root: &Stat) -> bool {

@@ -8,13 +8,14 @@ use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use super::kept::{Kept, MAX_COUNT_WITH_ENTRY, MAX_WITH_ENTRY};
-use super::{Keeping, QueuedAhead, Request, Scope, Snapshot, Wish};
+use super::kept::{ContentStorer, MAX_COUNT_WITH_ENTRY, MAX_WITH_ENTRY};
+use super::{Keeping, QueuedAhead, Request, Snapshot, SnapshotRequest, SnapshotScope};
 use crate::core::tree::{Change, CompactTree, ContentHash, Delta, Item, Tree};
 use crate::store::contents::{self, Gathered, NewContent};
 use crate::store::{Cause, NewTree, PackWriter, Store, TreeLink, WorkspaceLock};
 use crate::workspace::files::{
-    Cache, Content, Dirty, Progress, Stopped, Unwatched, Wanted, Watch, guard, item_at, one, verify,
+    Cache, Content, Dirty, Progress, ScanSettings, Stopped, Unwatched, Watch, guard, item_at, one,
+    verify,
 };
 
 /// Maximum size of a file that a tool writes; no tool writes a larger one.
@@ -105,14 +106,16 @@ impl Keeper {
         }
     }
 
-    pub(super) fn take(&mut self, wish: &Wish) -> Result<Snapshot, String> {
+    pub(super) fn take(&mut self, wish: &SnapshotRequest) -> Result<Snapshot, String> {
         // During a restore by another session, the files are in neither state.
         let lock = WorkspaceLock::shared(&self.keeping.data_dir, &self.keeping.coverage.root);
         drop(lock.map_err(|e| e.to_string())?);
         self.prepare(wish)?;
         let looked = match &wish.scope {
-            Scope::Written(path) if self.is_found => self.look_at(path),
-            Scope::All | Scope::AllAnd(_) | Scope::Written(_) => self.look(wish),
+            SnapshotScope::Written(path) if self.is_found => self.look_at(path),
+            SnapshotScope::All | SnapshotScope::AllAnd(_) | SnapshotScope::Written(_) => {
+                self.look(wish)
+            }
         };
         // The reason may date from a scan that nobody waited for; it is reported once.
         if let Some(why) = self.unsaid.take() {
@@ -120,9 +123,9 @@ impl Keeper {
         }
         looked?;
         let written = match &wish.scope {
-            Scope::All => &[][..],
-            Scope::AllAnd(paths) => paths,
-            Scope::Written(path) => std::slice::from_ref(path),
+            SnapshotScope::All => &[][..],
+            SnapshotScope::AllAnd(paths) => paths,
+            SnapshotScope::Written(path) => std::slice::from_ref(path),
         };
         for path in written {
             self.written(path)?;
@@ -134,7 +137,7 @@ impl Keeper {
                 return Ok(Snapshot::Same(recorded.name.clone()));
             }
             // In this workspace nothing is recorded until a tool writes.
-            None if self.keeping.only_written.is_some() && wish.scope == Scope::All => {
+            None if self.keeping.only_written.is_some() && wish.scope == SnapshotScope::All => {
                 return Ok(Snapshot::Off);
             }
             _ => {}
@@ -151,7 +154,7 @@ impl Keeper {
     }
 
     /// Loads the tree that the log names last, and checks that there is space.
-    fn prepare(&mut self, wish: &Wish) -> Result<(), String> {
+    fn prepare(&mut self, wish: &SnapshotRequest) -> Result<(), String> {
         if let Some(why) = guard::nearly_full(&self.keeping.data_dir) {
             return Err(why);
         }
@@ -218,7 +221,7 @@ impl Keeper {
     }
 
     /// Finds the changes since the last scan.
-    fn look(&mut self, wish: &Wish) -> Result<(), String> {
+    fn look(&mut self, wish: &SnapshotRequest) -> Result<(), String> {
         if self.keeping.only_written.is_some() {
             return Ok(());
         }
@@ -247,7 +250,7 @@ impl Keeper {
             return Err("the store is not open".to_string());
         };
         let mut keep = |content: Content<'_>| {
-            let mut kept = Kept {
+            let mut kept = ContentStorer {
                 store,
                 packs,
                 gathered,
@@ -256,7 +259,7 @@ impl Keeper {
             };
             kept.keep(content.hash, content.bytes, content.before, is_first)
         };
-        let wanted = Wanted {
+        let wanted = ScanSettings {
             coverage: &keeping.coverage,
             grain: *grain,
             progress,
@@ -293,7 +296,7 @@ impl Keeper {
 
     /// Returns whether a scan must be full even if the kernel reports changes. Its reports are
     /// trusted only between two full scans.
-    fn is_wanted_whole(&self, wish: &Wish) -> bool {
+    fn is_wanted_whole(&self, wish: &SnapshotRequest) -> bool {
         let Some(took) = self.whole_took else {
             return true;
         };
@@ -373,7 +376,7 @@ impl Keeper {
         let Some(store) = &mut self.store else {
             return Ok(());
         };
-        let mut kept = Kept {
+        let mut kept = ContentStorer {
             store,
             packs: &mut self.packs,
             gathered: &mut self.gathered,
@@ -453,7 +456,7 @@ impl Keeper {
         self.store()?;
         match &mut self.store {
             Some(store) => {
-                let mut kept = Kept {
+                let mut kept = ContentStorer {
                     store,
                     packs: &mut self.packs,
                     gathered: &mut self.gathered,

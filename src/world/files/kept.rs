@@ -2,7 +2,7 @@
 //! their entry when they are too large for its transaction.
 
 use crate::core::tree::ContentHash;
-use crate::store::contents::{self, Gathered, NewContent, Place};
+use crate::store::contents::{self, ContentLocation, Gathered, NewContent};
 use crate::store::{PackWriter, Store};
 
 /// Maximum size of the contents in the transaction of an entry, which somebody waits for.
@@ -15,7 +15,7 @@ const MAX_AT_ONCE: u64 = 8 << 20;
 const MAX_COUNT_AT_ONCE: usize = 2_000;
 
 /// Stores contents as they are found.
-pub(super) struct Kept<'a> {
+pub(super) struct ContentStorer<'a> {
     pub store: &'a mut Store,
     pub packs: &'a mut PackWriter,
     pub gathered: &'a mut Gathered,
@@ -23,7 +23,7 @@ pub(super) struct Kept<'a> {
     pub max_bytes: u64,
 }
 
-impl Kept<'_> {
+impl ContentStorer<'_> {
     pub(super) fn keep(
         &mut self,
         hash: ContentHash,
@@ -51,7 +51,7 @@ impl Kept<'_> {
             bytes: bytes.len() as u64,
             stored: compressed.data.len() as u64,
             base: compressed.base,
-            place: Place::Row(compressed.data),
+            place: ContentLocation::Row(compressed.data),
         });
         let (count, most) = match is_bulk {
             true => (MAX_COUNT_AT_ONCE, MAX_AT_ONCE),

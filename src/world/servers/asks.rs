@@ -104,7 +104,7 @@ impl Elicit for OfServer {
             wanted: question.wanted,
         };
         Box::pin(async move {
-            let _open = Open::new(&self.open);
+            let _open = AskedServer::new(&self.open);
             let (reply, answered) = oneshot::channel();
             let _ = self.sender.send(ServerAsks { question, reply });
             match answered.await {
@@ -116,16 +116,16 @@ impl Elicit for OfServer {
     }
 }
 
-struct Open<'a>(&'a watch::Sender<usize>);
+struct AskedServer<'a>(&'a watch::Sender<usize>);
 
-impl<'a> Open<'a> {
-    fn new(count: &'a watch::Sender<usize>) -> Open<'a> {
+impl<'a> AskedServer<'a> {
+    fn new(count: &'a watch::Sender<usize>) -> AskedServer<'a> {
         count.send_modify(|n| *n += 1);
-        Open(count)
+        AskedServer(count)
     }
 }
 
-impl Drop for Open<'_> {
+impl Drop for AskedServer<'_> {
     fn drop(&mut self) {
         self.0.send_modify(|n| *n -= 1);
     }
@@ -141,13 +141,13 @@ fn bounded(key: String) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::form::Wanted;
+    use crate::core::form::RequestedAnswer;
 
     fn elicitation(key: &str) -> Elicitation {
         Elicitation {
             key: key.to_string(),
             message: "m".to_string(),
-            wanted: Wanted::Form { fields: Vec::new() },
+            wanted: RequestedAnswer::Form { fields: Vec::new() },
         }
     }
 

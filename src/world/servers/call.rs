@@ -2,16 +2,16 @@
 
 use std::time::Duration;
 
-use super::live::{Found, Live, LiveServers};
+use super::live::{LiveServers, LiveState, RunningServers};
 use super::result::{self, IN_DOUBT, failed};
-use super::standing::{Standing, standing};
-use crate::command::server::{Fate, Past};
+use super::standing::{CallProgress, standing};
+use crate::command::server::{EndedServer, ServerOutcome};
 use crate::core::entry::{CallId, Guard, Outcome};
 use crate::core::tool::ToolCall;
 use crate::mcp::connection::McpError;
 use crate::mcp::result::CallResult;
 use crate::mcp::task::Task;
-use crate::tools::{Ran, ServedCall};
+use crate::tools::{ServedCall, ToolResult};
 use crate::world::machine::{Machine, interrupted, unsettled};
 use crate::world::{Settled, Unready};
 
@@ -70,8 +70,8 @@ fn next_id(call: CallId, request: &str) -> String {
 }
 
 /// Returns an ID that this server has not been given. A log that lost its end would use one twice.
-fn unused(live: &Live, call: CallId, mut request: String) -> std::io::Result<String> {
-    while live.connection.client().fate(&request)? != Fate::NotBegun {
+fn unused(live: &RunningServers, call: CallId, mut request: String) -> std::io::Result<String> {
+    while live.connection.client().fate(&request)? != ServerOutcome::NotBegun {
         request = next_id(call, &request);
     }
     Ok(request)
@@ -79,7 +79,7 @@ fn unused(live: &Live, call: CallId, mut request: String) -> std::io::Result<Str
 
 /// The result of waiting for an answer.
 enum Waited {
-    Ended(Box<Ran>),
+    Ended(Box<ToolResult>),
     /// The server has ended: the journal has the fate of the call.
     Over,
 }
@@ -125,7 +125,7 @@ impl Machine {
         order: &ServedCall,
         request: String,
         kept: Option<&str>,
-    ) -> Result<Guard, Ran> {
+    ) -> Result<Guard, ToolResult> {
         let not_run = |why: String| LiveServers::not_run(&why);
         let servers = self
             .servers
@@ -149,9 +149,11 @@ impl Machine {
         &self,
         order: &ServedCall,
         guard: &Guard,
-    ) -> Option<Ran> {
+    ) -> Option<ToolResult> {
         let (Ok(servers), Some(begun)) = (self.live(), Begun::of(guard)) else {
-            return Some(Ran::error("the call does not fit what was recorded of it"));
+            return Some(ToolResult::error(
+                "the call does not fit what was recorded of it",
+            ));
         };
         let live = servers.of_run(begun.server, begun.run)?;
         match self.wait_for(&live, order, begun).await {
@@ -161,7 +163,12 @@ impl Machine {
     }
 
     /// Makes the call, or waits for one that was made under the same ID.
-    async fn wait_for(&self, live: &Live, order: &ServedCall, begun: Begun<'_>) -> Waited {
+    async fn wait_for(
+        &self,
+        live: &RunningServers,
+        order: &ServedCall,
+        begun: Begun<'_>,
+    ) -> Waited {
         let Ok(servers) = self.live() else {
             return Waited::Over;
         };
@@ -178,7 +185,7 @@ impl Machine {
         }
     }
 
-    async fn waited(&self, live: &Live, called: Result<CallResult, McpError>) -> Waited {
+    async fn waited(&self, live: &RunningServers, called: Result<CallResult, McpError>) -> Waited {
         let error = match called {
             Ok(result) => {
                 let room = self.ctx.inline_max_bytes;
@@ -207,7 +214,7 @@ impl Machine {
             return unsettled("tools of servers cannot be called here");
         };
         let found = match servers.look(begun.server, begun.run).await {
-            Ok(Found::Live(live)) => {
+            Ok(LiveState::Live(live)) => {
                 match self.settle_live(&live, order, guard, begun, stop).await {
                     Some(settled) => return settled,
                     // It ended meanwhile.
@@ -217,11 +224,11 @@ impl Machine {
             found => found,
         };
         match found {
-            Ok(Found::Over(past)) => {
+            Ok(LiveState::Over(past)) => {
                 self.settle_over(servers, &past, call, order, guard, begun, stop)
                     .await
             }
-            Ok(Found::Live(_)) => unsettled("its server does not answer"),
+            Ok(LiveState::Live(_)) => unsettled("its server does not answer"),
             Err(e) => unsettled(&format!("its server cannot be reached: {e}")),
         }
     }
@@ -229,7 +236,7 @@ impl Machine {
     /// Settles a call at a running server. Returns `None` if the server ended meanwhile.
     async fn settle_live(
         &self,
-        live: &Live,
+        live: &RunningServers,
         order: &ServedCall,
         guard: &Guard,
         begun: Begun<'_>,
@@ -238,8 +245,8 @@ impl Machine {
         let fate = |id: &str| live.connection.client().fate(id);
         Some(match standing(begun.request, fate) {
             Err(e) => unsettled(&format!("its journal cannot be read: {e}")),
-            Ok(Standing::NotBegun) => Settled::NotBegun(guard.clone()),
-            Ok(Standing::Answered(line)) => {
+            Ok(CallProgress::NotBegun) => Settled::NotBegun(guard.clone()),
+            Ok(CallProgress::Answered(line)) => {
                 Settled::Ended(result::of_line(&line, self.ctx.inline_max_bytes))
             }
             Ok(_) if stop => {
@@ -247,14 +254,14 @@ impl Machine {
                 live.connection.cancel(begun.request, why).await;
                 Settled::Ended(cancelled(why))
             }
-            Ok(Standing::Running | Standing::Asks | Standing::Task(_)) => {
+            Ok(CallProgress::Running | CallProgress::Asks | CallProgress::Task(_)) => {
                 match self.wait_for(live, order, begun).await {
                     Waited::Ended(ran) => Settled::Ended(*ran),
                     Waited::Over => return None,
                 }
             }
             // The end of the server is about to become known.
-            Ok(Standing::Lost) => {
+            Ok(CallProgress::Lost) => {
                 live.connection.client().ended().await;
                 return None;
             }
@@ -268,7 +275,7 @@ impl Machine {
     async fn settle_over(
         &self,
         servers: &LiveServers,
-        past: &Past,
+        past: &EndedServer,
         call: &ToolCall,
         order: &ServedCall,
         guard: &Guard,
@@ -277,12 +284,12 @@ impl Machine {
     ) -> Settled {
         match standing(begun.request, |id| past.fate(id)) {
             Err(e) => unsettled(&format!("its journal cannot be read: {e}")),
-            Ok(Standing::Answered(line)) => {
+            Ok(CallProgress::Answered(line)) => {
                 Settled::Ended(result::of_line(&line, self.ctx.inline_max_bytes))
             }
-            Ok(Standing::NotBegun) if stop => Settled::NotBegun(guard.clone()),
-            Ok(Standing::NotBegun) => self.again(call, order, begun).await,
-            Ok(Standing::Task(task)) if !stop => {
+            Ok(CallProgress::NotBegun) if stop => Settled::NotBegun(guard.clone()),
+            Ok(CallProgress::NotBegun) => self.again(call, order, begun).await,
+            Ok(CallProgress::Task(task)) if !stop => {
                 Settled::Ended(self.follow(servers, &task, order, begun).await)
             }
             Ok(_) if begun.repeatable && !stop => self.again(call, order, begun).await,
@@ -303,7 +310,7 @@ impl Machine {
         task: &Task,
         order: &ServedCall,
         begun: Begun<'_>,
-    ) -> Ran {
+    ) -> ToolResult {
         let live = match servers.reach(begun.server, Some(begun.run)).await {
             Ok(live) => live,
             Err(why) => return interrupted(format!("{why}; {IN_DOUBT}")),
@@ -336,7 +343,7 @@ impl Machine {
         let servers = &servers.access.servers;
         let fate = |id: &str| servers.fate_unattached(begun.run, id);
         let standing = standing(begun.request, fate);
-        matches!(standing, Ok(Standing::Running | Standing::Task(_)))
+        matches!(standing, Ok(CallProgress::Running | CallProgress::Task(_)))
     }
 
     pub(in crate::world) fn discard_served(&self, guard: &Guard) {
@@ -346,7 +353,7 @@ impl Machine {
     }
 }
 
-async fn too_late(live: &Live, request: &str, limit: Option<Duration>) -> Ran {
+async fn too_late(live: &RunningServers, request: &str, limit: Option<Duration>) -> ToolResult {
     let why = no_result(limit);
     live.connection.cancel(request, &why).await;
     cancelled(&why)
@@ -357,7 +364,7 @@ fn no_result(limit: Option<Duration>) -> String {
     format!("no result within {seconds} s (tool_timeout_sec)")
 }
 
-fn cancelled(why: &str) -> Ran {
+fn cancelled(why: &str) -> ToolResult {
     interrupted(format!("{why}; the server was told to end it; {IN_DOUBT}"))
 }
 

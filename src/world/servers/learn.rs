@@ -12,7 +12,7 @@ use futures_util::StreamExt;
 use futures_util::future::join_all;
 use futures_util::stream::FuturesUnordered;
 
-use super::live::{Live, LiveServers};
+use super::live::{LiveServers, RunningServers};
 use crate::mcp::catalogue::{self, CatalogueServer, SessionCatalogue};
 use crate::store::now_ms;
 use crate::world::archive::Archive;
@@ -48,7 +48,7 @@ impl Learning {
     /// Lists the tools of a server that was started or that reported a change. When this returns,
     /// the list is current: a rule's approval is compared with it before a call. Returns false if
     /// the server did not answer.
-    pub(super) async fn learn(&self, server: &str, live: &Live, limit: Duration) -> bool {
+    pub(super) async fn learn(&self, server: &str, live: &RunningServers, limit: Duration) -> bool {
         let listing = match catalogue::learn(&live.connection, limit).await {
             Ok(listing) => listing,
             Err(error) => {
@@ -81,7 +81,7 @@ impl Learning {
 
     /// Lists the tools of a server that reported a change. A list that was requested after `since`
     /// is new enough, so a server that floods is asked once for all waiting calls.
-    async fn learn_again(&self, server: &str, live: &Live, since: Instant) {
+    async fn learn_again(&self, server: &str, live: &RunningServers, since: Instant) {
         let mut relisted = live.relisted.lock().await;
         if relisted.is_enough(since) || !live.connection.is_changed() {
             return;
@@ -127,7 +127,7 @@ impl LiveServers {
 
     /// Returns once the list of this server is current, if the server reported a change. The future
     /// may be dropped: the answer is still used.
-    pub(super) async fn learn_if_changed(&self, server: &str, live: &Arc<Live>) {
+    pub(super) async fn learn_if_changed(&self, server: &str, live: &Arc<RunningServers>) {
         if !live.connection.is_changed() {
             return;
         }

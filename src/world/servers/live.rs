@@ -16,12 +16,12 @@ use super::health::Health;
 use super::relisted::Relisted;
 use super::{Launch, Learning, ServerAccess};
 use crate::command::How;
-use crate::command::server::{Attached, Past, ServerInfo, ServerSpec, Servers, describe};
+use crate::command::server::{Attached, EndedServer, ServerInfo, ServerSpec, Servers, describe};
 use crate::core::entry::CallId;
 use crate::core::text::one_line;
 use crate::mcp::connection::Connection;
 use crate::mcp::elicit::Elicit;
-use crate::tools::Ran;
+use crate::tools::ToolResult;
 use crate::world::ServerAsks;
 
 /// Longest pause before a start that is waited for. A longer one is reported at once.
@@ -39,15 +39,15 @@ const TAIL_BYTES: u64 = 4096;
 const LINE_CHARS: usize = 300;
 
 /// A server to which this process is connected.
-pub(super) struct Live {
+pub(super) struct RunningServers {
     pub run: String,
     pub connection: Connection,
     pub relisted: tokio::sync::Mutex<Relisted>,
 }
 
-impl Live {
-    fn new(run: &str, connection: Connection) -> Live {
-        Live {
+impl RunningServers {
+    fn new(run: &str, connection: Connection) -> RunningServers {
+        RunningServers {
             run: run.to_string(),
             connection,
             relisted: tokio::sync::Mutex::default(),
@@ -55,23 +55,23 @@ impl Live {
     }
 
     /// Returns how it ended, if it did.
-    fn ended(&self) -> Option<Past> {
+    fn ended(&self) -> Option<EndedServer> {
         self.connection.client().ended().now_or_never()
     }
 }
 
 /// The state of a server when it is inspected.
-pub(super) enum Found {
-    Live(Arc<Live>),
-    Over(Past),
+pub(super) enum LiveState {
+    Live(Arc<RunningServers>),
+    Over(EndedServer),
 }
 
-pub(super) type Starting = Shared<BoxFuture<'static, Result<Arc<Live>, String>>>;
+pub(super) type Starting = Shared<BoxFuture<'static, Result<Arc<RunningServers>, String>>>;
 
 /// The state of one server.
 #[derive(Default)]
 struct Slot {
-    live: Option<Arc<Live>>,
+    live: Option<Arc<RunningServers>>,
     /// The start in progress, whether somebody waits for it or not.
     starting: Option<Starting>,
     health: Health,
@@ -127,7 +127,7 @@ impl LiveServers {
         &self,
         server: &str,
         kept: Option<&str>,
-    ) -> Result<Arc<Live>, String> {
+    ) -> Result<Arc<RunningServers>, String> {
         if let Some(live) = self.started(server) {
             self.learn_if_changed(server, &live).await;
             return Ok(live);
@@ -144,7 +144,7 @@ impl LiveServers {
         started.map_err(|why| format!("the server {server} cannot be started: {why}"))
     }
 
-    fn note_start(&self, server: &str, started: &Result<Arc<Live>, String>) {
+    fn note_start(&self, server: &str, started: &Result<Arc<RunningServers>, String>) {
         self.with(server, |slot| {
             // The first waiter that sees the end of the start records it.
             if slot.starting.take().is_some() {
@@ -178,7 +178,7 @@ impl LiveServers {
     }
 
     /// Returns the server to which this process is connected, even if nobody waited for its start.
-    pub(super) fn started(&self, server: &str) -> Option<Arc<Live>> {
+    pub(super) fn started(&self, server: &str) -> Option<Arc<RunningServers>> {
         let over = self.with(server, |slot| slot.starting.as_ref()?.peek().cloned());
         if let Some(started) = over {
             self.note_start(server, &started);
@@ -187,7 +187,7 @@ impl LiveServers {
     }
 
     /// Returns the server to which this process is connected, unless it has ended.
-    fn alive(&self, server: &str) -> Option<Arc<Live>> {
+    fn alive(&self, server: &str) -> Option<Arc<RunningServers>> {
         let live = self.with(server, |slot| slot.live.clone())?;
         let Some(past) = live.ended() else {
             return Some(live);
@@ -260,19 +260,19 @@ impl LiveServers {
     ///
     /// # Errors
     /// The run cannot be inspected.
-    pub(super) async fn look(&self, server: &str, run: &str) -> io::Result<Found> {
+    pub(super) async fn look(&self, server: &str, run: &str) -> io::Result<LiveState> {
         let known = self.with(server, |slot| slot.live.clone());
         if let Some(live) = known.filter(|live| live.run == run) {
             return Ok(match live.ended() {
-                None => Found::Live(live),
-                Some(past) => Found::Over(past),
+                None => LiveState::Live(live),
+                Some(past) => LiveState::Over(past),
             });
         }
         let since = Instant::now();
         let client = loop {
             match self.access.servers.attach(run).await? {
                 Attached::Live(client) => break client,
-                Attached::Over(past) => return Ok(Found::Over(past)),
+                Attached::Over(past) => return Ok(LiveState::Over(past)),
                 Attached::Busy { .. } if since.elapsed() < BUSY_WITHIN => {
                     tokio::time::sleep(LOOK_EVERY).await;
                 }
@@ -285,13 +285,13 @@ impl LiveServers {
         // Its capabilities were determined before its first call.
         let begun = Connection::begin(client, &self.root, BUSY_WITHIN, elicit).await;
         let connection = begun.map_err(|e| io::Error::other(e.to_string()))?;
-        let live = Arc::new(Live::new(run, connection));
+        let live = Arc::new(RunningServers::new(run, connection));
         self.with(server, |slot| slot.live = Some(Arc::clone(&live)));
-        Ok(Found::Live(live))
+        Ok(LiveState::Live(live))
     }
 
     /// Returns the server to which this process is connected, if it is of this run.
-    pub(super) fn of_run(&self, server: &str, run: &str) -> Option<Arc<Live>> {
+    pub(super) fn of_run(&self, server: &str, run: &str) -> Option<Arc<RunningServers>> {
         let live = self.with(server, |slot| slot.live.clone());
         live.filter(|live| live.run == run)
     }
@@ -319,7 +319,7 @@ impl LiveServers {
             (Some(live), _) => Some(live),
             (None, starting) => starting?.peek()?.as_ref().ok().cloned(),
         };
-        let live: Vec<Arc<Live>> = slots.into_values().filter_map(started).collect();
+        let live: Vec<Arc<RunningServers>> = slots.into_values().filter_map(started).collect();
         for live in &live {
             live.connection.client().leave().await;
         }
@@ -337,7 +337,7 @@ impl LiveServers {
 
     /// Ends the servers of the session to which this process is not connected: those that an
     /// earlier agent left and no call needed again, and those whose start has not ended.
-    async fn end_others(&self, live: &[Arc<Live>]) {
+    async fn end_others(&self, live: &[Arc<RunningServers>]) {
         let is_other = |info: &ServerInfo| live.iter().all(|live| live.run != info.run);
         let others: Vec<String> = self.kept().filter(is_other).map(|info| info.run).collect();
         for run in &others {
@@ -358,7 +358,7 @@ impl LiveServers {
     }
 
     /// Returns the servers of this session that have a keeper.
-    pub(super) fn kept(&self) -> impl Iterator<Item = ServerInfo> {
+    pub(super) fn kept(&self) -> impl Iterator<WalkItem = ServerInfo> {
         let all = self.access.servers.list().into_iter();
         all.filter(|info| info.is_kept && info.spec.session == self.session)
     }
@@ -378,8 +378,8 @@ impl LiveServers {
     }
 
     /// Returns the result of a call whose server does not run.
-    pub(super) fn not_run(why: &str) -> Ran {
-        Ran::error(format!("not run: {why}"))
+    pub(super) fn not_run(why: &str) -> ToolResult {
+        ToolResult::error(format!("not run: {why}"))
     }
 }
 
@@ -395,7 +395,7 @@ struct Start {
 }
 
 impl Start {
-    async fn run(self) -> Result<Live, String> {
+    async fn run(self) -> Result<RunningServers, String> {
         match self.found().await {
             Some(live) => Ok(live),
             None => self.start().await,
@@ -404,7 +404,7 @@ impl Start {
 
     /// Returns a server that an earlier agent left and that was started with the current settings.
     /// Others of the same name are not needed any more.
-    async fn found(&self) -> Option<Live> {
+    async fn found(&self) -> Option<RunningServers> {
         let own =
             |spec: &ServerSpec| spec.session == self.session && spec.name == self.launch.spec.name;
         let mut found = None;
@@ -423,7 +423,7 @@ impl Start {
         found
     }
 
-    async fn attach(&self, run: &str) -> Option<Live> {
+    async fn attach(&self, run: &str) -> Option<RunningServers> {
         let attached = self.servers.attach(run).await;
         match self.connect(run, attached).await {
             Ok(live) => Some(live),
@@ -434,14 +434,18 @@ impl Start {
         }
     }
 
-    async fn start(&self) -> Result<Live, String> {
+    async fn start(&self) -> Result<RunningServers, String> {
         let spec = &self.launch.spec;
         let run = self.servers.prepare(spec).map_err(|e| e.to_string())?;
         let started = self.servers.start(&run, &self.launch.env).await;
         self.connect(&run, started).await
     }
 
-    async fn connect(&self, run: &str, attached: io::Result<Attached>) -> Result<Live, String> {
+    async fn connect(
+        &self,
+        run: &str,
+        attached: io::Result<Attached>,
+    ) -> Result<RunningServers, String> {
         let client = match attached {
             Ok(Attached::Live(client)) => client,
             Ok(Attached::Over(past)) => {
@@ -455,7 +459,7 @@ impl Start {
         let limit = self.launch.startup;
         let elicit = Arc::clone(&self.elicit);
         match Connection::begin(client, &self.root, limit, elicit).await {
-            Ok(connection) => Ok(Live::new(run, connection)),
+            Ok(connection) => Ok(RunningServers::new(run, connection)),
             Err(error) => {
                 // A server that does not identify itself is useless.
                 if let Err(error) = self.servers.stop(run) {

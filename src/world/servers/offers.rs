@@ -6,14 +6,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::live::{Live, LiveServers};
+use super::live::{LiveServers, RunningServers};
 use super::result::shown;
 use crate::core::custom::words;
 use crate::core::entry::Image;
 use crate::core::text::{clip, count, nearest, one_line};
 use crate::mcp::connection::{Connection, McpError};
 use crate::mcp::offers::{Offers, Prompt, PromptMessage};
-use crate::mcp::result::Part;
+use crate::mcp::result::ResultPart;
 
 /// Maximum bytes of a prompt or a resource that are put into a message, as for a file.
 const TEXT_MAX_BYTES: usize = 256 * 1024;
@@ -26,7 +26,7 @@ const NAMES_MAX: usize = 5;
 
 /// A person's request to a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Wanted {
+pub enum OfferKind {
     /// A list of its prompts and resources.
     List,
     Prompt {
@@ -99,7 +99,7 @@ pub type ServerReply = Arc<dyn Fn(Result<Offered, NotOffered>) + Send + Sync>;
 pub struct ServerRequest {
     /// The name of the server in the config.
     pub server: String,
-    pub wanted: Wanted,
+    pub wanted: OfferKind,
     pub reply: ServerReply,
 }
 
@@ -126,18 +126,18 @@ impl LiveServers {
 
 async fn ask(
     server: &str,
-    wanted: &Wanted,
-    live: &Live,
+    wanted: &OfferKind,
+    live: &RunningServers,
     limit: Duration,
 ) -> Result<Offered, NotOffered> {
     let connection = &live.connection;
     let failed = |error: McpError| NotOffered::of(&format!("the server {server}: {error}"));
     match wanted {
-        Wanted::List => {
+        OfferKind::List => {
             let offers = connection.offers(limit).await.map_err(failed)?;
             Ok(Offered::List(offers))
         }
-        Wanted::Prompt { name, arguments } => {
+        OfferKind::Prompt { name, arguments } => {
             let prompt = find(server, name, connection, limit).await?;
             let filled = prompt.fill(&words(arguments)).map_err(|why| {
                 let usage = format!("/{server}:{name} {}", prompt.usage());
@@ -146,7 +146,7 @@ async fn ask(
             let got = connection.get_prompt(name, &filled, limit).await;
             Ok(Offered::Words(of_prompt(got.map_err(failed)?)))
         }
-        Wanted::Resource { uri } => {
+        OfferKind::Resource { uri } => {
             let got = connection.read_resource(uri, limit).await;
             let parts = got.map_err(|error| {
                 failed(error).with_hint(format!("@{server}: lists the resources that it names"))
@@ -198,21 +198,21 @@ fn of_prompt(messages: Vec<PromptMessage>) -> ServerWords {
     for PromptMessage { is_assistant, part } in messages {
         if is_dialogue {
             let who = if is_assistant { "assistant:" } else { "user:" };
-            parts.push(Part::Text(who.to_string()));
+            parts.push(ResultPart::Text(who.to_string()));
         }
         parts.push(part);
     }
     of_parts(parts)
 }
 
-fn of_parts(parts: Vec<Part>) -> ServerWords {
+fn of_parts(parts: Vec<ResultPart>) -> ServerWords {
     let mut words = ServerWords::default();
     let mut lines = Vec::new();
     for part in parts {
         match part {
-            Part::Text(text) => lines.push(text),
-            Part::Link { uri, name } => lines.push(format!("[{name}: {uri}]")),
-            Part::Image { mime, data } => match shown(&data, words.images.len()) {
+            ResultPart::Text(text) => lines.push(text),
+            ResultPart::Link { uri, name } => lines.push(format!("[{name}: {uri}]")),
+            ResultPart::Image { mime, data } => match shown(&data, words.images.len()) {
                 Ok((line, image, bytes)) => {
                     lines.push(line);
                     words.images.push(image);
@@ -235,19 +235,19 @@ fn of_parts(parts: Vec<Part>) -> ServerWords {
 mod tests {
     use super::*;
 
-    fn text(text: &str) -> Part {
-        Part::Text(text.to_string())
+    fn text(text: &str) -> ResultPart {
+        ResultPart::Text(text.to_string())
     }
 
     #[test]
     fn what_a_server_gives_is_bounded_and_what_is_no_text_is_named() {
         let words = of_parts(vec![
             text("a"),
-            Part::Link {
+            ResultPart::Link {
                 uri: "x:1".into(),
                 name: "bytes that are not shown".into(),
             },
-            Part::Image {
+            ResultPart::Image {
                 mime: "image/png".into(),
                 data: "AAAA".into(),
             },

@@ -8,8 +8,8 @@ use crate::core::entry::{BlobRef, Image, Outcome};
 use crate::core::image;
 use crate::mcp::connection::{self, McpError};
 use crate::mcp::message;
-use crate::mcp::result::{self, CallResult, Called, Part};
-use crate::tools::{self, Ran};
+use crate::mcp::result::{self, CallResult, Called, ResultPart};
+use crate::tools::{self, ToolResult};
 use crate::world::machine::interrupted;
 
 pub(super) const IN_DOUBT: &str = "it may or may not have happened; look before you repeat it";
@@ -18,50 +18,50 @@ pub(super) const IN_DOUBT: &str = "it may or may not have happened; look before 
 const IMAGES_MAX: usize = 8;
 
 /// Converts the answer to a call, read from a journal.
-pub(super) fn of_line(line: &[u8], inline_max_bytes: usize) -> Ran {
+pub(super) fn of_line(line: &[u8], inline_max_bytes: usize) -> ToolResult {
     match message::read_answer(line) {
         None => garbled(),
         Some(Err(error)) => failed(&connection::refused("tools/call", error)),
         Some(Ok(answer)) => match result::read(&answer) {
             Called::Done(result) => of_result(result, inline_max_bytes),
-            other => Ran::error(format!("the server gave no result: {other:?}")),
+            other => ToolResult::error(format!("the server gave no result: {other:?}")),
         },
     }
 }
 
-pub(super) fn garbled() -> Ran {
-    Ran::error("the server sent an invalid answer; the call may have happened all the same")
+pub(super) fn garbled() -> ToolResult {
+    ToolResult::error("the server sent an invalid answer; the call may have happened all the same")
 }
 
 /// Returns the result for a running server that gave no answer.
-pub(super) fn failed(error: &McpError) -> Ran {
+pub(super) fn failed(error: &McpError) -> ToolResult {
     match error {
         McpError::Rpc { error, .. } => refused(error.code, &error.message),
         McpError::Garbled(_) => garbled(),
-        McpError::Refused(why) => Ran::error(format!("not sent: {why}")),
+        McpError::Refused(why) => ToolResult::error(format!("not sent: {why}")),
         McpError::Journal(_) => interrupted(format!("{error}; {IN_DOUBT}")),
         error if error.is_in_doubt() => interrupted(format!("{error}; {IN_DOUBT}")),
-        error => Ran::error(error.to_string()),
+        error => ToolResult::error(error.to_string()),
     }
 }
 
 /// Returns the result for a server that refused the call, or failed with an internal error.
-pub(super) fn refused(code: i64, message: &str) -> Ran {
-    Ran::error(format!(
+pub(super) fn refused(code: i64, message: &str) -> ToolResult {
+    ToolResult::error(format!(
         "the server answered with an error: {message} ({code})"
     ))
 }
 
 /// Converts a result. A text over `inline_max_bytes` is cut, and the whole is stored as a blob.
-pub(super) fn of_result(result: CallResult, inline_max_bytes: usize) -> Ran {
+pub(super) fn of_result(result: CallResult, inline_max_bytes: usize) -> ToolResult {
     let mut lines = Vec::new();
     let mut images = Vec::new();
     let mut blobs = Vec::new();
     for part in result.parts {
         match part {
-            Part::Text(text) => lines.push(text),
-            Part::Link { uri, name } => lines.push(format!("[link: {name} {uri}]")),
-            Part::Image { mime, data } => match shown(&data, images.len()) {
+            ResultPart::Text(text) => lines.push(text),
+            ResultPart::Link { uri, name } => lines.push(format!("[link: {name} {uri}]")),
+            ResultPart::Image { mime, data } => match shown(&data, images.len()) {
                 Ok((line, image, bytes)) => {
                     lines.push(line);
                     images.push(image);
@@ -71,16 +71,16 @@ pub(super) fn of_result(result: CallResult, inline_max_bytes: usize) -> Ran {
             },
         }
     }
-    let (mut output, whole) = tools::fit(lines.join("\n"), inline_max_bytes);
+    let (mut output, whole) = tools::truncate_output(lines.join("\n"), inline_max_bytes);
     output.images = images;
     blobs.extend(whole);
     let outcome = match result.is_error {
         true => Outcome::Error { output },
         false => Outcome::Done { output },
     };
-    Ran {
+    ToolResult {
         blobs,
-        ..Ran::of(outcome)
+        ..ToolResult::of(outcome)
     }
 }
 

@@ -3,7 +3,7 @@
 
 use std::io;
 
-use crate::command::server::Fate;
+use crate::command::server::ServerOutcome;
 use crate::mcp::call::rounds_of;
 use crate::mcp::message;
 use crate::mcp::result::{self, Called};
@@ -13,7 +13,7 @@ use crate::mcp::task::Task;
 const VISIT_REQUIRED: i64 = -32_042;
 
 #[derive(Debug, PartialEq)]
-pub(super) enum Standing {
+pub(super) enum CallProgress {
     NotBegun,
     Running,
     /// The server waits for an answer to a question.
@@ -30,15 +30,18 @@ pub(super) enum Standing {
 ///
 /// # Errors
 /// The journals cannot be read.
-pub(super) fn standing(id: &str, fate: impl Fn(&str) -> io::Result<Fate>) -> io::Result<Standing> {
-    let mut before = Standing::NotBegun;
+pub(super) fn standing(
+    id: &str,
+    fate: impl Fn(&str) -> io::Result<ServerOutcome>,
+) -> io::Result<CallProgress> {
+    let mut before = CallProgress::NotBegun;
     for round in rounds_of(id) {
         match fate(&round)? {
-            Fate::NotBegun => return Ok(before),
-            Fate::Running => return Ok(Standing::Running),
-            Fate::Lost => return Ok(Standing::Lost),
-            Fate::Answered(line) => match of_answer(line) {
-                Standing::Asks => before = Standing::Asks,
+            ServerOutcome::NotBegun => return Ok(before),
+            ServerOutcome::Running => return Ok(CallProgress::Running),
+            ServerOutcome::Lost => return Ok(CallProgress::Lost),
+            ServerOutcome::Answered(line) => match of_answer(line) {
+                CallProgress::Asks => before = CallProgress::Asks,
                 last => return Ok(last),
             },
         }
@@ -46,15 +49,15 @@ pub(super) fn standing(id: &str, fate: impl Fn(&str) -> io::Result<Fate>) -> io:
     Ok(before)
 }
 
-fn of_answer(line: Vec<u8>) -> Standing {
+fn of_answer(line: Vec<u8>) -> CallProgress {
     match message::read_answer(&line) {
-        Some(Ok(answer)) if answer["resultType"] == "input_required" => Standing::Asks,
+        Some(Ok(answer)) if answer["resultType"] == "input_required" => CallProgress::Asks,
         Some(Ok(answer)) => match result::read(&answer) {
-            Called::Task(task) => Standing::Task(task),
-            Called::Done(_) | Called::NotSupported(_) => Standing::Answered(line),
+            Called::Task(task) => CallProgress::Task(task),
+            Called::Done(_) | Called::NotSupported(_) => CallProgress::Answered(line),
         },
-        Some(Err(error)) if error.code == VISIT_REQUIRED => Standing::Asks,
-        Some(Err(_)) | None => Standing::Answered(line),
+        Some(Err(error)) if error.code == VISIT_REQUIRED => CallProgress::Asks,
+        Some(Err(_)) | None => CallProgress::Answered(line),
     }
 }
 
@@ -65,16 +68,16 @@ mod tests {
     use super::*;
 
     /// Returns the progress for requests with these fates, in order; later ones were not sent.
-    fn of(fates: &[(&str, Fate)]) -> Standing {
+    fn of(fates: &[(&str, ServerOutcome)]) -> CallProgress {
         let fate = |id: &str| {
             let known = fates.iter().find(|(known, _)| *known == id);
-            Ok(known.map_or(Fate::NotBegun, |(_, fate)| fate.clone()))
+            Ok(known.map_or(ServerOutcome::NotBegun, |(_, fate)| fate.clone()))
         };
         standing("c", fate).unwrap()
     }
 
-    fn answered(result: serde_json::Value) -> Fate {
-        Fate::Answered(
+    fn answered(result: serde_json::Value) -> ServerOutcome {
+        ServerOutcome::Answered(
             json!({ "id": "c", "result": result })
                 .to_string()
                 .into_bytes(),
@@ -86,26 +89,33 @@ mod tests {
         let asks = || answered(json!({ "resultType": "input_required", "inputRequests": {} }));
         let done = || answered(json!({ "content": [] }));
         let task = || answered(json!({ "resultType": "task", "taskId": "t" }));
-        assert_eq!(of(&[]), Standing::NotBegun);
-        assert_eq!(of(&[("c", Fate::Running)]), Standing::Running);
-        assert_eq!(of(&[("c", asks())]), Standing::Asks);
-        assert_eq!(of(&[("c", asks()), ("c:2", Fate::Lost)]), Standing::Lost);
+        assert_eq!(of(&[]), CallProgress::NotBegun);
+        assert_eq!(of(&[("c", ServerOutcome::Running)]), CallProgress::Running);
+        assert_eq!(of(&[("c", asks())]), CallProgress::Asks);
         assert_eq!(
-            of(&[("c", asks()), ("c:2", asks()), ("c:3", Fate::Running)]),
-            Standing::Running
+            of(&[("c", asks()), ("c:2", ServerOutcome::Lost)]),
+            CallProgress::Lost
         );
-        assert!(matches!(of(&[("c", done())]), Standing::Answered(_)));
+        assert_eq!(
+            of(&[
+                ("c", asks()),
+                ("c:2", asks()),
+                ("c:3", ServerOutcome::Running)
+            ]),
+            CallProgress::Running
+        );
+        assert!(matches!(of(&[("c", done())]), CallProgress::Answered(_)));
         assert!(matches!(
             of(&[("c", asks()), ("c:2", done())]),
-            Standing::Answered(_)
+            CallProgress::Answered(_)
         ));
-        assert!(matches!(of(&[("c", task())]), Standing::Task(task) if task.id == "t"));
+        assert!(matches!(of(&[("c", task())]), CallProgress::Task(task) if task.id == "t"));
         let visit = json!({ "id": "c", "error": { "code": VISIT_REQUIRED, "message": "go" } });
-        let visit = Fate::Answered(visit.to_string().into_bytes());
-        assert_eq!(of(&[("c", visit)]), Standing::Asks);
+        let visit = ServerOutcome::Answered(visit.to_string().into_bytes());
+        assert_eq!(of(&[("c", visit)]), CallProgress::Asks);
         assert!(matches!(
-            of(&[("c", Fate::Answered(b"x".to_vec()))]),
-            Standing::Answered(_)
+            of(&[("c", ServerOutcome::Answered(b"x".to_vec()))]),
+            CallProgress::Answered(_)
         ));
     }
 }

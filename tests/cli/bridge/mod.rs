@@ -11,7 +11,7 @@ use std::time::Duration;
 use rewake::command::server::{Attached, ServerEnv, ServerSpec, Servers};
 use rewake::mcp::connection::{Connection, McpError};
 use rewake::mcp::elicit::Declines;
-use rewake::mcp::result::Part;
+use rewake::mcp::result::ResultPart;
 use serde_json::json;
 
 use crate::support::mcp_server::{
@@ -114,7 +114,7 @@ async fn called(connection: &Connection, id: &str) -> Result<String, McpError> {
         .await
         .expect("waited too long")?;
     match &result.parts[..] {
-        [Part::Text(text)] => Ok(text.clone()),
+        [ResultPart::Text(text)] => Ok(text.clone()),
         other => panic!("{other:?}"),
     }
 }

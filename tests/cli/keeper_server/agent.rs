@@ -69,7 +69,11 @@ async fn work(folder: &Path, calls: usize) {
             Attached::Live(client) => client,
             // Killed before the keeper was started: nothing was begun in it.
             Attached::Over(past) => {
-                assert_eq!(past.fate("call_0").unwrap(), Fate::NotBegun, "{past:?}");
+                assert_eq!(
+                    past.fate("call_0").unwrap(),
+                    ServerOutcome::NotBegun,
+                    "{past:?}"
+                );
                 start(folder, &servers).await
             }
             Attached::Busy { pid } => panic!("agent {pid} is said to live"),
@@ -81,10 +85,10 @@ async fn work(folder: &Path, calls: usize) {
         let mut how = "answered";
         if is(n, "begun") {
             match client.fate(&id).unwrap() {
-                Fate::Answered(_) => how = "found",
-                Fate::Running => how = "attached",
-                Fate::NotBegun => how = "not-begun",
-                Fate::Lost => how = "lost",
+                ServerOutcome::Answered(_) => how = "found",
+                ServerOutcome::Running => how = "attached",
+                ServerOutcome::NotBegun => how = "not-begun",
+                ServerOutcome::Lost => how = "lost",
             }
         } else {
             record(folder, &format!("begun {n}"));

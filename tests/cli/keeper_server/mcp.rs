@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use rewake::mcp::connection::{Connection, McpError};
 use rewake::mcp::elicit::Declines;
-use rewake::mcp::result::Part;
+use rewake::mcp::result::ResultPart;
 
 use super::*;
 use crate::support::{Home, Run};
@@ -148,7 +148,7 @@ async fn a_call_goes_on_without_its_agent_and_hands_are_shaken_once() {
             .call("call_1", "append", &arguments, false)
             .await
             .unwrap();
-        assert_eq!(result.parts[0], Part::Text("done".into()));
+        assert_eq!(result.parts[0], ResultPart::Text("done".into()));
         assert_eq!(place.appended(), ["x"]);
         assert_eq!(sent(&place, &run, "\"tools/call\""), 1);
         let hands = [
@@ -168,7 +168,7 @@ async fn a_server_gets_what_it_asks_for_once() {
         .call("call_1", "ask_back", &json!({}), true)
         .await
         .unwrap();
-    let Part::Text(roots) = &result.parts[0] else {
+    let ResultPart::Text(roots) = &result.parts[0] else {
         panic!("{result:?}")
     };
     assert!(roots.contains("file:///"), "{roots}");

@@ -13,7 +13,8 @@ use std::time::{Duration, Instant};
 
 use rewake::command::Stopped;
 use rewake::command::server::{
-    Attached, Client, Fate, LINGER_MS, Past, ServerEnv, ServerInfo, ServerSpec, Servers,
+    Attached, Client, EndedServer, LINGER_MS, ServerEnv, ServerInfo, ServerOutcome, ServerSpec,
+    Servers,
 };
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
@@ -88,7 +89,7 @@ impl Place {
         live(self.servers.attach(run).await.unwrap())
     }
 
-    async fn past(&self, run: &str) -> Past {
+    async fn past(&self, run: &str) -> EndedServer {
         match self.servers.attach(run).await.unwrap() {
             Attached::Over(past) => past,
             other => panic!("it is not over: {other:?}"),
@@ -136,9 +137,11 @@ fn live(attached: Attached) -> Client {
     }
 }
 
-fn result(fate: Fate) -> Value {
+fn result(fate: ServerOutcome) -> Value {
     match fate {
-        Fate::Answered(line) => serde_json::from_slice::<Value>(&line).unwrap()["result"].clone(),
+        ServerOutcome::Answered(line) => {
+            serde_json::from_slice::<Value>(&line).unwrap()["result"].clone()
+        }
         other => panic!("no answer: {other:?}"),
     }
 }
@@ -171,7 +174,7 @@ async fn what_is_asked_is_answered_and_written_down() {
         ask(&client, "call_1", "echo", json!({ "a": 1 })).await,
         json!({ "a": 1 })
     );
-    assert_eq!(client.fate("call_2").unwrap(), Fate::NotBegun);
+    assert_eq!(client.fate("call_2").unwrap(), ServerOutcome::NotBegun);
     let folder = place.servers.path(&run).unwrap();
     let input = std::fs::read(folder.join("in.0")).unwrap();
     assert_eq!(
@@ -236,7 +239,7 @@ async fn a_dropped_call_goes_on_and_its_answer_is_there_later() {
     drop(client.answer("call_1"));
     drop(client);
     let client = place.attach(&run).await;
-    assert_eq!(client.fate("call_1").unwrap(), Fate::Running);
+    assert_eq!(client.fate("call_1").unwrap(), ServerOutcome::Running);
     assert_eq!(
         result(client.answer("call_1").await.unwrap()),
         json!("appended")
@@ -269,8 +272,8 @@ async fn a_server_that_died_in_a_call_is_told_with_what_is_known() {
         .send(&request("call_2", "die", json!({})), true)
         .await
         .unwrap();
-    assert_eq!(client.answer("call_2").await.unwrap(), Fate::Lost);
-    assert_eq!(client.fate("call_3").unwrap(), Fate::NotBegun);
+    assert_eq!(client.answer("call_2").await.unwrap(), ServerOutcome::Lost);
+    assert_eq!(client.fate("call_3").unwrap(), ServerOutcome::NotBegun);
     assert!(
         client
             .send(&request("call_3", "echo", json!(3)), true)
@@ -280,8 +283,8 @@ async fn a_server_that_died_in_a_call_is_told_with_what_is_known() {
     let past = place.past(&run).await;
     assert_eq!(past.how(), &rewake::command::How::Exited(7));
     assert_eq!(result(past.fate("call_1").unwrap()), json!(1));
-    assert_eq!(past.fate("call_2").unwrap(), Fate::Lost);
-    assert_eq!(past.fate("call_3").unwrap(), Fate::NotBegun);
+    assert_eq!(past.fate("call_2").unwrap(), ServerOutcome::Lost);
+    assert_eq!(past.fate("call_3").unwrap(), ServerOutcome::NotBegun);
 }
 
 #[tokio::test]
@@ -301,9 +304,12 @@ async fn what_a_server_never_read_was_not_begun() {
     client.send(&place.append("call_3", 0), true).await.unwrap();
     let group = place.info(&run).group.unwrap();
     kill(group);
-    assert_eq!(client.answer("call_1").await.unwrap(), Fate::Lost);
-    assert_eq!(client.answer("call_2").await.unwrap(), Fate::Lost);
-    assert_eq!(client.answer("call_3").await.unwrap(), Fate::NotBegun);
+    assert_eq!(client.answer("call_1").await.unwrap(), ServerOutcome::Lost);
+    assert_eq!(client.answer("call_2").await.unwrap(), ServerOutcome::Lost);
+    assert_eq!(
+        client.answer("call_3").await.unwrap(),
+        ServerOutcome::NotBegun
+    );
     assert_eq!(place.appended(), [""; 0]);
 }
 
@@ -317,12 +323,12 @@ async fn a_killed_keeper_leaves_what_was_answered_and_loses_the_rest() {
         .await
         .unwrap();
     kill(place.keeper(&run));
-    assert_eq!(client.answer("call_2").await.unwrap(), Fate::Lost);
+    assert_eq!(client.answer("call_2").await.unwrap(), ServerOutcome::Lost);
     let past = place.past(&run).await;
     assert!(matches!(past.how(), rewake::command::How::Lost { .. }));
     assert_eq!(result(past.fate("call_1").unwrap()), json!(1));
-    assert_eq!(past.fate("call_2").unwrap(), Fate::Lost);
-    assert_eq!(past.fate("call_3").unwrap(), Fate::NotBegun);
+    assert_eq!(past.fate("call_2").unwrap(), ServerOutcome::Lost);
+    assert_eq!(past.fate("call_3").unwrap(), ServerOutcome::NotBegun);
     // Its input is closed, so the server ends by itself.
     until(|| place.info(&run).group.is_none());
     until(|| place.servers.remove(&run).unwrap());
@@ -340,8 +346,11 @@ async fn a_server_whose_folder_was_removed_ends() {
         .await
         .unwrap_err();
     assert!(refused.to_string().contains("was removed"), "{refused}");
-    assert_eq!(client.answer("call_2").await.unwrap(), Fate::Lost);
-    assert_eq!(place.past(&run).await.fate("call_1").unwrap(), Fate::Lost);
+    assert_eq!(client.answer("call_2").await.unwrap(), ServerOutcome::Lost);
+    assert_eq!(
+        place.past(&run).await.fate("call_1").unwrap(),
+        ServerOutcome::Lost
+    );
     let group = Pid::from_raw(group as i32).unwrap();
     until(|| rustix::process::test_kill_process_group(group).is_err());
     assert_eq!(place.appended(), [""; 0]);
@@ -376,7 +385,7 @@ async fn a_server_that_does_not_obey_is_killed() {
         .unwrap();
     until(|| place.info(&run).group.is_some());
     assert_eq!(place.servers.stop(&run).unwrap(), Stopped::Asked);
-    assert_eq!(client.answer("call_1").await.unwrap(), Fate::Lost);
+    assert_eq!(client.answer("call_1").await.unwrap(), ServerOutcome::Lost);
     assert_eq!(place.servers.stop(&run).unwrap(), Stopped::Over);
 }
 
@@ -405,10 +414,10 @@ async fn one_that_was_prepared_and_never_started_never_will_be() {
     let run = place.servers.prepare(&place.spec()).unwrap();
     assert_eq!(
         place.past(&run).await.fate("call_1").unwrap(),
-        Fate::NotBegun
+        ServerOutcome::NotBegun
     );
     match place.servers.start(&run, &env()).await.unwrap() {
-        Attached::Over(past) => assert_eq!(past.fate("call_1").unwrap(), Fate::NotBegun),
+        Attached::Over(past) => assert_eq!(past.fate("call_1").unwrap(), ServerOutcome::NotBegun),
         other => panic!("it was started: {other:?}"),
     }
 }

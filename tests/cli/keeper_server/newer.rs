@@ -11,7 +11,7 @@ use rewake::core::form::FormAnswer;
 use rewake::mcp::call::task_in;
 use rewake::mcp::connection::{Connection, McpError};
 use rewake::mcp::elicit::{Declines, Elicit, Elicitation};
-use rewake::mcp::result::{CallResult, Part};
+use rewake::mcp::result::{CallResult, ResultPart};
 
 use super::*;
 
@@ -91,7 +91,7 @@ fn ids(sent: &[Value], method: &str) -> Vec<String> {
 
 fn told(result: &CallResult) -> &str {
     match &result.parts[..] {
-        [Part::Text(text)] => text,
+        [ResultPart::Text(text)] => text,
         other => panic!("{other:?}"),
     }
 }
@@ -358,10 +358,10 @@ async fn prompts_and_resources_are_listed_and_read() {
             .get_prompt("review", &arguments, LIMIT)
             .await
             .unwrap();
-        assert_eq!(prompt[0].part, Part::Text("Review \"a.rs\"".into()));
+        assert_eq!(prompt[0].part, ResultPart::Text("Review \"a.rs\"".into()));
         assert_eq!(connection.resources(LIMIT).await.unwrap()[0].uri, "a:b");
         let read = connection.read_resource("a:b", LIMIT).await.unwrap();
-        assert_eq!(read, [Part::Text("inside".into())]);
+        assert_eq!(read, [ResultPart::Text("inside".into())]);
         connection.client().leave().await;
     }
 }

@@ -32,7 +32,7 @@ async fn half_a_line_is_no_answer() {
         .send(&request("call_1", "die_in_a_line", json!({})), true)
         .await
         .unwrap();
-    assert_eq!(client.answer("call_1").await.unwrap(), Fate::Lost);
+    assert_eq!(client.answer("call_1").await.unwrap(), ServerOutcome::Lost);
 }
 
 #[tokio::test]
@@ -43,7 +43,7 @@ async fn a_line_of_a_hundred_megabytes_is_an_error_of_its_call_alone() {
         .send(&request("call_1", "long", json!({ "mib": 100 })), true)
         .await
         .unwrap();
-    let Fate::Answered(line) = client.answer("call_1").await.unwrap() else {
+    let ServerOutcome::Answered(line) = client.answer("call_1").await.unwrap() else {
         panic!("no answer")
     };
     let answer: Value = serde_json::from_slice(&line).unwrap();
@@ -55,7 +55,7 @@ async fn a_line_of_a_hundred_megabytes_is_an_error_of_its_call_alone() {
     let input = request("call_4", "echo", json!("x".repeat(17 * 1024 * 1024)));
     let refused = client.send(&input, true).await.unwrap_err().to_string();
     assert!(refused.contains("too long"), "{refused}");
-    assert_eq!(client.fate("call_4").unwrap(), Fate::NotBegun);
+    assert_eq!(client.fate("call_4").unwrap(), ServerOutcome::NotBegun);
     assert_eq!(ask(&client, "call_5", "echo", json!(5)).await, json!(5));
     client.forget();
     ask(&client, "call_6", "echo", json!(6)).await;
@@ -72,7 +72,7 @@ async fn bytes_that_are_no_text_come_as_they_are() {
         .send(&request("call_1", "not_utf8", json!({})), true)
         .await
         .unwrap();
-    let Fate::Answered(line) = client.answer("call_1").await.unwrap() else {
+    let ServerOutcome::Answered(line) = client.answer("call_1").await.unwrap() else {
         panic!("no answer")
     };
     assert!(line.windows(2).any(|two| two == b"\xff\xfe"));
@@ -185,11 +185,11 @@ async fn what_a_dead_agent_had_sent_whole_is_done_and_what_was_torn_is_not() {
     for n in 0..=15 {
         assert_ne!(
             client.fate(&format!("call_{n}")).unwrap(),
-            Fate::NotBegun,
+            ServerOutcome::NotBegun,
             "call_{n}"
         );
     }
-    assert_eq!(client.fate("call_16").unwrap(), Fate::NotBegun);
+    assert_eq!(client.fate("call_16").unwrap(), ServerOutcome::NotBegun);
     for n in 0..=15 {
         let fate = client.answer(&format!("call_{n}")).await.unwrap();
         assert_eq!(result(fate), json!("appended"));

@@ -9,7 +9,7 @@ mod costs;
 use rewake::config::Quirks;
 use rewake::core::budget::Budget;
 use rewake::core::choice::Effort;
-use rewake::core::entry::{Block, CallId, Entry, Layers, Mode, Outcome, Output, Record, Via};
+use rewake::core::entry::{Block, CallId, Entry, Mode, Outcome, Output, PromptPrefix, Record, Via};
 use rewake::core::prompt::messages;
 use rewake::core::request::Request;
 use rewake::core::state::State;
@@ -141,7 +141,7 @@ fn recorded() -> Vec<Recorded> {
 }
 
 /// The answer, read from these pieces of its body.
-fn read<'a>(codec: Codec, pieces: impl Iterator<Item = &'a [u8]>) -> Reply {
+fn read<'a>(codec: Codec, pieces: impl Iterator<WalkItem = &'a [u8]>) -> Reply {
     let (mut parser, mut decoder) = (Parser::new(), codec.decoder());
     for piece in pieces {
         for event in parser.feed(piece).expect("an event") {
@@ -212,7 +212,7 @@ fn next_request(one: &Recorded, model: &str) -> Value {
             version: "0".into(),
             model: model.into(),
             mode: Mode::Default,
-            layers: Layers::default(),
+            layers: PromptPrefix::default(),
         },
         said("hi"),
         Entry::Replied {

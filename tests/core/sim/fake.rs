@@ -17,8 +17,10 @@ use rewake::core::tree::{Item, Tree};
 use rewake::engine::Command;
 use rewake::model::{Delta, Reply};
 use rewake::store::{Cause, Message, NewTree};
-use rewake::tools::{self, Ran, Work};
-use rewake::world::{BackgroundEnd, Boundary, Images, Settled, Snapshot, Unready, Wish, World};
+use rewake::tools::{self, ToolResult, Work};
+use rewake::world::{
+    BackgroundEnd, Boundary, Images, Settled, Snapshot, SnapshotRequest, Unready, World,
+};
 use rewake::world::{RestoreEnd, RestoreOrder, ServerAsks};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::{Notify, oneshot};
@@ -209,7 +211,7 @@ pub fn opened() -> Entry {
     }
 }
 
-pub fn layers() -> Layers {
+pub fn layers() -> PromptPrefix {
     let names = [
         "read",
         "write",
@@ -228,9 +230,9 @@ pub fn layers() -> Layers {
         description: String::new(),
         schema: serde_json::json!({"type": "object"}),
     };
-    Layers {
+    PromptPrefix {
         tools: names.iter().map(spec).collect(),
-        ..Layers::default()
+        ..PromptPrefix::default()
     }
 }
 
@@ -323,6 +325,8 @@ pub struct Outside {
     pub person: Person,
     /// At this boundary another process does something to the session.
     pub other: Option<(u64, Box<dyn Fn()>)>,
+    /// It is called at each boundary, before the process may die there.
+    pub watch: Option<Box<dyn FnMut(Boundary)>>,
     pub commands: Option<UnboundedSender<Command>>,
     pub acknowledged: Vec<(String, Record)>,
     clock_ms: i64,
@@ -379,6 +383,7 @@ impl Outside {
             say_at: None,
             person: Person::default(),
             other: None,
+            watch: None,
             commands: None,
             acknowledged: Vec::new(),
             clock_ms: 0,
@@ -580,8 +585,8 @@ pub struct Fake {
     asked: RefCell<UnboundedReceiver<ServerAsks>>,
 }
 
-fn ran(outcome: Outcome, fact: Option<Fact>) -> Ran {
-    Ran {
+fn ran(outcome: Outcome, fact: Option<Fact>) -> ToolResult {
+    ToolResult {
         outcome,
         fact,
         blobs: Vec::new(),
@@ -664,11 +669,11 @@ impl Fake {
         }
     }
 
-    fn done(call: &ToolCall, fact: Option<Fact>) -> Ran {
+    fn done(call: &ToolCall, fact: Option<Fact>) -> ToolResult {
         ran(Outcome::done(format!("{} happened", marker(call.id))), fact)
     }
 
-    fn started_in_background(call: &ToolCall, run: &str) -> Ran {
+    fn started_in_background(call: &ToolCall, run: &str) -> ToolResult {
         let fact = Fact::Background {
             id: marker(call.id),
             run: run.into(),
@@ -678,7 +683,7 @@ impl Fake {
         Fake::done(call, Some(fact))
     }
 
-    fn child_in_background(call: &ToolCall, session: &str) -> Ran {
+    fn child_in_background(call: &ToolCall, session: &str) -> ToolResult {
         let fact = Fact::Background {
             id: marker(call.id),
             run: format!("of {session}"),
@@ -906,7 +911,12 @@ impl World for Fake {
         Ok(self.outside.borrow().leads_to(call))
     }
 
-    async fn run_idempotent(&self, call: &ToolCall, _at: Option<&Path>, _room: usize) -> Ran {
+    async fn run_idempotent(
+        &self,
+        call: &ToolCall,
+        _at: Option<&Path>,
+        _room: usize,
+    ) -> ToolResult {
         self.between(async {
             *self.outside.borrow_mut().looks.entry(call.id).or_default() += 1;
             let bulk = "x".repeat(self.outside.borrow().bulk);
@@ -972,7 +982,7 @@ impl World for Fake {
         asked.expect("this is the sender")
     }
 
-    async fn snapshot(&self, wish: Wish) -> Snapshot {
+    async fn snapshot(&self, wish: SnapshotRequest) -> Snapshot {
         self.between(async {
             let tree = self.outside.borrow().tree();
             match wish.last == Some(tree.name()) {
@@ -999,7 +1009,7 @@ impl World for Fake {
         .await
     }
 
-    async fn act(&self, call: &ToolCall, guard: &Guard) -> Option<Ran> {
+    async fn act(&self, call: &ToolCall, guard: &Guard) -> Option<ToolResult> {
         self.between(async {
             let name = self.outside.borrow().begun.clone();
             if let Some(target) = name {
@@ -1268,7 +1278,12 @@ impl World for Fake {
         outside.clock_ms
     }
 
-    async fn boundary(&self, _at: Boundary) {
+    async fn boundary(&self, at: Boundary) {
+        let watch = self.outside.borrow_mut().watch.take();
+        if let Some(mut watch) = watch {
+            watch(at);
+            self.outside.borrow_mut().watch = Some(watch);
+        }
         self.pass().await;
     }
 }

@@ -12,6 +12,7 @@
 
 mod check;
 mod fake;
+mod lag;
 mod person;
 mod served;
 mod signals;
@@ -24,6 +25,7 @@ use std::rc::Rc;
 
 use check::{check_acknowledged, check_end};
 use fake::{ACCESS, Fake, Outside, Rng, Script};
+use lag::Lag;
 use person::Person;
 use rewake::config::Config;
 use rewake::core::budget::Budget;
@@ -84,6 +86,8 @@ struct Case {
     is_stopped: bool,
     /// The answer has to fit a schema, and this one of the answers does, from 0.
     fits_at: Option<usize>,
+    /// The session has a journal, and a kill after a commit comes before its lines are written.
+    lags: bool,
 }
 
 /// The version that takes a session up.
@@ -157,11 +161,14 @@ fn run(case: &Case) -> Ran {
     outside.borrow_mut().has_schema = case.fits_at.is_some();
 
     let session = begin(dir.path());
+    let lag = case
+        .lags
+        .then(|| Lag::watch(dir.path(), &session, &outside));
     if case.restoring {
         let target = begin_restoring(dir.path(), &session, case.is_stopped);
         outside.borrow_mut().begun = Some(target);
     }
-    go_on(case, dir.path(), &session, &outside);
+    go_on(case, dir.path(), &session, &outside, lag.as_ref());
     let boundaries = outside.borrow().passed;
     let looks = outside.borrow().looks.clone();
     let asked = outside.borrow().asked.clone();
@@ -188,7 +195,7 @@ fn run(case: &Case) -> Ran {
         drop(store);
         outside.borrow_mut().forget_after(at);
         let before = outside.borrow().effects.clone();
-        go_on(case, dir.path(), fork.session(), &outside);
+        go_on(case, dir.path(), fork.session(), &outside, None);
         let records = check_end(dir.path(), fork.session(), &outside);
         for record in records.iter().filter(|r| r.seq <= at) {
             if let Entry::Replied { blocks, .. } = &record.entry {
@@ -228,7 +235,7 @@ fn begin_restoring(dir: &Path, session: &str, is_stopped: bool) -> String {
         to: None,
         new_folder: false,
         whole: false,
-        kept: vec![Kept {
+        kept: vec![UnrestoredPath {
             path: "mine".into(),
             why: KeptWhy::Conflict,
         }],
@@ -244,11 +251,23 @@ fn begin_restoring(dir: &Path, session: &str, is_stopped: bool) -> String {
 }
 
 /// Starts the engine again and again until the session is at rest.
-fn go_on(case: &Case, dir: &Path, session: &str, outside: &Rc<RefCell<Outside>>) {
+fn go_on(
+    case: &Case,
+    dir: &Path,
+    session: &str,
+    outside: &Rc<RefCell<Outside>>,
+    lag: Option<&Rc<RefCell<Lag>>>,
+) {
     let mut by = By::Start;
     for start in 0..200 {
-        match one_process(dir, session, outside, start > 0, by) {
+        if let Some(lag) = lag {
+            lag.borrow_mut().start();
+        }
+        match one_process(dir, session, outside, start > 0, by, case.lags) {
             None => {
+                if let Some(lag) = lag {
+                    lag.borrow_mut().die();
+                }
                 let mut outside = outside.borrow_mut();
                 outside.die(case.power_cut);
                 by = By::Start;
@@ -279,6 +298,7 @@ fn one_process(
     outside: &Rc<RefCell<Outside>>,
     again: bool,
     by: By,
+    has_journal: bool,
 ) -> Option<Rest> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
@@ -288,7 +308,11 @@ fn one_process(
     runtime.block_on(async {
         let (commands, inbox) = unbounded_channel();
         outside.borrow_mut().commands = Some(commands);
-        let store = Store::open(dir).expect("the store opens");
+        let mut store = Store::open(dir).expect("the store opens");
+        if has_journal {
+            let kept = store.keep_copies(dir, &lag::place(dir));
+            kept.expect("the journal opens");
+        }
         let (head, records) = store.load(session).expect("the session loads");
         let state = State::of(rewake::tools::describe, &records).expect("the log folds");
         check_acknowledged(&records, session, outside);
@@ -1068,6 +1092,7 @@ fn random(seeds: std::ops::Range<u64>) {
             fits_at: None,
             restoring: seed % 7 == 0,
             is_stopped: false,
+            lags: false,
         };
         let result = std::panic::catch_unwind(|| run(&case));
         if let Err(panic) = result {

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use rewake::core::entry::{CallId, Guard};
-use rewake::core::form::{Field, FieldKind, FormAnswer, ServerQuestion, Wanted};
+use rewake::core::form::{Field, FieldKind, FormAnswer, RequestedAnswer, ServerQuestion};
 
 /// A tool whose calls may happen once.
 pub const NEAR: &str = "mcp__near__poke";
@@ -34,7 +34,7 @@ pub fn question(key: &str) -> ServerQuestion {
         server: "near".into(),
         key: key.into(),
         message: "how many?".into(),
-        wanted: Wanted::Form {
+        wanted: RequestedAnswer::Form {
             fields: vec![number],
         },
     }

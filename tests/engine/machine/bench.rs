@@ -12,7 +12,7 @@ use rewake::core::entry::{CallId, Guard, Outcome};
 use rewake::core::state::State;
 use rewake::core::tool::ToolCall;
 use rewake::model::Models;
-use rewake::tools::{self, Ran, ToolContext};
+use rewake::tools::{self, ToolContext, ToolResult};
 use rewake::world::World;
 use rewake::world::machine::{Machine, Shell};
 use serde_json::{Value, json};
@@ -160,7 +160,7 @@ pub fn bash(command: &str) -> ToolCall {
 }
 
 #[track_caller]
-pub fn done(ran: &Ran) -> String {
+pub fn done(ran: &ToolResult) -> String {
     match &ran.outcome {
         Outcome::Done { output } => output.text.clone(),
         other => panic!("not done: {other:?}"),
@@ -168,7 +168,7 @@ pub fn done(ran: &Ran) -> String {
 }
 
 #[track_caller]
-pub fn interrupted(ran: &Ran) -> String {
+pub fn interrupted(ran: &ToolResult) -> String {
     match &ran.outcome {
         Outcome::Interrupted { .. } => ran.outcome.to_model_text().0,
         other => panic!("not interrupted: {other:?}"),

@@ -8,7 +8,7 @@ use rewake::command::server::{Attached, LINGER_MS, ServerEnv, ServerInfo, Server
 use rewake::core::entry::{Guard, Outcome, Output};
 use rewake::core::state::State;
 use rewake::core::tool::ToolCall;
-use rewake::tools::{self, Ran};
+use rewake::tools::{self, ToolResult};
 use rewake::world::machine::Machine;
 use rewake::world::{KnownTool, Launch, ServerAccess, Settled, Unready, World};
 use rustix::process::{Pid, Signal, kill_process};
@@ -172,7 +172,7 @@ async fn refused(machine: &Machine, call: &ToolCall) -> String {
     }
 }
 
-async fn made(machine: &Machine, call: &ToolCall) -> (Guard, Ran) {
+async fn made(machine: &Machine, call: &ToolCall) -> (Guard, ToolResult) {
     let guard = ready(machine, call).await;
     let ran = machine.act(call, &guard).await.expect("its end");
     (guard, ran)
@@ -190,7 +190,7 @@ fn kill(pid: u32) {
 }
 
 #[track_caller]
-fn ended(settled: Settled) -> Ran {
+fn ended(settled: Settled) -> ToolResult {
     match settled {
         Settled::Ended(ran) => ran,
         other => panic!("it has no end: {other:?}"),
@@ -205,7 +205,7 @@ fn not_begun(settled: Settled) -> Guard {
     }
 }
 
-fn output(ran: &Ran) -> &Output {
+fn output(ran: &ToolResult) -> &Output {
     match &ran.outcome {
         Outcome::Done { output } | Outcome::Error { output } => output,
         other => panic!("{other:?}"),

@@ -6,7 +6,7 @@ use rewake::command::{RunState, Runs};
 use rewake::core::entry::{Fact, Guard, Outcome};
 use rewake::core::state::Background;
 use rewake::core::tool::ToolCall;
-use rewake::tools::Ran;
+use rewake::tools::ToolResult;
 use rewake::world::{Settled, World};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
@@ -50,7 +50,7 @@ fn not_begun(settled: Settled) -> Guard {
 }
 
 #[track_caller]
-fn ended(settled: Settled) -> Ran {
+fn ended(settled: Settled) -> ToolResult {
     match settled {
         Settled::Ended(ran) => ran,
         other => panic!("it has no end: {other:?}"),
@@ -104,7 +104,7 @@ async fn a_command_that_ended_while_nobody_was_there_gives_its_real_result() {
     assert!(!bench.runs().exists(run_of(&guard)));
 }
 
-fn check_real_result(bench: &Bench, ran: &Ran) {
+fn check_real_result(bench: &Bench, ran: &ToolResult) {
     let text = done(ran);
     assert!(
         text.starts_with("so far\nreal\n[exit code 7]\n[the command went on"),
@@ -248,7 +248,7 @@ impl Bench {
     }
 }
 
-fn known(ran: &Ran) -> (String, Background) {
+fn known(ran: &ToolResult) -> (String, Background) {
     let Some(Fact::Background {
         id,
         run,

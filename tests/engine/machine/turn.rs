@@ -24,9 +24,11 @@ use rewake::engine::{Engine, Log, Rest, Settings, Summarising};
 use rewake::model::{Delta, Reply};
 use rewake::session::context::windows;
 use rewake::store::{Batch, NewSession, Store, new_id};
-use rewake::tools::Ran;
+use rewake::tools::ToolResult;
 use rewake::world::machine::Machine;
-use rewake::world::{BackgroundEnd, Boundary, Images, Settled, Snapshot, Unready, Wish, World};
+use rewake::world::{
+    BackgroundEnd, Boundary, Images, Settled, Snapshot, SnapshotRequest, Unready, World,
+};
 use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
@@ -184,7 +186,7 @@ impl Turn {
                 fallback: Fallback::Digest,
                 patience: Duration::from_secs(60),
             },
-            render: Box::new(|_| Layers::default()),
+            render: Box::new(|_| PromptPrefix::default()),
             renewed: None,
             chosen: None,
             fallbacks: vec![],
@@ -304,7 +306,7 @@ impl World for Mortal {
         self.machine.root()
     }
 
-    async fn run_idempotent(&self, call: &ToolCall, at: Option<&Path>, room: usize) -> Ran {
+    async fn run_idempotent(&self, call: &ToolCall, at: Option<&Path>, room: usize) -> ToolResult {
         self.between("run_idempotent", async {
             self.machine.run_idempotent(call, at, room).await
         })
@@ -324,11 +326,11 @@ impl World for Mortal {
         .await
     }
 
-    async fn snapshot(&self, _wish: Wish) -> Snapshot {
+    async fn snapshot(&self, _wish: SnapshotRequest) -> Snapshot {
         self.between("snapshot", async { Snapshot::Off }).await
     }
 
-    async fn act(&self, call: &ToolCall, guard: &Guard) -> Option<Ran> {
+    async fn act(&self, call: &ToolCall, guard: &Guard) -> Option<ToolResult> {
         self.between("act", async {
             let mut act = pin!(self.machine.act(call, guard));
             if call.class() == Some(Class::Supervised) && self.turn.is_last(Place::Middle) {
@@ -415,9 +417,9 @@ fn opened() -> Entry {
         version: "0".into(),
         model: "test/model".into(),
         mode: Mode::Default,
-        layers: Layers {
+        layers: PromptPrefix {
             tools: ["glob", "write", "edit", "bash"].map(spec).into(),
-            ..Layers::default()
+            ..PromptPrefix::default()
         },
     }
 }

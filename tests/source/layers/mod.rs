@@ -20,7 +20,7 @@ mod words;
 
 use std::path::{Path, PathBuf};
 
-const ORDER: [&str; 20] = [
+const ORDER: [&str; 21] = [
     "main",
     "cli",
     "ui",
@@ -35,6 +35,7 @@ const ORDER: [&str; 20] = [
     "mcp",
     "command",
     "sandbox",
+    "recovery",
     "store",
     "journal",
     "workspace",

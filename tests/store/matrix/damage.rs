@@ -66,7 +66,7 @@ pub struct Case {
 impl Case {
     /// One thing is damaged, and now and then a second one.
     pub fn of(seed: u64) -> Case {
-        let mut random = Random(seed.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+        let mut random = Random::of(seed);
         let mut one = || (random.one_of(&TARGETS), random.one_of(&KINDS));
         let mut what = vec![one()];
         match seed % 6 {
@@ -155,7 +155,7 @@ fn blob_line(bytes: &[u8]) -> Option<usize> {
     bytes.windows(8).position(|at| at == b"{\"blob\":")
 }
 
-fn all(folder: &Path) -> Vec<PathBuf> {
+pub fn all(folder: &Path) -> Vec<PathBuf> {
     let mut files = Vec::new();
     for file in fs::read_dir(folder).into_iter().flatten() {
         let path = file.unwrap().path();
@@ -229,9 +229,13 @@ fn of_another<'a>(foreign: &'a Image, name: &Path) -> Option<&'a Vec<u8>> {
     foreign.get(other)
 }
 
-struct Random(u64);
+pub struct Random(u64);
 
 impl Random {
+    pub fn of(seed: u64) -> Random {
+        Random(seed.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+    }
+
     fn next(&mut self) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -239,15 +243,15 @@ impl Random {
         self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 11
     }
 
-    fn below(&mut self, n: usize) -> usize {
+    pub fn below(&mut self, n: usize) -> usize {
         usize::try_from(self.next() % (n as u64).max(1)).unwrap()
     }
 
-    fn byte(&mut self) -> u8 {
+    pub fn byte(&mut self) -> u8 {
         u8::try_from(self.next() % 256).unwrap()
     }
 
-    fn one_of<T: Clone>(&mut self, of: &[T]) -> T {
+    pub fn one_of<T: Clone>(&mut self, of: &[T]) -> T {
         of[self.below(of.len())].clone()
     }
 }

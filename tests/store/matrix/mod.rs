@@ -5,8 +5,8 @@
 //! error says what to do; no entry is silently gone or another one; nothing that was said or obeyed
 //! waits again; no panic; a second start changes nothing.
 
-mod damage;
-mod told;
+pub mod damage;
+pub mod told;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;

@@ -211,7 +211,7 @@ fn printed(round: u64) -> Entry {
 }
 
 /// Words that do not get much smaller.
-fn noise(seed: u64, bytes: usize) -> String {
+pub fn noise(seed: u64, bytes: usize) -> String {
     let mut n = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut next = || {
         n ^= n << 13;
@@ -223,7 +223,7 @@ fn noise(seed: u64, bytes: usize) -> String {
 }
 
 /// Read while the store is open, it is what a kill leaves: nothing is written meanwhile.
-fn image(root: &Path) -> Image {
+pub fn image(root: &Path) -> Image {
     let mut files = Image::new();
     for folder in ["data", "state"] {
         read_into(&mut files, root, &root.join(folder));

@@ -8,8 +8,8 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::Paragraph;
 
 use super::{MARGIN, both, typed};
-use crate::session::{Ending, Standing, short_id};
-use crate::ui::history::list::Line as Listed;
+use crate::session::{Ending, SessionState, short_id};
+use crate::ui::history::list::ListLine as Listed;
 use crate::ui::history::pane::Pane;
 use crate::ui::history::{Row, words};
 use crate::ui::text::{clip, clip_middle, width};
@@ -170,11 +170,11 @@ fn session(
     };
     let (glyph, state) = (words::glyph(row.standing), row.standing.word());
     let state_style = match row.standing {
-        Standing::InUse { works: true, .. } => theme.running,
-        Standing::InUse { works: false, .. } => theme.text,
-        Standing::Ended(Ending::Failed) => theme.error,
-        Standing::Ended(Ending::Left | Ending::Killed) => theme.text,
-        Standing::Ended(Ending::Stopped | Ending::Dismissed | Ending::Done) => theme.dim,
+        SessionState::InUse { works: true, .. } => theme.running,
+        SessionState::InUse { works: false, .. } => theme.text,
+        SessionState::Ended(Ending::Failed) => theme.error,
+        SessionState::Ended(Ending::Left | Ending::Killed) => theme.text,
+        SessionState::Ended(Ending::Stopped | Ending::Dismissed | Ending::Done) => theme.dim,
     };
     let age = words::age(now_ms.saturating_sub(row.updated_ms));
     let age = format!("{age:>AGE_COLUMNS$}");
@@ -206,7 +206,7 @@ pub(super) fn figures(row: &Row) -> String {
     let entries = count(row.entries, "entry");
     let size = size_text(row.bytes);
     let process = match row.standing {
-        Standing::InUse { pid: Some(pid), .. } => format!(" · process {pid}"),
+        SessionState::InUse { pid: Some(pid), .. } => format!(" · process {pid}"),
         _ => String::new(),
     };
     let id = short_id(&row.id);

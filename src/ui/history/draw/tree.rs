@@ -11,7 +11,7 @@ use ratatui::widgets::Paragraph;
 
 use super::both;
 use crate::ui::history::pane::Pane;
-use crate::ui::history::tree::{Drawn, Line as Grown, Parts, Side, Tree};
+use crate::ui::history::tree::{Drawn, Parts, Side, Tree, TreeLine as Grown};
 use crate::ui::history::{Point, What};
 use crate::ui::text::{clip, width};
 use crate::ui::theme::Theme;

@@ -5,7 +5,7 @@ use std::path::Path;
 use super::*;
 use crate::core::access::Access;
 use crate::core::tree::{Item, Tree, diff};
-use crate::store::contents::{NewContent, Place, compress};
+use crate::store::contents::{ContentLocation, NewContent, compress};
 use crate::store::{Cause, KnownTree, NewTree};
 
 /// A session whose files are stored.
@@ -29,7 +29,7 @@ impl Kept {
                 bytes: bytes.len() as u64,
                 stored: data.len() as u64,
                 base: None,
-                place: Place::Row(data),
+                place: ContentLocation::Row(data),
             });
             let file = Item::File {
                 mode: 0o644,

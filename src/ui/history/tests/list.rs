@@ -10,7 +10,7 @@ use super::*;
 fn sessions_stand_under_their_folders_and_days() {
     let scene = full();
     let mut play = Play::new(&scene);
-    play.pane.list.rows[1].standing = Standing::InUse {
+    play.pane.list.rows[1].standing = SessionState::InUse {
         pid: Some(4_242),
         works: true,
     };
@@ -313,7 +313,7 @@ fn a_session_in_use_is_shown_so_and_not_deleted() {
     play.ask(ask);
     let row = play.pane.list.row().unwrap();
     let (pid, works) = (Some(pid), false);
-    assert_eq!(row.standing, Standing::InUse { pid, works });
+    assert_eq!(row.standing, SessionState::InUse { pid, works });
     // Nothing is to be done in it: it is only open there.
     assert_eq!(row.standing.word(), "open");
     play.control('d');
@@ -359,14 +359,14 @@ fn unfinished_work_is_dismissed_and_a_new_name_does_not_bring_it_back() {
     let scene = full();
     let mut play = Play::new(&scene);
     play.keys(&[KeyCode::Down]);
-    let is_owed = |row: &Row| row.standing == Standing::Ended(Ending::Killed);
+    let is_owed = |row: &Row| row.standing == SessionState::Ended(Ending::Killed);
     let at = play.pane.list.rows.iter().position(is_owed).unwrap();
     play.pane.list.selected = at;
     let id = play.pane.list.rows[at].id.clone();
     play.control('x');
     assert!(play.screen(120, 40).contains("not offered again"));
     let standing = |play: &Play<'_>| play.pane.list.rows[at].standing;
-    let dismissed = Standing::Ended(Ending::Dismissed);
+    let dismissed = SessionState::Ended(Ending::Dismissed);
     assert_eq!(standing(&play), dismissed);
     let title = "Later".to_string();
     play.ask(HistoryRequest::Rename { id, title });
@@ -374,7 +374,7 @@ fn unfinished_work_is_dismissed_and_a_new_name_does_not_bring_it_back() {
     assert_eq!(play.pane.list.rows[at].title, "Later");
     assert_eq!(standing(&play), dismissed);
     // What is done needs no dismissal.
-    let is_done = |row: &Row| row.standing == Standing::Ended(Ending::Done);
+    let is_done = |row: &Row| row.standing == SessionState::Ended(Ending::Done);
     play.pane.list.selected = play.pane.list.rows.iter().position(is_done).unwrap();
     play.control('x');
     assert!(
@@ -436,7 +436,7 @@ fn the_worker_answers_and_ends() {
     let (respond, responses) = mpsc::channel();
     let respond = Arc::new(move |found| drop(respond.send(found)));
     let Scene { _dir, ctx } = scene;
-    let worker = Worker::start(Arc::new(ctx), respond);
+    let worker = HistoryWorker::start(Arc::new(ctx), respond);
     let (mut pane, ask) = Pane::new(HERE);
     worker.ask(ask);
     let limit = Duration::from_secs(60);

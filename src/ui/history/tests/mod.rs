@@ -10,7 +10,7 @@ use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 
 use super::queue::Queue;
-use super::read::Reader;
+use super::read::HistoryReader;
 use super::*;
 use crate::config::{self, Env, Paths};
 use crate::core::entry::*;
@@ -59,8 +59,8 @@ impl Scene {
         self.ctx.open_store().unwrap()
     }
 
-    fn reader(&self) -> Reader<'_> {
-        Reader::open(&self.ctx, TimeZone::UTC).unwrap()
+    fn reader(&self) -> HistoryReader<'_> {
+        HistoryReader::open(&self.ctx, TimeZone::UTC).unwrap()
     }
 }
 
@@ -75,7 +75,7 @@ fn begin(store: &mut Store, workspace: &str, at_ms: i64) -> Head {
         version: "0.1.0".into(),
         model: "anthropic/claude-sonnet-4-5".into(),
         mode: Mode::Default,
-        layers: Layers::default(),
+        layers: PromptPrefix::default(),
     };
     store.create(&new, at_ms, opened).unwrap().0
 }
@@ -233,7 +233,7 @@ fn full() -> Scene {
 }
 
 struct Play<'a> {
-    reader: Reader<'a>,
+    reader: HistoryReader<'a>,
     pane: Pane,
 }
 

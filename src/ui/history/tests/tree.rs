@@ -1,7 +1,7 @@
 //! Inside a session: the tree, the conversation, and where one resumes from.
 
 use super::*;
-use crate::ui::history::tree::Target;
+use crate::ui::history::tree::TreeTarget;
 
 #[test]
 fn checkpoints_are_a_tree_with_the_conversation_beside_it() {
@@ -72,16 +72,16 @@ fn a_long_session_is_read_from_its_end_as_it_is_scrolled_to() {
     let mut play = Play::new(&scene);
     play.keys(&[KeyCode::Right]);
     let selected = |play: &Play<'_>| play.pane.tree.as_ref().unwrap().target();
-    assert_eq!(selected(&play), Some(Target::Point(1_000)));
+    assert_eq!(selected(&play), Some(TreeTarget::Point(1_000)));
     assert_eq!(play.pane.tree.as_ref().unwrap().points.len(), 200);
     play.keys(&[KeyCode::Home]);
     // What came before does not move the cursor.
-    assert_eq!(selected(&play), Some(Target::Point(802)));
+    assert_eq!(selected(&play), Some(TreeTarget::Point(802)));
     assert_eq!(play.pane.tree.as_ref().unwrap().points.len(), 400);
     for _ in 0..9 {
         play.keys(&[KeyCode::Home]);
     }
-    assert_eq!(selected(&play), Some(Target::Point(2)));
+    assert_eq!(selected(&play), Some(TreeTarget::Point(2)));
     assert_eq!(play.pane.tree.as_ref().unwrap().points.len(), 1_000);
 }
 

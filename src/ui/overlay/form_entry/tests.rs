@@ -201,7 +201,7 @@ fn what_is_pasted_goes_into_the_text() {
 
 fn visit(url: &str) -> FormEntry {
     let mut question = question(json!([]));
-    question.wanted = Wanted::Visit { url: url.into() };
+    question.wanted = RequestedAnswer::Visit { url: url.into() };
     let mut form = FormEntry::new(question);
     read(&mut form);
     form

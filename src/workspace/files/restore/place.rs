@@ -14,7 +14,7 @@ use crate::workspace::writers::is_open_for_writing;
 type At<'a> = &'a mut dyn FnMut(Point) -> Result<(), CutShort>;
 
 /// The outcome for a path.
-enum Fate {
+enum PathOutcome {
     Done,
     Kept(KeptWhy),
 }
@@ -33,13 +33,13 @@ impl Ground<'_> {
                 Some(fate) => Ok(Some(fate)),
                 None => self.leftover_staged(job, &slot),
             })
-            .unwrap_or(Some(Fate::Kept(KeptWhy::Refused)));
+            .unwrap_or(Some(PathOutcome::Kept(KeptWhy::Refused)));
         match fate {
-            Some(Fate::Kept(why)) => {
+            Some(PathOutcome::Kept(why)) => {
                 done.kept.insert(job.path.clone(), why);
                 false
             }
-            Some(Fate::Done) | None => !(is_left && self.is_done(job, done)),
+            Some(PathOutcome::Done) | None => !(is_left && self.is_done(job, done)),
         }
     }
 
@@ -59,7 +59,7 @@ impl Ground<'_> {
     }
 
     /// Handles a file that was moved away to be removed.
-    fn leftover_out(&mut self, job: &Job, slot: &Slot) -> io::Result<Option<Fate>> {
+    fn leftover_out(&mut self, job: &Job, slot: &Slot) -> io::Result<Option<PathOutcome>> {
         let path = Path::new(&slot.out);
         match item_in(&slot.folder, &slot.out, path, job)? {
             None => Ok(None),
@@ -75,7 +75,7 @@ impl Ground<'_> {
     }
 
     /// Handles a staged file, or one that came out in an exchange.
-    fn leftover_staged(&mut self, job: &Job, slot: &Slot) -> io::Result<Option<Fate>> {
+    fn leftover_staged(&mut self, job: &Job, slot: &Slot) -> io::Result<Option<PathOutcome>> {
         let path = Path::new(&slot.staged);
         match item_in(&slot.folder, &slot.staged, path, job)? {
             None => Ok(None),
@@ -105,15 +105,15 @@ impl Ground<'_> {
         };
         let fate = match placed {
             Ok(fate) => fate?,
-            Err(e) => Fate::Kept(why(&e)),
+            Err(e) => PathOutcome::Kept(why(&e)),
         };
         match fate {
-            Fate::Done => note(job, done),
-            Fate::Kept(why @ (KeptWhy::Open | KeptWhy::Beside)) => {
+            PathOutcome::Done => note(job, done),
+            PathOutcome::Kept(why @ (KeptWhy::Open | KeptWhy::Beside)) => {
                 note(job, done);
                 done.kept.insert(job.path.clone(), why);
             }
-            Fate::Kept(why) => {
+            PathOutcome::Kept(why) => {
                 done.kept.insert(job.path.clone(), why);
             }
         }
@@ -127,7 +127,12 @@ impl Ground<'_> {
         Ok(())
     }
 
-    fn put(&mut self, job: &Job, at: At<'_>, done: &Done) -> io::Result<Result<Fate, CutShort>> {
+    fn put(
+        &mut self,
+        job: &Job,
+        at: At<'_>,
+        done: &Done,
+    ) -> io::Result<Result<PathOutcome, CutShort>> {
         let slot = self.slot(&job.path, true)?;
         let mut spot = self.spot(&job.path, true)?;
         if let Some(stat) = spot.stat()?
@@ -142,7 +147,7 @@ impl Ground<'_> {
         }
         let stat = spot.stat()?;
         if stat.as_ref().is_some_and(is_folder) {
-            return Ok(Ok(Fate::Kept(KeptWhy::Way)));
+            return Ok(Ok(PathOutcome::Kept(KeptWhy::Way)));
         }
         if let Some(stat) = &stat {
             slot.keep_owner(stat);
@@ -150,30 +155,30 @@ impl Ground<'_> {
         self.touch(&job.path);
         match (&job.before, stat) {
             (None, None) => match slot.folder.move_new(&slot.staged, &spot.folder, &spot.name) {
-                Ok(()) => Ok(Ok(Fate::Done)),
+                Ok(()) => Ok(Ok(PathOutcome::Done)),
                 Err(e) if e.kind() == ErrorKind::AlreadyExists => Ok(Ok(self.is_it(job, &spot)?)),
                 Err(e) => Err(e),
             },
             (None, Some(_)) => Ok(Ok(self.is_it(job, &spot)?)),
             // Somebody removed the file.
-            (Some(_), None) => Ok(Ok(Fate::Kept(KeptWhy::Changed))),
+            (Some(_), None) => Ok(Ok(PathOutcome::Kept(KeptWhy::Changed))),
             (Some(_), Some(_)) if !self.bench.can_exchange => {
                 if spot.item(job)? != job.before {
                     return Ok(Ok(self.is_it(job, &spot)?));
                 }
                 slot.folder
                     .move_over(&slot.staged, &spot.folder, &spot.name)?;
-                Ok(Ok(Fate::Done))
+                Ok(Ok(PathOutcome::Done))
             }
             (Some(_), Some(_)) => self.exchange(job, &slot, &spot, at),
         }
     }
 
     /// Checks an unexpected file at the path: it may already have the target state.
-    fn is_it(&self, job: &Job, spot: &Spot) -> io::Result<Fate> {
+    fn is_it(&self, job: &Job, spot: &Spot) -> io::Result<PathOutcome> {
         match spot.item(job)? == job.target {
-            true => Ok(Fate::Done),
-            false => Ok(Fate::Kept(KeptWhy::Changed)),
+            true => Ok(PathOutcome::Done),
+            false => Ok(PathOutcome::Kept(KeptWhy::Changed)),
         }
     }
 
@@ -183,9 +188,9 @@ impl Ground<'_> {
         slot: &Slot,
         spot: &Spot,
         at: At<'_>,
-    ) -> io::Result<Result<Fate, CutShort>> {
+    ) -> io::Result<Result<PathOutcome, CutShort>> {
         match slot.folder.exchange(&slot.staged, &spot.folder, &spot.name) {
-            Err(e) if is_absent(&e) => return Ok(Ok(Fate::Kept(KeptWhy::Changed))),
+            Err(e) if is_absent(&e) => return Ok(Ok(PathOutcome::Kept(KeptWhy::Changed))),
             exchanged => exchanged?,
         }
         if at(Point::InPlace).is_err() {
@@ -194,14 +199,14 @@ impl Ground<'_> {
         let out = item_in(&slot.folder, &slot.staged, &spot.path, job)?;
         if out == job.before || out == job.target {
             let fate = self.discard(job, slot, &slot.staged, spot)?;
-            return Ok(Ok(fate.unwrap_or(Fate::Done)));
+            return Ok(Ok(fate.unwrap_or(PathOutcome::Done)));
         }
         self.exchange_back(job, slot, spot).map(Ok)
     }
 
     /// Gives a file that came out of an exchange back to its owner, together with a file that they
     /// may have created meanwhile.
-    fn exchange_back(&mut self, job: &Job, slot: &Slot, spot: &Spot) -> io::Result<Fate> {
+    fn exchange_back(&mut self, job: &Job, slot: &Slot, spot: &Spot) -> io::Result<PathOutcome> {
         match slot.folder.exchange(&slot.staged, &spot.folder, &spot.name) {
             // The file was removed again, or names cannot be exchanged.
             Err(_) => return self.give_back(slot, &slot.staged, spot),
@@ -209,25 +214,25 @@ impl Ground<'_> {
         }
         if item_in(&slot.folder, &slot.staged, &spot.path, job)? == job.target {
             slot.folder.remove(&slot.staged)?;
-            return Ok(Fate::Kept(KeptWhy::Changed));
+            return Ok(PathOutcome::Kept(KeptWhy::Changed));
         }
         // The newer of the two keeps the name.
         slot.folder
             .exchange(&slot.staged, &spot.folder, &spot.name)?;
         self.lay_beside(slot, &slot.staged, spot)?;
-        Ok(Fate::Kept(KeptWhy::Beside))
+        Ok(PathOutcome::Kept(KeptWhy::Beside))
     }
 
     /// Gives somebody's file its name back, or a name beside it.
-    fn give_back(&mut self, slot: &Slot, from: &OsString, spot: &Spot) -> io::Result<Fate> {
+    fn give_back(&mut self, slot: &Slot, from: &OsString, spot: &Spot) -> io::Result<PathOutcome> {
         match slot.folder.move_new(from, &spot.folder, &spot.name) {
             Ok(()) => {
                 spot.folder.sync()?;
-                Ok(Fate::Kept(KeptWhy::Changed))
+                Ok(PathOutcome::Kept(KeptWhy::Changed))
             }
             Err(e) if e.kind() == ErrorKind::AlreadyExists => {
                 self.lay_beside(slot, from, spot)?;
-                Ok(Fate::Kept(KeptWhy::Beside))
+                Ok(PathOutcome::Kept(KeptWhy::Beside))
             }
             Err(e) => Err(e),
         }
@@ -237,21 +242,21 @@ impl Ground<'_> {
         beside::lay_beside(&slot.folder, from, &spot.folder, &spot.name).map(drop)
     }
 
-    fn remove(&mut self, job: &Job, at: At<'_>) -> io::Result<Result<Fate, CutShort>> {
+    fn remove(&mut self, job: &Job, at: At<'_>) -> io::Result<Result<PathOutcome, CutShort>> {
         let spot = match self.spot(&job.path, false) {
-            Err(e) if is_absent(&e) => return Ok(Ok(Fate::Done)),
+            Err(e) if is_absent(&e) => return Ok(Ok(PathOutcome::Done)),
             spot => spot?,
         };
         match spot.stat()? {
-            None => return Ok(Ok(Fate::Done)),
+            None => return Ok(Ok(PathOutcome::Done)),
             // The previous file is gone.
-            Some(stat) if is_folder(&stat) => return Ok(Ok(Fate::Done)),
+            Some(stat) if is_folder(&stat) => return Ok(Ok(PathOutcome::Done)),
             Some(_) => {}
         }
         let slot = self.slot(&job.path, true)?;
         self.touch(&job.path);
         match spot.folder.move_new(&spot.name, &slot.folder, &slot.out) {
-            Err(e) if is_absent(&e) => return Ok(Ok(Fate::Done)),
+            Err(e) if is_absent(&e) => return Ok(Ok(PathOutcome::Done)),
             moved => moved?,
         }
         if at(Point::InPlace).is_err() {
@@ -262,7 +267,7 @@ impl Ground<'_> {
             return self.give_back(&slot, &slot.out, &spot).map(Ok);
         }
         let fate = self.discard(job, &slot, &slot.out, &spot)?;
-        Ok(Ok(fate.unwrap_or(Fate::Done)))
+        Ok(Ok(fate.unwrap_or(PathOutcome::Done)))
     }
 
     /// Removes a file whose content is stored, unless somebody may still write into it.
@@ -272,14 +277,14 @@ impl Ground<'_> {
         slot: &Slot,
         name: &OsString,
         spot: &Spot,
-    ) -> io::Result<Option<Fate>> {
+    ) -> io::Result<Option<PathOutcome>> {
         let is_open = slot
             .folder
             .file(Path::new(name))
             .is_ok_and(|file| is_open_for_writing(&file));
         if is_open {
             self.lay_beside(slot, name, spot)?;
-            return Ok(Some(Fate::Kept(KeptWhy::Open)));
+            return Ok(Some(PathOutcome::Kept(KeptWhy::Open)));
         }
         slot.folder.remove(name)?;
         Ok(None)

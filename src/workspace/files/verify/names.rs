@@ -7,14 +7,14 @@ use rustix::fs::{self as sys, AtFlags, Dir, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
 use super::rules::own_rules;
-use super::{Look, Stopped, failed, is_folder};
+use super::{Scan, Stopped, failed, is_folder};
 use crate::core::tree::Change;
 use crate::workspace::files::cache::{FolderState, Slot, joined};
 
 /// Maximum number of names in one folder, covered or not.
 const MAX_NAMES: usize = 1_000_000;
 
-impl Look<'_> {
+impl Scan<'_> {
     /// Brings the names of a folder up to date.
     pub(super) fn list(
         &mut self,

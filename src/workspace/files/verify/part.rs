@@ -9,23 +9,23 @@ use rustix::fs::{self as sys, AtFlags, FileType};
 use rustix::io::Errno;
 
 use super::rules::RULES;
-use super::{Entered, Look, Stopped, failed, is_folder};
+use super::{Entered, Scan, Stopped, failed, is_folder};
 use crate::core::tree::PathBytes;
 use crate::workspace::files::cache::{Cache, FolderState, Slot, Stamp, joined};
 
 /// The part of a folder that is scanned.
 #[derive(Debug, Default)]
-pub(super) struct Part {
+pub(super) struct PartialScan {
     /// Whether everything in the folder and below it is scanned.
     is_whole: bool,
     /// The parts with these names in the folder.
-    names: BTreeMap<Vec<u8>, Part>,
+    names: BTreeMap<Vec<u8>, PartialScan>,
 }
 
-impl Part {
+impl PartialScan {
     /// Returns the part of the root for these paths. `None` for the whole root.
-    pub(super) fn of(paths: &BTreeSet<PathBytes>) -> Option<Part> {
-        let mut all = Part::default();
+    pub(super) fn of(paths: &BTreeSet<PathBytes>) -> Option<PartialScan> {
+        let mut all = PartialScan::default();
         for path in paths {
             let mut names: Vec<&[u8]> = path.split(|b| *b == b'/').collect();
             // A file of ignore rules applies to everything beside it.
@@ -66,7 +66,7 @@ pub(super) fn distrust(cache: &mut Cache, paths: &BTreeSet<PathBytes>) {
     }
 }
 
-impl Look<'_> {
+impl Scan<'_> {
     /// Scans a part of a folder that was listed before.
     pub(super) fn part(
         &mut self,
@@ -74,7 +74,7 @@ impl Look<'_> {
         state: &mut FolderState,
         path: &[u8],
         depth: usize,
-        part: &Part,
+        part: &PartialScan,
     ) -> Result<(), Stopped> {
         self.rules.enter(self.absolute(path));
         let looked = self.names(fd, state, path, depth, part);
@@ -88,7 +88,7 @@ impl Look<'_> {
         state: &mut FolderState,
         path: &[u8],
         depth: usize,
-        part: &Part,
+        part: &PartialScan,
     ) -> Result<(), Stopped> {
         for (name, part) in &part.names {
             let at = joined(path, name);

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{self as sys, FileType};
 
-use super::Look;
+use super::Scan;
 use crate::core::tree::PathBytes;
 use crate::workspace::files::cache::{Cache, FolderState, RuleFile, Stamp, joined};
 use crate::workspace::ignored::Ignored;
@@ -67,7 +67,7 @@ pub(super) const RULES: [&str; 3] = [".ignore", ".gitignore", EXCLUDE];
 /// Maximum size of a file of ignore rules. Their readers ignore larger ones too.
 const MAX_RULE_BYTES: u64 = 1024 * 1024;
 
-impl Look<'_> {
+impl Scan<'_> {
     /// Returns the current state of the files of rules. Links are followed, as when rules are read.
     pub(super) fn rule_files(&self, paths: Vec<PathBuf>, before: &[RuleFile]) -> Vec<RuleFile> {
         let now = |path: PathBuf| {

@@ -69,7 +69,7 @@ impl Scene {
         };
         let progress = Progress::default();
         let dirty = self.watch.as_mut().map(Watch::changed).unwrap_or_default();
-        let wanted = Wanted {
+        let wanted = ScanSettings {
             coverage: &self.coverage,
             grain: self.grain,
             progress: &progress,
@@ -111,8 +111,12 @@ impl Scene {
     }
 }
 
-fn unwatched<'a>(coverage: &'a Coverage, grain: Duration, progress: &'a Progress) -> Wanted<'a> {
-    Wanted {
+fn unwatched<'a>(
+    coverage: &'a Coverage,
+    grain: Duration,
+    progress: &'a Progress,
+) -> ScanSettings<'a> {
+    ScanSettings {
         coverage,
         grain,
         progress,
@@ -160,7 +164,7 @@ fn a_rewrite_within_one_tick_is_found() {
     scene.put("a", "first");
     scene.look();
     // Simulates a clock of the file system that has not moved on.
-    fn all(folder: &mut FolderState) -> impl Iterator<Item = &mut FileState> {
+    fn all(folder: &mut FolderState) -> impl Iterator<WalkItem = &mut FileState> {
         folder.files.values_mut().filter_map(|slot| match slot {
             Slot::Known(state) => Some(state),
             Slot::New { .. } => None,

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::core::tree::{ContentHash, Delta, Item, Tree};
-use crate::workspace::files::{Cache, Content, Coverage, Pending, Progress, Wanted, verify};
+use crate::workspace::files::{Cache, Content, Coverage, Pending, Progress, ScanSettings, verify};
 
 pub(super) const GRAIN: Duration = Duration::from_millis(20);
 
@@ -42,7 +42,7 @@ impl Looker {
     pub fn look(&mut self, is_whole: bool) {
         let dirty = self.watch.as_mut().map(Watch::changed).unwrap_or_default();
         let progress = Progress::default();
-        let wanted = Wanted {
+        let wanted = ScanSettings {
             coverage: &self.coverage,
             grain: GRAIN,
             progress: &progress,

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 
 use super::*;
-use crate::core::entry::{Entry, Layers, Mode, SaveReason};
+use crate::core::entry::{Entry, Mode, PromptPrefix, SaveReason};
 use crate::core::tree::diff;
 use crate::store::{Batch, Head, NewSession, new_id};
 use crate::workspace::files::{Coverage, max_watches};
@@ -45,7 +45,7 @@ impl Kept {
             version: "0".into(),
             model: "a/b".into(),
             mode: Mode::Default,
-            layers: Layers::default(),
+            layers: PromptPrefix::default(),
         };
         let (head, _) = store.create(&new, 0, opened).unwrap();
         let keeping = Keeping {
@@ -76,14 +76,14 @@ impl Kept {
     }
 
     /// Takes a snapshot and records it. Returns the paths that differ from the one before.
-    fn take(&mut self, scope: Scope) -> Vec<String> {
+    fn take(&mut self, scope: SnapshotScope) -> Vec<String> {
         self.tried(scope).unwrap()
     }
 
     /// Does the same, and returns the reason of a failure.
-    fn tried(&mut self, scope: Scope) -> Result<Vec<String>, String> {
+    fn tried(&mut self, scope: SnapshotScope) -> Result<Vec<String>, String> {
         let before = self.tree();
-        let wish = Wish {
+        let wish = SnapshotRequest {
             last: self.last.clone(),
             cause: self.cause,
             scope,
@@ -118,7 +118,7 @@ impl Kept {
     }
 
     fn take_written(&mut self, name: &str) -> Vec<String> {
-        self.take(Scope::Written(self.path(name)))
+        self.take(SnapshotScope::Written(self.path(name)))
     }
 
     fn tree(&self) -> Tree {
@@ -131,52 +131,52 @@ impl Kept {
 #[test]
 fn behind_an_edit_its_path_alone_is_looked_at() {
     let mut kept = Kept::new(&[("a", "1"), ("b", "1"), (".gitignore", "out/\n")]);
-    assert_eq!(kept.take(Scope::All), [".gitignore", "a", "b"]);
+    assert_eq!(kept.take(SnapshotScope::All), [".gitignore", "a", "b"]);
     kept.write("a", "by the edit");
     kept.write("b", "by hand");
     assert_eq!(kept.take_written("a"), ["a"]);
-    assert_eq!(kept.take(Scope::All), ["b"]);
-    assert_eq!(kept.take(Scope::All), Vec::<String>::new());
+    assert_eq!(kept.take(SnapshotScope::All), ["b"]);
+    assert_eq!(kept.take(SnapshotScope::All), Vec::<String>::new());
 }
 
 /// Before the first full scan.
 #[test]
 fn what_is_done_right_behind_an_edit_is_found() {
     let mut kept = Kept::new(&[("a", "1"), ("b", "1"), (".gitignore", "out/\n")]);
-    kept.take(Scope::All);
+    kept.take(SnapshotScope::All);
     for made in ["made", "new/folder/made"] {
         fs::create_dir_all(kept.path("new/folder")).unwrap();
         kept.write(made, "by the edit");
         assert_eq!(kept.take_written(made), [made]);
         fs::remove_file(kept.path(made)).unwrap();
-        assert_eq!(kept.take(Scope::All), [made], "it was removed");
+        assert_eq!(kept.take(SnapshotScope::All), [made], "it was removed");
     }
     // With all of its parent folders.
     kept.write("new/folder/made", "by the edit");
     kept.take_written("new/folder/made");
     fs::remove_dir_all(kept.path("new")).unwrap();
-    assert_eq!(kept.take(Scope::All), ["new/folder/made"]);
+    assert_eq!(kept.take(SnapshotScope::All), ["new/folder/made"]);
     kept.write("a", "by the edit");
     assert_eq!(kept.take_written("a"), ["a"]);
     kept.write("a", "1");
-    assert_eq!(kept.take(Scope::All), ["a"], "it was changed back");
+    assert_eq!(kept.take(SnapshotScope::All), ["a"], "it was changed back");
     fs::remove_file(kept.path("b")).unwrap();
     assert_eq!(kept.take_written("b"), ["b"]);
     kept.write("b", "1");
-    assert_eq!(kept.take(Scope::All), ["b"], "it was made anew");
-    assert_eq!(kept.take(Scope::All), Vec::<String>::new());
+    assert_eq!(kept.take(SnapshotScope::All), ["b"], "it was made anew");
+    assert_eq!(kept.take(SnapshotScope::All), Vec::<String>::new());
 }
 
 #[test]
 fn what_an_edit_makes_or_takes_away_is_found() {
     let mut kept = Kept::new(&[("a", "1"), (".gitignore", "out/\n")]);
-    kept.take(Scope::All);
+    kept.take(SnapshotScope::All);
     fs::create_dir_all(kept.path("new/deep")).unwrap();
     kept.write("new/deep/file", "2");
     assert_eq!(kept.take_written("new/deep/file"), ["new/deep/file"]);
     fs::remove_file(kept.path("a")).unwrap();
     assert_eq!(kept.take_written("a"), ["a"]);
-    assert_eq!(kept.take(Scope::All), Vec::<String>::new());
+    assert_eq!(kept.take(SnapshotScope::All), Vec::<String>::new());
     let names: Vec<_> = kept.tree().0.into_keys().collect();
     assert_eq!(names, [b".gitignore".to_vec(), b"new/deep/file".to_vec()]);
 }
@@ -184,11 +184,11 @@ fn what_an_edit_makes_or_takes_away_is_found() {
 #[test]
 fn an_edit_of_what_is_not_covered_is_kept_by_its_whole_path() {
     let mut kept = Kept::new(&[("a", "1"), (".gitignore", "out/\n"), (".env", "K=1")]);
-    kept.take(Scope::All);
+    kept.take(SnapshotScope::All);
     fs::create_dir(kept.path("out")).unwrap();
     for name in ["out/file", ".git/hooks", ".env"] {
         fs::create_dir_all(kept.path(name).parent().unwrap()).unwrap();
-        kept.take(Scope::AllAnd(vec![kept.path(name)]));
+        kept.take(SnapshotScope::AllAnd(vec![kept.path(name)]));
         kept.write(name, "2");
         let whole = kept.path(name).display().to_string();
         let found = kept.take_written(name);
@@ -196,7 +196,7 @@ fn an_edit_of_what_is_not_covered_is_kept_by_its_whole_path() {
         // For a secret the hash is known as well.
         assert_eq!(found.len(), if name == ".env" { 2 } else { 1 }, "{name}");
     }
-    assert_eq!(kept.take(Scope::All), Vec::<String>::new());
+    assert_eq!(kept.take(SnapshotScope::All), Vec::<String>::new());
 }
 
 #[test]
@@ -211,23 +211,23 @@ fn an_edit_before_the_first_look_has_everything_looked_at() {
 #[test]
 fn behind_a_look_that_was_cut_short_everything_is_looked_at() {
     let mut kept = Kept::new(&[("a", "1"), ("b", "1"), ("sub/c", "1")]);
-    kept.take(Scope::All);
+    kept.take(SnapshotScope::All);
     kept.cause = Cause::Outside;
     kept.write("a", "2");
     kept.write("sub/c", "2");
     kept.keeper.progress.cancel.store(true, Ordering::Relaxed);
-    let wish = Wish {
+    let wish = SnapshotRequest {
         last: kept.last.clone(),
         cause: Cause::Outside,
-        scope: Scope::All,
+        scope: SnapshotScope::All,
         live: None,
         at_most: Duration::MAX,
         is_whole: false,
     };
     assert!(kept.keeper.take(&wish).is_err());
     kept.keeper.progress.cancel.store(false, Ordering::Relaxed);
-    assert_eq!(kept.take(Scope::All), ["a", "sub/c"]);
-    assert_eq!(kept.take(Scope::All), Vec::<String>::new());
+    assert_eq!(kept.take(SnapshotScope::All), ["a", "sub/c"]);
+    assert_eq!(kept.take(SnapshotScope::All), Vec::<String>::new());
 }
 
 #[cfg(target_os = "linux")]
@@ -236,14 +236,14 @@ fn without_enough_watches_everything_is_looked_at_and_it_is_said_once() {
     let mut kept = Kept::new(&[("a", "1"), ("one/b", "1"), ("two/c", "1")]);
     kept.keeper.watch = Watch::new(2);
     kept.cause = Cause::Outside;
-    kept.take(Scope::All);
+    kept.take(SnapshotScope::All);
     let said = kept.keeper.said.lock().unwrap().take().unwrap();
     assert!(
         said.contains("it has over 2 folders; leave folders out") && said.lines().count() == 1,
         "{said}"
     );
     kept.write("two/c", "2");
-    assert_eq!(kept.take(Scope::All), ["two/c"]);
+    assert_eq!(kept.take(SnapshotScope::All), ["two/c"]);
     assert_eq!(*kept.keeper.said.lock().unwrap(), None);
 }
 
@@ -255,12 +255,12 @@ fn what_the_kernel_does_not_tell_is_found_by_the_next_look_at_everything() {
     let elsewhere = TempDir::new().unwrap();
     let link = elsewhere.path().join("link");
     fs::hard_link(kept.path("a"), &link).unwrap();
-    kept.take(Scope::All);
+    kept.take(SnapshotScope::All);
     kept.cause = Cause::Outside;
     fs::write(&link, "other").unwrap();
-    assert_eq!(kept.take(Scope::All), Vec::<String>::new());
+    assert_eq!(kept.take(SnapshotScope::All), Vec::<String>::new());
     kept.cause = Cause::Target;
-    assert_eq!(kept.take(Scope::All), ["a"]);
+    assert_eq!(kept.take(SnapshotScope::All), ["a"]);
 }
 
 #[test]
@@ -269,7 +269,7 @@ fn a_first_look_that_was_cut_short_is_no_tree() {
     let mut kept = Kept::new(&files);
     // Space for the first of them only.
     kept.keeper.keeping.max_bytes = 1;
-    let wish = |scope| Wish {
+    let wish = |scope| SnapshotRequest {
         last: None,
         cause: Cause::Call,
         scope,
@@ -277,34 +277,34 @@ fn a_first_look_that_was_cut_short_is_no_tree() {
         at_most: Duration::MAX,
         is_whole: false,
     };
-    assert!(kept.keeper.take(&wish(Scope::All)).is_err());
-    let written = Scope::Written(kept.path("a"));
+    assert!(kept.keeper.take(&wish(SnapshotScope::All)).is_err());
+    let written = SnapshotScope::Written(kept.path("a"));
     assert!(kept.keeper.take(&wish(written)).is_err());
     kept.keeper.keeping.max_bytes = u64::MAX;
-    assert_eq!(kept.take(Scope::All), ["a", "b", "c"]);
+    assert_eq!(kept.take(SnapshotScope::All), ["a", "b", "c"]);
 }
 
 #[test]
 fn a_tree_that_was_not_recorded_leaves_its_changes_to_the_next() {
     let mut kept = Kept::new(&[("a", "1"), ("b", "1")]);
-    kept.take(Scope::All);
+    kept.take(SnapshotScope::All);
     let first = kept.last.clone();
     kept.write("a", "2");
-    let wish = Wish {
+    let wish = SnapshotRequest {
         last: first.clone(),
         cause: Cause::Call,
-        scope: Scope::All,
+        scope: SnapshotScope::All,
         live: None,
         at_most: Duration::MAX,
         is_whole: false,
     };
     assert!(matches!(kept.keeper.take(&wish), Ok(Snapshot::New(_))));
     kept.write("b", "2");
-    assert_eq!(kept.take(Scope::All), ["a", "b"]);
+    assert_eq!(kept.take(SnapshotScope::All), ["a", "b"]);
     // The log continues from an earlier tree.
     kept.last = first;
-    assert_eq!(kept.take(Scope::All), ["a", "b"]);
-    assert_eq!(kept.take(Scope::All), Vec::<String>::new());
+    assert_eq!(kept.take(SnapshotScope::All), ["a", "b"]);
+    assert_eq!(kept.take(SnapshotScope::All), Vec::<String>::new());
 }
 
 /// A separate file system, which root can mount.
@@ -367,12 +367,12 @@ fn a_full_disk_at_any_stage_of_a_snapshot_is_said_and_loses_nothing() {
                 return;
             };
             let mut kept = Kept::keeping_in(data, &[("first", "1")]);
-            kept.take(Scope::All);
+            kept.take(SnapshotScope::All);
             for (name, text) in &files {
                 kept.write(name, text);
             }
             small.leave(left);
-            let tried = kept.tried(Scope::All);
+            let tried = kept.tried(SnapshotScope::All);
             if let Err(why) = &tried {
                 let is_full = why.contains("full") || why.contains("No space");
                 assert!(is_full, "{why}");
@@ -387,7 +387,7 @@ fn a_full_disk_at_any_stage_of_a_snapshot_is_said_and_loses_nothing() {
             fs::remove_file(small.0.join("taken")).unwrap();
             let found = match tried {
                 Ok(found) => found,
-                Err(_) => kept.take(Scope::All),
+                Err(_) => kept.take(SnapshotScope::All),
             };
             assert_eq!(found.len(), files.len(), "{left}");
             let tree = kept.tree();

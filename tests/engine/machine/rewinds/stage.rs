@@ -25,12 +25,12 @@ use rewake::engine::{Back, Command, Engine, Log, Rest, Rewind, Settings, Summari
 use rewake::model::{Delta, Reply};
 use rewake::session::context::windows;
 use rewake::store::{Message, NewSession, Store, new_id};
-use rewake::tools::Ran;
+use rewake::tools::ToolResult;
 use rewake::workspace::files::{Coverage, Unwatched, max_watches};
 use rewake::world::machine::Machine;
 use rewake::world::{
-    BackgroundEnd, Images, Keeping, RestoreEnd, RestoreOrder, Settled, Snapshot, Unready, Wish,
-    World,
+    BackgroundEnd, Images, Keeping, RestoreEnd, RestoreOrder, Settled, Snapshot, SnapshotRequest,
+    Unready, World,
 };
 use serde_json::{Value, json};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
@@ -299,9 +299,9 @@ fn opened(folder: String) -> Entry {
         version: "0".into(),
         model: "test/model".into(),
         mode: Mode::Default,
-        layers: Layers {
+        layers: PromptPrefix {
             tools: ["read", "write", "bash"].map(spec).into(),
-            ..Layers::default()
+            ..PromptPrefix::default()
         },
     }
 }
@@ -331,7 +331,7 @@ fn settings() -> Settings {
             fallback: Fallback::Digest,
             patience: Duration::from_secs(60),
         },
-        render: Box::new(|_| Layers::default()),
+        render: Box::new(|_| PromptPrefix::default()),
         renewed: None,
         chosen: None,
         fallbacks: vec![],
@@ -367,7 +367,7 @@ impl World for Puppet {
         self.machine.leads_to(call)
     }
 
-    async fn run_idempotent(&self, call: &ToolCall, at: Option<&Path>, room: usize) -> Ran {
+    async fn run_idempotent(&self, call: &ToolCall, at: Option<&Path>, room: usize) -> ToolResult {
         self.machine.run_idempotent(call, at, room).await
     }
 
@@ -381,7 +381,7 @@ impl World for Puppet {
         self.machine.prepare(call, access, at, state).await
     }
 
-    async fn snapshot(&self, wish: Wish) -> Snapshot {
+    async fn snapshot(&self, wish: SnapshotRequest) -> Snapshot {
         self.machine.snapshot(wish).await
     }
 
@@ -397,11 +397,11 @@ impl World for Puppet {
         self.machine.changed_ms(path)
     }
 
-    fn look_ahead(&self, wish: Wish) {
+    fn look_ahead(&self, wish: SnapshotRequest) {
         self.machine.look_ahead(wish);
     }
 
-    async fn act(&self, call: &ToolCall, guard: &Guard) -> Option<Ran> {
+    async fn act(&self, call: &ToolCall, guard: &Guard) -> Option<ToolResult> {
         self.machine.act(call, guard).await
     }
 

@@ -1,6 +1,6 @@
-//! What SQL can read of a damaged database: each table as far as it goes, and behind what cannot
-//! be read, row by row.
+//! Reading of a damaged database with SQL: each table up to the damage, then row by row after it.
 
+use std::collections::HashMap;
 use std::path::Path;
 
 use rusqlite::config::DbConfig;
@@ -9,46 +9,22 @@ use rusqlite::{Connection, Row};
 use super::found::{Found, FoundRow, Rows};
 use super::progress::Progress;
 use crate::core::text;
-use crate::journal::tip::Tip;
+use crate::journal::tip::ChainHash;
 use crate::store::StoreError;
-use crate::store::database;
-use crate::store::row::count;
+use crate::store::recovering::{SessionRow, count, database, known_schema};
 
-/// Behind a row that cannot be read so many ids are tried, and this is done so often for one
-/// table. A page has some hundred rows at most.
+/// Maximum number of row IDs that are tried after an unreadable row. A page has a few hundred rows
+/// at most.
 const TRIED: i64 = 100_000;
+/// Maximum number of damaged places that are skipped in one table.
 const BREAKS: u32 = 1_000;
 
-/// A row of `sessions`.
-#[derive(Debug, Clone)]
-pub(super) struct SessionRow {
-    pub key: i64,
-    pub id: String,
-    pub workspace: String,
-    pub folder: String,
-    pub head: i64,
-    pub length: u64,
-    pub forked_from: Option<i64>,
-    pub forked_seq: Option<i64>,
-    pub created_ms: i64,
-    pub updated_ms: i64,
-    pub title: Option<String>,
-    pub version: Option<String>,
-    pub model: Option<String>,
-    pub unfinished: i64,
-    /// Sums: input, cached, cache_written, output, bytes.
-    pub sums: [i64; 5],
-    pub trashed_ms: Option<i64>,
-    pub billed: Option<i64>,
-    pub asks: bool,
-}
-
-/// One database, and what was found in it.
+/// A database, and the rows that were read from it.
 pub(super) struct Source {
     pub conn: Connection,
     pub sessions: Vec<SessionRow>,
     pub rows: Rows,
-    /// Tables of which not everything could be read.
+    /// Tables that could not be read completely.
     pub torn: Vec<&'static str>,
     schema: i64,
 }
@@ -57,34 +33,34 @@ pub(super) struct Source {
 const SIGNALS_SINCE: i64 = 6;
 
 impl Source {
-    /// Nobody could send a signal yet.
+    /// Returns whether the schema is older than signals, so that no signal can be pending.
     pub(super) fn is_older_than_signals(&self) -> bool {
         self.schema < SIGNALS_SINCE
     }
 
-    /// `None`: SQL can read nothing of it at all.
+    /// Opens a database that may be damaged. `None`: SQL cannot read any of it.
     pub(super) fn open(path: &Path) -> Result<Option<Source>, StoreError> {
         let Ok(conn) = database::open_damaged(path) else {
             return Ok(None);
         };
         let set = || -> rusqlite::Result<i64> {
-            // What lies in its log stays there: nothing of the old files changes.
+            // The write-ahead log is not checkpointed, so the old files do not change.
             conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
             conn.pragma_update(None, "query_only", true)?;
             conn.pragma_update(None, "trusted_schema", false)?;
             conn.pragma_update(None, "cell_size_check", true)?;
-            // A page of the schema that is gone costs what it names: with this the statement that
-            // loads the schema fails, and the next one has the tables before the damage.
+            // If a page of the schema is damaged, the statement that loads the schema fails. With
+            // this setting, the next statement still has the tables before the damage.
             conn.pragma_update(None, "writable_schema", true)?;
             let _ = conn.prepare("SELECT 1 FROM sqlite_schema");
-            // One lock for all: behind a damaged page many rows are asked for one by one.
+            // One transaction for all reads: after a damaged page, many rows are read one by one.
             conn.execute_batch("BEGIN")?;
             conn.pragma_query_value(None, "user_version", |row| row.get(0))
         };
         match set() {
-            Ok(found) if found > crate::store::migrate::known() => Err(StoreError::Newer {
+            Ok(found) if found > known_schema() => Err(StoreError::Newer {
                 found,
-                known: crate::store::migrate::known(),
+                known: known_schema(),
             }),
             Ok(schema) => Ok(Some(Source {
                 conn,
@@ -97,9 +73,25 @@ impl Source {
         }
     }
 
+    /// Returns the names of the tables. `None`: not all of the schema can be read.
+    pub(super) fn tables(&self) -> Option<Vec<String>> {
+        self.conn
+            .prepare("SELECT name FROM sqlite_schema WHERE type = 'table'")
+            .and_then(|mut s| s.query_map([], |row| row.get(0))?.collect())
+            .ok()
+    }
+
+    /// Returns the highest row ID that each table has used.
+    pub(super) fn numbers(&self) -> rusqlite::Result<HashMap<String, i64>> {
+        let mut numbers = self.conn.prepare("SELECT name, seq FROM sqlite_sequence")?;
+        numbers
+            .query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?
+            .collect()
+    }
+
     pub(super) fn read_sessions(&mut self) {
         let mut sessions = Vec::new();
-        let is_whole = each_row(&self.conn, "sessions", "key", None, &mut |row| {
+        let is_whole = each_row(&self.conn, "sessions", Some("key"), None, &mut |row| {
             if let Ok(session) = session(row) {
                 sessions.push(session);
             }
@@ -111,7 +103,8 @@ impl Source {
         }
     }
 
-    /// Returns whether all rows could be read. `highest`: of the rows that the mark knows of.
+    /// Reads the entries. Returns whether all rows could be read. `highest`: the highest row ID
+    /// that the mark names, or 0.
     pub(super) fn read_entries(
         &mut self,
         found: &mut Found,
@@ -121,7 +114,7 @@ impl Source {
         let rows = &mut self.rows;
         let upto = Some(highest).filter(|upto| *upto > 0);
         let mut met = 0_u64;
-        each_row(&self.conn, "entries", "id", upto, &mut |row| {
+        each_row(&self.conn, "entries", Some("id"), upto, &mut |row| {
             met += 1;
             progress.so_far(|| text::count(met, "entry"));
             match entry(row) {
@@ -175,22 +168,38 @@ fn entry<'r>(row: &'r Row<'_>) -> rusqlite::Result<FoundRow<'r>> {
         at_ms: row.get("at_ms")?,
         checksum: row.get_ref("checksum")?.as_bytes()?,
         body: row.get_ref("body")?,
-        tip: tip.and_then(Tip::from_bytes),
+        tip: tip.and_then(ChainHash::from_bytes),
     })
 }
 
-/// All rows of a table that can be read, by their ids. `upto`: the highest id that there may be.
-/// True when nothing was left out.
+/// Calls `each` with all readable rows of a table, ordered by key. Returns whether no row was left
+/// out. `key`: without one, the table is read up to the first damage. `upto`: the highest possible
+/// key.
 ///
 /// # Errors
 /// Those of `each`.
 pub(super) fn each_row(
     conn: &Connection,
     table: &str,
-    key: &str,
+    key: Option<&str>,
     upto: Option<i64>,
     each: &mut dyn FnMut(&Row<'_>) -> Result<(), StoreError>,
 ) -> Result<bool, StoreError> {
+    let Some(key) = key else {
+        let mut failed = None;
+        let walked = conn
+            .prepare(&format!("SELECT * FROM {table}"))
+            .and_then(|mut all| {
+                let mut rows = all.query([])?;
+                while failed.is_none()
+                    && let Some(row) = rows.next()?
+                {
+                    failed = each(row).err();
+                }
+                Ok(())
+            });
+        return failed.map_or(Ok(walked.is_ok()), Err);
+    };
     let behind = format!("SELECT *, {key} AS at_ FROM {table} WHERE {key} > ?1 ORDER BY {key}");
     let single = format!("SELECT *, {key} AS at_ FROM {table} WHERE {key} = ?1");
     let (mut last, mut is_whole) = (0_i64, true);

@@ -1,34 +1,41 @@
-//! The new database takes the place of the damaged one, which keeps another name.
+//! The swap of a damaged database with the new one. The damaged one gets another name.
 //!
-//! The order: the new one is complete and synced; the marker says so, and how the old one is to be
-//! called; the files beside the old one are renamed, since a write-ahead log is not tied to its
-//! database; the old one, then the new one; the marker goes. A kill before the marker leaves the
-//! old database; behind it the next one that opens the store does the rest. Nobody opens it
-//! between, for all of it is done by who has the store alone.
+//! The order:
+//!
+//! 1. The new database is complete and synced.
+//! 2. The marker is written. It contains the suffix of the old files' names.
+//! 3. The files beside the old database are renamed, because a write-ahead log is not tied to its
+//!    database.
+//! 4. The old database is renamed, then the new one.
+//! 5. The marker is removed.
+//!
+//! A kill before step 2 leaves the old database. After it, the next process that opens the store
+//! completes the swap. Each of these processes has the exclusive lock of the store, so no process
+//! opens the database in between.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::Path;
 
-use super::WHAT;
-use crate::store::StoreError;
-use crate::store::database::{Names, names};
-use crate::store::error::io as io_error;
-use crate::store::lock::StoreLock;
+use super::StoreError;
+use super::database::{Names, names};
+use super::error::io as io_error;
+use super::lock::StoreLock;
+use super::new_database::WHAT;
 
-/// What a test stops at, to be killed there.
-pub(super) type Step<'s> = dyn FnMut(&'static str) -> io::Result<()> + 's;
+/// A callback before each step, with which a test simulates a kill.
+type Step<'s> = dyn FnMut(&'static str) -> io::Result<()> + 's;
 
-/// The first line of the marker. The second is what the old files are called by.
+/// The first line of the marker. The second is the suffix of the old files' names.
 const FORM: &str = "rewake rebuilt 1";
 
-/// Whether a new database is complete and has not got its name yet.
-pub(in crate::store) fn is_begun(data_dir: &Path) -> bool {
+/// Returns whether a new database is complete, but the swap is not.
+pub(crate) fn is_begun(data_dir: &Path) -> bool {
     names(data_dir).marker.exists()
 }
 
-/// The rest of what a kill interrupted; the store is had alone meanwhile.
-pub(in crate::store) fn finish(data_dir: &Path, lock: StoreLock) -> Result<StoreLock, StoreError> {
+/// Completes a swap that a kill interrupted, under the exclusive lock of the store.
+pub(crate) fn finish(data_dir: &Path, lock: StoreLock) -> Result<StoreLock, StoreError> {
     let is_done = || Ok(!is_begun(data_dir));
     match lock.alone(data_dir, is_done)? {
         Some(alone) => {
@@ -39,8 +46,13 @@ pub(in crate::store) fn finish(data_dir: &Path, lock: StoreLock) -> Result<Store
     }
 }
 
-/// The new database is complete: it gets the name. `time` tells the old files from others.
-pub(super) fn swap(names: &Names, time: &str, step: &mut Step<'_>) -> io::Result<()> {
+/// Gives the new database, which must be complete, its final name. `time` is the suffix of the old
+/// files' names.
+pub(crate) fn swap(names: &Names, time: &str) -> io::Result<()> {
+    swap_with(names, time, &mut |_| Ok(()))
+}
+
+fn swap_with(names: &Names, time: &str, step: &mut Step<'_>) -> io::Result<()> {
     step("complete")?;
     File::open(&names.rebuilding)?.sync_all()?;
     let new = names.marker.with_extension("new");
@@ -54,8 +66,8 @@ pub(super) fn swap(names: &Names, time: &str, step: &mut Step<'_>) -> io::Result
     rest(names, step)
 }
 
-/// What is not done yet of it.
-pub(super) fn rest(names: &Names, step: &mut Step<'_>) -> io::Result<()> {
+/// Performs the remaining steps after the marker was written.
+fn rest(names: &Names, step: &mut Step<'_>) -> io::Result<()> {
     let Ok(text) = fs::read_to_string(&names.marker) else {
         return Ok(());
     };
@@ -66,7 +78,7 @@ pub(super) fn rest(names: &Names, step: &mut Step<'_>) -> io::Result<()> {
             names.marker.display()
         )));
     };
-    // Without the new one all is done but the marker.
+    // If the new file has its final name, only the marker is left to remove.
     if names.rebuilding.exists() {
         let [damaged, wal, shm] = names.damaged(time);
         step("before the files beside")?;
@@ -75,7 +87,7 @@ pub(super) fn rest(names: &Names, step: &mut Step<'_>) -> io::Result<()> {
         rename(&names.beside[0], &wal)?;
         sync(names)?;
         step("log renamed")?;
-        // Behind a kill the database may be gone from its name already.
+        // A killed run may have renamed the database already.
         rename(&names.database, &damaged)?;
         step("old database renamed")?;
         fs::rename(&names.rebuilding, &names.database)?;
@@ -114,8 +126,9 @@ mod tests {
         fs::read_to_string(dir.join(name)).ok()
     }
 
-    /// Whatever instant a kill comes at: before the marker all of the old one is there under its
-    /// name; behind it the next start has all of the new one, and never a log of the old beside it.
+    /// A kill before the marker leaves the complete old database under its name. A kill after it
+    /// leaves the next start with the complete new one, and never with the log of the old one
+    /// beside it.
     #[test]
     fn a_kill_at_any_step_leaves_the_old_one_or_the_new_one() {
         let mut steps = 0;
@@ -128,7 +141,7 @@ mod tests {
             let names = names(dir.path());
             fs::write(&names.rebuilding, "new").unwrap();
             let mut at = 0;
-            let swapped = swap(&names, "7", &mut |_| {
+            let swapped = swap_with(&names, "7", &mut |_| {
                 at += 1;
                 match at > kill {
                     true => Err(io::ErrorKind::Interrupted.into()),
@@ -137,7 +150,7 @@ mod tests {
             });
             steps = steps.max(at);
             let was_named = is_begun(dir.path()) || swapped.is_ok();
-            // A second kill while the rest is done, at the same step.
+            // A second kill during the remaining steps.
             let mut at = 0;
             let _ = rest(&names, &mut |_| {
                 at += 1;

@@ -1,9 +1,12 @@
-//! A damaged or lost database is rebuilt from the rows that SQL can read and from the journal. The
-//! old one stays under another name, and is never deleted.
+//! The only way to recover a damaged or lost database: it is rebuilt from the rows that SQL can
+//! read and from the journals. `rewake doctor --repair` and the start of a session call
+//! [`recover`].
 //!
-//! Invariant: the store is had alone meanwhile, and the old database is not changed.
-//! Invariant: nothing goes back in time unseen. What was recorded and is in no copy is counted;
-//! a session with a gap is held, and so is all from before when it is not known whose it is.
+//! Invariant: no other process has the store open during a recovery. The old database is not
+//! changed and stays under another name.
+//! Invariant: no session silently goes back in time. Recorded entries that are in no copy are
+//! counted. A session with a gap is locked. If it is not known which sessions lack entries, all
+//! older sessions are locked.
 
 mod ahead;
 mod bodies;
@@ -15,32 +18,24 @@ mod progress;
 mod record;
 mod sessions;
 mod sql;
-mod swap;
 mod waits;
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use rusqlite::{Connection, Transaction, TransactionBehavior, params};
-
-use super::blobs::{Packed, insert_blob};
-use super::database::{self, Names};
-use super::error::{Doing, io as io_error};
-use super::files::private_folder;
-use super::gap::{gap_of, keep_gap};
-use super::gc::in_use;
-use super::lock::StoreLock;
-use super::mark::{Mark, Said};
-use super::migrate::{self, MIGRATIONS};
-use super::missing::Gap;
-use super::purge::{self, Purged};
-use super::{JournalPlace, Store, StoreError, now_ms};
 use crate::core::text::count;
+use crate::journal::folder::JournalPlace;
 use crate::journal::salvage::Piece;
 use crate::journal::state::read_state;
+use crate::store::recovering::{
+    HighWaterMark, MarkText, NewDatabase, Purged, StoreLock, WHAT, database, finish, gap_of,
+    in_use, io_error, is_begun, private_folder, purged, swap,
+};
+use crate::store::{Gap, StoreError, now_ms};
 use ahead::SyncAhead;
 use copies::{copy_files, copy_in};
+use database::Names;
 use found::{Found, Rows};
 use progress::Progress;
 use record::Made;
@@ -48,47 +43,43 @@ use sessions::Known;
 use sql::Source;
 use waits::{Waits, waiting};
 
-pub(super) use swap::{finish, is_begun};
-
-pub(super) const WHAT: &str = "rebuild the session store";
-
 const LAST_SECOND: &str = "this computer was restarted after the last entry: if it lost power, the \
     last second of the sessions may be missing, and what was done then is done";
 
-/// What is to be made good of what.
+/// The options of a recovery.
 pub struct Repair<'a> {
     /// Other copies: data folders, databases, journals.
     pub from: &'a [PathBuf],
-    /// Changes nothing if an entry stays lost that was not reported as missing before.
+    /// Whether to change nothing if entries stay lost that were not reported as missing before.
     pub only_whole: bool,
-    /// What a person is told while it takes long.
+    /// Receives the progress messages for the user.
     pub progress: &'a mut dyn FnMut(&str),
 }
 
-/// What came of it.
+/// The result of a recovery.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Rebuilt {
+pub struct Recovered {
     pub sessions: u64,
     pub entries: u64,
-    /// Of these, so many were in no row.
+    /// Number of these entries that were in no row.
     pub from_journal: u64,
     pub gaps: Vec<Gap>,
-    /// Entries that were recorded, and it is not known in which sessions.
+    /// Number of missing entries of unknown sessions.
     pub missing: u64,
-    /// Tables of which not everything could be read, and what else is not as it was.
+    /// Descriptions of tables that could not be read completely, and of other differences.
     pub torn: Vec<String>,
-    /// The old database. `None`: there was none.
+    /// Path of the old database. `None`: there was none.
     pub kept: Option<PathBuf>,
 }
 
-impl Rebuilt {
-    /// Entries that are in no copy.
+impl Recovered {
+    /// Returns the number of entries that are in no copy.
     pub fn lost(&self) -> u64 {
         let in_gaps = self.gaps.iter().map(|gap| gap.last + 1 - gap.first);
         in_gaps.sum::<u64>() + self.missing
     }
 
-    /// For a person.
+    /// Describes the result for the user.
     pub fn line(&self) -> String {
         let of = match self.from_journal {
             0 => "what could be read of it",
@@ -115,65 +106,60 @@ impl Rebuilt {
     }
 }
 
-impl Store {
-    /// Makes the database anew. `None`: nothing was changed, for `only_whole` does not hold, or
-    /// there is nothing to make it of.
-    ///
-    /// # Errors
-    /// `InUse` when another process, or another part of this one, has it open. Nothing was
-    /// changed then.
-    pub fn rebuild(
-        data_dir: &Path,
-        place: Option<&JournalPlace>,
-        mut repair: Repair<'_>,
-    ) -> Result<Option<Rebuilt>, StoreError> {
-        private_folder(data_dir)?;
-        let lock = StoreLock::shared(data_dir)?;
-        let lock = match is_begun(data_dir) {
-            true => finish(data_dir, lock)?,
-            false => lock,
-        };
-        let alone = lock.alone(data_dir, || Ok(false));
-        let _alone = alone.map_err(|error| in_use(error, WHAT))?;
-        let names = database::names(data_dir);
-        let mut rebuilding = Rebuilding::begin(data_dir, place, &names)?;
-        let made = rebuilding.make(&mut repair);
-        let rebuilt = made.and_then(|rebuilt| match rebuilt {
-            Some(rebuilt) if !repair.only_whole || rebuilding.loses_nothing(&rebuilt) => {
-                rebuilding.keep(rebuilt, &names).map(Some)
-            }
-            _ => Ok(None),
-        });
-        if !matches!(rebuilt, Ok(Some(_))) {
-            remove_half_made(&names);
+/// Recovers the database of this folder. Returns `None` if nothing was changed: `only_whole`
+/// prevented it, or no copy has an entry.
+///
+/// # Errors
+/// `InUse` when another process, or another part of this one, has the store open. Nothing was
+/// changed then.
+pub fn recover(
+    data_dir: &Path,
+    place: Option<&JournalPlace>,
+    mut repair: Repair<'_>,
+) -> Result<Option<Recovered>, StoreError> {
+    private_folder(data_dir)?;
+    let lock = StoreLock::shared(data_dir)?;
+    let lock = match is_begun(data_dir) {
+        true => finish(data_dir, lock)?,
+        false => lock,
+    };
+    let alone = lock.alone(data_dir, || Ok(false));
+    let _alone = alone.map_err(|error| in_use(error, WHAT))?;
+    let names = database::names(data_dir);
+    let mut rebuilding = Rebuilding::begin(data_dir, place, &names)?;
+    let made = rebuilding.make(&mut repair);
+    let recovered = made.and_then(|made| match made {
+        Some(made) if !repair.only_whole || rebuilding.loses_nothing(&made) => {
+            rebuilding.keep(made, &names).map(Some)
         }
-        rebuilt
+        _ => Ok(None),
+    });
+    // After the swap has started, the next start needs the new database.
+    if !matches!(recovered, Ok(Some(_))) && !is_begun(data_dir) {
+        let _ = NewDatabase::remove(&names);
     }
-}
-
-fn remove_half_made(names: &Names) {
-    let _ = database::remove(&names.rebuilding);
+    recovered
 }
 
 struct Rebuilding<'a> {
     data_dir: &'a Path,
     place: Option<&'a JournalPlace>,
-    /// What the mark says of this store.
-    said: Said,
-    /// Row ids that were taken away by purging.
+    /// The high-water mark of this store.
+    said: MarkText,
+    /// Number of row IDs that purging removed.
     unused: u64,
     purged: Purged,
     found: Found,
     sources: Vec<Source>,
     sessions: BTreeMap<String, Known>,
-    new: Connection,
-    /// Of the new database. `None`: it is synced at the end alone.
+    new: NewDatabase,
+    /// Syncs the new database while it is written. `None`: it is synced only at the end.
     ahead: Option<SyncAhead>,
-    /// Files and frames of journals with something in them that cannot be read.
+    /// Number of journal files and frames with an unreadable part.
     damaged_files: u64,
-    /// The database that is to be made good was there.
+    /// Whether there was a database to recover.
     was_there: bool,
-    /// SQL could read all rows of it.
+    /// Whether SQL could read all its rows.
     has_all_rows: bool,
 }
 
@@ -183,28 +169,14 @@ impl<'a> Rebuilding<'a> {
         place: Option<&'a JournalPlace>,
         names: &Names,
     ) -> Result<Self, StoreError> {
-        remove_half_made(names);
-        let mut new = database::make(&names.rebuilding)?;
-        let set = |new: &Connection| -> rusqlite::Result<()> {
-            // It is of no use before it is complete, and is synced for good then.
-            new.pragma_update_and_check(None, "journal_mode", "OFF", |_| Ok(()))?;
-            new.pragma_update(None, "synchronous", "OFF")?;
-            new.pragma_update(None, "foreign_keys", false)?;
-            new.pragma_update(None, "cache_size", -65_536)?;
-            new.set_prepared_statement_cache_capacity(64);
-            Ok(())
-        };
-        set(&new).doing(WHAT)?;
-        migrate::migrate(&mut new, data_dir, MIGRATIONS)?;
-        // What is found goes into it as it is met, in one transaction: each has its price.
-        new.execute_batch("BEGIN IMMEDIATE").doing(WHAT)?;
-        let said = place.map(|place| Mark::look(&place.state_dir, data_dir));
+        let new = NewDatabase::make(data_dir, names)?;
+        let said = place.map(|place| HighWaterMark::look(&place.state_dir, data_dir));
         Ok(Rebuilding {
             data_dir,
             place,
             said: said.unwrap_or_default(),
             unused: 0,
-            purged: purge::purged(data_dir),
+            purged: purged(data_dir),
             found: Found::new(data_dir)?,
             sources: Vec::new(),
             sessions: BTreeMap::new(),
@@ -216,7 +188,7 @@ impl<'a> Rebuilding<'a> {
         })
     }
 
-    fn make(&mut self, repair: &mut Repair<'_>) -> Result<Option<Rebuilt>, StoreError> {
+    fn make(&mut self, repair: &mut Repair<'_>) -> Result<Option<Recovered>, StoreError> {
         let mut copies = Vec::new();
         let mut journals: Vec<PathBuf> = self.place.iter().map(|p| p.folder.clone()).collect();
         for from in repair.from {
@@ -235,10 +207,12 @@ impl<'a> Rebuilding<'a> {
         if repair.only_whole && self.may_lack_the_last() {
             return Ok(None);
         }
-        // Of a copy nothing is changed: SQLite would make files beside it.
-        let private = tempfile::tempdir_in(self.data_dir).map_err(|e| io_error(WHAT, e))?;
-        for (n, copy) in copies.iter().enumerate() {
-            let path = private.path().join(format!("{n}.db"));
+        // SQLite would create files beside a copy, so it reads a duplicate.
+        let mut private = Vec::new();
+        for copy in &copies {
+            let folder = tempfile::tempdir_in(self.data_dir).map_err(|e| io_error(WHAT, e))?;
+            let path = folder.path().join("copy.db");
+            private.push(folder);
             copy_files(copy, &path).map_err(|e| io_error(format!("read {}", copy.display()), e))?;
             progress.begin(&format!("reading {}", copy.display()));
             self.read_database(&path, &mut Vec::new(), progress)?;
@@ -258,15 +232,16 @@ impl<'a> Rebuilding<'a> {
     }
 
     /// Returns whether every entry is restored, except those that were missing before.
-    fn loses_nothing(&self, rebuilt: &Rebuilt) -> bool {
+    fn loses_nothing(&self, rebuilt: &Recovered) -> bool {
         let is_known = |gap: &Gap| {
             let source = self.sources.first();
             let known = source.and_then(|source| gap_of(&source.conn, &gap.session).ok());
             known.flatten().is_some_and(|of| of.first <= gap.first)
         };
         let held = self.said.held.map_or(0, |(missing, _)| missing);
-        // Without a mark, only an undamaged journal shows how many entries there were, and without a
-        // journal only a database that SQL can read to the end. No readable row may be dropped then.
+        // Without a mark, only an undamaged journal shows how many entries there were. Without a
+        // journal too, only a database that SQL can read to the end does. No readable row may be
+        // dropped.
         let rows = rebuilt.entries - rebuilt.from_journal;
         let shows_all = match self.place {
             Some(_) => self.damaged_files == 0,
@@ -283,14 +258,14 @@ impl<'a> Rebuilding<'a> {
         first.is_some_and(|source| !source.torn.contains(&"sessions"))
     }
 
-    /// Returns whether entries may have been only in rows that cannot be read: a power cut takes
-    /// the last second of journal and mark.
+    /// Returns whether the last entries may have been only in rows that cannot be read: a power cut
+    /// takes the last second of the journal and of the mark.
     fn may_lack_the_last(&self) -> bool {
         let by = self.said.by.as_ref();
         !self.has_all_rows && by.is_some_and(|(machine, _)| !machine.is_of_this_boot())
     }
 
-    fn rebuilt(&self, made: Made, mut torn: Vec<String>) -> Rebuilt {
+    fn rebuilt(&self, made: Made, mut torn: Vec<String>) -> Recovered {
         if self.may_lack_the_last() {
             torn.push(LAST_SECOND.to_string());
         }
@@ -311,7 +286,7 @@ impl<'a> Rebuilding<'a> {
             .sum();
         let recorded = u64::try_from(self.said.highest).unwrap_or(0);
         let here = self.unused + made.entries + in_gaps;
-        Rebuilt {
+        Recovered {
             sessions: made.keys.len() as u64,
             entries: made.entries,
             from_journal: made.from_journal,
@@ -322,14 +297,14 @@ impl<'a> Rebuilding<'a> {
         }
     }
 
-    /// Returns whether SQL could read all entries.
+    /// Reads a database. Returns whether SQL could read all entries.
     fn read_database(
         &mut self,
         path: &Path,
         torn: &mut Vec<String>,
         progress: &mut Progress<'_>,
     ) -> Result<bool, StoreError> {
-        // SQLite would remove the log of an empty one.
+        // SQLite would remove the write-ahead log of an empty database.
         let is_empty = fs::metadata(path).map_or(0, |file| file.len()) == 0;
         let source = match is_empty {
             true => None,
@@ -368,17 +343,19 @@ impl<'a> Rebuilding<'a> {
                 lines += pieces.len() as u64;
                 progress.so_far(|| count(lines, "line"));
                 pieces.into_iter().try_for_each(|piece| match piece {
-                    Piece::Entry(before, line) => found.line(before, &line),
-                    Piece::Blob(bytes) => insert_blob(new, &Packed::new(&bytes)).doing(WHAT),
+                    Piece::Entry(before, line) => found.line(Some(before), &line),
+                    Piece::Unproven(line) => found.line(None, &line),
+                    Piece::Blob(bytes) => new.blob(&bytes),
                 })
             }
             journal::Read::Session(journal, read) => {
                 if !journal.is_set_aside {
                     *damaged += read.damaged;
                 }
-                if !read.ends.is_empty() {
+                if !read.ends.is_empty() || !read.unproven.is_empty() {
                     let known = sessions.entry(journal.session).or_default();
                     known.header = known.header.take().or(read.header);
+                    known.unproven.extend(read.unproven);
                     match journal.is_set_aside {
                         true => known.set_aside.extend(read.ends),
                         false => known.ends.extend(read.ends),
@@ -394,23 +371,21 @@ impl<'a> Rebuilding<'a> {
         progress: &mut Progress<'_>,
         torn: &mut Vec<String>,
     ) -> Result<Made, StoreError> {
-        self.new.execute_batch("COMMIT").doing(WHAT)?;
-        let tx = self
-            .new
-            .transaction_with_behavior(TransactionBehavior::Immediate)
-            .doing(WHAT)?;
+        let new = self.new.rows()?;
         let mut has_meta = false;
-        // The damaged one first: what it says of the store applies.
+        // The damaged database comes first: only its `meta` is copied.
         for (number, source) in self.sources.iter_mut().enumerate() {
-            copy::blobs(&tx, source)?;
-            copy::files(&tx, source)?;
+            copy::blobs(&new, source)?;
+            copy::files(&new, source)?;
             if number == 0 {
-                has_meta = copy::small(&tx, source)?;
+                has_meta = copy::small(&new, source)?;
             }
         }
-        name_store(&tx, &self.said, &self.sessions)?;
-        self.unused = purge::unused(&tx)?.max(self.purged.unused);
-        purge::begin_behind(&tx, self.unused)?;
+        if let Some(id) = store_id(&self.said, &self.sessions) {
+            new.name_store(id)?;
+        }
+        self.unused = new.unused()?.max(self.purged.unused);
+        new.begin_after(self.unused)?;
         let rows: Vec<&Rows> = self.sources.iter().map(|source| &source.rows).collect();
         let waits = Waits {
             source: self.sources.first(),
@@ -424,29 +399,29 @@ impl<'a> Rebuilding<'a> {
             journal: waits.journal,
             purged: &self.purged,
         };
-        let made = record::record(&tx, &known, progress)?;
-        purge::end_behind(&tx, self.unused)?;
+        let made = record::record(&new, &known, progress)?;
+        new.end_after(self.unused)?;
         for (number, source) in self.sources.iter().enumerate() {
             let keys = keys(number, &self.sessions, &made);
-            copy::memories(&tx, source, &keys)?;
+            copy::memories(&new, source, &keys)?;
         }
-        waiting(&tx, &made, &waits, torn)?;
-        // Gaps of an earlier rebuild.
+        waiting(&new, &made, &waits, torn)?;
+        // If `meta` was not read completely, the journals have the gaps of an earlier rebuild.
         let journal = waits.journal.filter(|_| !has_meta);
         for (id, (_, length)) in &made.keys {
             let state = journal.and_then(|journal| read_state(&journal.join(id)));
-            // Its journal may have closed it since.
+            // The session's journal may have closed the gap since.
             let gap = state.and_then(|(state, _)| state.gap.filter(|gap| gap.first >= *length));
             if let Some(gap) = gap {
-                keep_gap(&tx, &gap.of(id))?;
+                new.gap(&gap.of(id))?;
             }
         }
         for gap in &made.gaps {
-            keep_gap(&tx, gap)?;
+            new.gap(gap)?;
         }
-        tx.commit().doing(WHAT)?;
+        new.commit()?;
         let of_tables = self.sources.first().map(|source| &source.torn);
-        // What follows from entries, and what the journal has too, is there.
+        // `sessions` follows from the entries, and the journals have the blobs too.
         let needed = |table: &&&str| match **table {
             "sessions" => false,
             "blobs" => self.place.is_none(),
@@ -462,8 +437,8 @@ impl<'a> Rebuilding<'a> {
         Ok(made)
     }
 
-    /// The new database gets the name.
-    fn keep(self, mut rebuilt: Rebuilt, names: &Names) -> Result<Rebuilt, StoreError> {
+    /// Completes the new database and swaps it with the old one.
+    fn keep(self, mut rebuilt: Recovered, names: &Names) -> Result<Recovered, StoreError> {
         let Rebuilding {
             new,
             ahead,
@@ -475,26 +450,36 @@ impl<'a> Rebuilding<'a> {
             ..
         } = self;
         drop((sources, ahead));
-        new.close().map_err(|(_, e)| e).doing(WHAT)?;
+        new.close()?;
         let now_ms = now_ms();
-        // First, so that a kill behind it holds too much rather than too little.
+        // Before the swap: a kill after this locks too many sessions rather than too few.
         if rebuilt.missing > 0
             && said.held.is_none()
             && let Some(place) = place
         {
-            let mut mark = Mark::open(&place.state_dir, data_dir)?;
+            let mut mark = HighWaterMark::open(&place.state_dir, data_dir)?;
             mark.hold(rebuilt.missing, now_ms)
                 .map_err(|e| io_error("write down what is missing", e))?;
         }
+        // A kill after this leaves the old database. The next start finds that entries are missing
+        // and locks the sessions again.
+        if rebuilt.lost() == 0
+            && said.held.is_some()
+            && let Some(place) = place
+        {
+            let mut mark = HighWaterMark::open(&place.state_dir, data_dir)?;
+            mark.lift()
+                .map_err(|e| io_error("write down that nothing is missing", e))?;
+        }
         let time = now_ms.to_string();
-        swap::swap(names, &time, &mut |_| Ok(())).map_err(|e| io_error(WHAT, e))?;
+        swap(names, &time).map_err(|e| io_error(WHAT, e))?;
         let [damaged, ..] = names.damaged(&time);
         rebuilt.kept = was_there.then_some(damaged);
         Ok(rebuilt)
     }
 }
 
-/// The keys of a database's sessions, and what they are in the new one.
+/// Returns the new keys of a database's sessions, by their old keys.
 fn keys(number: usize, sessions: &BTreeMap<String, Known>, made: &Made) -> HashMap<i64, i64> {
     let new = |(id, known): (&String, &Known)| match &known.row {
         Some((source, row)) if *source == number => Some((row.key, made.keys.get(id)?.0)),
@@ -503,22 +488,11 @@ fn keys(number: usize, sessions: &BTreeMap<String, Known>, made: &Made) -> HashM
     sessions.iter().filter_map(new).collect()
 }
 
-/// The id of the store: copies and journals are told by it.
-fn name_store(
-    tx: &Transaction<'_>,
-    said: &Said,
-    sessions: &BTreeMap<String, Known>,
-) -> Result<(), StoreError> {
+/// Returns the ID of the store from the mark, or else from a journal.
+fn store_id<'a>(said: &'a MarkText, sessions: &'a BTreeMap<String, Known>) -> Option<&'a str> {
     let by_journal = sessions.values().find_map(|known| known.header.as_ref());
-    let name = match (&said.store, by_journal) {
-        (store, _) if !store.is_empty() => store.clone(),
-        (_, Some(header)) => header.store.clone(),
-        _ => return Ok(()),
-    };
-    tx.execute(
-        "UPDATE meta SET value = ?1 WHERE name = 'store'",
-        params![name],
-    )
-    .doing(WHAT)
-    .map(drop)
+    match &*said.store {
+        "" => by_journal.map(|header| &*header.store),
+        store => Some(store),
+    }
 }

@@ -1,41 +1,32 @@
-//! The sessions are recorded anew: a thread puts each together and reads its entries, and this one
-//! writes them, a part of a session at a time. So neither a session nor the store is ever held in
-//! memory.
+//! Writing of the recovered sessions. A thread builds each session and reads its entries, and the
+//! calling thread writes them in batches. So neither a session nor the store is in memory as a
+//! whole.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::Path;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread;
 
-use rusqlite::{Transaction, params};
-
-use super::WHAT;
 use super::bodies::Bodies;
 use super::found::{Found, FoundEntry, Rows, Was};
 use super::progress::Progress;
 use super::sessions::{Known, Other, Plan, plans};
-use super::sql::SessionRow;
 use crate::core::entry::Seq;
 use crate::core::signal;
 use crate::core::text::count;
 use crate::journal::state::read_state;
-use crate::journal::tip::Tip;
-use crate::store::StoreError;
-use crate::store::append::Prepared;
-use crate::store::error::Doing;
-use crate::store::head::Head;
-use crate::store::missing::Gap;
-use crate::store::parted::{close_calls, name_parted};
-use crate::store::purge::Purged;
-use crate::store::row::int;
-use crate::store::waiting::{Became, Said};
+use crate::journal::tip::ChainHash;
+use crate::store::recovering::{
+    Became, ForkedFrom, MayHaveWaited, NewRows, Prepared, Purged, RestoredSession,
+};
+use crate::store::{Gap, Head, StoreError};
 
-/// Entries are handed over when they have so many bytes together, and so often before the thread
-/// waits for who writes them.
+/// Size of a batch of entries, in bytes.
 const BATCH: usize = 256 << 10;
+/// Number of batches that may wait for the writer.
 const BATCHES: usize = 4;
 
-/// What is to be recorded.
+/// The content of all copies, which is to be recorded.
 pub(super) struct Recorded<'a> {
     pub found: &'a Found,
     pub rows: &'a [&'a Rows],
@@ -44,64 +35,65 @@ pub(super) struct Recorded<'a> {
     pub purged: &'a Purged,
 }
 
-/// What was recorded anew.
+/// The sessions that were written.
 #[derive(Default)]
 pub(super) struct Made {
     pub entries: u64,
     pub from_journal: u64,
-    /// The row key and the length of each.
+    /// The row key and the length of each session, by its ID.
     pub keys: BTreeMap<String, (i64, u64)>,
     pub gaps: Vec<Gap>,
-    /// Messages and signals that became entries, and for each session where something waits those
-    /// entries of which no line says which message or signal they were.
+    /// Messages and signals that became entries.
     pub became: Became,
-    pub said: BTreeMap<String, Vec<Said>>,
-    /// The rows of those entries that a fork may go on behind.
-    rows: HashMap<Tip, i64>,
+    /// Entries that may have been a pending message or signal, by session.
+    pub said: BTreeMap<String, Vec<MayHaveWaited>>,
+    /// Row IDs of possible fork points.
+    rows: HashMap<ChainHash, i64>,
 }
 
-/// What the thread gives to who writes.
+/// A message from the thread to the writer.
 enum Given<'a> {
     Session(Box<Begin<'a>>),
-    /// Of the session that was given last.
+    /// Entries of the session that was sent last.
     Entries(Vec<Ready>),
     End,
 }
 
-/// What a session begins with.
+/// The start of a session, sent before its entries.
 struct Begin<'a> {
     known: &'a Known,
     id: String,
     gap: Option<Gap>,
     is_as_row: bool,
-    /// It has entries.
+    /// Whether the session has entries.
     is_made: bool,
     from: Option<From>,
     other: Option<Other>,
-    /// An entry from this place on may be what became of something that waits.
+    /// Sequence number from which an entry may have been a message or signal that the journal lists
+    /// as pending.
     waits_since: Option<Seq>,
 }
 
-/// The session that it was forked from, and the last entry of both.
+/// The session that another one was forked from, and the last entry of both.
 struct From {
     session: String,
     seq: Seq,
-    tip: Tip,
+    tip: ChainHash,
 }
 
-/// An entry with all the work done that needs no database.
+/// An entry that is ready to be written.
 struct Ready {
-    tip: Tip,
+    tip: ChainHash,
     entry: FoundEntry,
     was: Was,
     prepared: Prepared<'static>,
-    /// A fork may go on behind it.
+    /// Whether it is a possible fork point.
     may_fork: bool,
 }
 
-/// By their ids, so that what a fork goes on from comes before it.
+/// Writes the sessions in the order of their IDs, so that each comes before its forks.
 pub(super) fn record(
-    tx: &Transaction<'_>,
+    new: &NewRows<'_>,
     recorded: &Recorded<'_>,
     progress: &mut Progress<'_>,
 ) -> Result<Made, StoreError> {
@@ -120,12 +112,12 @@ pub(super) fn record(
         };
         let thread = scope.spawn(move || giving.all(plans));
         let mut writing = Writing {
-            tx,
+            new,
             progress,
             made: Made::default(),
             open: None,
         };
-        // When one fails, nobody receives any more, and the thread ends.
+        // If writing fails, the receiver is dropped and the thread ends.
         let written = given.into_iter().try_for_each(|given| writing.take(given));
         match thread.join() {
             Ok(given) => written.and(given).map(|()| writing.made),
@@ -134,7 +126,7 @@ pub(super) fn record(
     })
 }
 
-/// The places that forks go on behind.
+/// Returns the sequence numbers of all fork points.
 fn forked(sessions: &BTreeMap<String, Known>, plans: &[(Plan, &Known)]) -> BTreeSet<Seq> {
     let of = |known: &Known| {
         let by_row = known.row.as_ref().and_then(|(_, row)| row.forked_seq);
@@ -152,12 +144,12 @@ struct Giving<'a> {
     recorded: &'a Recorded<'a>,
     bodies: Bodies<'a>,
     forked: BTreeSet<Seq>,
-    /// Of the entries that a fork may go on behind, those that were given.
-    given: HashSet<Tip>,
-    /// The sessions that were.
+    /// The possible fork points that were sent.
+    given: HashSet<ChainHash>,
+    /// The IDs of the sessions with entries that were sent.
     made: HashSet<String>,
-    /// Those that part from another one, with their chains.
-    parted: Vec<(String, Other, Vec<Tip>)>,
+    /// The sessions that diverged from another one, with their chains.
+    parted: Vec<(String, Other, Vec<ChainHash>)>,
     sender: SyncSender<Given<'a>>,
 }
 
@@ -168,12 +160,12 @@ impl<'a> Giving<'a> {
                 return Ok(());
             }
         }
-        // Nobody receives it any more when that failed.
+        // This fails if the writer failed and dropped the receiver.
         let _ = self.sender.send(Given::End);
         Ok(())
     }
 
-    /// `None`: nobody receives it any more.
+    /// Sends one session. `None`: the receiver was dropped.
     fn session(&mut self, known: &'a Known, plan: Plan) -> Result<Option<()>, StoreError> {
         let from = match &plan.other {
             Some(other) if other.is_second => self.parted_from(other, &plan.chain),
@@ -217,7 +209,7 @@ impl<'a> Giving<'a> {
         Ok(self.sender.send(Given::Entries(batch)).ok())
     }
 
-    fn ready(&mut self, tip: Tip) -> Result<Ready, StoreError> {
+    fn ready(&mut self, tip: ChainHash) -> Result<Ready, StoreError> {
         let found = self.recorded.found;
         let Some(entry) = found.get(&tip).copied() else {
             return Err(StoreError::damaged("an entry that was found is gone"));
@@ -235,8 +227,9 @@ impl<'a> Giving<'a> {
         })
     }
 
-    /// Where nobody else has its beginning, that is its own now.
-    fn from(&self, known: &Known, chain: &[Tip]) -> Option<From> {
+    /// Returns the fork point of a session. `None`: no other session has its beginning, so these
+    /// entries become its own.
+    fn from(&self, known: &Known, chain: &[ChainHash]) -> Option<From> {
         let by_row = known.row.as_ref().and_then(|(source, row)| {
             let (key, seq) = (row.forked_from?, row.forked_seq?);
             let is_it = |other: &&Known| {
@@ -258,8 +251,8 @@ impl<'a> Giving<'a> {
         let (mut session, seq) = by_row.or_else(by_header)?;
         let at = usize::try_from(seq).ok()?;
         let tip = *chain.get(at)?;
-        // The entry it continues from may be in a session that parted from that one.
-        let is_it = |(_, of, chain): &&(String, Other, Vec<Tip>)| {
+        // The fork point may be in a session that diverged from the recorded parent.
+        let is_it = |(_, of, chain): &&(String, Other, Vec<ChainHash>)| {
             of.session == session && seq >= of.common && chain.get(at) == Some(&tip)
         };
         if let Some((second, ..)) = self.parted.iter().find(is_it) {
@@ -269,7 +262,7 @@ impl<'a> Giving<'a> {
         is_there.then_some(From { session, seq, tip })
     }
 
-    fn parted_from(&self, other: &Other, chain: &[Tip]) -> Option<From> {
+    fn parted_from(&self, other: &Other, chain: &[ChainHash]) -> Option<From> {
         let seq = other.common.checked_sub(1)?;
         let tip = *chain.get(usize::try_from(seq).ok()?)?;
         let is_there = self.made.contains(&other.session) && self.given.contains(&tip);
@@ -288,10 +281,10 @@ impl<'a> Giving<'a> {
 }
 
 struct Writing<'t, 'p, 'a> {
-    tx: &'t Transaction<'t>,
+    new: &'t NewRows<'t>,
     progress: &'t mut Progress<'p>,
     made: Made,
-    /// The session that is written.
+    /// The session that is being written.
     open: Option<(Box<Begin<'a>>, Head)>,
 }
 
@@ -313,44 +306,36 @@ impl<'a> Writing<'_, '_, 'a> {
     }
 
     fn begin_session(&mut self, begin: &Begin<'_>) -> Result<Head, StoreError> {
-        let mut head = Head::before_first(begin.id.clone(), 0);
-        let mut forked_from = None;
-        if let Some(from) = &begin.from {
-            let parent = self.made.keys.get(&from.session);
-            let (Some((key, _)), Some(row)) = (parent, self.made.rows.get(&from.tip)) else {
-                return Err(StoreError::damaged("what a session goes on from is gone"));
-            };
-            forked_from = Some(*key);
-            head.row = Some(*row);
-            head.length = from.seq + 1;
-            head.tip = from.tip;
-        }
+        let from = match &begin.from {
+            None => None,
+            Some(from) => {
+                let parent = self.made.keys.get(&from.session);
+                let (Some((session, _)), Some(row)) = (parent, self.made.rows.get(&from.tip))
+                else {
+                    return Err(StoreError::damaged("what a session continues is gone"));
+                };
+                Some(ForkedFrom {
+                    session: *session,
+                    row: *row,
+                    seq: from.seq,
+                    tip: from.tip,
+                })
+            }
+        };
         let row = begin.known.row.as_ref().map(|(_, row)| row);
         let header = begin.known.header.as_ref();
-        let of = |row: Option<&String>, header: Option<&String>| {
-            row.or(header).cloned().unwrap_or_default()
+        let (workspace, folder, created_ms) = match (row, header) {
+            (Some(row), _) => (&*row.workspace, &*row.folder, row.created_ms),
+            (None, Some(header)) => (&*header.workspace, &*header.folder, header.created_ms),
+            (None, None) => ("", "", 0),
         };
-        self.tx
-            .execute(
-                "INSERT INTO sessions (id, workspace, folder, head, length, forked_from,
-                   forked_seq, created_ms, updated_ms)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?8)",
-                params![
-                    begin.id,
-                    of(row.map(|r| &r.workspace), header.map(|h| &h.workspace)),
-                    of(row.map(|r| &r.folder), header.map(|h| &h.folder)),
-                    head.row.unwrap_or(0),
-                    int(head.length),
-                    forked_from,
-                    begin.from.as_ref().map(|from| int(from.seq)),
-                    row.map(|r| r.created_ms)
-                        .or(header.map(|h| h.created_ms))
-                        .unwrap_or(0),
-                ],
-            )
-            .doing(WHAT)?;
-        head.key = self.tx.last_insert_rowid();
-        Ok(head)
+        self.new.session(&RestoredSession {
+            id: &begin.id,
+            workspace,
+            folder,
+            created_ms,
+            from,
+        })
     }
 
     fn entry(&mut self, ready: &Ready) -> Result<(), StoreError> {
@@ -359,14 +344,10 @@ impl<'a> Writing<'_, '_, 'a> {
         };
         let Ready { entry, was, .. } = ready;
         let prepared = &ready.prepared;
-        prepared.put(self.tx, head, entry.at_ms, entry.owed)?;
-        if head.tip != ready.tip {
-            return Err(StoreError::damaged(format!(
-                "entry {} of session {} does not follow",
-                entry.seq, begin.id
-            )));
-        }
-        if let (true, Some(row)) = (ready.may_fork, head.row) {
+        let row = self
+            .new
+            .append(head, prepared, entry.at_ms, entry.owed, ready.tip)?;
+        if ready.may_fork {
             made.rows.entry(ready.tip).or_insert(row);
         }
         made.entries += 1;
@@ -386,17 +367,17 @@ impl<'a> Writing<'_, '_, 'a> {
         };
         let is_second = begin.other.as_ref().is_some_and(|other| other.is_second);
         if let Some((_, row)) = begin.known.row.as_ref().filter(|_| !is_second) {
-            set_as_before(self.tx, row, &head, begin.is_as_row)?;
+            self.new.list_as_before(&head, row, begin.is_as_row)?;
         }
         if is_second {
-            name_parted(self.tx, head.key)?;
+            self.new.name_parted(&head)?;
         }
         // A session with a gap is locked, so it repeats no call.
         if let Some(other) = begin.other.as_ref().filter(|_| begin.gap.is_none()) {
             let seq = other.common.saturating_sub(1);
-            close_calls(self.tx, &mut head, &other.session, seq)?;
+            self.new.close_calls(&mut head, &other.session, seq)?;
         }
-        self.made.keys.insert(begin.id, (head.key, head.length));
+        self.made.keys.insert(begin.id, head.key_and_length());
         Ok(())
     }
 }
@@ -412,47 +393,4 @@ fn note_said(made: &mut Made, session: &str, seq: Seq, prepared: &Prepared<'_>) 
         let said = made.said.entry(session.to_string()).or_default();
         said.push((seq, entry.clone()));
     }
-}
-
-/// What lists show. Where entries were put behind the head, they say it better.
-fn set_as_before(
-    tx: &Transaction<'_>,
-    row: &SessionRow,
-    head: &Head,
-    is_as_row: bool,
-) -> Result<(), StoreError> {
-    if !is_as_row {
-        return tx
-            .execute(
-                "UPDATE sessions SET title = coalesce(title, ?2), version = coalesce(version, ?3),
-                   model = coalesce(model, ?4) WHERE key = ?1",
-                params![head.key, row.title, row.version, row.model],
-            )
-            .doing(WHAT)
-            .map(drop);
-    }
-    let [input, cached, cache_written, output, bytes] = row.sums;
-    tx.execute(
-        "UPDATE sessions SET title = ?2, version = ?3, model = ?4, unfinished = ?5, input = ?6,
-           cached = ?7, cache_written = ?8, output = ?9, bytes = ?10, trashed_ms = ?11,
-           updated_ms = ?12, billed = ?13, asks = ?14 WHERE key = ?1",
-        params![
-            head.key,
-            row.title,
-            row.version,
-            row.model,
-            row.unfinished,
-            input,
-            cached,
-            cache_written,
-            output,
-            bytes,
-            row.trashed_ms,
-            row.updated_ms,
-            row.billed,
-            row.asks
-        ],
-    )
-    .doing(WHAT)
-    .map(drop)
 }

@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 
 use crate::journal::folder::folders;
 use crate::store::StoreError;
-use crate::store::database;
-use crate::store::error::io as io_error;
+use crate::store::recovering::{database, io_error};
 
-/// The database and the journal in what a person names: a data folder, a journal, a database.
+/// Returns the database and the journal in a path of `--from`: a data folder, a journal or a
+/// database.
 pub(super) fn copy_in(from: &Path) -> Result<(Option<PathBuf>, Option<PathBuf>), StoreError> {
     let none = || {
         let what = format!("find a database or a journal in {}", from.display());

@@ -1,5 +1,4 @@
-//! What a person is told while a rebuild takes long: each step when it begins, and now and then how
-//! far it is.
+//! Progress messages of a long rebuild: one at the start of each step, and one every few seconds.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +7,7 @@ const PAUSE: Duration = Duration::from_secs(2);
 pub(super) struct Progress<'a> {
     tell: &'a mut dyn FnMut(&str),
     step: String,
-    /// When something was told last.
+    /// When the last message was sent.
     told: Instant,
 }
 
@@ -27,7 +26,7 @@ impl<'a> Progress<'a> {
         self.told = Instant::now();
     }
 
-    /// How far the step is; it is put into words only when it is told.
+    /// Reports the progress of the step. `done` is called only when a message is due.
     pub(super) fn so_far(&mut self, done: impl FnOnce() -> String) {
         if self.told.elapsed() >= PAUSE {
             (self.tell)(&format!("{}: {}", self.step, done()));
@@ -46,7 +45,7 @@ mod tests {
         let mut tell = |words: &str| said.push(words.to_string());
         let mut progress = Progress::new(&mut tell);
         progress.begin("reading");
-        // As if it had just been told, whatever time goes by meanwhile.
+        // In the future, so that no message is due even on a slow machine.
         progress.told += Duration::from_secs(3_600);
         progress.so_far(|| unreachable!());
         progress.told = Instant::now().checked_sub(PAUSE).unwrap();

@@ -1,5 +1,5 @@
-//! The new database is synced while it is written, so that little is left to be synced when it is
-//! complete. Nothing relies on it: what counts is the sync before the swap.
+//! A thread that syncs the new database while it is written, so that little is left to sync at the
+//! end. Nothing relies on it: only the sync before the swap counts.
 
 use std::fs::File;
 use std::io;
@@ -8,11 +8,12 @@ use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-/// Between two syncs, and what has to have come meanwhile.
+/// Time between two checks.
 const PAUSE: Duration = Duration::from_millis(100);
+/// Minimum growth of the file since the last sync, in bytes.
 const GROWN: u64 = 8 << 20;
 
-/// It ends with this.
+/// The handle of the syncing thread. Dropping it stops the thread.
 pub(super) struct SyncAhead {
     /// The thread ends when this is dropped.
     end: Option<SyncSender<()>>,
@@ -20,7 +21,8 @@ pub(super) struct SyncAhead {
 }
 
 impl SyncAhead {
-    /// Nobody else has the file open: closing it takes away the locks that this process has on it.
+    /// Starts the thread. No other process may have the file open: when the thread closes the file,
+    /// this process loses its locks on it.
     pub(super) fn start(path: &Path) -> io::Result<SyncAhead> {
         let file = File::open(path)?;
         let (end, ended) = sync_channel::<()>(0);
@@ -30,7 +32,8 @@ impl SyncAhead {
                 let Ok(bytes) = file.metadata().map(|file| file.len()) else {
                     return;
                 };
-                // A failure is met again where it counts.
+                // The failure is ignored. On Linux, the sync before the swap may not report it
+                // again.
                 if bytes >= synced + GROWN && file.sync_data().is_ok() {
                     synced = bytes;
                 }

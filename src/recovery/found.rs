@@ -1,6 +1,8 @@
-//! What was found of entries, from whatever copy: an index by tip in memory, and the bodies in a
-//! file without a name. A tip is a hash of the entry and of all before it, so what two copies
-//! have in common is here once, and nothing can be put together that was not recorded so.
+//! The entries that were found in all copies: an index by tip in memory, and the bodies in a
+//! nameless file.
+//!
+//! A tip is a hash of the entry and of all entries before it. So an entry of two copies is stored
+//! once, and only recorded sequences can be put together.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
@@ -9,11 +11,11 @@ use rusqlite::types::ValueRef;
 
 use super::bodies::{Bodies, BodyFile, Place, json_in, text_in};
 use crate::core::entry::Seq;
-use crate::journal::tip::Tip;
+use crate::journal::tip::ChainHash;
 use crate::store::StoreError;
-use crate::store::row::{BodyPacker, BodyReader, checksum};
+use crate::store::recovering::{BodyPacker, BodyReader, checksum};
 
-/// For one entry whose parent is not known so many are tried.
+/// Maximum number of possible parents that are tried for one entry.
 const MAX_TRIED: usize = 10_000;
 
 /// One entry that was found.
@@ -21,22 +23,22 @@ const MAX_TRIED: usize = 10_000;
 pub(super) struct FoundEntry {
     pub seq: Seq,
     pub at_ms: i64,
-    /// The tip of the entry before. `None`: it is not known.
-    pub before: Option<Tip>,
+    /// The tip of the entry before. `None`: not known.
+    pub before: Option<ChainHash>,
     pub owed: bool,
-    /// A row of a database has it, so it was committed.
+    /// Whether a row of a database has it, so it was committed.
     pub in_row: bool,
     pub place: Place,
 }
 
-/// Which queued message and which signal an entry was.
+/// The row IDs of the queued message and of the signal that became an entry.
 #[derive(Debug, Default, Clone, Copy)]
 pub(super) struct Was {
     pub taken: Option<i64>,
     pub signal: Option<i64>,
 }
 
-/// A row of `entries` as it was met.
+/// A row of `entries`, as read.
 pub(super) struct FoundRow<'a> {
     pub id: i64,
     pub parent: Option<i64>,
@@ -46,28 +48,35 @@ pub(super) struct FoundRow<'a> {
     pub at_ms: i64,
     pub checksum: &'a [u8],
     pub body: ValueRef<'a>,
-    /// As it was recorded.
-    pub tip: Option<Tip>,
+    /// The tip in the row. Older schemas have none.
+    pub tip: Option<ChainHash>,
 }
 
-/// The rows of one database.
+/// The tips of the rows of one database.
 #[derive(Default)]
 pub(super) struct Rows {
-    tips: HashMap<i64, Tip>,
-    /// By the key of the session that appended it, and the place. Two where rows contradict.
-    pub own: BTreeMap<(i64, Seq), Vec<Tip>>,
+    tips: HashMap<i64, ChainHash>,
+    /// Tips by the key of the session that appended the entry, and its sequence number. Several
+    /// where rows contradict each other.
+    pub own: BTreeMap<(i64, Seq), Vec<ChainHash>>,
 }
 
 impl Rows {
-    /// The tip behind the entry in this row.
-    pub(super) fn tip(&self, row: i64) -> Option<Tip> {
+    /// Returns the tip of the entry in this row.
+    pub(super) fn tip(&self, row: i64) -> Option<ChainHash> {
         self.tips.get(&row).copied()
     }
 
     /// Returns the entry that this session appended after the one with this tip. `None`: there is
     /// no such row, or several contradict.
-    pub(super) fn next(&self, found: &Found, session: i64, seq: Seq, tip: Tip) -> Option<Tip> {
-        let follows = |next: &&Tip| {
+    pub(super) fn next(
+        &self,
+        found: &Found,
+        session: i64,
+        seq: Seq,
+        tip: ChainHash,
+    ) -> Option<ChainHash> {
+        let follows = |next: &&ChainHash| {
             found
                 .get(next)
                 .is_some_and(|entry| entry.in_row && entry.before == Some(tip))
@@ -77,9 +86,9 @@ impl Rows {
         first.filter(|_| next.next().is_none())
     }
 
-    /// Returns the key of the session that appended the entry with this tip at this place. `None`:
-    /// no session did, or several that begin with the same entries.
-    pub(super) fn session_of(&self, seq: Seq, tip: &Tip) -> Option<i64> {
+    /// Returns the key of the session that appended the entry with this sequence number and tip.
+    /// `None`: no session did, or several that begin with the same entries.
+    pub(super) fn session_of(&self, seq: Seq, tip: &ChainHash) -> Option<i64> {
         let (mut from, mut found) = (0, None);
         while let Some(((session, _), _)) = self.own.range((from, 0)..).next() {
             let own = self.own.get(&(*session, seq));
@@ -91,7 +100,7 @@ impl Rows {
         found
     }
 
-    fn note(&mut self, id: i64, place: (i64, Seq), tip: Tip) {
+    fn note(&mut self, id: i64, place: (i64, Seq), tip: ChainHash) {
         let own = self.own.entry(place).or_default();
         if !own.contains(&tip) {
             own.push(tip);
@@ -101,9 +110,9 @@ impl Rows {
 }
 
 pub(super) struct Found {
-    entries: HashMap<Tip, FoundEntry>,
-    /// Of the few that were one.
-    was: HashMap<Tip, Was>,
+    entries: HashMap<ChainHash, FoundEntry>,
+    /// The messages and signals that became entries. Most entries were neither.
+    was: HashMap<ChainHash, Was>,
     bodies: BodyFile,
     reader: BodyReader,
     packer: BodyPacker,
@@ -115,7 +124,7 @@ impl Found {
         self.entries.values().filter(|entry| entry.in_row).count() as u64
     }
 
-    /// The file with the bodies lies in this folder and has no name.
+    /// Creates an empty index, with a nameless file for the bodies in this folder.
     pub(super) fn new(folder: &Path) -> Result<Found, StoreError> {
         Ok(Found {
             entries: HashMap::new(),
@@ -126,16 +135,16 @@ impl Found {
         })
     }
 
-    pub(super) fn was(&self, tip: &Tip) -> Was {
+    pub(super) fn was(&self, tip: &ChainHash) -> Was {
         self.was.get(tip).copied().unwrap_or_default()
     }
 
-    /// A reader of what was found until the last flush.
+    /// Returns a reader of the bodies up to the last flush.
     pub(super) fn bodies(&self) -> Result<Bodies<'_>, StoreError> {
         Bodies::of(&self.bodies)
     }
 
-    pub(super) fn get(&self, tip: &Tip) -> Option<&FoundEntry> {
+    pub(super) fn get(&self, tip: &ChainHash) -> Option<&FoundEntry> {
         self.entries.get(tip)
     }
 
@@ -143,7 +152,7 @@ impl Found {
         self.bodies.flush()
     }
 
-    /// The JSON of an entry as it was first stored.
+    /// Returns the JSON of an entry as it was first stored.
     fn json(&mut self, entry: &FoundEntry) -> Result<String, StoreError> {
         let bytes = self.body(entry.place)?;
         text_in(&mut self.reader, &bytes, entry.place.is_packed)
@@ -154,10 +163,10 @@ impl Found {
         self.bodies.read(place)
     }
 
-    /// A line of a journal: its tip follows from the one before.
+    /// Adds a line of a journal. `before`: the tip that it follows, or `None` if it is not known.
     pub(super) fn line(
         &mut self,
-        before: Tip,
+        before: Option<ChainHash>,
         line: &crate::journal::line::EntryLine,
     ) -> Result<(), StoreError> {
         if line.taken.is_some() || line.signal.is_some() {
@@ -165,20 +174,22 @@ impl Found {
             was.taken = was.taken.or(line.taken);
             was.signal = was.signal.or(line.signal);
         }
-        if self.is_proven(line.tip, before)?
-            && let Some(known) = self.entries.get_mut(&line.tip)
-        {
-            known.before = Some(before);
+        let is_known = match before {
+            Some(before) => self.is_proven(line.tip, before)?,
+            None => self.entries.contains_key(&line.tip),
+        };
+        if is_known && let Some(known) = self.entries.get_mut(&line.tip) {
+            known.before = known.before.or(before);
             known.owed |= line.owed;
             return Ok(());
         }
-        // As the row will have it: it is written as it lies here.
+        // Encoded as in a row: the new row gets these bytes.
         let (body, is_packed) = self.packer.pack(line.entry.get().as_bytes());
         let place = self.bodies.keep(body, is_packed)?;
         let entry = FoundEntry {
             seq: line.seq,
             at_ms: line.at_ms,
-            before: Some(before),
+            before,
             owed: line.owed,
             in_row: false,
             place,
@@ -187,9 +198,9 @@ impl Found {
         Ok(())
     }
 
-    /// Whether what is known under this tip follows the one before. A row whose parent was not
-    /// found says its tip alone, which its checksum does not cover.
-    fn is_proven(&mut self, tip: Tip, before: Tip) -> Result<bool, StoreError> {
+    /// Returns whether the known entry with this tip is proven to follow `before`. A row whose
+    /// parent was not found proves nothing, since its checksum does not cover its tip.
+    fn is_proven(&mut self, tip: ChainHash, before: ChainHash) -> Result<bool, StoreError> {
         match self.entries.get(&tip).copied() {
             None => Ok(false),
             Some(known) if known.before.is_some() => Ok(true),
@@ -200,7 +211,7 @@ impl Found {
         }
     }
 
-    /// A row; one that is not what was recorded is left out.
+    /// Adds a row. Leaves it out if it differs from what was recorded.
     pub(super) fn row(&mut self, rows: &mut Rows, row: &FoundRow<'_>) -> Result<(), StoreError> {
         let (body, is_packed) = match row.body {
             ValueRef::Text(json) => (json, false),
@@ -216,11 +227,11 @@ impl Found {
             return Ok(());
         }
         let before = match row.parent {
-            None => Some(Tip::of_nothing()),
+            None => Some(ChainHash::of_nothing()),
             Some(parent) => rows.tip(parent),
         };
         let Some(before) = before else {
-            // The row of its parent cannot be read: the journal may have it.
+            // The row of the parent cannot be read. The journal may have the parent.
             if let Some(tip) = row.tip {
                 let place = self.bodies.keep(body, is_packed)?;
                 self.insert(tip, None, row.seq, row.at_ms, place);
@@ -246,7 +257,14 @@ impl Found {
         Ok(())
     }
 
-    fn insert(&mut self, tip: Tip, before: Option<Tip>, seq: Seq, at_ms: i64, place: Place) {
+    fn insert(
+        &mut self,
+        tip: ChainHash,
+        before: Option<ChainHash>,
+        seq: Seq,
+        at_ms: i64,
+        place: Place,
+    ) {
         let entry = FoundEntry {
             seq,
             at_ms,
@@ -256,16 +274,16 @@ impl Found {
             place,
         };
         let known = self.entries.entry(tip).or_insert(entry);
-        // It follows; what said the same tip did not show that.
+        // This entry is proven to follow its parent. The one with the same tip was not.
         if known.before.is_none() && before.is_some() {
             *known = entry;
         }
     }
 
-    /// Finds the parents of entries whose parent's row cannot be read, in what other copies have.
+    /// Finds the missing parents of entries among the entries of all copies.
     pub(super) fn adopt(&mut self) -> Result<(), StoreError> {
         let is_orphan = |entry: &FoundEntry| entry.before.is_none();
-        let orphans: Vec<(Tip, FoundEntry)> = self
+        let orphans: Vec<(ChainHash, FoundEntry)> = self
             .entries
             .iter()
             .filter(|(_, entry)| is_orphan(entry))
@@ -278,7 +296,7 @@ impl Found {
             .iter()
             .filter_map(|(_, orphan)| orphan.seq.checked_sub(1))
             .collect();
-        let mut parents: HashMap<Seq, Vec<Tip>> = HashMap::new();
+        let mut parents: HashMap<Seq, Vec<ChainHash>> = HashMap::new();
         for (tip, entry) in &self.entries {
             if wanted.contains(&entry.seq) {
                 parents.entry(entry.seq).or_default().push(*tip);
@@ -288,7 +306,7 @@ impl Found {
             let json = self.json(&orphan)?;
             let parents = orphan.seq.checked_sub(1).and_then(|seq| parents.get(&seq));
             let follows =
-                |before: &&Tip| before.and(orphan.seq, orphan.at_ms, json.as_bytes()) == tip;
+                |before: &&ChainHash| before.and(orphan.seq, orphan.at_ms, json.as_bytes()) == tip;
             let parent = parents.and_then(|all| all.iter().take(MAX_TRIED).find(follows));
             if let Some(entry) = self.entries.get_mut(&tip) {
                 entry.before = parent.copied();
@@ -297,13 +315,13 @@ impl Found {
         Ok(())
     }
 
-    /// Entries of rows that none of these chains has, by the tip that they follow.
+    /// Returns the entries of rows that are in none of these chains, by the tip that they follow.
     pub(super) fn besides<'t>(
         &self,
-        chains: impl Iterator<Item = &'t Tip>,
-    ) -> HashMap<Tip, Vec<(Seq, Tip)>> {
-        let known: HashSet<&Tip> = chains.collect();
-        let mut besides: HashMap<Tip, Vec<(Seq, Tip)>> = HashMap::new();
+        chains: impl Iterator<WalkItem = &'t ChainHash>,
+    ) -> HashMap<ChainHash, Vec<(Seq, ChainHash)>> {
+        let known: HashSet<&ChainHash> = chains.collect();
+        let mut besides: HashMap<ChainHash, Vec<(Seq, ChainHash)>> = HashMap::new();
         for (tip, entry) in &self.entries {
             if let Some(before) = entry
                 .before
@@ -315,13 +333,13 @@ impl Found {
         besides
     }
 
-    /// The tips from the first entry of the chain to this one, or where it breaks off: the place
-    /// of the oldest entry that is still joined to it.
-    pub(super) fn chain(&self, end: Tip) -> Result<Vec<Tip>, Seq> {
+    /// Returns the tips from the first entry of the chain to `end`. If the chain has a gap, fails
+    /// with the sequence number of the oldest entry that is still connected to `end`.
+    pub(super) fn chain(&self, end: ChainHash) -> Result<Vec<ChainHash>, Seq> {
         let mut chain = Vec::new();
         let mut tip = end;
         let mut last = None;
-        while tip != Tip::of_nothing() {
+        while tip != ChainHash::of_nothing() {
             let Some(entry) = self.entries.get(&tip) else {
                 return Err(last.unwrap_or(0));
             };
@@ -355,7 +373,7 @@ mod tests {
     const RIGHT: &str = r#"{"kind":"said","text":"right"}"#;
     const WRONG: &str = r#"{"kind":"said","text":"wrong"}"#;
 
-    fn row_of<'a>(checksum: &'a [u8], body: &'a str, tip: Tip) -> FoundRow<'a> {
+    fn row_of<'a>(checksum: &'a [u8], body: &'a str, tip: ChainHash) -> FoundRow<'a> {
         FoundRow {
             id: 9,
             parent: Some(8),
@@ -368,8 +386,9 @@ mod tests {
         }
     }
 
-    /// A row with a right checksum and the tip of another one, whose parent is nowhere.
-    fn with_wrong_row(before: Tip, tip: Tip) -> (Found, Rows) {
+    /// Returns an index with a row that has a correct checksum and the tip of another entry. Its
+    /// parent is missing.
+    fn with_wrong_row(before: ChainHash, tip: ChainHash) -> (Found, Rows) {
         let dir = tempfile::tempdir().unwrap();
         let mut found = Found::new(dir.path()).unwrap();
         let mut rows = Rows::default();
@@ -379,14 +398,14 @@ mod tests {
         (found, rows)
     }
 
-    fn text(found: &mut Found, tip: Tip) -> String {
+    fn text(found: &mut Found, tip: ChainHash) -> String {
         let entry = *found.get(&tip).unwrap();
         found.json(&entry).unwrap()
     }
 
     #[test]
     fn a_tip_that_does_not_follow_does_not_hide_the_one_that_does() {
-        let before = Tip::of_nothing().and(2, 6, b"{}");
+        let before = ChainHash::of_nothing().and(2, 6, b"{}");
         let tip = before.and(3, 7, RIGHT.as_bytes());
 
         let (mut found, _) = with_wrong_row(before, tip);
@@ -399,7 +418,7 @@ mod tests {
             owed: false,
             entry: RawValue::from_string(RIGHT.to_string()).unwrap(),
         };
-        found.line(before, &line).unwrap();
+        found.line(Some(before), &line).unwrap();
         assert_eq!(text(&mut found, tip), RIGHT);
 
         let (mut found, mut rows) = with_wrong_row(before, tip);

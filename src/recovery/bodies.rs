@@ -1,5 +1,5 @@
-//! The bodies of what was found, one behind the other in a file without a name, each as a row has
-//! it.
+//! A nameless file with the bodies of the entries that were found, one after the other. Each is
+//! encoded as in a row.
 
 use std::fs::File;
 use std::io::Write;
@@ -8,26 +8,24 @@ use std::path::Path;
 
 use rusqlite::types::ValueRef;
 
-use super::WHAT;
 use crate::store::StoreError;
-use crate::store::error::io as io_error;
-use crate::store::row::{Body, BodyReader};
+use crate::store::recovering::{Body, BodyReader, WHAT, io_error};
 
-/// Bodies are written in pieces of this size.
+/// Size from which buffered bodies are written to the file.
 const PIECE: usize = 1 << 20;
 
-/// Where the body of an entry lies.
+/// The position of an entry's body in the file.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Place {
     at: u64,
     bytes: u32,
-    /// It is compressed.
+    /// Whether the body is compressed.
     pub is_packed: bool,
 }
 
 pub(super) struct BodyFile {
     file: File,
-    /// Of the file, with what is not written yet.
+    /// Length of the file with the buffered bytes.
     end: u64,
     unwritten: Vec<u8>,
 }
@@ -62,7 +60,7 @@ impl BodyFile {
         written.map_err(|e| io_error(WHAT, e))
     }
 
-    /// Only what was written already can be read.
+    /// Reads a body that was flushed before.
     pub(super) fn read(&self, place: Place) -> Result<Vec<u8>, StoreError> {
         let mut bytes = vec![0; place.bytes as usize];
         let read = self.file.read_exact_at(&mut bytes, place.at);
@@ -71,7 +69,7 @@ impl BodyFile {
     }
 }
 
-/// Reads bodies beside whoever has the file.
+/// A reader of the bodies, which decompresses them.
 pub(super) struct Bodies<'f> {
     file: &'f BodyFile,
     reader: BodyReader,
@@ -85,7 +83,7 @@ impl Bodies<'_> {
         })
     }
 
-    /// As it lies here: what is compressed is not compressed again.
+    /// Reads a body with its stored bytes: a compressed body is not compressed again.
     pub(super) fn read(&mut self, place: Place) -> Result<Body, StoreError> {
         let bytes = self.file.read(place)?;
         let json = text_in(&mut self.reader, &bytes, place.is_packed)?;
@@ -121,7 +119,7 @@ mod tests {
         let mut file = BodyFile::in_folder(dir.path()).unwrap();
         let words = |n: u32| format!("{} {} ", n % 7, n * n % 1_000);
         let json: String = (0..900).map(words).collect();
-        // Not as this version compresses it.
+        // Another level than that of the store, so compressing again would change the bytes.
         let packed = zstd::bulk::compress(json.as_bytes(), 19).unwrap();
         assert_ne!(Body::of(json.clone()).bytes(), packed);
         let places = [

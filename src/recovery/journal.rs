@@ -1,5 +1,5 @@
-//! The journal, read by a thread of its own: it decompresses, and checks the hashes, while who
-//! asked keeps what was read before.
+//! The reader of journals. A thread decompresses them and checks the hashes, while the caller
+//! stores the lines that were read before.
 
 use std::io;
 use std::path::Path;
@@ -9,29 +9,30 @@ use std::thread;
 use crate::journal::folder::{folders, is_set_aside, session_of};
 use crate::journal::salvage::{Piece, Salvaged, salvage};
 use crate::store::StoreError;
-use crate::store::purge::Purged;
+use crate::store::recovering::Purged;
 
-/// Pieces are handed over when they have so many bytes together, and so often before the thread
-/// waits for who keeps them.
+/// Size of a batch of pieces, in bytes.
 const BATCH: usize = 256 << 10;
+/// Number of batches that may wait for the receiver.
 const BATCHES: usize = 4;
 
-/// What is given of a journal.
+/// A message of the reading thread.
 pub(super) enum Read {
-    /// Of one session.
+    /// Pieces of one session.
     Pieces(Vec<Piece>),
-    /// All pieces of one journal of this session were given.
+    /// The end of a journal, after all its pieces.
     Session(Journal, Box<Salvaged>),
 }
 
-/// Whose journal it is.
+/// A journal that was read.
 pub(super) struct Journal {
     pub session: String,
-    /// It was set aside because the session continued without it.
+    /// Whether it was set aside because the session continued without it.
     pub is_set_aside: bool,
 }
 
-/// All that can be read in this folder, journal by journal, also of those that were set aside.
+/// Reads everything readable in this folder, one journal after the other. Includes journals that
+/// were set aside.
 ///
 /// # Errors
 /// Those of `each`.
@@ -49,12 +50,12 @@ pub(super) fn read(
                 }
             }
         });
-        // When one fails, nobody receives any more, and the thread ends.
+        // If `each` fails, the receiver is dropped and the thread ends.
         given.into_iter().try_for_each(each)
     })
 }
 
-/// `None`: nobody receives it any more.
+/// Sends the pieces of one journal. `None`: the receiver was dropped.
 fn give(folder: &Path, sender: &SyncSender<Read>) -> Option<()> {
     let (mut pieces, mut bytes) = (Vec::new(), 0);
     let mut is_heard = true;
@@ -77,7 +78,7 @@ fn give(folder: &Path, sender: &SyncSender<Read>) -> Option<()> {
         return None;
     }
     sender.send(Read::Pieces(pieces)).ok()?;
-    // What cannot be listed is as if it were not there: it counts as missing.
+    // A folder that cannot be listed counts as missing.
     let read = read.unwrap_or_default();
     let journal = Journal {
         session: session_of(folder),

@@ -1,0 +1,102 @@
+//! The comparison of a session's journal with its rows.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use rusqlite::Connection;
+
+use super::StoreError;
+use super::error::io as io_error;
+use super::head::Head;
+use super::tips::{has_end, tip_behind};
+use crate::core::entry::Seq;
+use crate::journal::read::{End, Met, end, lines};
+use crate::journal::tip::ChainHash;
+
+const WHAT: &str = "compare the journal with the database";
+
+/// The difference between a journal and the rows of its session.
+pub(super) enum Comparison {
+    Same,
+    /// The journal lacks the last rows.
+    Behind,
+    /// The journal has more entries, and no known entry differs.
+    Ahead(Ahead),
+    /// The two diverge after this entry. `None`: from the start.
+    Parted(Option<Seq>, Ahead),
+}
+
+/// A journal that has entries which the database lacks.
+pub(super) struct Ahead {
+    /// The tip of the last entry of the database.
+    pub tip: ChainHash,
+    pub journal: End,
+}
+
+/// Compares the journal in `folder` with the session that has this head.
+pub(super) fn compare(
+    conn: &Connection,
+    folder: &Path,
+    head: &Head,
+) -> Result<Comparison, StoreError> {
+    let session = head.session.as_str();
+    let Some((journal, _)) = end(folder).map_err(|e| io_error(WHAT, e))? else {
+        return Ok(Comparison::Behind);
+    };
+    if has_end(conn, session, head.length, &journal)? {
+        return Ok(match journal.next == head.length {
+            true => Comparison::Same,
+            false => Comparison::Behind,
+        });
+    }
+    let tip = tip_behind(conn, session, head.seq())?;
+    let ahead = Ahead { tip, journal };
+    let (tips, is_beyond) = tips_in(folder, head)?;
+    let is_same = |seq: Seq, known: &ChainHash| match seq == head.seq() {
+        true => Ok(tip == *known),
+        false => tip_behind(conn, session, seq).map(|tip| tip == *known),
+    };
+    let mut both = tips.iter().rev().peekable();
+    let Some((last, known)) = both.peek() else {
+        return Ok(match is_beyond {
+            true => Comparison::Ahead(ahead),
+            false => Comparison::Parted(None, ahead),
+        });
+    };
+    // This includes a journal with a gap at the last entry of the database: nothing shows that they
+    // diverge.
+    if is_same(**last, known)? && (is_beyond || **last == head.seq()) {
+        return Ok(Comparison::Ahead(ahead));
+    }
+    for (seq, known) in both {
+        if is_same(*seq, known)? {
+            return Ok(Comparison::Parted(Some(*seq), ahead));
+        }
+    }
+    Ok(Comparison::Parted(None, ahead))
+}
+
+/// Returns the tips of a journal up to the head, and whether it has entries after that.
+fn tips_in(folder: &Path, head: &Head) -> Result<(BTreeMap<Seq, ChainHash>, bool), StoreError> {
+    let mut tips: BTreeMap<Seq, ChainHash> = BTreeMap::new();
+    let mut is_empty = true;
+    let read = lines(folder, &mut |met| {
+        match met {
+            Met::Entry(line) => drop(tips.insert(line.seq, line.tip)),
+            Met::Gap(first, tip) => drop(first.checked_sub(1).map(|seq| tips.insert(seq, tip))),
+            Met::Blob(_) => {}
+        }
+        is_empty = false;
+        Ok(())
+    });
+    let end = read.map_err(|e| io_error(WHAT, e))?;
+    // The entry before the first line counts too: a fork may have no entries after its fork point
+    // in the database.
+    if let (false, Some(end)) = (is_empty, end)
+        && let Some(parent) = end.header.first.checked_sub(1)
+    {
+        tips.insert(parent, end.header.tip);
+    }
+    let is_beyond = !tips.split_off(&head.length).is_empty();
+    Ok((tips, is_beyond))
+}

@@ -1,0 +1,348 @@
+//! A new database, which the recovery writes beside the old one.
+//!
+//! Invariant: an incomplete new database is never used, so nothing waits for a sync until it is
+//! complete. A kill leaves files that the next recovery removes.
+
+use std::path::Path;
+
+use rusqlite::types::Value;
+use rusqlite::{Connection, ErrorCode, Transaction, TransactionBehavior, params, params_from_iter};
+
+use super::StoreError;
+use super::append::Prepared;
+use super::blobs::{BlobRow, Packed, insert_blob};
+use super::database::{self, Names};
+use super::error::Doing;
+use super::gap::keep_gap;
+use super::head::Head;
+use super::migrate::{self, MIGRATIONS};
+use super::missing::Gap;
+use super::parted::{close_calls, name_parted};
+use super::purge;
+use super::row::int;
+use super::waiting::{self, Became, MayHaveWaited};
+use crate::core::entry::Seq;
+use crate::journal::tip::ChainHash;
+
+/// The action that errors name.
+pub(crate) const WHAT: &str = "rebuild the session store";
+
+/// The new database while it is written.
+pub(crate) struct NewDatabase {
+    conn: Connection,
+}
+
+/// A row of `sessions`, as a damaged database has it.
+#[derive(Debug, Clone)]
+pub(crate) struct SessionRow {
+    pub key: i64,
+    pub id: String,
+    pub workspace: String,
+    pub folder: String,
+    pub head: i64,
+    pub length: u64,
+    pub forked_from: Option<i64>,
+    pub forked_seq: Option<i64>,
+    pub created_ms: i64,
+    pub updated_ms: i64,
+    pub title: Option<String>,
+    pub version: Option<String>,
+    pub model: Option<String>,
+    pub unfinished: i64,
+    /// Sums: input, cached, cache_written, output, bytes.
+    pub sums: [i64; 5],
+    pub trashed_ms: Option<i64>,
+    pub billed: Option<i64>,
+    pub asks: bool,
+}
+
+/// A session before its first own entry.
+pub(crate) struct RestoredSession<'a> {
+    pub id: &'a str,
+    pub workspace: &'a str,
+    pub folder: &'a str,
+    /// UTC, milliseconds since 1970.
+    pub created_ms: i64,
+    pub from: Option<ForkedFrom>,
+}
+
+/// The entry that a fork continues, in the new database.
+pub(crate) struct ForkedFrom {
+    /// The key of the session that has it.
+    pub session: i64,
+    pub row: i64,
+    pub seq: Seq,
+    pub tip: ChainHash,
+}
+
+impl NewDatabase {
+    /// Creates the database, and starts a transaction for the blobs of the journals.
+    pub(crate) fn make(data_dir: &Path, names: &Names) -> Result<NewDatabase, StoreError> {
+        NewDatabase::remove(names)?;
+        let mut conn = database::make(&names.rebuilding)?;
+        let set = || -> rusqlite::Result<()> {
+            conn.pragma_update_and_check(None, "journal_mode", "OFF", |_| Ok(()))?;
+            conn.pragma_update(None, "synchronous", "OFF")?;
+            conn.pragma_update(None, "foreign_keys", false)?;
+            conn.pragma_update(None, "cache_size", -65_536)?;
+            conn.set_prepared_statement_cache_capacity(64);
+            Ok(())
+        };
+        set().doing(WHAT)?;
+        migrate::migrate(&mut conn, data_dir, MIGRATIONS)?;
+        // One transaction for all blobs is faster than one for each.
+        conn.execute_batch("BEGIN IMMEDIATE").doing(WHAT)?;
+        Ok(NewDatabase { conn })
+    }
+
+    /// Removes the files of an incomplete recovery.
+    pub(crate) fn remove(names: &Names) -> Result<(), StoreError> {
+        database::remove(&names.rebuilding)
+    }
+
+    pub(crate) fn blob(&self, bytes: &[u8]) -> Result<(), StoreError> {
+        insert_blob(&self.conn, &Packed::new(bytes)).doing(WHAT)
+    }
+
+    /// Starts the transaction for everything except the blobs of the journals.
+    pub(crate) fn rows(&mut self) -> Result<NewRows<'_>, StoreError> {
+        self.conn.execute_batch("COMMIT").doing(WHAT)?;
+        let tx = self
+            .conn
+            .transaction_with_behavior(TransactionBehavior::Immediate)
+            .doing(WHAT)?;
+        Ok(NewRows { tx })
+    }
+
+    pub(crate) fn close(self) -> Result<(), StoreError> {
+        self.conn.close().map_err(|(_, e)| e).doing(WHAT)
+    }
+}
+
+/// The rows of a new database, written in one transaction.
+pub(crate) struct NewRows<'c> {
+    tx: Transaction<'c>,
+}
+
+impl NewRows<'_> {
+    pub(crate) fn commit(self) -> Result<(), StoreError> {
+        self.tx.commit().doing(WHAT)
+    }
+
+    /// Sets the ID of the store, which identifies its copies and journals.
+    pub(crate) fn name_store(&self, id: &str) -> Result<(), StoreError> {
+        let sql = "UPDATE meta SET value = ?1 WHERE name = 'store'";
+        self.tx.execute(sql, [id]).doing(WHAT).map(drop)
+    }
+
+    /// Returns the number of row IDs that purging removed, from the copied rows of `meta`.
+    pub(crate) fn unused(&self) -> Result<u64, StoreError> {
+        purge::unused(&self.tx)
+    }
+
+    /// Reserves these row IDs, so that the mark still counts correctly.
+    pub(crate) fn begin_after(&self, unused: u64) -> Result<(), StoreError> {
+        purge::begin_behind(&self.tx, unused)
+    }
+
+    /// Removes the reservation of [`NewRows::begin_after`].
+    pub(crate) fn end_after(&self, unused: u64) -> Result<(), StoreError> {
+        purge::end_behind(&self.tx, unused)
+    }
+
+    pub(crate) fn session(&self, session: &RestoredSession<'_>) -> Result<Head, StoreError> {
+        let mut head = Head::before_first(session.id.to_string(), 0);
+        if let Some(from) = &session.from {
+            head.row = Some(from.row);
+            head.length = from.seq + 1;
+            head.tip = from.tip;
+        }
+        self.tx
+            .execute(
+                "INSERT INTO sessions (id, workspace, folder, head, length, forked_from,
+                   forked_seq, created_ms, updated_ms)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?8)",
+                params![
+                    session.id,
+                    session.workspace,
+                    session.folder,
+                    head.row.unwrap_or(0),
+                    int(head.length),
+                    session.from.as_ref().map(|from| from.session),
+                    session.from.as_ref().map(|from| int(from.seq)),
+                    session.created_ms,
+                ],
+            )
+            .doing(WHAT)?;
+        head.key = self.tx.last_insert_rowid();
+        Ok(head)
+    }
+
+    /// Appends an entry as it was stored before. Returns its row.
+    ///
+    /// # Errors
+    /// `Damaged`: it does not follow the entry before it.
+    pub(crate) fn append(
+        &self,
+        head: &mut Head,
+        prepared: &Prepared<'_>,
+        at_ms: i64,
+        owed: bool,
+        tip: ChainHash,
+    ) -> Result<i64, StoreError> {
+        prepared.put(&self.tx, head, at_ms, owed)?;
+        match head.row.filter(|_| head.tip == tip) {
+            Some(row) => Ok(row),
+            None => Err(StoreError::damaged(format!(
+                "entry {} of session {} does not follow",
+                head.seq(),
+                head.session
+            ))),
+        }
+    }
+
+    /// Adds to the title that the session was made from a journal.
+    pub(crate) fn name_parted(&self, head: &Head) -> Result<(), StoreError> {
+        name_parted(&self.tx, head.key)
+    }
+
+    /// See [`close_calls`].
+    pub(crate) fn close_calls(
+        &self,
+        head: &mut Head,
+        other: &str,
+        seq: Seq,
+    ) -> Result<(), StoreError> {
+        close_calls(&self.tx, head, other, seq)
+    }
+
+    /// Restores the fields that lists show. `is_whole`: the session ends at the same entry as
+    /// before, so all old values apply. Otherwise only missing values are restored.
+    pub(crate) fn list_as_before(
+        &self,
+        head: &Head,
+        row: &SessionRow,
+        is_whole: bool,
+    ) -> Result<(), StoreError> {
+        let [input, cached, cache_written, output, bytes] = row.sums;
+        let done = match is_whole {
+            false => self.tx.execute(
+                "UPDATE sessions SET title = coalesce(title, ?2), version = coalesce(version, ?3),
+                   model = coalesce(model, ?4) WHERE key = ?1",
+                params![head.key, row.title, row.version, row.model],
+            ),
+            true => self.tx.execute(
+                "UPDATE sessions SET title = ?2, version = ?3, model = ?4, unfinished = ?5,
+                   input = ?6, cached = ?7, cache_written = ?8, output = ?9, bytes = ?10,
+                   trashed_ms = ?11, updated_ms = ?12, billed = ?13, asks = ?14 WHERE key = ?1",
+                params![
+                    head.key,
+                    row.title,
+                    row.version,
+                    row.model,
+                    row.unfinished,
+                    input,
+                    cached,
+                    cache_written,
+                    output,
+                    bytes,
+                    row.trashed_ms,
+                    row.updated_ms,
+                    row.billed,
+                    row.asks
+                ],
+            ),
+        };
+        done.doing(WHAT).map(drop)
+    }
+
+    /// Restores the pending input of a session and whether it is in the trash, from its journal.
+    pub(crate) fn waits(
+        &self,
+        folder: &Path,
+        session: (i64, u64),
+        became: &Became,
+        said: &[MayHaveWaited],
+    ) -> Result<(), StoreError> {
+        waiting::put_back(&self.tx, folder, session, became, said)
+    }
+
+    /// Marks the row IDs of this table up to `highest` as used.
+    pub(crate) fn never_again(&self, table: &str, highest: i64) -> Result<(), StoreError> {
+        waiting::never_again(&self.tx, table, highest)
+    }
+
+    /// Marks sessions with a queued message as unfinished.
+    pub(crate) fn mark_unfinished(&self) -> Result<(), StoreError> {
+        let sql = "UPDATE sessions SET unfinished = 1
+           WHERE NOT unfinished AND key IN (SELECT session FROM inbox)";
+        self.tx.execute(sql, []).doing(WHAT).map(drop)
+    }
+
+    pub(crate) fn gap(&self, gap: &Gap) -> Result<(), StoreError> {
+        keep_gap(&self.tx, gap)
+    }
+
+    /// Inserts a blob if it matches its hash and is not in the database yet.
+    pub(crate) fn blob_row(&self, blob: &BlobRow<'_>) -> Result<(), StoreError> {
+        match blob.is_in(&self.tx).doing(WHAT)? || !blob.is_whole() {
+            true => Ok(()),
+            false => blob.insert(&self.tx).doing(WHAT),
+        }
+    }
+
+    /// Sets the usage count of a memory.
+    pub(crate) fn memory_uses(
+        &self,
+        [key, seq, uses, last_ms]: [i64; 4],
+    ) -> Result<(), StoreError> {
+        let sql =
+            "UPDATE memories SET uses = ?3, last_used_ms = ?4 WHERE session = ?1 AND seq = ?2";
+        let uses = params![key, seq, uses, last_ms];
+        self.tx.execute(sql, uses).doing(WHAT).map(drop)
+    }
+
+    pub(crate) fn columns(&self, table: &str) -> Result<Vec<String>, StoreError> {
+        self.tx
+            .prepare("SELECT name FROM pragma_table_info(?1)")
+            .and_then(|mut s| s.query_map([table], |row| row.get(0))?.collect())
+            .doing(WHAT)
+    }
+
+    /// Inserts a row of another database. Leaves it out if the schema does not allow it.
+    pub(crate) fn copy_row(
+        &self,
+        table: &str,
+        columns: &[String],
+        row: Vec<Value>,
+    ) -> Result<(), StoreError> {
+        // The new database already has some rows of `meta`, which the copied ones replace.
+        let or = match table {
+            "meta" => "REPLACE",
+            _ => "IGNORE",
+        };
+        let holes = vec!["?"; columns.len()].join(", ");
+        let columns = columns.join(", ");
+        let sql = format!("INSERT OR {or} INTO {table} ({columns}) VALUES ({holes})");
+        let inserted = self
+            .tx
+            .prepare_cached(&sql)
+            .and_then(|mut s| s.execute(params_from_iter(row)));
+        match inserted {
+            Err(error) if error.sqlite_error_code() == Some(ErrorCode::ConstraintViolation) => {
+                Ok(())
+            }
+            inserted => inserted.doing(WHAT).map(drop),
+        }
+    }
+
+    /// Removes rows that refer to missing rows, until none is left.
+    pub(crate) fn remove_dangling(&self, table: &str) -> Result<(), StoreError> {
+        let sql = format!(
+            "DELETE FROM {table} WHERE rowid IN (SELECT rowid FROM pragma_foreign_key_check(?1))"
+        );
+        let mut remove = self.tx.prepare(&sql).doing(WHAT)?;
+        while remove.execute([table]).doing(WHAT)? > 0 {}
+        Ok(())
+    }
+}
