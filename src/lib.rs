@@ -61,7 +61,7 @@
 //! the path is the same as above. Recorded entries come back as an [`ui::live::LiveEvent`], are
 //! folded into [`ui::transcript`], and drawn by [`ui::view`].
 //!
-//! An approval prompt accepts keys only after a pause without keys ([`ui::app::Quiet`]). A letter
+//! An approval prompt accepts keys only after a pause without keys ([`ui::app::TypeAheadGuard`]). A letter
 //! only selects, and Enter confirms ([`ui::app::Letters`]). An approval prompt shows every byte
 //! ([`core::visible`]). The screen stores nothing outside of the log, the inbox and the drafts.
 //!
@@ -119,6 +119,7 @@
 //! | [`mcp`] | the Model Context Protocol as a client: eras, tools, calls, and the catalogue of the servers of a session |
 //! | [`command`] | shell commands that outlive the agent: keeper, runs; and [servers](command::server) |
 //! | [`sandbox`] | limits on commands that the kernel enforces: Landlock, seccomp, namespaces |
+//! | [`recovery`] | a new database instead of a damaged one, from its readable rows and the journals |
 //! | [`store`] | SQLite: append, load, fork, search, blobs, drafts, inbox, signals, locks; trees and contents of files |
 //! | [`journal`] | a second copy of each session as plain files, in lines with chained hashes; no SQLite |
 //! | [`workspace`] | the workspace's root, and whether git may be used there; its [files](workspace::files); AGENTS.md; skills; custom commands |
@@ -133,7 +134,7 @@
 //! makes a digest. [`core::continuation`] writes the note from which a context starts over.
 //! [`core::budget`] divides the context window.
 //!
-//! The user's messages are never summarised away: [`core::words`] repeats them after each summary
+//! The user's messages are never summarised away: [`core::user_messages`] repeats them after each summary
 //! and note. Content that left the context has a [`core::address`], with which a tool reads it
 //! completely. Content that a message of the user refers to is brought back (`Recall`). `next`
 //! frees results at once (`Free`), starts a summary in the background (`Summarise`), and waits for
@@ -141,7 +142,7 @@
 //!
 //! # Deliberately absent
 //!
-//! No event bus, no queue of effects, no message list that is edited, no `recover()`, no trait
+//! No event bus, no queue of effects, no message list that is edited, no recovery in the loop, no trait
 //! with one implementation besides `World`. Streams are never entries: the text streamed so far
 //! goes to a draft, is shown after a crash, and is not sent.
 //!

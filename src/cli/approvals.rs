@@ -59,7 +59,7 @@ pub(super) fn run(ctx: &AppContext, args: &ApprovalsArgs) -> Result<u8, CliError
 }
 
 fn print<'a>(
-    questions: impl Iterator<WalkItem = &'a Question>,
+    questions: impl Iterator<Item = &'a Question>,
     sandbox: &Sandbox,
     as_list: bool,
     json: bool,

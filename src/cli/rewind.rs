@@ -477,7 +477,7 @@ fn said(restored: Option<&Entry>, planned: &Planned, copy: Option<&str>, manner:
 }
 
 /// Returns the exit code. Files that only others changed were expected to stay unchanged.
-fn code_of<'a>(mut kept: impl Iterator<WalkItem = &'a KeptWhy>) -> u8 {
+fn code_of<'a>(mut kept: impl Iterator<Item = &'a KeptWhy>) -> u8 {
     match kept.any(|why| !why.is_expected()) {
         true => exit::FAILED,
         false => exit::DONE,

@@ -113,7 +113,7 @@ impl<'a> TableLayout<'a> {
         self.line(name, cells.iter().map(|cell| cell.text(self.is_short)))
     }
 
-    fn line<'t>(&self, name: &str, cells: impl Iterator<WalkItem = &'t str>) -> String {
+    fn line<'t>(&self, name: &str, cells: impl Iterator<Item = &'t str>) -> String {
         let mut line = end_of(name, self.name);
         let last = self.widths.len() - 1;
         for (at, (cell, width)) in cells.zip(&self.widths).enumerate() {

@@ -94,7 +94,7 @@ impl Drop for BeforeClosing {
 impl FilesInUse {
     /// Registers the files before SQLite opens them. Otherwise another thread could open one now,
     /// and close it when it is locked.
-    pub fn opening(paths: impl Iterator<WalkItem = PathBuf>) -> FilesInUse {
+    pub fn opening(paths: impl Iterator<Item = PathBuf>) -> FilesInUse {
         let paths: Vec<PathBuf> = paths.collect();
         let mut here = in_use_here();
         here.opening.extend(paths.iter().cloned());

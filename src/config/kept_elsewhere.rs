@@ -50,7 +50,7 @@ pub fn key_with_other_name(folder: &Path) -> Option<PathBuf> {
     keys.find(|(_, key)| key.nlink() > 1).map(|(path, _)| path)
 }
 
-fn keys_in(folder: &Path) -> impl Iterator<WalkItem = (PathBuf, Metadata)> {
+fn keys_in(folder: &Path) -> impl Iterator<Item = (PathBuf, Metadata)> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let found = |path: PathBuf| Some((path.clone(), path.symlink_metadata().ok()?));
     let found = entries.take(MAX_KEYS).filter_map(move |e| found(e.path()));

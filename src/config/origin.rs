@@ -45,7 +45,7 @@ impl Origins {
     }
 
     /// Returns all keys that are set, with their origins, sorted by key.
-    pub fn iter(&self) -> impl Iterator<WalkItem = (&str, &Origin)> {
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &Origin)> {
         self.0.iter().map(|(key, origin)| (key.as_str(), origin))
     }
 

@@ -194,7 +194,7 @@ fn short(shown: &str) -> String {
 }
 
 /// Returns the first items and the number of the others.
-fn some(items: impl Iterator<WalkItem = String>, count: usize, most: usize) -> Vec<String> {
+fn some(items: impl Iterator<Item = String>, count: usize, most: usize) -> Vec<String> {
     let mut some: Vec<String> = items.take(most).collect();
     if count > most {
         some.push(format!("{} more", count - most));

@@ -187,7 +187,7 @@ pub struct KeyedProvider {
 }
 
 /// Returns the providers that require a key, in the order in which a default model is searched.
-pub fn keyed_providers() -> impl Iterator<WalkItem = KeyedProvider> {
+pub fn keyed_providers() -> impl Iterator<Item = KeyedProvider> {
     let wanted = builtins().iter().filter(|b| !b.key_env.is_empty());
     wanted.map(|builtin| {
         let address = builtin.base_url_env.first();

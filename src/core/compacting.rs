@@ -5,11 +5,11 @@ use std::ops::RangeInclusive;
 use super::budget::Budget;
 use super::continuation;
 use super::entry::{Entry, Record, Seq, Spent, SummaryBy};
-use super::exchange::TurnRange;
 use super::freeing::{self, Freeing};
 use super::said_again;
 use super::state::State;
 use super::summary;
+use super::turn::TurnRange;
 use super::window::Windows;
 
 /// Returns the records of the context in this range, which a summary will replace.

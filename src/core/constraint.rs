@@ -93,7 +93,7 @@ fn has(text: &str, phrase: &str) -> bool {
 }
 
 /// Splits a text at the ends of its lines and sentences, and trims the parts.
-fn sentences(text: &str) -> impl Iterator<WalkItem = &str> {
+fn sentences(text: &str) -> impl Iterator<Item = &str> {
     text.lines().flat_map(sentences_of_line)
 }
 

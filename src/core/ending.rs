@@ -123,7 +123,7 @@ impl Backwards {
 
 /// Returns the ending of a session with these last entries, first to last. If they do not decide
 /// it, work is pending, since the deciding entry is older.
-pub fn of_entries<'a>(entries: impl DoubleEndedIterator<WalkItem = &'a Entry>) -> Ending {
+pub fn of_entries<'a>(entries: impl DoubleEndedIterator<Item = &'a Entry>) -> Ending {
     let mut backwards = Backwards::default();
     let found = entries.rev().find_map(|entry| backwards.see(entry));
     found

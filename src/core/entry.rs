@@ -629,7 +629,7 @@ impl Entry {
     }
 
     /// Returns the models that were used for this entry, each with its tokens.
-    pub fn spent(&self) -> impl Iterator<WalkItem = (&str, &Usage)> {
+    pub fn spent(&self) -> impl Iterator<Item = (&str, &Usage)> {
         let (answer, besides) = match self {
             Entry::Replied { model, usage, .. } => (Some((model.as_str(), usage)), &[][..]),
             Entry::Compacted { spent, .. }
@@ -651,7 +651,7 @@ impl Entry {
     }
 
     /// Returns the blobs that the entry refers to.
-    pub fn blobs(&self) -> impl Iterator<WalkItem = &BlobRef> {
+    pub fn blobs(&self) -> impl Iterator<Item = &BlobRef> {
         let (images, output) = match self {
             Entry::Said { images, .. } => (images.as_slice(), None),
             Entry::Finished { outcome, .. } => match outcome {

@@ -128,7 +128,7 @@ fn unclosed() -> String {
 }
 
 /// Decodes the common escapes (YAML 1.2, 5.7).
-fn escaped(chars: &mut impl Iterator<WalkItem = char>) -> Result<char, String> {
+fn escaped(chars: &mut impl Iterator<Item = char>) -> Result<char, String> {
     let digits = match chars.next() {
         Some('n' | 'r' | 't' | ' ') => return Ok(' '),
         Some(c @ ('"' | '\\' | '/')) => return Ok(c),

@@ -3,15 +3,15 @@
 //! It is called only when no step is in progress. So an open `Started` means a crash, a stop that
 //! was not carried out yet, or a running subagent; all three are settled in the same way.
 
+use super::authorization::{Authorization, fate};
 use super::entry::{CallId, Seq};
-use super::exchange::{self, TurnRange};
-use super::fate::{Authorization, fate};
 use super::limits::Count;
 use super::run_limits;
 use super::settings::Policy;
 use super::state::{OpenCall, State};
 use super::structured::AnswerStatus;
 use super::tool::Class;
+use super::turn::{self, TurnRange};
 use super::window::{self, Due, Pressure};
 
 /// Number of starts in a row without progress that make a crash loop.
@@ -307,7 +307,7 @@ fn take_in(state: &State, policy: &Policy, pending: &Pending) -> Option<Step> {
 /// Returns the step that keeps the request below its limit.
 fn next_of_windows(state: &State, policy: &Policy, summary: BackgroundSummary) -> Option<Step> {
     if let BackgroundSummary::Ready(TurnRange { first, last }) = summary
-        && exchange::is_compactable(&state.context, first, last)
+        && turn::is_compactable(&state.context, first, last)
     {
         return Some(Step::Compact(TurnRange { first, last }));
     }

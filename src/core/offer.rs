@@ -4,9 +4,9 @@
 //! run or destroy whatever their arguments say.
 
 use super::access::Access;
-use super::harmless;
 use super::path;
 use super::permission::{LookBack, PathUse, Reach};
+use super::read_only_commands;
 use super::rule::{Bases, Likeness, Rule, of_spec};
 use super::shell::{SimpleCommand, Word};
 use super::visible;
@@ -52,7 +52,7 @@ pub(crate) fn for_access(command: &SimpleCommand, access: Access) -> Option<Rule
         Access::Full => "Full",
         Access::Read | Access::Workspace => return None,
     };
-    if harmless::runs_the_workspace(&command.words) {
+    if read_only_commands::runs_the_workspace(&command.words) {
         return None;
     }
     named(name, command)
@@ -65,7 +65,7 @@ fn named(tool: &str, command: &SimpleCommand) -> Option<Rule> {
     }
     let count = if WITH_SUBCOMMANDS.contains(&name.text.as_str()) {
         subcommand_words(&command.words)?
-    } else if harmless::runs_others(&command.words) != Likeness::No {
+    } else if read_only_commands::runs_others(&command.words) != Likeness::No {
         return None;
     } else {
         1

@@ -14,7 +14,7 @@ pub const MCP_SHORT: &str = "mcp";
 
 /// Returns whether a tool with this name can be called when these tools are listed. A server's tool
 /// can be called under its full name if the tool that calls all of them is listed.
-pub fn is_offered<'a>(name: &str, mut listed: impl Iterator<WalkItem = &'a str>) -> bool {
+pub fn is_offered<'a>(name: &str, mut listed: impl Iterator<Item = &'a str>) -> bool {
     let is_foreign = name.starts_with(FOREIGN_PREFIX);
     listed.any(|tool| tool == name || (is_foreign && matches!(tool, MCP_CALL | MCP_SHORT)))
 }

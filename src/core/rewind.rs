@@ -182,7 +182,7 @@ fn is_wanted(only: Option<&BTreeSet<PathBytes>>, path: &PathBytes) -> bool {
 }
 
 /// Returns a path and the folders above it, the deepest first.
-fn to_root(path: &[u8]) -> impl Iterator<WalkItem = &[u8]> {
+fn to_root(path: &[u8]) -> impl Iterator<Item = &[u8]> {
     let slashes = (1..path.len()).rev().filter(|at| path[*at] == b'/');
     std::iter::once(path).chain(slashes.map(|at| &path[..at]))
 }

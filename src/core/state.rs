@@ -11,23 +11,23 @@ use std::collections::BTreeMap;
 
 use super::access::Access;
 use super::choice::Effort;
+use super::cleared_results::ClearedResults;
 use super::ending::Ending;
 use super::entry::{
     Assignment, Block, CallId, ChildRun, Entry, Failure, ForkPoint, Guard, Mode, Plan,
     PromptPrefix, Record, RunLimits, Seq, StopReason, UnrestoredPath, Usage, Verdict,
 };
+use super::external_changes::ExternalChanges;
 use super::form::{FormAnswer, ServerQuestion};
-use super::freed::ClearedResults;
 use super::ledger::Ledger;
 use super::limits::Counts;
-use super::outside::ExternalChanges;
 use super::preface::{Carried, Preface};
 use super::rule::Rule;
 use super::size::{PART_BYTES, layers_bytes};
 use super::structured::{AnswerStatus, Structured};
 use super::tool::{Class, Describe, Described, MAX_CALLS, ToolCall};
 use super::unsent::{self, Refused};
-use super::words::UserMessages;
+use super::user_messages::UserMessages;
 
 mod allows;
 mod apply;
@@ -393,7 +393,7 @@ impl State {
     }
 
     /// Returns the questions that wait for a person, as far as the log says.
-    pub fn questions(&self) -> impl Iterator<WalkItem = (&OpenCall, &Asked)> {
+    pub fn questions(&self) -> impl Iterator<Item = (&OpenCall, &Asked)> {
         let is_open = |c: &&OpenCall| !c.finished && c.guard.is_none() && c.decided.is_none();
         let open = self.calls.iter().filter(is_open);
         open.filter_map(|c| Some((c, c.asked.as_ref()?)))
@@ -470,7 +470,7 @@ impl State {
 
     /// Returns the sessions of running subagents: their calls are in progress, or they run in the
     /// background.
-    pub fn children(&self) -> impl Iterator<WalkItem = &str> {
+    pub fn children(&self) -> impl Iterator<Item = &str> {
         let open = self.calls.iter().filter(|c| !c.finished);
         let waited_for = open.filter_map(|c| match &c.guard {
             Some(Guard::Child { session, .. }) => Some(session.as_str()),

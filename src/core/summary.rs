@@ -5,9 +5,8 @@ use serde::{Deserialize, Serialize};
 
 use super::budget::Budget;
 use super::choice::Effort;
+use super::cleared_results::ClearedResults;
 use super::entry::{About, Block, Entry, Record, Seq};
-use super::exchange::TurnRange;
-use super::freed::ClearedResults;
 use super::happened;
 use super::plain_text::plain_text;
 use super::quoted::{escape_tags, indented, inside_tag};
@@ -16,6 +15,7 @@ use super::rewind;
 use super::sharing;
 use super::state::State;
 use super::text::{clip, head_tail, one_line};
+use super::turn::TurnRange;
 
 /// Replacement for a summary that could not be made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -282,7 +282,7 @@ pub fn named(entry: &Entry) -> Option<&str> {
 }
 
 /// Returns all trees that an entry mentions.
-pub fn uses(entry: &Entry) -> impl Iterator<WalkItem = &str> {
+pub fn uses(entry: &Entry) -> impl Iterator<Item = &str> {
     let both = match entry {
         Entry::Restoring { before, target, .. } => [Some(before.as_str()), Some(target.as_str())],
         _ => [named(entry), None],

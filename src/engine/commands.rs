@@ -6,10 +6,10 @@
 
 use super::rewind::RewindOrder;
 use super::{Command, Engine, EngineError, Event, Recorder, Write};
+use crate::core::authorization::{Authorization, fate};
 use crate::core::choice::Effort;
 use crate::core::entry::{By, CallId, Entry, SaveReason, Verdict, Via};
 use crate::core::entry::{Choice, RunLimits};
-use crate::core::fate::{Authorization, fate};
 use crate::core::next::{Why, rest_but_pause};
 use crate::core::signal::Signal;
 use crate::store::{InboxId, LeftDraft, Message, Queued, StoreError};

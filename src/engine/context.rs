@@ -12,13 +12,13 @@ use super::{Engine, EngineError, Event, Recorder, Write};
 use crate::core::budget::{BYTES_PER_TOKEN, Budget};
 use crate::core::compacting::{self, Summary};
 use crate::core::entry::{Block, Entry, Failure, FailureClass, PromptPrefix, Record, Seq, Spent};
-use crate::core::exchange::TurnRange;
 use crate::core::freeing;
 use crate::core::gauge::Parts;
 use crate::core::limits::{self, Count};
 use crate::core::next::BackgroundSummary;
 use crate::core::request::Request;
 use crate::core::summary::{self, Fallback};
+use crate::core::turn::TurnRange;
 use crate::core::unsent;
 use crate::core::window;
 use crate::model::Reply;
@@ -558,7 +558,7 @@ impl<W: World> Engine<W> {
         let made = match (pending.made, pending.work) {
             (Some(made), _) => made,
             (None, Some(work)) => match self
-                .attend_quiet(work, super::attend::Stoppable::Yes)
+                .attend_quiet(work, super::drive_step::Stoppable::Yes)
                 .await?
             {
                 Some(made) => made,
@@ -613,7 +613,7 @@ impl<W: World> Engine<W> {
         );
         let work = self.summaries.summarise(&self.log, request);
         let Some(made) = self
-            .attend_quiet(work, super::attend::Stoppable::Yes)
+            .attend_quiet(work, super::drive_step::Stoppable::Yes)
             .await?
         else {
             return Ok(None);
@@ -652,7 +652,7 @@ impl<W: World> Engine<W> {
         let asked = model.clone();
         let step = async move { world.asked_window(&asked).await };
         let said = self
-            .attend_quiet(step, super::attend::Stoppable::Yes)
+            .attend_quiet(step, super::drive_step::Stoppable::Yes)
             .await?;
         let Some(limit) = said
             .flatten()

@@ -14,7 +14,7 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use tokio::time::Instant;
 
-use super::attend::Stoppable;
+use super::drive_step::Stoppable;
 use super::outside::OutsideLooks;
 use super::{Engine, EngineError, Event, FilesWork, Recorder, Write};
 use crate::core::access::Access;

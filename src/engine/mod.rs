@@ -2,7 +2,7 @@
 //!
 //! A start and the recovery after a crash are the same: the state is folded from the log, and
 //! `next` returns the step. While a step is in progress the engine also handles everything else
-//! ([`attend`]): messages go to the inbox, streamed text goes to the drafts, and the timer records
+//! ([`drive_step`]): messages go to the inbox, streamed text goes to the drafts, and the timer records
 //! checkpoints.
 //!
 //! [`Engine`] has the loop and the steps. Its [`Recorder`] has the log. Each other subject is a
@@ -12,11 +12,12 @@
 //! Invariant: no effect starts before its `Started` is durable, and none is reported before its
 //! `Finished` is. What cannot be recorded is not done.
 
-mod attend;
 mod calls;
 mod children;
 mod commands;
 mod context;
+mod drain_inbox;
+mod drive_step;
 mod files;
 mod held;
 mod idle;
@@ -28,7 +29,6 @@ mod server_asks;
 mod signals;
 mod steps;
 mod structured;
-mod take_in;
 mod title;
 mod user_commands;
 
@@ -277,7 +277,7 @@ pub struct Engine<W> {
     requests: commands::Requests,
     timer: tokio::time::Interval,
     printed_bytes: u64,
-    draft: attend::StreamDraft,
+    draft: drive_step::StreamDraft,
     summaries: context::Summaries,
     recall: recall::Recall,
     title: title::Title,
@@ -315,7 +315,7 @@ impl<W: World> Engine<W> {
             requests: commands::Requests::new(settings.chosen),
             timer,
             printed_bytes: 0,
-            draft: attend::StreamDraft::default(),
+            draft: drive_step::StreamDraft::default(),
             summaries: context::Summaries::new(settings.summarising, settings.render),
             recall: recall::Recall::default(),
             title: title::Title::default(),

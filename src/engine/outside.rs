@@ -7,10 +7,10 @@
 
 use std::time::Duration;
 
-use super::attend::Stoppable;
+use super::drive_step::Stoppable;
 use super::{Engine, EngineError, Event, Recorder, Write};
 use crate::core::entry::{Entry, Seq};
-use crate::core::outside::OutsideChange;
+use crate::core::external_changes::OutsideChange;
 use crate::core::tree::{Delta, Tree, diff};
 use crate::store::Cause;
 use crate::world::{SnapshotRequest, SnapshotScope, World};

@@ -7,14 +7,14 @@ use futures_util::future::join_all;
 use tokio::sync::mpsc::unbounded_channel;
 use tokio::time::timeout;
 
-use super::attend::Stoppable;
+use super::drive_step::Stoppable;
 use super::files::SnapshotResult;
 use super::{Engine, EngineError, Write};
 use crate::core::access::Access;
+use crate::core::authorization::{Authorization, fate, still_allowed};
 use crate::core::choice::next_fallback;
 use crate::core::entry::{CallId, Entry, Fact, Failure, Guard, Outcome, Output};
 use crate::core::entry::{Choice, FallbackModel};
-use crate::core::fate::{Authorization, fate, still_allowed};
 use crate::core::prompt::{request, request_bytes};
 use crate::core::told;
 use crate::core::tool::{Class, ToolCall};

@@ -11,8 +11,8 @@ use super::{RunResult, fitting, is_denied};
 use crate::core::entry::{
     About, Block, By, CallId, Choice, Entry, Fact, Outcome, Record, StopReason, Usage,
 };
+use crate::core::external_changes::with_more;
 use crate::core::form::ServerQuestion;
-use crate::core::outside::with_more;
 use crate::core::state::{OpenQuestion, State};
 use crate::core::structured::MAX_REPAIRS;
 use crate::core::text::{count, one_line};

@@ -10,7 +10,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::tip::ChainHash;
+use super::chain_hash::ChainHash;
 use crate::core::entry::Seq;
 
 /// Version of the line format. A newer one is not read.

@@ -2,7 +2,7 @@
 //! disk. A lost, emptied or older database is restored from it.
 //!
 //! Each session has a folder. It stores the entries as [lines](mod@line), a chain in which each
-//! line names the one before it by a [tip], a hash. The hash is the same on every machine, so two
+//! line names the one before it by a [tip](chain_hash), a hash. The hash is the same on every machine, so two
 //! copies of a session can be compared anywhere. The [writer] appends. The [worker] makes frames
 //! and syncs, so an append needs no more syncs than without a journal. A power cut may take about
 //! the last second of the journal, which the database has. [Reading](read) stops where a file is
@@ -10,12 +10,12 @@
 //!
 //! Nothing here uses SQLite: the store decides which lines are written, and when.
 
+pub mod chain_hash;
 pub mod folder;
 pub mod line;
 pub mod read;
 pub mod salvage;
 pub mod state;
-pub mod tip;
 pub mod worker;
 pub mod writer;
 

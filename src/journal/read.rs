@@ -11,9 +11,9 @@ use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
+use super::chain_hash::ChainHash;
 use super::folder::{ASIDE, CLOSED, FRAMES, TAIL, session_of};
 use super::line::{EntryLine, Header, Line, is_newer};
-use super::tip::ChainHash;
 use crate::core::entry::Seq;
 
 /// Maximum size of a line. No row is larger, and base64 makes a blob of that size a third longer.

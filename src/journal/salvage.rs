@@ -11,10 +11,10 @@ use std::path::Path;
 use zstd::Decoder;
 use zstd::zstd_safe::{DCtx, find_frame_compressed_size};
 
+use super::chain_hash::ChainHash;
 use super::folder::{FRAMES, session_of};
 use super::line::{EntryLine, Header, Line};
 use super::read::{MAX_LINE_BYTES, files, tails_set_aside};
-use super::tip::ChainHash;
 use crate::core::entry::Seq;
 
 /// Maximum size that is read of a file. Files of frames end at some MiB.

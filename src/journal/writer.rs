@@ -13,13 +13,13 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::JournalError;
+use super::chain_hash::ChainHash;
 use super::folder::{
     A_FOLDER, ASIDE, CLOSED, JournalPlace, TAIL, obstacle, private_folder, remedy,
 };
 use super::line::{BlobLine, EntryLine, Header};
 use super::read::{End, end};
 use super::state::{self, State, StateFile};
-use super::tip::ChainHash;
 use super::worker::{Job, Worker};
 use crate::core::entry::Seq;
 

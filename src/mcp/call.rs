@@ -293,7 +293,7 @@ impl CallInput {
 }
 
 /// Returns the IDs of all possible rounds of a request.
-pub fn rounds_of(id: &str) -> impl Iterator<WalkItem = String> + '_ {
+pub fn rounds_of(id: &str) -> impl Iterator<Item = String> + '_ {
     (1..=ROUNDS_MAX).map(move |round| round_id(id, round))
 }
 

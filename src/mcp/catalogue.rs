@@ -120,7 +120,7 @@ impl Catalogue {
         self.tools().find(|(_, tool)| tool.full_name == full_name)
     }
 
-    pub fn tools(&self) -> impl Iterator<WalkItem = (&CatalogueServer, &CatalogueTool)> {
+    pub fn tools(&self) -> impl Iterator<Item = (&CatalogueServer, &CatalogueTool)> {
         let servers = self.servers.iter();
         servers.flat_map(|server| server.tools.iter().map(move |tool| (server, tool)))
     }
@@ -160,7 +160,7 @@ impl Catalogue {
     }
 
     /// Returns the names of servers that are still unknown.
-    pub fn unknown(&self) -> impl Iterator<WalkItem = &str> {
+    pub fn unknown(&self) -> impl Iterator<Item = &str> {
         let unknown = self.servers.iter().filter(|server| !server.is_known());
         unknown.map(|server| server.name.as_str())
     }
@@ -250,7 +250,7 @@ fn known(
     }
 }
 
-fn former(found: &FoundServer, tools: impl Iterator<WalkItem = SaidTool>) -> Vec<CatalogueTool> {
+fn former(found: &FoundServer, tools: impl Iterator<Item = SaidTool>) -> Vec<CatalogueTool> {
     let named = tools.map(|tool| {
         let full_name = tool_name(&found.name, &tool.name);
         tool.named(full_name)

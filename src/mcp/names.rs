@@ -33,7 +33,7 @@ pub fn tool_name_apart(server: &str, tool: &str) -> String {
 
 /// Returns the tools of one server whose usual names are taken by earlier ones, with their new
 /// names.
-pub fn apart<'a>(server: &str, tools: impl Iterator<WalkItem = &'a str>) -> Vec<(&'a str, String)> {
+pub fn apart<'a>(server: &str, tools: impl Iterator<Item = &'a str>) -> Vec<(&'a str, String)> {
     let mut taken = BTreeSet::new();
     let met = tools.filter(|tool| !taken.insert(tool_name(server, tool)));
     met.map(|tool| (tool, tool_name_apart(server, tool)))

@@ -347,7 +347,7 @@ impl MessagesDecoder {
         Ok(deltas)
     }
 
-    /// Same as [`Decoder::is_ended`]: the protocol has an event for the end.
+    /// Same as [`MessagesDecoder::is_ended`]: the protocol has an event for the end.
     pub fn is_whole(&self) -> bool {
         self.is_ended()
     }

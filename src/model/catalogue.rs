@@ -100,7 +100,7 @@ pub(crate) fn snapshot() -> &'static str {
 }
 
 /// Returns the names of all known models.
-pub(crate) fn names() -> impl Iterator<WalkItem = &'static str> {
+pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     catalogue().models.keys().map(String::as_str)
 }
 

@@ -16,11 +16,11 @@ use jiff::Timestamp;
 use reqwest::{Response, StatusCode, Url};
 
 use super::list::MessageCache;
-use super::patience::Timeouts;
 use super::post::Post;
 use super::provider::Provider;
 use super::retry::{Refused, Retry, Tries, is_transient};
 use super::target::Blobs;
+use super::timeouts::Timeouts;
 use super::wire::Codec;
 use super::{Delta, Reply, errors, post, read, wait};
 use crate::core::entry::{Failure, FailureClass};

@@ -419,7 +419,7 @@ impl ResponsesDecoder {
         Ok(())
     }
 
-    /// Same as [`Decoder::is_ended`]: the last event contains the reason of the end.
+    /// Same as [`ResponsesDecoder::is_ended`]: the last event contains the reason of the end.
     pub fn is_whole(&self) -> bool {
         self.is_ended()
     }

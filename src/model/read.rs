@@ -12,7 +12,7 @@ use reqwest::Response;
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::patience::Timeouts;
+use super::timeouts::Timeouts;
 use super::wire::{Codec, Decoder};
 use super::{Delta, Reply, errors};
 use crate::core::entry::Failure;

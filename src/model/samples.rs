@@ -142,8 +142,8 @@ pub(super) trait Decode: Default {
 }
 
 macro_rules! decode {
-    ($($protocol:ident),*) => {$(
-        impl Decode for super::$protocol::Decoder {
+    ($($decoder:path),*) => {$(
+        impl Decode for $decoder {
             fn feed(&mut self, event: &Event) -> Result<Vec<Delta>, Failure> {
                 self.feed(event)
             }
@@ -153,7 +153,11 @@ macro_rules! decode {
         }
     )*};
 }
-decode!(openai_chat, openai_responses, gemini);
+decode!(
+    super::openai_chat::ChatDecoder,
+    super::openai_responses::ResponsesDecoder,
+    super::gemini::GeminiDecoder
+);
 
 /// Returns the deltas of the events, and the answer or the failure at the end.
 pub(super) fn decode<D: Decode>(events: &[Event]) -> (Vec<Delta>, Result<Reply, Failure>) {

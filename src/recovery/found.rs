@@ -11,7 +11,7 @@ use rusqlite::types::ValueRef;
 
 use super::bodies::{Bodies, BodyFile, Place, json_in, text_in};
 use crate::core::entry::Seq;
-use crate::journal::tip::ChainHash;
+use crate::journal::chain_hash::ChainHash;
 use crate::store::StoreError;
 use crate::store::recovering::{BodyPacker, BodyReader, checksum};
 
@@ -318,7 +318,7 @@ impl Found {
     /// Returns the entries of rows that are in none of these chains, by the tip that they follow.
     pub(super) fn besides<'t>(
         &self,
-        chains: impl Iterator<WalkItem = &'t ChainHash>,
+        chains: impl Iterator<Item = &'t ChainHash>,
     ) -> HashMap<ChainHash, Vec<(Seq, ChainHash)>> {
         let known: HashSet<&ChainHash> = chains.collect();
         let mut besides: HashMap<ChainHash, Vec<(Seq, ChainHash)>> = HashMap::new();

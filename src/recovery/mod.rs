@@ -8,17 +8,17 @@
 //! counted. A session with a gap is locked. If it is not known which sessions lack entries, all
 //! older sessions are locked.
 
-mod ahead;
+mod background_sync;
 mod bodies;
 mod copies;
 mod copy;
 mod found;
 mod journal;
+mod pending_input;
 mod progress;
 mod record;
 mod sessions;
 mod sql;
-mod waits;
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
@@ -33,15 +33,15 @@ use crate::store::recovering::{
     in_use, io_error, is_begun, private_folder, purged, swap,
 };
 use crate::store::{Gap, StoreError, now_ms};
-use ahead::SyncAhead;
+use background_sync::SyncAhead;
 use copies::{copy_files, copy_in};
 use database::Names;
 use found::{Found, Rows};
+use pending_input::{Waits, waiting};
 use progress::Progress;
 use record::Made;
 use sessions::Known;
 use sql::Source;
-use waits::{Waits, waiting};
 
 const LAST_SECOND: &str = "this computer was restarted after the last entry: if it lost power, the \
     last second of the sessions may be missing, and what was done then is done";
@@ -449,7 +449,9 @@ impl<'a> Rebuilding<'a> {
             said,
             ..
         } = self;
-        drop((sources, ahead));
+        drop(sources);
+        let synced = ahead.map_or(Ok(()), SyncAhead::finish);
+        synced.map_err(|e| io_error("sync the new database", e))?;
         new.close()?;
         let now_ms = now_ms();
         // Before the swap: a kill after this locks too many sessions rather than too few.

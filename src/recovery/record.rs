@@ -14,8 +14,8 @@ use super::sessions::{Known, Other, Plan, plans};
 use crate::core::entry::Seq;
 use crate::core::signal;
 use crate::core::text::count;
+use crate::journal::chain_hash::ChainHash;
 use crate::journal::state::read_state;
-use crate::journal::tip::ChainHash;
 use crate::store::recovering::{
     Became, ForkedFrom, MayHaveWaited, NewRows, Prepared, Purged, RestoredSession,
 };

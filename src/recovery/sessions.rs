@@ -14,8 +14,8 @@ use std::collections::{BTreeMap, HashSet};
 
 use super::found::{Found, Rows};
 use crate::core::entry::Seq;
+use crate::journal::chain_hash::ChainHash;
 use crate::journal::line::Header;
-use crate::journal::tip::ChainHash;
 use crate::store::Gap;
 use crate::store::recovering::{Purged, SessionRow, id_of_parted};
 
@@ -175,7 +175,7 @@ impl Chains {
         self.all().filter(continues).max_by_key(|c| c.len())
     }
 
-    fn all(&self) -> impl Iterator<WalkItem = &Vec<ChainHash>> {
+    fn all(&self) -> impl Iterator<Item = &Vec<ChainHash>> {
         self.head.iter().chain(&self.journal).chain(&self.set_aside)
     }
 

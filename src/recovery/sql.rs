@@ -9,7 +9,7 @@ use rusqlite::{Connection, Row};
 use super::found::{Found, FoundRow, Rows};
 use super::progress::Progress;
 use crate::core::text;
-use crate::journal::tip::ChainHash;
+use crate::journal::chain_hash::ChainHash;
 use crate::store::StoreError;
 use crate::store::recovering::{SessionRow, count, database, known_schema};
 

@@ -5,9 +5,9 @@
 //! reader that closed the pipe is not an error. Data on stdout that is lost for another reason is
 //! one.
 
+mod cli_error;
 pub(crate) mod exit;
 mod output;
-mod trouble;
 
+pub use cli_error::{CliError, lost_output};
 pub use output::{error, is_written, line, note, note_background, print, raw, take_lost_output};
-pub use trouble::{CliError, lost_output};

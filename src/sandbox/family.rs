@@ -6,7 +6,7 @@
 //! If the command has a process namespace, the kernel ends the family with the command. Otherwise
 //! the family is searched for in `/proc` and ended. Such a scan cannot be exact: it may miss a
 //! process that forks and exits. So one scan without a result proves nothing, and the processes
-//! that are still found at the time limit are reported ([`Ended::survivors`]).
+//! that are still found at the time limit are reported ([`EndedProcess::survivors`]).
 
 use std::collections::BTreeSet;
 use std::num::NonZeroI32;

@@ -78,7 +78,7 @@ pub(super) struct OffLimits {
 }
 
 fn harmless<'a>(
-    folders: impl Iterator<WalkItem = &'a PathBuf>,
+    folders: impl Iterator<Item = &'a PathBuf>,
     off_limits: &OffLimits,
 ) -> Vec<PathBuf> {
     let mut found: Vec<PathBuf> = folders

@@ -61,7 +61,7 @@ impl fmt::Display for TokenScope {
 
 /// The token of each scope.
 pub(super) struct Tokens {
-    /// Tokens in hex, in the order of [`Scope::ALL`].
+    /// Tokens in hex, in the order of [`TokenScope::ALL`].
     texts: [String; 3],
 }
 

@@ -15,12 +15,12 @@ mod body;
 mod connection;
 mod events;
 mod feed;
-mod fence;
 mod listen;
 mod page;
 mod problem;
 mod reading;
 mod repeated;
+mod request_guard;
 mod routes;
 mod starter;
 mod starting;
@@ -38,9 +38,9 @@ pub use table::{ROUTES, Route};
 
 use access::Tokens;
 use events::Hub;
-use fence::RequestGuard;
 use listen::Listening;
 use repeated::Repeated;
+use request_guard::RequestGuard;
 use starter::Starter;
 use stores::Stores;
 

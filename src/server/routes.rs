@@ -9,7 +9,7 @@ use axum::routing::{MethodRouter, get, patch, post};
 
 use super::problem::Problem;
 use super::table::{ROUTES, Route};
-use super::{App, Shared, events, fence, page, reading, repeated, starting, steering};
+use super::{App, Shared, events, page, reading, repeated, request_guard, starting, steering};
 
 fn handler(route: &Route) -> MethodRouter<Shared> {
     match (route.method, route.path) {
@@ -47,10 +47,13 @@ pub(super) fn router(app: Arc<App>) -> Router {
     }
     router
         .route_layer(from_fn_with_state(Arc::clone(&app), repeated::once))
-        .route_layer(from_fn_with_state(Arc::clone(&app), fence::permitted))
+        .route_layer(from_fn_with_state(
+            Arc::clone(&app),
+            request_guard::permitted,
+        ))
         .method_not_allowed_fallback(wrong_method)
         .fallback(nothing_there)
-        .layer(from_fn_with_state(Arc::clone(&app), fence::guarded))
+        .layer(from_fn_with_state(Arc::clone(&app), request_guard::guarded))
         .with_state(app)
 }
 

@@ -121,7 +121,7 @@ pub struct LineAuthors {
 impl LineAuthors {
     /// Computes the authors. `texts` starts with the text before all changes, and each author made
     /// the next one.
-    fn of(texts: &[String], authors: impl Iterator<WalkItem = Author>) -> LineAuthors {
+    fn of(texts: &[String], authors: impl Iterator<Item = Author>) -> LineAuthors {
         let start = texts.first().map_or(0, |text| {
             by_lines(text, text)
                 .ops()

@@ -566,7 +566,7 @@ fn label<'a>(question: Option<&'a ServerQuestion>, name: &'a str) -> &'a str {
     title.filter(|title| !title.is_empty()).unwrap_or(name)
 }
 
-fn words<'a>(text: impl Into<Cow<'a, str>>) -> impl Iterator<WalkItem = Part<'a>> {
+fn words<'a>(text: impl Into<Cow<'a, str>>) -> impl Iterator<Item = Part<'a>> {
     let said = Some(text.into()).filter(|t| !t.trim().is_empty());
     said.map(Part::Words).into_iter()
 }

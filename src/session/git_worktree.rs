@@ -263,7 +263,7 @@ fn status(
     Ok(parts(&text).map(<[u8]>::to_vec).collect())
 }
 
-fn parts(text: &[u8]) -> impl Iterator<WalkItem = &[u8]> {
+fn parts(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     text.split(|byte| *byte == 0)
         .filter(|part| !part.is_empty())
 }

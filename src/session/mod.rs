@@ -20,10 +20,9 @@ mod files;
 mod files_rows;
 mod fork_files;
 mod git_worktree;
-mod glance;
 mod last;
 mod layers;
-mod lost;
+mod missing_sessions;
 mod notify_command;
 pub mod objects;
 mod offer;
@@ -47,6 +46,7 @@ mod servers;
 mod session_list;
 mod skills;
 mod steer;
+mod summary;
 mod takeover;
 mod tasks;
 mod tmp;
@@ -73,8 +73,7 @@ pub use file_change::FileChange;
 pub use files::watch;
 pub use files_rows::{FilesRow, Grade, files_rows};
 pub use fork_files::{ForkFolder, ForkedInto, NotForked};
-pub use glance::{GLANCE_ENTRIES, SessionState, SessionSummary, glance};
-pub use lost::MissingSessions;
+pub use missing_sessions::MissingSessions;
 pub use notify_command::{NotifyCommand, RunningNotifiers, notification_line};
 pub use offer::{Details, Offer, StillRunning, still_running};
 pub use permissions::DISK;
@@ -94,6 +93,7 @@ pub use steer::{
     HERE, MAX_MESSAGE_BYTES, Meant, Question, Receipt, Refusal, Sending, SteerError, Steering,
     denial, read_image,
 };
+pub use summary::{GLANCE_ENTRIES, SessionState, SessionSummary, glance};
 pub use tasks::handed_down;
 pub use waits::only_waits_for_person;
 pub use worktree::NoWorktree;

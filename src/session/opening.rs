@@ -9,7 +9,7 @@ use std::path::Path;
 use super::context::KnownWindows;
 use super::last::last_session;
 use super::layers::{self, Renderer};
-use super::lost::MissingSessions;
+use super::missing_sessions::MissingSessions;
 use super::reading::{Recent, fold, readable};
 use super::resume_report::ResumeReport;
 use super::{

@@ -103,7 +103,7 @@ fn find_tool(catalogue: SessionCatalogue) -> FindTool {
 pub(super) fn judged<'a>(
     catalogue: &SessionCatalogue,
     full_name: &str,
-    allowed: impl Iterator<WalkItem = &'a Rule>,
+    allowed: impl Iterator<Item = &'a Rule>,
 ) -> Option<ServedTool> {
     let now = catalogue.now();
     let (server, tool) = now.lookup(full_name)?;

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::edited::EditorFiles;
-use super::glance::{GLANCE_ENTRIES, SessionState, SessionSummary, glance};
+use super::summary::{GLANCE_ENTRIES, SessionState, SessionSummary, glance};
 use super::{AppContext, SessionError};
 use crate::core::ending::Ending;
 use crate::core::marks::title_line;

@@ -281,7 +281,7 @@ impl Steering {
     /// Returns the session with this ID, a beginning of one, or [`HERE`].
     ///
     /// # Errors
-    /// As [`Store::find`].
+    /// As [`History::find`](crate::store::History::find).
     pub fn meant(&self, store: &Store, id: &str) -> Result<SessionInfo, SessionError> {
         if id != HERE {
             return Ok(store.history().find(id)?);

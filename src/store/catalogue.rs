@@ -5,8 +5,8 @@
 use rusqlite::{OptionalExtension, params};
 
 use super::error::Doing;
+use super::file_identity::begin;
 use super::load::explained;
-use super::moved::begin;
 use super::{Catalogue, StoreError};
 
 /// Maximum number of definitions in the cache. The one that was asked longest ago is removed.

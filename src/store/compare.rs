@@ -10,8 +10,8 @@ use super::error::io as io_error;
 use super::head::Head;
 use super::tips::{has_end, tip_behind};
 use crate::core::entry::Seq;
+use crate::journal::chain_hash::ChainHash;
 use crate::journal::read::{End, Met, end, lines};
-use crate::journal::tip::ChainHash;
 
 const WHAT: &str = "compare the journal with the database";
 

@@ -10,7 +10,7 @@ use rusqlite::{Connection, OptionalExtension, Transaction, params};
 use zstd::zstd_safe::{CParameter, DParameter};
 
 use super::error::Doing;
-use super::moved::begin;
+use super::file_identity::begin;
 use super::packs::{self, PackPlace, PackWriter};
 use super::row::{count, int};
 use super::{Snapshots, StoreError};

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use rusqlite::Transaction;
 
 use super::StoreError;
+use super::high_water_mark::HighWaterMark;
 use super::ids::new_run_id;
-use super::mark::HighWaterMark;
 use crate::journal::folder::JournalPlace;
 use crate::journal::writer::Journal;
 

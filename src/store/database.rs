@@ -46,7 +46,7 @@ pub fn bytes(data_dir: &Path) -> u64 {
 
 /// Returns the paths of these files. If the database is a link to another folder, SQLite puts the
 /// other files there.
-fn files<'a>(data_dir: &Path, names: &'a [&str]) -> impl Iterator<WalkItem = PathBuf> + 'a {
+fn files<'a>(data_dir: &Path, names: &'a [&str]) -> impl Iterator<Item = PathBuf> + 'a {
     let real = data_dir.join(DATABASE).canonicalize();
     let real = real.unwrap_or_else(|_| data_dir.join(DATABASE));
     names.iter().map(move |name| {
@@ -64,7 +64,7 @@ pub(super) fn folder(data_dir: &Path) -> PathBuf {
 }
 
 /// Returns the paths of the database and its write-ahead log.
-pub(super) fn of_records(data_dir: &Path) -> impl Iterator<WalkItem = PathBuf> {
+pub(super) fn of_records(data_dir: &Path) -> impl Iterator<Item = PathBuf> {
     files(data_dir, &[DATABASE, WRITE_AHEAD_LOG])
 }
 
@@ -82,7 +82,7 @@ pub(super) fn open_or_make(data_dir: &Path) -> Result<Connection, StoreError> {
 const OF_SQLITE: [&str; 4] = [DATABASE, WRITE_AHEAD_LOG, SHARED_MEMORY, ROLLBACK_JOURNAL];
 
 /// Returns the paths that SQLite uses in this folder, and that of a new database.
-pub(super) fn all_files(data_dir: &Path) -> impl Iterator<WalkItem = PathBuf> {
+pub(super) fn all_files(data_dir: &Path) -> impl Iterator<Item = PathBuf> {
     files(data_dir, &OF_SQLITE).chain([data_dir.join(NEW)])
 }
 

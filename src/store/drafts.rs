@@ -4,8 +4,8 @@
 use rusqlite::{Connection, params};
 
 use super::error::Doing;
+use super::file_identity::begin;
 use super::head::read_head;
-use super::moved::begin;
 use super::{Inbox, InboxWriter, StoreError};
 
 const WHAT: &str = "keep a draft";

@@ -357,7 +357,7 @@ fn rewrite(
 }
 
 /// Splits contents into groups that are in memory together, and synced together.
-fn at_once(contents: &[(i64, i64, i64)]) -> impl Iterator<WalkItem = &[(i64, i64, i64)]> {
+fn at_once(contents: &[(i64, i64, i64)]) -> impl Iterator<Item = &[(i64, i64, i64)]> {
     let mut bytes = 0;
     contents.chunk_by(move |(_, _, stored), _| {
         bytes += count(*stored);

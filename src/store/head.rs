@@ -6,7 +6,7 @@ use super::StoreError;
 use super::error::Doing;
 use super::row::{clip, count};
 use crate::core::entry::{Entry, Fact, Seq};
-use crate::journal::tip::ChainHash;
+use crate::journal::chain_hash::ChainHash;
 
 const WHAT: &str = "read the session";
 

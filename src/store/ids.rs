@@ -10,8 +10,8 @@ use uuid::{Builder, Uuid};
 
 use super::clock::now_ms;
 
+use crate::journal::chain_hash::ChainHash;
 use crate::journal::folder::made_at_ms;
-use crate::journal::tip::ChainHash;
 
 /// Interval in which a process that has used the current millisecond looks for the next one.
 const LOOK_EVERY: Duration = Duration::from_micros(100);

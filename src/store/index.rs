@@ -11,7 +11,7 @@ use rusqlite::{Connection, params};
 use serde_json::Value;
 
 use super::error::Doing;
-use super::moved::begin;
+use super::file_identity::begin;
 use super::query::floor;
 use super::read_only::is_read_only;
 use super::row::{BodyReader, count};

@@ -19,9 +19,9 @@ use rusqlite::{Connection, OptionalExtension, Transaction, params};
 use super::compare::{Comparison, compare};
 use super::copies::{APPENDED, Copies};
 use super::error::Doing;
+use super::file_identity::begin;
 use super::head::read_head;
 use super::lock::SessionLock;
-use super::moved::begin;
 use super::{Store, StoreError};
 
 const WHAT: &str = "compare the journal with the database";

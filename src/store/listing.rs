@@ -111,7 +111,7 @@ impl History<'_> {
 
     /// Returns the sessions that recorded an entry with all the words, each with its newest one,
     /// among the newest `max_hits` entries. Entries that are not indexed yet are not found: see
-    /// [`Store::index_pending`].
+    /// [`super::Index::index_pending`].
     pub fn saying(&self, query: &str, max_hits: u32) -> Result<Vec<SaidIn>, StoreError> {
         let terms = terms(query);
         let Some(escaped) = escape(&terms) else {

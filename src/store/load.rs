@@ -7,16 +7,16 @@ use std::ops::RangeInclusive;
 
 use rusqlite::Connection;
 
+use super::backup_status::AT_MOST;
 use super::chain::chain;
 use super::copies::Copies;
 use super::error::Doing;
 use super::head::{Head, planned, read_head};
 use super::row::{BodyReader, RowPosition, SELECT_ROW};
-use super::standing::AT_MOST;
-use super::{Store, StoreError, ahead};
+use super::{Store, StoreError, parallel_read};
 use crate::core::entry::{Record, Seq};
+use crate::journal::chain_hash::ChainHash;
 use crate::journal::folder::sessions;
-use crate::journal::tip::ChainHash;
 
 const WHAT: &str = "read the session";
 
@@ -77,7 +77,7 @@ pub(super) fn load_each<E: From<StoreError>>(
         plan = planned(&record.entry).or(plan.take());
         each(record).map_err(Stop::Each)
     };
-    let read = ahead::records(session, &chain.rows, &mut statement, each)
+    let read = parallel_read::records(session, &chain.rows, &mut statement, each)
         .and_then(|tip| Ok(chain.readable_upto(Seq::MAX).map(|()| tip)?));
     head.tip = match read {
         Ok(tip) => tip,
@@ -169,7 +169,7 @@ fn rows_of(
             parent,
             seq,
         };
-        let linked = ahead::record(&mut statement, &position, tip, &mut bodies)?;
+        let linked = parallel_read::record(&mut statement, &position, tip, &mut bodies)?;
         records.push(linked.record);
         tip = linked.tip;
         parent = Some(id);

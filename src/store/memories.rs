@@ -6,8 +6,8 @@
 use rusqlite::{Row, Transaction, params};
 
 use super::error::Doing;
+use super::file_identity::begin;
 use super::load::explained;
-use super::moved::begin;
 use super::query::{any_of, escape, telling};
 use super::{Index, Scope, StoreError};
 use crate::core::entry::{Memory, Seq};
@@ -17,7 +17,7 @@ const WHAT: &str = "search the memories";
 /// Number of matches from which the best are chosen.
 const CANDIDATES: u32 = 100;
 
-/// A search of entries ([`Store::recall`]) or of memories ([`Store::memories`]).
+/// A search of entries ([`Index::recall`]) or of memories ([`Index::memories`]).
 #[derive(Debug, Clone, Copy)]
 pub struct Sought<'a> {
     /// Words, as a person or a model writes them.

@@ -12,11 +12,10 @@
 //! when the database is next opened; they were never acted on.)
 //! Invariant: an entry that cannot be read is an error that names it, never skipped.
 
-mod ahead;
 mod append;
+mod backup_status;
 mod backwards;
 mod blobs;
-mod bring;
 mod catalogue;
 mod chain;
 mod checkpoints;
@@ -26,65 +25,67 @@ pub mod contents;
 mod conversation;
 mod copies;
 pub mod database;
+mod diverged;
 mod drafts;
 mod error;
+mod file_identity;
 mod files;
-mod follow;
 mod fork;
 mod fork_note;
 mod gap;
 mod gc;
 mod head;
+mod high_water_mark;
 mod ids;
 mod inbox;
 mod index;
+mod journal_writer;
 mod lag;
 mod listing;
 mod load;
 mod lock;
 mod machine;
-mod mark;
 mod memories;
 mod migrate;
 mod missing;
 mod models;
-mod moved;
 mod network;
 mod new_database;
 mod open;
 mod own_copy;
 mod packs;
 mod paging;
-mod parted;
+mod parallel_read;
+mod pending_rows;
+mod prompts;
 mod purge;
 mod query;
 mod read_only;
 mod reconcile;
 pub(crate) mod recovering;
+mod restore_entries;
+mod restored_counts;
+mod resume;
 mod row;
-mod said;
 mod scrub;
 mod search;
 mod sessions;
 mod signals;
-mod standing;
 mod swap;
-mod take_up;
 mod tips;
 mod trace;
 mod trash;
 mod trees;
-mod untold;
 mod upkeep;
 mod usage;
 mod views;
-mod waiting;
 mod workspace_lock;
 mod worktree_note;
 
 use rusqlite::{Connection, Transaction};
 
 pub use append::{Batch, NewSession};
+pub use backup_status::BackupStatus;
 pub use backwards::Met;
 pub use blobs::blob_ref;
 pub use catalogue::Catalogued;
@@ -114,7 +115,6 @@ pub use scrub::Scrubbed;
 pub use search::{Hit, Order, Scope};
 pub use sessions::{SessionFilter, SessionInfo};
 pub use signals::{MAX_MESSAGES, MAX_SIGNALS, Sent, SignalId};
-pub use standing::BackupStatus;
 pub use trace::{Branch, Family, Traced};
 pub use trees::{Cause, KnownTree, NewTree, TreeLink};
 pub use usage::Asked;
@@ -136,7 +136,7 @@ pub struct Store {
     /// The journal and the high-water mark. `None`: the store has neither.
     copies: Option<copies::Copies>,
     brought: Brought,
-    in_use: moved::InUse,
+    in_use: file_identity::InUse,
     /// The folder of packs.
     packs: std::path::PathBuf,
     // Dropped after the connection.
@@ -149,8 +149,8 @@ pub struct Store {
 }
 
 impl Store {
-    /// See [`moved::begin`].
+    /// See [`file_identity::begin`].
     fn write(&mut self, what: &'static str) -> Result<Transaction<'_>, StoreError> {
-        moved::begin(&self.conn, &self.in_use, what)
+        file_identity::begin(&self.conn, &self.in_use, what)
     }
 }

@@ -12,17 +12,17 @@ use super::StoreError;
 use super::append::Prepared;
 use super::blobs::{BlobRow, Packed, insert_blob};
 use super::database::{self, Names};
+use super::diverged::{close_calls, name_parted};
 use super::error::Doing;
 use super::gap::keep_gap;
 use super::head::Head;
 use super::migrate::{self, MIGRATIONS};
 use super::missing::Gap;
-use super::parted::{close_calls, name_parted};
+use super::pending_rows::{self, Became, MayHaveWaited};
 use super::purge;
 use super::row::int;
-use super::waiting::{self, Became, MayHaveWaited};
 use crate::core::entry::Seq;
-use crate::journal::tip::ChainHash;
+use crate::journal::chain_hash::ChainHash;
 
 /// The action that errors name.
 pub(crate) const WHAT: &str = "rebuild the session store";
@@ -264,12 +264,12 @@ impl NewRows<'_> {
         became: &Became,
         said: &[MayHaveWaited],
     ) -> Result<(), StoreError> {
-        waiting::put_back(&self.tx, folder, session, became, said)
+        pending_rows::put_back(&self.tx, folder, session, became, said)
     }
 
     /// Marks the row IDs of this table up to `highest` as used.
     pub(crate) fn never_again(&self, table: &str, highest: i64) -> Result<(), StoreError> {
-        waiting::never_again(&self.tx, table, highest)
+        pending_rows::never_again(&self.tx, table, highest)
     }
 
     /// Marks sessions with a queued message as unfinished.

@@ -8,10 +8,10 @@ use rusqlite::limits::Limit;
 
 use super::database;
 use super::error::Doing;
+use super::file_identity::InUse;
 use super::files::private_folder;
 use super::lock::StoreLock;
 use super::migrate::{self, MIGRATIONS};
-use super::moved::InUse;
 use super::packs;
 use super::reconcile::Brought;
 use super::row::MAX_ROW_BYTES;

@@ -91,7 +91,7 @@ impl History<'_> {
     /// Returns one session in the form of a page.
     ///
     /// # Errors
-    /// As [`Store::find`].
+    /// As [`History::find`].
     pub fn one_paged(&self, id: &str) -> Result<Paged, StoreError> {
         let id = self.find(id)?.id;
         let sql = format!("{} WHERE s.id = ?1", columns());

@@ -25,10 +25,10 @@ use rusqlite::{Connection, OptionalExtension};
 
 use super::error::{Doing, io as io_error};
 use super::files::private_folder;
-use super::follow::highest;
 use super::gc::{in_use, tidy_packs};
 use super::head::read_head;
-use super::mark::HighWaterMark;
+use super::high_water_mark::HighWaterMark;
+use super::journal_writer::highest;
 use super::row::{count, int};
 use super::{JournalPlace, Store, StoreError, database, now_ms};
 use crate::journal::folder::{made_at_ms, sessions};

@@ -17,18 +17,18 @@ use super::append::WHAT_BROUGHT as WHAT;
 use super::clock::now_ms;
 use super::copies::Copies;
 use super::error::Doing;
-use super::follow::{has_all, highest, tip_in};
 use super::gap::{entries_in_gaps, sessions_with_gap};
 use super::head::read_head;
+use super::high_water_mark::{HighWaterMark, MarkText};
+use super::journal_writer::{has_all, highest, tip_in};
 use super::lock::SessionLock;
 use super::machine::LATELY;
-use super::mark::{HighWaterMark, MarkText};
 use super::purge::{begin_behind, end_behind, is_purged, purged};
 use super::row::int;
 use super::{Store, StoreError};
+use crate::journal::chain_hash::ChainHash;
 use crate::journal::folder::{JournalPlace, made_at_ms, sessions};
 use crate::journal::read::{begin, end};
-use crate::journal::tip::ChainHash;
 
 pub use brought::Brought;
 

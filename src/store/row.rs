@@ -9,7 +9,7 @@ use zstd::zstd_safe::{compress_bound, get_frame_content_size};
 use super::StoreError;
 use super::error::{classify, io};
 use crate::core::entry::{Entry, Record, Seq};
-use crate::journal::tip::ChainHash;
+use crate::journal::chain_hash::ChainHash;
 
 /// Maximum size of a row or a blob, in bytes.
 pub(super) const MAX_ROW_BYTES: i32 = 256 << 20;

@@ -13,9 +13,9 @@ use super::purge::purged;
 use super::row::count;
 use super::{Check, JournalPlace, StoreError};
 use crate::core::tree::ContentHash;
+use crate::journal::chain_hash::ChainHash;
 use crate::journal::folder::{folders, session_of, sessions};
 use crate::journal::salvage::{Piece, salvage};
-use crate::journal::tip::ChainHash;
 
 const WHAT: &str = "read all of the store";
 

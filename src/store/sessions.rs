@@ -91,7 +91,7 @@ pub(super) const IS_BLANK: &str =
 
 impl History<'_> {
     /// Returns sessions, those with the newest last entry first. It leaves out sessions in the
-    /// trash and blank ones: see [`Store::blank`].
+    /// trash and blank ones: see [`History::blank`].
     pub fn sessions(
         &self,
         filter: SessionFilter<'_>,

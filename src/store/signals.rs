@@ -4,8 +4,8 @@
 use rusqlite::{Connection, OptionalExtension, Row, Transaction, params};
 
 use super::error::Doing;
+use super::file_identity::begin;
 use super::head::read_head;
-use super::moved::begin;
 use super::row::count;
 use super::{Inbox, InboxWriter, StoreError};
 use crate::core::entry::Seq;

@@ -8,10 +8,10 @@ use super::chain::chain;
 use super::error::Doing;
 use super::head::read_head;
 use super::row::{BodyReader, RawRow, RowPosition, SELECT_ROW, count};
-use super::{Check, Store, StoreError, ahead};
+use super::{Check, Store, StoreError, parallel_read};
 use crate::core::entry::Seq;
+use crate::journal::chain_hash::ChainHash;
 use crate::journal::read::End;
-use crate::journal::tip::ChainHash;
 
 const WHAT: &str = "protect older entries";
 
@@ -166,5 +166,5 @@ pub(super) fn tip_of(
     let behind = chain.rows.iter().position(|id| Some(*id) == row);
     let upto = &chain.rows[behind.unwrap_or(0)..];
     let mut statement = conn.prepare_cached(SELECT_ROW).doing(WHAT)?;
-    ahead::records(session, upto, &mut statement, |_| Ok::<(), StoreError>(()))
+    parallel_read::records(session, upto, &mut statement, |_| Ok::<(), StoreError>(()))
 }

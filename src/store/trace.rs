@@ -8,7 +8,7 @@ use super::head::read_head;
 use super::row::{BodyReader, RawRow, RowPosition, count};
 use super::{History, StoreError};
 use crate::core::entry::{Record, Seq};
-use crate::journal::tip::ChainHash;
+use crate::journal::chain_hash::ChainHash;
 
 const WHAT: &str = "read the session";
 

@@ -264,7 +264,7 @@ impl Snapshots<'_> {
     /// Returns the stored delta of the tree with this name, if it is a delta to the tree `parent`.
     ///
     /// # Errors
-    /// As [`Store::tree`].
+    /// As [`Snapshots::tree`].
     pub fn delta_from(&self, name: &str, parent: &str) -> Result<Option<Delta>, StoreError> {
         let Some(wanted) = parsed(name) else {
             return Ok(None);

@@ -6,7 +6,7 @@ use rusqlite::Connection;
 
 use super::Store;
 use super::copies::Copies;
-use super::moved::InUse;
+use super::file_identity::InUse;
 
 /// Lists of sessions, and reads across them.
 #[derive(Clone, Copy)]

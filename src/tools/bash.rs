@@ -13,8 +13,8 @@ use super::tool::Tool;
 use super::whole::Whole;
 use super::work::{ShellCommand, Work};
 use crate::core::access::Access;
-use crate::core::harmless::only_looks;
 use crate::core::permission::Permission;
+use crate::core::read_only_commands::only_looks;
 
 pub use report::{BackgroundEnd, Printed, printed_of};
 pub(crate) use report::{after_restart, background_end, background_id, in_background, result};

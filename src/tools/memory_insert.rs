@@ -76,7 +76,7 @@ fn run(args: &Args) -> ToolResult {
 mod tests {
     use serde_json::json;
 
-    use super::super::past::support::*;
+    use super::super::history_view::support::*;
     use crate::core::entry::{Fact, MemoryKind};
 
     #[test]

@@ -6,13 +6,13 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::fit::floor;
+use super::history_view::{HistoryView, PastScope, error_text, when};
 use super::outline::outline;
-use super::past::{HistoryView, PastScope, error_text, when};
 use super::printable;
 use super::schema::{integer, object, one_of, string};
 use super::shown::Verb;
 use super::tool::Tool;
+use super::truncate::floor;
 use super::whole::Whole;
 use super::work::Work;
 use crate::core::address::Address;
@@ -313,7 +313,7 @@ fn result(outcome: &Outcome, past: &HistoryView<'_>) -> Result<String, String> {
 }
 
 /// Returns the lines of a result that follow its output: how a command ended, and the notes on it.
-fn ending(output: &Output) -> impl Iterator<WalkItem = &str> {
+fn ending(output: &Output) -> impl Iterator<Item = &str> {
     let is_told = |line: &&str| line.starts_with('[') && line.ends_with(']');
     let told = output.text.lines().rev().take_while(is_told).count();
     let lines = output.text.lines().count();
@@ -329,7 +329,7 @@ fn images_of(images: &[Image]) -> String {
 mod tests {
     use serde_json::json;
 
-    use super::super::past::support::*;
+    use super::super::history_view::support::*;
     use super::*;
 
     /// Reads all pages from this address on and joins them, as a model would.

@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::past::{HistoryView, error_text, when};
+use super::history_view::{HistoryView, error_text, when};
 use super::schema::{array, integer, object, one_of, string};
 use super::shown::Verb;
 use super::tool::Tool;
@@ -231,7 +231,7 @@ fn kind_name(kind: &str) -> &str {
 mod tests {
     use serde_json::json;
 
-    use super::super::past::support::*;
+    use super::super::history_view::support::*;
 
     #[test]
     fn a_hit_is_a_line_with_an_address_that_can_be_read() {

@@ -12,23 +12,23 @@
 //!
 //! Invariant: no tool reads the environment, and none writes outside [`apply`] ([`settle_file`]
 //! removes what an interrupted `apply` left beside the file). Whether a path may be touched is a
-//! matter of policy, decided before a call gets here, on the path that [`leads_to`] gives
+//! matter of policy, decided before a call gets here, on the path that [`resolve_target`] gives
 //! ([`ToolContext::judged`]); nothing there is opened through a link
 //! ([`crate::workspace::handle`]). Of what is found below that path, [`Hidden`] says what may be
 //! shown.
 
 pub(crate) mod bash;
 mod bash_stop;
+mod call_path;
 mod checked;
 mod diff;
 mod edit;
 mod expand;
 mod file;
-mod fit;
 mod foreign;
 mod glob;
 mod grep;
-mod leads;
+mod history_view;
 mod limit;
 mod mcp;
 mod mcp_call;
@@ -39,7 +39,6 @@ mod memory_search;
 mod misfit;
 mod near;
 mod outline;
-mod past;
 mod paths;
 mod plan;
 mod read;
@@ -51,6 +50,7 @@ mod shown;
 mod staged;
 mod task;
 mod tool;
+mod truncate;
 pub(crate) mod walk;
 mod whole;
 mod work;
@@ -61,20 +61,20 @@ use serde_json::Value;
 use crate::core::entry::{CallId, Fact, Outcome, Output, ToolSpec};
 use crate::core::tool::{Described, ToolCall};
 
+pub use call_path::resolve_target;
 pub use checked::{Content, FileChange, FileState, Target, apply, prepare, settle_file};
 pub use diff::line_counts;
 pub use expand::matches;
 pub use file::load as load_file;
-pub use fit::truncate_output;
 pub use grep::hits;
-pub use leads::resolve_target;
+pub use history_view::{HistoryView, LookBack, look_back};
 pub use limit::{Limits, Stop, Watch};
-pub use past::{HistoryView, LookBack, look_back};
 pub use paths::{Hidden, ToolContext, path_key, real_path};
 pub use replace::{Replacement, edited_text};
 pub use shown::{Shown, ShownBody, ShownResult, Verb};
 pub use task::TASK;
 use tool::Group;
+pub use truncate::truncate_output;
 pub use work::{Look, ServedCall, ShellCommand, TaskOrder, Work};
 
 /// Every tool, in the order of requests, whose bytes must not change without need.
@@ -98,7 +98,7 @@ static TOOLS: [tool::Entry; 17] = [
     tool::Entry::of::<mcp::Args>(),
 ];
 
-fn of_group(group: Group) -> impl Iterator<WalkItem = &'static tool::Entry> {
+fn of_group(group: Group) -> impl Iterator<Item = &'static tool::Entry> {
     TOOLS.iter().filter(move |tool| tool.group == group)
 }
 

@@ -160,7 +160,7 @@ impl Common {
     }
 }
 
-fn counted(text: &str) -> impl Iterator<WalkItem = usize> {
+fn counted(text: &str) -> impl Iterator<Item = usize> {
     text.bytes()
         .filter(|b| !b.is_ascii_whitespace())
         .map(usize::from)

@@ -342,7 +342,7 @@ impl Page {
             .char_indices()
             .nth(MAX_LINE_CHARS)
             .map_or(text.len(), |(at, _)| at);
-        let clip = super::fit::floor(
+        let clip = super::truncate::floor(
             &text,
             clip.min(self.max_bytes.saturating_sub(LINE_FRAME_BYTES)),
         );

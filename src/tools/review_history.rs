@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::describe;
-use super::past::{HistoryView, PastScope, error_text, when};
+use super::history_view::{HistoryView, PastScope, error_text, when};
 use super::schema::{integer, object, one_of, string};
 use super::shown::Verb;
 use super::tool::Tool;
@@ -238,7 +238,7 @@ fn fold(past: &HistoryView<'_>, id: &str) -> Result<State, String> {
 mod tests {
     use serde_json::json;
 
-    use super::super::past::support::*;
+    use super::super::history_view::support::*;
     use super::*;
     use crate::core::entry::SummaryBy;
 

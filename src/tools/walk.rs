@@ -160,9 +160,9 @@ impl<'a> Walk<'a> {
 }
 
 impl Iterator for Walk<'_> {
-    type WalkItem = io::Result<WalkEntry>;
+    type Item = io::Result<WalkEntry>;
 
-    fn next(&mut self) -> Option<Self::WalkItem> {
+    fn next(&mut self) -> Option<Self::Item> {
         loop {
             if let Some(error) = self.failed.take() {
                 return Some(Err(error));

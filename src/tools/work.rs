@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 use serde_json::Value;
 
 use super::checked::FileChange;
-use super::past::LookBack;
+use super::history_view::LookBack;
 use super::{ToolContext, ToolResult};
 use crate::command::Runs;
 use crate::core::tool::Class;

@@ -180,7 +180,7 @@ impl Painter<'_> {
 }
 
 /// Parses an extended colour: `5;n` or `2;r;g;b`.
-fn colour<'a>(mut parts: impl Iterator<WalkItem = &'a str>) -> Option<Color> {
+fn colour<'a>(mut parts: impl Iterator<Item = &'a str>) -> Option<Color> {
     let mut next = || parts.next().and_then(number);
     match next()? {
         5 => next().map(Color::Indexed),

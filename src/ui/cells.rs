@@ -114,7 +114,7 @@ impl<W: Write> Backend for Cells<W> {
 
     fn draw<'a, I>(&mut self, content: I) -> io::Result<()>
     where
-        I: Iterator<WalkItem = (u16, u16, &'a Cell)>,
+        I: Iterator<Item = (u16, u16, &'a Cell)>,
     {
         let content: Vec<(u16, u16, &Cell)> = content.collect();
         // The first cell of each row from which on it is drawn whole.

@@ -247,7 +247,7 @@ fn find(name: &str) -> Option<&'static Entry> {
         .find(|e| e.name == name || e.aliases.contains(&name.as_str()))
 }
 
-fn names() -> impl Iterator<WalkItem = &'static str> {
+fn names() -> impl Iterator<Item = &'static str> {
     let aliases = COMMANDS.iter().flat_map(|e| e.aliases.iter().copied());
     COMMANDS.iter().map(|e| e.name).chain(aliases)
 }

@@ -5,7 +5,7 @@
 //! again until there is room.
 //!
 //! Nothing here waits on the caller's thread. The engine of the next session waits for the one
-//! before, and to quit the program the caller polls [`Live::has_left`].
+//! before, and to quit the program the caller polls [`EngineHandle::has_left`].
 //!
 
 use std::collections::BTreeMap;

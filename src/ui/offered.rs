@@ -53,7 +53,7 @@ impl Offered {
     }
 
     /// Servers whose names begin with this.
-    pub fn beginning<'a>(&'a self, word: &str) -> impl Iterator<WalkItem = &'a str> {
+    pub fn beginning<'a>(&'a self, word: &str) -> impl Iterator<Item = &'a str> {
         let word = word.to_string();
         let names = self.0.keys().map(String::as_str);
         names.filter(move |name| !word.is_empty() && name.starts_with(&word))

@@ -113,7 +113,7 @@ fn tail(text: &str, max: usize) -> &str {
 }
 
 /// Returns the bytes of the first graphemes that fit into `max` columns.
-fn fitting<'a>(graphemes: impl Iterator<WalkItem = &'a str>, max: usize) -> usize {
+fn fitting<'a>(graphemes: impl Iterator<Item = &'a str>, max: usize) -> usize {
     let (mut bytes, mut columns) = (0, 0);
     for grapheme in graphemes {
         columns += grapheme.width();

@@ -139,7 +139,7 @@ theme!(
 
 impl Theme {
     /// Returns the names of the built-in themes.
-    pub fn names() -> impl Iterator<WalkItem = &'static str> {
+    pub fn names() -> impl Iterator<Item = &'static str> {
         BUILT_IN.iter().map(|(name, _)| *name)
     }
 

@@ -172,7 +172,7 @@ impl Ignored {
 }
 
 /// Returns the lines up to the first that is not UTF-8, as the crate does.
-fn lines(bytes: &[u8]) -> impl Iterator<WalkItem = &str> {
+fn lines(bytes: &[u8]) -> impl Iterator<Item = &str> {
     let bytes = bytes.strip_prefix("\u{feff}".as_bytes()).unwrap_or(bytes);
     bytes
         .split(|byte| *byte == b'\n')

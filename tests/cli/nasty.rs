@@ -192,7 +192,7 @@ fn lines() -> Vec<String> {
 }
 
 /// Commands with a few operands, the same for a seed.
-pub fn made_up(mut seed: u64) -> impl Iterator<WalkItem = String> {
+pub fn made_up(mut seed: u64) -> impl Iterator<Item = String> {
     let mut pick = move |count: usize| {
         seed = seed
             .wrapping_mul(6_364_136_223_846_793_005)

@@ -2,7 +2,7 @@
 //! set up before, and nothing waits for the agent.
 
 use rewake::core::signal::Signal;
-use rewake::journal::tip::ChainHash;
+use rewake::journal::chain_hash::ChainHash;
 use rewake::store::{MAX_SIGNALS, Store, StoreError};
 use serde_json::{Value, json};
 

@@ -12,7 +12,6 @@ use rewake::config::Config;
 use rewake::core::budget::Budget;
 use rewake::core::compacting::{self, Summary};
 use rewake::core::entry::*;
-use rewake::core::exchange::TurnRange;
 use rewake::core::freeing;
 use rewake::core::next::{BackgroundSummary, Pending, Step, next, recall_point};
 use rewake::core::policy::Decision;
@@ -21,6 +20,7 @@ use rewake::core::request::{Message, Part, Request};
 use rewake::core::settings::Policy;
 use rewake::core::state::State;
 use rewake::core::summary;
+use rewake::core::turn::TurnRange;
 use rewake::core::window::{self, Due, Windows};
 
 pub(crate) const MODEL: &str = "test/model";

@@ -2,9 +2,9 @@
 //! no note, summary or continuation, and it is nobody's words. Also as a terminal would show it.
 
 use proptest::prelude::*;
+use rewake::core::cleared_results::ClearedResults;
 use rewake::core::compacting::{self, Summary};
 use rewake::core::entry::*;
-use rewake::core::freed::ClearedResults;
 use rewake::core::prompt;
 use rewake::core::request::{Part, Role};
 use rewake::core::summary;

@@ -10,14 +10,13 @@
 
 use proptest::prelude::*;
 use rewake::config::Config;
+use rewake::core::authorization::{Authorization, fate};
+use rewake::core::authorization::{place_of_question, questions};
 use rewake::core::budget::Budget;
 use rewake::core::choice::Effort;
 use rewake::core::ending;
 use rewake::core::entry::*;
 use rewake::core::entry::{Choice, FallbackModel};
-use rewake::core::exchange::TurnRange;
-use rewake::core::fate::{Authorization, fate};
-use rewake::core::fate::{place_of_question, questions};
 use rewake::core::form::{Field, FieldKind, FormAnswer, RequestedAnswer, ServerQuestion};
 use rewake::core::freeing;
 use rewake::core::next::{
@@ -31,6 +30,7 @@ use rewake::core::settings::Policy;
 use rewake::core::signal::{Signal, late};
 use rewake::core::state::State;
 use rewake::core::tool::MAX_CALLS;
+use rewake::core::turn::TurnRange;
 use rewake::session::context::windows;
 
 use crate::valid::assert_valid;

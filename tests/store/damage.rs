@@ -4,7 +4,7 @@ use std::fs;
 
 use rewake::core::entry::Record;
 use rewake::core::signal::Signal;
-use rewake::journal::tip::ChainHash;
+use rewake::journal::chain_hash::ChainHash;
 use rewake::recovery::{Recovered, Repair, recover};
 use rewake::store::{Order, Scope, SessionFilter, Sought, Store, StoreError};
 use rusqlite::{Connection, params};

@@ -716,7 +716,7 @@ fn files_of_the_journal_are_private() {
 }
 
 /// Other words in the journal of a session, behind this tip, and tips that follow from them.
-fn forge(scene: &Scene, id: &str, mut tip: rewake::journal::tip::ChainHash) {
+fn forge(scene: &Scene, id: &str, mut tip: rewake::journal::chain_hash::ChainHash) {
     let tail = scene.place().folder.join(id).join("tail.jsonl");
     let text = fs::read_to_string(&tail).unwrap();
     let lines = text.lines().map(|line| {
@@ -746,7 +746,7 @@ fn a_damaged_journal_keeps_nobody_from_a_session() {
     let before = log(&store, &id);
     drop(store);
     // Its first line follows from nothing that the database can have.
-    let elsewhere = rewake::journal::tip::ChainHash::of_nothing().and(7, 7, b"else");
+    let elsewhere = rewake::journal::chain_hash::ChainHash::of_nothing().and(7, 7, b"else");
     forge(&scene, &id, elsewhere);
     let mut store = scene.open();
     store.bring_in(&id).unwrap();

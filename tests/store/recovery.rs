@@ -457,12 +457,14 @@ fn a_lost_database_is_restored_without_a_mark_that_can_be_opened() {
     for bytes in [None, Some([0xff; 256])] {
         killed.restore(Mark::Missing);
         scene.replace_database(None);
-        let marks = scene.dir.path().join("state/marks");
+        let state = scene.dir.path().join("state");
+        fs::create_dir_all(&state).unwrap();
         match bytes {
             // A file has the name of the folder.
-            None => drop(fs::remove_dir_all(&marks).and_then(|()| fs::write(&marks, ""))),
+            None => fs::write(state.join("marks"), "").unwrap(),
             Some(bytes) => {
-                for path in killed.image.keys().filter(|path| path.starts_with(&marks)) {
+                fs::create_dir_all(state.join("marks")).unwrap();
+                for path in killed.image.keys().filter(|path| path.starts_with(&state)) {
                     fs::write(path, bytes).unwrap();
                 }
             }

@@ -1,7 +1,7 @@
 //! Each entry names all before it by a hash: what was exchanged for something else is seen,
 //! also where its own checksum is right.
 
-use rewake::journal::tip::ChainHash;
+use rewake::journal::chain_hash::ChainHash;
 use rewake::store::{Store, StoreError};
 use rusqlite::{Connection, params};
 

@@ -172,7 +172,7 @@ pub struct Pieces<'a> {
 }
 
 impl<'a> Iterator for Pieces<'a> {
-    type WalkItem = &'a str;
+    type Item = &'a str;
 
     fn next(&mut self) -> Option<&'a str> {
         if self.rest.is_empty() {

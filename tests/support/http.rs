@@ -30,7 +30,7 @@ impl Head {
     }
 
     /// All that may be keys, in any protocol.
-    pub fn keys(&self) -> impl Iterator<WalkItem = &str> {
+    pub fn keys(&self) -> impl Iterator<Item = &str> {
         let headers = [self.header("x-api-key"), self.header("x-goog-api-key")];
         let others = [self.bearer(), self.parameter("key")];
         headers.into_iter().chain(others).flatten()

@@ -233,7 +233,7 @@ impl Client {
         )
     }
 
-    /// Waits for the end of a request that was sent, so it never returns [`Fate::Running`]. The
+    /// Waits for the end of a request that was sent, so it never returns [`ServerOutcome::Running`]. The
     /// future may be dropped and the method called again; the call continues.
     ///
     /// # Errors

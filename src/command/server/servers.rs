@@ -242,7 +242,7 @@ impl Servers {
     }
 
     /// Returns the fate of a request from the journals alone, without attaching to the server. For
-    /// a server that has ended, it is the answer or [`Fate::Lost`].
+    /// a server that has ended, it is the answer or [`ServerOutcome::Lost`].
     ///
     /// # Errors
     /// They cannot be read.

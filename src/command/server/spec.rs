@@ -106,7 +106,7 @@ impl ServerEnv {
         }
     }
 
-    pub(crate) fn variables(&self) -> impl Iterator<WalkItem = (&OsString, &OsString)> {
+    pub(crate) fn variables(&self) -> impl Iterator<Item = (&OsString, &OsString)> {
         self.variables.iter().map(|(name, value)| (name, value))
     }
 }

@@ -8,10 +8,10 @@ use super::line::{Shell, paths_in};
 use super::{Evaluation, Finding, asked, denied, planning};
 use crate::core::access::Access;
 use crate::core::entry::Mode;
-use crate::core::harmless::Reads;
 use crate::core::offer;
 use crate::core::path;
 use crate::core::permission::PathUse;
+use crate::core::read_only_commands::Reads;
 use crate::core::rule::{Likeness, Rule, Rules};
 use crate::core::shell::{self, SimpleCommand};
 

@@ -6,10 +6,10 @@
 use super::{Evaluation, Finding, asked, denied};
 use crate::core::access::Access;
 use crate::core::entry::Mode;
-use crate::core::harmless::{self, Reads};
 use crate::core::offer;
 use crate::core::path;
 use crate::core::permission::PathUse;
+use crate::core::read_only_commands::{self, Reads};
 use crate::core::rule::{Likeness, Rule};
 use crate::core::shell::{self, Doubt, Redirect, SimpleCommand, Word};
 
@@ -201,7 +201,8 @@ impl<'a> Evaluation<'a> {
                 why,
                 // A listed command needs approval only because of its folder. A rule for it would
                 // apply to every other folder too.
-                rule: offer::for_command(command).filter(|_| harmless::reads(command).is_err()),
+                rule: offer::for_command(command)
+                    .filter(|_| read_only_commands::reads(command).is_err()),
             },
             (None, Ok(_)) => Finding::Fine,
         }
@@ -214,7 +215,7 @@ impl<'a> Evaluation<'a> {
         command: &SimpleCommand,
         least: Likeness,
     ) -> Option<&'a Rule> {
-        let runs = harmless::runs_others(&command.words);
+        let runs = read_only_commands::runs_others(&command.words);
         let texts = command.words.iter().skip(1).map(|w| w.text.as_str());
         let inner = texts.collect::<Vec<_>>().join(" ");
         rules.iter().find(|rule| {
@@ -262,7 +263,7 @@ impl<'a> Evaluation<'a> {
                 self.named(words.iter(), &shell.places, PathUse::Read),
             );
         }
-        if harmless::runs_others(&command.words) != Likeness::No {
+        if read_only_commands::runs_others(&command.words) != Likeness::No {
             let inner: Vec<&str> = rest.iter().map(|w| w.text.as_str()).collect();
             let words: Vec<String> = shell::loose_words(&inner.join(" ")).concat();
             let named = self.named(words.iter(), &shell.places, PathUse::Read);
@@ -274,7 +275,7 @@ impl<'a> Evaluation<'a> {
     /// Returns the strictest result of the path rules for words that may name files.
     fn named<'w>(
         &self,
-        words: impl Iterator<WalkItem = &'w String>,
+        words: impl Iterator<Item = &'w String>,
         places: &[String],
         path_use: PathUse,
     ) -> Option<Finding> {
@@ -301,11 +302,7 @@ impl<'a> Evaluation<'a> {
     }
 
     /// Denies words of a command that lead to the folder of the providers' keys.
-    fn keys_in<'w>(
-        &self,
-        words: impl Iterator<WalkItem = &'w str>,
-        shell: &Shell,
-    ) -> Option<Finding> {
+    fn keys_in<'w>(&self, words: impl Iterator<Item = &'w str>, shell: &Shell) -> Option<Finding> {
         if self.keys.is_empty() {
             return None;
         }
@@ -316,7 +313,10 @@ impl<'a> Evaluation<'a> {
     }
 
     fn allows_command(&self, command: &SimpleCommand) -> bool {
-        let settings = command.assignments.iter().all(harmless::is_setting);
+        let settings = command
+            .assignments
+            .iter()
+            .all(read_only_commands::is_setting);
         let spelled = command.spelled();
         self.rules
             .allow
@@ -332,7 +332,7 @@ impl<'a> Evaluation<'a> {
                 ..Reads::default()
             },
             Some(Err(why)) => return Err(why),
-            None => harmless::reads(command)?,
+            None => read_only_commands::reads(command)?,
         };
         if shell.changed {
             return Err("an earlier part may have changed what commands mean".to_string());
@@ -440,7 +440,10 @@ impl<'a> Evaluation<'a> {
     /// Updates the known state of the shell after a command.
     pub(super) fn run(&self, command: &SimpleCommand, shell: &mut Shell) {
         let Some(name) = command.words.first() else {
-            shell.changed |= !command.assignments.iter().all(harmless::is_setting);
+            shell.changed |= !command
+                .assignments
+                .iter()
+                .all(read_only_commands::is_setting);
             return;
         };
         match goes_to(command) {
@@ -457,8 +460,8 @@ impl<'a> Evaluation<'a> {
             }
             Some(Err(_)) => shell.changed = true,
             None => {
-                shell.changed |=
-                    harmless::assigns(command) || CHANGES_SHELL.contains(&name.text.as_str());
+                shell.changed |= read_only_commands::assigns(command)
+                    || CHANGES_SHELL.contains(&name.text.as_str());
             }
         }
     }
@@ -490,7 +493,7 @@ fn stricter(a: Option<Finding>, b: Option<Finding>) -> Option<Finding> {
 
 /// Returns the paths that a word of a command may name: itself, the text after `--file=`, `if=` or
 /// `HEAD:`, and the text attached to a letter, as in `-f.env`.
-pub(super) fn paths_in(word: &str) -> impl Iterator<WalkItem = &str> {
+pub(super) fn paths_in(word: &str) -> impl Iterator<Item = &str> {
     let attached = word
         .strip_prefix('-')
         .filter(|rest| !rest.starts_with('-'))

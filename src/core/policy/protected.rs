@@ -125,7 +125,7 @@ fn is(part: &str, name: &str) -> bool {
     }
 }
 
-fn parts(path: &str) -> impl Iterator<WalkItem = &str> {
+fn parts(path: &str) -> impl Iterator<Item = &str> {
     path.split('/').filter(|part| !part.is_empty())
 }
 

@@ -2,7 +2,7 @@
 
 use super::line::goes_to;
 use super::*;
-use crate::core::{harmless, shell};
+use crate::core::{read_only_commands, shell};
 use proptest::prelude::*;
 
 const MODES: [Mode; 4] = Mode::ALL;
@@ -879,7 +879,7 @@ proptest! {
     fn plan_runs_only_what_looks(line in line(), rules in some_rules()) {
         if decided(&bash(&line), Mode::Plan, &rules) == Decision::Allow {
             for command in shell::split(&line).unwrap() {
-                prop_assert!(harmless::reads(&command).is_ok() || goes_to(&command).is_some());
+                prop_assert!(read_only_commands::reads(&command).is_ok() || goes_to(&command).is_some());
                 prop_assert!(command.redirects.iter().all(|r| !r.writes));
             }
         }

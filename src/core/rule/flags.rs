@@ -72,7 +72,7 @@ fn program_name(word: &str) -> String {
 }
 
 impl Program {
-    fn part<'a>(&self, words: impl Iterator<WalkItem = &'a str>) -> Parted {
+    fn part<'a>(&self, words: impl Iterator<Item = &'a str>) -> Parted {
         let mut parted = Parted {
             options: BTreeSet::new(),
             operands: Vec::new(),

@@ -6,7 +6,7 @@
 
 use super::{CommandPattern, Likeness, Rule, Rules, Scope, Tool};
 use crate::core::access::Access;
-use crate::core::harmless;
+use crate::core::read_only_commands;
 use crate::core::shell::SimpleCommand;
 
 impl Rule {
@@ -46,7 +46,7 @@ impl Rule {
         let Some(pattern) = self.pattern() else {
             return self.level().is_some() && self.scope == Scope::All;
         };
-        let settings = part.assignments.iter().all(harmless::is_setting);
+        let settings = part.assignments.iter().all(read_only_commands::is_setting);
         pattern.allows(&part.spelled()) || (settings && pattern.allows(&part.words))
     }
 }
@@ -124,7 +124,7 @@ fn likeness(rule: &Rule, line: &str, parts: &[SimpleCommand]) -> Likeness {
         return Likeness::Yes;
     }
     let of_part = |part: &SimpleCommand| {
-        let runs = harmless::runs_others(&part.words);
+        let runs = read_only_commands::runs_others(&part.words);
         let texts = part.words.iter().skip(1).map(|w| w.text.as_str());
         let inner = texts.collect::<Vec<_>>().join(" ");
         let hidden = match runs != Likeness::No && pattern.refuses_text(&inner) {

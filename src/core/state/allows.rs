@@ -1,10 +1,10 @@
 //! The check of which entry may come next.
 
 use crate::core::entry::{About, CallId, Entry, FreedResult, Guard, Outcome, Seq, Verdict};
-use crate::core::exchange;
 use crate::core::form::ServerQuestion;
 use crate::core::structured::{self, Structured};
 use crate::core::tool::Class;
+use crate::core::turn;
 
 use super::{Illegal, OpenCall, State};
 
@@ -53,7 +53,7 @@ impl State {
             } => {
                 self.no_open_call()?;
                 not_blank(summary)?;
-                match exchange::is_compactable(&self.context, *first, *last) {
+                match turn::is_compactable(&self.context, *first, *last) {
                     true => Ok(()),
                     false => Err(format!(
                         "entries {first} to {last} are not the oldest exchanges of the context"

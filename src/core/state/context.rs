@@ -2,8 +2,8 @@
 //! text that replaces the others.
 
 use crate::core::entry::{Entry, Fact, ForkPoint, Record, Seq, Spent, SummaryBy};
+use crate::core::external_changes::ExternalChanges;
 use crate::core::limits::Count;
-use crate::core::outside::ExternalChanges;
 use crate::core::preface::{self, Preface};
 
 use super::{Background, State};

@@ -141,7 +141,7 @@ impl CompactTree {
 }
 
 /// Returns the changed paths in the form that [`Records::each`] takes.
-fn over(delta: &Delta) -> impl Iterator<WalkItem = (PathBytes, Option<Item>)> {
+fn over(delta: &Delta) -> impl Iterator<Item = (PathBytes, Option<Item>)> {
     let is_now = |change: &Change| match change {
         Change::Put { item, .. } => Some(item.clone()),
         Change::Gone { .. } => None,

@@ -9,18 +9,18 @@ use crate::core::entry::Seq;
 use crate::journal::line::Header;
 use crate::journal::read::{begin, end};
 use crate::store::append::WHAT_BROUGHT as WHAT;
-use crate::store::bring::{Came, bring};
 use crate::store::chain::chain;
 use crate::store::clock::now_ms;
 use crate::store::compare::{Ahead, Comparison, compare};
 use crate::store::copies::Copies;
+use crate::store::diverged::{close_calls, name_parted};
 use crate::store::error::{Doing, io as io_error};
 use crate::store::head::{Head, read_head};
 use crate::store::ids::id_of_parted;
-use crate::store::parted::{close_calls, name_parted};
+use crate::store::restore_entries::{Came, bring};
+use crate::store::restored_counts::keep_untold;
 use crate::store::row::int;
 use crate::store::tips::tip_behind;
-use crate::store::untold::keep_untold;
 use crate::store::{Store, StoreError};
 
 /// A journal that diverged from the database.

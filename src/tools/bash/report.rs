@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::super::{ToolResult, fit};
+use super::super::{ToolResult, truncate_output};
 use super::hint;
 use crate::command::{How, RunEnd, Runs};
 use crate::core::entry::{CallId, Fact, Outcome, Output, Spent};

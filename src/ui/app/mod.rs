@@ -3,7 +3,7 @@
 //! [`App`] routes messages between parts that own their state, and keeps hints and notices for the
 //! person. [`OpenSession`] is the state that the engine reports. [`Conversation`] is the transcript
 //! and its scrolling. [`Prompts`] are overlays and the open question ([`Questions`]). [`InputBox`]
-//! is the composer, its draft and the [`Queue`]. [`Look`] is colours and size, and [`UserCommands`]
+//! is the composer, its draft and the [`Queue`]. [`Appearance`] is colours and size, and [`UserCommands`]
 //! are the shell commands of the user. [`Attention`] decides when the user is notified.
 //!
 //! Invariant: nothing here waits, reads a file or a clock, or talks to the engine; work outside is
@@ -29,9 +29,9 @@ mod over;
 mod prompts;
 mod questions;
 mod queue;
-mod quiet;
 mod rewind;
 mod server_form;
+mod type_ahead_guard;
 mod user_commands;
 
 use std::path::Path;
@@ -521,8 +521,8 @@ pub use open_session::{OpenSession, Phase, SaveStatus};
 pub use prompts::{Prompts, Readiness};
 pub use questions::Questions;
 pub use queue::Queue;
-pub use quiet::{Asking, TypeAheadGuard};
 pub use server_form::ServerForm;
+pub use type_ahead_guard::{Asking, TypeAheadGuard};
 pub use user_commands::{UserCommand, UserCommands};
 
 #[cfg(test)]

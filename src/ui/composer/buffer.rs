@@ -350,7 +350,7 @@ fn is_word(piece: &str) -> bool {
 }
 
 /// Returns the graphemes of a text with their positions; a chip never joins with anything.
-pub(super) fn pieces(text: &str) -> impl Iterator<WalkItem = (usize, &str)> {
+pub(super) fn pieces(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut at = 0;
     std::iter::from_fn(move || {
         let piece = first_piece(&text[at..]);

@@ -121,7 +121,7 @@ impl History {
     }
 
     /// Returns the newest prompt before `before` that contains the words, or the oldest after it.
-    fn find(&self, query: &str, mut places: impl Iterator<WalkItem = usize>) -> Option<usize> {
+    fn find(&self, query: &str, mut places: impl Iterator<Item = usize>) -> Option<usize> {
         let exact = query.chars().any(char::is_uppercase);
         places.find(|at| {
             self.get(*at).is_some_and(|prompt| match exact {

@@ -2,7 +2,7 @@
 //! it: quoted, with escaped blanks, or as a `file://` address.
 //!
 //! This module only reads the text. Whether there is such an image is looked up on the disk
-//! elsewhere: a [`Look`] goes out, and returns with the files that were found.
+//! elsewhere: a [`ImageCandidate`] goes out, and returns with the files that were found.
 
 use std::path::{Path, PathBuf};
 

@@ -4,7 +4,7 @@
 //!
 //! Invariant: nothing that comes from outside gets a control character into the text.
 //!
-//! Deliberately absent: reading files (a [`Look`] asks whether a path is an image), running the
+//! Deliberately absent: reading files (a [`images::ImageCandidate`] asks whether a path is an image), running the
 //! editor, storing the draft. The effects do these.
 
 mod browse;

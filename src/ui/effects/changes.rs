@@ -140,7 +140,7 @@ impl PendingChanges {
     }
 
     /// Returns the files whose content is the session's.
-    pub(super) fn changed_by_session(&self) -> impl Iterator<WalkItem = &Path> {
+    pub(super) fn changed_by_session(&self) -> impl Iterator<Item = &Path> {
         self.of_session.iter().map(PathBuf::as_path)
     }
 

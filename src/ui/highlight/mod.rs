@@ -262,7 +262,7 @@ fn language_name(label: &str) -> &str {
 }
 
 /// Returns the lines to colour, each with the hash of the code up to its end.
-fn chain<'a>(code: &'a str, language: &str) -> impl Iterator<WalkItem = (&'a str, u64)> {
+fn chain<'a>(code: &'a str, language: &str) -> impl Iterator<Item = (&'a str, u64)> {
     let mut hash = first_hash(language);
     code[..capped(code)].split_inclusive('\n').map(move |line| {
         hash = next_hash(hash, line);

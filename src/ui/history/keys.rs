@@ -23,6 +23,7 @@ impl Pane {
         if key.kind == KeyEventKind::Release {
             return Did::Nothing;
         }
+        self.opens_next = false;
         let control = key.modifiers.contains(KeyModifiers::CONTROL);
         let closes = key.code == KeyCode::F(2) || (control && key.code == KeyCode::Char('c'));
         if closes {
@@ -114,8 +115,11 @@ impl Pane {
             return did;
         }
         let selected = self.list.row().cloned();
-        self.opens_next = key.code == KeyCode::Right && selected.is_none();
         match (key.code, selected) {
+            (KeyCode::Right, None) => {
+                self.opens_next = true;
+                Did::Nothing
+            }
             (KeyCode::Esc, _) if !self.list.query.is_empty() => {
                 self.list.query.clear();
                 Did::Request(self.reload())

@@ -1,7 +1,7 @@
 //! The history pane: all sessions, the checkpoints of one as a tree, and the conversation at a
 //! checkpoint.
 //!
-//! [`Pane`] is a value: keys and responses go in, requests come out. The [`Worker`], a thread with
+//! [`Pane`] is a value: keys and responses go in, requests come out. The [`HistoryWorker`], a thread with
 //! its own store, answers requests for data. Until an answer arrives the pane shows the data that
 //! it had. An answer to a request that is not the last one is dropped.
 //!
@@ -23,8 +23,8 @@ mod queue;
 mod read;
 mod scroll;
 
+mod timeline;
 mod tree;
-mod way;
 mod words;
 mod worker;
 

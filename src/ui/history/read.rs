@@ -10,7 +10,7 @@ use nucleo_matcher::{Config, Matcher, Utf32Str};
 
 use super::lines::{clean_title, one_clean_line};
 use super::queue::Queue;
-use super::way::Timeline;
+use super::timeline::Timeline;
 use super::{
     About, Branch, HistoryRequest, HistoryResponse, LineTrees, Page, Piece, Point, Row, words,
 };

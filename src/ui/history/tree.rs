@@ -399,7 +399,7 @@ struct WorkPart {
 }
 
 impl Parts {
-    pub(super) fn of<'a>(points: impl Iterator<WalkItem = &'a Point>) -> Parts {
+    pub(super) fn of<'a>(points: impl Iterator<Item = &'a Point>) -> Parts {
         let mut parts = Parts::default();
         points.for_each(|point| {
             parts.add(&point.what);

@@ -18,7 +18,7 @@ fn one(code: KeyCode, modifiers: KeyModifiers, contexts: &[Context]) -> Pressed 
     Keys::default().press(&event(code, modifiers), Instant::now(), contexts)
 }
 
-fn chords() -> impl Iterator<WalkItem = (&'static Binding, Chord)> {
+fn chords() -> impl Iterator<Item = (&'static Binding, Chord)> {
     BINDINGS
         .iter()
         .flat_map(|b| b.keys.iter().map(move |keys| (b, *keys)))

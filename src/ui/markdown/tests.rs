@@ -42,7 +42,7 @@ fn plain(text: &str, columns: u16) -> Vec<Line<'static>> {
 }
 
 /// Returns the final lines of a stream that was laid out after each piece.
-fn streamed<'a>(pieces: impl Iterator<WalkItem = &'a str>, columns: u16) -> Vec<Line<'static>> {
+fn streamed<'a>(pieces: impl Iterator<Item = &'a str>, columns: u16) -> Vec<Line<'static>> {
     CODE.with_borrow_mut(|code| {
         let mut stream = Stream::default();
         for piece in pieces {

@@ -95,7 +95,7 @@ impl Card {
     }
 
     /// Returns the sessions with running commands.
-    fn running(&self) -> impl Iterator<WalkItem = &Offer> {
+    fn running(&self) -> impl Iterator<Item = &Offer> {
         let runs = |offer: &&Offer| {
             let details = offer.details.as_ref();
             details.is_some_and(|d| !d.running.is_empty())

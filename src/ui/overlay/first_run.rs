@@ -73,7 +73,7 @@ impl FirstRun {
     }
 
     /// Returns the providers that are shown now.
-    pub fn shown(&self) -> impl Iterator<WalkItem = &Provider> {
+    pub fn shown(&self) -> impl Iterator<Item = &Provider> {
         let is_shown = |p: &&Provider| p.is_usual != self.shows_others;
         self.providers.iter().filter(is_shown)
     }

@@ -197,7 +197,7 @@ fn in_order(jobs: &[Job]) -> Vec<&Job> {
 }
 
 /// Returns the parent folders of a path, deepest first.
-fn above(path: &[u8]) -> impl Iterator<WalkItem = &[u8]> {
+fn above(path: &[u8]) -> impl Iterator<Item = &[u8]> {
     let slashes = (1..path.len()).rev().filter(|at| path[*at] == b'/');
     slashes.map(|at| &path[..at])
 }

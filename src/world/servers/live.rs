@@ -358,7 +358,7 @@ impl LiveServers {
     }
 
     /// Returns the servers of this session that have a keeper.
-    pub(super) fn kept(&self) -> impl Iterator<WalkItem = ServerInfo> {
+    pub(super) fn kept(&self) -> impl Iterator<Item = ServerInfo> {
         let all = self.access.servers.list().into_iter();
         all.filter(|info| info.is_kept && info.spec.session == self.session)
     }

@@ -141,7 +141,7 @@ fn recorded() -> Vec<Recorded> {
 }
 
 /// The answer, read from these pieces of its body.
-fn read<'a>(codec: Codec, pieces: impl Iterator<WalkItem = &'a [u8]>) -> Reply {
+fn read<'a>(codec: Codec, pieces: impl Iterator<Item = &'a [u8]>) -> Reply {
     let (mut parser, mut decoder) = (Parser::new(), codec.decoder());
     for piece in pieces {
         for event in parser.feed(piece).expect("an event") {

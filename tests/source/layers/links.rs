@@ -49,7 +49,7 @@ fn broken_links(page: &Path) -> Vec<String> {
 }
 
 /// The lines outside of code blocks.
-fn prose(text: &str) -> impl Iterator<WalkItem = &str> {
+fn prose(text: &str) -> impl Iterator<Item = &str> {
     let mut in_code = false;
     text.lines().filter(move |line| {
         let is_fence = line.starts_with("```");

@@ -20,6 +20,7 @@ use rewake::core::entry::{Entry, Record};
 use rewake::store::StoreError;
 
 use crate::matrix::Place;
+use crate::matrix::damage::all;
 use crate::matrix::told::restore;
 use crate::story::{append, said};
 use damages::{Damages, Touched};
@@ -176,36 +177,58 @@ fn play(story: &Story, seed: u64) -> Ended {
     };
     // A person goes on with what can be opened before the rest is repaired, or repairs first.
     let mut started = start(place, &ids, seed.is_multiple_of(3));
+    note_start(&started);
     check(&started, false);
     if !is_whole(&started) {
         ended.repaired = true;
-        if let Err(error) = place.scene.rebuild(false, &[]) {
-            has_hint(&error);
+        match place.scene.rebuild(false, &[]) {
+            Ok(rebuilt) => note(&format!("repair: {rebuilt:?}")),
+            Err(error) => {
+                note(&format!("repair: {error}"));
+                has_hint(&error);
+            }
         }
         started = start(place, &ids, false);
+        note_start(&started);
         check(&started, true);
     }
+    let has_nothing = |chain: &Vec<Tip>| play.had.upto(chain) == 0;
+    let is_nothing = story.log.chains.values().all(has_nothing);
     if let Err(error) = &started {
-        let is_nothing = story
-            .log
-            .chains
-            .values()
-            .all(|chain| play.had.upto(chain) == 0);
         assert!(
             touched.is_all() || is_nothing,
             "no session can be opened: {error}"
         );
     }
     ended.whole = is_whole(&started);
-    if started.is_ok() {
+    if started.is_ok() && !is_nothing {
         play.is_there("after the recovery");
     }
     let again = start(place, &ids, true);
     same(&started, &again);
-    if ended.whole && !story.is_parted {
+    // A damaged frame stays as it is while the database has its entries.
+    if ended.whole && !story.is_parted && !touched.journal {
         from_the_journal(&play, &ids);
     }
     ended
+}
+
+/// Prints more of a seed that is played alone.
+fn note(text: &str) {
+    if std::env::var_os("REWAKE_RECOVERY_SEED").is_some() {
+        println!("{text}");
+    }
+}
+
+fn note_start(started: &Started) {
+    let told = |found: &Result<Vec<Record>, StoreError>| match found {
+        Ok(log) => format!("{} entries", log.len()),
+        Err(error) => error.to_string(),
+    };
+    match started {
+        Ok(all) => all.iter().for_each(|found| note(&told(found))),
+        Err(error) => note(&error.to_string()),
+    }
 }
 
 fn same(one: &Started, other: &Started) {
@@ -242,6 +265,9 @@ fn from_the_journal(play: &Play<'_>, ids: &[&String]) {
     let before: BTreeMap<String, Vec<Tip>> = chains(&data(place));
     remove_database(&data(place));
     let started = start(place, ids, false);
+    for path in all(&data(place).join("journal")) {
+        note(&path.display().to_string());
+    }
     assert!(
         is_whole(&started),
         "the journal alone: {:?}",

@@ -216,7 +216,7 @@ impl Telling {
             let Telling { store, place, .. } = self;
             drop((reader, store));
             restore(&root, &older);
-            let store = Store::open(&place.scene.data()).unwrap();
+            let store = place.ctx.open_store().unwrap();
             self = Telling {
                 heads: heads
                     .iter()

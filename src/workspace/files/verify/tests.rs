@@ -164,7 +164,7 @@ fn a_rewrite_within_one_tick_is_found() {
     scene.put("a", "first");
     scene.look();
     // Simulates a clock of the file system that has not moved on.
-    fn all(folder: &mut FolderState) -> impl Iterator<WalkItem = &mut FileState> {
+    fn all(folder: &mut FolderState) -> impl Iterator<Item = &mut FileState> {
         folder.files.values_mut().filter_map(|slot| match slot {
             Slot::Known(state) => Some(state),
             Slot::New { .. } => None,

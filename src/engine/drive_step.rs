@@ -12,8 +12,8 @@ use tokio::time::{Instant, sleep_until};
 
 use super::signals::Heard;
 use super::{DRAFT_INTERVAL, Engine, EngineError, Event, Recorder, Write};
+use crate::core::authorization::{Question, may_fail_unasked, place_of_question, questions};
 use crate::core::entry::{CallId, Entry, SaveReason};
-use crate::core::fate::{Question, may_fail_unasked, place_of_question, questions};
 use crate::core::tool::Class;
 use crate::model::Delta;
 use crate::store;
@@ -197,7 +197,7 @@ impl<W: World> Engine<W> {
         }
     }
 
-    /// [`Engine::attend`] for a step that streams nothing.
+    /// [`Engine::drive_step`] for a step that streams nothing.
     pub(super) async fn attend_quiet<T>(
         &mut self,
         step: impl Future<Output = T>,

@@ -15,7 +15,7 @@ use rusqlite::Statement;
 use super::StoreError;
 use super::row::{BodyReader, KeptRow, Linked, RawRow, RowPosition};
 use crate::core::entry::{Record, Seq};
-use crate::journal::tip::ChainHash;
+use crate::journal::chain_hash::ChainHash;
 
 const WHAT: &str = "read the session";
 
@@ -79,7 +79,7 @@ pub(super) fn record(
 }
 
 fn ahead<'a, E: From<StoreError>>(
-    positions: &mut dyn Iterator<WalkItem = RowPosition<'a>>,
+    positions: &mut dyn Iterator<Item = RowPosition<'a>>,
     statement: &mut Statement<'_>,
     mut each: impl FnMut(Record) -> Result<(), E>,
 ) -> Result<ChainHash, E> {
@@ -177,7 +177,7 @@ impl<'a> Checker<'a> {
 
 /// Reads the next batch of rows, unverified. An error ends the batch.
 fn read<'a>(
-    positions: &mut dyn Iterator<WalkItem = RowPosition<'a>>,
+    positions: &mut dyn Iterator<Item = RowPosition<'a>>,
     statement: &mut Statement<'_>,
 ) -> Vec<Read<'a>> {
     let mut batch = Vec::with_capacity(BATCH_ROWS);

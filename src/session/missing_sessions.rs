@@ -51,7 +51,7 @@ pub struct MissingSessions {
 impl MissingSessions {
     /// Returns the lost sessions that are newer than all in the database, for a start. Those are
     /// the ones that a lost, emptied or older database lacks. In most cases, listing one folder
-    /// shows that there are none. After a new session was created, only [`Lost::all`] finds the
+    /// shows that there are none. After a new session was created, only [`MissingSessions::all`] finds the
     /// lost ones.
     pub fn newer(
         data_dir: &Path,

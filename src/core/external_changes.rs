@@ -70,7 +70,7 @@ impl ExternalChanges {
     }
 
     /// Returns the changes recorded after an entry.
-    pub fn since(&self, seq: Seq) -> impl Iterator<WalkItem = &OutsideChange> {
+    pub fn since(&self, seq: Seq) -> impl Iterator<Item = &OutsideChange> {
         self.changes.iter().filter(move |change| change.at > seq)
     }
 

@@ -13,13 +13,13 @@ use super::chain::chain;
 use super::copies::Copies;
 use super::error::Doing;
 use super::head::{Head, read_head};
-use super::mark::MarkText;
+use super::high_water_mark::MarkText;
+use super::pending_rows::recognised;
 use super::row::{BodyReader, RawRow, RowPosition, SELECT_ROW, count};
-use super::waiting::recognised;
 use super::{Store, StoreError};
 use crate::core::entry::{Entry, Seq};
+use crate::journal::chain_hash::ChainHash;
 use crate::journal::line::{EntryLine, FORM, Header, Parent};
-use crate::journal::tip::ChainHash;
 use crate::journal::writer::{Journal, Lines};
 
 const WHAT: &str = "write the journal";

@@ -15,7 +15,7 @@ use super::error::{Doing, io as io_error};
 use super::gap::{close_gap, gap_of, keep_gap};
 use super::head::Head;
 use super::missing::Gap;
-use super::waiting::{Became, may_have_waited, put_back};
+use super::pending_rows::{Became, may_have_waited, put_back};
 use crate::core::entry::Seq;
 use crate::journal::line::EntryLine;
 use crate::journal::read::{Met, lines};

@@ -17,7 +17,7 @@ use super::clock::now_ms;
 use super::error::io as io_error;
 use super::files::private_folder;
 use super::machine::Machine;
-use crate::journal::tip::ChainHash;
+use crate::journal::chain_hash::ChainHash;
 
 const FOLDER: &str = "marks";
 

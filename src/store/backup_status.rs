@@ -8,13 +8,13 @@ use std::path::Path;
 use rustix::fs::Access;
 
 use super::error::{Doing, io as io_error};
-use super::follow::{has_all, highest};
 use super::gap::{entries_in_gaps, gap_of, sessions_with_gap};
 use super::head::read_head;
-use super::mark::HighWaterMark;
+use super::high_water_mark::HighWaterMark;
+use super::journal_writer::{has_all, highest};
 use super::missing::Gap;
+use super::restored_counts::all_untold;
 use super::row::count;
-use super::untold::all_untold;
 use super::{Check, StoreError, now_ms};
 use crate::journal::folder::{JournalPlace, sessions};
 use crate::journal::read::end;

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::super::support::{Room, work};
 use super::super::work::Work;
-use super::super::{ToolResult, fit};
+use super::super::{ToolResult, truncate_output};
 use super::{HistoryView, look_back};
 use crate::core::entry::{CallId, Entry, Memory, MemoryKind, Mode, Outcome, PromptPrefix, Via};
 use crate::store::{Batch, Head, NewSession, Store, new_id};
