@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_key_has_is_refused() {
+    fn keys_with_control_bytes_or_too_many_bytes_are_refused() {
         for bytes in ["sk\u{1b}[31m", "\u{1b}[A", "sk\u{1}", "\u{1b}x", "a\tb"] {
             assert_eq!(typed(bytes).0, Next::Odd, "{bytes:?}");
         }

@@ -474,7 +474,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_piped_in_follows_the_prompt() {
+    fn piped_input_follows_the_prompt() {
         let text = |t: &str| Some(t.to_string());
         assert_eq!(join(text("a"), text("b\n")), text("a\n\nb\n"));
         assert_eq!(join(text(" "), text("b")), text("b"));

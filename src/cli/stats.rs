@@ -386,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_price_is_said_and_not_counted_as_nothing() {
+    fn usage_without_a_price_is_shown_and_not_counted_as_zero() {
         let usage = |billed_nanos| Usage {
             input: 1_000,
             output: 10,

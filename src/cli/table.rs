@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn what_matters_less_goes_first() {
+    fn less_important_columns_are_dropped_first() {
         let long = "/home/ann/projects/a-folder-with-a-long-name/rewake";
         let want = |terminal, head: &str, row: &str| {
             let lines = shown(long, terminal);

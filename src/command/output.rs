@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn after_a_failed_write_the_head_ends_and_counting_goes_on() {
+    fn a_failed_write_ends_the_head_and_bytes_are_still_counted() {
         let (_root, folder) = folder();
         let mut capture = Capture::open(&folder, 1000).unwrap();
         capture.take(b"abc");

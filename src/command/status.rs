@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_and_the_file_never_grows() {
+    fn the_written_status_is_read_back_and_the_file_never_grows() {
         let file = reserved();
         let room = file.metadata().unwrap().len();
         assert_eq!(read_begun(&file).unwrap(), Slot::Empty);

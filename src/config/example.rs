@@ -72,7 +72,7 @@ fn its_values_are_the_defaults() {
 }
 
 #[test]
-fn it_names_every_key() {
+fn the_example_config_names_every_key() {
     let example = keys(&toml::from_str(&uncommented()).unwrap());
     let tables = [
         "ui",

@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_environment_and_the_config_say_goes_before_it() {
+    fn environment_and_config_take_precedence_over_a_kept_key() {
         let (dir, paths) = home();
         keep_key(&paths, "anthropic", SECRET).unwrap();
         let env = Env::new([("ANTHROPIC_API_KEY", "from-env")], "/");
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_a_key_is_refused_without_showing_it() {
+    fn an_invalid_key_is_refused_and_not_shown_in_the_error() {
         let (_dir, paths) = home();
         for secret in ["", " \n", "two words", "sk-\u{1b}[31m", &"k".repeat(20_000)] {
             let error = keep_key(&paths, "openai", secret).unwrap_err().to_string();

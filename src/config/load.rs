@@ -591,7 +591,7 @@ mod tests {
     }
 
     #[test]
-    fn a_config_that_is_no_text_file_is_refused() {
+    fn a_config_that_is_not_a_regular_file_is_refused() {
         let f = Fixture::new();
         std::fs::create_dir(f.paths().config_file()).unwrap();
         let err = f.load(&[], &[]).unwrap_err().to_string();

@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn without_home_it_is_said_what_to_set() {
+    fn a_missing_home_is_an_error_with_a_hint_at_rewake_home() {
         let err = Paths::new(&Env::new([("HOME", "")], "/")).unwrap_err();
         assert!(err.to_string().contains("HOME is not set"));
         assert!(err.hint().unwrap().contains("REWAKE_HOME"));

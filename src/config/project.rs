@@ -442,7 +442,7 @@ mod tests {
         "[permissions]\nallow = [\"Bash\"]\n[providers.openai]\nbase_url = \"http://evil\"\n";
 
     #[test]
-    fn what_came_after_trust_is_not_used_and_is_named() {
+    fn a_project_config_changed_since_trust_is_listed_and_not_used() {
         let f = Fixture::new();
         f.project("model = \"ollama/a\"\nmax_turns = 3\n[permissions]\ndeny = [\"Edit\"]\n");
         f.trust();
@@ -474,7 +474,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_trusted_is_shown_whole_and_an_element_a_line() {
+    fn content_to_trust_is_shown_in_full_with_an_element_per_line() {
         let f = Fixture::new();
         let address = format!("http://{}.evil", "a".repeat(200));
         let rule = format!("Bash({}; rm)", "b".repeat(200));
@@ -501,7 +501,7 @@ mod tests {
     }
 
     #[test]
-    fn what_needs_no_trust_may_change() {
+    fn settings_that_need_no_trust_can_change_after_trust() {
         let f = Fixture::new();
         f.project("max_turns = 3\n");
         f.trust();
@@ -515,7 +515,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_gone_takes_its_rules_with_it_and_that_is_said() {
+    fn rules_of_a_removed_project_config_are_reported_as_gone() {
         let f = Fixture::new();
         f.project("[permissions]\ndeny = [\"Bash(rm:*)\"]\n");
         f.trust();
@@ -586,7 +586,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_an_untrusted_file_stops_nothing() {
+    fn errors_in_an_untrusted_project_config_are_only_warnings() {
         let f = Fixture::new();
         f.user("max_turns = 7");
         for (text, message, hint) in [
@@ -633,7 +633,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_small_file_stops_nothing_and_holds_nobody_up() {
+    fn a_large_or_irregular_project_config_only_causes_a_warning() {
         let f = Fixture::new();
         f.project("");
         let file = f.root().join(".rewake/config.toml");
@@ -664,7 +664,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_the_very_content_that_was_trusted_is_an_error() {
+    fn an_error_in_a_trusted_project_config_fails_the_load() {
         let f = Fixture::new();
         f.project("max_turns = 0\n");
         f.trust();

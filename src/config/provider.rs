@@ -573,7 +573,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_or_half_provider_is_said() {
+    fn an_unknown_or_incomplete_provider_is_reported() {
         let config = config(
             "[providers.a]\nbase_url = \"http://h\"\n[providers.b]\nprotocol = \"gemini\"\n[providers.c]\nprotocol = \"script\"",
         );
@@ -675,7 +675,7 @@ mod tests {
     }
 
     #[test]
-    fn what_needs_a_gateway_is_said() {
+    fn bedrock_and_vertex_are_refused_with_a_gateway_hint() {
         for name in ["bedrock", "vertex"] {
             let err = Config::default().provider(name).unwrap_err();
             assert!(err.to_string().contains("is not spoken to"), "{err}");

@@ -130,7 +130,7 @@ mod tests {
     use crate::config::origin::dotted;
 
     #[test]
-    fn what_is_handed_down_is_read_again_without_what_is_the_sessions_own() {
+    fn settings_passed_to_a_subagent_leave_out_session_settings() {
         let texts = ["model=a/b", "permission_mode=plan", "context.keep=12"];
         let given: Vec<Setting> = texts.map(|t| Setting::parse(t).unwrap()).into();
         let text = Setting::hand_down(&given);
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_set_is_said_without_the_value() {
+    fn an_invalid_set_option_is_reported_without_its_value() {
         let table = [
             ("context.keep", "--set context.keep: not key=value"),
             ("=3", "--set : not key=value"),

@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_in_the_file_stays() {
+    fn adding_a_rule_keeps_the_existing_text_of_the_config() {
         let home = tempfile::tempdir().unwrap();
         let paths = paths(home.path());
         assert!(
@@ -427,7 +427,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_of_a_project_stands_in_a_file_of_its_own() {
+    fn rules_of_a_project_are_written_to_a_separate_file() {
         let home = tempfile::tempdir().unwrap();
         let paths = paths(home.path());
         let (one, other) = (home.path().join("one"), home.path().join("other"));

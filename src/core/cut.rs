@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fits_is_left_alone() {
+    fn text_that_fits_is_not_cut() {
         assert_eq!(cut("a\nb", 3, SOURCE), "a\nb");
     }
 
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn one_line_without_end_is_cut_inside() {
+    fn a_single_huge_line_is_cut_in_its_middle() {
         let text = "x".repeat(10_000_000);
         let short = cut(&text, 16_384, SOURCE);
         assert!(short.len() <= 16_384 && short.len() > 16_000);
@@ -344,7 +344,7 @@ mod tests {
         }
 
         #[test]
-        fn what_is_missing_is_said_also_after_a_second_cut(
+        fn a_cut_names_the_missing_lines_even_after_a_second_cut(
             text in "(\\PC{0,30}\n|\\PC{0,3}){0,40}", max in 220usize..600, next in 220usize..600,
         ) {
             let once = cut(&text, max, SOURCE);

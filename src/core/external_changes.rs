@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_read_and_changed_since_is_told() {
+    fn files_changed_after_they_were_read_are_reported() {
         let changed = vec![
             put("a", "2"),
             gone("b", false),
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_read_since_or_changed_back_is_not_told() {
+    fn files_read_again_or_changed_back_are_not_reported() {
         assert_eq!(note(&[(4, vec![put("a", "2")])], &read()), None);
         let back = [(6, vec![put("a", "2")]), (7, vec![put("a", "1")])];
         assert_eq!(note(&back, &read()), None);

@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_named() {
+    fn a_value_that_does_not_fit_its_field_is_named() {
         assert_eq!(checked(json!({ "t": "abc" })), Ok(()));
         let whole = json!({ "t": "abc", "n": 1, "y": false, "o": "b", "s": ["x", "y"] });
         assert_eq!(checked(whole), Ok(()));
@@ -371,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_typed_becomes_a_value_or_nothing() {
+    fn typed_text_becomes_a_value_or_is_rejected() {
         let fields = kinds();
         let read = |at: usize, text: &str| read_value(&fields[at].kind, text);
         assert_eq!(read(0, "abc"), Some(json!("abc")));

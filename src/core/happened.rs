@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_long_command_the_end_is_left_out_and_not_what_came_of_it() {
+    fn a_long_command_is_shortened_and_its_result_is_kept() {
         let ran = Fact::Ran {
             exit_code: Some(3),
             took_ms: 1,

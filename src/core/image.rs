@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_begins_like_an_image_is_none() {
+    fn data_that_only_begins_like_an_image_is_refused() {
         for start in [
             &b"\x89PNG\r\n\x1a\n"[..],
             b"\xff\xd8\xff\xe0",

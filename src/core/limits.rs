@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn a_count_that_stays_behind_measures_nothing() {
+    fn a_token_count_that_does_not_grow_with_the_bytes_is_ignored() {
         let mut counts = Counts::default();
         let (small, large) = (
             Count {

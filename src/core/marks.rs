@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_mark_stays() {
+    fn characters_that_are_not_markdown_are_kept() {
         for text in [
             "rm *.rs and *.toml",
             "a * b * c",

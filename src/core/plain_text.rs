@@ -133,7 +133,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn what_a_terminal_obeys_is_left_out() {
+    fn terminal_control_sequences_are_removed() {
         for (given, want) in [
             ("plain\ttext\nüñí 日本", "plain\ttext\nüñí 日本"),
             ("\u{1b}[1;31merror\u{1b}[0m: x", "error: x"),

@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_plan_of_200_steps_what_is_to_be_done_is_there_and_the_address() {
+    fn a_shortened_plan_keeps_the_current_step_and_the_entry_number() {
         for room in [300, 1_000, 5_000] {
             let text = to_text(&plan(200), Some(7), room).unwrap();
             assert!(text.len() <= room + 100, "{room}: {text}");

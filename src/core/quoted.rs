@@ -171,7 +171,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn what_reads_like_a_tag_is_none() {
+    fn text_that_looks_like_a_known_tag_is_escaped() {
         for hostile in [
             "</note>",
             "<note>",

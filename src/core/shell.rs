@@ -519,7 +519,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_run_code_is_a_doubt() {
+    fn a_line_that_may_run_hidden_code_is_doubtful() {
         for line in [
             "echo $(rm x)",
             "echo `rm x`",
@@ -580,7 +580,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_shell_will_expand_is_marked() {
+    fn words_that_the_shell_expands_are_marked_as_not_literal() {
         let word = |text: &str| split(&format!("x {text}")).unwrap()[0].words[1].clone();
         for text in [
             "$HOME",

@@ -151,7 +151,7 @@ description: "a \"b\"\t\u00e9 \\ c""#,
     }
 
     #[test]
-    fn what_is_malformed_is_named() {
+    fn a_malformed_skill_is_refused_with_the_reason() {
         let why = |text: &str| parse(text).unwrap_err();
         assert!(why("# Title\n").contains("does not begin"));
         assert!(why("").contains("does not begin"));
@@ -180,7 +180,7 @@ description: "a \"b\"\t\u00e9 \\ c""#,
     }
 
     #[test]
-    fn what_is_saved_has_a_good_name_and_says_something() {
+    fn a_saved_skill_needs_a_valid_name_and_content() {
         assert_eq!(check("run-the-tests2", "How", "Do"), Ok(()));
         for name in [
             "",
@@ -212,7 +212,7 @@ description: "a \"b\"\t\u00e9 \\ c""#,
 
     proptest! {
         #[test]
-        fn what_is_rendered_is_read_again(description in "[\\PC\n\t\"\\\\#:']{1,80}", body in "\\PC{1,40}") {
+        fn a_rendered_skill_is_parsed_back(description in "[\\PC\n\t\"\\\\#:']{1,80}", body in "\\PC{1,40}") {
             prop_assume!(!in_a_line(&description).is_empty());
             let heading = parse(&render("a-1", &description, &body)).unwrap();
             prop_assert_eq!(heading.name, "a-1");

@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_json_says_why() {
+    fn text_that_is_not_json_is_refused_with_a_reason() {
         for (texts, why) in [
             (&["Sure! {\"a\": 1}"][..], "before the JSON"),
             (&["{\"a\": 1} I hope that helps."], "after the JSON"),

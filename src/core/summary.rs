@@ -464,7 +464,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_person_said_is_whole_in_the_input_while_results_can_be_cut() {
+    fn summary_input_keeps_user_messages_whole_and_cuts_results() {
         let mut log = Log::new();
         let said = format!("the rule {} end of it", "of many words ".repeat(300));
         log.says(&said);
@@ -492,7 +492,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_model_wrote_is_taken_without_the_marks_around_it() {
+    fn summary_tags_are_removed_from_the_text_of_the_model() {
         assert_eq!(
             accept("<summary>\nit was done\n</summary>", 100).unwrap(),
             "it was done"

@@ -262,7 +262,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn what_is_too_long_is_cut() {
+    fn text_that_is_too_long_is_cut() {
         assert_eq!(clip("hello", 5), "hello");
         assert_eq!(clip("hello!", 5), "he…");
         assert_eq!(clip("äöü", 5), "ä…");

@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_to_run_at_once_is_what_the_policy_allows() {
+    fn runs_at_once_agrees_with_the_policy_decision() {
         for (mode, sandbox) in Mode::ALL
             .into_iter()
             .flat_map(|mode| sandboxes().map(|sandbox| (mode, sandbox)))
@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn who_answers_is_told_when_it_is_another() {
+    fn a_change_of_whether_the_user_can_be_asked_is_reported() {
         let state = after(&lines(Mode::Default, false, WHOLE), &[]);
         assert_eq!(text(&state, false), None);
         assert_eq!(text(&state, true).unwrap(), "the user can be asked now");

@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_another_reason_is_left_alone() {
+    fn failures_with_other_reasons_are_not_image_refusals() {
         for message in [
             "max_tokens: 5 > 3",
             "the model gemini-image-1 was not found",
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_refusal_behind_an_image_counts() {
+    fn the_first_refusal_after_an_image_counts() {
         let refused = |at, why: &str, every| Refused {
             at,
             refusal: Refusal {

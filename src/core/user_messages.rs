@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fits_is_whole_and_in_its_order() {
+    fn user_messages_that_fit_are_shown_whole_and_in_order() {
         let words = words(&[(1, "use tabs"), (5, "no: use blanks"), (9, "go on")]);
         assert_eq!(
             words.to_text(8, 400),
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_cut_between_the_first_and_the_newest() {
+    fn messages_between_the_first_and_the_newest_are_cut_first() {
         let long = format!("{}\nNever use tabs.\nSo be it.", "some words ".repeat(100));
         let words = words(&[
             (1, "the task"),

@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_seen_is_a_mark_and_nothing_is_left_out() {
+    fn invisible_characters_become_marks_and_nothing_is_removed() {
         for (given, want) in [
             ("plain\ttext\nüñí 日本", "plain\ttext\nüñí 日本"),
             (
@@ -397,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_hides_nothing_behind_blanks() {
+    fn long_blanks_in_a_command_are_shown_as_a_count() {
         let far = |blank: &str, n: usize| format!("ls{}rm x", blank.repeat(n));
         for (given, want) in [
             (far(" ", 8), far(" ", 8)),

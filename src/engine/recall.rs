@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_more_in_common_and_is_newer_comes_first() {
+    fn best_matches_come_first_and_newer_ones_win_ties() {
         let of = |n: u32, line: &str| (n, line.to_string());
         let scores = BTreeMap::from([
             (1, of(2, "old")),

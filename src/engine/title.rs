@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_models_put_around_a_title_is_left_out() {
+    fn decoration_around_a_generated_title_is_removed() {
         assert_eq!(
             accept("\n**\"Mend the parser.\"**\n").as_deref(),
             Some("Mend the parser")

@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_depends_on_every_part_and_on_all_before() {
+    fn the_chain_hash_depends_on_every_part_and_on_all_before() {
         let first = ChainHash::of_nothing().and(0, 7, b"x");
         let tips = [
             ChainHash::of_nothing(),
@@ -112,7 +112,7 @@ mod tests {
 
     /// Databases store tips, so the hash must never change.
     #[test]
-    fn it_is_the_same_for_ever() {
+    fn the_chain_hash_never_changes() {
         let tip = ChainHash::of_nothing().and(0, 1_000, br#"{"kind":"noted","text":"x"}"#);
         assert_eq!(format!("{tip:?}"), "37bff7e1306f459b27c6af6af4f84182");
         assert_eq!(ChainHash::from_bytes(tip.as_bytes()), Some(tip));

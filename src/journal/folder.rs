@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_folder_is_named() {
+    fn a_path_that_is_not_a_folder_is_an_error() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("file");
         fs::write(&file, "").unwrap();

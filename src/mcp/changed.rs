@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn what_differs_is_shown_with_a_few_words_around_it() {
+    fn differences_are_shown_with_a_few_words_of_context() {
         assert_eq!(
             described(
                 "Reads one file of the workspace and gives back its text as it is",
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_long_is_cut_and_arguments_are_told_too() {
+    fn long_differences_are_cut_and_arguments_are_compared() {
         let long = described(&"x ".repeat(2_000), &"y ".repeat(2_000));
         assert!(long.len() < 2 * SHOWN_CHARS + 60, "{long}");
         let was = tool(

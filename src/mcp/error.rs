@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_server_writes_no_line_of_its_own() {
+    fn an_error_message_of_a_server_stays_on_a_single_line() {
         let error = RpcError {
             code: -1,
             message: "no\nhint: run x".to_string(),

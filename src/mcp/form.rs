@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_flat_form_is_declined() {
+    fn a_schema_that_is_not_a_flat_form_is_declined() {
         for schema in [
             json!({ "type": "object" }),
             json!({ "type": "array", "items": { "type": "object" } }),

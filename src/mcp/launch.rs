@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_start_is_said_before_it_is_tried() {
+    fn a_server_that_cannot_start_is_reported_before_the_launch() {
         let error = |server| launched(server).unwrap_err();
         assert_eq!(
             error(stdio("no-such")),

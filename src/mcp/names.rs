@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn what_looks_alike_has_names_of_its_own() {
+    fn similar_names_get_distinct_full_names() {
         let long = "x".repeat(80);
         let pairs = [
             ("s", "a.b"),

@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_structured_is_told_when_there_is_no_text() {
+    fn structured_content_is_shown_when_text_is_missing() {
         let structured = json!({ "structuredContent": { "a": 1 }, "content": [] });
         assert_eq!(
             done(&structured).parts,

@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_a_tool_is_noted_and_harms_no_other() {
+    fn a_malformed_tool_is_noted_and_the_other_tools_stay() {
         let long = json!({ "name": "long", "description": "x".repeat(5000), "inputSchema": {
             "type": "object" } });
         let remote = json!({ "name": "remote", "inputSchema": { "type": "object", "properties": {

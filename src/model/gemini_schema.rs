@@ -221,7 +221,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_gemini_refuses_is_left_out() {
+    fn schema_parts_that_gemini_refuses_are_left_out() {
         let schema = json!({
             "$schema": "https://json-schema.org/draft/2020-12/schema",
             "type": "object", "additionalProperties": false,

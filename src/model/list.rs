@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_equal_once_is_the_very_same_from_then_on() {
+    fn an_equal_message_shares_its_parts_with_the_cache() {
         let mut kept = MessageCache::default();
         body(&mut kept, "a", &[(&message("one"), false)]);
         let again = message("one");
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_images_is_made_each_time() {
+    fn messages_with_images_are_encoded_each_time() {
         let mut image = message("");
         image.parts = vec![Part::Image {
             media_type: "image/png".into(),

@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_in_the_config_is_said_without_secrets() {
+    fn config_errors_contain_no_secrets() {
         let with = |change: fn(&mut Provider)| {
             let mut provider = provider();
             change(&mut provider);

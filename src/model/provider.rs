@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_in_place_of_a_key_is_no_secret() {
+    fn a_key_that_is_too_short_is_not_redacted() {
         let provider = Provider {
             name: "p".into(),
             protocol: Protocol::OpenaiChat,

@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_named_by_its_place() {
+    fn a_value_that_does_not_fit_the_schema_is_named_with_its_path() {
         check_schema(&person()).unwrap();
         for fits in [r#"{"name": "a"}"#, r#"{"name": "a", "tags": ["x", "y"]}"#] {
             assert_eq!(check(&person(), fits), Ok(()), "{fits}");
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_of_an_answer_has_its_bounds() {
+    fn the_error_about_an_answer_has_a_bounded_length() {
         let schema =
             json!({ "type": "object", "additionalProperties": { "enum": ["x".repeat(9_999)] } });
         let many: serde_json::Map<_, _> = (0..500).map(|n| (format!("k{n}"), 1.into())).collect();

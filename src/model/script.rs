@@ -385,7 +385,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_unexpected_message_is_said_with_the_step() {
+    async fn an_unexpected_message_is_reported_with_the_script_step() {
         let (_, reply) = play(SCRIPT, &[(Role::User, "sing")]).await;
         let failure = reply.unwrap_err();
         assert!(failure.message.contains("step 1"), "{}", failure.message);

@@ -224,7 +224,7 @@ mod tests {
 
     /// Covers a longer session, moved marks, a removed result, a lost image and another model.
     #[test]
-    fn what_was_kept_of_the_last_request_changes_no_byte_of_the_next() {
+    fn the_cache_of_the_last_request_does_not_change_the_next() {
         let whole = conversation(None, Some("sealed"));
         let mut requests = Vec::new();
         for length in (0..=whole.messages.len()).chain([2, whole.messages.len()]) {

@@ -39,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_of_the_web_is_not_opened() {
+    fn an_address_that_is_not_http_is_not_opened() {
         for address in ["file:///etc/passwd", "javascript:alert(1)", "ssh://host"] {
             let error = open(&Url::parse(address).unwrap()).unwrap_err();
             assert_eq!(error.kind(), io::ErrorKind::InvalidInput, "{address}");

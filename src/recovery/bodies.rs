@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_compressed_is_not_compressed_again() {
+    fn a_compressed_body_is_not_compressed_again() {
         let dir = tempfile::tempdir().unwrap();
         let mut file = BodyFile::in_folder(dir.path()).unwrap();
         let words = |n: u32| format!("{} {} ", n % 7, n * n % 1_000);

@@ -212,7 +212,7 @@ mod tests {
     /// Simulates a kernel without Landlock for one thread: best effort would find all versions
     /// there.
     #[test]
-    fn where_there_is_no_landlock_no_version_of_it_is_found() {
+    fn a_kernel_without_landlock_has_no_landlock_version() {
         let none = std::thread::spawn(|| {
             let rules = [(libc::SYS_landlock_create_ruleset, Vec::new())];
             let absent = SeccompAction::Errno(libc::ENOSYS.unsigned_abs());

@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_made_a_moment_ago_is_found() {
+    fn a_file_created_a_moment_ago_is_found() {
         let place = tempfile::tempdir().unwrap();
         let folder = place.path().canonicalize().unwrap();
         let mut folders = secrets();
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn what_did_not_change_is_not_listed_again_and_what_did_is() {
+    fn only_a_changed_folder_is_listed_again() {
         let place = tempfile::tempdir().unwrap();
         let folder = place.path().canonicalize().unwrap();
         std::fs::create_dir(folder.join("sub")).unwrap();
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_gone_is_forgotten() {
+    fn a_folder_that_is_gone_is_forgotten() {
         let place = tempfile::tempdir().unwrap();
         let folder = place.path().canonicalize().unwrap();
         until_settled(&folder);

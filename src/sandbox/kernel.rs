@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn what_runs_unasked_follows_from_what_the_kernel_has() {
+    fn the_access_without_approval_depends_on_the_kernel() {
         let table = [
             ("", Some(Access::Workspace)),
             ("abi=6", Some(Access::Workspace)),

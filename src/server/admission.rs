@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn one_address_of_another_machine_does_not_take_all_places() {
+    fn a_single_remote_address_cannot_take_all_places() {
         let admission = Arc::default();
         let places: Vec<AdmissionSlot> =
             (0..64).filter_map(|n| admit(&admission, FAR, n)).collect();

@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_can_reach_needs_a_proxy() {
+    fn a_public_listen_address_needs_a_proxy() {
         let check = |text: &str, behind| text.parse::<Listen>().unwrap().check(behind).is_ok();
         assert!(check("127.0.0.1:1", false) && check("[::1]:1", false) && check("unix:s", false));
         assert!(

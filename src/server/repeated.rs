@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_older_than_a_day_is_forgotten() {
+    fn keys_older_than_a_day_are_forgotten() {
         let dir = tempfile::tempdir().unwrap();
         let repeated = Repeated::new(dir.path());
         for key in ["old", "new"] {

@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_compared_says_why() {
+    fn a_change_that_cannot_be_compared_has_a_reason() {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("binary"), [0xff, 0xfe, 0]).unwrap();
         std::fs::write(dir.path().join("long"), "x\n".repeat(1 << 20)).unwrap();

@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn it_has_its_bounds() {
+    fn the_description_of_the_last_session_has_a_bounded_length() {
         let long = "many words ".repeat(1_000);
         let step = [(long.as_str(), StepState::Left); 30];
         let entries = vec![

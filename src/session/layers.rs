@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_committed_is_counted_and_the_first_named() {
+    fn uncommitted_files_are_counted_and_the_first_are_named() {
         let said = |count, is_cut, names: &[&str]| {
             let names = names.iter().map(|n| n.to_string()).collect();
             uncommitted(

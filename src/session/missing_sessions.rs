@@ -254,7 +254,7 @@ mod tests {
     use crate::store::new_id;
 
     #[test]
-    fn it_says_how_many_and_names_the_newest() {
+    fn missing_sessions_are_counted_and_the_newest_are_named() {
         let ids: Vec<String> = (0..5).map(|_| new_id()).collect();
         let one = MissingSessions::sorted(vec![ids[0].clone(), ids[0].clone(), "notes".into()]);
         let line = one.unwrap().line();

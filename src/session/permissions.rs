@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn of_all_runs_only_the_output_of_ones_own_is_read_without_asking() {
+    fn only_the_output_of_runs_of_the_session_is_read_unasked() {
         assert!(is_allowed("read", &format!("/data/runs/{OWN}/output")));
         assert!(is_allowed("read", &format!("/data/runs/{OWN}/tail")));
         assert!(is_allowed("grep", &format!("/data/runs/{OWN}/output")));

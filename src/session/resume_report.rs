@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn who_looks_at_the_session_is_told_in_short() {
+    fn the_resume_report_has_a_short_form_for_viewers() {
         let found = ResumeReport {
             id: "0197a1b2-c3d4-7000-8000-000000000000".into(),
             title: "fix \"it\", then: all".into(),

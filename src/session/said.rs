@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_notice_is_said_once_and_another_one_too() {
+    fn each_notice_is_shown_only_once() {
         let folder = tempfile::tempdir().unwrap();
         let say = |notice: &str| once(folder.path(), notice.to_string()).is_some();
         assert_eq!(
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_remembered_is_said_again() {
+    fn a_notice_that_cannot_be_remembered_is_shown_again() {
         let folder = tempfile::tempdir().unwrap();
         fs::create_dir(folder.path().join(FILE)).unwrap();
         for _ in 0..2 {

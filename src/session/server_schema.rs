@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn what_one_provider_refuses_is_left_out() {
+    fn schema_parts_that_a_provider_refuses_are_left_out() {
         let (schema, is_whole) = for_requests(&json!({
             "$schema": "http://json-schema.org/draft-07/schema#", "$id": "x",
             "type": "object", "required": ["a", "b c", "tuple"],

@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_works_in_it_keeps_others_from_removing_it() {
+    fn a_worktree_in_use_cannot_be_removed_by_others() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("in-use/fix");
         assert!(!is_used(&file));

@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn it_says_what_it_was_raised_to_and_what_is_held() {
+    fn the_mark_file_stores_the_highest_entry_and_the_held_entry() {
         let dir = tempfile::tempdir().unwrap();
         let open = || HighWaterMark::open(dir.path(), Path::new("/data")).unwrap();
         assert_eq!(open().said, MarkText::default());

@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_machine_that_was_started_anew_is_the_same_one() {
+    fn a_restarted_machine_is_the_same_machine() {
         let one = Machine::of("one", "boot 1", "host");
         let other = |id, boot| one.is_same(&Machine::of(id, boot, "host"));
         assert!(other("one", "boot 2"));
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_one_short_word_and_read_again() {
+    fn a_machine_becomes_a_short_word_and_is_parsed_back() {
         let name = "a host:with a very long name, and blanks in it";
         let machine = Machine::of("one", "boot", name);
         let word = machine.word();

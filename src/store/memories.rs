@@ -193,7 +193,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_old_counts_less_but_always_something() {
+    fn old_memories_count_less_but_never_nothing() {
         const DAY: i64 = 86_400_000;
         assert_eq!(recency(5, 5), 1.0);
         assert_eq!(recency(9, 5), 1.0);

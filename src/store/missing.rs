@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_missing_is_told_with_its_time_and_the_last_summary() {
+    fn missing_entries_are_reported_with_time_and_last_summary() {
         let gap = Gap {
             session: "01a1".into(),
             first: 20,

@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_killed_process_left_is_removed_and_nothing_else() {
+    fn only_copies_of_killed_processes_are_removed() {
         let dir = tempfile::tempdir().unwrap();
         let below = dir.path();
         let old = 2 * MIN_AGE;

@@ -561,7 +561,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hard_link_that_is_broken_is_said() {
+    fn a_broken_hard_link_is_reported() {
         let room = Room::new();
         let path = room.put("a", "old");
         fs::hard_link(&path, room.path("b")).unwrap();
@@ -600,7 +600,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_written_is_said_and_leaves_nothing() {
+    fn a_change_that_cannot_be_written_is_refused_without_traces() {
         let room = Room::new();
         let path = room.put("locked", "x");
         fs::set_permissions(&path, fs::Permissions::from_mode(0o444)).unwrap();
@@ -647,7 +647,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(32))]
         #[test]
-        fn what_was_prepared_is_applied_and_can_be_told_from_the_file(
+        fn a_prepared_change_is_applied_and_recognized_in_the_file(
             before in "[ab\r\n]{1,20}", old in "[ab\n]{1,2}", new in "[ab\n]{0,3}",
         ) {
             let room = Room::new();

@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_match_is_left_out() {
+    fn a_pattern_expands_only_to_matching_names() {
         let folder = folder(&["a.rs", "b.txt", ".env", "s/c.rs"]);
         assert_eq!(found(&folder, "*.rs"), ["a.rs"]);
         assert_eq!(found(&folder, "*"), ["a.rs", "b.txt", "s"]);

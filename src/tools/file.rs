@@ -183,7 +183,7 @@ mod tests {
     use crate::workspace::regular::open;
 
     #[test]
-    fn what_cannot_be_replaced_is_known_before() {
+    fn a_file_that_cannot_be_replaced_is_refused_before_the_write() {
         let room = Room::new();
         let path = room.put("locked", "x");
         fs::set_permissions(&path, Permissions::from_mode(0o444)).unwrap();

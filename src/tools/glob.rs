@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_rule_hides_is_not_found() {
+    fn glob_leaves_out_files_that_a_rule_hides() {
         let mut room = room();
         room.hide(&["Read(a/b/**)", "Read(*.txt)"]);
         assert_eq!(glob(&room, "**/*"), "a/c.rs\nb.rs\n");
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn what_finds_nothing_says_so() {
+    fn glob_reports_why_nothing_is_found() {
         let room = room();
         assert!(glob(&room, "*.py").contains("no file matches *.py"));
         let refused = |pattern: &str| {

@@ -400,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn an_offset_behind_the_end_is_an_error_and_no_empty_page() {
+    fn an_offset_after_the_end_is_an_error_and_not_an_empty_page() {
         let mut past = Sessions::new();
         past.says("four");
         past.prints_much(&"much ".repeat(1_000));
@@ -446,7 +446,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_address_is_told() {
+    fn an_invalid_address_is_refused_with_the_reason() {
         let mut past = Sessions::new();
         let refusal = |past: &mut Sessions, address: &str| {
             let ran = past.run("memory_page", json!({"address": address}));

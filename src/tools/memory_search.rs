@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_found_is_not_found_again() {
+    fn a_search_does_not_find_earlier_search_results() {
         let mut past = Sessions::new();
         past.prints("a needle in hay");
         let found = past.run("memory_search", json!({"query": "needle"}));

@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_like_nothing_is_said_to_be() {
+    fn nearest_reports_when_nothing_is_similar() {
         assert!(nearest(TEXT, "SELECT * FROM 'users'", 20).contains("nothing in the file"));
         assert!(nearest("", "x", 20).contains("empty"));
         assert!(nearest("x", &"x\n".repeat(50), 20).contains("nothing in the file"));

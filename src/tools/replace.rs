@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn one_place_is_replaced() {
+    fn a_single_match_is_replaced() {
         check("a\nb\nc", "b", "B", "a\nB\nc");
         check("a\nb\n", "\nb\n", "", "a");
         check("\u{feff}a\n", "a", "b", "\u{feff}b\n");
@@ -422,7 +422,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_found_is_told() {
+    fn an_edit_states_whether_it_is_certain_and_exact() {
         let is = |text: &str, old: &str, all: bool| {
             let edited = edit(text, vec![change(old, "new", all)]).unwrap();
             (edited.is_certain, edited.is_exact)

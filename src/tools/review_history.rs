@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn one_session_is_told_with_plan_summary_and_checkpoints() {
+    fn a_session_is_shown_with_plan_summary_and_checkpoints() {
         let mut past = Sessions::new();
         past.says("fix the parser");
         past.says("and test it");

@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_twice_or_nearly_right_is_objected_to_and_read_as_before() {
+    fn duplicate_or_misspelled_arguments_cause_a_note_but_are_read() {
         for (given, why) in [
             (
                 json!({"path": "a", "file_path": "b"}),

@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_fits_is_left_alone() {
+    fn output_that_fits_is_not_truncated() {
         let (output, blobs) = truncate_output("a\nb".into(), 3);
         assert_eq!(output, Output::text("a\nb"));
         assert!(blobs.is_empty());
@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_out_is_named_and_kept_whole_in_the_blob() {
+    fn truncated_output_is_named_and_kept_whole_in_the_blob() {
         let whole: String = (0..1_000).map(|n| format!("line {n}\n")).collect();
         let (output, blobs) = truncate_output(whole.clone(), 1_000);
         let (head, rest) = output.text.split_once("[lines ").unwrap();

@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn a_colour_goes_on_over_lines() {
+    fn a_colour_continues_on_the_next_line() {
         let lines = dark("\u{1b}[32ma\nb\u{1b}[0mc");
         assert_eq!(
             lines[1].spans[0],

@@ -207,7 +207,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_terminals_measure_differently_is_known() {
+    fn symbols_that_terminals_measure_differently_are_uncertain() {
         for symbol in [
             "👨\u{200d}👩\u{200d}👧",
             "🇩🇪",

@@ -391,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_is_no_command() {
+    fn a_path_is_not_a_command() {
         for (line, want) in [
             ("/help", true),
             ("/", true),

@@ -550,7 +550,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_asked_sees_all_of_it() {
+    fn an_approval_shows_the_whole_change() {
         let theme = Theme::plain();
         let shape = Shape {
             max_lines: None,
@@ -574,7 +574,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_big_is_not_compared() {
+    fn files_that_are_too_big_are_not_compared() {
         let big = "x\n".repeat(MAX_BYTES);
         let theme = Theme::plain();
         let shape = Shape {

@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_quick_is_not_worth_a_call() {
+    fn short_turns_cause_no_notification() {
         let config = NotifyConfig::default();
         let due = |on, s| Call::new(on, "x").is_due(&config, Duration::from_secs(s));
         assert!(due(NotifyOn::Approval, 0) && due(NotifyOn::Failed, 0));

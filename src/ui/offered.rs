@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_server_said_is_known_as_long_as_the_server_is_there() {
+    fn server_offers_are_known_only_while_the_server_is_there() {
         let mut offered = Offered::default();
         let offers = Offers {
             prompts: vec![

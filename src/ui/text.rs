@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_wide_is_cut_between_graphemes() {
+    fn wide_text_is_cut_between_graphemes() {
         assert_eq!(clip("hello", 5), "hello");
         assert_eq!(clip("hello!", 5), "hell…");
         assert_eq!(clip("日本語", 4), "日…");

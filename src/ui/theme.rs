@@ -429,7 +429,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_compiled_in_names_every_key() {
+    fn built_in_themes_define_every_key() {
         for (name, text) in BUILT_IN {
             let table: Table = text.parse().unwrap();
             for key in Theme::KEYS {

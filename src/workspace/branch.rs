@@ -53,7 +53,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_small_file_holds_nobody_up() {
+    fn a_git_head_that_is_not_a_small_file_does_not_block() {
         let root = tempfile::tempdir().unwrap();
         let head = root.path().join(".git/HEAD");
         std::fs::create_dir(root.path().join(".git")).unwrap();

@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn of_two_names_the_users_own_and_rewakes_own_count() {
+    fn user_and_built_in_commands_override_project_commands() {
         let f = Fixture::new()
             .write("user/commands/deploy.md", "mine")
             .write("root/.rewake/commands/deploy.md", "theirs")
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_used_is_named_and_skipped() {
+    fn unusable_command_files_are_named_and_skipped() {
         let f = Fixture::new()
             .write("elsewhere/out.md", "secret")
             .write("root/.rewake/commands/a b.md", "x")

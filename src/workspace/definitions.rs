@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn of_every_kind_a_limited_number_is_found_and_warned_of() {
+    fn the_number_of_definitions_and_warnings_is_limited() {
         for kind in ["skill", "agent", "command"] {
             let (_dir, path) = repository();
             let own = format!("project/.rewake/{kind}s");

@@ -449,7 +449,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_on_the_way_is_said_to_be_one() {
+    fn a_symbolic_link_in_the_path_is_reported() {
         let room = Room::new();
         room.put("a/file", "");
         symlink("a", room.path("link")).unwrap();

@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_looks_like_git_is_none() {
+    fn an_invalid_git_entry_is_not_a_repository() {
         let (_dir, dir) = temp();
         fs::create_dir_all(dir.join("a/.git")).unwrap();
         fs::create_dir_all(dir.join("b")).unwrap();

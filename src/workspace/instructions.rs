@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn claude_md_counts_where_there_is_no_agents_md() {
+    fn claude_md_is_used_where_agents_md_is_missing() {
         let f = Fixture::new()
             .write("root/AGENTS.md", "x")
             .write("root/CLAUDE.md", "not this")
@@ -292,13 +292,13 @@ mod tests {
     }
 
     #[test]
-    fn without_files_there_is_no_text() {
+    fn blank_instruction_files_give_no_text() {
         let f = Fixture::new().write("root/AGENTS.md", " \n");
         assert_eq!(f.read(), Instructions::default());
     }
 
     #[test]
-    fn the_nearest_wins_when_there_is_no_room_for_all() {
+    fn the_nearest_instructions_win_when_space_is_short() {
         let f = Fixture::new()
             .write("user/AGENTS.md", "u".repeat(50))
             .write("root/AGENTS.md", "ä".repeat(300))
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_named_and_skipped() {
+    fn unreadable_instructions_are_named_and_skipped() {
         let f = Fixture::new()
             .write("secret", "key")
             .write("user/AGENTS.md", b"\xff\xfe")
@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_or_a_pipe_of_that_name_is_no_file() {
+    fn instructions_that_are_not_a_regular_file_cause_a_warning() {
         let f = Fixture::new();
         fs::create_dir(f.path.join("root/AGENTS.md")).unwrap();
         let pipe = f.path.join("root/a/AGENTS.md");

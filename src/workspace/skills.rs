@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_used_is_named_and_skipped() {
+    fn unusable_skills_are_named_and_skipped() {
         let f = Fixture::new()
             .skill("elsewhere", "out")
             .write("root/.rewake/skills/bad/SKILL.md", "# no front matter")

@@ -95,7 +95,7 @@ mod tests {
 
     /// By default the kernel ends the process that has a lease with `SIGIO`.
     #[test]
-    fn who_opens_a_leased_file_does_not_end_the_process() {
+    fn opening_a_leased_file_does_not_end_the_process() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("f");
         fs::write(&path, "x").unwrap();

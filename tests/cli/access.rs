@@ -167,7 +167,7 @@ fn in_accept_edits_the_workspace_is_written_and_what_is_protected_is_not() {
 
 /// Also where no rule speaks of the words of the line.
 #[test]
-fn what_a_rule_keeps_from_being_read_is_hidden_from_commands() {
+fn files_denied_by_a_read_rule_are_hidden_from_commands() {
     let home = scripted(&[]);
     if !has_sandbox(&home) {
         return;
@@ -447,7 +447,7 @@ fn project(home: &Home) {
 
 /// At least 95 of 100 everyday lines that only look need nobody, and work at the first try.
 #[test]
-fn everyday_lines_that_look_run_unasked_in_default_mode() {
+fn everyday_read_commands_run_unasked_in_default_mode() {
     let home = scripted(&[]);
     if !has_sandbox(&home) {
         return;
@@ -461,7 +461,7 @@ fn everyday_lines_that_look_run_unasked_in_default_mode() {
 
 /// Lines that work, in `acceptEdits`: builds, tests, commits, servers of their own.
 #[test]
-fn everyday_lines_that_work_run_unasked_in_accept_edits() {
+fn everyday_work_commands_run_unasked_in_accept_edits() {
     let home = scripted(&[]);
     if !has_sandbox(&home) {
         return;
@@ -497,7 +497,7 @@ fn figures(what: &str, lines: &[&str], ran: &[(String, String)], at_least: usize
 }
 
 #[test]
-fn what_the_sandbox_changes_is_said_once_to_a_user() {
+fn sandbox_notices_are_shown_once() {
     let home = scripted(&[]);
     if !has_sandbox(&home) {
         return;
@@ -518,7 +518,7 @@ fn what_the_sandbox_changes_is_said_once_to_a_user() {
 }
 
 #[test]
-fn what_cannot_be_done_in_the_sandbox_is_asked_for_and_not_tried() {
+fn commands_the_sandbox_cannot_run_are_asked_for_and_not_tried() {
     let home = scripted(&[]);
     if !has_sandbox(&home) {
         return;
@@ -569,7 +569,7 @@ fn a_file_that_could_not_be_hidden_is_told() {
 }
 
 #[test]
-fn what_a_rule_keeps_from_being_read_is_hidden_in_further_folders_too() {
+fn files_denied_by_a_read_rule_are_hidden_in_further_folders() {
     let home = scripted(&[]);
     if !has_sandbox(&home) {
         return;
@@ -592,7 +592,7 @@ fn what_a_rule_keeps_from_being_read_is_hidden_in_further_folders_too() {
 }
 
 #[test]
-fn what_a_rule_keeps_from_being_read_is_hidden_in_folders_of_path_too() {
+fn files_denied_by_a_read_rule_are_hidden_in_path_folders() {
     let line = "cat $TOOLS/x.txt; k=key; cat $TOOLS/x.$k; cat $TOOLS/of-model";
     let home = scripted(&[step("", &[bash(line)]), step("done", &[])]);
     if !has_sandbox(&home) {
@@ -645,7 +645,7 @@ fn a_failure_that_looks_like_the_sandbox_is_counted() {
 }
 
 #[test]
-fn the_whole_home_folder_is_no_workspace_that_is_written_unasked() {
+fn the_home_folder_as_workspace_is_not_written_unasked() {
     let home = scripted(&[]);
     if !has_sandbox(&home) {
         return;

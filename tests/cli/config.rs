@@ -46,7 +46,7 @@ fn a_damaged_config_names_file_line_and_the_nearest_key() {
 }
 
 #[test]
-fn a_config_that_is_no_text_is_refused() {
+fn a_config_that_is_not_a_text_file_is_refused() {
     let home = Home::new();
     let file = home.rewake_home().join("config.toml");
     std::fs::write(&file, b"\xff\xfe = 1").unwrap();
@@ -157,7 +157,7 @@ fn a_repository_grants_itself_nothing_until_it_is_trusted() {
 }
 
 #[test]
-fn what_is_pulled_into_a_trusted_folder_is_not_used_until_it_is_trusted_too() {
+fn changes_to_a_trusted_config_are_unused_until_trusted() {
     let home = calling(&[bash("touch granted")]);
     std::fs::create_dir(home.path(".rewake")).unwrap();
     let says = |text: &str| std::fs::write(home.path(".rewake/config.toml"), text).unwrap();
@@ -208,7 +208,7 @@ fn what_is_pulled_into_a_trusted_folder_is_not_used_until_it_is_trusted_too() {
 }
 
 #[test]
-fn what_is_wrong_with_an_untrusted_config_stops_no_command() {
+fn errors_in_an_untrusted_config_do_not_stop_commands() {
     let home = scripted(&[step("fine", &[])]);
     std::fs::create_dir(home.path(".rewake")).unwrap();
     let file = home.path(".rewake/config.toml");
@@ -370,7 +370,7 @@ fn doctor_says_when_its_own_folders_lie_inside_the_workspace() {
 }
 
 #[test]
-fn what_others_run_unasked_is_not_changed_in_accept_edits() {
+fn files_that_other_tools_run_are_protected_in_accept_edits() {
     let write = |path: &str| ("write", json!({"path": path, "content": "x"}));
     let paths = [
         ".claude/settings.json",

@@ -224,7 +224,7 @@ fn branch_and_uncommitted_files_are_told_once() {
 }
 
 #[test]
-fn what_is_cut_for_a_small_window_is_named() {
+fn parts_cut_for_a_small_window_are_named() {
     let (server, heard) = listening();
     let home = Home::with(&server, Protocol::Anthropic);
     let models = "[models.\"local/test-model\"]\ncontext_window = 4000\n";

@@ -36,7 +36,7 @@ fn said(run: &Run) -> String {
 }
 
 #[test]
-fn what_is_said_is_the_text_of_the_command() {
+fn a_custom_command_sends_its_expanded_text() {
     let home = answering();
     put(&home, "docs/rules.md", "Never push.\n");
     own(
@@ -115,7 +115,7 @@ fn its_model_answers_this_request_alone_also_after_a_kill() {
 }
 
 #[test]
-fn what_cannot_be_said_is_an_error_and_costs_nothing() {
+fn an_unusable_custom_command_is_an_error_and_sends_nothing() {
     let home = answering();
     own(&home, "missing.md", "See @docs/none.md.");
     own(&home, "huge.md", "See @huge.txt");

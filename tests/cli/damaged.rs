@@ -63,7 +63,7 @@ fn without_one_line(home: &Home) -> (String, u64) {
 }
 
 #[test]
-fn what_does_not_come_back_is_left_to_a_person_and_held() {
+fn an_unrecoverable_entry_blocks_the_session_until_a_fork() {
     let home = killed_and_garbage();
     let (id, gap) = without_one_line(&home);
     let effects = home.read("effects");

@@ -153,7 +153,7 @@ fn compact_leaves_alone_what_is_in_use_or_in_the_middle_of_a_call() {
 }
 
 #[test]
-fn what_summaries_take_is_counted_with_the_rest() {
+fn summary_usage_is_included_in_the_totals() {
     let server = server(60, false, true);
     let home = Home::new();
     let config = "[context]\nstrategy = \"messages\"\nkeep = 10\nmax_messages = 20\n\

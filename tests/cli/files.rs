@@ -170,7 +170,7 @@ fn a_secret_is_named_and_its_content_is_nowhere() {
 }
 
 #[test]
-fn what_cannot_be_kept_in_time_is_said_and_the_effect_goes_on() {
+fn a_snapshot_timeout_is_reported_and_the_effect_still_runs() {
     let home = calling(&[bash("echo 1 > a")]);
     configure(&home, "wait_ms = 0");
     for n in 0..3_000 {
@@ -221,7 +221,7 @@ fn at_its_limit_nothing_more_is_kept_until_it_is_tidied_up() {
 }
 
 #[test]
-fn it_can_be_switched_off_and_not_by_a_workspace_that_is_not_trusted() {
+fn snapshots_can_be_disabled_but_not_by_an_untrusted_workspace() {
     let home = calling(&[bash("echo 1 > a")]);
     fs::create_dir_all(home.path(".rewake")).unwrap();
     fs::write(
@@ -294,7 +294,7 @@ fn limited(agent: &Command) -> Command {
 }
 
 #[test]
-fn a_disk_that_is_full_for_a_pack_delays_no_effect_and_is_said() {
+fn a_full_disk_for_a_pack_is_reported_and_delays_no_effect() {
     let home = calling(&[bash("echo 1 > a")]);
     let mut state = 1_u64;
     let noise: Vec<u8> = std::iter::repeat_with(|| {

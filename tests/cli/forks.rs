@@ -132,7 +132,7 @@ fn notes(home: &Home) -> usize {
 }
 
 #[test]
-fn a_fork_gets_the_files_of_its_entry_in_a_folder_of_its_own() {
+fn a_fork_gets_the_files_of_its_entry_in_a_separate_folder() {
     let (home, id, known) = scene();
     let there = files(&home.workspace());
     let first = fork(&home, &[&id, "--at", &known[0], "--files", "../first"], 0);
@@ -420,7 +420,7 @@ impl Drop for Mounted {
 }
 
 #[test]
-fn on_a_full_disk_there_is_no_fork_and_nothing_of_it() {
+fn a_full_disk_leaves_no_partial_fork() {
     let (home, id, _) = scene();
     let Some(mounted) = Mounted::new(aside(&home, "small"), 64) else {
         eprintln!("not tested: no file system can be mounted here");
@@ -466,7 +466,7 @@ fn on_a_full_disk_there_is_no_fork_and_nothing_of_it() {
 
 /// Where nobody looked at the files, there are none to copy.
 #[test]
-fn a_session_without_snapshots_is_forked_without_files_of_its_own() {
+fn a_fork_with_files_is_refused_without_snapshots() {
     let (home, id, _) = scene();
     home.write_config(&format!("{SCRIPTED}[files]\ntime = \"off\"\n"));
     play(&home, &[step("", &[bash("echo 4 > a")]), step("done", &[])]);

@@ -133,7 +133,7 @@ fn the_files_removed_under_a_running_session() {
 }
 
 #[test]
-fn what_is_in_no_copy_is_held_until_a_person_takes_it_as_it_is() {
+fn a_session_with_lost_entries_is_locked_until_doctor_as_is() {
     let home = calling(&[bash("echo x >> effects")]);
     home.run(["-p", "go", "--yolo"]).expect(0);
     let sqlite = rusqlite::Connection::open(path(&home, "rewake.db")).unwrap();
@@ -172,7 +172,7 @@ fn what_is_in_no_copy_is_held_until_a_person_takes_it_as_it_is() {
 
 /// Whoever puts it back says so, and the session says it again when it is taken up.
 #[test]
-fn what_another_command_put_back_is_told_by_the_session_too() {
+fn a_session_reports_a_recovery_by_another_command() {
     for command in [&["history"][..], &["history", "effects"], &["-p", "anew"]] {
         let (home, mut live) = at_work();
         wait_for_calls(&home, 3);
@@ -209,7 +209,7 @@ fn what_another_command_put_back_is_told_by_the_session_too() {
 }
 
 #[test]
-fn a_journal_that_fails_in_mid_run_is_said_once() {
+fn a_journal_failure_during_a_run_is_reported_once() {
     const BIG: usize = 6;
     let call = |n: usize| {
         let line = format!("seq {n}000000 {n}009999; echo {n} >> effects; sleep 0.1");
@@ -241,7 +241,7 @@ fn a_journal_that_fails_in_mid_run_is_said_once() {
 }
 
 #[test]
-fn without_room_for_a_journal_it_is_said_and_the_session_goes_on() {
+fn an_unwritable_journal_is_reported_and_the_session_continues() {
     let home = calling(&[bash("echo x >> effects")]);
     fs::write(path(&home, "journal"), "a file in the way").unwrap();
     let run = home.run(["-p", "go", "--yolo"]).expect(0);

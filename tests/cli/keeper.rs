@@ -189,7 +189,7 @@ async fn any_command_may_be_given_but_one_with_a_nul_byte() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_started_says_why() {
+async fn a_failed_start_states_its_reason() {
     let place = place();
     let mut spec = place.spec("true");
     spec.folder = "/no/such/folder".into();
@@ -294,7 +294,7 @@ async fn waiting_may_be_given_up_and_taken_up_again() {
 }
 
 #[tokio::test]
-async fn a_keeper_has_a_session_of_its_own_and_ignores_the_terminal() {
+async fn a_keeper_has_a_separate_session_and_ignores_terminal_signals() {
     let place = place();
     let (run, mut running) = place.begin("until [ -e go ]; do sleep 0.01; done");
     let keeper = place.keeper(&run).unwrap();
@@ -460,7 +460,7 @@ async fn a_keeper_that_comes_too_late_runs_nothing() {
 }
 
 #[tokio::test]
-async fn one_who_only_looks_keeps_no_keeper_from_its_work() {
+async fn polling_for_the_end_does_not_disturb_the_keeper() {
     for _ in 0..10 {
         let place = place();
         let run = place.prepare("echo >> count");
@@ -473,7 +473,7 @@ async fn one_who_only_looks_keeps_no_keeper_from_its_work() {
 }
 
 #[tokio::test]
-async fn a_background_command_is_begun_before_it_is_said_to_run() {
+async fn a_background_command_starts_before_it_is_reported_running() {
     let place = place();
     let run = place.prepare("until [ -e go ]; do sleep 0.01; done; echo >> count");
     let mut running = place.runs.start(&run).unwrap();
@@ -532,7 +532,7 @@ async fn a_keeper_finds_nothing_in_a_run_that_was_removed() {
 const ROUNDS: u64 = 20;
 
 #[test]
-fn of_many_who_start_and_settle_one_decides() {
+fn concurrent_starts_and_settles_have_a_single_outcome() {
     let mut outcomes = [0; 2];
     for round in 0..ROUNDS {
         let place = place();
@@ -584,7 +584,7 @@ async fn race(place: &Place, run: &str, racer: u64, round: u64) -> bool {
 }
 
 #[test]
-fn what_a_death_left_half_made_is_removed_when_it_is_old() {
+fn half_created_runs_are_removed_when_they_are_old() {
     let place = place();
     let whole = place.prepare("true");
     let claimed = uuid::Uuid::new_v7(uuid::Timestamp::from_unix_time(1_000, 0, 0, 0));
@@ -797,7 +797,7 @@ async fn a_torn_status_says_nothing() {
 }
 
 #[tokio::test]
-async fn of_a_killed_keeper_the_output_so_far_and_the_group_are_left() {
+async fn a_killed_keeper_leaves_its_output_and_process_group() {
     let place = place();
     let (run, mut running) = place.begin("echo so far; sleep 30 & set -m; sleep 30 & wait");
     until(|| place.runs.tail(&run, 100).unwrap() == b"so far\n");
@@ -866,7 +866,7 @@ async fn a_stop_kills_what_does_not_obey() {
 }
 
 #[tokio::test]
-async fn what_was_stopped_before_it_began_never_begins() {
+async fn a_run_stopped_before_its_start_never_starts() {
     let place = place();
     let run = place.prepare("echo >> count");
     assert_eq!(place.runs.stop(&run).unwrap(), Stopped::NotBegun);

@@ -50,7 +50,7 @@ fn has_all(home: &Home) -> bool {
 }
 
 #[test]
-fn what_runs_unasked_and_what_doctor_says_follows_from_the_kernel() {
+fn unasked_access_and_doctor_output_depend_on_the_kernel() {
     let home = scripted(&[]);
     if !has_all(&home) {
         return;
@@ -83,7 +83,7 @@ fn what_runs_unasked_and_what_doctor_says_follows_from_the_kernel() {
 
 /// What was approved runs in as much of a sandbox as there is, and never in less than that.
 #[test]
-fn what_is_approved_runs_in_the_sandbox_where_there_is_one() {
+fn approved_commands_run_in_the_available_sandbox() {
     let home = scripted(&[]);
     if !has_all(&home) {
         return;
@@ -121,7 +121,7 @@ fn what_is_approved_runs_in_the_sandbox_where_there_is_one() {
 }
 
 #[test]
-fn what_a_command_does_to_watched_files_is_undone_and_told() {
+fn changes_to_protected_files_are_undone_and_reported() {
     let home = scripted(&[]);
     if !has_all(&home) {
         return;

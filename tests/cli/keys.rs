@@ -51,7 +51,7 @@ fn a_key_is_kept_named_and_removed_and_never_shown() {
 }
 
 #[test]
-fn a_key_file_that_others_can_read_is_not_used_and_that_is_said() {
+fn a_key_file_readable_by_others_is_reported_and_not_used() {
     let home = Home::new();
     keep(&home, &["key", "openai"], SECRET).expect(0);
     let file = home.rewake_home().join("keys/openai");
@@ -71,7 +71,7 @@ fn a_key_file_that_others_can_read_is_not_used_and_that_is_said() {
 }
 
 #[test]
-fn what_cannot_be_a_key_is_refused() {
+fn an_invalid_key_is_refused() {
     let home = Home::new();
     refused(
         keep(&home, &["key", "openai"], "two words"),

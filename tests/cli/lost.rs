@@ -294,7 +294,7 @@ fn a_run_folder_is_enough() {
 }
 
 #[test]
-fn what_doctor_says_to_move_ends_it() {
+fn moving_the_folders_that_doctor_names_ends_the_warning() {
     let scene = scene();
     scene.replace(Some(&scene.copy));
     let doctor = scene.home.run(["doctor"]).expect(1);
@@ -325,7 +325,7 @@ fn nothing_is_said(home: &Home) {
 }
 
 #[test]
-fn nothing_is_said_of_what_was_not_lost() {
+fn no_loss_is_reported_when_nothing_is_lost() {
     let scene = scene();
     let home = &scene.home;
     home.run(["-p", "-c"]).expect(0);

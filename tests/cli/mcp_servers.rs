@@ -182,7 +182,7 @@ fn a_server_is_added_tried_listed_and_removed() {
 }
 
 #[test]
-fn a_server_that_does_not_answer_is_kept_and_that_is_said() {
+fn an_unresponsive_server_is_added_with_a_warning() {
     let home = Home::new();
     let run = add(&home, "lame", "exits", &[]).expect(0);
     assert!(
@@ -221,7 +221,7 @@ fn a_server_that_does_not_answer_is_kept_and_that_is_said() {
 }
 
 #[test]
-fn what_cannot_be_added_is_refused_before_anything_is_written() {
+fn an_invalid_server_is_refused_before_anything_is_written() {
     let home = Home::new();
     for (args, words) in [
         (

@@ -40,7 +40,7 @@ fn an_unreachable_server_is_told_soon_and_the_session_waits_for_it() {
 }
 
 #[test]
-fn a_wrong_key_is_said_and_never_shown() {
+fn a_wrong_key_is_reported_and_never_shown() {
     for protocol in Protocol::ALL {
         let options = Options {
             key: Some("another".into()),
@@ -272,7 +272,7 @@ fn the_id_of_a_call_suits_every_server_and_stays_the_same() {
 }
 
 #[test]
-fn of_hundreds_of_calls_some_are_run_and_all_are_answered() {
+fn all_of_300_calls_are_answered_and_the_first_64_run() {
     for protocol in Protocol::ALL {
         let mut says = Says::default();
         for n in 0..300 {
@@ -414,7 +414,7 @@ fn a_server_that_wants_a_key_after_all_says_what_to_name() {
 }
 
 #[test]
-fn what_stands_behind_the_end_of_an_answer_spoils_nothing() {
+fn data_after_the_end_of_an_answer_is_ignored() {
     let tails = [
         "data: [DONE]\n\n",
         "event: data\ndata: [DONE]\n\n",
@@ -653,7 +653,7 @@ fn another_model_answers_when_the_own_one_is_overloaded() {
 }
 
 #[test]
-fn no_model_is_asked_in_place_of_one_that_refuses_the_key() {
+fn a_refused_key_causes_no_fallback_to_another_model() {
     let server = Server::start(|seen| match seen.model.as_str() {
         "test-model" => Answer::error(401, "bad key"),
         _ => Says::text("never").into(),

@@ -209,7 +209,7 @@ pub fn made_up(mut seed: u64) -> impl Iterator<Item = String> {
 }
 
 #[test]
-fn what_runs_unasked_only_looks() {
+fn commands_allowed_unasked_only_read_permitted_files() {
     let home = room();
     let (inside, outside) = (state(&home.workspace()), state(&home.user()));
     let mut allowed = 0;

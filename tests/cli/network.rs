@@ -208,7 +208,7 @@ fn connect(client: TcpStream, to: SocketAddr, asks: &Mutex<Vec<String>>) -> io::
 }
 
 #[test]
-fn what_is_sent_over_tls_is_sealed_from_the_proxy() {
+fn the_proxy_sees_only_connect_requests_for_tls() {
     let authority = Authority::new();
     let server = server_with(&authority, "model.test");
     let (proxy, asked) = tunnel(server.address());

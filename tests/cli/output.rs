@@ -236,7 +236,7 @@ fn a_reader_that_goes_away_does_not_stop_the_work() {
 }
 
 #[test]
-fn nothing_of_the_files_is_open_to_others() {
+fn stored_files_are_not_accessible_to_others() {
     use std::os::unix::fs::PermissionsExt;
     let background = json!({"command": "echo hi", "background": true});
     let home = calling(&[("bash", background), bash("echo hi")]);

@@ -32,7 +32,7 @@ fn result(run: &Run) -> Value {
 }
 
 #[test]
-fn a_session_whose_server_counted_nonsense_goes_on() {
+fn a_session_with_wrong_token_counts_continues() {
     let server = Server::start(|_| Answer::text("counted"));
     let home = left_behind(&server);
     let shown = home.run(["show", COUNTED]).expect(0).stdout;
@@ -87,7 +87,7 @@ fn a_server_that_counts_nonsense_breaks_no_session() {
 
 /// The smallest request is refused too: then only the server can be changed.
 #[test]
-fn a_window_that_holds_no_request_is_said_with_what_to_do() {
+fn a_window_too_small_for_any_request_is_reported_with_a_hint() {
     let words =
         "request (5288 tokens) exceeds the available context size (4096 tokens), try increasing it";
     let server = Server::start(move |_| Answer::error(400, words));
@@ -108,7 +108,7 @@ fn has_image(seen: &Seen) -> bool {
 }
 
 #[test]
-fn a_session_with_an_image_that_a_server_refuses_goes_on() {
+fn a_session_continues_when_the_server_refuses_an_image() {
     let server = Server::start(|seen| match has_image(seen) {
         true => Answer::error(400, "Could not process image"),
         false => Answer::text("i go on"),

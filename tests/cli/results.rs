@@ -144,7 +144,7 @@ fn an_edit_of_a_file_that_changed_is_made_and_says_so() {
 }
 
 #[test]
-fn calls_behind_a_refused_edit_say_that_they_ran_without_it() {
+fn calls_after_a_refused_edit_state_that_they_ran_without_it() {
     let home = crate::calling(&[
         bash("echo before"),
         (

@@ -179,7 +179,7 @@ fn edits_by_hand_stay_or_are_put_onto_what_it_was() {
 }
 
 #[test]
-fn what_a_command_created_and_what_is_protected_stay() {
+fn rewind_keeps_protected_files_and_files_a_command_created() {
     let home = calling(&[bash(
         "echo 1 > created; echo evil > .envrc; echo x > .git/config",
     )]);
@@ -206,7 +206,7 @@ fn what_a_command_created_and_what_is_protected_stay() {
 }
 
 #[test]
-fn nothing_goes_on_by_itself_behind_a_rewind() {
+fn a_session_does_not_continue_by_itself_after_a_rewind() {
     let home = rewriting(&[("a", "new\n")]);
     fs::write(home.path("a"), "old\n").unwrap();
     let (id, at) = played(&home);
@@ -262,7 +262,7 @@ fn single_files_are_set_back_or_printed() {
 }
 
 #[test]
-fn without_snapshots_it_is_said() {
+fn a_file_rewind_is_refused_without_snapshots() {
     let home = calling(&[write("a", "new\n")]);
     home.write_config(&format!("{SCRIPTED}[files]\ntime = \"off\"\n"));
     home.run(["-p", "go", "--yolo"]).expect(0);
@@ -342,7 +342,7 @@ fn a_path_is_kept_or_taken_as_it_was_asked_for_and_redo_knows_it() {
 }
 
 #[test]
-fn to_take_a_protected_path_is_no_yes_to_it() {
+fn the_take_option_does_not_restore_a_protected_path() {
     let home = calling(&[bash("echo evil > .envrc")]);
     fs::write(home.path(".envrc"), "mine\n").unwrap();
     let (id, at) = played(&home);

@@ -163,7 +163,7 @@ fn a_description_that_changed_is_asked_about_again() {
 /// Who allows a call allows what was shown: a server that says something else between the question
 /// and the call is asked about again.
 #[test]
-fn what_was_allowed_once_is_asked_about_again_when_its_description_changes() {
+fn an_allowed_call_is_asked_again_if_its_description_changes() {
     let home = appending("", &json!({}), 0);
     let lists = tools_in_file(&home);
     lists("Adds a line");
@@ -218,7 +218,7 @@ fn rule_of(home: &Home) -> String {
 
 /// The user's own config says that the server is believed.
 #[test]
-fn what_a_believed_server_calls_read_only_runs_unasked_also_in_plan_mode() {
+fn read_only_tools_of_a_trusted_server_run_unasked_in_plan_mode() {
     let looks = json!({ "annotations": { "readOnlyHint": true } });
     for (more, mode, want) in [
         ("# TRUSTED", "default", "done"),
@@ -233,7 +233,7 @@ fn what_a_believed_server_calls_read_only_runs_unasked_also_in_plan_mode() {
 }
 
 #[test]
-fn a_call_goes_on_when_the_agent_is_killed_and_the_next_one_has_its_result() {
+fn a_call_survives_an_agent_kill_and_resume_gets_its_result() {
     let home = appending(ALLOWED, &json!({}), 600);
     let mut live = Live::spawn(home.rewake(["-p", "go"]));
     let is_in_the_call = || {

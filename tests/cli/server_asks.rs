@@ -242,7 +242,7 @@ fn a_flood_of_questions_is_bounded() {
 }
 
 #[test]
-fn a_question_behind_a_call_asks_nobody() {
+fn a_server_question_after_its_call_is_ignored() {
     let scene = calls("asks_late", "old", &json!({}), "");
     let live = scene.live(&["-p", "do it", "--on-approval", "wait=5s"]);
     live.wait(LIMIT).expect(0);

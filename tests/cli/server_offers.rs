@@ -45,7 +45,7 @@ fn says(home: &Home, prompt: &str) -> Run {
 }
 
 #[test]
-fn a_prompt_of_a_server_is_said_as_the_server_had_it() {
+fn a_server_prompt_is_sent_with_its_source_and_roles() {
     let home = home("offers");
     says(&home, "/far:weather 'New York' right now").expect(0);
     let said = said(&home);
@@ -80,7 +80,7 @@ fn a_resource_that_is_mentioned_stands_below_the_words() {
 }
 
 #[test]
-fn what_cannot_be_had_is_said_by_name_and_nothing_is_sent() {
+fn unavailable_server_prompts_are_named_and_nothing_is_sent() {
     let home = home("offers");
     for (prompt, words) in [
         (
@@ -177,7 +177,7 @@ fn a_server_that_does_not_answer_is_waited_for_no_longer_than_a_start() {
 }
 
 #[test]
-fn what_a_server_gives_without_end_is_cut_and_says_so() {
+fn oversized_server_content_is_cut_and_marked() {
     let home = home("offers");
     says(&home, "/far:flood").expect(0);
     let said = said(&home);

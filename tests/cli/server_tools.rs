@@ -455,7 +455,7 @@ fn tools_that_are_switched_off_are_not_told_and_not_called() {
 }
 
 #[test]
-fn a_server_that_cannot_be_asked_is_said_where_its_tools_are_looked_for() {
+fn tool_search_reports_a_server_that_cannot_be_reached() {
     let far = Far::new(Protocol::Chat, &json!([append()]), |seen| match seen.turn {
         0 => find("append"),
         1 => {

@@ -54,7 +54,7 @@ fn let_go(home: &Home) {
 }
 
 #[test]
-fn an_unknown_session_is_said_and_nothing_is_begun() {
+fn an_unknown_session_is_refused_and_nothing_starts() {
     let home = scripted(&[step("fine", &[])]);
     refused(
         home.run(["-p", "x", "-c"]),
@@ -94,7 +94,7 @@ fn a_beginning_that_fits_several_sessions_is_not_guessed() {
 }
 
 #[test]
-fn nothing_owed_is_said_and_done() {
+fn resume_reports_that_nothing_is_unfinished() {
     let home = scripted(&[step("fine", &[])]);
     home.run(["-p", "say it"]).expect(0);
     let run = home.run(["-p", "-c"]).expect(0);
@@ -232,7 +232,7 @@ fn two_processes_work_on_one_store_at_once() {
 }
 
 #[test]
-fn of_two_starts_on_one_session_at_the_same_time_one_gets_it() {
+fn only_one_of_two_concurrent_resumes_gets_the_session() {
     let home = long();
     let mut live = busy(&home);
     live.kill();
@@ -302,7 +302,7 @@ fn a_termination_leaves_the_command_running_and_says_so() {
 }
 
 #[test]
-fn turns_that_are_used_up_leave_a_session_to_go_on_with() {
+fn a_session_at_its_turn_limit_can_be_resumed() {
     let home = scripted(&[step("", &[bash("pwd")]), step("finished", &[])]);
     let run: Run = home.run(["-p", "x", "--max-turns", "1"]).expect(75);
     quiet(&run);
@@ -338,7 +338,7 @@ fn a_fork_goes_its_own_way() {
 }
 
 #[test]
-fn a_mode_that_was_left_on_is_said_when_the_session_is_taken_up() {
+fn resume_reports_that_a_bypass_mode_is_still_on() {
     let home = scripted(&[step("one", &[]), step("two", &[]), step("three", &[])]);
     home.run(["-p", "x", "--yolo"]).expect(0);
     let on = home.run(["-p", "y", "-c"]).expect(0);

@@ -53,7 +53,7 @@ fn a_folder_that_cannot_be_worked_in_is_named() {
 }
 
 #[test]
-fn a_working_folder_that_is_gone_is_said_unless_another_is_named() {
+fn a_missing_working_folder_is_reported_unless_another_is_given() {
     let home = fine();
     let gone = |args: &str| {
         let line = format!("mkdir gone; cd gone; rmdir ../gone; exec \"$0\" -p x {args}");
@@ -164,7 +164,7 @@ fn counting() -> (Server, Arc<AtomicUsize>) {
 }
 
 #[test]
-fn what_is_piped_in_follows_the_prompt_or_is_it() {
+fn piped_input_follows_the_prompt_or_replaces_it() {
     let (server, _) = counting();
     let home = Home::with(&server, Protocol::Chat);
     assert_eq!(
@@ -216,7 +216,7 @@ fn a_closed_standard_input_is_none() {
 }
 
 #[test]
-fn a_folder_that_is_no_repository_is_worked_in_all_the_same() {
+fn a_folder_without_a_repository_can_be_worked_in() {
     let server = Server::start(|seen| {
         let here = seen.system.contains("(no git)");
         Says::text(if here { "no git" } else { "git" }).into()

@@ -29,7 +29,7 @@ fn near(found: &Value, want: f64) -> bool {
 }
 
 #[test]
-fn what_was_asked_is_summed_by_day_project_and_model() {
+fn stats_sum_usage_by_day_project_and_model() {
     let home = home();
     home.run(["-p", "one"]).expect(0);
     home.run(["-p", "-c", "more"]).expect(0);

@@ -110,7 +110,7 @@ fn a_question_stays_open_when_nobody_answers_in_time() {
 
 /// Two calls of one answer ask, so the call has to be named; both are seen at once.
 #[test]
-fn of_several_questions_one_is_named() {
+fn allow_requires_a_call_id_when_several_questions_wait() {
     let scene = Scene::new(|seen| match seen.turn {
         0 => Says::call("write", json!({"path": "f", "content": "1"}))
             .and_call("write", json!({"path": "g", "content": "2"}))
@@ -240,7 +240,7 @@ fn a_run_that_is_paused_says_so_and_ends() {
 }
 
 #[test]
-fn a_run_that_waits_for_a_person_goes_on_when_its_pause_is_lifted() {
+fn a_waiting_run_continues_when_its_pause_is_lifted() {
     let scene = Scene::with_command(&waits_for_go());
     let args = ["-p", "do it", "--yolo", "--on-approval", "wait"];
     let first = scene.live(&args);
@@ -276,7 +276,7 @@ fn at_a_limit_the_session_pauses_and_says_so() {
 
 /// Who says that it is to go on means it: what a person paused and what a limit holds.
 #[test]
-fn one_go_lifts_a_pause_and_the_limit_behind_it() {
+fn unblock_lifts_a_pause_and_the_turn_limit() {
     let scene = Scene::with_command(&waits_for_go());
     let first = scene.start_command();
     scene.steers(&["set", "@here", "--turns", "1"]).expect(0);
@@ -442,7 +442,7 @@ fn a_command_of_the_agent_changes_neither_trust_nor_keys_nor_sessions() {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused_with_a_way_out() {
+fn invalid_steering_commands_are_refused_with_a_hint() {
     let scene = writes();
     scene.live(&["-p", "do it"]).wait(LIMIT).expect(0);
     let table: [(&[&str], &[&str]); 10] = [
@@ -499,7 +499,7 @@ impl Scene {
 }
 
 #[test]
-fn a_session_takes_so_many_signals_and_says_so() {
+fn a_session_refuses_signals_beyond_its_limit() {
     let scene = writes();
     scene.live(&["-p", "do it"]).wait(LIMIT).expect(0);
     let (mut store, id) = (scene.store(), scene.id());

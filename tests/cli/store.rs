@@ -74,7 +74,7 @@ fn a_text_file_in_its_place_is_kept_beside_and_the_journal_has_all() {
 }
 
 #[test]
-fn a_text_file_in_its_place_is_kept_and_refused_where_there_is_no_journal() {
+fn a_text_file_as_database_is_refused_and_kept_without_journal() {
     let home = used();
     let text = "dear diary, ".repeat(1000);
     for suffix in ["-wal", "-shm"] {
@@ -130,7 +130,7 @@ fn checkpoint(home: &Home) {
 }
 
 #[test]
-fn a_damaged_entry_is_named_and_a_fork_before_it_goes_on() {
+fn a_damaged_entry_is_named_and_a_fork_before_it_works() {
     let home = scripted(&[step("the first words", &[])]);
     home.write_config(&format!("{SCRIPTED}[store]\njournal = false\n"));
     home.run(["-p", "begin"]).expect(0);
@@ -225,7 +225,7 @@ fn read_only(home: &Home, folder: &Path, args: &[&str]) -> Option<Run> {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn what_cannot_be_recorded_is_not_begun() {
+fn commands_that_cannot_write_the_store_are_refused() {
     let home = used();
     for args in [&["-p", "x"][..], &["-p", "-c", "y"]] {
         let Some(run) = read_only(&home, &home.rewake_home(), args) else {
@@ -260,7 +260,7 @@ fn what_cannot_be_recorded_is_not_begun() {
 /// With all in the one file, and with some of it in the write-ahead log.
 #[cfg(target_os = "linux")]
 #[test]
-fn what_cannot_be_written_can_be_looked_at() {
+fn a_read_only_store_can_be_read() {
     let home = used();
     for is_open in [false, true] {
         // Who has it open keeps the log.
@@ -441,11 +441,11 @@ fn any_page_gone(journal: bool) {
 }
 
 #[test]
-fn with_any_page_gone_it_goes_on_or_says_truly_what_is_left() {
+fn any_lost_page_is_survived_or_reported_without_a_journal() {
     any_page_gone(false);
 }
 
 #[test]
-fn with_any_page_gone_and_a_journal_it_is_no_worse() {
+fn any_lost_page_is_fully_recovered_with_a_journal() {
     any_page_gone(true);
 }

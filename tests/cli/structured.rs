@@ -53,7 +53,7 @@ fn the_schema_may_be_a_file() {
 }
 
 #[test]
-fn what_does_not_fit_is_told_to_the_model() {
+fn schema_errors_are_sent_to_the_model() {
     let fence = "Sure!\n```json\n{\"n\": 2}\n```";
     let home = scripted(&[
         step("look", &[bash("true")]),
@@ -97,7 +97,7 @@ fn after_three_repairs_path_and_reason_are_on_stderr() {
 }
 
 #[test]
-fn another_start_goes_on_counting_and_still_owes_the_json() {
+fn resume_keeps_the_answer_count_and_still_requires_the_json() {
     let home = says(&[r#"{"n": "a"}"#; 9]);
     home.run(["-p", "count", "--json-schema", SCHEMA, "--max-turns", "2"])
         .expect(75);

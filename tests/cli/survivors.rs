@@ -89,7 +89,7 @@ fn record_survivors(home: &Home, run: &str, survivors: &[Value]) {
 }
 
 #[test]
-fn what_outlived_its_command_is_listed_and_can_be_stopped() {
+fn surviving_processes_are_listed_and_can_be_stopped() {
     let home = Home::new();
     let run = ended_run(&home);
     let (mut survivor, mut stranger) = (sleeps(), sleeps());

@@ -32,7 +32,7 @@ fn told_under(config: &str) -> String {
 }
 
 #[test]
-fn a_task_has_so_many_answers() {
+fn a_task_stops_at_its_answer_limit() {
     let result = told_under("[agents]\nmax_turns = 3\n");
     let wanted = "the limit of answers is reached: the model gave 3; task with resume ";
     assert!(result.contains(wanted), "{result}");
@@ -40,7 +40,7 @@ fn a_task_has_so_many_answers() {
 }
 
 #[test]
-fn a_task_has_so_many_tokens() {
+fn a_task_stops_at_its_token_limit() {
     let result = told_under("[agents]\nmax_tokens = 2500\n");
     let wanted = "the limit of tokens is reached: 3003 of 2500; task with resume ";
     assert!(result.contains(wanted), "{result}");
@@ -48,7 +48,7 @@ fn a_task_has_so_many_tokens() {
 
 /// So many more each time that it is continued.
 #[test]
-fn a_task_that_is_continued_gets_its_limits_anew() {
+fn a_continued_task_gets_fresh_limits() {
     let config = "[agents]\nmax_turns = 3\nmax_tokens = 100000\n";
     let scene = Scene::with_config(config, move |seen| {
         match (is_child(seen), seen.results.len()) {
@@ -101,7 +101,7 @@ fn a_task_costs_no_more_than_what_is_left_of_its_parents_limit() {
 
 /// However often it is started.
 #[test]
-fn a_task_has_so_many_minutes_over_all_its_starts() {
+fn the_minute_limit_of_a_task_spans_restarts() {
     let scene = Scene::with_task(json!({"prompt": DO_IT}), WAITS);
     let mut first = scene.start();
     scene.until("the child acts", || scene.effects() == 1);
@@ -204,7 +204,7 @@ fn a_task_gives_no_tasks() {
 }
 
 #[test]
-fn what_is_denied_to_the_parent_is_denied_to_its_tasks() {
+fn rules_that_deny_the_parent_also_deny_its_tasks() {
     let rules = "[permissions]\ndeny = [\"Bash(touch:*)\"]\n";
     let scene = Scene::with_config(rules, move |seen| match (is_child(seen), seen.turn) {
         (false, 0) => Answer::call("task", json!({"prompt": DO_IT})),
@@ -221,7 +221,7 @@ fn what_is_denied_to_the_parent_is_denied_to_its_tasks() {
 
 /// Rules of the command line too.
 #[test]
-fn what_the_command_line_denies_is_denied_to_tasks() {
+fn command_line_deny_rules_also_apply_to_tasks() {
     let scene = Scene::new(move |seen| match (is_child(seen), seen.turn) {
         (false, 0) => Answer::call("task", json!({"prompt": DO_IT})),
         (false, _) => Says::text(OVER).into(),
@@ -242,7 +242,7 @@ fn what_the_command_line_denies_is_denied_to_tasks() {
 }
 
 #[test]
-fn without_agents_there_is_no_tool_for_tasks() {
+fn disabled_agents_leave_no_task_tool() {
     let config = "[agents]\nenabled = false\n";
     let scene = Scene::with_config(config, move |seen| match seen.turn {
         0 => Answer::call("task", json!({"prompt": DO_IT})),

@@ -74,7 +74,7 @@ fn a_path_outside_the_workspace_is_denied_and_counted() {
 }
 
 #[test]
-fn what_a_rule_denies_is_not_found_by_looking_around() {
+fn denied_files_are_not_found_by_grep_or_glob() {
     let home = calling(&[
         ("grep", json!({"pattern": "KEY"})),
         ("glob", json!({"pattern": "**/*"})),
@@ -160,7 +160,7 @@ fn a_file_that_cannot_be_written_is_told_and_left_as_it_was() {
 }
 
 #[test]
-fn output_that_is_no_text_is_shown_as_far_as_it_goes() {
+fn output_that_is_not_text_is_shown_with_replacements() {
     let home = calling(&[bash("printf 'caf\\351 \\000 \\033[31mred\\n'; exit 7")]);
     let run = streamed(&home, &["-p", "x", "--yolo"]).expect(0);
     let (kind, text) = &results(&run)[0];
@@ -192,7 +192,7 @@ fn a_command_that_does_not_run_is_a_result_like_any_other() {
 }
 
 #[test]
-fn children_left_behind_do_not_keep_the_call_waiting() {
+fn children_left_running_do_not_delay_the_call() {
     let home = calling(&[bash("sleep 1000 & echo $!")]);
     let tool_results = tool_results(&home, &["--yolo"]);
     let child: u32 = tool_results[0]

@@ -65,7 +65,7 @@ const CHANGES: [&str; 28] = [
 ];
 
 #[test]
-fn what_runs_unasked_without_a_sandbox_opens_and_runs_nothing_else() {
+fn unasked_commands_open_and_run_only_what_is_permitted() {
     if !is_there("strace") {
         skip("strace");
         return;

@@ -187,7 +187,7 @@ fn a_glob_becomes_no_option() {
 }
 
 #[test]
-fn what_begins_with_a_dash_may_be_a_file() {
+fn arguments_with_a_leading_dash_are_checked_as_files() {
     let home = repository();
     fs::write(home.user().join("secret"), "private\n").unwrap();
     fs::write(home.path("-in"), "x\n").unwrap();

@@ -165,7 +165,7 @@ fn hide(folder: &Path, how: &str) {
 }
 
 #[test]
-fn what_is_nowhere_else_stays() {
+fn gc_keeps_worktrees_with_work_that_exists_nowhere_else() {
     for case in CASES {
         let name = case.name;
         let home = scripted(&commands(&["true"]));
@@ -210,7 +210,7 @@ fn what_is_nowhere_else_stays() {
 }
 
 #[test]
-fn what_is_ignored_and_goes_with_it_is_said() {
+fn gc_reports_ignored_files_removed_with_a_worktree() {
     let home = scripted(&commands(&["mkdir out; echo x > out/report"]));
     let root = repository(&home);
     fs::write(root.join(".gitignore"), "out/\n").unwrap();

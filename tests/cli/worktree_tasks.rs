@@ -78,7 +78,7 @@ fn two_work_at_once_and_the_parents_files_are_untouched() {
 }
 
 #[test]
-fn one_that_changed_nothing_is_removed_and_resumed_in_a_new_one() {
+fn an_unchanged_task_worktree_is_removed_and_remade_on_resume() {
     let scene = Scene::new(move |seen| match (is_child(seen), seen.results.len()) {
         (false, 0) => Answer::call("task", task("look")),
         (false, 1) if seen.user.contains("once more") => {
@@ -120,7 +120,7 @@ fn one_that_changed_nothing_is_removed_and_resumed_in_a_new_one() {
 
 /// Nobody is there to see what a filter runs when the files are laid out again.
 #[test]
-fn one_that_is_resumed_runs_nothing_of_the_repository() {
+fn a_resumed_task_worktree_runs_no_repository_filters() {
     let scene = Scene::new(move |seen| match (is_child(seen), seen.results.len()) {
         (false, 0) => Answer::call("task", task("look")),
         (false, 1) if seen.user.contains("once more") => {
@@ -149,7 +149,7 @@ fn one_that_is_resumed_runs_nothing_of_the_repository() {
 }
 
 #[test]
-fn it_is_refused_where_there_can_be_none() {
+fn a_task_worktree_is_refused_where_none_can_be_made() {
     let ask = |mode: &str, prepare: fn(&Scene)| {
         let (scene, _) = with_worktree("echo never");
         prepare(&scene);
@@ -217,7 +217,7 @@ fn a_deny_rule_of_the_project_holds_for_its_task_in_a_worktree() {
 
 /// Parent, child, or both, at instants that differ from try to try.
 #[test]
-fn whoever_is_killed_at_whatever_instant_there_is_one_worktree() {
+fn a_kill_at_any_instant_leaves_a_single_task_worktree() {
     for at in 0..9_u64 {
         let (scene, root) = with_worktree(
             "echo once >> effect; sleep 0.2; git add -A; \

@@ -70,7 +70,7 @@ pub fn go(home: &Home, more: &[&str]) -> Run {
 }
 
 #[test]
-fn a_session_works_in_a_worktree_of_its_own() {
+fn a_session_works_in_a_separate_worktree() {
     let home = scripted(&commands(&["echo 2 > a; echo n > new; pwd; ls"]));
     let root = repository(&home);
     fs::write(root.join("mine"), "not committed\n").unwrap();
@@ -118,7 +118,7 @@ fn a_session_works_in_a_worktree_of_its_own() {
 }
 
 #[test]
-fn what_cannot_be_a_worktree_is_refused_with_what_helps() {
+fn an_impossible_worktree_is_refused_with_a_hint() {
     let home = scripted(&commands(&["echo never > effect"]));
     let root = home.workspace();
     let is_refused = |name: &str, words: &[&str]| {
@@ -303,7 +303,7 @@ fn whatever_a_kill_leaves_the_next_start_comes_to_the_same_end() {
 }
 
 #[test]
-fn one_in_which_nothing_would_be_lost_is_removed_and_made_again_when_it_is_needed() {
+fn gc_removes_an_unchanged_worktree_and_resume_recreates_it() {
     let home = scripted(&commands(&["true"]));
     let root = repository(&home);
     go(&home, &["-w", "clean"]).expect(0);
@@ -404,7 +404,7 @@ fn a_removal_that_was_cut_short_is_finished() {
 }
 
 #[test]
-fn what_the_project_says_and_trusts_holds_in_its_worktrees() {
+fn trusted_project_settings_apply_in_its_worktrees() {
     let home = scripted(&[
         step(
             "",

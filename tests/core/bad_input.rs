@@ -45,7 +45,7 @@ fn work_on(session: &mut Session, said: &[Said]) -> String {
 }
 
 #[test]
-fn of_rules_that_contradict_each_other_the_later_stands_later() {
+fn contradicting_rules_keep_their_order() {
     for window in WINDOWS {
         let (mut session, mut said) = session(window, Summariser::Works);
         let rules = [

@@ -302,7 +302,7 @@ fn the_model_of_a_command_answers_it_and_nothing_else() {
 }
 
 #[test]
-fn what_is_next() {
+fn next_step_follows_from_the_log() {
     let turn = |blocks| vec![said("go"), replied(blocks)];
     let then = |mut log: Vec<Entry>, more: Vec<Entry>| {
         log.extend(more);
@@ -608,7 +608,7 @@ fn all_questions_of_an_answer_come_before_what_has_an_effect() {
 }
 
 #[test]
-fn what_cannot_run_is_closed() {
+fn calls_that_cannot_run_are_closed_with_a_reason() {
     let close = |blocks: Vec<Block>, stop| {
         let reply = Entry::Replied {
             blocks,
@@ -640,7 +640,7 @@ fn what_cannot_run_is_closed() {
 }
 
 #[test]
-fn of_hundreds_of_calls_the_first_are_run() {
+fn only_the_first_of_hundreds_of_calls_are_run() {
     let blocks = (0..300).map(|n| bash(&format!("echo {n}"))).collect();
     let mut log = log([said("go"), replied(blocks)]);
     let mut ran = 0;
@@ -797,7 +797,7 @@ fn turns_and_nonsense_are_bounded() {
 }
 
 #[test]
-fn what_cannot_have_happened_is_refused() {
+fn impossible_entries_are_refused_and_change_nothing() {
     let refuse = |entries: Vec<Entry>, entry: Entry| {
         let state = state(entries);
         let before = state.clone();
@@ -922,7 +922,7 @@ fn a_command_of_the_user_is_unfinished_until_its_end_is_told() {
 }
 
 #[test]
-fn every_result_is_sent_behind_its_call() {
+fn each_result_is_sent_after_its_call() {
     let output = || Output::text("so far");
     let outcomes = [
         Outcome::done("ok"),
@@ -1253,7 +1253,7 @@ proptest! {
 
     /// `next` always leads on: whatever it asks for can be recorded.
     #[test]
-    fn what_is_next_can_be_recorded(
+    fn each_next_step_can_be_recorded(
         moves in prop::collection::vec(any_move(), 0..60),
         waiting in any_pending(),
     ) {
@@ -1347,7 +1347,7 @@ fn any_pending() -> impl Strategy<Value = Pending> {
 }
 
 #[test]
-fn what_waits_outside_of_the_log_goes_in_before_the_model_is_asked() {
+fn pending_input_is_taken_in_before_the_model_is_called() {
     let owing = || state(vec![said("go")]);
     let with = |change: &dyn Fn(&mut Pending)| {
         let mut pending = nothing_else(&owing());
@@ -1496,7 +1496,7 @@ fn files_that_are_half_set_back_are_done_before_all_else() {
 }
 
 #[test]
-fn behind_it_the_session_goes_on_as_it_stood_and_a_copy_has_nothing_to_do() {
+fn a_restore_keeps_the_next_step_and_leaves_none_to_a_fork() {
     let owing = state(vec![said("go"), restoring(), restored(None)]);
     assert_eq!(what_next(&owing, &policy(true)), Step::CallModel);
     let held = state(vec![said("go"), stopped(), restoring(), restored(None)]);

@@ -132,7 +132,7 @@ fn text(ran: &ToolResult) -> String {
 }
 
 #[tokio::test]
-async fn what_is_said_to_run_in_the_background_runs() {
+async fn a_command_reported_as_in_background_actually_runs() {
     for _ in 0..10 {
         let there = there();
         let (background, ran) = there.begin("echo >> count; exit 4").await;
@@ -158,7 +158,7 @@ async fn a_background_command_that_cannot_begin_is_an_error() {
 }
 
 #[tokio::test]
-async fn all_that_a_background_command_printed_is_kept_when_it_ends() {
+async fn full_output_of_a_background_command_is_kept_at_its_end() {
     let there = there();
     let (background, _) = there.begin("seq 1 5000").await;
     let end = there.end(&background).await;
@@ -172,7 +172,7 @@ async fn all_that_a_background_command_printed_is_kept_when_it_ends() {
 
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn what_a_killed_keeper_left_running_can_be_stopped() {
+async fn bash_stop_ends_a_process_whose_keeper_was_killed() {
     use rustix::process::{Pid, Signal, kill_process, test_kill_process_group};
     let there = there();
     let (background, _) = there.begin("exec sleep 30").await;
@@ -194,7 +194,7 @@ async fn what_a_killed_keeper_left_running_can_be_stopped() {
 
 /// The command is under way when the status of its run becomes unreadable.
 #[tokio::test]
-async fn an_error_while_looking_is_no_result() {
+async fn an_unreadable_run_status_yields_an_interrupted_outcome() {
     let there = there();
     let command = "until [ -e go ]; do sleep 0.01; done; echo >> count";
     let call = bash(command, false);
@@ -218,7 +218,7 @@ async fn an_error_while_looking_is_no_result() {
 }
 
 #[tokio::test]
-async fn only_what_was_not_stopped_is_said_to_have_gone_on() {
+async fn only_an_unstopped_command_is_reported_as_having_gone_on() {
     let there = there();
     let call = bash("echo real", false);
     let guard = there.prepare(&call).await;
@@ -234,7 +234,7 @@ async fn only_what_was_not_stopped_is_said_to_have_gone_on() {
 }
 
 #[tokio::test]
-async fn what_was_stopped_before_it_began_is_not_begun_after_a_crash() {
+async fn a_run_stopped_before_its_start_is_not_started_after_a_crash() {
     let there = there();
     let call = bash("echo >> count", false);
     let guard = there.prepare(&call).await;

@@ -11,7 +11,7 @@ use crate::support::{Answer, Cache, Hit, Home, Options, Protocol, Says, Seen, Se
 /// All that was in the cache is found again: behind an answer with more calls than a provider looks
 /// back from a mark, when old results leave, and when exchanges are summarised.
 #[test]
-fn what_did_not_change_is_found_in_the_cache() {
+fn unchanged_prefix_is_found_in_the_cache() {
     let cache = Arc::new(Mutex::new((Cache::default(), Vec::<Hit>::new())));
     let seeing = Arc::clone(&cache);
     let options = Options {

@@ -190,7 +190,7 @@ fn a_session_in_which_nothing_was_said_is_taken_up_and_never_listed() {
 }
 
 #[test]
-fn a_blank_session_of_a_model_that_is_gone_is_no_obstacle() {
+fn a_blank_session_of_a_removed_model_is_reused() {
     let home = home("");
     let first = live(start(&home), vec![]);
     home.write_config(
@@ -200,7 +200,7 @@ fn a_blank_session_of_a_model_that_is_gone_is_no_obstacle() {
 }
 
 #[test]
-fn of_two_starts_at_once_each_has_its_own_session() {
+fn two_simultaneous_starts_get_separate_sessions() {
     let home = home("");
     let (first, second) = (start(&home), start(&home));
     assert_ne!(first.id, second.id);
@@ -212,7 +212,7 @@ fn of_two_starts_at_once_each_has_its_own_session() {
 }
 
 #[test]
-fn what_is_taken_out_of_the_queue_leaves_nothing_owed() {
+fn a_message_removed_from_the_queue_leaves_no_pending_turn() {
     let home = home("");
     let session = start(&home);
     let id = session.id.clone();
@@ -241,7 +241,7 @@ fn what_is_taken_out_of_the_queue_leaves_nothing_owed() {
 }
 
 #[test]
-fn new_words_that_come_too_late_are_said_as_well() {
+fn an_edit_of_an_already_sent_message_is_sent_as_well() {
     let home = home("[[step]]\ntext = \"heard\"\n");
     let session = start(&home);
     let id = session.id.clone();
@@ -279,7 +279,7 @@ const TASK: &str = "[[step]]\ncalls = [{ name = \"bash\", arguments = { command 
                     [[step]]\ntext = \"done\"\n";
 
 #[test]
-fn a_copy_parts_behind_any_entry_of_a_session_and_of_a_copy() {
+fn a_fork_can_start_after_any_entry_of_a_session_or_a_fork() {
     let home = home(TASK);
     home.run(["-p", "go", "--yolo"]).expect(0);
     let id = store(&home).history().newest(None).unwrap().unwrap().id;
@@ -320,7 +320,7 @@ fn a_copy_parts_behind_any_entry_of_a_session_and_of_a_copy() {
 
 /// Killed right behind Enter, it stood in the box again, and the next Enter ran it once more.
 #[test]
-fn a_command_of_the_user_that_was_recorded_is_no_draft_any_more() {
+fn a_recorded_user_command_is_removed_from_the_draft() {
     let home = home("");
     let typed = vec![
         Command::KeepInput("!less notes".into()),
@@ -364,7 +364,7 @@ fn words_that_came_along_are_forgotten_in_the_session_that_was_left() {
 }
 
 #[test]
-fn what_waits_for_a_person_waits_whatever_else_is_heard() {
+fn a_wait_for_a_person_is_not_ended_by_other_commands() {
     let home = home("[[step]]\ntext = \"heard\"\n");
     let answered = |commands: Vec<Command>| {
         let session = start(&home);

@@ -214,7 +214,7 @@ fn is_noticed(told: &str) -> bool {
 }
 
 #[test]
-fn what_looks_does_not_look_behind_a_folder_that_became_a_link() {
+fn reading_tools_do_not_follow_a_folder_that_became_a_link() {
     for (call, found) in [
         (
             r#"{ name = "read", arguments = { path = "sub/f" } }"#,
@@ -247,7 +247,7 @@ fn what_looks_does_not_look_behind_a_folder_that_became_a_link() {
 }
 
 #[test]
-fn a_write_does_not_get_behind_a_folder_that_became_a_link() {
+fn writes_do_not_follow_a_folder_that_became_a_link() {
     for call in [
         r#"{ name = "write", arguments = { path = "sub/new", content = "x" } }"#,
         r#"{ name = "edit", arguments = { path = "sub/f", edits = [{ old = "not for", new = "x" }] } }"#,
@@ -291,7 +291,7 @@ fn a_link_that_stays_what_it_was_is_followed() {
 }
 
 #[test]
-fn what_would_fail_anyway_is_not_asked_about() {
+fn a_call_that_would_fail_anyway_is_not_asked_about() {
     for (call, why) in [
         (
             r#"{ name = "write", arguments = { path = "sub/f", content = "x" } }"#,
@@ -323,7 +323,7 @@ fn what_would_fail_anyway_is_not_asked_about() {
 }
 
 #[test]
-fn what_a_call_before_it_may_make_right_is_asked_about() {
+fn a_call_is_asked_about_if_an_earlier_call_may_make_it_valid() {
     let calls = r#"{ name = "write", arguments = { path = "new", content = "old" } }, { name = "edit", arguments = { path = "new", edits = [{ old = "old", new = "newer" }] } }"#;
     let scene = Scene::new("default", calls);
     let played = scene.play(scene.session(), allow);
@@ -332,7 +332,7 @@ fn what_a_call_before_it_may_make_right_is_asked_about() {
 }
 
 #[test]
-fn what_is_in_a_file_that_may_not_be_read_is_not_told_unasked() {
+fn content_of_an_unreadable_file_is_not_revealed_without_asking() {
     let call = r#"{ name = "edit", arguments = { path = "link/f", edits = [{ old = "not for the mode", new = "b" }, { old = "x", new = "y" }] } }"#;
     let scene = Scene::new("default", call);
     symlink(&scene.outside, scene.home.path("link")).unwrap();

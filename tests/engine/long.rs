@@ -218,7 +218,7 @@ fn with_instructions_and_skills_it_works_in_the_smallest_window() {
 }
 
 #[test]
-fn without_a_summary_model_it_goes_on() {
+fn a_session_completes_without_a_summary_model() {
     for limit in [32_000, 4_000] {
         let server = server(limit, 100, Summaries::Fail);
         let home = home(&server, Protocol::Anthropic, 100);
@@ -317,7 +317,7 @@ fn a_fact_of_the_third_call_is_found_at_the_last_in_a_small_window() {
 
 /// Killed again and again in a window that is always full.
 #[test]
-fn killed_in_a_small_window_it_goes_on() {
+fn a_session_killed_in_a_small_window_still_completes() {
     let calls = 60;
     let server = server(8_000, calls, Summaries::Work);
     let home = home(&server, Protocol::Chat, calls);
@@ -598,7 +598,7 @@ fn rules_of_the_first_message_are_in_every_request_of_the_smallest_window() {
 /// A summary that failed is asked for again at the next compaction; it is said each time that it
 /// failed, why, and what stands in. After three in a row the summary model is left alone.
 #[test]
-fn a_summary_that_failed_is_said_and_tried_again() {
+fn a_failed_summary_is_reported_and_tried_again() {
     let asked = Arc::new(Mutex::new(0));
     let counting = Arc::clone(&asked);
     let answer = reader(100, Summaries::Fail);

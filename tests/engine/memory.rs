@@ -40,7 +40,7 @@ fn obedient(seen: &Seen) -> Answer {
 }
 
 #[test]
-fn what_one_session_keeps_the_next_one_is_told() {
+fn a_memory_kept_in_a_session_is_recalled_in_the_next() {
     let server = Server::start(obedient);
     let home = Home::with(&server, Protocol::Anthropic);
     // How the last session ended would be told too, and its words are those that are waited for.
@@ -64,7 +64,7 @@ fn what_one_session_keeps_the_next_one_is_told() {
 /// What comes back by itself is what helps: words of people and what worked. It is not said twice
 /// by a digest.
 #[test]
-fn what_failed_or_was_refused_does_not_come_back() {
+fn failed_or_refused_calls_are_not_recalled() {
     const WORDS: &str = "zanzibar calibration";
     let calls = [
         ("bash", json!({"command": format!("echo worked: {WORDS}")})),

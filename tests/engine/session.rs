@@ -78,7 +78,7 @@ fn killed_in_a_command(home: &Home) {
 }
 
 #[test]
-fn one_interrupt_stops_also_what_was_asked_with_the_start() {
+fn an_interrupt_also_stops_the_prompt_given_at_start() {
     let home = home(&(bash("sleep 60") + &says("i went on")));
     killed_in_a_command(&home);
     let live = Live::spawn(home.rewake([
@@ -108,7 +108,7 @@ fn one_interrupt_stops_also_what_was_asked_with_the_start() {
 }
 
 #[test]
-fn a_session_is_under_the_rules_of_its_own_folder_wherever_it_is_resumed() {
+fn a_resumed_session_keeps_the_rules_of_its_folder() {
     let read = |path: &str| format!("{{ name = \"read\", arguments = {{ path = {path:?} }} }}");
     let home = home("");
     let (its, other) = (home.path("its"), home.path("other"));
@@ -242,7 +242,7 @@ fn a_busy_store_does_not_end_a_stream() {
 }
 
 #[test]
-fn what_a_broken_stream_had_said_is_kept() {
+fn text_of_a_broken_stream_is_kept_as_a_draft() {
     let server = Server::start(|_| Answer::Cut {
         says: Says::text("word ".repeat(100)),
         after_bytes: 2_000,
@@ -416,7 +416,7 @@ fn doctor_leaves_locks_and_old_stores_as_they_are() {
 }
 
 #[test]
-fn what_goes_wrong_is_in_the_log_and_stderr_is_for_the_user() {
+fn faults_are_logged_and_stderr_contains_only_user_messages() {
     let home = home(&says("done"));
     let wrong = home.run(["-p", "go", "-r", "nobody"]).expect(2);
     for line in wrong.stderr.lines() {

@@ -173,7 +173,7 @@ fn parts(asked: &[Arc<Value>], tag: &str) -> BTreeMap<String, usize> {
 /// Says how large each part is (`--nocapture`); what the user said is there in each, and what
 /// stands for the past leaves room for the work.
 #[test]
-fn what_stands_for_the_past_by_part() {
+fn each_part_of_a_summary_stays_within_its_budget() {
     for (window, calls) in [(5_000, 70), (8_000, 70), (32_000, 200)] {
         let (asked, _) = work(window, calls, || {
             Answer::text("What was done so far, told in some twenty words. ".repeat(6))

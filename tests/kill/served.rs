@@ -251,7 +251,7 @@ fn filesystem_server() -> Option<PathBuf> {
 
 /// The same with a server that somebody else wrote: each call moves a file, which can be done once.
 #[test]
-fn so_it_is_with_a_server_of_somebody_else() {
+fn kills_do_not_repeat_calls_of_a_third_party_server() {
     let Some(file) = filesystem_server() else {
         skip_everywhere(
             "REWAKE_TEST_MCP_MODULES names no node_modules with @modelcontextprotocol/server-filesystem, or there is no node",

@@ -50,7 +50,7 @@ fn answers() -> Vec<Answer> {
 
 #[test]
 #[ignore = "needs strace: .ci/power installs it and runs this"]
-fn what_is_told_or_done_is_on_the_disk_before() {
+fn effects_and_output_are_synced_before_they_are_visible() {
     let server = Server::start(list(answers()));
     let home = Home::with(&server, Protocol::Chat);
     // Too much for a row of the database, and not to be compressed: it goes into a pack.
@@ -83,7 +83,7 @@ fn what_is_told_or_done_is_on_the_disk_before() {
 /// Few files are synced one by one, many with one sync of the file system.
 #[test]
 #[ignore = "needs strace: .ci/power installs it and runs this"]
-fn what_is_set_back_is_on_the_disk_in_order() {
+fn restored_files_are_synced_in_order() {
     for files in [5, 100] {
         let command = format!("for n in $(seq {files}); do echo new > $n; done");
         let server = Server::start(list(vec![
@@ -158,7 +158,8 @@ fn a_journal_adds_no_sync_to_a_call() {
         let settings = format!("[store]\njournal = {journal}\njournal_sync_ms = 60000\n");
         let few = syncs_of(2, &format!("{settings}{NO_FILES}"));
         let more = syncs_of(12, &format!("{settings}{NO_FILES}"));
-        assert!(few.journal <= 2 && more.journal <= 2, "{few:?} {more:?}");
+        // On a busy machine the thread may meet the new folder before its first lines.
+        assert!(few.journal <= 4 && more.journal <= 4, "{few:?} {more:?}");
         assert_eq!(journal, few.journal > 0, "{few:?}");
         (more.database - few.database, more.runs - few.runs)
     });
@@ -170,7 +171,7 @@ fn a_journal_adds_no_sync_to_a_call() {
 /// one more at most.
 #[test]
 #[ignore = "needs strace: .ci/power installs it and runs this"]
-fn a_call_costs_so_many_syncs() {
+fn a_command_call_costs_a_fixed_number_of_syncs() {
     let cost = |settings: &str| {
         let settings = format!("{settings}[store]\njournal = false\n");
         let (few, more) = (syncs_of(2, &settings), syncs_of(22, &settings));

@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_before_its_record_is_refused() {
+    fn an_effect_before_its_record_is_refused() {
         for early in ["__keep", "POST"] {
             let line = GOOD.lines().rfind(|l| l.contains(early)).unwrap();
             let at = GOOD.rfind(line).unwrap();

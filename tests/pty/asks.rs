@@ -19,7 +19,7 @@ fn nothing_was_decided(terminal: &Terminal, home: &Home) {
 }
 
 #[test]
-fn what_is_typed_ahead_is_for_the_box() {
+fn keys_typed_before_the_question_is_armed_go_to_the_box() {
     let home = asks_once("touch made");
     let mut terminal = Terminal::start(&home, &["make it"]);
     terminal.sees("Run this");
@@ -123,7 +123,7 @@ fn sessions(home: &Home) -> usize {
 }
 
 #[test]
-fn what_is_typed_ahead_of_the_card_is_for_the_box_too() {
+fn keys_typed_before_the_card_is_shown_go_to_the_box() {
     let home = killed(crate::CONFIG);
     let mut terminal = Terminal::start(&home, &[]);
     terminal.types("f\r");
@@ -137,7 +137,7 @@ fn what_is_typed_ahead_of_the_card_is_for_the_box_too() {
 }
 
 #[test]
-fn a_session_that_asks_for_nothing_goes_on_when_that_is_confirmed() {
+fn a_session_without_approvals_continues_only_when_confirmed() {
     let home = killed(FREE);
     let mut terminal = Terminal::start(&home, &[]);
     terminal.sees("bypassPermissions");

@@ -26,7 +26,7 @@ fn rows(terminal: &Terminal) -> Vec<String> {
 }
 
 #[test]
-fn characters_of_several_code_points_leave_nothing_behind() {
+fn characters_of_several_code_points_are_erased_completely() {
     let answer = format!("They are {EMOJI} here.\n\nA plain line.");
     let home = scripted(&[step(&answer, &[])]);
     let mut terminal = Terminal::start(&home, &["begin"]);

@@ -24,7 +24,7 @@ fn home(more: &str) -> Home {
 }
 
 #[test]
-fn who_looks_elsewhere_is_called_when_it_asks() {
+fn an_unfocused_terminal_is_notified_of_a_question() {
     let home = home("");
     let terminal = asking(&home, OUT_OF_FOCUS);
     for written in ["\x1b]9;asks: run it\x07", "\x1b]0;rewake: asks: run it"] {
@@ -37,7 +37,7 @@ fn who_looks_elsewhere_is_called_when_it_asks() {
 }
 
 #[test]
-fn who_looks_at_it_is_not_called() {
+fn a_focused_terminal_is_not_notified() {
     let home = home("[notify]\ncommand = [\"sh\", \"-c\", \"echo called > called\"]\n");
     let mut terminal = asking(&home, "");
     terminal.chooses("y");
@@ -111,7 +111,7 @@ fn a_command_that_hangs_does_not_outlive_rewake() {
 }
 
 #[test]
-fn what_the_config_says_of_calls_holds_at_once() {
+fn changed_notify_settings_apply_at_once() {
     let home = home("[notify]\non = []\ncommand = [\"sh\", \"-c\", \"echo called > called\"]\n");
     let mut terminal = Terminal::start(&home, &[]);
     terminal.sees("Describe a task");

@@ -216,7 +216,7 @@ fn the_last_answer_is_put_on_the_clipboard_as_it_was_written() {
 }
 
 #[test]
-fn what_is_too_long_for_a_clipboard_is_not_sent_to_it() {
+fn text_too_long_for_the_clipboard_is_not_copied() {
     let home = scripted(&[step(&format!("long {}", "x".repeat(100_000)), &[])]);
     let mut terminal = Terminal::start(&home, &["how much is it?"]);
     terminal.sees("xxxx");

@@ -154,7 +154,7 @@ fn an_open_question_is_open_again() {
 }
 
 #[test]
-fn what_was_streaming_is_shown_as_cut() {
+fn an_answer_cut_off_by_a_kill_is_shown_as_cut() {
     let home = scripted(&[slowly(
         "An answer that is longer than the patience of the one who kills it in the middle of it all.",
     )]);

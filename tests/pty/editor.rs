@@ -73,7 +73,7 @@ fn an_editor_that_fails_leaves_the_draft_as_it_was() {
 }
 
 #[test]
-fn what_an_editor_saved_before_it_was_killed_is_in_the_box() {
+fn text_saved_before_the_editor_is_killed_is_in_the_box() {
     let home = answering("saved words and more");
     let mut terminal = with_editor(&home, "echo saved words > \"$1\"; kill -9 $$");
     terminal.types("first words");
@@ -85,7 +85,7 @@ fn what_an_editor_saved_before_it_was_killed_is_in_the_box() {
 
 /// Rewake is killed while the editor has the words, and the editor writes them all the same.
 #[test]
-fn what_an_editor_wrote_is_offered_after_a_kill() {
+fn text_from_the_editor_is_offered_after_rewake_is_killed() {
     let home = scripted(&["[[step]]\ntext = \"As you say.\"\n".to_string()]);
     // The terminal hangs up when rewake is gone: an editor that saves on that is not killed by it.
     let script =
@@ -130,7 +130,7 @@ fn an_editor_that_leaves_a_mess_does_not_leave_it_to_the_shell() {
 }
 
 #[test]
-fn an_editor_that_is_not_there_is_said_and_the_draft_stays() {
+fn a_missing_editor_is_reported_and_the_draft_stays() {
     let home = answering("first words and more");
     let mut terminal = start(&home, "/no/such/editor");
     terminal.types("first words");
@@ -142,7 +142,7 @@ fn an_editor_that_is_not_there_is_said_and_the_draft_stays() {
 }
 
 #[test]
-fn an_editor_that_removes_the_file_is_said_and_the_draft_stays() {
+fn a_file_removed_by_the_editor_is_reported_and_the_draft_stays() {
     let home = answering("first words and more");
     let mut terminal = with_editor(&home, "rm \"$1\"");
     terminal.types("first words");

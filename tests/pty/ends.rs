@@ -20,7 +20,7 @@ fn working() -> (Home, Terminal) {
 }
 
 #[test]
-fn a_signal_restores_the_screen_and_says_how_to_go_on() {
+fn a_signal_restores_the_screen_and_prints_how_to_resume() {
     for (signal, code) in [(Signal::TERM, 143), (Signal::INT, 130)] {
         let (home, mut terminal) = working();
         terminal.signal(signal);
@@ -52,7 +52,7 @@ fn a_closed_window_loses_nothing() {
 }
 
 #[test]
-fn it_sleeps_and_comes_back() {
+fn suspend_and_resume_restore_the_screen_and_the_draft() {
     let home = scripted(&[step("I am awake.", &[])]);
     let script = "\"$0\"; echo it sleeps; read line; fg";
     let mut terminal = Terminal::of(under_shell(&home, script));
@@ -82,7 +82,7 @@ fn without_the_other_screen_the_conversation_stays() {
 }
 
 #[test]
-fn an_output_that_is_closed_is_no_panic() {
+fn a_closed_output_is_an_error_without_a_panic() {
     let home = scripted(&[]);
     let terminal = Terminal::of(under_shell(&home, "\"$0\" >&-; echo code $?; read line"));
     terminal.sees("the screen needs a terminal");
@@ -105,7 +105,7 @@ fn under_shell(home: &Home, script: &str) -> std::process::Command {
 }
 
 #[test]
-fn a_session_that_is_not_there_is_no_reason_to_leave_this_one() {
+fn resuming_an_unknown_session_keeps_the_current_one_open() {
     let (home, mut terminal) = working();
     terminal.says("/resume 0000");
     terminal.sees("there is no session");

@@ -63,7 +63,7 @@ fn a_conversation_is_lines_that_say_who_speaks() {
 }
 
 #[test]
-fn a_line_that_was_typed_before_the_question_is_no_answer() {
+fn a_line_typed_before_the_question_does_not_answer_it() {
     let home = scripted(&[step("", &[bash("touch made")]), step("It was denied.", &[])]);
     let mut terminal = plain(&home);
     terminal.sees("Ready");
@@ -131,7 +131,7 @@ fn lines_are_queued_while_it_works_and_ctrl_c_stops() {
 }
 
 #[test]
-fn what_was_killed_is_offered_as_a_numbered_question() {
+fn a_killed_session_is_offered_as_a_numbered_question() {
     let home = Home::new();
     let gate = until_gate(&home, 3);
     let script = [step("", &[bash(&gate)]), step("Now it is done.", &[])].concat();
@@ -297,7 +297,7 @@ fn a_dumb_terminal_gets_lines_and_is_told_so() {
 }
 
 #[test]
-fn a_stop_is_said_once_and_so_is_an_exit_code() {
+fn a_stop_and_an_exit_code_are_each_shown_once() {
     let home = Home::new();
     let script = [
         step("It fails.", &[bash("echo no; exit 3")]),

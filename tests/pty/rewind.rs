@@ -133,7 +133,7 @@ fn undo_takes_the_last_message_back_and_redo_brings_it_again() {
 const MANY: usize = 2_000;
 
 #[test]
-fn a_kill_in_the_middle_of_it_is_made_good_by_the_next_start() {
+fn the_next_start_completes_a_rewind_cut_off_by_a_kill() {
     let script = "for f in d/*; do echo new > $f; done";
     let home = scripted(&[
         step("", &[bash(script)]),

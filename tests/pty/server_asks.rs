@@ -107,7 +107,7 @@ fn a_kill_between_the_answer_and_the_result_asks_nobody_again() {
 }
 
 #[test]
-fn who_looks_on_fills_the_form_in_and_it_closes_where_it_was_asked() {
+fn a_watcher_fills_in_the_form_and_it_closes_for_the_asker() {
     let home = calls("asks_old", "old", 0);
     let first = Terminal::start(&home, &["do it"]);
     first.sees("The server far asks you");

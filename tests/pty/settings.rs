@@ -52,7 +52,7 @@ fn rewritten(then: &[String]) -> (Home, String) {
 }
 
 #[test]
-fn what_the_session_changed_is_not_taken_over_until_a_person_says_so() {
+fn config_changes_by_the_session_apply_only_after_reload() {
     let (home, _) = rewritten(&[
         step("", &[bash("touch unasked")]),
         step("Now it is made.", &[]),
@@ -95,7 +95,7 @@ fn a_person_may_change_the_config_while_nothing_runs_and_always_holds_at_any_tim
 }
 
 #[test]
-fn a_workspaces_config_that_changes_meanwhile_is_not_believed_and_that_is_said() {
+fn a_workspace_config_changed_in_session_is_reported_untrusted() {
     let home = scripted(&[
         step("Hello.", &[]),
         step("", &[bash("touch unasked")]),

@@ -27,7 +27,7 @@ fn a_prompt_begins_at_once() {
 }
 
 #[test]
-fn the_newest_session_goes_on_with_its_conversation() {
+fn a_resumed_session_shows_its_conversation() {
     let (home, id) = talked();
     for args in [vec!["-c"], vec!["-r", &id]] {
         let terminal = Terminal::start(&home, &args);
@@ -40,7 +40,7 @@ fn the_newest_session_goes_on_with_its_conversation() {
 }
 
 #[test]
-fn one_that_is_not_there_is_said_to_be_none() {
+fn resuming_an_unknown_id_is_reported_with_a_hint() {
     let (home, _) = talked();
     let terminal = Terminal::start(&home, &["-r", "ffffffff"]);
     terminal.sees("ffffffff");
@@ -54,7 +54,7 @@ fn lose_the_database(home: &Home) {
 }
 
 #[test]
-fn a_lost_database_is_made_good_from_the_journal() {
+fn a_lost_database_is_rebuilt_from_the_journal() {
     let (home, _) = talked();
     lose_the_database(&home);
     let terminal = Terminal::start(&home, &["-c"]);
@@ -257,7 +257,7 @@ fn trust_is_asked_once() {
 }
 
 #[test]
-fn what_changed_since_it_was_trusted_is_asked_about_again() {
+fn a_config_changed_since_it_was_trusted_is_asked_about_again() {
     let home = scripted(&[step("Hello.", &[])]);
     std::fs::create_dir(home.path(".rewake")).unwrap();
     let config = |text: &str| std::fs::write(home.path(".rewake/config.toml"), text).unwrap();
@@ -292,7 +292,7 @@ fn a_broken_config_ends_before_the_screen() {
 }
 
 #[test]
-fn a_new_session_begins_behind_the_one_before() {
+fn the_new_command_starts_a_session_with_its_prompt() {
     let home = scripted(&[step("First answer.", &[])]);
     let mut terminal = Terminal::start(&home, &["hello"]);
     terminal.sees("First answer.");
@@ -349,7 +349,7 @@ fn a_store_that_cannot_be_opened_ends_the_screen_and_says_why() {
 }
 
 #[test]
-fn what_the_sandbox_changes_is_said_at_the_first_start_alone() {
+fn sandbox_notice_is_shown_only_at_the_first_start() {
     let home = scripted(&[step("Begun.", &[])]);
     home.write_config(&CONFIG.replace("sandbox.enabled = false\n", "sandbox.enabled = true\n"));
     let terminal = Terminal::start(&home, &["begin"]);
@@ -363,7 +363,7 @@ fn what_the_sandbox_changes_is_said_at_the_first_start_alone() {
 }
 
 #[test]
-fn what_is_picked_for_a_copy_is_copied() {
+fn a_session_picked_with_fork_session_is_forked() {
     let (home, _) = talked();
     let args = ["-r", "--fork-session", "--permission-mode", "plan"];
     let mut terminal = Terminal::start(&home, &args);
@@ -396,7 +396,7 @@ fn prompts_of_other_sessions_of_the_project_are_there() {
 }
 
 #[test]
-fn what_was_finished_here_is_listed_at_the_next_start_and_resumed() {
+fn a_finished_session_is_listed_at_the_next_start_and_resumed() {
     let home = scripted(&[step("It is mended.", &[])]);
     let mut terminal = Terminal::start(&home, &[]);
     terminal.sees("Describe a task");
@@ -417,7 +417,7 @@ fn what_was_finished_here_is_listed_at_the_next_start_and_resumed() {
 }
 
 #[test]
-fn words_given_where_there_is_no_model_yet_are_not_lost() {
+fn a_prompt_given_before_a_model_is_set_stays_in_the_box() {
     let home = Home::new();
     let terminal = Terminal::start(&home, &["fix the tests"]);
     terminal.sees("rewake has no model yet");

@@ -40,7 +40,7 @@ fn a_task_asks_on_the_screen_of_its_parent() {
 }
 
 #[test]
-fn who_looks_on_is_shown_the_question_of_a_task_and_answers_it() {
+fn a_watcher_sees_and_answers_the_question_of_a_subagent() {
     let server = serves();
     let home = Home::with(&server, Protocol::Chat);
     let first = Terminal::start(&home, &["have it made"]);

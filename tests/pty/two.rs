@@ -22,7 +22,7 @@ fn working() -> (Home, Terminal) {
 }
 
 #[test]
-fn one_that_is_open_elsewhere_is_watched_live() {
+fn a_session_open_in_another_process_can_be_watched_live() {
     let (home, first) = working();
     let mut second = Terminal::start(&home, &[]);
     second.sees(&format!("open in process {}", first.id()));
@@ -71,7 +71,7 @@ fn of_origin(home: &Home, kind: &str) -> Vec<String> {
 
 /// Esc is none of the other process's business: it leaves, and `/stop` stops.
 #[test]
-fn who_looks_on_leaves_with_esc_and_stops_the_other_with_a_word() {
+fn esc_leaves_a_watched_session_without_stopping_it() {
     let (home, first) = working();
     let mut second = Terminal::start(&home, &[]);
     second.sees("open in process");
@@ -93,7 +93,7 @@ fn who_looks_on_leaves_with_esc_and_stops_the_other_with_a_word() {
 }
 
 #[test]
-fn who_looks_on_stops_the_other_process() {
+fn stop_from_a_watcher_stops_the_other_process() {
     let (home, first) = working();
     let mut second = Terminal::start(&home, &[]);
     second.sees("open in process");
@@ -109,7 +109,7 @@ fn who_looks_on_stops_the_other_process() {
 
 /// A question of the other process is not answered by leaving it, nor is that process stopped.
 #[test]
-fn who_leaves_a_question_of_another_process_leaves_it_open() {
+fn leaving_a_question_of_another_process_keeps_it_open() {
     let (home, mut first, mut second) = asking();
     second.sees("touch made");
     second.answers("Enter chooses", ESC);
@@ -145,7 +145,7 @@ fn asking() -> (Home, Terminal, Terminal) {
 }
 
 #[test]
-fn who_looks_on_answers_a_question_of_the_other_process() {
+fn a_watcher_answers_a_question_of_the_other_process() {
     let (home, first, mut second) = asking();
     second.sees("touch made");
     second.chooses("y");
@@ -169,7 +169,7 @@ fn a_question_that_was_answered_there_is_gone_here() {
 }
 
 #[test]
-fn one_that_is_open_elsewhere_can_be_taken_over() {
+fn a_session_open_in_another_process_can_be_taken_over() {
     let (home, mut first) = working();
     let mut second = Terminal::start(&home, &[]);
     second.sees("open in process");

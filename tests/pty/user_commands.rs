@@ -4,7 +4,7 @@ use crate::support::{ENTER, ESC, Terminal};
 use crate::{open_gate, scripted, step, until_gate, wait_for};
 
 #[test]
-fn what_a_command_of_the_user_prints_is_shown_while_it_runs() {
+fn output_of_a_user_command_is_shown_while_it_runs() {
     let home = scripted(&[]);
     let mut terminal = Terminal::start(&home, &[]);
     terminal.sees("Describe a task");
@@ -45,7 +45,7 @@ fn a_command_of_the_user_survives_the_death_of_the_agent_and_its_end_is_told() {
 }
 
 #[test]
-fn a_command_of_the_user_goes_on_when_the_program_is_left() {
+fn a_user_command_keeps_running_after_the_program_exits() {
     let home = scripted(&[]);
     let mut terminal = Terminal::start(&home, &[]);
     terminal.sees("Describe a task");

@@ -189,7 +189,7 @@ fn a_rule_for_this_session_is_in_its_log_and_in_no_file() {
 }
 
 #[test]
-fn what_is_said_while_it_works_waits_its_turn() {
+fn a_message_sent_while_a_turn_runs_is_queued_and_editable() {
     let home = scripted(&[]);
     home.write_config(crate::FREE);
     let steps = [
@@ -308,7 +308,7 @@ fn a_paste_is_not_sent_by_its_line_ends() {
 }
 
 #[test]
-fn what_a_command_prints_does_not_command_the_terminal() {
+fn escape_sequences_in_output_do_not_reach_the_terminal() {
     let home = home(&[
         step(
             "\u{1b}]0;from-the-model\u{7}\u{1b}[?1049lHere.",

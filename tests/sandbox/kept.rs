@@ -221,7 +221,7 @@ const MAKES: [(&str, &str); 24] = [
 ];
 
 #[test]
-fn what_others_obey_does_not_appear_at_any_depth() {
+fn new_protected_files_are_removed_at_any_depth() {
     for (command, path) in MAKES {
         for lacks in ["", "no-namespaces"] {
             let place = open_place(lacks);
@@ -283,7 +283,7 @@ fn the_settings_of_a_submodule_are_held_whatever_its_name() {
 
 /// Each line is a command of its own. What the last one reaches for is there as it was.
 #[test]
-fn what_one_command_prepares_does_not_open_a_way_for_the_next() {
+fn earlier_commands_do_not_open_a_way_to_protected_files() {
     const DEEP: &str = "mkdir -p z/1/2/3/4/5/6/7/8/9/10/11/12/13/14/15/16/17";
     let held = "echo evil > src/.mcp.json; echo evil >> src/sub/.git/config; true";
     let steps: [(&str, &str, &str); 6] = [
@@ -344,7 +344,7 @@ fn more_than_can_be_held_is_refused() {
 
 /// What was there before is not touched, whatever it looks like.
 #[test]
-fn what_the_user_has_stays_where_it_is() {
+fn existing_user_files_are_not_moved() {
     let place = open_place("");
     let ws = place.path("ws");
     let makes = "git config user.email a@b; git config user.name n; git commit -q --allow-empty -m x
@@ -416,7 +416,7 @@ fn a_repository_at_the_root_stays_only_without_programs() {
 
 /// A person works in the folder meanwhile.
 #[test]
-fn what_appears_while_a_command_runs_in_the_background_is_told_and_stays() {
+fn new_files_during_a_background_run_are_reported_and_kept() {
     for lacks in ["", "no-namespaces"] {
         let place = open_place(lacks);
         let makes = "echo x > .mcp.json; mkdir -p p; git init -q p; git -C p config alias.a b";
@@ -432,7 +432,7 @@ fn what_appears_while_a_command_runs_in_the_background_is_told_and_stays() {
 
 /// There is always a free name for what is put aside.
 #[test]
-fn what_is_made_again_and_again_is_put_aside_each_time() {
+fn a_repeatedly_created_file_is_quarantined_each_time() {
     let place = place("");
     for _ in 0..3 {
         place.run(place.profile(Access::Workspace), "echo x > .mcp.json");
@@ -548,7 +548,7 @@ fn a_folder_that_became_a_link_grants_nothing() {
 }
 
 #[test]
-fn a_missing_temporary_folder_is_said_before_anything_runs() {
+fn a_missing_temporary_folder_is_reported_before_any_run() {
     let place = place("");
     std::fs::remove_dir(place.path("tmp")).unwrap();
     let refused = place.try_profile(Access::Read).unwrap_err();
@@ -640,7 +640,7 @@ fn shared_memory_of_others_is_not_seen_where_mounts_can_be_had() {
 }
 
 #[test]
-fn what_is_protected_is_found_at_any_depth() {
+fn protected_files_are_found_at_any_depth() {
     let place = place("");
     for name in [
         "a/b/AGENTS.md",
@@ -765,7 +765,7 @@ fn the_permissions_of_rewakes_own_folders_and_of_keys_are_put_back() {
 
 /// The link of the user stays; what is there is obeyed, so it is protected too.
 #[test]
-fn what_a_link_of_the_user_leads_to_is_protected_as_well() {
+fn the_target_of_a_user_symlink_is_protected_as_well() {
     for lacks in ["", "no-namespaces"] {
         let place = place(lacks);
         let real = place.path("ws/dot/workflows");

@@ -79,7 +79,7 @@ print('they fork')"
 
 /// What lives on could change a protected file after it was compared.
 #[test]
-fn what_a_command_left_behind_ends_with_it_at_every_level() {
+fn leftover_processes_end_with_the_command_at_every_level() {
     for lacks in KERNELS {
         for access in [Access::Read, Access::Workspace, Access::Network] {
             let place = place(lacks);
@@ -122,7 +122,7 @@ fn a_command_cannot_fork_its_way_out() {
 
 /// Where the kernel does not end them, either nobody is left or the result says who.
 #[test]
-fn what_could_not_be_ended_is_told_where_the_kernel_does_not_end_it() {
+fn surviving_processes_are_reported_without_kernel_support() {
     for lacks in ["no-pid", "no-namespaces"] {
         let place = place(lacks);
         let word = word("forks");
@@ -287,7 +287,7 @@ fn the_command_of_a_killed_keeper_ends_and_is_lost() {
 
 /// An agent that is gone ends nothing.
 #[test]
-fn a_command_goes_on_when_nobody_waits_for_it() {
+fn a_command_keeps_running_when_its_waiter_is_dropped() {
     for lacks in CONTAINED {
         let place = place(lacks);
         let command = "touch ready; while ! test -e go; do sleep 0.01; done; echo went on";

@@ -211,7 +211,7 @@ fn the_words_in_the_box_are_there_after_the_question() {
 }
 
 #[test]
-fn what_is_typed_ahead_answers_nothing_and_is_for_the_box() {
+fn keys_typed_before_the_question_go_to_the_box() {
     for early in ["yyya", "y<Enter>", "1", "a", "ny"] {
         let mut stage = Stage::new(80, 24);
         asked(&mut stage, Some("Bash(git push:*)"));
@@ -246,7 +246,7 @@ fn a_question_is_armed_by_quiet_after_it_was_seen() {
 }
 
 #[test]
-fn the_next_question_needs_quiet_of_its_own() {
+fn the_next_question_needs_a_separate_quiet_period() {
     let mut stage = Stage::new(80, 24);
     let first = asked(&mut stage, None);
     stage.chooses("y");

@@ -66,7 +66,7 @@ fn a_command_says_how_many_files_it_changed_and_unfolded_which() {
 }
 
 #[test]
-fn it_is_asked_once_and_again_when_a_tree_comes_behind_it() {
+fn changes_are_requested_once_per_recorded_tree() {
     let mut stage = Stage::opened(120, 40);
     stage.says("make");
     stage.runs(bash("make"), 0, "made");

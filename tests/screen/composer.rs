@@ -493,7 +493,7 @@ fn wide_characters_are_typed_and_taken_back_whole() {
 }
 
 #[test]
-fn what_was_edited_elsewhere_comes_into_the_box() {
+fn text_from_the_editor_replaces_the_draft_in_the_box() {
     let mut stage = Stage::opened(80, 24);
     stage.keys("draft<C-g>");
     stage.send(Msg::Edited(Ok("from the editor\nin two lines\n".into())));

@@ -47,7 +47,7 @@ fn an_answer_is_shown_as_it_is_meant() {
 }
 
 #[test]
-fn what_streams_is_seen_until_its_entry_is_there() {
+fn streamed_text_is_shown_until_its_entry_arrives() {
     scene!("streaming", |stage: &mut Stage| {
         stage.open();
         stage.says("Why is the last token lost?");
@@ -97,7 +97,7 @@ fn an_answer_that_is_asked_for_again_says_why() {
 }
 
 #[test]
-fn what_happened_to_the_session_stands_in_the_conversation() {
+fn session_events_are_shown_in_the_conversation() {
     scene!("markers", |stage: &mut Stage| {
         stage.says("build it");
         let call = stage.replies(vec![bash("make all")])[0];
@@ -194,7 +194,7 @@ fn a_fork_says_where_it_comes_from_and_closes_its_calls() {
 }
 
 #[test]
-fn a_call_that_is_no_call_is_shown_as_it_is() {
+fn a_call_of_an_unknown_tool_is_shown_with_its_error() {
     let mut stage = Stage::opened(80, 24);
     stage.says("go");
     let id = stage.replies(vec![call("teleport", json!({ "to": "moon" }))])[0];

@@ -146,7 +146,7 @@ fn a_server_asks_with_a_form() {
 }
 
 #[test]
-fn what_is_filled_in_is_sent() {
+fn a_filled_in_form_is_sent() {
     let (mut stage, id) = asked();
     stage.answers("ada<Tab>33<Enter>");
     assert_eq!(answers(&stage), [], "Enter right after a letter");
@@ -158,7 +158,7 @@ fn what_is_filled_in_is_sent() {
 }
 
 #[test]
-fn it_is_declined() {
+fn ctrl_d_declines_the_form() {
     let (mut stage, id) = asked();
     stage.answers("ada<C-d>");
     assert_eq!(answers(&stage), [(id, FormAnswer::Decline)]);
@@ -166,7 +166,7 @@ fn it_is_declined() {
 }
 
 #[test]
-fn what_is_typed_ahead_sends_nothing_and_is_for_the_box() {
+fn keys_typed_before_the_form_go_to_the_box() {
     for early in ["go on<Enter>", "<C-d>", "y<Enter>"] {
         let (mut stage, _) = asked();
         stage.keys(early);
@@ -217,7 +217,7 @@ fn a_paste_goes_into_the_field_and_sends_nothing() {
 }
 
 #[test]
-fn it_is_put_aside_and_comes_back_with_what_was_typed() {
+fn a_form_put_aside_returns_with_its_values() {
     let (mut stage, id) = asked();
     stage.answers("ada<Esc>");
     stage.does_not_see("asks you");
@@ -366,7 +366,7 @@ fn a_long_form_is_read_to_its_end_before_it_is_sent() {
 }
 
 #[test]
-fn what_a_server_says_commands_no_terminal() {
+fn control_characters_in_a_form_are_shown_escaped() {
     let osc = "a\u{1b}]0;x\u{7}b\u{202e}c";
     let nasty = question(
         osc,
@@ -435,7 +435,7 @@ fn the_form_of_a_task_is_filled_in_on_the_screen_of_its_parent() {
 }
 
 #[test]
-fn a_question_about_a_call_comes_first_and_the_form_behind_it() {
+fn a_call_question_is_shown_before_a_form() {
     let mut stage = Stage::new(80, 24);
     child_asks(&mut stage);
     stage.answers("a");

@@ -50,7 +50,7 @@ fn the_context_is_shown_with_its_parts() {
 }
 
 #[test]
-fn the_servers_are_shown_with_what_becomes_of_each() {
+fn servers_are_shown_with_their_states() {
     let row = |name: &str, state: &str, more: &[&str]| ServerRow {
         name: name.into(),
         state: state.into(),

@@ -19,7 +19,7 @@ fn working(stage: &mut Stage) {
 }
 
 #[test]
-fn what_waits_is_seen() {
+fn queued_messages_are_shown() {
     scene!("queued", |stage: &mut Stage| {
         working(stage);
         stage.waits(5_000);
@@ -103,7 +103,7 @@ fn up_reaches_every_queued_message_and_then_the_prompts_before() {
 }
 
 #[test]
-fn a_command_that_leaves_the_session_is_no_draft_of_it() {
+fn a_command_that_leaves_the_session_is_not_kept_as_its_draft() {
     for command in ["/new", "/resume 01a1", "/fork", "/quit", "/help"] {
         let mut stage = Stage::opened(80, 24);
         stage.keys(command);
@@ -127,7 +127,7 @@ fn a_command_that_leaves_the_session_is_no_draft_of_it() {
 }
 
 #[test]
-fn one_that_was_sent_meanwhile_is_not_lost_from_the_box() {
+fn a_queued_message_sent_while_edited_stays_in_the_box() {
     let mut stage = Stage::new(80, 24);
     stage.open();
     stage.says("build it");
@@ -156,7 +156,7 @@ fn escape_leaves_a_queued_message_as_it_was() {
 }
 
 #[test]
-fn enter_goes_on_after_a_failure_and_not_after_a_stop() {
+fn enter_continues_after_a_failure_but_not_after_a_stop() {
     let goes_on = |i: &Intent| matches!(i, Intent::Engine(Command::Signal(Signal::GoOn)));
     for (entry, lifts) in [
         (entry::failed("the server is down", "start it"), true),

@@ -263,7 +263,7 @@ fn files_are_listed_before_they_go_back() {
 }
 
 #[test]
-fn each_path_is_chosen_for_with_a_key_of_its_own() {
+fn each_path_can_be_chosen_individually() {
     scene!("rewind_chosen", |stage: &mut Stage| {
         listed(stage, FILES);
         stage.keys("k<Down><Down><Down>t<Down>t<Down><Down>t");
@@ -290,7 +290,7 @@ fn each_path_is_chosen_for_with_a_key_of_its_own() {
 }
 
 #[test]
-fn exact_is_planned_anew_and_enter_shows_the_lines_of_a_path() {
+fn exact_mode_replans_and_enter_shows_the_diff_of_a_path() {
     let mut stage = Stage::new(80, 24);
     listed(&mut stage, FILES);
     stage.keys("e");
@@ -377,7 +377,7 @@ fn both_go_back_in_a_copy_and_redo_leads_to_where_it_came_from() {
 }
 
 #[test]
-fn files_do_not_go_back_under_work_and_what_cannot_go_back_is_said() {
+fn rewind_is_refused_while_working_and_failures_are_shown() {
     let mut stage = Stage::new(80, 24);
     talk(&mut stage);
     stage.engine_event(LiveEvent::Working);
@@ -422,7 +422,7 @@ fn work_at_the_files_is_shown_while_it_is_waited_for() {
 }
 
 #[test]
-fn a_fork_with_files_of_its_own_is_asked_for_with_its_folder() {
+fn fork_with_files_requests_the_given_folder_or_worktree() {
     let wanted = |typed: &str| {
         let mut stage = Stage::new(80, 24);
         talk(&mut stage);

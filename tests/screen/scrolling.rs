@@ -31,7 +31,7 @@ fn wheel(up: bool) -> Msg {
 }
 
 #[test]
-fn who_reads_above_is_told_that_there_is_more_below() {
+fn a_scrolled_view_shows_that_more_is_below() {
     scene!("scrolled", |stage: &mut Stage| {
         stage.open();
         long(stage);
@@ -49,7 +49,7 @@ fn who_reads_above_is_told_that_there_is_more_below() {
 }
 
 #[test]
-fn what_is_read_stands_still_while_more_comes() {
+fn a_scrolled_view_stays_in_place_while_output_arrives() {
     let mut stage = Stage::opened(80, 24);
     long(&mut stage);
     stage.keys("<PageUp><PageUp>");
@@ -125,7 +125,7 @@ fn the_conversation_is_searched() {
 }
 
 #[test]
-fn what_is_folded_is_found_and_unfolded_while_it_is_looked_at() {
+fn folded_output_matching_a_search_is_unfolded_while_selected() {
     let mut stage = Stage::opened(80, 24);
     stage.says("go");
     let output: String = (1..=40).map(|n| format!("printed line {n}\n")).collect();

@@ -184,7 +184,7 @@ fn no_sentence_approves_and_none_of_its_letters_is_lost() {
 }
 
 #[test]
-fn a_dictated_line_is_sent_by_an_enter_of_its_own() {
+fn a_dictated_line_needs_a_separate_enter_to_be_sent() {
     let (mut stage, _) = asked(None);
     types(&mut stage, "also run the linter", |_| 0, 0);
     stage.sees("press Enter again");

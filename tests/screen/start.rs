@@ -143,7 +143,7 @@ fn each_key_of_the_card_does_what_it_says() {
 }
 
 #[test]
-fn what_is_dismissed_leaves_the_card_and_behind_the_last_a_new_session_begins() {
+fn dismissing_the_last_offer_starts_a_new_session() {
     let asks = |stage: &mut Stage| {
         stage.chooses("x");
         let wanted = std::mem::take(&mut stage.wanted);
@@ -188,7 +188,7 @@ fn what_is_dismissed_leaves_the_card_and_behind_the_last_a_new_session_begins() 
 }
 
 #[test]
-fn what_is_typed_ahead_of_the_card_is_for_the_box() {
+fn keys_typed_before_the_card_is_armed_go_to_the_box() {
     let mut stage = Stage::new(80, 24);
     offers(&mut stage, vec![offer(0, "mend it")]);
     stage.keys("f<Enter>n");
@@ -226,7 +226,7 @@ fn goes_on(stage: &Stage) -> bool {
 }
 
 #[test]
-fn a_session_that_asks_for_nothing_goes_on_when_that_is_confirmed() {
+fn a_session_without_approvals_continues_only_when_confirmed() {
     scene!("confirm_bypass", |stage: &mut Stage| {
         stage.log.push(entry::said("mend it"));
         stage.open_found(Mode::BypassPermissions, false);
@@ -256,7 +256,7 @@ fn a_session_that_asks_for_nothing_goes_on_when_that_is_confirmed() {
 }
 
 #[test]
-fn one_that_was_named_at_the_start_was_meant() {
+fn a_session_named_at_start_needs_no_bypass_confirmation() {
     let mut stage = Stage::new(80, 24);
     let begin = Begin::Open {
         which: SessionSelector::Newest { fork: false },
@@ -273,7 +273,7 @@ fn one_that_was_named_at_the_start_was_meant() {
 }
 
 #[test]
-fn what_runs_on_is_looked_at_again_on_the_card() {
+fn running_commands_on_the_card_are_polled() {
     let mut stage = Stage::new(80, 24);
     let id = offer(0, "").info.id;
     offers(&mut stage, vec![offer(0, "mend it"), offer(1, "the docs")]);
@@ -321,7 +321,7 @@ fn the_card_says_what_is_asked_for_in_a_session() {
 }
 
 #[test]
-fn what_was_kept_and_what_is_typed_ahead_are_both_in_the_box() {
+fn the_box_keeps_both_the_saved_draft_and_new_input() {
     let mut stage = Stage::new(80, 24);
     offers(&mut stage, vec![offer(0, "mend it")]);
     stage.keys("and more");
@@ -346,7 +346,7 @@ fn a_prompt_of_the_command_line_waits_for_the_card() {
 }
 
 #[test]
-fn what_is_said_while_a_start_is_looked_up_is_said_or_in_the_box() {
+fn messages_sent_during_start_lookup_are_sent_or_in_the_box() {
     let starting = || {
         let mut stage = Stage::new(80, 24);
         stage.app.session.phase = Phase::Starting;
@@ -377,7 +377,7 @@ fn what_is_said_while_a_start_is_looked_up_is_said_or_in_the_box() {
 }
 
 #[test]
-fn what_was_looked_up_comes_too_late_for_one_who_went_another_way() {
+fn a_late_start_lookup_does_not_open_a_second_session() {
     let mut stage = Stage::new(80, 24);
     stage.app.session.phase = Phase::Starting;
     stage.keys("/new<Enter>");
@@ -396,7 +396,7 @@ fn what_was_looked_up_comes_too_late_for_one_who_went_another_way() {
 }
 
 #[test]
-fn all_that_is_said_while_a_session_opens_is_said_in_it_or_comes_back() {
+fn messages_typed_while_a_session_opens_are_sent_or_returned() {
     let opening = || {
         let mut stage = Stage::new(80, 24);
         stage.app.session.phase = Phase::Opening;
@@ -420,7 +420,7 @@ fn all_that_is_said_while_a_session_opens_is_said_in_it_or_comes_back() {
 }
 
 #[test]
-fn who_leaves_is_told_and_may_go_without_the_engine() {
+fn quitting_is_shown_and_can_skip_the_engine() {
     let mut stage = Stage::opened(80, 24);
     stage.keys("unsent<F2>");
     let wanted = stage.app.leave();
@@ -437,7 +437,7 @@ fn who_leaves_is_told_and_may_go_without_the_engine() {
 }
 
 #[test]
-fn one_that_is_held_is_watched() {
+fn enter_watches_a_session_open_in_another_process() {
     let mut stage = Stage::new(80, 24);
     offers(
         &mut stage,
@@ -679,7 +679,7 @@ fn a_key_is_typed_on_the_first_screen_and_never_shown() {
 }
 
 #[test]
-fn a_key_that_is_pasted_on_the_first_screen_is_no_words() {
+fn a_key_pasted_on_the_first_screen_does_not_enter_the_box() {
     let mut stage = Stage::new(80, 24);
     stage.send(Msg::Begin(Box::new(first_begin(first_run()))));
     stage.pastes(&format!("{SECRET}\n"));
@@ -759,7 +759,7 @@ fn a_new_session_greets() {
 
 /// The conversation takes the place of what was shown before it.
 #[test]
-fn a_fault_that_is_said_while_the_conversation_is_opened_is_told_in_it() {
+fn faults_reported_while_a_session_opens_are_shown_in_it() {
     let mut stage = Stage::new(100, 30);
     stage.send(Msg::Edited(Err("the editor ended badly".into())));
     stage.send(Msg::Notice(Tone::Bad, "nothing was written".into()));
@@ -806,7 +806,7 @@ fn opened_ids(stage: &Stage) -> Vec<String> {
 }
 
 #[test]
-fn what_was_done_here_last_is_resumed_from_the_start_screen() {
+fn a_recent_session_is_resumed_from_the_start_screen() {
     scene!("last_here", |stage: &mut Stage| {
         start_after_others(stage);
         stage.keys("<Down><Down>");
@@ -943,7 +943,7 @@ fn words_given_at_the_start_are_in_the_box_of_every_first_screen() {
 }
 
 #[test]
-fn what_is_told_at_the_start_stands_below_the_greeting() {
+fn start_notices_are_shown_below_the_greeting() {
     let mut stage = Stage::new(80, 24);
     let notice = "commands of the model run in a sandbox";
     stage.open_with(|opening| opening.warnings = vec![notice.into()]);

@@ -12,7 +12,7 @@ fn status(stage: &mut Stage) -> String {
 }
 
 #[test]
-fn what_would_be_lost_is_said_only_while_something_is_pending() {
+fn unsaved_time_is_shown_only_while_changes_are_pending() {
     let mut stage = Stage::opened(120, 40);
     stage.says("hello");
     stage.waits(30_000);
@@ -84,7 +84,7 @@ fn a_terminal_without_utf_8_gets_ascii_alone() {
 }
 
 #[test]
-fn what_cannot_be_kept_is_said_in_red() {
+fn a_failure_to_save_is_shown_in_red() {
     scene!("not_saved", |stage: &mut Stage| {
         stage.open();
         stage.says("hello");
@@ -111,7 +111,7 @@ fn what_cannot_be_kept_is_said_in_red() {
 }
 
 #[test]
-fn a_journal_that_cannot_be_written_is_told_and_the_session_goes_on() {
+fn a_journal_failure_is_shown_and_the_session_continues() {
     let mut stage = Stage::opened(80, 24);
     stage.says("hello");
     stage.engine_event(Event::JournalFails("the disk is full".into()));
@@ -120,7 +120,7 @@ fn a_journal_that_cannot_be_written_is_told_and_the_session_goes_on() {
 }
 
 #[test]
-fn what_runs_in_the_background_is_counted() {
+fn background_commands_are_counted() {
     scene!("background", |stage: &mut Stage| {
         stage.open();
         stage.says("serve it");
@@ -174,7 +174,7 @@ fn tasks_in_the_background_are_told_from_commands() {
 }
 
 #[test]
-fn what_matters_most_stays_where_there_is_no_room() {
+fn the_most_important_status_parts_stay_at_narrow_widths() {
     for width in [30, 40, 60, 80, 120] {
         let mut stage = Stage::opened(width, 12);
         stage.says("hello");
@@ -190,7 +190,7 @@ fn what_matters_most_stays_where_there_is_no_room() {
 }
 
 #[test]
-fn the_price_is_said_where_it_is_known() {
+fn a_known_price_is_shown_in_the_status() {
     let mut stage = Stage::opened(120, 40);
     stage.says("hello");
     for _ in 0..10 {

@@ -151,7 +151,7 @@ fn a_file_that_is_written_over_is_counted_by_what_changed() {
 }
 
 #[test]
-fn what_a_diff_takes_and_gives_has_its_colours() {
+fn removed_and_added_diff_lines_have_different_styles() {
     let mut stage = Stage::opened(80, 24);
     stage.says("mend it");
     let id = stage.replies(vec![edit("notes.txt", "gone forever", "come newly")])[0];
@@ -183,7 +183,7 @@ fn a_running_command_shows_its_time_and_the_end_of_what_it_printed() {
 }
 
 #[test]
-fn what_did_not_happen_says_so() {
+fn denied_and_failed_calls_are_shown_as_not_done() {
     scene!("not_done", |stage: &mut Stage| {
         stage.open();
         stage.says("clean up");
@@ -213,7 +213,7 @@ fn what_did_not_happen_says_so() {
 }
 
 #[test]
-fn what_was_interrupted_says_so_once() {
+fn an_interrupted_call_is_marked_once() {
     for (why, is_said) in [("stopped", false), ("the machine went down", true)] {
         let mut stage = Stage::opened(80, 24);
         stage.says("go");
@@ -280,7 +280,7 @@ fn counts_of_what_is_not_shown_are_true() {
 }
 
 #[test]
-fn starts_between_which_nothing_happened_are_said_once() {
+fn repeated_resumes_without_progress_are_shown_once() {
     let mut stage = Stage::opened(80, 40);
     stage.says("go");
     for n in 1..=3 {
@@ -341,7 +341,7 @@ fn short_calls_say_how_long_they_took() {
 }
 
 #[test]
-fn what_the_model_is_told_of_a_command_is_no_output() {
+fn notes_for_the_model_are_not_shown_as_command_output() {
     let mut stage = Stage::opened(110, 24);
     stage.says("go");
     let told = "Traceback\nOSError: EROFS\n[exit code 1]\n[this looks like the sandbox: with access read only \
@@ -433,7 +433,7 @@ fn the_time_of_a_turn_counts_what_a_command_did_while_nobody_was_there() {
 }
 
 #[test]
-fn what_the_user_stopped_is_no_command_that_failed() {
+fn a_command_stopped_by_the_user_is_not_shown_as_failed() {
     let mut stage = Stage::opened(80, 24);
     stage.says("go");
     let id = stage.replies(vec![bash("make")])[0];

@@ -146,7 +146,7 @@ fn a_request_in_the_body_of_another_is_not_answered() {
 }
 
 #[test]
-fn what_is_far_too_long_is_refused_and_the_server_goes_on() {
+fn overlong_requests_are_refused_and_the_server_keeps_running() {
     let home = scripted(&[step("ok", &[])]);
     let id = done_session(&home, "x");
     let server = Serve::start(&home, &[]);

@@ -438,7 +438,7 @@ fn carry(mut from: TcpStream, mut to: TcpStream, dead: &AtomicBool) {
 
 /// Nothing says that a connection is dead but that nothing comes.
 #[test]
-fn a_dead_connection_is_noticed_and_begun_anew() {
+fn a_dead_connection_is_detected_and_reopened() {
     let home = writes();
     let Some(browser) = Browser::open("light") else {
         return skip_everywhere("chromium and chromedriver");

@@ -28,7 +28,7 @@ fn is_problem(reply: &Reply) {
 }
 
 #[test]
-fn what_does_not_fit_is_a_conflict() {
+fn a_request_that_does_not_fit_the_state_is_a_conflict() {
     let home = scripted(&[step("ok", &[])]);
     let id = done_session(&home, "x");
     let server = Serve::start(&home, &[]);

@@ -34,7 +34,7 @@ fn at_work(calls: u64) -> Home {
 /// The server and the agent are both killed, again and again. The client goes on with the last id
 /// that it has, and in the end it has each entry once.
 #[test]
-fn a_stream_goes_on_exactly_where_it_was() {
+fn a_stream_resumes_exactly_after_the_last_event_id() {
     let home = at_work(24);
     let agent = |args: &[&str]| {
         Live::spawn(

@@ -12,7 +12,7 @@ use crate::support::Live;
 use crate::{done_session, scripted, step};
 
 #[test]
-fn a_port_in_use_is_said() {
+fn a_port_in_use_is_reported() {
     let home = scripted(&[]);
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
@@ -61,7 +61,7 @@ fn an_address_that_others_can_reach_needs_a_proxy() {
 }
 
 #[test]
-fn it_listens_on_ipv6_alone() {
+fn the_server_listens_on_an_ipv6_address() {
     if TcpListener::bind("[::1]:0").is_err() {
         return crate::support::skip("the address ::1");
     }
@@ -234,7 +234,7 @@ fn a_store_of_a_newer_version_is_refused() {
 }
 
 #[test]
-fn it_ends_when_it_is_told_to() {
+fn the_server_exits_on_sigterm() {
     let home = scripted(&[]);
     let server = Serve::start(&home, &[]);
     let follow = server.follow("/events", None);

@@ -162,7 +162,7 @@ fn each_scope_may_so_much_and_no_more() {
 }
 
 #[test]
-fn nonsense_is_said_to_be_nonsense() {
+fn malformed_requests_are_refused_with_a_reason() {
     let home = scripted(&[step("ok", &[])]);
     let id = done_session(&home, "x");
     let server = Serve::start(&home, &[]);
@@ -324,7 +324,7 @@ fn nonsense_is_said_to_be_nonsense() {
 }
 
 #[test]
-fn what_is_too_large_is_refused_and_says_what_to_do() {
+fn oversized_messages_are_refused_with_a_hint() {
     let home = scripted(&[step("ok", &[])]);
     let id = done_session(&home, "x");
     let server = Serve::start(&home, &[]);

@@ -392,7 +392,7 @@ fn orders_and_settings_become_entries() {
 }
 
 #[test]
-fn what_is_the_same_for_all_needs_no_token() {
+fn health_and_static_files_need_no_token() {
     let home = scripted(&[]);
     let mut server = Serve::start(&home, &[]);
     server.token.clear();
@@ -465,7 +465,7 @@ fn asks_for_a_name() -> McpServer {
 }
 
 #[test]
-fn what_a_server_asks_in_a_call_is_answered() {
+fn a_form_from_an_mcp_server_is_answered_over_http() {
     let far = asks_for_a_name();
     let call = json!({ "tool": "mcp__far__do", "arguments": {} });
     let home = scripted(&[

@@ -58,7 +58,7 @@ fn the_newest_verdict_counts() {
 
 /// As many work as may. What is sent then is recorded, and said not to have started anything.
 #[test]
-fn what_no_process_obeys_yet_is_recorded_and_says_so() {
+fn requests_beyond_the_worker_limit_are_recorded_and_reported() {
     let command = json!({"command": "until [ -e gate ]; do sleep 0.1; done"});
     let home = scripted(&[step("", &[("bash", command)]), step("done", &[])]);
     let server = Serve::start(&home, &["--scope", "admin"]);

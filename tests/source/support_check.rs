@@ -956,7 +956,7 @@ fn an_answer_is_streamed_whole_in_every_protocol() {
 }
 
 #[test]
-fn why_an_answer_ended_is_said_in_the_words_of_the_protocol() {
+fn stop_reasons_are_reported_in_the_terms_of_the_protocol() {
     let said = |protocol, stop| {
         let says = Says {
             stop: Some(stop),
@@ -1044,7 +1044,7 @@ fn a_stream_can_be_cut_and_slow() {
 }
 
 #[test]
-fn more_may_stand_behind_the_end_of_an_answer() {
+fn data_may_follow_the_end_of_an_answer() {
     let server = Server::start(|_: &Seen| Answer::Tail {
         says: Says::text("whole"),
         tail: "data: and more\n\n".into(),

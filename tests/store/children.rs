@@ -117,7 +117,7 @@ fn a_purge_takes_the_children_with_their_parent() {
 
 /// Also with words that were left in its input box.
 #[test]
-fn a_child_is_never_taken_up_in_place_of_a_session() {
+fn a_child_is_never_resumed_as_a_session() {
     let (_dir, mut store) = scratch();
     let parent = parent(&mut store);
     let child = child(&mut store, &parent, 1);
@@ -141,7 +141,7 @@ fn a_child_is_never_taken_up_in_place_of_a_session() {
 
 /// Who looks for the one that was never worked in does not read the others.
 #[test]
-fn of_a_thousand_children_only_those_without_work_are_looked_at() {
+fn untouched_children_are_found_newest_first() {
     let (_dir, mut store) = scratch();
     let parent = parent(&mut store);
     let mut untouched = Vec::new();

@@ -35,7 +35,7 @@ fn child_appends_until_killed() {
 }
 
 #[test]
-fn what_was_acknowledged_survives_sigkill() {
+fn acknowledged_entries_survive_sigkill() {
     let (dir, mut store) = scratch();
     let id = session(&mut store, HERE).session().to_string();
     for round in 0..8 {
@@ -86,7 +86,7 @@ fn run_and_kill(dir: &std::path::Path, acknowledgements: usize) -> u64 {
 
 /// A store is made under another name.
 #[test]
-fn what_a_kill_left_of_a_store_that_was_made_is_made_again() {
+fn a_partly_created_store_is_recreated_after_a_kill() {
     let dir = tempfile::tempdir().unwrap();
     for left in ["rewake.db.new", "rewake.db.new-wal", "rewake.db.new-shm"] {
         std::fs::write(dir.path().join(left), [7; 5_000]).unwrap();

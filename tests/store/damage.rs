@@ -479,7 +479,7 @@ fn repaired(dir: &std::path::Path) -> Option<Recovered> {
 /// Without a journal, only a page of entries, of sessions or of the schema can keep a session from
 /// going on.
 #[test]
-fn with_any_page_zeroed_that_holds_no_entry_all_goes_on() {
+fn sessions_survive_any_zeroed_page_without_entries() {
     let (dir, sound, logs) = full();
     let held: Vec<u32> = {
         let conn = raw(dir.path());
@@ -565,7 +565,7 @@ fn put(dir: &std::path::Path, bytes: &[u8]) {
 
 /// One page of many: what stands on the others is kept.
 #[test]
-fn what_can_be_read_of_a_damaged_table_is_kept() {
+fn readable_rows_of_a_damaged_table_are_kept() {
     let (dir, mut store) = scratch();
     let head = talk(&mut store, 1);
     let long = |n: u32| format!("{n} {}", "long ".repeat(300));

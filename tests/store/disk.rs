@@ -36,7 +36,7 @@ impl Drop for SmallDisk<'_> {
 
 /// Needs the right to mount; the unit test with a limited database needs nothing.
 #[test]
-fn a_real_full_disk_pauses_and_goes_on() {
+fn a_full_disk_pauses_writes_and_they_continue_afterwards() {
     let dir = tempfile::tempdir().unwrap();
     let Some(disk) = SmallDisk::mount(dir.path()) else {
         return skip("the right to mount");
@@ -80,7 +80,7 @@ fn noise(bytes: usize) -> String {
 
 /// A folder, or a link to nothing, where the store has a file: the error names it and what helps.
 #[test]
-fn what_has_the_name_of_a_file_of_the_store_is_named() {
+fn a_wrong_file_type_at_a_store_path_is_reported() {
     for (name, has_database) in [
         ("rewake.db-wal", true),
         ("store.lock", true),
@@ -119,7 +119,7 @@ fn what_has_the_name_of_a_file_of_the_store_is_named() {
 }
 
 #[test]
-fn a_journal_that_is_no_folder_is_named() {
+fn a_file_at_the_path_of_the_journal_folder_is_reported() {
     let scene = Scene::new();
     let mut store = scene.open();
     let mut head = session(&mut store, HERE);
@@ -136,7 +136,7 @@ fn a_journal_that_is_no_folder_is_named() {
 /// The tail of a journal, or its folder: the session goes on, and the trouble names the path and the
 /// command that moves it away.
 #[test]
-fn what_has_the_name_of_a_file_of_a_journal_is_named() {
+fn a_wrong_file_type_at_a_journal_path_is_reported() {
     for (is_tail, is_link) in [(true, false), (true, true), (false, false), (false, true)] {
         let scene = Scene::new();
         let mut store = scene.open();
@@ -186,7 +186,7 @@ fn child_opens_what_belongs_to_another_user() {
 
 /// A file that an earlier start with sudo made: the error names it, and the command that helps.
 #[test]
-fn what_belongs_to_another_user_is_named() {
+fn a_file_owned_by_another_user_is_named_in_the_error() {
     const NOBODY: u32 = 65_534;
     if !rustix::process::geteuid().is_root() {
         return skip("root, to give a file to another user");

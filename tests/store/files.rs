@@ -108,7 +108,7 @@ fn a_migration_names_who_is_in_its_way() {
 }
 
 #[test]
-fn what_a_killed_process_left_is_no_process() {
+fn a_stale_process_file_is_removed() {
     let (dir, store) = scratch();
     drop(store);
     let stale = dir.path().join("processes/4242-abc");

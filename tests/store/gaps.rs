@@ -344,7 +344,7 @@ fn rows_after_the_end_of_a_journal_come_back_without_the_row_of_their_session() 
 
 /// Nothing says whether the rows are of the session or of a fork.
 #[test]
-fn a_session_that_went_on_behind_its_journal_is_held() {
+fn entries_lost_beyond_the_journal_are_reported_as_a_gap() {
     let mut cut = PowerCut::new();
     let conn = raw(&cut.scene.data());
     let end = cut.length() as i64 - 1;

@@ -48,7 +48,7 @@ fn the_second_to_append_has_to_load_again() {
 }
 
 #[test]
-fn of_two_racing_writers_nothing_is_lost() {
+fn two_racing_writers_lose_no_entries() {
     const EACH: usize = 40;
     let (dir, mut store) = scratch();
     let id = session(&mut store, HERE).session().to_string();
@@ -99,7 +99,7 @@ fn a_batch_without_entries_only_settles_the_rest() {
 }
 
 #[test]
-fn one_process_has_a_session() {
+fn a_session_lock_is_exclusive() {
     let (dir, mut store) = scratch();
     let id = session(&mut store, HERE).session().to_string();
     let lock = SessionLock::take(dir.path(), &id).unwrap();

@@ -84,7 +84,7 @@ fn each_session_is_found_once_by_its_newest_words() {
 }
 
 #[test]
-fn what_is_in_the_trash_is_hidden_until_it_is_taken_out() {
+fn trashed_sessions_are_hidden_until_restored() {
     let (_dir, mut store) = scratch();
     let kept = titled_session(&mut store, HERE, "kept words");
     let gone = titled_session(&mut store, HERE, "gone words");

@@ -91,7 +91,7 @@ fn a_lost_database_comes_back() {
 
 /// Nothing was closed, nothing synced: as a kill leaves it.
 #[test]
-fn what_was_appended_is_in_the_journal_before_anything_else_is_done() {
+fn each_append_is_in_the_journal_when_it_returns() {
     let scene = Scene::new();
     let mut store = scene.open();
     let mut head = session(&mut store, HERE);
@@ -145,7 +145,7 @@ fn a_sub_agent_has_its_parent_also_in_a_rebuilt_database() {
 
 /// A message that waits in the older copy was said since.
 #[test]
-fn nothing_is_said_twice() {
+fn a_sent_message_is_not_sent_again_after_recovery() {
     let scene = Scene::new();
     let mut store = scene.open();
     let mut head = session(&mut store, HERE);
@@ -287,7 +287,7 @@ fn where_both_went_on_the_database_keeps_its_own_and_the_rest_is_kept_beside() {
 }
 
 #[test]
-fn a_journal_that_cannot_be_written_is_said_once_and_caught_up_with() {
+fn a_journal_failure_is_reported_once_and_later_caught_up() {
     let scene = Scene::new();
     fs::create_dir(scene.data()).unwrap();
     let in_the_way = scene.place().folder;
@@ -343,7 +343,7 @@ fn parted(scene: &Scene) -> ([String; 2], Vec<Record>) {
 }
 
 #[test]
-fn a_fork_of_what_the_journal_went_to_comes_in_behind_that() {
+fn a_fork_of_a_diverged_journal_is_imported_after_its_origin() {
     let scene = Scene::new();
     let ([id, branch], forked) = parted(&scene);
     let store = scene.open();
@@ -616,6 +616,7 @@ fn a_mark_that_is_held_is_lifted_when_the_newer_database_is_back() {
     let new = talk(&mut store, 20).session().to_string();
     assert!(store.not_back_in_time(&id).is_err());
     drop(store);
+    assert!(scene.standing().held.is_some(), "more rows are no proof");
     assert!(scene.open().missing().is_some(), "more rows are no proof");
 
     scene.replace_database(Some(&newer));

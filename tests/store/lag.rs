@@ -57,7 +57,7 @@ fn words(store: &Store, id: &str) -> Vec<String> {
 
 /// As `rewake send` does it, which works in no session.
 #[test]
-fn what_a_kill_left_out_is_written_before_the_next_commit() {
+fn entries_missing_from_the_journal_are_written_when_opened() {
     let scene = Scene::new();
     let mut store = scene.open();
     let mut head = session(&mut store, HERE);

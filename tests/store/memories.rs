@@ -36,7 +36,7 @@ fn a_memory_is_found_by_its_workspace_and_by_all() {
 }
 
 #[test]
-fn what_was_of_use_comes_first_the_next_time() {
+fn used_memories_are_ranked_first() {
     let (_dir, mut store) = scratch();
     let mut head = session(&mut store, HERE);
     for text in ["docker one", "docker two", "docker six"] {
@@ -194,7 +194,7 @@ fn a_part_is_checked_as_a_whole_session_is() {
 }
 
 #[test]
-fn what_came_back_by_itself_is_not_found_again() {
+fn recalled_notes_are_not_found_by_search() {
     let (_dir, mut store) = scratch();
     let mut head = session(&mut store, HERE);
     let noted = |about| Entry::Noted {

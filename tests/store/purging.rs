@@ -51,7 +51,7 @@ fn is_in(folder: &Path, wanted: &[u8]) -> Option<std::path::PathBuf> {
 }
 
 #[test]
-fn nothing_of_it_is_left_in_any_file() {
+fn purge_removes_the_session_from_every_file() {
     const SECRET: &str = "xyzzy-secret-words";
     let scene = Scene::new();
     let mut store = scene.open();
@@ -98,7 +98,7 @@ fn nothing_of_it_is_left_in_any_file() {
 }
 
 #[test]
-fn it_does_not_come_back_with_the_journal_or_an_older_copy() {
+fn a_purged_session_does_not_return_from_journal_or_old_copy() {
     let scene = Scene::new();
     let mut store = scene.open();
     let purged = talk(&mut store, 9).session().to_string();
@@ -138,7 +138,7 @@ fn it_does_not_come_back_with_the_journal_or_an_older_copy() {
 /// The newest rows go, so their ids are used again; those in the middle leave a hole. Neither is
 /// taken for a loss later, and a loss is still seen.
 #[test]
-fn what_was_purged_is_not_missed() {
+fn purged_rows_are_not_reported_as_lost() {
     for purges_the_newest in [true, false] {
         let scene = Scene::new();
         let mut store = scene.open();
@@ -229,7 +229,7 @@ fn copies_that_still_have_it_are_named() {
 }
 
 #[test]
-fn it_waits_for_others_to_go() {
+fn purge_is_refused_while_the_store_is_in_use() {
     let scene = Scene::new();
     let mut store = scene.open();
     let id = talk(&mut store, 3).session().to_string();

@@ -239,7 +239,7 @@ fn without_a_journal_what_sql_reads_is_kept_and_the_rest_is_held() {
 /// A frame of the journal that is torn, and a row on a page that is gone: each makes the other
 /// good.
 #[test]
-fn a_torn_frame_does_not_hide_what_comes_behind_it() {
+fn entries_after_a_torn_journal_frame_are_recovered() {
     let scene = Scene::new();
     let mut store = scene.open();
     let mut head = session(&mut store, HERE);
@@ -360,7 +360,7 @@ fn nobody_is_disturbed_while_the_store_is_open() {
 
 /// From the journal alone, and from a database that lacks it.
 #[test]
-fn a_fork_with_files_of_its_own_comes_back_in_its_folder() {
+fn a_fork_with_separate_files_is_rebuilt_in_its_folder() {
     let scene = Scene::new();
     let mut store = scene.open();
     let first = session(&mut store, HERE);

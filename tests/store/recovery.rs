@@ -250,7 +250,7 @@ fn entries_after_the_head_of_a_session_are_found_without_a_journal() {
 
 /// The folder alone, at another place: nothing is locked, and nothing is done to the journal.
 #[test]
-fn a_copy_of_the_data_folder_alone_goes_on() {
+fn a_copy_of_only_the_data_folder_can_be_opened() {
     let killed = Killed::closed();
     let _ = fs::remove_dir_all(killed.place.scene.dir.path().join("state"));
     killed.goes_on_whole("without the state folder");
@@ -431,7 +431,14 @@ fn a_damaged_line_of_a_journal_does_not_hide_those_after_it() {
 /// A start locked the sessions, since an older version had set a journal aside.
 #[test]
 fn a_repair_that_restores_every_entry_unlocks_the_sessions() {
-    let killed = Killed::closed();
+    let mut killed = Killed::closed();
+    // The newest entry gets another row.
+    let (id, log) = &mut killed.logs[0];
+    let mut store = killed.place.ctx.open_store().unwrap();
+    let (mut head, _) = store.load(id).unwrap();
+    append(&mut store, &mut head, vec![said("the newest")]);
+    *log = store.load(id).unwrap().1;
+    drop(store);
     let (id, _) = &killed.logs[0];
     let scene = &killed.place.scene;
     let folder = scene.place().folder;

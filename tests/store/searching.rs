@@ -49,7 +49,7 @@ fn push() -> Entry {
 }
 
 #[test]
-fn what_a_tool_was_called_with_is_found_with_its_line() {
+fn tool_arguments_are_found_by_search_with_their_line() {
     let (_dir, mut store) = scratch();
     let mut head = session(&mut store, HERE);
     append(&mut store, &mut head, vec![said("publish it"), push()]);

@@ -78,7 +78,7 @@ fn a_signal_is_obeyed_once() {
 }
 
 #[test]
-fn so_many_signals_wait_and_no_more() {
+fn pending_signals_of_a_session_are_limited() {
     let (_dir, mut store) = scratch();
     let head = session(&mut store, HERE);
     for n in 0..MAX_SIGNALS {
@@ -118,7 +118,7 @@ fn is_as_before(scene: &Scene, id: &str) {
 }
 
 #[test]
-fn what_waits_comes_back_from_the_journal_and_what_was_obeyed_does_not() {
+fn pending_signals_are_rebuilt_from_the_journal() {
     let scene = Scene::new();
     let id = furnished(&scene);
     scene.replace_database(None);
@@ -129,7 +129,7 @@ fn what_waits_comes_back_from_the_journal_and_what_was_obeyed_does_not() {
 }
 
 #[test]
-fn what_waits_comes_back_from_the_rows_without_a_journal() {
+fn pending_signals_are_rebuilt_from_rows_without_a_journal() {
     let scene = Scene::new();
     let id = furnished(&scene);
     fs::remove_dir_all(scene.place().folder).unwrap();
@@ -368,7 +368,7 @@ fn a_sender_waits_for_who_writes_what_waits() {
 }
 
 #[test]
-fn what_waits_is_bounded_in_bytes() {
+fn queued_messages_are_limited_in_bytes() {
     let (_dir, mut store) = scratch();
     let id = session(&mut store, HERE).session().to_string();
     let mut send = |text: &str| {
@@ -401,7 +401,7 @@ fn purging_takes_the_signals_along() {
 
 /// What the providers say is summed while each of them says it.
 #[test]
-fn what_was_billed_is_summed_and_comes_back() {
+fn billed_cost_is_summed_and_restored() {
     let scene = Scene::new();
     let mut store = scene.open();
     let mut head = session(&mut store, HERE);

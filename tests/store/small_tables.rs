@@ -184,7 +184,7 @@ fn a_gap_is_known_when_its_page_is_gone() {
 
 /// It is a cache: nobody is kept from a session by it, and what is lost is asked for again.
 #[test]
-fn what_is_known_of_servers_may_be_lost_without_harm() {
+fn server_catalogue_can_be_lost_without_harm() {
     let scene = Scene::new();
     let said = |at_ms, body: &str| Catalogued {
         at_ms,
@@ -232,7 +232,7 @@ fn what_is_known_of_servers_may_be_lost_without_harm() {
 }
 
 #[test]
-fn of_many_servers_those_asked_last_are_known() {
+fn only_the_most_recently_asked_servers_are_kept() {
     let scene = Scene::new();
     let store = scene.open();
     for n in 0..200 {

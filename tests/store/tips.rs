@@ -120,7 +120,7 @@ fn entries_of_an_older_version_get_their_tips_when_nobody_waits() {
 
 /// A hash made now would make what is damaged look sound.
 #[test]
-fn what_is_damaged_gets_no_tip_and_neither_does_what_follows() {
+fn damaged_entries_and_their_successors_get_no_tip() {
     let (dir, mut store) = scratch();
     let one = talk(&mut store, 5);
     talk(&mut store, 5);
@@ -139,7 +139,7 @@ fn what_is_damaged_gets_no_tip_and_neither_does_what_follows() {
 }
 
 #[test]
-fn each_store_has_an_id_of_its_own() {
+fn each_store_has_a_unique_id() {
     let ids = [scratch(), scratch()].map(|(dir, _store)| {
         let sql = "SELECT value FROM meta WHERE name = 'store'";
         raw(dir.path())

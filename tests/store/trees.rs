@@ -145,7 +145,7 @@ fn every_version_of_a_file_is_read_as_it_was() {
 }
 
 #[test]
-fn what_is_large_lies_in_a_pack_and_a_torn_end_of_it_is_nobodys() {
+fn large_content_is_packed_and_a_torn_pack_tail_is_ignored() {
     let mut kept = Kept::new();
     for n in 0..3 {
         kept.keep(&noise(n, 100_000), 1);

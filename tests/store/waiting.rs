@@ -50,7 +50,7 @@ fn drafts_survive_and_are_cleared_by_what_records_them() {
 }
 
 #[test]
-fn a_queued_message_is_said_once() {
+fn a_queued_message_is_taken_only_once() {
     let (dir, mut store) = scratch();
     let mut head = session(&mut store, HERE);
     let id = head.session().to_string();
@@ -117,7 +117,7 @@ fn a_session_is_unfinished_while_something_is_queued() {
 }
 
 #[test]
-fn what_was_learnt_of_a_model_is_kept() {
+fn learnt_facts_of_a_model_are_kept() {
     let (dir, mut store) = scratch();
     assert_eq!(store.models().learnt("a/b").unwrap(), Learnt::default());
     store.models().learn_limit("a/b", 32_000).unwrap();

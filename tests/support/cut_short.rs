@@ -201,9 +201,9 @@ fn read(log: &str) -> Vec<Done> {
     log.lines().map(one).collect()
 }
 
-/// Takes back what a power cut may take: renames whose folder was not synced, and the content of
-/// files that were not.
-pub fn lose_what_is_not_synced(done: &[Done]) {
+/// Takes back what a power cut may take: all or the last of the renames whose folder was not synced, and
+/// the content of files that were not.
+pub fn lose_what_is_not_synced(done: &[Done], only_the_last: bool) {
     let (mut dirty, mut renamed): (Vec<&Path>, Vec<(&Path, &Path)>) = (Vec::new(), Vec::new());
     for done in done {
         match done {
@@ -229,7 +229,11 @@ pub fn lose_what_is_not_synced(done: &[Done]) {
             fs::write(path, "").unwrap();
         }
     }
-    for (from, to) in renamed.into_iter().rev() {
+    let lost = match only_the_last {
+        true => 1,
+        false => renamed.len(),
+    };
+    for (from, to) in renamed.into_iter().rev().take(lost) {
         if to.exists() {
             fs::rename(to, from).unwrap();
         }

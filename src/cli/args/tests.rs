@@ -227,7 +227,7 @@ fn a_subcommand_wins_over_the_prompt() {
 }
 
 #[test]
-fn what_contradicts_itself_is_refused() {
+fn contradictory_arguments_are_refused() {
     let table = [
         ("-c -r", "cannot be used with"),
         ("--fork-session", "required arguments were not provided"),
@@ -279,7 +279,7 @@ fn a_word_that_is_nearly_a_subcommand_costs_no_call_of_the_model() {
 }
 
 #[test]
-fn any_other_word_is_a_prompt_and_so_is_one_that_is_said_to_be() {
+fn an_unknown_word_is_a_prompt_and_so_is_a_typo_after_a_flag() {
     for argv in ["hey", "fix", "refactor", "test", "'histroy of it'"] {
         let word = argv.trim_matches('\'');
         assert_eq!(meant(argv).prompt().as_deref(), Some(word));

@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn behind_a_line_that_is_too_long_the_next_one_is_read() {
+    fn the_line_after_a_line_that_is_too_long_is_read() {
         let (mut agent, mut connection) = pair();
         let bytes = LINE_MAX_BYTES as u64 + 1;
         let head = ToKeeper::Line {

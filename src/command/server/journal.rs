@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_answered_is_removed_and_the_rest_is_found_where_it_was() {
+    fn answered_lines_are_removed_and_the_others_keep_their_place() {
         let (place, folder) = scene();
         let mut journal = Journal::create(&folder, OUTPUT).unwrap();
         let long = "x".repeat(5 * 1024 * 1024);

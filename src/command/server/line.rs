@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_line_that_is_too_long_only_its_ends_are_kept() {
+    fn only_the_ends_of_a_line_that_is_too_long_are_kept() {
         let mut buffer = LineBuffer::default();
         let chunk = [b'x'; 65_536];
         buffer.take(b"head");

@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_message_is_not_waited_for() {
+    fn bytes_that_cannot_become_a_message_are_refused_at_once() {
         assert_eq!(decode::<ToKeeper>(b"{\"bye\""), Ok(None));
         assert_eq!(decode::<ToKeeper>(b"GET / HTTP/1.1\n"), Err(Garbled));
         assert_eq!(decode::<ToKeeper>(&[b'x'; 5000]), Err(Garbled));

@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_has_a_name_in_braces_is_expanded_once() {
+    fn a_name_in_braces_is_expanded_only_once() {
         let value = |name: &str, otherwise: Option<&str>| match (name, otherwise) {
             ("A", _) => Ok("${B}".to_string()),
             (_, Some(otherwise)) => Ok(otherwise.to_string()),

@@ -387,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_said_with_its_line() {
+    fn a_syntax_error_in_imported_servers_is_reported_with_its_line() {
         let root = Path::new("/w");
         for agent in ["claude", "gemini", "opencode", ".mcp.json"] {
             let error = servers_of(agent, "{\n\"mcp", root).unwrap_err();

@@ -77,7 +77,7 @@ fn the_users_own_servers_are_used_with_the_defaults() {
 }
 
 #[test]
-fn what_cannot_be_a_server_of_the_user_is_named_with_its_line() {
+fn an_invalid_server_of_the_user_is_reported_with_its_line() {
     let long = "a".repeat(33);
     let table = [
         (
@@ -244,7 +244,7 @@ fn the_hash_is_of_the_definition_before_it_is_expanded() {
 }
 
 #[test]
-fn a_nearer_server_is_the_whole_one_and_that_is_said() {
+fn a_nearer_server_replaces_the_users_server_with_a_note() {
     let f = Fixture::new();
     f.user("[mcp_servers.files]\ncommand = \"mine\"\nsandbox = \"workspace\"\nenv = { TOKEN = \"of-the-user\" }\n");
     mcp_json(&f, FILES);
@@ -282,7 +282,7 @@ fn a_nearer_server_is_the_whole_one_and_that_is_said() {
 }
 
 #[test]
-fn what_loosens_counts_only_in_the_users_own_config() {
+fn settings_that_loosen_a_server_count_only_in_the_user_config() {
     let f = Fixture::new();
     f.project(
         "[mcp_servers.a]\ncommand = \"a\"\ntrust_annotations = true\nsandbox = \"full\"\n\
@@ -369,7 +369,7 @@ fn a_variable_that_is_not_set_takes_out_that_server_alone() {
 }
 
 #[test]
-fn what_is_wrong_with_mcp_json_says_its_place_and_stops_nothing() {
+fn errors_in_mcp_json_name_their_place_and_stop_nothing() {
     let f = Fixture::new();
     f.user("[mcp_servers.mine]\ncommand = \"x\"\n");
     let big = " ".repeat(10 * 1024 * 1024);
@@ -413,7 +413,7 @@ fn what_is_wrong_with_mcp_json_says_its_place_and_stops_nothing() {
 }
 
 #[test]
-fn what_is_wrong_with_one_server_takes_out_that_one() {
+fn an_error_in_a_server_entry_removes_only_that_server() {
     for (entry, says) in [
         (
             "\"a\":{\"type\":\"carrier-pigeon\",\"command\":\"x\"}",
@@ -471,7 +471,7 @@ fn what_is_wrong_with_one_server_takes_out_that_one() {
 }
 
 #[test]
-fn what_others_write_in_mcp_json_is_read_as_it_is() {
+fn mcp_json_written_for_other_agents_is_read() {
     let f = Fixture::new();
     mcp_json(
         &f,
@@ -495,7 +495,7 @@ fn what_others_write_in_mcp_json_is_read_as_it_is() {
 }
 
 #[test]
-fn what_is_shown_before_trust_has_the_command_line_and_no_header() {
+fn content_to_trust_shows_command_lines_but_no_header_values() {
     let f = Fixture::new();
     mcp_json(
         &f,

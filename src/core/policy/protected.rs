@@ -154,7 +154,7 @@ mod tests {
 
     #[test]
     #[rustfmt::skip]
-    fn what_is_run_or_obeyed_unasked_is_protected() {
+    fn files_that_are_run_or_obeyed_automatically_are_protected() {
         for path in [
             ".git/config", "sub/.git/hooks/x", "bare.git/config", ".rewake/config.toml", ".mcp.json",
             ".agents/skills/x/SKILL.md", ".claude/settings.json", ".cursor/rules/x.mdc", ".codex/config.toml",

@@ -181,7 +181,7 @@ fn a_rule_for_a_tool_of_a_server_holds_for_the_description_that_it_had() {
 }
 
 #[test]
-fn what_only_looks_by_the_users_word_runs_unasked_and_in_plan_mode() {
+fn a_tool_the_user_marks_read_only_runs_unasked_even_in_plan() {
     let looks = || ServedTool {
         only_looks: true,
         ..described("0a")
@@ -203,7 +203,7 @@ fn what_only_looks_by_the_users_word_runs_unasked_and_in_plan_mode() {
 }
 
 #[test]
-fn what_may_destroy_by_its_servers_word_is_asked_about_with_that() {
+fn a_tool_its_server_marks_destructive_is_asked_about() {
     let destroys = ServedTool {
         is_destructive: true,
         ..described("0a")

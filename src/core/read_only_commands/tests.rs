@@ -112,7 +112,7 @@ fn commands_that_hide_others_are_known() {
 }
 
 #[test]
-fn what_may_run_another_is_known() {
+fn commands_that_may_run_another_command_are_detected() {
     let runs = |line: &str| runs_others(&shell::split(line).unwrap()[0].words);
     for (line, want) in [
         ("find . -exe? rm", Likeness::Maybe),
@@ -129,7 +129,7 @@ fn what_may_run_another_is_known() {
 }
 
 #[test]
-fn patterns_are_left_to_whoever_knows_the_files() {
+fn patterns_are_returned_for_the_caller_to_resolve() {
     for (line, want) in [
         ("cat *.md", "*.md"),
         ("cat ~/*", "~/*"),

@@ -109,7 +109,7 @@ fn is_kept(plan: &Plan, path: &str, why: KeptWhy) {
 }
 
 #[test]
-fn what_calls_wrote_is_set_back_and_what_they_created_is_removed() {
+fn rewind_undoes_writes_of_calls_and_removes_created_files() {
     let steps = [
         (tree(&[("a", "2")]), written("a", Some("1"), "2")),
         (tree(&[("a", "2"), ("n", "new")]), written("n", None, "new")),
@@ -119,7 +119,7 @@ fn what_calls_wrote_is_set_back_and_what_they_created_is_removed() {
 }
 
 #[test]
-fn what_somebody_else_changed_stays() {
+fn rewind_keeps_changes_by_others() {
     let steps = [
         (tree(&[("a", "2"), ("b", "x")]), Cause::Outside),
         (tree(&[("a", "2")]), Cause::Outside),
@@ -130,7 +130,7 @@ fn what_somebody_else_changed_stays() {
 }
 
 #[test]
-fn what_is_chosen_for_a_path_wins_and_what_may_have_been_there_stays() {
+fn a_choice_for_a_path_wins_but_a_protected_path_needs_approval() {
     let last = [("a", "2"), ("b", "mine"), ("d/x", "2"), ("d/y", "2")];
     let steps = [
         (
@@ -182,7 +182,7 @@ fn what_is_chosen_for_a_path_wins_and_what_may_have_been_there_stays() {
 }
 
 #[test]
-fn what_only_became_covered_stays_whatever_is_chosen() {
+fn a_path_that_only_became_covered_stays_despite_a_choice() {
     let mut changes = Changes::new("/w", tree(&[]));
     let delta = super::super::tree::diff(changes.now(), &tree(&[("n", "new")]));
     // It is not known whether it was there.
@@ -225,7 +225,7 @@ fn a_file_of_a_call_that_somebody_else_changed_is_not_removed() {
 }
 
 #[test]
-fn what_a_command_changed_is_set_back_and_what_appeared_meanwhile_is_not_removed() {
+fn rewind_undoes_command_changes_but_keeps_new_files() {
     let steps = [(tree(&[("a", "2"), ("n", "new")]), COMMAND)];
     let plan = check(&[("a", "1")], &steps, &[("a", "1"), ("n", "new")]);
     assert!(plan.of_commands.contains(b"a".as_slice()));
@@ -235,7 +235,7 @@ fn what_a_command_changed_is_set_back_and_what_appeared_meanwhile_is_not_removed
 /// A restored change counts as if it had not happened: if a command created the path then, that is
 /// not a reason to leave what a call creates there now.
 #[test]
-fn what_a_command_did_before_a_setting_back_counts_no_more() {
+fn a_restored_command_change_does_not_keep_a_file_of_a_call() {
     let restored = Cause::Restored {
         target: String::new(),
     };
@@ -248,7 +248,7 @@ fn what_a_command_did_before_a_setting_back_counts_no_more() {
 }
 
 #[test]
-fn what_changed_after_a_command_ended_was_not_the_command() {
+fn a_change_after_a_command_ended_is_not_attributed_to_it() {
     let changes = changes(&tree(&[("a", "1")]), &[(tree(&[("a", "2")]), COMMAND)]);
     let at = |changed_ms| Asked {
         changed_ms: Some(changed_ms),
@@ -261,7 +261,7 @@ fn what_changed_after_a_command_ended_was_not_the_command() {
 }
 
 #[test]
-fn what_was_set_back_and_taken_back_has_the_time_of_that() {
+fn a_change_restored_twice_has_the_time_of_the_last_restore() {
     let restored = Cause::Restored {
         target: String::new(),
     };
@@ -402,7 +402,7 @@ fn after_both(start: &[(&str, &str)], theirs: &str, left: &[(&str, &str)]) -> Ve
 }
 
 #[test]
-fn what_others_made_of_a_file_that_a_command_took_away_is_not_lost() {
+fn changes_by_others_to_a_file_a_command_removed_are_kept() {
     let kept = "f.rewake-kept";
     // rm, git stash, mv, and mv onto another file.
     type Files<'a> = &'a [(&'a str, &'a str)];
@@ -683,7 +683,7 @@ fn two_possible_authors_are_no_author() {
 }
 
 #[test]
-fn what_a_command_left_while_nobody_was_there_may_be_of_others() {
+fn a_change_seen_after_an_absence_may_have_an_unknown_author() {
     let mut changes = Changes::new("/w", tree(&[]));
     let delta = super::super::tree::diff(changes.now(), &tree(&[("a", "1")]));
     let maker = Maker {
@@ -705,7 +705,7 @@ fn what_a_command_left_while_nobody_was_there_may_be_of_others() {
 /// A command ended, the process left before it knew the files, and a person changed one. What a
 /// later command took away may be theirs.
 #[test]
-fn what_a_person_may_have_written_before_the_files_were_known_is_not_lost() {
+fn a_possible_change_by_a_person_before_the_snapshot_is_kept() {
     let maker = Maker {
         author: Author::Command,
         left_before_tree: true,
@@ -888,7 +888,7 @@ fn a_renamed_file_stays_where_a_folder_took_its_old_name() {
 
 proptest! {
     #[test]
-    fn what_only_others_changed_is_as_it_is_now((start, steps) in steps()) {
+    fn files_that_only_others_changed_stay_as_they_are_now((start, steps) in steps()) {
         let steps: Vec<(Tree, u8)> = steps.into_iter().map(|(tree, _)| (tree, 0)).collect();
         let changes = history(&start, &steps);
         prop_assert_eq!(&planned(&changes, &Asked::default()).target, changes.now());

@@ -91,7 +91,7 @@ fn a_rule_that_is_wrong_says_why() {
 }
 
 #[test]
-fn what_allows_is_read_narrowly() {
+fn allow_rules_match_narrowly() {
     for (text, line, want) in [
         ("Bash", "anything at all", true),
         ("Bash(*)", "anything at all", true),
@@ -125,7 +125,7 @@ fn what_allows_is_read_narrowly() {
 }
 
 #[test]
-fn what_refuses_is_read_widely() {
+fn deny_rules_match_widely() {
     use Likeness::*;
     for (text, line, want) in [
         ("Bash(rm:*)", "rm -rf x", Yes),
@@ -347,7 +347,7 @@ fn a_level_is_denied_from_there_on() {
 }
 
 #[test]
-fn what_a_rule_no_longer_gives_is_said_with_the_one_that_would() {
+fn an_insufficient_allow_rule_is_reported_with_its_replacement() {
     let wanted = |allow: &str| {
         let rules = rules(allow, "");
         let lacking = rules.lacking();

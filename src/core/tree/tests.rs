@@ -83,7 +83,7 @@ proptest! {
 }
 
 #[test]
-fn every_reason_has_a_number_of_its_own() {
+fn every_reason_has_a_unique_number() {
     for (marked, number, _) in MARKED {
         assert_eq!(Marked::of_number(marked.number()), Some(marked));
         assert_eq!(marked.number(), number);
@@ -91,7 +91,7 @@ fn every_reason_has_a_number_of_its_own() {
 }
 
 #[test]
-fn why_the_files_are_not_known_is_said_by_entry() {
+fn unknown_files_are_explained_with_the_entry_number() {
     let why = |log: &str, seq| why_unknown(&records(log), seq);
     assert_eq!(why("...", 1), "this session has no snapshot");
     assert_eq!(
@@ -243,7 +243,7 @@ proptest! {
 }
 
 #[test]
-fn a_compact_tree_stays_the_same_when_its_records_are_written_anew() {
+fn a_compact_tree_stays_equal_when_its_records_are_rewritten() {
     let mut tree = numbered(2_000, "old");
     let mut compact = CompactTree::from(&tree);
     for (count, with) in [(150, "new"), (900, "newer"), (3_000, "newest"), (0, "")] {

@@ -55,7 +55,7 @@ mod tests {
 
     /// The examples of the specification.
     #[test]
-    fn what_a_header_cannot_hold_is_encoded() {
+    fn values_that_do_not_fit_a_header_are_encoded() {
         for (text, want) in [
             ("us-west1", "us-west1"),
             ("Hello, 世界", "=?base64?SGVsbG8sIOS4lueVjA==?="),

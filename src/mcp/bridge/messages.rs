@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn what_answers_is_told_from_what_asks() {
+    fn responses_are_distinguished_from_requests() {
         let of = |text: &str| MessageHead::of(text.as_bytes()).and_then(|h| h.answers().cloned());
         assert_eq!(of(r#"{"id":"a","result":{}}"#), Some("a".into()));
         assert_eq!(of(r#"{"id":"a","method":"ping"}"#), None);

@@ -66,7 +66,7 @@ fn full_names(catalogue: &Catalogue) -> Vec<&str> {
 }
 
 #[test]
-fn what_a_server_said_is_known_to_the_next_session_until_its_definition_changes() {
+fn a_server_listing_is_kept_until_the_definition_changes() {
     let (_folder, mut store) = store();
     let files = usual("files");
     keep(
@@ -103,7 +103,7 @@ fn what_a_server_said_is_known_to_the_next_session_until_its_definition_changes(
 }
 
 #[test]
-fn what_cannot_be_read_is_not_known() {
+fn an_unreadable_catalogue_entry_counts_as_unknown() {
     let (_folder, store) = store();
     for body in [
         "",
@@ -153,7 +153,7 @@ fn a_list_that_is_too_long_is_kept_as_far_as_there_is_room() {
 }
 
 #[test]
-fn a_name_is_the_same_whoever_came_before() {
+fn tool_names_do_not_depend_on_other_servers() {
     let strange = listing(&["do.it", "bash", "mcp_call", &"x".repeat(90)]);
     let alone = SessionCatalogue::unknown(servers(vec![usual("s")]));
     alone.learnt("s", &known("s"), &strange, 1);
@@ -178,7 +178,7 @@ fn a_name_is_the_same_whoever_came_before() {
 
 /// A repository could call its server so that its tools have the full names of another's.
 #[test]
-fn of_two_tools_with_one_full_name_the_second_ends_with_a_hash() {
+fn the_second_tool_with_the_same_full_name_ends_with_a_hash() {
     let shortened = server_part("my__files");
     let learnt = |first: usize| {
         let catalogue =
@@ -229,7 +229,7 @@ fn described(words: &str) -> Listing {
 }
 
 #[test]
-fn what_a_tool_was_is_known_after_it_changed() {
+fn former_descriptions_of_a_changed_tool_are_kept() {
     let (_folder, mut store) = store();
     let files = usual("files");
     let mut keeps = |words: &str| {
@@ -267,7 +267,7 @@ fn what_a_tool_was_is_known_after_it_changed() {
 }
 
 #[test]
-fn what_cannot_be_called_is_refused_with_names_that_are_near() {
+fn a_tool_that_cannot_be_called_is_refused_with_similar_names() {
     let off = McpServer {
         disabled_tools: vec!["delete".into()],
         ..McpServer::default()
@@ -308,7 +308,7 @@ fn what_cannot_be_called_is_refused_with_names_that_are_near() {
 }
 
 #[test]
-fn what_is_learnt_is_found_by_all_who_hold_the_catalogue_and_news_are_told_from_repetition() {
+fn clones_of_a_catalogue_share_listings_and_detect_repeats() {
     let catalogue = SessionCatalogue::unknown(servers(vec![usual("files")]));
     let other = catalogue.clone();
     let before = other.now();

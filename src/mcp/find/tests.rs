@@ -120,7 +120,7 @@ fn the_best_have_their_arguments_and_a_server_can_be_named() {
 }
 
 #[test]
-fn a_server_that_is_not_known_is_said() {
+fn a_server_with_unknown_tools_is_named_in_the_search_result() {
     let mut catalogue = catalogue();
     catalogue.servers[1].at_ms = None;
     catalogue.servers[1].tools.clear();

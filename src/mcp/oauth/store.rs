@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_no_login_is_passed_over() {
+    fn a_file_that_is_not_a_login_is_ignored() {
         let place = tempfile::tempdir().unwrap();
         let logins = Logins::of(place.path());
         logins.save(&login("https://i", 1)).unwrap();
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn one_process_at_a_time_changes_a_login() {
+    async fn only_a_single_process_can_change_a_login_at_a_time() {
         let place = tempfile::tempdir().unwrap();
         let logins = Logins::of(place.path());
         let first = logins.lock("s").await.unwrap();

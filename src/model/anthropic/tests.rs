@@ -132,7 +132,7 @@ fn a_whole_request() {
 }
 
 #[test]
-fn the_mark_is_behind_the_instructions_when_there_are_any() {
+fn the_cache_mark_follows_the_instructions_when_there_are_any() {
     let mut request = request(vec![message(Role::User, vec![text("hi")], false)]);
     request.instructions = "Use tabs.".into();
     let system = &send(&request)["system"];
@@ -142,7 +142,7 @@ fn the_mark_is_behind_the_instructions_when_there_are_any() {
 }
 
 #[test]
-fn the_marks_are_behind_the_tools_the_summary_and_the_last_message() {
+fn cache_marks_follow_tools_summary_and_last_message() {
     let mut messages = vec![
         message(Role::User, vec![text("<summary>")], true),
         message(Role::Assistant, vec![text("a"), call("call_1_0")], false),
@@ -209,7 +209,7 @@ fn results_come_first_and_failed_ones_hold_only_text() {
 }
 
 #[test]
-fn what_the_server_would_refuse_is_not_sent() {
+fn parts_the_server_would_refuse_are_not_sent() {
     let strange = Part::Call {
         id: "c".into(),
         given_id: None,
@@ -240,7 +240,7 @@ fn what_the_server_would_refuse_is_not_sent() {
 }
 
 #[test]
-fn an_image_that_is_gone_is_said() {
+fn a_missing_image_is_replaced_by_a_text_that_names_it() {
     let part = Part::Image {
         media_type: "image/png".into(),
         blob: blob(),
@@ -411,7 +411,7 @@ fn thinking_goes_back_as_it_came() {
 }
 
 #[test]
-fn a_stream_cut_anywhere_is_no_answer() {
+fn a_stream_cut_anywhere_is_a_network_failure() {
     let stream = stream();
     for end in 0..stream.len() {
         let (_, reply) = decode(&stream[..end]);
@@ -424,7 +424,7 @@ fn a_stream_cut_anywhere_is_no_answer() {
 }
 
 #[test]
-fn what_stands_behind_the_end_or_says_nothing_is_no_fault() {
+fn events_after_the_end_or_without_content_are_ignored() {
     let stream = stream();
     let want = decode(&stream).1;
     let event = |data: &Value| Event {
@@ -473,7 +473,7 @@ fn stop_reasons_are_understood() {
 }
 
 #[test]
-fn what_makes_no_sense_is_said() {
+fn malformed_events_are_protocol_failures() {
     let lost = json!({"type": "content_block_delta", "index": 7,
                       "delta": {"type": "text_delta", "text": "x"}});
     let failure = decode(&[lost]).1.unwrap_err();

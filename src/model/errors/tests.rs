@@ -96,7 +96,7 @@ fn the_servers_words_are_kept_on_one_short_line() {
 
 /// A request that can never succeed fails at once, with a hint.
 #[test]
-fn what_cannot_succeed_says_what_to_do() {
+fn a_request_that_cannot_succeed_fails_with_a_hint() {
     for (status, body, class, hint) in [
         // llama.cpp, vLLM, Ollama, OpenRouter
         (

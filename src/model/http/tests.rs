@@ -173,7 +173,7 @@ async fn a_stream_that_was_cut_is_asked_for_again() {
 /// llama.cpp behaves like this: it announces that the connection stays open, and closes it after a
 /// streamed answer. A request that was just sent on it is lost.
 #[tokio::test]
-async fn a_connection_that_was_closed_meanwhile_is_no_failure() {
+async fn a_request_on_a_closed_kept_connection_is_retried() {
     let stays = whole().replace("connection: close", "keep-alive: timeout=5");
     let (head, body) = stays.split_once("\r\n\r\n").unwrap();
     let whole = format!("{head}\r\ncontent-length: {}\r\n\r\n{body}", body.len());
@@ -240,7 +240,7 @@ async fn a_rate_limit_is_waited_for_as_the_server_asks() {
 }
 
 #[tokio::test]
-async fn what_waiting_does_not_help_is_not_waited_for() {
+async fn refusals_that_waiting_cannot_cure_are_not_retried() {
     let hour = answer("429 Too Many Requests", "retry-after: 3600\r\n", "{}");
     let poor = answer(
         "429 Too Many Requests",
@@ -259,7 +259,7 @@ async fn what_waiting_does_not_help_is_not_waited_for() {
 }
 
 #[tokio::test]
-async fn a_wrong_key_is_said_without_the_key() {
+async fn a_wrong_key_is_reported_without_the_key() {
     let body = format!(r#"{{"error":{{"type":"authentication_error","message":"bad {KEY}"}}}}"#);
     let (base, _) = serve(vec![answer("401 Unauthorized", "", &body)]).await;
     let base = base.replace("http://", "http://user:hunter2hunter2@") + "?token=hunter2";
@@ -280,7 +280,7 @@ async fn a_wrong_key_is_said_without_the_key() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_not_there_is_said() {
+async fn an_unreachable_server_is_reported_with_a_hint() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let base = format!("http://{}", listener.local_addr().unwrap());
     drop(listener);
@@ -300,7 +300,7 @@ async fn a_huge_error_is_cut() {
 }
 
 #[tokio::test]
-async fn an_answer_that_is_no_stream_is_said() {
+async fn an_answer_that_is_not_a_stream_is_a_protocol_failure() {
     let page = answer(
         "200 OK",
         "content-type: text/html\r\n",
@@ -483,7 +483,7 @@ async fn an_error_that_drips_is_not_waited_for() {
 }
 
 #[tokio::test]
-async fn what_drips_behind_the_end_is_not_waited_for() {
+async fn data_that_drips_after_the_end_is_not_waited_for() {
     let named = whole().replace(
         "data: {\"type\":\"message_stop",
         "event: message_stop\ndata: {\"type\":\"message_stop",
@@ -526,7 +526,7 @@ async fn the_end_of_the_answer_is_the_protocol_s() {
 /// Data after the end of the answer is neither read nor waited for: a word that is not JSON, an
 /// error, an event without an end, or endless data.
 #[tokio::test]
-async fn what_comes_behind_the_end_is_not_read() {
+async fn data_after_the_end_of_an_answer_is_not_read() {
     let error = r#"{"type":"error","error":{"type":"api_error","message":"late"}}"#;
     for tail in ["[DONE]", error, &"x".repeat(20 * 1024 * 1024)] {
         let (base, _) = serve(vec![whole() + &format!("data: {tail}\n\n")]).await;
@@ -563,7 +563,7 @@ async fn dropping_the_call_closes_the_connection() {
 }
 
 #[tokio::test]
-async fn certificates_that_cannot_be_read_are_said() {
+async fn unreadable_certificates_are_reported_with_their_path() {
     let client = Client::new(RETRY, Some("/nowhere/ca.pem".into()));
     let (provider, request) = (provider("https://127.0.0.1:1"), request());
     let reply = client
@@ -658,7 +658,7 @@ const GEMINI_END: &str =
 
 /// No `[DONE]` comes, only that the server lives.
 #[tokio::test]
-async fn a_server_that_goes_on_after_the_end_is_left() {
+async fn a_server_that_keeps_sending_after_the_end_is_disconnected() {
     let both = [
         (Protocol::OpenaiChat, CHAT_END),
         (Protocol::Gemini, GEMINI_END),

@@ -218,7 +218,7 @@ fn items_may_come_without_pieces_or_index() {
 }
 
 #[test]
-fn what_a_finished_item_leaves_out_is_taken_from_its_pieces() {
+fn parts_missing_in_a_finished_item_come_from_its_deltas() {
     let lines = r#"
         {"type":"response.output_item.added","output_index":0,"item":{"type":"function_call","call_id":"a","name":"read"}}
         {"type":"response.function_call_arguments.delta","output_index":0,"delta":"{}"}
@@ -278,7 +278,7 @@ fn errors_in_the_stream_have_their_class() {
 }
 
 #[test]
-fn what_was_written_to_the_cache_is_counted() {
+fn tokens_written_to_the_cache_are_counted() {
     let usage = reply::<ResponsesDecoder>(r#"{"type":"response.completed","response":{"output":[],"usage":{"input_tokens":158,"input_tokens_details":{"cached_tokens":15,"cache_write_tokens":43},"output_tokens":32,"output_tokens_details":{"reasoning_tokens":10}}}}"#).usage;
     assert_eq!(
         (usage.input, usage.cached, usage.cache_written),
@@ -290,7 +290,7 @@ fn what_was_written_to_the_cache_is_counted() {
 /// A gateway sends the signature of another provider's model after the text that it belongs to.
 /// The API refuses reasoning that is not followed by anything.
 #[test]
-fn reasoning_behind_the_words_goes_back_before_them() {
+fn reasoning_that_follows_the_text_is_sent_before_it() {
     let answer = r#"{"type":"response.completed","response":{"status":"completed","output":[
         {"type":"message","content":[{"type":"output_text","text":"Hi"}]},
         {"type":"reasoning","id":"rs_1","format":"google-gemini-v1","summary":[],"encrypted_content":"AA=="}]}}"#;

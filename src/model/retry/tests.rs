@@ -39,7 +39,7 @@ fn the_back_off_doubles_up_to_a_cap() {
 }
 
 #[test]
-fn what_the_server_asks_for_is_the_least() {
+fn the_retry_delay_is_at_least_what_the_server_asks_for() {
     let asked = Some(Duration::from_secs(7));
     assert_eq!(RETRY.delay(1, asked, 1.0), Duration::from_secs(7));
     let asked = Some(Duration::from_millis(1));

@@ -143,7 +143,7 @@ fn a_wording_that_is_not_known_is_understood() {
 }
 
 #[test]
-fn what_only_sounds_like_it_is_not_taken_for_it() {
+fn errors_about_other_limits_are_not_taken_as_too_long() {
     let bodies = [
         // Tokens and lengths of another kind.
         r#"{"error":{"message":"Unexpected token } in JSON at position 5 exceeds depth limit"}}"#,

@@ -119,7 +119,7 @@ fn with<T>(act: impl FnMut() + 'static, run: impl FnOnce() -> T) -> T {
 }
 
 #[test]
-fn what_changed_is_put_right() {
+fn changes_to_watched_files_are_restored() {
     let room = Room::new();
     let before = room.all("ws");
     let watched = Watched::look(&room.profile("quarantine"));

@@ -32,7 +32,7 @@ fn names(folder: &Path) -> Vec<String> {
 }
 
 #[test]
-fn what_differs_from_the_last_commit_is_named() {
+fn files_that_differ_from_the_last_commit_are_named() {
     let dir = tempfile::tempdir().unwrap();
     assert_eq!(asked(dir.path()), None, "no repository");
     let top = dir.path().join("top");

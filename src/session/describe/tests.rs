@@ -255,7 +255,7 @@ fn every_kind_is_part_of_the_conversation_or_a_detail() {
 }
 
 #[test]
-fn what_a_server_taught_says_how() {
+fn a_learned_limit_is_described_with_its_cause() {
     let (silent, _) = said_of(learned(true, None));
     assert!(silent.contains("8192") && silent.contains("without a word"));
     let refusal = Refusal {
@@ -280,7 +280,7 @@ fn a_call_of_another_answer_has_no_name() {
 }
 
 #[test]
-fn what_was_streaming_is_cut_or_whole() {
+fn streamed_text_is_either_cut_or_whole() {
     let mut describer = Describer::default();
     let cut = |draft: &str| {
         record(Entry::Stopped {

@@ -172,7 +172,7 @@ fn a() {}
 }
 
 #[test]
-fn what_was_put_into_a_file_cannot_end_its_block() {
+fn exported_file_content_cannot_end_its_code_block() {
     let content = "````\n# no heading\n\u{1b}[31m~~~\n```` \n";
     let body = exported_calls(&[
         (

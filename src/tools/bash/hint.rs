@@ -391,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_sandbox_did_is_told_in_a_line_each() {
+    fn each_effect_of_the_sandbox_is_described_on_a_separate_line() {
         let after = Aftermath {
             survivors: 2,
             ended: 1,

@@ -104,7 +104,7 @@ fn no_write_gets_out_of_a_folder_that_becomes_a_link() {
 }
 
 #[test]
-fn a_folder_that_became_a_link_is_not_settled_by_what_is_behind_it() {
+fn a_folder_that_became_a_link_is_a_conflict() {
     let room = Room::new();
     let outside = Room::new();
     room.put("sub/f", "old");

@@ -65,7 +65,7 @@ fn hidden_and_ignored_files_are_searched_when_named() {
 }
 
 #[test]
-fn what_a_rule_hides_is_not_searched() {
+fn grep_does_not_search_files_that_a_rule_hides() {
     let mut room = room();
     room.hide(&["Read(a/**)", "Read(.hidden)"]);
     assert_eq!(
@@ -175,7 +175,7 @@ fn a_line_without_end_is_not_searched() {
 }
 
 #[test]
-fn what_is_no_regular_file_is_refused() {
+fn grep_refuses_a_file_that_is_not_regular() {
     let room = Room::new();
     let made = std::process::Command::new("mkfifo")
         .arg(room.path("fifo"))

@@ -96,7 +96,7 @@ fn text_is_shown_without_its_line_ends_and_byte_order_mark() {
 }
 
 #[test]
-fn what_is_not_text_is_refused_clearly() {
+fn reading_a_binary_file_is_refused_with_its_kind() {
     let room = Room::new();
     room.put("nul", b"abc\0def");
     room.put("noise", [0x80u8, 0x91, 0xfe, b'a'].repeat(100));
@@ -119,7 +119,7 @@ fn what_is_not_text_is_refused_clearly() {
 }
 
 #[test]
-fn what_is_not_a_file_does_not_block() {
+fn reading_a_path_that_is_not_a_file_does_not_block() {
     let room = Room::new();
     let fifo = room.path("fifo");
     let made = std::process::Command::new("mkfifo").arg(&fifo).status();

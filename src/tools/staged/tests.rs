@@ -104,7 +104,7 @@ fn a_file_that_somebody_has_open_for_writing_is_not_replaced() {
 
 /// Somebody opened the file after the check, and before the exchange.
 #[test]
-fn who_opens_a_file_in_the_instant_of_its_replacement_gets_it_back() {
+fn a_file_opened_during_its_replacement_gets_its_name_back() {
     let room = Room::new();
     let path = room.put("a", "old");
     let staged = stage(&path, b"new").unwrap();
@@ -118,7 +118,7 @@ fn who_opens_a_file_in_the_instant_of_its_replacement_gets_it_back() {
 }
 
 #[test]
-fn what_was_written_in_the_instant_of_a_replacement_gets_its_name_back() {
+fn a_file_written_during_its_replacement_gets_its_name_back() {
     let room = Room::new();
     let path = room.put("a", "old");
     let staged = stage(&path, b"new").unwrap();
@@ -135,7 +135,7 @@ fn what_was_written_in_the_instant_of_a_replacement_gets_its_name_back() {
 }
 
 #[test]
-fn of_two_that_write_in_the_instant_of_a_replacement_none_loses_anything() {
+fn writes_of_two_writers_during_a_replacement_are_both_kept() {
     let room = Room::new();
     let path = room.put("a", "old");
     let staged = stage(&path, b"new").unwrap();

@@ -47,7 +47,7 @@ fn an_ignore_file_is_used() {
 }
 
 #[test]
-fn what_is_no_regular_file_is_not_read() {
+fn an_ignore_file_that_is_not_regular_is_not_read() {
     for target in ["/dev/zero", "/dev/full"] {
         let room = room();
         fs::remove_file(room.path("sub/.gitignore")).unwrap();

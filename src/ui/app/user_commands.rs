@@ -163,7 +163,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_of_no_use_without_a_terminal_gets_it() {
+    fn commands_that_need_a_terminal_are_run_on_it() {
         for (typed, command, on_terminal) in [
             ("vim a.rs", "vim a.rs", true),
             ("/usr/bin/less a", "/usr/bin/less a", true),

@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn the_draft_stands_behind_the_newest() {
+    fn the_draft_comes_after_the_newest_history_entry() {
         let mut history = history();
         assert_eq!(history.newer(), None);
         assert_eq!(history.older(draft("now")), Some("fix b"));

@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn how_many_more_there_are_is_said() {
+    fn the_popup_shows_how_many_items_are_hidden() {
         let popup = Popup::open("/", "", &around()).unwrap();
         let hidden = popup.items.len() - MAX_LINES;
         let more = format!("{hidden} more · ↑↓ shows them · type to narrow");

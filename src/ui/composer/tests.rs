@@ -166,7 +166,7 @@ fn enter_sends() {
 }
 
 #[test]
-fn what_is_not_typing_is_the_apps() {
+fn keys_that_do_not_edit_text_become_actions() {
     let mut composer = Composer::default();
     assert_eq!(press(&mut composer, "<Esc>"), Did::Act(Action::Interrupt));
     assert_eq!(press(&mut composer, "<Esc>"), Did::Act(Action::Rewind));

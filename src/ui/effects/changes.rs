@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn what_began_while_the_file_was_read_counts_for_the_next_look_too() {
+    fn session_activity_during_a_look_counts_for_the_next_look() {
         let mut changes = PendingChanges::new(&files("a"), QUIET);
         changes.look(QUIET, &files("a"), moment(false, 1));
         changes.look(moment(false, 1), &files("b"), moment(false, 1));
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn what_rewake_writes_at_a_persons_word_is_a_persons_also_while_a_command_runs() {
+    fn user_requested_writes_during_a_command_count_as_user_changes() {
         let running = moment(true, 1);
         let mut changes = PendingChanges::new(&files("a"), QUIET);
         changes.look(running, &files("a"), running);

@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn what_changed_in_a_repository_that_git_made_is_shown() {
+    fn changes_in_a_git_repository_are_shown() {
         let (_dir, top) = repository(&[]);
         let (files, warning) = changes(&top, &env(&top)).unwrap();
         let names: Vec<&str> = files.iter().map(|file| file.path.as_str()).collect();

@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_saved_by_an_editor_that_is_killed_is_taken() {
+    fn text_saved_by_a_killed_editor_is_used() {
         let home = tempfile::tempdir().unwrap();
         let folder = home.path().join("session");
         let (_folder, command) = script("echo saved > \"$1\"; kill -9 $$");
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_taken_back_stays_in_its_file() {
+    fn an_edited_text_that_is_too_large_stays_in_its_file() {
         let home = tempfile::tempdir().unwrap();
         let folder = home.path().join("session");
         let (_folder, command) = script("head -c 9000000 /dev/zero | tr '\\0' x > \"$1\"");

@@ -49,7 +49,7 @@ mod tests {
     }
 
     #[test]
-    fn what_terminals_paste_on_a_drop() {
+    fn paths_that_terminals_paste_on_a_drop_are_recognised() {
         let folder = folder();
         let root = folder.path().to_str().unwrap();
         let place = PathBase {
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_typed_must_look_like_a_path() {
+    fn typed_text_names_an_image_only_if_it_looks_like_a_path() {
         let folder = folder();
         let place = PathBase {
             folder: folder.path(),

@@ -365,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_arrives_with_its_images_and_in_its_order() {
+    fn messages_arrive_in_order_with_their_images() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.png");
         std::fs::write(&path, crate::core::image::sample::PNG).unwrap();

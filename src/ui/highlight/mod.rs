@@ -376,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_unknown_or_too_long_is_plain() {
+    fn unknown_languages_and_long_code_are_not_highlighted() {
         let long = format!("\"{}\"\nfn x() {{}}\n", "x".repeat(MAX_LINE_BYTES));
         let much = "fn x() {}\n".repeat(MAX_CODE_BYTES / 10 + 10);
         let mut highlighter = Highlighter::direct();

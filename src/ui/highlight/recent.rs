@@ -39,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_used_stays_and_the_rest_goes() {
+    fn used_entries_stay_and_the_others_are_evicted() {
         let mut recent = Recent::new(8);
         for n in 0..100 {
             recent.insert(n, n);

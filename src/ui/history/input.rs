@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_typed_and_taken_back_as_it_is_seen() {
+    fn input_is_edited_as_it_is_displayed() {
         let mut input = LineInput::new("fix\n\u{1b}[31mthe e\u{301}");
         assert_eq!(input.text(), "fix ␛[31mthe e\u{301}");
         input.key(&KeyCode::Backspace.into());

@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_moves_as_little_as_it_takes() {
+    fn scroll_moves_only_as_far_as_needed() {
         let mut scroll = Scroll { top: 0, height: 5 };
         scroll.show(4, 5, 20);
         assert_eq!(scroll.top, 1);

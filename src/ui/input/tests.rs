@@ -320,7 +320,7 @@ fn an_answer_that_comes_late_and_in_pieces_is_never_typed_text() {
 }
 
 #[test]
-fn a_key_behind_an_answer_that_never_ends_is_a_key() {
+fn a_key_after_an_unterminated_terminal_reply_is_a_key() {
     let mut input = Input::new();
     let now = Instant::now();
     input.feed(b"\x1b]11;rgb:1e", now);

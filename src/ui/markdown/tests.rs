@@ -109,7 +109,7 @@ fn lists_are_indented() {
 }
 
 #[test]
-fn code_stands_apart_from_the_list_that_it_is_in_or_behind() {
+fn code_blocks_are_separated_from_lists_by_blank_lines() {
     check("- a\n  ```\n  x\n  ```\n- b", 80, "• a\n\n    x\n\n• b\n");
     check(
         "1. a\n   - b\n   ```\n   x\n   ```",
@@ -137,7 +137,7 @@ fn quotes_have_a_bar() {
 }
 
 #[test]
-fn code_is_wrapped_and_its_language_is_no_line_of_it() {
+fn code_blocks_wrap_and_omit_their_language() {
     check(
         "```rust,ignore\nfn f() {}\n\n  x\n```\n",
         80,
@@ -208,7 +208,7 @@ fn deep_nesting_ends() {
 }
 
 #[test]
-fn a_definition_may_go_on() {
+fn a_link_definition_can_span_several_lines() {
     let text = "para\n\n[foo]: /url\n'title\ngoes on'\nmore\n\nend";
     assert_eq!(streamed(text.split_inclusive('\n'), 20), plain(text, 20));
 }

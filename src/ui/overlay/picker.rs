@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_typed_narrows_what_is_chosen_from() {
+    fn typing_filters_the_picker_entries() {
         let item = |name: &str| PickerItem {
             value: name.to_string(),
             label: name.to_string(),

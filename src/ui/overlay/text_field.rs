@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_pasted_has_bounds_and_commands_no_terminal() {
+    fn pasted_text_is_bounded_and_loses_control_characters() {
         let mut field = TextField::default();
         field.insert("a\u{1b}[31mb\r\nc\rd\0");
         assert_eq!(field.text(), "a[31mb\nc\nd");

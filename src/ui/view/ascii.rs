@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_cut_does_not_look_like_the_end_of_a_sentence() {
+    fn the_ascii_ellipsis_differs_from_the_ascii_separator() {
         assert_eq!(ascii("…"), "~");
         assert_ne!(ascii("…"), ascii("·"));
     }

@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_covered_follows_the_rules_and_the_globs() {
+    fn coverage_follows_ignore_rules_and_globs() {
         let words = |words: &[&str]| words.iter().map(ToString::to_string).collect::<Vec<_>>();
         let own = vec![PathBuf::from("/w/state")];
         let include = words(&["keep.log", "sub/x/*.bin"]);

@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn what_little_space_is_depends_on_the_disk() {
+    fn the_low_space_threshold_depends_on_the_disk_size() {
         let gib = 1 << 30;
         assert!(is_low(gib - 1, 200 * gib) && !is_low(gib, 2_000 * gib));
         // A disk in memory of 64 MiB.

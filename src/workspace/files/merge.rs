@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn what_takes_too_long_to_compare_is_not_merged() {
+    fn merge_gives_up_when_the_comparison_takes_too_long() {
         let lines = |of: [char; 3]| -> String {
             let turn = |n: usize| format!("{}\n", of[n * n % 7 % 3]);
             (0..300_000).map(turn).collect()
@@ -126,7 +126,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn one_who_changed_nothing_gives_way(base in "([abc]\n){0,9}", other in "([abc]\n){0,9}") {
+        fn merge_takes_the_side_that_changed(base in "([abc]\n){0,9}", other in "([abc]\n){0,9}") {
             prop_assert_eq!(merged(&base, &other, &base), Some(other.clone()));
             prop_assert_eq!(merged(&base, &base, &other), Some(other));
         }

@@ -35,7 +35,7 @@ fn plain(folder: &Path) -> Result<(), String> {
 }
 
 #[test]
-fn what_git_and_its_tools_write_by_themselves_is_plain() {
+fn a_repository_written_by_git_and_common_tools_is_plain() {
     let (_dir, dir) = temp();
     assert_eq!(plain(&dir), Ok(()));
     let top = dir.join("top");
@@ -189,7 +189,7 @@ fn a_config_in_another_spelling_is_in_the_way() {
 }
 
 #[test]
-fn what_else_a_repository_may_bring_is_in_the_way() {
+fn hooks_and_unusual_settings_make_a_repository_not_plain() {
     type Change = (&'static str, fn(&Path));
     let made: [Change; 10] = [
         ("a hook", |top| {
@@ -278,7 +278,7 @@ fn a_repository_elsewhere_is_not_ones_own() {
 }
 
 #[test]
-fn what_leads_to_another_repository_is_in_the_way() {
+fn references_to_another_repository_make_it_not_plain() {
     type Change = (&'static str, fn(&Path, &Path));
     let made: [Change; 7] = [
         ("commondir", |mine, private| {
@@ -328,7 +328,7 @@ fn what_leads_to_another_repository_is_in_the_way() {
 
 /// git prints lines of these files, for the state or in an error.
 #[test]
-fn what_git_quotes_is_no_link() {
+fn linked_files_that_git_quotes_are_refused() {
     for name in [
         "info/attributes",
         "rebase-merge/done",

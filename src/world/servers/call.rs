@@ -373,7 +373,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_try_has_an_id_of_its_own() {
+    fn each_attempt_of_a_call_has_a_different_request_id() {
         let call = CallId {
             reply: 12,
             index: 0,

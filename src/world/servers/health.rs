@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_long_ago_does_not_count() {
+    fn old_failures_do_not_count() {
         let mut health = Health::default();
         let first = Instant::now();
         for _ in 0..5 {

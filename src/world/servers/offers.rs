@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_server_gives_is_bounded_and_what_is_no_text_is_named() {
+    fn server_text_is_bounded_and_parts_without_text_are_named() {
         let words = of_parts(vec![
             text("a"),
             ResultPart::Link {

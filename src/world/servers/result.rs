@@ -118,7 +118,7 @@ mod tests {
     use crate::mcp::refusal::Refusal;
 
     #[test]
-    fn what_a_bridge_says_in_a_journal_is_no_answer_of_the_server() {
+    fn bridge_errors_are_distinguished_from_server_errors() {
         let told = |error: serde_json::Value| {
             let line = json!({ "jsonrpc": "2.0", "id": "c", "error": error });
             of_line(line.to_string().as_bytes(), 1_000).outcome

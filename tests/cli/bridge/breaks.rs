@@ -11,7 +11,7 @@ fn ids(asked: &[Asked]) -> Vec<Option<&str>> {
 }
 
 #[test]
-fn a_broken_stream_is_taken_up_behind_its_last_event() {
+fn a_broken_stream_resumes_after_its_last_event() {
     for ending in ["cut", "ended"] {
         let server = older(move |asked| match (asked.verb.as_str(), asked.before) {
             ("POST", _) => {
@@ -118,7 +118,7 @@ fn a_stream_that_cannot_be_taken_up_again_is_in_doubt() {
 }
 
 #[test]
-fn what_the_server_says_of_an_error_is_told() {
+fn server_error_details_are_reported() {
     let error = json!({ "jsonrpc": "2.0", "id": null,
         "error": { "code": -32020, "message": "Header mismatch" } });
     let server = newer(move |_| Gives::Status(400, vec![], error.to_string()));
@@ -192,7 +192,7 @@ fn a_lie_is_not_handed_on() {
 }
 
 #[tokio::test]
-async fn a_session_that_the_server_forgot_is_begun_again_for_what_it_did_not_take() {
+async fn a_lost_server_session_is_reopened_for_unprocessed_calls() {
     let server = older(|asked| {
         let is_old = asked.header("mcp-session-id") == Some("session-0");
         match asked.tool().as_str() {

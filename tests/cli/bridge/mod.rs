@@ -239,7 +239,7 @@ fn a_server_is_not_spoken_with_in_the_open() {
 }
 
 #[tokio::test]
-async fn a_call_goes_on_when_its_agent_is_gone() {
+async fn a_call_continues_when_its_agent_is_gone() {
     let server = newer(|asked| {
         Gives::events(vec![
             Piece::Text(": on it\n\n".into()),
@@ -303,7 +303,7 @@ async fn the_keys_of_a_server_are_in_no_file_and_not_in_the_environment_of_its_b
 }
 
 #[tokio::test]
-async fn what_the_server_says_by_itself_is_heard() {
+async fn server_notifications_outside_a_call_are_received() {
     let changed = json!({ "jsonrpc": "2.0", "method": "notifications/tools/list_changed" });
     let server = McpServer::start(move |asked| match asked.verb.as_str() {
         "GET" => Gives::events(vec![event(&changed), Piece::Wait]),

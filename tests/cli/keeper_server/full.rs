@@ -17,7 +17,7 @@ fn limit(place: &Place, run: &str, bytes: Option<u64>) {
 }
 
 #[tokio::test]
-async fn what_cannot_be_written_down_is_not_handed_over() {
+async fn a_request_that_cannot_be_recorded_is_not_sent() {
     let place = place();
     let (run, client) = place.start().await;
     ask(&client, "call_1", "echo", json!(1)).await;

@@ -72,7 +72,7 @@ fn a_tool_is_called_and_its_result_shown() {
 }
 
 #[test]
-fn what_is_no_server_says_why() {
+fn a_failed_probe_states_its_reason() {
     let (home, run) = probe("exits", &[]);
     let run = refused(run, 1, &["exited with code 3"]);
     assert!(
@@ -134,7 +134,7 @@ fn sent(place: &Place, run: &str, words: &str) -> usize {
 }
 
 #[tokio::test]
-async fn a_call_goes_on_without_its_agent_and_hands_are_shaken_once() {
+async fn a_call_continues_without_its_agent_after_a_single_handshake() {
     for mode in ["old", "new"] {
         let place = place();
         let (run, first) = start(&place, mode).await;
@@ -191,7 +191,7 @@ async fn a_server_gets_what_it_asks_for_once() {
 }
 
 #[tokio::test]
-async fn what_came_before_an_answer_is_heard_with_it() {
+async fn notifications_before_a_result_are_received_with_it() {
     let place = place();
     let (run, first) = start(&place, "old").await;
     let arguments = json!({ "ms": 1000 });

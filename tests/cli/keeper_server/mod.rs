@@ -167,7 +167,7 @@ fn kill(pid: u32) {
 }
 
 #[tokio::test]
-async fn what_is_asked_is_answered_and_written_down() {
+async fn requests_are_answered_and_recorded() {
     let place = place();
     let (run, client) = place.start().await;
     assert_eq!(
@@ -229,7 +229,7 @@ async fn a_server_sees_nothing_of_our_environment_but_what_is_named() {
 }
 
 #[tokio::test]
-async fn a_dropped_call_goes_on_and_its_answer_is_there_later() {
+async fn a_dropped_call_continues_and_its_answer_is_available_later() {
     let place = place();
     let (run, client) = place.start().await;
     client
@@ -249,7 +249,7 @@ async fn a_dropped_call_goes_on_and_its_answer_is_there_later() {
 }
 
 #[tokio::test]
-async fn one_agent_at_a_time() {
+async fn a_second_agent_is_refused_while_the_first_is_attached() {
     let place = place();
     let (run, first) = place.start().await;
     match place.servers.attach(&run).await.unwrap() {
@@ -288,7 +288,7 @@ async fn a_server_that_died_in_a_call_is_told_with_what_is_known() {
 }
 
 #[tokio::test]
-async fn what_a_server_never_read_was_not_begun() {
+async fn a_request_the_server_never_read_counts_as_not_started() {
     let place = place();
     let (run, client) = place.start().await;
     client
@@ -390,7 +390,7 @@ async fn a_server_that_does_not_obey_is_killed() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_started_says_why() {
+async fn a_failed_start_states_its_reason() {
     let place = place();
     for (program, word) in [("/no/such/program", "/no/such/program"), ("", "no command")] {
         let spec = ServerSpec {
@@ -409,7 +409,7 @@ async fn what_cannot_be_started_says_why() {
 }
 
 #[tokio::test]
-async fn one_that_was_prepared_and_never_started_never_will_be() {
+async fn a_prepared_run_cannot_start_after_it_was_settled() {
     let place = place();
     let run = place.servers.prepare(&place.spec()).unwrap();
     assert_eq!(
@@ -438,7 +438,7 @@ async fn a_folder_with_a_long_name_has_its_socket_elsewhere() {
 }
 
 #[tokio::test]
-async fn what_an_agent_knows_of_a_server_the_next_one_reads() {
+async fn data_remembered_by_an_agent_is_read_by_the_next() {
     let place = place();
     let (run, client) = place.start().await;
     assert_eq!(client.remembered().unwrap(), None);

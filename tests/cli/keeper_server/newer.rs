@@ -110,7 +110,7 @@ async fn drop_when(future: impl Future, so: impl Fn() -> bool) {
 }
 
 #[tokio::test]
-async fn what_a_server_wants_to_know_first_is_asked_and_told() {
+async fn a_call_that_needs_input_asks_and_continues_with_the_answer() {
     let place = place();
     let person = Arc::new(Person::default());
     let (run, connection) = start(&place, "new", person.clone()).await;
@@ -130,7 +130,7 @@ async fn what_a_server_wants_to_know_first_is_asked_and_told() {
 }
 
 #[tokio::test]
-async fn a_round_that_was_begun_is_not_begun_again_after_a_crash() {
+async fn a_started_round_is_not_sent_again_after_a_crash() {
     let place = place();
     let person = waits();
     let (run, first) = start(&place, "new", person.clone()).await;

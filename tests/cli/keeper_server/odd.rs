@@ -25,7 +25,7 @@ async fn the_first_answer_to_what_was_asked_counts() {
 }
 
 #[tokio::test]
-async fn half_a_line_is_no_answer() {
+async fn a_partial_line_is_not_an_answer() {
     let place = place();
     let (_, client) = place.start().await;
     client
@@ -105,7 +105,7 @@ async fn a_flood_fills_no_disk_and_hides_no_answer() {
 }
 
 #[tokio::test]
-async fn what_a_server_prints_that_is_no_message_is_no_answer() {
+async fn server_output_that_is_not_a_message_is_not_an_answer() {
     let place = place();
     let (run, client) = place.start().await;
     ask(
@@ -138,7 +138,7 @@ async fn a_call_is_made_once_however_often_it_is_sent() {
 
 /// What an agent sent that died before it heard anything: by hand, on the socket.
 #[tokio::test]
-async fn what_a_dead_agent_had_sent_whole_is_done_and_what_was_torn_is_not() {
+async fn complete_requests_of_a_dead_agent_run_and_torn_ones_do_not() {
     let place = place();
     let (run, client) = place.start().await;
     // The server is so slow that most of what follows waits in the socket.

@@ -88,14 +88,14 @@ fn assert_that_it_runs_once(scene: &Scene, run: &str) {
 }
 
 #[test]
-fn what_no_keeper_claimed_runs_once() {
+fn an_unclaimed_run_runs_once() {
     let (scene, run) = started(&boot_id());
     assert_that_it_runs_once(&scene, &run);
 }
 
 /// Also what a second start sees when the first one claimed and died before it could say so.
 #[test]
-fn what_was_claimed_and_never_begun_runs_once() {
+fn a_claimed_run_that_never_started_runs_once() {
     let (scene, run) = started(&boot_id());
     let folder = scene.home.rewake_home().join("runs").join(&run);
     std::fs::write(folder.join("claim"), "").expect("claim the run");
@@ -103,7 +103,7 @@ fn what_was_claimed_and_never_begun_runs_once() {
 }
 
 #[test]
-fn what_was_begun_in_another_boot_is_never_run_again() {
+fn a_run_started_in_another_boot_is_never_run_again() {
     let (scene, _) = started("another boot");
     scene.go_on().expect(0);
     assert_eq!(scene.effects(), 0);
@@ -133,7 +133,7 @@ fn has_sandbox(scene: &Scene) -> bool {
 }
 
 #[test]
-fn what_was_not_begun_runs_with_the_access_that_was_recorded() {
+fn an_unstarted_run_gets_its_recorded_access() {
     let access = Some(Access::Workspace);
     let (scene, _) = started_with(&boot_id(), REACHES, "acceptEdits", access);
     if !has_sandbox(&scene) {
@@ -151,7 +151,7 @@ fn what_was_not_begun_runs_with_the_access_that_was_recorded() {
 
 /// Neither with what was recorded, for the mode gives it no more, nor with less, unasked.
 #[test]
-fn what_was_not_begun_does_not_run_with_what_the_mode_gives_no_more() {
+fn an_unstarted_run_is_dropped_when_the_mode_denies_its_access() {
     let modes = [
         ("acceptEdits", "default", Some(Access::Workspace)),
         ("bypassPermissions", "acceptEdits", Some(Access::Full)),

@@ -99,7 +99,7 @@ fn a_result_that_cannot_be_recorded_is_not_lost() {
 }
 
 #[test]
-fn what_cannot_be_recorded_is_not_done() {
+fn a_call_that_cannot_be_recorded_is_not_run() {
     let asked = Arc::new(AtomicBool::new(false));
     let is_full = Arc::new(AtomicBool::new(false));
     let (asks, full) = (asked.clone(), is_full.clone());

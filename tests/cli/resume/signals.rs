@@ -5,7 +5,7 @@ use rustix::process::Signal;
 use super::scene::*;
 
 #[test]
-fn who_is_asked_to_leave_leaves_the_command_running() {
+fn a_signal_ends_rewake_and_leaves_the_command_running() {
     for (signal, code) in [(Signal::TERM, 143), (Signal::HUP, 129)] {
         let scene = Scene::with_command(&waits_for_go());
         let first = scene.start_command();

@@ -5,7 +5,7 @@ use crate::support::Says;
 
 /// Killed as soon as it says which session it has.
 #[test]
-fn who_is_told_of_a_session_may_count_on_the_words_being_in_it() {
+fn a_reported_session_already_contains_its_prompt() {
     for _ in 0..8 {
         let scene = Scene::new(|_| Says::text(FINAL_WORDS).into());
         let mut live = scene.live(&["-p", "words to be kept"]);

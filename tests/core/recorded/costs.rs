@@ -162,7 +162,7 @@ fn a_figure_that_cannot_be_true_is_none() {
 
 /// The sum of several answers is known if each is; else all of them are priced.
 #[test]
-fn what_several_answers_cost_is_their_sum() {
+fn the_cost_of_several_answers_is_their_sum() {
     let one = |billed_nanos| Usage {
         input: 1_000_000,
         billed_nanos,

@@ -255,7 +255,7 @@ fn next_request(one: &Recorded, model: &str) -> Value {
 }
 
 #[test]
-fn what_a_provider_wants_back_is_in_the_next_request() {
+fn the_next_request_contains_what_a_provider_requires() {
     for one in recorded() {
         let body = next_request(&one, "p/m");
         for (at, want) in &one.next {

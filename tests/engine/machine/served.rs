@@ -239,7 +239,7 @@ async fn a_call_gives_its_result_and_the_server_lives_on_for_the_next_one() {
 }
 
 #[tokio::test]
-async fn a_call_that_goes_on_while_the_agent_is_dead_gives_its_own_result() {
+async fn a_call_that_outlives_the_agent_gives_its_actual_result() {
     let bench = Bench::new();
     let call = bench.append("one", 300);
     let guard = bench.dies_in(&usual(), &call).await;
@@ -271,7 +271,7 @@ async fn a_call_that_the_server_never_had_is_made_at_the_same_server() {
 }
 
 #[tokio::test]
-async fn a_server_that_died_before_the_call_is_started_anew_for_it() {
+async fn a_server_that_died_before_the_call_is_restarted_for_it() {
     let bench = Bench::new();
     let call = bench.append("one", 0);
     let machine = bench.serving(&usual());
@@ -330,7 +330,7 @@ async fn a_call_that_may_be_repeated_is_made_again_when_its_server_died_in_it() 
 }
 
 #[tokio::test]
-async fn an_answer_counts_whoever_is_dead() {
+async fn an_answer_counts_even_if_keeper_or_machine_is_dead() {
     let bench = Bench::new();
     let call = bench.append("one", 0);
     let machine = bench.serving(&usual());
@@ -394,7 +394,7 @@ async fn a_stop_tells_the_server_and_leaves_it_alive() {
 }
 
 #[tokio::test]
-async fn a_call_that_was_not_begun_is_not_made_for_a_stop() {
+async fn a_stop_does_not_start_a_call_that_was_not_started() {
     let bench = Bench::new();
     let call = bench.append("one", 0);
     let guard = ready(&bench.serving(&usual()), &call).await;

@@ -62,7 +62,7 @@ const UNTIL_GO: &str = "echo >> count; echo so far; \
     until [ -e go ] || ! [ -e \"$PWD\" ]; do sleep 0.01; done; echo real; exit 7";
 
 #[tokio::test]
-async fn a_command_that_was_not_begun_is_run_once_in_another_run() {
+async fn an_unstarted_command_is_run_once_in_another_run() {
     let bench = Bench::new();
     let call = bash("echo >> count; echo real");
     let guard = bench.prepared(&call).await;
@@ -188,7 +188,7 @@ async fn a_stop_before_a_command_began_is_for_ever() {
 }
 
 #[tokio::test]
-async fn a_background_command_is_settled_as_begun_and_its_end_is_told_later() {
+async fn a_running_background_command_settles_now_and_ends_later() {
     let bench = Bench::new();
     let call = call("bash", json!({"command": UNTIL_GO, "background": true}));
     let prepared = bench.prepared(&call).await;
@@ -331,7 +331,7 @@ async fn a_file_that_somebody_else_wrote_is_told_and_left_alone() {
 }
 
 #[tokio::test]
-async fn a_file_that_changed_behind_the_look_is_left_alone() {
+async fn a_file_changed_after_the_check_is_left_alone() {
     for (call, before) in checked() {
         let (bench, guard) = begun(&call, before).await;
         not_begun(bench.settle(&call, &guard).await);
@@ -343,7 +343,7 @@ async fn a_file_that_changed_behind_the_look_is_left_alone() {
 }
 
 #[tokio::test]
-async fn what_nobody_can_know_is_told() {
+async fn an_unknowable_effect_is_reported_as_such() {
     let bench = Bench::new();
     let foreign = call("mcp__far__poke", json!({}));
     for call in [foreign, bash("echo >> count")] {

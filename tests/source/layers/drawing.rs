@@ -67,7 +67,7 @@ const METHODS: [&str; 11] = [
 ];
 
 #[test]
-fn what_draws_does_not_wait() {
+fn drawing_code_does_not_block() {
     let files = sources("src/ui");
     let drawing: Vec<_> = files.iter().filter(|(path, _)| draws(path)).collect();
     assert!(drawing.len() > 40, "only {} files draw", drawing.len());
@@ -124,7 +124,7 @@ fn of(names: Vec<String>, is_wrong: impl Fn(&str) -> bool) -> Vec<String> {
 }
 
 #[test]
-fn what_leads_outside_is_found() {
+fn outside_access_in_drawing_code_is_detected() {
     for (text, name) in [
         ("use std::fs::read;", "fs"),
         ("use std::{collections::BTreeMap, process};", "process"),

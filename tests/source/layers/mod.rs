@@ -93,7 +93,7 @@ fn only_one_file_starts_an_engine() {
 /// One crate watches files, for the config. Of the workspace every change has to be known before the
 /// next effect, so its queue is read here, from the kernel.
 #[test]
-fn one_crate_watches_files_and_only_for_the_config() {
+fn only_the_config_uses_the_file_watching_crate() {
     let watchers = dependencies().into_iter().filter(|name| {
         let words = ["notify", "watch", "kqueue"];
         words.iter().any(|word| name.contains(word))
@@ -540,7 +540,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_room_is_found() {
+    fn a_source_file_outside_of_all_layers_is_detected() {
         assert!(found("src/util.rs", "")[0].contains("no room"));
         planted("src/store/mod.rs", "use crate::Thing;", 1, "`crate::Thing`");
     }

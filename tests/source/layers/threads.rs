@@ -123,7 +123,7 @@ fn unbounded(text: &str) -> Vec<(usize, bool)> {
 }
 
 #[test]
-fn what_starts_a_thread_or_has_no_bound_is_found() {
+fn thread_starts_and_unbounded_channels_are_detected() {
     let table = [
         ("std::thread::spawn(move || work());", 1),
         ("thread::Builder::new().name(n)\n    .spawn(work)", 1),

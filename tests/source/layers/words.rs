@@ -20,7 +20,7 @@ const PRIVATE: [(&str, &str); 10] = [
 ];
 
 #[test]
-fn what_a_person_reads_has_no_private_words() {
+fn user_facing_text_contains_no_internal_terms() {
     let is_read = |path: &str| {
         let mut parts = path.split('/').skip(1);
         parts.next().is_some_and(|room| ROOMS.contains(&room)) && !path.contains("tests")

@@ -218,7 +218,7 @@ struct Ended {
 
 /// What more cases than these have found.
 #[test]
-fn what_failed_before() {
+fn formerly_failing_seeds_pass() {
     let place = Place::new();
     let images = Images::of(&place);
     for seed in [652, 688, 1486, 2777, 9041] {

@@ -103,7 +103,7 @@ const FULL: Option<Access> = Some(Access::Full);
 
 #[test]
 #[rustfmt::skip]
-fn with_a_sandbox_any_line_runs_unasked_in_what_the_mode_gives() {
+fn a_sandboxed_command_runs_unasked_with_the_access_of_the_mode() {
     // default, acceptEdits, plan, bypassPermissions
     for line in ["ls", "cat src/*.rs", "rm -rf /", "for f in *; do sed -n 1p $f; done", "$X", "cat /etc/passwd",
                  "echo x > .git/config", "curl x", "cargo test", "find . -exec sh -c x \\;", "python3 - <<E\nx\nE"] {
@@ -122,7 +122,7 @@ fn with_a_sandbox_any_line_runs_unasked_in_what_the_mode_gives() {
 
 #[test]
 #[rustfmt::skip]
-fn what_is_only_watched_gives_read_and_an_old_kernel_gives_nothing() {
+fn a_watching_sandbox_grants_read_and_an_old_kernel_nothing() {
     check(WATCHED, &[
         ("rm x", None, "", "+r +r +r +f"),
         ("touch x", WORKSPACE, "", "?w ?w -w +w"),
@@ -244,7 +244,7 @@ fn a_question_names_the_access_and_why() {
 
 #[test]
 #[rustfmt::skip]
-fn what_cannot_be_done_in_the_sandbox_asks_for_full() {
+fn commands_the_sandbox_cannot_run_ask_for_full_access() {
     for line in ["git config user.name x", "git config --global a.b c", "git config --unset a.b", "git config set a.b c",
                  "git -C sub config a.b c", "git branch -u origin/main", "git branch -uorigin/main",
                  "git branch --set-upstream-to=origin/main side", "git branch --unset-upstream", "git branch -m a b",

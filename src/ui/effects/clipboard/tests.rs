@@ -80,7 +80,7 @@ fn the_program_of_the_display_is_asked_first() {
 }
 
 #[test]
-fn what_is_no_image_is_said() {
+fn clipboard_content_that_is_not_an_image_is_reported() {
     let text = Desk::new(&[("wl-paste", "echo text/plain")]);
     let why = text.pastes().unwrap_err();
     assert_eq!(why, "no image is in the clipboard (it has text/plain)");

@@ -90,7 +90,7 @@ fn letters_filter_wherever_one_is() {
 }
 
 #[test]
-fn one_line_of_keys_is_shown_and_a_question_mark_shows_all_with_the_figures() {
+fn the_question_mark_toggles_all_keys_and_the_session_figures() {
     let scene = full();
     let mut play = Play::new(&scene);
     play.keys(&[KeyCode::Down]);

@@ -86,7 +86,7 @@ fn a_long_session_is_read_from_its_end_as_it_is_scrolled_to() {
 }
 
 #[test]
-fn what_was_done_for_a_request_stands_together_below_it() {
+fn the_calls_of_a_request_are_grouped_below_it() {
     let scene = Scene::new();
     let mut store = scene.store();
     let mut head = begin(&mut store, HERE, NOW_MS);
@@ -158,7 +158,7 @@ fn what_was_done_for_a_request_stands_together_below_it() {
 }
 
 #[test]
-fn a_stop_stands_behind_the_calls_that_it_ended() {
+fn a_stop_is_listed_after_the_calls_it_ended() {
     let scene = Scene::new();
     let mut store = scene.store();
     let mut head = begin(&mut store, HERE, NOW_MS);

@@ -81,7 +81,7 @@ fn each_kind_of_field_is_filled_in_by_keys() {
 }
 
 #[test]
-fn what_is_left_out_is_not_sent() {
+fn fields_left_empty_are_not_sent() {
     assert_eq!(
         press(&mut form(fields_of_all_kinds()), "ann\n"),
         accepts(json!({"name": "ann"}))
@@ -191,7 +191,7 @@ fn tab_and_arrows_go_round_the_fields() {
 }
 
 #[test]
-fn what_is_pasted_goes_into_the_text() {
+fn pasted_text_goes_into_the_text_field() {
     let mut form = form(fields_of_all_kinds());
     assert!(form.paste("ann"));
     press(&mut form, "\t\t");

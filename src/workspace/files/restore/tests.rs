@@ -208,7 +208,7 @@ impl Drop for NoExchange {
 }
 
 #[test]
-fn it_can_be_cut_short_at_every_point_and_at_every_pair() {
+fn a_restore_survives_interruptions_at_any_two_points() {
     cut_short_everywhere();
 }
 
@@ -368,7 +368,7 @@ fn cut_short_everywhere() {
 /// An editor saves a file at each point, in both of the usual ways. The saved content is there at
 /// the end, even if the restore is interrupted at the next point.
 #[test]
-fn what_somebody_saves_meanwhile_is_never_lost() {
+fn a_restore_never_loses_a_concurrent_save() {
     const SAVED: &str = "saved by somebody";
     type Save = fn(&Room, &str) -> bool;
     let in_place: Save = |room, name| match fs::metadata(room.path(name)) {
@@ -425,7 +425,7 @@ fn what_somebody_saves_meanwhile_is_never_lost() {
 }
 
 #[test]
-fn what_is_open_for_writing_is_laid_beside() {
+fn a_file_open_for_writing_is_kept_beside_the_restored_file() {
     use std::io::Write;
     let mut room = Room::new();
     room.put("a", "new");
@@ -534,7 +534,7 @@ fn a_content_that_is_lost_stays_as_it_is_alone() {
 }
 
 #[test]
-fn what_is_in_the_way_of_the_folder_is_said() {
+fn an_obstructed_staging_folder_is_reported() {
     let (room, before, target) = scene();
     symlink("/tmp", room.path(&staged_folder("0123456789abcdef"))).unwrap();
     let why = room.done(&before, &target).why.unwrap();

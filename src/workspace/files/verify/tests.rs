@@ -223,7 +223,7 @@ fn a_file_that_is_written_while_it_is_read_is_read_again() {
 }
 
 #[test]
-fn what_is_no_regular_file_is_named_and_not_opened() {
+fn special_files_are_named_and_not_opened() {
     let mut scene = Scene::new();
     let made = Command::new("mkfifo").arg(scene.path("fifo")).status();
     assert!(made.unwrap().success());
@@ -270,7 +270,7 @@ fn nested_repositories_are_folders_and_version_control_is_left_out() {
 }
 
 #[test]
-fn a_change_of_the_ignore_rules_is_no_creation_and_no_deletion() {
+fn an_ignore_rule_change_is_not_a_creation_or_deletion() {
     let mut scene = Scene::new();
     scene.put(".gitignore", "*.log\nout/\n");
     scene.put("a.log", "1");
@@ -357,7 +357,7 @@ fn the_number_of_files_is_bounded() {
 }
 
 #[test]
-fn what_could_not_be_kept_is_handed_out_again() {
+fn content_that_was_not_stored_is_handed_out_again() {
     let mut scene = Scene::new();
     for name in ["a", "b", "c"] {
         scene.put(name, name);

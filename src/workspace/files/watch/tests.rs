@@ -152,7 +152,7 @@ fn only_what_changed_is_looked_at() {
 }
 
 #[test]
-fn what_is_ignored_is_not_watched() {
+fn ignored_folders_are_not_watched() {
     let mut scene = Scene::new(&["a"]);
     scene.put(".gitignore", "target/\n");
     scene.put("target/debug/x", "1");
@@ -318,7 +318,7 @@ fn two_who_look_at_one_folder_both_see_all() {
 }
 
 #[test]
-fn what_is_no_regular_file_is_named_and_not_opened() {
+fn special_files_are_named_and_not_opened() {
     let mut scene = Scene::new(&["a"]);
     let made = |program: &str, args: &[&str]| {
         let mut command = Command::new(program);
@@ -367,7 +367,7 @@ fn a_folder_that_may_not_be_entered_is_entered_once_it_may() {
 
 #[test]
 #[ignore = "it makes 300,000 files"]
-fn so_many_files_that_a_look_at_all_of_them_takes_long() {
+fn only_the_changed_file_of_300000_is_checked() {
     let mut scene = Scene::new(&[]);
     for folder in 0..600 {
         let folder = scene.path(&format!("{folder}"));

@@ -129,7 +129,7 @@ impl Kept {
 }
 
 #[test]
-fn behind_an_edit_its_path_alone_is_looked_at() {
+fn a_snapshot_after_an_edit_scans_only_its_path() {
     let mut kept = Kept::new(&[("a", "1"), ("b", "1"), (".gitignore", "out/\n")]);
     assert_eq!(kept.take(SnapshotScope::All), [".gitignore", "a", "b"]);
     kept.write("a", "by the edit");
@@ -141,7 +141,7 @@ fn behind_an_edit_its_path_alone_is_looked_at() {
 
 /// Before the first full scan.
 #[test]
-fn what_is_done_right_behind_an_edit_is_found() {
+fn a_deletion_right_after_an_edit_is_found() {
     let mut kept = Kept::new(&[("a", "1"), ("b", "1"), (".gitignore", "out/\n")]);
     kept.take(SnapshotScope::All);
     for made in ["made", "new/folder/made"] {
@@ -168,7 +168,7 @@ fn what_is_done_right_behind_an_edit_is_found() {
 }
 
 #[test]
-fn what_an_edit_makes_or_takes_away_is_found() {
+fn files_created_or_deleted_by_an_edit_are_found() {
     let mut kept = Kept::new(&[("a", "1"), (".gitignore", "out/\n")]);
     kept.take(SnapshotScope::All);
     fs::create_dir_all(kept.path("new/deep")).unwrap();
@@ -209,7 +209,7 @@ fn an_edit_before_the_first_look_has_everything_looked_at() {
 /// lost.
 #[cfg(target_os = "linux")]
 #[test]
-fn behind_a_look_that_was_cut_short_everything_is_looked_at() {
+fn a_full_scan_follows_an_interrupted_scan() {
     let mut kept = Kept::new(&[("a", "1"), ("b", "1"), ("sub/c", "1")]);
     kept.take(SnapshotScope::All);
     kept.cause = Cause::Outside;
@@ -232,7 +232,7 @@ fn behind_a_look_that_was_cut_short_everything_is_looked_at() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn without_enough_watches_everything_is_looked_at_and_it_is_said_once() {
+fn too_few_watches_cause_full_scans_and_one_warning() {
     let mut kept = Kept::new(&[("a", "1"), ("one/b", "1"), ("two/c", "1")]);
     kept.keeper.watch = Watch::new(2);
     kept.cause = Cause::Outside;
@@ -250,7 +250,7 @@ fn without_enough_watches_everything_is_looked_at_and_it_is_said_once() {
 /// The kernel does not report a write to a hard link elsewhere.
 #[cfg(target_os = "linux")]
 #[test]
-fn what_the_kernel_does_not_tell_is_found_by_the_next_look_at_everything() {
+fn changes_the_kernel_does_not_report_are_found_by_a_full_scan() {
     let mut kept = Kept::new(&[("a", "1")]);
     let elsewhere = TempDir::new().unwrap();
     let link = elsewhere.path().join("link");
@@ -264,7 +264,7 @@ fn what_the_kernel_does_not_tell_is_found_by_the_next_look_at_everything() {
 }
 
 #[test]
-fn a_first_look_that_was_cut_short_is_no_tree() {
+fn an_incomplete_first_scan_yields_no_tree() {
     let files = [("a", "1"), ("b", "2"), ("c", "3")];
     let mut kept = Kept::new(&files);
     // Space for the first of them only.
@@ -349,7 +349,7 @@ fn noise(seed: u64, len: usize) -> String {
 /// If the disk becomes full at any point (in the pack, in the rows, in the record), that is
 /// reported. With space again everything is stored unchanged.
 #[test]
-fn a_full_disk_at_any_stage_of_a_snapshot_is_said_and_loses_nothing() {
+fn a_full_disk_during_a_snapshot_is_reported_and_loses_nothing() {
     const KB: u64 = 1024;
     let mut met = std::collections::BTreeSet::new();
     // Contents for rows before the record, for rows with the record, and for packs.
