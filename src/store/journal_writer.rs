@@ -101,11 +101,9 @@ impl Copies {
             false => self.follow_with(conn, before, after, recorded),
         };
         // An effect needs its entry in the journal, so all earlier entries are written first.
-        let followed = is_behind.and_then(|mut is_behind| {
-            while is_behind {
-                is_behind = self.catch_up_with(conn, session)?;
-            }
-            Ok(())
+        let followed = is_behind.and_then(|is_behind| match is_behind {
+            true => self.write_missing(conn, session),
+            false => Ok(()),
         });
         match followed {
             Ok(()) => {
@@ -189,6 +187,16 @@ impl Copies {
             Err(error) => self.fails(error),
         }
         caught
+    }
+
+    /// Writes all lines that the journal of this session lacks.
+    pub(super) fn write_missing(
+        &mut self,
+        conn: &Connection,
+        session: &str,
+    ) -> Result<(), StoreError> {
+        while self.catch_up_with(conn, session)? {}
+        Ok(())
     }
 
     pub(super) fn catch_up_with(

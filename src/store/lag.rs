@@ -115,11 +115,7 @@ impl Copies {
             Comparison::Ahead(_) | Comparison::Parted(..) => return Ok(false),
             Comparison::Behind => {}
         }
-        let filled = || -> Result<(), StoreError> {
-            while self.catch_up_with(conn, session)? {}
-            Ok(())
-        };
-        let filled = { filled }();
+        let filled = self.write_missing(conn, session);
         self.leave(session);
         filled.map(|()| true)
     }

@@ -38,7 +38,8 @@ pub struct Inbox<'a> {
     pub(super) conn: &'a Connection,
 }
 
-/// Changes of the inbox. Each one is in the journal when it returns.
+/// Changes of queued messages, signals and drafts. All but streamed drafts are written to the journal
+/// too; a failure of that is reported as a trouble of the journal and does not fail the change.
 pub struct InboxWriter<'a> {
     pub(super) conn: &'a Connection,
     pub(super) in_use: &'a InUse,

@@ -156,14 +156,25 @@ fn first_known(home: &Home) -> (String, String) {
 fn a_journal_adds_no_sync_to_a_call() {
     let [with, without] = [true, false].map(|journal| {
         let settings = format!("[store]\njournal = {journal}\njournal_sync_ms = 60000\n");
-        let few = syncs_of(2, &format!("{settings}{NO_FILES}"));
-        let more = syncs_of(12, &format!("{settings}{NO_FILES}"));
-        // On a busy machine the thread may meet the new folder before its first lines.
-        assert!(few.journal <= 4 && more.journal <= 4, "{few:?} {more:?}");
+        let measure = || [2, 12].map(|calls| syncs_of(calls, &format!("{settings}{NO_FILES}")));
+        let is_enough = |of: &[Syncs; 2]| of.iter().all(|syncs| syncs.journal <= 2);
+        let [few, more] = first_that(measure, is_enough);
+        assert!(few.journal <= 2 && more.journal <= 2, "{few:?} {more:?}");
         assert_eq!(journal, few.journal > 0, "{few:?}");
         (more.database - few.database, more.runs - few.runs)
     });
     assert_eq!(with, without);
+}
+
+/// Returns the first measurement that is enough, else the first one. On a busy machine a step is
+/// silent for long, and what the store does when it is idle is synced too.
+fn first_that<T>(mut measure: impl FnMut() -> T, is_enough: impl Fn(&T) -> bool) -> T {
+    let first = measure();
+    if is_enough(&first) {
+        return first;
+    }
+    let mut others = (1..TRIES).map(|_| measure());
+    others.find(|found| is_enough(found)).unwrap_or(first)
 }
 
 /// What a command costs: the answer and what it starts are one transaction, its result is another.
@@ -177,16 +188,8 @@ fn a_command_call_costs_a_fixed_number_of_syncs() {
         let (few, more) = (syncs_of(2, &settings), syncs_of(22, &settings));
         (more.database - few.database, more.runs - few.runs)
     };
-    // On a busy machine a step is silent for so long that the store tidies up, which is synced too.
-    let least = |settings: &str, enough: usize| {
-        let mut costs = (0..TRIES).map(|_| cost(settings));
-        let first = costs.next().expect("a try");
-        let is_enough = |found: &(usize, usize)| found.0 <= enough;
-        match is_enough(&first) {
-            true => first,
-            false => costs.find(is_enough).unwrap_or(first),
-        }
-    };
+    let least =
+        |settings: &str, enough: usize| first_that(|| cost(settings), |found| found.0 <= enough);
     let exact = (20 * A_CALL, 20 * A_RUN_FOLDER);
     assert_eq!(least(NO_FILES, exact.0), exact);
     let at_most = 20 * (A_CALL + 1);

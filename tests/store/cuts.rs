@@ -22,7 +22,7 @@ use crate::story::*;
 const FOLDER: &str = "REWAKE_TEST_CUT_FOLDER";
 const PAGE: usize = 4096;
 
-/// Of the writes of pages, one in so many is cut. `REWAKE_CUTS=all` cuts each.
+/// One of this number of page writes is cut. `REWAKE_CUTS=all` cuts each.
 const STEP: usize = 9;
 
 /// A store that is damaged, and the entries that its copies have.
@@ -239,7 +239,7 @@ fn a_disk_that_is_full_during_a_recovery_loses_nothing() {
     });
 }
 
-/// Each call fails once: nothing is said to be done that is not.
+/// Each call fails once: no recovery reports success without it.
 #[test]
 fn an_error_of_the_disk_during_a_recovery_loses_nothing() {
     cut_at_each(Cut::Error, |place, damaged, _, what| {

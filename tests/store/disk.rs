@@ -133,7 +133,7 @@ fn a_file_at_the_path_of_the_journal_folder_is_reported() {
     assert!(trouble.contains(&wanted), "{trouble}");
 }
 
-/// The tail of a journal, or its folder: the session goes on, and the trouble names the path and the
+/// The tail of a journal, or its folder: the session continues, and the trouble names the path and the
 /// command that moves it away.
 #[test]
 fn a_wrong_file_type_at_a_journal_path_is_reported() {

@@ -112,7 +112,7 @@ int unlink(const char *path) {
 }
 "#;
 
-/// What happens at a call.
+/// The fault at a call.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Cut {
     /// The process is killed in the middle of it.
@@ -123,7 +123,7 @@ pub enum Cut {
     Error,
 }
 
-/// What a process did to a file.
+/// A change that a process made to a file.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Done {
     Wrote(PathBuf),
@@ -137,7 +137,7 @@ pub struct Ran {
     /// It ended well.
     pub ended: bool,
     pub said: String,
-    /// What it did before the cut.
+    /// The changes before the cut.
     pub done: Vec<Done>,
 }
 

@@ -72,7 +72,7 @@ impl Lag {
         self.lagged += u64::from(self.behind() > 0);
     }
 
-    /// What another process does before its first commit.
+    /// Does as another process does before its first commit.
     pub fn start(&mut self) {
         let mut store = Store::open(&self.dir).expect("the store opens");
         let kept = store.keep_copies(&self.dir, &place(&self.dir));

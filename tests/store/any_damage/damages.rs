@@ -58,7 +58,7 @@ const KINDS: [Kind; 8] = [
     Kind::Older,
 ];
 
-/// What happens to a store before it is recovered.
+/// A damage to a store before it is recovered.
 #[derive(Debug, Clone)]
 pub struct Damages {
     what: Vec<(Target, Kind)>,

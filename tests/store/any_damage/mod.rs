@@ -30,14 +30,14 @@ use stories::Story;
 /// `REWAKE_RECOVERY_SEEDS` says another number.
 const SEEDS: u64 = 200;
 
-/// What a start gives for each session.
+/// The result of a start, for each session.
 type Started = Result<Vec<Result<Vec<Record>, StoreError>>, StoreError>;
 
 fn data(place: &Place) -> PathBuf {
     place.scene.data()
 }
 
-/// What `rewake -r` does up to the first step, for each session. What is opened is continued.
+/// Opens each session as `rewake -r` does up to the first step, and continues it.
 fn start(place: &Place, ids: &[&String], goes_on: bool) -> Started {
     let mut store = place.ctx.open_store()?;
     let mut sessions = Vec::new();
@@ -175,7 +175,7 @@ fn play(story: &Story, seed: u64) -> Ended {
         }
         Err(error) => has_hint(error),
     };
-    // A person goes on with what can be opened before the rest is repaired, or repairs first.
+    // A person continues the sessions that open before the rest is repaired, or repairs first.
     let mut started = start(place, &ids, seed.is_multiple_of(3));
     note_start(&started);
     check(&started, false);

@@ -34,7 +34,7 @@ pub struct Log {
     pub chains: BTreeMap<String, Vec<Tip>>,
 }
 
-/// What the copies have.
+/// The entries that the copies have.
 #[derive(Default)]
 pub struct Had {
     tips: HashSet<Tip>,

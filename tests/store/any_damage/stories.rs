@@ -15,7 +15,7 @@ use crate::matrix::damage::all;
 use crate::matrix::told::{Image, image, noise, restore};
 use crate::story::{batch, message, opened, raw, said};
 
-/// What the write-ahead log has at the end.
+/// The content of the write-ahead log at the end.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Left {
     /// Nothing: all processes ended.
@@ -142,7 +142,7 @@ impl Telling {
         self.store.append(&mut self.heads[at], &batch).unwrap();
     }
 
-    /// Words wait and are said, so they must not wait again.
+    /// Queues messages and records them, so they must not be queued again.
     fn queue_and_say(&mut self) {
         let at = self.heads.len() - 1;
         let id = self.heads[at].session().to_string();
