@@ -318,10 +318,29 @@ async function refresh(signal, more) {
   }
 }
 
+// A link that stays in the list stays the same element: a press that began on it still counts,
+// and it keeps the focus.
+function renew(list, wanted) {
+  const keyOf = (li) => li.firstChild.dataset.key;
+  const keys = new Set(wanted.map(keyOf));
+  const old = new Map();
+  for (const li of [...list.children]) {
+    if (keys.has(keyOf(li))) old.set(keyOf(li), li);
+    else li.remove();
+  }
+  let next = list.firstChild;
+  for (const made of wanted) {
+    const li = old.get(keyOf(made)) || made;
+    if (!li.isEqualNode(made)) li.firstChild.replaceChildren(...made.firstChild.childNodes);
+    if (li === next) next = li.nextSibling;
+    else list.insertBefore(li, next);
+  }
+}
+
 function drawList(asks) {
   const focused = document.activeElement && document.activeElement.dataset ? document.activeElement.dataset.key : null;
   $('asks').hidden = !asks.length;
-  $('asks-list').replaceChildren(...asks.map((q) => {
+  renew($('asks-list'), asks.map((q) => {
     const a = el('a');
     a.href = '#s=' + encodeURIComponent(q.session);
     a.dataset.key = 'ask ' + q.session + q.call;
@@ -332,7 +351,7 @@ function drawList(asks) {
     li.append(a);
     return li;
   }));
-  $('sessions').replaceChildren(...listed.sessions.map((s) => {
+  renew($('sessions'), listed.sessions.map((s) => {
     const a = el('a');
     a.href = '#s=' + encodeURIComponent(s.id);
     a.dataset.key = s.id;

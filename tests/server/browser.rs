@@ -511,7 +511,16 @@ fn questions_are_counted_in_the_title_and_notified() {
     browser.until("return document.getElementById('notify').hidden");
     let begin = json!({"prompt": "write it", "folder": home.workspace()});
     server.post("/sessions", &begin).expect(201);
+    browser.until(
+        "const a = document.querySelector('#sessions a'); return Boolean(a && (a.seen = true))",
+    );
     browser.until("return document.title === '(1) rewake'");
+    // The link is still the one that somebody may be pressing.
+    browser.until_text("waits for an answer");
+    let same = browser.script(
+        "return refresh(scope.signal).then(() => document.querySelector('#sessions a').seen)",
+    );
+    assert_eq!(same, true, "a refresh replaced the link");
     let shown = browser.script("return window.shown");
     assert_eq!(shown, json!(["rewake asks: write it|write f"]));
     browser.press("#sessions a");
