@@ -62,8 +62,6 @@ pub enum LiveEvent {
     Engine(Event, Option<Box<Now>>),
     /// The engine checks whether there is something to do.
     Working,
-    /// Another process works in the session; its entries are read from the store.
-    Watching,
     /// The process that was watched has left the session.
     Free,
     /// [`Event::RewindPlanned`], with its preview for a person.

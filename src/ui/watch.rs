@@ -193,7 +193,6 @@ impl Follower {
                 &ctx.gauging(&follower.store, &follower.state.model)?,
             ),
         })));
-        on_event(LiveEvent::Watching);
         follower.again(ctx, on_event)?;
         Ok(follower)
     }

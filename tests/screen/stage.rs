@@ -17,7 +17,7 @@ use rewake::model::{Delta, Figures};
 use rewake::session::context::{Gauging, KnownWindows, windows};
 use rewake::session::{Ending, ResumeReport};
 use rewake::store::{Message, NewSession, Queued, Store};
-use rewake::ui::app::{App, Intent, LaunchInfo, Msg};
+use rewake::ui::app::{App, Intent, LaunchInfo, Msg, Phase};
 use rewake::ui::commands::CustomList;
 use rewake::ui::highlight::Highlighter;
 use rewake::ui::live::{LiveEvent, Now, Opening};
@@ -131,7 +131,15 @@ impl Stage {
         change(&mut opening);
         self.is_open = true;
         self.engine_event(LiveEvent::Opened(Box::new(opening)));
-        self.engine_event(LiveEvent::Working);
+        if self.app.session.phase != Phase::Watching {
+            self.engine_event(LiveEvent::Working);
+        }
+    }
+
+    /// The session of another process.
+    pub fn watch(&mut self) {
+        self.app.session.phase = Phase::Watching;
+        self.open();
     }
 
     pub fn rest(&mut self) {

@@ -1,6 +1,7 @@
 //! The last line: what would be lost if the power went now, and what runs.
 
 use rewake::engine::Event;
+use rewake::ui::app::Intent;
 use rewake::ui::live::LiveEvent;
 use serde_json::json;
 
@@ -206,4 +207,17 @@ fn the_folder_is_named_without_its_path() {
     let mut stage = Stage::opened(120, 40);
     let line = status(&mut stage);
     assert!(line.contains("· parser main"), "{line}");
+}
+
+/// Esc leaves the session of another process. At no moment does it stop that process.
+#[test]
+fn esc_leaves_a_watched_session_from_its_first_frame_on() {
+    let mut stage = Stage::new(120, 40);
+    stage.watch();
+    stage.says("build it");
+    stage.keys("<Esc>");
+    let leaves = |intent: &Intent| matches!(intent, Intent::Open { .. });
+    assert!(stage.wanted.iter().any(leaves));
+    let orders = |intent: &Intent| matches!(intent, Intent::Engine(_));
+    assert!(!stage.wanted.iter().any(orders));
 }

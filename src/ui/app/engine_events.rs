@@ -20,7 +20,6 @@ impl App {
             LiveEvent::Working => {
                 self.session.works(self.now_ms);
             }
-            LiveEvent::Watching => self.session.phase = Phase::Watching,
             LiveEvent::Free => {
                 self.hint =
                     Some("the other process has quit: /resume opens the session here".into())

@@ -84,7 +84,8 @@ impl OpenSession {
         }
     }
 
-    /// Takes the state of a session that was just opened.
+    /// Takes the state of a session that was just opened. The session of another process is watched
+    /// from the request to open it: Esc never stops that process.
     pub(super) fn open(&mut self, opening: &Opening, now_ms: i64) {
         self.cost_usd = opening.cost_usd;
         self.id = Some(opening.id.clone());
@@ -92,7 +93,9 @@ impl OpenSession {
         self.sandbox = opening.sandbox;
         self.files_work = None;
         self.is_recorded(now_ms);
-        self.phase = Phase::Working { since_ms: now_ms };
+        if self.phase != Phase::Watching {
+            self.phase = Phase::Working { since_ms: now_ms };
+        }
     }
 
     /// Returns the folder that it works in.
