@@ -7,10 +7,10 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    if let Some(code) = rewake::command::keeper::keep_if_asked() {
+    if let Some(code) = rewake::command::keeper::run_if_keeper() {
         return code;
     }
-    if let Some(code) = rewake::command::server::keep_if_asked() {
+    if let Some(code) = rewake::command::server::run_if_keeper() {
         return code;
     }
     if let Some(code) = rewake::command::on_terminal::become_if_asked() {
@@ -24,6 +24,6 @@ fn main() -> ExitCode {
     }
     rewake::sandbox::conceal();
     // Commands are settled without it too.
-    let _ = rewake::command::hear_of_children();
+    let _ = rewake::command::watch_child_exits();
     ExitCode::from(rewake::cli::main())
 }

@@ -46,7 +46,7 @@ impl Fresh {
             pause: Duration::from_secs(1),
         };
         let mut store = Store::open(folder).expect("open a store");
-        store.keep_copies(folder, &place).expect("a journal");
+        store.start_copies(folder, &place).expect("a journal");
         Fresh::in_store(store)
     }
 

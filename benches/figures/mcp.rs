@@ -183,7 +183,7 @@ impl Bench {
             let since = Instant::now();
             let client = self.client().await;
             let fate = client
-                .fate(&format!("call_{stalled}"))
+                .outcome(&format!("call_{stalled}"))
                 .expect("the journal");
             times.push(since.elapsed());
             assert_eq!(fate, ServerOutcome::Running);

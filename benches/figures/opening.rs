@@ -154,7 +154,7 @@ pub fn long_session(home: &Home, context: Context) -> String {
         pause: Duration::from_millis(100),
     };
     let mut store = Store::open(&folder).expect("open the store");
-    store.keep_copies(&folder, &place).expect("a journal");
+    store.start_copies(&folder, &place).expect("a journal");
     fill(store, home, context)
 }
 

@@ -24,7 +24,7 @@ use rewake::core::policy::Sandbox;
 use rewake::engine::Event;
 use rewake::model::{Delta, Figures};
 use rewake::ui::app::{App, LaunchInfo, Msg};
-use rewake::ui::live::{LiveEvent, Now, Opening};
+use rewake::ui::live::{LiveEvent, Opening, SessionView};
 use rewake::ui::theme::Theme;
 use rewake::ui::view;
 
@@ -205,10 +205,10 @@ fn opened(records: &[Record]) -> App {
         input: None,
         edited: None,
         sandbox: Sandbox::default(),
-        now: Now {
+        now: SessionView {
             model: "local/test-model".into(),
             folder: "/home/ann/project".into(),
-            ..Now::default()
+            ..SessionView::default()
         },
     };
     app.update(Msg::Engine(0, LiveEvent::Opened(Box::new(opening))), 0);

@@ -5,11 +5,11 @@ use std::io::Read;
 use clap::Args;
 use serde_json::{Map, Value};
 
-use super::steer::{ORIGIN, open_store, said};
+use super::steer::{ORIGIN, open_store, report_delivery};
 use crate::core::entry::{CallId, Seq};
 use crate::core::form::{self, Field, FormAnswer, RequestedAnswer, ServerQuestion};
 use crate::report::{CliError, exit, note};
-use crate::session::{AppContext, Meant};
+use crate::session::{AppContext, QuestionChoice};
 
 /// Maximum size of a form on stdin.
 const STDIN_MAX_BYTES: u64 = 1024 * 1024;
@@ -45,13 +45,13 @@ pub(crate) struct AnswerArgs {
 pub(super) fn run(ctx: &AppContext, args: &AnswerArgs) -> Result<u8, CliError> {
     let mut store = open_store(ctx)?;
     args.check()?;
-    let info = ctx.steering().meant(&store, &args.id)?;
+    let info = ctx.steering().find_session(&store, &args.id)?;
     let read = |question: &ServerQuestion| args.read(question);
     let (question, receipt) =
         ctx.steering()
             .answer_form_with(&mut store, &info, args.meant(), read, ORIGIN)?;
     note(&format!("{}: {}", args.done(), question.asked.why));
-    Ok(said(&info, receipt.sending))
+    Ok(report_delivery(&info, receipt.sending))
 }
 
 impl AnswerArgs {
@@ -64,8 +64,8 @@ impl AnswerArgs {
         }
     }
 
-    fn meant(&self) -> Meant {
-        Meant {
+    fn meant(&self) -> QuestionChoice {
+        QuestionChoice {
             call: self.call,
             asked: self.asked,
         }

@@ -181,7 +181,7 @@ impl Cli {
             }
             return self.run.check().map_err(conflict);
         };
-        if let Some(given) = self.run.first_given() {
+        if let Some(given) = self.run.first_run_argument() {
             return Err(conflict(format!(
                 "{given} cannot be used with the subcommand '{}'\n\n  \
                  tip: to say it as a prompt, quote the whole prompt, or put '--' before it",

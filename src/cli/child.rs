@@ -9,8 +9,8 @@ use crate::command::keeper::{CHILD_WORD, SETTINGS_ENV};
 use crate::config::{Env, Paths};
 use crate::headless::{self, Ask, Format, Task};
 use crate::report::CliError;
-use crate::session::handed_down;
-use crate::session::sandbox::ask_kernel_beside;
+use crate::session::decode_from_parent;
+use crate::session::sandbox::probe_kernel_in_background;
 use crate::workspace::here;
 
 /// Returns the session and the run, if this process was started as a subagent.
@@ -29,7 +29,7 @@ pub(super) fn run(session: &str, run: &str) -> Result<u8, CliError> {
     let env = Env::capture(None)?;
     let paths = Paths::new(&env)?;
     let here = here(env.cwd())?;
-    let settings = handed_down(env.var(SETTINGS_ENV))?;
+    let settings = decode_from_parent(env.var(SETTINGS_ENV))?;
     let ctx = SessionPlace {
         env,
         paths,
@@ -38,7 +38,7 @@ pub(super) fn run(session: &str, run: &str) -> Result<u8, CliError> {
     }
     .load()?;
     let _log = logging::start(&ctx.paths, ctx.config().log.level);
-    ask_kernel_beside(&ctx);
+    probe_kernel_in_background(&ctx);
     let (session, by) = ctx.open_task(session, run)?;
     let task = Task {
         prompt: None,

@@ -59,7 +59,7 @@ pub(super) fn run() -> Result<u8, CliError> {
         "A small project with a failing test, in a temporary folder. The model is played; all else is real.\n",
     );
     first_life(&scene)?;
-    while_nobody_is_there(&scene)?;
+    check_without_agent(&scene)?;
     second_life(&scene)?;
     line("\nWhat the log and the files say:");
     match check(&scene)? {
@@ -219,7 +219,7 @@ fn first_life(scene: &Scene) -> Result<(), CliError> {
 }
 
 /// Checks the command twice, a second apart.
-fn while_nobody_is_there(scene: &Scene) -> Result<(), CliError> {
+fn check_without_agent(scene: &Scene) -> Result<(), CliError> {
     for _ in 0..2 {
         let runs = scene.runs();
         let running = runs

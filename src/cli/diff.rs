@@ -53,7 +53,7 @@ impl std::str::FromStr for Range {
 
 pub(super) fn run(ctx: &AppContext, args: &DiffArgs) -> Result<u8, CliError> {
     let (range, stat) = (args.range.unwrap_or_default(), args.stat);
-    let store = super::open_store_to_look(ctx)?;
+    let store = super::open_store_for_reading(ctx)?;
     let info = store.history().find(&args.id)?;
     let (_, records) = store.load(&info.id)?;
     let from_place = place(&records, range.from, true)?;

@@ -21,12 +21,12 @@ use crate::report::{CliError, exit, line};
 use crate::sandbox::Kernel;
 use crate::session::sandbox::ask_kernel;
 use crate::session::{
-    self, Grade, MissingSessions, journal_place, short_id, told_of, worktree_rows,
+    self, Grade, MissingSessions, journal_place, short_id, with_journal_count, worktree_rows,
 };
 use crate::store::{
     SessionFilter, SessionLock, Store, StoreError, database, is_purged, refuse_shared,
 };
-use crate::workspace::Here;
+use crate::workspace::StartFolder;
 
 /// Maximum number of sessions whose lock is checked.
 const MAX_SESSIONS: u32 = 1_000;
@@ -128,7 +128,7 @@ pub(super) fn run(place: &SessionPlace, args: &DoctorArgs) -> Result<u8, CliErro
     Ok(exit::FAILED)
 }
 
-fn folders(report: &mut Report, paths: &Paths, here: &Here) {
+fn folders(report: &mut Report, paths: &Paths, here: &StartFolder) {
     let all = [
         ("config", &paths.config_dir),
         ("data", &paths.data_dir),
@@ -165,7 +165,7 @@ fn folders(report: &mut Report, paths: &Paths, here: &Here) {
 
 /// Warns if the workspace contains rewake's folders: then the model may read the user's rules and
 /// all sessions.
-fn inside(report: &Report, all: &[(&str, &PathBuf)], here: &Here) {
+fn inside(report: &Report, all: &[(&str, &PathBuf)], here: &StartFolder) {
     let is_inside = |dir: &Path| {
         let real = dir.canonicalize();
         real.as_deref().unwrap_or(dir).starts_with(&here.root)
@@ -347,7 +347,7 @@ fn standing(kernel: &Kernel) -> String {
 }
 
 /// Reports the snapshots of the workspace's files, and the obstacles to complete ones.
-fn files(report: &mut Report, env: &Env, paths: &Paths, here: &Here, files: &FilesConfig) {
+fn files(report: &mut Report, env: &Env, paths: &Paths, here: &StartFolder, files: &FilesConfig) {
     for row in session::files_rows(env, paths, here, files) {
         match row.grade {
             Grade::Fine => report.ok("files", row.text()),
@@ -456,7 +456,7 @@ fn damaged(
     paths: &Paths,
 ) {
     let place = loaded.and_then(|loaded| journal_place(&loaded.config.store, paths));
-    let error = told_of(error, place.as_ref());
+    let error = with_journal_count(error, place.as_ref());
     report.wrong(what, error.to_string(), error.hint().as_deref());
 }
 

@@ -30,7 +30,7 @@ pub(super) fn run(ctx: &AppContext, args: &ExportArgs) -> Result<u8, CliError> {
         true => Format::Json,
         false => Format::Markdown,
     };
-    let store = super::open_store_to_look(ctx)?;
+    let store = super::open_store_for_reading(ctx)?;
     let id = store.history().find(&args.id)?.id;
     match &args.output {
         Some(file) => {

@@ -35,7 +35,7 @@ pub(super) fn run(ctx: &AppContext, wanted: &ForkArgs) -> Result<u8, CliError> {
     let (fork, files) = match folder {
         Some(folder) => {
             let made = ctx.fork_into(&mut store, &info, parting, &folder);
-            let made = made.map_err(trouble)?;
+            let made = made.map_err(fork_error)?;
             made.notes.iter().for_each(|text| note(text));
             (made.id, format!("its files are in {}", made.root.display()))
         }
@@ -53,7 +53,7 @@ pub(super) fn run(ctx: &AppContext, wanted: &ForkArgs) -> Result<u8, CliError> {
     Ok(exit::DONE)
 }
 
-fn trouble(error: NotForked) -> CliError {
+fn fork_error(error: NotForked) -> CliError {
     let (said, hint) = (error.to_string(), error.hint());
     let code = match error {
         NotForked::Session(error) => return CliError::from(error),

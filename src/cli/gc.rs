@@ -4,7 +4,7 @@ use clap::Args;
 
 use crate::core::text::{count, size_text};
 use crate::report::{CliError, exit, line, note};
-use crate::session::{AppContext, EndedWorktree, now_ms, went_with, worktree_rows};
+use crate::session::{AppContext, EndedWorktree, now_ms, removed_ignored_note, worktree_rows};
 use crate::store::{Keep, Tidied, database};
 
 const DAY_SEC: u64 = 24 * 3_600;
@@ -71,7 +71,7 @@ pub(super) fn run(ctx: &AppContext, args: &GcArgs) -> Result<u8, CliError> {
         match ended {
             EndedWorktree::Removed { ignored } => line(&format!(
                 "removed    1 worktree, in which nothing was to be kept{}",
-                went_with(ignored)
+                removed_ignored_note(ignored)
             )),
             EndedWorktree::Kept(kept) => note(&format!("a worktree stays: {kept}")),
         }

@@ -67,7 +67,7 @@ fn json(ctx: &AppContext, args: HistoryArgs) -> Result<u8, CliError> {
 }
 
 fn list(ctx: &AppContext) -> Result<u8, CliError> {
-    let store = super::open_store_to_look(ctx)?;
+    let store = super::open_store_for_reading(ctx)?;
     let here = ctx.workspace();
     let top = store
         .history()
@@ -108,7 +108,7 @@ fn list(ctx: &AppContext) -> Result<u8, CliError> {
             place,
         ));
     }
-    let lost = ctx.lost(&store)?;
+    let lost = ctx.missing_sessions_warning(&store)?;
     if let Some(lost) = &lost {
         note(lost);
     }
@@ -173,7 +173,7 @@ fn label(info: &SessionInfo, seen: &SessionSummary) -> String {
 }
 
 fn search(ctx: &AppContext, query: &str) -> Result<u8, CliError> {
-    let store = super::open_store_to_look(ctx)?;
+    let store = super::open_store_for_reading(ctx)?;
     let store = store.into_searchable(&ctx.paths.data_dir)?;
     let hits = store
         .index()

@@ -49,7 +49,7 @@ pub(super) fn run(ctx: &AppContext, args: &KeyArgs) -> Result<u8, CliError> {
     };
     let typed = typed
         .ok_or_else(|| CliError::new(exit::SIGINT, "no key was typed; nothing was changed"))?;
-    let file = config::keep_key(&ctx.paths, provider, &typed)?;
+    let file = config::store_key(&ctx.paths, provider, &typed)?;
     line(&format!(
         "the key for {provider} is stored in {}",
         file.display()
@@ -70,7 +70,7 @@ fn asked(provider: &str) -> Result<Option<String>, CliError> {
     eprint_flushed(&format!("key for {provider} (Esc or Ctrl+C: none): "));
     let typed = typed();
     // The rest of a paste must not reach the shell, which would show it.
-    more_comes();
+    has_more_input();
     let _ = tcflush(rustix::stdio::stdin(), QueueSelector::IFlush);
     disable_raw_mode().map_err(unread)?;
     eprint_flushed("\n");
@@ -89,12 +89,12 @@ fn typed() -> Result<Option<String>, CliError> {
             return Ok(None);
         };
         // A typed Esc arrives alone, that of a paste does not.
-        let is_alone = byte == ESC && !more_comes();
+        let is_alone = byte == ESC && !has_more_input();
         match typed.push(byte, is_alone) {
             Next::More => {}
             Next::None => return Ok(None),
             Next::Done => return Ok(Some(String::from_utf8_lossy(&typed.bytes).into_owned())),
-            Next::Odd => return Err(odd()),
+            Next::Odd => return Err(invalid_key()),
         }
         match typed.bytes.len().cmp(&before) {
             std::cmp::Ordering::Greater => eprint_flushed("•"),
@@ -162,7 +162,7 @@ impl Typed {
     }
 }
 
-fn odd() -> CliError {
+fn invalid_key() -> CliError {
     let why =
         "what was typed holds a control character or an escape sequence, or is too long for a key";
     CliError::new(exit::USAGE, format!("{why}; nothing was stored"))
@@ -170,7 +170,7 @@ fn odd() -> CliError {
 }
 
 /// Returns whether more input is available at once.
-fn more_comes() -> bool {
+fn has_more_input() -> bool {
     let stdin = rustix::stdio::stdin();
     let mut fds = [PollFd::new(&stdin, PollFlags::IN)];
     let patience = Timespec {

@@ -94,22 +94,22 @@ fn run_as_asked() -> u8 {
 /// Opens the store. Prints a note if entries were restored into it.
 fn open_store(ctx: &AppContext) -> Result<Store, StoreError> {
     let store = ctx.open_store()?;
-    say_what_came_back(&store);
+    report_restored(&store);
     Ok(store)
 }
 
 /// Same as [`open_store`] for commands that only read. It also works on a read-only disk.
-fn open_store_to_look(ctx: &AppContext) -> Result<Store, StoreError> {
-    let (store, why) = ctx.open_store_to_look()?;
+fn open_store_for_reading(ctx: &AppContext) -> Result<Store, StoreError> {
+    let (store, why) = ctx.open_store_for_reading()?;
     if let Some(why) = why {
         note(&why);
     }
-    say_what_came_back(&store);
+    report_restored(&store);
     Ok(store)
 }
 
-fn say_what_came_back(store: &Store) {
-    if let Some(line) = store.brought().line() {
+fn report_restored(store: &Store) {
+    if let Some(line) = store.restore_report().line() {
         note(&line);
     }
 }

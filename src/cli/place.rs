@@ -9,13 +9,13 @@ use crate::command;
 use crate::config::{self, Env, Paths, Setting};
 use crate::report::{CliError, exit};
 use crate::session::AppContext;
-use crate::workspace::{Here, here};
+use crate::workspace::{StartFolder, here};
 
 /// The environment, rewake's folders, the workspace, and the settings of the command line.
 pub(super) struct SessionPlace {
     pub env: Env,
     pub paths: Paths,
-    pub here: Here,
+    pub here: StartFolder,
     pub settings: Vec<Setting>,
 }
 

@@ -79,14 +79,14 @@ fn state(info: &RunInfo) -> Option<String> {
         }
         RunState::Ended(ended) => match ended.how {
             How::Lost { group: Some(group) } => Some(format!("left behind, group {group}")),
-            _ => left_behind(ended),
+            _ => survivors_of(ended),
         },
         RunState::NotBegun => None,
     }
 }
 
 /// Returns the processes of a command that could not be ended.
-fn left_behind(ended: &RunEnd) -> Option<String> {
+fn survivors_of(ended: &RunEnd) -> Option<String> {
     let living = ended.sandbox.as_ref()?.living();
     let pids: Vec<String> = living.iter().map(|one| one.pid.to_string()).collect();
     match &pids[..] {

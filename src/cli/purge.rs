@@ -5,7 +5,7 @@ use clap::Args;
 use super::confirm::{can_ask, is_yes};
 use crate::core::text::count;
 use crate::report::{CliError, exit, line, note};
-use crate::session::{AppContext, EndedWorktree, short_id, went_with};
+use crate::session::{AppContext, EndedWorktree, removed_ignored_note, short_id};
 
 /// Delete a session permanently, also from the journal
 #[derive(Debug, Clone, PartialEq, Args)]
@@ -64,7 +64,7 @@ pub(super) fn run(ctx: &AppContext, args: &PurgeArgs) -> Result<u8, CliError> {
         match ended {
             EndedWorktree::Removed { ignored } => line(&format!(
                 "removed    its worktree, in which nothing was to be kept{}",
-                went_with(*ignored)
+                removed_ignored_note(*ignored)
             )),
             EndedWorktree::Kept(kept) => note(&format!("its worktree stays: {kept}")),
         }

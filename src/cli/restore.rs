@@ -7,7 +7,7 @@ use std::str::FromStr;
 use clap::Args;
 
 use super::diff::{tree, unknown_files};
-use super::rewind::{Chosen, Manner, files, spelled};
+use super::rewind::{Manner, PathChoices, files, spelled};
 use crate::core::entry::Seq;
 use crate::core::tree::{Item, PathBytes, tree_at, why_unknown};
 use crate::engine::{Back, Rewind};
@@ -66,7 +66,7 @@ pub(super) fn run(ctx: &AppContext, args: &RestoreArgs) -> Result<u8, CliError> 
         yes: args.yes,
         json: false,
     };
-    let none = Chosen::default();
+    let none = PathChoices::default();
     files(ctx, &at.id, Back::To(at.entry), manner, &none, |rewind| {
         Rewind {
             whole: true,

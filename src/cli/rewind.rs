@@ -102,7 +102,7 @@ pub(super) fn run(ctx: &AppContext, wanted: &RewindArgs) -> Result<u8, CliError>
     if let (true, Back::To(entry)) = (wanted.conversation, back) {
         return conversation(ctx, &wanted.id, entry, manner);
     }
-    let chosen = Chosen::of(ctx, wanted);
+    let chosen = PathChoices::of(ctx, wanted);
     let asked = |rewind: Rewind| Rewind {
         whole: wanted.exact,
         chosen: chosen.paths.clone(),
@@ -130,17 +130,17 @@ pub(super) fn spelled(ctx: &AppContext, given: &Path) -> [PathBytes; 2] {
 
 /// Choices for single paths.
 #[derive(Default)]
-pub(super) struct Chosen {
+pub(super) struct PathChoices {
     paths: BTreeMap<PathBytes, PathChoice>,
     /// Paths as given, each with the forms that a tree may contain.
     given: Vec<(PathBuf, [PathBytes; 2])>,
 }
 
-impl Chosen {
-    fn of(ctx: &AppContext, wanted: &RewindArgs) -> Chosen {
+impl PathChoices {
+    fn of(ctx: &AppContext, wanted: &RewindArgs) -> PathChoices {
         let take = wanted.take.iter().map(|path| (path, PathChoice::Take));
         let keep = wanted.keep.iter().map(|path| (path, PathChoice::Keep));
-        let mut chosen = Chosen::default();
+        let mut chosen = PathChoices::default();
         // If a path is in both lists, the safer choice applies.
         for (path, choice) in take.chain(keep) {
             let spelled = spelled(ctx, path);
@@ -233,7 +233,7 @@ pub(super) fn files(
     id: &str,
     back: Back,
     manner: Manner,
-    chosen: &Chosen,
+    chosen: &PathChoices,
     asked: impl Fn(Rewind) -> Rewind,
 ) -> Result<u8, CliError> {
     let (_, done) = with_engine(ctx, id, async |engine, folder, id| {
@@ -242,7 +242,7 @@ pub(super) fn files(
             Agreed::Yes(rewinding) => {
                 let planned = kept(&rewinding.plan.kept);
                 let restored = engine.rewind(*rewinding).await.map_err(engine_trouble)?;
-                Ok(said(restored.as_ref(), &planned, None, manner))
+                Ok(report_result(restored.as_ref(), &planned, None, manner))
             }
             Agreed::Over(code) => Ok(code),
         }
@@ -255,7 +255,7 @@ fn both(
     id: &str,
     to: Seq,
     manner: Manner,
-    chosen: &Chosen,
+    chosen: &PathChoices,
     asked: impl Fn(Rewind) -> Rewind,
 ) -> Result<u8, CliError> {
     let (origin, planned) = with_engine(ctx, id, async |engine, folder, id| {
@@ -273,7 +273,7 @@ fn both(
     warning.iter().for_each(|warning| note(warning));
     let (_, restored) = with_engine(ctx, &copy, async |engine, _, _| engine.restore().await)?;
     let restored = restored.map_err(engine_trouble)?;
-    let code = said(restored.as_ref(), &planned, Some(&copy), manner);
+    let code = report_result(restored.as_ref(), &planned, Some(&copy), manner);
     note(&format!(
         "to continue from there: rewake -r {}",
         short_id(&copy)
@@ -282,7 +282,7 @@ fn both(
 }
 
 /// Paths that stay unchanged according to the plan, and the number of further ones.
-type Planned = (Vec<UnrestoredPath>, u64);
+type UnchangedPaths = (Vec<UnrestoredPath>, u64);
 
 /// The user's decision about the preview.
 enum Agreed {
@@ -298,7 +298,7 @@ async fn agreed(
     id: &str,
     mut wanted: Rewind,
     manner: Manner,
-    chosen: &Chosen,
+    chosen: &PathChoices,
 ) -> Result<Agreed, CliError> {
     let mut rewinding = engine.plan_rewind(&wanted).await.map_err(not_rewound)?;
     chosen.check(&rewinding)?;
@@ -421,7 +421,12 @@ fn say_kept(kept: &[UnrestoredPath], all: u64) {
 
 /// Reports the result, and returns the exit code. `planned` contains the unchanged paths if there
 /// was nothing to do.
-fn said(restored: Option<&Entry>, planned: &Planned, copy: Option<&str>, manner: Manner) -> u8 {
+fn report_result(
+    restored: Option<&Entry>,
+    planned: &UnchangedPaths,
+    copy: Option<&str>,
+    manner: Manner,
+) -> u8 {
     let nothing = Entry::Restored {
         new_folder: false,
         tree: None,

@@ -11,7 +11,7 @@ use crate::core::choice::Effort;
 use crate::core::entry::{By, Mode, UsedCommand};
 use crate::headless::{self, Ask, Format, Named, Task};
 use crate::report::{CliError, exit, note};
-use crate::session::sandbox::ask_kernel_beside;
+use crate::session::sandbox::probe_kernel_in_background;
 use crate::session::{AppContext, CommandLine, NotSaid, SessionSelector, ago, is_prompt, short_id};
 use crate::store::{SessionLock, StoreError};
 use crate::ui;
@@ -154,7 +154,7 @@ impl RunArgs {
     }
 
     /// Returns the first argument that only applies to a run.
-    pub(super) fn first_given(&self) -> Option<String> {
+    pub(super) fn first_run_argument(&self) -> Option<String> {
         let prompt = self.prompt.as_ref();
         let prompt = prompt.map(|text| format!("the prompt {text:?}"));
         prompt.or_else(|| self.first_flag().map(|flag| format!("'{flag}'")))
@@ -236,7 +236,7 @@ pub(super) fn run(ctx: &AppContext, args: &RunArgs) -> Result<u8, CliError> {
         None => None,
     };
     let ctx = worktree.as_ref().unwrap_or(ctx);
-    ctx.worktrees().enter_here()?;
+    ctx.worktrees().mark_own_worktree_used()?;
     match args.format() {
         Some(format) => headless(ctx, args, format),
         None => on_screen(ctx, args),
@@ -244,7 +244,7 @@ pub(super) fn run(ctx: &AppContext, args: &RunArgs) -> Result<u8, CliError> {
 }
 
 fn headless(ctx: &AppContext, args: &RunArgs, format: OutputFormat) -> Result<u8, CliError> {
-    ask_kernel_beside(ctx);
+    probe_kernel_in_background(ctx);
     let format = match format {
         OutputFormat::Text => Format::Text,
         OutputFormat::Json => Format::Json,
@@ -260,7 +260,7 @@ fn headless(ctx: &AppContext, args: &RunArgs, format: OutputFormat) -> Result<u8
     let (named, prompt, command) = match named(ctx, prompt.as_deref(), &piped) {
         Some(named) => (Some(named), prompt, None),
         None => {
-            let (prompt, command) = said(ctx, prompt)?;
+            let (prompt, command) = prompt_text(ctx, prompt)?;
             (None, prompt, command)
         }
     };
@@ -354,7 +354,7 @@ fn named(ctx: &AppContext, prompt: Option<&str>, piped: &Option<String>) -> Opti
 }
 
 /// Returns the prompt, or the text of the custom command that it names.
-fn said(
+fn prompt_text(
     ctx: &AppContext,
     prompt: Option<String>,
 ) -> Result<(Option<String>, Option<UsedCommand>), CliError> {

@@ -6,11 +6,11 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::run::STDIN_MAX_BYTES;
-use super::steer::{ORIGIN, open_store, said};
+use super::steer::{ORIGIN, open_store, report_delivery};
 use crate::core::entry::{By, Image, Via};
 use crate::headless::{self, Ask, Format, Task};
 use crate::report::{CliError, exit};
-use crate::session::{AppContext, Sending, SessionError, SessionSelector, read_image};
+use crate::session::{AppContext, Delivery, SessionError, SessionSelector, read_image};
 use crate::store::{Message, SessionInfo, StoreError, blob_ref};
 
 /// Send a message to a session, also to a running one
@@ -31,7 +31,7 @@ pub(crate) struct SendArgs {
 
 pub(super) fn run(ctx: &AppContext, args: &SendArgs) -> Result<u8, CliError> {
     let mut store = open_store(ctx)?;
-    let info = ctx.steering().meant(&store, &args.id)?;
+    let info = ctx.steering().find_session(&store, &args.id)?;
     let text = text(&args.text)?;
     let (mut images, mut blobs) = (Vec::new(), Vec::new());
     for path in &args.image {
@@ -56,8 +56,8 @@ pub(super) fn run(ctx: &AppContext, args: &SendArgs) -> Result<u8, CliError> {
         .sending;
     drop(store);
     match (sending, args.start) {
-        (Sending::Kept, true) => start(ctx, &info),
-        _ => Ok(said(&info, sending)),
+        (Delivery::Kept, true) => start(ctx, &info),
+        _ => Ok(report_delivery(&info, sending)),
     }
 }
 
@@ -70,7 +70,7 @@ fn start(ctx: &AppContext, info: &SessionInfo) -> Result<u8, CliError> {
     let session = match ctx.open(&which, false) {
         Ok(session) => session,
         Err(SessionError::Store(StoreError::Held { .. })) => {
-            return Ok(said(info, Sending::Heard));
+            return Ok(report_delivery(info, Delivery::Heard));
         }
         Err(error) => return Err(error.into()),
     };

@@ -2,13 +2,13 @@
 
 use clap::Args;
 
-use super::steer::{ORIGIN, open_store, said};
+use super::steer::{ORIGIN, open_store, report_delivery};
 use super::values;
 use crate::core::choice::Effort;
 use crate::core::entry::{Choice, Mode};
 use crate::core::signal::Signal;
 use crate::report::{CliError, exit};
-use crate::session::{AppContext, Sending};
+use crate::session::{AppContext, Delivery};
 
 /// Set the model, mode, effort, temperature or limits of a session
 #[derive(Debug, Clone, PartialEq, Args)]
@@ -68,10 +68,10 @@ pub(super) fn run(ctx: &AppContext, args: &SetArgs) -> Result<u8, CliError> {
             ),
         );
     }
-    let info = ctx.steering().meant(&store, &args.id)?;
-    let mut sending = Sending::Kept;
+    let info = ctx.steering().find_session(&store, &args.id)?;
+    let mut sending = Delivery::Kept;
     for signal in signals {
         sending = ctx.steer(&mut store, &info, signal, ORIGIN)?.sending;
     }
-    Ok(said(&info, sending))
+    Ok(report_delivery(&info, sending))
 }

@@ -7,11 +7,11 @@ use crate::core::entry::{Entry, Record};
 use crate::core::gauge::Parts;
 use crate::core::state::State;
 use crate::core::text::{clip, count, one_line};
-use crate::core::window::Windows;
+use crate::core::window::CompactionSettings;
 use crate::model::Figures;
 use crate::report::{CliError, exit, line};
 use crate::session::context::{Gauge, KnownWindows, windows};
-use crate::session::describe::{Describer, Description, Kind, Part, Stream, image_count};
+use crate::session::describe::{BodyPart, Describer, Description, Kind, Stream, image_count};
 use crate::session::{AppContext, SessionError};
 use crate::store::StoreError;
 use crate::tools;
@@ -32,7 +32,7 @@ pub(crate) struct ShowArgs {
 }
 
 pub(super) fn run(ctx: &AppContext, args: &ShowArgs) -> Result<u8, CliError> {
-    let store = super::open_store_to_look(ctx)?;
+    let store = super::open_store_for_reading(ctx)?;
     if args.json {
         return super::print_json(&ctx.session_object(&store, &args.id)?);
     }
@@ -127,7 +127,7 @@ fn head(ctx: &AppContext, id: &str, records: &[Record], state: &State) {
 /// Computes the size of a request before and after each entry that changes the context.
 struct Figured<'a> {
     known: &'a KnownWindows,
-    windows: Windows,
+    windows: CompactionSettings,
     state: State,
 }
 
@@ -202,22 +202,22 @@ fn joined(head: &str, parts: &str) -> String {
     }
 }
 
-fn part(part: &Part<'_>) -> Option<String> {
+fn part(part: &BodyPart<'_>) -> Option<String> {
     Some(match part {
-        Part::Words(text) => text.to_string(),
-        Part::Summary(text) => text.to_string(),
-        Part::Thinking(_) => return None,
-        Part::Command(line) => line.clone(),
-        Part::Images(images) => image_count(images),
-        Part::Call(call) if call.is_served() => {
+        BodyPart::Words(text) => text.to_string(),
+        BodyPart::Summary(text) => text.to_string(),
+        BodyPart::Thinking(_) => return None,
+        BodyPart::Command(line) => line.clone(),
+        BodyPart::Images(images) => image_count(images),
+        BodyPart::Call(call) if call.is_served() => {
             let subject = one_line(call.subject(), CALL_CHARS);
             format!("[{} {subject}]", call.shown_name())
         }
-        Part::Call(call) => {
+        BodyPart::Call(call) => {
             let arguments = one_line(&call.arguments, CALL_CHARS);
             format!("[{} {arguments}]", call.shown_name())
         }
-        Part::Output(text) => clip(text, RESULT_BYTES).into_owned(),
-        Part::Hint(hint) => format!("hint: {hint}"),
+        BodyPart::Output(text) => clip(text, RESULT_BYTES).into_owned(),
+        BodyPart::Hint(hint) => format!("hint: {hint}"),
     })
 }

@@ -18,7 +18,7 @@ use crate::model::Figures;
 use crate::model::catalogue::{ModelInfo, snapshot};
 use crate::report::{CliError, exit, line, note};
 use crate::session::AppContext;
-use crate::store::Asked;
+use crate::store::ModelRequest;
 use crate::workspace::here;
 
 /// Maximum number of lines of each table. `--json` prints all.
@@ -51,7 +51,7 @@ pub(super) fn run(ctx: &AppContext, args: &StatsArgs) -> Result<u8, CliError> {
     let since_ms = since
         .as_ref()
         .map_or(i64::MIN, |at| at.timestamp().as_millisecond());
-    let unreadable = super::open_store_to_look(ctx)?.history().each_asked(
+    let unreadable = super::open_store_for_reading(ctx)?.history().each_asked(
         since_ms,
         workspace.as_deref(),
         |asked| stats.add(&asked),
@@ -119,7 +119,7 @@ struct Sum {
 }
 
 impl Sum {
-    fn add(&mut self, asked: &Asked<'_>, cost: Option<f64>) {
+    fn add(&mut self, asked: &ModelRequest<'_>, cost: Option<f64>) {
         self.sessions.insert(asked.session);
         self.answers += 1;
         self.usage.add(asked.usage);
@@ -202,7 +202,7 @@ impl Stats {
         }
     }
 
-    fn add(&mut self, asked: &Asked<'_>) {
+    fn add(&mut self, asked: &ModelRequest<'_>) {
         if !self.prices.contains_key(asked.model) {
             let info = self.figures.of(asked.model);
             self.prices.insert(asked.model.to_string(), info);
@@ -395,7 +395,7 @@ mod tests {
         };
         let mut sum = Sum::default();
         let mut add = |session, usage: &Usage, cost| {
-            let asked = Asked {
+            let asked = ModelRequest {
                 session,
                 workspace: "/w",
                 at_ms: 0,

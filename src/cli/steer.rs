@@ -4,7 +4,7 @@
 use crate::core::entry::{CallId, Verdict};
 use crate::core::signal::Signal;
 use crate::report::{CliError, exit, note};
-use crate::session::{AppContext, Sending, SteerError, short_id};
+use crate::session::{AppContext, Delivery, SteerError, short_id};
 use crate::store::{SessionInfo, Store};
 
 /// Origin of these signals, as entries record it.
@@ -23,16 +23,16 @@ impl From<SteerError> for CliError {
 
 /// Opens the store, unless this process may not control sessions.
 pub(super) fn open_store(ctx: &AppContext) -> Result<Store, CliError> {
-    ctx.steering().may_steer()?;
+    ctx.steering().check_not_below_agent()?;
     Ok(super::open_store(ctx)?)
 }
 
 /// Sends a signal to a session.
 pub(super) fn send_signal(ctx: &AppContext, id: &str, signal: Signal) -> Result<u8, CliError> {
     let mut store = open_store(ctx)?;
-    let info = ctx.steering().meant(&store, id)?;
+    let info = ctx.steering().find_session(&store, id)?;
     let sending = ctx.steer(&mut store, &info, signal, ORIGIN)?.sending;
-    Ok(said(&info, sending))
+    Ok(report_delivery(&info, sending))
 }
 
 /// Answers a call that needs approval.
@@ -43,7 +43,7 @@ pub(super) fn answer(
     verdict: Verdict,
 ) -> Result<u8, CliError> {
     let mut store = open_store(ctx)?;
-    let info = ctx.steering().meant(&store, id)?;
+    let info = ctx.steering().find_session(&store, id)?;
     let what = match verdict {
         Verdict::Allow => "allowed",
         Verdict::Deny { .. } => "denied",
@@ -52,19 +52,19 @@ pub(super) fn answer(
         .steering()
         .answer(&mut store, &info, call, verdict, ORIGIN)?;
     note(&format!("{what}: {}", question.call.in_one_line(200)));
-    Ok(said(&info, receipt.sending))
+    Ok(report_delivery(&info, receipt.sending))
 }
 
 /// Reports the result of an order.
-pub(super) fn said(info: &SessionInfo, sending: Sending) -> u8 {
+pub(super) fn report_delivery(info: &SessionInfo, sending: Delivery) -> u8 {
     let id = short_id(&info.id);
     note(&match sending {
-        Sending::Heard => format!("sent to {id}"),
-        Sending::Kept => format!(
+        Delivery::Heard => format!("sent to {id}"),
+        Delivery::Kept => format!(
             "kept for {id}: nobody works in it; rewake -r {id}, or rewake -p -r {id}, takes it up"
         ),
-        Sending::NothingToDo => format!("nobody works in {id}: there is nothing to stop"),
-        Sending::Done => format!("{id} is paused; rewake unblock {id} lifts that"),
+        Delivery::NothingToDo => format!("nobody works in {id}: there is nothing to stop"),
+        Delivery::Done => format!("{id} is paused; rewake unblock {id} lifts that"),
     });
     exit::DONE
 }

@@ -83,7 +83,7 @@ impl<'a> TableLayout<'a> {
             layout.is_short = true;
             layout.widths = widths(columns, rows, true);
         }
-        while layout.room(terminal) < wanted && layout.leave_one_out() {}
+        while layout.room(terminal) < wanted && layout.drop_least_important() {}
         layout.name = longest.min(layout.room(terminal).max(LEAST_NAME));
         layout
     }
@@ -94,7 +94,7 @@ impl<'a> TableLayout<'a> {
         terminal.saturating_sub(cells)
     }
 
-    fn leave_one_out(&mut self) -> bool {
+    fn drop_least_important(&mut self) -> bool {
         let shown = self.widths.iter().zip(self.columns).enumerate();
         let can_go = shown.filter(|(_, (width, column))| width.is_some() && column.left_out > 0);
         let Some((at, _)) = can_go.max_by_key(|(_, (_, column))| column.left_out) else {

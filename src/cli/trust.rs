@@ -11,7 +11,7 @@ use crate::core::visible::command;
 use crate::report::{CliError, exit, line, note};
 use crate::session::{commands_to_trust, trust_commands};
 use crate::ui::commands::is_own;
-use crate::workspace::{Here, here};
+use crate::workspace::{StartFolder, here};
 
 /// Maximum number of listed commands.
 const MAX_LISTED: usize = 50;
@@ -37,14 +37,14 @@ pub(super) fn run(place: &SessionPlace, args: &TrustArgs) -> Result<u8, CliError
 }
 
 /// Returns the project of a worktree that rewake made: trust in the project applies in it.
-fn project_of(paths: &Paths, here_now: &Here) -> Result<Here, CliError> {
+fn project_of(paths: &Paths, here_now: &StartFolder) -> Result<StartFolder, CliError> {
     match config::project_root(paths, &here_now.root)? {
         root if root == here_now.root => Ok(here_now.clone()),
         root => Ok(here(&root)?),
     }
 }
 
-fn trust(paths: &Paths, here: &Here, yes: bool) -> Result<u8, CliError> {
+fn trust(paths: &Paths, here: &StartFolder, yes: bool) -> Result<u8, CliError> {
     let root = here.root.display();
     let content = trust::content(&here.root).map_err(|error| match error.hint() {
         Some(_) => error,
@@ -104,7 +104,7 @@ fn show(root: &str, content: &trust::Content, commands: &BTreeMap<String, String
     }
 }
 
-fn untrust(paths: &Paths, here: &Here) -> Result<u8, CliError> {
+fn untrust(paths: &Paths, here: &StartFolder) -> Result<u8, CliError> {
     let root = here.root.display();
     match trust::untrust(paths, &here.root)? {
         true => line(&format!("{root} is trusted no longer")),

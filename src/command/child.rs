@@ -21,7 +21,7 @@ impl Runs {
     /// its log. Blocks until its keeper has recorded the end. The keeper ends a subagent that does
     /// not stop in time.
     pub(super) fn stop_child(&self, run: &str, session: &str) -> io::Result<Stopped> {
-        if let Err(error) = self.tell_to_stop(session) {
+        if let Err(error) = self.request_stop(session) {
             tracing::warn!(session, %error, "a task was not told to stop");
             return self.stop_process(run);
         }
@@ -36,7 +36,7 @@ impl Runs {
         self.stop_process(run)
     }
 
-    fn tell_to_stop(&self, session: &str) -> Result<(), StoreError> {
+    fn request_stop(&self, session: &str) -> Result<(), StoreError> {
         // Run folders are in the data folder.
         let Some(data_dir) = self.root().parent() else {
             return Ok(());

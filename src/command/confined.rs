@@ -8,7 +8,7 @@ use super::aftermath::{Aftermath, Survivor};
 use super::process;
 use crate::core::text::size_text;
 use crate::sandbox::{
-    Family, Left, ModeChange, Modes, Profile, Watched, WatchedChange, bytes_below,
+    Family, ModeChange, Modes, Profile, SurvivorPipe, Watched, WatchedChange, bytes_below,
 };
 
 /// Interval at which processes are counted.
@@ -37,7 +37,7 @@ pub(super) struct Confined {
     watched: Watched,
     modes: Modes,
     family: Option<Family>,
-    left: Option<Left>,
+    left: Option<SurvivorPipe>,
     count_at: Instant,
     measure_at: Instant,
     after: Aftermath,
@@ -61,7 +61,7 @@ impl Confined {
         }
     }
 
-    pub(super) fn began(&mut self, child: u32, left: Option<Left>) {
+    pub(super) fn began(&mut self, child: u32, left: Option<SurvivorPipe>) {
         self.family = Family::of(child, &self.profile);
         self.left = left;
     }
@@ -100,7 +100,7 @@ impl Confined {
     pub(super) fn is_over(&mut self) {
         let Some(family) = &self.family else { return };
         let found = family.end();
-        let left = self.left.take().map_or(0, Left::count);
+        let left = self.left.take().map_or(0, SurvivorPipe::count);
         self.after.ended = count(left + found.ended);
         self.after.survivors = count(found.survivors.len());
         let pids = found.survivors.iter().map(|pid| pid.as_raw_nonzero().get());

@@ -38,7 +38,7 @@ use super::process::{self, GRACE, TICK};
 use super::signals::Signals;
 use super::spec::Spec;
 use super::status::{self, Begun, End, How};
-use crate::sandbox::{self, Left, Profile, Report, adopt_orphans, close_inherited};
+use crate::sandbox::{self, Profile, Report, SurvivorPipe, adopt_orphans, close_inherited};
 use crate::store::now_ms;
 
 /// The hidden first argument of a keeper. The second is the run folder.
@@ -67,7 +67,7 @@ const READ_BYTES: usize = 64 * 1024;
 const NOTE_MAX_CHARS: usize = 500;
 
 /// Runs as a keeper if this process was started as one. Returns `None` for an ordinary start.
-pub fn keep_if_asked() -> Option<ExitCode> {
+pub fn run_if_keeper() -> Option<ExitCode> {
     let mut args = std::env::args_os().skip(1);
     if args.next()? != OsStr::new(WORD) {
         return None;
@@ -130,7 +130,7 @@ fn keep(folder: &RunFolder) -> io::Result<()> {
     capture.finish();
     // Without a hash of its output, the record of the end must not outlive the output.
     let has_sum = capture.error.is_none();
-    let is_durable = spec.background || !is_waited_for() || !has_sum;
+    let is_durable = spec.background || !has_reader() || !has_sum;
     if is_durable {
         capture.sync();
     }
@@ -144,7 +144,7 @@ fn keep(folder: &RunFolder) -> io::Result<()> {
 
 /// Returns whether somebody waits for the result. Nothing is ever written to the pipe, so it is not
 /// readable while it is open. Any other input (`/dev/null`) is readable at once.
-fn is_waited_for() -> bool {
+fn has_reader() -> bool {
     let input = rustix::stdio::stdin();
     let mut fds = [PollFd::new(&input, PollFlags::IN)];
     matches!(poll(&mut fds, Some(&Timespec::default())), Ok(0))
@@ -168,7 +168,10 @@ fn end(how: How, took: Duration, capture: &mut Capture, confined: Option<Confine
 
 /// Starts the command in a new process group. Its output and errors share one pipe, and only the
 /// command has the writing end. The error is for the model.
-fn start(folder: &RunFolder, spec: &Spec) -> Result<(Child, PipeReader, Option<Left>), String> {
+fn start(
+    folder: &RunFolder,
+    spec: &Spec,
+) -> Result<(Child, PipeReader, Option<SurvivorPipe>), String> {
     let metadata = std::fs::metadata(&spec.folder);
     if !metadata.is_ok_and(|m| m.is_dir()) {
         return Err(format!("there is no folder {}", spec.folder.display()));

@@ -14,7 +14,7 @@ use super::aftermath::Aftermath;
 use super::folder::{self, RunFolder};
 use super::output;
 use super::process;
-use super::status::{self, Begun, End, How, Slot};
+use super::status::{self, Begun, End, How, StatusSlot};
 use crate::core::access::Access;
 use crate::store::now_ms;
 
@@ -58,51 +58,55 @@ pub struct RunEnd {
 }
 
 /// The state of a run folder as it is found. `E` is the record of its end.
-pub(super) enum Seen<E = End> {
+pub(super) enum ObservedState<E = End> {
     Unclaimed,
-    Kept(Slot<Begun>),
+    Kept(StatusSlot<Begun>),
     Ended(E),
     /// Claimed, without a keeper and without the record of an end.
-    Abandoned(Slot<Begun>),
+    Abandoned(StatusSlot<Begun>),
     /// The run folder does not exist, or only a part of it does.
     Missing,
 }
 
-pub(super) fn look<E: DeserializeOwned>(folder: &RunFolder) -> io::Result<Seen<E>> {
+pub(super) fn look<E: DeserializeOwned>(folder: &RunFolder) -> io::Result<ObservedState<E>> {
     let status = match folder.open_status() {
         Ok(status) => status,
-        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Seen::Missing),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(ObservedState::Missing),
         Err(e) => return Err(with_context("cannot open the status of", folder.path(), e)),
     };
     look_at(folder, &status)
         .map_err(|e| with_context("cannot read the status of", folder.path(), e))
 }
 
-fn look_at<E: DeserializeOwned>(folder: &RunFolder, status: &File) -> io::Result<Seen<E>> {
-    if let Slot::Written(end) = status::read_end(status)? {
-        return Ok(Seen::Ended(end));
+fn look_at<E: DeserializeOwned>(folder: &RunFolder, status: &File) -> io::Result<ObservedState<E>> {
+    if let StatusSlot::Written(end) = status::read_end(status)? {
+        return Ok(ObservedState::Ended(end));
     }
     // The claim before the lock: see `super`.
     if !folder.is_claimed()? {
-        return Ok(Seen::Unclaimed);
+        return Ok(ObservedState::Unclaimed);
     }
     if folder::is_kept(status)? {
-        return Ok(Seen::Kept(status::read_begun(status)?));
+        return Ok(ObservedState::Kept(status::read_begun(status)?));
     }
     Ok(match status::read_end(status)? {
-        Slot::Written(end) => Seen::Ended(end),
-        Slot::Empty | Slot::Torn => Seen::Abandoned(status::read_begun(status)?),
+        StatusSlot::Written(end) => ObservedState::Ended(end),
+        StatusSlot::Empty | StatusSlot::Torn => {
+            ObservedState::Abandoned(status::read_begun(status)?)
+        }
     })
 }
 
 /// Does the same as [`look`], but first waits for a keeper that is between its claim and its first
 /// record, or that is about to exit because it came too late.
-pub(super) fn look_begun<E: DeserializeOwned>(folder: &RunFolder) -> io::Result<Seen<E>> {
+pub(super) fn look_after_claim<E: DeserializeOwned>(
+    folder: &RunFolder,
+) -> io::Result<ObservedState<E>> {
     let pause = Duration::from_millis(1);
     let mut waited = Duration::ZERO;
     loop {
         match look(folder)? {
-            Seen::Kept(Slot::Empty | Slot::Torn) if waited < BEGIN_WITHIN => {
+            ObservedState::Kept(StatusSlot::Empty | StatusSlot::Torn) if waited < BEGIN_WITHIN => {
                 std::thread::sleep(pause);
                 waited += pause;
             }
@@ -153,7 +157,7 @@ pub(super) fn ended(folder: &RunFolder, end: End, this_boot: bool) -> RunEnd {
 /// another boot none of its processes can be alive.
 pub(super) fn lost(folder: &RunFolder, begun: Option<&Begun>) -> RunEnd {
     let (kept, total) = on_disk(folder);
-    let group = begun.and_then(|begun| left_behind(folder, begun));
+    let group = begun.and_then(|begun| survivors_of(folder, begun));
     let seen_ms = last_written_ms(&folder.output());
     let since_ms = begun.map_or(seen_ms, |begun| begun.at_ms);
     RunEnd {
@@ -174,8 +178,8 @@ pub(super) fn lost(folder: &RunFolder, begun: Option<&Begun>) -> RunEnd {
 
 /// Returns a group of the command that outlived its keeper. In a process namespace there is none:
 /// the kernel ends it with the keeper, which takes a moment.
-fn left_behind(folder: &RunFolder, begun: &Begun) -> Option<u32> {
-    let find = || process::left_behind(begun).first().copied();
+fn survivors_of(folder: &RunFolder, begun: &Begun) -> Option<u32> {
+    let find = || process::survivors_of(begun).first().copied();
     let until = Instant::now() + ENDS_WITHIN;
     let mut group = find();
     let profile = group.and_then(|_| folder.prepared().ok()?.spec.sandbox);

@@ -88,7 +88,7 @@ pub use aftermath::{Aftermath, Survivor};
 pub use inside::is_below_keeper;
 pub use look::{NOT_HELD, RunEnd};
 pub use output::Printed;
-pub use process::{boot_id, booted_ms, hear_of_children, own_exe};
+pub use process::{boot_id, booted_ms, own_exe, watch_child_exits};
 pub use run::{QUIET, RunInfo, RunState, Running, Runs, SettledRun, Stopped};
 pub use spec::{COMMAND_MAX_BYTES, OF_USER, Spec, default_shell};
 pub use status::How;

@@ -66,7 +66,7 @@ pub fn own_exe() -> io::Result<PathBuf> {
 /// Makes the kernel report the ends of our children. The process that started us may ignore
 /// SIGCHLD, and we would inherit that. An empty handler replaces it, and unlike ignoring the signal
 /// it is not inherited.
-pub fn hear_of_children() -> io::Result<()> {
+pub fn watch_child_exits() -> io::Result<()> {
     let unread = Arc::new(AtomicBool::new(false));
     signal_hook::flag::register(signal_hook::consts::SIGCHLD, unread).map(drop)
 }
@@ -84,16 +84,16 @@ pub(super) fn signal_group(group: u32, signal: Signal) {
 
 /// Ends the processes that a killed keeper left: asks them, and then kills those that remain.
 /// Blocks up to [`GRACE`]. Returns whether there were any.
-pub(super) fn end_left_behind(begun: &Begun) -> bool {
-    let first = left_behind(begun);
+pub(super) fn end_survivors_of(begun: &Begun) -> bool {
+    let first = survivors_of(begun);
     for group in &first {
         signal_group(*group, Signal::TERM);
     }
     let kill_at = Instant::now() + GRACE;
-    while !left_behind(begun).is_empty() && Instant::now() < kill_at {
+    while !survivors_of(begun).is_empty() && Instant::now() < kill_at {
         std::thread::sleep(TICK);
     }
-    for group in left_behind(begun) {
+    for group in survivors_of(begun) {
         signal_group(group, Signal::KILL);
     }
     !first.is_empty()
@@ -137,7 +137,7 @@ pub(super) fn session_leader() -> Option<u32> {
 
 /// Returns the living process groups of a command whose keeper is dead.
 #[cfg(target_os = "linux")]
-pub(super) fn left_behind(begun: &Begun) -> Vec<u32> {
+pub(super) fn survivors_of(begun: &Begun) -> Vec<u32> {
     // The kernel reuses a pid only when no process, group or session has it. So another process
     // with the keeper's pid means that the keeper's session is empty.
     if let Some(stat) = Stat::of(begun.keeper)
@@ -161,7 +161,7 @@ pub(super) fn left_behind(begun: &Begun) -> Vec<u32> {
 }
 
 #[cfg(not(target_os = "linux"))]
-pub(super) fn left_behind(begun: &Begun) -> Vec<u32> {
+pub(super) fn survivors_of(begun: &Begun) -> Vec<u32> {
     let alive = |group: &u32| {
         pid(*group).is_some_and(|group| rustix::process::test_kill_process_group(group).is_ok())
     };

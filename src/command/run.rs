@@ -17,11 +17,13 @@ use uuid::Uuid;
 use super::aftermath::Aftermath;
 use super::folder::{self, Prepared, RunFolder};
 use super::keeper;
-use super::look::{RunEnd, Seen, ended, look, look_begun, lost, not_run, with_context};
+use super::look::{
+    ObservedState, RunEnd, ended, look, look_after_claim, lost, not_run, with_context,
+};
 use super::output::{self, Printed, Stored};
 use super::process;
 use super::spec::Spec;
-use super::status::{self, Begun, End, Slot};
+use super::status::{self, Begun, End, StatusSlot};
 use crate::store::{new_run_id, now_ms};
 
 /// Variables that keep programs from waiting for a person and from drawing on the terminal.
@@ -278,21 +280,23 @@ impl Runs {
     fn look(&self, run: &str, boot: &str) -> io::Result<Option<SettledRun>> {
         let folder = self.folder(run)?;
         let this_boot = !boot.is_empty() && boot == process::boot_id();
-        Ok(Some(match look_begun(&folder)? {
-            Seen::Ended(end) => SettledRun::Ended(ended(&folder, end, this_boot)),
-            Seen::Kept(_) => SettledRun::Running(Running {
+        Ok(Some(match look_after_claim(&folder)? {
+            ObservedState::Ended(end) => SettledRun::Ended(ended(&folder, end, this_boot)),
+            ObservedState::Kept(_) => SettledRun::Running(Running {
                 run: run.to_string(),
                 child: None,
                 _waits: None,
             }),
-            Seen::Missing => SettledRun::Ended(lost(&folder, None)),
-            Seen::Unclaimed | Seen::Abandoned(_) if !this_boot => {
+            ObservedState::Missing => SettledRun::Ended(lost(&folder, None)),
+            ObservedState::Unclaimed | ObservedState::Abandoned(_) if !this_boot => {
                 SettledRun::Ended(lost(&folder, None))
             }
-            Seen::Unclaimed => return Ok(None),
-            Seen::Abandoned(Slot::Empty) => SettledRun::NotBegun,
-            Seen::Abandoned(Slot::Torn) => SettledRun::Ended(lost(&folder, None)),
-            Seen::Abandoned(Slot::Written(begun)) => SettledRun::Ended(lost(&folder, Some(&begun))),
+            ObservedState::Unclaimed => return Ok(None),
+            ObservedState::Abandoned(StatusSlot::Empty) => SettledRun::NotBegun,
+            ObservedState::Abandoned(StatusSlot::Torn) => SettledRun::Ended(lost(&folder, None)),
+            ObservedState::Abandoned(StatusSlot::Written(begun)) => {
+                SettledRun::Ended(lost(&folder, Some(&begun)))
+            }
         }))
     }
 
@@ -302,7 +306,7 @@ impl Runs {
     pub fn stop(&self, run: &str) -> io::Result<Stopped> {
         let folder = self.folder(run)?;
         let child = folder.prepared().ok().and_then(|p| p.spec.child);
-        let is_kept = matches!(look_begun::<End>(&folder)?, Seen::Kept(_));
+        let is_kept = matches!(look_after_claim::<End>(&folder)?, ObservedState::Kept(_));
         match child.filter(|_| is_kept) {
             Some(session) => self.stop_child(run, &session),
             None => self.stop_process(run),
@@ -313,23 +317,31 @@ impl Runs {
         let folder = self.folder(run)?;
         let this_boot = self.is_of_this_boot(&folder);
         loop {
-            return match look_begun::<End>(&folder)? {
-                Seen::Ended(end) if this_boot && end_survivors(&end) => Ok(Stopped::Asked),
-                Seen::Ended(_) | Seen::Missing => Ok(Stopped::Over),
-                Seen::Unclaimed | Seen::Abandoned(_) if !this_boot => Ok(Stopped::Over),
-                Seen::Unclaimed if !folder.claim()? => continue,
-                Seen::Unclaimed | Seen::Abandoned(Slot::Empty) => {
+            return match look_after_claim::<End>(&folder)? {
+                ObservedState::Ended(end) if this_boot && end_survivors(&end) => Ok(Stopped::Asked),
+                ObservedState::Ended(_) | ObservedState::Missing => Ok(Stopped::Over),
+                ObservedState::Unclaimed | ObservedState::Abandoned(_) if !this_boot => {
+                    Ok(Stopped::Over)
+                }
+                ObservedState::Unclaimed if !folder.claim()? => continue,
+                ObservedState::Unclaimed | ObservedState::Abandoned(StatusSlot::Empty) => {
                     write_stopped(&folder)?;
                     Ok(Stopped::NotBegun)
                 }
-                Seen::Kept(Slot::Written(begun)) => ask_to_end(run, &begun),
-                Seen::Kept(Slot::Empty | Slot::Torn) => Err(io::Error::other(format!(
-                    "cannot stop the command of run {run}: its keeper does not say who it is"
-                ))),
-                Seen::Abandoned(Slot::Written(begun)) if process::end_left_behind(&begun) => {
+                ObservedState::Kept(StatusSlot::Written(begun)) => ask_to_end(run, &begun),
+                ObservedState::Kept(StatusSlot::Empty | StatusSlot::Torn) => {
+                    Err(io::Error::other(format!(
+                        "cannot stop the command of run {run}: its keeper does not say who it is"
+                    )))
+                }
+                ObservedState::Abandoned(StatusSlot::Written(begun))
+                    if process::end_survivors_of(&begun) =>
+                {
                     Ok(Stopped::Asked)
                 }
-                Seen::Abandoned(Slot::Written(_) | Slot::Torn) => Ok(Stopped::Over),
+                ObservedState::Abandoned(StatusSlot::Written(_) | StatusSlot::Torn) => {
+                    Ok(Stopped::Over)
+                }
             };
         }
     }
@@ -406,7 +418,7 @@ impl Runs {
             .prepared()
             .is_ok_and(|prepared| prepared.spec.child.as_deref() == Some(session));
         let keeper = match look::<End>(&folder) {
-            Ok(Seen::Kept(Slot::Written(begun))) => i32::try_from(begun.keeper).ok(),
+            Ok(ObservedState::Kept(StatusSlot::Written(begun))) => i32::try_from(begun.keeper).ok(),
             _ => None,
         };
         is_meant && parent.is_some() && keeper == parent
@@ -419,29 +431,31 @@ impl Runs {
         let mut since_ms = prepared.at_ms;
         let state = match look::<End>(&folder).ok()? {
             // A list does not read the output.
-            Seen::Ended(mut end) => {
+            ObservedState::Ended(mut end) => {
                 if let Some(after) = end.sandbox.as_mut().filter(|_| !this_boot) {
                     after.survivor_pids.clear();
                 }
                 RunState::Ended(Box::new(ended(&folder, end, true)))
             }
-            Seen::Kept(Slot::Written(begun)) => {
+            ObservedState::Kept(StatusSlot::Written(begun)) => {
                 since_ms = begun.at_ms;
                 RunState::Running {
                     keeper: Some(begun.keeper),
                     group: begun.group,
                 }
             }
-            Seen::Kept(Slot::Empty | Slot::Torn) => RunState::Running {
+            ObservedState::Kept(StatusSlot::Empty | StatusSlot::Torn) => RunState::Running {
                 keeper: None,
                 group: None,
             },
-            Seen::Unclaimed | Seen::Abandoned(Slot::Empty) if this_boot => RunState::NotBegun,
-            Seen::Abandoned(Slot::Written(begun)) if this_boot => {
+            ObservedState::Unclaimed | ObservedState::Abandoned(StatusSlot::Empty) if this_boot => {
+                RunState::NotBegun
+            }
+            ObservedState::Abandoned(StatusSlot::Written(begun)) if this_boot => {
                 since_ms = begun.at_ms;
                 RunState::Ended(Box::new(lost(&folder, Some(&begun))))
             }
-            Seen::Unclaimed | Seen::Abandoned(_) | Seen::Missing => {
+            ObservedState::Unclaimed | ObservedState::Abandoned(_) | ObservedState::Missing => {
                 RunState::Ended(Box::new(lost(&folder, None)))
             }
         };
@@ -464,8 +478,10 @@ impl Runs {
     pub fn remove(&self, run: &str) -> io::Result<bool> {
         let folder = self.folder(run)?;
         let lives = match look::<End>(&folder)? {
-            Seen::Abandoned(Slot::Written(begun)) => !process::left_behind(&begun).is_empty(),
-            Seen::Ended(End {
+            ObservedState::Abandoned(StatusSlot::Written(begun)) => {
+                !process::survivors_of(&begun).is_empty()
+            }
+            ObservedState::Ended(End {
                 sandbox: Some(after),
                 ..
             }) => !after.living().is_empty(),
@@ -480,7 +496,10 @@ impl Runs {
                 .remove()
                 .map_err(|e| with_context("cannot remove the run folder", folder.path(), e))?;
             // A keeper that has recorded the end exits within a moment.
-            if removed || waited >= DIE_WITHIN || matches!(look::<End>(&folder)?, Seen::Kept(_)) {
+            if removed
+                || waited >= DIE_WITHIN
+                || matches!(look::<End>(&folder)?, ObservedState::Kept(_))
+            {
                 return Ok(removed);
             }
             std::thread::sleep(process::TICK);
@@ -490,7 +509,7 @@ impl Runs {
 
     /// Removes the folders that a process left when it died inside [`Runs::prepare`]: they have no
     /// whole spec, so no session asks for them. A young folder may still be under construction.
-    pub fn remove_half_made(&self) -> io::Result<()> {
+    pub fn remove_unfinished(&self) -> io::Result<()> {
         let entries = match std::fs::read_dir(&self.root) {
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
             entries => entries?,

@@ -77,7 +77,7 @@ pub(super) struct End {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Slot<T> {
+pub(super) enum StatusSlot<T> {
     Empty,
     Torn,
     Written(T),
@@ -92,7 +92,7 @@ pub(super) fn write_begun(file: &File, begun: &Begun) -> io::Result<()> {
     write(file, BEGUN_AT, begun)
 }
 
-pub(super) fn read_begun(file: &File) -> io::Result<Slot<Begun>> {
+pub(super) fn read_begun(file: &File) -> io::Result<StatusSlot<Begun>> {
     read(file, BEGUN_AT)
 }
 
@@ -101,7 +101,7 @@ pub(super) fn write_end<T: Serialize>(file: &File, end: &T) -> io::Result<()> {
 }
 
 /// Reads the record of the end. `T` is its type for this kind of run: [`End`] for a command.
-pub(super) fn read_end<T: DeserializeOwned>(file: &File) -> io::Result<Slot<T>> {
+pub(super) fn read_end<T: DeserializeOwned>(file: &File) -> io::Result<StatusSlot<T>> {
     read(file, ENDED_AT)
 }
 
@@ -118,7 +118,7 @@ fn write<T: Serialize>(file: &File, at: u64, record: &T) -> io::Result<()> {
     file.write_all_at(&slot, at)
 }
 
-fn read<T: DeserializeOwned>(file: &File, at: u64) -> io::Result<Slot<T>> {
+fn read<T: DeserializeOwned>(file: &File, at: u64) -> io::Result<StatusSlot<T>> {
     let mut slot = [0; SLOT_BYTES];
     let mut filled = 0;
     while filled < SLOT_BYTES {
@@ -130,9 +130,9 @@ fn read<T: DeserializeOwned>(file: &File, at: u64) -> io::Result<Slot<T>> {
         }
     }
     if slot.iter().all(|byte| *byte == 0) {
-        return Ok(Slot::Empty);
+        return Ok(StatusSlot::Empty);
     }
-    Ok(decode(&slot).map_or(Slot::Torn, Slot::Written))
+    Ok(decode(&slot).map_or(StatusSlot::Torn, StatusSlot::Written))
 }
 
 fn decode<T: DeserializeOwned>(slot: &[u8]) -> Option<T> {
@@ -181,8 +181,8 @@ mod tests {
     fn the_written_status_is_read_back_and_the_file_never_grows() {
         let file = reserved();
         let room = file.metadata().unwrap().len();
-        assert_eq!(read_begun(&file).unwrap(), Slot::Empty);
-        assert_eq!(read_end::<End>(&file).unwrap(), Slot::Empty);
+        assert_eq!(read_begun(&file).unwrap(), StatusSlot::Empty);
+        assert_eq!(read_end::<End>(&file).unwrap(), StatusSlot::Empty);
         write_begun(&file, &begun()).unwrap();
         for how in [
             How::Exited(3),
@@ -192,9 +192,9 @@ mod tests {
             How::NotRun("no such folder".into()),
         ] {
             write_end(&file, &end(how.clone())).unwrap();
-            assert_eq!(read_end(&file).unwrap(), Slot::Written(end(how)));
+            assert_eq!(read_end(&file).unwrap(), StatusSlot::Written(end(how)));
         }
-        assert_eq!(read_begun(&file).unwrap(), Slot::Written(begun()));
+        assert_eq!(read_begun(&file).unwrap(), StatusSlot::Written(begun()));
         assert_eq!(file.metadata().unwrap().len(), room);
     }
 
@@ -209,7 +209,11 @@ mod tests {
             let mut damaged = whole;
             damaged[at] ^= 1;
             file.write_all_at(&damaged, ENDED_AT).unwrap();
-            assert_eq!(read_end::<End>(&file).unwrap(), Slot::Torn, "byte {at}");
+            assert_eq!(
+                read_end::<End>(&file).unwrap(),
+                StatusSlot::Torn,
+                "byte {at}"
+            );
         }
     }
 
@@ -224,10 +228,14 @@ mod tests {
             let mut cut = whole;
             cut[kept..].fill(0);
             file.write_all_at(&cut, ENDED_AT).unwrap();
-            assert_eq!(read_end::<End>(&file).unwrap(), Slot::Torn, "{kept} bytes");
+            assert_eq!(
+                read_end::<End>(&file).unwrap(),
+                StatusSlot::Torn,
+                "{kept} bytes"
+            );
         }
         file.set_len(10).unwrap();
-        assert_eq!(read_end::<End>(&file).unwrap(), Slot::Empty);
+        assert_eq!(read_end::<End>(&file).unwrap(), StatusSlot::Empty);
     }
 
     #[test]
@@ -241,6 +249,6 @@ mod tests {
     fn a_record_that_does_not_fit_is_refused() {
         let file = reserved();
         assert!(write_end(&file, &end(How::NotRun("x".repeat(5000)))).is_err());
-        assert_eq!(read_end::<End>(&file).unwrap(), Slot::Empty);
+        assert_eq!(read_end::<End>(&file).unwrap(), StatusSlot::Empty);
     }
 }

@@ -9,7 +9,7 @@ use std::path::Path;
 use rustix::fs::OFlags;
 
 use super::in_use::{IN_USE, is_in_use};
-use super::kept_elsewhere::{IS_KEPT_KEY, is_kept_key};
+use super::kept_elsewhere::{IS_KEPT_KEY, is_stored_key};
 
 /// The reason why the text of a file could not be read.
 #[derive(Debug, thiserror::Error)]
@@ -76,7 +76,7 @@ pub fn read_text(path: &Path, max_bytes: u64) -> Result<String, ReadError> {
         return Err(ReadError::Io(io::Error::other(IN_USE)));
     }
     let file = open(path, OFlags::empty())?;
-    if is_kept_key(&file) {
+    if is_stored_key(&file) {
         return Err(ReadError::Io(io::Error::other(IS_KEPT_KEY)));
     }
     read_text_from(file, max_bytes)

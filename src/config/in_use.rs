@@ -37,7 +37,7 @@ static CLOSED: Condvar = Condvar::new();
 /// Maximum time to wait for a connection to be closed.
 const MAX_CLOSING: Duration = Duration::from_secs(5);
 
-fn in_use_here() -> MutexGuard<'static, InUse> {
+fn files_in_use_here() -> MutexGuard<'static, InUse> {
     IN_USE_HERE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -50,7 +50,7 @@ fn in_use_here() -> MutexGuard<'static, InUse> {
 pub fn is_in_use(path: &Path) -> bool {
     let until = Instant::now() + MAX_CLOSING;
     while let Some(found) = id(path) {
-        let here = in_use_here();
+        let here = files_in_use_here();
         if !here.knows(found) {
             return false;
         }
@@ -85,7 +85,7 @@ pub struct BeforeClosing(Arc<AtomicBool>);
 
 impl Drop for BeforeClosing {
     fn drop(&mut self) {
-        let mut here = in_use_here();
+        let mut here = files_in_use_here();
         here.closing += 1;
         self.0.store(true, Ordering::Relaxed);
     }
@@ -96,7 +96,7 @@ impl FilesInUse {
     /// and close it when it is locked.
     pub fn opening(paths: impl Iterator<Item = PathBuf>) -> FilesInUse {
         let paths: Vec<PathBuf> = paths.collect();
-        let mut here = in_use_here();
+        let mut here = files_in_use_here();
         here.opening.extend(paths.iter().cloned());
         FilesInUse {
             paths,
@@ -108,7 +108,7 @@ impl FilesInUse {
     /// Records that all files exist. From now on they are recognised without their paths.
     pub fn opened(mut self) -> FilesInUse {
         self.open = self.paths.iter().filter_map(|path| id(path)).collect();
-        let mut here = in_use_here();
+        let mut here = files_in_use_here();
         for file in &self.open {
             *here.open.entry(*file).or_insert(0) += 1;
         }
@@ -134,7 +134,7 @@ fn forget(opening: &mut Vec<PathBuf>, paths: &mut Vec<PathBuf>) {
 
 impl Drop for FilesInUse {
     fn drop(&mut self) {
-        let mut here = in_use_here();
+        let mut here = files_in_use_here();
         forget(&mut here.opening, &mut self.paths);
         for file in &self.open {
             if let Some(connections) = here.open.get_mut(file) {

@@ -29,7 +29,7 @@ pub(super) fn know(folder: &Path) {
 }
 
 /// Returns whether an open file is a stored key, whatever its name.
-pub fn is_kept_key(file: &File) -> bool {
+pub fn is_stored_key(file: &File) -> bool {
     let folders = FOLDERS.read().unwrap_or_else(PoisonError::into_inner);
     let is = |found: &Metadata| {
         let mut keys = folders.iter().flat_map(|folder| keys_in(folder));
@@ -38,10 +38,10 @@ pub fn is_kept_key(file: &File) -> bool {
     file.metadata().is_ok_and(|found| is(&found))
 }
 
-/// Same as [`is_kept_key`] for a file that was opened by its real path, without following links.
+/// Same as [`is_stored_key`] for a file that was opened by its real path, without following links.
 /// Only a hard link to a key can have another name then, so most files need no comparison.
 pub fn is_linked_key(file: &File) -> bool {
-    file.metadata().is_ok_and(|found| found.nlink() > 1) && is_kept_key(file)
+    file.metadata().is_ok_and(|found| found.nlink() > 1) && is_stored_key(file)
 }
 
 /// Returns a key in this folder that has a second name somewhere.
@@ -71,7 +71,7 @@ mod tests {
         for path in [&key, &dir.path().join("other")] {
             fs::write(path, "k").unwrap();
         }
-        let is = |path: &Path| is_kept_key(&File::open(path).unwrap());
+        let is = |path: &Path| is_stored_key(&File::open(path).unwrap());
         assert!(!is(&key), "the folder is not known");
         know(&folder);
         assert!(is(&key) && !is(&dir.path().join("other")));

@@ -28,7 +28,7 @@ const MAX_NAME_BYTES: usize = 100;
 ///
 /// # Errors
 /// The text cannot be a key, or the file cannot be written. The error never contains the key.
-pub fn keep_key(paths: &Paths, provider: &str, secret: &str) -> Result<PathBuf, ConfigError> {
+pub fn store_key(paths: &Paths, provider: &str, secret: &str) -> Result<PathBuf, ConfigError> {
     let file = file_for(paths, provider)?;
     if secret.len() as u64 > MAX_KEY_BYTES {
         return Err(ConfigError::new(format!(
@@ -72,7 +72,7 @@ pub fn remove_key(paths: &Paths, provider: &str) -> Result<bool, ConfigError> {
 
 /// Returns the path of a provider's key, whether or not it exists.
 fn file_for(paths: &Paths, provider: &str) -> Result<PathBuf, ConfigError> {
-    kept_in(&paths.keys_dir(), provider).ok_or_else(|| {
+    stored_key_path(&paths.keys_dir(), provider).ok_or_else(|| {
         ConfigError::new(format!(
             "no key can be kept for {provider:?}: its name is not one of a file"
         ))
@@ -81,7 +81,7 @@ fn file_for(paths: &Paths, provider: &str) -> Result<PathBuf, ConfigError> {
 }
 
 /// Same, or `None` if the name would lead to another folder.
-pub(super) fn kept_in(folder: &Path, provider: &str) -> Option<PathBuf> {
+pub(super) fn stored_key_path(folder: &Path, provider: &str) -> Option<PathBuf> {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     let is_name = !provider.is_empty()
         && provider.len() <= MAX_NAME_BYTES
@@ -91,7 +91,7 @@ pub(super) fn kept_in(folder: &Path, provider: &str) -> Option<PathBuf> {
 }
 
 /// Reads a stored key. `None`: there is none.
-pub(super) fn read_kept(file: &Path) -> Result<Option<String>, ConfigError> {
+pub(super) fn read_stored_key(file: &Path) -> Result<Option<String>, ConfigError> {
     // The checks use the open file, so they apply to the file that is read.
     let opened = match open(file, OFlags::NOFOLLOW) {
         Ok(opened) => opened,
@@ -179,7 +179,7 @@ mod tests {
     #[test]
     fn a_kept_key_is_for_its_owner_alone_and_is_used() {
         let (_dir, paths) = home();
-        let file = keep_key(&paths, "anthropic", &format!(" {SECRET}\n")).unwrap();
+        let file = store_key(&paths, "anthropic", &format!(" {SECRET}\n")).unwrap();
         let mode = |path: &Path| fs::metadata(path).unwrap().mode() & 0o777;
         assert_eq!(mode(&file), 0o600);
         assert_eq!(mode(file.parent().unwrap()), 0o700);
@@ -193,7 +193,7 @@ mod tests {
         let model = config(&paths, "").model_name(&none()).unwrap();
         assert_eq!(model.provider, "anthropic");
         // Another one takes its place.
-        keep_key(&paths, "anthropic", "sk-other").unwrap();
+        store_key(&paths, "anthropic", "sk-other").unwrap();
         assert_eq!(provider.key(&none()).unwrap().unwrap().secret, "sk-other");
         assert!(remove_key(&paths, "anthropic").unwrap());
         assert!(!remove_key(&paths, "anthropic").unwrap());
@@ -203,7 +203,7 @@ mod tests {
     #[test]
     fn environment_and_config_take_precedence_over_a_kept_key() {
         let (dir, paths) = home();
-        keep_key(&paths, "anthropic", SECRET).unwrap();
+        store_key(&paths, "anthropic", SECRET).unwrap();
         let env = Env::new([("ANTHROPIC_API_KEY", "from-env")], "/");
         let provider = config(&paths, "").provider("anthropic").unwrap();
         assert_eq!(provider.key(&env).unwrap().unwrap().secret, "from-env");
@@ -221,7 +221,7 @@ mod tests {
     #[test]
     fn a_file_that_others_can_read_is_not_used() {
         let (_dir, paths) = home();
-        let file = keep_key(&paths, "anthropic", SECRET).unwrap();
+        let file = store_key(&paths, "anthropic", SECRET).unwrap();
         let provider = config(&paths, "").provider("anthropic").unwrap();
         for mode in [0o640, 0o604, 0o620] {
             fs::set_permissions(&file, fs::Permissions::from_mode(mode)).unwrap();
@@ -244,14 +244,14 @@ mod tests {
     fn an_invalid_key_is_refused_and_not_shown_in_the_error() {
         let (_dir, paths) = home();
         for secret in ["", " \n", "two words", "sk-\u{1b}[31m", &"k".repeat(20_000)] {
-            let error = keep_key(&paths, "openai", secret).unwrap_err().to_string();
+            let error = store_key(&paths, "openai", secret).unwrap_err().to_string();
             assert!(
                 !error.contains("words") && !error.contains("kkk"),
                 "{error}"
             );
         }
         for name in ["", "../config", "a/b", ".hidden", "x y"] {
-            assert!(keep_key(&paths, name, SECRET).is_err(), "{name}");
+            assert!(store_key(&paths, name, SECRET).is_err(), "{name}");
         }
         assert!(!paths.keys_dir().exists());
     }

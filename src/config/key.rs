@@ -8,7 +8,7 @@ use std::path::Path;
 use rustix::fs::OFlags;
 
 use super::file::{open, read_text, read_text_from};
-use super::kept_key::{MAX_KEY_BYTES, checked, read_kept};
+use super::kept_key::{MAX_KEY_BYTES, checked, read_stored_key};
 use super::{ConfigError, Env, Origin, ProviderConfig, Warning};
 
 /// A provider's key. Debug output leaves the secret out.
@@ -74,7 +74,7 @@ impl ProviderConfig {
             return Err(self.withheld(file));
         }
         if let Some(path) = &self.kept_key
-            && let Some(secret) = read_kept(path)?
+            && let Some(secret) = read_stored_key(path)?
         {
             return Ok(Some(Key {
                 secret,

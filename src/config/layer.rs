@@ -205,9 +205,9 @@ fn explain(origin: &Origin, key: Option<&str>, error: &toml::de::Error) -> Confi
     let names = quoted(message);
     if let (Some(unknown), Some((found, known))) = (unknown_of(message), names.split_first()) {
         let subject = match (unknown, key) {
-            (Unknown::Key, _) => format!("unknown key {found:?}"),
-            (Unknown::Value, Some(key)) => format!("{key} cannot be {found:?}"),
-            (Unknown::Value, None) => format!("unknown value {found:?}"),
+            (UnknownKey::Key, _) => format!("unknown key {found:?}"),
+            (UnknownKey::Value, Some(key)) => format!("{key} cannot be {found:?}"),
+            (UnknownKey::Value, None) => format!("unknown value {found:?}"),
         };
         let hint = match nearest(found, known) {
             Some(name) => format!("did you mean {name:?}?"),
@@ -223,17 +223,17 @@ fn explain(origin: &Origin, key: Option<&str>, error: &toml::de::Error) -> Confi
     ConfigError::new(format!("{origin}: {text}"))
 }
 
-enum Unknown {
+enum UnknownKey {
     Key,
     Value,
 }
 
 /// Parses the wording of `serde::de::Error::unknown_field` and `unknown_variant`.
-fn unknown_of(message: &str) -> Option<Unknown> {
+fn unknown_of(message: &str) -> Option<UnknownKey> {
     if message.starts_with("unknown field ") {
-        Some(Unknown::Key)
+        Some(UnknownKey::Key)
     } else if message.starts_with("unknown variant ") {
-        Some(Unknown::Value)
+        Some(UnknownKey::Value)
     } else {
         None
     }

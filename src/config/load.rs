@@ -496,7 +496,7 @@ mod tests {
         let keys = f.paths().keys_dir();
         std::fs::create_dir_all(&keys).unwrap();
         for name in ["openai", "groq"] {
-            super::super::keep_key(&f.paths(), name, "sk-kept").unwrap();
+            super::super::store_key(&f.paths(), name, "sk-kept").unwrap();
         }
         let own = "api_key_file = \"own\"\nheaders = { x-key = \"of-the-user\" }\n";
         f.user(&format!("[providers.openai]\n{own}[providers.groq]\n"));

@@ -46,13 +46,13 @@ pub use env::Env;
 pub use error::{ConfigError, Warning};
 pub use file::{Digest, ReadError, read_text, read_text_from};
 pub use in_use::{BeforeClosing, FilesInUse, IN_USE, is_in_use};
-pub use kept_elsewhere::{IS_KEPT_KEY, is_kept_key, is_linked_key, key_with_other_name};
-pub use kept_key::{keep_key, remove_key};
+pub use kept_elsewhere::{IS_KEPT_KEY, is_linked_key, is_stored_key, key_with_other_name};
+pub use kept_key::{remove_key, store_key};
 pub use key::Key;
 pub use load::{ListedRule, Loaded, load};
 pub use origin::{Origin, Origins};
 pub use paths::Paths;
-pub use project::{Content, Difference, Given, Project, ProjectTrust, project_file};
+pub use project::{Content, Difference, Project, ProjectTrust, TrustedValue, project_file};
 pub use provider::{
     ANSWER_TIMEOUT_MS, IDLE_TIMEOUT_MS, KeyedProvider, ModelName, PROGRESS_TIMEOUT_MS,
     ProviderConfig, default_model, keyed_providers,

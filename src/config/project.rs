@@ -44,7 +44,7 @@ fn is_harmless(path: &[String]) -> bool {
 
 /// Returns whether only the user's own file and flags may set this key, even in a trusted folder.
 /// These keys protect against accidental keys, or start the user's programs.
-fn is_the_users_own(path: &[String]) -> bool {
+fn is_user_only(path: &[String]) -> bool {
     path.first()
         .is_some_and(|first| first == "ui" || first == "notify")
 }
@@ -55,14 +55,14 @@ pub struct Content {
     /// Hash of the whole file: blake3 in hex, empty if there is none.
     pub file: String,
     /// Values by dotted key.
-    pub keys: BTreeMap<String, Given>,
+    pub keys: BTreeMap<String, TrustedValue>,
     /// Servers that the folder defines, by source and name.
-    pub servers: BTreeMap<(ServerSource, String), Given>,
+    pub servers: BTreeMap<(ServerSource, String), TrustedValue>,
 }
 
 /// A value in a workspace's own config that needs trust.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Given {
+pub struct TrustedValue {
     /// Hash of the value as TOML: blake3 in hex.
     pub hash: String,
     /// The complete value as text, one line per array element, without anything that may be
@@ -74,7 +74,7 @@ impl Content {
     pub(super) fn of(digest: &Digest, leaves: &[Leaf]) -> Content {
         let needs_trust = |leaf: &&Leaf| {
             let path = &leaf.path;
-            !is_harmless(path) && !is_the_users_own(path) && !mcp::is_server(path)
+            !is_harmless(path) && !is_user_only(path) && !mcp::is_server(path)
         };
         let needing = leaves.iter().filter(needs_trust);
         let keys = needing.map(|leaf| {
@@ -84,7 +84,7 @@ impl Content {
                 false => shown(&leaf.value),
             };
             let hash = hash.to_hex().to_string();
-            (dotted(&leaf.path), Given { hash, shown })
+            (dotted(&leaf.path), TrustedValue { hash, shown })
         });
         Content {
             file: digest.hex(),
@@ -97,7 +97,7 @@ impl Content {
     pub(super) fn with_servers(mut self, servers: &[DefinedServer]) -> Content {
         let given = |defined: &DefinedServer| {
             let server = defined.server.as_ref().ok()?;
-            let given = Given {
+            let given = TrustedValue {
                 hash: defined.hash.clone(),
                 shown: mcp::shown(server),
             };
@@ -129,7 +129,7 @@ impl Content {
         let servers = servers.map(|((source, name), given)| {
             format!("{}: {}", server_key(*source, name), given.shown)
         });
-        let mut all: Vec<(&String, &Given)> = self.keys.iter().collect();
+        let mut all: Vec<(&String, &TrustedValue)> = self.keys.iter().collect();
         all.sort_by_key(|(key, _)| weight(key));
         let lines = all.iter();
         let lines = lines.map(|(key, given)| format!("{key} = {}", given.shown));
@@ -345,8 +345,7 @@ pub(super) fn used(
     // Servers are not merged from two files: see `super::mcp`.
     let leaves = leaves.into_iter();
     let leaves = leaves.filter(|leaf| !mcp::is_server(&leaf.path));
-    let (own, leaves): (Vec<Leaf>, Vec<Leaf>) =
-        leaves.partition(|leaf| is_the_users_own(&leaf.path));
+    let (own, leaves): (Vec<Leaf>, Vec<Leaf>) = leaves.partition(|leaf| is_user_only(&leaf.path));
     if let Some(leaf) = own.first() {
         let key = dotted(&leaf.path);
         warnings.push(Warning {

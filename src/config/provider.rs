@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use super::builtin::{Builtin, Protocol, Quirks, builtin, builtins, elsewhere};
 use super::error::nearest;
-use super::kept_key::kept_in;
+use super::kept_key::stored_key_path;
 use super::schema::ChosenByProject;
 use super::{Config, ConfigError, Env, ProviderEntry};
 
@@ -275,7 +275,7 @@ impl Config {
     fn names_key(&self, builtin: &Builtin, env: &Env) -> bool {
         let is_sent = !self.chosen_by_project(&builtin.name).base_url;
         let folder = self.keys_dir.as_deref().filter(|_| is_sent);
-        let kept = folder.and_then(|folder| kept_in(folder, &builtin.name));
+        let kept = folder.and_then(|folder| stored_key_path(folder, &builtin.name));
         builtin.key_env.iter().any(|name| env.var(name).is_some())
             || kept.is_some_and(|file| file.exists())
     }
@@ -289,7 +289,7 @@ impl Config {
                 let mut provider = complete(name, builtin, &entry)?;
                 let wants_none = entry.api_key_env.as_deref() == Some("");
                 let folder = self.keys_dir.as_deref().filter(|_| !wants_none);
-                provider.kept_key = folder.and_then(|folder| kept_in(folder, name));
+                provider.kept_key = folder.and_then(|folder| stored_key_path(folder, name));
                 let chosen = self.chosen_by_project(name);
                 provider.is_key_file_of_project = chosen.api_key_file;
                 if chosen.base_url {

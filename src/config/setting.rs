@@ -60,7 +60,7 @@ const OF_SESSION: [&str; 5] = [
 
 impl Setting {
     /// Returns the settings that a subagent's process starts with.
-    pub fn hand_down(settings: &[Setting]) -> String {
+    pub fn encode_for_subagent(settings: &[Setting]) -> String {
         let handed: Vec<_> = settings
             .iter()
             .map(|Setting(leaf)| leaf)
@@ -73,11 +73,11 @@ impl Setting {
         serde_json::to_string(&handed).unwrap_or_else(|_| "[]".to_string())
     }
 
-    /// Parses the result of [`Setting::hand_down`].
+    /// Parses the result of [`Setting::encode_for_subagent`].
     ///
     /// # Errors
-    /// The text was not written by [`Setting::hand_down`].
-    pub fn handed_down(text: &str) -> Result<Vec<Setting>, ConfigError> {
+    /// The text was not written by [`Setting::encode_for_subagent`].
+    pub fn decode_from_parent(text: &str) -> Result<Vec<Setting>, ConfigError> {
         let wrong = |e| ConfigError::new(format!("what the parent's command line said: {e}"));
         let handed: Vec<(Vec<String>, Value)> = serde_json::from_str(text).map_err(wrong)?;
         let setting = |(path, value): (Vec<String>, Value)| {
@@ -133,14 +133,14 @@ mod tests {
     fn settings_passed_to_a_subagent_leave_out_session_settings() {
         let texts = ["model=a/b", "permission_mode=plan", "context.keep=12"];
         let given: Vec<Setting> = texts.map(|t| Setting::parse(t).unwrap()).into();
-        let text = Setting::hand_down(&given);
-        let read = Setting::handed_down(&text).unwrap();
+        let text = Setting::encode_for_subagent(&given);
+        let read = Setting::decode_from_parent(&text).unwrap();
         let keys: Vec<_> = read
             .iter()
             .map(|Setting(leaf)| dotted(&leaf.path))
             .collect();
         assert_eq!(keys, ["context.keep"]);
-        assert!(Setting::handed_down("{}").is_err());
+        assert!(Setting::decode_from_parent("{}").is_err());
     }
 
     #[test]

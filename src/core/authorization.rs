@@ -34,7 +34,7 @@ pub enum Authorization {
 
 /// Decides about a call that has not started. A person's verdict overrides the rules. A stop, or an
 /// invalid call, overrides both. If nobody can be asked, a question becomes a denial.
-pub fn fate(state: &State, policy: &Policy, open: &OpenCall) -> Authorization {
+pub fn authorize(state: &State, policy: &Policy, open: &OpenCall) -> Authorization {
     if let Some(outcome) = hopeless(state, policy, open) {
         return Authorization::Close(outcome);
     }
@@ -43,7 +43,7 @@ pub fn fate(state: &State, policy: &Policy, open: &OpenCall) -> Authorization {
     };
     match &open.decided {
         Some(Verdict::Allow) => {
-            if let Some(question) = described_anew(state, policy, open) {
+            if let Some(question) = ask_about_changed_description(state, policy, open) {
                 return question;
             }
             return Authorization::Run {
@@ -70,7 +70,11 @@ pub fn fate(state: &State, policy: &Policy, open: &OpenCall) -> Authorization {
 
 /// Asks again about a server's tool whose description has changed since a person allowed it. The
 /// approval is only for the description that they saw.
-fn described_anew(state: &State, policy: &Policy, open: &OpenCall) -> Option<Authorization> {
+fn ask_about_changed_description(
+    state: &State,
+    policy: &Policy,
+    open: &OpenCall,
+) -> Option<Authorization> {
     let permission @ Permission::Foreign { name } = &open.described()?.permission else {
         return None;
     };
@@ -103,7 +107,7 @@ fn allowed_access(open: &OpenCall, permission: &Permission) -> Option<Access> {
 /// have changed.
 pub fn still_allowed(state: &State, policy: &Policy, open: &OpenCall) -> Result<(), String> {
     if open.decided == Some(Verdict::Allow) {
-        return match described_anew(state, policy, open) {
+        return match ask_about_changed_description(state, policy, open) {
             None => Ok(()),
             Some(_) => Err(
                 "not run: its description changed since it was allowed; call it again for a new decision"
@@ -156,7 +160,7 @@ pub fn question(state: &State, policy: &Policy, open: &OpenCall) -> Option<Quest
     if open.finished {
         return None;
     }
-    match fate(state, policy, open) {
+    match authorize(state, policy, open) {
         Authorization::Ask { why, rule, access } => Some(Question {
             call: open.call.id,
             why,

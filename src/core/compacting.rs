@@ -10,7 +10,7 @@ use super::said_again;
 use super::state::State;
 use super::summary;
 use super::turn::TurnRange;
-use super::window::Windows;
+use super::window::CompactionSettings;
 
 /// Returns the records of the context in this range, which a summary will replace.
 pub fn leaving(state: &State, range: TurnRange) -> Vec<Record> {
@@ -48,7 +48,7 @@ pub enum Summary {
 pub fn compacted(
     state: &State,
     budget: &Budget,
-    windows: &Windows,
+    windows: &CompactionSettings,
     range: TurnRange,
     summary: Summary,
     spent: Vec<Spent>,

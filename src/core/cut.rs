@@ -98,7 +98,7 @@ impl fmt::Display for Gap {
 
 /// Returns how many lines of the whole text a line represents: more than one for the line that
 /// names the missing ones.
-pub(crate) fn lines_behind(line: &str) -> usize {
+pub(crate) fn lines_represented(line: &str) -> usize {
     let gap = || {
         let (what, _) = line.strip_prefix('[')?.split_once(" left out (")?;
         let (range, _) = what.rsplit_once(" of ")?;

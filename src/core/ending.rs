@@ -34,7 +34,7 @@ impl Ending {
     }
 
     /// Returns the ending of a session with pending work, from its last entry.
-    pub fn with_work_owed(last: Option<&Entry>) -> Ending {
+    pub fn with_pending_work(last: Option<&Entry>) -> Ending {
         match last {
             Some(Entry::Saved {
                 reason: SaveReason::Exit | SaveReason::Signal,
@@ -86,7 +86,7 @@ impl Backwards {
     pub fn see(&mut self, entry: &Entry) -> Option<Ending> {
         let owed = *self
             .owed
-            .get_or_insert_with(|| Ending::with_work_owed(Some(entry)));
+            .get_or_insert_with(|| Ending::with_pending_work(Some(entry)));
         match entry {
             // Open calls still get their results after a stop. Only a new message lifts it.
             Entry::Stopped { .. } => Some(Ending::Stopped),
@@ -116,7 +116,7 @@ impl Backwards {
     }
 
     /// Returns the ending for pending work, when no entry decided it. `None`: no entry was read.
-    pub fn if_owed(&self) -> Option<Ending> {
+    pub fn if_work_is_pending(&self) -> Option<Ending> {
         self.owed
     }
 }
@@ -127,6 +127,6 @@ pub fn of_entries<'a>(entries: impl DoubleEndedIterator<Item = &'a Entry>) -> En
     let mut backwards = Backwards::default();
     let found = entries.rev().find_map(|entry| backwards.see(entry));
     found
-        .or(backwards.if_owed())
-        .unwrap_or_else(|| Ending::with_work_owed(None))
+        .or(backwards.if_work_is_pending())
+        .unwrap_or_else(|| Ending::with_pending_work(None))
 }

@@ -3,7 +3,7 @@
 
 use super::budget::Budget;
 use super::state::State;
-use super::window::{self, Windows};
+use super::window::{self, CompactionSettings};
 
 /// The parts of a request in tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -19,7 +19,7 @@ pub struct Parts {
 
 impl Parts {
     /// Measures the request that would be sent now.
-    pub fn of(state: &State, budget: &Budget, windows: &Windows) -> Parts {
+    pub fn of(state: &State, budget: &Budget, windows: &CompactionSettings) -> Parts {
         let instructions = state.layers.instructions.len();
         let system = budget.tokens(state.fixed_bytes() - instructions);
         let instructions = budget.tokens(instructions);
@@ -69,7 +69,7 @@ mod tests {
     #[test]
     fn the_parts_are_the_request() {
         let budget = Budget::new(100_000, 1_000, Some(4.0));
-        let windows = Windows {
+        let windows = CompactionSettings {
             strategy: Strategy::Tokens,
             keep: 10,
             max_messages: 50,

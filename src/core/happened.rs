@@ -47,7 +47,7 @@ pub(crate) fn line(
     let came = match (outcome, fact) {
         (Outcome::Done { output }, Some(Fact::Ran { exit_code, .. })) => {
             let text = plain_text(&output.text);
-            let said = telling_line(&text, *exit_code != Some(0));
+            let said = most_telling_line(&text, *exit_code != Some(0));
             format!("{}{}", ended(&name, *exit_code), quoted(said))
         }
         // The result of a change says which file was changed, and what of it.
@@ -58,7 +58,7 @@ pub(crate) fn line(
         (other, _) => {
             let (text, _) = other.to_model_text();
             let text = plain_text(&text);
-            format!("failed: {}", telling_line(&text, true).unwrap_or(""))
+            format!("failed: {}", most_telling_line(&text, true).unwrap_or(""))
         }
     };
     // The outcome says more than the end of a long command.
@@ -98,7 +98,7 @@ fn quoted(said: Option<&str>) -> String {
 
 /// Returns the first line about an error if the call failed, else the last line with text. Lines in
 /// brackets come from rewake and are skipped if there are others.
-pub(crate) fn telling_line(text: &str, failed: bool) -> Option<&str> {
+pub(crate) fn most_telling_line(text: &str, failed: bool) -> Option<&str> {
     const SIGNS: [&str; 6] = [
         "error",
         "failed",

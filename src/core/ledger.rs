@@ -146,7 +146,7 @@ impl Ledger {
             }) => one_line(line, LINE_CHARS),
             _ => name(call),
         };
-        let said = happened::telling_line(printed, exit_code != Some(0)).unwrap_or("");
+        let said = happened::most_telling_line(printed, exit_code != Some(0)).unwrap_or("");
         push(
             &mut self.commands,
             MAX_COMMANDS,

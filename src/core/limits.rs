@@ -55,7 +55,7 @@ pub(crate) fn figures(message: &str) -> Figures {
     let numbers = numbers(&text);
     let said = BEFORE_LIMIT
         .iter()
-        .find_map(|phrase| directly_behind(&text, phrase, &numbers));
+        .find_map(|phrase| number_after(&text, phrase, &numbers));
     let limit = said.or_else(|| match numbers[..] {
         [(_, a), (_, b)] if a != b && text.contains("token") => Some(a.min(b)),
         _ => None,
@@ -77,7 +77,7 @@ fn provider_words(message: &str) -> &str {
 }
 
 /// Returns the number directly after this phrase.
-fn directly_behind(text: &str, phrase: &str, numbers: &[(usize, u64)]) -> Option<u64> {
+fn number_after(text: &str, phrase: &str, numbers: &[(usize, u64)]) -> Option<u64> {
     text.match_indices(phrase).find_map(|(at, _)| {
         let end = at + phrase.len();
         let (at, number) = numbers.iter().find(|(at, _)| *at >= end)?;

@@ -3,7 +3,7 @@
 //! It is called only when no step is in progress. So an open `Started` means a crash, a stop that
 //! was not carried out yet, or a running subagent; all three are settled in the same way.
 
-use super::authorization::{Authorization, fate};
+use super::authorization::{Authorization, authorize};
 use super::entry::{CallId, Seq};
 use super::limits::Count;
 use super::run_limits;
@@ -12,7 +12,7 @@ use super::state::{OpenCall, State};
 use super::structured::AnswerStatus;
 use super::tool::Class;
 use super::turn::{self, TurnRange};
-use super::window::{self, Due, Pressure};
+use super::window::{self, CompactionStep, Pressure};
 
 /// Number of starts in a row without progress that make a crash loop.
 pub const MAX_RESTARTS: u32 = 3;
@@ -93,7 +93,7 @@ pub enum Step {
     Run(Vec<CallId>),
     /// A call was started and has no result: find its outcome.
     Settle(CallId),
-    /// A call will not run: record the result that [`fate`] returns.
+    /// A call will not run: record the result that [`authorize`] returns.
     Close(CallId),
     /// Compare the answer at this entry with the schema that it has to fit.
     CheckAnswer(Seq),
@@ -170,7 +170,7 @@ pub fn next(state: &State, policy: &Policy, pending: &Pending) -> Step {
 
 /// Returns the next step during a pause: running work ends and is recorded. The rest waits.
 fn next_in_pause(state: &State, pending: &Pending) -> Step {
-    if let Some(begun) = state.first_begun().filter(|_| !pending.left_open) {
+    if let Some(begun) = state.first_started().filter(|_| !pending.left_open) {
         return Step::Settle(begun.call.id);
     }
     match pending.user_ended {
@@ -238,7 +238,7 @@ fn next_of_call(state: &State, policy: &Policy, open: &OpenCall) -> Step {
     if open.guard.is_some() {
         return Step::Settle(id);
     }
-    match fate(state, policy, open) {
+    match authorize(state, policy, open) {
         Authorization::Ask { .. } => ask(policy, id),
         Authorization::Close(_) => Step::Close(id),
         Authorization::Run { .. } if only_looks(open) => Step::Run(batch(state, policy, open)),
@@ -270,7 +270,8 @@ fn first_question(state: &State, policy: &Policy, known: &OpenCall) -> Option<Ca
         .calls
         .iter()
         .filter(|call| !call.finished && call.guard.is_none() && call.call.id != known.call.id);
-    let asks = |call: &&OpenCall| matches!(fate(state, policy, call), Authorization::Ask { .. });
+    let asks =
+        |call: &&OpenCall| matches!(authorize(state, policy, call), Authorization::Ask { .. });
     open.find(asks).map(|call| call.call.id)
 }
 
@@ -322,10 +323,10 @@ fn next_of_windows(state: &State, policy: &Policy, summary: BackgroundSummary) -
     }
     Some(
         match (window::due(state, &budget, &policy.windows)?, summary) {
-            (Due::Free(results), _) => Step::Free(results),
+            (CompactionStep::Free(results), _) => Step::Free(results),
             // A digest is used at once.
-            (Due::Summarise(range), BackgroundSummary::Paused) => Step::Compact(range),
-            (Due::Summarise(range), _) => Step::Summarise(range),
+            (CompactionStep::Summarise(range), BackgroundSummary::Paused) => Step::Compact(range),
+            (CompactionStep::Summarise(range), _) => Step::Summarise(range),
         },
     )
 }
@@ -370,7 +371,8 @@ fn batch(state: &State, policy: &Policy, first: &OpenCall) -> Vec<CallId> {
 
 /// Returns whether a call runs without approval. For the first one this is known.
 fn runs(state: &State, policy: &Policy, first: &OpenCall, call: &OpenCall) -> bool {
-    call.call.id == first.call.id || matches!(fate(state, policy, call), Authorization::Run { .. })
+    call.call.id == first.call.id
+        || matches!(authorize(state, policy, call), Authorization::Run { .. })
 }
 
 /// Returns a task, and those after it that may start with it.

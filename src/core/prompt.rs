@@ -18,7 +18,7 @@ use super::freeing::{bytes_of, may_be_freed};
 use super::permission::Permission;
 use super::plain_text::plain_text;
 use super::quoted::inside_tag;
-use super::request::{Message, Part, Request, Role};
+use super::request::{Message, MessagePart, Request, Role};
 use super::rewind;
 use super::size::{IMAGE_BYTES, PART_BYTES, SAID_FACTOR, UNSENT_BYTES, images_of, record_bytes};
 use super::state::State;
@@ -90,7 +90,8 @@ fn before_result(messages: &[Message], state: &State, seq: Seq) -> Option<usize>
         Entry::Finished { call, .. } if record.seq == seq => Some(call.wire()),
         _ => None,
     })?;
-    let is_it = |part: &Part| matches!(part, Part::Result { id: its, .. } if *its == id);
+    let is_it =
+        |part: &MessagePart| matches!(part, MessagePart::Result { id: its, .. } if *its == id);
     let at = messages.iter().position(|m| m.parts.iter().any(is_it))?;
     users_before(messages, at)
 }
@@ -115,7 +116,7 @@ pub fn messages_again(state: &State, inline: usize, kept: &mut KeptMessages) -> 
     kept.begin(state, inline);
     let mut rest = &state.context[..];
     while let Some((record, behind)) = rest.split_first() {
-        rest = match kept::exchange(rest, state) {
+        rest = match kept::first_answered_turn(rest, state) {
             Some(exchange) if out.may_begin_an_answer() => {
                 out.flush();
                 out.done
@@ -221,7 +222,7 @@ struct Messages {
     inline: usize,
     done: Vec<Message>,
     /// Parts of the last answer, and the results of its calls in their order.
-    answer: Vec<Part>,
+    answer: Vec<MessagePart>,
     calls: Vec<Called>,
 }
 
@@ -231,7 +232,7 @@ struct Called {
     given_id: Option<String>,
     name: String,
     arguments: String,
-    result: Option<Part>,
+    result: Option<MessagePart>,
 }
 
 impl Called {
@@ -277,7 +278,7 @@ impl Messages {
                 self.flush();
                 let images = images.iter().map(|i| match refused {
                     Some(why) => plain(unsent::line(i, why)),
-                    None => Part::Image {
+                    None => MessagePart::Image {
                         media_type: i.media_type.clone(),
                         blob: i.blob.clone(),
                     },
@@ -327,7 +328,7 @@ impl Messages {
                 );
                 if let Some(folder) = folder {
                     self.flush();
-                    self.push(Role::User, [note(&rewind::told_of_folder(folder))]);
+                    self.push(Role::User, [note(&rewind::folder_copy_note(folder))]);
                 }
             }
             _ => {}
@@ -337,12 +338,12 @@ impl Messages {
     fn answer(&mut self, reply: Seq, blocks: &[Block], same_model: bool) {
         for block in blocks {
             match block {
-                Block::Text { text, signature } => self.answer.push(Part::Text {
+                Block::Text { text, signature } => self.answer.push(MessagePart::Text {
                     text: inlined_part(text, self.inline, reply),
                     signature: signature.clone().filter(|_| same_model),
                 }),
                 Block::Thinking { text, sealed } if same_model => {
-                    self.answer.push(Part::Thinking {
+                    self.answer.push(MessagePart::Thinking {
                         text: text.clone(),
                         sealed: sealed.clone(),
                     })
@@ -358,7 +359,7 @@ impl Messages {
                     let id = CallId { reply, index };
                     let is_sent_back = |given: &&String| same_model && is_only(blocks, given);
                     let given_id = provider_id.as_ref().filter(is_sent_back).cloned();
-                    self.answer.push(Part::Call {
+                    self.answer.push(MessagePart::Call {
                         id: id.wire(),
                         given_id: given_id.clone(),
                         name: name.clone(),
@@ -418,7 +419,7 @@ impl Messages {
                     text.push_str(&unsent::line(image, why));
                 }
             }
-            called.result = Some(Part::Result {
+            called.result = Some(MessagePart::Result {
                 id: call.wire(),
                 given_id: called.given_id.clone(),
                 name: called.name.clone(),
@@ -435,7 +436,7 @@ impl Messages {
     /// Uses the line instead of the result.
     fn freed(&mut self, call: CallId, outcome: &Outcome, line: &str) {
         if let Some(called) = self.calls.iter_mut().find(|called| called.id == call) {
-            called.result = Some(Part::Result {
+            called.result = Some(MessagePart::Result {
                 id: call.wire(),
                 given_id: called.given_id.clone(),
                 name: called.name.clone(),
@@ -448,7 +449,7 @@ impl Messages {
 
     fn close_all(&mut self, why: &str) {
         for called in &mut self.calls {
-            called.result.get_or_insert_with(|| Part::Result {
+            called.result.get_or_insert_with(|| MessagePart::Result {
                 id: called.id.wire(),
                 given_id: called.given_id.clone(),
                 name: called.name.clone(),
@@ -480,7 +481,7 @@ impl Messages {
             .map(|called| called.id.wire())
             .collect();
         let mut answer = std::mem::take(&mut self.answer);
-        answer.retain(|p| !matches!(p, Part::Call { id, .. } if open.contains(id)));
+        answer.retain(|p| !matches!(p, MessagePart::Call { id, .. } if open.contains(id)));
         self.push(Role::Assistant, answer);
         self.push(
             Role::User,
@@ -490,13 +491,16 @@ impl Messages {
 
     /// Appends parts. If the last message has the same role, they are added to it, so that roles
     /// alternate.
-    fn push(&mut self, role: Role, parts: impl IntoIterator<Item = Part>) {
-        let mut parts: Vec<Part> = parts
+    fn push(&mut self, role: Role, parts: impl IntoIterator<Item = MessagePart>) {
+        let mut parts: Vec<MessagePart> = parts
             .into_iter()
-            .filter(|p| !matches!(p, Part::Text { text, .. } if text.trim().is_empty()))
+            .filter(|p| !matches!(p, MessagePart::Text { text, .. } if text.trim().is_empty()))
             .collect();
         // No provider accepts a message of only thinking.
-        if parts.iter().all(|p| matches!(p, Part::Thinking { .. })) {
+        if parts
+            .iter()
+            .all(|p| matches!(p, MessagePart::Thinking { .. }))
+        {
             return;
         }
         match self.done.last_mut() {
@@ -536,12 +540,12 @@ fn is_only(blocks: &[Block], given: &str) -> bool {
 }
 
 /// Returns a note from rewake for the model. The text cannot end the note, whatever it quotes.
-fn note(text: &str) -> Part {
+fn note(text: &str) -> MessagePart {
     plain(format!("<note>\n{}\n</note>", inside_tag(text)))
 }
 
-fn plain(text: String) -> Part {
-    Part::Text {
+fn plain(text: String) -> MessagePart {
+    MessagePart::Text {
         text,
         signature: None,
     }

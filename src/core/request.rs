@@ -43,14 +43,14 @@ pub enum Role {
 pub struct Message {
     pub role: Role,
     /// The parts, shared with the previous request if it had the same.
-    pub parts: Arc<Vec<Part>>,
+    pub parts: Arc<Vec<MessagePart>>,
     /// The provider may cache everything up to here.
     pub cache: bool,
 }
 
 /// A part of a message. Which parts a provider takes, and how, is known to its protocol.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Part {
+pub enum MessagePart {
     /// Never empty.
     Text {
         text: String,

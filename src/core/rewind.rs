@@ -17,7 +17,7 @@ use changes::{By, Chain, Link, SLACK_MS, absolute};
 pub use author::{Author, Maker};
 pub use changes::Changes;
 pub use since::{Cause, NamedTree, Written, named_since};
-pub use told::{kept, told, told_of_folder};
+pub use told::{folder_copy_note, kept, told};
 
 mod author;
 mod beside;
@@ -84,7 +84,7 @@ pub fn plan(changes: &Changes, wanted: &mut RestoreOptions<'_>) -> Plan {
     for (path, chain) in &changes.chains {
         let now = changes.now.0.get(path);
         let start = changes.start.0.get(path);
-        if !is_wanted(wanted.only, path) || is_told_elsewhere(changes, path) {
+        if !is_wanted(wanted.only, path) || has_other_spelling(changes, path) {
             continue;
         }
         if now == start {
@@ -118,7 +118,7 @@ pub fn plan(changes: &Changes, wanted: &mut RestoreOptions<'_>) -> Plan {
     }
     let taken = beside::take_back_moves(changes, &mut plan);
     no_file_is_a_folder(changes, &mut plan);
-    while beside::leave_moves(changes, &taken, &mut plan) {
+    while beside::keep_new_names(changes, &taken, &mut plan) {
         no_file_is_a_folder(changes, &mut plan);
     }
     plan.of_commands
@@ -233,7 +233,7 @@ fn may_touch(
 /// Returns whether another spelling of the path represents this file. A file that a tool wrote
 /// outside of the covered files is recorded by its whole path. If it is also covered, or a marker,
 /// it has two paths, and the one with content counts.
-fn is_told_elsewhere(changes: &Changes, at: &PathBytes) -> bool {
+fn has_other_spelling(changes: &Changes, at: &PathBytes) -> bool {
     let root = changes.root.as_bytes();
     let other = match at
         .strip_prefix(root)
@@ -329,7 +329,7 @@ fn of_path(
                 return Err(KeptWhy::Conflict);
             }
             let others = beside::gone(chain, &by, wanted.merge).ok_or(KeptWhy::Conflict)?;
-            beside::lay(changes, path, others, plan)?;
+            beside::name_copies(changes, path, others, plan)?;
             Ok(start)
         }
     }

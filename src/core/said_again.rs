@@ -21,17 +21,17 @@ pub(crate) fn render(state: &State, budget: &Budget, summary: &str, last: Seq) -
          memory_page reads them.\n\n{}\n",
         inside_tag(summary.trim_end())
     );
-    text.push_str(&said_again(state, budget, last));
+    text.push_str(&preface_body(state, budget, last));
     text.push_str("</summary>");
     text
 }
 
 /// Returns the size in bytes of the preface without the summary, with the messages up to `last`.
-pub(crate) fn said_again_bytes(state: &State, budget: &Budget, last: Seq) -> usize {
-    250 + said_again(state, budget, last).len()
+pub(crate) fn preface_body_bytes(state: &State, budget: &Budget, last: Seq) -> usize {
+    250 + preface_body(state, budget, last).len()
 }
 
-fn said_again(state: &State, budget: &Budget, last: Seq) -> String {
+fn preface_body(state: &State, budget: &Budget, last: Seq) -> String {
     let mut text = String::new();
     let words = words(state, budget, last);
     if !words.is_empty() {

@@ -7,7 +7,7 @@ use super::entry::Usage;
 use super::permission::Permission;
 use super::policy::{Judgement, Sandbox};
 use super::state::State;
-use super::window::Windows;
+use super::window::CompactionSettings;
 
 /// Decides by the rules whether a call with this permission is allowed, denied or needs a question,
 /// and which access a command gets.
@@ -32,7 +32,7 @@ pub struct Policy {
     /// Returns the budget of a model, with the session's learnt values.
     pub budget: Budgeting,
     /// Settings of compaction, from the config.
-    pub windows: Windows,
+    pub windows: CompactionSettings,
     /// Prices one request of a model in US dollars. `None`: its price is not known.
     pub price: Pricing,
 }

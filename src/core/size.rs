@@ -12,7 +12,7 @@ pub(super) const SAID_FACTOR: usize = 4;
 pub(crate) const PART_BYTES: usize = 80;
 
 /// Returns the bytes of the system prompt, the tools and the instructions.
-pub fn layers_bytes(layers: &PromptPrefix) -> usize {
+pub fn prefix_bytes(layers: &PromptPrefix) -> usize {
     let tools: usize = layers.tools.iter().map(tool_bytes).sum();
     layers.system.len() + layers.instructions.len() + tools + PART_BYTES
 }
@@ -72,7 +72,7 @@ pub fn record_bytes(record: &Record, inline: usize) -> usize {
         Entry::Forked {
             folder: Some(folder),
             ..
-        } => text(rewind::told_of_folder(folder).len()),
+        } => text(rewind::folder_copy_note(folder).len()),
         Entry::Checked { told, .. } => text(told.as_ref().map_or(0, String::len)),
         Entry::Stopped { draft, .. } => text(draft.as_ref().map_or(0, String::len)),
         _ => 0,

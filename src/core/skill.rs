@@ -83,8 +83,8 @@ pub(crate) fn parse(text: &str) -> Result<Heading, String> {
         }
     }
     Ok(Heading {
-        name: said(name, "name", MAX_NAME_CHARS)?,
-        description: said(description, "description", MAX_DESCRIPTION_CHARS)?,
+        name: checked_text(name, "name", MAX_NAME_CHARS)?,
+        description: checked_text(description, "description", MAX_DESCRIPTION_CHARS)?,
     })
 }
 
@@ -92,7 +92,7 @@ fn of_key(key: &str) -> impl Fn(String) -> String {
     move |why| format!("the value of `{key}` {why}")
 }
 
-fn said(value: Option<String>, key: &str, max_chars: usize) -> Result<String, String> {
+fn checked_text(value: Option<String>, key: &str, max_chars: usize) -> Result<String, String> {
     let value = value.ok_or_else(|| format!("its front matter has no `{key}`"))?;
     let line = one_line(&in_a_line(&value), max_chars);
     match line.is_empty() {

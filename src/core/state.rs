@@ -23,7 +23,7 @@ use super::ledger::Ledger;
 use super::limits::Counts;
 use super::preface::{Carried, Preface};
 use super::rule::Rule;
-use super::size::{PART_BYTES, layers_bytes};
+use super::size::{PART_BYTES, prefix_bytes};
 use super::structured::{AnswerStatus, Structured};
 use super::tool::{Class, Describe, Described, MAX_CALLS, ToolCall};
 use super::unsent::{self, Refused};
@@ -197,7 +197,7 @@ pub struct OpenCall {
     /// The answer was cut by the output limit inside this call.
     pub cut: bool,
     /// The last question to a person about it.
-    pub asked: Option<Asked>,
+    pub asked: Option<PendingQuestion>,
     /// A person's or a hook's verdict. `None`: the rules decide.
     pub decided: Option<Verdict>,
     /// The access that a person approved.
@@ -232,7 +232,7 @@ pub struct OpenQuestion {
 
 /// A question about a call, as `Entry::Asked` has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Asked {
+pub struct PendingQuestion {
     /// The place of its entry, which identifies the question of a verdict.
     pub seq: Seq,
     /// When it was asked first in this form: UTC, milliseconds since 1970.
@@ -393,7 +393,7 @@ impl State {
     }
 
     /// Returns the questions that wait for a person, as far as the log says.
-    pub fn questions(&self) -> impl Iterator<Item = (&OpenCall, &Asked)> {
+    pub fn questions(&self) -> impl Iterator<Item = (&OpenCall, &PendingQuestion)> {
         let is_open = |c: &&OpenCall| !c.finished && c.guard.is_none() && c.decided.is_none();
         let open = self.calls.iter().filter(is_open);
         open.filter_map(|c| Some((c, c.asked.as_ref()?)))
@@ -416,7 +416,7 @@ impl State {
     }
 
     /// Returns the first call that was started and has no result.
-    pub fn first_begun(&self) -> Option<&OpenCall> {
+    pub fn first_started(&self) -> Option<&OpenCall> {
         let begun = |c: &&OpenCall| c.guard.is_some() && !c.finished;
         self.calls.iter().find(begun)
     }
@@ -524,7 +524,7 @@ impl State {
             None => {}
         }
         match self.owed || self.first_open().is_some() || self.unchecked().is_some() {
-            true => Ending::with_work_owed(last),
+            true => Ending::with_pending_work(last),
             false => Ending::Done,
         }
     }
@@ -538,7 +538,7 @@ impl State {
     }
 
     /// Returns the schema that an answer still has to fit.
-    pub fn owed_schema(&self) -> Option<&serde_json::Value> {
+    pub fn pending_schema(&self) -> Option<&serde_json::Value> {
         let held = self.structured.as_ref()?;
         match held.standing {
             AnswerStatus::Owed | AnswerStatus::Unchecked(_) | AnswerStatus::GivenUp(_) => {
@@ -588,7 +588,7 @@ impl State {
     pub fn fixed_bytes(&self) -> usize {
         let schema = self.structured.as_ref();
         let schema = schema.map_or(0, |held| held.schema.to_string().len() + PART_BYTES);
-        layers_bytes(&self.layers) + schema
+        prefix_bytes(&self.layers) + schema
     }
 
     /// Returns the content that version 0.1 repeated after a summary.

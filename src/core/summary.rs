@@ -10,7 +10,7 @@ use super::entry::{About, Block, Entry, Record, Seq};
 use super::happened;
 use super::plain_text::plain_text;
 use super::quoted::{escape_tags, indented, inside_tag};
-use super::request::{Message, Part, Request, Role};
+use super::request::{Message, MessagePart, Request, Role};
 use super::rewind;
 use super::sharing;
 use super::state::State;
@@ -62,7 +62,7 @@ pub fn request(
         instructions: String::new(),
         messages: vec![Message {
             role: Role::User,
-            parts: vec![Part::Text {
+            parts: vec![MessagePart::Text {
                 text: format!(
                     "{before}<conversation>\n{transcript}\n</conversation>\n\nNow write what was \
                      asked for."
@@ -173,7 +173,7 @@ pub fn line(record: &Record, max_bytes: usize) -> Option<String> {
         Entry::Forked {
             folder: Some(folder),
             ..
-        } => format!("[{seq}] note: {}", cut(&rewind::told_of_folder(folder))),
+        } => format!("[{seq}] note: {}", cut(&rewind::folder_copy_note(folder))),
         Entry::Checked {
             told: Some(told), ..
         } => format!("[{seq}] note: {}", cut(told)),
@@ -482,7 +482,7 @@ mod tests {
             &room,
             500,
         );
-        let Part::Text { text, .. } = &asked.messages[0].parts[0] else {
+        let MessagePart::Text { text, .. } = &asked.messages[0].parts[0] else {
             panic!("{asked:?}");
         };
         assert!(text.len() <= room.bytes(room.hard()), "{}", text.len());

@@ -13,7 +13,7 @@ use super::state::State;
 
 /// The settings that the model knows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Told {
+struct StatedSettings {
     mode: Mode,
     /// `None`: the layers of an older version do not contain it.
     is_attended: Option<bool>,
@@ -134,26 +134,26 @@ fn changed(state: &State, is_attended: bool, sandbox: Sandbox) -> Option<Entry> 
 
 /// Returns the last settings that the model has read: from a note of the context, else from the
 /// layers.
-fn told(state: &State) -> Option<Told> {
+fn told(state: &State) -> Option<StatedSettings> {
     let noted = state.context.iter().rev().find_map(|r| match &r.entry {
         Entry::Noted {
             about: Some(About::Mode { mode, is_attended }),
             ..
-        } => Some(Told {
+        } => Some(StatedSettings {
             mode: *mode,
             is_attended: Some(*is_attended),
         }),
         _ => None,
     });
-    noted.or_else(|| in_layers(&state.layers.system))
+    noted.or_else(|| settings_in_prefix(&state.layers.system))
 }
 
 /// Reads the settings from the layers. `None`: the layers do not contain them.
-fn in_layers(system: &str) -> Option<Told> {
+fn settings_in_prefix(system: &str) -> Option<StatedSettings> {
     let (_, environment) = system.rsplit_once("<environment>")?;
     let value = |name: &str| environment.lines().find_map(|line| line.strip_prefix(name));
     let mode = value(MODE)?.split_whitespace().next()?;
-    Some(Told {
+    Some(StatedSettings {
         mode: Mode::ALL.into_iter().find(|known| known.name() == mode)?,
         is_attended: value(USER).map(|said| said == answered(true)),
     })

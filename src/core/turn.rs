@@ -14,7 +14,7 @@ pub struct TurnRange {
 
 /// A turn: one message of the user, or one answer with its results.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Exchange {
+pub struct Turn {
     pub range: TurnRange,
     /// The time of its first entry: UTC, milliseconds since 1970.
     pub began_ms: i64,
@@ -30,8 +30,8 @@ fn begins(entry: &Entry) -> bool {
 
 /// Groups records into turns, oldest first. Entries before the first message or answer form a
 /// separate group. `bytes_of` returns the size of a record in a request.
-pub fn exchanges(context: &[Record], bytes_of: impl Fn(&Record) -> usize) -> Vec<Exchange> {
-    let mut all: Vec<Exchange> = Vec::new();
+pub fn turns(context: &[Record], bytes_of: impl Fn(&Record) -> usize) -> Vec<Turn> {
+    let mut all: Vec<Turn> = Vec::new();
     for record in context {
         let bytes = bytes_of(record);
         match all.last_mut() {
@@ -40,7 +40,7 @@ pub fn exchanges(context: &[Record], bytes_of: impl Fn(&Record) -> usize) -> Vec
                 last.ended_ms = record.at_ms;
                 last.bytes += bytes;
             }
-            _ => all.push(Exchange {
+            _ => all.push(Turn {
                 range: TurnRange {
                     first: record.seq,
                     last: record.seq,

@@ -123,7 +123,7 @@ pub(crate) fn without_cosmetics(text: &str) -> Cow<'_, str> {
 }
 
 /// Returns whether a joiner or a variation selector after `before` is part of writing.
-pub(crate) fn joins_behind(before: Option<char>, c: char) -> bool {
+pub(crate) fn joins_after(before: Option<char>, c: char) -> bool {
     match c {
         '\u{200c}' | '\u{200d}' => {
             before.is_some_and(|c| is_pictograph(c) || is_joining(c) || c == EMOJI_FORM)

@@ -14,7 +14,7 @@ use super::freeing::{Freeing, bytes_of};
 use super::prompt;
 use super::said_again;
 use super::state::State;
-use super::turn::{Exchange, TurnRange, exchanges};
+use super::turn::{Turn, TurnRange, turns};
 
 /// With [`Strategy::Tokens`] the context is shortened from this size on, in tokens, even if
 /// `max_tokens` is higher. Each request pays for the whole context: a cached token costs a tenth of
@@ -37,7 +37,7 @@ pub enum Strategy {
 
 /// Settings of the context, with the defaults of the config.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Windows {
+pub struct CompactionSettings {
     pub strategy: Strategy,
     /// Number of the last turns that stay in full with [`Strategy::Messages`].
     pub keep: usize,
@@ -53,7 +53,7 @@ pub struct Windows {
     pub inline_max_bytes: usize,
 }
 
-impl Windows {
+impl CompactionSettings {
     /// Returns the room for a summary in this window, in tokens.
     pub fn summary_tokens(&self, budget: &Budget) -> u64 {
         self.summary_max_tokens.min(budget.window / 10)
@@ -75,7 +75,7 @@ pub enum Pressure {
 
 /// The next step to keep the context small, before it is full.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Due {
+pub enum CompactionStep {
     /// Free these results at once.
     Free(Vec<Seq>),
     /// Summarise these turns in the background.
@@ -83,13 +83,13 @@ pub enum Due {
 }
 
 /// Estimates the tokens of the request that would be sent now.
-pub fn request_tokens(state: &State, budget: &Budget, windows: &Windows) -> u64 {
+pub fn request_tokens(state: &State, budget: &Budget, windows: &CompactionSettings) -> u64 {
     let inline = budget.inline_bytes(windows.inline_max_bytes);
     budget.tokens(prompt::request_bytes(state, inline))
 }
 
 /// Returns what must happen before the next request, at the hard limit.
-pub fn pressure(state: &State, budget: &Budget, windows: &Windows) -> Pressure {
+pub fn pressure(state: &State, budget: &Budget, windows: &CompactionSettings) -> Pressure {
     let now = request_tokens(state, budget, windows);
     if now <= budget.hard() {
         return Pressure::Fits;
@@ -114,10 +114,10 @@ pub fn pressure(state: &State, budget: &Budget, windows: &Windows) -> Pressure {
 }
 
 /// Returns the next step that makes the context shorter while the loop continues.
-pub fn due(state: &State, budget: &Budget, windows: &Windows) -> Option<Due> {
+pub fn due(state: &State, budget: &Budget, windows: &CompactionSettings) -> Option<CompactionStep> {
     let all = || {
         let inline = budget.inline_bytes(windows.inline_max_bytes);
-        exchanges(&state.context, |r| bytes_of(state, r, inline))
+        turns(&state.context, |r| bytes_of(state, r, inline))
     };
     match windows.strategy {
         Strategy::Tokens => due_by_tokens(state, budget, windows),
@@ -125,7 +125,7 @@ pub fn due(state: &State, budget: &Budget, windows: &Windows) -> Option<Due> {
             let all = all();
             let over = all.len() > windows.max_messages;
             let range = over.then(|| all_but(&all, windows.keep)).flatten();
-            range.map(Due::Summarise)
+            range.map(CompactionStep::Summarise)
         }
         Strategy::Minutes => {
             let all = all();
@@ -135,7 +135,7 @@ pub fn due(state: &State, budget: &Budget, windows: &Windows) -> Option<Due> {
             let gap = (1..all.len())
                 .rev()
                 .find(|i| all[*i].began_ms - all[*i - 1].ended_ms >= idle_ms)?;
-            Some(Due::Summarise(TurnRange {
+            Some(CompactionStep::Summarise(TurnRange {
                 first: all[0].range.first,
                 last: all[gap - 1].range.last,
             }))
@@ -146,7 +146,11 @@ pub fn due(state: &State, budget: &Budget, windows: &Windows) -> Option<Due> {
 
 /// Frees results first. Turns are summarised if the context would still be long without the
 /// results, because it would soon reach the same size again.
-fn due_by_tokens(state: &State, budget: &Budget, windows: &Windows) -> Option<Due> {
+fn due_by_tokens(
+    state: &State,
+    budget: &Budget,
+    windows: &CompactionSettings,
+) -> Option<CompactionStep> {
     let now = request_tokens(state, budget, windows);
     let soft = budget.soft(windows.max_tokens);
     let early = budget.soft(windows.max_tokens.min(EARLY_TOKENS));
@@ -159,22 +163,27 @@ fn due_by_tokens(state: &State, budget: &Budget, windows: &Windows) -> Option<Du
     let fixed = budget.tokens(state.fixed_bytes() + preface);
     let is_enough = after <= fixed + early.saturating_sub(fixed) * 2 / 3;
     if !freeing.results.is_empty() && is_enough {
-        return Some(Due::Free(freeing.results));
+        return Some(CompactionStep::Free(freeing.results));
     }
     let limit = match now > soft {
         true => soft,
         false if is_mostly_freed(state, budget, windows, &freeing, early) => early,
         // A conversation without results may become long before it is summarised.
-        false => return freeing.pays().then_some(Due::Free(freeing.results)),
+        false => {
+            return freeing
+                .pays()
+                .then_some(CompactionStep::Free(freeing.results));
+        }
     };
-    oldest(state, budget, windows, &freeing, limit).map(|(range, _)| Due::Summarise(range))
+    oldest(state, budget, windows, &freeing, limit)
+        .map(|(range, _)| CompactionStep::Summarise(range))
 }
 
 /// Returns whether turns whose results are freed make up a third of this limit.
 fn is_mostly_freed(
     state: &State,
     budget: &Budget,
-    windows: &Windows,
+    windows: &CompactionSettings,
     freeing: &Freeing,
     limit: u64,
 ) -> bool {
@@ -189,7 +198,7 @@ fn is_mostly_freed(
     budget.tokens(bytes) >= limit / 3
 }
 
-fn freeing(state: &State, budget: &Budget, windows: &Windows) -> Freeing {
+fn freeing(state: &State, budget: &Budget, windows: &CompactionSettings) -> Freeing {
     Freeing::of(state, budget, budget.inline_bytes(windows.inline_max_bytes))
 }
 
@@ -199,10 +208,10 @@ pub fn compactable(state: &State) -> Option<TurnRange> {
     if state.first_open().is_some() {
         return None;
     }
-    all_but(&exchanges(&state.context, |_| 0), 1)
+    all_but(&turns(&state.context, |_| 0), 1)
 }
 
-fn all_but(all: &[Exchange], keep: usize) -> Option<TurnRange> {
+fn all_but(all: &[Turn], keep: usize) -> Option<TurnRange> {
     let leaving = all.len().checked_sub(keep.max(1)).filter(|n| *n > 0)?;
     Some(TurnRange {
         first: all[0].range.first,
@@ -215,16 +224,16 @@ fn all_but(all: &[Exchange], keep: usize) -> Option<TurnRange> {
 fn oldest(
     state: &State,
     budget: &Budget,
-    windows: &Windows,
+    windows: &CompactionSettings,
     freeing: &Freeing,
     limit: u64,
 ) -> Option<(TurnRange, u64)> {
     let inline = budget.inline_bytes(windows.inline_max_bytes);
-    let all = exchanges(&state.context, |r| freeing.bytes_after(state, r, inline));
+    let all = turns(&state.context, |r| freeing.bytes_after(state, r, inline));
     let fixed = |last| {
         budget.tokens(state.fixed_bytes())
             + windows.summary_tokens(budget) * 5 / 4
-            + budget.tokens(said_again::said_again_bytes(state, budget, last))
+            + budget.tokens(said_again::preface_body_bytes(state, budget, last))
     };
     let at_most = fixed(Seq::MAX);
     // In a small window the fixed part takes more than half. Then half of the rest is removed.

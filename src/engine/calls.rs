@@ -8,13 +8,13 @@ use super::EngineError;
 use super::files::SnapshotResult;
 use super::recorder::{Recorder, Write};
 use crate::core::access::Access;
-use crate::core::authorization::{Authorization, Question, fate, may_act_at, question};
+use crate::core::authorization::{Authorization, Question, authorize, may_act_at, question};
 use crate::core::entry::{CallId, Entry, Guard, Outcome};
 use crate::core::permission::Permission;
-use crate::core::request::{Part, Request};
+use crate::core::request::{MessagePart, Request};
 use crate::core::tool::{Class, ToolCall};
 use crate::tools::ToolResult;
-use crate::world::{Images, Unready, World};
+use crate::world::{Images, PrepareError, World};
 
 /// Maximum number of characters of a call that the result of another call names.
 const LINE_CHARS: usize = 100;
@@ -27,7 +27,7 @@ impl<W: World> Recorder<W> {
             return Some(None);
         }
         let open = self.state.call(call.id)?;
-        match fate(&self.state, &self.policy, open) {
+        match authorize(&self.state, &self.policy, open) {
             Authorization::Run { access } => Some(access),
             Authorization::Ask { .. } | Authorization::Close(_) => None,
         }
@@ -58,20 +58,20 @@ impl<W: World> Recorder<W> {
         &self,
         call: &ToolCall,
         access: Option<Access>,
-    ) -> Result<Guard, Unready> {
+    ) -> Result<Guard, PrepareError> {
         match self.judged(call) {
             Ok(at) => {
                 self.world
                     .prepare(call, access, at.as_deref(), &self.state)
                     .await
             }
-            Err(why) => Err(Unready::Refused(Outcome::error(why))),
+            Err(why) => Err(PrepareError::Refused(Outcome::error(why))),
         }
     }
 
     /// Adds a line to the result if a file change before this call in the same answer was refused.
     /// The call ran without that change, and the model must know it.
-    pub(super) fn tell_of_change_before(&self, call: &ToolCall, outcome: &mut Outcome) {
+    pub(super) fn note_refused_change(&self, call: &ToolCall, outcome: &mut Outcome) {
         // A call that reads only the log gives the same result with the change and without it.
         let sees_files = match &call.described {
             Ok(described) => !matches!(
@@ -106,7 +106,7 @@ impl<W: World> Recorder<W> {
         mut ran: ToolResult,
         files: SnapshotResult,
     ) -> Result<(), EngineError> {
-        self.tell_of_change_before(call, &mut ran.outcome);
+        self.note_refused_change(call, &mut ran.outcome);
         self.record_end(call, ran, files).await
     }
 
@@ -134,9 +134,11 @@ impl<W: World> Recorder<W> {
         let mut images = Images::new();
         for part in request.messages.iter().flat_map(|m| m.parts.iter()) {
             let hashes = match part {
-                Part::Image { blob, .. } => vec![&blob.hash],
-                Part::Result { images, .. } => images.iter().map(|(_, b)| &b.hash).collect(),
-                Part::Text { .. } | Part::Thinking { .. } | Part::Call { .. } => continue,
+                MessagePart::Image { blob, .. } => vec![&blob.hash],
+                MessagePart::Result { images, .. } => images.iter().map(|(_, b)| &b.hash).collect(),
+                MessagePart::Text { .. }
+                | MessagePart::Thinking { .. }
+                | MessagePart::Call { .. } => continue,
             };
             for hash in hashes {
                 if !images.contains_key(hash)
@@ -155,12 +157,12 @@ impl<W: World> Recorder<W> {
         &mut self,
         call: &ToolCall,
         access: Option<Access>,
-    ) -> Result<Result<Guard, Unready>, EngineError> {
-        if let Some(due) = self.held_due() {
+    ) -> Result<Result<Guard, PrepareError>, EngineError> {
+        if let Some(due) = self.pending_answer_due() {
             if let Ok(prepared) = timeout_at(due, self.prepare(call, access)).await {
                 return Ok(prepared);
             }
-            self.record_held().await?;
+            self.record_pending_answer().await?;
         }
         Ok(self.prepare(call, access).await)
     }

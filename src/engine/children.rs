@@ -44,17 +44,17 @@ pub(super) struct Children {
 
 impl Children {
     /// Restarts subagents in the background that were killed. Called while a step takes long.
-    pub(super) fn keep_at_work<W: World>(&self, log: &Recorder<W>) {
+    pub(super) fn restart_if_killed<W: World>(&self, log: &Recorder<W>) {
         for (id, background) in &log.state.background {
             if background.child.is_some() {
-                log.world.keep_at_work(id, background);
+                log.world.restart_if_killed(id, background);
             }
         }
     }
 
     /// Checks whether a subagent asks something new, and shows or denies the question. A read error
     /// does not fail the step in progress.
-    pub(super) fn hear<W: World>(&mut self, log: &mut Recorder<W>) {
+    pub(super) fn check_question<W: World>(&mut self, log: &mut Recorder<W>) {
         let asks = child_question(&log.store, &log.state).unwrap_or_else(|error| {
             tracing::warn!(%error, "it is not known whether a task asks");
             None
@@ -81,7 +81,7 @@ impl Children {
                         answer: FormAnswer::Decline,
                     },
                 };
-                if let Err(error) = self.tell(log, &session, answer) {
+                if let Err(error) = self.show_or_deny(log, &session, answer) {
                     tracing::warn!(%error, "a question of a task was not answered");
                     return;
                 }
@@ -91,7 +91,7 @@ impl Children {
         self.asks = key;
     }
 
-    pub(super) fn tell<W: World>(
+    pub(super) fn show_or_deny<W: World>(
         &mut self,
         log: &mut Recorder<W>,
         session: &str,

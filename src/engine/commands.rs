@@ -6,13 +6,13 @@
 
 use super::rewind::RewindOrder;
 use super::{Command, Engine, EngineError, Event, Recorder, Write};
-use crate::core::authorization::{Authorization, fate};
+use crate::core::authorization::{Authorization, authorize};
 use crate::core::choice::Effort;
 use crate::core::entry::{By, CallId, Entry, SaveReason, Verdict, Via};
 use crate::core::entry::{Choice, RunLimits};
 use crate::core::next::{Why, rest_but_pause};
 use crate::core::signal::Signal;
-use crate::store::{InboxId, LeftDraft, Message, Queued, StoreError};
+use crate::store::{AbandonedDraft, InboxId, Message, Queued, StoreError};
 use crate::world::World;
 
 /// Requests of a person that are not in the log.
@@ -28,7 +28,7 @@ pub(super) struct Requests {
     /// A rewind of files, between two steps.
     pub rewind: Option<Box<RewindOrder>>,
     /// Text of the input box that could not be stored.
-    pub unkept_input: Option<(String, Option<LeftDraft>)>,
+    pub unkept_input: Option<(String, Option<AbandonedDraft>)>,
 }
 
 impl<W: World> Engine<W> {
@@ -75,7 +75,7 @@ impl<W: World> Engine<W> {
             Err(EngineError::Store(error))
                 if error.is_passing() && !self.pending_commands.iter().any(drops_step) =>
             {
-                self.log.emit_not_kept(&error);
+                self.log.emit_not_stored(&error);
                 Ok(false)
             }
             accepted => accepted,
@@ -120,7 +120,8 @@ impl<W: World> Engine<W> {
                     asked,
                     answer,
                 };
-                self.children.tell(&mut self.log, &session, answer)?;
+                self.children
+                    .show_or_deny(&mut self.log, &session, answer)?;
             }
             Command::DecideChild {
                 session,
@@ -133,7 +134,8 @@ impl<W: World> Engine<W> {
                     asked,
                     verdict,
                 };
-                self.children.tell(&mut self.log, &session, decide)?;
+                self.children
+                    .show_or_deny(&mut self.log, &session, decide)?;
             }
             Command::TakeBackRule(rule) => self.log.take_back(rule).await?,
             Command::Signal(signal) => return self.apply_signal(signal).await,
@@ -146,9 +148,9 @@ impl<W: World> Engine<W> {
                     .edit_queued(&mut self.log, id, message)
                     .await?
             }
-            Command::KeepInput(text) => self.requests.keep_input(&mut self.log, text, None),
+            Command::KeepInput(text) => self.requests.store_input(&mut self.log, text, None),
             Command::BringInput { text, from } => {
-                self.requests.keep_input(&mut self.log, text, Some(from))
+                self.requests.store_input(&mut self.log, text, Some(from))
             }
             Command::RunForUser { command, .. } if self.log.state.restoring.is_some() => {
                 let why = "the files are being restored";
@@ -191,7 +193,7 @@ impl<W: World> Engine<W> {
                 return Ok(true);
             }
             Signal::Pause { .. } => log.pause().await?,
-            Signal::GoOn => self.requests.go_on(log).await?,
+            Signal::GoOn => self.requests.continue_session(log).await?,
             Signal::Decide { call, verdict, .. } => log.decide(call, verdict, None).await?,
             Signal::Answer { call, answer, .. } => {
                 // It was looked at that this is the question.
@@ -244,7 +246,7 @@ impl<W: World> Engine<W> {
 
     async fn leave(&mut self, reason: SaveReason) -> Result<(), EngineError> {
         self.draft.keep(&mut self.log)?;
-        self.requests.keep_input_again(&mut self.log);
+        self.requests.store_input_again(&mut self.log);
         // Leaving a session without pending work needs no record.
         if self.log.changed || self.log.state.unfinished() {
             self.save(reason).await?;
@@ -264,8 +266,8 @@ impl<W: World> Recorder<W> {
         rule: Option<String>,
     ) -> Result<(), EngineError> {
         let open = self.state.call(call);
-        let fate = open.map(|open| fate(&self.state, &self.policy, open));
-        let access = match (&verdict, fate) {
+        let authorization = open.map(|open| authorize(&self.state, &self.policy, open));
+        let access = match (&verdict, authorization) {
             (Verdict::Deny { .. }, _) | (_, None) => None,
             (_, Some(Authorization::Ask { access, .. } | Authorization::Run { access })) => access,
             // The call will not run, so there is nothing to allow.
@@ -383,7 +385,7 @@ impl Requests {
 
     /// Continues the session: messages that waited after a stop are sent. Lifts a pause, a limit, a
     /// failure or a crash loop, and records that.
-    pub(super) async fn go_on<W: World>(
+    pub(super) async fn continue_session<W: World>(
         &mut self,
         log: &mut Recorder<W>,
     ) -> Result<(), EngineError> {
@@ -440,7 +442,7 @@ impl Requests {
             && state.model_before_command.is_none();
         choice.model.take_if(|m| is_plain && *m == state.model);
         choice.mode.take_if(|m| *m == state.mode);
-        choice.without_schema &= state.owed_schema().is_some();
+        choice.without_schema &= state.pending_schema().is_some();
         if choice.model.is_none() {
             choice.effort.take_if(|e| *e == state.effort);
             choice
@@ -497,7 +499,7 @@ impl Requests {
             .inbox_mut()
             .send(session, &message, blobs, at_ms)?;
         if let Some((_, Some(from))) = self.unkept_input.take()
-            && let Err(error) = log.store.inbox_mut().forget_left(&from)
+            && let Err(error) = log.store.inbox_mut().remove_left_draft(&from)
         {
             tracing::warn!(%error, "the draft of the session before was not cleared");
         }
@@ -510,11 +512,11 @@ impl Requests {
 
     /// Stores the text of the input box. A failure is reported and does not stop the engine:
     /// storing is tried again.
-    pub(super) fn keep_input<W: World>(
+    pub(super) fn store_input<W: World>(
         &mut self,
         log: &mut Recorder<W>,
         text: String,
-        from: Option<LeftDraft>,
+        from: Option<AbandonedDraft>,
     ) {
         let session = log.head.session();
         let kept = match (text.is_empty(), &from) {
@@ -523,7 +525,7 @@ impl Requests {
                 .inbox_mut()
                 .clear_draft(session, crate::store::Draft::Input),
             (false, None) => log.store.inbox_mut().set_input(session, &text),
-            (false, Some(from)) => log.store.inbox_mut().bring_input(session, &text, from),
+            (false, Some(from)) => log.store.inbox_mut().move_input_from(session, &text, from),
         };
         self.unkept_input = None;
         if let Err(error) = &kept {
@@ -538,9 +540,9 @@ impl Requests {
         }
     }
 
-    pub(super) fn keep_input_again<W: World>(&mut self, log: &mut Recorder<W>) {
+    pub(super) fn store_input_again<W: World>(&mut self, log: &mut Recorder<W>) {
         if let Some((text, from)) = self.unkept_input.take() {
-            self.keep_input(log, text, from);
+            self.store_input(log, text, from);
         }
     }
 

@@ -558,7 +558,7 @@ impl<W: World> Engine<W> {
         let made = match (pending.made, pending.work) {
             (Some(made), _) => made,
             (None, Some(work)) => match self
-                .attend_quiet(work, super::drive_step::Stoppable::Yes)
+                .drive_step_silently(work, super::drive_step::Stoppable::Yes)
                 .await?
             {
                 Some(made) => made,
@@ -613,7 +613,7 @@ impl<W: World> Engine<W> {
         );
         let work = self.summaries.summarise(&self.log, request);
         let Some(made) = self
-            .attend_quiet(work, super::drive_step::Stoppable::Yes)
+            .drive_step_silently(work, super::drive_step::Stoppable::Yes)
             .await?
         else {
             return Ok(None);
@@ -652,7 +652,7 @@ impl<W: World> Engine<W> {
         let asked = model.clone();
         let step = async move { world.asked_window(&asked).await };
         let said = self
-            .attend_quiet(step, super::drive_step::Stoppable::Yes)
+            .drive_step_silently(step, super::drive_step::Stoppable::Yes)
             .await?;
         let Some(limit) = said
             .flatten()

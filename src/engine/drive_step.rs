@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::time::{Instant, sleep_until};
 
-use super::signals::Heard;
+use super::signals::PollResult;
 use super::{DRAFT_INTERVAL, Engine, EngineError, Event, Recorder, Write};
 use crate::core::authorization::{Question, may_fail_unasked, place_of_question, questions};
 use crate::core::entry::{CallId, Entry, SaveReason};
@@ -18,7 +18,7 @@ use crate::core::tool::Class;
 use crate::model::Delta;
 use crate::store;
 use crate::tools::ToolResult;
-use crate::world::{Unready, World};
+use crate::world::{PrepareError, World};
 
 /// The silence after which a step is expected to last: a model that reads, a command that runs. The
 /// store does its maintenance from then on.
@@ -93,7 +93,7 @@ impl StreamDraft {
             }
             Err(error) if error.is_passing() => {
                 self.due = Some(Instant::now() + DRAFT_INTERVAL);
-                log.emit_not_kept(&error);
+                log.emit_not_stored(&error);
                 Ok(())
             }
             Err(error) => Err(error.into()),
@@ -110,7 +110,7 @@ pub(super) enum Stoppable {
 }
 
 /// The result of examining a call before a person is asked about it.
-enum Unasked {
+enum Examination {
     /// The call failed and has its result.
     Ended,
     /// The path that the call leads to. `None`: the call is not about a path.
@@ -132,7 +132,7 @@ impl<W: World> Engine<W> {
         let world = Rc::clone(&self.log.world);
         loop {
             let (due, report) = (self.draft.due, self.files.report);
-            let held_due = self.log.held_due();
+            let held_due = self.log.pending_answer_due();
             let look_due = self.signals_look.due;
             let (may_ask, ask_due) = (self.asking.is_free(), self.asking.due());
             tokio::select! {
@@ -143,7 +143,7 @@ impl<W: World> Engine<W> {
                     }
                 }
                 () = sleep_until(look_due), if stoppable == Stoppable::Yes => {
-                    if self.look_for_signals().await? == Heard::DropsStep {
+                    if self.poll_signals().await? == PollResult::DropsStep {
                         return Ok(None);
                     }
                 }
@@ -175,7 +175,7 @@ impl<W: World> Engine<W> {
                     self.draft.keep(&mut self.log)?;
                 }
                 () = sleep_until(held_due.unwrap_or_else(Instant::now)), if held_due.is_some() => {
-                    self.log.record_held().await?;
+                    self.log.record_pending_answer().await?;
                 }
                 () = sleep_until(report.unwrap_or_else(Instant::now)), if report.is_some() => {
                     self.files.report_seen(&mut self.log);
@@ -198,7 +198,7 @@ impl<W: World> Engine<W> {
     }
 
     /// [`Engine::drive_step`] for a step that streams nothing.
-    pub(super) async fn attend_quiet<T>(
+    pub(super) async fn drive_step_silently<T>(
         &mut self,
         step: impl Future<Output = T>,
         stoppable: Stoppable,
@@ -211,9 +211,9 @@ impl<W: World> Engine<W> {
     /// Asks a person about a call and waits for the verdict. A call that must fail gets its error
     /// without a question.
     pub(super) async fn ask(&mut self, call: CallId) -> Result<(), EngineError> {
-        let at = match self.looked_at_unasked(call).await? {
-            Unasked::Ended => return Ok(()),
-            Unasked::LeadsTo(at) => at,
+        let at = match self.examine_before_asking(call).await? {
+            Examination::Ended => return Ok(()),
+            Examination::LeadsTo(at) => at,
         };
         let questions = questions(&self.log.state, &self.log.policy);
         let Some(question) = questions.iter().find(|question| question.call == call) else {
@@ -247,13 +247,13 @@ impl<W: World> Engine<W> {
                         return Ok(());
                     }
                 },
-                () = sleep_until(self.signals_look.due) => match self.look_for_signals().await? {
-                    Heard::Nothing => {}
-                    Heard::DropsStep => return Ok(()),
-                    Heard::Something if self.log.state.paused || self.log.question(call).is_none() => {
+                () = sleep_until(self.signals_look.due) => match self.poll_signals().await? {
+                    PollResult::Nothing => {}
+                    PollResult::DropsStep => return Ok(()),
+                    PollResult::Something if self.log.state.paused || self.log.question(call).is_none() => {
                         return Ok(());
                     }
-                    Heard::Something => {}
+                    PollResult::Something => {}
                 },
                 _ = self.timer.tick() => self.tick().await?,
                 found = self.files.behind.end(), if self.files.behind.is_running() => {
@@ -291,47 +291,47 @@ impl<W: World> Engine<W> {
 
     /// Examines a call before a person is asked about it. Returns the path that it leads to. A call
     /// that would fail whatever the verdict gets its error at once.
-    async fn looked_at_unasked(&mut self, id: CallId) -> Result<Unasked, EngineError> {
+    async fn examine_before_asking(&mut self, id: CallId) -> Result<Examination, EngineError> {
         let Some(open) = self.log.state.call(id) else {
-            return Ok(Unasked::LeadsTo(None));
+            return Ok(Examination::LeadsTo(None));
         };
         let call = open.call.clone();
         let at = match self.log.world.leads_to(&call) {
             Ok(Some(at)) => at,
-            Ok(None) => return Ok(Unasked::LeadsTo(None)),
+            Ok(None) => return Ok(Examination::LeadsTo(None)),
             Err(why) => {
                 self.log.finish(&call, ToolResult::error(why)).await?;
-                return Ok(Unasked::Ended);
+                return Ok(Examination::Ended);
             }
         };
         let policy = &self.log.policy;
         // Only calls of this class can be prepared without any effect.
         if call.class() == Some(Class::Checked)
             && may_fail_unasked(&self.log.state, policy, open, &at.to_string_lossy())
-            && let Err(Unready::Refused(outcome)) = self
+            && let Err(PrepareError::Refused(outcome)) = self
                 .log
                 .world
                 .prepare(&call, None, Some(&at), &self.log.state)
                 .await
         {
             self.log.finish(&call, ToolResult::of(outcome)).await?;
-            return Ok(Unasked::Ended);
+            return Ok(Examination::Ended);
         }
-        Ok(Unasked::LeadsTo(Some(at)))
+        Ok(Examination::LeadsTo(Some(at)))
     }
 
     /// Records the timer's checkpoint if anything changed since the last checkpoint.
     pub(super) async fn tick(&mut self) -> Result<(), EngineError> {
         self.draft.keep(&mut self.log)?;
-        self.requests.keep_input_again(&mut self.log);
-        self.files.look_at_all_ahead(&mut self.log);
+        self.requests.store_input_again(&mut self.log);
+        self.files.scan_all_ahead(&mut self.log);
         let printed = self.log.world.printed_bytes();
         if self.log.changed || printed != self.printed_bytes {
             match self.save(SaveReason::Timer).await {
                 Ok(()) => self.printed_bytes = printed,
                 // The next checkpoint may find room. Nothing is lost by waiting for it.
                 Err(EngineError::Store(error)) if error.is_passing() => {
-                    self.log.emit_not_kept(&error);
+                    self.log.emit_not_stored(&error);
                 }
                 Err(error) => return Err(error),
             }

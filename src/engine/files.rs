@@ -66,9 +66,9 @@ type PendingScan = Pin<Box<dyn Future<Output = Snapshot>>>;
 
 /// The scan after a command, which runs during other steps.
 #[derive(Default)]
-pub(super) struct LookBehind(Option<PendingScan>);
+pub(super) struct BackgroundScan(Option<PendingScan>);
 
-impl LookBehind {
+impl BackgroundScan {
     pub(super) fn is_running(&self) -> bool {
         self.0.is_some()
     }
@@ -105,7 +105,7 @@ impl<W: World> Engine<W> {
         let wish = match self.files.behind.0.take() {
             Some(look) => {
                 // The scan is still running, so no second one is needed.
-                let left = self.attend_quiet(look, Stoppable::Yes).await?;
+                let left = self.drive_step_silently(look, Stoppable::Yes).await?;
                 let Some(left) = left.map(SnapshotResult::of) else {
                     return Ok(None);
                 };
@@ -113,8 +113,11 @@ impl<W: World> Engine<W> {
                     return Ok(Some((self.log.saved(&left), left.tree)));
                 };
                 self.log.record_files(left).await?;
-                self.log
-                    .wish(Cause::Outside, SnapshotScope::Written(path), Duration::MAX)
+                self.log.snapshot_request(
+                    Cause::Outside,
+                    SnapshotScope::Written(path),
+                    Duration::MAX,
+                )
             }
             None => {
                 let cause = match self.log.state.may_differ_from_tree {
@@ -123,7 +126,7 @@ impl<W: World> Engine<W> {
                 };
                 let scope =
                     written.map_or(SnapshotScope::All, |path| SnapshotScope::AllAnd(vec![path]));
-                self.log.wish(cause, scope, Duration::MAX)
+                self.log.snapshot_request(cause, scope, Duration::MAX)
             }
         };
         let found = self.snapshot(wish, Stoppable::Yes).await?;
@@ -139,7 +142,7 @@ impl<W: World> Engine<W> {
         match (guard, access) {
             (Guard::Checked { path, .. }, _) => {
                 let scope = SnapshotScope::Written(PathBuf::from(path));
-                let wish = self.log.wish(Cause::Call, scope, AFTER_CALL);
+                let wish = self.log.snapshot_request(Cause::Call, scope, AFTER_CALL);
                 // The edit was made, so its result is recorded even if the user stops now.
                 let found = self.snapshot(wish, Stoppable::No).await?;
                 Ok(found.unwrap_or_default())
@@ -152,7 +155,7 @@ impl<W: World> Engine<W> {
                 | Guard::Opaque,
                 _,
             ) => {
-                self.files.look_behind(&mut self.log);
+                self.files.scan_after_step(&mut self.log);
                 Ok(SnapshotResult::default())
             }
         }
@@ -160,12 +163,12 @@ impl<W: World> Engine<W> {
 
     /// Waits a short time for the scan after the last command and records it, before the session
     /// comes to rest. If it takes longer, the next process records it.
-    pub(super) async fn rest_of_look(&mut self) -> Result<(), EngineError> {
+    pub(super) async fn finish_scan(&mut self) -> Result<(), EngineError> {
         let Some(mut look) = self.files.behind.0.take() else {
             return Ok(());
         };
         let step = tokio::time::timeout(AFTER_CALL, look.as_mut());
-        match self.attend_quiet(step, Stoppable::Yes).await? {
+        match self.drive_step_silently(step, Stoppable::Yes).await? {
             Some(Ok(snapshot)) => self.log.record_files(SnapshotResult::of(snapshot)).await,
             Some(Err(_)) | None => {
                 self.files.behind.0 = Some(look);
@@ -183,7 +186,7 @@ impl<W: World> Engine<W> {
         let step = async move { world.snapshot(wish).await };
         let first = Some(Instant::now() + SAID_AFTER);
         self.files.report = first;
-        let found = self.attend_quiet(step, stoppable).await;
+        let found = self.drive_step_silently(step, stoppable).await;
         if std::mem::take(&mut self.files.report) != first {
             self.log.emit(Event::Files(None));
         }
@@ -220,7 +223,7 @@ impl<W: World> Recorder<W> {
         })
     }
 
-    pub(super) fn wish(
+    pub(super) fn snapshot_request(
         &self,
         cause: Cause,
         scope: SnapshotScope,
@@ -242,16 +245,16 @@ impl<W: World> Recorder<W> {
 #[derive(Default)]
 pub(super) struct FilesLook {
     /// The scan after a command.
-    pub behind: LookBehind,
+    pub behind: BackgroundScan,
     pub outside: OutsideLooks,
     /// When to report the progress of the scan that an effect waits for.
     pub report: Option<Instant>,
 }
 
 impl FilesLook {
-    pub(super) fn look_behind<W: World>(&mut self, log: &mut Recorder<W>) {
+    pub(super) fn scan_after_step<W: World>(&mut self, log: &mut Recorder<W>) {
         let world = Rc::clone(&log.world);
-        let wish = log.wish(Cause::Call, SnapshotScope::All, Duration::MAX);
+        let wish = log.snapshot_request(Cause::Call, SnapshotScope::All, Duration::MAX);
         let mut look: PendingScan = Box::pin(async move { world.snapshot(wish).await });
         // Polled once, so that the scan starts now and not only when somebody waits for it.
         let ended = (&mut look).now_or_never();
@@ -262,10 +265,10 @@ impl FilesLook {
     }
 
     /// Scans the files while the model thinks.
-    pub(super) fn look_ahead<W: World>(&mut self, log: &mut Recorder<W>) {
+    pub(super) fn scan_ahead<W: World>(&mut self, log: &mut Recorder<W>) {
         if !self.behind.is_running() {
-            let wish = log.wish(Cause::Outside, SnapshotScope::All, Duration::MAX);
-            log.world.look_ahead(SnapshotRequest {
+            let wish = log.snapshot_request(Cause::Outside, SnapshotScope::All, Duration::MAX);
+            log.world.scan_ahead(SnapshotRequest {
                 is_whole: std::mem::take(&mut self.outside.is_due),
                 ..wish
             });
@@ -280,8 +283,8 @@ impl FilesLook {
     }
 
     /// Scans all files while nobody waits for it.
-    pub(super) fn look_at_all_ahead<W: World>(&mut self, log: &mut Recorder<W>) {
+    pub(super) fn scan_all_ahead<W: World>(&mut self, log: &mut Recorder<W>) {
         self.outside.is_due = true;
-        self.look_ahead(log);
+        self.scan_ahead(log);
     }
 }

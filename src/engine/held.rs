@@ -37,9 +37,9 @@ impl<W: World> Engine<W> {
             Err(error) => Err(error),
         };
         // The answer is recorded even if the call failed.
-        let recorded = self.log.record_held().await;
+        let recorded = self.log.record_pending_answer().await;
         if recorded.is_err() {
-            self.log.drop_held();
+            self.log.drop_pending_answer();
         }
         begun.and(recorded)
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::sleep_until;
 
-use super::signals::Heard;
+use super::signals::PollResult;
 use super::title::Title;
 use super::{Engine, EngineError};
 use crate::core::entry::SaveReason;
@@ -45,7 +45,7 @@ impl<W: World> Engine<W> {
                     return Ok(());
                 }
                 () = sleep_until(self.signals_look.due) => {
-                    if self.look_for_signals().await? > Heard::Nothing {
+                    if self.poll_signals().await? > PollResult::Nothing {
                         return Ok(());
                     }
                 }

@@ -40,7 +40,8 @@ use recorder::{Recorder, Write};
 
 pub use context::{ContextChange, ContextFigures, Render, StandIn, Summarising, SummaryFailure};
 pub use rewind::{
-    AfterPlan, Back, NotRewound, Planned, Rewind, RewindOrder, Rewinding, changes_since, stopped,
+    AfterPlan, Back, NotRewound, Rewind, RewindOrder, RewindResult, Rewinding, changes_since,
+    stopped,
 };
 
 use std::collections::VecDeque;
@@ -58,7 +59,7 @@ use crate::core::settings::{PermissionCheck, Policy};
 use crate::core::signal::Signal;
 use crate::core::state::{Illegal, State};
 use crate::model::Delta;
-use crate::store::{Head, InboxId, LeftDraft, Message, Queued, Store, StoreError};
+use crate::store::{AbandonedDraft, Head, InboxId, Message, Queued, Store, StoreError};
 use crate::world::{ServerRequest, World};
 
 /// A command of a person or a signal to a running engine.
@@ -112,7 +113,7 @@ pub enum Command {
     /// Store the unsent text of the input box.
     KeepInput(String),
     /// Store unsent text that was brought from another session, and remove it there.
-    BringInput { text: String, from: LeftDraft },
+    BringInput { text: String, from: AbandonedDraft },
     /// Run a shell command of the user under a supervisor process. With `on_terminal`, the owner of
     /// the terminal runs it once it is recorded.
     RunForUser { command: String, on_terminal: bool },
@@ -182,7 +183,7 @@ pub enum Event {
     /// The summary model failed, and a replacement is used.
     SummaryFailed(SummaryFailure),
     /// The result of the [`Command::Rewind`] with this number.
-    RewindPlanned(u64, Planned),
+    RewindPlanned(u64, RewindResult),
     /// Progress of work on the files that a person waits for. `None`: that work ended.
     Files(Option<FilesWork>),
 }
@@ -198,7 +199,7 @@ pub enum FilesWork {
 
 /// Why the engine came to rest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Rest {
+pub enum RestReason {
     /// There is nothing to do without a person or a signal.
     Waiting(Why),
     /// The engine was told to leave. Background commands keep running.
@@ -385,7 +386,7 @@ impl<W: World> Engine<W> {
 
     /// Stops the servers that live for the next process of this session, unless work is pending.
     /// Called when the process leaves.
-    pub async fn leave_servers(&self) {
+    pub async fn stop_unneeded_servers(&self) {
         if !self.log.state.owed && self.log.state.first_open().is_none() {
             self.log.world.leave().await;
         }
@@ -395,7 +396,7 @@ impl<W: World> Engine<W> {
     ///
     /// # Errors
     /// When the log cannot be written. The next start settles the call that was running.
-    pub async fn run(&mut self) -> Result<Rest, EngineError> {
+    pub async fn run(&mut self) -> Result<RestReason, EngineError> {
         let mut rested = false;
         loop {
             self.log.refresh()?;
@@ -409,10 +410,10 @@ impl<W: World> Engine<W> {
             self.signals_look.is_active();
             self.hear().await?;
             if let Some(reason) = self.requests.left {
-                return Ok(Rest::Left(reason));
+                return Ok(RestReason::Left(reason));
             }
             if let Some(order) = &self.requests.rewind {
-                self.log.obey_rewind(order).await?;
+                self.log.carry_out_rewind(order).await?;
                 self.requests.rewind = None;
                 continue;
             }
@@ -444,9 +445,9 @@ impl<W: World> Engine<W> {
                 Step::Restore => drop(self.log.restore().await?),
                 Step::Wait(_) if !rested && self.files.behind.is_running() => {
                     rested = true;
-                    self.rest_of_look().await?;
+                    self.finish_scan().await?;
                 }
-                Step::Wait(why) => return Ok(Rest::Waiting(why)),
+                Step::Wait(why) => return Ok(RestReason::Waiting(why)),
             }
         }
     }

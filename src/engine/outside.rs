@@ -32,7 +32,7 @@ pub(super) struct OutsideLooks {
 impl<W: World> Engine<W> {
     /// Reports outside changes to the model. Returns true if something was recorded or the user
     /// stopped it: then the next step has to be computed again.
-    pub(super) async fn tell_outside_changes(&mut self) -> Result<bool, EngineError> {
+    pub(super) async fn report_outside_changes(&mut self) -> Result<bool, EngineError> {
         if self.look_for_message().await? {
             return Ok(true);
         }
@@ -59,7 +59,9 @@ impl<W: World> Engine<W> {
         };
         let wish = SnapshotRequest {
             is_whole: true,
-            ..self.log.wish(cause, SnapshotScope::All, AT_MESSAGE)
+            ..self
+                .log
+                .snapshot_request(cause, SnapshotScope::All, AT_MESSAGE)
         };
         match self.snapshot(wish, Stoppable::Yes).await? {
             None => Ok(true),
@@ -72,7 +74,7 @@ impl<W: World> Engine<W> {
 
 impl<W: World> Recorder<W> {
     /// Emits the notices about the files and the servers that a person should see.
-    pub(super) fn say_files_trouble(&mut self) {
+    pub(super) fn emit_file_notices(&mut self) {
         let said = [self.world.files_to_say(), self.world.servers_to_say()];
         for text in said.into_iter().flatten() {
             self.emit(Event::Notice(text));

@@ -8,7 +8,7 @@ use super::{EngineError, Recorder, Write};
 use crate::core::entry::{About, Entry, Fact, Outcome, Seq};
 use crate::core::quoted::fenced;
 use crate::core::text::one_line;
-use crate::store::{Scope, Sought};
+use crate::store::{MemoryQuery, Scope};
 use crate::world::World;
 
 /// Maximum size of a recall note.
@@ -150,8 +150,8 @@ impl Recall {
         query: &'a str,
         session: &'a str,
         kinds: &'a [&'static str],
-    ) -> Sought<'a> {
-        Sought {
+    ) -> MemoryQuery<'a> {
+        MemoryQuery {
             query,
             scope: Scope::Session(session),
             kinds,

@@ -96,7 +96,7 @@ impl<W: World> Recorder<W> {
     }
 
     /// Drops a held answer that could not be recorded. The log is read again before its next use.
-    pub(super) fn drop_held(&mut self) {
+    pub(super) fn drop_pending_answer(&mut self) {
         self.held = None;
         self.is_stale = true;
     }
@@ -169,7 +169,7 @@ impl<W: World> Recorder<W> {
         };
         self.held = None;
         if let Some((id, _)) = signal {
-            self.was_obeyed(id);
+            self.forget_signal(id);
         }
         self.world.boundary(Boundary::AfterAppend(kind)).await;
         self.changed = changed;
@@ -182,7 +182,7 @@ impl<W: World> Recorder<W> {
 
     /// Emits that the journal cannot be written. The store reports each failure once.
     pub(super) fn report_journal(&mut self) {
-        if let Some(why) = self.store.journal_trouble() {
+        if let Some(why) = self.store.take_journal_failure() {
             self.emit(Event::JournalFails(why));
         }
     }
@@ -192,7 +192,7 @@ impl<W: World> Recorder<W> {
     }
 
     /// Reports that something was not stored. The engine tries again.
-    pub(super) fn emit_not_kept(&mut self, error: &StoreError) {
+    pub(super) fn emit_not_stored(&mut self, error: &StoreError) {
         self.emit(Event::Kept(Err(error.to_string())));
     }
 
@@ -232,7 +232,7 @@ impl<W: World> Recorder<W> {
     }
 
     /// Records the answer alone, if it is still held.
-    pub(super) async fn record_held(&mut self) -> Result<(), EngineError> {
+    pub(super) async fn record_pending_answer(&mut self) -> Result<(), EngineError> {
         match self.held {
             Some(_) => self.record(Write::default()).await,
             None => Ok(()),
@@ -240,7 +240,7 @@ impl<W: World> Recorder<W> {
     }
 
     /// Returns when the held answer is due.
-    pub(super) fn held_due(&self) -> Option<Instant> {
+    pub(super) fn pending_answer_due(&self) -> Option<Instant> {
         self.held.as_ref().map(|held| held.due)
     }
 
@@ -287,7 +287,7 @@ impl<W: World> Recorder<W> {
     }
 
     /// Forgets a signal: its entry is in the log, and its row is deleted.
-    pub(super) fn was_obeyed(&mut self, id: SignalId) {
+    pub(super) fn forget_signal(&mut self, id: SignalId) {
         self.signal.obeying.take_if(|(obeying, _)| *obeying == id);
         self.signal
             .compaction

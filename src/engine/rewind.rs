@@ -90,7 +90,7 @@ pub enum AfterPlan {
 
 /// The result of a [`RewindOrder`].
 #[derive(Debug)]
-pub enum Planned {
+pub enum RewindResult {
     /// A plan to be shown. `is_other`: the files changed since the person confirmed another plan.
     Shown {
         rewinding: Box<Rewinding>,
@@ -146,7 +146,7 @@ pub struct Rewinding {
     pub before: String,
     /// Shell commands that are running, and may write during the restore.
     pub running: Vec<String>,
-    /// See [`Planned::Done`].
+    /// See [`RewindResult::Done`].
     pub copy_of: Option<String>,
     /// The `Restoring` entry to record. `None`: nothing differs.
     pub entry: Option<Entry>,
@@ -159,7 +159,10 @@ impl<W: World> Recorder<W> {
     ///
     /// # Errors
     /// The log cannot be read or written. The order stays pending.
-    pub(super) async fn obey_rewind(&mut self, order: &RewindOrder) -> Result<(), EngineError> {
+    pub(super) async fn carry_out_rewind(
+        &mut self,
+        order: &RewindOrder,
+    ) -> Result<(), EngineError> {
         let RewindOrder {
             number,
             rewind,
@@ -167,15 +170,15 @@ impl<W: World> Recorder<W> {
         } = order;
         let (_, records) = self.store.load(self.head.session())?;
         let planned = match undone(&records) {
-            Some(Undone {
+            Some(RewoundFork {
                 copy_of,
                 has_files: false,
-            }) if rewind.back == Back::Undo => Planned::Done {
+            }) if rewind.back == Back::Undo => RewindResult::Done {
                 copy_of: Some(copy_of),
             },
             _ => match self.plan_rewind(rewind).await {
                 Err(NotRewound::Engine(error)) => return Err(error),
-                Err(error) => Planned::Not(error),
+                Err(error) => RewindResult::Not(error),
                 Ok(rewinding) => self.follow(rewinding, then).await?,
             },
         };
@@ -188,18 +191,18 @@ impl<W: World> Recorder<W> {
         &mut self,
         rewinding: Rewinding,
         then: &AfterPlan,
-    ) -> Result<Planned, EngineError> {
+    ) -> Result<RewindResult, EngineError> {
         let is_seen = |seen: &String| *seen == rewinding.before;
         Ok(match then {
             AfterPlan::HandOver { seen } if is_seen(seen) => {
-                Planned::HandedOver(Box::new(rewinding))
+                RewindResult::HandedOver(Box::new(rewinding))
             }
             AfterPlan::Do { seen } if is_seen(seen) => {
                 let copy_of = rewinding.copy_of.clone();
                 self.rewind(rewinding).await?;
-                Planned::Done { copy_of }
+                RewindResult::Done { copy_of }
             }
-            then => Planned::Shown {
+            then => RewindResult::Shown {
                 is_other: *then != AfterPlan::Show,
                 rewinding: Box::new(rewinding),
             },
@@ -232,7 +235,7 @@ impl<W: World> Recorder<W> {
             Some(of) => return Err(NotRewound::OtherFolder(of)),
             None => return Err(NotRewound::Unknown("there any more".to_string())),
         }
-        self.keep_before(&from).await?;
+        self.record_files_before(&from).await?;
         let Some(before) = self.state.tree.clone() else {
             return Err(NotRewound::Unknown("now".to_string()));
         };
@@ -328,7 +331,7 @@ impl<W: World> Recorder<W> {
         };
         let end = self.wait_for_restore(world.restore(order), &progress).await;
         let scope = SnapshotScope::AllAnd(scope.into_iter().collect());
-        let wish = self.wish(store::Cause::Restored, scope, PATIENCE);
+        let wish = self.snapshot_request(store::Cause::Restored, scope, PATIENCE);
         let found = SnapshotResult::of(world.snapshot(wish).await);
         let (more, and_more) = rewind::kept(&end.kept);
         kept.extend(more);
@@ -355,13 +358,13 @@ impl<W: World> Recorder<W> {
     }
 
     /// Records the current state of the files.
-    pub(super) async fn keep_before(&mut self, from: &str) -> Result<(), NotRewound> {
+    pub(super) async fn record_files_before(&mut self, from: &str) -> Result<(), NotRewound> {
         let mut scope = self.written(from)?;
         if let Some(last) = self.state.tree.clone() {
             scope.extend(self.written(&last)?);
         }
         let cause = store::Cause::Target;
-        let wish = self.wish(
+        let wish = self.snapshot_request(
             cause,
             SnapshotScope::AllAnd(scope.into_iter().collect()),
             PATIENCE,
@@ -490,14 +493,14 @@ fn place(records: &[Record], back: Back) -> Result<(usize, &str, Option<Seq>), N
 }
 
 /// A fork in which no message was sent yet: the person rewound the conversation.
-struct Undone {
+struct RewoundFork {
     /// The session that it was forked from.
     copy_of: String,
     /// Files were restored in the fork, too.
     has_files: bool,
 }
 
-fn undone(records: &[Record]) -> Option<Undone> {
+fn undone(records: &[Record]) -> Option<RewoundFork> {
     let mut has_files = false;
     for record in records.iter().rev() {
         match &record.entry {
@@ -508,7 +511,7 @@ fn undone(records: &[Record]) -> Option<Undone> {
                 folder: Some(_), ..
             } => return None,
             Entry::Forked { from, .. } => {
-                return Some(Undone {
+                return Some(RewoundFork {
                     copy_of: from.session.clone(),
                     has_files,
                 });

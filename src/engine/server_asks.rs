@@ -147,7 +147,7 @@ impl Asking {
     ) -> Result<bool, EngineError> {
         match error {
             EngineError::Store(error) if error.is_passing() => {
-                log.emit_not_kept(&error);
+                log.emit_not_stored(&error);
                 self.unrecorded = Some((Instant::now() + AGAIN, asked));
                 Ok(false)
             }

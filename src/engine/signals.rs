@@ -15,7 +15,7 @@ use tokio::time::Instant;
 use super::{Engine, EngineError, Event, Recorder};
 use crate::core::entry::Choice;
 use crate::core::signal::{Signal, late};
-use crate::store::{InboxId, Queued, Sent};
+use crate::store::{InboxId, Queued, QueuedSignal};
 use crate::world::World;
 
 /// Time between two checks whether another process committed anything.
@@ -73,27 +73,27 @@ impl SignalsLook {
 
     /// Checks for messages that another process put into the inbox. A message that was sent after a
     /// stop is to be taken now.
-    pub(super) fn hear_messages<W: World>(
+    pub(super) fn take_queued_messages<W: World>(
         &mut self,
         log: &mut Recorder<W>,
-    ) -> Result<Heard, EngineError> {
+    ) -> Result<PollResult, EngineError> {
         let session = log.head.session();
         let newest = log.store.inbox().newest_queued(session)?;
         if newest <= self.newest {
-            return Ok(Heard::Nothing);
+            return Ok(PollResult::Nothing);
         }
         let known = std::mem::replace(&mut self.newest, newest);
         let mut queued = log.store.inbox().queued(session)?;
         queued.retain(|q| !q.is_note());
         let is_new = |q: &&Queued| Some(q.id) > known && q.message.origin.is_some();
         let Some(last) = queued.iter().rfind(is_new) else {
-            return Ok(Heard::Nothing);
+            return Ok(PollResult::Nothing);
         };
         if last.at_ms >= self.stopped_ms {
             log.inbox_is_held = false;
         }
         log.emit(Event::Requeued(queued));
-        Ok(Heard::Something)
+        Ok(PollResult::Something)
     }
 
     /// Holds back the messages in the inbox: they were sent before the stop.
@@ -115,7 +115,7 @@ impl SignalsLook {
 
 /// The result of a check, in ascending order of its effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Heard {
+pub(super) enum PollResult {
     Nothing,
     /// The next step may have changed.
     Something,
@@ -124,7 +124,7 @@ pub(super) enum Heard {
 }
 
 /// Returns whether a later signal answers the same question.
-fn is_replaced(sent: &Sent, later: &VecDeque<Sent>) -> bool {
+fn is_replaced(sent: &QueuedSignal, later: &VecDeque<QueuedSignal>) -> bool {
     let Ok(earlier @ (Signal::Decide { .. } | Signal::Answer { .. })) = &sent.signal else {
         return false;
     };
@@ -135,17 +135,17 @@ fn is_replaced(sent: &Sent, later: &VecDeque<Sent>) -> bool {
 impl<W: World> Engine<W> {
     /// Checks for signals and messages. If the store has no room to record one, the step continues
     /// and the next check finds it again.
-    pub(super) async fn look_for_signals(&mut self) -> Result<Heard, EngineError> {
+    pub(super) async fn poll_signals(&mut self) -> Result<PollResult, EngineError> {
         let now = Instant::now();
         let pause = match now.duration_since(self.signals_look.active) > AT_REST {
             true => LOOK_AT_REST,
             false => LOOK,
         };
         self.signals_look.due = now + pause;
-        self.children.keep_at_work(&self.log);
+        self.children.restart_if_killed(&self.log);
         let version = self.log.store.inbox().data_version()?;
         if self.signals_look.version == Some(version) {
-            return Ok(Heard::Nothing);
+            return Ok(PollResult::Nothing);
         }
         match self.hear().await {
             Ok(heard) => {
@@ -153,8 +153,8 @@ impl<W: World> Engine<W> {
                 Ok(heard)
             }
             Err(EngineError::Store(error)) if error.is_passing() => {
-                self.log.emit_not_kept(&error);
-                Ok(Heard::Nothing)
+                self.log.emit_not_stored(&error);
+                Ok(PollResult::Nothing)
             }
             Err(error) => Err(error),
         }
@@ -162,8 +162,8 @@ impl<W: World> Engine<W> {
 
     /// Obeys the pending signals, oldest first, and looks for new messages. Of several answers to
     /// one question only the newest counts.
-    pub(super) async fn hear(&mut self) -> Result<Heard, EngineError> {
-        let mut heard = Heard::Nothing;
+    pub(super) async fn hear(&mut self) -> Result<PollResult, EngineError> {
+        let mut heard = PollResult::Nothing;
         let mut waiting = VecDeque::from(self.log.store.inbox().signals(self.log.head.session())?);
         while let Some(sent) = waiting.pop_front() {
             if is_replaced(&sent, &waiting) {
@@ -173,17 +173,17 @@ impl<W: World> Engine<W> {
                 heard = heard.max(self.obey(sent).await?);
             }
         }
-        self.children.hear(&mut self.log);
+        self.children.check_question(&mut self.log);
         // After the signals: a stop among them must not hold back messages that were sent after it.
-        heard = heard.max(self.signals_look.hear_messages(&mut self.log)?);
-        if heard > Heard::Nothing {
+        heard = heard.max(self.signals_look.take_queued_messages(&mut self.log)?);
+        if heard > PollResult::Nothing {
             self.signals_look.is_active();
         }
         Ok(heard)
     }
 
-    async fn obey(&mut self, sent: Sent) -> Result<Heard, EngineError> {
-        let Sent {
+    async fn obey(&mut self, sent: QueuedSignal) -> Result<PollResult, EngineError> {
+        let QueuedSignal {
             id,
             at_ms,
             origin,
@@ -200,14 +200,14 @@ impl<W: World> Engine<W> {
             (_, why, _) => {
                 tracing::info!(?why, "nothing comes of a signal");
                 self.log.store.inbox_mut().remove_signal(id)?;
-                return Ok(Heard::Nothing);
+                return Ok(PollResult::Nothing);
             }
         };
         if wished {
             self.requests.compaction = true;
             // The signal becomes an entry when the summary is made.
             self.log.signal.compaction = Some(id);
-            return Ok(Heard::Something);
+            return Ok(PollResult::Something);
         }
         let stops = matches!(signal, Signal::Stop { .. });
         self.log.signal.obeying = Some((id, origin));
@@ -221,8 +221,8 @@ impl<W: World> Engine<W> {
             self.signals_look.stopped_ms = at_ms;
         }
         Ok(match drops_step {
-            true => Heard::DropsStep,
-            false => Heard::Something,
+            true => PollResult::DropsStep,
+            false => PollResult::Something,
         })
     }
 }

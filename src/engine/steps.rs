@@ -11,7 +11,7 @@ use super::drive_step::Stoppable;
 use super::files::SnapshotResult;
 use super::{Engine, EngineError, Write};
 use crate::core::access::Access;
-use crate::core::authorization::{Authorization, fate, still_allowed};
+use crate::core::authorization::{Authorization, authorize, still_allowed};
 use crate::core::choice::next_fallback;
 use crate::core::entry::{CallId, Entry, Fact, Failure, Guard, Outcome, Output};
 use crate::core::entry::{Choice, FallbackModel};
@@ -21,7 +21,7 @@ use crate::core::tool::{Class, ToolCall};
 use crate::model::retry::is_transient;
 use crate::store::StoreError;
 use crate::tools::ToolResult;
-use crate::world::{Settled, Unready, World};
+use crate::world::{PrepareError, Settled, World};
 
 /// Time limit for a stop. A stopped command gets two seconds before it is killed, and this is
 /// enough for both.
@@ -47,10 +47,10 @@ impl<W: World> Engine<W> {
         if let Some(noted) = told::note(&self.log.state, &self.log.policy) {
             return self.log.record(Write::of(noted)).await;
         }
-        if self.tell_outside_changes().await? {
+        if self.report_outside_changes().await? {
             return Ok(());
         }
-        self.log.say_files_trouble();
+        self.log.emit_file_notices();
         let budget = self.log.budget();
         let windows = &self.log.policy.windows;
         let inline_max_bytes = windows.inline_max_bytes;
@@ -68,7 +68,7 @@ impl<W: World> Engine<W> {
         let has_images = !images.is_empty();
         let model = self.log.state.model.clone();
         self.draft.reset();
-        self.files.look_ahead(&mut self.log);
+        self.files.scan_ahead(&mut self.log);
 
         let world = Rc::clone(&self.log.world);
         // Unbounded: the sender cannot wait. `attend` takes the deltas before it polls the call.
@@ -184,12 +184,12 @@ impl<W: World> Engine<W> {
             }))
             .await
         };
-        let Some(results) = self.attend_quiet(step, Stoppable::Yes).await? else {
+        let Some(results) = self.drive_step_silently(step, Stoppable::Yes).await? else {
             return Ok(());
         };
         let mut write = Write::default();
         for (call, mut ran) in calls.iter().zip(results) {
-            self.log.tell_of_change_before(call, &mut ran.outcome);
+            self.log.note_refused_change(call, &mut ran.outcome);
             write.entries.push(Entry::Finished {
                 call: call.id,
                 outcome: ran.outcome,
@@ -206,7 +206,11 @@ impl<W: World> Engine<W> {
         if call.class() == Some(Class::Served) {
             let (world, wants) = (Rc::clone(&self.log.world), call.clone());
             let reaching = async move { world.reach(&wants).await };
-            if self.attend_quiet(reaching, Stoppable::Yes).await?.is_none() {
+            if self
+                .drive_step_silently(reaching, Stoppable::Yes)
+                .await?
+                .is_none()
+            {
                 return Ok(());
             }
         }
@@ -214,8 +218,10 @@ impl<W: World> Engine<W> {
             return Ok(());
         };
         match self.log.prepare_in_time(call, access).await? {
-            Err(Unready::NoRoom(why)) => Err(no_room(why)),
-            Err(Unready::Refused(outcome)) => self.log.finish(call, ToolResult::of(outcome)).await,
+            Err(PrepareError::NoRoom(why)) => Err(no_room(why)),
+            Err(PrepareError::Refused(outcome)) => {
+                self.log.finish(call, ToolResult::of(outcome)).await
+            }
             Ok(guard) => {
                 let Some((files, tree)) = self.files_before(&guard).await? else {
                     self.log.world.discard(&guard).await;
@@ -255,7 +261,7 @@ impl<W: World> Engine<W> {
             | Guard::Served { .. }
             | Guard::Opaque => Stoppable::Yes,
         };
-        match self.attend_quiet(step, stoppable).await? {
+        match self.drive_step_silently(step, stoppable).await? {
             Some(Some(ran)) => self.end(call, guard, access, ran).await,
             // A subagent is running. `settle` waits for it, as for one that an earlier process
             // started.
@@ -283,7 +289,7 @@ impl<W: World> Engine<W> {
                 .await
                 .unwrap_or_else(|_| unstopped())
         };
-        let settled = self.attend_quiet(step, Stoppable::Yes).await?;
+        let settled = self.drive_step_silently(step, Stoppable::Yes).await?;
         let open = self.log.state.call(id);
         let allowed = open.map_or(Ok(()), |open| {
             still_allowed(&self.log.state, &self.log.policy, open)
@@ -332,7 +338,8 @@ impl<W: World> Engine<W> {
         let Some(open) = self.log.state.call(id) else {
             return Ok(());
         };
-        let Authorization::Close(outcome) = fate(&self.log.state, &self.log.policy, open) else {
+        let Authorization::Close(outcome) = authorize(&self.log.state, &self.log.policy, open)
+        else {
             return Ok(());
         };
         let call = open.call.clone();
@@ -354,7 +361,10 @@ impl<W: World> Engine<W> {
         }
         let world = Rc::clone(&self.log.world);
         let learning = async move { world.learn_changed_servers().await };
-        Ok(self.attend_quiet(learning, Stoppable::Yes).await?.is_some())
+        Ok(self
+            .drive_step_silently(learning, Stoppable::Yes)
+            .await?
+            .is_some())
     }
 
     async fn end(

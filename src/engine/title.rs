@@ -9,7 +9,7 @@ use super::context::{Summaries, Summarising, Work, Written};
 use super::{EngineError, Recorder, Write};
 use crate::core::choice::Effort;
 use crate::core::entry::{Entry, Failure};
-use crate::core::request::{Message, Part, Request, Role};
+use crate::core::request::{Message, MessagePart, Request, Role};
 use crate::core::state::State;
 use crate::core::text::{clip, one_line};
 use crate::world::World;
@@ -91,7 +91,7 @@ fn request(state: &State, summarising: &Summarising) -> Option<Request> {
         instructions: String::new(),
         messages: vec![Message {
             role: Role::User,
-            parts: vec![Part::Text {
+            parts: vec![MessagePart::Text {
                 text: format!("<task>\n{task}\n</task>\n\nNow write the title."),
                 signature: None,
             }]

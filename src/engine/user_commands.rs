@@ -13,7 +13,7 @@ use super::{EngineError, Event, Recorder, Write};
 use crate::core::entry::{About, Entry, Guard, Seq};
 use crate::core::text::one_line;
 use crate::core::to_person::RAN_ON_TERMINAL;
-use crate::world::{BackgroundEnd, Unready, World};
+use crate::world::{BackgroundEnd, PrepareError, World};
 
 /// The end of a command that ran on the terminal.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -58,8 +58,8 @@ impl UserCommands {
             true => Guard::Opaque,
             false => match log.world.prepare_for_user(&command).await {
                 Ok(guard) => guard,
-                Err(Unready::NoRoom(why)) => return Err(no_room(why)),
-                Err(Unready::Refused(outcome)) => {
+                Err(PrepareError::NoRoom(why)) => return Err(no_room(why)),
+                Err(PrepareError::Refused(outcome)) => {
                     let (why, _) = outcome.to_model_text();
                     log.emit(Event::CommandNotRun { command, why });
                     return Ok(false);

@@ -24,7 +24,7 @@ use crate::core::run_limits;
 use crate::core::state::{Halt, State};
 use crate::core::structured::AnswerStatus;
 use crate::core::text::count;
-use crate::engine::{Command, Engine, EngineError, Event, Rest};
+use crate::engine::{Command, Engine, EngineError, Event, RestReason};
 use crate::report::{self, CliError, exit, note, note_background};
 use crate::session::{
     AppContext, CommandLine, Driver, ExpandedWords, NotSaid, NotifyCommand, ResumeReport, Session,
@@ -151,7 +151,7 @@ impl Run {
                 let engine = &mut driver.engine;
                 // The previous process may have died before it reported this.
                 let result = match next::rest(engine.state(), engine.policy()) {
-                    Some(Why::Unfit) => unfit(engine.state()),
+                    Some(Why::Unfit) => result_without_fit(engine.state()),
                     _ => RunResult::of(exit::DONE, None),
                 };
                 return self.finish(engine, result).await;
@@ -169,7 +169,9 @@ impl Run {
         };
         let engine = &mut driver.engine;
         let result = match rest {
-            Ok(Rest::Left(_)) if self.waiting.is_over() => waited_enough(engine.state(), &self.id),
+            Ok(RestReason::Left(_)) if self.waiting.is_over() => {
+                result_after_time_limit(engine.state(), &self.id)
+            }
             Ok(rest) => run_result(engine, rest, self.printer.borrow().stop(), &self.id),
             Err(error) => return self.refused(engine.state(), &error),
         };
@@ -196,7 +198,7 @@ impl Run {
         let words = match &named.prompt {
             Some((typed, _)) => servers.expand_prompt(typed, &ask).await,
             None => {
-                let put_in = servers.put_in_resources(prompt, &named.resources, &ask);
+                let put_in = servers.append_resources(prompt, &named.resources, &ask);
                 put_in.await
             }
         };
@@ -218,24 +220,28 @@ impl Run {
 
     /// Runs the engine. Waits for answers from other processes if they are expected, and for
     /// background subagents, whose limits bound that wait.
-    async fn work_and_wait(&self, driver: &mut Driver, by: By) -> Result<Rest, EngineError> {
+    async fn work_and_wait(&self, driver: &mut Driver, by: By) -> Result<RestReason, EngineError> {
         let mut is_said = false;
         loop {
             let rest = driver.run(by).await?;
-            let waits_for_tasks = matches!(rest, Rest::Waiting(Why::Idle))
+            let waits_for_tasks = matches!(rest, RestReason::Waiting(Why::Idle))
                 && driver.engine.state().works_in_background();
             if waits_for_tasks && !std::mem::replace(&mut is_said, true) {
                 let tasks = count(driver.engine.state().tasks_at_work() as u64, "task");
                 note(&format!("waiting for {tasks} in the background"));
             }
             match rest {
-                Rest::Waiting(why)
+                RestReason::Waiting(why)
                     if waits_for_tasks
-                        || self.waiting.waits_at(why, driver.engine.state(), &self.id) =>
+                        || self.waiting.wait_for_person_elsewhere(
+                            why,
+                            driver.engine.state(),
+                            &self.id,
+                        ) =>
                 {
                     driver.engine.idle().await?;
                 }
-                Rest::Waiting(_) | Rest::Left(_) => return Ok(rest),
+                RestReason::Waiting(_) | RestReason::Left(_) => return Ok(rest),
             }
         }
     }
@@ -320,27 +326,27 @@ impl RunResult {
 
 fn run_result(
     engine: &Engine<Machine>,
-    rest: Rest,
+    rest: RestReason,
     stop: Option<StopReason>,
     id: &str,
 ) -> RunResult {
     let short = short_id(id);
     match rest {
-        Rest::Waiting(Why::Idle) if fitting(engine.state()).is_some() => {
+        RestReason::Waiting(Why::Idle) if fitting(engine.state()).is_some() => {
             RunResult::of(exit::DONE, None)
         }
-        Rest::Waiting(Why::Idle) => ended(stop),
-        Rest::Waiting(Why::Unfit) => unfit(engine.state()),
-        Rest::Waiting(Why::Turns) => RunResult::of(
+        RestReason::Waiting(Why::Idle) => ended(stop),
+        RestReason::Waiting(Why::Unfit) => result_without_fit(engine.state()),
+        RestReason::Waiting(Why::Turns) => RunResult::of(
             exit::RESUMABLE,
             Some("stopped: the limit of turns is reached; --max-turns raises it"),
         ),
-        Rest::Waiting(Why::Paused) => RunResult::of(
+        RestReason::Waiting(Why::Paused) => RunResult::of(
             exit::RESUMABLE,
             Some(&format!("paused; continue with rewake unblock {short}")),
         ),
-        Rest::Waiting(Why::Asked) => question_is_open(engine.state(), id),
-        Rest::Waiting(Why::Limit) => {
+        RestReason::Waiting(Why::Asked) => question_is_open(engine.state(), id),
+        RestReason::Waiting(Why::Limit) => {
             let reached = run_limits::reached(engine.state(), &engine.policy().price);
             let reached = reached.map_or("a limit is reached".to_string(), |r| r.to_string());
             RunResult {
@@ -350,24 +356,24 @@ fn run_result(
                 ..RunResult::of(exit::RESUMABLE, Some(&format!("paused: {reached}")))
             }
         }
-        Rest::Waiting(Why::CrashLoop) => RunResult::of(
+        RestReason::Waiting(Why::CrashLoop) => RunResult::of(
             exit::RESUMABLE,
             Some(
                 "crash loop: the last starts all ended without progress, so rewake does not try again by \
                  itself",
             ),
         ),
-        Rest::Waiting(Why::Nonsense) => RunResult::of(
+        RestReason::Waiting(Why::Nonsense) => RunResult::of(
             exit::FAILED,
             Some(
                 "the model's last answers cannot be used: no words, or only calls that make no sense",
             ),
         ),
-        Rest::Waiting(Why::Halted) => match &engine.state().halted {
+        RestReason::Waiting(Why::Halted) => match &engine.state().halted {
             Some(Halt::Failed(failure)) => RunResult::failed(failure),
             Some(Halt::Stopped) | None => RunResult::of(exit::SIGINT, Some("stopped")),
         },
-        Rest::Left(reason) => {
+        RestReason::Left(reason) => {
             tracing::info!(?reason, "left");
             let code = signals::last().map_or(exit::SIGTERM, signals::exit_code);
             RunResult::of(
@@ -379,7 +385,7 @@ fn run_result(
 }
 
 /// Returns the result after the time limit for an answer.
-fn waited_enough(state: &State, id: &str) -> RunResult {
+fn result_after_time_limit(state: &State, id: &str) -> RunResult {
     match state.asks() {
         true => question_is_open(state, id),
         false => RunResult::of(exit::RESUMABLE, Some("nobody lifted the pause in time")),
@@ -427,7 +433,7 @@ fn fitting(state: &State) -> Option<&str> {
     }
 }
 
-fn unfit(state: &State) -> RunResult {
+fn result_without_fit(state: &State) -> RunResult {
     let held = state.structured.as_ref();
     let (why, repairs) = match held.map(|held| (&held.standing, held.repairs)) {
         Some((AnswerStatus::GivenUp(unfit), repairs)) => (unfit.to_string(), repairs),

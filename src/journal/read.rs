@@ -29,7 +29,7 @@ pub struct End {
 }
 
 /// An item of a journal, in the order of the file.
-pub enum Met {
+pub enum JournalItem {
     Entry(EntryLine),
     Blob(Vec<u8>),
     /// A gap: the entries in it are unknown. The next entry has this sequence number and follows
@@ -69,7 +69,7 @@ pub fn end(folder: &Path) -> io::Result<Option<(End, u64)>> {
 /// A file could not be read, or `each` failed.
 pub fn lines(
     folder: &Path,
-    each: &mut dyn FnMut(Met) -> io::Result<()>,
+    each: &mut dyn FnMut(JournalItem) -> io::Result<()>,
 ) -> io::Result<Option<End>> {
     let mut walk = Walk::of(folder);
     for file in files(folder)? {
@@ -153,7 +153,11 @@ impl Walk {
         }
     }
 
-    fn file(&mut self, path: &Path, each: &mut dyn FnMut(Met) -> io::Result<()>) -> io::Result<()> {
+    fn file(
+        &mut self,
+        path: &Path,
+        each: &mut dyn FnMut(JournalItem) -> io::Result<()>,
+    ) -> io::Result<()> {
         let file = File::open(path)?;
         let read = match path.to_string_lossy().ends_with(FRAMES) {
             true => self.walk(BufReader::new(zstd::Decoder::new(file)?), each),
@@ -171,7 +175,7 @@ impl Walk {
     fn walk(
         &mut self,
         mut from: impl BufRead,
-        each: &mut dyn FnMut(Met) -> io::Result<()>,
+        each: &mut dyn FnMut(JournalItem) -> io::Result<()>,
     ) -> io::Result<()> {
         self.good_bytes = 0;
         let mut line = Vec::new();
@@ -199,9 +203,9 @@ impl Walk {
                 Some(Line::Entry(entry)) => match self.follows(&entry) {
                     Follows::Next => {
                         for blob in blobs.drain(..) {
-                            each(Met::Blob(blob))?;
+                            each(JournalItem::Blob(blob))?;
                         }
-                        each(Met::Entry(entry))?;
+                        each(JournalItem::Entry(entry))?;
                     }
                     Follows::Known => blobs.clear(),
                     Follows::No => return Ok(()),
@@ -218,7 +222,7 @@ impl Walk {
     fn begin(
         &mut self,
         header: Header,
-        each: &mut dyn FnMut(Met) -> io::Result<()>,
+        each: &mut dyn FnMut(JournalItem) -> io::Result<()>,
     ) -> io::Result<bool> {
         if header.session != self.session {
             return Ok(false);
@@ -226,7 +230,7 @@ impl Walk {
         match &mut self.end {
             Some(end) if header.first > end.next => {
                 (end.next, end.tip) = (header.first, header.tip);
-                each(Met::Gap(header.first, header.tip))?;
+                each(JournalItem::Gap(header.first, header.tip))?;
             }
             Some(_) => {}
             None => {

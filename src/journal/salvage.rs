@@ -1,7 +1,7 @@
 //! The readable part of a damaged journal: each file is read separately, and reading continues with
 //! the next frame after a torn one. The result may have gaps that are not reported.
 //!
-//! Invariant: a [`Piece::Entry`] has the tip that the entry was checked to follow. In a file or
+//! Invariant: a [`ReadablePart::Entry`] has the tip that the entry was checked to follow. In a file or
 //! frame, nothing after a header of another session than that of the folder is passed on.
 
 use std::fs::File;
@@ -27,7 +27,7 @@ const BUFFER: usize = 64 << 10;
 const MAGIC: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
 
 /// A part of a journal that could be read.
-pub enum Piece {
+pub enum ReadablePart {
     /// An entry, and the tip that it follows.
     Entry(ChainHash, EntryLine),
     /// An entry after a line that cannot be read. Another copy may have the entry before it.
@@ -35,20 +35,20 @@ pub enum Piece {
     Blob(Vec<u8>),
 }
 
-impl Piece {
+impl ReadablePart {
     /// Returns the sequence number of the entry; 0 for a blob.
     pub fn place(&self) -> Seq {
         match self {
-            Piece::Entry(_, line) | Piece::Unproven(line) => line.seq,
-            Piece::Blob(_) => 0,
+            ReadablePart::Entry(_, line) | ReadablePart::Unproven(line) => line.seq,
+            ReadablePart::Blob(_) => 0,
         }
     }
 
     /// Returns its approximate size in memory.
     pub fn bytes(&self) -> usize {
         match self {
-            Piece::Entry(_, line) | Piece::Unproven(line) => line.entry.get().len(),
-            Piece::Blob(bytes) => bytes.len(),
+            ReadablePart::Entry(_, line) | ReadablePart::Unproven(line) => line.entry.get().len(),
+            ReadablePart::Blob(bytes) => bytes.len(),
         }
     }
 }
@@ -73,7 +73,7 @@ pub struct Salvaged {
 /// The folder cannot be listed, or `each` failed.
 pub fn salvage(
     folder: &Path,
-    each: &mut dyn FnMut(Piece) -> io::Result<()>,
+    each: &mut dyn FnMut(ReadablePart) -> io::Result<()>,
 ) -> io::Result<Salvaged> {
     let mut reading = Reading {
         session: session_of(folder),
@@ -116,7 +116,7 @@ fn read_file(path: &Path) -> io::Result<Vec<u8>> {
 
 struct Reading<'e> {
     session: String,
-    each: &'e mut dyn FnMut(Piece) -> io::Result<()>,
+    each: &'e mut dyn FnMut(ReadablePart) -> io::Result<()>,
     found: Salvaged,
     stretch: Option<Stretch>,
 }
@@ -189,7 +189,7 @@ impl Reading<'_> {
                     });
                     self.found.header.get_or_insert(header);
                 }
-                Some(Line::Blob(bytes)) => (self.each)(Piece::Blob(bytes))?,
+                Some(Line::Blob(bytes)) => (self.each)(ReadablePart::Blob(bytes))?,
                 Some(Line::Entry(entry)) => {
                     let follows = self.stretch;
                     let follows = follows
@@ -204,8 +204,8 @@ impl Reading<'_> {
                         is_unproven: follows.is_none(),
                     });
                     (self.each)(match follows {
-                        Some(stretch) => Piece::Entry(stretch.tip, entry),
-                        None => Piece::Unproven(entry),
+                        Some(stretch) => ReadablePart::Entry(stretch.tip, entry),
+                        None => ReadablePart::Unproven(entry),
                     })?;
                 }
                 None => {

@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 
 use super::connection::{Connection, McpError, new_id};
 use super::era;
-use super::message::{self, Heard};
+use super::message::{self, ServerMessage};
 use super::result::{self, CallResult, Called};
 use super::task::{self, Status, Task};
 use crate::command::server::{EndedServer, ServerOutcome};
@@ -66,13 +66,13 @@ impl Connection {
     /// Tells the server that the result of a call is not wanted any more. The result may still
     /// arrive.
     pub async fn cancel(&self, id: &str, why: &str) {
-        let begun = |id: &String| !matches!(self.client().fate(id), Ok(ServerOutcome::NotBegun));
+        let begun = |id: &String| !matches!(self.client().outcome(id), Ok(ServerOutcome::NotBegun));
         let rounds = (2..=ROUNDS_MAX).rev().map(|round| round_id(id, round));
         let last = rounds
             .into_iter()
             .find(begun)
             .unwrap_or_else(|| id.to_string());
-        if let Ok(Some(task)) = task_of(self.client().fate(&last)) {
+        if let Ok(Some(task)) = task_of(self.client().outcome(&last)) {
             let cancelled = self.look("tasks/cancel", json!({ "taskId": task.id }));
             // A server that does not support cancellation continues the task.
             let _ = tokio::time::timeout(CANCEL_WITHIN, cancelled).await;
@@ -92,7 +92,7 @@ impl Connection {
     /// The task failed, is not known any more, or cannot be polled.
     pub async fn follow(&self, task: &Task) -> Result<CallResult, McpError> {
         let mut task = task.clone();
-        let mut told = self.told(&task.id)?;
+        let mut told = self.answered_keys(&task.id)?;
         let mut failures = 0;
         let mut is_first = true;
         loop {
@@ -121,7 +121,7 @@ impl Connection {
                 Status::Working => {}
                 Status::Waiting(mut asked) => {
                     asked.retain(|key, _| !told.contains(key));
-                    self.tell(&task.id, asked, &mut told).await?;
+                    self.send_answers(&task.id, asked, &mut told).await?;
                 }
                 Status::Done(answer) => {
                     return match result::read(&answer) {
@@ -147,7 +147,7 @@ impl Connection {
     }
 
     /// Sends the answers that a task waits for.
-    async fn tell(
+    async fn send_answers(
         &self,
         task: &str,
         asked: Map<String, Value>,
@@ -165,10 +165,10 @@ impl Connection {
     }
 
     /// Returns the keys of the questions of a task that were already answered.
-    fn told(&self, task: &str) -> io::Result<HashSet<String>> {
+    fn answered_keys(&self, task: &str) -> io::Result<HashSet<String>> {
         let mut told = HashSet::new();
         self.client().each_sent(|line| {
-            if let Heard::Request { method, params, .. } = message::read_other(line)
+            if let ServerMessage::Request { method, params, .. } = message::read_other(line)
                 && method == UPDATE
                 && params["taskId"] == task
                 && let Some(answers) = params["inputResponses"].as_object()
@@ -200,7 +200,7 @@ impl Connection {
             let Some(wanted) = CallInput::read(&answer) else {
                 return answer;
             };
-            if self.client().fate(&round_id(id, round + 1))? == ServerOutcome::NotBegun {
+            if self.client().outcome(&round_id(id, round + 1))? == ServerOutcome::NotBegun {
                 more = self.fulfil(&id_of_round, wanted).await?;
             }
         }
@@ -312,7 +312,7 @@ fn round_id(id: &str, round: usize) -> String {
 /// The journals cannot be read.
 pub fn task_in(past: &EndedServer, id: &str) -> io::Result<Option<Task>> {
     for round in (1..=ROUNDS_MAX).rev() {
-        if let Some(task) = task_of(past.fate(&round_id(id, round)))? {
+        if let Some(task) = task_of(past.outcome(&round_id(id, round)))? {
             return Ok(Some(task));
         }
     }

@@ -196,7 +196,7 @@ impl Catalogue {
         let place = self.servers.iter_mut().find(|s| s.name == found.name);
         let said = said.map(|(at_ms, mut said)| {
             if let Some(place) = &place {
-                let before = |tools: &[CatalogueTool]| tools.iter().map(SaidTool::of).collect();
+                let before = |tools: &[CatalogueTool]| tools.iter().map(ListedTool::of).collect();
                 said.remember(before(&place.tools), before(&place.former));
             }
             (at_ms, said)
@@ -250,7 +250,7 @@ fn known(
     }
 }
 
-fn former(found: &FoundServer, tools: impl Iterator<Item = SaidTool>) -> Vec<CatalogueTool> {
+fn former(found: &FoundServer, tools: impl Iterator<Item = ListedTool>) -> Vec<CatalogueTool> {
     let named = tools.map(|tool| {
         let full_name = tool_name(&found.name, &tool.name);
         tool.named(full_name)
@@ -265,14 +265,14 @@ struct StoredServer {
     #[serde(default)]
     instructions: String,
     #[serde(default)]
-    tools: Vec<SaidTool>,
+    tools: Vec<ListedTool>,
     /// Former versions of tools, to describe how they changed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    former: Vec<SaidTool>,
+    former: Vec<ListedTool>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-struct SaidTool {
+struct ListedTool {
     name: String,
     #[serde(default)]
     description: String,
@@ -289,7 +289,7 @@ impl StoredServer {
             let bytes =
                 tool.description.len() + tool.schema.to_string().len() + 2 * tool.name.len();
             left = left.checked_sub(bytes)?;
-            Some(SaidTool {
+            Some(ListedTool {
                 name: tool.name.clone(),
                 description: tool.description.clone(),
                 schema: tool.schema.clone(),
@@ -305,7 +305,7 @@ impl StoredServer {
     }
 
     /// Adds the tools that changed or were removed to the former ones.
-    fn remember(&mut self, tools: Vec<SaidTool>, former: Vec<SaidTool>) {
+    fn remember(&mut self, tools: Vec<ListedTool>, former: Vec<ListedTool>) {
         let mut left = FORMER_MAX_BYTES;
         let own = std::mem::take(&mut self.former);
         for tool in tools.into_iter().chain(own).chain(former) {
@@ -330,9 +330,9 @@ impl StoredServer {
     }
 }
 
-impl SaidTool {
-    fn of(tool: &CatalogueTool) -> SaidTool {
-        SaidTool {
+impl ListedTool {
+    fn of(tool: &CatalogueTool) -> ListedTool {
+        ListedTool {
             name: tool.name.clone(),
             description: tool.description.clone(),
             schema: tool.schema.clone(),
@@ -341,7 +341,7 @@ impl SaidTool {
     }
 
     fn named(self, full_name: String) -> CatalogueTool {
-        let SaidTool {
+        let ListedTool {
             name,
             description,
             schema,
@@ -399,7 +399,7 @@ pub fn keep(
     };
     store
         .catalogue()
-        .keep_catalogued(server, config_hash, &said)
+        .store_catalogued(server, config_hash, &said)
 }
 
 /// The catalogue of one session, which is updated as servers answer. The beginning of the

@@ -22,7 +22,7 @@ use super::elicit::{Elicit, Elicitation};
 use super::era::{self, Era, HANDSHAKE, NegotiatedServer, STATELESS};
 pub use super::error::McpError;
 use super::form;
-use super::message::{self, Heard, METHOD_NOT_FOUND, RpcError};
+use super::message::{self, METHOD_NOT_FOUND, RpcError, ServerMessage};
 use super::refusal::{Refusal, Why};
 use crate::command::server::{Client, ServerOutcome, Unsent, describe};
 use crate::core::form::FormAnswer;
@@ -141,7 +141,7 @@ impl Connection {
             Err(_) => return Err(late("initialize")),
             // A server that answered the first request too late has no handshake.
             Ok(Err(error @ McpError::Rpc { .. })) => {
-                return match self.client.fate(DISCOVER_ID)? {
+                return match self.client.outcome(DISCOVER_ID)? {
                     ServerOutcome::Answered(line) => match message::read_answer(&line) {
                         Some(Ok(result)) => {
                             let versions = |found: Vec<String>| version(&found.join(", "));
@@ -160,7 +160,7 @@ impl Connection {
         let mut is_told = false;
         self.client.each_sent(|line| {
             let heard = message::read_other(line);
-            is_told |= matches!(heard, Heard::Notification { method, .. } if method == INITIALIZED);
+            is_told |= matches!(heard, ServerMessage::Notification { method, .. } if method == INITIALIZED);
         })?;
         if !is_told {
             let line = message::notification(INITIALIZED, &json!({}));
@@ -210,7 +210,7 @@ impl Connection {
         params: &Value,
         durable: bool,
     ) -> Result<Value, McpError> {
-        if self.client.fate(id)? == ServerOutcome::NotBegun {
+        if self.client.outcome(id)? == ServerOutcome::NotBegun {
             let line = message::request(id, method, params);
             let sent = self.client.send(&line, durable).await;
             match sent {
@@ -253,7 +253,7 @@ impl Connection {
             let Ok(Some(bytes)) = self.client.try_other() else {
                 break;
             };
-            let line = self.said(bytes);
+            let line = self.mark_line(bytes);
             if let Some(question) = self.hear(line, questions.len() < AT_ONCE_MAX).await {
                 questions.push(question);
             }
@@ -263,7 +263,7 @@ impl Connection {
         if self.asking.load(Ordering::Relaxed) == 1 {
             let open: Vec<_> = self.open().drain(..).collect();
             for line in open {
-                if let Heard::Request { id, .. } = message::read_other(&line) {
+                if let ServerMessage::Request { id, .. } = message::read_other(&line) {
                     self.reply(&id, Ok(form::answer(None, FormAnswer::Cancel)))
                         .await;
                 }
@@ -285,14 +285,14 @@ impl Connection {
                 });
             }
             tokio::select! {
-                line = self.client.other() => return Some(self.said(line.ok().flatten()?)),
+                line = self.client.other() => return Some(self.mark_line(line.ok().flatten()?)),
                 () = reopened => {}
             }
         }
     }
 
     /// Marks a line from the journal: the first ones are from before this process.
-    fn said(&self, bytes: Vec<u8>) -> Line {
+    fn mark_line(&self, bytes: Vec<u8>) -> Line {
         let one_less = |left: usize| left.checked_sub(1);
         let (order, left) = (Ordering::Relaxed, &self.from_before);
         Line {
@@ -339,15 +339,15 @@ impl Connection {
             is_from_before,
         } = line;
         match message::read_other(&line) {
-            Heard::Noise => drop(self.noise.fetch_add(1, Ordering::Relaxed)),
-            Heard::Notification { .. } => {}
-            Heard::Request { id, .. } if is_from_before && self.was_answered(&id) => {}
-            Heard::Request { id, method, .. } if method == ELICIT && !may_ask => {
+            ServerMessage::Noise => drop(self.noise.fetch_add(1, Ordering::Relaxed)),
+            ServerMessage::Notification { .. } => {}
+            ServerMessage::Request { id, .. } if is_from_before && self.was_answered(&id) => {}
+            ServerMessage::Request { id, method, .. } if method == ELICIT && !may_ask => {
                 self.reply(&id, Ok(form::answer(None, FormAnswer::Decline)))
                     .await;
             }
-            Heard::Request { id, method, params } if method == ELICIT => {
-                let mut asked = Asked {
+            ServerMessage::Request { id, method, params } if method == ELICIT => {
+                let mut asked = PendingElicitation {
                     connection: self,
                     line,
                 };
@@ -359,7 +359,7 @@ impl Connection {
                     self.reply(&id, Ok(answer)).await;
                 }));
             }
-            Heard::Request { id, method, .. } => {
+            ServerMessage::Request { id, method, .. } => {
                 self.reply(&id, answer_to(&method, &self.root)).await;
             }
         }
@@ -382,7 +382,7 @@ impl Connection {
         if let Some(answer) = (&mut asking).now_or_never() {
             return answer;
         }
-        if let Err(error) = self.client.keep_for_person() {
+        if let Err(error) = self.client.extend_for_person() {
             tracing::warn!(%error, "a server may be ended while it waits for an answer");
         }
         asking.await
@@ -416,12 +416,12 @@ struct Line {
 }
 
 /// A question that is being asked. If it is dropped without an answer, it is asked again.
-struct Asked<'a> {
+struct PendingElicitation<'a> {
     connection: &'a Connection,
     line: Vec<u8>,
 }
 
-impl Drop for Asked<'_> {
+impl Drop for PendingElicitation<'_> {
     fn drop(&mut self) {
         let line = std::mem::take(&mut self.line);
         if !line.is_empty() {

@@ -21,7 +21,7 @@ pub struct RpcError {
 
 /// A message of a server that is not an answer.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Heard {
+pub enum ServerMessage {
     /// A request, which needs an answer.
     Request {
         id: Value,
@@ -78,20 +78,22 @@ pub fn read_answer(line: &[u8]) -> Option<Result<Value, RpcError>> {
 }
 
 /// Reads any other line.
-pub fn read_other(line: &[u8]) -> Heard {
+pub fn read_other(line: &[u8]) -> ServerMessage {
     let Some(mut message) = value(line) else {
-        return Heard::Noise;
+        return ServerMessage::Noise;
     };
     let params = message["params"].take();
     let id = message.get_mut("id").map(Value::take);
     let Some(method) = message.get("method").and_then(Value::as_str) else {
-        return Heard::Noise;
+        return ServerMessage::Noise;
     };
     let method = method.to_string();
     match id {
-        Some(id) if id.is_string() || id.is_number() => Heard::Request { id, method, params },
-        Some(_) => Heard::Noise,
-        None => Heard::Notification { method, params },
+        Some(id) if id.is_string() || id.is_number() => {
+            ServerMessage::Request { id, method, params }
+        }
+        Some(_) => ServerMessage::Noise,
+        None => ServerMessage::Notification { method, params },
     }
 }
 
@@ -137,9 +139,9 @@ mod tests {
             "{}",
             r#"{"id":null,"method":"x"}"#,
         ] {
-            assert_eq!(read_other(line.as_bytes()), Heard::Noise, "{line}");
+            assert_eq!(read_other(line.as_bytes()), ServerMessage::Noise, "{line}");
         }
         let ping = read_other(br#"{"id":3,"method":"ping"}"#);
-        assert!(matches!(ping, Heard::Request { id, .. } if id == 3));
+        assert!(matches!(ping, ServerMessage::Request { id, .. } if id == 3));
     }
 }

@@ -16,7 +16,7 @@ use super::target::{Blobs, Target};
 use super::{Delta, Reply, answer, effort, errors, names, structured};
 use crate::core::choice::Effort;
 use crate::core::entry::{BlobRef, Block, Failure, StopReason, Usage, token_count};
-use crate::core::request::{Message, Part, Request, Role};
+use crate::core::request::{Message, MessagePart, Request, Role};
 use crate::net::sse::Event;
 
 pub(crate) use super::errors::classify;
@@ -111,7 +111,11 @@ fn mark(block: &mut Value) {
 /// beginning of an unfinished turn. If the turn began without it (another model, another setting),
 /// it continues without it.
 fn may_think(messages: &[Message]) -> bool {
-    let is_result = |m: &Message| m.parts.iter().any(|p| matches!(p, Part::Result { .. }));
+    let is_result = |m: &Message| {
+        m.parts
+            .iter()
+            .any(|p| matches!(p, MessagePart::Result { .. }))
+    };
     let mut turn = messages
         .iter()
         .rev()
@@ -122,7 +126,7 @@ fn may_think(messages: &[Message]) -> bool {
         || turn.any(|m| {
             matches!(
                 m.parts.first(),
-                Some(Part::Thinking {
+                Some(MessagePart::Thinking {
                     sealed: Some(_),
                     ..
                 })
@@ -181,10 +185,14 @@ fn content(message: &Message, blobs: Blobs) -> Vec<Value> {
     let mut late = Vec::new();
     for part in message.parts.iter() {
         match part {
-            Part::Text { text, .. } => blocks.extend(text_block(text)),
-            Part::Image { media_type, blob } => blocks.push(image_block(media_type, blob, blobs)),
-            Part::Thinking { text, sealed } => blocks.extend(thinking_block(text, sealed.as_ref())),
-            Part::Call {
+            MessagePart::Text { text, .. } => blocks.extend(text_block(text)),
+            MessagePart::Image { media_type, blob } => {
+                blocks.push(image_block(media_type, blob, blobs))
+            }
+            MessagePart::Thinking { text, sealed } => {
+                blocks.extend(thinking_block(text, sealed.as_ref()))
+            }
+            MessagePart::Call {
                 id,
                 name,
                 arguments,
@@ -192,7 +200,7 @@ fn content(message: &Message, blobs: Blobs) -> Vec<Value> {
             } => blocks.push(json!({
                 "type": "tool_use", "id": id, "name": names::tool_name(name), "input": arguments,
             })),
-            Part::Result {
+            MessagePart::Result {
                 id,
                 text,
                 images,

@@ -16,7 +16,7 @@ use super::list::List;
 use super::target::{Blobs, Target};
 use super::{Delta, Reply, effort, errors, image, names, plain};
 use crate::core::entry::{BlobRef, Block, Failure, FailureClass, StopReason, Usage};
-use crate::core::request::{Part, Request, Role};
+use crate::core::request::{MessagePart, Request, Role};
 use crate::net::sse::Event;
 
 pub(crate) use super::errors::classify;
@@ -109,12 +109,12 @@ fn declaration(tool: &crate::core::entry::ToolSpec) -> Value {
 }
 
 /// Converts a user message. Results come first, in the order of their calls, then everything else.
-fn user(parts: &[Part], blobs: Blobs) -> Vec<Value> {
+fn user(parts: &[MessagePart], blobs: Blobs) -> Vec<Value> {
     let mut results = Vec::new();
     let mut rest = Vec::new();
     for part in parts {
         match part {
-            Part::Result {
+            MessagePart::Result {
                 id,
                 given_id,
                 name,
@@ -135,10 +135,12 @@ fn user(parts: &[Part], blobs: Blobs) -> Vec<Value> {
                     rest.push(image_part(media_type, blob, blobs));
                 }
             }
-            Part::Text { text, .. } if text.is_empty() => {}
-            Part::Text { text, .. } => rest.push(json!({ "text": text })),
-            Part::Image { media_type, blob } => rest.push(image_part(media_type, blob, blobs)),
-            Part::Thinking { .. } | Part::Call { .. } => {}
+            MessagePart::Text { text, .. } if text.is_empty() => {}
+            MessagePart::Text { text, .. } => rest.push(json!({ "text": text })),
+            MessagePart::Image { media_type, blob } => {
+                rest.push(image_part(media_type, blob, blobs))
+            }
+            MessagePart::Thinking { .. } | MessagePart::Call { .. } => {}
         }
     }
     results.append(&mut rest);
@@ -152,30 +154,33 @@ fn image_part(media_type: &str, blob: &BlobRef, blobs: Blobs) -> Value {
     }
 }
 
-fn model(parts: &[Part], signed: bool) -> Vec<Value> {
-    let unsigned = |p: &Part| {
+fn model(parts: &[MessagePart], signed: bool) -> Vec<Value> {
+    let unsigned = |p: &MessagePart| {
         matches!(
             p,
-            Part::Call {
+            MessagePart::Call {
                 signature: None,
                 ..
             }
         )
     };
-    let is_call = |p: &&Part| matches!(p, Part::Call { .. });
+    let is_call = |p: &&MessagePart| matches!(p, MessagePart::Call { .. });
     // Only the first of several parallel calls is signed.
     let mut foreign = signed && parts.iter().find(is_call).is_some_and(unsigned);
     let mut out = Vec::new();
     for part in parts {
         let (mut value, signature) = match part {
-            Part::Text { text, .. } if text.is_empty() => continue,
-            Part::Text { text, signature } => (json!({ "text": text }), signature.as_deref()),
-            Part::Thinking { text, sealed } => match sealed.as_ref().and_then(Value::as_str) {
+            MessagePart::Text { text, .. } if text.is_empty() => continue,
+            MessagePart::Text { text, signature } => {
+                (json!({ "text": text }), signature.as_deref())
+            }
+            MessagePart::Thinking { text, sealed } => match sealed.as_ref().and_then(Value::as_str)
+            {
                 Some(signature) => (json!({ "text": text, "thought": true }), Some(signature)),
                 // This is a summary for people.
                 None => continue,
             },
-            Part::Call {
+            MessagePart::Call {
                 given_id,
                 name,
                 arguments,
@@ -191,7 +196,7 @@ fn model(parts: &[Part], signed: bool) -> Vec<Value> {
                 let call = json!({ "functionCall": call });
                 (call, signature.as_deref().or(dummy))
             }
-            Part::Image { .. } | Part::Result { .. } => continue,
+            MessagePart::Image { .. } | MessagePart::Result { .. } => continue,
         };
         if let Some(signature) = signature {
             value["thoughtSignature"] = signature.into();

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use crate::core::request::{Message, Part};
+use crate::core::request::{Message, MessagePart};
 
 /// The encoded messages of the last request.
 #[derive(Debug, Default)]
@@ -241,9 +241,9 @@ impl List<'_> {
 
 fn has_images(message: &Message) -> bool {
     message.parts.iter().any(|part| match part {
-        Part::Image { .. } => true,
-        Part::Result { images, .. } => !images.is_empty(),
-        Part::Text { .. } | Part::Thinking { .. } | Part::Call { .. } => false,
+        MessagePart::Image { .. } => true,
+        MessagePart::Result { images, .. } => !images.is_empty(),
+        MessagePart::Text { .. } | MessagePart::Thinking { .. } | MessagePart::Call { .. } => false,
     })
 }
 
@@ -258,7 +258,7 @@ mod tests {
         let text = text.to_string();
         Message {
             role: Role::User,
-            parts: vec![Part::Text {
+            parts: vec![MessagePart::Text {
                 text,
                 signature: None,
             }]
@@ -276,8 +276,10 @@ mod tests {
             list.message(message, *is_marked, || {
                 made += 1;
                 match &message.parts[..] {
-                    [Part::Text { text, .. }] if text.is_empty() => vec![],
-                    [Part::Text { text, .. }] => vec![json!({ "text": text }), json!(is_marked)],
+                    [MessagePart::Text { text, .. }] if text.is_empty() => vec![],
+                    [MessagePart::Text { text, .. }] => {
+                        vec![json!({ "text": text }), json!(is_marked)]
+                    }
                     _ => vec![json!("image")],
                 }
             });
@@ -322,7 +324,7 @@ mod tests {
     #[test]
     fn messages_with_images_are_encoded_each_time() {
         let mut image = message("");
-        image.parts = vec![Part::Image {
+        image.parts = vec![MessagePart::Image {
             media_type: "image/png".into(),
             blob: crate::core::entry::BlobRef {
                 hash: "h".into(),

@@ -18,7 +18,7 @@ use super::list::List;
 use super::target::{Blobs, Target};
 use super::{Delta, Reply, effort, errors, image, names, plain, structured};
 use crate::core::entry::{BlobRef, Block, Failure, StopReason, Usage};
-use crate::core::request::{Part, Request, Role};
+use crate::core::request::{MessagePart, Request, Role};
 use crate::net::sse::Event;
 
 pub(crate) use super::errors::classify;
@@ -89,11 +89,11 @@ pub(crate) fn body(
 
 /// Converts a user message. Results become separate messages directly after the calls. The other
 /// parts of the message and the images of results follow in one message.
-fn user(parts: &[Part], blobs: Blobs, messages: &mut Vec<Value>) {
+fn user(parts: &[MessagePart], blobs: Blobs, messages: &mut Vec<Value>) {
     let mut content = Vec::new();
     for part in parts {
         match part {
-            Part::Result {
+            MessagePart::Result {
                 id,
                 name,
                 text,
@@ -111,10 +111,12 @@ fn user(parts: &[Part], blobs: Blobs, messages: &mut Vec<Value>) {
                     content.push(image_part(media_type, blob, blobs));
                 }
             }
-            Part::Text { text, .. } if text.is_empty() => {}
-            Part::Text { text, .. } => content.push(text_part(text)),
-            Part::Image { media_type, blob } => content.push(image_part(media_type, blob, blobs)),
-            Part::Thinking { .. } | Part::Call { .. } => {}
+            MessagePart::Text { text, .. } if text.is_empty() => {}
+            MessagePart::Text { text, .. } => content.push(text_part(text)),
+            MessagePart::Image { media_type, blob } => {
+                content.push(image_part(media_type, blob, blobs))
+            }
+            MessagePart::Thinking { .. } | MessagePart::Call { .. } => {}
         }
     }
     if !content.is_empty() {
@@ -145,16 +147,16 @@ fn image_part(media_type: &str, blob: &BlobRef, blobs: Blobs) -> Value {
     }
 }
 
-fn assistant(parts: &[Part]) -> Option<Value> {
+fn assistant(parts: &[MessagePart]) -> Option<Value> {
     let mut texts = Vec::new();
     let mut thinking = Vec::new();
     let mut details = Vec::new();
     let mut calls = Vec::new();
     for part in parts {
         match part {
-            Part::Text { text, .. } if text.is_empty() => {}
-            Part::Text { text, .. } => texts.push(text.as_str()),
-            Part::Thinking { text, sealed } => {
+            MessagePart::Text { text, .. } if text.is_empty() => {}
+            MessagePart::Text { text, .. } => texts.push(text.as_str()),
+            MessagePart::Thinking { text, sealed } => {
                 let Some(sealed) = sealed else { continue };
                 if *sealed == SENT_BACK || sealed.get(SENT_BACK) == Some(&Value::Bool(true)) {
                     thinking.push(text.as_str());
@@ -162,7 +164,7 @@ fn assistant(parts: &[Part]) -> Option<Value> {
                 let given = sealed.get(details::FIELD).and_then(Value::as_array);
                 details.extend(given.into_iter().flatten().cloned());
             }
-            Part::Call {
+            MessagePart::Call {
                 id,
                 name,
                 arguments,
@@ -170,7 +172,7 @@ fn assistant(parts: &[Part]) -> Option<Value> {
             } => calls.push(json!({ "id": id, "type": "function", "function": {
                 "name": names::tool_name(name), "arguments": arguments.to_string(),
             }})),
-            Part::Image { .. } | Part::Result { .. } => {}
+            MessagePart::Image { .. } | MessagePart::Result { .. } => {}
         }
     }
     if texts.is_empty() && calls.is_empty() {

@@ -13,7 +13,7 @@ use super::list::List;
 use super::target::{Blobs, Target};
 use super::{Delta, Reply, effort, errors, image, names, plain, structured};
 use crate::core::entry::{BlobRef, Block, Failure, StopReason, Usage};
-use crate::core::request::{Part, Request, Role};
+use crate::core::request::{MessagePart, Request, Role};
 use crate::net::sse::Event;
 
 pub(crate) use super::errors::classify;
@@ -92,11 +92,11 @@ fn by_budget(budget_tokens: u64) -> &'static str {
     }
 }
 
-fn user(parts: &[Part], blobs: Blobs, input: &mut Vec<Value>) {
+fn user(parts: &[MessagePart], blobs: Blobs, input: &mut Vec<Value>) {
     let mut content = Vec::new();
     for part in parts {
         match part {
-            Part::Result {
+            MessagePart::Result {
                 id,
                 text,
                 images,
@@ -119,10 +119,12 @@ fn user(parts: &[Part], blobs: Blobs, input: &mut Vec<Value>) {
                 item["output"] = output;
                 input.push(item);
             }
-            Part::Text { text, .. } if text.is_empty() => {}
-            Part::Text { text, .. } => content.push(text_part(text)),
-            Part::Image { media_type, blob } => content.push(image_part(media_type, blob, blobs)),
-            Part::Thinking { .. } | Part::Call { .. } => {}
+            MessagePart::Text { text, .. } if text.is_empty() => {}
+            MessagePart::Text { text, .. } => content.push(text_part(text)),
+            MessagePart::Image { media_type, blob } => {
+                content.push(image_part(media_type, blob, blobs))
+            }
+            MessagePart::Thinking { .. } | MessagePart::Call { .. } => {}
         }
     }
     if !content.is_empty() {
@@ -141,19 +143,19 @@ fn image_part(media_type: &str, blob: &BlobRef, blobs: Blobs) -> Value {
     }
 }
 
-fn assistant(parts: &[Part], input: &mut Vec<Value>) {
+fn assistant(parts: &[MessagePart], input: &mut Vec<Value>) {
     // Reasoning at the end is refused, so it is held back until another item follows.
     let mut reasoning = Vec::new();
     let mut is_said = false;
     for part in parts {
         let item = match part {
-            Part::Thinking { sealed, .. } => {
+            MessagePart::Thinking { sealed, .. } => {
                 reasoning.extend(sealed.as_ref().filter(|item| is_sealed(item)).cloned());
                 continue;
             }
-            Part::Text { text, .. } if text.is_empty() => continue,
-            Part::Text { text, signature } => message(text, signature.as_deref()),
-            Part::Call {
+            MessagePart::Text { text, .. } if text.is_empty() => continue,
+            MessagePart::Text { text, signature } => message(text, signature.as_deref()),
+            MessagePart::Call {
                 id,
                 name,
                 arguments,
@@ -162,7 +164,7 @@ fn assistant(parts: &[Part], input: &mut Vec<Value>) {
                 "type": "function_call", "call_id": id,
                 "name": names::tool_name(name), "arguments": arguments.to_string(),
             }),
-            Part::Image { .. } | Part::Result { .. } => continue,
+            MessagePart::Image { .. } | MessagePart::Result { .. } => continue,
         };
         input.append(&mut reasoning);
         input.push(item);

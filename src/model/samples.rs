@@ -6,26 +6,26 @@ use serde_json::{Map, Value, json};
 use super::{Delta, Reply};
 use crate::core::choice::Effort;
 use crate::core::entry::{BlobRef, Failure, FailureClass, ToolSpec};
-use crate::core::request::{Message, Part, Request, Role};
+use crate::core::request::{Message, MessagePart, Request, Role};
 use crate::net::sse::Event;
 
 /// Returns a conversation with system prompt, instructions, images, thinking, and two parallel
 /// calls with results, one of them failed. `sealed` and `signature` are the data that the tested
 /// protocol stored from the answer.
 pub(super) fn conversation(sealed: Option<Value>, signature: Option<&str>) -> Request {
-    let message = |role, parts: Vec<Part>| Message {
+    let message = |role, parts: Vec<MessagePart>| Message {
         role,
         parts: parts.into(),
         cache: false,
     };
-    let call = |id: &str, name: &str, arguments, signature: Option<&str>| Part::Call {
+    let call = |id: &str, name: &str, arguments, signature: Option<&str>| MessagePart::Call {
         id: id.into(),
         given_id: None,
         name: name.into(),
         arguments,
         signature: signature.map(str::to_string),
     };
-    let result = |id: &str, name: &str, said: &str, images, is_error| Part::Result {
+    let result = |id: &str, name: &str, said: &str, images, is_error| MessagePart::Result {
         id: id.into(),
         given_id: None,
         name: name.into(),
@@ -53,7 +53,7 @@ pub(super) fn conversation(sealed: Option<Value>, signature: Option<&str>) -> Re
             message(
                 Role::Assistant,
                 vec![
-                    Part::Thinking {
+                    MessagePart::Thinking {
                         text: "Look first.".into(),
                         sealed,
                     },
@@ -92,15 +92,15 @@ pub(super) fn conversation(sealed: Option<Value>, signature: Option<&str>) -> Re
     }
 }
 
-pub(super) fn text(text: &str) -> Part {
-    Part::Text {
+pub(super) fn text(text: &str) -> MessagePart {
+    MessagePart::Text {
         text: text.into(),
         signature: None,
     }
 }
 
-fn image(hash: &str) -> Part {
-    Part::Image {
+fn image(hash: &str) -> MessagePart {
+    MessagePart::Image {
         media_type: "image/png".into(),
         blob: blob(hash),
     }

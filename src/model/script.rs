@@ -35,7 +35,7 @@ use serde_json::Value;
 use super::retry::{Refused, Retry, Tries};
 use super::{Delta, Reply};
 use crate::core::entry::{Block, Failure, FailureClass, StopReason, Usage};
-use crate::core::request::{Message, Part, Request, Role};
+use crate::core::request::{Message, MessagePart, Request, Role};
 
 const AT_ITS_END: &str = "The script is at its end.";
 
@@ -268,11 +268,11 @@ impl ScriptStep {
 /// Returns the text of a message.
 fn words(message: &Message) -> String {
     let texts = message.parts.iter().filter_map(|part| match part {
-        Part::Text { text, .. } | Part::Thinking { text, .. } | Part::Result { text, .. } => {
-            Some(text.clone())
-        }
-        Part::Call { arguments, .. } => Some(arguments.to_string()),
-        Part::Image { .. } => None,
+        MessagePart::Text { text, .. }
+        | MessagePart::Thinking { text, .. }
+        | MessagePart::Result { text, .. } => Some(text.clone()),
+        MessagePart::Call { arguments, .. } => Some(arguments.to_string()),
+        MessagePart::Image { .. } => None,
     });
     texts.collect::<Vec<_>>().join("\n")
 }
@@ -285,7 +285,7 @@ mod tests {
     fn request(said: &[(Role, &str)]) -> Request {
         let messages = said.iter().map(|(role, text)| Message {
             role: *role,
-            parts: vec![Part::Text {
+            parts: vec![MessagePart::Text {
                 text: text.to_string(),
                 signature: None,
             }]

@@ -39,7 +39,7 @@ impl Kind {
 
 /// An error while building a client.
 #[derive(Debug, Error)]
-pub enum Unbuilt {
+pub enum ClientError {
     #[error("reading the certificates in {}: {why}", .path.display())]
     Certificates { path: PathBuf, why: String },
     #[error("this system has no certificates of authorities, which TLS needs")]
@@ -48,15 +48,15 @@ pub enum Unbuilt {
     Client(String),
 }
 
-impl Unbuilt {
+impl ClientError {
     /// Returns a hint for the user.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
-            Unbuilt::Certificates { .. } => Some("the file holds certificates in PEM form"),
-            Unbuilt::NoAuthorities => Some(
+            ClientError::Certificates { .. } => Some("the file holds certificates in PEM form"),
+            ClientError::NoAuthorities => Some(
                 "install the package ca-certificates, or set SSL_CERT_FILE to a file in PEM form",
             ),
-            Unbuilt::Client(_) => None,
+            ClientError::Client(_) => None,
         }
     }
 }
@@ -66,7 +66,7 @@ impl Unbuilt {
 ///
 /// # Errors
 /// The certificates cannot be read.
-pub fn builder(kind: Kind, ca_file: Option<&Path>) -> Result<ClientBuilder, Unbuilt> {
+pub fn builder(kind: Kind, ca_file: Option<&Path>) -> Result<ClientBuilder, ClientError> {
     // If a provider is already installed, the error can be ignored. Without a provider, building
     // panics.
     let _ = rustls::crypto::ring::default_provider().install_default();
@@ -81,7 +81,7 @@ pub fn builder(kind: Kind, ca_file: Option<&Path>) -> Result<ClientBuilder, Unbu
         builder = builder.tls_certs_only([]);
     }
     if let Some(path) = ca_file {
-        let failed = |why: String| Unbuilt::Certificates {
+        let failed = |why: String| ClientError::Certificates {
             path: path.to_path_buf(),
             why,
         };
@@ -100,10 +100,10 @@ pub fn builder(kind: Kind, ca_file: Option<&Path>) -> Result<ClientBuilder, Unbu
 ///
 /// # Errors
 /// The certificates cannot be read.
-pub fn build(builder: ClientBuilder) -> Result<reqwest::Client, Unbuilt> {
+pub fn build(builder: ClientBuilder) -> Result<reqwest::Client, ClientError> {
     builder.build().map_err(|e| match reason(e) {
-        why if why.contains(NO_AUTHORITIES) => Unbuilt::NoAuthorities,
-        why => Unbuilt::Client(why),
+        why if why.contains(NO_AUTHORITIES) => ClientError::NoAuthorities,
+        why => ClientError::Client(why),
     })
 }
 

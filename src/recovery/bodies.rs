@@ -16,7 +16,7 @@ const PIECE: usize = 1 << 20;
 
 /// The position of an entry's body in the file.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Place {
+pub(super) struct BodyPosition {
     at: u64,
     bytes: u32,
     /// Whether the body is compressed.
@@ -40,8 +40,12 @@ impl BodyFile {
         })
     }
 
-    pub(super) fn keep(&mut self, body: &[u8], is_packed: bool) -> Result<Place, StoreError> {
-        let place = Place {
+    pub(super) fn keep(
+        &mut self,
+        body: &[u8],
+        is_packed: bool,
+    ) -> Result<BodyPosition, StoreError> {
+        let place = BodyPosition {
             at: self.end,
             bytes: u32::try_from(body.len()).unwrap_or(u32::MAX),
             is_packed,
@@ -61,7 +65,7 @@ impl BodyFile {
     }
 
     /// Reads a body that was flushed before.
-    pub(super) fn read(&self, place: Place) -> Result<Vec<u8>, StoreError> {
+    pub(super) fn read(&self, place: BodyPosition) -> Result<Vec<u8>, StoreError> {
         let mut bytes = vec![0; place.bytes as usize];
         let read = self.file.read_exact_at(&mut bytes, place.at);
         read.map_err(|e| io_error(WHAT, e))?;
@@ -84,7 +88,7 @@ impl Bodies<'_> {
     }
 
     /// Reads a body with its stored bytes: a compressed body is not compressed again.
-    pub(super) fn read(&mut self, place: Place) -> Result<Body, StoreError> {
+    pub(super) fn read(&mut self, place: BodyPosition) -> Result<Body, StoreError> {
         let bytes = self.file.read(place)?;
         let json = text_in(&mut self.reader, &bytes, place.is_packed)?;
         Ok(Body::as_stored(json, place.is_packed.then_some(bytes)))

@@ -31,7 +31,7 @@ pub(super) fn copy_in(from: &Path) -> Result<(Option<PathBuf>, Option<PathBuf>),
 
 pub(super) fn copy_files(from: &Path, to: &Path) -> io::Result<()> {
     fs::copy(from, to)?;
-    match fs::copy(database::log_beside(from), database::log_beside(to)) {
+    match fs::copy(database::wal_path(from), database::wal_path(to)) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         copied => copied.map(drop),
     }

@@ -9,7 +9,7 @@ use std::path::Path;
 
 use rusqlite::types::ValueRef;
 
-use super::bodies::{Bodies, BodyFile, Place, json_in, text_in};
+use super::bodies::{Bodies, BodyFile, BodyPosition, json_in, text_in};
 use crate::core::entry::Seq;
 use crate::journal::chain_hash::ChainHash;
 use crate::store::StoreError;
@@ -28,12 +28,12 @@ pub(super) struct FoundEntry {
     pub owed: bool,
     /// Whether a row of a database has it, so it was committed.
     pub in_row: bool,
-    pub place: Place,
+    pub place: BodyPosition,
 }
 
 /// The row IDs of the queued message and of the signal that became an entry.
 #[derive(Debug, Default, Clone, Copy)]
-pub(super) struct Was {
+pub(super) struct ConsumedRows {
     pub taken: Option<i64>,
     pub signal: Option<i64>,
 }
@@ -71,7 +71,7 @@ impl Rows {
     /// no such row, or several contradict.
     pub(super) fn next(
         &self,
-        found: &Found,
+        found: &EntryIndex,
         session: i64,
         seq: Seq,
         tip: ChainHash,
@@ -109,24 +109,24 @@ impl Rows {
     }
 }
 
-pub(super) struct Found {
+pub(super) struct EntryIndex {
     entries: HashMap<ChainHash, FoundEntry>,
     /// The messages and signals that became entries. Most entries were neither.
-    was: HashMap<ChainHash, Was>,
+    was: HashMap<ChainHash, ConsumedRows>,
     bodies: BodyFile,
     reader: BodyReader,
     packer: BodyPacker,
 }
 
-impl Found {
+impl EntryIndex {
     /// Returns the number of entries with a row.
     pub(super) fn in_rows(&self) -> u64 {
         self.entries.values().filter(|entry| entry.in_row).count() as u64
     }
 
     /// Creates an empty index, with a nameless file for the bodies in this folder.
-    pub(super) fn new(folder: &Path) -> Result<Found, StoreError> {
-        Ok(Found {
+    pub(super) fn new(folder: &Path) -> Result<EntryIndex, StoreError> {
+        Ok(EntryIndex {
             entries: HashMap::new(),
             was: HashMap::new(),
             bodies: BodyFile::in_folder(folder)?,
@@ -135,7 +135,7 @@ impl Found {
         })
     }
 
-    pub(super) fn was(&self, tip: &ChainHash) -> Was {
+    pub(super) fn was(&self, tip: &ChainHash) -> ConsumedRows {
         self.was.get(tip).copied().unwrap_or_default()
     }
 
@@ -158,7 +158,7 @@ impl Found {
         text_in(&mut self.reader, &bytes, entry.place.is_packed)
     }
 
-    fn body(&mut self, place: Place) -> Result<Vec<u8>, StoreError> {
+    fn body(&mut self, place: BodyPosition) -> Result<Vec<u8>, StoreError> {
         self.bodies.flush()?;
         self.bodies.read(place)
     }
@@ -263,7 +263,7 @@ impl Found {
         before: Option<ChainHash>,
         seq: Seq,
         at_ms: i64,
-        place: Place,
+        place: BodyPosition,
     ) {
         let entry = FoundEntry {
             seq,
@@ -281,7 +281,7 @@ impl Found {
     }
 
     /// Finds the missing parents of entries among the entries of all copies.
-    pub(super) fn adopt(&mut self) -> Result<(), StoreError> {
+    pub(super) fn find_missing_parents(&mut self) -> Result<(), StoreError> {
         let is_orphan = |entry: &FoundEntry| entry.before.is_none();
         let orphans: Vec<(ChainHash, FoundEntry)> = self
             .entries
@@ -316,7 +316,7 @@ impl Found {
     }
 
     /// Returns the entries of rows that are in none of these chains, by the tip that they follow.
-    pub(super) fn besides<'t>(
+    pub(super) fn entries_outside<'t>(
         &self,
         chains: impl Iterator<Item = &'t ChainHash>,
     ) -> HashMap<ChainHash, Vec<(Seq, ChainHash)>> {
@@ -388,9 +388,9 @@ mod tests {
 
     /// Returns an index with a row that has a correct checksum and the tip of another entry. Its
     /// parent is missing.
-    fn with_wrong_row(before: ChainHash, tip: ChainHash) -> (Found, Rows) {
+    fn with_wrong_row(before: ChainHash, tip: ChainHash) -> (EntryIndex, Rows) {
         let dir = tempfile::tempdir().unwrap();
-        let mut found = Found::new(dir.path()).unwrap();
+        let mut found = EntryIndex::new(dir.path()).unwrap();
         let mut rows = Rows::default();
         let sum = checksum(Some(8), 3, 7, WRONG.as_bytes());
         found.row(&mut rows, &row_of(&sum, WRONG, tip)).unwrap();
@@ -398,7 +398,7 @@ mod tests {
         (found, rows)
     }
 
-    fn text(found: &mut Found, tip: ChainHash) -> String {
+    fn text(found: &mut EntryIndex, tip: ChainHash) -> String {
         let entry = *found.get(&tip).unwrap();
         found.json(&entry).unwrap()
     }

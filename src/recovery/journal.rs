@@ -7,7 +7,7 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread;
 
 use crate::journal::folder::{folders, is_set_aside, session_of};
-use crate::journal::salvage::{Piece, Salvaged, salvage};
+use crate::journal::salvage::{ReadablePart, Salvaged, salvage};
 use crate::store::StoreError;
 use crate::store::recovering::Purged;
 
@@ -19,7 +19,7 @@ const BATCHES: usize = 4;
 /// A message of the reading thread.
 pub(super) enum Read {
     /// Pieces of one session.
-    Pieces(Vec<Piece>),
+    Pieces(Vec<ReadablePart>),
     /// The end of a journal, after all its pieces.
     Session(Journal, Box<Salvaged>),
 }

@@ -26,7 +26,7 @@ use std::path::{Path, PathBuf};
 
 use crate::core::text::count;
 use crate::journal::folder::JournalPlace;
-use crate::journal::salvage::Piece;
+use crate::journal::salvage::ReadablePart;
 use crate::journal::state::read_state;
 use crate::store::recovering::{
     HighWaterMark, MarkText, NewDatabase, Purged, StoreLock, WHAT, database, finish, gap_of,
@@ -36,11 +36,11 @@ use crate::store::{Gap, StoreError, now_ms};
 use background_sync::SyncAhead;
 use copies::{copy_files, copy_in};
 use database::Names;
-use found::{Found, Rows};
-use pending_input::{Waits, waiting};
+use found::{EntryIndex, Rows};
+use pending_input::{InputSources, waiting};
 use progress::Progress;
-use record::Made;
-use sessions::Known;
+use record::WrittenSessions;
+use sessions::SessionCopies;
 use sql::Source;
 
 const LAST_SECOND: &str = "this computer was restarted after the last entry: if it lost power, the \
@@ -123,7 +123,7 @@ pub fn recover(
         true => finish(data_dir, lock)?,
         false => lock,
     };
-    let alone = lock.alone(data_dir, || Ok(false));
+    let alone = lock.exclusive(data_dir, || Ok(false));
     let _alone = alone.map_err(|error| in_use(error, WHAT))?;
     let names = database::names(data_dir);
     let mut rebuilding = Rebuilding::begin(data_dir, place, &names)?;
@@ -149,9 +149,9 @@ struct Rebuilding<'a> {
     /// Number of row IDs that purging removed.
     unused: u64,
     purged: Purged,
-    found: Found,
+    found: EntryIndex,
     sources: Vec<Source>,
-    sessions: BTreeMap<String, Known>,
+    sessions: BTreeMap<String, SessionCopies>,
     new: NewDatabase,
     /// Syncs the new database while it is written. `None`: it is synced only at the end.
     ahead: Option<SyncAhead>,
@@ -177,7 +177,7 @@ impl<'a> Rebuilding<'a> {
             said: said.unwrap_or_default(),
             unused: 0,
             purged: purged(data_dir),
-            found: Found::new(data_dir)?,
+            found: EntryIndex::new(data_dir)?,
             sources: Vec::new(),
             sessions: BTreeMap::new(),
             new,
@@ -222,7 +222,7 @@ impl<'a> Rebuilding<'a> {
             self.read_journal(journal, progress)?;
         }
         self.found.flush()?;
-        self.found.adopt()?;
+        self.found.find_missing_parents()?;
         if self.sessions.is_empty() {
             return Ok(None);
         }
@@ -265,7 +265,7 @@ impl<'a> Rebuilding<'a> {
         !self.has_all_rows && by.is_some_and(|(machine, _)| !machine.is_of_this_boot())
     }
 
-    fn rebuilt(&self, made: Made, mut torn: Vec<String>) -> Recovered {
+    fn rebuilt(&self, made: WrittenSessions, mut torn: Vec<String>) -> Recovered {
         if self.may_lack_the_last() {
             torn.push(LAST_SECOND.to_string());
         }
@@ -343,9 +343,9 @@ impl<'a> Rebuilding<'a> {
                 lines += pieces.len() as u64;
                 progress.so_far(|| count(lines, "line"));
                 pieces.into_iter().try_for_each(|piece| match piece {
-                    Piece::Entry(before, line) => found.line(Some(before), &line),
-                    Piece::Unproven(line) => found.line(None, &line),
-                    Piece::Blob(bytes) => new.blob(&bytes),
+                    ReadablePart::Entry(before, line) => found.line(Some(before), &line),
+                    ReadablePart::Unproven(line) => found.line(None, &line),
+                    ReadablePart::Blob(bytes) => new.blob(&bytes),
                 })
             }
             journal::Read::Session(journal, read) => {
@@ -370,7 +370,7 @@ impl<'a> Rebuilding<'a> {
         &mut self,
         progress: &mut Progress<'_>,
         torn: &mut Vec<String>,
-    ) -> Result<Made, StoreError> {
+    ) -> Result<WrittenSessions, StoreError> {
         let new = self.new.rows()?;
         let mut has_meta = false;
         // The damaged database comes first: only its `meta` is copied.
@@ -387,7 +387,7 @@ impl<'a> Rebuilding<'a> {
         self.unused = new.unused()?.max(self.purged.unused);
         new.begin_after(self.unused)?;
         let rows: Vec<&Rows> = self.sources.iter().map(|source| &source.rows).collect();
-        let waits = Waits {
+        let waits = InputSources {
             source: self.sources.first(),
             sessions: &self.sessions,
             journal: self.place.map(|place| place.folder.as_path()),
@@ -482,8 +482,12 @@ impl<'a> Rebuilding<'a> {
 }
 
 /// Returns the new keys of a database's sessions, by their old keys.
-fn keys(number: usize, sessions: &BTreeMap<String, Known>, made: &Made) -> HashMap<i64, i64> {
-    let new = |(id, known): (&String, &Known)| match &known.row {
+fn keys(
+    number: usize,
+    sessions: &BTreeMap<String, SessionCopies>,
+    made: &WrittenSessions,
+) -> HashMap<i64, i64> {
+    let new = |(id, known): (&String, &SessionCopies)| match &known.row {
         Some((source, row)) if *source == number => Some((row.key, made.keys.get(id)?.0)),
         _ => None,
     };
@@ -491,7 +495,10 @@ fn keys(number: usize, sessions: &BTreeMap<String, Known>, made: &Made) -> HashM
 }
 
 /// Returns the ID of the store from the mark, or else from a journal.
-fn store_id<'a>(said: &'a MarkText, sessions: &'a BTreeMap<String, Known>) -> Option<&'a str> {
+fn store_id<'a>(
+    said: &'a MarkText,
+    sessions: &'a BTreeMap<String, SessionCopies>,
+) -> Option<&'a str> {
     let by_journal = sessions.values().find_map(|known| known.header.as_ref());
     match &*said.store {
         "" => by_journal.map(|header| &*header.store),

@@ -6,24 +6,24 @@ use std::path::Path;
 
 use super::copy::table_of_sessions;
 use super::keys;
-use super::record::Made;
-use super::sessions::Known;
+use super::record::WrittenSessions;
+use super::sessions::SessionCopies;
 use super::sql::Source;
 use crate::store::recovering::NewRows;
 use crate::store::{StoreError, now_ms};
 
 /// The sources of pending input.
-pub(super) struct Waits<'a> {
+pub(super) struct InputSources<'a> {
     /// The damaged database.
     pub source: Option<&'a Source>,
-    pub sessions: &'a BTreeMap<String, Known>,
+    pub sessions: &'a BTreeMap<String, SessionCopies>,
     pub journal: Option<&'a Path>,
 }
 
 pub(super) fn waiting(
     rows: &NewRows<'_>,
-    made: &Made,
-    waits: &Waits<'_>,
+    made: &WrittenSessions,
+    waits: &InputSources<'_>,
     torn: &mut Vec<String>,
 ) -> Result<(), StoreError> {
     let is_whole = match waits.source {
@@ -49,7 +49,7 @@ pub(super) fn waiting(
             // The time in milliseconds is usually higher than any row ID.
             Some(Err(_)) | None => now_ms(),
         };
-        rows.never_again(table, used.max(became))?;
+        rows.mark_ids_used(table, used.max(became))?;
     }
     rows.mark_unfinished()
 }
@@ -58,8 +58,8 @@ pub(super) fn waiting(
 fn from_rows(
     rows: &NewRows<'_>,
     source: &Source,
-    waits: &Waits<'_>,
-    made: &Made,
+    waits: &InputSources<'_>,
+    made: &WrittenSessions,
 ) -> Result<bool, StoreError> {
     let keys = keys(0, waits.sessions, made);
     // The journal may show that a message or signal already became an entry.

@@ -8,16 +8,16 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread;
 
 use super::bodies::Bodies;
-use super::found::{Found, FoundEntry, Rows, Was};
+use super::found::{ConsumedRows, EntryIndex, FoundEntry, Rows};
 use super::progress::Progress;
-use super::sessions::{Known, Other, Plan, plans};
+use super::sessions::{Plan, RelatedSession, SessionCopies, plans};
 use crate::core::entry::Seq;
 use crate::core::signal;
 use crate::core::text::count;
 use crate::journal::chain_hash::ChainHash;
 use crate::journal::state::read_state;
 use crate::store::recovering::{
-    Became, ForkedFrom, MayHaveWaited, NewRows, Prepared, Purged, RestoredSession,
+    ConsumedIds, ForkedFrom, MayHaveWaited, NewRows, Prepared, Purged, RestoredSession,
 };
 use crate::store::{Gap, Head, StoreError};
 
@@ -28,23 +28,23 @@ const BATCHES: usize = 4;
 
 /// The content of all copies, which is to be recorded.
 pub(super) struct Recorded<'a> {
-    pub found: &'a Found,
+    pub found: &'a EntryIndex,
     pub rows: &'a [&'a Rows],
-    pub sessions: &'a BTreeMap<String, Known>,
+    pub sessions: &'a BTreeMap<String, SessionCopies>,
     pub journal: Option<&'a Path>,
     pub purged: &'a Purged,
 }
 
 /// The sessions that were written.
 #[derive(Default)]
-pub(super) struct Made {
+pub(super) struct WrittenSessions {
     pub entries: u64,
     pub from_journal: u64,
     /// The row key and the length of each session, by its ID.
     pub keys: BTreeMap<String, (i64, u64)>,
     pub gaps: Vec<Gap>,
     /// Messages and signals that became entries.
-    pub became: Became,
+    pub became: ConsumedIds,
     /// Entries that may have been a pending message or signal, by session.
     pub said: BTreeMap<String, Vec<MayHaveWaited>>,
     /// Row IDs of possible fork points.
@@ -52,7 +52,7 @@ pub(super) struct Made {
 }
 
 /// A message from the thread to the writer.
-enum Given<'a> {
+enum WriterMessage<'a> {
     Session(Box<Begin<'a>>),
     /// Entries of the session that was sent last.
     Entries(Vec<Ready>),
@@ -61,14 +61,14 @@ enum Given<'a> {
 
 /// The start of a session, sent before its entries.
 struct Begin<'a> {
-    known: &'a Known,
+    known: &'a SessionCopies,
     id: String,
     gap: Option<Gap>,
     is_as_row: bool,
     /// Whether the session has entries.
     is_made: bool,
     from: Option<From>,
-    other: Option<Other>,
+    other: Option<RelatedSession>,
     /// Sequence number from which an entry may have been a message or signal that the journal lists
     /// as pending.
     waits_since: Option<Seq>,
@@ -85,7 +85,7 @@ struct From {
 struct Ready {
     tip: ChainHash,
     entry: FoundEntry,
-    was: Was,
+    was: ConsumedRows,
     prepared: Prepared<'static>,
     /// Whether it is a possible fork point.
     may_fork: bool,
@@ -96,7 +96,7 @@ pub(super) fn record(
     new: &NewRows<'_>,
     recorded: &Recorded<'_>,
     progress: &mut Progress<'_>,
-) -> Result<Made, StoreError> {
+) -> Result<WrittenSessions, StoreError> {
     thread::scope(|scope| {
         let (sender, given) = sync_channel(BATCHES);
         let Recorded { found, rows, .. } = *recorded;
@@ -114,7 +114,7 @@ pub(super) fn record(
         let mut writing = Writing {
             new,
             progress,
-            made: Made::default(),
+            made: WrittenSessions::default(),
             open: None,
         };
         // If writing fails, the receiver is dropped and the thread ends.
@@ -127,8 +127,11 @@ pub(super) fn record(
 }
 
 /// Returns the sequence numbers of all fork points.
-fn forked(sessions: &BTreeMap<String, Known>, plans: &[(Plan, &Known)]) -> BTreeSet<Seq> {
-    let of = |known: &Known| {
+fn forked(
+    sessions: &BTreeMap<String, SessionCopies>,
+    plans: &[(Plan, &SessionCopies)],
+) -> BTreeSet<Seq> {
+    let of = |known: &SessionCopies| {
         let by_row = known.row.as_ref().and_then(|(_, row)| row.forked_seq);
         let by_header = known.header.as_ref().and_then(|h| h.forked.as_ref());
         let by_row = by_row.and_then(|seq| u64::try_from(seq).ok());
@@ -149,26 +152,26 @@ struct Giving<'a> {
     /// The IDs of the sessions with entries that were sent.
     made: HashSet<String>,
     /// The sessions that diverged from another one, with their chains.
-    parted: Vec<(String, Other, Vec<ChainHash>)>,
-    sender: SyncSender<Given<'a>>,
+    parted: Vec<(String, RelatedSession, Vec<ChainHash>)>,
+    sender: SyncSender<WriterMessage<'a>>,
 }
 
 impl<'a> Giving<'a> {
-    fn all(&mut self, plans: Vec<(Plan, &'a Known)>) -> Result<(), StoreError> {
+    fn all(&mut self, plans: Vec<(Plan, &'a SessionCopies)>) -> Result<(), StoreError> {
         for (plan, known) in plans {
             if self.session(known, plan)?.is_none() {
                 return Ok(());
             }
         }
         // This fails if the writer failed and dropped the receiver.
-        let _ = self.sender.send(Given::End);
+        let _ = self.sender.send(WriterMessage::End);
         Ok(())
     }
 
     /// Sends one session. `None`: the receiver was dropped.
-    fn session(&mut self, known: &'a Known, plan: Plan) -> Result<Option<()>, StoreError> {
+    fn session(&mut self, known: &'a SessionCopies, plan: Plan) -> Result<Option<()>, StoreError> {
         let from = match &plan.other {
-            Some(other) if other.is_second => self.parted_from(other, &plan.chain),
+            Some(other) if other.is_second => self.diverged_from(other, &plan.chain),
             _ => self.from(known, &plan.chain),
         };
         let own = from.as_ref().map_or(0, |from| from.seq + 1);
@@ -189,7 +192,11 @@ impl<'a> Giving<'a> {
         if begin.is_made {
             self.made.insert(begin.id.clone());
         }
-        if self.sender.send(Given::Session(Box::new(begin))).is_err() {
+        if self
+            .sender
+            .send(WriterMessage::Session(Box::new(begin)))
+            .is_err()
+        {
             return Ok(None);
         }
         let own = usize::try_from(own).unwrap_or(usize::MAX);
@@ -201,12 +208,12 @@ impl<'a> Giving<'a> {
             if bytes >= BATCH {
                 bytes = 0;
                 let batch = std::mem::take(&mut batch);
-                if self.sender.send(Given::Entries(batch)).is_err() {
+                if self.sender.send(WriterMessage::Entries(batch)).is_err() {
                     return Ok(None);
                 }
             }
         }
-        Ok(self.sender.send(Given::Entries(batch)).ok())
+        Ok(self.sender.send(WriterMessage::Entries(batch)).ok())
     }
 
     fn ready(&mut self, tip: ChainHash) -> Result<Ready, StoreError> {
@@ -229,10 +236,10 @@ impl<'a> Giving<'a> {
 
     /// Returns the fork point of a session. `None`: no other session has its beginning, so these
     /// entries become its own.
-    fn from(&self, known: &Known, chain: &[ChainHash]) -> Option<From> {
+    fn from(&self, known: &SessionCopies, chain: &[ChainHash]) -> Option<From> {
         let by_row = known.row.as_ref().and_then(|(source, row)| {
             let (key, seq) = (row.forked_from?, row.forked_seq?);
-            let is_it = |other: &&Known| {
+            let is_it = |other: &&SessionCopies| {
                 matches!(&other.row, Some((of, other)) if of == source && other.key == key)
             };
             let (_, parent) = self
@@ -252,7 +259,7 @@ impl<'a> Giving<'a> {
         let at = usize::try_from(seq).ok()?;
         let tip = *chain.get(at)?;
         // The fork point may be in a session that diverged from the recorded parent.
-        let is_it = |(_, of, chain): &&(String, Other, Vec<ChainHash>)| {
+        let is_it = |(_, of, chain): &&(String, RelatedSession, Vec<ChainHash>)| {
             of.session == session && seq >= of.common && chain.get(at) == Some(&tip)
         };
         if let Some((second, ..)) = self.parted.iter().find(is_it) {
@@ -262,7 +269,7 @@ impl<'a> Giving<'a> {
         is_there.then_some(From { session, seq, tip })
     }
 
-    fn parted_from(&self, other: &Other, chain: &[ChainHash]) -> Option<From> {
+    fn diverged_from(&self, other: &RelatedSession, chain: &[ChainHash]) -> Option<From> {
         let seq = other.common.checked_sub(1)?;
         let tip = *chain.get(usize::try_from(seq).ok()?)?;
         let is_there = self.made.contains(&other.session) && self.given.contains(&tip);
@@ -283,16 +290,18 @@ impl<'a> Giving<'a> {
 struct Writing<'t, 'p, 'a> {
     new: &'t NewRows<'t>,
     progress: &'t mut Progress<'p>,
-    made: Made,
+    made: WrittenSessions,
     /// The session that is being written.
     open: Option<(Box<Begin<'a>>, Head)>,
 }
 
 impl<'a> Writing<'_, '_, 'a> {
-    fn take(&mut self, given: Given<'a>) -> Result<(), StoreError> {
+    fn take(&mut self, given: WriterMessage<'a>) -> Result<(), StoreError> {
         match given {
-            Given::Entries(batch) => batch.into_iter().try_for_each(|ready| self.entry(&ready)),
-            Given::Session(begin) => {
+            WriterMessage::Entries(batch) => {
+                batch.into_iter().try_for_each(|ready| self.entry(&ready))
+            }
+            WriterMessage::Session(begin) => {
                 self.end_session()?;
                 self.made.gaps.extend(begin.gap.clone());
                 if begin.is_made {
@@ -301,7 +310,7 @@ impl<'a> Writing<'_, '_, 'a> {
                 }
                 Ok(())
             }
-            Given::End => self.end_session(),
+            WriterMessage::End => self.end_session(),
         }
     }
 
@@ -370,7 +379,7 @@ impl<'a> Writing<'_, '_, 'a> {
             self.new.list_as_before(&head, row, begin.is_as_row)?;
         }
         if is_second {
-            self.new.name_parted(&head)?;
+            self.new.add_diverged_title(&head)?;
         }
         // A session with a gap is locked, so it repeats no call.
         if let Some(other) = begin.other.as_ref().filter(|_| begin.gap.is_none()) {
@@ -382,7 +391,7 @@ impl<'a> Writing<'_, '_, 'a> {
     }
 }
 
-fn note_said(made: &mut Made, session: &str, seq: Seq, prepared: &Prepared<'_>) {
+fn note_said(made: &mut WrittenSessions, session: &str, seq: Seq, prepared: &Prepared<'_>) {
     let may_be = |kind: &str| {
         ["said", "noted"]
             .iter()

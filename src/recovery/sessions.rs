@@ -12,16 +12,16 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashSet};
 
-use super::found::{Found, Rows};
+use super::found::{EntryIndex, Rows};
 use crate::core::entry::Seq;
 use crate::journal::chain_hash::ChainHash;
 use crate::journal::line::Header;
 use crate::store::Gap;
-use crate::store::recovering::{Purged, SessionRow, id_of_parted};
+use crate::store::recovering::{Purged, SessionRow, id_of_diverged};
 
 /// Everything that the copies have of one session.
 #[derive(Default)]
-pub(super) struct Known {
+pub(super) struct SessionCopies {
     /// The row, and the index of its database.
     pub row: Option<(usize, SessionRow)>,
     pub header: Option<Header>,
@@ -44,12 +44,12 @@ pub(super) struct Plan {
     /// chain are missing.
     has_head: bool,
     /// The session that begins with the same entries and continues differently.
-    pub other: Option<Other>,
+    pub other: Option<RelatedSession>,
 }
 
 /// Another session that begins with the same entries.
 #[derive(Clone)]
-pub(super) struct Other {
+pub(super) struct RelatedSession {
     pub session: String,
     /// Number of entries that both have.
     pub common: u64,
@@ -59,19 +59,19 @@ pub(super) struct Other {
 
 /// Returns the plans for all sessions, in the order of their IDs.
 pub(super) fn plans<'a>(
-    found: &Found,
+    found: &EntryIndex,
     sources: &[&Rows],
-    sessions: &'a BTreeMap<String, Known>,
+    sessions: &'a BTreeMap<String, SessionCopies>,
     purged: &Purged,
-) -> Vec<(Plan, &'a Known)> {
-    let mut plans: Vec<(Plan, &Known)> = Vec::new();
+) -> Vec<(Plan, &'a SessionCopies)> {
+    let mut plans: Vec<(Plan, &SessionCopies)> = Vec::new();
     for (id, known) in sessions {
         let of_one = plan(found, sources, id, known, &|other| {
             sessions.contains_key(other) || purged.has(other)
         });
         plans.extend(of_one.into_iter().map(|plan| (plan, known)));
     }
-    hold_what_went_on(found, sources, &mut plans);
+    lock_possibly_continued(found, sources, &mut plans);
     plans
 }
 
@@ -94,7 +94,7 @@ fn longest(chains: &[Vec<ChainHash>]) -> Option<&Vec<ChainHash>> {
 
 impl Chains {
     /// Collects the chains of a session. `None`: no copy has an entry of it.
-    fn of(found: &Found, sources: &[&Rows], known: &Known) -> Option<Chains> {
+    fn of(found: &EntryIndex, sources: &[&Rows], known: &SessionCopies) -> Option<Chains> {
         let mut chains = Chains::default();
         let in_journal = known.ends.iter().map(|(seq, _)| *seq).max();
         let joined = chains.add_journal(found, &known.ends, in_journal);
@@ -140,7 +140,7 @@ impl Chains {
     /// number of the oldest entry that is connected to it.
     fn add_journal(
         &mut self,
-        found: &Found,
+        found: &EntryIndex,
         ends: &[(Seq, ChainHash)],
         last: Option<Seq>,
     ) -> Option<Seq> {
@@ -180,7 +180,7 @@ impl Chains {
     }
 
     /// Returns the chains that diverge from this one, each once.
-    fn parted(&self, best: &[ChainHash]) -> Vec<&Vec<ChainHash>> {
+    fn diverged_chains(&self, best: &[ChainHash]) -> Vec<&Vec<ChainHash>> {
         let mut parted: Vec<&Vec<ChainHash>> =
             self.all().filter(|c| !best.starts_with(c)).collect();
         parted.sort_by_key(|chain| Reverse(chain.len()));
@@ -194,7 +194,13 @@ impl Chains {
     }
 
     /// Returns the gap after this chain, if the session had more entries.
-    fn gap(&self, found: &Found, id: &str, known: &Known, chain: &[ChainHash]) -> Option<Gap> {
+    fn gap(
+        &self,
+        found: &EntryIndex,
+        id: &str,
+        known: &SessionCopies,
+        chain: &[ChainHash],
+    ) -> Option<Gap> {
         let length = chain.len() as u64;
         let joined = self.joined.max(length + 1);
         let end = known.ends.iter().find(|(seq, _)| *seq == self.last);
@@ -213,23 +219,23 @@ impl Chains {
 /// Returns the plan for the session, then one for each chain that diverges from it. Empty: no copy
 /// has an entry of it.
 fn plan(
-    found: &Found,
+    found: &EntryIndex,
     sources: &[&Rows],
     id: &str,
-    known: &Known,
+    known: &SessionCopies,
     is_known: &dyn Fn(&str) -> bool,
 ) -> Vec<Plan> {
     let Some(chains) = Chains::of(found, sources, known) else {
         return Vec::new();
     };
     let mut chain = chains.best().cloned().unwrap_or_default();
-    let parted = chains.parted(&chain);
+    let parted = chains.diverged_chains(&chain);
     // If the chain up to the head is complete, entries of a diverged journal are not a gap.
     let has_head = chains.head.is_some();
     let mut gap = None;
     if !has_head && chain.len() as u64 <= chains.last {
         chain = with_committed(found, sources, known, chain);
-        chain = longer(chain, before_the_gap(found, sources, known));
+        chain = longer(chain, chain_before_gap(found, sources, known));
         gap = chains.gap(found, id, known, &chain);
     } else if !has_head {
         chain = with_committed(found, sources, known, chain);
@@ -237,7 +243,7 @@ fn plan(
     let mut seconds: Vec<Plan> = Vec::new();
     for parted in parted {
         let Some(end) = parted.last() else { continue };
-        let second = id_of_parted(id, *end);
+        let second = id_of_diverged(id, *end);
         if is_known(&second) {
             continue;
         }
@@ -247,7 +253,7 @@ fn plan(
             gap: None,
             is_as_row: false,
             has_head: true,
-            other: Some(Other {
+            other: Some(RelatedSession {
                 session: id.to_string(),
                 common: same.count() as u64,
                 is_second: true,
@@ -256,7 +262,7 @@ fn plan(
         });
     }
     let other = seconds.first().and_then(|second| {
-        Some(Other {
+        Some(RelatedSession {
             session: second.id.clone(),
             common: second.other.as_ref()?.common,
             is_second: false,
@@ -277,7 +283,7 @@ fn plan(
 /// Extends the chain up to a session's head with the rows after it that SQL can read. The session's
 /// row is older than they are.
 fn with_rows_after(
-    found: &Found,
+    found: &EntryIndex,
     rows: &Rows,
     session: i64,
     mut chain: Vec<ChainHash>,
@@ -293,9 +299,9 @@ fn with_rows_after(
 /// Extends the chain of a journal with the rows after it that SQL can read. A power cut takes the
 /// last second of the journal, or the session's head cannot be read.
 fn with_committed(
-    found: &Found,
+    found: &EntryIndex,
     sources: &[&Rows],
-    known: &Known,
+    known: &SessionCopies,
     chain: Vec<ChainHash>,
 ) -> Vec<ChainHash> {
     if let Some((source, row)) = &known.row
@@ -320,12 +326,16 @@ fn with_committed(
 /// of its last entry can be read, the session ends where its journal does. Rows may continue from
 /// there, and it is not known whether they belong to the session or to a fork. Their actions
 /// already happened, so the session gets a gap.
-fn hold_what_went_on(found: &Found, sources: &[&Rows], plans: &mut [(Plan, &Known)]) {
+fn lock_possibly_continued(
+    found: &EntryIndex,
+    sources: &[&Rows],
+    plans: &mut [(Plan, &SessionCopies)],
+) {
     let is_open = |plan: &Plan| !plan.has_head && plan.gap.is_none();
     if !plans.iter().any(|(plan, _)| is_open(plan)) {
         return;
     }
-    let besides = found.besides(plans.iter().flat_map(|(plan, _)| &plan.chain));
+    let besides = found.entries_outside(plans.iter().flat_map(|(plan, _)| &plan.chain));
     if besides.is_empty() {
         return;
     }
@@ -358,7 +368,7 @@ fn hold_what_went_on(found: &Found, sources: &[&Rows], plans: &mut [(Plan, &Know
 
 /// Returns when the entry with this sequence number was recorded, in the chain that ends with
 /// `end`.
-fn at_ms_of(found: &Found, end: ChainHash, seq: Seq) -> Option<i64> {
+fn at_ms_of(found: &EntryIndex, end: ChainHash, seq: Seq) -> Option<i64> {
     let mut entry = found.get(&end)?;
     while entry.seq > seq {
         entry = found.get(&entry.before?)?;
@@ -366,7 +376,7 @@ fn at_ms_of(found: &Found, end: ChainHash, seq: Seq) -> Option<i64> {
     Some(entry.at_ms)
 }
 
-fn at_ms(found: &Found, tip: Option<&ChainHash>) -> Option<i64> {
+fn at_ms(found: &EntryIndex, tip: Option<&ChainHash>) -> Option<i64> {
     tip.and_then(|tip| found.get(tip)).map(|entry| entry.at_ms)
 }
 
@@ -389,7 +399,11 @@ fn longer(one: Vec<ChainHash>, other: Vec<ChainHash>) -> Vec<ChainHash> {
 
 /// Returns the entries before a gap, from the rows of the session. They end where two rows have the
 /// same sequence number, since nothing shows which one was recorded.
-fn before_the_gap(found: &Found, sources: &[&Rows], known: &Known) -> Vec<ChainHash> {
+fn chain_before_gap(
+    found: &EntryIndex,
+    sources: &[&Rows],
+    known: &SessionCopies,
+) -> Vec<ChainHash> {
     let Some((source, row)) = &known.row else {
         return Vec::new();
     };

@@ -6,7 +6,7 @@ use std::path::Path;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, Row};
 
-use super::found::{Found, FoundRow, Rows};
+use super::found::{EntryIndex, FoundRow, Rows};
 use super::progress::Progress;
 use crate::core::text;
 use crate::journal::chain_hash::ChainHash;
@@ -107,7 +107,7 @@ impl Source {
     /// that the mark names, or 0.
     pub(super) fn read_entries(
         &mut self,
-        found: &mut Found,
+        found: &mut EntryIndex,
         highest: i64,
         progress: &mut Progress<'_>,
     ) -> Result<bool, StoreError> {

@@ -159,7 +159,7 @@ pub(super) fn entries(folder: &Path) -> Vec<(PathBuf, bool)> {
     let Ok(open) = Folder::open(folder) else {
         return Vec::new();
     };
-    let listed = open.list_whatever_its_mode().unwrap_or_default();
+    let listed = open.list_ignoring_mode().unwrap_or_default();
     let entries = listed.into_iter();
     let entries = entries.map(|(name, kind)| (folder.join(name), kind.is_dir()));
     entries.collect()

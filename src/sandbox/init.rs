@@ -106,10 +106,10 @@ impl First {
             set_mask(libc::SIG_SETMASK, &self.mask);
             return Ok(());
         };
-        leave_all_but(&[self.ends.as_raw_fd()]);
+        close_all_but(&[self.ends.as_raw_fd()]);
         let status = wait_for_command(command);
         let _ = self.ends.write_all(&status.to_ne_bytes());
-        let ended = end_the_rest();
+        let ended = kill_namespace();
         let _ = self.ends.write_all(&ended.to_ne_bytes());
         exit_with(0)
     }
@@ -128,7 +128,7 @@ fn wait_for_command(command: Pid) -> i32 {
 
 /// Kills all other processes of the namespace. The kernel kills them in one step, so none can
 /// escape by forking. Returns their number.
-fn end_the_rest() -> u32 {
+fn kill_namespace() -> u32 {
     kill_all();
     let mut ended = 0;
     loop {
@@ -142,7 +142,7 @@ fn end_the_rest() -> u32 {
 
 /// Waits in the bound. If the first process was killed, so was the command.
 fn bound(first: Pid, mut end: PipeWriter) -> ! {
-    leave_all_but(&[end.as_raw_fd()]);
+    close_all_but(&[end.as_raw_fd()]);
     match wait_for(first) {
         Some(0) => {}
         status => {
@@ -167,7 +167,7 @@ fn wait_for(child: Pid) -> Option<i32> {
 fn follow(child: Pid, mut ends: PipeReader, left: Option<&OwnedFd>) -> ! {
     let kept: Vec<i32> = left.map(AsRawFd::as_raw_fd).into_iter().collect();
     let kept = [&kept[..], &[ends.as_raw_fd()]].concat();
-    leave_all_but(&kept);
+    close_all_but(&kept);
     // A terminal may stop the process group of the command, and the waiting shell must notice that.
     for signal in [libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU] {
         set_mask(libc::SIG_UNBLOCK, &one_signal(signal));
@@ -321,7 +321,7 @@ fn end_with_stage(end: &PipeWriter) -> Result<(), String> {
 
 /// Closes all descriptors but `kept`, and keeps the command from inspecting this process.
 #[allow(unsafe_code)]
-fn leave_all_but(kept: &[i32]) {
+fn close_all_but(kept: &[i32]) {
     super::conceal();
     let mut kept: Vec<u32> = kept
         .iter()

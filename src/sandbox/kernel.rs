@@ -46,7 +46,7 @@ pub struct Kernel {
 
 /// The levels that run without approval on this kernel, as far as the sandbox is concerned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Unasked {
+pub struct UnapprovedLevels {
     /// Commands at level `read`.
     pub read: bool,
     /// Commands at level `workspace`.
@@ -112,10 +112,10 @@ impl Kernel {
 
     /// Returns the levels that run without approval here. A kernel that cannot keep a level's
     /// promises runs none of that level's commands without approval.
-    pub fn unasked(&self) -> Unasked {
+    pub fn unasked(&self) -> UnapprovedLevels {
         let read = self.landlock >= 3 && self.seccomp;
         let contained = self.scopes_signals() || self.process_namespace;
-        Unasked {
+        UnapprovedLevels {
             read,
             workspace: read && self.mounts && contained,
         }

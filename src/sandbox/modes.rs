@@ -70,7 +70,7 @@ impl Modes {
     }
 
     fn add_folder(&mut self, path: PathBuf, folder: Folder, links: &mut Vec<PathBuf>) {
-        let listed = folder.list_whatever_its_mode().unwrap_or_default();
+        let listed = folder.list_ignoring_mode().unwrap_or_default();
         let mut entries = Vec::new();
         for (name, kind) in listed.into_iter().take(MAX_ENTRIES) {
             match kind.is_symlink() {
@@ -115,13 +115,13 @@ impl Modes {
         let mut changes = Vec::new();
         for kept in &self.0 {
             // The folder first: without its rights its entries cannot be reached.
-            let own = kept.own.and_then(|mode| put_back(&kept.folder, mode));
+            let own = kept.own.and_then(|mode| restore_bits(&kept.folder, mode));
             changes.extend(own.map(|restored| ModeChange {
                 path: kept.path.clone(),
                 restored,
             }));
             for entry in &kept.entries {
-                changes.extend(entry.put_back(&kept.folder).map(|restored| ModeChange {
+                changes.extend(entry.restore_mode(&kept.folder).map(|restored| ModeChange {
                     path: kept.path.join(&entry.name),
                     restored,
                 }));
@@ -142,7 +142,7 @@ impl KeptEntry {
     }
 
     /// Restores one mode. `None` if it did not change, or another file has the name now.
-    fn put_back(&self, folder: &Folder) -> Option<bool> {
+    fn restore_mode(&self, folder: &Folder) -> Option<bool> {
         let is_it = |stat: &Stat| identity(stat) == self.file;
         let stat = folder.stat(&self.name).ok().filter(is_it)?;
         wanted(self.mode, bits(&stat), &stat)?;
@@ -150,12 +150,12 @@ impl KeptEntry {
         let Some(opened) = opened.filter(|fd| fstat(fd).is_ok_and(|stat| is_it(&stat))) else {
             return Some(false);
         };
-        put_back(&opened, self.mode)
+        restore_bits(&opened, self.mode)
     }
 }
 
 /// Restores the mode of an open file. `None` if there is nothing to restore.
-fn put_back(of: impl AsFd, before: u32) -> Option<bool> {
+fn restore_bits(of: impl AsFd, before: u32) -> Option<bool> {
     let stat = fstat(&of).ok()?;
     let mode = wanted(before, bits(&stat), &stat)?;
     Some(handle::set_mode(of, mode).is_ok())

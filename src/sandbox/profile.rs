@@ -110,7 +110,7 @@ pub enum Network {
 
 /// A folder that was resolved once and must be the same one when it is opened.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Pinned {
+pub struct ResolvedFolder {
     pub path: PathBuf,
     /// The number of the device, as `stat` gives it.
     pub device: u64,
@@ -118,10 +118,10 @@ pub struct Pinned {
     pub inode: u64,
 }
 
-impl Pinned {
-    fn of(path: &Path) -> Option<Pinned> {
+impl ResolvedFolder {
+    fn of(path: &Path) -> Option<ResolvedFolder> {
         let found = std::fs::symlink_metadata(path).ok()?;
-        Some(Pinned {
+        Some(ResolvedFolder {
             path: path.to_path_buf(),
             device: found.dev(),
             inode: found.ino(),
@@ -164,7 +164,7 @@ fn processes() -> u32 {
 
 /// A scan of a workspace for protected files.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Looked {
+pub struct ProtectedScan {
     pub workspace: PathBuf,
     pub home: Option<PathBuf>,
     /// Whether nothing was skipped because the workspace is large.
@@ -189,7 +189,7 @@ pub struct Profile {
     /// Single files that may be read and written: devices.
     pub devices: Vec<PathBuf>,
     /// The folders of `read` and `write` that a repository could replace with others.
-    pub pinned: Vec<Pinned>,
+    pub pinned: Vec<ResolvedFolder>,
     /// Paths below `read` or `write` that are not readable.
     pub hidden: Vec<PathBuf>,
     /// Paths below `write` that are not writable. Mounts protect those that exist, if mounting
@@ -197,7 +197,7 @@ pub struct Profile {
     pub protected: Vec<PathBuf>,
     /// The scan for protected files, which is repeated when the command ends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub looked: Option<Looked>,
+    pub looked: Option<ProtectedScan>,
     /// rewake's own folders and key files, whose permission bits are restored afterwards.
     #[serde(default)]
     pub modes: Vec<PathBuf>,
@@ -277,7 +277,7 @@ impl Profile {
             read: Vec::new(),
             write: vec![tmp.clone()],
             devices: existing(places::DEVICES.iter().map(PathBuf::from)),
-            pinned: Pinned::of(&workspace).into_iter().collect(),
+            pinned: ResolvedFolder::of(&workspace).into_iter().collect(),
             hidden: Vec::new(),
             protected: Vec::new(),
             looked: None,
@@ -322,7 +322,8 @@ impl Profile {
         let leaves = home.into_iter().flat_map(below(&places::HOME));
         let more = request.more_read.iter().chain(request.shown).cloned();
         let git = request.repository.iter().flat_map(|repository| {
-            self.pinned.extend(Pinned::of(&repository.common_dir));
+            self.pinned
+                .extend(ResolvedFolder::of(&repository.common_dir));
             [repository.git_dir.clone(), repository.common_dir.clone()]
         });
         let git: Vec<PathBuf> = git.collect();
@@ -386,7 +387,7 @@ impl Profile {
                     .to_string(),
             );
         }
-        self.looked = Some(Looked {
+        self.looked = Some(ProtectedScan {
             workspace: workspace.to_path_buf(),
             home: home.map(Path::to_path_buf),
             whole: !found.cut_short,

@@ -11,28 +11,28 @@ use super::profile::Profile;
 const REPORT_MAX_BYTES: u64 = 4096;
 
 /// A prepared command line. Set its folder and its descriptors, spawn it, and then call
-/// [`Report::failure`]. After its end, [`Left::count`] returns how many processes ended with it.
+/// [`Report::failure`]. After its end, [`SurvivorPipe::count`] returns how many processes ended with it.
 #[derive(Debug)]
 pub struct Starting {
     pub command: Command,
     pub report: Report,
-    pub left: Left,
+    pub left: SurvivorPipe,
 }
 
 /// The pipe on which the stage reports how many processes a command left running in its namespace.
 #[derive(Debug)]
-pub struct Left {
+pub struct SurvivorPipe {
     reader: Option<io::PipeReader>,
 }
 
-impl Left {
+impl SurvivorPipe {
     /// Returns both ends; the stage gets the writing end.
     #[cfg(target_os = "linux")]
-    fn pipe() -> io::Result<(Left, std::os::fd::OwnedFd)> {
+    fn pipe() -> io::Result<(SurvivorPipe, std::os::fd::OwnedFd)> {
         let (reader, writer) = io::pipe()?;
         rustix::fs::fcntl_setfl(&reader, rustix::fs::OFlags::NONBLOCK)?;
         let reader = Some(reader);
-        Ok((Left { reader }, writer.into()))
+        Ok((SurvivorPipe { reader }, writer.into()))
     }
 
     /// Returns how many processes were ended with the command; 0 without a process namespace.
@@ -86,7 +86,7 @@ pub fn command(
     let (reader, writer) = io::pipe()?;
     let writer = OwnedFd::from(writer);
     fcntl_setfd(&writer, FdFlags::empty())?;
-    let (left, count) = Left::pipe()?;
+    let (left, count) = SurvivorPipe::pipe()?;
     fcntl_setfd(&count, FdFlags::empty())?;
     let mut command = Command::new(exe);
     command
@@ -129,7 +129,7 @@ pub fn forked(
     command.args(args);
     set_environment(&mut command, profile);
     let profile = profile.clone();
-    let (left, count) = Left::pipe()?;
+    let (left, count) = SurvivorPipe::pipe()?;
     let parent = super::init::Parent {
         pid: Some(rustix::process::getpid()),
         left: Some(count),
@@ -177,7 +177,7 @@ pub fn command(
             reader: None,
             inherited: Vec::new(),
         },
-        left: Left { reader: None },
+        left: SurvivorPipe { reader: None },
     })
 }
 

@@ -44,7 +44,7 @@ pub(super) fn states(roots: &WritableRoots, paths: &[PathBuf]) -> BTreeMap<PathB
         match roots.spot(path) {
             Ok(spot) => look.add(&spot.folder, &spot.name, path, 0),
             Err(_) => {
-                if let Some((link, spot)) = roots.link_on_the_way(path) {
+                if let Some((link, spot)) = roots.topmost_link(path) {
                     look.add(&spot.folder, &spot.name, &link, MAX_DEPTH);
                 }
             }
@@ -77,7 +77,7 @@ impl PathLook {
             && depth < MAX_DEPTH
             && let Ok(inner) = folder.below(Path::new(name))
         {
-            for (name, _) in inner.list_whatever_its_mode().unwrap_or_default() {
+            for (name, _) in inner.list_ignoring_mode().unwrap_or_default() {
                 self.add(&inner, &name, &path.join(&name), depth + 1);
             }
         }

@@ -21,7 +21,7 @@ use rustix::fs::{FileType, Mode};
 use super::appeared::{appeared, is_changed_since};
 use super::profile::Profile;
 use super::states::{State, states};
-use super::writable::{Spot, WritableRoots};
+use super::writable::{FolderEntry, WritableRoots};
 use crate::workspace::handle::Folder;
 
 /// The state of protected files before the command.
@@ -150,7 +150,7 @@ impl Watched {
         match self.roots.spot(path) {
             Ok(spot) => self.move_aside(path, &spot),
             Err(_) => {
-                let (link, spot) = self.roots.link_on_the_way(path)?;
+                let (link, spot) = self.roots.topmost_link(path)?;
                 is_changed_since(&spot.stat().ok()?, self.since)
                     .then(|| self.move_aside(&link, &spot))
                     .flatten()
@@ -158,7 +158,7 @@ impl Watched {
         }
     }
 
-    fn move_aside(&self, path: &Path, spot: &Spot) -> Option<PathBuf> {
+    fn move_aside(&self, path: &Path, spot: &FolderEntry) -> Option<PathBuf> {
         let into_quarantine = || {
             let quarantine = self.quarantine.as_ref()?;
             let folder = quarantine.make().ok()?;
@@ -175,7 +175,7 @@ impl Watched {
 
     fn restore(&self, path: &Path, state: &State) -> io::Result<()> {
         // Creates the folders of protected files again if they were moved.
-        let Spot { folder, name } = self.roots.make_spot(path)?;
+        let FolderEntry { folder, name } = self.roots.make_spot(path)?;
         match state {
             State::Folder => match folder.make_folder(&name) {
                 Err(e) if e.kind() == ErrorKind::AlreadyExists => {
@@ -221,7 +221,7 @@ impl Quarantine {
 
 /// Moves a file to a name with the time, which is always free: nothing is replaced. Returns the new
 /// name.
-fn move_to(from: &Spot, folder: &Folder, name: &str) -> Option<String> {
+fn move_to(from: &FolderEntry, folder: &Folder, name: &str) -> Option<String> {
     const TRIES: u64 = 100;
     let at_ms = u64::try_from(crate::store::now_ms()).unwrap_or_default();
     for number in at_ms..at_ms.saturating_add(TRIES) {

@@ -20,7 +20,7 @@ pub(super) struct WritableRoots(Vec<(PathBuf, Folder)>);
 
 /// A name in an open folder.
 #[derive(Debug)]
-pub(super) struct Spot {
+pub(super) struct FolderEntry {
     pub folder: Folder,
     pub name: OsString,
 }
@@ -35,21 +35,21 @@ impl WritableRoots {
     }
 
     /// Opens the parent folder of this path.
-    pub(super) fn spot(&self, path: &Path) -> io::Result<Spot> {
+    pub(super) fn spot(&self, path: &Path) -> io::Result<FolderEntry> {
         let (root, parent, name) = self.parts(path)?;
         let folder = root.below(parent)?;
-        Ok(Spot::new(folder, name))
+        Ok(FolderEntry::new(folder, name))
     }
 
     /// Does the same, and creates missing folders.
-    pub(super) fn make_spot(&self, path: &Path) -> io::Result<Spot> {
+    pub(super) fn make_spot(&self, path: &Path) -> io::Result<FolderEntry> {
         let (root, parent, name) = self.parts(path)?;
         let folder = root.make_below(parent)?;
-        Ok(Spot::new(folder, name))
+        Ok(FolderEntry::new(folder, name))
     }
 
     /// Returns the topmost folder of a path that is a link now.
-    pub(super) fn link_on_the_way(&self, path: &Path) -> Option<(PathBuf, Spot)> {
+    pub(super) fn topmost_link(&self, path: &Path) -> Option<(PathBuf, FolderEntry)> {
         let above: Vec<&Path> = path.ancestors().skip(1).collect();
         let mut below = above.into_iter().rev();
         below.find_map(|folder| {
@@ -62,7 +62,7 @@ impl WritableRoots {
     pub(super) fn has(&self, path: &Path) -> bool {
         match self.spot(path) {
             Ok(spot) => spot.stat().is_ok(),
-            Err(_) => self.link_on_the_way(path).is_some(),
+            Err(_) => self.topmost_link(path).is_some(),
         }
     }
 
@@ -80,12 +80,12 @@ impl WritableRoots {
     }
 }
 
-impl Spot {
-    fn new(folder: Folder, name: &OsStr) -> Spot {
+impl FolderEntry {
+    fn new(folder: Folder, name: &OsStr) -> FolderEntry {
         #[cfg(test)]
         between();
         let name = name.to_os_string();
-        Spot { folder, name }
+        FolderEntry { folder, name }
     }
 
     /// Returns the metadata of the name; of a link, its own.

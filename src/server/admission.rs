@@ -65,7 +65,7 @@ pub(super) struct AdmissionSlot {
 }
 
 /// Availability of a slot for a connection.
-pub(super) enum Room {
+pub(super) enum SlotAvailability {
     Place(AdmissionSlot),
     /// The address has too many busy connections.
     NotForAddress,
@@ -87,26 +87,30 @@ impl Admission {
         loop {
             let closed = self.closed.notified();
             match self.admit(address, Instant::now()) {
-                Room::Place(place) => return Some(place),
-                Room::NotForAddress => return None,
+                SlotAvailability::Place(place) => return Some(place),
+                SlotAvailability::NotForAddress => return None,
                 // An answered connection becomes idle after a while, without a notification.
-                Room::None => drop(tokio::time::timeout(LOOK, closed).await),
+                SlotAvailability::None => drop(tokio::time::timeout(LOOK, closed).await),
             }
         }
     }
 
-    pub(super) fn admit(self: &Arc<Admission>, address: Option<IpAddr>, now: Instant) -> Room {
+    pub(super) fn admit(
+        self: &Arc<Admission>,
+        address: Option<IpAddr>,
+        now: Instant,
+    ) -> SlotAvailability {
         let mut open = self.open();
         let limited = address.filter(|address| !address.is_loopback());
         if let Some(limited) = limited {
             let of_address = |held: &HeldSlots| held.address == Some(limited) && !held.is_evicted;
             if open.count(of_address) >= MAX_OF_ADDRESS && !open.evict(now, of_address) {
-                return Room::NotForAddress;
+                return SlotAvailability::NotForAddress;
             }
         }
         let all = |held: &HeldSlots| !held.is_evicted;
         if open.count(all) >= MAX_CONNECTIONS && !open.evict(now, all) {
-            return Room::None;
+            return SlotAvailability::None;
         }
         open.admitted += 1;
         let number = open.admitted;
@@ -117,7 +121,7 @@ impl Admission {
             waker: None,
         };
         open.places.insert(number, held);
-        Room::Place(AdmissionSlot {
+        SlotAvailability::Place(AdmissionSlot {
             admission: Arc::clone(self),
             number,
         })
@@ -209,8 +213,8 @@ mod tests {
     fn admit(admission: &Arc<Admission>, address: Option<IpAddr>, n: u64) -> Option<AdmissionSlot> {
         let now = Instant::now() + Duration::from_millis(n);
         match admission.admit(address, now) {
-            Room::Place(place) => Some(place),
-            Room::NotForAddress | Room::None => None,
+            SlotAvailability::Place(place) => Some(place),
+            SlotAvailability::NotForAddress | SlotAvailability::None => None,
         }
     }
 

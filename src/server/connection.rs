@@ -95,13 +95,13 @@ impl<S> Connection<S> {
             if found == HEAD_END.len() {
                 self.head = None;
                 self.place.is_asked();
-                return self.begin_anew();
+                return self.expect_next_head();
             }
         }
         self.head = Some(found);
     }
 
-    fn begin_anew(&mut self) {
+    fn expect_next_head(&mut self) {
         self.read = 0;
         let end = Instant::now() + self.longest;
         self.idle.as_mut().reset(end);
@@ -143,7 +143,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Connection<S> {
                         return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
                     }
                 } else if self.read >= MIN_BYTES {
-                    self.begin_anew();
+                    self.expect_next_head();
                 } else if is_first {
                     // A request after a while without one.
                     let end = Instant::now() + self.longest;
@@ -167,7 +167,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Connection<S> {
     ) -> Poll<io::Result<usize>> {
         match Pin::new(&mut self.stream).poll_write(cx, bytes) {
             Poll::Ready(done) => {
-                self.begin_anew();
+                self.expect_next_head();
                 self.place.is_answered();
                 Poll::Ready(done)
             }
@@ -190,7 +190,7 @@ mod tests {
 
     use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
 
-    use super::super::admission::{Admission, Room};
+    use super::super::admission::{Admission, SlotAvailability};
     use super::*;
 
     const SOON: Duration = Duration::from_millis(200);
@@ -198,7 +198,7 @@ mod tests {
 
     fn connection<S>(head: Duration, longest: Duration, stream: S) -> Connection<S> {
         let admission = Arc::<Admission>::default();
-        let Room::Place(place) = admission.admit(None, Instant::now()) else {
+        let SlotAvailability::Place(place) = admission.admit(None, Instant::now()) else {
             panic!("there is room");
         };
         Connection::closed_after(head, longest, stream, place)

@@ -240,7 +240,7 @@ impl Follower {
                 self.stores
                     .read(move |_, store| {
                         let behind = i64::try_from(from).unwrap_or(i64::MAX) - 1;
-                        let new = store.history().entries_behind(behind, ROWS_AT_ONCE)?;
+                        let new = store.history().entries_after_row(behind, ROWS_AT_ONCE)?;
                         let (mut all, mut next) = (Vec::new(), upto);
                         for (count, entry) in new.iter().enumerate() {
                             let place = u64::try_from(entry.row).unwrap_or_default();

@@ -152,7 +152,7 @@ impl Feeder {
             let is_beside = looked.elapsed() >= LOOK_BESIDE;
             if is_beside {
                 looked = Instant::now();
-                store.still_there()?;
+                store.check_names()?;
             }
             let is_changed = version.replace(now) != Some(now);
             let mut feeds = self.feeds();
@@ -195,12 +195,12 @@ impl Feeder {
     /// Returns the state of a session besides its entries.
     fn state(&self, store: &Store, id: &str) -> Result<String, StoreError> {
         #[derive(Serialize)]
-        struct Now {
+        struct CurrentState {
             live: bool,
             queued: Vec<QueuedObject>,
             signals: usize,
         }
-        let now = Now {
+        let now = CurrentState {
             live: self.ctx.session_list().is_in_use(id),
             queued: queued_objects(store, id)?,
             signals: store.inbox().signals(id)?.len(),
@@ -243,7 +243,7 @@ impl Feed {
     fn look_at_all(&mut self, store: &Store) -> Result<(), StoreError> {
         loop {
             let behind = i64::try_from(self.next).unwrap_or(i64::MAX) - 1;
-            let new = store.history().entries_behind(behind, ROWS_AT_ONCE)?;
+            let new = store.history().entries_after_row(behind, ROWS_AT_ONCE)?;
             for entry in &new {
                 let place = u64::try_from(entry.row).unwrap_or_default();
                 self.next = place + 1;

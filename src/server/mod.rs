@@ -81,11 +81,11 @@ type Shared = Arc<App>;
 /// # Errors
 /// The address, the token or the store cannot be used.
 pub fn run(ctx: AppContext, options: &Options) -> Result<u8, CliError> {
-    ctx.steering().may_steer()?;
+    ctx.steering().check_not_below_agent()?;
     options.listen.check(options.behind_proxy)?;
     // Creates or migrates the store now, so that its problems are reported at the start.
     let store = ctx.open_store()?;
-    if let Some(text) = store.brought().line() {
+    if let Some(text) = store.restore_report().line() {
         note(&text);
     }
     drop(store);

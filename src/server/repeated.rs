@@ -53,7 +53,7 @@ pub(super) struct Repeated {
 
 /// The state of a request with a key.
 #[derive(Debug)]
-enum Seen {
+enum RequestState {
     /// The request is new and is recorded now.
     Never(Recorded),
     Answered(Response),
@@ -80,7 +80,7 @@ impl Repeated {
 
     /// Looks a request up by its key, and records it if it is the first. `request` is a hash of
     /// all of it.
-    fn look_up(&self, key: &str, request: &str) -> io::Result<Seen> {
+    fn look_up(&self, key: &str, request: &str) -> io::Result<RequestState> {
         DirBuilder::new()
             .recursive(true)
             .mode(0o700)
@@ -102,7 +102,7 @@ impl Repeated {
                 writeln!(file, "{request}")?;
                 file.sync_all()?;
                 fs::File::open(&self.folder)?.sync_all()?;
-                Ok(Seen::Never(Recorded {
+                Ok(RequestState::Never(Recorded {
                     path,
                     request: request.to_string(),
                 }))
@@ -116,22 +116,22 @@ impl Repeated {
 }
 
 /// The first line has the hash of the request, the second the status of its answer.
-fn read(file: &[u8], request: &str) -> Seen {
+fn read(file: &[u8], request: &str) -> RequestState {
     let mut parts = file.splitn(3, |byte| *byte == b'\n');
     // If the server died while it wrote this line, the file counts as one without an answer.
     match parts.next() {
         Some(line) if line == request.as_bytes() => {}
-        Some(line) if line.len() == request.len() => return Seen::OfAnother,
-        _ => return Seen::Unknown,
+        Some(line) if line.len() == request.len() => return RequestState::OfAnother,
+        _ => return RequestState::Unknown,
     }
     let status = parts
         .next()
         .and_then(|line| StatusCode::from_bytes(line).ok());
     match (status, parts.next()) {
         (Some(status), Some(answer)) => {
-            Seen::Answered(bytes_as(status, "application/json", answer.to_vec()))
+            RequestState::Answered(bytes_as(status, "application/json", answer.to_vec()))
         }
-        _ => Seen::Unknown,
+        _ => RequestState::Unknown,
     }
 }
 
@@ -223,13 +223,13 @@ async fn carried_out_once(
             .hint("nothing was done; free some space, or send it without Idempotency-Key")
     })?;
     match seen {
-        Seen::Answered(response) => Ok(response),
-        Seen::OfAnother => Err(Problem::new(
+        RequestState::Answered(response) => Ok(response),
+        RequestState::OfAnother => Err(Problem::new(
             StatusCode::UNPROCESSABLE_ENTITY,
             "this Idempotency-Key came with another request",
         )
         .hint("give each request another key")),
-        Seen::Unknown => Err(Problem::new(
+        RequestState::Unknown => Err(Problem::new(
             StatusCode::CONFLICT,
             "the first request with this Idempotency-Key has no answer yet",
         )
@@ -237,7 +237,7 @@ async fn carried_out_once(
             "it is in progress, or it failed or the server died in it: GET /sessions/{id} shows \
              what is recorded; a request with another key is carried out",
         )),
-        Seen::Never(recorded) => {
+        RequestState::Never(recorded) => {
             let request = Request::from_parts(parts, Body::from(bytes));
             // The request is carried out completely, even if the client disconnects.
             let done =
@@ -260,7 +260,7 @@ fn hash(parts: &[&[u8]]) -> String {
 mod tests {
     use super::*;
 
-    fn look_up(repeated: &Repeated, key: &str, request: &str) -> Seen {
+    fn look_up(repeated: &Repeated, key: &str, request: &str) -> RequestState {
         repeated.look_up(key, &hash(&[request.as_bytes()])).unwrap()
     }
 
@@ -273,16 +273,22 @@ mod tests {
     fn a_request_without_an_answer_is_not_carried_out_again() {
         let dir = tempfile::tempdir().unwrap();
         let repeated = Repeated::new(dir.path());
-        let Seen::Never(recorded) = look_up(&repeated, "k", "a") else {
+        let RequestState::Never(recorded) = look_up(&repeated, "k", "a") else {
             panic!("it was never seen");
         };
-        assert!(matches!(look_up(&repeated, "k", "a"), Seen::Unknown));
-        assert!(matches!(look_up(&repeated, "k", "b"), Seen::OfAnother));
+        assert!(matches!(
+            look_up(&repeated, "k", "a"),
+            RequestState::Unknown
+        ));
+        assert!(matches!(
+            look_up(&repeated, "k", "b"),
+            RequestState::OfAnother
+        ));
         // A server that was started later does not carry it out either.
         let later = Repeated::new(dir.path());
-        assert!(matches!(look_up(&later, "k", "a"), Seen::Unknown));
+        assert!(matches!(look_up(&later, "k", "a"), RequestState::Unknown));
         fs::write(&recorded.path, "0a").unwrap();
-        assert!(matches!(look_up(&later, "k", "a"), Seen::Unknown));
+        assert!(matches!(look_up(&later, "k", "a"), RequestState::Unknown));
     }
 
     #[test]
@@ -290,26 +296,29 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let repeated = Repeated::new(dir.path());
         // It may have been carried out in part.
-        let Seen::Never(recorded) = look_up(&repeated, "500", "a") else {
+        let RequestState::Never(recorded) = look_up(&repeated, "500", "a") else {
             panic!("it was never seen");
         };
         block_on(recorded.answered(StatusCode::INTERNAL_SERVER_ERROR.into_response()));
-        assert!(matches!(look_up(&repeated, "500", "a"), Seen::Unknown));
+        assert!(matches!(
+            look_up(&repeated, "500", "a"),
+            RequestState::Unknown
+        ));
         for (status, is_remembered) in [(202, true), (429, false), (503, false)] {
             let key = status.to_string();
-            let Seen::Never(recorded) = look_up(&repeated, &key, "a") else {
+            let RequestState::Never(recorded) = look_up(&repeated, &key, "a") else {
                 panic!("it was never seen");
             };
             let status = StatusCode::from_u16(status).unwrap();
             let answer = bytes_as(status, "application/json", "{\n}");
             assert_eq!(block_on(recorded.answered(answer)).status(), status);
             match look_up(&repeated, &key, "a") {
-                Seen::Answered(again) if is_remembered => {
+                RequestState::Answered(again) if is_remembered => {
                     assert_eq!(again.status(), status);
                     let bytes = block_on(to_bytes(again.into_body(), 100)).unwrap();
                     assert_eq!(bytes, "{\n}");
                 }
-                Seen::Never(_) if !is_remembered => {}
+                RequestState::Never(_) if !is_remembered => {}
                 seen => panic!("{seen:?}"),
             }
         }
@@ -320,7 +329,10 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let repeated = Repeated::new(dir.path());
         for key in ["old", "new"] {
-            assert!(matches!(look_up(&repeated, key, "a"), Seen::Never(_)));
+            assert!(matches!(
+                look_up(&repeated, key, "a"),
+                RequestState::Never(_)
+            ));
         }
         let old = fs::File::options()
             .write(true)
@@ -329,7 +341,10 @@ mod tests {
         old.set_modified(SystemTime::now() - 2 * REMEMBERED)
             .unwrap();
         let later = Repeated::new(dir.path());
-        assert!(matches!(look_up(&later, "old", "a"), Seen::Never(_)));
-        assert!(matches!(look_up(&later, "new", "a"), Seen::Unknown));
+        assert!(matches!(
+            look_up(&later, "old", "a"),
+            RequestState::Never(_)
+        ));
+        assert!(matches!(look_up(&later, "new", "a"), RequestState::Unknown));
     }
 }

@@ -35,7 +35,7 @@ fn handler(route: &Route) -> MethodRouter<Shared> {
         ("POST", "/sessions/{id}/answers") => post(steering::answer_server),
         ("POST", "/sessions/{id}/stop") => post(steering::stop),
         ("POST", "/sessions/{id}/pause") => post(steering::pause),
-        ("POST", "/sessions/{id}/go") => post(steering::go_on),
+        ("POST", "/sessions/{id}/go") => post(steering::continue_session),
         _ => MethodRouter::new(),
     }
 }
@@ -52,7 +52,7 @@ pub(super) fn router(app: Arc<App>) -> Router {
             request_guard::permitted,
         ))
         .method_not_allowed_fallback(wrong_method)
-        .fallback(nothing_there)
+        .fallback(unknown_route)
         .layer(from_fn_with_state(Arc::clone(&app), request_guard::guarded))
         .with_state(app)
 }
@@ -65,7 +65,7 @@ async fn wrong_method(method: Method, uri: Uri) -> Problem {
     .hint("/openapi.json lists what can be asked, and how")
 }
 
-async fn nothing_there(uri: Uri) -> Problem {
+async fn unknown_route(uri: Uri) -> Problem {
     Problem::new(
         StatusCode::NOT_FOUND,
         format!("there is nothing at {}", uri.path()),

@@ -175,7 +175,11 @@ impl Starter {
     /// # Errors
     /// All slots are taken, or the process ended before it opened the session. The error contains
     /// its output.
-    pub(super) async fn go_on(&self, stores: &Arc<Stores>, session: &str) -> Result<(), Problem> {
+    pub(super) async fn continue_session(
+        &self,
+        stores: &Arc<Stores>,
+        session: &str,
+    ) -> Result<(), Problem> {
         let place = self.place(stores).await?;
         place.is_of(session);
         let mut command = self.command();
@@ -193,7 +197,7 @@ impl Starter {
     /// Starts a new session. Returns its ID when its prompt is on the disk.
     ///
     /// # Errors
-    /// Same as [`Starter::go_on`].
+    /// Same as [`Starter::continue_session`].
     pub(super) async fn begin(
         &self,
         stores: &Arc<Stores>,
@@ -287,13 +291,13 @@ async fn opened(child: &mut Child, prompt: &str) -> Result<String, Problem> {
     });
     match (session, printed) {
         (Some(session), _) => Ok(session),
-        (None, Some(printed)) => Err(not_begun(&printed)),
-        (None, None) => Err(not_begun(&errors.await)),
+        (None, Some(printed)) => Err(parse_start_error(&printed)),
+        (None, None) => Err(parse_start_error(&errors.await)),
     }
 }
 
 /// Parses stderr: `error: …`, and perhaps `hint: …`.
-fn not_begun(printed: &str) -> Problem {
+fn parse_start_error(printed: &str) -> Problem {
     let of = |name: &str| printed.lines().find_map(|line| line.strip_prefix(name));
     let problem = match of("error: ") {
         Some(error) => Problem::bad(format!("the session did not start: {error}")),

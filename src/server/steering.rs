@@ -18,7 +18,7 @@ use crate::core::entry::{CallId, Choice, Image, Mode, Seq, Verdict, Via};
 use crate::core::form::FormAnswer;
 use crate::core::image;
 use crate::core::signal::Signal;
-use crate::session::{Meant, Receipt, Sending, denial};
+use crate::session::{Delivery, QuestionChoice, Receipt, denial};
 use crate::store::{Message as InboxMessage, blob_ref};
 
 /// Origin of these signals, as entries record it.
@@ -41,12 +41,12 @@ struct Accepted {
     not_started: Option<Value>,
 }
 
-fn became(sending: Sending) -> &'static str {
+fn delivery_word(sending: Delivery) -> &'static str {
     match sending {
-        Sending::Heard => "heard",
-        Sending::Kept => "kept",
-        Sending::NothingToDo => "nothing_to_do",
-        Sending::Done => "done",
+        Delivery::Heard => "heard",
+        Delivery::Kept => "kept",
+        Delivery::NothingToDo => "nothing_to_do",
+        Delivery::Done => "done",
     }
 }
 
@@ -58,21 +58,21 @@ async fn accepted(
     receipts: &[Receipt],
     start: bool,
 ) -> Result<Response, Problem> {
-    let mut last = receipts.last().map_or(Sending::NothingToDo, |r| r.sending);
+    let mut last = receipts.last().map_or(Delivery::NothingToDo, |r| r.sending);
     let mut failed = None;
     let mut started = false;
-    if start && last == Sending::Kept {
-        match app.starter.go_on(&app.stores, &session).await {
+    if start && last == Delivery::Kept {
+        match app.starter.continue_session(&app.stores, &session).await {
             Ok(()) => started = true,
             // Another process was faster and works on the session.
-            Err(_) if app.stores.ctx().session_list().is_in_use(&session) => last = Sending::Heard,
+            Err(_) if app.stores.ctx().session_list().is_in_use(&session) => last = Delivery::Heard,
             Err(problem) => failed = Some(problem.value()),
         }
     }
     let answer = Accepted {
         session,
         ids: receipts.iter().filter_map(|receipt| receipt.id).collect(),
-        became: became(last),
+        became: delivery_word(last),
         started,
         not_started: failed,
     };
@@ -218,7 +218,7 @@ pub(super) async fn answer_server(
     request: Request,
 ) -> Result<Response, Problem> {
     let sent: ServerAnswer = body::json(request).await?;
-    let meant = Meant {
+    let meant = QuestionChoice {
         call: named_call(sent.call.as_deref())?,
         asked: sent.asked,
     };
@@ -283,7 +283,7 @@ struct GoOn {
     start: bool,
 }
 
-pub(super) async fn go_on(
+pub(super) async fn continue_session(
     State(app): State<Shared>,
     NamedId(id): NamedId<String>,
     request: Request,
@@ -319,7 +319,7 @@ async fn send_signals(
 /// New settings of a session.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Chosen {
+struct NewSettings {
     title: Option<String>,
     model: Option<String>,
     mode: Option<Mode>,
@@ -333,7 +333,7 @@ struct Chosen {
     no_limits: bool,
 }
 
-impl Chosen {
+impl NewSettings {
     fn signals(self) -> Result<Vec<Signal>, Problem> {
         if self.no_limits && (self.turns.is_some() || self.usd.is_some()) {
             return Err(Problem::bad("there are limits, and none")
@@ -390,7 +390,7 @@ pub(super) async fn choose(
     NamedId(id): NamedId<String>,
     request: Request,
 ) -> Result<Response, Problem> {
-    let chosen: Chosen = body::json(request).await?;
+    let chosen: NewSettings = body::json(request).await?;
     may_choose(chosen.mode, scope)?;
     send_signals(&app, id, chosen.signals()?, false).await
 }

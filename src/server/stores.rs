@@ -95,7 +95,7 @@ impl Stores {
             idle.pop()
         };
         while let Some((_, store)) = idle() {
-            if store.still_there().is_ok() {
+            if store.check_names().is_ok() {
                 return Ok(store);
             }
         }

@@ -114,9 +114,9 @@ impl AppContext {
         if let Some(access) = access {
             world.use_servers(access);
         }
-        self.look_after_files(&mut world, &mut warnings);
+        self.start_file_snapshots(&mut world, &mut warnings);
         if state.assignment.is_none() {
-            world.give_tasks(self.tasks(&id));
+            world.allow_tasks(self.tasks(&id));
         }
         let mut models = vec![model.as_str(), state.model.as_str(), state.own_model()];
         models.extend(fallbacks.iter().map(String::as_str));

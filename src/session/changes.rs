@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::config::Env;
-use crate::workspace::{Here, is_plain};
+use crate::workspace::{StartFolder, is_plain};
 
 /// Maximum time that a start waits for git.
 pub(super) const PATIENCE: Duration = Duration::from_secs(2);
@@ -64,7 +64,7 @@ pub(super) struct SessionChanges {
 }
 
 /// Returns the uncommitted changes. `None`: git cannot list them, or not in time.
-pub(super) fn changes(here: &Here, env: &Env, patience: Duration) -> Option<SessionChanges> {
+pub(super) fn changes(here: &StartFolder, env: &Env, patience: Duration) -> Option<SessionChanges> {
     if !here.is_git {
         return None;
     }

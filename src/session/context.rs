@@ -12,7 +12,7 @@ use crate::core::budget::Budget;
 use crate::core::gauge::Parts;
 use crate::core::settings::Budgeting;
 use crate::core::state::State;
-use crate::core::window::Windows;
+use crate::core::window::CompactionSettings;
 use crate::engine::Summarising;
 use crate::model::{Figures, WindowFrom};
 use crate::store::{Learnt, Store, StoreError};
@@ -133,7 +133,7 @@ pub struct Gauging {
     /// The known context windows.
     pub known: KnownWindows,
     /// When the context is compacted.
-    pub windows: Windows,
+    pub windows: CompactionSettings,
 }
 
 impl Gauging {
@@ -172,7 +172,7 @@ pub struct Gauge {
 
 impl Gauge {
     /// Returns the gauge of this state. `windows` says when it is compacted.
-    pub fn of(state: &State, known: &KnownWindows, windows: &Windows) -> Gauge {
+    pub fn of(state: &State, known: &KnownWindows, windows: &CompactionSettings) -> Gauge {
         let budget = known.budget_of(state);
         let limit = state.limits.get(&state.model).copied();
         let (_, source) = known.window(&state.model, limit);
@@ -241,10 +241,10 @@ impl Gauge {
 }
 
 /// Returns when the context is compacted, from the config.
-pub fn windows(config: &Config) -> Windows {
+pub fn windows(config: &Config) -> CompactionSettings {
     let context = &config.context;
     let size = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
-    Windows {
+    CompactionSettings {
         strategy: context.strategy,
         keep: size(context.keep),
         max_messages: size(context.max_messages),

@@ -21,7 +21,9 @@ use crate::model::Models;
 use crate::tools::Hidden;
 use crate::tools::TaskOrder;
 use crate::workspace::regular::open_on_disk;
-use crate::workspace::{Agent, Agents, CustomCommand, CustomCommands, Here, agents, commands};
+use crate::workspace::{
+    Agent, Agents, CustomCommand, CustomCommands, StartFolder, agents, commands,
+};
 
 /// Maximum size of an inserted file.
 const MAX_PUT_IN_BYTES: u64 = 256 * 1024;
@@ -83,14 +85,14 @@ pub struct Expanded {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NotSaid {
     /// It comes with the repository, and its current text is not trusted.
-    Untrusted(Box<Untrusted>),
+    Untrusted(Box<UntrustedCommand>),
     /// The reason, and a hint.
     Failed(String, Option<String>),
 }
 
 /// A command of the workspace whose text must be trusted first.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Untrusted {
+pub struct UntrustedCommand {
     pub typed: CommandLine,
     /// Path from the root of the workspace.
     pub path: String,
@@ -105,7 +107,7 @@ pub struct Untrusted {
 /// Returns all current commands and agents of the workspace: the path of each, and the hash of its
 /// text.
 pub fn commands_to_trust(
-    here: &Here,
+    here: &StartFolder,
     paths: &Paths,
     is_taken: impl Fn(&str) -> bool,
 ) -> BTreeMap<String, String> {
@@ -124,7 +126,7 @@ pub fn commands_to_trust(
 /// # Errors
 /// The trust cannot be stored.
 pub fn trust_commands(
-    here: &Here,
+    here: &StartFolder,
     paths: &Paths,
     commands: BTreeMap<String, String>,
 ) -> Result<bool, ConfigError> {
@@ -133,7 +135,7 @@ pub fn trust_commands(
 
 /// The commands and agents that files of the user and of the workspace define.
 pub struct CommandFiles {
-    here: Here,
+    here: StartFolder,
     paths: Paths,
     home: Option<PathBuf>,
 }
@@ -184,7 +186,7 @@ impl CommandFiles {
             config::trust::trust_commands(&self.paths, root, with, false).map_err(failed)?;
             return Ok(());
         }
-        Err(NotSaid::Untrusted(Box::new(Untrusted {
+        Err(NotSaid::Untrusted(Box::new(UntrustedCommand {
             typed: typed.clone(),
             path: path.clone(),
             hash: command.hash.clone(),
@@ -338,7 +340,7 @@ impl AppContext {
                     NotSaid::Failed(why, Some(hint.to_string()))
                 })?;
                 if let Some(contents) = put_in {
-                    custom::put_below(&mut text, &mention.path, &contents);
+                    custom::append_mentioned_file(&mut text, &mention.path, &contents);
                 }
                 if text.len() > MAX_SAID_BYTES {
                     return Err(failed(format!(

@@ -34,7 +34,7 @@ pub(crate) struct Description<'a> {
     pub level: Level,
     /// The event in one line. For a call: its result, without its name.
     pub title: String,
-    pub body: Vec<Part<'a>>,
+    pub body: Vec<BodyPart<'a>>,
     pub stream: Stream<'a>,
 }
 
@@ -122,7 +122,7 @@ pub(crate) fn end_of_turn(entry: &Entry) -> Option<How> {
 
 /// A part of the body, which follows the title. The parts are in this order.
 #[derive(Debug)]
-pub(crate) enum Part<'a> {
+pub(crate) enum BodyPart<'a> {
     /// Words of the user, of the model, or of a note. Never blank.
     Words(Cow<'a, str>),
     /// Never blank.
@@ -198,7 +198,7 @@ impl Describer {
                 images,
                 command,
                 ..
-            } => said(text, images, command.as_ref()),
+            } => message_description(text, images, command.as_ref()),
             Entry::Asked {
                 call,
                 why,
@@ -273,7 +273,7 @@ impl Describer {
             }
             Entry::Failed { error, draft } => Description {
                 kind: Kind::Failure,
-                body: error.hint.iter().map(|h| Part::Hint(h)).collect(),
+                body: error.hint.iter().map(|h| BodyPart::Hint(h)).collect(),
                 ..event(Tone::Bad, &error.message)
             }
             .cutting(draft),
@@ -298,7 +298,7 @@ impl Describer {
                 ..
             } => compacted(*first, *last, *by, summary),
             Entry::Continued { note, .. } => Description {
-                body: vec![Part::Summary(note)],
+                body: vec![BodyPart::Summary(note)],
                 ..event(Tone::Calm, "the context was restarted from a note")
             },
             Entry::Saved { why: Some(why), .. } => event(
@@ -354,14 +354,14 @@ impl Describer {
             match block {
                 Block::Text { text, .. } => body.extend(words(text)),
                 Block::Thinking { text, .. } if text.trim().is_empty() => {}
-                Block::Thinking { text, .. } => body.push(Part::Thinking(text)),
+                Block::Thinking { text, .. } => body.push(BodyPart::Thinking(text)),
                 Block::Call {
                     name, arguments, ..
                 } => {
                     let index = u32::try_from(self.names.len()).unwrap_or(u32::MAX);
                     let call = tools::call(CallId { reply: seq, index }, name, arguments);
                     self.names.push(call.in_one_line(self.name_chars));
-                    body.push(Part::Call(call));
+                    body.push(BodyPart::Call(call));
                 }
             }
         }
@@ -435,7 +435,7 @@ impl Describer {
             Outcome::Denied { .. } => "denied",
             Outcome::Interrupted { .. } => "interrupted",
         };
-        let output = Part::Output(result_to_person(outcome).0.into());
+        let output = BodyPart::Output(result_to_person(outcome).0.into());
         Description {
             body: vec![output],
             ..self.call(id, CallStatus::Finished { outcome, fact }, word.to_string())
@@ -472,7 +472,7 @@ impl Description<'_> {
     /// Returns the words of the user, the model or a note. Empty if there are none.
     pub(crate) fn words(&self) -> String {
         let words = self.body.iter().filter_map(|part| match part {
-            Part::Words(text) => Some(text.as_ref()),
+            BodyPart::Words(text) => Some(text.as_ref()),
             _ => None,
         });
         words.collect::<Vec<_>>().join("\n")
@@ -566,16 +566,20 @@ fn label<'a>(question: Option<&'a ServerQuestion>, name: &'a str) -> &'a str {
     title.filter(|title| !title.is_empty()).unwrap_or(name)
 }
 
-fn words<'a>(text: impl Into<Cow<'a, str>>) -> impl Iterator<Item = Part<'a>> {
+fn words<'a>(text: impl Into<Cow<'a, str>>) -> impl Iterator<Item = BodyPart<'a>> {
     let said = Some(text.into()).filter(|t| !t.trim().is_empty());
-    said.map(Part::Words).into_iter()
+    said.map(BodyPart::Words).into_iter()
 }
 
-fn said<'a>(text: &'a str, images: &'a [Image], command: Option<&UsedCommand>) -> Description<'a> {
-    let images = Some(images).filter(|i| !i.is_empty()).map(Part::Images);
+fn message_description<'a>(
+    text: &'a str,
+    images: &'a [Image],
+    command: Option<&UsedCommand>,
+) -> Description<'a> {
+    let images = Some(images).filter(|i| !i.is_empty()).map(BodyPart::Images);
     let line = command.map(UsedCommand::line);
     let title = line.clone().unwrap_or_else(|| text.to_string());
-    let typed = line.map(Part::Command).into_iter();
+    let typed = line.map(BodyPart::Command).into_iter();
     Description {
         kind: Kind::User,
         body: typed.chain(words(text)).chain(images).collect(),
@@ -591,7 +595,7 @@ fn compacted<'a>(first: Seq, last: Seq, by: SummaryBy, summary: &'a str) -> Desc
     };
     let title = format!("entries {first} to {last} were summarised{how}");
     Description {
-        body: vec![Part::Summary(summary)],
+        body: vec![BodyPart::Summary(summary)],
         ..event(Tone::Calm, title)
     }
 }
@@ -715,7 +719,7 @@ fn restored<'a>(entry: &'a Entry) -> Description<'a> {
     let named: Vec<String> = named.collect();
     Description {
         body: (!named.is_empty())
-            .then(|| Part::Output(named.join("\n").into()))
+            .then(|| BodyPart::Output(named.join("\n").into()))
             .into_iter()
             .collect(),
         ..event(Tone::Calm, format!("{done}{left}"))

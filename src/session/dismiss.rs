@@ -27,7 +27,7 @@ pub enum Dismissal {
 /// # Errors
 /// `Held` while a process works in the session.
 pub fn dismiss(store: &mut Store, data_dir: &Path, id: &str) -> Result<Dismissal, StoreError> {
-    store.at_rest(data_dir, id, |store| {
+    store.with_closed_session(data_dir, id, |store| {
         let info = store.history().find(id)?;
         if info.dismissed {
             return Ok(Dismissal::Already);

@@ -12,7 +12,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::{Session, SessionError};
 use crate::core::entry::By;
-use crate::engine::{Command, Engine, EngineError, OnEvent, Rest};
+use crate::engine::{Command, Engine, EngineError, OnEvent, RestReason};
 use crate::store::SessionLock;
 use crate::world::machine::Machine;
 
@@ -36,13 +36,13 @@ impl Driver {
     ///
     /// # Errors
     /// As [`Engine::run`]. It may be called again, and then retries to record.
-    pub async fn run(&mut self, by: By) -> Result<Rest, EngineError> {
+    pub async fn run(&mut self, by: By) -> Result<RestReason, EngineError> {
         let rest = self.resume_and_run(by).await;
         self.is_unrecorded = matches!(&rest, Err(EngineError::Store(error)) if error.is_passing());
         rest
     }
 
-    async fn resume_and_run(&mut self, by: By) -> Result<Rest, EngineError> {
+    async fn resume_and_run(&mut self, by: By) -> Result<RestReason, EngineError> {
         if let Some(found) = &self.found {
             let engine = &mut self.engine;
             engine
@@ -97,14 +97,14 @@ pub fn drive<T>(
             done = work(&mut driver) => done,
             never = show_life(held) => match never {},
         };
-        driver.engine.leave_servers().await;
+        driver.engine.stop_unneeded_servers().await;
         (done, driver.is_unrecorded)
     });
     // An interrupted search may still run on a thread, which ends with the process.
     runtime.shutdown_background();
     tmp.remove();
     if is_unrecorded {
-        lock.leave_unrecorded();
+        lock.mark_unrecorded_stop();
     }
     drop(lock);
     Ok(done)

@@ -12,13 +12,13 @@ use crate::world::machine::Machine;
 impl AppContext {
     /// Makes the machine take snapshots of the workspace, as the config says. A failure is only a
     /// warning, since the conversation does not depend on it.
-    pub(super) fn look_after_files(&self, world: &mut Machine, warnings: &mut Vec<String>) {
+    pub(super) fn start_file_snapshots(&self, world: &mut Machine, warnings: &mut Vec<String>) {
         match self.keeping() {
             Ok(Some(keeping)) => {
                 if let Some(why) = keeping.only_written.as_ref().filter(|why| !why.is_empty()) {
                     warnings.push(format!("only the files that tools write are kept: {why}"));
                 }
-                if let Err(error) = world.keep_files(keeping) {
+                if let Err(error) = world.start_snapshots(keeping) {
                     warnings.push(format!("the files are not kept: {error}"));
                 }
             }
@@ -72,7 +72,7 @@ pub fn watch(root: &Path, wanted: FilesWatch) -> Result<usize, Unwatched> {
     match wanted {
         FilesWatch::Off => Err(Unwatched::Off),
         FilesWatch::Auto if cfg!(not(target_os = "linux")) => Err(Unwatched::System),
-        FilesWatch::Auto if !guard::tells_of_changes(root) => Err(Unwatched::FileSystem),
+        FilesWatch::Auto if !guard::reports_changes(root) => Err(Unwatched::FileSystem),
         FilesWatch::Auto => Ok(max_watches()),
     }
 }

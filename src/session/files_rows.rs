@@ -6,7 +6,7 @@ use super::{AppContext, ago, now_ms, watch};
 use crate::config::{Env, FilesConfig, FilesInTime, Paths};
 use crate::core::text::{large_count, size_text};
 use crate::store::{Store, StoreError, database};
-use crate::workspace::Here;
+use crate::workspace::StartFolder;
 use crate::workspace::files::{Unwatched, Watch, guard};
 
 /// The grade of a row.
@@ -59,7 +59,12 @@ impl AppContext {
 
 /// Returns rows for the covered files, their size, the watch for changes, the time of the last
 /// snapshot, and the used space. Changes nothing.
-pub fn files_rows(env: &Env, paths: &Paths, here: &Here, files: &FilesConfig) -> Vec<FilesRow> {
+pub fn files_rows(
+    env: &Env,
+    paths: &Paths,
+    here: &StartFolder,
+    files: &FilesConfig,
+) -> Vec<FilesRow> {
     let home = env.home().map(PathBuf::from);
     let unfit = guard::unfit(&here.root, home.as_deref());
     let mut rows = vec![covered(files, unfit)];
@@ -116,7 +121,7 @@ fn covered(files: &FilesConfig, unfit: Option<&str>) -> FilesRow {
 
 fn stored(
     store: &Store,
-    here: &Here,
+    here: &StartFolder,
     files: &FilesConfig,
     watch: Option<Result<usize, Unwatched>>,
 ) -> Result<Vec<FilesRow>, StoreError> {

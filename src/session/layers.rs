@@ -18,7 +18,7 @@ use crate::core::told;
 use crate::core::visible::visible;
 use crate::mcp::catalogue::SessionCatalogue;
 use crate::tools::{self, TASK};
-use crate::workspace::{Here, branch, instructions, skills};
+use crate::workspace::{StartFolder, branch, instructions, skills};
 
 const SYSTEM: &str = include_str!("../../assets/prompts/system.md");
 const SYSTEM_SHORT: &str = include_str!("../../assets/prompts/system_short.md");
@@ -41,7 +41,7 @@ const PATH_CHARS: usize = 1_000;
 /// The input for rendering the layers.
 #[derive(Debug, Clone)]
 pub(super) struct Renderer {
-    here: Here,
+    here: StartFolder,
     env: Env,
     config_dir: PathBuf,
     instructions: InstructionsConfig,

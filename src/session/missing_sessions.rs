@@ -59,7 +59,7 @@ impl MissingSessions {
         runs: &Runs,
         store: &Store,
     ) -> Result<Option<MissingSessions>, StoreError> {
-        let newest = store.history().last_made()?;
+        let newest = store.history().newest_session_id()?;
         if newest.is_none() {
             let mut ids = logged(state_dir, data_dir, LOG_BYTES_AT_START);
             ids.extend(recorded_if(data_dir, READ_AT_START, |_| true));

@@ -63,7 +63,7 @@ pub use authors::FileAuthors;
 pub use changed_files::{ChangedFiles, TreePair, changed_by_call};
 pub use changes::looking_git;
 pub use custom::{
-    CommandFiles, CommandLine, Expanded, NotSaid, Untrusted, commands_to_trust, is_prompt,
+    CommandFiles, CommandLine, Expanded, NotSaid, UntrustedCommand, commands_to_trust, is_prompt,
     trust_commands,
 };
 pub use dismiss::{Dismissal, dismiss};
@@ -90,14 +90,16 @@ pub use server_words::{AskServer, DefinedServers, ExpandedWords};
 pub use servers::ServerFolders;
 pub use session_list::{Finished, SessionList};
 pub use steer::{
-    HERE, MAX_MESSAGE_BYTES, Meant, Question, Receipt, Refusal, Sending, SteerError, Steering,
-    denial, read_image,
+    Delivery, HERE, MAX_MESSAGE_BYTES, Question, QuestionChoice, Receipt, Refusal, SteerError,
+    Steering, denial, read_image,
 };
 pub use summary::{GLANCE_ENTRIES, SessionState, SessionSummary, glance};
-pub use tasks::handed_down;
+pub use tasks::decode_from_parent;
 pub use waits::only_waits_for_person;
 pub use worktree::NoWorktree;
-pub use worktree_end::{EndedWorktree, KeptWorktree, WorktreeRow, went_with, worktree_rows};
+pub use worktree_end::{
+    EndedWorktree, KeptWorktree, WorktreeRow, removed_ignored_note, worktree_rows,
+};
 pub use worktrees::Worktrees;
 
 use std::borrow::Cow;
@@ -123,7 +125,7 @@ use crate::recovery::{self, Recovered, Repair};
 use crate::store::{
     JournalPlace, SessionInfo, SessionLock, Store, StoreError, database, refuse_shared,
 };
-use crate::workspace::{Here, HereError, here};
+use crate::workspace::{HereError, StartFolder, here};
 use crate::world::machine::Machine;
 
 /// Variables that change the meaning of a command line. bash and sh read the files that two of them
@@ -139,7 +141,7 @@ pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 pub struct AppContext {
     pub env: Env,
     pub paths: Paths,
-    pub here: Here,
+    pub here: StartFolder,
     pub loaded: Loaded,
     /// Settings of the command line. They apply in every folder that a session works in.
     pub flags: Vec<Setting>,
@@ -387,14 +389,14 @@ impl AppContext {
         let open = || -> Result<Store, StoreError> {
             let mut store = Store::open(data_dir)?;
             if let Some(place) = &place {
-                store.keep_copies(data_dir, place)?;
+                store.start_copies(data_dir, place)?;
             }
             Ok(store)
         };
-        let told = |error| told_of(error, place.as_ref());
+        let told = |error| with_journal_count(error, place.as_ref());
         let opened = open();
         let is_useless = match &opened {
-            Ok(store) => store.is_damaged() || store.brought().is_damaged,
+            Ok(store) => store.is_damaged() || store.restore_report().is_damaged,
             Err(error) => error.is_damage(),
         };
         if !is_useless {
@@ -402,7 +404,7 @@ impl AppContext {
         }
         // The rebuild needs exclusive access, so the store is closed first.
         let failed = opened.map(drop);
-        match self.recover_whole() {
+        match self.recover_if_lossless() {
             Some(rebuilt) => {
                 let mut store = open().map_err(told)?;
                 store.was_rebuilt(rebuilt.line());
@@ -417,7 +419,7 @@ impl AppContext {
     ///
     /// # Errors
     /// As [`AppContext::open_store`], and as [`Store::open_read_only`].
-    pub fn open_store_to_look(&self) -> Result<(Store, Option<String>), StoreError> {
+    pub fn open_store_for_reading(&self) -> Result<(Store, Option<String>), StoreError> {
         let data_dir = &self.paths.data_dir;
         match self.open_store() {
             // A copy of the store, or a file without a writer, can be read on any disk.
@@ -434,7 +436,7 @@ impl AppContext {
     }
 
     /// Rebuilds a damaged database, if all entries come back.
-    fn recover_whole(&self) -> Option<Recovered> {
+    fn recover_if_lossless(&self) -> Option<Recovered> {
         let place = self.journal_place();
         let repair = Repair {
             from: &[],
@@ -489,9 +491,9 @@ impl AppContext {
 }
 
 /// Adds the number of sessions in the journal to a store error, for its hint.
-pub fn told_of(error: StoreError, place: Option<&JournalPlace>) -> StoreError {
+pub fn with_journal_count(error: StoreError, place: Option<&JournalPlace>) -> StoreError {
     match place {
-        Some(place) => place.told_of(error),
+        Some(place) => place.with_journal_count(error),
         None => error,
     }
 }

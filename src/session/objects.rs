@@ -15,7 +15,7 @@ use crate::core::choice::Effort;
 use crate::core::entry::{Entry, Fact, ForkPoint, Mode, Plan, Record, RunLimits, Seq, Usage};
 use crate::core::state::Halt;
 use crate::model::Figures;
-use crate::store::{PageFilter, Paged, SaidIn, SessionInfo, Store, StoreError};
+use crate::store::{MessageMatch, PageFilter, Paged, SessionInfo, Store, StoreError};
 
 /// Default number of sessions in a page.
 pub const PAGE: u32 = 30;
@@ -191,8 +191,8 @@ impl From<crate::store::Checkpoint> for CheckpointObject {
     }
 }
 
-impl From<SaidIn> for SearchHit {
-    fn from(said: SaidIn) -> SearchHit {
+impl From<MessageMatch> for SearchHit {
+    fn from(said: MessageMatch) -> SearchHit {
         SearchHit {
             seq: said.seq,
             snippet: said.snippet,
@@ -226,7 +226,7 @@ impl SessionList {
         // One more than needed shows whether another page follows.
         let mut page = match query.words.trim() {
             "" => store.history().page(filter, limit + 1)?,
-            words => store.index().page_saying(words, filter, limit + 1)?,
+            words => store.index().page_of_matches(words, filter, limit + 1)?,
         };
         let is_more = page.len() > limit as usize;
         page.truncate(limit as usize);
@@ -254,7 +254,7 @@ impl SessionList {
             live: matches!(standing, super::SessionState::InUse { .. }),
             asks: paged.asks && info.unfinished,
             plan,
-            summary: store.history().kept_summary(&info.id)?,
+            summary: store.history().stored_summary(&info.id)?,
             checkpoints: checkpoints
                 .into_iter()
                 .map(CheckpointObject::from)

@@ -103,7 +103,7 @@ impl SessionList {
         found.retain(|(_, draft)| !is_command(draft));
         let mut found: Vec<SessionInfo> = found.into_iter().map(|(info, _)| info).collect();
         let edited = self.editor.sessions(store, &self.workspace)?.into_iter();
-        found.extend(edited.filter(|info| store.history().is_said(&info.id).unwrap_or(false)));
+        found.extend(edited.filter(|info| store.history().has_content(&info.id).unwrap_or(false)));
         let since_ms = now_ms() - WORDS_OFFERED_MS;
         found.retain(|info| {
             info.updated_ms >= since_ms && !info.dismissed && !self.is_in_use(&info.id)
@@ -153,7 +153,7 @@ impl SessionList {
             queued,
             now_ms(),
         );
-        let held_ms = SessionLock::held_ms(&self.data_dir, &info.id);
+        let held_ms = SessionLock::last_held_ms(&self.data_dir, &info.id);
         let mut recovered = Vec::new();
         if let Some(words) = drafts.stream.filter(|d| !d.trim().is_empty()) {
             let words = count(words.split_whitespace().count(), "word");

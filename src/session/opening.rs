@@ -61,13 +61,16 @@ impl AppContext {
         let store = self.open_store()?;
         self.fork_folders().settle(&store);
         // This must come before a new session is created.
-        let lost = self.lost(&store)?;
+        let lost = self.missing_sessions_warning(&store)?;
         let session = self.recovering(store, |store| self.opened(store, which, interactive));
         let mut session = session.map_err(|why| {
             if !why.is_missing() {
                 return why;
             }
-            match lost.clone().or_else(|| self.all_lost()) {
+            match lost
+                .clone()
+                .or_else(|| self.find_missing_sessions_warning())
+            {
                 Some(hint) => SessionError::Lost {
                     why: Box::new(why),
                     hint,
@@ -76,8 +79,10 @@ impl AppContext {
             }
         })?;
         session.warnings.extend(lost);
-        session.warnings.extend(session.log.store.brought().line());
-        let trouble = session.log.store.journal_trouble();
+        session
+            .warnings
+            .extend(session.log.store.restore_report().line());
+        let trouble = session.log.store.take_journal_failure();
         session
             .warnings
             .extend(trouble.as_deref().map(journal_fails));
@@ -105,7 +110,7 @@ impl AppContext {
             Err(SessionError::Store(why)) if why.is_damage() => why,
             done => return done,
         };
-        match self.recover_whole() {
+        match self.recover_if_lossless() {
             // The damage explains more to the user than the reason why it cannot be repaired now.
             None => Err(why.into()),
             Some(rebuilt) => {
@@ -118,7 +123,7 @@ impl AppContext {
 
     /// Returns the warning about sessions that the database has lost. An error here does not
     /// prevent the start.
-    pub fn lost(&self, store: &Store) -> Result<Option<String>, SessionError> {
+    pub fn missing_sessions_warning(&self, store: &Store) -> Result<Option<String>, SessionError> {
         let Paths {
             data_dir,
             state_dir,
@@ -144,7 +149,7 @@ impl AppContext {
     }
 
     /// Returns the same for a request of a missing session, from a complete search.
-    pub fn all_lost(&self) -> Option<String> {
+    pub fn find_missing_sessions_warning(&self) -> Option<String> {
         let Paths {
             data_dir,
             state_dir,
@@ -161,7 +166,7 @@ impl AppContext {
     }
 
     /// Checks that the session to open, or its entry, exists.
-    pub fn is_there(&self, which: &SessionSelector) -> Result<(), SessionError> {
+    pub fn check_exists(&self, which: &SessionSelector) -> Result<(), SessionError> {
         let store = self.open_store()?;
         match which {
             SessionSelector::New | SessionSelector::Newest { .. } => Ok(()),
@@ -367,8 +372,8 @@ impl AppContext {
         let (id, mut lock) = match taking {
             Taking::Copy(parting) => {
                 // These checks come before anything is created.
-                store.not_elsewhere(&info.id)?;
-                store.not_back_in_time(&info.id)?;
+                store.check_other_machine(&info.id)?;
+                store.check_missing_entries(&info.id)?;
                 let (id, lock, warning) = self.fork(&mut store, &info.id, parting, now_ms)?;
                 warnings.extend(warning);
                 (id, lock)
@@ -398,7 +403,7 @@ impl AppContext {
             )
         };
         found.forked = matches!(taking, Taking::Copy(_)) || last.as_ref().is_some_and(is_new);
-        found.brought = store.history().brought_into(&id)?;
+        found.brought = store.history().restored_entry_count(&id)?;
         sweep(&runs, &id, &state);
         sweep_servers(&self.servers()?, &id, &state);
         let catalogue = self.catalogue(&store);
@@ -556,7 +561,7 @@ fn sweep_servers(servers: &Servers, session: &str, state: &State) {
 /// their creation and their `Started`, or between a result and the cleanup. Also removes half-made
 /// run folders of any session.
 fn sweep(runs: &Runs, session: &str, state: &State) {
-    if let Err(error) = runs.remove_half_made() {
+    if let Err(error) = runs.remove_unfinished() {
         tracing::warn!(%error, "a half-made run folder stays");
     }
     let open = state

@@ -38,7 +38,7 @@ pub(super) fn permission_check(
         project: ctx.project().map(|project| text(&project)),
         home: ctx.env.home().map(text),
         readable: skills_of_user(ctx),
-        rewakes_own: rewakes_own(ctx),
+        rewakes_own: protected_own_paths(ctx),
         keys: Some(text(&ctx.paths.keys_dir())),
         sandbox: sandbox::given(ctx),
         served: None,
@@ -137,7 +137,7 @@ const IN_CONFIG_FOLDER: [&str; 7] = [
 ];
 
 /// Returns the files and folders of rules, trust, instructions and records.
-fn rewakes_own(ctx: &AppContext) -> Vec<String> {
+fn protected_own_paths(ctx: &AppContext) -> Vec<String> {
     let entries = IN_CONFIG_FOLDER.map(|name| text(&ctx.paths.config_dir.join(name)));
     let folders = ctx.own_folders();
     let folders = folders.iter().map(|folder| text(folder));

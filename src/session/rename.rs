@@ -17,7 +17,7 @@ pub fn rename(
     id: &str,
     title: &str,
 ) -> Result<Option<String>, StoreError> {
-    store.at_rest(data_dir, id, |store| {
+    store.with_closed_session(data_dir, id, |store| {
         let info = store.history().find(id)?;
         let mut head = store.load_each(id, |_| Ok::<(), StoreError>(()))?;
         let mut entries = vec![Entry::Named {

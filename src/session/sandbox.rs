@@ -41,7 +41,7 @@ fn kernel(ctx: &AppContext) -> Kernel {
 
 /// Probes the kernel on another thread, so that the result is ready when a session is opened:
 /// probing starts this program twice.
-pub fn ask_kernel_beside(ctx: &AppContext) {
+pub fn probe_kernel_in_background(ctx: &AppContext) {
     if ctx.config().sandbox.enabled == SandboxUse::Never {
         return;
     }

@@ -12,7 +12,7 @@ use crate::config::mcp::{ServerState, server_states};
 use crate::config::{Env, Loaded};
 use crate::core::custom::{self, ServerMention, server_mentions};
 use crate::core::entry::{Image, UsedCommand};
-use crate::world::{NotOffered, OfferKind, Offered, ServerRequest, ServerWords};
+use crate::world::{OfferAnswer, OfferError, OfferKind, ServerRequest, ServerWords};
 
 /// Maximum size of the whole message.
 const MAX_SAID_BYTES: usize = 1024 * 1024;
@@ -93,7 +93,7 @@ impl DefinedServers<'_> {
             name: prompt.to_string(),
             arguments: typed.arguments.clone(),
         };
-        let failed = |not: NotOffered| {
+        let failed = |not: OfferError| {
             NotSaid::Failed(
                 format!("/{} was not sent: {}", typed.name, not.why),
                 not.hint,
@@ -120,7 +120,7 @@ impl DefinedServers<'_> {
     ///
     /// # Errors
     /// [`NotSaid`]; nothing is sent.
-    pub async fn put_in_resources(
+    pub async fn append_resources(
         &self,
         text: &str,
         mentions: &[ServerMention],
@@ -143,7 +143,7 @@ impl DefinedServers<'_> {
                 .await
                 .map_err(|not| failed(format!("@{server}:{uri}: {}", not.why), not.hint))?;
             let named = format!("@{server}:{uri} (from the MCP server {server})");
-            custom::put_below(&mut said.text, &named, &words.text);
+            custom::append_mentioned_file(&mut said.text, &named, &words.text);
             said.take_images(words);
             if said.text.len() > MAX_SAID_BYTES {
                 let why = format!("with its resources it has more than {MAX_SAID_BYTES} bytes");
@@ -158,7 +158,7 @@ impl DefinedServers<'_> {
         server: &str,
         wanted: OfferKind,
         ask: AskServer<'_>,
-    ) -> Result<ServerWords, NotOffered> {
+    ) -> Result<ServerWords, OfferError> {
         self.check_usable(server)?;
         let (sender, answer) = oneshot::channel();
         let sender = Mutex::new(Some(sender));
@@ -172,13 +172,13 @@ impl DefinedServers<'_> {
             wanted,
             reply: Arc::new(reply),
         });
-        match answer.await.unwrap_or_else(|_| Err(NotOffered::nobody()))? {
-            Offered::Words(words) => Ok(words),
-            Offered::List(_) => Err(NotOffered::nobody()),
+        match answer.await.unwrap_or_else(|_| Err(OfferError::nobody()))? {
+            OfferAnswer::Words(words) => Ok(words),
+            OfferAnswer::List(_) => Err(OfferError::nobody()),
         }
     }
 
-    fn check_usable(&self, server: &str) -> Result<(), NotOffered> {
+    fn check_usable(&self, server: &str) -> Result<(), OfferError> {
         let (why, hint) = match self.state(server) {
             Some(ServerState::Usable(_)) => return Ok(()),
             Some(ServerState::Off) => ("is switched off in the config".to_string(), None),
@@ -189,7 +189,7 @@ impl DefinedServers<'_> {
             Some(ServerState::Wrong(why, hint)) => (format!("cannot be used: {why}"), hint),
             Some(ServerState::Shadowed(_)) | None => ("is not configured".to_string(), None),
         };
-        Err(NotOffered {
+        Err(OfferError {
             why: format!("the server {server} {why}"),
             hint,
         })

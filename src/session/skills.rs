@@ -6,7 +6,7 @@
 use std::path::Path;
 
 use crate::core::text::one_line;
-use crate::workspace::{Here, Skill};
+use crate::workspace::{Skill, StartFolder};
 
 /// Maximum size of the list, for any context window.
 const MAX_BYTES: usize = 6_000;
@@ -28,7 +28,7 @@ pub(super) struct SkillList {
 
 /// Returns a list of as many skills as fit in `room` bytes, in their order. Descriptions are cut
 /// before a skill is left out.
-pub(super) fn skill_list(skills: &[Skill], here: &Here, room: usize) -> SkillList {
+pub(super) fn skill_list(skills: &[Skill], here: &StartFolder, room: usize) -> SkillList {
     if skills.is_empty() {
         return SkillList::default();
     }
@@ -59,7 +59,7 @@ fn size(lines: &[String]) -> usize {
     lines.iter().map(String::len).sum()
 }
 
-fn line(skill: &Skill, here: &Here, description_chars: usize) -> String {
+fn line(skill: &Skill, here: &StartFolder, description_chars: usize) -> String {
     let mark = if skill.of_user { "" } else { "*" };
     let description = one_line(&skill.heading.description, description_chars);
     let shown = harmless(&format!("{}{mark}: {description}", skill.heading.name));
@@ -68,7 +68,7 @@ fn line(skill: &Skill, here: &Here, description_chars: usize) -> String {
 }
 
 /// Returns the path in a form for the `read` tool.
-fn path<'a>(path: &'a Path, here: &Here) -> &'a Path {
+fn path<'a>(path: &'a Path, here: &StartFolder) -> &'a Path {
     path.strip_prefix(&here.folder).unwrap_or(path)
 }
 
@@ -81,8 +81,8 @@ mod tests {
     use super::*;
     use crate::core::skill::Heading;
 
-    fn here() -> Here {
-        Here {
+    fn here() -> StartFolder {
+        StartFolder {
             folder: "/w".into(),
             root: "/w".into(),
             is_git: false,

@@ -18,7 +18,7 @@ use crate::core::form::{self, FormAnswer, ServerQuestion};
 use crate::core::image;
 use crate::core::policy::Sandbox;
 use crate::core::signal::Signal;
-use crate::core::state::{Asked, OpenCall, OpenQuestion, State};
+use crate::core::state::{OpenCall, OpenQuestion, PendingQuestion, State};
 use crate::core::tool::ToolCall;
 use crate::model::Models;
 use crate::store::{Batch, Message, SessionInfo, SessionLock, Store, StoreError, database};
@@ -76,7 +76,7 @@ fn refused(because: Refusal, what: impl Into<String>, hint: impl Into<String>) -
 
 /// The delivery of a signal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Sending {
+pub enum Delivery {
     /// A process uses the session and will obey.
     Heard,
     /// No process uses the session. The next one that resumes it will obey.
@@ -92,12 +92,12 @@ pub enum Sending {
 pub struct Receipt {
     /// Row ID of the message or signal while it is pending. `None`: nothing is pending.
     pub id: Option<i64>,
-    pub sending: Sending,
+    pub sending: Delivery,
 }
 
 /// The choice of a server's question to answer.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Meant {
+pub struct QuestionChoice {
     /// Its call. `None`: the only open question.
     pub call: Option<CallId>,
     /// The entry of the question that the person saw. `None`: the current question.
@@ -109,7 +109,7 @@ pub struct Meant {
 pub struct Question {
     pub session: SessionInfo,
     pub call: ToolCall,
-    pub asked: Asked,
+    pub asked: PendingQuestion,
     /// The question of a server during the call. `None`: the question is whether the call may run.
     pub form: Option<ServerQuestion>,
     /// Whether a process uses the session. It continues as soon as the answer arrives.
@@ -150,7 +150,7 @@ impl Question {
 /// Why it cannot be sent, for a person.
 pub fn read_image(path: &Path) -> Result<(&'static str, Vec<u8>), String> {
     let cannot = |why: &str| format!("cannot send {}: {why}", path.display());
-    if database::is_open_here(path) {
+    if database::is_open_in_process(path) {
         return Err(cannot("it belongs to the session store"));
     }
     let bytes = tools::load_file(path, image::MAX_BYTES).map_err(|e| match e.kind() {
@@ -194,18 +194,18 @@ impl AppContext {
         origin: &str,
     ) -> Result<Receipt, SteerError> {
         let steering = self.steering();
-        steering.may_steer()?;
+        steering.check_not_below_agent()?;
         self.check_signal(info, &signal)?;
         let without_signal = |sending| Receipt { id: None, sending };
         let is_live = SessionLock::is_held(&steering.data_dir, &info.id);
         if matches!(signal, Signal::Stop { .. }) && !is_live {
-            return Ok(without_signal(Sending::NothingToDo));
+            return Ok(without_signal(Delivery::NothingToDo));
         }
         if matches!(signal, Signal::Pause { .. })
             && !is_live
-            && steering.pause_at_rest(store, &info.id, origin)?
+            && steering.pause_closed_session(store, &info.id, origin)?
         {
-            return Ok(without_signal(Sending::Done));
+            return Ok(without_signal(Delivery::Done));
         }
         let id = store
             .inbox_mut()
@@ -256,7 +256,7 @@ impl Steering {
     /// Refuses to resume a session inside of an agent's command. There a model could answer its own
     /// questions or choose another mode.
     pub(super) fn may_take_up(&self) -> Result<(), SessionError> {
-        match self.may_steer() {
+        match self.check_not_below_agent() {
             Ok(()) => Ok(()),
             Err(_) => Err(SessionError::BelowAgent),
         }
@@ -267,7 +267,7 @@ impl Steering {
     ///
     /// # Errors
     /// [`SteerError::Refused`].
-    pub fn may_steer(&self) -> Result<(), SteerError> {
+    pub fn check_not_below_agent(&self) -> Result<(), SteerError> {
         match command::is_below_keeper(self.run.as_deref()) {
             false => Ok(()),
             true => Err(refused(
@@ -282,7 +282,7 @@ impl Steering {
     ///
     /// # Errors
     /// As [`History::find`](crate::store::History::find).
-    pub fn meant(&self, store: &Store, id: &str) -> Result<SessionInfo, SessionError> {
+    pub fn find_session(&self, store: &Store, id: &str) -> Result<SessionInfo, SessionError> {
         if id != HERE {
             return Ok(store.history().find(id)?);
         }
@@ -290,10 +290,10 @@ impl Steering {
         newest.ok_or_else(|| SessionError::NothingHere(self.root.clone()))
     }
 
-    fn sending_to(&self, session: &str) -> Sending {
+    fn sending_to(&self, session: &str) -> Delivery {
         match SessionLock::is_held(&self.data_dir, session) {
-            true => Sending::Heard,
-            false => Sending::Kept,
+            true => Delivery::Heard,
+            false => Delivery::Kept,
         }
     }
 
@@ -310,7 +310,7 @@ impl Steering {
         blobs: &[Vec<u8>],
         origin: &str,
     ) -> Result<Receipt, SteerError> {
-        self.may_steer()?;
+        self.check_not_below_agent()?;
         let Message { text, images, .. } = &message;
         if text.len() > MAX_MESSAGE_BYTES {
             return Err(refused(
@@ -358,13 +358,13 @@ impl Steering {
     /// Records a pause of a session that no process uses. A signal would reach only the next
     /// process that resumes it, and that one is not meant. Returns false if a process uses the
     /// session by now.
-    fn pause_at_rest(
+    fn pause_closed_session(
         &self,
         store: &mut Store,
         session: &str,
         origin: &str,
     ) -> Result<bool, SteerError> {
-        let paused = store.at_rest(&self.data_dir, session, |store| {
+        let paused = store.with_closed_session(&self.data_dir, session, |store| {
             let (mut head, state) = folded(store, session)?;
             if !state.paused {
                 let origin = Some(origin.to_string());
@@ -416,7 +416,7 @@ impl Steering {
     /// Returns the open questions of a folded session.
     pub(super) fn questions_in(&self, info: &SessionInfo, state: &State) -> Vec<Question> {
         let is_live = SessionLock::is_held(&self.data_dir, &info.id);
-        let question = |(open, asked): (&OpenCall, &Asked)| Question {
+        let question = |(open, asked): (&OpenCall, &PendingQuestion)| Question {
             session: info.clone(),
             call: open.call.clone(),
             asked: asked.clone(),
@@ -426,7 +426,7 @@ impl Steering {
         let of_server = |(open, asked): (&OpenCall, &OpenQuestion)| Question {
             session: info.clone(),
             call: open.call.clone(),
-            asked: Asked {
+            asked: PendingQuestion {
                 seq: asked.seq,
                 at_ms: asked.at_ms,
                 why: asked.question.line(),
@@ -498,7 +498,7 @@ impl Steering {
         verdict: Verdict,
         origin: &str,
     ) -> Result<(Question, Receipt), SteerError> {
-        self.may_steer()?;
+        self.check_not_below_agent()?;
         let found = self.question(store, info, call)?;
         if let Some(form) = &found.form {
             let (short, call) = (super::short_id(&info.id), found.call.id);
@@ -534,7 +534,7 @@ impl Steering {
         &self,
         store: &mut Store,
         info: &SessionInfo,
-        meant: Meant,
+        meant: QuestionChoice,
         answer: FormAnswer,
         origin: &str,
     ) -> Result<(Question, Receipt), SteerError> {
@@ -549,11 +549,11 @@ impl Steering {
         &self,
         store: &mut Store,
         info: &SessionInfo,
-        meant: Meant,
+        meant: QuestionChoice,
         read: impl FnOnce(&ServerQuestion) -> Result<FormAnswer, String>,
         origin: &str,
     ) -> Result<(Question, Receipt), SteerError> {
-        self.may_steer()?;
+        self.check_not_below_agent()?;
         let found = self.question(store, info, meant.call)?;
         let (short, id) = (super::short_id(&info.id), found.call.id);
         if meant.asked.is_some_and(|asked| asked != found.asked.seq) {

@@ -81,7 +81,7 @@ pub fn glance(store: &Store, info: &SessionInfo, at_most: u64) -> SessionSummary
         tracing::warn!(%error, session = info.id, "the end of a session is not shown");
         0
     });
-    let ending = ending.or(backwards.if_owed());
+    let ending = ending.or(backwards.if_work_is_pending());
     SessionSummary {
         ending: by_row(ending.unwrap_or(Ending::Killed), info),
         request,

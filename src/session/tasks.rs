@@ -21,7 +21,7 @@ use crate::store::{
 };
 use crate::tools::TaskOrder;
 use crate::workspace::is_plain;
-use crate::world::{Tasks, Unready};
+use crate::world::{PrepareError, Tasks};
 
 const ORIGIN: &str = "task";
 
@@ -39,13 +39,15 @@ struct NewTask {
     model: String,
 }
 
-fn refused(why: impl Into<String>) -> Unready {
-    Unready::Refused(Outcome::error(format!("not begun: {}", why.into())))
+fn refused(why: impl Into<String>) -> PrepareError {
+    PrepareError::Refused(Outcome::error(format!("not begun: {}", why.into())))
 }
 
-fn no_session(error: SessionError) -> Unready {
+fn no_session(error: SessionError) -> PrepareError {
     match error {
-        SessionError::Store(error @ StoreError::Full { .. }) => Unready::NoRoom(error.to_string()),
+        SessionError::Store(error @ StoreError::Full { .. }) => {
+            PrepareError::NoRoom(error.to_string())
+        }
         error => refused(format!("its session cannot be made: {error}")),
     }
 }
@@ -62,7 +64,7 @@ impl AppContext {
                 Box::new(move |session, is_used| worktrees.end_of_task(session, is_used))
             },
             price: std::sync::Arc::new(move |model, usage| figures.cost(model, usage)),
-            settings: Setting::hand_down(&self.flags),
+            settings: Setting::encode_for_subagent(&self.flags),
             limit_ms: self.config().agents.max_sec.saturating_mul(1_000),
             runs: RefCell::default(),
             ended: RefCell::default(),
@@ -75,7 +77,7 @@ impl AppContext {
         order: &TaskOrder,
         call: CallId,
         state: &State,
-    ) -> Result<String, Unready> {
+    ) -> Result<String, PrepareError> {
         if !self.config().agents.enabled {
             return Err(refused("`[agents] enabled = false`: do it yourself"));
         }
@@ -86,7 +88,7 @@ impl AppContext {
         match &order.resume {
             Some(id) => self.resume_task(&mut store, parent, id, order, call, state),
             None => {
-                let made = made_for(&store, parent, call).map_err(no_session)?;
+                let made = session_created_for(&store, parent, call).map_err(no_session)?;
                 made.map_or_else(|| self.new_task(&mut store, parent, order, call, state), Ok)
             }
         }
@@ -99,7 +101,7 @@ impl AppContext {
         order: &TaskOrder,
         call: CallId,
         state: &State,
-    ) -> Result<String, Unready> {
+    ) -> Result<String, PrepareError> {
         let agent = self.command_files().agent_of(order).map_err(refused)?;
         let named = agent.as_ref().and_then(|agent| agent.file.model.clone());
         // Short names of models, as other programs use them, are ignored.
@@ -156,7 +158,7 @@ impl AppContext {
     /// Makes the worktree of a task. This comes before its session is recorded, since its first
     /// request is rendered there. The next task removes a worktree whose session was never
     /// recorded.
-    fn worktree_of_task(&self, session: &str) -> Result<WorktreeNote, Unready> {
+    fn worktree_of_task(&self, session: &str) -> Result<WorktreeNote, PrepareError> {
         let root = &self.here.root;
         let project = project_root(&self.paths, root).map_err(|e| no_session(e.into()))?;
         let end = session.get(session.len().saturating_sub(6)..);
@@ -176,7 +178,7 @@ impl AppContext {
                 "{why}; leave out `worktree`, or the user makes one: rewake -w NAME"
             )));
         }
-        worktrees.make_begun(note).map_err(none)
+        worktrees.make_noted(note).map_err(none)
     }
 
     fn record_task(
@@ -215,7 +217,7 @@ impl AppContext {
         let limits = Choice {
             limits: Some(RunLimits {
                 answers: Some(self.config().agents.max_turns),
-                usd: left_of_cost(&Figures::new(self.config()), state),
+                usd: remaining_cost(&Figures::new(self.config()), state),
                 tokens: self.config().agents.max_tokens,
             }),
             ..Choice::default()
@@ -246,7 +248,7 @@ impl AppContext {
         order: &TaskOrder,
         call: CallId,
         state: &State,
-    ) -> Result<String, Unready> {
+    ) -> Result<String, PrepareError> {
         let info = task_named(store, parent, id)?;
         if state.children().any(|child| child == info.id) || self.session_list().is_in_use(&info.id)
         {
@@ -261,7 +263,7 @@ impl AppContext {
             ));
         }
         let origin = origin(parent, call);
-        let is_said = was_told(store, &info.id, &origin).map_err(no_session)?;
+        let is_said = is_end_reported(store, &info.id, &origin).map_err(no_session)?;
         if !is_said {
             let message = Message {
                 text: order.prompt.replace('\0', "\u{2400}"),
@@ -276,7 +278,7 @@ impl AppContext {
                 .unwrap_or_default();
             let limit = Signal::Limit {
                 turns: Some(self.config().agents.max_turns),
-                usd: left_of_cost(&Figures::new(self.config()), state).map(|left| cost + left),
+                usd: remaining_cost(&Figures::new(self.config()), state).map(|left| cost + left),
                 tokens: self.config().agents.max_tokens,
             };
             // The mode of the parent may be stricter by now.
@@ -327,7 +329,11 @@ impl AppContext {
 
 /// Returns the session that a process created for this call before it died and could start the
 /// call. Nothing else was recorded in it.
-fn made_for(store: &Store, parent: &str, call: CallId) -> Result<Option<String>, SessionError> {
+fn session_created_for(
+    store: &Store,
+    parent: &str,
+    call: CallId,
+) -> Result<Option<String>, SessionError> {
     for child in store
         .history()
         .untouched_children(parent, FIRST_ENTRIES, MAX_UNTOUCHED)?
@@ -341,7 +347,7 @@ fn made_for(store: &Store, parent: &str, call: CallId) -> Result<Option<String>,
     Ok(None)
 }
 
-fn task_named(store: &Store, parent: &str, id: &str) -> Result<SessionInfo, Unready> {
+fn task_named(store: &Store, parent: &str, id: &str) -> Result<SessionInfo, PrepareError> {
     let none = || refused(format!("there is no task {id:?} of this session"));
     let info = store.history().find(id).map_err(|error| match error {
         StoreError::NotFound { .. } => none(),
@@ -353,7 +359,7 @@ fn task_named(store: &Store, parent: &str, id: &str) -> Result<SessionInfo, Unre
     }
 }
 
-fn was_told(store: &Store, id: &str, origin: &str) -> Result<bool, SessionError> {
+fn is_end_reported(store: &Store, id: &str, origin: &str) -> Result<bool, SessionError> {
     let mut is_said = store
         .inbox()
         .queued(id)?
@@ -372,7 +378,7 @@ fn was_told(store: &Store, id: &str, origin: &str) -> Result<bool, SessionError>
 }
 
 /// Returns the remaining budget of the parent in US dollars. `None`: it has no limit.
-fn left_of_cost(figures: &Figures, state: &State) -> Option<f64> {
+fn remaining_cost(figures: &Figures, state: &State) -> Option<f64> {
     let of = state.run_limits.usd?;
     Some((of - figures.cost_of(state).unwrap_or(of)).max(0.000_001))
 }
@@ -386,6 +392,6 @@ fn origin(parent: &str, call: CallId) -> String {
 ///
 /// # Errors
 /// This program did not write the text.
-pub fn handed_down(text: Option<&str>) -> Result<Vec<Setting>, ConfigError> {
-    Setting::handed_down(text.unwrap_or("[]"))
+pub fn decode_from_parent(text: Option<&str>) -> Result<Vec<Setting>, ConfigError> {
+    Setting::decode_from_parent(text.unwrap_or("[]"))
 }

@@ -77,8 +77,8 @@ impl AppContext {
                 note
             }
             true => {
-                let note = worktrees.make_begun(note)?;
-                said.extend(worktrees.what_it_lacks());
+                let note = worktrees.make_noted(note)?;
+                said.extend(worktrees.missing_file_notes());
                 note
             }
         };
@@ -149,7 +149,7 @@ impl Worktrees {
     ///
     /// # Errors
     /// Another process is removing it.
-    pub fn enter_here(&self) -> Result<(), SessionError> {
+    pub fn mark_own_worktree_used(&self) -> Result<(), SessionError> {
         let data_dir = &self.data_dir;
         let worktree = worktree_at(data_dir, &self.here.root);
         match worktree.and_then(|worktree| WorktreeNote::of_folder(data_dir, &worktree)) {
@@ -190,8 +190,8 @@ impl Worktrees {
 
     fn make_there(&self, note: WorktreeNote, name: &str) -> Result<Option<String>, NoWorktree> {
         let folder = note.folder(&self.data_dir);
-        let found = self.make_sure(note)?;
-        Ok(matches!(found, WorktreeState::MadeAgain).then(|| made_again(name, &folder)))
+        let found = self.complete_worktree(note)?;
+        Ok(matches!(found, WorktreeState::MadeAgain).then(|| recreated_note(name, &folder)))
     }
 
     /// Makes sure that the worktree of a session's folder exists. If it was missing, makes it again
@@ -284,8 +284,8 @@ impl Worktrees {
     }
 
     /// Makes a worktree that was noted now. If git refuses, nothing of it remains.
-    pub(super) fn make_begun(&self, note: WorktreeNote) -> Result<WorktreeNote, NoWorktree> {
-        let made = self.make_sure(note.clone());
+    pub(super) fn make_noted(&self, note: WorktreeNote) -> Result<WorktreeNote, NoWorktree> {
+        let made = self.complete_worktree(note.clone());
         if made.is_err() {
             worktree_use::leave(&note.in_use(&self.data_dir));
             self.end(&note, true);
@@ -297,7 +297,7 @@ impl Worktrees {
     }
 
     /// Makes the missing parts of a worktree, whatever a kill or a person left of it.
-    fn make_sure(&self, mut note: WorktreeNote) -> Result<WorktreeState, NoWorktree> {
+    fn complete_worktree(&self, mut note: WorktreeNote) -> Result<WorktreeState, NoWorktree> {
         let (env, data_dir) = (&self.env, &self.data_dir);
         let in_use = note.in_use(data_dir);
         let mut lock = None;
@@ -424,7 +424,7 @@ impl Worktrees {
     }
 
     /// Returns lines about the files here that a new worktree does not contain.
-    fn what_it_lacks(&self) -> Vec<String> {
+    fn missing_file_notes(&self) -> Vec<String> {
         let mut lacks = Vec::new();
         let changes = changes(&self.here, &self.env, PATIENCE).filter(|changes| changes.count > 0);
         if let Some(changes) = changes {
@@ -469,7 +469,7 @@ fn note_failed(note: &WorktreeNote, why: &str) -> NoWorktree {
     )
 }
 
-fn made_again(name: &str, folder: &Path) -> String {
+fn recreated_note(name: &str, folder: &Path) -> String {
     format!(
         "the worktree {name} was gone; it was made again in {}, as its branch has it: what was not \
          committed is not in it (rewake rewind may know it)",

@@ -48,7 +48,7 @@ pub enum EndedWorktree {
 }
 
 /// The result of checking a worktree that no process uses.
-enum Looked {
+enum WorktreeCheck {
     Gone {
         ignored: u64,
     },
@@ -61,7 +61,7 @@ enum Looked {
 
 /// Returns a note in parentheses about the ignored files that were removed with a worktree. Empty
 /// if there were none.
-pub fn went_with(ignored: u64) -> String {
+pub fn removed_ignored_note(ignored: u64) -> String {
     match ignored {
         0 => String::new(),
         _ => format!(
@@ -128,8 +128,8 @@ impl Worktrees {
             })
         };
         match self.remove_if_empty(note, &folder, forget) {
-            Ok(Looked::Gone { ignored }) => EndedWorktree::Removed { ignored },
-            Ok(Looked::Holds { files, commits }) => kept(files, commits, None),
+            Ok(WorktreeCheck::Gone { ignored }) => EndedWorktree::Removed { ignored },
+            Ok(WorktreeCheck::Holds { files, commits }) => kept(files, commits, None),
             Err(why) => kept(0, 0, Some(one_line(&why, 300))),
         }
     }
@@ -169,15 +169,15 @@ impl Worktrees {
         note: &WorktreeNote,
         folder: &Path,
         forget: bool,
-    ) -> Result<Looked, String> {
+    ) -> Result<WorktreeCheck, String> {
         let (env, data_dir) = (&self.env, &self.data_dir);
         let project = &note.project;
-        let gone = || Ok(Looked::Gone { ignored: 0 });
+        let gone = || Ok(WorktreeCheck::Gone { ignored: 0 });
         if note.stage == WorktreeStage::Removed && !forget {
             return gone();
         }
         let _lock = self.lock(project)?;
-        let _alone = worktree_use::alone(&note.in_use(data_dir))?;
+        let _alone = worktree_use::exclusive(&note.in_use(data_dir))?;
         // Another process may have changed the note meanwhile.
         let Some(note) = WorktreeNote::read(data_dir, project, &note.name) else {
             return gone();
@@ -197,17 +197,17 @@ impl Worktrees {
             let failed = |e: std::io::Error| format!("it cannot be looked at: {e}");
             fs::rename(&aside, folder).map_err(failed)?;
         }
-        self.look_and_remove(note, folder, &listed, forget)
+        self.remove_if_lossless(note, folder, &listed, forget)
     }
 
     /// Checks the contents of a worktree, and removes it if nothing would be lost.
-    fn look_and_remove(
+    fn remove_if_lossless(
         &self,
         mut note: WorktreeNote,
         folder: &Path,
         listed: &[GitWorktree],
         forget: bool,
-    ) -> Result<Looked, String> {
+    ) -> Result<WorktreeCheck, String> {
         let (env, data_dir) = (&self.env, &self.data_dir);
         let project = note.project.clone();
         let mut others = listed.iter().filter(|listed| listed.folder != folder);
@@ -248,13 +248,13 @@ impl Worktrees {
                 note.stage = WorktreeStage::Made;
                 note.write(data_dir).map_err(|e| e.to_string())?;
             }
-            return Ok(Looked::Holds { files, commits });
+            return Ok(WorktreeCheck::Holds { files, commits });
         }
         if let Some(other) = elsewhere {
             let other = other.folder.display();
             return Err(format!("its branch is checked out in {other}"));
         }
-        self.remove_looked_at(note, folder, (known, tip), forget, ignored)
+        self.remove_checked(note, folder, (known, tip), forget, ignored)
     }
 
     /// Returns the number of commits of its branch that are nowhere else.
@@ -273,14 +273,14 @@ impl Worktrees {
     }
 
     /// Removes a worktree. The caller has checked that nothing would be lost.
-    fn remove_looked_at(
+    fn remove_checked(
         &self,
         mut note: WorktreeNote,
         folder: &Path,
         (known, tip): (Option<&GitWorktree>, Option<String>),
         forget: bool,
         ignored: u64,
-    ) -> Result<Looked, String> {
+    ) -> Result<WorktreeCheck, String> {
         let (env, data_dir) = (&self.env, &self.data_dir);
         let project = note.project.clone();
         let is_half = known.is_some_and(|known| known.is_half(&note));
@@ -304,7 +304,7 @@ impl Worktrees {
                     back()?;
                     note.stage = WorktreeStage::Made;
                     note.write(data_dir).map_err(|e| e.to_string())?;
-                    return Ok(Looked::Holds { files, commits: 0 });
+                    return Ok(WorktreeCheck::Holds { files, commits: 0 });
                 }
                 Err(why) => {
                     back()?;
@@ -322,7 +322,7 @@ impl Worktrees {
             && let Err(error) = fs::remove_dir_all(&aside)
         {
             tracing::warn!(%error, "what is left of a worktree stays");
-            return Ok(Looked::Gone { ignored });
+            return Ok(WorktreeCheck::Gone { ignored });
         }
         match forget {
             true => note.remove(data_dir),
@@ -331,7 +331,7 @@ impl Worktrees {
                 note.write(data_dir).map_err(|e| e.to_string())?;
             }
         }
-        Ok(Looked::Gone { ignored })
+        Ok(WorktreeCheck::Gone { ignored })
     }
 
     /// Ends the worktree of a subagent that has ended. `None`: it has none.
@@ -351,7 +351,7 @@ impl Worktrees {
         Some(match self.end(&note, false) {
             EndedWorktree::Removed { ignored } => format!(
                 "[its worktree had nothing to keep and is removed{}]",
-                went_with(ignored)
+                removed_ignored_note(ignored)
             ),
             EndedWorktree::Kept(kept) if kept.commits > 0 => {
                 format!(

@@ -59,7 +59,7 @@ pub(super) fn is_used(file: &Path) -> bool {
 ///
 /// # Errors
 /// Another process uses it, or the lock cannot be taken; for a person.
-pub(super) fn alone(file: &Path) -> Result<File, String> {
+pub(super) fn exclusive(file: &Path) -> Result<File, String> {
     let failed = |e: io::Error| format!("{} cannot be locked: {e}", file.display());
     let lock = open(file).map_err(failed)?;
     let until = Instant::now() + EXITS_WITHIN;
@@ -97,10 +97,10 @@ mod tests {
         enter(&file).unwrap();
         enter(&file).unwrap();
         assert!(is_used(&file));
-        assert_eq!(alone(&file).unwrap_err(), "rewake is open in it");
+        assert_eq!(exclusive(&file).unwrap_err(), "rewake is open in it");
         leave(&file);
         assert!(!is_used(&file));
-        let alone = alone(&file).unwrap();
+        let alone = exclusive(&file).unwrap();
         assert!(enter(&file).is_err());
         drop(alone);
         enter(&file).unwrap();

@@ -4,13 +4,13 @@ use std::path::PathBuf;
 
 use super::AppContext;
 use crate::config::Env;
-use crate::workspace::Here;
+use crate::workspace::StartFolder;
 
 /// The git worktrees of rewake, made from one workspace.
 pub struct Worktrees {
     pub(super) env: Env,
     pub(super) data_dir: PathBuf,
-    pub(super) here: Here,
+    pub(super) here: StartFolder,
 }
 
 impl AppContext {

@@ -13,7 +13,7 @@ use super::inbox::{InboxId, take};
 use super::journal_writer::Recorded;
 use super::memories::remember;
 use super::models::{LearntRatio, learn_ratio};
-use super::restored_counts::is_told;
+use super::restored_counts::clear_restored_count;
 use super::row::{Body, MAX_SUM_OF_TOKENS, checksum, clip, int, sum_of_tokens};
 use super::sessions::DISMISSED;
 use super::signals::{SignalId, obey};
@@ -171,7 +171,7 @@ impl Store {
             .iter()
             .any(|e| matches!(e, Entry::Resumed { .. }))
         {
-            is_told(&tx, head.session())?;
+            clear_restored_count(&tx, head.session())?;
         }
         tx.commit().doing(WHAT)?;
         let recorded = Recorded {
@@ -184,7 +184,7 @@ impl Store {
         self.follow(head, &next, &recorded);
         let takes = batch.taken.is_some() || batch.signal.is_some();
         if takes || batch.clear.contains(&Draft::Input) {
-            self.inbox_mut().keep_waiting(head.session());
+            self.inbox_mut().write_pending_rows(head.session());
         }
         *head = next;
         Ok(records)
@@ -196,7 +196,7 @@ pub(crate) struct Prepared<'a> {
     entries: Cow<'a, [Entry]>,
     bodies: Vec<Body>,
     blobs: Vec<Packed<'a>>,
-    listed: Listed,
+    listed: ListValues,
     /// Size of the bodies and blobs as stored, in bytes.
     bytes: usize,
 }
@@ -212,7 +212,7 @@ impl<'a> Prepared<'a> {
             entries: Cow::Borrowed(entries),
             bodies,
             blobs,
-            listed: Listed::of(entries),
+            listed: ListValues::of(entries),
             bytes: in_rows + in_blobs,
         })
     }
@@ -226,7 +226,7 @@ impl<'a> Prepared<'a> {
     pub(crate) fn of_body(body: Body) -> Result<Prepared<'static>, StoreError> {
         let entry: Entry = serde_json::from_str(body.json()).doing(WHAT_BROUGHT)?;
         Ok(Prepared {
-            listed: Listed::of(std::slice::from_ref(&entry)),
+            listed: ListValues::of(std::slice::from_ref(&entry)),
             bytes: body.bytes().len(),
             entries: Cow::Owned(vec![entry]),
             bodies: vec![body],
@@ -312,7 +312,7 @@ impl<'a> Prepared<'a> {
         at_ms: i64,
         unfinished: bool,
     ) -> rusqlite::Result<bool> {
-        let Listed {
+        let ListValues {
             named,
             said,
             model,
@@ -430,7 +430,7 @@ fn is_child_of(tx: &Transaction<'_>, head: &Head, parent: &str) -> rusqlite::Res
 
 /// Values that lists of sessions show, gathered from the entries.
 #[derive(Default)]
-struct Listed {
+struct ListValues {
     named: Option<String>,
     said: Option<String>,
     model: Option<String>,
@@ -442,9 +442,9 @@ struct Listed {
     asks: bool,
 }
 
-impl Listed {
-    fn of(entries: &[Entry]) -> Listed {
-        let mut listed = Listed::default();
+impl ListValues {
+    fn of(entries: &[Entry]) -> ListValues {
+        let mut listed = ListValues::default();
         for entry in entries {
             listed.add(entry);
         }

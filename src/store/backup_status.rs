@@ -8,12 +8,12 @@ use std::path::Path;
 use rustix::fs::Access;
 
 use super::error::{Doing, io as io_error};
-use super::gap::{entries_in_gaps, gap_of, sessions_with_gap};
+use super::gap::{count_missing_entries, gap_of, sessions_with_gap};
 use super::head::read_head;
 use super::high_water_mark::HighWaterMark;
 use super::journal_writer::{has_all, highest};
 use super::missing::Gap;
-use super::restored_counts::all_untold;
+use super::restored_counts::total_restored_count;
 use super::row::count;
 use super::{Check, StoreError, now_ms};
 use crate::journal::folder::{JournalPlace, sessions};
@@ -60,7 +60,7 @@ impl JournalPlace {
     }
 
     /// Adds to an error the number of sessions in the journal, for its hint.
-    pub fn told_of(&self, error: StoreError) -> StoreError {
+    pub fn with_journal_count(&self, error: StoreError) -> StoreError {
         error.with_journal(|| self.sessions(AT_MOST).len() as u64)
     }
 
@@ -94,7 +94,7 @@ impl Check<'_> {
         place: &JournalPlace,
     ) -> Result<BackupStatus, StoreError> {
         let mut standing = BackupStatus {
-            put_back: all_untold(self.conn)?,
+            put_back: total_restored_count(self.conn)?,
             ..BackupStatus::default()
         };
         for session in sessions_with_gap(self.conn)? {
@@ -105,7 +105,7 @@ impl Check<'_> {
         {
             let beyond = mark.said.highest - highest(self.conn)?;
             let beyond = u64::try_from(beyond).unwrap_or(0);
-            standing.beyond = beyond.saturating_sub(entries_in_gaps(self.conn)?);
+            standing.beyond = beyond.saturating_sub(count_missing_entries(self.conn)?);
             let store: String = self
                 .conn
                 .query_row("SELECT value FROM meta WHERE name = 'store'", [], |row| {

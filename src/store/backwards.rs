@@ -19,7 +19,7 @@ const STEP: &str = "SELECT parent, seq, kind FROM entries WHERE id = ?1";
 const BODY: &str = "SELECT body FROM entries WHERE id = ?1";
 
 /// An entry that was reached on the way back.
-pub struct Met<'a> {
+pub struct VisitedEntry<'a> {
     pub seq: Seq,
     /// The kind, as returned by [`Entry::kind`].
     pub kind: &'a str,
@@ -28,7 +28,7 @@ pub struct Met<'a> {
     bodies: &'a mut BodyReader,
 }
 
-impl Met<'_> {
+impl VisitedEntry<'_> {
     /// Reads the whole entry. Returns `None` if it cannot be read.
     pub fn entry(&mut self) -> Option<Entry> {
         let mut body = self.conn.prepare_cached(BODY).ok()?;
@@ -47,7 +47,7 @@ impl History<'_> {
         &self,
         session: &str,
         at_most: u64,
-        mut each: impl FnMut(Met<'_>) -> ControlFlow<()>,
+        mut each: impl FnMut(VisitedEntry<'_>) -> ControlFlow<()>,
     ) -> Result<u64, StoreError> {
         let mut head = self.conn.prepare_cached(HEAD).doing(WHAT)?;
         let head = head.query_row([session], |row| row.get(0)).optional();
@@ -63,7 +63,7 @@ impl History<'_> {
             met += 1;
             let parent: Option<i64> = row.get(0).doing(WHAT)?;
             let kind = row.get_ref(2).doing(WHAT)?;
-            let it = Met {
+            let it = VisitedEntry {
                 seq: count(row.get(1).doing(WHAT)?),
                 kind: kind.as_str().unwrap_or_default(),
                 row: id,

@@ -72,7 +72,7 @@ impl Catalogue<'_> {
     }
 
     /// Stores the answer of a server, and replaces the earlier one.
-    pub fn keep_catalogued(
+    pub fn store_catalogued(
         &self,
         server: &str,
         config_hash: &str,

@@ -8,10 +8,10 @@ use rusqlite::Connection;
 use super::StoreError;
 use super::error::io as io_error;
 use super::head::Head;
-use super::tips::{has_end, tip_behind};
+use super::tips::{has_end, tip_upto};
 use crate::core::entry::Seq;
 use crate::journal::chain_hash::ChainHash;
-use crate::journal::read::{End, Met, end, lines};
+use crate::journal::read::{End, JournalItem, end, lines};
 
 const WHAT: &str = "compare the journal with the database";
 
@@ -49,12 +49,12 @@ pub(super) fn compare(
             false => Comparison::Behind,
         });
     }
-    let tip = tip_behind(conn, session, head.seq())?;
+    let tip = tip_upto(conn, session, head.seq())?;
     let ahead = Ahead { tip, journal };
     let (tips, is_beyond) = tips_in(folder, head)?;
     let is_same = |seq: Seq, known: &ChainHash| match seq == head.seq() {
         true => Ok(tip == *known),
-        false => tip_behind(conn, session, seq).map(|tip| tip == *known),
+        false => tip_upto(conn, session, seq).map(|tip| tip == *known),
     };
     let mut both = tips.iter().rev().peekable();
     let Some((last, known)) = both.peek() else {
@@ -82,9 +82,13 @@ fn tips_in(folder: &Path, head: &Head) -> Result<(BTreeMap<Seq, ChainHash>, bool
     let mut is_empty = true;
     let read = lines(folder, &mut |met| {
         match met {
-            Met::Entry(line) => drop(tips.insert(line.seq, line.tip)),
-            Met::Gap(first, tip) => drop(first.checked_sub(1).map(|seq| tips.insert(seq, tip))),
-            Met::Blob(_) => {}
+            JournalItem::Entry(line) => drop(tips.insert(line.seq, line.tip)),
+            JournalItem::Gap(first, tip) => {
+                if let Some(seq) = first.checked_sub(1) {
+                    tips.insert(seq, tip);
+                }
+            }
+            JournalItem::Blob(_) => {}
         }
         is_empty = false;
         Ok(())

@@ -60,10 +60,10 @@ impl Copies {
 
     pub(super) fn fails(&mut self, error: &StoreError) {
         tracing::warn!(%error, "the journal is not written");
-        self.is_in_trouble(error.to_string());
+        self.note_journal_failure(error.to_string());
     }
 
-    pub(super) fn is_in_trouble(&mut self, why: String) {
+    pub(super) fn note_journal_failure(&mut self, why: String) {
         self.trouble.get_or_insert(Fault {
             why,
             is_told: false,

@@ -5,7 +5,7 @@
 //! locks. The next program that closes the database then takes itself for the last user. It removes
 //! the write-ahead log that this process still writes to. So SQLite makes the files, and the rest
 //! of the program looks at them only by their paths, in this module (`tests/source/layers`). Code
-//! that opens a file with a name from outside, such as a tool, asks [`is_open_here`] first. So does
+//! that opens a file with a name from outside, such as a tool, asks [`is_open_in_process`] first. So does
 //! the code that reads config, instructions and skills.
 
 use std::fs::{self, File};
@@ -70,7 +70,7 @@ pub(super) fn of_records(data_dir: &Path) -> impl Iterator<Item = PathBuf> {
 
 /// Returns whether this is a file of a database that is open in this process, under any name. Such
 /// a file must not be opened, not even for reading.
-pub fn is_open_here(path: &Path) -> bool {
+pub fn is_open_in_process(path: &Path) -> bool {
     is_in_use(path)
 }
 
@@ -177,7 +177,7 @@ pub(super) fn copy_to(data_dir: &Path, folder: &Path) -> Result<Copied, StoreErr
     let before = state();
     for (from, name) in all.iter().zip([DATABASE, WRITE_AHEAD_LOG]) {
         let to = folder.join(name);
-        if is_open_here(from) {
+        if is_open_in_process(from) {
             return Ok(Copied::Changing);
         }
         let copied = fs::copy(from, &to).and_then(|_| restrict(&to, 0o600));
@@ -206,7 +206,7 @@ pub(super) fn copy_of_schema(data_dir: &Path, schema: i64) -> PathBuf {
 }
 
 /// Returns the path of a database's write-ahead log.
-pub(crate) fn log_beside(database: &Path) -> PathBuf {
+pub(crate) fn wal_path(database: &Path) -> PathBuf {
     let mut name = database.as_os_str().to_owned();
     name.push("-wal");
     PathBuf::from(name)
@@ -303,7 +303,7 @@ pub(super) fn make(path: &Path) -> Result<Connection, StoreError> {
     Ok(conn)
 }
 
-/// Registers the files of one connection for [`is_open_here`] as long as the value lives. It is
+/// Registers the files of one connection for [`is_open_in_process`] as long as the value lives. It is
 /// made before the connection and dropped after it. Call `opened` after the first statement, since
 /// SQLite opens the last of the files with it.
 pub(super) fn files_in_use(data_dir: &Path) -> FilesInUse {

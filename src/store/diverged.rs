@@ -11,7 +11,7 @@ use super::head::Head;
 use crate::core::entry::{Entry, ForkPoint, Seq};
 
 /// Adds to the title that this session was made from a journal.
-pub(super) fn name_parted(tx: &Transaction<'_>, key: i64) -> Result<(), StoreError> {
+pub(super) fn add_diverged_title(tx: &Transaction<'_>, key: i64) -> Result<(), StoreError> {
     let sql = "UPDATE sessions SET title = coalesce(title, '') || ' (as its journal has it)'
        WHERE key = ?1";
     tx.execute(sql, [key]).doing(WHAT).map(drop)

@@ -34,7 +34,7 @@ pub struct Drafts {
 
 /// The unsent text of a session that the user left, as long as it is unchanged.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LeftDraft {
+pub struct AbandonedDraft {
     pub session: String,
     pub draft: String,
 }
@@ -98,34 +98,34 @@ impl InboxWriter<'_> {
         let key = read_head(&tx, session)?.key;
         set(&tx, key, text).doing(WHAT)?;
         tx.commit().doing(WHAT)?;
-        self.keep_waiting(session);
+        self.write_pending_rows(session);
         Ok(())
     }
 
     /// Moves unsent text from another session to this one, in one transaction, like
     /// [`InboxWriter::set_input`].
-    pub fn bring_input(
+    pub fn move_input_from(
         &mut self,
         session: &str,
         text: &str,
-        from: &LeftDraft,
+        from: &AbandonedDraft,
     ) -> Result<(), StoreError> {
         let tx = begin(self.conn, self.in_use, WHAT)?;
         let key = read_head(&tx, session)?.key;
         set(&tx, key, text).doing(WHAT)?;
         forget(&tx, from).doing(WHAT)?;
         tx.commit().doing(WHAT)?;
-        self.keep_waiting(session);
-        self.keep_waiting(&from.session);
+        self.write_pending_rows(session);
+        self.write_pending_rows(&from.session);
         Ok(())
     }
 
     /// Removes this draft after its text was sent in another session.
-    pub fn forget_left(&mut self, from: &LeftDraft) -> Result<(), StoreError> {
+    pub fn remove_left_draft(&mut self, from: &AbandonedDraft) -> Result<(), StoreError> {
         let tx = begin(self.conn, self.in_use, WHAT)?;
         forget(&tx, from).doing(WHAT)?;
         tx.commit().doing(WHAT)?;
-        self.keep_waiting(&from.session);
+        self.write_pending_rows(&from.session);
         Ok(())
     }
 
@@ -139,7 +139,7 @@ impl InboxWriter<'_> {
         clear(&tx, key, draft).doing(WHAT)?;
         tx.commit().doing(WHAT)?;
         if draft == Draft::Input {
-            self.keep_waiting(session);
+            self.write_pending_rows(session);
         }
         Ok(())
     }
@@ -155,7 +155,7 @@ fn set(conn: &Connection, session: i64, text: &str) -> rusqlite::Result<()> {
 }
 
 /// Removes the unsent text if it is still the same and the session still exists.
-fn forget(conn: &Connection, left: &LeftDraft) -> rusqlite::Result<()> {
+fn forget(conn: &Connection, left: &AbandonedDraft) -> rusqlite::Result<()> {
     conn.prepare_cached(
         "DELETE FROM drafts WHERE kind = 'input' AND text = ?2
          AND session = (SELECT key FROM sessions WHERE id = ?1)",

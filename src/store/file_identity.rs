@@ -41,7 +41,7 @@ impl InUse {
     ///
     /// # Errors
     /// `Moved`.
-    pub(super) fn still_there(&self) -> Result<(), StoreError> {
+    pub(super) fn check_names(&self) -> Result<(), StoreError> {
         let gone = || self.files.iter().find(|(path, at)| number(path) != *at);
         if gone().is_none() {
             return Ok(());
@@ -79,6 +79,6 @@ pub(super) fn begin<'a>(
     in_use: &InUse,
     what: &'static str,
 ) -> Result<Transaction<'a>, StoreError> {
-    in_use.still_there()?;
+    in_use.check_names()?;
     Transaction::new_unchecked(conn, TransactionBehavior::Immediate).doing(what)
 }

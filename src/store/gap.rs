@@ -44,7 +44,7 @@ impl GapRow {
     }
 }
 
-pub(super) fn keep_gap(tx: &Transaction<'_>, gap: &Gap) -> Result<(), StoreError> {
+pub(super) fn store_gap(tx: &Transaction<'_>, gap: &Gap) -> Result<(), StoreError> {
     let row = serde_json::to_string(&GapRow::from(gap.clone())).doing(WHAT)?;
     tx.execute(
         "INSERT OR REPLACE INTO meta VALUES (?1, ?2)",
@@ -73,7 +73,7 @@ pub(super) fn close_gap(
 }
 
 /// Returns the number of entries that were recorded, have no row, and belong to a known session.
-pub(super) fn entries_in_gaps(conn: &Connection) -> Result<u64, StoreError> {
+pub(super) fn count_missing_entries(conn: &Connection) -> Result<u64, StoreError> {
     let mut entries = 0;
     for session in sessions_with_gap(conn)? {
         let gap = gap_of(conn, &session)?;
@@ -129,7 +129,7 @@ impl History<'_> {
     }
 
     /// Fails when the session lacks entries that are in no copy.
-    pub fn has_no_gap(&self, session: &str) -> Result<(), StoreError> {
+    pub fn check_no_gap(&self, session: &str) -> Result<(), StoreError> {
         match self.gap(session)? {
             None => Ok(()),
             Some(gap) => Err(StoreError::Gap(Box::new(gap))),

@@ -59,7 +59,7 @@ impl Store {
         }
         let alone = match self.lock.take() {
             Some(lock) => Some(
-                lock.alone(data_dir, || Ok(false))
+                lock.exclusive(data_dir, || Ok(false))
                     .map_err(|e| in_use(e, WHAT))?,
             ),
             None => None,
@@ -95,7 +95,7 @@ fn rows(tx: &Transaction<'_>, keep: Keep) -> Result<Tidied, StoreError> {
         tidied.sessions += u64::from(uses > 0);
         tidied.in_trash += u64::from(uses > 0 && *is_trashed);
     }
-    (tidied.trees, tidied.contents) = remove_but(tx, &kept_trees(tx)?)?;
+    (tidied.trees, tidied.contents) = remove_but(tx, &referenced_trees(tx)?)?;
     tidied.left_bytes = stored(tx)?;
     tidied.bytes = before.saturating_sub(tidied.left_bytes);
     Ok(tidied)
@@ -176,7 +176,7 @@ fn dropped_sessions(tx: &Transaction<'_>, since_ms: i64) -> Result<Vec<(i64, boo
 }
 
 /// Returns the trees that a session names, and the last one of each workspace.
-fn kept_trees(tx: &Transaction<'_>) -> Result<BTreeSet<i64>, StoreError> {
+fn referenced_trees(tx: &Transaction<'_>) -> Result<BTreeSet<i64>, StoreError> {
     ids(
         tx,
         "SELECT tree FROM tree_uses UNION SELECT max(id) FROM trees GROUP BY place",

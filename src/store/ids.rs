@@ -81,7 +81,7 @@ pub fn unique_short_id<'a>(id: &'a str, others: &[&str]) -> &'a str {
 
 /// Returns the ID of the session that is made from a diverged copy of `session` with this tip. It
 /// is the same each time. It sorts directly after `session`, so before all forks of it.
-pub(crate) fn id_of_parted(session: &str, end: ChainHash) -> String {
+pub(crate) fn id_of_diverged(session: &str, end: ChainHash) -> String {
     let made = made_at_ms(session).and_then(|ms| u64::try_from(ms).ok());
     let hash = blake3::Hasher::new()
         .update(session.as_bytes())

@@ -210,7 +210,7 @@ impl InboxWriter<'_> {
             .and_then(|mut s| s.execute([key]))
             .doing(WHAT)?;
         tx.commit().doing(WHAT)?;
-        self.keep_waiting(session);
+        self.write_pending_rows(session);
         Ok(id)
     }
 
@@ -224,7 +224,7 @@ impl InboxWriter<'_> {
             .and_then(|mut s| s.execute(params![id.0, body]))
             .doing(WHAT_EDIT)?;
         if let Some(session) = session_of(self.conn, "inbox", id.0) {
-            self.keep_waiting(&session);
+            self.write_pending_rows(&session);
         }
         one_of(rows, id)
     }
@@ -238,7 +238,7 @@ impl InboxWriter<'_> {
             .and_then(|mut s| s.execute([id.0]))
             .doing(WHAT_EDIT)?;
         if let Some(session) = session {
-            self.keep_waiting(&session);
+            self.write_pending_rows(&session);
         }
         one_of(rows, id)
     }

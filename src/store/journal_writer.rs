@@ -54,10 +54,10 @@ impl Drop for Store {
 
 impl Store {
     /// Returns once why the journal cannot be written. The session continues without it.
-    pub fn journal_trouble(&mut self) -> Option<String> {
+    pub fn take_journal_failure(&mut self) -> Option<String> {
         let copies = self.copies.as_mut()?;
         if let Some(why) = copies.journal.trouble() {
-            copies.is_in_trouble(why);
+            copies.note_journal_failure(why);
         }
         let fault = copies.trouble.as_mut().filter(|fault| !fault.is_told)?;
         fault.is_told = true;
@@ -344,7 +344,7 @@ fn header(conn: &Connection, store: &str, session: &str) -> Result<Header, Store
         .doing(WHAT)?
         .ok_or_else(|| StoreError::no_session(session))?;
     if let Some(parent) = &header.forked {
-        header.tip = super::tips::tip_behind(conn, &parent.session, parent.seq)?;
+        header.tip = super::tips::tip_upto(conn, &parent.session, parent.seq)?;
     }
     Ok(header)
 }

@@ -63,15 +63,15 @@ impl Store {
     /// and calls `act`.
     ///
     /// # Errors
-    /// `Held`: a process has it open. Those of [`Store::bring_in`].
-    pub fn at_rest<T>(
+    /// `Held`: a process has it open. Those of [`Store::restore_from_journal`].
+    pub fn with_closed_session<T>(
         &mut self,
         data_dir: &Path,
         session: &str,
         act: impl FnOnce(&mut Store) -> T,
     ) -> Result<T, StoreError> {
         let _lock = SessionLock::take(data_dir, session)?;
-        let done = self.bring_in(session).map(|()| act(self));
+        let done = self.restore_from_journal(session).map(|()| act(self));
         if let Some(copies) = &mut self.copies {
             copies.leave(session);
         }
@@ -91,7 +91,7 @@ impl Copies {
     ) -> Result<(), StoreError> {
         for session in appended(conn)? {
             // The process that has the session open writes its journal.
-            let Some(_held) = SessionLock::hold_unsigned(data_dir, &session) else {
+            let Some(_held) = SessionLock::lock_unsigned(data_dir, &session) else {
                 continue;
             };
             // Read again under the lock: another process may have worked in the session.
@@ -164,7 +164,7 @@ impl Copies {
         session: &str,
     ) -> Result<bool, StoreError> {
         // The process that has the session open writes its journal.
-        let Some(_held) = SessionLock::hold_unsigned(data_dir, session) else {
+        let Some(_held) = SessionLock::lock_unsigned(data_dir, session) else {
             return Ok(false);
         };
         let written = match compared(conn, &self.journal.of(session), session) {

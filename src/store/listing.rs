@@ -26,7 +26,7 @@ pub struct SessionKey(pub(super) i64);
 
 /// The place of a session in the list, with all that is read before the session is on the screen.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Listed {
+pub struct ListPosition {
     pub key: SessionKey,
     /// The title of the session, or else its first message. `None`: it has neither.
     pub title: Option<String>,
@@ -38,7 +38,7 @@ pub struct Listed {
 
 /// The newest entry of a session that has all words of a query.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SaidIn {
+pub struct MessageMatch {
     pub key: SessionKey,
     /// The place of the entry.
     pub seq: Seq,
@@ -61,7 +61,7 @@ ORDER BY workspace = ?1 DESC, max(head) OVER (PARTITION BY workspace) DESC, head
 
 /// Returns the SQL of a search, the newest entry first in the order of the index: it stops when
 /// enough entries are found.
-fn saying_sql(part: IndexedText) -> String {
+fn matching_sql(part: IndexedText) -> String {
     let (entry, of_part, by) = (part.join(), part.condition(), part.newest_first());
     format!(
         "SELECT e.id, e.session, e.seq FROM entry_index f CROSS JOIN entries e ON {entry}
@@ -73,12 +73,12 @@ const BODY: &str = "SELECT body FROM entries WHERE id = ?1";
 
 impl History<'_> {
     /// Returns the sessions in the trash, or those that are not in it.
-    pub fn listing(&self, here: &str, in_trash: bool) -> Result<Vec<Listed>, StoreError> {
+    pub fn listing(&self, here: &str, in_trash: bool) -> Result<Vec<ListPosition>, StoreError> {
         self.conn
             .prepare_cached(&listing_sql())
             .and_then(|mut s| {
                 s.query_map(params![here, in_trash], |row| {
-                    Ok(Listed {
+                    Ok(ListPosition {
                         key: SessionKey(row.get(0)?),
                         title: row.get(1)?,
                         is_here: row.get(2)?,
@@ -112,16 +112,20 @@ impl History<'_> {
     /// Returns the sessions that recorded an entry with all the words, each with its newest one,
     /// among the newest `max_hits` entries. Entries that are not indexed yet are not found: see
     /// [`super::Index::index_pending`].
-    pub fn saying(&self, query: &str, max_hits: u32) -> Result<Vec<SaidIn>, StoreError> {
+    pub fn sessions_matching(
+        &self,
+        query: &str,
+        max_hits: u32,
+    ) -> Result<Vec<MessageMatch>, StoreError> {
         let terms = terms(query);
         let Some(escaped) = escape(&terms) else {
             return Ok(Vec::new());
         };
         let mut bodies = BodyReader::new()?;
-        let mut read = || -> rusqlite::Result<Vec<SaidIn>> {
+        let mut read = || -> rusqlite::Result<Vec<MessageMatch>> {
             let mut places: Vec<(i64, SessionKey, i64, IndexedText)> = Vec::new();
             for part in IndexedText::BOTH {
-                let mut statement = self.conn.prepare_cached(&saying_sql(part))?;
+                let mut statement = self.conn.prepare_cached(&matching_sql(part))?;
                 let place =
                     |row: &Row<'_>| Ok((row.get(0)?, SessionKey(row.get(1)?), row.get(2)?, part));
                 for found in statement.query_map(params![escaped, max_hits], place)? {
@@ -133,7 +137,7 @@ impl History<'_> {
             places.truncate(max_hits as usize);
             let mut body = self.conn.prepare_cached(BODY)?;
             let mut known: HashMap<SessionKey, usize> = HashMap::new();
-            let mut found: Vec<SaidIn> = Vec::new();
+            let mut found: Vec<MessageMatch> = Vec::new();
             for (id, key, seq, part) in places {
                 if let Some(said) = known.get(&key).and_then(|at| found.get_mut(*at)) {
                     said.entries += 1;
@@ -145,7 +149,7 @@ impl History<'_> {
                     .as_ref()
                     .and_then(|e| part.text(e))
                     .unwrap_or_default();
-                found.push(SaidIn {
+                found.push(MessageMatch {
                     key,
                     seq: count(seq),
                     snippet: snippet(&text, &terms),
@@ -159,14 +163,14 @@ impl History<'_> {
 }
 
 /// Moves the sessions of subagents directly after their parents, if these are in the list.
-fn below_parents(listed: Vec<Listed>) -> Vec<Listed> {
+fn below_parents(listed: Vec<ListPosition>) -> Vec<ListPosition> {
     if listed.iter().all(|one| one.parent.is_none()) {
         return listed;
     }
     let keys: HashSet<SessionKey> = listed.iter().map(|one| one.key).collect();
-    let is_below = |one: &Listed| one.parent.is_some_and(|parent| keys.contains(&parent));
+    let is_below = |one: &ListPosition| one.parent.is_some_and(|parent| keys.contains(&parent));
     let (below, others): (Vec<_>, Vec<_>) = listed.into_iter().partition(is_below);
-    let mut of_parent: HashMap<SessionKey, Vec<Listed>> = HashMap::new();
+    let mut of_parent: HashMap<SessionKey, Vec<ListPosition>> = HashMap::new();
     for child in below {
         let parent = child.parent.unwrap_or(child.key);
         of_parent.entry(parent).or_default().push(child);
@@ -206,7 +210,7 @@ mod tests {
             assert!(listing.lines().all(|line| line != scan), "{listing}");
         }
         for part in IndexedText::BOTH {
-            let saying = plan(&store, &saying_sql(part), params!["\"a\"", 9]);
+            let saying = plan(&store, &matching_sql(part), params!["\"a\"", 9]);
             assert!(
                 saying.contains("SEARCH e USING INTEGER PRIMARY KEY"),
                 "{saying}"

@@ -84,7 +84,7 @@ impl SessionLock {
                 Ok(()) => break,
                 Err(TryLockError::WouldBlock) => {
                     let waited = since.elapsed();
-                    if waited >= LOOK && (waited >= LEFT_TO_A_CHILD || !is_of_the_dead(&file)) {
+                    if waited >= LOOK && (waited >= LEFT_TO_A_CHILD || !has_dead_signer(&file)) {
                         return Err(held(session, &file));
                     }
                     sleep(PAUSE);
@@ -93,7 +93,7 @@ impl SessionLock {
             }
         }
         let signature = signature(&file);
-        if let Some(error) = elsewhere(session, &signature, &file, &path) {
+        if let Some(error) = other_machine_error(session, &signature, &file, &path) {
             return Err(error);
         }
         let Signature {
@@ -116,10 +116,10 @@ impl SessionLock {
     /// Locks the session until the returned file is dropped, and leaves the signature of the last
     /// holder in it. Returns `None` if another process has the session, on this machine or on
     /// another.
-    pub(super) fn hold_unsigned(data_dir: &Path, session: &str) -> Option<File> {
+    pub(super) fn lock_unsigned(data_dir: &Path, session: &str) -> Option<File> {
         let (path, file) = lock_file(data_dir, session).ok()?;
         file.try_lock().ok()?;
-        let is_elsewhere = elsewhere(session, &signature(&file), &file, &path).is_some();
+        let is_elsewhere = other_machine_error(session, &signature(&file), &file, &path).is_some();
         (!is_elsewhere).then_some(file)
     }
 
@@ -136,14 +136,14 @@ impl SessionLock {
             tries += 1;
             // If two processes create a session at the same time, at least one of them sees the
             // other's lock.
-            if tries == NEW_TRIES || !SessionLock::has_twin(data_dir, &id) {
+            if tries == NEW_TRIES || !SessionLock::shares_short_id(data_dir, &id) {
                 return Ok((id, lock));
             }
         }
     }
 
     /// Returns whether another session has the same short ID.
-    fn has_twin(data_dir: &Path, id: &str) -> bool {
+    fn shares_short_id(data_dir: &Path, id: &str) -> bool {
         let own = format!("{id}.lock");
         let files = fs::read_dir(data_dir.join(SESSIONS)).into_iter().flatten();
         let mut names = files.filter_map(|file| file.ok()?.file_name().into_string().ok());
@@ -158,7 +158,7 @@ impl SessionLock {
 
     /// Notes in the file that this process stops because nothing could be recorded. The next holder
     /// reads it.
-    pub fn leave_unrecorded(&mut self) {
+    pub fn mark_unrecorded_stop(&mut self) {
         self.is_unrecorded = true;
     }
 
@@ -180,7 +180,7 @@ impl SessionLock {
 
     /// Returns when the session was last held, by a process that may be dead: UTC, milliseconds
     /// since 1970. `None`: it never was.
-    pub fn held_ms(data_dir: &Path, session: &str) -> Option<i64> {
+    pub fn last_held_ms(data_dir: &Path, session: &str) -> Option<i64> {
         let id = Uuid::try_parse(session).ok()?;
         let file = fs::metadata(data_dir.join(SESSIONS).join(format!("{id}.lock"))).ok()?;
         let since = file.modified().ok()?.duration_since(UNIX_EPOCH).ok()?;
@@ -299,7 +299,7 @@ fn held(session: &str, file: &File) -> StoreError {
 }
 
 /// Returns whether the process that signed the lock has ended.
-fn is_of_the_dead(file: &File) -> bool {
+fn has_dead_signer(file: &File) -> bool {
     let pid = signature(file).pid;
     let pid = pid.and_then(|pid| Pid::from_raw(i32::try_from(pid).ok()?));
     pid.is_some_and(|pid| test_kill_process(pid) == Err(Errno::SRCH))
@@ -307,7 +307,12 @@ fn is_of_the_dead(file: &File) -> bool {
 
 /// Returns an error if the last holder was on another machine, was seen recently and did not
 /// release the lock.
-fn elsewhere(session: &str, signature: &Signature, file: &File, path: &Path) -> Option<StoreError> {
+fn other_machine_error(
+    session: &str,
+    signature: &Signature,
+    file: &File,
+    path: &Path,
+) -> Option<StoreError> {
     let machine = signature.machine.as_ref().filter(|m| m.is_another())?;
     let seen = file.metadata().and_then(|found| found.modified()).ok()?;
     // A time in the future comes from another machine's clock.
@@ -379,7 +384,7 @@ impl StoreLock {
 
     /// Takes the exclusive lock, and waits a moment for other processes to close the store. Returns
     /// `None` when `is_needless` returns true before that.
-    pub(crate) fn alone(
+    pub(crate) fn exclusive(
         self,
         data_dir: &Path,
         is_needless: impl Fn() -> Result<bool, StoreError>,
@@ -402,7 +407,7 @@ impl StoreLock {
 impl StoreLock {
     /// Takes the exclusive lock if no other process has the store open at this instant. Otherwise
     /// the lock stays shared.
-    pub(super) fn alone_now(
+    pub(super) fn try_exclusive_once(
         self,
         data_dir: &Path,
     ) -> Result<(Option<AloneLock>, Option<StoreLock>), StoreError> {

@@ -8,7 +8,7 @@ use rusqlite::{Row, Transaction, params};
 use super::error::Doing;
 use super::file_identity::begin;
 use super::load::explained;
-use super::query::{any_of, escape, telling};
+use super::query::{any_of, distinctive_words, escape};
 use super::{Index, Scope, StoreError};
 use crate::core::entry::{Memory, Seq};
 
@@ -19,7 +19,7 @@ const CANDIDATES: u32 = 100;
 
 /// A search of entries ([`Index::recall`]) or of memories ([`Index::memories`]).
 #[derive(Debug, Clone, Copy)]
-pub struct Sought<'a> {
+pub struct MemoryQuery<'a> {
     /// Words, as a person or a model writes them.
     pub query: &'a str,
     /// The scope. For memories a session stands for its workspace.
@@ -77,12 +77,12 @@ pub(super) fn remember(
 
 impl Index<'_> {
     /// Returns memories that match. Better, newer and more often used ones come first.
-    pub fn memories(&self, sought: &Sought<'_>) -> Result<Vec<Remembered>, StoreError> {
+    pub fn memories(&self, sought: &MemoryQuery<'_>) -> Result<Vec<Remembered>, StoreError> {
         explained(self.conn, self.copies, || self.matching_any(sought))
     }
 
-    fn matching_any(&self, sought: &Sought<'_>) -> Result<Vec<Remembered>, StoreError> {
-        let words = telling(sought.query);
+    fn matching_any(&self, sought: &MemoryQuery<'_>) -> Result<Vec<Remembered>, StoreError> {
+        let words = distinctive_words(sought.query);
         let mut found: Vec<Remembered> = Vec::new();
         for query in [escape(&words), any_of(&words)].into_iter().flatten() {
             if found.len() < sought.limit as usize {
@@ -118,7 +118,7 @@ impl Index<'_> {
         read().doing(WHAT)
     }
 
-    fn matching(&self, query: &str, sought: &Sought<'_>) -> rusqlite::Result<Vec<Remembered>> {
+    fn matching(&self, query: &str, sought: &MemoryQuery<'_>) -> rusqlite::Result<Vec<Remembered>> {
         let (condition, value) = match sought.scope {
             Scope::Session(id) => (
                 "m.workspace = (SELECT workspace FROM sessions WHERE id = ?2)",

@@ -86,13 +86,13 @@ use rusqlite::{Connection, Transaction};
 
 pub use append::{Batch, NewSession};
 pub use backup_status::BackupStatus;
-pub use backwards::Met;
+pub use backwards::VisitedEntry;
 pub use blobs::blob_ref;
 pub use catalogue::Catalogued;
 pub use checkpoints::Checkpoint;
 pub use clock::now_ms;
 pub use conversation::Conversation;
-pub use drafts::{Draft, Drafts, LeftDraft};
+pub use drafts::{AbandonedDraft, Draft, Drafts};
 pub use error::StoreError;
 pub use fork::{NewFork, NewPlace};
 pub use fork_note::ForkNote;
@@ -100,9 +100,9 @@ pub use gc::{Keep, Tidied};
 pub use head::Head;
 pub use ids::{new_id, new_run_id, short_id, unique_short_id};
 pub use inbox::{InboxId, Message, Queued};
-pub use listing::{Listed, SaidIn, SessionKey};
+pub use listing::{ListPosition, MessageMatch, SessionKey};
 pub use lock::SessionLock;
-pub use memories::{Remembered, Sought};
+pub use memories::{MemoryQuery, Remembered};
 pub use missing::Gap;
 pub use models::{Learnt, LearntRatio};
 pub use network::refuse_shared;
@@ -110,14 +110,14 @@ pub use packs::PackWriter;
 pub use paging::{NewEntry, PageFilter, Paged};
 pub use purge::{Removed, is_purged};
 pub use query::MatchLocation;
-pub use reconcile::Brought;
+pub use reconcile::RestoreReport;
 pub use scrub::Scrubbed;
 pub use search::{Hit, Order, Scope};
 pub use sessions::{SessionFilter, SessionInfo};
-pub use signals::{MAX_MESSAGES, MAX_SIGNALS, Sent, SignalId};
+pub use signals::{MAX_MESSAGES, MAX_SIGNALS, QueuedSignal, SignalId};
 pub use trace::{Branch, Family, Traced};
 pub use trees::{Cause, KnownTree, NewTree, TreeLink};
-pub use usage::Asked;
+pub use usage::ModelRequest;
 pub use views::{Catalogue, Check, History, Inbox, InboxWriter, Index, Models, Snapshots};
 pub use workspace_lock::WorkspaceLock;
 pub use worktree_note::{WorktreeNote, WorktreeStage};
@@ -135,7 +135,7 @@ pub struct Store {
     has_all_tips: bool,
     /// The journal and the high-water mark. `None`: the store has neither.
     copies: Option<copies::Copies>,
-    brought: Brought,
+    brought: RestoreReport,
     in_use: file_identity::InUse,
     /// The folder of packs.
     packs: std::path::PathBuf,

@@ -12,13 +12,13 @@ use super::StoreError;
 use super::append::Prepared;
 use super::blobs::{BlobRow, Packed, insert_blob};
 use super::database::{self, Names};
-use super::diverged::{close_calls, name_parted};
+use super::diverged::{add_diverged_title, close_calls};
 use super::error::Doing;
-use super::gap::keep_gap;
+use super::gap::store_gap;
 use super::head::Head;
 use super::migrate::{self, MIGRATIONS};
 use super::missing::Gap;
-use super::pending_rows::{self, Became, MayHaveWaited};
+use super::pending_rows::{self, ConsumedIds, MayHaveWaited};
 use super::purge;
 use super::row::int;
 use crate::core::entry::Seq;
@@ -142,12 +142,12 @@ impl NewRows<'_> {
 
     /// Reserves these row IDs, so that the mark still counts correctly.
     pub(crate) fn begin_after(&self, unused: u64) -> Result<(), StoreError> {
-        purge::begin_behind(&self.tx, unused)
+        purge::reserve_purged_ids(&self.tx, unused)
     }
 
     /// Removes the reservation of [`NewRows::begin_after`].
     pub(crate) fn end_after(&self, unused: u64) -> Result<(), StoreError> {
-        purge::end_behind(&self.tx, unused)
+        purge::release_reserved_ids(&self.tx, unused)
     }
 
     pub(crate) fn session(&self, session: &RestoredSession<'_>) -> Result<Head, StoreError> {
@@ -202,8 +202,8 @@ impl NewRows<'_> {
     }
 
     /// Adds to the title that the session was made from a journal.
-    pub(crate) fn name_parted(&self, head: &Head) -> Result<(), StoreError> {
-        name_parted(&self.tx, head.key)
+    pub(crate) fn add_diverged_title(&self, head: &Head) -> Result<(), StoreError> {
+        add_diverged_title(&self.tx, head.key)
     }
 
     /// See [`close_calls`].
@@ -261,15 +261,15 @@ impl NewRows<'_> {
         &self,
         folder: &Path,
         session: (i64, u64),
-        became: &Became,
+        became: &ConsumedIds,
         said: &[MayHaveWaited],
     ) -> Result<(), StoreError> {
-        pending_rows::put_back(&self.tx, folder, session, became, said)
+        pending_rows::restore_state(&self.tx, folder, session, became, said)
     }
 
     /// Marks the row IDs of this table up to `highest` as used.
-    pub(crate) fn never_again(&self, table: &str, highest: i64) -> Result<(), StoreError> {
-        pending_rows::never_again(&self.tx, table, highest)
+    pub(crate) fn mark_ids_used(&self, table: &str, highest: i64) -> Result<(), StoreError> {
+        pending_rows::mark_ids_used(&self.tx, table, highest)
     }
 
     /// Marks sessions with a queued message as unfinished.
@@ -280,7 +280,7 @@ impl NewRows<'_> {
     }
 
     pub(crate) fn gap(&self, gap: &Gap) -> Result<(), StoreError> {
-        keep_gap(&self.tx, gap)
+        store_gap(&self.tx, gap)
     }
 
     /// Inserts a blob if it matches its hash and is not in the database yet.

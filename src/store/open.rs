@@ -13,7 +13,7 @@ use super::files::private_folder;
 use super::lock::StoreLock;
 use super::migrate::{self, MIGRATIONS};
 use super::packs;
-use super::reconcile::Brought;
+use super::reconcile::RestoreReport;
 use super::row::MAX_ROW_BYTES;
 use super::swap;
 use super::{Store, StoreError};
@@ -34,9 +34,9 @@ impl Store {
     /// newer version wrote it, and with `Locked` when it must be migrated and other processes have
     /// it open.
     pub fn open(data_dir: &Path) -> Result<Store, StoreError> {
-        made_current(data_dir).map_err(|error| match error {
+        open_migrated(data_dir).map_err(|error| match error {
             StoreError::Sqlite { .. } | StoreError::Io { .. } => {
-                in_the_way(data_dir).unwrap_or(error)
+                find_obstacle(data_dir).unwrap_or(error)
             }
             error => error.while_opening(),
         })
@@ -57,7 +57,7 @@ impl Store {
             indexing: false,
             has_all_tips: false,
             copies: None,
-            brought: Brought::default(),
+            brought: RestoreReport::default(),
             in_use: InUse::look(data_dir),
             packs: packs::folder(data_dir),
             _files: files.opened(),
@@ -67,7 +67,7 @@ impl Store {
     }
 }
 
-fn made_current(data_dir: &Path) -> Result<Store, StoreError> {
+fn open_migrated(data_dir: &Path) -> Result<Store, StoreError> {
     private_folder(data_dir)?;
     let mut lock = made(data_dir, locked(data_dir)?)?;
     let files = database::files_in_use(data_dir);
@@ -75,7 +75,7 @@ fn made_current(data_dir: &Path) -> Result<Store, StoreError> {
     while !migrate::is_current(&conn, MIGRATIONS)? {
         // The process that migrated it first keeps the store open from then on.
         let done_by_another = || migrate::is_current(&conn, MIGRATIONS);
-        lock = match lock.alone(data_dir, done_by_another)? {
+        lock = match lock.exclusive(data_dir, done_by_another)? {
             Some(alone) => {
                 migrate::migrate(&mut conn, data_dir, MIGRATIONS)?;
                 alone.share(data_dir)?
@@ -127,7 +127,7 @@ impl Store {
 }
 
 /// Returns an error for the first file of the store whose name something else has.
-fn in_the_way(data_dir: &Path) -> Option<StoreError> {
+fn find_obstacle(data_dir: &Path) -> Option<StoreError> {
     let files = database::all_files(data_dir).chain([StoreLock::path(data_dir)]);
     files.into_iter().find_map(|path| {
         let what = obstacle(&path)?;
@@ -142,7 +142,7 @@ fn made(data_dir: &Path, lock: StoreLock) -> Result<StoreLock, StoreError> {
         return Ok(lock);
     }
     let done_by_another = || Ok(!database::is_free(data_dir));
-    let Some(alone) = lock.alone(data_dir, done_by_another)? else {
+    let Some(alone) = lock.exclusive(data_dir, done_by_another)? else {
         return StoreLock::shared(data_dir);
     };
     if database::is_free(data_dir) {

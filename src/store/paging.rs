@@ -6,7 +6,7 @@
 use rusqlite::{OptionalExtension, Row, params};
 
 use super::error::Doing;
-use super::listing::{SaidIn, SessionKey};
+use super::listing::{MessageMatch, SessionKey};
 use super::load::explained;
 use super::row::count;
 use super::sessions::{IS_BLANK, IS_CHILD, SELECT, info};
@@ -45,7 +45,7 @@ pub struct Paged {
     /// Whether a question to a person is open.
     pub asks: bool,
     /// The place of the words that were searched for.
-    pub said: Option<SaidIn>,
+    pub said: Option<MessageMatch>,
 }
 
 /// An entry of any session, with its position among all.
@@ -135,7 +135,7 @@ impl History<'_> {
     }
 
     /// Returns the summary that is stored beside the log. `None`: there is none, or not yet.
-    pub fn kept_summary(&self, session: &str) -> Result<Option<String>, StoreError> {
+    pub fn stored_summary(&self, session: &str) -> Result<Option<String>, StoreError> {
         self.conn
             .prepare_cached("SELECT summary FROM conversation_context WHERE conversation_id = ?1")
             .and_then(|mut s| s.query_row([session], |row| row.get(0)).optional())
@@ -151,7 +151,7 @@ impl History<'_> {
     }
 
     /// Returns entries of all sessions after this position, the oldest first.
-    pub fn entries_behind(&self, row: i64, limit: u32) -> Result<Vec<NewEntry>, StoreError> {
+    pub fn entries_after_row(&self, row: i64, limit: u32) -> Result<Vec<NewEntry>, StoreError> {
         self.conn
             .prepare_cached(
                 "SELECT e.id, s.id, e.seq, e.kind, e.at_ms
@@ -177,7 +177,7 @@ impl History<'_> {
 impl Index<'_> {
     /// Returns a page of the sessions in which all words of a query occur in messages, calls or
     /// output.
-    pub fn page_saying(
+    pub fn page_of_matches(
         &self,
         query: &str,
         filter: PageFilter<'_>,
@@ -186,7 +186,7 @@ impl Index<'_> {
         // If the store cannot be written, the search uses the entries that are indexed already.
         while self.index_pending(ROWS_AT_ONCE).unwrap_or(0) > 0 {}
         let mut found = Vec::new();
-        for said in self.history().saying(query, MAX_HITS)? {
+        for said in self.history().sessions_matching(query, MAX_HITS)? {
             let Some(mut paged) = self.history().one_of_page(said.key)? else {
                 continue;
             };
@@ -210,8 +210,8 @@ impl Store {
     ///
     /// # Errors
     /// `Moved`.
-    pub fn still_there(&self) -> Result<(), StoreError> {
-        self.in_use.still_there()
+    pub fn check_names(&self) -> Result<(), StoreError> {
+        self.in_use.check_names()
     }
 }
 

@@ -20,38 +20,38 @@ use super::{Inbox, InboxWriter, StoreError};
 use crate::core::entry::{Entry, Seq};
 use crate::core::signal::{self, Signal};
 use crate::journal::line::EntryLine;
-use crate::journal::read::{Met, lines};
+use crate::journal::read::{JournalItem, lines};
 use crate::journal::state::{GapRow, State, Waiting, WaitingSignal, read_state};
 
 const WHAT: &str = "keep what waits in the journal";
 
 /// Rows that were removed because an entry was recorded for them, by their ids.
 #[derive(Default)]
-pub(crate) struct Became {
+pub(crate) struct ConsumedIds {
     /// Queued messages.
     pub taken: BTreeSet<i64>,
     /// Signals.
     pub obeyed: BTreeSet<i64>,
 }
 
-impl Became {
+impl ConsumedIds {
     pub(crate) fn note(&mut self, taken: Option<i64>, signal: Option<i64>) {
         self.taken.extend(taken);
         self.obeyed.extend(signal);
     }
 
     /// Makes sure that none of these ids is used again.
-    pub(super) fn never_again(&self, tx: &Transaction<'_>) -> Result<(), StoreError> {
+    pub(super) fn mark_ids_used(&self, tx: &Transaction<'_>) -> Result<(), StoreError> {
         let last = |ids: &BTreeSet<i64>| ids.last().copied().unwrap_or(0);
-        never_again(tx, "inbox", last(&self.taken))?;
-        never_again(tx, "signals", last(&self.obeyed))
+        mark_ids_used(tx, "inbox", last(&self.taken))?;
+        mark_ids_used(tx, "signals", last(&self.obeyed))
     }
 }
 
 impl InboxWriter<'_> {
     /// Writes the state to the journal after a commit that changed it. A failure here does not fail
     /// the change.
-    pub(super) fn keep_waiting(&mut self, session: &str) {
+    pub(super) fn write_pending_rows(&mut self, session: &str) {
         if let Some(copies) = self.copies.as_deref_mut()
             && let Err(error) = copies.write_waiting(self.conn, session)
         {
@@ -161,7 +161,7 @@ pub(crate) type MayHaveWaited = (Seq, Entry);
 
 /// Returns the entry of a line, if it may have been a message or a signal that the line does not
 /// name.
-pub(super) fn may_have_waited(line: &EntryLine) -> Option<MayHaveWaited> {
+pub(super) fn possible_pending_entry(line: &EntryLine) -> Option<MayHaveWaited> {
     if line.taken.is_some() || line.signal.is_some() {
         return None;
     }
@@ -175,7 +175,7 @@ pub(super) fn may_have_waited(line: &EntryLine) -> Option<MayHaveWaited> {
 }
 
 /// Returns such entries from the rows of a session, from this place on.
-pub(super) fn said_since(
+pub(super) fn consumed_since(
     conn: &Connection,
     head: &Head,
     first: Seq,
@@ -219,7 +219,7 @@ impl Recognised {
         !self.taken.is_empty() || !self.obeyed.is_empty()
     }
 
-    fn among(state: &State, became: &Became, said: &[MayHaveWaited]) -> Recognised {
+    fn among(state: &State, became: &ConsumedIds, said: &[MayHaveWaited]) -> Recognised {
         let since = said.iter().filter(|(seq, _)| *seq >= state.length);
         let mut left: Vec<&MayHaveWaited> = since.collect();
         let mut first_that = |fits: &dyn Fn(&Entry) -> bool| -> Option<Seq> {
@@ -265,27 +265,27 @@ pub(super) fn recognised(
     if state.inbox.is_empty() && state.signals.is_empty() {
         return Ok(Recognised::default());
     }
-    let said = said_since(conn, head, state.length)?;
-    Ok(Recognised::among(&state, &Became::default(), &said))
+    let said = consumed_since(conn, head, state.length)?;
+    Ok(Recognised::among(&state, &ConsumedIds::default(), &said))
 }
 
 /// Restores the state of a session from the journal in this folder into a database that lost it.
 /// `became`: ids that were recorded already. `said`: entries of which it is not known which message
 /// or signal they were; the oldest is always matched first.
-pub(super) fn put_back(
+pub(super) fn restore_state(
     tx: &Transaction<'_>,
     folder: &Path,
     session: (i64, u64),
-    became: &Became,
+    became: &ConsumedIds,
     said: &[MayHaveWaited],
 ) -> Result<(), StoreError> {
     let Some((state, blobs)) = read_state(folder) else {
         return Ok(());
     };
     let (key, length) = session;
-    put_waiting_back(tx, (&state, &blobs), key, became, said)?;
-    never_again(tx, "inbox", state.used)?;
-    never_again(tx, "signals", state.signals_used)?;
+    restore_pending_rows(tx, (&state, &blobs), key, became, said)?;
+    mark_ids_used(tx, "inbox", state.used)?;
+    mark_ids_used(tx, "signals", state.signals_used)?;
     // Entries that were appended later took the session out of the trash.
     let trashed_ms = state.trashed_ms.filter(|_| state.length == length);
     tx.execute(
@@ -299,11 +299,11 @@ pub(super) fn put_back(
 }
 
 /// Restores the queued messages, signals and unsent text that are missing.
-fn put_waiting_back(
+fn restore_pending_rows(
     tx: &Transaction<'_>,
     (state, blobs): (&State, &[Vec<u8>]),
     key: i64,
-    became: &Became,
+    became: &ConsumedIds,
     said: &[MayHaveWaited],
 ) -> Result<(), StoreError> {
     for bytes in blobs {
@@ -374,7 +374,11 @@ impl InboxWriter<'_> {
     /// Removes waiting messages that were sent, and signals that were obeyed, according to the
     /// journal. Such rows exist if an older copy of the database is used with a newer write-ahead
     /// log. That log has the entry but not the page of the row.
-    pub(super) fn forget_said(&mut self, folder: &Path, session: &str) -> Result<(), StoreError> {
+    pub(super) fn remove_consumed(
+        &mut self,
+        folder: &Path,
+        session: &str,
+    ) -> Result<(), StoreError> {
         let ids = |rows: Vec<i64>| rows.into_iter().collect::<BTreeSet<i64>>();
         let inbox = Inbox { conn: self.conn };
         let queued = inbox
@@ -391,9 +395,9 @@ impl InboxWriter<'_> {
         if queued.is_empty() && sent.is_empty() {
             return Ok(());
         }
-        let (mut became, mut gone) = (Became::default(), Vec::new());
+        let (mut became, mut gone) = (ConsumedIds::default(), Vec::new());
         let read = lines(folder, &mut |met| {
-            if let Met::Entry(line) = met {
+            if let JournalItem::Entry(line) = met {
                 let said = line.taken.filter(|id| queued.contains(id));
                 let obeyed = line.signal.filter(|id| sent.contains(id));
                 became.taken.extend(said);
@@ -418,7 +422,7 @@ impl InboxWriter<'_> {
             );
             forgotten += tx.execute(&sql, params![id, at_ms, session]).doing(WHAT)?;
         }
-        became.never_again(&tx)?;
+        became.mark_ids_used(&tx)?;
         tx.commit().doing(WHAT)?;
         if forgotten > 0 {
             tracing::warn!(%session, forgotten, "what waited had been said or obeyed");
@@ -428,7 +432,7 @@ impl InboxWriter<'_> {
 }
 
 /// Marks the ids of this table up to this one as used.
-pub(super) fn never_again(
+pub(super) fn mark_ids_used(
     tx: &Transaction<'_>,
     table: &str,
     highest: i64,

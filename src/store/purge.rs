@@ -103,7 +103,12 @@ fn tombstones(data_dir: &Path) -> Vec<(String, PathBuf)> {
 }
 
 /// Writes the tombstone: the purge was started, or it is done. It is durable when this returns.
-fn bury(data_dir: &Path, session: &str, state: &str, unused: u64) -> Result<(), StoreError> {
+fn write_tombstone(
+    data_dir: &Path,
+    session: &str,
+    state: &str,
+    unused: u64,
+) -> Result<(), StoreError> {
     let folder = data_dir.join(FOLDER);
     private_folder(&folder)?;
     let write = || {
@@ -138,8 +143,8 @@ pub(super) fn unused(conn: &Connection) -> Result<u64, StoreError> {
 }
 
 /// Reserves the row ids of purged entries in an empty database, so that the mark still counts
-/// right. Foreign keys are not checked until [`end_behind`].
-pub(super) fn begin_behind(conn: &Connection, unused: u64) -> Result<(), StoreError> {
+/// right. Foreign keys are not checked until [`release_reserved_ids`].
+pub(super) fn reserve_purged_ids(conn: &Connection, unused: u64) -> Result<(), StoreError> {
     if unused == 0 {
         return Ok(());
     }
@@ -158,8 +163,8 @@ pub(super) fn begin_behind(conn: &Connection, unused: u64) -> Result<(), StoreEr
     begin().doing(WHAT)
 }
 
-/// Removes the row with which [`begin_behind`] reserved the ids.
-pub(super) fn end_behind(conn: &Connection, unused: u64) -> Result<(), StoreError> {
+/// Removes the row with which [`reserve_purged_ids`] reserved the ids.
+pub(super) fn release_reserved_ids(conn: &Connection, unused: u64) -> Result<(), StoreError> {
     conn.execute(
         "DELETE FROM entries WHERE id = ?1 AND session = 0",
         [int(unused)],
@@ -184,12 +189,12 @@ impl Store {
         read_head(&self.conn, session)?;
         let alone = match self.lock.take() {
             Some(lock) => {
-                let alone = lock.alone(data_dir, || Ok(false));
+                let alone = lock.exclusive(data_dir, || Ok(false));
                 Some(alone.map_err(|error| in_use(error, WHAT))?)
             }
             None => None,
         };
-        bury(data_dir, session, BEGUN, unused(&self.conn)?)?;
+        write_tombstone(data_dir, session, BEGUN, unused(&self.conn)?)?;
         let removed = self.finish_purge(data_dir, place, session, &mut |_| Ok(()));
         // The connection is closed before other processes can open the store.
         drop(self);
@@ -217,7 +222,7 @@ impl Store {
         let Some(lock) = self.lock.take() else {
             return Ok(());
         };
-        let (alone, shared) = lock.alone_now(data_dir)?;
+        let (alone, shared) = lock.try_exclusive_once(data_dir)?;
         self.lock = shared;
         let Some(alone) = alone else {
             tracing::warn!("what is left of purged sessions waits for other processes to go");
@@ -252,7 +257,7 @@ impl Store {
             .map(|info| info.id);
         let children: Vec<String> = children.collect();
         for child in &children {
-            bury(data_dir, child, BEGUN, unused(&self.conn)?)?;
+            write_tombstone(data_dir, child, BEGUN, unused(&self.conn)?)?;
         }
         step("tombstones of tasks")?;
         let mut removed = Removed {
@@ -279,7 +284,7 @@ impl Store {
             step("journal")?;
             for one in &all {
                 for fork in forks_of(&place.folder, one) {
-                    self.write_journal_anew(place, &fork)?;
+                    self.rewrite_journal(place, &fork)?;
                 }
             }
         }
@@ -287,7 +292,7 @@ impl Store {
         tidy_packs(&mut self.conn, data_dir)?;
         step("contents of files")?;
         for one in &all {
-            bury(data_dir, one, DONE, unused(&self.conn)?)?;
+            write_tombstone(data_dir, one, DONE, unused(&self.conn)?)?;
         }
         removed.copies = copies_with(data_dir, &all);
         Ok(removed)
@@ -347,7 +352,7 @@ impl Store {
         Ok(removed)
     }
 
-    fn write_journal_anew(&mut self, place: &JournalPlace, fork: &str) -> Result<(), StoreError> {
+    fn rewrite_journal(&mut self, place: &JournalPlace, fork: &str) -> Result<(), StoreError> {
         if let Some(copies) = &mut self.copies {
             copies.journal.forget(fork);
         }
@@ -419,13 +424,13 @@ fn remove_journals(folder: &Path, session: &str) -> io::Result<()> {
 /// databases, so they can be read as files.
 fn copies_with(data_dir: &Path, sessions: &[&str]) -> Vec<PathBuf> {
     let copies = database::copies(data_dir).into_iter();
-    let has = |path: &PathBuf, id: &&str| holds(path, id.as_bytes()).unwrap_or(true);
+    let has = |path: &PathBuf, id: &&str| has_content(path, id.as_bytes()).unwrap_or(true);
     copies
         .filter(|path| sessions.iter().any(|id| has(path, id)))
         .collect()
 }
 
-fn holds(path: &Path, wanted: &[u8]) -> io::Result<bool> {
+fn has_content(path: &Path, wanted: &[u8]) -> io::Result<bool> {
     use std::io::Read;
     let mut file = File::open(path)?;
     let mut bytes = Vec::new();

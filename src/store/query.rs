@@ -38,7 +38,7 @@ const IN_EVERY_TEXT: &[&str] = &[
 
 /// Returns the words of a question that narrow a search: for "the password of the vault" two. If
 /// all words are common ones, returns all of them.
-pub(super) fn telling(text: &str) -> Vec<&str> {
+pub(super) fn distinctive_words(text: &str) -> Vec<&str> {
     let words: Vec<&str> = terms(text)
         .into_iter()
         .map(|t| t.trim_matches(|c: char| !c.is_alphanumeric()))
@@ -192,10 +192,10 @@ mod tests {
     #[test]
     fn a_question_is_its_telling_words() {
         assert_eq!(
-            telling("What was the `vault` password?"),
+            distinctive_words("What was the `vault` password?"),
             ["vault", "password"]
         );
-        assert_eq!(telling("to be or"), ["to", "be", "or"]);
+        assert_eq!(distinctive_words("to be or"), ["to", "be", "or"]);
         assert_eq!(any_of(&["a", "b"]), Some(r#""a" OR "b""#.into()));
         assert_eq!(any_of(&["a"]), None);
         assert_eq!(list(&["said", "x') --"]), "'said'");

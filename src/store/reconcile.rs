@@ -17,20 +17,20 @@ use super::append::WHAT_BROUGHT as WHAT;
 use super::clock::now_ms;
 use super::copies::Copies;
 use super::error::Doing;
-use super::gap::{entries_in_gaps, sessions_with_gap};
+use super::gap::{count_missing_entries, sessions_with_gap};
 use super::head::read_head;
 use super::high_water_mark::{HighWaterMark, MarkText};
 use super::journal_writer::{has_all, highest, tip_in};
 use super::lock::SessionLock;
 use super::machine::LATELY;
-use super::purge::{begin_behind, end_behind, is_purged, purged};
+use super::purge::{is_purged, purged, release_reserved_ids, reserve_purged_ids};
 use super::row::int;
 use super::{Store, StoreError};
 use crate::journal::chain_hash::ChainHash;
 use crate::journal::folder::{JournalPlace, made_at_ms, sessions};
 use crate::journal::read::{begin, end};
 
-pub use brought::Brought;
+pub use brought::RestoreReport;
 
 const LOOK: &str = "SELECT (SELECT count(*) FROM drafts), (SELECT count(*) FROM inbox),
   (SELECT count(*) FROM signals), (SELECT count(*) FROM sqlite_sequence),
@@ -52,7 +52,11 @@ impl Store {
     ///
     /// # Errors
     /// The database cannot be read or written. A problem with the journal does not fail the call.
-    pub fn keep_copies(&mut self, data_dir: &Path, place: &JournalPlace) -> Result<(), StoreError> {
+    pub fn start_copies(
+        &mut self,
+        data_dir: &Path,
+        place: &JournalPlace,
+    ) -> Result<(), StoreError> {
         self.compare_with_copies(data_dir, place)?;
         let Some(copies) = &mut self.copies else {
             return Ok(());
@@ -112,7 +116,7 @@ impl Store {
                 mut brought,
                 is_all,
                 left,
-            } = self.bring_in_all_behind(data_dir, &mut copies, row)?;
+            } = self.restore_all_reserving_ids(data_dir, &mut copies, row)?;
             let now = highest(&self.conn)?;
             // A write-ahead log of another store adds the rows of that store, but not always its
             // ID. Then more entries are restored than can have been missing.
@@ -128,7 +132,7 @@ impl Store {
                 false => now,
             };
             let missing = u64::try_from(said.highest - row).unwrap_or(0);
-            let known = left + entries_in_gaps(&self.conn)?;
+            let known = left + count_missing_entries(&self.conn)?;
             brought.missing = missing.saturating_sub(known);
             // The number of entries is right, but the newest one is missing: a write-ahead log of
             // another store may have added rows.
@@ -177,7 +181,7 @@ impl Store {
     }
 
     /// Returns the report on entries that were restored since the store was opened.
-    pub fn brought(&self) -> &Brought {
+    pub fn restore_report(&self) -> &RestoreReport {
         &self.brought
     }
 
@@ -190,7 +194,7 @@ impl Store {
 
     /// Fails if recorded entries are missing from all copies and this session may lack some of
     /// them. Continuing it could repeat calls.
-    pub fn not_back_in_time(&self, session: &str) -> Result<(), StoreError> {
+    pub fn check_missing_entries(&self, session: &str) -> Result<(), StoreError> {
         let mark = self.copies.as_ref().and_then(|copies| copies.mark.as_ref());
         match mark.and_then(|mark| mark.said.held) {
             Some((missing, since)) if made_at_ms(session).is_none_or(|made| made < since) => {
@@ -201,7 +205,7 @@ impl Store {
     }
 
     /// Fails if another machine recorded an entry in this store a moment ago.
-    pub fn not_elsewhere(&self, session: &str) -> Result<(), StoreError> {
+    pub fn check_other_machine(&self, session: &str) -> Result<(), StoreError> {
         let mark = self.copies.as_ref().and_then(|copies| copies.mark.as_ref());
         let Some((machine, at_ms)) = mark.and_then(|mark| mark.said.by.as_ref()) else {
             return Ok(());
@@ -223,35 +227,35 @@ impl Store {
     /// Restores the entries that the session's journal has and the database lacks, then writes the
     /// lines that the journal lacks. The holder of the session's lock calls this before it reads
     /// the session.
-    pub fn bring_in(&mut self, session: &str) -> Result<(), StoreError> {
+    pub fn restore_from_journal(&mut self, session: &str) -> Result<(), StoreError> {
         let Some(mut copies) = self.copies.take() else {
             return Ok(());
         };
-        let mut brought = self.bring_in_from(&mut copies, session);
+        let mut brought = self.restore_with_lock(&mut copies, session);
         if let Err(error) = &brought
             && error.is_damage()
-            && !self.may_go_on_from(&copies.journal.of(session))
+            && !self.may_contain_entries_of(&copies.journal.of(session))
             && self.is_whole(session)
         {
             tracing::warn!(%session, %error, "the journal is damaged");
             let moved = copies.journal.move_aside(session, now_ms());
-            brought = moved.map_err(StoreError::from).map(|()| Brought {
+            brought = moved.map_err(StoreError::from).map(|()| RestoreReport {
                 begun_anew: vec![session.to_string()],
-                ..Brought::default()
+                ..RestoreReport::default()
             });
         }
         let folder = copies.journal.of(session);
         self.copies = Some(copies);
         let brought = brought.map_err(|error| self.explain(error))?;
         self.brought.add(brought);
-        self.inbox_mut().forget_said(&folder, session)?;
+        self.inbox_mut().remove_consumed(&folder, session)?;
         self.write_journal_of(session);
         Ok(())
     }
 
     /// Returns whether the lines of this journal may be entries of the session. They cannot be if
     /// the first line follows an entry that was never recorded.
-    fn may_go_on_from(&self, folder: &Path) -> bool {
+    fn may_contain_entries_of(&self, folder: &Path) -> bool {
         match begin(folder) {
             Ok(Some(header)) => header.first > 0 || header.tip == ChainHash::of_nothing(),
             // An unreadable journal may have such lines.
@@ -267,7 +271,7 @@ impl Store {
 
     /// Restores the entries of all sessions. In a database without entries, leaves out the row IDs
     /// that purging removed.
-    fn bring_in_all_behind(
+    fn restore_all_reserving_ids(
         &mut self,
         data_dir: &Path,
         copies: &mut Copies,
@@ -275,24 +279,24 @@ impl Store {
     ) -> Result<RestoredFromJournals, StoreError> {
         let unused = purged(data_dir).unused;
         if unused == 0 {
-            return self.bring_in_all(data_dir, copies);
+            return self.restore_from_all_journals(data_dir, copies);
         }
         let look = |conn: &Connection, on: bool| conn.pragma_update(None, "foreign_keys", on);
         look(&self.conn, false).doing(WHAT)?;
         let begun = match row {
-            0 => begin_behind(&self.conn, unused),
+            0 => reserve_purged_ids(&self.conn, unused),
             _ => Ok(()),
         };
         // Also removes what a killed run reserved.
         let found = begun
-            .and_then(|()| self.bring_in_all(data_dir, copies))
-            .and_then(|found| end_behind(&self.conn, unused).map(|()| found));
+            .and_then(|()| self.restore_from_all_journals(data_dir, copies))
+            .and_then(|found| release_reserved_ids(&self.conn, unused).map(|()| found));
         look(&self.conn, true).doing(WHAT)?;
         found
     }
 
     /// Restores the entries of all sessions. A problem with one journal does not stop the others.
-    fn bring_in_all(
+    fn restore_from_all_journals(
         &mut self,
         data_dir: &Path,
         copies: &mut Copies,
@@ -301,7 +305,7 @@ impl Store {
         let names = sessions(&copies.journal.folder, usize::MAX).into_iter();
         let names = names.filter(|name| !is_purged(data_dir, name));
         let mut found = RestoredFromJournals {
-            brought: Brought::default(),
+            brought: RestoreReport::default(),
             is_all: true,
             left: 0,
         };
@@ -310,12 +314,12 @@ impl Store {
                 found.is_all = false;
                 continue;
             };
-            let brought = match self.bring_in_from(copies, &session) {
+            let brought = match self.restore_with_lock(copies, &session) {
                 Ok(brought) => brought,
-                Err(error) if is_of_the_journal(&error) => Brought {
+                Err(error) if is_of_the_journal(&error) => RestoreReport {
                     is_damaged: error.is_damage()
-                        && self.may_go_on_from(&copies.journal.of(&session)),
-                    ..Brought::skips(&session, &error)
+                        && self.may_contain_entries_of(&copies.journal.of(&session)),
+                    ..RestoreReport::skips(&session, &error)
                 },
                 Err(error) => return Err(error),
             };
@@ -323,7 +327,7 @@ impl Store {
                 lock.recorded();
             }
             if brought.skipped > 0 {
-                found.left += self.left_of(copies, &session);
+                found.left += self.count_only_in_journal(copies, &session);
             }
             found.brought.add(brought);
         }
@@ -332,7 +336,7 @@ impl Store {
 
     /// Returns the number of own entries of a session that is only in the journal, including those
     /// in gaps of the journal.
-    fn left_of(&self, copies: &Copies, session: &str) -> u64 {
+    fn count_only_in_journal(&self, copies: &Copies, session: &str) -> u64 {
         match read_head(&self.conn, session) {
             Err(StoreError::NotFound { .. }) => {}
             _ => return 0,
@@ -394,7 +398,7 @@ struct Stores {
 
 /// The result of checking all journals.
 struct RestoredFromJournals {
-    brought: Brought,
+    brought: RestoreReport,
     /// Whether all sessions were checked. False: another process has one open.
     is_all: bool,
     /// Number of entries of the skipped sessions. They stay in the journal.

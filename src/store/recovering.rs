@@ -9,14 +9,14 @@ pub(crate) use super::files::private_folder;
 pub(crate) use super::gap::gap_of;
 pub(crate) use super::gc::in_use;
 pub(crate) use super::high_water_mark::{HighWaterMark, MarkText};
-pub(crate) use super::ids::id_of_parted;
+pub(crate) use super::ids::id_of_diverged;
 pub(crate) use super::lag::JOURNALS_UPTO;
 pub(crate) use super::lock::StoreLock;
 pub(crate) use super::migrate::known as known_schema;
 pub(crate) use super::new_database::{
     ForkedFrom, NewDatabase, NewRows, RestoredSession, SessionRow, WHAT,
 };
-pub(crate) use super::pending_rows::{Became, MayHaveWaited};
+pub(crate) use super::pending_rows::{ConsumedIds, MayHaveWaited};
 pub(crate) use super::purge::{Purged, purged};
 pub(crate) use super::row::{Body, BodyPacker, BodyReader, checksum, count};
 pub(crate) use super::swap::{finish, is_begun, swap};

@@ -12,13 +12,13 @@ use super::StoreError;
 use super::append::{Prepared, WHAT_BROUGHT as WHAT};
 use super::blobs::{Packed, insert_blob};
 use super::error::{Doing, io as io_error};
-use super::gap::{close_gap, gap_of, keep_gap};
+use super::gap::{close_gap, gap_of, store_gap};
 use super::head::Head;
 use super::missing::Gap;
-use super::pending_rows::{Became, may_have_waited, put_back};
+use super::pending_rows::{ConsumedIds, possible_pending_entry, restore_state};
 use crate::core::entry::Seq;
 use crate::journal::line::EntryLine;
-use crate::journal::read::{Met, lines};
+use crate::journal::read::{JournalItem, lines};
 
 /// The result of restoring entries into a session.
 pub(super) struct Came {
@@ -28,20 +28,20 @@ pub(super) struct Came {
 }
 
 /// Records the journal's lines after this head, up to the first gap, and moves the head with them.
-pub(super) fn bring(
+pub(super) fn restore_lines(
     tx: &Transaction<'_>,
     folder: &Path,
     head: &mut Head,
 ) -> Result<Came, StoreError> {
     let (mut entries, mut failed) = (0, None);
-    let mut became = Became::default();
+    let mut became = ConsumedIds::default();
     let mut said = Vec::new();
     // The first entry after the gap with its time, and the last one.
     let mut behind: Option<((Seq, i64), Seq)> = None;
     let mut since_ms = None;
     let read = lines(folder, &mut |met| {
         let line = match met {
-            Met::Blob(bytes) => {
+            JournalItem::Blob(bytes) => {
                 return match insert_blob(tx, &Packed::new(&bytes)).doing(WHAT) {
                     Ok(()) => Ok(()),
                     Err(error) => {
@@ -50,11 +50,11 @@ pub(super) fn bring(
                     }
                 };
             }
-            Met::Gap(..) => return Ok(()),
-            Met::Entry(line) => line,
+            JournalItem::Gap(..) => return Ok(()),
+            JournalItem::Entry(line) => line,
         };
         became.note(line.taken, line.signal);
-        said.extend(may_have_waited(&line));
+        said.extend(possible_pending_entry(&line));
         if line.seq > head.length {
             let first = behind.map_or((line.seq, line.at_ms), |(first, _)| first);
             behind = Some((first, line.seq));
@@ -66,7 +66,7 @@ pub(super) fn bring(
             return Ok(());
         }
         entries += 1;
-        bring_one(tx, &line, head).map_err(|error| {
+        insert_restored_line(tx, &line, head).map_err(|error| {
             failed = Some(error);
             io::ErrorKind::Other.into()
         })
@@ -87,19 +87,23 @@ pub(super) fn bring(
     });
     if entries > 0 {
         let session = (head.key, head.length);
-        put_back(tx, folder, session, &became, &said)?;
-        became.never_again(tx)?;
+        restore_state(tx, folder, session, &became, &said)?;
+        became.mark_ids_used(tx)?;
     }
     close_gap(tx, &head.session, head.length)?;
     let known = gap_of(tx, &head.session)?;
     let gap = gap.filter(|_| known.is_none());
     if let Some(gap) = &gap {
-        keep_gap(tx, gap)?;
+        store_gap(tx, gap)?;
     }
     Ok(Came { entries, gap })
 }
 
-fn bring_one(tx: &Transaction<'_>, line: &EntryLine, head: &mut Head) -> Result<(), StoreError> {
+fn insert_restored_line(
+    tx: &Transaction<'_>,
+    line: &EntryLine,
+    head: &mut Head,
+) -> Result<(), StoreError> {
     // Otherwise the message would be sent a second time.
     if let Some(id) = line.taken {
         tx.execute(

@@ -12,12 +12,12 @@ const WHAT: &str = "keep what was put back";
 const UNTOLD: &str = "brought:";
 
 /// Returns the name of the row in `meta` with the count of this session.
-fn untold(session: &str) -> String {
+fn row_name(session: &str) -> String {
     format!("{UNTOLD}{session}")
 }
 
 /// Adds to the count of a session, in the transaction that restores the entries.
-pub(super) fn keep_untold(
+pub(super) fn add_restored_count(
     tx: &Transaction<'_>,
     session: &str,
     entries: u64,
@@ -25,21 +25,21 @@ pub(super) fn keep_untold(
     tx.prepare_cached(
         "INSERT INTO meta VALUES (?1, ?2) ON CONFLICT (name) DO UPDATE SET value = value + ?2",
     )
-    .and_then(|mut s| s.execute(params![untold(session), int(entries)]))
+    .and_then(|mut s| s.execute(params![row_name(session), int(entries)]))
     .doing(WHAT)
     .map(drop)
 }
 
 /// Removes the count: the session was resumed, and the restored entries were reported in it.
-pub(super) fn is_told(tx: &Transaction<'_>, session: &str) -> Result<(), StoreError> {
+pub(super) fn clear_restored_count(tx: &Transaction<'_>, session: &str) -> Result<(), StoreError> {
     tx.prepare_cached("DELETE FROM meta WHERE name = ?1")
-        .and_then(|mut s| s.execute([untold(session)]))
+        .and_then(|mut s| s.execute([row_name(session)]))
         .doing(WHAT)
         .map(drop)
 }
 
 /// Returns the total of all sessions.
-pub(super) fn all_untold(conn: &Connection) -> Result<u64, StoreError> {
+pub(super) fn total_restored_count(conn: &Connection) -> Result<u64, StoreError> {
     let sql = "SELECT coalesce(sum(value), 0) FROM meta WHERE name GLOB ?1 || '*'";
     conn.prepare_cached(sql)
         .and_then(|mut s| s.query_row([UNTOLD], |row| row.get(0)))
@@ -50,10 +50,13 @@ pub(super) fn all_untold(conn: &Connection) -> Result<u64, StoreError> {
 impl History<'_> {
     /// Returns the number of entries that any process restored into this session from the journal
     /// since it was last resumed.
-    pub fn brought_into(&self, session: &str) -> Result<u64, StoreError> {
+    pub fn restored_entry_count(&self, session: &str) -> Result<u64, StoreError> {
         self.conn
             .prepare_cached("SELECT value FROM meta WHERE name = ?1")
-            .and_then(|mut s| s.query_row([untold(session)], |row| row.get(0)).optional())
+            .and_then(|mut s| {
+                s.query_row([row_name(session)], |row| row.get(0))
+                    .optional()
+            })
             .doing(WHAT)
             .map(|entries| entries.map_or(0, count))
     }

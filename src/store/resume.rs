@@ -21,17 +21,17 @@ impl Store {
     /// `Elsewhere`, `Gap` and `BackInTime`: resuming could repeat an effect. `Damaged` and
     /// `Corrupt`: the database contradicts itself or its journal.
     pub fn take_up(&mut self, session: &str) -> Result<(), StoreError> {
-        self.not_elsewhere(session)?;
-        self.history().has_no_gap(session)?;
-        self.not_back_in_time(session)?;
-        let restored = self.bring_in(session);
+        self.check_other_machine(session)?;
+        self.history().check_no_gap(session)?;
+        self.check_missing_entries(session)?;
+        let restored = self.restore_from_journal(session);
         if restored.as_ref().is_err_and(StoreError::is_damage) {
             // Loading the whole session names the damaged entry.
             self.load_each(session, |_| Ok::<(), StoreError>(()))?;
         }
         restored?;
         // The restore may have found a gap in the journal.
-        self.history().has_no_gap(session)?;
+        self.history().check_no_gap(session)?;
         self.ends_at_its_head(session)
     }
 

@@ -15,7 +15,7 @@ use super::{Check, JournalPlace, StoreError};
 use crate::core::tree::ContentHash;
 use crate::journal::chain_hash::ChainHash;
 use crate::journal::folder::{folders, session_of, sessions};
-use crate::journal::salvage::{Piece, salvage};
+use crate::journal::salvage::{ReadablePart, salvage};
 
 const WHAT: &str = "read all of the store";
 
@@ -152,7 +152,7 @@ impl Check<'_> {
             let tips = self.tips(&session).unwrap_or_default();
             let (mut lines, mut differs) = (0, None);
             let read = salvage(&folder, &mut |piece| -> io::Result<()> {
-                let Piece::Entry(_, line) = piece else {
+                let ReadablePart::Entry(_, line) = piece else {
                     return Ok(());
                 };
                 lines += 1;
@@ -193,7 +193,11 @@ impl Check<'_> {
     ///
     /// # Errors
     /// The sessions cannot be listed, or a chain of theirs cannot be read.
-    pub fn lacks_of(&self, data_dir: &Path, place: &JournalPlace) -> Result<u64, StoreError> {
+    pub fn count_only_in_journals(
+        &self,
+        data_dir: &Path,
+        place: &JournalPlace,
+    ) -> Result<u64, StoreError> {
         let purged = purged(data_dir);
         // By the place of the next entry.
         let mut known: HashMap<u64, HashSet<ChainHash>> = HashMap::new();
@@ -212,11 +216,12 @@ impl Check<'_> {
                 // A line that follows no known entry is not proven to be one.
                 let before = known.get(&piece.place());
                 let is_proven = before.is_some_and(|before| match &piece {
-                    Piece::Entry(of, _) => before.contains(of),
-                    Piece::Unproven(line) => before.iter().any(|of| line.follows(*of)),
-                    Piece::Blob(_) => false,
+                    ReadablePart::Entry(of, _) => before.contains(of),
+                    ReadablePart::Unproven(line) => before.iter().any(|of| line.follows(*of)),
+                    ReadablePart::Blob(_) => false,
                 });
-                if let (true, Piece::Entry(_, line) | Piece::Unproven(line)) = (is_proven, piece)
+                if let (true, ReadablePart::Entry(_, line) | ReadablePart::Unproven(line)) =
+                    (is_proven, piece)
                     && known.entry(line.seq + 1).or_default().insert(line.tip)
                 {
                     lacks += 1;

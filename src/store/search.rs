@@ -10,8 +10,8 @@ use rusqlite::{Row, params_from_iter};
 use super::error::Doing;
 use super::index::IndexedText;
 use super::load::explain;
-use super::memories::{Sought, recency};
-use super::query::{MatchLocation, any_of, escape, list, place, snippet, telling, terms};
+use super::memories::{MemoryQuery, recency};
+use super::query::{MatchLocation, any_of, distinctive_words, escape, list, place, snippet, terms};
 use super::row::{BodyReader, count};
 use super::{Index, StoreError};
 use crate::core::entry::Seq;
@@ -109,14 +109,14 @@ impl Index<'_> {
     /// Returns entries that match: those with all significant words, and if these are few, also
     /// those with some of them. Better and newer ones come first. The arguments of calls are not
     /// searched, since they would match earlier questions instead of answers.
-    pub fn recall(&self, sought: &Sought<'_>) -> Result<Vec<Hit>, StoreError> {
+    pub fn recall(&self, sought: &MemoryQuery<'_>) -> Result<Vec<Hit>, StoreError> {
         let found = self.recall_once(sought);
         found.map_err(|error| explain(self.conn, self.copies, error))
     }
 
-    fn recall_once(&self, sought: &Sought<'_>) -> Result<Vec<Hit>, StoreError> {
+    fn recall_once(&self, sought: &MemoryQuery<'_>) -> Result<Vec<Hit>, StoreError> {
         while self.index_pending(ROWS_AT_ONCE)? > 0 {}
-        let words = telling(sought.query);
+        let words = distinctive_words(sought.query);
         let kinds = format!("AND e.kind IN ({})", list(sought.kinds));
         let limit = sought.limit as usize;
         let mut found: Vec<Hit> = Vec::new();

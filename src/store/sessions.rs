@@ -200,7 +200,7 @@ impl History<'_> {
     }
 
     /// Returns whether the session has any content and is not in the trash.
-    pub fn is_said(&self, id: &str) -> Result<bool, StoreError> {
+    pub fn has_content(&self, id: &str) -> Result<bool, StoreError> {
         let sql = format!(
             "SELECT EXISTS (SELECT 1 FROM sessions s
              WHERE s.id = ?1 AND s.trashed_ms IS NULL AND NOT ({IS_BLANK}))"
@@ -245,7 +245,7 @@ impl History<'_> {
     }
 
     /// Returns the ID of the session that was created last, including those in the trash.
-    pub fn last_made(&self) -> Result<Option<String>, StoreError> {
+    pub fn newest_session_id(&self) -> Result<Option<String>, StoreError> {
         self.conn
             .prepare_cached("SELECT max(id) FROM sessions")
             .and_then(|mut s| s.query_row([], |row| row.get(0)))

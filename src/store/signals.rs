@@ -37,7 +37,7 @@ impl SignalId {
 
 /// A signal that waits.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Sent {
+pub struct QueuedSignal {
     pub id: SignalId,
     /// Time when it was sent: UTC, milliseconds since 1970.
     pub at_ms: i64,
@@ -57,7 +57,7 @@ impl Inbox<'_> {
     }
 
     /// Returns the waiting signals, the oldest first.
-    pub fn signals(&self, session: &str) -> Result<Vec<Sent>, StoreError> {
+    pub fn signals(&self, session: &str) -> Result<Vec<QueuedSignal>, StoreError> {
         self.conn
             .prepare_cached(
                 "SELECT g.id, g.at_ms, g.origin, g.body FROM signals g JOIN sessions s ON s.key = g.session
@@ -102,20 +102,20 @@ impl InboxWriter<'_> {
         .doing(WHAT)?;
         let id = SignalId(tx.last_insert_rowid());
         tx.commit().doing(WHAT)?;
-        self.keep_waiting(session);
+        self.write_pending_rows(session);
         Ok(id)
     }
 
     /// Deletes a signal that has no effect. It is not an error if it is gone already.
     pub fn remove_signal(&mut self, id: SignalId) -> Result<(), StoreError> {
-        self.in_use.still_there()?;
+        self.in_use.check_names()?;
         let session = session_of(self.conn, "signals", id.0);
         self.conn
             .prepare_cached("DELETE FROM signals WHERE id = ?1")
             .and_then(|mut s| s.execute([id.0]))
             .doing(WHAT)?;
         if let Some(session) = session {
-            self.keep_waiting(&session);
+            self.write_pending_rows(&session);
         }
         Ok(())
     }
@@ -147,9 +147,9 @@ pub(super) fn obey(tx: &Transaction<'_>, session: i64, id: SignalId) -> Result<(
     })
 }
 
-fn sent(row: &Row<'_>) -> rusqlite::Result<Sent> {
+fn sent(row: &Row<'_>) -> rusqlite::Result<QueuedSignal> {
     let body: String = row.get(3)?;
-    Ok(Sent {
+    Ok(QueuedSignal {
         id: SignalId(row.get(0)?),
         at_ms: row.get(1)?,
         origin: row.get(2)?,

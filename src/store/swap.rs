@@ -37,7 +37,7 @@ pub(crate) fn is_begun(data_dir: &Path) -> bool {
 /// Completes a swap that a kill interrupted, under the exclusive lock of the store.
 pub(crate) fn finish(data_dir: &Path, lock: StoreLock) -> Result<StoreLock, StoreError> {
     let is_done = || Ok(!is_begun(data_dir));
-    match lock.alone(data_dir, is_done)? {
+    match lock.exclusive(data_dir, is_done)? {
         Some(alone) => {
             rest(&names(data_dir), &mut |_| Ok(())).map_err(|e| io_error(WHAT, e))?;
             alone.share(data_dir)

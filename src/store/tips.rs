@@ -32,7 +32,7 @@ pub(super) fn has_end(
     match end.next {
         0 => Ok(true),
         next if next > length => Ok(false),
-        next => tip_behind(conn, session, next - 1).map(|tip| tip == end.tip),
+        next => tip_upto(conn, session, next - 1).map(|tip| tip == end.tip),
     }
 }
 
@@ -134,7 +134,7 @@ fn tip_before(conn: &Connection, parent: Option<i64>) -> Result<Option<ChainHash
 }
 
 /// Returns the tip of a session's chain up to this entry.
-pub(super) fn tip_behind(
+pub(super) fn tip_upto(
     conn: &Connection,
     session: &str,
     seq: Seq,

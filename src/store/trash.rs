@@ -72,7 +72,7 @@ impl Store {
             return Err(StoreError::no_session(session));
         }
         for id in changed {
-            self.inbox_mut().keep_waiting(&id);
+            self.inbox_mut().write_pending_rows(&id);
         }
         Ok(())
     }

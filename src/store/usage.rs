@@ -21,7 +21,7 @@ WHERE e.kind IN ('replied', 'closed', 'continued', 'titled') AND e.at_ms >= ?1
 
 /// A request to a model.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Asked<'a> {
+pub struct ModelRequest<'a> {
     /// A number that identifies the session within this store. Entries that a fork shares count
     /// once, for the session that recorded them.
     pub session: i64,
@@ -50,7 +50,7 @@ impl History<'_> {
         &self,
         since_ms: i64,
         workspace: Option<&str>,
-        mut each: impl FnMut(Asked<'_>),
+        mut each: impl FnMut(ModelRequest<'_>),
     ) -> Result<u64, StoreError> {
         let mut bodies = BodyReader::new()?;
         let mut unreadable = 0;
@@ -67,7 +67,7 @@ impl History<'_> {
                 let answer = spending.model.as_ref().zip(spending.usage.as_ref());
                 let besides = spending.spent.iter().map(|s| (&s.model, &s.usage));
                 for (model, usage) in answer.into_iter().chain(besides) {
-                    each(Asked {
+                    each(ModelRequest {
                         session,
                         workspace: &workspace,
                         at_ms,

@@ -28,14 +28,14 @@ impl WorkspaceLock {
     ///
     /// # Errors
     /// `Io` when the lock cannot be taken.
-    pub fn alone(data_dir: &Path, root: &Path) -> Result<WorkspaceLock, StoreError> {
+    pub fn exclusive(data_dir: &Path, root: &Path) -> Result<WorkspaceLock, StoreError> {
         take(data_dir, root, File::try_lock)
     }
 
     /// Takes the lock shared. Waits until no process has it exclusively.
     ///
     /// # Errors
-    /// As [`WorkspaceLock::alone`].
+    /// As [`WorkspaceLock::exclusive`].
     pub fn shared(data_dir: &Path, root: &Path) -> Result<WorkspaceLock, StoreError> {
         take(data_dir, root, File::try_lock_shared)
     }

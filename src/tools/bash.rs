@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::schema::{boolean, integer, object, one_of, string};
 use super::shown::{Shown, ShownBody, ShownResult, Verb};
 use super::tool::Tool;
-use super::whole::Whole;
+use super::whole::WholeNumber;
 use super::work::{ShellCommand, Work};
 use crate::core::access::Access;
 use crate::core::permission::Permission;
@@ -18,12 +18,12 @@ use crate::core::read_only_commands::only_looks;
 
 pub use report::{BackgroundEnd, Printed, printed_of};
 pub(crate) use report::{after_restart, background_end, background_id, in_background, result};
-pub(crate) use report::{user_command_end, user_command_not_begun};
+pub(crate) use report::{user_command_end, user_command_not_started};
 
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Args {
     command: String,
-    timeout_ms: Option<Whole>,
+    timeout_ms: Option<WholeNumber>,
     #[serde(default)]
     background: bool,
     /// `None` for the highest access that the mode and the rules allow without approval.

@@ -11,7 +11,7 @@ use std::path::Path;
 
 use super::ToolResult;
 use super::diff::Diff;
-use super::file::{self, HAS_WRITER, MAX_FILE_BYTES, Place};
+use super::file::{self, FolderEntry, HAS_WRITER, MAX_FILE_BYTES};
 use super::paths::{self, ToolContext, path_key};
 use super::staged::{self, CommitError, Loss};
 use crate::core::entry::{Fact, Guard, Outcome};
@@ -275,7 +275,7 @@ impl Target {
 
 /// Returns the current content, or `None` when the file does not exist.
 fn content(path: &Path) -> Result<Option<Vec<u8>>, String> {
-    let found = match Place::of(path) {
+    let found = match FolderEntry::of(path) {
         Ok(Some(place)) => place.load(MAX_FILE_BYTES),
         Ok(None) => return Ok(None),
         Err(e) => Err(e),
@@ -330,7 +330,7 @@ mod tests {
     use proptest::prelude::*;
     use serde_json::{Value, json};
 
-    use super::super::support::{Room, done, error, error_of, hash, work};
+    use super::super::support::{ResultRoom, done, error, error_of, hash, work};
     use super::super::work::Work;
     use super::*;
 
@@ -350,14 +350,14 @@ mod tests {
         change("edit", json!({"path": path, "edits": edits}))
     }
 
-    fn refused(room: &Room, change: &FileChange, seen: Option<&str>) -> String {
+    fn refused(room: &ResultRoom, change: &FileChange, seen: Option<&str>) -> String {
         let outcome = prepare(change, &room.ctx, seen).unwrap_err();
         error_of(&outcome).to_string()
     }
 
     #[test]
     fn a_new_file_is_written_and_said() {
-        let room = Room::new();
+        let room = ResultRoom::new();
         let change = write("dir/new", "a\nb\n");
         let guard = prepare(&change, &room.ctx, None).unwrap();
         assert_eq!(settle_file(&guard), FileState::Before);
@@ -375,7 +375,7 @@ mod tests {
 
     #[test]
     fn an_edit_says_in_a_line_what_changed() {
-        let room = Room::new();
+        let room = ResultRoom::new();
         room.put("a", "one\r\ntwo\r\n");
         let change = edit("a", "two", "2\n3");
         let guard = prepare(&change, &room.ctx, Some(&hash("one\r\ntwo\r\n"))).unwrap();
@@ -386,7 +386,7 @@ mod tests {
 
     #[test]
     fn an_edit_that_is_not_to_the_byte_shows_what_it_made() {
-        let room = Room::new();
+        let room = ResultRoom::new();
         room.put("a", "one\r\ntwo\r\n");
         let change = edit("a", "one\ntwo", "1\n2");
         let guard = prepare(&change, &room.ctx, None).unwrap();
@@ -399,7 +399,7 @@ mod tests {
 
     #[test]
     fn a_file_is_overwritten_only_as_it_was_seen() {
-        let room = Room::new();
+        let room = ResultRoom::new();
         room.put("a", "theirs");
         let change = write("a", "ours");
         assert!(refused(&room, &change, None).contains("read it first"));
@@ -414,7 +414,7 @@ mod tests {
 
     #[test]
     fn an_edit_needs_no_read_when_it_is_certain() {
-        let mut room = Room::new();
+        let mut room = ResultRoom::new();
         room.put("a", "one two two");
         for seen in [None, Some(hash("before")), Some(hash("one two two"))] {
             prepare(&edit("a", "one", "1"), &room.ctx, seen.as_deref()).unwrap();
@@ -449,7 +449,7 @@ mod tests {
 
     #[test]
     fn a_skill_is_a_file_of_the_workspace_however_deep_one_is() {
-        let mut room = Room::new();
+        let mut room = ResultRoom::new();
         room.put("deep/down/x", "");
         room.ctx.folder = room.path("deep/down");
         let skill = |body: &str| {
@@ -479,7 +479,7 @@ mod tests {
 
     #[test]
     fn a_call_is_applied_once() {
-        let room = Room::new();
+        let room = ResultRoom::new();
         room.put("a", "x");
         let change = edit("a", "x", "xx");
         let guard = prepare(&change, &room.ctx, Some(&hash("x"))).unwrap();
@@ -493,7 +493,7 @@ mod tests {
 
     #[test]
     fn every_instant_of_a_crash_can_be_told_from_the_file() {
-        let room = Room::new();
+        let room = ResultRoom::new();
         let path = room.put("a", "old");
         let change = write("a", "new");
         let guard = prepare(&change, &room.ctx, Some(&hash("old"))).unwrap();
@@ -524,7 +524,7 @@ mod tests {
 
     #[test]
     fn a_link_is_written_through_and_mode_is_kept() {
-        let room = Room::new();
+        let room = ResultRoom::new();
         let path = room.put("real/a", "old");
         fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
         symlink("real/a", room.path("link")).unwrap();
@@ -543,7 +543,7 @@ mod tests {
 
     #[test]
     fn a_file_that_another_program_writes_is_refused_before_anything_is_recorded() {
-        let room = Room::new();
+        let room = ResultRoom::new();
         let path = room.put("log", "one\n");
         let change = edit("log", "one", "1");
         let guard = prepare(&change, &room.ctx, Some(&hash("one\n"))).unwrap();
@@ -562,7 +562,7 @@ mod tests {
 
     #[test]
     fn a_broken_hard_link_is_reported() {
-        let room = Room::new();
+        let room = ResultRoom::new();
         let path = room.put("a", "old");
         fs::hard_link(&path, room.path("b")).unwrap();
         for (change, words) in [
@@ -587,7 +587,7 @@ mod tests {
 
     #[test]
     fn a_link_that_was_moved_meanwhile_is_not_followed() {
-        let room = Room::new();
+        let room = ResultRoom::new();
         room.put("one", "x");
         room.put("two", "x");
         symlink("one", room.path("link")).unwrap();
@@ -601,7 +601,7 @@ mod tests {
 
     #[test]
     fn a_change_that_cannot_be_written_is_refused_without_traces() {
-        let room = Room::new();
+        let room = ResultRoom::new();
         let path = room.put("locked", "x");
         fs::set_permissions(&path, fs::Permissions::from_mode(0o444)).unwrap();
         room.put("binary", b"\xff\xfe");
@@ -622,7 +622,7 @@ mod tests {
 
     #[test]
     fn a_file_over_the_limit_is_refused() {
-        let room = Room::new();
+        let room = ResultRoom::new();
         let path = room.put("big", "");
         fs::File::options()
             .write(true)
@@ -635,7 +635,7 @@ mod tests {
 
     #[test]
     fn the_same_content_is_not_written_again() {
-        let room = Room::new();
+        let room = ResultRoom::new();
         let path = room.put("a", "x");
         let inode = fs::metadata(&path).unwrap().ino();
         let change = write("a", "x");
@@ -650,7 +650,7 @@ mod tests {
         fn a_prepared_change_is_applied_and_recognized_in_the_file(
             before in "[ab\r\n]{1,20}", old in "[ab\n]{1,2}", new in "[ab\n]{0,3}",
         ) {
-            let room = Room::new();
+            let room = ResultRoom::new();
             room.put("a", &before);
             let change = edit("a", &old, &new);
             let Ok(guard) = prepare(&change, &room.ctx, Some(&hash(&before))) else {

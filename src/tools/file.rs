@@ -31,30 +31,30 @@ pub(super) fn hash(bytes: &[u8]) -> String {
 }
 
 /// A name in an open folder.
-pub(super) struct Place {
+pub(super) struct FolderEntry {
     folder: Folder,
     name: OsString,
     path: PathBuf,
 }
 
-impl Place {
+impl FolderEntry {
     /// Opens the folder of `path`, which is absolute, with its links followed. No part of it may be
     /// a link now. Returns `None` when the folder does not exist.
-    pub(super) fn of(path: &Path) -> io::Result<Option<Place>> {
+    pub(super) fn of(path: &Path) -> io::Result<Option<FolderEntry>> {
         let (folder, name) = match (path.parent(), path.file_name()) {
             (Some(folder), Some(name)) => (folder, name),
             _ => (path, OsStr::new(".")),
         };
         match Folder::open(folder) {
-            Ok(folder) => Ok(Some(Place::in_folder(folder, name, path))),
+            Ok(folder) => Ok(Some(FolderEntry::in_folder(folder, name, path))),
             Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
             Err(e) => Err(e),
         }
     }
 
     /// Returns the place of `name` in `folder`. `path` leads to it.
-    pub(super) fn in_folder(folder: Folder, name: &OsStr, path: &Path) -> Place {
-        Place {
+    pub(super) fn in_folder(folder: Folder, name: &OsStr, path: &Path) -> FolderEntry {
+        FolderEntry {
             folder,
             name: name.to_os_string(),
             path: path.to_path_buf(),
@@ -83,7 +83,7 @@ impl Place {
     }
 
     /// Opens another file of the folder without following a link.
-    pub(super) fn open_beside(&self, name: &OsStr) -> io::Result<File> {
+    pub(super) fn open_sibling(&self, name: &OsStr) -> io::Result<File> {
         open_in(
             &self.folder,
             Path::new(name),
@@ -143,10 +143,10 @@ impl Place {
     }
 }
 
-/// Returns the hash of the content at a path that [`Place::of`] accepts, or `None` when the file
+/// Returns the hash of the content at a path that [`FolderEntry::of`] accepts, or `None` when the file
 /// does not exist.
 pub(super) fn hash_at(path: &Path) -> io::Result<Option<String>> {
-    match Place::of(path)? {
+    match FolderEntry::of(path)? {
         Some(place) => place.hash(),
         None => Ok(None),
     }
@@ -155,7 +155,7 @@ pub(super) fn hash_at(path: &Path) -> io::Result<Option<String>> {
 /// Checks that the file (or, for a new one, its folder) can be replaced. The error says why not.
 pub(super) fn replaceable(path: &Path) -> Result<(), String> {
     let said = |e: io::Error| e.to_string();
-    if let Some(place) = Place::of(path).map_err(said)? {
+    if let Some(place) = FolderEntry::of(path).map_err(said)? {
         place.replaceable()?;
     }
     let Some(folder) = path.parent() else {
@@ -178,13 +178,13 @@ mod tests {
     use std::fs::{self, Permissions};
     use std::os::unix::fs::PermissionsExt;
 
-    use super::super::support::Room;
+    use super::super::support::ResultRoom;
     use super::*;
     use crate::workspace::regular::open;
 
     #[test]
     fn a_file_that_cannot_be_replaced_is_refused_before_the_write() {
-        let room = Room::new();
+        let room = ResultRoom::new();
         let path = room.put("locked", "x");
         fs::set_permissions(&path, Permissions::from_mode(0o444)).unwrap();
         let refused = |name: &str| replaceable(&room.path(name)).unwrap_err();
@@ -201,7 +201,7 @@ mod tests {
 
     #[test]
     fn a_fifo_that_took_the_place_of_a_file_does_not_block() {
-        let room = Room::new();
+        let room = ResultRoom::new();
         let fifo = room.path("fifo");
         let made = std::process::Command::new("mkfifo").arg(&fifo).status();
         assert!(made.unwrap().success());
@@ -215,7 +215,7 @@ mod tests {
 
     #[test]
     fn a_file_over_the_limit_is_not_loaded() {
-        let room = Room::new();
+        let room = ResultRoom::new();
         let path = room.put("a", "12345");
         assert_eq!(load(&path, 5).unwrap(), b"12345");
         assert_eq!(load(&path, 4).unwrap_err().kind(), ErrorKind::FileTooLarge);

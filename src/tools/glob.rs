@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::file::{Kind, Place};
+use super::file::{FolderEntry, Kind};
 use super::limit::{Stop, Watch};
 use super::paths::{self, ToolContext};
 use super::schema::{object, string};
@@ -69,7 +69,7 @@ fn glob(args: &Args, ctx: &ToolContext, cancel: &AtomicBool) -> Result<ToolResul
     let (folder, rest) = split(&args.pattern);
     let named = start(&args.pattern, args.path.as_deref());
     let root = paths::resolve(&named, ctx)?;
-    let place = Place::of(&root);
+    let place = FolderEntry::of(&root);
     let kind = place.and_then(|place| place.map_or(Ok(Kind::Missing), |place| place.kind()));
     match kind.map_err(|e| format!("cannot look into {named}: {e}"))? {
         Kind::Folder => {}
@@ -191,10 +191,10 @@ mod tests {
     use serde_json::json;
 
     use super::super::Limits;
-    use super::super::support::{Room, done, error};
+    use super::super::support::{ResultRoom, done, error};
 
-    fn room() -> Room {
-        let room = Room::new();
+    fn room() -> ResultRoom {
+        let room = ResultRoom::new();
         for name in [
             "b.rs",
             "a/c.rs",
@@ -209,7 +209,7 @@ mod tests {
         room
     }
 
-    fn glob(room: &Room, pattern: &str) -> String {
+    fn glob(room: &ResultRoom, pattern: &str) -> String {
         done(&room.idempotent("glob", json!({"pattern": pattern}))).to_string()
     }
 
@@ -297,7 +297,7 @@ mod tests {
 
     #[test]
     fn many_files_are_counted() {
-        let room = Room::new();
+        let room = ResultRoom::new();
         for n in 0..1_010 {
             room.put(&format!("{n:04}"), "");
         }

@@ -16,14 +16,14 @@ use grep_searcher::{
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::file::{Kind, Place};
+use super::file::{FolderEntry, Kind};
 use super::limit::{Stop, Watch};
 use super::paths::{self, Hidden, ToolContext};
 use super::schema::{boolean, integer, object, string};
 use super::shown::{Shown, ShownResult, Verb};
 use super::tool::Tool;
 use super::walk::{FRAME_BYTES, PathGlob, Walk, hints};
-use super::whole::Whole;
+use super::whole::WholeNumber;
 use super::work::Work;
 use super::{ToolResult, printable};
 use crate::core::permission::{PathUse, Permission};
@@ -50,12 +50,12 @@ pub(super) struct Args {
     #[serde(default)]
     ignore_case: bool,
     /// Number of lines to show around a hit.
-    context: Option<Whole>,
+    context: Option<WholeNumber>,
     /// Show only the names of the files.
     #[serde(default)]
     files_only: bool,
     /// Maximum number of hits.
-    limit: Option<Whole>,
+    limit: Option<WholeNumber>,
 }
 
 impl Tool for Args {
@@ -108,7 +108,7 @@ fn grep(args: &Args, ctx: &ToolContext, cancel: &AtomicBool) -> Result<ToolResul
     let named = args.path.as_deref().unwrap_or(".");
     let root = paths::resolve(named, ctx)?;
     let cannot = |e: io::Error| format!("cannot search {named}: {e}");
-    let Some(place) = Place::of(&root).map_err(cannot)? else {
+    let Some(place) = FolderEntry::of(&root).map_err(cannot)? else {
         return Err(paths::missing(named, &root));
     };
     let is_folder = match place.kind().map_err(cannot)? {

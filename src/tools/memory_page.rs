@@ -13,7 +13,7 @@ use super::schema::{integer, object, one_of, string};
 use super::shown::Verb;
 use super::tool::Tool;
 use super::truncate::floor;
-use super::whole::Whole;
+use super::whole::WholeNumber;
 use super::work::Work;
 use crate::core::address::Address;
 use crate::core::entry::{Block, Entry, Fact, Image, Outcome, Output, Record, Seq};
@@ -37,9 +37,9 @@ pub(super) struct Args {
     /// Where that session is searched for.
     scope: Option<PastScope>,
     /// Offset in bytes into the first entry, or into the blob.
-    offset: Option<Whole>,
+    offset: Option<WholeNumber>,
     /// Size of a page in bytes.
-    limit: Option<Whole>,
+    limit: Option<WholeNumber>,
 }
 
 impl Tool for Args {
@@ -79,7 +79,7 @@ impl Tool for Args {
 
 fn run(args: &Args, past: &mut HistoryView<'_>) -> Result<String, String> {
     let most = past.room.saturating_sub(FRAME_BYTES).max(MIN_PAGE_BYTES);
-    let size = |n: Whole| usize::try_from(n.0).unwrap_or(usize::MAX);
+    let size = |n: WholeNumber| usize::try_from(n.0).unwrap_or(usize::MAX);
     let limit = args.limit.map_or(most, size).clamp(MIN_PAGE_BYTES, most);
     let offset = args.offset.map_or(0, size);
     match Address::parse(&args.address)? {

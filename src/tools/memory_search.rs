@@ -8,11 +8,11 @@ use super::history_view::{HistoryView, error_text, when};
 use super::schema::{array, integer, object, one_of, string};
 use super::shown::Verb;
 use super::tool::Tool;
-use super::whole::Whole;
+use super::whole::WholeNumber;
 use super::work::Work;
 use crate::core::permission::{LookBack, Permission, Reach};
 use crate::core::text::one_line;
-use crate::store::{Scope, Sought};
+use crate::store::{MemoryQuery, Scope};
 
 const DEFAULT_HITS: u64 = 10;
 const MAX_HITS: u64 = 50;
@@ -30,7 +30,7 @@ pub(super) struct Args {
     /// The kinds to search; empty means all.
     #[serde(default)]
     kinds: Vec<SearchKind>,
-    limit: Option<Whole>,
+    limit: Option<WholeNumber>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -112,7 +112,7 @@ fn run(args: &Args, past: &mut HistoryView<'_>) -> Result<String, String> {
         SearchScope::All => Scope::All,
     };
     let (entries, memories) = kinds(&args.kinds);
-    let sought = |kinds, limit| Sought {
+    let sought = |kinds, limit| MemoryQuery {
         query: &args.query,
         scope,
         kinds,

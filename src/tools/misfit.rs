@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use super::whole::Whole;
+use super::whole::WholeNumber;
 
 /// Describes the first place where arguments do not match their schema: "`steps[0]` must be an
 /// object {text, status}". Returns `None` if they match.
@@ -29,7 +29,7 @@ fn misfit_at(schema: &Value, given: &Value, at: &str) -> Option<String> {
         }
         ("string", Value::String(_)) if is_one_of(schema, given) => None,
         ("boolean", Value::Bool(_)) => None,
-        ("integer", given) if serde_json::from_value::<Whole>(given.clone()).is_ok() => None,
+        ("integer", given) if serde_json::from_value::<WholeNumber>(given.clone()).is_ok() => None,
         _ => Some(format!("`{at}` must be {}", kind(schema))),
     }
 }

@@ -75,7 +75,7 @@ pub use shown::{Shown, ShownBody, ShownResult, Verb};
 pub use task::TASK;
 use tool::Group;
 pub use truncate::truncate_output;
-pub use work::{Look, ServedCall, ShellCommand, TaskOrder, Work};
+pub use work::{ReadWork, ServedCall, ShellCommand, TaskOrder, Work};
 
 /// Every tool, in the order of requests, whose bytes must not change without need.
 static TOOLS: [tool::Entry; 17] = [

@@ -234,12 +234,12 @@ fn near_names(folder: &Path, wanted: &OsStr) -> Vec<String> {
 mod tests {
     use std::os::unix::fs::symlink;
 
-    use super::super::support::Room;
+    use super::super::support::ResultRoom;
     use super::*;
 
     #[test]
     fn a_file_has_one_key_however_it_is_named() {
-        let room = Room::new();
+        let room = ResultRoom::new();
         let file = room.put("dir/file", "x");
         symlink("dir/file", room.path("link")).unwrap();
         symlink("dir", room.path("folder-link")).unwrap();
@@ -257,7 +257,7 @@ mod tests {
 
     #[test]
     fn a_file_that_does_not_exist_yet_has_the_key_it_will_have() {
-        let room = Room::new();
+        let room = ResultRoom::new();
         room.put("dir/other", "x");
         symlink("dir", room.path("folder-link")).unwrap();
         symlink("dir/new", room.path("dangling")).unwrap();
@@ -278,7 +278,7 @@ mod tests {
 
     #[test]
     fn home_is_where_the_place_says() {
-        let mut room = Room::new();
+        let mut room = ResultRoom::new();
         assert_eq!(room.key("~/x"), room.path("home/x").to_str().unwrap());
         assert_eq!(room.key("~x"), room.path("~x").to_str().unwrap());
         room.ctx.home = None;
@@ -287,7 +287,7 @@ mod tests {
 
     #[test]
     fn impossible_paths_are_refused_in_words() {
-        let room = Room::new();
+        let room = ResultRoom::new();
         symlink("loop-b", room.path("loop-a")).unwrap();
         symlink("loop-a", room.path("loop-b")).unwrap();
         let refused = |path: &str| resolve(path, &room.ctx).unwrap_err();
@@ -300,7 +300,7 @@ mod tests {
 
     #[test]
     fn a_missing_file_names_what_is_near() {
-        let room = Room::new();
+        let room = ResultRoom::new();
         room.put("Parser.rs", "");
         room.put("lexer.rs", "");
         let said = missing("parse.rs", &room.path("parse.rs"));

@@ -134,12 +134,12 @@ fn run(args: &Args) -> ToolResult {
 mod tests {
     use serde_json::json;
 
-    use super::super::support::{Room, done, error};
+    use super::super::support::{ResultRoom, done, error};
     use super::*;
 
     #[test]
     fn a_plan_is_counted_and_stored_under_the_names_of_the_log() {
-        let ran = Room::new().idempotent(
+        let ran = ResultRoom::new().idempotent(
             "plan",
             json!({"steps": [
                 {"text": "look", "status": "completed"},
@@ -166,14 +166,14 @@ mod tests {
         for name in ["state", "status"] {
             let steps = ["done", "current", "left", "todo", "In-Progress", "pending"]
                 .map(|status| json!({"content": "a step", name: status}));
-            let ran = Room::new().idempotent("plan", json!({ "todos": steps }));
+            let ran = ResultRoom::new().idempotent("plan", json!({ "todos": steps }));
             assert_eq!(done(&ran), "plan: 1 completed, 1 in_progress, 4 pending");
         }
     }
 
     #[test]
     fn a_plan_has_bounds() {
-        let room = Room::new();
+        let room = ResultRoom::new();
         let steps = |text: &str, count| vec![json!({"text": text, "status": "pending"}); count];
         let plan =
             |text: &str, count| room.idempotent("plan", json!({"steps": steps(text, count)}));

@@ -11,13 +11,13 @@ use std::sync::atomic::AtomicBool;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::file::{self, Kind, Place};
+use super::file::{self, FolderEntry, Kind};
 use super::limit::{Stop, Watch};
 use super::paths::{self, ToolContext};
 use super::schema::{integer, object, string};
 use super::shown::{Shown, ShownResult, Verb};
 use super::tool::Tool;
-use super::whole::Whole;
+use super::whole::WholeNumber;
 use super::work::Work;
 use super::{ToolResult, printable};
 use crate::core::entry::{BlobRef, Fact, Image, Outcome, Output};
@@ -45,9 +45,9 @@ const CHUNK_BYTES: usize = 64 * 1024;
 pub(super) struct Args {
     path: String,
     /// First line, from 1.
-    offset: Option<Whole>,
+    offset: Option<WholeNumber>,
     /// Number of lines.
-    limit: Option<Whole>,
+    limit: Option<WholeNumber>,
 }
 
 impl Tool for Args {
@@ -94,7 +94,7 @@ fn read(args: &Args, ctx: &ToolContext, cancel: &AtomicBool) -> Result<ToolResul
     let name = &args.path;
     let path = paths::resolve(name, ctx)?;
     let cannot = |e: io::Error| format!("cannot read {name}: {e}");
-    let Some(place) = Place::of(&path).map_err(cannot)? else {
+    let Some(place) = FolderEntry::of(&path).map_err(cannot)? else {
         return Err(paths::missing(name, &path));
     };
     let size = match place.kind().map_err(cannot)? {
@@ -133,7 +133,7 @@ fn read(args: &Args, ctx: &ToolContext, cancel: &AtomicBool) -> Result<ToolResul
 const HINT_BINARY: &str = "hint: look at it with a command such as file, xxd or iconv";
 
 /// Lists the folder in the error, so that the model does not have to guess other names.
-fn listing(name: &str, place: &Place) -> String {
+fn listing(name: &str, place: &FolderEntry) -> String {
     let folder = place.as_folder();
     let entries = match folder.and_then(|folder| folder.names(Path::new(""))) {
         Ok(entries) => entries,
@@ -157,7 +157,7 @@ fn listing(name: &str, place: &Place) -> String {
     format!("{name} is a folder; it holds:\n{}{more}", names.join("\n"))
 }
 
-fn image(name: &str, key: String, place: &Place, size: u64) -> Result<ToolResult, String> {
+fn image(name: &str, key: String, place: &FolderEntry, size: u64) -> Result<ToolResult, String> {
     const MAX: u64 = image::MAX_BYTES;
     let smaller = "hint: make a smaller copy with a command";
     let bytes = place.load(MAX).map_err(|e| match e.kind() {

@@ -9,7 +9,7 @@ use super::history_view::{HistoryView, PastScope, error_text, when};
 use super::schema::{integer, object, one_of, string};
 use super::shown::Verb;
 use super::tool::Tool;
-use super::whole::Whole;
+use super::whole::WholeNumber;
 use super::work::Work;
 use crate::core::entry::Plan;
 use crate::core::entry::{Entry, Outcome};
@@ -32,7 +32,7 @@ pub(super) struct Args {
     session: Option<String>,
     /// Where that session is searched for.
     scope: Option<PastScope>,
-    limit: Option<Whole>,
+    limit: Option<WholeNumber>,
 }
 
 impl Tool for Args {

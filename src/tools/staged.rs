@@ -27,9 +27,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use rustix::fs::{Gid, Mode, Stat, Uid};
 use rustix::io::Errno;
 
-use super::file::{Kind, Place, hash};
+use super::file::{FolderEntry, Kind, hash};
 use crate::workspace::attributes::copy_attributes;
-use crate::workspace::beside::lay_beside;
+use crate::workspace::beside::move_to_free_name;
 use crate::workspace::handle::Folder;
 use crate::workspace::writers::{has_writer, is_open_for_writing};
 
@@ -43,7 +43,7 @@ const MAX_TEMP_NAMES: u32 = 1_000;
 
 /// New content beside its target, synced, not yet under the target's name. Dropping it removes it.
 pub(super) struct Staged {
-    target: Place,
+    target: FolderEntry,
     beside: OsString,
     after: String,
     loss: Loss,
@@ -86,12 +86,12 @@ fn prefix(hash: &str) -> String {
     format!(".rewake-{}-", hash.get(..16).unwrap_or(hash))
 }
 
-/// Writes new content beside `target`, a path that [`Place::of`] accepts. Creates missing folders.
+/// Writes new content beside `target`, a path that [`FolderEntry::of`] accepts. Creates missing folders.
 pub(super) fn stage(target: &Path, bytes: &[u8]) -> io::Result<Staged> {
     let (Some(folder), Some(name)) = (target.parent(), target.file_name()) else {
         return Err(ErrorKind::InvalidInput.into());
     };
-    let target = Place::in_folder(make_folders(folder)?, name, target);
+    let target = FolderEntry::in_folder(make_folders(folder)?, name, target);
     let old = match target.kind()? {
         Kind::Regular(stat) => Some(stat),
         Kind::Missing | Kind::Folder | Kind::Special(_) => None,
@@ -109,7 +109,7 @@ pub(super) fn stage(target: &Path, bytes: &[u8]) -> io::Result<Staged> {
     };
     file.write_all(bytes)?;
     if let Some(stat) = &old {
-        keep_owner(&file, stat)?;
+        copy_owner(&file, stat)?;
         staged.loss = Loss {
             hard_links: hard_links(stat),
             attributes: copy_attributes(&staged.target.open()?, &file)?,
@@ -145,7 +145,7 @@ fn temp_file(folder: &Folder, hash: &str, mode: Mode) -> io::Result<(File, OsStr
     Err(ErrorKind::AlreadyExists.into())
 }
 
-fn keep_owner(file: &File, old: &Stat) -> io::Result<()> {
+fn copy_owner(file: &File, old: &Stat) -> io::Result<()> {
     let (uid, gid) = (Uid::from_raw(old.st_uid), Gid::from_raw(old.st_gid));
     let new = file.metadata()?;
     if (new.uid(), new.gid()) != (old.st_uid, old.st_gid) {
@@ -229,7 +229,7 @@ impl Staged {
             found => {
                 let kept = out.give_back(&self.after).map_err(failed)?;
                 match (found, kept) {
-                    (Ok(Some(Somebodys::Open)), None) => Err(CommitError::Open),
+                    (Ok(Some(KeepReason::Open)), None) => Err(CommitError::Open),
                     (Err(e), None) => Err(CommitError::NotReplaced(e)),
                     (_, kept) => Err(CommitError::Changed(kept)),
                 }
@@ -257,33 +257,33 @@ fn cannot_exchange(error: &io::Error) -> bool {
 }
 
 /// The reason why the file that came out of an exchange must not be removed.
-enum Somebodys {
+enum KeepReason {
     Changed,
     Open,
 }
 
 /// The file under a name that ends in [`OUT`], beside its target.
 struct Out<'a> {
-    target: &'a Place,
+    target: &'a FolderEntry,
     name: &'a OsStr,
 }
 
 impl Out<'_> {
     /// Returns `None` when the file has one of these hashes and nobody can write into it: it may be
     /// removed.
-    fn is_spare(&self, hashes: &[&str]) -> io::Result<Option<Somebodys>> {
-        let file = self.target.open_beside(self.name)?;
+    fn is_spare(&self, hashes: &[&str]) -> io::Result<Option<KeepReason>> {
+        let file = self.target.open_sibling(self.name)?;
         // Checked before the hash: in the other order, somebody could write after the hash is
         // computed and close the file before this check.
         if is_open_for_writing(&file) {
-            return Ok(Some(Somebodys::Open));
+            return Ok(Some(KeepReason::Open));
         }
         let mut hasher = blake3::Hasher::new();
         hasher.update_reader(file)?;
         let now = hasher.finalize().to_hex();
         match hashes.contains(&now.as_str()) {
             true => Ok(None),
-            false => Ok(Some(Somebodys::Changed)),
+            false => Ok(Some(KeepReason::Changed)),
         }
     }
 
@@ -297,13 +297,15 @@ impl Out<'_> {
             // Somebody removed the target meanwhile.
             Err(e) if e.kind() == ErrorKind::NotFound => {
                 match folder.move_new(self.name, folder, name) {
-                    Err(e) if e.kind() == ErrorKind::AlreadyExists => return self.lay_beside(),
+                    Err(e) if e.kind() == ErrorKind::AlreadyExists => {
+                        return self.keep_under_other_name();
+                    }
                     moved => moved?,
                 }
                 folder.sync()?;
                 return Ok(None);
             }
-            Err(_) => return self.lay_beside(),
+            Err(_) => return self.keep_under_other_name(),
         }
         if let Ok(None) = self.is_spare(&[after]) {
             folder.remove(self.name)?;
@@ -312,12 +314,12 @@ impl Out<'_> {
         }
         // The newer of the two keeps the name.
         folder.exchange(self.name, folder, name)?;
-        self.lay_beside()
+        self.keep_under_other_name()
     }
 
-    fn lay_beside(&self) -> io::Result<Option<String>> {
+    fn keep_under_other_name(&self) -> io::Result<Option<String>> {
         let folder = self.target.folder();
-        let beside = lay_beside(folder, self.name, folder, self.target.name())?;
+        let beside = move_to_free_name(folder, self.name, folder, self.target.name())?;
         Ok(Some(beside.to_string_lossy().into_owned()))
     }
 }
@@ -346,7 +348,7 @@ pub(super) fn settle_leftovers(
     after: &str,
 ) -> io::Result<Option<String>> {
     let prefix = prefix(after);
-    let Some(target) = Place::of(target)? else {
+    let Some(target) = FolderEntry::of(target)? else {
         return Ok(None);
     };
     let mut kept = None;

@@ -9,17 +9,17 @@ use super::{Hidden, ToolContext, ToolResult, call, path_key};
 use crate::core::entry::{CallId, Outcome};
 use crate::core::policy::{Rule, Rules, Workspace};
 
-pub(super) struct Room {
+pub(super) struct ResultRoom {
     // Removed when the test ends.
     _folder: tempfile::TempDir,
     pub ctx: ToolContext,
 }
 
-impl Room {
-    pub(super) fn new() -> Room {
+impl ResultRoom {
+    pub(super) fn new() -> ResultRoom {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().canonicalize().unwrap();
-        Room {
+        ResultRoom {
             _folder: folder,
             ctx: ToolContext {
                 folder: path.clone(),

@@ -7,10 +7,10 @@ use serde_json::Value;
 /// A whole number. Models also write it as a string or as a float. An optional number is an
 /// `Option` of this type, since models write null for a missing one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub struct Whole(pub u64);
+pub struct WholeNumber(pub u64);
 
-impl<'de> Deserialize<'de> for Whole {
-    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Whole, D::Error> {
+impl<'de> Deserialize<'de> for WholeNumber {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<WholeNumber, D::Error> {
         let value = Value::deserialize(d)?;
         let number = match &value {
             Value::Number(n) => n.as_u64().or_else(|| {
@@ -22,12 +22,12 @@ impl<'de> Deserialize<'de> for Whole {
             Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => None,
         };
         let why = || D::Error::custom(format!("{value} is not a whole number"));
-        number.map(Whole).ok_or_else(why)
+        number.map(WholeNumber).ok_or_else(why)
     }
 }
 
-impl From<Whole> for u64 {
-    fn from(whole: Whole) -> u64 {
+impl From<WholeNumber> for u64 {
+    fn from(whole: WholeNumber) -> u64 {
         whole.0
     }
 }
@@ -40,13 +40,13 @@ mod tests {
 
     #[test]
     fn numbers_are_read_as_models_write_them() {
-        let read = |value: Value| serde_json::from_value::<Option<Whole>>(value);
+        let read = |value: Value| serde_json::from_value::<Option<WholeNumber>>(value);
         for (value, want) in [
-            (json!(3), Some(Whole(3))),
-            (json!("3"), Some(Whole(3))),
-            (json!(" 3 "), Some(Whole(3))),
-            (json!(2.0), Some(Whole(2))),
-            (json!(u64::MAX), Some(Whole(u64::MAX))),
+            (json!(3), Some(WholeNumber(3))),
+            (json!("3"), Some(WholeNumber(3))),
+            (json!(" 3 "), Some(WholeNumber(3))),
+            (json!(2.0), Some(WholeNumber(2))),
+            (json!(u64::MAX), Some(WholeNumber(u64::MAX))),
             (json!(null), None),
         ] {
             assert_eq!(read(value).unwrap(), want);

@@ -13,15 +13,15 @@ use crate::command::Runs;
 use crate::core::tool::Class;
 
 /// A function that reads files or data in memory.
-pub type Look = Box<dyn FnOnce(&ToolContext, &AtomicBool) -> ToolResult + Send>;
+pub type ReadWork = Box<dyn FnOnce(&ToolContext, &AtomicBool) -> ToolResult + Send>;
 pub(super) type ActOnCommands = Box<dyn FnOnce(&Runs, &str) -> ToolResult + Send>;
 
 /// The work of a call. Its variant decides the effect class.
 pub enum Work {
     /// Reads files or data in memory, and returns soon after the flag is set.
-    Look(Look),
+    Look(ReadWork),
     /// Searches the tools of servers. Waits for servers whose tools are not known yet.
-    FindServed(Look),
+    FindServed(ReadWork),
     /// Reads the store.
     LookBack(LookBack),
     /// Acts on the background commands of the session, which is given by its ID. The action may be

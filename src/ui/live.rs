@@ -24,7 +24,7 @@ use crate::core::entry::{By, Mode, Plan, Record, SaveReason, Seq, Usage};
 use crate::core::next::Why;
 use crate::core::policy::Sandbox;
 use crate::core::state::{Halt, State, UserCommand};
-use crate::engine::{Command, EngineError, Event, NotRewound, Planned, Rest, Rewinding};
+use crate::engine::{Command, EngineError, Event, NotRewound, RestReason, RewindResult, Rewinding};
 use crate::model::Figures;
 use crate::session::context::{Gauge, Gauging};
 use crate::session::sandbox;
@@ -59,7 +59,7 @@ pub enum LiveEvent {
     Opened(Box<Opening>),
     NotOpened(NotOpened),
     /// An event of the engine; for an entry, with the state after it.
-    Engine(Event, Option<Box<Now>>),
+    Engine(Event, Option<Box<SessionView>>),
     /// The engine checks whether there is something to do.
     Working,
     /// The process that was watched has left the session.
@@ -84,7 +84,7 @@ impl From<Event> for LiveEvent {
 
 impl LiveEvent {
     /// Returns the event for an entry, with the state after it.
-    pub fn recorded(record: Record, now: Now) -> LiveEvent {
+    pub fn recorded(record: Record, now: SessionView) -> LiveEvent {
         LiveEvent::Engine(Event::Recorded(Box::new(record)), Some(Box::new(now)))
     }
 }
@@ -95,7 +95,7 @@ pub enum RewindAnswer {
     Shown(RewindShown),
     /// The restore will be done in a copy of the session.
     HandedOver(Box<Rewinding>),
-    /// See [`Planned::Done`].
+    /// See [`RewindResult::Done`].
     Done {
         copy_of: Option<String>,
     },
@@ -125,7 +125,7 @@ pub struct Opening {
     pub edited: Option<String>,
     /// The sandbox that commands get on this system.
     pub sandbox: Sandbox,
-    pub now: Now,
+    pub now: SessionView,
 }
 
 /// Why a session was not opened.
@@ -139,7 +139,7 @@ pub struct NotOpened {
 
 /// The part of the session's state that the screen shows.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Now {
+pub struct SessionView {
     /// `provider/model`.
     pub model: String,
     /// The effort that was chosen in this session.
@@ -199,10 +199,10 @@ impl UserRun {
     }
 }
 
-impl Now {
+impl SessionView {
     /// Returns the part of `state` that the screen shows. `gauging` measures the context.
-    pub fn of(state: &State, gauging: &Gauging) -> Now {
-        Now {
+    pub fn of(state: &State, gauging: &Gauging) -> SessionView {
+        SessionView {
             model: state.model.clone(),
             effort: state.effort,
             mode: state.mode,
@@ -233,7 +233,7 @@ impl Now {
                 && (state.owed || state.first_open().is_some() || state.unchecked().is_some()),
             acting: state.acts(),
             seq: state.next_seq().saturating_sub(1),
-            schema: state.owed_schema().cloned(),
+            schema: state.pending_schema().cloned(),
         }
     }
 }
@@ -288,13 +288,13 @@ impl EngineHandle {
 
     /// Tells the engine to leave in order: running commands continue. Does not wait for it.
     pub fn leave(&self, reason: SaveReason) {
-        if !self.is_to_leave() {
+        if !self.mark_leaving() {
             self.send(Command::Leave(reason));
         }
     }
 
     /// Marks that the engine is told to leave. Returns true when it was told before.
-    pub fn is_to_leave(&self) -> bool {
+    pub fn mark_leaving(&self) -> bool {
         self.is_left.swap(true, Ordering::SeqCst)
     }
 
@@ -369,7 +369,7 @@ fn live(
                 LiveEvent::RewindPlanned(number, answer(&ctx, &id, planned))
             }
             event @ Event::Recorded(_) => {
-                LiveEvent::Engine(event, Some(Box::new(Now::of(state, &gauging))))
+                LiveEvent::Engine(event, Some(Box::new(SessionView::of(state, &gauging))))
             }
             event => event.into(),
         });
@@ -394,8 +394,8 @@ async fn attend(driver: &mut Driver, on_event: &OnLiveEvent) -> Result<(), Engin
         let step = async {
             on_event(LiveEvent::Working);
             match driver.run(By::Person).await? {
-                Rest::Left(_) => Ok(true),
-                Rest::Waiting(why) => {
+                RestReason::Left(_) => Ok(true),
+                RestReason::Waiting(why) => {
                     on_event(LiveEvent::Resting(why));
                     driver.engine.idle().await?;
                     Ok(false)
@@ -443,10 +443,10 @@ fn opening(
         input: store.inbox().drafts(&session.id)?.input,
         edited: None,
         sandbox: sandbox::given(ctx),
-        now: Now {
+        now: SessionView {
             // The choices are shown, although the log does not have them yet.
             seq: session.log.state.next_seq().saturating_sub(1),
-            ..Now::of(&session.state_as_chosen(), gauging)
+            ..SessionView::of(&session.state_as_chosen(), gauging)
         },
     })
 }
@@ -465,12 +465,12 @@ pub(super) fn waiting(store: &Store, session: &str) -> Result<Vec<Queued>, Store
 
 /// Makes the answer to a plan for a person. The preview is read here, in the engine's thread, which
 /// waits for the person anyway.
-fn answer(ctx: &AppContext, id: &str, planned: Planned) -> RewindAnswer {
+fn answer(ctx: &AppContext, id: &str, planned: RewindResult) -> RewindAnswer {
     let not = |why: String, hint: Option<String>| RewindAnswer::Not { why, hint };
     match planned {
-        Planned::HandedOver(rewinding) => RewindAnswer::HandedOver(rewinding),
-        Planned::Done { copy_of } => RewindAnswer::Done { copy_of },
-        Planned::Not(error) => {
+        RewindResult::HandedOver(rewinding) => RewindAnswer::HandedOver(rewinding),
+        RewindResult::Done { copy_of } => RewindAnswer::Done { copy_of },
+        RewindResult::Not(error) => {
             let hint = match &error {
                 NotRewound::Unknown(_) => {
                     Some("/rewind can still rewind the conversation".to_string())
@@ -484,7 +484,7 @@ fn answer(ctx: &AppContext, id: &str, planned: Planned) -> RewindAnswer {
             };
             not(error.to_string(), hint)
         }
-        Planned::Shown {
+        RewindResult::Shown {
             rewinding,
             is_other,
         } => {

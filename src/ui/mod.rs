@@ -54,7 +54,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 use crossterm::event::Event;
-use input::Heard;
+use input::TerminalItem;
 
 use crate::core::entry::SaveReason;
 use crate::engine::{self, Command};
@@ -187,7 +187,7 @@ pub fn run(ctx: AppContext, start: Start) -> Closed {
 }
 
 /// The way in which the loop ended.
-enum Ended {
+enum LoopEnd {
     Left,
     Demo,
     Signal(u8),
@@ -211,17 +211,17 @@ struct Loop<'a> {
 }
 
 impl Loop<'_> {
-    fn run(&mut self) -> Ended {
+    fn run(&mut self) -> LoopEnd {
         let mut tails_at = Instant::now();
         let mut branch_at = Instant::now();
         let mut title = String::new();
-        if let Some(ended) = self.hear_background() {
+        if let Some(ended) = self.wait_for_background() {
             return ended;
         }
         loop {
             let drawn_at = Instant::now();
             if self.screen.draw(self.app).is_err() {
-                return Ended::TerminalGone;
+                return LoopEnd::TerminalGone;
             }
             self.app.prompts.drawn(drawn_at, Instant::now());
             let asks = self.app.seen();
@@ -231,7 +231,7 @@ impl Loop<'_> {
             if title != self.app.title() {
                 title = self.app.title();
                 if self.screen.title(&title).is_err() {
-                    return Ended::TerminalGone;
+                    return LoopEnd::TerminalGone;
                 }
             }
             if let Some(ended) = self.take_in(drawn_at) {
@@ -248,7 +248,7 @@ impl Loop<'_> {
             if let Some(code) = self.signals.last() {
                 // The terminal makes a signal of Ctrl+C, which is a key otherwise.
                 if !self.is_lines || code != exit::SIGINT {
-                    return Ended::Signal(code);
+                    return LoopEnd::Signal(code);
                 }
                 self.signals.forget_interrupt();
                 if let Some(ended) = self.msg(Msg::Interrupted) {
@@ -259,7 +259,7 @@ impl Loop<'_> {
                 return ended;
             }
             if self.is_done() {
-                return Ended::Left;
+                return LoopEnd::Left;
             }
             if tails_at.elapsed() >= TAILS {
                 tails_at = Instant::now();
@@ -276,7 +276,7 @@ impl Loop<'_> {
     }
 
     /// Waits for something to happen, and takes in all that did until the next frame is due.
-    fn take_in(&mut self, drawn_at: Instant) -> Option<Ended> {
+    fn take_in(&mut self, drawn_at: Instant) -> Option<LoopEnd> {
         let patience = match self.app.moves() || self.config_changed.is_some() {
             true => MOVING,
             false => STILL,
@@ -292,7 +292,7 @@ impl Loop<'_> {
             let wake = match self.wakes.recv_timeout(wait) {
                 Ok(wake) => wake,
                 Err(RecvTimeoutError::Timeout) => return None,
-                Err(RecvTimeoutError::Disconnected) => return Some(Ended::TerminalGone),
+                Err(RecvTimeoutError::Disconnected) => return Some(LoopEnd::TerminalGone),
             };
             if let Some(ended) = self.wake(wake) {
                 return Some(ended);
@@ -305,7 +305,7 @@ impl Loop<'_> {
     }
 
     /// Handles messages that were left over when a pipe ended.
-    fn lines_ended(&mut self) -> Option<Ended> {
+    fn lines_ended(&mut self) -> Option<LoopEnd> {
         self.no_more_lines?;
         let intents = self.app.lines_ended();
         self.perform(intents)
@@ -325,7 +325,7 @@ impl Loop<'_> {
 
     /// Waits for the colour of the terminal's background, for a moment at most, and handles events
     /// meanwhile. So the first frame has the right colours.
-    fn hear_background(&mut self) -> Option<Ended> {
+    fn wait_for_background(&mut self) -> Option<LoopEnd> {
         let end = Instant::now() + BACKGROUND;
         while self.app.look.awaits_background(self.app.now_ms) {
             let left = end.checked_duration_since(Instant::now())?;
@@ -336,17 +336,17 @@ impl Loop<'_> {
                     }
                 }
                 Err(RecvTimeoutError::Timeout) => return None,
-                Err(RecvTimeoutError::Disconnected) => return Some(Ended::TerminalGone),
+                Err(RecvTimeoutError::Disconnected) => return Some(LoopEnd::TerminalGone),
             }
         }
         None
     }
 
-    fn wake(&mut self, wake: Wake) -> Option<Ended> {
+    fn wake(&mut self, wake: Wake) -> Option<LoopEnd> {
         match wake {
             Wake::Msg(msg) => return self.msg(msg),
             Wake::Config => {
-                self.effects.look_at_config();
+                self.effects.check_config_file();
                 self.config_changed = Some(Instant::now());
             }
             Wake::Found {
@@ -363,12 +363,12 @@ impl Loop<'_> {
                 use std::io::IsTerminal;
                 // Ctrl+D leaves. For a pipe, its messages are handled first.
                 if std::io::stdin().is_terminal() {
-                    return Some(Ended::Left);
+                    return Some(LoopEnd::Left);
                 }
                 self.no_more_lines = Some(Instant::now());
             }
-            Wake::NotBegun(why, hint) => return Some(Ended::NotBegun(why, hint)),
-            Wake::Gone => return Some(Ended::TerminalGone),
+            Wake::NotBegun(why, hint) => return Some(LoopEnd::NotBegun(why, hint)),
+            Wake::Gone => return Some(LoopEnd::TerminalGone),
         }
         None
     }
@@ -376,10 +376,10 @@ impl Loop<'_> {
     /// Waits until everything is in the log, however long that takes. The person can stop the wait:
     /// once the screen shows it, the keys that quit work again. Returns false when the wait was
     /// stopped.
-    fn leave(&mut self, ended: &Ended) -> bool {
+    fn leave(&mut self, ended: &LoopEnd) -> bool {
         let reason = match ended {
-            Ended::Left | Ended::Demo | Ended::NotBegun(..) => SaveReason::Exit,
-            Ended::Signal(_) | Ended::TerminalGone => SaveReason::Signal,
+            LoopEnd::Left | LoopEnd::Demo | LoopEnd::NotBegun(..) => SaveReason::Exit,
+            LoopEnd::Signal(_) | LoopEnd::TerminalGone => SaveReason::Signal,
         };
         for intent in self.app.leave() {
             if let Intent::Engine(command) = intent {
@@ -401,7 +401,7 @@ impl Loop<'_> {
             if now >= end {
                 return false;
             }
-            if now >= draw_at && !matches!(ended, Ended::TerminalGone) {
+            if now >= draw_at && !matches!(ended, LoopEnd::TerminalGone) {
                 // A terminal that disappears now must not prevent the log from being completed.
                 is_said |= self.screen.draw(self.app).is_ok();
                 draw_at = now + MOVING;
@@ -419,7 +419,7 @@ impl Loop<'_> {
         }
     }
 
-    fn msg(&mut self, msg: Msg) -> Option<Ended> {
+    fn msg(&mut self, msg: Msg) -> Option<LoopEnd> {
         if let Msg::Engine(of, LiveEvent::Engine(engine::Event::Delta(delta), _)) = &msg
             && *of == self.app.session.engine
         {
@@ -429,7 +429,7 @@ impl Loop<'_> {
         self.perform(intents)
     }
 
-    fn perform(&mut self, intents: Vec<Intent>) -> Option<Ended> {
+    fn perform(&mut self, intents: Vec<Intent>) -> Option<LoopEnd> {
         for intent in intents {
             // Ctrl+C for another program on the terminal is not for this one.
             let is_lent = matches!(intent, Intent::OnTerminal { .. });
@@ -440,8 +440,8 @@ impl Loop<'_> {
             }
             match after {
                 After::GoOn => {}
-                After::Quit => return Some(Ended::Left),
-                After::Demo => return Some(Ended::Demo),
+                After::Quit => return Some(LoopEnd::Left),
+                After::Demo => return Some(LoopEnd::Demo),
             }
         }
         None
@@ -450,28 +450,28 @@ impl Loop<'_> {
 
 /// Gives back the terminal. Acknowledged messages are in the log, also when the engine has not
 /// left.
-fn close(mut app: App, screen: Screen, plain: bool, ended: Ended, has_left: bool) -> Closed {
+fn close(mut app: App, screen: Screen, plain: bool, ended: LoopEnd, has_left: bool) -> Closed {
     let words = match (plain, &ended) {
-        (true, Ended::Left) => {
+        (true, LoopEnd::Left) => {
             let mut layout = app.look.layout(app.now_ms);
             app.conversation.printed(&mut layout)
         }
         _ => String::new(),
     };
     drop(screen);
-    if !matches!(ended, Ended::TerminalGone | Ended::NotBegun(..)) {
-        say_goodbye(&app, &words, has_left);
+    if !matches!(ended, LoopEnd::TerminalGone | LoopEnd::NotBegun(..)) {
+        print_goodbye(&app, &words, has_left);
     }
     match ended {
-        Ended::Left => Closed::Code(exit::DONE),
-        Ended::Demo => Closed::Demo,
-        Ended::Signal(code) => Closed::Code(code),
-        Ended::TerminalGone => Closed::Code(exit::SIGHUP),
-        Ended::NotBegun(why, hint) => failed(&why, hint.as_deref()),
+        LoopEnd::Left => Closed::Code(exit::DONE),
+        LoopEnd::Demo => Closed::Demo,
+        LoopEnd::Signal(code) => Closed::Code(code),
+        LoopEnd::TerminalGone => Closed::Code(exit::SIGHUP),
+        LoopEnd::NotBegun(why, hint) => failed(&why, hint.as_deref()),
     }
 }
 
-fn say_goodbye(app: &App, words: &str, left: bool) {
+fn print_goodbye(app: &App, words: &str, left: bool) {
     if !words.is_empty() {
         raw(format!("{words}\n").as_bytes());
     }
@@ -501,10 +501,10 @@ fn failed(why: &str, hint: Option<&str>) -> Closed {
 }
 
 /// Converts input of the terminal to a message. `None`: nothing handles it.
-fn message(heard: Heard) -> Option<Msg> {
+fn message(heard: TerminalItem) -> Option<Msg> {
     let event = match heard {
-        Heard::Background(rgb) => return Some(Msg::Background(rgb)),
-        Heard::Event(event) => event,
+        TerminalItem::Background(rgb) => return Some(Msg::Background(rgb)),
+        TerminalItem::Event(event) => event,
     };
     match event {
         Event::Key(key) => Some(Msg::Key(key, Instant::now())),

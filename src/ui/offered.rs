@@ -15,7 +15,7 @@ const HELP_CHARS: usize = 200;
 
 /// The prompts and resources by the server's name. `None`: they are not known yet.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Offered(BTreeMap<String, Option<KnownOffers>>);
+pub struct ServerOffers(BTreeMap<String, Option<KnownOffers>>);
 
 #[derive(Debug, Clone, Default, PartialEq)]
 struct KnownOffers {
@@ -23,7 +23,7 @@ struct KnownOffers {
     resources: Vec<Arc<Resource>>,
 }
 
-impl Offered {
+impl ServerOffers {
     /// Sets the servers. Known prompts and resources stay.
     pub fn set_servers(&mut self, names: Vec<String>) {
         let mut known = std::mem::take(&mut self.0);
@@ -95,7 +95,7 @@ pub fn seen(text: &str) -> String {
 }
 
 #[cfg(test)]
-pub(crate) static NOTHING: Offered = Offered(BTreeMap::new());
+pub(crate) static NOTHING: ServerOffers = ServerOffers(BTreeMap::new());
 
 #[cfg(test)]
 mod tests {
@@ -116,7 +116,7 @@ mod tests {
 
     #[test]
     fn server_offers_are_known_only_while_the_server_is_there() {
-        let mut offered = Offered::default();
+        let mut offered = ServerOffers::default();
         let offers = Offers {
             prompts: vec![
                 prompt("weather"),

@@ -53,7 +53,7 @@ pub(super) fn app(ctx: &AppContext) -> App {
         version: VERSION,
     };
     let mut app = App::new(launch, palette, Figures::new(ctx.config()), now_ms());
-    app.look.stand_on(style::ground(ctx));
+    app.look.use_background(style::ground(ctx));
     app.look.is_ascii = style::is_ascii(ctx);
     app.look.zone = jiff::tz::TimeZone::system();
     app.attention.config = ctx.config().notify.clone();

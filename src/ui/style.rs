@@ -2,7 +2,7 @@
 //! terminal.
 
 use crate::session::AppContext;
-use crate::ui::theme::{Depth, Ground, Palette, Theme};
+use crate::ui::theme::{BackgroundTone, Depth, Palette, Theme};
 
 /// A theme of this size is none.
 const MAX_BYTES: u64 = 64 << 10;
@@ -28,8 +28,11 @@ pub(super) fn palette(ctx: &AppContext, name: Option<&str>) -> Result<Palette, S
 }
 
 /// Returns the background that the environment names: dark where it names none.
-pub(super) fn ground(ctx: &AppContext) -> Ground {
-    let said = ctx.env.var("COLORFGBG").and_then(Ground::of_colorfgbg);
+pub(super) fn ground(ctx: &AppContext) -> BackgroundTone {
+    let said = ctx
+        .env
+        .var("COLORFGBG")
+        .and_then(BackgroundTone::of_colorfgbg);
     said.unwrap_or_default()
 }
 

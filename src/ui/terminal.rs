@@ -39,7 +39,7 @@ static ALTERNATE: AtomicBool = AtomicBool::new(false);
 
 /// The output of the screen: drawn, or printed as lines.
 pub(crate) enum Screen {
-    Drawn(Drawn),
+    Drawn(DrawnFrame),
     Lines(Box<Printer>),
 }
 
@@ -47,7 +47,7 @@ impl Screen {
     /// Opens the screen. `alternate`: uses the terminal's alternate screen, so that its content
     /// returns later.
     pub(crate) fn open(alternate: bool, mouse: bool) -> io::Result<Screen> {
-        Ok(Screen::Drawn(Drawn::open(alternate, mouse)?))
+        Ok(Screen::Drawn(DrawnFrame::open(alternate, mouse)?))
     }
 
     /// Returns a screen for line mode, which leaves the terminal as it is.
@@ -109,20 +109,20 @@ impl Screen {
     }
 }
 
-pub(crate) struct Drawn {
+pub(crate) struct DrawnFrame {
     terminal: Terminal<Cells<BufWriter<Stdout>>>,
     alternate: bool,
     /// The mouse is ours, and not the terminal's.
     mouse: bool,
 }
 
-impl Drawn {
-    fn open(alternate: bool, mouse: bool) -> io::Result<Drawn> {
+impl DrawnFrame {
+    fn open(alternate: bool, mouse: bool) -> io::Result<DrawnFrame> {
         restore_on_panic();
         take(alternate, mouse)?;
         let out = BufWriter::with_capacity(BUFFER_BYTES, io::stdout());
         let terminal = Terminal::new(Cells::new(out))?;
-        let mut drawn = Drawn {
+        let mut drawn = DrawnFrame {
             terminal,
             alternate,
             mouse,
@@ -175,7 +175,7 @@ impl Drawn {
     }
 }
 
-impl Drop for Drawn {
+impl Drop for DrawnFrame {
     fn drop(&mut self) {
         give_back();
     }
@@ -232,7 +232,7 @@ pub(super) fn give_back() {
 
 /// Runs `other` and restores the terminal's modes. Otherwise a program that dies would leave its
 /// own modes, which would later be given to the shell as the original ones.
-pub(super) fn keep_modes<T>(other: impl FnOnce() -> T) -> T {
+pub(super) fn with_restored_modes<T>(other: impl FnOnce() -> T) -> T {
     let stdin = rustix::stdio::stdin();
     let modes = rustix::termios::tcgetattr(stdin);
     let done = other();

@@ -248,28 +248,28 @@ impl Theme {
 
 /// Whether the terminal's background is dark or light.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Ground {
+pub enum BackgroundTone {
     #[default]
     Dark,
     Light,
 }
 
-impl Ground {
+impl BackgroundTone {
     /// Returns the ground for a background of this colour.
-    pub fn of([r, g, b]: [u8; 3]) -> Ground {
+    pub fn of([r, g, b]: [u8; 3]) -> BackgroundTone {
         let [r, g, b] = [r, g, b].map(u32::from);
         match 299 * r + 587 * g + 114 * b >= 128_000 {
-            true => Ground::Light,
-            false => Ground::Dark,
+            true => BackgroundTone::Light,
+            false => BackgroundTone::Dark,
         }
     }
 
     /// Parses the value of COLORFGBG: `15;0`, the background last, as one of the 16 colours. `None`
     /// when it has no background.
-    pub fn of_colorfgbg(value: &str) -> Option<Ground> {
+    pub fn of_colorfgbg(value: &str) -> Option<BackgroundTone> {
         match value.rsplit(';').next()?.parse().ok()? {
-            7 | 9..=15 => Some(Ground::Light),
-            0..=6 | 8 => Some(Ground::Dark),
+            7 | 9..=15 => Some(BackgroundTone::Light),
+            0..=6 | 8 => Some(BackgroundTone::Dark),
             16..=u8::MAX => None,
         }
     }
@@ -288,11 +288,11 @@ pub enum Palette {
 
 impl Palette {
     /// Returns the theme for this background.
-    pub fn on(&self, ground: Ground) -> &Theme {
+    pub fn on(&self, ground: BackgroundTone) -> &Theme {
         match (self, ground) {
             (Palette::Fixed(theme), _) => theme,
-            (Palette::Auto { dark, .. }, Ground::Dark) => dark,
-            (Palette::Auto { light, .. }, Ground::Light) => light,
+            (Palette::Auto { dark, .. }, BackgroundTone::Dark) => dark,
+            (Palette::Auto { light, .. }, BackgroundTone::Light) => light,
         }
     }
 
@@ -599,22 +599,22 @@ mod tests {
     #[test]
     fn a_background_is_dark_or_light() {
         for (rgb, ground) in [
-            ([0, 0, 0], Ground::Dark),
-            ([0x28, 0x2c, 0x34], Ground::Dark),
-            ([0xfd, 0xf6, 0xe3], Ground::Light),
-            ([255, 255, 255], Ground::Light),
+            ([0, 0, 0], BackgroundTone::Dark),
+            ([0x28, 0x2c, 0x34], BackgroundTone::Dark),
+            ([0xfd, 0xf6, 0xe3], BackgroundTone::Light),
+            ([255, 255, 255], BackgroundTone::Light),
         ] {
-            assert_eq!(Ground::of(rgb), ground, "{rgb:?}");
+            assert_eq!(BackgroundTone::of(rgb), ground, "{rgb:?}");
         }
         for (value, ground) in [
-            ("15;0", Some(Ground::Dark)),
-            ("0;15", Some(Ground::Light)),
-            ("0;default;7", Some(Ground::Light)),
+            ("15;0", Some(BackgroundTone::Dark)),
+            ("0;15", Some(BackgroundTone::Light)),
+            ("0;default;7", Some(BackgroundTone::Light)),
             ("default", None),
             ("", None),
             ("0;99", None),
         ] {
-            assert_eq!(Ground::of_colorfgbg(value), ground, "{value}");
+            assert_eq!(BackgroundTone::of_colorfgbg(value), ground, "{value}");
         }
     }
 

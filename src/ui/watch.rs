@@ -11,13 +11,13 @@ use std::time::{Duration, Instant};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
 use super::OnLiveEvent;
-use super::live::{LiveEvent, NotOpened, Now, Opening, waiting};
+use super::live::{LiveEvent, NotOpened, Opening, SessionView, waiting};
 use crate::core::entry::{CallId, Seq};
 use crate::core::state::State;
 use crate::engine::{Command, Event, child_question};
 use crate::model::Delta;
 use crate::session::sandbox;
-use crate::session::{AppContext, Meant, SessionError, SteerError};
+use crate::session::{AppContext, QuestionChoice, SessionError, SteerError};
 use crate::store::Store;
 use crate::tools;
 
@@ -62,7 +62,7 @@ impl SessionWatch {
                 Ok(follower) => follower,
                 Err(error) => return on_event(LiveEvent::NotOpened(NotOpened::from(error))),
             };
-            let mut unsent = Unsent::default();
+            let mut unsent = UnsentCommands::default();
             let mut looked = Instant::now();
             loop {
                 let is_over = stopped.recv_timeout(SEND) != Err(RecvTimeoutError::Timeout);
@@ -102,13 +102,13 @@ impl SessionWatch {
 
 /// Commands that are not sent yet, in their order.
 #[derive(Default)]
-struct Unsent {
+struct UnsentCommands {
     commands: VecDeque<Command>,
     /// The first of them was tried, and there was no room for it.
     tried: Option<Instant>,
 }
 
-impl Unsent {
+impl UnsentCommands {
     fn send(
         &mut self,
         follower: &mut Follower,
@@ -188,7 +188,7 @@ impl Follower {
             input: None,
             edited: None,
             sandbox: sandbox::given(ctx),
-            now: Now::of(
+            now: SessionView::of(
                 &follower.state,
                 &ctx.gauging(&follower.store, &follower.state.model)?,
             ),
@@ -209,7 +209,7 @@ impl Follower {
                         session: self.id.clone(),
                         why,
                     })?;
-                let now = Now::of(&self.state, &gauging);
+                let now = SessionView::of(&self.state, &gauging);
                 on_event(LiveEvent::recorded(record, now));
             }
             on_event(Event::Requeued(waiting(&self.store, &self.id)?).into());
@@ -353,8 +353,8 @@ impl Follower {
 }
 
 /// Returns the target of a decision: the call. The screen shows one question of a call.
-fn in_call(call: CallId) -> Meant {
-    Meant {
+fn in_call(call: CallId) -> QuestionChoice {
+    QuestionChoice {
         call: Some(call),
         asked: None,
     }

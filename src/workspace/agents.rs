@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::Here;
+use super::StartFolder;
 use super::definitions::{DefinitionFile, DefinitionKind, Definitions, Layout, definitions};
 use crate::core::agent::{self, AgentFile, MAX_FILE_BYTES};
 
@@ -29,7 +29,7 @@ pub struct Agent {
 pub type Agents = Definitions<Agent>;
 
 /// Returns all agents for `here`, trusted or not.
-pub fn agents(here: &Here, config_dir: &Path) -> Agents {
+pub fn agents(here: &StartFolder, config_dir: &Path) -> Agents {
     definitions(&KIND, config_dir, Some(here), &define)
 }
 

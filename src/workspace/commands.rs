@@ -4,7 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::Here;
+use super::StartFolder;
 use super::definitions::{DefinitionFile, DefinitionKind, Definitions, Layout, definitions};
 use crate::core::custom::{self, MAX_FILE_BYTES, Template};
 
@@ -34,7 +34,11 @@ pub struct CustomCommand {
 pub type CustomCommands = Definitions<CustomCommand>;
 
 /// Returns all custom commands for `here`. `is_taken` says which names are built in.
-pub fn commands(here: &Here, config_dir: &Path, is_taken: impl Fn(&str) -> bool) -> CustomCommands {
+pub fn commands(
+    here: &StartFolder,
+    config_dir: &Path,
+    is_taken: impl Fn(&str) -> bool,
+) -> CustomCommands {
     let define = |file: DefinitionFile<'_>| {
         custom::check_name(file.stem)?;
         let shown = format!("/{}", file.name);

@@ -9,7 +9,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use super::Here;
+use super::StartFolder;
 use super::instructions::chain;
 use crate::config::read_text;
 use crate::core::custom::check_name;
@@ -90,7 +90,7 @@ type Define<'a, T> = dyn Fn(DefinitionFile<'_>) -> Result<(String, T), String> +
 pub(super) fn definitions<T>(
     kind: &DefinitionKind,
     config_dir: &Path,
-    here: Option<&Here>,
+    here: Option<&StartFolder>,
     define: &Define<'_, T>,
 ) -> Definitions<T> {
     let mut search = Search {
@@ -270,7 +270,7 @@ mod tests {
     use super::*;
 
     /// The number of definitions found, and the warnings.
-    type Found = (usize, Vec<String>);
+    type Collected = (usize, Vec<String>);
 
     /// Makes a repository `project` in a new folder. Returns the folder and its real path.
     fn repository() -> (tempfile::TempDir, PathBuf) {
@@ -282,9 +282,9 @@ mod tests {
     }
 
     /// Searches for one kind in the workspace `project` and the config folder `user` of `path`.
-    fn found(kind: &str, path: &Path) -> Found {
+    fn found(kind: &str, path: &Path) -> Collected {
         let (here, user) = (here(&path.join("project")).unwrap(), path.join("user"));
-        fn of<T>(found: Definitions<T>) -> Found {
+        fn of<T>(found: Definitions<T>) -> Collected {
             (found.found.len(), found.warnings)
         }
         let (found, warnings) = match kind {

@@ -146,7 +146,7 @@ impl Folder {
     }
 
     /// Does the same even if the mode of the folder forbids it: changes the mode for a moment.
-    pub(crate) fn list_whatever_its_mode(&self) -> io::Result<Vec<(OsString, FileType)>> {
+    pub(crate) fn list_ignoring_mode(&self) -> io::Result<Vec<(OsString, FileType)>> {
         const LIST: u32 = 0o500;
         match self.list() {
             Err(e) if e.kind() == ErrorKind::PermissionDenied => {

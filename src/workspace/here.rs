@@ -7,7 +7,7 @@ use crate::config::read_text;
 
 /// The folder that rewake was started in, and the workspace it belongs to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Here {
+pub struct StartFolder {
     /// The absolute folder as the user named it: links are kept, unless the path has `..`.
     pub folder: PathBuf,
     /// The canonical root, the same for every folder of a repository. Sessions belong to it.
@@ -29,7 +29,7 @@ pub enum HereError {
 
 /// Returns the workspace of `folder`, which must be absolute: the caller knows what it is relative
 /// to.
-pub fn here(folder: &Path) -> Result<Here, HereError> {
+pub fn here(folder: &Path) -> Result<StartFolder, HereError> {
     let failed = |e: io::Error| match e.kind() {
         io::ErrorKind::NotFound => HereError::Missing(folder.to_path_buf()),
         io::ErrorKind::NotADirectory => HereError::NotAFolder(folder.to_path_buf()),
@@ -40,7 +40,7 @@ pub fn here(folder: &Path) -> Result<Here, HereError> {
         return Err(HereError::NotAFolder(folder.to_path_buf()));
     }
     let root = canonical.ancestors().find(|dir| is_git_root(dir));
-    Ok(Here {
+    Ok(StartFolder {
         folder: plain(folder).unwrap_or_else(|| canonical.clone()),
         is_git: root.is_some(),
         root: root.unwrap_or(&canonical).to_path_buf(),

@@ -10,7 +10,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use super::Here;
+use super::StartFolder;
 use crate::config::{InstructionsConfig, read_text};
 
 /// Maximum size of a file. Nobody writes a larger text for a model, so not even its head is used.
@@ -35,7 +35,11 @@ pub struct Instructions {
 
 /// Reads the instructions for `here`. Together they have at most `config.max_bytes`; if not all
 /// fit, the nearest have priority.
-pub fn instructions(here: &Here, config_dir: &Path, config: &InstructionsConfig) -> Instructions {
+pub fn instructions(
+    here: &StartFolder,
+    config_dir: &Path,
+    config: &InstructionsConfig,
+) -> Instructions {
     let mut found = Instructions::default();
     if config.max_bytes == 0 {
         return found;
@@ -69,7 +73,7 @@ struct File {
 }
 
 /// Returns the folders from the root down to the working folder.
-pub(super) fn chain(here: &Here) -> Vec<PathBuf> {
+pub(super) fn chain(here: &StartFolder) -> Vec<PathBuf> {
     let folder = here
         .folder
         .canonicalize()

@@ -11,7 +11,7 @@ use std::path::Path;
 use rustix::fs::{FileType, OFlags, Stat};
 
 use super::handle::Folder;
-use crate::config::{IN_USE, IS_KEPT_KEY, is_in_use, is_kept_key, is_linked_key};
+use crate::config::{IN_USE, IS_KEPT_KEY, is_in_use, is_linked_key, is_stored_key};
 
 const NOT_REGULAR: &str = "not a regular file";
 const MADE_UP: &str = "it is not a file on a disk: what lies below /proc, /sys and /dev is made up by \
@@ -56,7 +56,7 @@ pub(crate) fn open(path: &Path) -> io::Result<File> {
         .read(true)
         .custom_flags(flags.bits() as i32)
         .open(path)?;
-    not_a_key(regular(file)?, is_kept_key)
+    not_a_key(regular(file)?, is_stored_key)
 }
 
 /// Does the same as [`open`] without following links. `path` is the path of `below` in this folder.

@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::Here;
+use super::StartFolder;
 use super::definitions::{DefinitionFile, DefinitionKind, Definitions, Layout, definitions};
 use crate::core::skill::{self, Heading};
 
@@ -30,7 +30,7 @@ pub struct Skill {
 pub type Skills = Definitions<Skill>;
 
 /// Returns all skills for `here`.
-pub fn skills(here: &Here, config_dir: &Path) -> Skills {
+pub fn skills(here: &StartFolder, config_dir: &Path) -> Skills {
     definitions(&KIND, config_dir, Some(here), &define)
 }
 

@@ -151,12 +151,12 @@ impl Files {
     }
 
     /// Lets the current snapshot take as long as it needs.
-    pub fn wait_on(&self) {
+    pub fn lift_time_limit(&self) {
         self.waits_on.store(true, Ordering::Relaxed);
     }
 
     /// Scans ahead of time, while nobody waits.
-    pub(super) fn look_ahead(&self, wish: SnapshotRequest) {
+    pub(super) fn scan_ahead(&self, wish: SnapshotRequest) {
         let queued = &self.ahead[usize::from(wish.is_whole)];
         if !queued.swap(true, Ordering::Relaxed) {
             let _ = self.requests.send(Request { wish, reply: None });
@@ -207,7 +207,7 @@ mod tests {
             ahead: Arc::default(),
         };
         let look = |is_whole| {
-            files.look_ahead(SnapshotRequest {
+            files.scan_ahead(SnapshotRequest {
                 last: None,
                 cause: Cause::Outside,
                 scope: SnapshotScope::All,

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::Unready;
+use super::PrepareError;
 use crate::core::entry::CallId;
 use crate::core::settings::Pricing;
 use crate::core::state::State;
@@ -11,7 +11,7 @@ use crate::tools::TaskOrder;
 
 /// Makes the session of a task durable, or finds the one of an earlier attempt for this call.
 /// Returns its ID.
-pub type BeginTask = Box<dyn Fn(&TaskOrder, CallId, &State) -> Result<String, Unready>>;
+pub type BeginTask = Box<dyn Fn(&TaskOrder, CallId, &State) -> Result<String, PrepareError>>;
 
 /// Cleans up after the subagent of this session, such as its worktree, and returns a message on the
 /// result. The flag says whether a command that it started still runs.

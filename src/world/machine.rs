@@ -16,8 +16,8 @@ use super::confine::Confine;
 use super::files::{Files, Keeping, Snapshot, SnapshotRequest};
 use super::give_tasks::Tasks;
 use super::restore::{self, RestoreEnd, RestoreOrder};
-use super::servers::{Learning, LiveServers, NotOffered, ServerAccess, ServerRequest};
-use super::{BackgroundEnd, Images, ServerAsks, Settled, Unready, World};
+use super::servers::{Learning, LiveServers, OfferError, ServerAccess, ServerRequest};
+use super::{BackgroundEnd, Images, PrepareError, ServerAsks, Settled, World};
 use crate::command::{self, How, RunEnd, Running, Runs, SettledRun, Spec};
 use crate::core::access::Access;
 use crate::core::entry::{BlobRef, CallId, Fact, Failure, Guard, Outcome, Output};
@@ -27,7 +27,7 @@ use crate::core::tool::ToolCall;
 use crate::model::{Delta, Models, Reply};
 use crate::store::now_ms;
 use crate::tools::bash::{self, background_id};
-use crate::tools::{self, FileState, Look, ShellCommand, ToolContext, ToolResult, Work};
+use crate::tools::{self, FileState, ReadWork, ShellCommand, ToolContext, ToolResult, Work};
 
 /// Time for a keeper to start its command; it needs milliseconds.
 const BEGIN_WITHIN: Duration = Duration::from_secs(5);
@@ -103,7 +103,7 @@ impl Machine {
     }
 
     /// Allows tasks for subagents from here on.
-    pub fn give_tasks(&mut self, tasks: Tasks) {
+    pub fn allow_tasks(&mut self, tasks: Tasks) {
         self.tasks = Some(tasks);
     }
 
@@ -118,7 +118,7 @@ impl Machine {
     ///
     /// # Errors
     /// The thread cannot be started.
-    pub fn keep_files(&mut self, keeping: Keeping) -> io::Result<()> {
+    pub fn start_snapshots(&mut self, keeping: Keeping) -> io::Result<()> {
         self.files = Some(Files::start(keeping)?);
         Ok(())
     }
@@ -130,7 +130,12 @@ impl Machine {
         }
     }
 
-    async fn look(&self, look: Look, at: Option<&Path>, room: usize) -> Result<ToolResult, String> {
+    async fn look(
+        &self,
+        look: ReadWork,
+        at: Option<&Path>,
+        room: usize,
+    ) -> Result<ToolResult, String> {
         let cancel = Arc::new(AtomicBool::new(false));
         let _guard = CancelOnDrop(Arc::clone(&cancel));
         let mut ctx = self.ctx_at(at);
@@ -176,9 +181,9 @@ impl Machine {
         call: CallId,
         command: &ShellCommand,
         access: Access,
-    ) -> Result<Guard, Unready> {
+    ) -> Result<Guard, PrepareError> {
         let spec = self.spec(call, command, access).map_err(|why| {
-            Unready::Refused(Outcome::error(format!(
+            PrepareError::Refused(Outcome::error(format!(
                 "not run: cannot put up the sandbox for access {access}: {why}"
             )))
         })?;
@@ -284,8 +289,8 @@ impl Machine {
             Ok(SettledRun::NotBegun) => {
                 match self.prepare_run(call.id, command, access.unwrap_or(Access::Full)) {
                     Ok(guard) => Settled::NotBegun(guard),
-                    Err(Unready::Refused(outcome)) => Settled::Ended(ToolResult::of(outcome)),
-                    Err(Unready::NoRoom(why)) => Settled::NoRoom(why),
+                    Err(PrepareError::Refused(outcome)) => Settled::Ended(ToolResult::of(outcome)),
+                    Err(PrepareError::NoRoom(why)) => Settled::NoRoom(why),
                 }
             }
             Ok(SettledRun::Ended(ended)) if stop => Settled::Ended(self.result(&ended)),
@@ -309,11 +314,11 @@ impl Machine {
     }
 }
 
-pub(super) fn unready(error: &io::Error) -> Unready {
+pub(super) fn unready(error: &io::Error) -> PrepareError {
     let why = format!("cannot prepare the command: {error}");
     match error.kind() {
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Unready::NoRoom(why),
-        _ => Unready::Refused(Outcome::error(why)),
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => PrepareError::NoRoom(why),
+        _ => PrepareError::Refused(Outcome::error(why)),
     }
 }
 
@@ -445,8 +450,8 @@ impl World for Machine {
         access: Option<Access>,
         at: Option<&Path>,
         state: &State,
-    ) -> Result<Guard, Unready> {
-        let refused = |why: String| Err(Unready::Refused(Outcome::error(why)));
+    ) -> Result<Guard, PrepareError> {
+        let refused = |why: String| Err(PrepareError::Refused(Outcome::error(why)));
         match tools::work(call) {
             Ok(Work::Run(command)) => match access {
                 Some(access) => self.prepare_run(call.id, &command, access),
@@ -456,7 +461,7 @@ impl World for Machine {
                 let ctx = self.ctx_at(at);
                 let seen = state.seen.get(&change.target.key(&ctx)).cloned();
                 match blocking(move || tools::prepare(&change, &ctx, seen.as_deref())).await {
-                    Ok(prepared) => prepared.map_err(Unready::Refused),
+                    Ok(prepared) => prepared.map_err(PrepareError::Refused),
                     Err(why) => refused(why),
                 }
             }
@@ -495,13 +500,13 @@ impl World for Machine {
 
     fn wait_for_files(&self) {
         if let Some(files) = &self.files {
-            files.wait_on();
+            files.lift_time_limit();
         }
     }
 
-    fn look_ahead(&self, wish: SnapshotRequest) {
+    fn scan_ahead(&self, wish: SnapshotRequest) {
         if let Some(files) = &self.files {
-            files.look_ahead(wish);
+            files.scan_ahead(wish);
         }
     }
 
@@ -516,7 +521,7 @@ impl World for Machine {
     fn ask_server(&self, request: ServerRequest) {
         match &self.servers {
             Some(servers) => servers.offer(request),
-            None => (request.reply)(Err(NotOffered::nobody())),
+            None => (request.reply)(Err(OfferError::nobody())),
         }
     }
 
@@ -624,9 +629,9 @@ impl World for Machine {
         self.leaves_when_idle.get()
     }
 
-    fn keep_at_work(&self, id: &str, background: &Background) {
+    fn restart_if_killed(&self, id: &str, background: &Background) {
         if let Some(child) = &background.child {
-            self.keep_task_at_work(id, &background.run, child);
+            self.restart_killed_task(id, &background.run, child);
         }
     }
 
@@ -648,7 +653,7 @@ impl World for Machine {
         }
     }
 
-    async fn prepare_for_user(&self, command: &str) -> Result<Guard, Unready> {
+    async fn prepare_for_user(&self, command: &str) -> Result<Guard, PrepareError> {
         let spec = Spec {
             command: command.to_string(),
             folder: self.ctx.folder.clone(),
@@ -695,7 +700,7 @@ impl World for Machine {
         };
         match self.runs.settle(run, boot) {
             Ok(SettledRun::Running(_)) => None,
-            Ok(SettledRun::NotBegun) => Some(bash::user_command_not_begun(&command.command)),
+            Ok(SettledRun::NotBegun) => Some(bash::user_command_not_started(&command.command)),
             Ok(SettledRun::Ended(ended)) => {
                 let max = self.ctx.inline_max_bytes;
                 let end = bash::user_command_end(&self.runs, &command.command, &ended, max);
@@ -732,9 +737,12 @@ mod tests {
     #[test]
     fn a_full_disk_is_not_told_to_the_model() {
         for kind in [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded] {
-            assert!(matches!(unready(&kind.into()), Unready::NoRoom(_)));
+            assert!(matches!(unready(&kind.into()), PrepareError::NoRoom(_)));
         }
         let refused = unready(&io::ErrorKind::InvalidInput.into());
-        assert!(matches!(refused, Unready::Refused(Outcome::Error { .. })));
+        assert!(matches!(
+            refused,
+            PrepareError::Refused(Outcome::Error { .. })
+        ));
     }
 }

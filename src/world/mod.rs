@@ -34,7 +34,7 @@ pub use files::{Files, Keeping, Snapshot, SnapshotRequest, SnapshotScope};
 pub use give_tasks::{BeginTask, Tasks};
 pub use restore::{RestoreEnd, RestoreOrder, RestoreProgress, changed_ms};
 pub use servers::{FindTool, KnownTool, Launch, LaunchServer, ServerAccess};
-pub use servers::{NotOffered, OfferKind, Offered, ServerReply, ServerRequest, ServerWords};
+pub use servers::{OfferAnswer, OfferError, OfferKind, ServerReply, ServerRequest, ServerWords};
 
 /// The images of a request, by the hash of their blob.
 pub type Images = HashMap<String, Vec<u8>>;
@@ -55,13 +55,13 @@ pub enum Settled {
     Ended(ToolResult),
     /// The call did nothing, and runs again under this guard.
     NotBegun(Guard),
-    /// The call did nothing, and space to prepare it again is lacking: [`Unready::NoRoom`].
+    /// The call did nothing, and space to prepare it again is lacking: [`PrepareError::NoRoom`].
     NoRoom(String),
 }
 
 /// The reason why a call could not be prepared.
 #[derive(Debug, PartialEq)]
-pub enum Unready {
+pub enum PrepareError {
     /// The call is refused, with this outcome.
     Refused(Outcome),
     /// The data that must be stored does not fit on the disk. Nothing was done and the call stays
@@ -148,14 +148,14 @@ pub trait World: 'static {
     /// session.
     ///
     /// # Errors
-    /// [`Unready`] says whether the call is refused or must wait.
+    /// [`PrepareError`] says whether the call is refused or must wait.
     fn prepare(
         &self,
         call: &ToolCall,
         access: Option<Access>,
         at: Option<&Path>,
         state: &State,
-    ) -> impl Future<Output = Result<Guard, Unready>>;
+    ) -> impl Future<Output = Result<Guard, PrepareError>>;
 
     /// Takes a snapshot of the workspace's files. The returned tree is stored when it is recorded.
     fn snapshot(&self, _wish: SnapshotRequest) -> impl Future<Output = Snapshot> {
@@ -186,7 +186,7 @@ pub trait World: 'static {
     fn wait_for_files(&self) {}
 
     /// Scans the files while nobody waits, so that the next snapshot is faster.
-    fn look_ahead(&self, _wish: SnapshotRequest) {}
+    fn scan_ahead(&self, _wish: SnapshotRequest) {}
 
     /// Returns a message on snapshots for a person; each only once.
     fn files_to_say(&self) -> Option<String> {
@@ -201,7 +201,7 @@ pub trait World: 'static {
     /// Asks a server for a prompt, a resource or a list of them. Nobody waits for it here: the
     /// request says where the result goes.
     fn ask_server(&self, request: ServerRequest) {
-        (request.reply)(Err(NotOffered::nobody()));
+        (request.reply)(Err(OfferError::nobody()));
     }
 
     /// Returns the next question of a server for a person. Dropping the future loses none.
@@ -243,7 +243,7 @@ pub trait World: 'static {
     ///
     /// # Errors
     /// As for [`World::prepare`].
-    fn prepare_for_user(&self, command: &str) -> impl Future<Output = Result<Guard, Unready>>;
+    fn prepare_for_user(&self, command: &str) -> impl Future<Output = Result<Guard, PrepareError>>;
 
     /// Starts the prepared command. `guard` is already recorded. [`World::user_command_end`]
     /// reports the result.
@@ -255,7 +255,7 @@ pub trait World: 'static {
 
     /// Watches a subagent in the background while a step is in progress, and starts it again if it
     /// was killed. [`World::background_end`] reports its end.
-    fn keep_at_work(&self, _id: &str, _background: &Background) {}
+    fn restart_if_killed(&self, _id: &str, _background: &Background) {}
 
     /// Returns whether the run ends when the model ends its turn and no subagent is at work. Nobody
     /// is then left to send a message.

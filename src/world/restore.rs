@@ -100,7 +100,7 @@ fn locked(data_dir: &Path, root: &Path, order: &RestoreOrder) -> Result<Done, St
         Some(of) => return Err(format!("the tree is of another folder: {}", of.display())),
         None => return Err("the folder of a tree is not known".to_string()),
     }
-    let _lock = WorkspaceLock::alone(data_dir, root).map_err(said)?;
+    let _lock = WorkspaceLock::exclusive(data_dir, root).map_err(said)?;
     let mut content = |hash: &_| store.snapshots().content(hash).map_err(|e| e.to_string());
     let done = files::restore(&mut Order {
         root,

@@ -11,7 +11,7 @@
 use super::child_log::{ChildLog, TaskProgress, report, since};
 use super::give_tasks::{BackgroundRun, Tasks};
 use super::machine::{Machine, interrupted, unready, unsettled};
-use super::{BackgroundEnd, Settled, Unready, World};
+use super::{BackgroundEnd, PrepareError, Settled, World};
 use crate::command::keeper::SETTINGS_ENV;
 use crate::command::{How, RunEnd, RunState, Running, SettledRun, Spec};
 use crate::core::entry::{CallId, ChildRun, Fact, Guard, Outcome, Output, Spent};
@@ -46,8 +46,8 @@ impl Machine {
         call: &ToolCall,
         order: &TaskOrder,
         state: &State,
-    ) -> Result<Guard, Unready> {
-        let refused = |why: String| Err(Unready::Refused(Outcome::error(why)));
+    ) -> Result<Guard, PrepareError> {
+        let refused = |why: String| Err(PrepareError::Refused(Outcome::error(why)));
         let Some(tasks) = &self.tasks else {
             return refused("no task can be given here".to_string());
         };
@@ -238,8 +238,8 @@ impl Machine {
                 worked_ms: *worked_ms,
             }),
             Err(e) => match unready(&e) {
-                Unready::NoRoom(why) => Settled::NoRoom(why),
-                Unready::Refused(outcome) => Settled::Ended(ToolResult::of(outcome)),
+                PrepareError::NoRoom(why) => Settled::NoRoom(why),
+                PrepareError::Refused(outcome) => Settled::Ended(ToolResult::of(outcome)),
             },
         }
     }
@@ -349,7 +349,7 @@ impl Machine {
 
     /// Starts a killed subagent again, and reports nothing. So the log of an ended subagent is read
     /// once, and not at each check.
-    pub(super) fn keep_task_at_work(&self, id: &str, recorded: &str, child: &ChildRun) {
+    pub(super) fn restart_killed_task(&self, id: &str, recorded: &str, child: &ChildRun) {
         let Some(tasks) = &self.tasks else {
             return;
         };

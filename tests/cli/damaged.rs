@@ -157,7 +157,7 @@ impl Sound {
         let mut store = Store::open(&home.rewake_home()).unwrap();
         fs::create_dir_all(home.user().join("state")).unwrap();
         store
-            .keep_copies(&home.rewake_home(), &place(&home))
+            .start_copies(&home.rewake_home(), &place(&home))
             .unwrap();
         let new = NewSession {
             id: new_id(),
@@ -266,9 +266,9 @@ fn each_kind_of_damage_is_found_and_named() {
     // Both are whole, and went different ways.
     let data = home.rewake_home();
     let mut store = Store::open(&data).unwrap();
-    store.keep_copies(&data, &place(home)).unwrap();
+    store.start_copies(&data, &place(home)).unwrap();
     let mut head = sound.head.clone();
-    store.bring_in(head.session()).unwrap();
+    store.restore_from_journal(head.session()).unwrap();
     store
         .append(&mut head, &said("one way".to_string()))
         .unwrap();

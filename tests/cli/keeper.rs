@@ -599,7 +599,7 @@ fn half_created_runs_are_removed_when_they_are_old() {
     std::fs::write(path(torn.to_string()).join("spec"), "{\"spec\":").unwrap();
     std::fs::write(path(torn.to_string()).join("status"), "").unwrap();
 
-    place.runs.remove_half_made().unwrap();
+    place.runs.remove_unfinished().unwrap();
     for (run, stays) in [(claimed, true), (half, false), (torn, false), (young, true)] {
         assert_eq!(path(run.to_string()).is_dir(), stays, "{run}");
     }

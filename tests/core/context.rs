@@ -16,12 +16,12 @@ use rewake::core::freeing;
 use rewake::core::next::{BackgroundSummary, Pending, Step, next, recall_point};
 use rewake::core::policy::Decision;
 use rewake::core::prompt::{self, KeptMessages};
-use rewake::core::request::{Message, Part, Request};
+use rewake::core::request::{Message, MessagePart, Request};
 use rewake::core::settings::Policy;
 use rewake::core::state::State;
 use rewake::core::summary;
 use rewake::core::turn::TurnRange;
-use rewake::core::window::{self, Due, Windows};
+use rewake::core::window::{self, CompactionSettings, CompactionStep};
 
 pub(crate) const MODEL: &str = "test/model";
 /// The answer's room in these tests.
@@ -42,11 +42,11 @@ fn layers() -> PromptPrefix {
 }
 
 /// As the config has them where nobody says anything.
-pub(crate) fn windows() -> Windows {
+pub(crate) fn windows() -> CompactionSettings {
     rewake::session::context::windows(&Config::default())
 }
 
-fn policy(window: u64, windows: Windows) -> Policy {
+fn policy(window: u64, windows: CompactionSettings) -> Policy {
     Policy {
         served_check: std::sync::Arc::new(|_| Ok(())),
         permission_check: std::sync::Arc::new(|_, _| Decision::Allow.into()),
@@ -80,7 +80,7 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    pub(crate) fn new(window: u64, windows: Windows, summariser: Summariser) -> Session {
+    pub(crate) fn new(window: u64, windows: CompactionSettings, summariser: Summariser) -> Session {
         let mut session = Session {
             state: State::new(rewake::tools::describe),
             policy: policy(window, windows),
@@ -168,11 +168,11 @@ impl Session {
     }
 
     /// What is due before the context is full, as the engine does it at once.
-    pub(crate) fn do_due(&mut self) -> Option<Due> {
+    pub(crate) fn do_due(&mut self) -> Option<CompactionStep> {
         let due = window::due(&self.state, &self.budget(), &self.policy.windows)?;
         match &due {
-            Due::Free(results) => self.free(results),
-            Due::Summarise(range) => self.compact(*range),
+            CompactionStep::Free(results) => self.free(results),
+            CompactionStep::Summarise(range) => self.compact(*range),
         }
         Some(due)
     }
@@ -237,20 +237,20 @@ pub(crate) fn bytes(request: &Request) -> usize {
     let parts = request.messages.iter().flat_map(|m| m.parts.iter());
     let parts: usize = parts
         .map(|p| match p {
-            Part::Text { text, .. } => text.len(),
-            Part::Thinking { text, sealed } => {
+            MessagePart::Text { text, .. } => text.len(),
+            MessagePart::Thinking { text, sealed } => {
                 text.len() + sealed.as_ref().map_or(0, |s| s.to_string().len())
             }
-            Part::Call {
+            MessagePart::Call {
                 id,
                 name,
                 arguments,
                 ..
             } => id.len() + name.len() + arguments.to_string().len(),
-            Part::Result {
+            MessagePart::Result {
                 id, text, images, ..
             } => id.len() + text.len() + images.len() * 6_000,
-            Part::Image { .. } => 6_000,
+            MessagePart::Image { .. } => 6_000,
         })
         .sum();
     request.system.len() + request.instructions.len() + tools + parts
@@ -260,9 +260,9 @@ pub(crate) fn all_text(messages: &[Message]) -> String {
     let mut all = String::new();
     for part in messages.iter().flat_map(|m| m.parts.iter()) {
         match part {
-            Part::Text { text, .. } | Part::Result { text, .. } => all.push_str(text),
-            Part::Call { arguments, .. } => all.push_str(&arguments.to_string()),
-            Part::Thinking { .. } | Part::Image { .. } => {}
+            MessagePart::Text { text, .. } | MessagePart::Result { text, .. } => all.push_str(text),
+            MessagePart::Call { arguments, .. } => all.push_str(&arguments.to_string()),
+            MessagePart::Thinking { .. } | MessagePart::Image { .. } => {}
         }
         all.push('\n');
     }
@@ -571,7 +571,7 @@ fn windows_close_in_steps_and_the_newest_exchange_stays() {
 
 #[test]
 fn by_messages_all_but_the_last_are_closed() {
-    let windows = Windows {
+    let windows = CompactionSettings {
         strategy: window::Strategy::Messages,
         ..windows()
     };
@@ -592,7 +592,7 @@ fn by_messages_all_but_the_last_are_closed() {
         play(&mut session, Turn::Calls(vec![10]));
     }
     assert!(
-        matches!(session.do_due(), Some(Due::Summarise(_))),
+        matches!(session.do_due(), Some(CompactionStep::Summarise(_))),
         "51 exchanges"
     );
     let replies = session
@@ -606,7 +606,7 @@ fn by_messages_all_but_the_last_are_closed() {
 
 #[test]
 fn by_minutes_a_pause_ends_a_window() {
-    let windows = Windows {
+    let windows = CompactionSettings {
         strategy: window::Strategy::Minutes,
         ..windows()
     };
@@ -643,7 +643,7 @@ fn by_minutes_a_pause_ends_a_window() {
     let range = window::due(&session.state, &session.budget(), &session.policy.windows);
     assert_eq!(
         range,
-        Some(Due::Summarise(TurnRange {
+        Some(CompactionStep::Summarise(TurnRange {
             first: 1,
             last: seq
         }))

@@ -6,7 +6,7 @@ use rewake::core::cleared_results::ClearedResults;
 use rewake::core::compacting::{self, Summary};
 use rewake::core::entry::*;
 use rewake::core::prompt;
-use rewake::core::request::{Part, Role};
+use rewake::core::request::{MessagePart, Role};
 use rewake::core::summary;
 use rewake::core::window;
 
@@ -135,7 +135,7 @@ fn texts(session: &Session) -> Vec<String> {
     let users = messages.iter().filter(|m| m.role == Role::User);
     let parts = users.flat_map(|m| m.parts.iter());
     let texts = parts.filter_map(|part| match part {
-        Part::Text { text, .. } => Some(text.clone()),
+        MessagePart::Text { text, .. } => Some(text.clone()),
         _ => None,
     });
     texts.collect()
@@ -166,7 +166,7 @@ proptest! {
         // What the summary model is asked.
         let leaving = session.state.context.clone();
         let asked = summary::request(MODEL, "say", Some(&text), &leaving, &ClearedResults::default(), &budget, 500);
-        let Part::Text { text: asked, .. } = &asked.messages[0].parts[0] else {
+        let MessagePart::Text { text: asked, .. } = &asked.messages[0].parts[0] else {
             panic!("{asked:?}");
         };
         let (before, rest) = asked.split_once("</summary>\n\n").expect("a summary");
@@ -202,7 +202,7 @@ fn the_model_gets_no_colours_and_the_log_has_them() {
         let messages = prompt::messages(&session.state, 16_000);
         let parts = messages.iter().flat_map(|m| m.parts.iter());
         let results = parts.filter_map(|part| match part {
-            Part::Result { text, .. } => Some(text.clone()),
+            MessagePart::Result { text, .. } => Some(text.clone()),
             _ => None,
         });
         results.collect::<Vec<String>>()

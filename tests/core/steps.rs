@@ -10,7 +10,7 @@
 
 use proptest::prelude::*;
 use rewake::config::Config;
-use rewake::core::authorization::{Authorization, fate};
+use rewake::core::authorization::{Authorization, authorize};
 use rewake::core::authorization::{place_of_question, questions};
 use rewake::core::budget::Budget;
 use rewake::core::choice::Effort;
@@ -25,7 +25,7 @@ use rewake::core::next::{
 use rewake::core::permission::Permission;
 use rewake::core::policy::Decision;
 use rewake::core::prompt::{KeptMessages, messages, messages_again};
-use rewake::core::request::{Message, Part, Role};
+use rewake::core::request::{Message, MessagePart, Role};
 use rewake::core::settings::Policy;
 use rewake::core::signal::{Signal, late};
 use rewake::core::state::State;
@@ -620,7 +620,7 @@ fn calls_that_cannot_run_are_closed_with_a_reason() {
         };
         let state = state([said("go"), reply]);
         let open = state.first_open().expect("an open call").clone();
-        match fate(&state, &policy(false), &open) {
+        match authorize(&state, &policy(false), &open) {
             Authorization::Close(outcome) => outcome.to_model_text().0,
             other => panic!("{other:?}"),
         }
@@ -953,7 +953,7 @@ fn each_result_is_sent_after_its_call() {
         .parts
         .iter()
         .filter_map(|part| match part {
-            Part::Result {
+            MessagePart::Result {
                 id, text, is_error, ..
             } => Some((id.as_str(), text.as_str(), *is_error)),
             _ => None,
@@ -1278,7 +1278,7 @@ proptest! {
                 Step::CallModel => prop_assert!(state.check(&replied(vec![])).is_ok()),
                 Step::Close(call) => {
                     let open = state.call(call).expect("the call is there");
-                    let Authorization::Close(outcome) = fate(&state, &policy, open) else { panic!("no outcome") };
+                    let Authorization::Close(outcome) = authorize(&state, &policy, open) else { panic!("no outcome") };
                     let entry = Entry::Finished { call, outcome, fact: None, tree: None };
                     prop_assert!(state.check(&entry).is_ok());
                 }
@@ -1569,7 +1569,7 @@ fn through_mcp_call(tool: &str) -> Block {
 
 #[track_caller]
 fn fate_of_first(state: &State, policy: &Policy) -> Authorization {
-    fate(state, policy, state.first_open().expect("an open call"))
+    authorize(state, policy, state.first_open().expect("an open call"))
 }
 
 #[test]

@@ -6,8 +6,8 @@ use proptest::prelude::*;
 use rewake::core::compacting;
 use rewake::core::entry::*;
 use rewake::core::request::Message;
-use rewake::core::size::layers_bytes;
-use rewake::core::window::{self, Due};
+use rewake::core::size::prefix_bytes;
+use rewake::core::window::{self, CompactionStep};
 
 use crate::context::{Session, all_text, any_size, any_summariser, bytes, finish, windows};
 
@@ -84,7 +84,7 @@ pub(crate) fn work(session: &mut Session, sizes: &[usize]) {
 /// A quarter of what is left of the window after system, tools and answer, in bytes.
 fn share(session: &Session) -> usize {
     let budget = session.budget();
-    let layers = budget.tokens(layers_bytes(&session.state.layers));
+    let layers = budget.tokens(prefix_bytes(&session.state.layers));
     budget.bytes((budget.window - budget.answer).saturating_sub(layers) / 4)
 }
 
@@ -216,11 +216,11 @@ fn results_leave_in_steps_before_exchanges_do() {
     for _ in 0..300 {
         work(&mut session, &[2_000]);
         match session.do_due() {
-            Some(Due::Free(_)) => {
+            Some(CompactionStep::Free(_)) => {
                 freed += 1;
                 before.clear();
             }
-            Some(Due::Summarise(_)) => {
+            Some(CompactionStep::Summarise(_)) => {
                 summarised += 1;
                 before.clear();
             }

@@ -11,11 +11,11 @@ use rewake::core::entry::Choice;
 use rewake::core::entry::{Entry, Mode, SaveReason};
 use rewake::core::signal::Signal;
 use rewake::core::state::State;
-use rewake::engine::{Command, Engine, Event, Rest};
+use rewake::engine::{Command, Engine, Event, RestReason};
 use rewake::session::{AppContext, Session, SessionError, SessionSelector};
-use rewake::store::{LeftDraft, Message, Store, StoreError};
+use rewake::store::{AbandonedDraft, Message, Store, StoreError};
 use rewake::ui;
-use rewake::ui::live::{LiveEvent, Now, Open};
+use rewake::ui::live::{LiveEvent, Open, SessionView};
 use rewake::workspace::here;
 use tokio::sync::mpsc::unbounded_channel;
 
@@ -87,7 +87,7 @@ fn played(session: Session, commands: Vec<Command>, waits: bool) -> String {
         if waits {
             engine.wait_for_person();
         }
-        while !matches!(engine.run().await.unwrap(), Rest::Left(_)) {
+        while !matches!(engine.run().await.unwrap(), RestReason::Left(_)) {
             sender.send(Command::Leave(SaveReason::Exit)).ok().unwrap();
             engine.idle().await.unwrap();
         }
@@ -349,7 +349,7 @@ fn words_that_came_along_are_forgotten_in_the_session_that_was_left() {
     );
     let bring = |draft: &str| Command::BringInput {
         text: "along".into(),
-        from: LeftDraft {
+        from: AbandonedDraft {
             session: other.clone(),
             draft: draft.into(),
         },
@@ -515,7 +515,7 @@ fn nobody_is_taken_for_a_holder_who_bears_the_pid_of_a_dead_one() {
 }
 
 /// What the screen is told of a session, event by event, until there is nothing to do.
-fn shown(ctx: AppContext, which: SessionSelector) -> Vec<Now> {
+fn shown(ctx: AppContext, which: SessionSelector) -> Vec<SessionView> {
     let (sender, events) = std::sync::mpsc::channel();
     let open = Open {
         which,
@@ -615,7 +615,7 @@ fn titled(home: &Home, answers: &str, name: Option<&str>) -> (String, Vec<Entry>
     runtime.block_on(async {
         let mut engine = Engine::new(log, world, settings, inbox, Box::new(on_event));
         let work = async {
-            while !matches!(engine.run().await.unwrap(), Rest::Left(_)) {
+            while !matches!(engine.run().await.unwrap(), RestReason::Left(_)) {
                 engine.idle().await.unwrap();
             }
         };

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use crate::support::Home;
 use rewake::config::{self, Env, Paths};
 use rewake::core::entry::{By, CallId, Entry, Outcome, SaveReason, Verdict, Via};
-use rewake::engine::{Command, Engine, Event, Rest};
+use rewake::engine::{Command, Engine, Event, RestReason};
 use rewake::session::{AppContext, Session, SessionSelector};
 use rewake::store::{Message, Store};
 use rewake::workspace::here;
@@ -118,7 +118,7 @@ impl Scene {
         sender.send(say).ok().unwrap();
         runtime.block_on(async {
             let mut engine = Engine::new(log, world, settings, inbox, on_event);
-            while !matches!(engine.run().await.unwrap(), Rest::Left(_)) {
+            while !matches!(engine.run().await.unwrap(), RestReason::Left(_)) {
                 sender.send(Command::Leave(SaveReason::Exit)).ok().unwrap();
                 engine.idle().await.unwrap();
             }

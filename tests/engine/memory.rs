@@ -14,7 +14,7 @@ use rewake::core::budget::Budget;
 use rewake::core::continuation;
 use rewake::core::entry::*;
 use rewake::core::prompt;
-use rewake::core::request::Part;
+use rewake::core::request::MessagePart;
 use rewake::core::state::State;
 use rewake::core::summary;
 use rewake::core::turn::TurnRange;
@@ -241,7 +241,7 @@ fn sent(state: &State) -> String {
     let messages = prompt::messages(state, 1_000);
     let parts = messages.iter().flat_map(|m| m.parts.iter());
     let texts = parts.filter_map(|part| match part {
-        Part::Text { text, .. } | Part::Result { text, .. } => Some(text.clone()),
+        MessagePart::Text { text, .. } | MessagePart::Result { text, .. } => Some(text.clone()),
         _ => None,
     });
     texts.collect::<Vec<_>>().join("\n")

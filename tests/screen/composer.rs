@@ -6,7 +6,7 @@ use rewake::core::entry::{About, Entry, Guard};
 use rewake::core::signal::Signal;
 use rewake::engine::Event;
 use rewake::mcp::offers::{Offers, Prompt, PromptArgument, Resource};
-use rewake::session::{CommandLine, NotSaid, Untrusted};
+use rewake::session::{CommandLine, NotSaid, UntrustedCommand};
 use rewake::ui::app::{Intent, Msg, OutgoingMessage};
 use rewake::ui::commands::{Custom, CustomList};
 use rewake::ui::files::Files;
@@ -231,7 +231,7 @@ fn a_server_is_asked_as_soon_as_a_session_is_open() {
 fn a_command_of_the_folder_is_shown_before_it_is_trusted() {
     let untrusted = |is_changed| {
         let typed = CommandLine::parse("/review the parser").unwrap();
-        let untrusted = Untrusted {
+        let untrusted = UntrustedCommand {
             typed: typed.clone(),
             path: ".rewake/commands/review.md".into(),
             hash: "abc".into(),
@@ -267,7 +267,7 @@ fn a_command_is_trusted_when_the_end_of_its_text_was_seen() {
     let typed = CommandLine::parse("/review x").unwrap();
     let filler = "Read the change, and say what is wrong with it.\n".repeat(60);
     let gap = " ".repeat(3_000);
-    let untrusted = Untrusted {
+    let untrusted = UntrustedCommand {
         typed: typed.clone(),
         path: ".rewake/commands/review.md".into(),
         hash: "abc".into(),

@@ -20,7 +20,7 @@ use rewake::store::{Message, NewSession, Queued, Store};
 use rewake::ui::app::{App, Intent, LaunchInfo, Msg, Phase};
 use rewake::ui::commands::CustomList;
 use rewake::ui::highlight::Highlighter;
-use rewake::ui::live::{LiveEvent, Now, Opening};
+use rewake::ui::live::{LiveEvent, Opening, SessionView};
 use rewake::ui::theme::Theme;
 use rewake::ui::view;
 
@@ -146,7 +146,7 @@ impl Stage {
         self.engine_event(LiveEvent::Resting(Why::Idle));
     }
 
-    fn now(&self) -> Now {
+    fn now(&self) -> SessionView {
         let mut config = Config::default();
         let figures = ModelFigures {
             context_window: Some(200_000),
@@ -158,7 +158,7 @@ impl Stage {
             known: KnownWindows::of(&config),
             windows: windows(&config),
         };
-        Now::of(&self.log.state, &gauging)
+        SessionView::of(&self.log.state, &gauging)
     }
 
     /// One more entry, shown as it is recorded.

@@ -1,7 +1,7 @@
 //! What a start shows: unfinished work, the question of trust, and a first run.
 
 use rewake::config::mcp::ServerSource;
-use rewake::config::{Content, Difference, Given, Project, ProjectTrust};
+use rewake::config::{Content, Difference, Project, ProjectTrust, TrustedValue};
 use rewake::core::entry::Mode;
 use rewake::core::signal::Signal;
 use rewake::engine::Command;
@@ -456,9 +456,9 @@ fn enter_watches_a_session_open_in_another_process() {
 
 /// A config of the workspace's own that sets so many models' windows, and a server.
 fn greedy(models: usize, standing: ProjectTrust) -> Box<Project> {
-    let given = |shown: &str| Given {
+    let given = |shown: &str| TrustedValue {
         shown: shown.into(),
-        ..Given::default()
+        ..TrustedValue::default()
     };
     let window = |n| {
         let key = format!("models.\"local/{n}\".context_window");
@@ -506,9 +506,9 @@ fn trust_is_asked_for_before_anything_else() {
     // A server that is not as it was trusted, in a folder that is.
     scene!("trust-server", |stage: &mut Stage| {
         let shown = "npx -y \"a\\u{1b}[2K\"\n  env TOKEN = \"${TOKEN}\"";
-        let given = Given {
+        let given = TrustedValue {
             shown: shown.into(),
-            ..Given::default()
+            ..TrustedValue::default()
         };
         let project = Project {
             content: Content {

@@ -6,7 +6,7 @@ use rewake::core::entry::Record;
 use rewake::core::signal::Signal;
 use rewake::journal::chain_hash::ChainHash;
 use rewake::recovery::{Recovered, Repair, recover};
-use rewake::store::{Order, Scope, SessionFilter, Sought, Store, StoreError};
+use rewake::store::{MemoryQuery, Order, Scope, SessionFilter, Store, StoreError};
 use rusqlite::{Connection, params};
 
 use crate::story::*;
@@ -447,8 +447,8 @@ fn work(store: &mut Store, id: &str) -> Result<(), StoreError> {
     Ok(())
 }
 
-fn sought(query: &str) -> Sought<'_> {
-    Sought {
+fn sought(query: &str) -> MemoryQuery<'_> {
+    MemoryQuery {
         query,
         scope: Scope::All,
         kinds: &["semantic", "episodic", "procedural"],

@@ -128,7 +128,7 @@ fn a_file_at_the_path_of_the_journal_folder_is_reported() {
     fs::write(scene.place().folder, "in the way").unwrap();
     let mut store = scene.open();
     append(&mut store, &mut head, vec![said("one")]);
-    let trouble = store.journal_trouble().unwrap();
+    let trouble = store.take_journal_failure().unwrap();
     let wanted = format!("mv {}", scene.place().folder.display());
     assert!(trouble.contains(&wanted), "{trouble}");
 }
@@ -158,14 +158,14 @@ fn a_wrong_file_type_at_a_journal_path_is_reported() {
         }
         let mut store = scene.open();
         append(&mut store, &mut head, vec![said("one")]);
-        let trouble = store.journal_trouble().unwrap();
+        let trouble = store.take_journal_failure().unwrap();
         let wanted = format!("mv {}", path.display());
         assert!(trouble.contains(&wanted), "{trouble}");
         drop(store);
         let _ = fs::remove_dir(&path).or_else(|_| fs::remove_file(&path));
         let mut store = scene.open();
         append(&mut store, &mut head, vec![said("two")]);
-        assert_eq!(store.journal_trouble(), None);
+        assert_eq!(store.take_journal_failure(), None);
         drop(store);
         assert_eq!(scene.standing().behind, 0);
     }

@@ -66,7 +66,7 @@ fn a_line_that_is_written_later_names_its_message() {
     let state = tail(&scene, &id).with_file_name("state.jsonl");
     let before = fs::read(&state).unwrap();
     let mut store = scene.open();
-    store.bring_in(&id).unwrap();
+    store.restore_from_journal(&id).unwrap();
     drop(store);
     let lines = fs::read_to_string(tail(&scene, &id)).unwrap();
     let last = lines.lines().last().unwrap();
@@ -92,7 +92,7 @@ fn a_line_that_names_no_message_says_nothing_twice() {
     let state = tail(&scene, &id).with_file_name("state.jsonl");
     let before = fs::read(&state).unwrap();
     let mut store = scene.open();
-    store.bring_in(&id).unwrap();
+    store.restore_from_journal(&id).unwrap();
     drop(store);
     let lines = fs::read_to_string(tail(&scene, &id)).unwrap();
     let named = format!("\"taken\":{},", waits - 1);
@@ -177,15 +177,15 @@ impl Long {
     fn is_held(&self, first: u64, end: u64) {
         for _ in 0..2 {
             let mut store = self.scene.open();
-            let Err(StoreError::Gap(gap)) = store.history().has_no_gap(&self.id) else {
+            let Err(StoreError::Gap(gap)) = store.history().check_no_gap(&self.id) else {
                 panic!("{:?}, {:?}", store.history().gap(&self.id), store.missing());
             };
             assert_eq!((gap.first, gap.last), (first, end - 1));
             assert_eq!(gap.behind, self.whole.len() as u64 - end);
-            store.bring_in(&self.id).unwrap();
+            store.restore_from_journal(&self.id).unwrap();
             assert_eq!(log(&store, &self.id), self.whole[..first as usize]);
             // It is known whose they are, so nobody else is held.
-            store.not_back_in_time(&self.other).unwrap();
+            store.check_missing_entries(&self.other).unwrap();
             assert_eq!(log(&store, &self.other).len(), 3);
         }
     }
@@ -214,10 +214,10 @@ fn a_gap_closes_when_the_missing_file_is_there_again() {
     copy(&kept, &journal);
     for _ in 0..2 {
         let mut store = long.scene.open();
-        store.bring_in(&long.id).unwrap();
+        store.restore_from_journal(&long.id).unwrap();
         assert_eq!(log(&store, &long.id), long.whole);
-        store.history().has_no_gap(&long.id).unwrap();
-        assert_eq!(store.brought().parted, []);
+        store.history().check_no_gap(&long.id).unwrap();
+        assert_eq!(store.restore_report().parted, []);
         assert!(store.missing().is_none());
     }
 }
@@ -241,10 +241,10 @@ fn a_database_that_has_what_the_gap_lacks_gets_the_rest() {
         long.scene.replace_database(Some(&long.copies[copy]));
         for _ in 0..2 {
             let mut store = long.scene.open();
-            store.bring_in(&long.id).unwrap();
+            store.restore_from_journal(&long.id).unwrap();
             assert_eq!(log(&store, &long.id), long.whole, "copy {copy}");
-            assert_eq!(store.brought().parted, []);
-            store.history().has_no_gap(&long.id).unwrap();
+            assert_eq!(store.restore_report().parted, []);
+            store.history().check_no_gap(&long.id).unwrap();
             assert!(store.missing().is_none());
         }
     }
@@ -357,10 +357,10 @@ fn entries_lost_beyond_the_journal_are_reported_as_a_gap() {
     let rebuilt = cut.scene.rebuild(false, &[]).unwrap().unwrap();
     assert_eq!(rebuilt.lost(), 4);
     let store = cut.scene.open();
-    store.history().has_no_gap(&cut.branch).unwrap();
+    store.history().check_no_gap(&cut.branch).unwrap();
     assert_eq!(log(&store, &cut.branch), cut.whole_branch);
     assert_eq!(log(&store, &cut.id), cut.whole[..cut.length()]);
-    let Err(StoreError::Gap(gap)) = store.history().has_no_gap(&cut.id) else {
+    let Err(StoreError::Gap(gap)) = store.history().check_no_gap(&cut.id) else {
         panic!("{:?}", store.missing());
     };
     let length = cut.length() as u64;

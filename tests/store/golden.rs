@@ -80,7 +80,7 @@ fn write_session(store: &mut Store) {
     store.models().learn_limit("ollama/small", 4_096).unwrap();
     store
         .catalogue()
-        .keep_catalogued("files", "a hash", &catalogued())
+        .store_catalogued("files", "a hash", &catalogued())
         .unwrap();
     let mut elsewhere = session(store, ELSEWHERE);
     append(

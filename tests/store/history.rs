@@ -66,9 +66,9 @@ fn each_session_is_found_once_by_its_newest_words() {
     let mut one = titled_session(&mut store, HERE, "the crab walks");
     let other = titled_session(&mut store, "/other", "no crab here");
     append(&mut store, &mut one, vec![said("a crab again")]);
-    assert_eq!(store.history().saying("crab", 9).unwrap(), []);
+    assert_eq!(store.history().sessions_matching("crab", 9).unwrap(), []);
     while store.index().index_pending(10).unwrap() > 0 {}
-    let found = store.history().saying("crab", 9).unwrap();
+    let found = store.history().sessions_matching("crab", 9).unwrap();
     let lines: Vec<(u64, &str)> = found.iter().map(|s| (s.seq, s.snippet.as_str())).collect();
     assert_eq!(lines, [(2, "a crab again"), (1, "no crab here")]);
     let keys: Vec<_> = found.iter().map(|s| s.key).collect();
@@ -80,7 +80,10 @@ fn each_session_is_found_once_by_its_newest_words() {
         .map(|(_, i)| i.id)
         .collect();
     assert_eq!(ids, [one.session(), other.session()]);
-    assert_eq!(store.history().saying("crab", 1).unwrap().len(), 1);
+    assert_eq!(
+        store.history().sessions_matching("crab", 1).unwrap().len(),
+        1
+    );
 }
 
 #[test]

@@ -49,7 +49,7 @@ fn a_lost_database_comes_back() {
 
     let mut store = scene.open();
     assert_eq!(ids.clone().map(|id| log(&store, &id)), logs);
-    let brought = store.brought().clone();
+    let brought = store.restore_report().clone();
     assert_eq!(brought.missing, 0);
     let kinds = all_kinds().len() as u64 + 1;
     let expected = [(ids[0].clone(), kinds), (ids[1].clone(), 2)];
@@ -65,7 +65,7 @@ fn a_lost_database_comes_back() {
     let (mut head, _) = store.load(&ids[0]).unwrap();
     say(&mut store, &mut head, "and on");
     drop(store);
-    assert_eq!(scene.open().brought().line(), None);
+    assert_eq!(scene.open().restore_report().line(), None);
     let stands = |put_back| BackupStatus {
         sessions: 2,
         put_back,
@@ -74,7 +74,10 @@ fn a_lost_database_comes_back() {
     assert_eq!(scene.standing(), stands(kinds + 2));
     // It is told by the session itself, whoever put it in, and once.
     let mut store = scene.open();
-    assert_eq!(store.history().brought_into(&ids[0]).unwrap(), kinds);
+    assert_eq!(
+        store.history().restored_entry_count(&ids[0]).unwrap(),
+        kinds
+    );
     let resumed = Entry::Resumed {
         by: By::Start,
         found: "put back".into(),
@@ -83,8 +86,8 @@ fn a_lost_database_comes_back() {
         at_work: false,
     };
     append(&mut store, &mut head, vec![resumed]);
-    assert_eq!(store.history().brought_into(&ids[0]).unwrap(), 0);
-    assert_eq!(store.history().brought_into(&ids[1]).unwrap(), 2);
+    assert_eq!(store.history().restored_entry_count(&ids[0]).unwrap(), 0);
+    assert_eq!(store.history().restored_entry_count(&ids[1]).unwrap(), 2);
     drop(store);
     assert_eq!(scene.standing(), stands(2));
 }
@@ -108,7 +111,7 @@ fn each_append_is_in_the_journal_when_it_returns() {
     std::mem::forget(store);
     scene.replace_database(Some(&older));
     let store = scene.open();
-    assert_eq!(store.brought().entries.values().sum::<u64>(), 5);
+    assert_eq!(store.restore_report().entries.values().sum::<u64>(), 5);
     assert_eq!(log(&store, head.session()), whole);
 }
 
@@ -256,9 +259,9 @@ fn where_both_went_on_the_database_keeps_its_own_and_the_rest_is_kept_beside() {
     drop(store);
 
     let mut store = scene.open();
-    store.bring_in(&id).unwrap();
-    let [(other, from)] = &store.brought().parted[..] else {
-        panic!("{:?}", store.brought());
+    store.restore_from_journal(&id).unwrap();
+    let [(other, from)] = &store.restore_report().parted[..] else {
+        panic!("{:?}", store.restore_report());
     };
     assert_eq!(*from, id);
     // Neither does what is open in both.
@@ -279,8 +282,8 @@ fn where_both_went_on_the_database_keeps_its_own_and_the_rest_is_kept_beside() {
     drop(store);
     // The journal follows the database again, and nothing is made a second time.
     let mut store = scene.open();
-    store.bring_in(&id).unwrap();
-    assert_eq!(store.brought().line(), None);
+    store.restore_from_journal(&id).unwrap();
+    assert_eq!(store.restore_report().line(), None);
     drop(store);
     scene.replace_database(None);
     assert_eq!(log(&scene.open(), &id), whole);
@@ -295,7 +298,7 @@ fn a_journal_failure_is_reported_once_and_later_caught_up() {
     let mut store = scene.open();
     let mut head = session(&mut store, HERE);
     let id = head.session().to_string();
-    let said = store.journal_trouble();
+    let said = store.take_journal_failure();
     assert!(said.unwrap().contains("journal"));
     for n in 0..30 {
         say(&mut store, &mut head, &format!("words {n}"));
@@ -347,8 +350,8 @@ fn a_fork_of_a_diverged_journal_is_imported_after_its_origin() {
     let scene = Scene::new();
     let ([id, branch], forked) = parted(&scene);
     let store = scene.open();
-    let [(other, from)] = &store.brought().parted[..] else {
-        panic!("{:?}", store.brought());
+    let [(other, from)] = &store.restore_report().parted[..] else {
+        panic!("{:?}", store.restore_report());
     };
     assert_eq!(*from, id);
     assert_eq!(log(&store, &branch), forked);
@@ -356,11 +359,11 @@ fn a_fork_of_a_diverged_journal_is_imported_after_its_origin() {
     assert_eq!(origin.session, *other);
     let other = other.clone();
     drop(store);
-    assert_eq!(scene.open().brought().line(), None);
+    assert_eq!(scene.open().restore_report().line(), None);
     // Its journal names the session that it was forked from.
     let mut store = scene.open();
     for id in [&id, &other, &branch] {
-        store.bring_in(id).unwrap();
+        store.restore_from_journal(id).unwrap();
         while store.maintain().unwrap() {}
     }
     drop(store);
@@ -382,14 +385,14 @@ fn a_fork_that_fits_nothing_is_told_and_keeps_no_store_from_opening() {
     let before = mark();
     for _ in 0..2 {
         let mut store = scene.open();
-        assert_eq!(store.brought().skipped, 1);
-        let said = store.brought().line().unwrap();
+        assert_eq!(store.restore_report().skipped, 1);
+        let said = store.restore_report().line().unwrap();
         assert!(said.contains("1 session of the journal"), "{said}");
         assert!(store.history().find(&branch).is_err());
         // What is here is gone on with.
-        store.not_back_in_time(&id).unwrap();
+        store.check_missing_entries(&id).unwrap();
         let (mut head, _) = store.load(&id).unwrap();
-        store.bring_in(&id).unwrap();
+        store.restore_from_journal(&id).unwrap();
         say(&mut store, &mut head, "and on");
         drop(store);
         assert_eq!(mark(), before);
@@ -406,8 +409,8 @@ fn a_kill_before_the_journal_is_moved_aside_makes_no_second_session() {
     let scene = Scene::new();
     let ([id, _], _) = parted(&scene);
     let mut store = scene.open();
-    store.bring_in(&id).unwrap();
-    let other = store.brought().parted[0].0.clone();
+    store.restore_from_journal(&id).unwrap();
+    let other = store.restore_report().parted[0].0.clone();
     assert!(other > id, "{other} sorts behind {id}");
     let whole = log(&store, &other);
     let sessions = || {
@@ -428,8 +431,8 @@ fn a_kill_before_the_journal_is_moved_aside_makes_no_second_session() {
     fs::rename(&aside[0], folder.join(&id)).unwrap();
 
     let mut store = scene.open();
-    store.bring_in(&id).unwrap();
-    assert_eq!(store.brought().line(), None);
+    store.restore_from_journal(&id).unwrap();
+    assert_eq!(store.restore_report().line(), None);
     assert_eq!(sessions(), before);
     assert_eq!(log(&store, &other), whole);
     let own = log(&store, &id);
@@ -507,7 +510,7 @@ fn a_frame_that_failed_is_made_later() {
         panic!("{what}: {:?}", scene.files(&id));
     };
     talk_on(&mut store);
-    wait_for("it failed", &mut || store.journal_trouble().is_some());
+    wait_for("it failed", &mut || store.take_journal_failure().is_some());
     talk_on(&mut store);
     fs::remove_dir(&in_the_way).unwrap();
     wait_for("it is made", &mut || {
@@ -538,7 +541,7 @@ fn a_session_of_an_older_version_gets_its_journal() {
     let ids = [head.session().to_string(), branch.session().to_string()];
     let mut store = scene.open();
     for id in &ids {
-        store.bring_in(id).unwrap();
+        store.restore_from_journal(id).unwrap();
         while store.maintain().unwrap() {}
     }
     let logs = ids.clone().map(|id| log(&store, &id));
@@ -574,7 +577,7 @@ fn never_silently_back_in_time() {
 
     for _ in 0..2 {
         let mut store = scene.open();
-        let error = store.not_back_in_time(&id).unwrap_err();
+        let error = store.check_missing_entries(&id).unwrap_err();
         assert!(
             matches!(error, StoreError::BackInTime { missing: 4 }),
             "{error}"
@@ -582,13 +585,13 @@ fn never_silently_back_in_time() {
         assert!(error.hint().unwrap().contains("--as-is"));
         // What is begun now is not held, and hides nothing.
         let new = talk(&mut store, 20);
-        store.not_back_in_time(new.session()).unwrap();
+        store.check_missing_entries(new.session()).unwrap();
         drop(store);
         assert_eq!(scene.standing().held, Some(4));
     }
     scene.place().move_aside(&scene.data()).unwrap();
     let store = scene.open();
-    store.not_back_in_time(&id).unwrap();
+    store.check_missing_entries(&id).unwrap();
     assert_eq!(scene.standing().held, None);
     assert_eq!(said_texts(&log(&store, &id)).len(), 3);
 }
@@ -614,7 +617,7 @@ fn a_mark_that_is_held_is_lifted_when_the_newer_database_is_back() {
     std::thread::sleep(Duration::from_millis(2));
     let mut store = scene.open();
     let new = talk(&mut store, 20).session().to_string();
-    assert!(store.not_back_in_time(&id).is_err());
+    assert!(store.check_missing_entries(&id).is_err());
     drop(store);
     assert!(scene.standing().held.is_some(), "more rows are no proof");
     assert!(scene.open().missing().is_some(), "more rows are no proof");
@@ -624,7 +627,7 @@ fn a_mark_that_is_held_is_lifted_when_the_newer_database_is_back() {
     for _ in 0..2 {
         let store = scene.open();
         assert!(store.missing().is_none());
-        store.not_back_in_time(&id).unwrap();
+        store.check_missing_entries(&id).unwrap();
         assert_eq!(log(&store, &id), whole);
         assert_eq!(log(&store, &new).len(), 21);
     }
@@ -678,7 +681,7 @@ fn a_database_of_another_store_gets_what_the_journal_has() {
     let store = scene.open();
     assert_eq!(log(&store, &id).len(), 3);
     assert_eq!(log(&store, &theirs).len(), 10);
-    let said = store.brought().line().unwrap();
+    let said = store.restore_report().line().unwrap();
     assert!(said.contains("replaced by that of another store"), "{said}");
 }
 
@@ -696,7 +699,7 @@ fn rows_of_another_store_do_not_hide_what_is_missing() {
     scene.replace_database(Some(&other.database()));
     fs::remove_dir_all(scene.place().folder).unwrap();
     let store = scene.open();
-    let missing = store.not_back_in_time(&theirs).unwrap_err();
+    let missing = store.check_missing_entries(&theirs).unwrap_err();
     assert!(
         matches!(missing, StoreError::BackInTime { missing: 3 }),
         "{missing}"
@@ -750,8 +753,8 @@ fn a_damaged_journal_keeps_nobody_from_a_session() {
     let elsewhere = rewake::journal::chain_hash::ChainHash::of_nothing().and(7, 7, b"else");
     forge(&scene, &id, elsewhere);
     let mut store = scene.open();
-    store.bring_in(&id).unwrap();
-    let said = store.brought().line().unwrap();
+    store.restore_from_journal(&id).unwrap();
+    let said = store.restore_report().line().unwrap();
     assert!(said.contains("is damaged: it is kept beside"), "{said}");
     assert_eq!(log(&store, &id), before);
     say(&mut store, &mut head, "and on");
@@ -767,8 +770,8 @@ fn a_damaged_journal_keeps_nobody_from_a_session() {
     });
     assert_eq!(kept.count(), 1);
     let mut store = scene.open();
-    store.bring_in(&id).unwrap();
-    assert_eq!(store.brought().line(), None);
+    store.restore_from_journal(&id).unwrap();
+    assert_eq!(store.restore_report().line(), None);
     drop(store);
     let standing = scene.lines();
     assert_eq!(
@@ -795,7 +798,7 @@ fn a_changed_line_of_a_journal_is_not_believed() {
     let store = scene.open();
     let words = ["words 0", "words 1", "words 2", "words 3", "words 4"];
     assert_eq!(said_texts(&log(&store, &id)), words);
-    assert_eq!(store.brought().missing, 4);
+    assert_eq!(store.restore_report().missing, 4);
 }
 
 /// It may be in no other copy.
@@ -839,7 +842,7 @@ fn a_journal_of_a_newer_version_is_named_and_left_alone() {
     let mut store = scene.open();
     store.take_up(head.session()).unwrap();
     append(&mut store, &mut head, vec![said("two")]);
-    let trouble = store.journal_trouble().unwrap();
+    let trouble = store.take_journal_failure().unwrap();
     assert!(trouble.contains("update rewake"), "{trouble}");
     assert!(trouble.contains("tail.jsonl"), "{trouble}");
     drop(store);

@@ -75,7 +75,7 @@ fn entries_missing_from_the_journal_are_written_when_opened() {
     drop(store);
     scene.replace_database(None);
     let store = scene.open();
-    assert_eq!(store.brought().missing, 0);
+    assert_eq!(store.restore_report().missing, 0);
     assert_eq!(words(&store, &id), ["the last words"]);
     assert_eq!(store.inbox().queued(&id).unwrap().len(), 1);
 }
@@ -95,7 +95,7 @@ fn a_session_is_filled_also_when_another_was_recorded_after_it() {
     drop(scene.open());
     scene.replace_database(None);
     let store = scene.open();
-    assert_eq!(store.brought().missing, 0);
+    assert_eq!(store.restore_report().missing, 0);
     assert_eq!(words(&store, &id), ["the last words"]);
     assert_eq!(words(&store, other.session()), ["later"]);
 }
@@ -112,7 +112,7 @@ fn a_new_session_and_a_fork_are_filled() {
     drop(scene.open());
     scene.replace_database(None);
     let store = scene.open();
-    assert_eq!(store.brought().missing, 0);
+    assert_eq!(store.restore_report().missing, 0);
     assert_eq!(words(&store, head.session()), ["one"]);
     assert_eq!(words(&store, &branch), ["one"]);
 }
@@ -151,7 +151,7 @@ fn the_lock_of_who_was_killed_stays_as_it_is() {
         .join("locks")
         .join(format!("{}.lock", head.session()));
     let signed = fs::read(&path).unwrap();
-    let held_ms = SessionLock::held_ms(&scene.data(), head.session());
+    let held_ms = SessionLock::last_held_ms(&scene.data(), head.session());
     drop(lock);
     let file = fs::File::options().write(true).open(&path).unwrap();
     fs::write(&path, &signed).unwrap();
@@ -161,7 +161,10 @@ fn the_lock_of_who_was_killed_stays_as_it_is() {
     drop(scene.open());
     assert_eq!(scene.standing().behind, 0);
     assert_eq!(fs::read(&path).unwrap(), signed);
-    assert_eq!(SessionLock::held_ms(&scene.data(), head.session()), held_ms);
+    assert_eq!(
+        SessionLock::last_held_ms(&scene.data(), head.session()),
+        held_ms
+    );
 }
 
 /// The rows that say it do not become more.
@@ -208,7 +211,7 @@ fn a_session_that_is_taken_up_has_its_whole_journal_before_the_first_append() {
     let scene = Scene::new();
     let head = without_a_journal(&scene);
     let mut store = scene.open();
-    store.bring_in(head.session()).unwrap();
+    store.restore_from_journal(head.session()).unwrap();
     assert_eq!(scene.standing().behind, 0);
 }
 
@@ -224,7 +227,7 @@ fn a_process_that_was_in_a_session_for_a_moment_overwrites_nothing_later() {
         say(store, &mut head, text);
     };
     let moment = |pane: &mut Store, text: &str| {
-        let done = pane.at_rest(&scene.data(), &id, |store| speaks(store, text));
+        let done = pane.with_closed_session(&scene.data(), &id, |store| speaks(store, text));
         done.unwrap();
     };
     moment(&mut pane, "first");
@@ -237,7 +240,7 @@ fn a_process_that_was_in_a_session_for_a_moment_overwrites_nothing_later() {
     drop(pane);
     scene.replace_database(None);
     let store = scene.open();
-    assert_eq!(store.brought().missing, 0);
+    assert_eq!(store.restore_report().missing, 0);
     let words = words(&store, &id);
     assert_eq!(words.len(), 62);
     assert_eq!((&*words[0], &*words[61]), ("first", "last"));
@@ -260,7 +263,7 @@ fn a_moment_in_a_session_first_brings_in_what_its_journal_has_more() {
     let lock = SessionLock::take(&scene.data(), &id).unwrap();
     let mut store = scene.open();
     drop(lock);
-    let done = store.at_rest(&scene.data(), &id, |store| {
+    let done = store.with_closed_session(&scene.data(), &id, |store| {
         let (mut head, _) = store.load(&id).unwrap();
         say(store, &mut head, "last");
     });
@@ -283,7 +286,7 @@ fn a_session_that_a_process_works_in_again_is_noted_again() {
     let id = session(&mut scene.open(), HERE).session().to_string();
     let mut pane = scene.open();
     let moment = |pane: &mut Store, text: &str| {
-        let done = pane.at_rest(&scene.data(), &id, |store| {
+        let done = pane.with_closed_session(&scene.data(), &id, |store| {
             let (mut head, _) = store.load(&id).unwrap();
             say(store, &mut head, text);
         });
@@ -315,7 +318,7 @@ fn a_process_that_left_a_session_writes_nothing_in_its_journal() {
     let kept = scene.dir.path().join("kept");
     fs::rename(&folder, &kept).unwrap();
     fs::write(&folder, "").unwrap();
-    let done = pane.at_rest(&scene.data(), &id, |store| {
+    let done = pane.with_closed_session(&scene.data(), &id, |store| {
         let (mut head, _) = store.load(&id).unwrap();
         say(store, &mut head, "words");
     });
@@ -350,7 +353,7 @@ fn a_session_that_was_recorded_without_a_journal_gets_one() {
     drop(store);
     scene.replace_database(None);
     let store = scene.open();
-    assert_eq!(store.brought().missing, 0);
+    assert_eq!(store.restore_report().missing, 0);
     assert_eq!(words(&store, head.session()).len(), 40);
     assert_eq!(words(&store, branch.session()).len(), 2);
 }

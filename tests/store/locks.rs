@@ -106,7 +106,7 @@ fn the_files_of_a_database_that_is_a_link_are_known() {
     let _store = Store::open(dir.path()).unwrap();
     for name in ["kept.db", "kept.db-wal", "kept.db-shm"] {
         let path = elsewhere.path().join(name);
-        assert!(path.exists() && files::is_open_here(&path), "{name}");
+        assert!(path.exists() && files::is_open_in_process(&path), "{name}");
     }
 }
 
@@ -124,9 +124,9 @@ fn the_files_of_an_open_store_are_known_under_every_name() {
         link,
     ];
     for path in &names {
-        assert!(files::is_open_here(path), "{}", path.display());
+        assert!(files::is_open_in_process(path), "{}", path.display());
     }
-    assert!(!files::is_open_here(&dir.path().join("store.lock")));
+    assert!(!files::is_open_in_process(&dir.path().join("store.lock")));
     // As config, instructions and skills are read, which a workspace may make links.
     for path in &names {
         let read = rewake::config::read_text(path, 1 << 20);
@@ -134,7 +134,7 @@ fn the_files_of_an_open_store_are_known_under_every_name() {
         assert!(said.contains("in use"), "{said}");
     }
     drop(second);
-    assert!(files::is_open_here(&names[0]));
+    assert!(files::is_open_in_process(&names[0]));
     drop(store);
-    assert!(!files::is_open_here(&names[0]));
+    assert!(!files::is_open_in_process(&names[0]));
 }

@@ -62,7 +62,7 @@ fn a_store_that_another_machine_wrote_a_moment_ago_is_refused() {
     let scene = Scene::new();
     let mut store = scene.open();
     let id = talk(&mut store, 2).session().to_string();
-    store.not_elsewhere(&id).unwrap();
+    store.check_other_machine(&id).unwrap();
     drop(store);
     let marks = fs::read_dir(scene.place().state_dir.join("marks")).unwrap();
     let mark = marks.last().unwrap().unwrap().path();
@@ -72,7 +72,7 @@ fn a_store_that_another_machine_wrote_a_moment_ago_is_refused() {
     let theirs = |at_ms: i64| {
         let line = format!("by 00000000:00000000:laptop {at_ms}");
         fs::write(&mark, ours.replace(by, &format!("{line:<63}"))).unwrap();
-        scene.open().not_elsewhere(&id)
+        scene.open().check_other_machine(&id)
     };
     let at_ms: i64 = words[2].parse().unwrap();
     let error = theirs(at_ms).unwrap_err();

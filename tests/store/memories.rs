@@ -5,14 +5,14 @@ use proptest::prelude::*;
 use rewake::core::entry::{Entry, Record, SummaryBy};
 use rewake::core::prompt;
 use rewake::core::state::State;
-use rewake::store::{Order, Scope, Sought, Store, StoreError};
+use rewake::store::{MemoryQuery, Order, Scope, Store, StoreError};
 
 use crate::story::*;
 
 const KINDS: &[&str] = &["said", "replied", "finished", "noted"];
 
 fn recalled(store: &mut Store, query: &str, now_ms: i64) -> Vec<u64> {
-    let sought = Sought {
+    let sought = MemoryQuery {
         query,
         scope: Scope::All,
         kinds: KINDS,
@@ -42,7 +42,7 @@ fn used_memories_are_ranked_first() {
     for text in ["docker one", "docker two", "docker six"] {
         append(&mut store, &mut head, vec![remembered(text)]);
     }
-    let sought = |query| Sought {
+    let sought = |query| MemoryQuery {
         query,
         scope: Scope::All,
         kinds: &["semantic"],
@@ -229,7 +229,7 @@ proptest! {
         }
         STORE.with(|(_, store)| {
             let store = store.borrow_mut();
-            let sought = |kinds| Sought {
+            let sought = |kinds| MemoryQuery {
                 query: &query,
                 scope: Scope::Workspace(HERE),
                 kinds,

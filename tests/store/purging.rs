@@ -94,7 +94,7 @@ fn purge_removes_the_session_from_every_file() {
         30
     );
     assert_eq!(store.check().quick_check().unwrap(), Vec::<String>::new());
-    assert_eq!(store.brought().line(), None);
+    assert_eq!(store.restore_report().line(), None);
 }
 
 #[test]
@@ -116,7 +116,7 @@ fn a_purged_session_does_not_return_from_journal_or_old_copy() {
     let store = scene.open();
     assert_gone(&store, &purged);
     assert_eq!(log(&store, &other), whole);
-    store.not_back_in_time(&other).unwrap();
+    store.check_missing_entries(&other).unwrap();
     drop(store);
 
     scene.replace_database(Some(&older));
@@ -151,8 +151,8 @@ fn purged_rows_are_not_reported_as_lost() {
         };
         purge(&scene, gone);
         let mut store = scene.open();
-        assert_eq!(store.brought().missing, 0);
-        store.not_back_in_time(stays).unwrap();
+        assert_eq!(store.restore_report().missing, 0);
+        store.check_missing_entries(stays).unwrap();
         let third = talk(&mut store, 3).session().to_string();
         drop(store);
         for _ in 0..2 {
@@ -160,8 +160,8 @@ fn purged_rows_are_not_reported_as_lost() {
             let rebuilt = scene.rebuild(true, &[]);
             assert_eq!(rebuilt.unwrap().unwrap().lost(), 0);
             let store = scene.open();
-            assert_eq!(store.brought().line(), None);
-            store.not_back_in_time(stays).unwrap();
+            assert_eq!(store.restore_report().line(), None);
+            store.check_missing_entries(stays).unwrap();
             assert_eq!(log(&store, &third).len(), 4);
         }
     }
@@ -193,7 +193,7 @@ fn forks_keep_what_they_share_with_it() {
             assert_eq!(&self::log(&store, fork), log);
         }
         assert_eq!(store.check().quick_check().unwrap(), Vec::<String>::new());
-        assert_eq!(store.brought().missing, 0);
+        assert_eq!(store.restore_report().missing, 0);
         let damage = raw(&scene.data());
         let broken: i64 = damage
             .query_row("SELECT count(*) FROM pragma_foreign_key_check", [], |r| {

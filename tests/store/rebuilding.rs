@@ -7,7 +7,8 @@ use rewake::core::entry::{Entry, ForkPoint, Record, Via};
 use rewake::core::signal::Signal;
 use rewake::recovery::Recovered;
 use rewake::store::{
-    Batch, Message, NewFork, NewPlace, Sent, SessionFilter, Store, StoreError, blob_ref, new_id,
+    Batch, Message, NewFork, NewPlace, QueuedSignal, SessionFilter, Store, StoreError, blob_ref,
+    new_id,
 };
 
 use crate::scene::Scene;
@@ -43,7 +44,7 @@ struct Seen {
     logs: Vec<Vec<Record>>,
     infos: Vec<rewake::store::SessionInfo>,
     queued: Vec<Vec<Message>>,
-    signals: Vec<Vec<Sent>>,
+    signals: Vec<Vec<QueuedSignal>>,
     inputs: Vec<Option<String>>,
 }
 
@@ -143,7 +144,7 @@ fn garbage_is_replaced_by_what_the_journal_has() {
     let kept = rebuilt.kept.unwrap();
     assert_eq!(fs::read(kept).unwrap(), vec![b'x'; 50_000]);
     let store = scene.open();
-    assert_eq!(store.brought().line(), None);
+    assert_eq!(store.restore_report().line(), None);
     assert_eq!(seen(&store, &ids).logs, before.logs);
     assert_eq!(seen(&store, &ids).queued, before.queued);
     assert_eq!(seen(&store, &ids).signals, before.signals);
@@ -153,7 +154,7 @@ fn garbage_is_replaced_by_what_the_journal_has() {
     assert_eq!(store.blob(&blob).unwrap().as_deref(), Some(BLOB));
     // And a second start has nothing to do.
     drop(store);
-    assert_eq!(scene.open().brought().line(), None);
+    assert_eq!(scene.open().restore_report().line(), None);
 }
 
 /// Whichever page is damaged: all comes back, with the journal.
@@ -170,7 +171,7 @@ fn any_page_may_be_zeroed() {
         let rebuilt = rebuild(&scene);
         assert_eq!(rebuilt.lost(), 0, "page {page}: {rebuilt:?}");
         let store = scene.open();
-        assert_eq!(store.brought().line(), None, "page {page}");
+        assert_eq!(store.restore_report().line(), None, "page {page}");
         let after = seen(&store, &ids);
         assert_eq!(after.logs, before.logs, "page {page}");
         assert_eq!(after.queued, before.queued, "page {page}");
@@ -220,8 +221,8 @@ fn without_a_journal_what_sql_reads_is_kept_and_the_rest_is_held() {
             };
             assert_eq!(read, log[..read.len()], "page {page}");
             let is_whole = read.len() == log.len();
-            let is_held =
-                store.history().has_no_gap(id).is_err() || store.not_back_in_time(id).is_err();
+            let is_held = store.history().check_no_gap(id).is_err()
+                || store.check_missing_entries(id).is_err();
             assert!(is_whole || is_held, "page {page}: {rebuilt:?}");
             assert!(is_whole || !whole, "page {page}");
             held += u32::from(!is_whole);
@@ -282,7 +283,7 @@ fn entries_after_a_torn_journal_frame_are_recovered() {
     );
     let store = scene.open();
     assert_eq!(log(&store, &id), before[..gap.first as usize]);
-    match store.history().has_no_gap(&id) {
+    match store.history().check_no_gap(&id) {
         Err(error @ StoreError::Gap(_)) => {
             let hint = error.hint().unwrap();
             assert!(hint.contains(&format!("--at {}", gap.first - 1)), "{hint}");
@@ -325,7 +326,7 @@ fn entries_that_the_mark_knows_of_and_nobody_has_are_held() {
     let rebuilt = rebuild(&scene);
     assert_eq!((rebuilt.missing, rebuilt.entries), (5, 10));
     let store = scene.open();
-    let held = store.not_back_in_time(head.session()).unwrap_err();
+    let held = store.check_missing_entries(head.session()).unwrap_err();
     assert!(
         matches!(held, StoreError::BackInTime { missing: 5 }),
         "{held}"

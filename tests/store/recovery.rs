@@ -288,7 +288,7 @@ fn a_journal_that_was_set_aside_is_read_by_repair() {
     let lacks = |store: &Store| {
         store
             .check()
-            .lacks_of(&scene.data(), &scene.place())
+            .count_only_in_journals(&scene.data(), &scene.place())
             .unwrap()
     };
     let store = Store::open(&scene.data()).unwrap();
@@ -367,7 +367,7 @@ fn two_ways_become_two_sessions_and_neither_has_an_open_call() {
         }
         let mut store = scene.open();
         store.take_up(id).unwrap();
-        assert_eq!(store.brought().parted, []);
+        assert_eq!(store.restore_report().parted, []);
         assert_eq!(
             store
                 .history()
@@ -414,7 +414,7 @@ fn a_damaged_line_of_a_journal_does_not_hide_those_after_it() {
         let store = Store::open(&scene.data()).unwrap();
         let lacks = store
             .check()
-            .lacks_of(&scene.data(), &scene.place())
+            .count_only_in_journals(&scene.data(), &scene.place())
             .unwrap();
         assert_eq!(lacks, 2 * (log.len() as u64 - 3), "{broken}");
         drop(store);

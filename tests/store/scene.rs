@@ -34,7 +34,7 @@ impl Scene {
 
     pub fn open(&self) -> Store {
         let mut store = Store::open(&self.data()).unwrap();
-        store.keep_copies(&self.data(), &self.place()).unwrap();
+        store.start_copies(&self.data(), &self.place()).unwrap();
         store
     }
 
@@ -55,7 +55,7 @@ impl Scene {
     /// Opens a damaged store as a start does it.
     pub fn open_repaired(&self) -> Store {
         let mut store = Store::open(&self.data()).unwrap();
-        match store.keep_copies(&self.data(), &self.place()) {
+        match store.start_copies(&self.data(), &self.place()) {
             Ok(()) => assert!(store.is_damaged()),
             Err(error) => assert!(error.is_damage(), "{error}"),
         }

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use rewake::core::entry::{Block, Entry, Outcome, StopReason};
-use rewake::store::{Order, Scope, Sought, Store};
+use rewake::store::{MemoryQuery, Order, Scope, Store};
 
 use crate::story::*;
 
@@ -61,10 +61,10 @@ fn tool_arguments_are_found_by_search_with_their_line() {
     let place = &hits[0].place;
     assert_eq!((hits[0].seq, place.line, place.times), (2, 1, 1));
     assert_eq!(place.text, "bash git push origin main");
-    let said = store.history().saying("git push", 9).unwrap();
+    let said = store.history().sessions_matching("git push", 9).unwrap();
     assert_eq!((said.len(), said[0].entries), (1, 1));
     // A model that looks for what was said is not shown what it asked for itself.
-    let sought = Sought {
+    let sought = MemoryQuery {
         query: "git push",
         scope: Scope::All,
         kinds: &["said", "replied", "finished"],

@@ -7,7 +7,7 @@ use rewake::core::entry::{By, CallId, Choice, Entry, RunLimits, StopReason, Usag
 use rewake::core::form::FormAnswer;
 use rewake::core::signal::Signal;
 use rewake::store::{
-    Batch, Head, MAX_SIGNALS, Message, Sent, SignalId, Store, StoreError, is_purged,
+    Batch, Head, MAX_SIGNALS, Message, QueuedSignal, SignalId, Store, StoreError, is_purged,
 };
 
 use crate::scene::Scene;
@@ -27,7 +27,7 @@ fn send(store: &mut Store, head: &Head, title: &str) -> SignalId {
 }
 
 fn titles(store: &Store, id: &str) -> Vec<String> {
-    let title = |sent: Sent| match sent.signal.unwrap() {
+    let title = |sent: QueuedSignal| match sent.signal.unwrap() {
         Signal::Name { title } => title,
         other => panic!("{other:?}"),
     };
@@ -165,7 +165,7 @@ fn an_older_copy_of_the_database_has_nothing_obeyed_again() {
     drop(store);
     scene.replace_database(Some(&older));
     let mut store = scene.open();
-    store.bring_in(&id).unwrap();
+    store.restore_from_journal(&id).unwrap();
     assert_eq!(titles(&store, &id), Vec::<String>::new());
     assert_eq!(store.load(&id).unwrap().1.len(), 2);
 }
@@ -189,7 +189,7 @@ fn a_row_that_came_back_is_not_obeyed_again() {
         .unwrap();
     let mut store = scene.open();
     assert_eq!(titles(&store, &id), ["obeyed"]);
-    store.bring_in(&id).unwrap();
+    store.restore_from_journal(&id).unwrap();
     assert_eq!(titles(&store, &id), Vec::<String>::new());
 }
 

@@ -179,7 +179,7 @@ fn a_gap_is_known_when_its_page_is_gone() {
         summary: None,
     };
     assert_eq!(store.history().gap(&id).unwrap(), Some(gap));
-    assert!(store.history().has_no_gap(&id).is_err());
+    assert!(store.history().check_no_gap(&id).is_err());
 }
 
 /// It is a cache: nobody is kept from a session by it, and what is lost is asked for again.
@@ -194,15 +194,15 @@ fn server_catalogue_can_be_lost_without_harm() {
     let mut head = session(&mut store, HERE);
     store
         .catalogue()
-        .keep_catalogued("files", "one", &said(1, "[1]"))
+        .store_catalogued("files", "one", &said(1, "[1]"))
         .unwrap();
     store
         .catalogue()
-        .keep_catalogued("files", "two", &said(2, "[2]"))
+        .store_catalogued("files", "two", &said(2, "[2]"))
         .unwrap();
     store
         .catalogue()
-        .keep_catalogued("files", "one", &said(3, "[3]"))
+        .store_catalogued("files", "one", &said(3, "[3]"))
         .unwrap();
     assert_eq!(
         store.catalogue().catalogued("files", "one").unwrap(),
@@ -223,7 +223,7 @@ fn server_catalogue_can_be_lost_without_harm() {
     append(&mut store, &mut head, vec![crate::story::said("hello")]);
     store
         .catalogue()
-        .keep_catalogued("files", "one", &said(4, "[4]"))
+        .store_catalogued("files", "one", &said(4, "[4]"))
         .unwrap();
     assert_eq!(
         store.catalogue().catalogued("files", "one").unwrap(),
@@ -242,7 +242,7 @@ fn only_the_most_recently_asked_servers_are_kept() {
         };
         store
             .catalogue()
-            .keep_catalogued(&format!("s{n}"), "hash", &said)
+            .store_catalogued(&format!("s{n}"), "hash", &said)
             .unwrap();
     }
     let known = |n: i64| {

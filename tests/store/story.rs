@@ -8,7 +8,8 @@ use rewake::core::form::{
     Choice as FormChoice, Field, FieldKind, FormAnswer, RequestedAnswer, ServerQuestion,
 };
 use rewake::store::{
-    Batch, Head, Message, NewFork, NewSession, Scope, Sought, Store, StoreError, blob_ref, new_id,
+    Batch, Head, MemoryQuery, Message, NewFork, NewSession, Scope, Store, StoreError, blob_ref,
+    new_id,
 };
 use rusqlite::Connection;
 use serde_json::json;
@@ -441,7 +442,7 @@ pub fn remembered(text: &str) -> Entry {
 
 /// What a search in the memories of a workspace gives.
 pub fn memories(store: &Store, workspace: &str, query: &str) -> Vec<String> {
-    let sought = Sought {
+    let sought = MemoryQuery {
         query,
         scope: Scope::Workspace(workspace),
         kinds: &["episodic", "semantic", "procedural"],

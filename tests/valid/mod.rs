@@ -1,6 +1,6 @@
 //! What every request must be, whoever asks.
 
-use rewake::core::request::{Message, Part, Role};
+use rewake::core::request::{Message, MessagePart, Role};
 
 /// The rules of the strictest provider.
 pub fn assert_valid(messages: &[Message]) {
@@ -17,9 +17,9 @@ pub fn assert_valid(messages: &[Message]) {
         let answered: Vec<String> = message
             .parts
             .iter()
-            .take_while(|p| matches!(p, Part::Result { .. }))
+            .take_while(|p| matches!(p, MessagePart::Result { .. }))
             .filter_map(|p| match p {
-                Part::Result { id, .. } => Some(id.clone()),
+                MessagePart::Result { id, .. } => Some(id.clone()),
                 _ => None,
             })
             .collect();
@@ -30,16 +30,18 @@ pub fn assert_valid(messages: &[Message]) {
         asked.clear();
         for part in message.parts.iter().skip(answered.len()) {
             match part {
-                Part::Text { text, .. } => assert!(!text.trim().is_empty(), "no text is empty"),
-                Part::Result { .. } => panic!("a result behind other parts"),
-                Part::Call { id, arguments, .. } => {
+                MessagePart::Text { text, .. } => {
+                    assert!(!text.trim().is_empty(), "no text is empty")
+                }
+                MessagePart::Result { .. } => panic!("a result behind other parts"),
+                MessagePart::Call { id, arguments, .. } => {
                     assert_eq!(message.role, Role::Assistant);
                     assert!(arguments.is_object());
                     assert!(ids.insert(id.clone()), "ids are unique");
                     asked.push(id.clone());
                 }
-                Part::Thinking { .. } => assert_eq!(message.role, Role::Assistant),
-                Part::Image { .. } => assert_eq!(message.role, Role::User),
+                MessagePart::Thinking { .. } => assert_eq!(message.role, Role::Assistant),
+                MessagePart::Image { .. } => assert_eq!(message.role, Role::User),
             }
         }
     }

@@ -20,7 +20,7 @@ pub(super) fn journal(report: &mut Report, store: &Store, loaded: &Loaded, paths
         return;
     };
     match store.check().standing(&paths.data_dir, &place) {
-        Ok(standing) => said(report, &standing, &place),
+        Ok(standing) => report_status(report, &standing, &place),
         Err(error) => report.wrong("journal", error.to_string(), error.hint().as_deref()),
     }
 }
@@ -41,7 +41,7 @@ pub(super) fn without_database(report: &mut Report, loaded: &Loaded, paths: &Pat
     }
 }
 
-fn said(report: &mut Report, standing: &BackupStatus, place: &JournalPlace) {
+fn report_status(report: &mut Report, standing: &BackupStatus, place: &JournalPlace) {
     let folder = place.folder.display();
     if standing.put_back > 0 {
         report.note(

@@ -32,10 +32,10 @@ pub(super) fn repair(loaded: &Loaded, paths: &Paths, from: &[PathBuf]) -> Result
         ));
     };
     line(&rebuilt.line());
-    Ok(told(&rebuilt))
+    Ok(report_repair(&rebuilt))
 }
 
-fn told(rebuilt: &Recovered) -> u8 {
+fn report_repair(rebuilt: &Recovered) -> u8 {
     for gap in &rebuilt.gaps {
         let error = StoreError::Gap(Box::new(gap.clone()));
         note(&error.to_string());
@@ -64,7 +64,7 @@ fn is_sound(paths: &Paths, place: Option<&JournalPlace>) -> Result<bool, StoreEr
             let is_whole = scrubbed.damaged.is_empty();
             Ok(is_whole
                 && place.map_or(Ok(0), |place| {
-                    store.check().lacks_of(&paths.data_dir, place)
+                    store.check().count_only_in_journals(&paths.data_dir, place)
                 })? == 0)
         }
         // The next start creates or migrates it.

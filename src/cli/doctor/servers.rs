@@ -7,9 +7,15 @@ use crate::config::{Env, Loaded, Paths};
 use crate::core::text::count;
 use crate::session::AppContext;
 use crate::store::{Store, database};
-use crate::workspace::Here;
+use crate::workspace::StartFolder;
 
-pub(super) fn servers(report: &mut Report, env: &Env, paths: &Paths, here: &Here, loaded: Loaded) {
+pub(super) fn servers(
+    report: &mut Report,
+    env: &Env,
+    paths: &Paths,
+    here: &StartFolder,
+    loaded: Loaded,
+) {
     configured(report, env, &loaded);
     let ctx = AppContext {
         env: env.clone(),

@@ -94,7 +94,7 @@ pub(super) fn login(ctx: &AppContext, args: &LoginArgs) -> Result<u8, CliError> 
     let logins = Logins::of(&ctx.paths.keys_dir());
     let runtime = runtime()?;
     let done = runtime.block_on(oauth::login(&logins, &wanted, &Person::Browser(&show)));
-    let login = done.map_err(trouble)?;
+    let login = done.map_err(login_error)?;
     line(&format!("logged in at {}{}", login.issuer, granted(&login)));
     Ok(exit::DONE)
 }
@@ -128,7 +128,7 @@ pub(super) async fn log_in(
     };
     let logins = Logins::of(&ctx.paths.keys_dir());
     let login = oauth::login(&logins, &wanted, &Person::Nobody).await;
-    login.map_err(trouble)
+    login.map_err(login_error)
 }
 
 /// Returns a warning if the login page and the token endpoint have different origins. Then no
@@ -152,7 +152,7 @@ fn granted(login: &Login) -> String {
     }
 }
 
-fn trouble(error: LoginError) -> CliError {
+fn login_error(error: LoginError) -> CliError {
     let trouble = CliError::new(exit::FAILED, error.message);
     match error.hint {
         Some(hint) => trouble.with_hint(hint),

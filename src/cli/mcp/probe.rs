@@ -236,7 +236,7 @@ impl Probing<'_> {
             Attached::Live(client) => client,
             Attached::Over(past) => {
                 let why = format!("the server is over: {}", describe(past.how()));
-                return Err((self.trouble(&why), None));
+                return Err((self.probe_error(&why), None));
             }
             Attached::Busy { pid } => {
                 return Err((failed(format!("process {pid} uses the server")), None));
@@ -251,7 +251,7 @@ impl Probing<'_> {
     }
 
     fn failed(&self, error: McpError) -> Failed {
-        let trouble = self.trouble(&error.to_string());
+        let trouble = self.probe_error(&error.to_string());
         match error {
             McpError::Login { challenge, .. } => (trouble, Some(Box::new(challenge))),
             _ => (trouble, None),
@@ -313,7 +313,7 @@ impl Probing<'_> {
             .is_some_and(|word| word == BRIDGE_WORD)
     }
 
-    fn trouble(&self, why: &str) -> CliError {
+    fn probe_error(&self, why: &str) -> CliError {
         let shown = match self.is_over_http() {
             true => self.spec.name.clone(),
             false => one_line(&self.spec.command_line(), 100),

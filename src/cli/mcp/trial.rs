@@ -87,7 +87,7 @@ pub(super) fn try_server(ctx: &AppContext, found: &FoundServer) -> Result<Tried,
         spec: &spec,
         root: &ctx.here.root,
         limit,
-        learnt: &|known, listing| keep_learnt(ctx, found, known, listing),
+        learnt: &|known, listing| store_learnt(ctx, found, known, listing),
     };
     let tried = runtime.block_on(trial.start(&run, &env));
     let tried = tried.map_err(|why| Failed {
@@ -110,7 +110,12 @@ struct Trial<'a> {
 }
 
 /// Stores the tools for the next session. An error does not fail the trial.
-fn keep_learnt(ctx: &AppContext, found: &FoundServer, known: &NegotiatedServer, listing: &Listing) {
+fn store_learnt(
+    ctx: &AppContext,
+    found: &FoundServer,
+    known: &NegotiatedServer,
+    listing: &Listing,
+) {
     let kept = ctx.open_store().and_then(|mut store| {
         catalogue::keep(
             &mut store,

@@ -25,9 +25,9 @@ use super::line::{LineKind, is_notification};
 use super::past::{EndedServer, ServerOutcome};
 use super::wire::{self, ToAgent, ToKeeper};
 use crate::command::folder::RunFolder;
-use crate::command::look::{Seen, look};
+use crate::command::look::{ObservedState, look};
 use crate::command::process;
-use crate::command::status::Slot;
+use crate::command::status::StatusSlot;
 
 /// File that an agent writes for the next one.
 pub(super) const KNOWN: &str = "known";
@@ -53,7 +53,7 @@ pub enum Unsent {
     /// The line is not in the journal and was not handed over.
     #[error("{0}")]
     Refused(String),
-    /// The keeper is gone; [`Client::fate`] says whether the line was handed over.
+    /// The keeper is gone; [`Client::outcome`] says whether the line was handed over.
     #[error("the server is gone")]
     Gone,
 }
@@ -211,7 +211,7 @@ impl Client {
     ///
     /// # Errors
     /// The journals cannot be read.
-    pub fn fate(&self, id: &str) -> io::Result<ServerOutcome> {
+    pub fn outcome(&self, id: &str) -> io::Result<ServerOutcome> {
         let (answer, past) = {
             let state = self.shared.state();
             (state.answers.get(id).copied(), state.past.clone())
@@ -220,7 +220,7 @@ impl Client {
             return Ok(ServerOutcome::Answered(line));
         }
         if let Some(past) = past {
-            return past.fate(id);
+            return past.outcome(id);
         }
         let state = self.shared.state();
         // A line on its way to the keeper is not in the journal yet.
@@ -248,7 +248,7 @@ impl Client {
                 (state.answers.get(id).copied(), state.past.is_some())
             };
             if answer.is_some() || is_over {
-                return self.fate(id);
+                return self.outcome(id);
             }
             changed.await;
         }
@@ -354,7 +354,7 @@ impl Client {
     ///
     /// # Errors
     /// It cannot be written.
-    pub fn keep_for_person(&self) -> io::Result<()> {
+    pub fn extend_for_person(&self) -> io::Result<()> {
         std::fs::File::create(self.folder.join(ASKS)).map(drop)
     }
 
@@ -494,7 +494,7 @@ impl Receiving {
                 Ok(_) | Err(_) => break,
             }
         }
-        let past = self.last_look().await;
+        let past = self.final_state().await;
         // The last lines in the journal may not have been reported.
         let _ = self.shared.read_output(&mut self.reader, None);
         self.shared.change(|state| {
@@ -525,28 +525,32 @@ impl Receiving {
     }
 
     /// Reads the final state after the keeper is gone, or about to be.
-    async fn last_look(&self) -> EndedServer {
+    async fn final_state(&self) -> EndedServer {
         let path = self.folder.path();
         let since = Instant::now();
         loop {
             match look::<ServerEnd>(&self.folder) {
-                Ok(Seen::Ended(end)) => return EndedServer::ended(path, end),
-                Ok(Seen::Missing) => return EndedServer::missing(path),
-                Ok(Seen::Abandoned(begun)) => return lost(path, begun),
+                Ok(ObservedState::Ended(end)) => return EndedServer::ended(path, end),
+                Ok(ObservedState::Missing) => return EndedServer::missing(path),
+                Ok(ObservedState::Abandoned(begun)) => return lost(path, begun),
                 // A keeper that is alive but does not answer is useless.
-                Ok(Seen::Kept(_) | Seen::Unclaimed) | Err(_) if since.elapsed() > DIE_WITHIN => {
+                Ok(ObservedState::Kept(_) | ObservedState::Unclaimed) | Err(_)
+                    if since.elapsed() > DIE_WITHIN =>
+                {
                     return EndedServer::lost(path, None);
                 }
-                Ok(Seen::Kept(_) | Seen::Unclaimed) | Err(_) => tokio::time::sleep(TICK).await,
+                Ok(ObservedState::Kept(_) | ObservedState::Unclaimed) | Err(_) => {
+                    tokio::time::sleep(TICK).await
+                }
             }
         }
     }
 }
 
-pub(super) fn lost(folder: &Path, begun: Slot<crate::command::status::Begun>) -> EndedServer {
+pub(super) fn lost(folder: &Path, begun: StatusSlot<crate::command::status::Begun>) -> EndedServer {
     let group = match begun {
-        Slot::Written(begun) => process::left_behind(&begun).first().copied(),
-        Slot::Empty | Slot::Torn => None,
+        StatusSlot::Written(begun) => process::survivors_of(&begun).first().copied(),
+        StatusSlot::Empty | StatusSlot::Torn => None,
     };
     EndedServer::lost(folder, group)
 }

@@ -28,7 +28,7 @@ use super::client::ASKS;
 use super::connection::{AgentMessage, Connection};
 use super::end::ServerEnd;
 use super::journal::{self, Journal};
-use super::line::{Cut, LineBuffer, LineKind};
+use super::line::{LineBuffer, LineKind, SplitLine};
 use super::socket;
 use super::spec::{PreparedServer, ServerSpec};
 use super::wire::{ToAgent, VERSION};
@@ -83,7 +83,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(5);
 const GONE: &str = "the run folder of the server was removed";
 
 /// Runs as a keeper if this process was started as one. Returns `None` for an ordinary start.
-pub fn keep_if_asked() -> Option<ExitCode> {
+pub fn run_if_keeper() -> Option<ExitCode> {
     let mut args = std::env::args_os().skip(1);
     if args.next()? != OsStr::new(WORD) {
         return None;
@@ -268,7 +268,7 @@ impl Keeper {
             }
         }
         if self.held.as_ref().is_some_and(|held| held.retry_at <= now) {
-            self.try_held();
+            self.retry_held_line();
         }
         if self.printed.tail_due().is_some_and(|due| due <= now) {
             self.printed.write_tail();
@@ -462,10 +462,10 @@ impl Keeper {
             self.let_in();
         }
         self.greet();
-        self.note_who_is_here();
+        self.note_connections();
     }
 
-    fn note_who_is_here(&mut self) {
+    fn note_connections(&mut self) {
         let now = Instant::now();
         if self.agent.as_ref().is_some_and(|agent| agent.is_over) {
             self.agent = None;
@@ -626,8 +626,10 @@ impl Keeper {
             left = &left[taken..];
             match cut {
                 None => {}
-                Some(Cut::Line(line)) => self.heard(line),
-                Some(Cut::TooLong { bytes, ends }) => self.heard_too_long(bytes, &ends),
+                Some(SplitLine::Line(line)) => self.heard(line),
+                Some(SplitLine::TooLong { bytes, ends }) => {
+                    self.handle_oversized_line(bytes, &ends)
+                }
             }
         }
     }
@@ -665,7 +667,7 @@ impl Keeper {
     }
 
     /// Answers the call whose own answer is too long to be stored. `ends` has the ID of the call.
-    fn heard_too_long(&mut self, bytes: u64, ends: &[u8]) {
+    fn handle_oversized_line(&mut self, bytes: u64, ends: &[u8]) {
         let text = String::from_utf8_lossy(ends);
         let named =
             |id: &&String| serde_json::to_string(id).is_ok_and(|quoted| text.contains(&quoted));
@@ -687,7 +689,7 @@ impl Keeper {
     }
 
     /// Journals the held line, and continues from there.
-    fn try_held(&mut self) {
+    fn retry_held_line(&mut self) {
         let Some(held) = self.held.take() else { return };
         self.heard(held.line);
         if self.held.is_none() {

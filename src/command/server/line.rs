@@ -77,14 +77,14 @@ pub(super) struct LineBuffer {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Cut {
+pub(super) enum SplitLine {
     Line(Vec<u8>),
     TooLong { bytes: u64, ends: Vec<u8> },
 }
 
 impl LineBuffer {
     /// Takes bytes up to the end of a line. Returns their number, and the line if it is complete.
-    pub(super) fn take(&mut self, bytes: &[u8]) -> (usize, Option<Cut>) {
+    pub(super) fn take(&mut self, bytes: &[u8]) -> (usize, Option<SplitLine>) {
         let end = bytes.iter().position(|byte| *byte == b'\n');
         let part = &bytes[..end.unwrap_or(bytes.len())];
         match &mut self.too_long {
@@ -109,11 +109,11 @@ impl LineBuffer {
         }
     }
 
-    fn cut(&mut self) -> Cut {
+    fn cut(&mut self) -> SplitLine {
         let line = std::mem::take(&mut self.line);
         match self.too_long.take() {
-            None => Cut::Line(line),
-            Some((bytes, last)) => Cut::TooLong {
+            None => SplitLine::Line(line),
+            Some((bytes, last)) => SplitLine::TooLong {
                 bytes,
                 ends: [line, last].concat(),
             },
@@ -180,7 +180,7 @@ mod tests {
                     lines.extend(cut);
                 }
             }
-            let want = ["one", "", "two three"].map(|l| Cut::Line(l.into()));
+            let want = ["one", "", "two three"].map(|l| SplitLine::Line(l.into()));
             assert_eq!(lines, want, "in steps of {step}");
         }
     }
@@ -197,12 +197,12 @@ mod tests {
             assert!(buffer.line.len() <= LINE_MAX_BYTES);
         }
         let (_, cut) = buffer.take(b"tail\nnext");
-        let Some(Cut::TooLong { bytes, ends }) = cut else {
+        let Some(SplitLine::TooLong { bytes, ends }) = cut else {
             panic!("{cut:?}")
         };
         assert_eq!(bytes, sent as u64 + 4);
         assert!(ends.starts_with(b"head") && ends.ends_with(b"tail"));
         assert!(ends.len() <= 2 * ENDS_BYTES);
-        assert_eq!(buffer.take(b"\n").1, Some(Cut::Line(vec![])));
+        assert_eq!(buffer.take(b"\n").1, Some(SplitLine::Line(vec![])));
     }
 }

@@ -69,7 +69,7 @@ mod wire;
 
 pub use client::{Client, Unsent};
 pub use end::describe;
-pub use keeper::{WORD, keep_if_asked};
+pub use keeper::{WORD, run_if_keeper};
 pub use line::LINE_MAX_BYTES;
 pub use past::{EndedServer, ServerOutcome};
 pub use servers::{Attached, ServerInfo, Servers};

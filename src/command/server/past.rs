@@ -68,7 +68,7 @@ impl EndedServer {
     ///
     /// # Errors
     /// The journals cannot be read.
-    pub fn fate(&self, id: &str) -> io::Result<ServerOutcome> {
+    pub fn outcome(&self, id: &str) -> io::Result<ServerOutcome> {
         if self.is_missing {
             return Ok(ServerOutcome::Lost);
         }
@@ -87,7 +87,11 @@ impl EndedServer {
 
 /// Returns the fate of a request from the journals alone. `is_kept` says whether the server is
 /// alive.
-pub(super) fn fate_unattached(folder: &Path, id: &str, is_kept: bool) -> io::Result<ServerOutcome> {
+pub(super) fn outcome_from_journals(
+    folder: &Path,
+    id: &str,
+    is_kept: bool,
+) -> io::Result<ServerOutcome> {
     if let Some(answer) = answer(folder, id)? {
         return Ok(ServerOutcome::Answered(answer));
     }

@@ -20,10 +20,10 @@ use super::socket;
 use super::spec::{PreparedServer, ServerEnv, ServerSpec};
 use super::wire::{self, ToAgent, ToKeeper, VERSION};
 use crate::command::folder::RunFolder;
-use crate::command::look::{Seen, look, look_begun, with_context};
+use crate::command::look::{ObservedState, look, look_after_claim, with_context};
 use crate::command::process;
 use crate::command::run::{Stopped, ask_to_end};
-use crate::command::status::Slot;
+use crate::command::status::StatusSlot;
 use crate::store::{new_run_id, now_ms};
 
 /// Time for a keeper to answer.
@@ -161,17 +161,23 @@ impl Servers {
                 .is_some_and(|keeper| matches!(keeper.try_wait(), Ok(None)));
             let path = folder.path();
             match look::<ServerEnd>(folder)? {
-                Seen::Ended(end) => return Ok(Attached::Over(EndedServer::ended(path, end))),
-                Seen::Missing => return Ok(Attached::Over(EndedServer::missing(path))),
-                Seen::Abandoned(Slot::Empty) => return Ok(Attached::Over(never_begun(path))),
-                Seen::Abandoned(begun) => return Ok(Attached::Over(lost(path, begun))),
-                Seen::Unclaimed if !is_coming && folder.claim()? => {
-                    return Ok(Attached::Over(never_begun(path)));
+                ObservedState::Ended(end) => {
+                    return Ok(Attached::Over(EndedServer::ended(path, end)));
                 }
-                Seen::Unclaimed | Seen::Kept(_) if since.elapsed() < ATTACH_WITHIN => {
+                ObservedState::Missing => return Ok(Attached::Over(EndedServer::missing(path))),
+                ObservedState::Abandoned(StatusSlot::Empty) => {
+                    return Ok(Attached::Over(ended_before_start(path)));
+                }
+                ObservedState::Abandoned(begun) => return Ok(Attached::Over(lost(path, begun))),
+                ObservedState::Unclaimed if !is_coming && folder.claim()? => {
+                    return Ok(Attached::Over(ended_before_start(path)));
+                }
+                ObservedState::Unclaimed | ObservedState::Kept(_)
+                    if since.elapsed() < ATTACH_WITHIN =>
+                {
                     tokio::time::sleep(LOOK_EVERY).await;
                 }
-                Seen::Unclaimed | Seen::Kept(_) => {
+                ObservedState::Unclaimed | ObservedState::Kept(_) => {
                     return Err(io::Error::new(
                         io::ErrorKind::TimedOut,
                         format!("the keeper of {} does not answer", path.display()),
@@ -188,17 +194,17 @@ impl Servers {
     /// Its keeper cannot be determined, or the run folder cannot be read.
     pub fn stop(&self, run: &str) -> io::Result<Stopped> {
         let folder = self.folder(run)?;
-        match look_begun::<ServerEnd>(&folder)? {
-            Seen::Kept(Slot::Written(begun)) => ask_to_end(run, &begun),
-            Seen::Kept(Slot::Empty | Slot::Torn) => Err(io::Error::other(format!(
-                "cannot stop the server of run {run}: its keeper does not say who it is"
-            ))),
-            Seen::Abandoned(Slot::Written(begun))
-                if self.is_of_this_boot(&folder) && process::end_left_behind(&begun) =>
+        match look_after_claim::<ServerEnd>(&folder)? {
+            ObservedState::Kept(StatusSlot::Written(begun)) => ask_to_end(run, &begun),
+            ObservedState::Kept(StatusSlot::Empty | StatusSlot::Torn) => Err(io::Error::other(
+                format!("cannot stop the server of run {run}: its keeper does not say who it is"),
+            )),
+            ObservedState::Abandoned(StatusSlot::Written(begun))
+                if self.is_of_this_boot(&folder) && process::end_survivors_of(&begun) =>
             {
                 Ok(Stopped::Asked)
             }
-            Seen::Unclaimed if self.is_of_this_boot(&folder) && folder.claim()? => {
+            ObservedState::Unclaimed if self.is_of_this_boot(&folder) && folder.claim()? => {
                 Ok(Stopped::NotBegun)
             }
             _ => Ok(Stopped::Over),
@@ -219,17 +225,19 @@ impl Servers {
         let folder = self.folder(run).ok()?;
         let prepared: PreparedServer = folder.read_spec().ok()?;
         let (is_kept, begun) = match look::<ServerEnd>(&folder).ok()? {
-            Seen::Kept(begun) => (true, begun),
-            Seen::Abandoned(begun) if prepared.boot == process::boot_id() => (false, begun),
-            _ => (false, Slot::Empty),
+            ObservedState::Kept(begun) => (true, begun),
+            ObservedState::Abandoned(begun) if prepared.boot == process::boot_id() => {
+                (false, begun)
+            }
+            _ => (false, StatusSlot::Empty),
         };
         let begun = match begun {
-            Slot::Written(begun) => Some(begun),
-            Slot::Empty | Slot::Torn => None,
+            StatusSlot::Written(begun) => Some(begun),
+            StatusSlot::Empty | StatusSlot::Torn => None,
         };
         let group = match (&begun, is_kept) {
             (Some(begun), true) => begun.group,
-            (Some(begun), false) => process::left_behind(begun).first().copied(),
+            (Some(begun), false) => process::survivors_of(begun).first().copied(),
             (None, _) => None,
         };
         Some(ServerInfo {
@@ -246,10 +254,10 @@ impl Servers {
     ///
     /// # Errors
     /// They cannot be read.
-    pub fn fate_unattached(&self, run: &str, id: &str) -> io::Result<ServerOutcome> {
+    pub fn outcome_from_journals(&self, run: &str, id: &str) -> io::Result<ServerOutcome> {
         let folder = self.folder(run)?;
-        let is_kept = matches!(look::<ServerEnd>(&folder)?, Seen::Kept(_));
-        past::fate_unattached(folder.path(), id, is_kept)
+        let is_kept = matches!(look::<ServerEnd>(&folder)?, ObservedState::Kept(_));
+        past::outcome_from_journals(folder.path(), id, is_kept)
     }
 
     /// Returns the last bytes that the server printed on stderr.
@@ -267,9 +275,9 @@ impl Servers {
     /// It cannot be removed.
     pub fn remove(&self, run: &str) -> io::Result<bool> {
         let folder = self.folder(run)?;
-        if let Seen::Abandoned(Slot::Written(begun)) = look::<ServerEnd>(&folder)?
+        if let ObservedState::Abandoned(StatusSlot::Written(begun)) = look::<ServerEnd>(&folder)?
             && self.is_of_this_boot(&folder)
-            && !process::left_behind(&begun).is_empty()
+            && !process::survivors_of(&begun).is_empty()
         {
             return Ok(false);
         }
@@ -306,7 +314,7 @@ impl Servers {
     }
 }
 
-fn never_begun(folder: &Path) -> EndedServer {
+fn ended_before_start(folder: &Path) -> EndedServer {
     EndedServer::ended(folder, ServerEnd::not_run(NO_KEEPER.to_string()))
 }
 

@@ -48,7 +48,7 @@ pub(in crate::config) fn read(path: &Path) -> McpJson {
 /// Parses the servers in the text, each with its place.
 pub(super) fn parse(path: &Path, text: &str) -> Result<Vec<DefinedServer>, ConfigError> {
     let document: Document<'_> =
-        serde_json::from_str(text).map_err(|e| ConfigError::new(said(path, 0, &e)))?;
+        serde_json::from_str(text).map_err(|e| ConfigError::new(parser_error(path, 0, &e)))?;
     let Some(Pairs(pairs)) = document.servers else {
         let why = format!("{}: there is no \"mcpServers\" in it", path.display());
         return Err(ConfigError::new(why)
@@ -193,7 +193,7 @@ fn offset(text: &str, part: &str) -> usize {
 
 /// Returns an error of the parser with its place. The value is not shown, because it may be a
 /// misplaced secret.
-fn said(path: &Path, lines_before: usize, error: &serde_json::Error) -> String {
+fn parser_error(path: &Path, lines_before: usize, error: &serde_json::Error) -> String {
     let place = format!("{}:{}", path.display(), error.line() + lines_before);
     let text = error.to_string();
     let text = text

@@ -98,14 +98,14 @@ impl Evaluation<'_> {
         background: bool,
     ) -> (Access, Finding) {
         let (access, finding) = self.access_and_finding(text, asked, background);
-        (access, self.unless_it_steers(text, finding))
+        (access, self.ask_if_it_names_rewake(text, finding))
     }
 
     /// Adds a question for a line that names this program. A command that runs rewake could answer
     /// the question about the next command. The exceptions are read-only lines, and lines that are
     /// allowed by a rule which also names rewake. In the sandbox a command cannot write the store;
     /// without one this check can be evaded.
-    fn unless_it_steers(&self, text: &str, finding: Finding) -> Finding {
+    fn ask_if_it_names_rewake(&self, text: &str, finding: Finding) -> Finding {
         let may_run = matches!(finding, Finding::Fine | Finding::Unknown { .. });
         if !may_run || self.mode == Mode::BypassPermissions || !line_names_this_program(text) {
             return finding;

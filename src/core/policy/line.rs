@@ -326,7 +326,7 @@ impl<'a> Evaluation<'a> {
 
     /// Returns what the command reads, or why it does more.
     pub(super) fn reads(&self, command: &SimpleCommand, shell: &Shell) -> Result<Reads, String> {
-        let mut reads = match goes_to(command) {
+        let mut reads = match cd_target(command) {
             Some(Ok(folder)) => Reads {
                 paths: vec![folder],
                 ..Reads::default()
@@ -446,7 +446,7 @@ impl<'a> Evaluation<'a> {
                 .all(read_only_commands::is_setting);
             return;
         };
-        match goes_to(command) {
+        match cd_target(command) {
             Some(Ok(folder)) => {
                 for place in shell.places.clone() {
                     let full = path::join(&place, &folder);
@@ -510,7 +510,7 @@ fn through(folder: &str) -> String {
 }
 
 /// Returns where a `cd` leads, or why that is not known; `None` for any other command.
-pub(super) fn goes_to(command: &SimpleCommand) -> Option<Result<String, String>> {
+pub(super) fn cd_target(command: &SimpleCommand) -> Option<Result<String, String>> {
     let name = command.words.first().filter(|w| w.text == "cd")?;
     let unknown = || Err("where `cd` leads is not known".to_string());
     Some(match &command.words[1..] {

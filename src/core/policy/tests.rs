@@ -1,6 +1,6 @@
 //! Tables of `(call, rules) -> decision of each mode`, and properties of all of them.
 
-use super::line::goes_to;
+use super::line::cd_target;
 use super::*;
 use crate::core::{read_only_commands, shell};
 use proptest::prelude::*;
@@ -879,7 +879,7 @@ proptest! {
     fn plan_runs_only_what_looks(line in line(), rules in some_rules()) {
         if decided(&bash(&line), Mode::Plan, &rules) == Decision::Allow {
             for command in shell::split(&line).unwrap() {
-                prop_assert!(read_only_commands::reads(&command).is_ok() || goes_to(&command).is_some());
+                prop_assert!(read_only_commands::reads(&command).is_ok() || cd_target(&command).is_some());
                 prop_assert!(command.redirects.iter().all(|r| !r.writes));
             }
         }

@@ -18,13 +18,13 @@ pub struct KeptMessages {
     inline: usize,
     model: String,
     /// The messages of each turn, by the place of its answer.
-    exchanges: BTreeMap<Seq, Made>,
+    exchanges: BTreeMap<Seq, BuiltMessages>,
     /// Number of the request under construction.
     request: u64,
 }
 
 #[derive(Debug)]
-struct Made {
+struct BuiltMessages {
     /// Number of the last request with these messages.
     request: u64,
     /// The freed results, by their places.
@@ -33,7 +33,7 @@ struct Made {
 }
 
 /// An answer and the results of its calls.
-pub(super) struct Exchange<'a> {
+pub(super) struct AnsweredTurn<'a> {
     answer: Seq,
     records: &'a [Record],
     pub behind: &'a [Record],
@@ -41,14 +41,19 @@ pub(super) struct Exchange<'a> {
 
 /// Returns the turn that begins here, if it can be cached: the answer has calls, all have their
 /// results, and another entry ends the turn.
-pub(super) fn exchange<'a>(records: &'a [Record], state: &State) -> Option<Exchange<'a>> {
+pub(super) fn first_answered_turn<'a>(
+    records: &'a [Record],
+    state: &State,
+) -> Option<AnsweredTurn<'a>> {
     let (first, rest) = records.split_first()?;
     let Entry::Replied { blocks, .. } = &first.entry else {
         return None;
     };
     let is_call = |block: &&Block| matches!(block, Block::Call { .. });
     let calls = blocks.iter().filter(is_call).count();
-    let ends = |record: &Record| !matches!(record.entry, Entry::Finished { .. }) && is_said(record);
+    let ends = |record: &Record| {
+        !matches!(record.entry, Entry::Finished { .. }) && may_become_message(record)
+    };
     let end = rest.iter().position(ends)?;
     let (results, behind) = rest.split_at(end);
     let mut finished = 0;
@@ -61,7 +66,7 @@ pub(super) fn exchange<'a>(records: &'a [Record], state: &State) -> Option<Excha
             finished += 1;
         }
     }
-    (calls > 0 && finished == calls).then_some(Exchange {
+    (calls > 0 && finished == calls).then_some(AnsweredTurn {
         answer: first.seq,
         records: &records[..=end],
         behind,
@@ -69,7 +74,7 @@ pub(super) fn exchange<'a>(records: &'a [Record], state: &State) -> Option<Excha
 }
 
 /// Returns whether an entry of this kind may become a message.
-fn is_said(record: &Record) -> bool {
+fn may_become_message(record: &Record) -> bool {
     matches!(
         record.entry,
         Entry::Said { .. }
@@ -95,7 +100,7 @@ impl KeptMessages {
 
     pub(super) fn messages(
         &mut self,
-        exchange: &Exchange<'_>,
+        exchange: &AnsweredTurn<'_>,
         state: &State,
         inline: usize,
     ) -> &[Message] {
@@ -109,7 +114,7 @@ impl KeptMessages {
                 out.record(record, state);
             }
             out.flush();
-            Made {
+            BuiltMessages {
                 request: 0,
                 freed: freed().collect(),
                 messages: out.done,

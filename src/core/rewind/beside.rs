@@ -62,7 +62,7 @@ fn runs<'a>(chain: &'a Chain, by: &[By]) -> Vec<(&'a Option<Item>, &'a Option<It
 }
 
 /// Gives each of these a name beside the path. Content that is already there gets no second name.
-pub(super) fn lay(
+pub(super) fn name_copies(
     changes: &Changes,
     path: &PathBytes,
     others: Vec<Item>,
@@ -70,7 +70,7 @@ pub(super) fn lay(
 ) -> Result<(), KeptWhy> {
     for item in others {
         let name = (0..MAX_NAMES)
-            .map(|number| beside(path, number))
+            .map(|number| copy_name(path, number))
             .find(|name| {
                 let lies = changes.now.0.get(name).or(plan.target.0.get(name));
                 lies.is_none_or(|lies| *lies == item)
@@ -83,7 +83,7 @@ pub(super) fn lay(
     Ok(())
 }
 
-fn beside(path: &[u8], number: usize) -> PathBytes {
+fn copy_name(path: &[u8], number: usize) -> PathBytes {
     let number = match number {
         0 => String::new(),
         number => format!("-{number}"),
@@ -115,7 +115,11 @@ pub(super) fn take_back_moves(changes: &Changes, plan: &mut Plan) -> BTreeSet<Pa
 
 /// Keeps the new name after all if the old name cannot come back because a folder is there. Returns
 /// whether there was such a name.
-pub(super) fn leave_moves(changes: &Changes, taken: &BTreeSet<PathBytes>, plan: &mut Plan) -> bool {
+pub(super) fn keep_new_names(
+    changes: &Changes,
+    taken: &BTreeSet<PathBytes>,
+    plan: &mut Plan,
+) -> bool {
     let mut is_any = false;
     let moved = changes.moved.iter().filter(|(to, _)| taken.contains(*to));
     for (to, from) in moved {

@@ -26,7 +26,7 @@ pub fn kept(kept: &BTreeMap<PathBytes, KeptWhy>) -> (Vec<UnrestoredPath>, u64) {
 }
 
 /// Returns the note for the model after a session was copied into a separate folder.
-pub fn told_of_folder(folder: &str) -> String {
+pub fn folder_copy_note(folder: &str) -> String {
     format!(
         "This session was copied, and works in a folder of its own from here on: {folder}. The files in it are \
          copies of those that you know. Use paths in it, and read a file there before you change it; \

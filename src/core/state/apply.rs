@@ -16,7 +16,9 @@ use crate::core::tree;
 use crate::core::unsent::Refused;
 
 use super::context::changes_the_context;
-use super::{Asked, Halt, Illegal, OpenCall, OpenQuestion, Restoring, State, UserCommand};
+use super::{
+    Halt, Illegal, OpenCall, OpenQuestion, PendingQuestion, Restoring, State, UserCommand,
+};
 
 impl State {
     /// Applies the next record of the log.
@@ -107,9 +109,9 @@ impl State {
                     .get_or_insert_with(|| text::task_title(&text::one_line(&typed, 240)));
                 self.owed = true;
                 self.halted = None;
-                self.leave_fallback();
+                self.return_from_fallback();
                 self.answer_with(command.as_ref().and_then(|c| c.model.as_deref()));
-                self.said_of_schema();
+                self.restart_schema_checks();
                 self.progress();
                 self.turns = 0;
                 self.tasks_begun = 0;
@@ -149,7 +151,7 @@ impl State {
                 at,
                 form: None,
             } => {
-                let asked = Asked {
+                let asked = PendingQuestion {
                     seq: record.seq,
                     at_ms: record.at_ms,
                     why: why.clone(),
@@ -282,7 +284,7 @@ impl State {
                 self.halted = Some(Halt::Failed(error.clone()));
                 self.restarts = 0;
                 // No model of the list could be asked. The next try begins with the first.
-                self.leave_fallback();
+                self.return_from_fallback();
             }
             Entry::Noted { about, .. } => {
                 match about {
@@ -451,7 +453,7 @@ impl State {
 
     /// Handles a new message: a schema applies until an answer fits it, and each message has its
     /// own count of repairs.
-    fn said_of_schema(&mut self) {
+    fn restart_schema_checks(&mut self) {
         self.structured = self.structured.take().and_then(|held| match held.standing {
             AnswerStatus::Fits(_) => None,
             _ => Some(Structured::new(held.schema)),
@@ -480,7 +482,7 @@ impl State {
     }
 
     /// Returns from a fallback model to the session's own model.
-    fn leave_fallback(&mut self) {
+    fn return_from_fallback(&mut self) {
         if let Some(own) = self.fallback_from.take() {
             self.use_model(own);
         }

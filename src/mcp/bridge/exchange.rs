@@ -51,7 +51,7 @@ pub async fn exchange(session: &Arc<Session>, line: &[u8], message: &Value) {
 
 /// Sends a message that has no answer. An answer to a question of the server is sent until the
 /// server has received it, because a call waits for it. If that fails, the calls are in doubt.
-pub async fn tell(session: &Arc<Session>, line: &[u8], message: &Value) {
+pub async fn send_notification(session: &Arc<Session>, line: &[u8], message: &Value) {
     let is_answer = message["method"].is_null();
     for failures in 0..TOLD_MAX {
         let why = match post(session, line, message).await {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::Value;
 use tokio::task::JoinSet;
 
-use super::exchange::{exchange, tell};
+use super::exchange::{exchange, send_notification};
 use super::headers;
 use super::lines;
 use super::session::Session;
@@ -67,14 +67,14 @@ async fn serve(session: Arc<Session>) {
                 }
             }
             ("notifications/initialized", true) => {
-                let told = tell(&session, &line, &message);
+                let told = send_notification(&session, &line, &message);
                 let _ = tokio::time::timeout(TOLD_WITHIN, told).await;
                 session.is_begun(&line);
             }
             ("", true) => {}
             ("", false) | (_, true) => {
                 let session = Arc::clone(&session);
-                tasks.spawn(async move { tell(&session, &line, &message).await });
+                tasks.spawn(async move { send_notification(&session, &line, &message).await });
             }
             (_, false) => {
                 let session = Arc::clone(&session);

@@ -187,14 +187,14 @@ impl Session {
     /// Reads the server's own messages, until it refuses or forgets the session.
     fn listen(self: &Arc<Self>) {
         let session = Arc::clone(self);
-        let task = tokio::spawn(async move { session.hear_all().await });
+        let task = tokio::spawn(async move { session.listen_to_all().await });
         let before = self.listening().replace(task.abort_handle());
         if let Some(before) = before {
             before.abort();
         }
     }
 
-    async fn hear_all(&self) {
+    async fn listen_to_all(&self) {
         let (mut last_id, mut retry, mut failures) = (None, RETRY, 0);
         loop {
             match self.open(last_id.as_deref()).await {

@@ -119,7 +119,7 @@ fn an_unreadable_catalogue_entry_counts_as_unknown() {
         let files = usual("files");
         store
             .catalogue()
-            .keep_catalogued("files", &files.hash, &said)
+            .store_catalogued("files", &files.hash, &said)
             .unwrap();
         let catalogue = Catalogue::load(&store, &servers(vec![files])).unwrap();
         assert_eq!(catalogue.unknown().collect::<Vec<_>>(), ["files"], "{body}");

@@ -20,15 +20,15 @@ fn target<'a>() -> Target<'a> {
     }
 }
 
-fn text(text: &str) -> Part {
-    Part::Text {
+fn text(text: &str) -> MessagePart {
+    MessagePart::Text {
         text: text.into(),
         signature: None,
     }
 }
 
-fn call(id: &str) -> Part {
-    Part::Call {
+fn call(id: &str) -> MessagePart {
+    MessagePart::Call {
         id: id.into(),
         given_id: None,
         name: "bash".into(),
@@ -37,8 +37,8 @@ fn call(id: &str) -> Part {
     }
 }
 
-fn result(id: &str, text: &str, is_error: bool) -> Part {
-    Part::Result {
+fn result(id: &str, text: &str, is_error: bool) -> MessagePart {
+    MessagePart::Result {
         id: id.into(),
         given_id: None,
         name: "bash".into(),
@@ -48,8 +48,8 @@ fn result(id: &str, text: &str, is_error: bool) -> Part {
     }
 }
 
-fn thinking(sealed: Value) -> Part {
-    Part::Thinking {
+fn thinking(sealed: Value) -> MessagePart {
+    MessagePart::Thinking {
         text: "hm".into(),
         sealed: Some(sealed),
     }
@@ -62,7 +62,7 @@ fn blob() -> BlobRef {
     }
 }
 
-fn message(role: Role, parts: Vec<Part>, cache: bool) -> Message {
+fn message(role: Role, parts: Vec<MessagePart>, cache: bool) -> Message {
     let parts = parts.into();
     Message { role, parts, cache }
 }
@@ -210,7 +210,7 @@ fn results_come_first_and_failed_ones_hold_only_text() {
 
 #[test]
 fn parts_the_server_would_refuse_are_not_sent() {
-    let strange = Part::Call {
+    let strange = MessagePart::Call {
         id: "c".into(),
         given_id: None,
         name: "what is/this".into(),
@@ -241,7 +241,7 @@ fn parts_the_server_would_refuse_are_not_sent() {
 
 #[test]
 fn a_missing_image_is_replaced_by_a_text_that_names_it() {
-    let part = Part::Image {
+    let part = MessagePart::Image {
         media_type: "image/png".into(),
         blob: blob(),
     };
@@ -394,10 +394,10 @@ fn a_whole_answer() {
 fn thinking_goes_back_as_it_came() {
     let (_, reply) = decode(&stream());
     let parts = reply.unwrap().blocks.into_iter().filter_map(|b| match b {
-        Block::Thinking { text, sealed } => Some(Part::Thinking { text, sealed }),
+        Block::Thinking { text, sealed } => Some(MessagePart::Thinking { text, sealed }),
         _ => None,
     });
-    let mut parts: Vec<Part> = parts.collect();
+    let mut parts: Vec<MessagePart> = parts.collect();
     parts.push(text("x"));
     let body = send(&request(vec![message(Role::Assistant, parts, false)]));
     let content = body["messages"][0]["content"].as_array().unwrap();

@@ -219,7 +219,8 @@ fn the_ids_of_the_model_go_back() {
         .iter_mut()
         .map(|m| Arc::make_mut(&mut m.parts));
     for part in parts.flatten() {
-        if let Part::Call { id, given_id, .. } | Part::Result { id, given_id, .. } = part
+        if let MessagePart::Call { id, given_id, .. } | MessagePart::Result { id, given_id, .. } =
+            part
             && id == "call_3_0"
         {
             *given_id = Some("f1".into());

@@ -9,7 +9,7 @@ use crate::config::Quirks;
 use crate::config::{ANSWER_TIMEOUT_MS, IDLE_TIMEOUT_MS, PROGRESS_TIMEOUT_MS};
 use crate::core::choice::Effort;
 use crate::core::entry::Block;
-use crate::core::request::{Message, Part, Role};
+use crate::core::request::{Message, MessagePart, Role};
 use crate::model::provider::Secret;
 use crate::model::wire::Protocol;
 
@@ -48,7 +48,7 @@ fn request() -> Request {
         instructions: String::new(),
         messages: vec![Message {
             role: Role::User,
-            parts: vec![Part::Text {
+            parts: vec![MessagePart::Text {
                 text: "hi".into(),
                 signature: None,
             }]

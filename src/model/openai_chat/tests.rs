@@ -75,14 +75,14 @@ fn a_request_has_everything_in_its_place() {
 
 #[test]
 fn calls_alone_have_null_content_and_their_thinking() {
-    let call = Part::Call {
+    let call = MessagePart::Call {
         id: "call_1_0".into(),
         given_id: None,
         name: "read".into(),
         arguments: json!({}),
         signature: None,
     };
-    let thinking = |sealed: Option<Value>| Part::Thinking {
+    let thinking = |sealed: Option<Value>| MessagePart::Thinking {
         text: "hm".into(),
         sealed,
     };
@@ -312,12 +312,12 @@ fn details_of_the_thinking_go_back_as_they_came() {
 
 /// The message of the next request that these blocks become.
 fn sent_again(blocks: &[Block]) -> Value {
-    let parts: Vec<Part> = blocks
+    let parts: Vec<MessagePart> = blocks
         .iter()
         .map(|block| match block.clone() {
-            Block::Text { text, signature } => Part::Text { text, signature },
-            Block::Thinking { text, sealed } => Part::Thinking { text, sealed },
-            Block::Call { name, .. } => Part::Call {
+            Block::Text { text, signature } => MessagePart::Text { text, signature },
+            Block::Thinking { text, sealed } => MessagePart::Thinking { text, sealed },
+            Block::Call { name, .. } => MessagePart::Call {
                 id: "c00000000".into(),
                 given_id: None,
                 name,

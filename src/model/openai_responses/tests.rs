@@ -88,12 +88,12 @@ fn older_models_are_not_asked_for_reasoning() {
 
 #[test]
 fn reasoning_goes_back_only_whole_and_before_what_it_led_to() {
-    let thinking = |sealed| Part::Thinking {
+    let thinking = |sealed| MessagePart::Thinking {
         text: "t".into(),
         sealed,
     };
     let text = || crate::model::samples::text("x");
-    let types = |parts: &[Part]| {
+    let types = |parts: &[MessagePart]| {
         let mut input = Vec::new();
         assistant(parts, &mut input);
         input
@@ -298,11 +298,11 @@ fn reasoning_that_follows_the_text_is_sent_before_it() {
     let [Block::Text { text, .. }, Block::Thinking { sealed, .. }] = &blocks[..] else {
         panic!("{blocks:?}");
     };
-    let text = Part::Text {
+    let text = MessagePart::Text {
         text: text.clone(),
         signature: None,
     };
-    let thinking = |sealed| Part::Thinking {
+    let thinking = |sealed| MessagePart::Thinking {
         text: String::new(),
         sealed,
     };

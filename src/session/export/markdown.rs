@@ -13,7 +13,7 @@ use crate::core::entry::Record;
 use crate::core::marks::title_line;
 use crate::core::text::count;
 use crate::core::visible::visible;
-use crate::session::describe::{Describer, Kind, Part, Stream};
+use crate::session::describe::{BodyPart, Describer, Kind, Stream};
 use crate::store::{SessionInfo, Store};
 use crate::tools::{self, Replacement, ShownBody};
 
@@ -84,7 +84,7 @@ fn write_record(
     }
     let mut is_in_list = false;
     for of_it in &it.body {
-        let is_item = matches!(of_it, Part::Call(_));
+        let is_item = matches!(of_it, BodyPart::Call(_));
         if is_item && !is_in_list {
             writeln!(out)?;
         }
@@ -94,24 +94,24 @@ fn write_record(
 }
 
 /// Writes a part. Returns true if the next item of a list can follow without a blank line.
-fn part(part: &Part<'_>, out: &mut impl Write) -> Result<bool, ExportError> {
+fn part(part: &BodyPart<'_>, out: &mut impl Write) -> Result<bool, ExportError> {
     match part {
-        Part::Words(text) => writeln!(out, "\n{}", visible(text))?,
-        Part::Thinking(_) => {}
-        Part::Command(typed) => writeln!(out, "\n{}", code(typed))?,
-        Part::Images(images) => {
+        BodyPart::Words(text) => writeln!(out, "\n{}", visible(text))?,
+        BodyPart::Thinking(_) => {}
+        BodyPart::Command(typed) => writeln!(out, "\n{}", code(typed))?,
+        BodyPart::Images(images) => {
             for image in *images {
                 let kind = line(&image.media_type);
                 writeln!(out, "\n[{kind}, {} bytes]", image.blob.bytes)?;
             }
         }
-        Part::Call(call) => {
+        BodyPart::Call(call) => {
             writeln!(out, "- calls {}", code(&call.in_one_line(CALL_CHARS)))?;
             return changed(&tools::shown(call).body, out);
         }
-        Part::Output(text) => fenced(out, "text", text)?,
-        Part::Summary(text) => fenced(out, "text", text)?,
-        Part::Hint(hint) => note(out, &format!("hint: {hint}"))?,
+        BodyPart::Output(text) => fenced(out, "text", text)?,
+        BodyPart::Summary(text) => fenced(out, "text", text)?,
+        BodyPart::Hint(hint) => note(out, &format!("hint: {hint}"))?,
     }
     Ok(false)
 }

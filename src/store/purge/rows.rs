@@ -23,7 +23,7 @@ struct Fork {
 /// Removes all rows of the session except the entries that forks continue from.
 pub(super) fn remove(tx: &Transaction<'_>, head: &Head) -> Result<Removed, StoreError> {
     let forks = forks(tx, head.key)?;
-    let kept = give_to_forks(tx, head, &forks)?;
+    let kept = give_entries_to_forks(tx, head, &forks)?;
     for fork in &forks {
         note_trees(tx, fork.key)?;
     }
@@ -89,7 +89,11 @@ fn forks(tx: &Transaction<'_>, key: i64) -> Result<Vec<Fork>, StoreError> {
 
 /// Gives each fork the part of its beginning that no older fork has, and makes that older fork its
 /// origin.
-fn give_to_forks(tx: &Transaction<'_>, head: &Head, forks: &[Fork]) -> Result<u64, StoreError> {
+fn give_entries_to_forks(
+    tx: &Transaction<'_>,
+    head: &Head,
+    forks: &[Fork],
+) -> Result<u64, StoreError> {
     let (from, from_seq): (Option<i64>, Option<i64>) = tx
         .query_row(
             "SELECT forked_from, forked_seq FROM sessions WHERE key = ?1",

@@ -69,7 +69,7 @@ fn a_kill_between_any_two_steps_leaves_it_gone() {
             std::fs::create_dir(&place.state_dir).unwrap();
             let open = || {
                 let mut store = Store::open(&data).unwrap();
-                store.keep_copies(&data, &place).unwrap();
+                store.start_copies(&data, &place).unwrap();
                 store
             };
             let mut store = open();
@@ -88,7 +88,7 @@ fn a_kill_between_any_two_steps_leaves_it_gone() {
             let fork = store.fork(&fork, 9).unwrap().session().to_string();
             drop(store);
             let mut store = open();
-            bury(&data, &gone, BEGUN, 0).unwrap();
+            write_tombstone(&data, &gone, BEGUN, 0).unwrap();
             let mut at = 0;
             let killed = store.finish_purge(&data, Some(&place), &gone, &mut |_| {
                 at += 1;
@@ -117,8 +117,8 @@ fn a_kill_between_any_two_steps_leaves_it_gone() {
             // again.
             if !is_lost || killed.is_ok() {
                 assert_eq!(store.load(&fork).unwrap().1.len(), 4, "step {kill}");
-                store.not_back_in_time(&stays).unwrap();
-                store.bring_in(&fork).unwrap();
+                store.check_missing_entries(&stays).unwrap();
+                store.restore_from_journal(&fork).unwrap();
                 while store.catch_up().unwrap() {}
             }
             assert!(!place.folder.join(&gone).exists(), "step {kill}");

@@ -8,7 +8,7 @@ use crate::store::missing::Gap;
 
 /// Entries and sessions that were restored from the journal, and those that could not be.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Brought {
+pub struct RestoreReport {
     /// Number of restored entries, by session.
     pub entries: BTreeMap<String, u64>,
     /// Sessions that were made from a diverged journal, each with the session that it diverged
@@ -30,7 +30,7 @@ pub struct Brought {
     pub rebuilt: Option<String>,
 }
 
-impl Brought {
+impl RestoreReport {
     /// Describes the report for the user. `None`: there is nothing to report.
     pub fn line(&self) -> Option<String> {
         let entries: u64 = self.entries.values().sum();
@@ -73,15 +73,15 @@ impl Brought {
         (!parts.is_empty()).then(|| parts.join("; "))
     }
 
-    pub(super) fn skips(session: &str, why: &dyn Display) -> Brought {
+    pub(super) fn skips(session: &str, why: &dyn Display) -> RestoreReport {
         tracing::warn!(%session, %why, "the journal of a session stays where it is");
-        Brought {
+        RestoreReport {
             skipped: 1,
-            ..Brought::default()
+            ..RestoreReport::default()
         }
     }
 
-    pub(super) fn add(&mut self, other: Brought) {
+    pub(super) fn add(&mut self, other: RestoreReport) {
         for (session, entries) in other.entries {
             *self.entries.entry(session).or_default() += entries;
         }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use rusqlite::params;
 
-use super::brought::Brought;
+use super::brought::RestoreReport;
 use crate::core::entry::Seq;
 use crate::journal::line::Header;
 use crate::journal::read::{begin, end};
@@ -13,14 +13,14 @@ use crate::store::chain::chain;
 use crate::store::clock::now_ms;
 use crate::store::compare::{Ahead, Comparison, compare};
 use crate::store::copies::Copies;
-use crate::store::diverged::{close_calls, name_parted};
+use crate::store::diverged::{add_diverged_title, close_calls};
 use crate::store::error::{Doing, io as io_error};
 use crate::store::head::{Head, read_head};
-use crate::store::ids::id_of_parted;
-use crate::store::restore_entries::{Came, bring};
-use crate::store::restored_counts::keep_untold;
+use crate::store::ids::id_of_diverged;
+use crate::store::restore_entries::{Came, restore_lines};
+use crate::store::restored_counts::add_restored_count;
 use crate::store::row::int;
-use crate::store::tips::tip_behind;
+use crate::store::tips::tip_upto;
 use crate::store::{Store, StoreError};
 
 /// A journal that diverged from the database.
@@ -34,46 +34,48 @@ struct JournalBranch {
 }
 
 impl Store {
-    pub(super) fn bring_in_from(
+    pub(super) fn restore_with_lock(
         &mut self,
         copies: &mut Copies,
         session: &str,
-    ) -> Result<Brought, StoreError> {
+    ) -> Result<RestoreReport, StoreError> {
         let folder = copies.journal.of(session);
         match end(&folder) {
             Ok(Some(_)) => {}
-            Ok(None) => return Ok(Brought::default()),
+            Ok(None) => return Ok(RestoreReport::default()),
             Err(error) => {
                 let error = io_error(format!("read the journal in {}", folder.display()), error);
                 tracing::warn!(%error, "the journal is not looked at");
-                return Ok(Brought::default());
+                return Ok(RestoreReport::default());
             }
         }
         let head = match read_head(&self.conn, session) {
             Ok(head) => head,
-            Err(StoreError::NotFound { .. }) => return self.bring_in_new(&folder, session, None),
+            Err(StoreError::NotFound { .. }) => {
+                return self.restore_missing_session(&folder, session, None);
+            }
             Err(error) => return Err(error),
         };
         let (common, Ahead { tip, journal }) = match compare(&self.conn, &folder, &head)? {
-            Comparison::Same | Comparison::Behind => return Ok(Brought::default()),
+            Comparison::Same | Comparison::Behind => return Ok(RestoreReport::default()),
             Comparison::Ahead(Ahead { tip, .. }) => {
-                return self.bring_in_behind(&folder, session, Head { tip, ..head });
+                return self.restore_lines_after_head(&folder, session, Head { tip, ..head });
             }
             Comparison::Parted(common, ahead) => (common, ahead),
         };
         // A damaged row looks like a different entry. The error names it, and the journal stays.
         self.load_each(session, |_| Ok::<(), StoreError>(()))?;
-        let id = id_of_parted(session, journal.tip);
+        let id = id_of_diverged(session, journal.tip);
         let brought = match read_head(&self.conn, &id) {
             // An earlier run was killed before it moved the journal aside.
-            Ok(_) => Brought::default(),
+            Ok(_) => RestoreReport::default(),
             Err(StoreError::NotFound { .. }) => {
                 let branch = JournalBranch {
                     id,
                     common,
                     head: Head { tip, ..head },
                 };
-                self.bring_in_new(&folder, session, Some(branch))?
+                self.restore_missing_session(&folder, session, Some(branch))?
             }
             Err(error) => return Err(error),
         };
@@ -82,17 +84,17 @@ impl Store {
     }
 
     /// Restores the lines after the last entry of the session.
-    fn bring_in_behind(
+    fn restore_lines_after_head(
         &mut self,
         folder: &Path,
         session: &str,
         mut head: Head,
-    ) -> Result<Brought, StoreError> {
+    ) -> Result<RestoreReport, StoreError> {
         let tx = self.write(WHAT)?;
-        let Came { entries, gap } = bring(&tx, folder, &mut head)?;
-        let mut brought = Brought::default();
+        let Came { entries, gap } = restore_lines(&tx, folder, &mut head)?;
+        let mut brought = RestoreReport::default();
         if entries > 0 {
-            keep_untold(&tx, session, entries)?;
+            add_restored_count(&tx, session, entries)?;
             brought.entries.insert(session.to_string(), entries);
         }
         brought.gaps.extend(gap);
@@ -122,7 +124,7 @@ impl Store {
             .doing(WHAT)?;
         for id in ids {
             let is_long_enough = seq < read_head(&self.conn, &id)?.length;
-            if is_long_enough && tip_behind(&self.conn, &id, seq)? == fork.tip {
+            if is_long_enough && tip_upto(&self.conn, &id, seq)? == fork.tip {
                 return Ok(Some(id));
             }
         }
@@ -131,23 +133,28 @@ impl Store {
 
     /// Restores a session that the database does not have, or makes a second session from a
     /// diverged journal.
-    fn bring_in_new(
+    fn restore_missing_session(
         &mut self,
         folder: &Path,
         session: &str,
         branch: Option<JournalBranch>,
-    ) -> Result<Brought, StoreError> {
+    ) -> Result<RestoreReport, StoreError> {
         let id = branch.as_ref().map_or(session, |branch| &branch.id);
         let common = branch.as_ref().and_then(|branch| branch.common);
         let Some(header) = begin(folder).map_err(|e| io_error(WHAT, e))? else {
-            return Ok(Brought::default());
+            return Ok(RestoreReport::default());
         };
         let parent = match (common, &header.forked) {
             (Some(seq), _) => Some((session.to_string(), seq)),
             (None, None) => None,
             (None, Some(forked)) => match self.forked_from(&forked.session, forked.seq, &header)? {
                 Some(parent) => Some((parent, forked.seq)),
-                None => return Ok(Brought::skips(session, &"its parent went another way")),
+                None => {
+                    return Ok(RestoreReport::skips(
+                        session,
+                        &"its parent went another way",
+                    ));
+                }
             },
         };
         let mut head = Head::before_first(id.to_string(), 0);
@@ -155,17 +162,17 @@ impl Store {
         if let Some((parent, seq)) = parent {
             let of = match read_head(&self.conn, &parent) {
                 Ok(of) if seq < of.length => of,
-                _ => return Ok(Brought::skips(session, &"its parent is not here")),
+                _ => return Ok(RestoreReport::skips(session, &"its parent is not here")),
             };
             let rows = chain(&self.conn, &of, seq)?;
             rows.readable_upto(seq)?;
             head.row = rows.rows.last().copied();
             head.length = seq + 1;
-            head.tip = tip_behind(&self.conn, &parent, seq)?;
+            head.tip = tip_upto(&self.conn, &parent, seq)?;
             from = (Some(of.key), Some(seq));
         }
         if header.first > head.length {
-            return Ok(Brought::skips(session, &"it begins behind a gap"));
+            return Ok(RestoreReport::skips(session, &"it begins behind a gap"));
         }
         let tx = self.write(WHAT)?;
         tx.execute(
@@ -185,21 +192,21 @@ impl Store {
         )
         .doing(WHAT)?;
         head.key = tx.last_insert_rowid();
-        let Came { entries, gap } = bring(&tx, folder, &mut head)?;
+        let Came { entries, gap } = restore_lines(&tx, folder, &mut head)?;
         if entries == 0 {
-            return Ok(Brought::default());
+            return Ok(RestoreReport::default());
         }
-        keep_untold(&tx, id, entries)?;
+        add_restored_count(&tx, id, entries)?;
         if let Some(JournalBranch { head: of, .. }) = &branch {
-            name_parted(&tx, head.key)?;
+            add_diverged_title(&tx, head.key)?;
             let seq = common.unwrap_or(0);
             close_calls(&tx, &mut head, session, seq)?;
             close_calls(&tx, &mut of.clone(), id, seq)?;
         }
         tx.commit().doing(WHAT)?;
-        let mut brought = Brought {
+        let mut brought = RestoreReport {
             gaps: gap.into_iter().collect(),
-            ..Brought::default()
+            ..RestoreReport::default()
         };
         match branch.is_some() {
             true => brought.parted.push((id.to_string(), session.to_string())),

@@ -253,7 +253,7 @@ pub(crate) fn user_command_end(
 }
 
 /// Returns the end of a user's command that was recorded, but that its keeper never started.
-pub(crate) fn user_command_not_begun(command: &str) -> BackgroundEnd {
+pub(crate) fn user_command_not_started(command: &str) -> BackgroundEnd {
     BackgroundEnd {
         spent: Vec::new(),
         exit_code: None,

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::super::support::{Room, hash, work};
+use super::super::support::{ResultRoom, hash, work};
 use super::super::work::Work;
 use super::*;
 
@@ -77,8 +77,8 @@ fn write(path: &str, content: &str) -> FileChange {
 
 #[test]
 fn no_write_gets_out_of_a_folder_that_becomes_a_link() {
-    let room = Room::new();
-    let outside = Room::new();
+    let room = ResultRoom::new();
+    let outside = ResultRoom::new();
     room.put("sub/here", "x");
     let swapping = Swapping::begin(room.path("sub"), outside.path(""));
     let mut written = 0;
@@ -105,8 +105,8 @@ fn no_write_gets_out_of_a_folder_that_becomes_a_link() {
 
 #[test]
 fn a_folder_that_became_a_link_is_a_conflict() {
-    let room = Room::new();
-    let outside = Room::new();
+    let room = ResultRoom::new();
+    let outside = ResultRoom::new();
     room.put("sub/f", "old");
     let change = write("sub/f", "new");
     let guard = prepare(&change, &room.ctx, Some(&hash("old"))).unwrap();

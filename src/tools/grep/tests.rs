@@ -5,12 +5,12 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::super::Limits;
-use super::super::support::{Room, done, error};
+use super::super::support::{ResultRoom, done, error};
 use super::*;
 use crate::core::entry::Outcome;
 
-fn room() -> Room {
-    let room = Room::new();
+fn room() -> ResultRoom {
+    let room = ResultRoom::new();
     room.put("b.rs", "fn one() {}\nfn two() {}\n");
     room.put("a/c.rs", "one\ntwo\nthree\nfour\nfive\nsix\none\n");
     room.put("a/d.txt", "ONE\n");
@@ -20,7 +20,7 @@ fn room() -> Room {
     room
 }
 
-fn grep(room: &Room, arguments: Value) -> String {
+fn grep(room: &ResultRoom, arguments: Value) -> String {
     done(&room.idempotent("grep", arguments)).to_string()
 }
 
@@ -94,7 +94,7 @@ fn nothing_found_says_where_it_looked() {
 
 #[test]
 fn any_file_can_be_searched() {
-    let room = Room::new();
+    let room = ResultRoom::new();
     room.put("binary", b"one\0one\n");
     room.put("crlf", "one\r\n");
     room.put("latin1", b"one caf\xe9\n");
@@ -107,7 +107,7 @@ fn any_file_can_be_searched() {
 
 #[test]
 fn a_long_line_is_shown_around_the_hit() {
-    let room = Room::new();
+    let room = ResultRoom::new();
     room.put(
         "a",
         format!("{}needle{}\n", "é".repeat(5_000), "é".repeat(5_000)),
@@ -121,7 +121,7 @@ fn a_long_line_is_shown_around_the_hit() {
 
 #[test]
 fn many_hits_are_counted_and_the_text_has_a_bound() {
-    let room = Room::new();
+    let room = ResultRoom::new();
     room.put("a", "hit\n".repeat(500));
     let text = grep(&room, json!({"pattern": "hit"}));
     assert!(text.ends_with("\n200:hit\n[200 shown, 300 more: narrow the pattern, path or glob]\n"));
@@ -162,7 +162,7 @@ fn a_search_that_is_stopped_says_where() {
 
 #[test]
 fn a_line_without_end_is_not_searched() {
-    let room = Room::new();
+    let room = ResultRoom::new();
     room.put(
         "a",
         "one\n".to_string() + &"x".repeat(MAX_LINE_BYTES + 1) + "\none\n",
@@ -176,7 +176,7 @@ fn a_line_without_end_is_not_searched() {
 
 #[test]
 fn grep_refuses_a_file_that_is_not_regular() {
-    let room = Room::new();
+    let room = ResultRoom::new();
     let made = std::process::Command::new("mkfifo")
         .arg(room.path("fifo"))
         .status();

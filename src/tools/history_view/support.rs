@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::super::support::{Room, work};
+use super::super::support::{ResultRoom, work};
 use super::super::work::Work;
 use super::super::{ToolResult, truncate_output};
 use super::{HistoryView, look_back};
@@ -125,7 +125,7 @@ impl Sessions {
     pub(crate) fn run(&mut self, name: &str, arguments: Value) -> ToolResult {
         let look = match work(name, arguments.clone()) {
             Work::LookBack(look) => look,
-            _ => return Room::new().idempotent(name, arguments),
+            _ => return ResultRoom::new().idempotent(name, arguments),
         };
         let session = self.session();
         let mut past = HistoryView {

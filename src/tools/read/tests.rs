@@ -3,14 +3,14 @@
 use serde_json::json;
 
 use super::super::Limits;
-use super::super::support::{Room, done, error, hash};
+use super::super::support::{ResultRoom, done, error, hash};
 use super::*;
 
-fn read(room: &Room, path: &str) -> ToolResult {
+fn read(room: &ResultRoom, path: &str) -> ToolResult {
     room.idempotent("read", json!({"path": path}))
 }
 
-fn seen(room: &Room, name: &str, content: impl AsRef<[u8]>) -> Option<Fact> {
+fn seen(room: &ResultRoom, name: &str, content: impl AsRef<[u8]>) -> Option<Fact> {
     Some(Fact::Seen {
         path: room.key(name),
         hash: hash(content),
@@ -19,7 +19,7 @@ fn seen(room: &Room, name: &str, content: impl AsRef<[u8]>) -> Option<Fact> {
 
 #[test]
 fn lines_are_numbered_and_the_file_counts_as_seen() {
-    let room = Room::new();
+    let room = ResultRoom::new();
     room.put("a", "one\ntwo");
     let ran = read(&room, "a");
     assert_eq!(done(&ran), "     1\tone\n     2\ttwo\n");
@@ -28,7 +28,7 @@ fn lines_are_numbered_and_the_file_counts_as_seen() {
 
 #[test]
 fn a_part_says_how_to_read_on_and_the_whole_counts_as_seen() {
-    let room = Room::new();
+    let room = ResultRoom::new();
     room.put("a", "1\n2\n3\n4\n5\n");
     let ran = room.idempotent("read", json!({"path": "a", "offset": 2, "limit": 2}));
     assert_eq!(
@@ -42,7 +42,7 @@ fn a_part_says_how_to_read_on_and_the_whole_counts_as_seen() {
 
 #[test]
 fn a_page_ends_within_its_bounds_and_pages_join() {
-    let room = Room::new();
+    let room = ResultRoom::new();
     let lines: Vec<String> = (1..=3_000)
         .map(|n| format!("line {n} {}", "é".repeat(n % 50)))
         .collect();
@@ -62,7 +62,7 @@ fn a_page_ends_within_its_bounds_and_pages_join() {
 
 #[test]
 fn long_lines_are_cut_and_say_so() {
-    let room = Room::new();
+    let room = ResultRoom::new();
     room.put("a", format!("{}\nnext\n", "é".repeat(1_000_000)));
     let ran = read(&room, "a");
     let (first, rest) = done(&ran).split_once('\n').unwrap();
@@ -80,7 +80,7 @@ fn long_lines_are_cut_and_say_so() {
 
 #[test]
 fn text_is_shown_without_its_line_ends_and_byte_order_mark() {
-    let room = Room::new();
+    let room = ResultRoom::new();
     room.put("a", "\u{feff}one\r\ntwo\r\n");
     assert_eq!(done(&read(&room, "a")), "     1\tone\n     2\ttwo\n");
     room.put("late-nul", format!("{}\0\n", "x\n".repeat(SNIFFED_BYTES)));
@@ -97,7 +97,7 @@ fn text_is_shown_without_its_line_ends_and_byte_order_mark() {
 
 #[test]
 fn reading_a_binary_file_is_refused_with_its_kind() {
-    let room = Room::new();
+    let room = ResultRoom::new();
     room.put("nul", b"abc\0def");
     room.put("noise", [0x80u8, 0x91, 0xfe, b'a'].repeat(100));
     room.put("wide", b"\xff\xfea\0b\0");
@@ -120,7 +120,7 @@ fn reading_a_binary_file_is_refused_with_its_kind() {
 
 #[test]
 fn reading_a_path_that_is_not_a_file_does_not_block() {
-    let room = Room::new();
+    let room = ResultRoom::new();
     let fifo = room.path("fifo");
     let made = std::process::Command::new("mkfifo").arg(&fifo).status();
     assert!(made.unwrap().success());
@@ -135,7 +135,7 @@ fn reading_a_path_that_is_not_a_file_does_not_block() {
 
 #[test]
 fn images_go_along() {
-    let room = Room::new();
+    let room = ResultRoom::new();
     let png = image::sample::PNG;
     room.put("a.png", png);
     let ran = read(&room, "a.png");
@@ -151,7 +151,7 @@ fn images_go_along() {
 
 #[test]
 fn an_image_that_cannot_be_read_is_refused() {
-    let room = Room::new();
+    let room = ResultRoom::new();
     let png = image::sample::PNG;
     room.put(
         "big.png",
@@ -175,7 +175,7 @@ fn an_image_that_cannot_be_read_is_refused() {
 
 #[test]
 fn a_huge_file_is_read_only_as_far_as_it_is_shown() {
-    let room = Room::new();
+    let room = ResultRoom::new();
     let path = room.put("huge", "first\nsecond\n");
     // A sparse file of a terabyte, which uses no space, and which no test could read to its end.
     let huge = std::fs::File::options().write(true).open(path).unwrap();
@@ -189,14 +189,14 @@ fn a_huge_file_is_read_only_as_far_as_it_is_shown() {
 
 #[test]
 fn a_page_that_is_too_far_away_says_how_far_was_read() {
-    let mut room = Room::new();
+    let mut room = ResultRoom::new();
     let path = room.put("huge", "1\n2\n3\n");
     let filler = "x".repeat(SNIFFED_BYTES) + "\n";
     let huge = std::fs::File::options().write(true).open(path).unwrap();
     std::os::unix::fs::FileExt::write_all_at(&huge, filler.as_bytes(), 6).unwrap();
     huge.set_len(1 << 40).unwrap();
     room.ctx.limits.bytes = 200_000;
-    let far = |room: &Room, offset: u64| {
+    let far = |room: &ResultRoom, offset: u64| {
         room.idempotent("read", json!({"path": "huge", "offset": offset}))
     };
     // The page was not reached: nothing is shown.
@@ -222,7 +222,7 @@ fn a_page_that_is_too_far_away_says_how_far_was_read() {
 
 #[test]
 fn a_reading_that_is_cancelled_ends() {
-    let room = Room::new();
+    let room = ResultRoom::new();
     room.put("a", "x\n");
     let ran = room.looked("read", json!({"path": "a"}), &AtomicBool::new(true));
     assert!(matches!(ran.outcome, Outcome::Interrupted { .. }));

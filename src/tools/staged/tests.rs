@@ -8,7 +8,7 @@ use std::path::Path;
 
 use rustix::fs::{XattrFlags, fgetxattr, fsetxattr, setxattr};
 
-use super::super::support::{Room, hash as hash_of};
+use super::super::support::{ResultRoom, hash as hash_of};
 use super::*;
 
 #[path = "../../../tests/support/skip.rs"]
@@ -31,7 +31,7 @@ fn mode(path: &Path) -> u32 {
 
 #[test]
 fn a_replacement_keeps_the_mode() {
-    let room = Room::new();
+    let room = ResultRoom::new();
     let path = room.put("run.sh", "old");
     fs::set_permissions(&path, Permissions::from_mode(0o751)).unwrap();
     let staged = stage(&path, b"new").unwrap();
@@ -44,7 +44,7 @@ fn a_replacement_keeps_the_mode() {
 
 #[test]
 fn a_new_file_has_the_mode_that_any_program_would_give_it() {
-    let room = Room::new();
+    let room = ResultRoom::new();
     let theirs = room.put("theirs", "");
     let ours = room.path("ours");
     stage(&ours, b"x").unwrap().commit(None).unwrap();
@@ -53,7 +53,7 @@ fn a_new_file_has_the_mode_that_any_program_would_give_it() {
 
 #[test]
 fn a_target_that_changed_meanwhile_is_left_alone() {
-    let room = Room::new();
+    let room = ResultRoom::new();
     let path = room.put("a", "old");
     let staged = stage(&path, b"new").unwrap();
     room.put("a", "theirs");
@@ -74,7 +74,7 @@ fn a_target_that_changed_meanwhile_is_left_alone() {
 
 #[test]
 fn folders_are_made_on_the_way() {
-    let room = Room::new();
+    let room = ResultRoom::new();
     let path = room.path("a/b/c");
     stage(&path, b"x").unwrap().commit(None).unwrap();
     assert_eq!(room.get("a/b/c"), "x");
@@ -82,7 +82,7 @@ fn folders_are_made_on_the_way() {
 
 #[test]
 fn a_file_that_somebody_has_open_for_writing_is_not_replaced() {
-    let room = Room::new();
+    let room = ResultRoom::new();
     let path = room.put("log", "one\n");
     let mut writer = appender(&path);
     assert!(
@@ -105,7 +105,7 @@ fn a_file_that_somebody_has_open_for_writing_is_not_replaced() {
 /// Somebody opened the file after the check, and before the exchange.
 #[test]
 fn a_file_opened_during_its_replacement_gets_its_name_back() {
-    let room = Room::new();
+    let room = ResultRoom::new();
     let path = room.put("a", "old");
     let staged = stage(&path, b"new").unwrap();
     let out = room.path(&staged.beside.to_string_lossy().replace(".tmp", ".out"));
@@ -119,7 +119,7 @@ fn a_file_opened_during_its_replacement_gets_its_name_back() {
 
 #[test]
 fn a_file_written_during_its_replacement_gets_its_name_back() {
-    let room = Room::new();
+    let room = ResultRoom::new();
     let path = room.put("a", "old");
     let staged = stage(&path, b"new").unwrap();
     let out = room.path(&staged.beside.to_string_lossy().replace(".tmp", ".out"));
@@ -136,7 +136,7 @@ fn a_file_written_during_its_replacement_gets_its_name_back() {
 
 #[test]
 fn writes_of_two_writers_during_a_replacement_are_both_kept() {
-    let room = Room::new();
+    let room = ResultRoom::new();
     let path = room.put("a", "old");
     let staged = stage(&path, b"new").unwrap();
     let out = room.path(&staged.beside.to_string_lossy().replace(".tmp", ".out"));
@@ -157,10 +157,11 @@ fn writes_of_two_writers_during_a_replacement_are_both_kept() {
 fn after_a_kill_nothing_of_another_writer_is_removed() {
     let (before, after) = (hash_of("old"), hash_of("new"));
     let left = format!("{}1-1.out", prefix(&after));
-    let settle = |room: &Room| settle_leftovers(&room.path("a"), Some(&before), &after).unwrap();
+    let settle =
+        |room: &ResultRoom| settle_leftovers(&room.path("a"), Some(&before), &after).unwrap();
     // Before the exchange, and after it.
     for (lies, beside) in [("old", "new"), ("new", "old")] {
-        let room = Room::new();
+        let room = ResultRoom::new();
         room.put("a", lies);
         room.put(&left, beside);
         room.put(&left.replace(".out", ".tmp"), "ne");
@@ -171,7 +172,7 @@ fn after_a_kill_nothing_of_another_writer_is_removed() {
         );
     }
     // Somebody wrote into the file that came out.
-    let room = Room::new();
+    let room = ResultRoom::new();
     room.put("a", "new");
     room.put(&left, "old and more");
     assert_eq!(settle(&room), None);
@@ -180,7 +181,7 @@ fn after_a_kill_nothing_of_another_writer_is_removed() {
         ("old and more", vec!["a".to_string()])
     );
     // They still have it open.
-    let room = Room::new();
+    let room = ResultRoom::new();
     room.put("a", "new");
     let writer = appender(&room.put(&left, "old"));
     assert_eq!(settle(&room), None);
@@ -190,7 +191,7 @@ fn after_a_kill_nothing_of_another_writer_is_removed() {
     );
     drop(writer);
     // Somebody also wrote into the file that has the name now, or removed it.
-    let room = Room::new();
+    let room = ResultRoom::new();
     room.put("a", "newer");
     room.put(&left, "old and more");
     assert_eq!(settle(&room).as_deref(), Some("a.rewake-kept"));
@@ -198,7 +199,7 @@ fn after_a_kill_nothing_of_another_writer_is_removed() {
         (room.get("a"), room.get("a.rewake-kept")),
         ("newer".into(), "old and more".into())
     );
-    let room = Room::new();
+    let room = ResultRoom::new();
     room.put(&left, "old and more");
     assert_eq!(settle(&room), None);
     assert_eq!(
@@ -209,7 +210,7 @@ fn after_a_kill_nothing_of_another_writer_is_removed() {
 
 #[test]
 fn attributes_and_the_acl_go_to_the_new_content() {
-    let room = Room::new();
+    let room = ResultRoom::new();
     let path = room.put("a", "old");
     fs::set_permissions(&path, Permissions::from_mode(0o640)).unwrap();
     let file = File::open(&path).unwrap();
@@ -236,7 +237,7 @@ fn attributes_and_the_acl_go_to_the_new_content() {
 /// A file without an ACL, in a folder with a default ACL, gets none.
 #[test]
 fn the_default_acl_of_the_folder_is_not_given_to_a_file_without_one() {
-    let room = Room::new();
+    let room = ResultRoom::new();
     let path = room.put("a", "old");
     fs::set_permissions(&path, Permissions::from_mode(0o640)).unwrap();
     let folder = room.path("");
@@ -279,7 +280,7 @@ fn acl() -> Vec<u8> {
 
 #[test]
 fn the_other_names_of_a_file_are_counted() {
-    let room = Room::new();
+    let room = ResultRoom::new();
     let path = room.put("a", "old");
     fs::hard_link(&path, room.path("b")).unwrap();
     let loss = stage(&path, b"new")

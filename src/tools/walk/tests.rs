@@ -13,12 +13,12 @@ use serde_json::json;
 
 use super::Walk;
 use crate::tools::limit::{Limits, Watch};
-use crate::tools::support::{Room, done};
+use crate::tools::support::{ResultRoom, done};
 use crate::workspace::ignored::{MAX_FILE_BYTES, MAX_LINE_BYTES, MAX_NAMED, MAX_PATTERNS};
 
 /// Returns a room with a file that is ignored, and one that is not.
-fn room() -> Room {
-    let room = Room::new();
+fn room() -> ResultRoom {
+    let room = ResultRoom::new();
     room.put("sub/.gitignore", "*.log\n");
     room.put("sub/a.log", "needle\n");
     room.put("sub/a.txt", "needle\n");
@@ -27,7 +27,7 @@ fn room() -> Room {
 
 /// Checks that `glob` and `grep` do not use the ignore file, and that they say why.
 #[track_caller]
-fn not_used(room: &Room, name: &str, why: &str) {
+fn not_used(room: &ResultRoom, name: &str, why: &str) {
     let said = format!("{} was not used: {why}", room.path(name).display());
     for (tool, arguments) in [
         ("glob", json!({"pattern": "**/*.log"})),
@@ -104,7 +104,7 @@ fn size_and_patterns_are_bounded() {
 
 #[test]
 fn patterns_are_in_force_only_below_their_folder() {
-    let room = Room::new();
+    let room = ResultRoom::new();
     for n in 0..4 {
         room.put(&format!("{n}/.gitignore"), "*.log\n".repeat(MAX_PATTERNS));
         room.put(&format!("{n}/a.log"), "");
@@ -115,7 +115,7 @@ fn patterns_are_in_force_only_below_their_folder() {
 
 #[test]
 fn not_all_that_is_not_used_is_named() {
-    let room = Room::new();
+    let room = ResultRoom::new();
     for n in 0..9 {
         room.put(&format!("{n}/x"), "");
         symlink("/dev/zero", room.path(&format!("{n}/.ignore"))).unwrap();

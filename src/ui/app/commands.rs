@@ -4,7 +4,7 @@ use ratatui::text::{Line, Span};
 use serde_json::Value;
 
 use super::open_session::choose_mode;
-use super::rewind::what_picker;
+use super::rewind::rewind_part_picker;
 use super::{App, Intent, OutgoingMessage, Overlay, Phase, Prompts, Yes};
 use crate::core::choice::Effort;
 use crate::core::entry::{Choice, Mode, Plan, PlanStep, Seq, StepState};
@@ -48,7 +48,7 @@ impl App {
                 let (what, back) = (RewindWhat::Redo, Back::Undo);
                 let asked = self
                     .prompts
-                    .look_at_rewind(what, back, session, conversation);
+                    .show_rewind_changes(what, back, session, conversation);
                 return self.or_hint(asked);
             }
             SlashCommand::History => return self.prompts.open_history(&words),
@@ -141,11 +141,11 @@ impl App {
                 let words = value.parse().ok();
                 let words = words.and_then(|seq| self.conversation.words_at(seq));
                 if let Some(words) = words {
-                    self.prompts.overlay = Overlay::Picker(what_picker(&value, &words));
+                    self.prompts.overlay = Overlay::Picker(rewind_part_picker(&value, &words));
                 }
                 Vec::new()
             }
-            For::RewindWhat => self.rewind_what(&value),
+            For::RewindWhat => self.choose_rewind_part(&value),
             For::Model => self.or_hint(choose_model(&value)),
             For::Theme => vec![Intent::Theme(value)],
             For::Resume => vec![Intent::open(SessionSelector::Named {
@@ -256,7 +256,7 @@ fn fork_command(
     session: Option<String>,
 ) -> Result<(Vec<Intent>, Option<String>), String> {
     let id = session.ok_or("there is nothing to fork yet")?;
-    let (intent, hint) = match fork_wanted(at)? {
+    let (intent, hint) = match parse_fork_argument(at)? {
         (at, Some(folder)) => (
             Intent::ForkInto { id, at, folder },
             Some("the fork gets its files …".into()),
@@ -279,7 +279,7 @@ fn narrows_models(words: &str) -> bool {
 }
 
 /// Parses the entry at which a fork starts, and the folder for its files: `812 --files ../copy`.
-fn fork_wanted(argument: &str) -> Result<(Option<Seq>, Option<ForkFolder>), String> {
+fn parse_fork_argument(argument: &str) -> Result<(Option<Seq>, Option<ForkFolder>), String> {
     let argument = argument.trim();
     let (entry, option) = match argument.find("--") {
         Some(at) => argument.split_at(at),

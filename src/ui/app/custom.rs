@@ -2,7 +2,7 @@
 //! asked.
 
 use super::{App, OutgoingMessage, Overlay, Yes};
-use crate::session::{CommandLine, NotSaid, Untrusted};
+use crate::session::{CommandLine, NotSaid, UntrustedCommand};
 use crate::ui::transcript::Tone;
 
 /// The beginning of the line that names the server a message waits for.
@@ -25,12 +25,12 @@ impl App {
                 );
                 self.notify(Tone::Warn, text);
             }
-            NotSaid::Failed(..) => self.words_not_said(OutgoingMessage::plain(typed.line()), why),
+            NotSaid::Failed(..) => self.return_message(OutgoingMessage::plain(typed.line()), why),
         }
     }
 
     /// Puts the message back into the box.
-    pub(super) fn words_not_said(&mut self, words: OutgoingMessage, why: NotSaid) {
+    pub(super) fn return_message(&mut self, words: OutgoingMessage, why: NotSaid) {
         self.server_answered();
         self.input.put_back(words, self.now_ms);
         if let NotSaid::Failed(why, hint) = why {
@@ -46,8 +46,8 @@ impl App {
 }
 
 /// Asks whether a custom command from the folder may be sent.
-fn trust_question(untrusted: Untrusted) -> Overlay {
-    let Untrusted {
+fn trust_question(untrusted: UntrustedCommand) -> Overlay {
+    let UntrustedCommand {
         typed,
         path,
         hash,

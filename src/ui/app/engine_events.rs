@@ -8,7 +8,7 @@ use crate::engine::{ContextChange, Event};
 use crate::model::Delta;
 use crate::session::{ResumeReport, journal_fails};
 use crate::ui::commands::on_screen;
-use crate::ui::live::{LiveEvent, NotOpened, Now, Opening};
+use crate::ui::live::{LiveEvent, NotOpened, Opening, SessionView};
 use crate::ui::overlay::Approval;
 use crate::ui::transcript::{Tone, Transcript};
 
@@ -26,12 +26,12 @@ impl App {
             }
             LiveEvent::Engine(event, now) => return self.reported(event, now),
             LiveEvent::Resting(why) => {
-                let call = self.session.call_at_rest(why);
+                let call = self.session.rest_notification(why);
                 let call = call.and_then(|(on, what)| {
                     self.attention.call(on, what, &self.session, self.now_ms)
                 });
                 self.session.phase = Phase::Resting(why);
-                self.prompts.questions.rest(self.now_ms);
+                self.prompts.questions.close_own(self.now_ms);
                 if let Some(hint) = rest_hint(why) {
                     self.hint = Some(hint.into());
                 }
@@ -59,7 +59,7 @@ impl App {
         Vec::new()
     }
 
-    fn reported(&mut self, event: Event, now: Option<Box<Now>>) -> Vec<Intent> {
+    fn reported(&mut self, event: Event, now: Option<Box<SessionView>>) -> Vec<Intent> {
         match event {
             Event::Recorded(record) => return self.recorded(&record, now),
             Event::CommandNotRun { command, why } => {
@@ -91,7 +91,7 @@ impl App {
                     return Vec::new();
                 };
                 let mut asked = Approval::new(0, call, found.call.clone(), why, rule);
-                asked.say_why(session.now.mode);
+                asked.set_reason_text(session.now.mode);
                 asked.set_access(access.map(|access| session.sandbox.describe(access)));
                 asked.place = place;
                 return self.prompts.questions.ask(asked, session, self.now_ms);
@@ -149,10 +149,12 @@ impl App {
         if let Some(input) = opening.input {
             self.input.restore(&input, self.now_ms);
         }
-        let mut intents = self.input.keep_taken_along(&self.session);
+        let mut intents = self.input.store_moved_draft(&self.session);
         if let Some(edited) = opening.edited {
             let (session, hint) = (&self.session, &mut self.hint);
-            let intent = self.input.bring_edited(&edited, session, self.now_ms, hint);
+            let intent = self
+                .input
+                .take_edited_text(&edited, session, self.now_ms, hint);
             intents.extend(intent);
         }
         let prompts = self.conversation.transcript.prompts();
@@ -176,7 +178,7 @@ impl App {
             .map(|typed| self.user_commands.run(typed, self.now_ms))
             .collect();
         if !run.is_empty() {
-            self.input.keep_rest(self.now_ms);
+            self.input.mark_rest_unsaved(self.now_ms);
         }
         match words.is_empty() && run.is_empty() {
             false => intents.extend(run.into_iter().chain(words.into_iter().map(Intent::Say))),
@@ -206,7 +208,7 @@ impl App {
         held.into_iter().collect()
     }
 
-    fn recorded(&mut self, record: &Record, now: Option<Box<Now>>) -> Vec<Intent> {
+    fn recorded(&mut self, record: &Record, now: Option<Box<SessionView>>) -> Vec<Intent> {
         if matches!(record.entry, Entry::Said { .. }) && self.input.queue.said() {
             self.hint = Some("the queued message was sent meanwhile; this is a copy".into());
         }

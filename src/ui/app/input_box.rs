@@ -6,10 +6,10 @@ use std::time::Instant;
 
 use crossterm::event::KeyEvent;
 
-use super::kept_words::KeptWords;
+use super::kept_words::StoredMessages;
 use super::{
-    Intent, LaunchInfo, OpenSession, OutgoingMessage, Phase, Queue, SAID_WHEN_OPEN, WordsPlace,
-    queue,
+    Intent, LaunchInfo, OpenSession, OutgoingMessage, Phase, Queue, SAID_WHEN_OPEN,
+    StoredMessagePlace, queue,
 };
 use crate::core::custom::server_mentions;
 use crate::engine::Command;
@@ -17,9 +17,9 @@ use crate::mcp::offers::Offers;
 use crate::session::SessionSelector;
 use crate::store::InboxId;
 use crate::ui::commands::{Custom, CustomList};
-use crate::ui::composer::{Composer, Did, Surround};
+use crate::ui::composer::{Composer, ComposerContext, ComposerOutcome};
 use crate::ui::files::Files;
-use crate::ui::offered::Offered;
+use crate::ui::offered::ServerOffers;
 
 /// The beginning of the line that names the server whose list is awaited. A list that comes after
 /// the message was sent leaves the line about the message.
@@ -51,8 +51,8 @@ pub struct InputBox {
     /// Warnings about custom commands that were shown already.
     commands_warned: Vec<String>,
     /// The prompts and resources that servers offer to people.
-    pub offered: Offered,
-    kept_words: KeptWords,
+    pub offered: ServerOffers,
+    kept_words: StoredMessages,
     folder: PathBuf,
     home: Option<PathBuf>,
 }
@@ -71,8 +71,8 @@ impl InputBox {
             files: None,
             commands: None,
             commands_warned: Vec::new(),
-            offered: Offered::default(),
-            kept_words: KeptWords::default(),
+            offered: ServerOffers::default(),
+            kept_words: StoredMessages::default(),
             folder: PathBuf::from(&launch.folder),
             home: launch.home.as_ref().map(PathBuf::from),
         }
@@ -81,9 +81,9 @@ impl InputBox {
     fn with<T>(
         &mut self,
         working: bool,
-        work: impl FnOnce(&mut Composer, &Surround<'_>) -> T,
+        work: impl FnOnce(&mut Composer, &ComposerContext<'_>) -> T,
     ) -> T {
-        let around = Surround {
+        let around = ComposerContext {
             files: self.files.as_deref(),
             commands: self.commands.as_deref(),
             offered: &self.offered,
@@ -97,26 +97,26 @@ impl InputBox {
     }
 
     /// Takes a key. `working`: the agent or a command of the user is at work.
-    pub(super) fn key(&mut self, key: &KeyEvent, at: Instant, working: bool) -> Did {
+    pub(super) fn key(&mut self, key: &KeyEvent, at: Instant, working: bool) -> ComposerOutcome {
         self.with(working, |composer, around| composer.key(key, at, around))
     }
 
-    pub(super) fn paste(&mut self, text: &str) -> Did {
+    pub(super) fn paste(&mut self, text: &str) -> ComposerOutcome {
         self.with(false, |composer, around| composer.paste(text, around))
     }
 
-    pub(super) fn add_image(&mut self, path: PathBuf) -> Did {
+    pub(super) fn add_image(&mut self, path: PathBuf) -> ComposerOutcome {
         self.with(false, |composer, around| composer.add_image(path, around))
     }
 
     /// Takes a line that was typed where nothing is drawn, with the lines before it that ended
     /// with a backslash.
-    pub(super) fn submit_line(&mut self, line: &str) -> Did {
+    pub(super) fn submit_line(&mut self, line: &str) -> ComposerOutcome {
         let text = format!("{}{line}", std::mem::take(&mut self.unfinished));
         let did = self.with(false, |composer, around| {
             composer.submit_line(&text, around)
         });
-        if matches!(did, Did::Refused(_)) {
+        if matches!(did, ComposerOutcome::Refused(_)) {
             // In line mode the line is printed already and cannot be corrected.
             self.composer.set_text("");
         }
@@ -181,7 +181,7 @@ impl InputBox {
     }
 
     /// Notes that the rest in the box must be stored as the draft.
-    pub(super) fn keep_rest(&mut self, now_ms: i64) {
+    pub(super) fn mark_rest_unsaved(&mut self, now_ms: i64) {
         if !self.composer.is_empty() {
             self.typed_ms = Some(now_ms);
         }
@@ -219,8 +219,8 @@ impl InputBox {
     }
 
     /// Stores the draft from another session in the session that was just opened.
-    pub(super) fn keep_taken_along(&mut self, session: &OpenSession) -> Vec<Intent> {
-        let from = self.kept_words.came_along(session.id.as_deref());
+    pub(super) fn store_moved_draft(&mut self, session: &OpenSession) -> Vec<Intent> {
+        let from = self.kept_words.moved_draft(session.id.as_deref());
         if self.composer.is_empty() {
             return Vec::new();
         }
@@ -239,23 +239,23 @@ impl InputBox {
     /// Takes text from the editor. When the text is stored in the draft, its file may be removed.
     pub(super) fn edited(&mut self, text: &str, session: &OpenSession, now_ms: i64) -> Vec<Intent> {
         self.composer.edited(text);
-        self.keep_edited(session, now_ms)
+        self.store_edited_text(session, now_ms)
     }
 
-    fn keep_edited(&mut self, session: &OpenSession, now_ms: i64) -> Vec<Intent> {
+    fn store_edited_text(&mut self, session: &OpenSession, now_ms: i64) -> Vec<Intent> {
         let Some(id) = session.id.clone() else {
             self.typed_ms = Some(now_ms);
             return Vec::new();
         };
         let draft = self.composer.draft().unwrap_or_default();
-        let place = WordsPlace::Editor { session: id };
+        let place = StoredMessagePlace::Editor { session: id };
         self.kept_words.also_at(place, draft);
         self.keep(session)
     }
 
     /// Takes text from the editor of this session that was written before the editor or rewake was
     /// killed.
-    pub(super) fn bring_edited(
+    pub(super) fn take_edited_text(
         &mut self,
         text: &str,
         session: &OpenSession,
@@ -267,7 +267,7 @@ impl InputBox {
             self.composer.edited(text);
             *hint = Some("what you wrote in your editor is in the box · Ctrl+_ undoes it".into());
         }
-        self.keep_edited(session, now_ms)
+        self.store_edited_text(session, now_ms)
     }
 
     /// Handles that this draft is on the disk.
@@ -357,11 +357,11 @@ impl InputBox {
                 self.first_words.push(words);
                 (Vec::new(), Some(SAID_WHEN_OPEN.into()))
             }
-            Phase::Working { .. } | Phase::Resting(_) => (self.say_in_session(words), None),
+            Phase::Working { .. } | Phase::Resting(_) => (self.send_in_session(words), None),
         }
     }
 
-    fn say_in_session(&mut self, words: OutgoingMessage) -> Vec<Intent> {
+    fn send_in_session(&mut self, words: OutgoingMessage) -> Vec<Intent> {
         let Some(id) = self.queue.editing.take() else {
             return vec![Intent::Say(words)];
         };

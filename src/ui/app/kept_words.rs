@@ -4,11 +4,11 @@
 //! Invariant: they are removed from there only when they are stored here.
 
 use super::Intent;
-use crate::store::LeftDraft;
+use crate::store::AbandonedDraft;
 
 /// A place where a message is stored, other than the draft of the open session.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum WordsPlace {
+pub enum StoredMessagePlace {
     /// The file that the editor of this session wrote.
     Editor { session: String },
 }
@@ -17,7 +17,7 @@ pub enum WordsPlace {
 #[derive(Debug)]
 struct Elsewhere {
     draft: String,
-    place: WordsPlace,
+    place: StoredMessagePlace,
 }
 
 /// Maximum number of places. Beyond it, the message is only offered once more.
@@ -25,18 +25,18 @@ const MAX_ELSEWHERE: usize = 16;
 
 /// Words that are stored in other places too.
 #[derive(Debug, Default)]
-pub(super) struct KeptWords {
+pub(super) struct StoredMessages {
     elsewhere: Vec<Elsewhere>,
     /// The draft of the session that was left with words in the box.
-    came_along: Option<LeftDraft>,
+    came_along: Option<AbandonedDraft>,
 }
 
-impl KeptWords {
+impl StoredMessages {
     /// Notes that the box takes its draft from this session into another one.
     pub(super) fn take_along(&mut self, session: Option<&str>, draft: &str) {
         self.elsewhere.clear();
         if let Some(session) = session.filter(|_| !draft.is_empty()) {
-            self.came_along = Some(LeftDraft {
+            self.came_along = Some(AbandonedDraft {
                 session: session.to_string(),
                 draft: draft.to_string(),
             });
@@ -44,13 +44,13 @@ impl KeptWords {
     }
 
     /// Returns the draft from another session, if there is one.
-    pub(super) fn came_along(&mut self, here: Option<&str>) -> Option<LeftDraft> {
+    pub(super) fn moved_draft(&mut self, here: Option<&str>) -> Option<AbandonedDraft> {
         let from = self.came_along.take();
         from.filter(|from| Some(from.session.as_str()) != here)
     }
 
     /// Notes that this draft is in another place too.
-    pub(super) fn also_at(&mut self, place: WordsPlace, draft: String) {
+    pub(super) fn also_at(&mut self, place: StoredMessagePlace, draft: String) {
         if self.elsewhere.len() < MAX_ELSEWHERE {
             self.elsewhere.push(Elsewhere { draft, place });
         }

@@ -12,7 +12,7 @@ use crate::core::signal::Signal;
 use crate::engine::Command;
 use crate::session::CommandLine;
 use crate::session::SessionSelector;
-use crate::ui::composer::{Did, Submission};
+use crate::ui::composer::{ComposerOutcome, Submission};
 use crate::ui::keys::Action;
 use crate::ui::overlay::{Answer, Filled};
 use crate::ui::transcript::{Tone, TranscriptSearch};
@@ -330,30 +330,30 @@ impl App {
         }
     }
 
-    fn key_into_box(&mut self, key: &KeyEvent, at: Instant) -> Did {
+    fn key_into_box(&mut self, key: &KeyEvent, at: Instant) -> ComposerOutcome {
         let is_working = self.session.is_busy() || !self.user_commands.list.is_empty();
         self.input.key(key, at, is_working)
     }
 
-    pub(super) fn did(&mut self, did: Did) -> Vec<Intent> {
+    pub(super) fn did(&mut self, did: ComposerOutcome) -> Vec<Intent> {
         match did {
-            Did::Nothing | Did::Moved => Vec::new(),
-            Did::Changed => {
+            ComposerOutcome::Nothing | ComposerOutcome::Moved => Vec::new(),
+            ComposerOutcome::Changed => {
                 self.input.typed_ms.get_or_insert(self.now_ms);
                 Vec::new()
             }
-            Did::Submit(submission) => self.submit(submission),
-            Did::WantsEditor => vec![Intent::Editor(self.input.composer.for_editor())],
-            Did::Act(action) => self.act(action),
-            Did::OlderQueued => {
+            ComposerOutcome::Submit(submission) => self.submit(submission),
+            ComposerOutcome::WantsEditor => vec![Intent::Editor(self.input.composer.for_editor())],
+            ComposerOutcome::Act(action) => self.act(action),
+            ComposerOutcome::OlderQueued => {
                 self.hint = self.input.older_queued().or(self.hint.take());
                 Vec::new()
             }
-            Did::NewerQueued => {
+            ComposerOutcome::NewerQueued => {
                 self.hint = self.input.newer_queued().or(self.hint.take());
                 Vec::new()
             }
-            Did::Refused(why) => {
+            ComposerOutcome::Refused(why) => {
                 self.hint = Some(why);
                 Vec::new()
             }
@@ -381,7 +381,7 @@ impl App {
             Phase::Working { .. } | Phase::Resting(_) => {
                 // Recording the command clears the stored draft, so the rest in the box must be
                 // stored again.
-                self.input.keep_rest(self.now_ms);
+                self.input.mark_rest_unsaved(self.now_ms);
                 vec![self.user_commands.run(&typed, self.now_ms)]
             }
         }
@@ -441,7 +441,7 @@ impl App {
         match action {
             Action::Interrupt => return self.interrupt(),
             Action::CycleMode => return self.session.cycle_mode(),
-            Action::EditQueued => return self.did(Did::OlderQueued),
+            Action::EditQueued => return self.did(ComposerOutcome::OlderQueued),
             Action::Rewind => self.hint = self.prompts.pick_rewind(&self.conversation),
             Action::CopyAnswer => {
                 return match self.conversation.transcript.last_answer() {

@@ -7,8 +7,8 @@ use std::time::Instant;
 use super::{App, Intent, Overlay, Phase};
 use crate::core::text::one_line;
 use crate::ui::commands::SlashCommand;
-use crate::ui::composer::{Did, Submission};
-use crate::ui::overlay::{Chosen, Picked, Typed};
+use crate::ui::composer::{ComposerOutcome, Submission};
+use crate::ui::overlay::{Picked, ResumeChoice, Typed};
 
 /// Lines that are held until a session is open.
 const MAX_HELD: usize = 1_000;
@@ -135,7 +135,7 @@ impl App {
     pub fn lines_ended(&mut self) -> Vec<Intent> {
         match self.prompts.overlay {
             Overlay::Card(_) if !self.held.offered.is_empty() => {
-                self.prompts.card_chosen(Chosen::New)
+                self.prompts.card_chosen(ResumeChoice::New)
             }
             _ => Vec::new(),
         }
@@ -162,7 +162,7 @@ impl App {
     pub(super) fn words_line(&mut self, line: &str, at: Instant) -> Vec<Intent> {
         self.prompts.quiet.typed(at);
         match self.input.submit_line(line) {
-            Did::Submit(Submission::Command(command, argument)) => {
+            ComposerOutcome::Submit(Submission::Command(command, argument)) => {
                 self.plain_command(command, &argument)
             }
             did => self.did(did),

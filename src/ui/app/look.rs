@@ -4,7 +4,7 @@
 use jiff::tz::TimeZone;
 
 use crate::ui::highlight::Highlighter;
-use crate::ui::theme::{Ground, Palette, Theme};
+use crate::ui::theme::{BackgroundTone, Palette, Theme};
 use crate::ui::transcript::LayoutContext;
 
 /// Maximum wait for an answer of the terminal.
@@ -15,7 +15,7 @@ pub struct Appearance {
     pub theme: Theme,
     /// The themes of which the one for this background is shown.
     palette: Palette,
-    ground: Ground,
+    ground: BackgroundTone,
     /// When the terminal was asked for its background, until it answers.
     asked_ms: Option<i64>,
     is_ground_known: bool,
@@ -34,9 +34,9 @@ impl Appearance {
     /// Returns the look on a dark background, until the terminal names another one.
     pub fn new(palette: Palette) -> Appearance {
         Appearance {
-            theme: palette.on(Ground::Dark).clone(),
+            theme: palette.on(BackgroundTone::Dark).clone(),
             palette,
-            ground: Ground::Dark,
+            ground: BackgroundTone::Dark,
             asked_ms: None,
             is_ground_known: false,
             code: Highlighter::background(),
@@ -68,7 +68,7 @@ impl Appearance {
     }
 
     /// Uses the colours for this background, where the theme leaves it to the terminal.
-    pub fn stand_on(&mut self, ground: Ground) {
+    pub fn use_background(&mut self, ground: BackgroundTone) {
         self.ground = ground;
         let theme = self.palette.on(ground);
         if self.theme != *theme {
@@ -86,7 +86,7 @@ impl Appearance {
     pub(super) fn receive_background(&mut self, rgb: [u8; 3]) {
         self.is_ground_known = true;
         self.asked_ms = None;
-        self.stand_on(Ground::of(rgb));
+        self.use_background(BackgroundTone::of(rgb));
     }
 
     /// Returns whether the answer of the terminal may be on its way.

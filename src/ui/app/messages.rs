@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::{Begin, OutgoingMessage, WordsPlace};
+use super::{Begin, OutgoingMessage, StoredMessagePlace};
 use crate::config::Content;
 use crate::core::entry::{CallId, Choice, Record, Seq};
 use crate::core::rewind::PathChoice;
@@ -148,7 +148,7 @@ pub enum Intent {
     /// Opens the text in the user's own editor.
     Editor(String),
     /// Removes a message from its former place, because it is stored here now.
-    Forget(WordsPlace),
+    Forget(StoredMessagePlace),
     /// Stores the draft of a session whose engine has ended: its id, and the draft.
     KeepAside(String, String),
     /// Copies text to the clipboard.

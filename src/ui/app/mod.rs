@@ -391,7 +391,7 @@ impl App {
                     self.notify(Tone::Warn, warnings);
                 }
             }
-            Msg::WordsNotSaid(words, why) => self.words_not_said(words, why),
+            Msg::WordsNotSaid(words, why) => self.return_message(words, why),
             Msg::Offered(server, offers) => {
                 self.hint.take_if(|hint| hint.starts_with(LISTING));
                 let why = self.input.server_listed(&server, offers);
@@ -511,7 +511,7 @@ pub use conversation::Conversation;
 pub(crate) use custom::ASKING;
 pub use input_box::InputBox;
 use input_box::LISTING;
-pub use kept_words::WordsPlace;
+pub use kept_words::StoredMessagePlace;
 pub use last_here::LastHere;
 pub use letters::{Letter, Letters};
 use lines::HeldLines;

@@ -10,7 +10,7 @@ use crate::core::policy::Sandbox;
 use crate::core::signal::Signal;
 use crate::engine::{Command, FilesWork};
 use crate::model::Figures;
-use crate::ui::live::{Now, Opening};
+use crate::ui::live::{Opening, SessionView};
 use crate::ui::text::clean_line;
 
 /// The phase of the open session.
@@ -56,7 +56,7 @@ pub struct OpenSession {
     pub id: Option<String>,
     /// The sandbox that its commands get on this system.
     pub(super) sandbox: Sandbox,
-    pub now: Now,
+    pub now: SessionView,
     /// The folder of the session when its log names none.
     start_folder: String,
     /// Cost of the session so far, US dollars. `None` when a price is not known.
@@ -75,7 +75,7 @@ impl OpenSession {
             phase: Phase::Nothing,
             id: None,
             sandbox: Sandbox::default(),
-            now: Now::default(),
+            now: SessionView::default(),
             start_folder: folder.to_string(),
             cost_usd: Some(0.0),
             figures,
@@ -127,7 +127,7 @@ impl OpenSession {
     }
 
     /// Takes a record that is on the disk, and the state after it where it changed.
-    pub(super) fn recorded(&mut self, record: &Record, now: Option<Box<Now>>, now_ms: i64) {
+    pub(super) fn recorded(&mut self, record: &Record, now: Option<Box<SessionView>>, now_ms: i64) {
         self.is_recorded(now_ms);
         for (model, usage) in record.entry.spent() {
             let cost = self.figures.cost(model, usage);
@@ -204,7 +204,7 @@ impl OpenSession {
     }
 
     /// Returns the notification for an engine that rests. `None`: the person stopped it.
-    pub(super) fn call_at_rest(&self, why: Why) -> Option<(NotifyOn, &'static str)> {
+    pub(super) fn rest_notification(&self, why: Why) -> Option<(NotifyOn, &'static str)> {
         match why {
             Why::Idle => Some((NotifyOn::Done, "done")),
             Why::Halted if self.now.has_failed => Some((NotifyOn::Failed, "failed")),

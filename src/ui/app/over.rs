@@ -12,14 +12,14 @@ use crate::engine::Command;
 use crate::model::provider::Secret;
 use crate::session::SessionSelector;
 use crate::ui::history;
-use crate::ui::overlay::{Chosen, Picked, Reviewed, Setup, Typed};
+use crate::ui::overlay::{Picked, ResumeChoice, Reviewed, Setup, Typed};
 
 impl App {
     pub(super) fn over_key(&mut self, key: &KeyEvent, at: Instant) -> Vec<Intent> {
         match &mut self.prompts.overlay {
             Overlay::None => Vec::new(),
             Overlay::Card(card) => match card.key(key) {
-                Chosen::Help => {
+                ResumeChoice::Help => {
                     self.prompts.show_help(self.input.custom_commands());
                     Vec::new()
                 }
@@ -155,7 +155,7 @@ impl Prompts {
         let ask = match words.is_empty() {
             true => ask,
             false => match pane.paste(words) {
-                history::Did::Request(narrowed) => narrowed,
+                history::PaneOutcome::Request(narrowed) => narrowed,
                 _ => ask,
             },
         };
@@ -163,12 +163,16 @@ impl Prompts {
         vec![Intent::History(ask)]
     }
 
-    pub(super) fn history_did(&mut self, did: history::Did, session: &OpenSession) -> Vec<Intent> {
+    pub(super) fn history_did(
+        &mut self,
+        did: history::PaneOutcome,
+        session: &OpenSession,
+    ) -> Vec<Intent> {
         let is_open = |id: &str| session.id.as_deref() == Some(id);
         let which = match did {
-            history::Did::Nothing => return Vec::new(),
-            history::Did::Request(ask) => return vec![Intent::History(ask)],
-            history::Did::Close => {
+            history::PaneOutcome::Nothing => return Vec::new(),
+            history::PaneOutcome::Request(ask) => return vec![Intent::History(ask)],
+            history::PaneOutcome::Close => {
                 self.overlay = Overlay::None;
                 return match session.phase {
                     // Nothing was chosen yet, so the offers return, or a new session starts.
@@ -176,34 +180,34 @@ impl Prompts {
                     _ => Vec::new(),
                 };
             }
-            history::Did::Export { id, file } => {
+            history::PaneOutcome::Export { id, file } => {
                 return vec![Intent::Export {
                     session: id,
                     file: Some(file),
                 }];
             }
-            history::Did::Rename { id, title } if is_open(&id) => {
+            history::PaneOutcome::Rename { id, title } if is_open(&id) => {
                 if let Overlay::History(pane) = &mut self.overlay {
                     let outcome = Ok(title.clone());
                     pane.receive(history::HistoryResponse::Renamed { id, outcome });
                 }
                 return vec![Intent::Engine(Command::Signal(Signal::Name { title }))];
             }
-            history::Did::Rename { id, title } => {
+            history::PaneOutcome::Rename { id, title } => {
                 return vec![Intent::History(history::HistoryRequest::Rename {
                     id,
                     title,
                 })];
             }
-            history::Did::Resume(id) if is_open(&id) => {
+            history::PaneOutcome::Resume(id) if is_open(&id) => {
                 self.overlay = Overlay::None;
                 return Vec::new();
             }
-            history::Did::Resume(id) => SessionSelector::Named {
+            history::PaneOutcome::Resume(id) => SessionSelector::Named {
                 id,
                 fork: self.picks_copy,
             },
-            history::Did::ForkAt { id, seq } => SessionSelector::ForkAt { id, seq },
+            history::PaneOutcome::ForkAt { id, seq } => SessionSelector::ForkAt { id, seq },
         };
         self.picks_copy = false;
         self.overlay = Overlay::None;
@@ -211,17 +215,17 @@ impl Prompts {
     }
 
     /// Performs the choice on the resume prompt.
-    pub(super) fn card_chosen(&mut self, chosen: Chosen) -> Vec<Intent> {
+    pub(super) fn card_chosen(&mut self, chosen: ResumeChoice) -> Vec<Intent> {
         let intent = match chosen {
-            Chosen::Nothing | Chosen::Help => return Vec::new(),
-            Chosen::Quit => return vec![Intent::Quit],
-            Chosen::History => return self.open_history(""),
-            Chosen::Dismiss(id) => return vec![Intent::Dismiss(id)],
-            Chosen::Watch(id) => Intent::Watch(id),
-            Chosen::New => Intent::open(SessionSelector::New),
-            Chosen::Resume(id) => Intent::open(SessionSelector::Named { id, fork: false }),
-            Chosen::Fork(id) => Intent::open(SessionSelector::Named { id, fork: true }),
-            Chosen::TakeOver(id) => Intent::Open {
+            ResumeChoice::Nothing | ResumeChoice::Help => return Vec::new(),
+            ResumeChoice::Quit => return vec![Intent::Quit],
+            ResumeChoice::History => return self.open_history(""),
+            ResumeChoice::Dismiss(id) => return vec![Intent::Dismiss(id)],
+            ResumeChoice::Watch(id) => Intent::Watch(id),
+            ResumeChoice::New => Intent::open(SessionSelector::New),
+            ResumeChoice::Resume(id) => Intent::open(SessionSelector::Named { id, fork: false }),
+            ResumeChoice::Fork(id) => Intent::open(SessionSelector::Named { id, fork: true }),
+            ResumeChoice::TakeOver(id) => Intent::Open {
                 which: SessionSelector::Named { id, fork: false },
                 take_over: true,
             },

@@ -318,7 +318,7 @@ impl Questions {
     }
 
     /// Closes the questions of this session: its engine rests.
-    pub(super) fn rest(&mut self, now_ms: i64) {
+    pub(super) fn close_own(&mut self, now_ms: i64) {
         self.close(now_ms);
         let is_own = |form: &ServerForm| form.of_child.is_none();
         if self.form.as_ref().is_some_and(is_own) {

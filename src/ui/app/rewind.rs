@@ -57,14 +57,14 @@ impl Prompts {
     ) -> Result<Vec<Intent>, String> {
         let prompts = conversation.transcript.prompts();
         let (seq, _) = prompts.last().ok_or(NO_MESSAGE)?;
-        self.look_at_rewind(RewindWhat::Both, Back::Before(*seq), session, conversation)
+        self.show_rewind_changes(RewindWhat::Both, Back::Before(*seq), session, conversation)
     }
 
     /// Shows the changes of a rewind.
     ///
     /// # Errors
     /// As for [`Prompts::undo`].
-    pub(super) fn look_at_rewind(
+    pub(super) fn show_rewind_changes(
         &mut self,
         what: RewindWhat,
         back: Back,
@@ -117,7 +117,7 @@ impl Prompts {
 }
 
 impl App {
-    pub(super) fn rewind_what(&mut self, chosen: &str) -> Vec<Intent> {
+    pub(super) fn choose_rewind_part(&mut self, chosen: &str) -> Vec<Intent> {
         let (what, seq) = chosen.split_once(' ').unwrap_or((chosen, ""));
         let Ok(seq) = seq.parse() else {
             return Vec::new();
@@ -132,7 +132,7 @@ impl App {
         let back = Back::Before(seq);
         let asked = self
             .prompts
-            .look_at_rewind(what, back, session, conversation);
+            .show_rewind_changes(what, back, session, conversation);
         self.or_hint(asked)
     }
 
@@ -191,7 +191,7 @@ impl App {
 }
 
 /// Returns the list of the parts to rewind to before the message at `seq`.
-pub(super) fn what_picker(seq: &str, words: &str) -> Picker {
+pub(super) fn rewind_part_picker(seq: &str, words: &str) -> Picker {
     let items = WHAT.map(|(name, detail)| PickerItem {
         value: format!("{name} {seq}"),
         label: name.to_string(),

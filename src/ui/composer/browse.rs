@@ -5,39 +5,47 @@ use std::time::Instant;
 
 use crossterm::event::KeyEvent;
 
-use super::{Composer, Did, Surround, clean, wrap};
+use super::{Composer, ComposerContext, ComposerOutcome, clean, wrap};
 use crate::ui::keys::{Action, Context, Pressed};
 
 /// Nobody looks for more.
 pub(super) const MAX_SEARCH_CHARS: usize = 200;
 
 impl Composer {
-    pub(super) fn up(&mut self, goal: Option<usize>, around: &Surround<'_>) -> Did {
+    pub(super) fn up(
+        &mut self,
+        goal: Option<usize>,
+        around: &ComposerContext<'_>,
+    ) -> ComposerOutcome {
         let (row, column) = self.place();
         if row > 0 && !self.history.is_browsing() {
             return self.go_to_row(row - 1, goal.unwrap_or(column));
         }
         if around.editing {
-            return Did::OlderQueued;
+            return ComposerOutcome::OlderQueued;
         }
         let now = self.typed_now();
         match self.history.older(now) {
             Some(prompt) => {
                 let prompt = clean(prompt);
                 self.buffer.set(&prompt);
-                Did::Moved
+                ComposerOutcome::Moved
             }
-            None => Did::Nothing,
+            None => ComposerOutcome::Nothing,
         }
     }
 
-    pub(super) fn down(&mut self, goal: Option<usize>, around: &Surround<'_>) -> Did {
+    pub(super) fn down(
+        &mut self,
+        goal: Option<usize>,
+        around: &ComposerContext<'_>,
+    ) -> ComposerOutcome {
         let (row, column) = self.place();
         if row + 1 < self.rows.len() && !self.history.is_browsing() {
             return self.go_to_row(row + 1, goal.unwrap_or(column));
         }
         if around.editing {
-            return Did::NewerQueued;
+            return ComposerOutcome::NewerQueued;
         }
         match self.history.newer() {
             Some(Ok(prompt)) => {
@@ -48,14 +56,14 @@ impl Composer {
                 self.buffer.set(&draft.text);
                 self.buffer.move_to(draft.cursor);
             }
-            None => return Did::Nothing,
+            None => return ComposerOutcome::Nothing,
         }
-        Did::Moved
+        ComposerOutcome::Moved
     }
 
     /// Shows the newest prompt that was sent, from an empty box.
-    pub fn older_prompt(&mut self, around: &Surround<'_>) -> Did {
-        let around = Surround {
+    pub fn older_prompt(&mut self, around: &ComposerContext<'_>) -> ComposerOutcome {
+        let around = ComposerContext {
             editing: false,
             ..*around
         };
@@ -70,23 +78,23 @@ impl Composer {
         wrap::place(text, &self.chips, &self.rows, cursor)
     }
 
-    fn go_to_row(&mut self, row: usize, column: usize) -> Did {
+    fn go_to_row(&mut self, row: usize, column: usize) -> ComposerOutcome {
         let at = wrap::at(self.buffer.text(), &self.chips, &self.rows, row, column);
         self.buffer.move_to(at);
         self.goal = Some(column);
         self.popup = None;
-        Did::Moved
+        ComposerOutcome::Moved
     }
 
     pub(super) fn search_key(
         &mut self,
         key: &KeyEvent,
         now: Instant,
-        around: &Surround<'_>,
-    ) -> Did {
+        around: &ComposerContext<'_>,
+    ) -> ComposerOutcome {
         let pressed = self.keys.press(key, now, &[Context::Searching]);
         let Some(search) = &mut self.search else {
-            return Did::Nothing;
+            return ComposerOutcome::Nothing;
         };
         match pressed {
             Pressed::Act(Action::Older) => search.older(&self.history),
@@ -106,11 +114,11 @@ impl Composer {
                 self.search = None;
                 self.buffer.set(&before.text);
                 self.buffer.move_to(before.cursor);
-                return Did::Moved;
+                return ComposerOutcome::Moved;
             }
             Pressed::Act(Action::Accept) => {
                 self.search = None;
-                return Did::Moved;
+                return ComposerOutcome::Moved;
             }
             // Any other key accepts the found prompt, and then has its usual effect.
             _ => {
@@ -119,7 +127,7 @@ impl Composer {
             }
         }
         self.show_found();
-        Did::Moved
+        ComposerOutcome::Moved
     }
 
     /// Shows the found prompt in the box, or the text that was typed before.

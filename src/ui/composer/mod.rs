@@ -28,7 +28,7 @@ use std::sync::Arc;
 use crate::ui::commands::{Custom, SlashCommand};
 use crate::ui::files::Files;
 use crate::ui::keys::{Action, Context, Keys, Pressed};
-use crate::ui::offered::Offered;
+use crate::ui::offered::ServerOffers;
 
 use buffer::Buffer;
 use chips::{Chip, Chips, clean};
@@ -45,10 +45,10 @@ const MAX_PASTED_CHARS: usize = 1_000;
 
 /// The surroundings of the box that it must know.
 #[derive(Clone, Copy)]
-pub struct Surround<'a> {
+pub struct ComposerContext<'a> {
     pub files: Option<&'a Files>,
     /// The prompts and resources that servers offer to people.
-    pub offered: &'a Offered,
+    pub offered: &'a ServerOffers,
     /// Custom commands. `None`: they were not listed yet.
     pub commands: Option<&'a [Arc<Custom>]>,
     pub folder: &'a Path,
@@ -63,7 +63,7 @@ pub struct Surround<'a> {
 
 /// The result of a key or a paste.
 #[derive(Debug, PartialEq)]
-pub enum Did {
+pub enum ComposerOutcome {
     Nothing,
     /// Only the view changed.
     Moved,
@@ -165,20 +165,25 @@ impl Composer {
     }
 
     /// Handles a key. `now` is the time of the key.
-    pub fn key(&mut self, key: &KeyEvent, now: Instant, around: &Surround<'_>) -> Did {
+    pub fn key(
+        &mut self,
+        key: &KeyEvent,
+        now: Instant,
+        around: &ComposerContext<'_>,
+    ) -> ComposerOutcome {
         let before = self.buffer.revision();
         let mut did = match self.search {
             Some(_) => self.search_key(key, now, around),
             None => self.typing_key(key, now, around),
         };
         if self.buffer.revision() != before {
-            if matches!(did, Did::Nothing | Did::Moved) {
-                did = Did::Changed;
+            if matches!(did, ComposerOutcome::Nothing | ComposerOutcome::Moved) {
+                did = ComposerOutcome::Changed;
             }
-            if !matches!(did, Did::Submit(_)) && self.search.is_none() {
+            if !matches!(did, ComposerOutcome::Submit(_)) && self.search.is_none() {
                 self.look_up(around);
             }
-        } else if did == Did::Moved && self.search.is_none() && self.popup.is_none() {
+        } else if did == ComposerOutcome::Moved && self.search.is_none() && self.popup.is_none() {
             self.look_up(around);
         }
         did
@@ -196,7 +201,7 @@ impl Composer {
     }
 
     /// Updates the list after the custom commands were listed again.
-    pub fn commands_listed(&mut self, around: &Surround<'_>) {
+    pub fn commands_listed(&mut self, around: &ComposerContext<'_>) {
         let before = self.buffer.before();
         let names_server = popup::server(before, around.offered).is_some();
         if self.popup.is_some() || before == "/" || names_server {
@@ -205,20 +210,20 @@ impl Composer {
     }
 
     /// Updates the list after a server reported its prompts and resources.
-    pub fn server_listed(&mut self, around: &Surround<'_>) {
+    pub fn server_listed(&mut self, around: &ComposerContext<'_>) {
         if popup::server(self.buffer.before(), around.offered).is_some() {
             self.look_up(around);
         }
     }
 
     /// Updates the list after files were listed.
-    pub fn files_listed(&mut self, around: &Surround<'_>) {
+    pub fn files_listed(&mut self, around: &ComposerContext<'_>) {
         if popup::mention(self.buffer.before()).is_some() {
             self.look_up(around);
         }
     }
 
-    fn contexts(&self, around: &Surround<'_>) -> Vec<Context> {
+    fn contexts(&self, around: &ComposerContext<'_>) -> Vec<Context> {
         let empty = self.is_empty();
         [
             (self.popup.is_some(), Context::Popup),
@@ -233,24 +238,29 @@ impl Composer {
         .collect()
     }
 
-    fn typing_key(&mut self, key: &KeyEvent, now: Instant, around: &Surround<'_>) -> Did {
+    fn typing_key(
+        &mut self,
+        key: &KeyEvent,
+        now: Instant,
+        around: &ComposerContext<'_>,
+    ) -> ComposerOutcome {
         let contexts = self.contexts(around);
         match self.keys.press(key, now, &contexts) {
             Pressed::Act(action) => self.act(action, around),
             Pressed::Type(c) => self.type_char(c, around),
-            Pressed::Prefix | Pressed::Unbound => Did::Nothing,
+            Pressed::Prefix | Pressed::Unbound => ComposerOutcome::Nothing,
         }
     }
 
-    fn act(&mut self, action: Action, around: &Surround<'_>) -> Did {
+    fn act(&mut self, action: Action, around: &ComposerContext<'_>) -> ComposerOutcome {
         let goal = self.goal.take();
         if self.edit(action) {
             self.history.stop();
-            return Did::Moved;
+            return ComposerOutcome::Moved;
         }
         match action {
             Action::Submit => return self.submit(around),
-            Action::ExternalEditor => return Did::WantsEditor,
+            Action::ExternalEditor => return ComposerOutcome::WantsEditor,
             Action::Newline => return self.type_char('\n', around),
             Action::Clear => {
                 self.close();
@@ -275,7 +285,7 @@ impl Composer {
             _ => return self.popup_act(action, around),
         }
         self.popup = None;
-        Did::Moved
+        ComposerOutcome::Moved
     }
 
     /// Handles the edits of the buffer itself. Returns whether something changed.
@@ -294,7 +304,7 @@ impl Composer {
         }
     }
 
-    fn popup_act(&mut self, action: Action, around: &Surround<'_>) -> Did {
+    fn popup_act(&mut self, action: Action, around: &ComposerContext<'_>) -> ComposerOutcome {
         match (action, &mut self.popup) {
             (Action::Next, Some(popup)) => popup.next(),
             (Action::Previous, Some(popup)) => popup.previous(),
@@ -316,20 +326,20 @@ impl Composer {
                 | Action::Undo
                 | Action::Redo,
                 _,
-            ) => return Did::Nothing,
-            (other, _) => return Did::Act(other),
+            ) => return ComposerOutcome::Nothing,
+            (other, _) => return ComposerOutcome::Act(other),
         }
-        Did::Moved
+        ComposerOutcome::Moved
     }
 
     /// Puts the selected line of the list into the text. A command that needs nothing more
     /// is run by `run`.
-    fn take(&mut self, run: bool, around: &Surround<'_>) -> Did {
+    fn take(&mut self, run: bool, around: &ComposerContext<'_>) -> ComposerOutcome {
         let Some(popup) = self.popup.take() else {
-            return Did::Nothing;
+            return ComposerOutcome::Nothing;
         };
         let Some(item) = popup.selection() else {
-            return Did::Nothing;
+            return ComposerOutcome::Nothing;
         };
         let mut text = item.text(run);
         if self.buffer.before().get(popup.start..) == Some(text.as_str()) && !run {
@@ -337,7 +347,7 @@ impl Composer {
             let mut popup = popup;
             popup.next();
             self.popup = Some(popup);
-            return Did::Moved;
+            return ComposerOutcome::Moved;
         }
         if self.buffer.after().starts_with(' ') && text.ends_with(' ') {
             text.pop();
@@ -347,18 +357,18 @@ impl Composer {
             Suggestion::Command(command) if run && !command.needs_argument() => {
                 match self.buffer.after().trim() {
                     "" => self.submit(around),
-                    _ => Did::Moved,
+                    _ => ComposerOutcome::Moved,
                 }
             }
             Suggestion::Command(_)
             | Suggestion::File(_)
             | Suggestion::Server(..)
-            | Suggestion::Resource(..) => Did::Moved,
+            | Suggestion::Resource(..) => ComposerOutcome::Moved,
         }
     }
 
     /// Opens, fills or closes the list for the word at the cursor.
-    fn look_up(&mut self, around: &Surround<'_>) {
+    fn look_up(&mut self, around: &ComposerContext<'_>) {
         let was_open = self.popup.is_some();
         let browsing = self.history.is_browsing() || self.is_shell();
         let (before, after) = (self.buffer.before(), self.buffer.after());

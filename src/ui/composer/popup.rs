@@ -5,11 +5,11 @@ use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::Surround;
+use super::ComposerContext;
 use crate::mcp::offers::Resource;
 use crate::ui::commands::{self, ListedCommand};
 use crate::ui::files::Files;
-use crate::ui::offered::{Offered, seen};
+use crate::ui::offered::{ServerOffers, seen};
 
 /// Lines of a list; more would hide the conversation.
 pub(super) const MAX_LINES: usize = 8;
@@ -93,7 +93,7 @@ impl Suggestion {
 
 impl Popup {
     /// Opens the list for a text that the cursor splits into these two parts.
-    pub(super) fn open(before: &str, after: &str, around: &Surround<'_>) -> Option<Popup> {
+    pub(super) fn open(before: &str, after: &str, around: &ComposerContext<'_>) -> Option<Popup> {
         if !after.is_empty() && !after.starts_with(char::is_whitespace) {
             return None;
         }
@@ -133,7 +133,7 @@ impl Popup {
     }
 }
 
-fn command_items(before: &str, around: &Surround<'_>) -> Option<(usize, Vec<Suggestion>)> {
+fn command_items(before: &str, around: &ComposerContext<'_>) -> Option<(usize, Vec<Suggestion>)> {
     let word = before.strip_prefix('/')?;
     let is_name = commands::is_command(before) && !word.contains(char::is_whitespace);
     is_name.then(|| {
@@ -161,7 +161,7 @@ fn command_items(before: &str, around: &Surround<'_>) -> Option<(usize, Vec<Sugg
 }
 
 /// Returns the server whose prompts or resources are being typed.
-pub(super) fn server<'a>(before: &'a str, offered: &Offered) -> Option<&'a str> {
+pub(super) fn server<'a>(before: &'a str, offered: &ServerOffers) -> Option<&'a str> {
     let word = match before.strip_prefix('/') {
         Some(word) => word,
         None => &before[mention(before)? + 1..],
@@ -172,7 +172,7 @@ pub(super) fn server<'a>(before: &'a str, offered: &Offered) -> Option<&'a str> 
 }
 
 /// Returns files and the resources of servers.
-fn mention_items(before: &str, around: &Surround<'_>) -> Option<(usize, Vec<Suggestion>)> {
+fn mention_items(before: &str, around: &ComposerContext<'_>) -> Option<(usize, Vec<Suggestion>)> {
     let start = mention(before)?;
     let query = &before[start + 1..];
     if query.len() > MAX_QUERY_BYTES {
@@ -195,7 +195,7 @@ fn mention_items(before: &str, around: &Surround<'_>) -> Option<(usize, Vec<Sugg
 }
 
 /// Returns the resources whose address or name contains the words after the colon.
-fn resources(server: &str, query: &str, offered: &Offered) -> Vec<Suggestion> {
+fn resources(server: &str, query: &str, offered: &ServerOffers) -> Vec<Suggestion> {
     let wanted = query[server.len() + 1..].to_lowercase();
     let all = offered.resources(server);
     // Typed in full: there is nothing to complete.
@@ -225,7 +225,7 @@ pub(super) fn mention(before: &str) -> Option<usize> {
     before[start..].starts_with('@').then_some(start)
 }
 
-fn file_items(before: &str, around: &Surround<'_>) -> Option<(usize, Vec<Suggestion>)> {
+fn file_items(before: &str, around: &ComposerContext<'_>) -> Option<(usize, Vec<Suggestion>)> {
     let start = mention(before)?;
     let query = &before[start + 1..];
     if query.len() > MAX_QUERY_BYTES || query.starts_with('"') {
@@ -265,7 +265,12 @@ fn outside(query: &str) -> Option<&str> {
 
 /// Returns the names in the folder `written` that begin as the query does. The folder itself comes
 /// first when no part of a name is typed.
-fn elsewhere(written: &str, query: &str, files: &Files, around: &Surround<'_>) -> Vec<String> {
+fn elsewhere(
+    written: &str,
+    query: &str,
+    files: &Files,
+    around: &ComposerContext<'_>,
+) -> Vec<String> {
     let folder = match (written.strip_prefix("~/"), around.home) {
         (Some(below), Some(home)) => home.join(below),
         (Some(_), None) => return Vec::new(),
@@ -291,8 +296,8 @@ fn elsewhere(written: &str, query: &str, files: &Files, around: &Surround<'_>) -
 mod tests {
     use super::*;
 
-    fn around() -> Surround<'static> {
-        Surround {
+    fn around() -> ComposerContext<'static> {
+        ComposerContext {
             editing: false,
             files: None,
             offered: &crate::ui::offered::NOTHING,

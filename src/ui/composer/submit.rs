@@ -5,11 +5,11 @@ use std::path::PathBuf;
 use super::browse::MAX_SEARCH_CHARS;
 use super::images::{self, PathBase};
 use super::{
-    Chip, Chips, Composer, Did, ImageCandidate, MAX_PASTED_CHARS, MAX_PASTED_LINES, Submission,
-    Surround, clean,
+    Chip, Chips, Composer, ComposerContext, ComposerOutcome, ImageCandidate, MAX_PASTED_CHARS,
+    MAX_PASTED_LINES, Submission, clean,
 };
 use crate::core::text::one_line;
-use crate::core::visible::joins_behind;
+use crate::core::visible::joins_after;
 use crate::ui::commands;
 use crate::ui::keys::Action;
 
@@ -22,14 +22,14 @@ const MAX_LOOKS: usize = 64;
 const MAX_REMEMBERED_BYTES: usize = 64 * 1024;
 
 impl Composer {
-    pub(super) fn type_char(&mut self, c: char, around: &Surround<'_>) -> Did {
+    pub(super) fn type_char(&mut self, c: char, around: &ComposerContext<'_>) -> ComposerOutcome {
         self.history.stop();
         self.goal = None;
         if c.is_whitespace() {
             self.look_at_typed(around);
         }
         // Input methods type emoji that are joined one character at a time.
-        let joins = joins_behind(self.buffer.before().chars().next_back(), c);
+        let joins = joins_after(self.buffer.before().chars().next_back(), c);
         let cleaned = clean(c.encode_utf8(&mut [0; 4]));
         let mut typed = cleaned.chars();
         let fits = match (typed.next(), typed.next()) {
@@ -38,24 +38,24 @@ impl Composer {
             _ => self.buffer.insert(&cleaned),
         };
         if fits {
-            Did::Moved
+            ComposerOutcome::Moved
         } else {
-            Did::Refused(FULL.to_string())
+            ComposerOutcome::Refused(FULL.to_string())
         }
     }
 
     /// Inserts a paste. A long one becomes a chip, and paths of images become image chips.
-    pub fn paste(&mut self, text: &str, around: &Surround<'_>) -> Did {
+    pub fn paste(&mut self, text: &str, around: &ComposerContext<'_>) -> ComposerOutcome {
         if let Some(search) = &mut self.search {
             search.query = one_line(text, MAX_SEARCH_CHARS);
             search.retype(&self.history);
-            return Did::Moved;
+            return ComposerOutcome::Moved;
         }
         self.history.stop();
         self.goal = None;
         let start = self.buffer.cursor();
         let did = self.paste_text(text);
-        if did == Did::Changed {
+        if did == ComposerOutcome::Changed {
             let put = self.buffer.before().get(start..).map(str::to_string);
             if let Some((ways, text)) = self.pasted_images(text, around).zip(put) {
                 self.note_look(ImageCandidate { text, ways });
@@ -66,21 +66,23 @@ impl Composer {
     }
 
     /// Inserts an image from the clipboard at the cursor.
-    pub fn add_image(&mut self, path: PathBuf, around: &Surround<'_>) -> Did {
+    pub fn add_image(&mut self, path: PathBuf, around: &ComposerContext<'_>) -> ComposerOutcome {
         if self.search.is_some() || !self.may_have_images() {
-            return Did::Refused("an image goes with a message, not with a command".to_string());
+            return ComposerOutcome::Refused(
+                "an image goes with a message, not with a command".to_string(),
+            );
         }
         self.history.stop();
         self.goal = None;
         let Some(chip) = self.chips.add(Chip::Image(path)) else {
-            return Did::Refused(FULL.to_string());
+            return ComposerOutcome::Refused(FULL.to_string());
         };
         let did = self.put(&format!("{chip} "));
         self.look_up(around);
         did
     }
 
-    fn pasted_images(&self, text: &str, around: &Surround<'_>) -> Option<Vec<Vec<PathBuf>>> {
+    fn pasted_images(&self, text: &str, around: &ComposerContext<'_>) -> Option<Vec<Vec<PathBuf>>> {
         let wanted = self.may_have_images();
         wanted
             .then(|| images::pasted(text, place(around)))
@@ -100,25 +102,29 @@ impl Composer {
     }
 
     /// Replaces the paths of images with chips, where they are still in the text.
-    pub fn looked(&mut self, look: &ImageCandidate, found: Option<Vec<PathBuf>>) -> Did {
+    pub fn looked(
+        &mut self,
+        look: &ImageCandidate,
+        found: Option<Vec<PathBuf>>,
+    ) -> ComposerOutcome {
         let Some(at) = self.looks.iter().position(|l| l == look) else {
-            return Did::Nothing;
+            return ComposerOutcome::Nothing;
         };
         let Some(paths) = found else {
             self.forget(at);
-            return Did::Nothing;
+            return ComposerOutcome::Nothing;
         };
         let text = self.buffer.text();
         let Some(start) = text.rfind(&look.text).filter(|_| self.may_have_images()) else {
             // The path may return with an undo or from the history.
-            return Did::Nothing;
+            return ComposerOutcome::Nothing;
         };
         let end = start + look.text.len();
         let is_apart = text[end..].starts_with(char::is_whitespace);
         let mut chips = String::new();
         for path in paths {
             let Some(chip) = self.chips.add(Chip::Image(path)) else {
-                return Did::Refused(FULL.to_string());
+                return ComposerOutcome::Refused(FULL.to_string());
             };
             chips.extend([chip, ' ']);
         }
@@ -126,10 +132,10 @@ impl Composer {
             chips.pop();
         }
         if !self.buffer.replace(start..end, &chips) {
-            return Did::Refused(FULL.to_string());
+            return ComposerOutcome::Refused(FULL.to_string());
         }
         self.forget(at);
-        Did::Changed
+        ComposerOutcome::Changed
     }
 
     fn forget(&mut self, at: usize) {
@@ -137,10 +143,10 @@ impl Composer {
         self.asked -= usize::from(at < self.asked);
     }
 
-    fn paste_text(&mut self, text: &str) -> Did {
+    fn paste_text(&mut self, text: &str) -> ComposerOutcome {
         let text = clean(text);
         if text.is_empty() {
-            return Did::Nothing;
+            return ComposerOutcome::Nothing;
         }
         let long = text.lines().nth(MAX_PASTED_LINES).is_some()
             || text.chars().nth(MAX_PASTED_CHARS).is_some();
@@ -149,20 +155,20 @@ impl Composer {
         }
         match self.chips.add(Chip::Paste(text)) {
             Some(chip) => self.put(chip.encode_utf8(&mut [0; 4])),
-            None => Did::Refused(FULL.to_string()),
+            None => ComposerOutcome::Refused(FULL.to_string()),
         }
     }
 
-    fn put(&mut self, text: &str) -> Did {
+    fn put(&mut self, text: &str) -> ComposerOutcome {
         if self.buffer.insert(text) {
-            Did::Changed
+            ComposerOutcome::Changed
         } else {
-            Did::Refused(FULL.to_string())
+            ComposerOutcome::Refused(FULL.to_string())
         }
     }
 
     /// Checks whether the path of an image was just completed.
-    fn look_at_typed(&mut self, around: &Surround<'_>) {
+    fn look_at_typed(&mut self, around: &ComposerContext<'_>) {
         if !self.may_have_images() {
             return;
         }
@@ -202,27 +208,27 @@ impl Composer {
 
     /// Submits a whole line that was typed elsewhere, as if it was in the box and Enter was
     /// pressed.
-    pub fn submit_line(&mut self, text: &str, around: &Surround<'_>) -> Did {
+    pub fn submit_line(&mut self, text: &str, around: &ComposerContext<'_>) -> ComposerOutcome {
         self.set_text(text);
         self.submit(around)
     }
 
-    pub(super) fn submit(&mut self, around: &Surround<'_>) -> Did {
+    pub(super) fn submit(&mut self, around: &ComposerContext<'_>) -> ComposerOutcome {
         if self.buffer.before().ends_with('\\') {
             let end = self.buffer.cursor() - 1;
             self.buffer.replace_before(end, "\n");
-            return Did::Moved;
+            return ComposerOutcome::Moved;
         }
         self.look_at_typed(around);
         let text = self.buffer.text();
         if text.is_empty() {
             // The app decides what Enter means then.
-            return Did::Act(Action::Submit);
+            return ComposerOutcome::Act(Action::Submit);
         }
         if text.trim().is_empty() {
             return match around.editing {
-                true => Did::Act(Action::Submit),
-                false => Did::Nothing,
+                true => ComposerOutcome::Act(Action::Submit),
+                false => ComposerOutcome::Nothing,
             };
         }
         let whole = self.chips.expand(text, true).trim_end().to_string();
@@ -230,7 +236,7 @@ impl Composer {
         let sent = whole.clone();
         let mut submission = if let Some(command) = whole.strip_prefix('!') {
             match command.trim() {
-                "" => return Did::Nothing,
+                "" => return ComposerOutcome::Nothing,
                 command => Submission::Shell(command.to_string()),
             }
         } else if commands::is_command(text) {
@@ -239,7 +245,7 @@ impl Composer {
                 Ok((command, argument)) => Submission::Command(command, argument),
                 Err(error) => match custom_command(&whole, around) {
                     Some(custom) => custom,
-                    None => return Did::Refused(error.to_string()),
+                    None => return ComposerOutcome::Refused(error.to_string()),
                 },
             }
         } else {
@@ -263,12 +269,12 @@ impl Composer {
         self.close();
         self.chips = Chips::default();
         self.buffer.reset("", 0);
-        Did::Submit(submission)
+        ComposerOutcome::Submit(submission)
     }
 }
 
 /// Parses a custom command. Before the commands are listed, any line with a slash may be one.
-fn custom_command(line: &str, around: &Surround<'_>) -> Option<Submission> {
+fn custom_command(line: &str, around: &ComposerContext<'_>) -> Option<Submission> {
     let line = line.trim().strip_prefix('/')?;
     let (name, arguments) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
     let may_be = match around.commands {
@@ -282,7 +288,7 @@ fn custom_command(line: &str, around: &Surround<'_>) -> Option<Submission> {
     is_one.then(|| Submission::Custom(name.to_string(), arguments.trim().to_string()))
 }
 
-fn place<'a>(around: &Surround<'a>) -> PathBase<'a> {
+fn place<'a>(around: &ComposerContext<'a>) -> PathBase<'a> {
     PathBase {
         folder: around.folder,
         home: around.home,

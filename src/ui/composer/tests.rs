@@ -10,8 +10,8 @@ use ratatui::layout::Rect;
 
 use super::*;
 
-fn around() -> Surround<'static> {
-    Surround {
+fn around() -> ComposerContext<'static> {
+    ComposerContext {
         files: None,
         offered: &crate::ui::offered::NOTHING,
         commands: Some(&[]),
@@ -67,16 +67,16 @@ fn named(name: &str) -> KeyEvent {
 }
 
 /// Presses the keys and returns the result of the last one.
-fn press(composer: &mut Composer, text: &str) -> Did {
+fn press(composer: &mut Composer, text: &str) -> ComposerOutcome {
     press_in(composer, text, &around())
 }
 
-fn press_in(composer: &mut Composer, text: &str, around: &Surround<'_>) -> Did {
+fn press_in(composer: &mut Composer, text: &str, around: &ComposerContext<'_>) -> ComposerOutcome {
     let now = Instant::now();
     let dids = keys(text)
         .into_iter()
         .map(|key| composer.key(&key, now, around));
-    dids.last().unwrap_or(Did::Nothing)
+    dids.last().unwrap_or(ComposerOutcome::Nothing)
 }
 
 fn shown(composer: &Composer) -> String {
@@ -92,8 +92,8 @@ fn check(typed: &str, want: &str) {
     assert_eq!(shown(&composer), want, "{typed:?}");
 }
 
-fn prompt(text: &str) -> Did {
-    Did::Submit(Submission::Prompt {
+fn prompt(text: &str) -> ComposerOutcome {
+    ComposerOutcome::Submit(Submission::Prompt {
         text: text.into(),
         images: Vec::new(),
         looks: Vec::new(),
@@ -145,21 +145,21 @@ fn earlier_prompts_are_browsed_and_the_draft_is_kept() {
 fn enter_sends() {
     let mut composer = Composer::default();
     let mut send = |text: &str| press(&mut composer, &format!("{text}<Enter>"));
-    assert_eq!(send(""), Did::Act(Action::Submit));
+    assert_eq!(send(""), ComposerOutcome::Act(Action::Submit));
     assert_eq!(send(" fix it "), prompt("fix it"));
-    assert_eq!(send("  "), Did::Nothing);
+    assert_eq!(send("  "), ComposerOutcome::Nothing);
     assert_eq!(
         send("<C-c>!ls -l"),
-        Did::Submit(Submission::Shell("ls -l".into()))
+        ComposerOutcome::Submit(Submission::Shell("ls -l".into()))
     );
-    assert_eq!(send("!"), Did::Nothing);
+    assert_eq!(send("!"), ComposerOutcome::Nothing);
     assert_eq!(send("<C-c>/usr/bin is gone"), prompt("/usr/bin is gone"));
     assert_eq!(
         send("/rename a b"),
-        Did::Submit(Submission::Command(SlashCommand::Rename, "a b".into()))
+        ComposerOutcome::Submit(Submission::Command(SlashCommand::Rename, "a b".into()))
     );
     let unknown = "there is no command /hlep; did you mean /help?";
-    assert_eq!(send("/hlep "), Did::Refused(unknown.into()));
+    assert_eq!(send("/hlep "), ComposerOutcome::Refused(unknown.into()));
     assert_eq!(composer.text(), "/hlep ");
     press(&mut composer, "<C-c><Up><Up>");
     assert_eq!(composer.text(), "/usr/bin is gone");
@@ -168,28 +168,49 @@ fn enter_sends() {
 #[test]
 fn keys_that_do_not_edit_text_become_actions() {
     let mut composer = Composer::default();
-    assert_eq!(press(&mut composer, "<Esc>"), Did::Act(Action::Interrupt));
-    assert_eq!(press(&mut composer, "<Esc>"), Did::Act(Action::Rewind));
+    assert_eq!(
+        press(&mut composer, "<Esc>"),
+        ComposerOutcome::Act(Action::Interrupt)
+    );
+    assert_eq!(
+        press(&mut composer, "<Esc>"),
+        ComposerOutcome::Act(Action::Rewind)
+    );
     assert_eq!(
         press(&mut composer, "<S-BackTab>"),
-        Did::Act(Action::CycleMode)
+        ComposerOutcome::Act(Action::CycleMode)
     );
-    assert_eq!(press(&mut composer, "?"), Did::Act(Action::Help));
-    assert_eq!(press(&mut composer, "<C-x>h"), Did::Act(Action::History));
-    assert_eq!(press(&mut composer, "<C-c>"), Did::Act(Action::AskQuit));
-    assert_eq!(press(&mut composer, "<C-d>"), Did::Act(Action::Quit));
-    assert_eq!(press(&mut composer, "<C-g>"), Did::WantsEditor);
-    let queued = Surround {
+    assert_eq!(
+        press(&mut composer, "?"),
+        ComposerOutcome::Act(Action::Help)
+    );
+    assert_eq!(
+        press(&mut composer, "<C-x>h"),
+        ComposerOutcome::Act(Action::History)
+    );
+    assert_eq!(
+        press(&mut composer, "<C-c>"),
+        ComposerOutcome::Act(Action::AskQuit)
+    );
+    assert_eq!(
+        press(&mut composer, "<C-d>"),
+        ComposerOutcome::Act(Action::Quit)
+    );
+    assert_eq!(press(&mut composer, "<C-g>"), ComposerOutcome::WantsEditor);
+    let queued = ComposerContext {
         queued: true,
         ..around()
     };
     assert_eq!(
         press_in(&mut composer, "<Up>", &queued),
-        Did::Act(Action::EditQueued)
+        ComposerOutcome::Act(Action::EditQueued)
     );
-    assert_eq!(press(&mut composer, "x"), Did::Changed);
-    assert_eq!(press(&mut composer, "<Left>"), Did::Moved);
-    assert_eq!(press_in(&mut composer, "<Up>", &queued), Did::Nothing);
+    assert_eq!(press(&mut composer, "x"), ComposerOutcome::Changed);
+    assert_eq!(press(&mut composer, "<Left>"), ComposerOutcome::Moved);
+    assert_eq!(
+        press_in(&mut composer, "<Up>", &queued),
+        ComposerOutcome::Nothing
+    );
 }
 
 #[test]
@@ -200,7 +221,7 @@ fn commands_are_completed() {
     check("/ren<Enter>", "/rename |");
     check("a /mod<Tab>", "a /mod|");
     let mut composer = Composer::default();
-    let quit = Did::Submit(Submission::Command(SlashCommand::Quit, String::new()));
+    let quit = ComposerOutcome::Submit(Submission::Command(SlashCommand::Quit, String::new()));
     assert_eq!(press(&mut composer, "/qu<Enter>"), quit);
     assert_eq!(shown(&composer), "|");
 }
@@ -215,12 +236,12 @@ fn custom_commands_are_completed_and_sent() {
         })
     };
     let commands = [custom("git:commit", "[message]"), custom("ask", "<what>")];
-    let around = Surround {
+    let around = ComposerContext {
         commands: Some(&commands),
         ..around()
     };
     let sent = |name: &str, arguments: &str| {
-        Did::Submit(Submission::Custom(name.into(), arguments.into()))
+        ComposerOutcome::Submit(Submission::Custom(name.into(), arguments.into()))
     };
     for (typed, want) in [("/git<Tab>", "/git:commit |"), ("/as<Enter>", "/ask |")] {
         let mut composer = Composer::default();
@@ -236,9 +257,9 @@ fn custom_commands_are_completed_and_sent() {
     assert_eq!(did, sent("ask", "why\nnow"));
     let why = "there is no command /git:comit; did you mean /git:commit?";
     let did = press_in(&mut composer, "/git:comit x<Enter>", &around);
-    assert_eq!(did, Did::Refused(why.into()));
+    assert_eq!(did, ComposerOutcome::Refused(why.into()));
     // Before they were listed, any unknown name may be a custom command.
-    let around = Surround {
+    let around = ComposerContext {
         commands: None,
         ..around
     };
@@ -276,7 +297,7 @@ fn folders_are_gone_into() {
     let files = Files::start(work.clone(), on_listed).unwrap();
     let wait = || listed.recv_timeout(Duration::from_secs(20)).unwrap();
     wait();
-    let around = Surround {
+    let around = ComposerContext {
         files: Some(&files),
         folder: &work,
         home: Some(&home),
@@ -334,7 +355,7 @@ fn files_are_mentioned() {
     let on_listed = move || sender.send(()).unwrap_or_default();
     let files = Files::start(folder.path().into(), on_listed).unwrap();
     listed.recv_timeout(Duration::from_secs(20)).unwrap();
-    let around = Surround {
+    let around = ComposerContext {
         files: Some(&files),
         folder: folder.path(),
         ..around()
@@ -360,13 +381,14 @@ fn a_long_paste_is_a_chip() {
     let mut composer = Composer::default();
     let long = "line\r\n".repeat(42);
     press(&mut composer, "see ");
-    assert_eq!(composer.paste(&long, &around()), Did::Changed);
+    assert_eq!(composer.paste(&long, &around()), ComposerOutcome::Changed);
     assert_eq!(shown(&composer), "see [Pasted text #1 +42 lines]|");
     press(&mut composer, "<BS>");
     assert_eq!(shown(&composer), "see |");
     press(&mut composer, "<C-_>");
     composer.paste("short\u{1b}[31m", &around());
-    let Did::Submit(Submission::Prompt { text, shown, .. }) = press(&mut composer, "<Enter>")
+    let ComposerOutcome::Submit(Submission::Prompt { text, shown, .. }) =
+        press(&mut composer, "<Enter>")
     else {
         panic!("not sent");
     };
@@ -378,13 +400,13 @@ fn a_long_paste_is_a_chip() {
 fn a_huge_paste_is_a_chip() {
     let mut composer = Composer::default();
     let huge = "x".repeat(10 * 1024 * 1024);
-    assert_eq!(composer.paste(&huge, &around()), Did::Changed);
+    assert_eq!(composer.paste(&huge, &around()), ComposerOutcome::Changed);
     assert_eq!(composer.text(), "[Pasted text #1 10485760 characters]");
     assert_eq!(composer.height(80, 20), 3);
     let too_much = "x".repeat(33 * 1024 * 1024);
     assert!(matches!(
         composer.paste(&too_much, &around()),
-        Did::Refused(_)
+        ComposerOutcome::Refused(_)
     ));
 }
 
@@ -400,7 +422,7 @@ fn answer(composer: &mut Composer, image: &Path) {
 #[test]
 fn images_become_chips() {
     let image = Path::new("/work/a b.png");
-    let around = Surround {
+    let around = ComposerContext {
         folder: Path::new("/work"),
         ..around()
     };
@@ -434,14 +456,14 @@ fn images_become_chips() {
 
 #[test]
 fn words_that_are_sent_before_the_disk_answered_take_the_question_along() {
-    let around = Surround {
+    let around = ComposerContext {
         folder: Path::new("/work"),
         ..around()
     };
     let mut composer = Composer::default();
     composer.paste("/work/a.png ", &around);
     let did = press_in(&mut composer, "and @b.png<Enter>", &around);
-    let Did::Submit(Submission::Prompt {
+    let ComposerOutcome::Submit(Submission::Prompt {
         mut text, looks, ..
     }) = did
     else {
@@ -461,7 +483,7 @@ fn words_that_are_sent_before_the_disk_answered_take_the_question_along() {
     // What is put back has its images as pieces again.
     composer.put_back(&text, images.clone(), Vec::new());
     let did = press_in(&mut composer, "<Enter>", &around);
-    let Did::Submit(Submission::Prompt { images: again, .. }) = did else {
+    let ComposerOutcome::Submit(Submission::Prompt { images: again, .. }) = did else {
         panic!("{did:?}");
     };
     assert_eq!(again, images);

@@ -15,7 +15,7 @@ use crate::session::looking_git;
 use crate::ui::app::Msg;
 use crate::ui::changes::{ChangeLine, FileChange, Side, parse};
 use crate::ui::overlay::Review;
-use crate::ui::terminal::{Screen, keep_modes};
+use crate::ui::terminal::{Screen, with_restored_modes};
 use crate::ui::transcript::Tone;
 use crate::workspace::is_plain;
 
@@ -61,9 +61,9 @@ impl Effects {
         let file = self.ctx.here.root.join(path);
         let env = &self.ctx.env;
         let command = editor_command(|name| env.var(name).map(str::to_string));
-        let edited = self
-            .keyboard
-            .lend(screen, || keep_modes(|| open_at(&command, &file, line)));
+        let edited = self.keyboard.lend(screen, || {
+            with_restored_modes(|| open_at(&command, &file, line))
+        });
         match edited {
             Ok(Ok(())) => {}
             Ok(Err(why)) => self.notify(Tone::Bad, why),

@@ -13,8 +13,8 @@ use crate::session::export::{self, Format, Replace};
 use crate::ui::Wake;
 use crate::ui::app::{ASKING, App, Msg, OutgoingMessage, Phase};
 use crate::ui::composer::ImageCandidate;
-use crate::ui::terminal::{Screen, keep_modes};
-use crate::world::{NotOffered, OfferKind, Offered, ServerRequest};
+use crate::ui::terminal::{Screen, with_restored_modes};
+use crate::world::{OfferAnswer, OfferError, OfferKind, ServerRequest};
 
 impl Effects {
     /// Sends a message after all earlier messages.
@@ -39,8 +39,8 @@ impl Effects {
                 outbox.send(Command::KeepInput(words.text.clone()));
             }
             match words.command {
-                Some(typed) => outbox.say_custom(typed, via, &self.ctx),
-                None if named.is_some() => outbox.say_named(words, via, &self.ctx),
+                Some(typed) => outbox.send_custom_command(typed, via, &self.ctx),
+                None if named.is_some() => outbox.send_with_resources(words, via, &self.ctx),
                 None => outbox.say(words, via),
             }
             if named.is_none() {
@@ -52,10 +52,10 @@ impl Effects {
     /// Asks a server for its prompts and resources, for the list that is open during typing.
     pub(super) fn ask_server(&mut self, server: String) {
         let (sender, name) = (self.to_screen.clone(), server.clone());
-        let reply = move |answer: Result<Offered, NotOffered>| {
+        let reply = move |answer: Result<OfferAnswer, OfferError>| {
             let offers = match answer {
-                Ok(Offered::List(offers)) => Ok(offers),
-                Ok(Offered::Words(_)) => Ok(Offers::default()),
+                Ok(OfferAnswer::List(offers)) => Ok(offers),
+                Ok(OfferAnswer::Words(_)) => Ok(Offers::default()),
                 Err(not) => Err((not.why, not.hint)),
             };
             // If the screen is gone, there is nothing to show.
@@ -84,7 +84,7 @@ impl Effects {
         let env = &self.ctx.env;
         let edited = self.keyboard.lend(screen, || {
             let command = editor_command(|name| env.var(name).map(str::to_string));
-            keep_modes(|| edit(text, &command, folder.as_deref()))
+            with_restored_modes(|| edit(text, &command, folder.as_deref()))
         });
         let edited = match edited {
             Ok(Ok(text)) => Ok(text),

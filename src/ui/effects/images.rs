@@ -17,7 +17,7 @@ pub(super) fn found(ways: &[Vec<PathBuf>]) -> Option<Vec<PathBuf>> {
 /// Returns whether a file is an image, by its first bytes. Only plain files are opened, since a
 /// pipe would block.
 fn is_image(path: &Path) -> bool {
-    if !std::fs::metadata(path).is_ok_and(|m| m.is_file()) || database::is_open_here(path) {
+    if !std::fs::metadata(path).is_ok_and(|m| m.is_file()) || database::is_open_in_process(path) {
         return false;
     }
     let mut start = Vec::new();

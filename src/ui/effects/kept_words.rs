@@ -5,22 +5,22 @@ use std::sync::Arc;
 use super::Effects;
 use crate::engine::Event;
 use crate::store::Draft;
-use crate::ui::app::{Msg, WordsPlace};
+use crate::ui::app::{Msg, StoredMessagePlace};
 use crate::ui::transcript::Tone;
 
 impl Effects {
     /// Clears a message that is stored elsewhere now. If that fails, it is only offered again.
-    pub(super) fn forget(&self, place: WordsPlace) {
+    pub(super) fn forget(&self, place: StoredMessagePlace) {
         let ctx = Arc::clone(&self.ctx);
         self.aside(move || {
-            let WordsPlace::Editor { session } = place;
+            let StoredMessagePlace::Editor { session } = place;
             ctx.editor_files().forget(&session);
             None::<Msg>
         });
     }
 
     /// Stores a draft of a closed session, so that it survives a kill.
-    pub(super) fn keep_aside(&self, session: String, draft: String, engine: u64) {
+    pub(super) fn store_closed_draft(&self, session: String, draft: String, engine: u64) {
         let ctx = Arc::clone(&self.ctx);
         self.aside(move || {
             let kept = ctx.open_store().and_then(|mut store| match draft.as_str() {

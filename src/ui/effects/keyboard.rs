@@ -46,7 +46,7 @@ impl Keyboard {
 
     fn keys(&self, wanted: Arc<AtomicBool>) -> io::Result<KeySource> {
         let sender = self.to_screen.clone();
-        let gone = Gone {
+        let gone = EndReporter {
             to_screen: self.to_screen.clone(),
             wanted,
         };
@@ -107,12 +107,12 @@ impl Drop for Listening {
 }
 
 /// Reports when the reader's thread ends by itself: the terminal is gone.
-struct Gone {
+struct EndReporter {
     to_screen: Sender<Wake>,
     wanted: Arc<AtomicBool>,
 }
 
-impl Drop for Gone {
+impl Drop for EndReporter {
     fn drop(&mut self) {
         if self.wanted.load(Ordering::SeqCst) {
             let _ = self.to_screen.send(Wake::Gone);

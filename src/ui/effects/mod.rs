@@ -127,7 +127,7 @@ impl Effects {
             }
             Intent::Forget(place) => self.forget(place),
             Intent::KeepAside(session, draft) => {
-                self.keep_aside(session, draft, app.session.engine)
+                self.store_closed_draft(session, draft, app.session.engine)
             }
             Intent::Editor(text) => {
                 self.editor(&text, app, screen);
@@ -227,7 +227,7 @@ impl Effects {
         app.hint = Some(LOOKING_FOR_SESSION.into());
         let (ctx, engine) = (Arc::clone(&self.ctx), app.session.engine);
         self.aside(move || {
-            Some(match ctx.is_there(&which) {
+            Some(match ctx.check_exists(&which) {
                 Ok(()) => Wake::Found {
                     engine,
                     which,
@@ -310,7 +310,7 @@ impl Effects {
     }
 
     /// Asks for a look at a config file that may have changed.
-    pub(crate) fn look_at_config(&self) {
+    pub(crate) fn check_config_file(&self) {
         self.settings.ask(Ask::Look);
     }
 

@@ -9,7 +9,7 @@ use crate::core::entry::Seq;
 use crate::engine::{Command, OnTerminal};
 use crate::session::unseen_by_commands;
 use crate::ui::app::App;
-use crate::ui::terminal::{Screen, keep_modes};
+use crate::ui::terminal::{Screen, with_restored_modes};
 
 impl Effects {
     pub(super) fn on_terminal(
@@ -23,7 +23,7 @@ impl Effects {
         let folder = self.ctx.here.folder.clone();
         let unseen = unseen_by_commands(self.ctx.config(), &self.ctx.env);
         let ended = self.keyboard.lend(screen, || {
-            keep_modes(|| on_terminal::run(&shell, &folder, &unseen, command))
+            with_restored_modes(|| on_terminal::run(&shell, &folder, &unseen, command))
         });
         app.prompts.quiet.forget();
         let ended = match ended {

@@ -73,12 +73,22 @@ impl Outbox {
     }
 
     /// Sends a message. Resources of servers that it mentions are read first.
-    pub(super) fn say_named(&mut self, words: OutgoingMessage, via: Via, ctx: &Arc<AppContext>) {
+    pub(super) fn send_with_resources(
+        &mut self,
+        words: OutgoingMessage,
+        via: Via,
+        ctx: &Arc<AppContext>,
+    ) {
         self.push(Outgoing::Named(words, via, Arc::clone(ctx)));
     }
 
     /// Sends a custom command. Its text is read from its file first.
-    pub(super) fn say_custom(&mut self, typed: CommandLine, via: Via, ctx: &Arc<AppContext>) {
+    pub(super) fn send_custom_command(
+        &mut self,
+        typed: CommandLine,
+        via: Via,
+        ctx: &Arc<AppContext>,
+    ) {
         self.push(Outgoing::Custom(typed, via, Arc::clone(ctx)));
     }
 
@@ -106,7 +116,7 @@ impl Outbox {
         match self.is_idle() {
             true => live.leave(reason),
             false => {
-                live.is_to_leave();
+                live.mark_leaving();
                 self.push(Outgoing::Command(Command::Leave(reason)));
             }
         }
@@ -185,7 +195,7 @@ fn of_prompt(
     to_screen: &Sender<Wake>,
 ) -> Option<Command> {
     let ask = asks(engine);
-    match waited_for(ctx.defined_servers().expand_prompt(&typed, &ask)) {
+    match wait_for_reply(ctx.defined_servers().expand_prompt(&typed, &ask)) {
         Ok(words) => Some(said(words, via)),
         Err(why) => {
             let _ = to_screen.send(Wake::Msg(Msg::NotSaid(typed, why)));
@@ -205,7 +215,7 @@ fn with_resources(
     let servers = ctx.defined_servers();
     let mentions = servers.mentioned_resources(words.seen());
     let ask = asks(engine);
-    let put_in = waited_for(servers.put_in_resources(&words.text, &mentions, &ask));
+    let put_in = wait_for_reply(servers.append_resources(&words.text, &mentions, &ask));
     let expanded = match put_in {
         Ok(expanded) => expanded,
         Err(why) => {
@@ -232,7 +242,7 @@ fn asks(engine: &UnboundedSender<Command>) -> impl Fn(ServerRequest) + use<> {
 }
 
 /// Waits in this thread: the engine limits its requests, and always answers.
-fn waited_for(
+fn wait_for_reply(
     words: impl Future<Output = Result<ExpandedWords, NotSaid>>,
 ) -> Result<ExpandedWords, NotSaid> {
     let runtime = tokio::runtime::Builder::new_current_thread().build();

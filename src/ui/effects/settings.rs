@@ -150,7 +150,7 @@ impl SettingsJob {
     fn run(mut self, asked: &Receiver<Ask>) {
         while let Ok(ask) = asked.recv() {
             match ask {
-                Ask::Look => self.look_at_config(),
+                Ask::Look => self.check_config_file(),
                 Ask::Settle => {
                     self.is_settling.store(false, Ordering::SeqCst);
                     self.settle_config();
@@ -166,7 +166,7 @@ impl SettingsJob {
                     key,
                     model,
                     engine,
-                } => self.keep_key(&provider, &key, model.as_deref(), engine),
+                } => self.store_key(&provider, &key, model.as_deref(), engine),
                 Ask::RemoveKey(provider) => self.remove_key(&provider),
                 Ask::Trust(content) => self.trust(&content),
                 Ask::Distrust => self.distrust(),
@@ -255,7 +255,7 @@ impl SettingsJob {
         target: &WriteTarget,
         write: impl FnOnce(&WriteTarget) -> Result<SettingChange, ConfigError>,
     ) -> Result<(), ConfigError> {
-        self.look_at_config();
+        self.check_config_file();
         let change = write(target)?;
         let now = self.moment();
         self.changes.wrote(&target.file, &change, now);
@@ -263,7 +263,7 @@ impl SettingsJob {
     }
 
     /// Looks at a config file that may have changed. An early look tells best who changed it.
-    fn look_at_config(&mut self) {
+    fn check_config_file(&mut self) {
         let from = self.moment();
         let found = self.ctx.loaded.files_now();
         let to = self.moment();
@@ -276,7 +276,7 @@ impl SettingsJob {
         let now = self.acting.moment(false);
         let again = self.changes.was_acting() && self.looked.elapsed() >= LOOK_AGAIN;
         if self.changes.is_due(now) || (again && !now.is_acting) {
-            self.look_at_config();
+            self.check_config_file();
             self.report_changes_of_session();
         }
     }
@@ -424,9 +424,9 @@ impl SettingsJob {
         });
     }
 
-    fn keep_key(&mut self, provider: &str, key: &Secret, model: Option<&str>, engine: u64) {
+    fn store_key(&mut self, provider: &str, key: &Secret, model: Option<&str>, engine: u64) {
         let ctx = Arc::clone(&self.ctx);
-        let file = match config::keep_key(&ctx.paths, provider, key.expose()) {
+        let file = match config::store_key(&ctx.paths, provider, key.expose()) {
             Ok(file) => file,
             Err(e) => {
                 self.notify(Tone::Bad, format!("{e}; nothing is changed"));

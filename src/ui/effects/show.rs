@@ -17,7 +17,7 @@ use crate::session::{
     Details, EditQuery, FilesRow, GLANCE_ENTRIES, Offer, ServerRow, SessionError, ago,
     changed_by_call, clock, dismiss, edit_places, glance, now_ms, short_id, still_running,
 };
-use crate::store::{Scope, SessionFilter, SessionInfo, Sought};
+use crate::store::{MemoryQuery, Scope, SessionFilter, SessionInfo};
 use crate::ui::Wake;
 use crate::ui::app::{App, Begin, Msg};
 use crate::ui::commands::{Custom, CustomList};
@@ -453,7 +453,7 @@ impl Effects {
             let words = words.trim();
             let found = ctx.open_store().and_then(|store| match words {
                 "" => store.index().newest_memories(&workspace, now_ms(), MAX_MEMORIES),
-                words => store.index().memories(&Sought {
+                words => store.index().memories(&MemoryQuery {
                     query: words,
                     scope: Scope::Workspace(&workspace),
                     kinds: &MEMORY_KINDS.map(MemoryKind::name),

@@ -8,7 +8,7 @@ use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use super::input::LineInput;
 use super::pane::{Pane, Question};
 use super::tree::{Side, TreeTarget};
-use super::{Did, HistoryRequest};
+use super::{HistoryRequest, PaneOutcome};
 use crate::session::short_id;
 
 /// Rows for a notch of the wheel.
@@ -19,15 +19,15 @@ const TITLE_CHARS: usize = 80;
 pub(super) type Hint = (&'static str, &'static str);
 
 impl Pane {
-    pub fn key(&mut self, key: &KeyEvent) -> Did {
+    pub fn key(&mut self, key: &KeyEvent) -> PaneOutcome {
         if key.kind == KeyEventKind::Release {
-            return Did::Nothing;
+            return PaneOutcome::Nothing;
         }
         self.opens_next = false;
         let control = key.modifiers.contains(KeyModifiers::CONTROL);
         let closes = key.code == KeyCode::F(2) || (control && key.code == KeyCode::Char('c'));
         if closes {
-            return Did::Close;
+            return PaneOutcome::Close;
         }
         if let Some(question) = self.question.take() {
             return self.answer(question, key);
@@ -37,40 +37,40 @@ impl Pane {
         let is_free = self.tree.is_some() || self.list.query.is_empty();
         if key.code == KeyCode::Char('?') && is_free {
             self.is_more = !self.is_more;
-            return Did::Nothing;
+            return PaneOutcome::Nothing;
         }
         if self.tree.is_some() {
             return self.tree_key(key);
         }
         if self.list.query.key(key) {
-            return Did::Request(self.reload());
+            return PaneOutcome::Request(self.reload());
         }
         self.list_key(key)
     }
 
     /// Types pasted text: into the title or the path that is being asked for, else into the filter.
-    pub fn paste(&mut self, text: &str) -> Did {
+    pub fn paste(&mut self, text: &str) -> PaneOutcome {
         match (&mut self.question, &self.tree) {
             (Some(Question::Title { input, .. } | Question::File { input, .. }), _) => {
                 input.push(text);
-                Did::Nothing
+                PaneOutcome::Nothing
             }
             (None, None) => {
                 self.list.query.push(text);
-                Did::Request(self.reload())
+                PaneOutcome::Request(self.reload())
             }
-            _ => Did::Nothing,
+            _ => PaneOutcome::Nothing,
         }
     }
 
-    pub fn wheel(&mut self, up: bool) -> Did {
+    pub fn wheel(&mut self, up: bool) -> PaneOutcome {
         if self.question.is_some() {
-            return Did::Nothing;
+            return PaneOutcome::Nothing;
         }
         self.step(if up { -WHEEL } else { WHEEL })
     }
 
-    fn step(&mut self, by: isize) -> Did {
+    fn step(&mut self, by: isize) -> PaneOutcome {
         let ask = match &mut self.tree {
             None => {
                 self.list.step(by);
@@ -85,11 +85,11 @@ impl Pane {
                 self.look()
             }
         };
-        ask.map_or(Did::Nothing, Did::Request)
+        ask.map_or(PaneOutcome::Nothing, PaneOutcome::Request)
     }
 
     /// Keys that move, in the list and in the tree.
-    fn moved(&mut self, key: &KeyEvent) -> Option<Did> {
+    fn moved(&mut self, key: &KeyEvent) -> Option<PaneOutcome> {
         let page = match &self.tree {
             None => self.list.screenful(),
             Some(tree) if tree.side == Side::Preview => tree.preview.screenful(),
@@ -110,7 +110,7 @@ impl Pane {
         Some(self.step(by))
     }
 
-    fn list_key(&mut self, key: &KeyEvent) -> Did {
+    fn list_key(&mut self, key: &KeyEvent) -> PaneOutcome {
         if let Some(did) = self.moved(key) {
             return did;
         }
@@ -118,170 +118,174 @@ impl Pane {
         match (key.code, selected) {
             (KeyCode::Right, None) => {
                 self.opens_next = true;
-                Did::Nothing
+                PaneOutcome::Nothing
             }
             (KeyCode::Esc, _) if !self.list.query.is_empty() => {
                 self.list.query.clear();
-                Did::Request(self.reload())
+                PaneOutcome::Request(self.reload())
             }
             (KeyCode::Esc, _) if self.list.in_trash => self.show_trash(false),
-            (KeyCode::Esc, _) => Did::Close,
+            (KeyCode::Esc, _) => PaneOutcome::Close,
             (KeyCode::Tab, _) => self.show_trash(!self.list.in_trash),
-            (KeyCode::Enter, Some(row)) if !self.list.in_trash => Did::Resume(row.id),
+            (KeyCode::Enter, Some(row)) if !self.list.in_trash => PaneOutcome::Resume(row.id),
             (KeyCode::Enter | KeyCode::Right, Some(row)) => {
-                Did::Request(self.open(&row.id, &row.title))
+                PaneOutcome::Request(self.open(&row.id, &row.title))
             }
             (KeyCode::Delete, Some(row)) => self.ask_trash(row.id, row.name),
             (KeyCode::Char(c), row) if is_control(key) => match (command(c), row) {
                 (Some(Command::BringBack), row) => self.bring_back(row.map(|row| row.id)),
                 (Some(Command::Trash), Some(row)) => self.ask_trash(row.id, row.name),
-                (Some(Command::Resume), Some(row)) => Did::Resume(row.id),
-                (Some(Command::Fork), Some(row)) => Did::ForkAt {
+                (Some(Command::Resume), Some(row)) => PaneOutcome::Resume(row.id),
+                (Some(Command::Fork), Some(row)) => PaneOutcome::ForkAt {
                     id: row.id,
                     seq: row.entries.saturating_sub(1),
                 },
                 (Some(Command::Title), Some(row)) => self.ask_title(row.id, &row.title),
                 (Some(Command::Export), Some(row)) => self.ask_file(row.id),
                 (Some(Command::Dismiss), Some(row)) if !self.list.in_trash => {
-                    Did::Request(HistoryRequest::Dismiss { id: row.id })
+                    PaneOutcome::Request(HistoryRequest::Dismiss { id: row.id })
                 }
-                _ => Did::Nothing,
+                _ => PaneOutcome::Nothing,
             },
-            _ => Did::Nothing,
+            _ => PaneOutcome::Nothing,
         }
     }
 
     /// Restores a session: in the trash the selected one, else the last one that was put there.
-    fn bring_back(&mut self, selected: Option<String>) -> Did {
+    fn bring_back(&mut self, selected: Option<String>) -> PaneOutcome {
         let id = match self.list.in_trash {
             true => selected,
             false => self.trashed.last().cloned(),
         };
-        id.map_or(Did::Nothing, |id| {
-            Did::Request(HistoryRequest::Restore { id })
+        id.map_or(PaneOutcome::Nothing, |id| {
+            PaneOutcome::Request(HistoryRequest::Restore { id })
         })
     }
 
-    fn ask_trash(&mut self, id: String, title: String) -> Did {
+    fn ask_trash(&mut self, id: String, title: String) -> PaneOutcome {
         if !self.list.in_trash {
             self.question = Some(Question::Trash { id, title });
         }
-        Did::Nothing
+        PaneOutcome::Nothing
     }
 
     /// Asks for the file of an export. The end of its name chooses the format.
-    fn ask_file(&mut self, id: String) -> Did {
+    fn ask_file(&mut self, id: String) -> PaneOutcome {
         let input = LineInput::new(&format!("rewake-{}.md", short_id(&id)));
         self.question = Some(Question::File { id, input });
-        Did::Nothing
+        PaneOutcome::Nothing
     }
 
-    fn show_trash(&mut self, in_trash: bool) -> Did {
+    fn show_trash(&mut self, in_trash: bool) -> PaneOutcome {
         self.list.in_trash = in_trash;
-        Did::Request(self.reload())
+        PaneOutcome::Request(self.reload())
     }
 
-    fn ask_title(&mut self, id: String, title: &str) -> Did {
+    fn ask_title(&mut self, id: String, title: &str) -> PaneOutcome {
         let input = LineInput::new(title);
         self.question = Some(Question::Title { id, input });
-        Did::Nothing
+        PaneOutcome::Nothing
     }
 
-    fn tree_key(&mut self, key: &KeyEvent) -> Did {
+    fn tree_key(&mut self, key: &KeyEvent) -> PaneOutcome {
         if let Some(did) = self.moved(key) {
             return did;
         }
         let Some(tree) = &mut self.tree else {
-            return Did::Nothing;
+            return PaneOutcome::Nothing;
         };
         let (id, title) = (tree.session.clone(), tree.title.clone());
         match key.code {
             KeyCode::Esc | KeyCode::Left => {
                 self.tree = None;
-                Did::Nothing
+                PaneOutcome::Nothing
             }
             KeyCode::Tab => {
                 tree.side = match tree.side {
                     Side::Tree => Side::Preview,
                     Side::Preview => Side::Tree,
                 };
-                Did::Nothing
+                PaneOutcome::Nothing
             }
             KeyCode::Enter | KeyCode::Right => match tree.target() {
                 Some(TreeTarget::Branch { id, .. }) => {
                     let title = String::new();
-                    Did::Request(self.open(&id, &title))
+                    PaneOutcome::Request(self.open(&id, &title))
                 }
                 Some(TreeTarget::Point(_)) if key.code == KeyCode::Enter => self.resume_or_fork(),
-                _ => Did::Nothing,
+                _ => PaneOutcome::Nothing,
             },
             KeyCode::Char(c) if is_control(key) => match command(c) {
                 Some(Command::Resume) => self.resume_or_fork(),
                 Some(Command::Fork) => self.fork(),
                 Some(Command::Title) => self.ask_title(id, &title),
                 Some(Command::Export) => self.ask_file(id),
-                Some(Command::Dismiss | Command::Trash | Command::BringBack) | None => Did::Nothing,
+                Some(Command::Dismiss | Command::Trash | Command::BringBack) | None => {
+                    PaneOutcome::Nothing
+                }
             },
-            _ => Did::Nothing,
+            _ => PaneOutcome::Nothing,
         }
     }
 
     /// Resumes the session if its end is selected. Forks it from an earlier point.
-    fn resume_or_fork(&self) -> Did {
+    fn resume_or_fork(&self) -> PaneOutcome {
         let Some(tree) = &self.tree else {
-            return Did::Nothing;
+            return PaneOutcome::Nothing;
         };
         match tree.target() {
-            Some(TreeTarget::Branch { id, .. }) => Did::Resume(id),
-            Some(TreeTarget::Point(_)) if tree.is_at_end() => Did::Resume(tree.session.clone()),
+            Some(TreeTarget::Branch { id, .. }) => PaneOutcome::Resume(id),
+            Some(TreeTarget::Point(_)) if tree.is_at_end() => {
+                PaneOutcome::Resume(tree.session.clone())
+            }
             _ => self.fork(),
         }
     }
 
-    fn fork(&self) -> Did {
+    fn fork(&self) -> PaneOutcome {
         let target = self
             .tree
             .as_ref()
             .and_then(|tree| Some((tree, tree.target()?)));
         match target {
-            Some((tree, TreeTarget::Point(seq))) => Did::ForkAt {
+            Some((tree, TreeTarget::Point(seq))) => PaneOutcome::ForkAt {
                 id: tree.session.clone(),
                 seq,
             },
-            Some((_, TreeTarget::Branch { id, entries })) => Did::ForkAt {
+            Some((_, TreeTarget::Branch { id, entries })) => PaneOutcome::ForkAt {
                 id,
                 seq: entries.saturating_sub(1),
             },
-            None => Did::Nothing,
+            None => PaneOutcome::Nothing,
         }
     }
 
-    fn answer(&mut self, question: Question, key: &KeyEvent) -> Did {
+    fn answer(&mut self, question: Question, key: &KeyEvent) -> PaneOutcome {
         match question {
             Question::Trash { id, .. } => match key.code {
-                KeyCode::Char('y' | 'Y') => Did::Request(HistoryRequest::Trash { id }),
-                _ => Did::Nothing,
+                KeyCode::Char('y' | 'Y') => PaneOutcome::Request(HistoryRequest::Trash { id }),
+                _ => PaneOutcome::Nothing,
             },
             Question::Title { id, mut input } => match key.code {
-                KeyCode::Esc => Did::Nothing,
+                KeyCode::Esc => PaneOutcome::Nothing,
                 KeyCode::Enter => {
                     let title: String = input.text().trim().chars().take(TITLE_CHARS).collect();
                     match title.is_empty() {
-                        true => Did::Nothing,
-                        false => Did::Rename { id, title },
+                        true => PaneOutcome::Nothing,
+                        false => PaneOutcome::Rename { id, title },
                     }
                 }
                 _ => {
                     input.key(key);
                     self.question = Some(Question::Title { id, input });
-                    Did::Nothing
+                    PaneOutcome::Nothing
                 }
             },
             Question::File { id, mut input } => match key.code {
-                KeyCode::Esc => Did::Nothing,
+                KeyCode::Esc => PaneOutcome::Nothing,
                 KeyCode::Enter => match input.text().trim() {
-                    "" => Did::Nothing,
-                    file => Did::Export {
+                    "" => PaneOutcome::Nothing,
+                    file => PaneOutcome::Export {
                         id,
                         file: file.to_string(),
                     },
@@ -289,7 +293,7 @@ impl Pane {
                 _ => {
                     input.key(key);
                     self.question = Some(Question::File { id, input });
-                    Did::Nothing
+                    PaneOutcome::Nothing
                 }
             },
         }

@@ -96,7 +96,7 @@ pub enum HistoryRequest {
 #[derive(Debug, Clone, PartialEq)]
 pub enum HistoryResponse {
     Sessions(Page),
-    Checkpoints(Piece),
+    Checkpoints(HistoryPart),
     /// The last entries up to the requested one.
     Preview {
         number: u64,
@@ -140,7 +140,7 @@ pub enum HistoryResponse {
 
 /// The result of a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Did {
+pub enum PaneOutcome {
     Nothing,
     Request(HistoryRequest),
     Close,
@@ -201,7 +201,7 @@ pub struct About {
 
 /// A part of the history of a session.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Piece {
+pub struct HistoryPart {
     number: u64,
     session: String,
     title: String,

@@ -104,14 +104,14 @@ impl Pane {
             HistoryResponse::Renamed { id, outcome } => {
                 match outcome {
                     Ok(title) => self.renamed(&id, title),
-                    Err(why) => self.trouble(format!("cannot rename: {why}")),
+                    Err(why) => self.show_error(format!("cannot rename: {why}")),
                 }
                 None
             }
             HistoryResponse::Trashed { id, outcome } => {
                 match outcome {
                     Ok(()) => self.put_away(id),
-                    Err(why) => self.trouble(format!("cannot put it into the trash: {why}")),
+                    Err(why) => self.show_error(format!("cannot put it into the trash: {why}")),
                 }
                 self.list.look()
             }
@@ -122,7 +122,7 @@ impl Pane {
                     Some(self.reload())
                 }
                 Err(why) => {
-                    self.trouble(format!("cannot take it out of the trash: {why}"));
+                    self.show_error(format!("cannot take it out of the trash: {why}"));
                     None
                 }
             },
@@ -132,7 +132,7 @@ impl Pane {
                     Some(self.reload())
                 }
                 Err(why) => {
-                    self.trouble(format!("cannot dismiss: {why}"));
+                    self.show_error(format!("cannot dismiss: {why}"));
                     None
                 }
             },
@@ -141,7 +141,7 @@ impl Pane {
                 if let Some(tree) = &mut self.tree {
                     tree.failed(number);
                 }
-                self.trouble(why);
+                self.show_error(why);
                 None
             }
         }
@@ -168,7 +168,7 @@ impl Pane {
     pub(crate) fn exported(&mut self, outcome: Result<String, String>) {
         match outcome {
             Ok(text) => self.say(&text),
-            Err(why) => self.trouble(why),
+            Err(why) => self.show_error(why),
         }
     }
 
@@ -179,7 +179,7 @@ impl Pane {
         });
     }
 
-    pub(super) fn trouble(&mut self, text: String) {
+    pub(super) fn show_error(&mut self, text: String) {
         let is_error = true;
         self.notice = Some(Notice { text, is_error });
     }

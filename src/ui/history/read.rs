@@ -12,10 +12,10 @@ use super::lines::{clean_title, one_clean_line};
 use super::queue::Queue;
 use super::timeline::Timeline;
 use super::{
-    About, Branch, HistoryRequest, HistoryResponse, LineTrees, Page, Piece, Point, Row, words,
+    About, Branch, HistoryPart, HistoryRequest, HistoryResponse, LineTrees, Page, Point, Row, words,
 };
 use crate::core::entry::{Block, Entry, Fact, Outcome, Record, Seq};
-use crate::core::happened::telling_line;
+use crate::core::happened::most_telling_line;
 use crate::core::text::{clip, count};
 use crate::core::tree::{may_change_files, named};
 use crate::model::Figures;
@@ -23,7 +23,7 @@ use crate::session::{
     AppContext, ChangedFiles, Dismissal, GLANCE_ENTRIES, SessionSummary, TreePair, edit_places,
     glance, now_ms, still_running,
 };
-use crate::store::{self, Listed, SaidIn, SessionInfo, SessionKey, Store, StoreError};
+use crate::store::{self, ListPosition, MessageMatch, SessionInfo, SessionKey, Store, StoreError};
 use crate::ui::text::clean_line;
 use crate::ui::transcript::Transcript;
 
@@ -145,17 +145,17 @@ impl<'a> HistoryReader<'a> {
             .history()
             .listing(&self.ctx.workspace(), in_trash)?;
         let mut snippets = HashMap::new();
-        let found: Vec<&Listed> = match query {
+        let found: Vec<&ListPosition> = match query {
             "" => listing.iter().collect(),
             query => {
                 if !self.index(queue) {
                     return Ok(None);
                 }
-                let said = self.store.history().saying(query, MAX_HITS)?;
+                let said = self.store.history().sessions_matching(query, MAX_HITS)?;
                 snippets.extend(said.into_iter().map(|s| (s.key, found_in(&s))));
                 let titled = titled(&listing, query);
                 let is_found =
-                    |l: &&Listed| titled.contains(&l.key) || snippets.contains_key(&l.key);
+                    |l: &&ListPosition| titled.contains(&l.key) || snippets.contains_key(&l.key);
                 listing.iter().filter(is_found).collect()
             }
         };
@@ -296,7 +296,7 @@ impl<'a> HistoryReader<'a> {
                         fact: Some(Fact::Ran { exit_code, .. }),
                         ..
                     } => {
-                        let line = telling_line(&output.text, *exit_code != Some(0));
+                        let line = most_telling_line(&output.text, *exit_code != Some(0));
                         about.output = line.map(one_clean_line);
                     }
                     _ => {}
@@ -387,7 +387,7 @@ impl<'a> HistoryReader<'a> {
         });
         let points = points.collect();
         let branches = |found: Vec<store::Branch>| found.into_iter().map(branch).collect();
-        Ok(HistoryResponse::Checkpoints(Piece {
+        Ok(HistoryResponse::Checkpoints(HistoryPart {
             number,
             session: info.id,
             title: title(info.title.as_deref()),
@@ -564,7 +564,7 @@ fn is_mark(record: &Record) -> bool {
 }
 
 /// Returns the place where the query was found, and the number of matches.
-fn found_in(said: &SaidIn) -> String {
+fn found_in(said: &MessageMatch) -> String {
     match said.entries {
         1 => said.snippet.clone(),
         n => format!("in {}: {}", count(n, "entry"), said.snippet),
@@ -585,7 +585,7 @@ fn title(title: Option<&str>) -> String {
 }
 
 /// Returns the sessions whose title has all the words, or nearly.
-fn titled(listing: &[Listed], query: &str) -> HashSet<SessionKey> {
+fn titled(listing: &[ListPosition], query: &str) -> HashSet<SessionKey> {
     // The query is not parsed: typed text has no operators.
     let (case, marks) = (CaseMatching::Ignore, Normalization::Smart);
     let pattern = Pattern::new(query, case, marks, AtomKind::Fuzzy);

@@ -9,7 +9,7 @@ use std::ops::Range;
 
 use super::preview::Preview;
 use super::scroll::Scroll;
-use super::{Branch, Came, HistoryRequest, LineKey, LineTrees, Piece, Point, What};
+use super::{Branch, Came, HistoryPart, HistoryRequest, LineKey, LineTrees, Point, What};
 use crate::core::entry::Seq;
 use crate::core::text::count;
 use crate::tools::Verb;
@@ -35,11 +35,11 @@ pub(super) enum TreeTarget {
 pub(super) struct TreeLine {
     /// The lines of the tree to the left of the text.
     pub(super) branches: String,
-    pub(super) what: Drawn,
+    pub(super) what: HistoryRow,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Drawn {
+pub(super) enum HistoryRow {
     /// Older entries exist.
     Older,
     /// The heading above the part of one session.
@@ -128,7 +128,7 @@ impl Tree {
         })
     }
 
-    pub(super) fn receive(&mut self, piece: Piece) {
+    pub(super) fn receive(&mut self, piece: HistoryPart) {
         let follows = !self.is_known || piece.first < self.first;
         if piece.number != self.number || piece.session != self.session || !follows {
             return;
@@ -186,8 +186,8 @@ impl Tree {
     /// Returns the points that a line represents: for a request, all work done for it.
     fn points_of(&self, at: usize) -> Option<&[Point]> {
         match &self.lines.get(at)?.what {
-            Drawn::Work(range) => self.points.get(range.clone()),
-            Drawn::Said(said) => {
+            HistoryRow::Work(range) => self.points.get(range.clone()),
+            HistoryRow::Said(said) => {
                 let behind = self.points.get(said + 1..)?;
                 let is_said = |point: &Point| matches!(point.what, What::Said(_));
                 let next = behind.iter().position(is_said).unwrap_or(behind.len());
@@ -217,13 +217,13 @@ impl Tree {
 
     pub(super) fn target(&self) -> Option<TreeTarget> {
         match &self.lines.get(self.selected)?.what {
-            Drawn::Ended(at) => self.points.get(*at).map(|p| TreeTarget::Point(p.seq)),
-            Drawn::Work(range) => {
+            HistoryRow::Ended(at) => self.points.get(*at).map(|p| TreeTarget::Point(p.seq)),
+            HistoryRow::Work(range) => {
                 let last = self.points.get(range.clone())?.last();
                 last.map(|p| TreeTarget::Point(p.seq))
             }
-            Drawn::Branch { target, .. } => Some(target.clone()),
-            Drawn::Older | Drawn::Session(_) | Drawn::Said(_) => None,
+            HistoryRow::Branch { target, .. } => Some(target.clone()),
+            HistoryRow::Older | HistoryRow::Session(_) | HistoryRow::Said(_) => None,
         }
     }
 
@@ -271,7 +271,7 @@ impl Tree {
         self.scroll.height = height;
         let at = self.selected;
         // The message before a checkpoint is shown with it.
-        let is_said = |i: &usize| matches!(self.lines[*i].what, Drawn::Said(_));
+        let is_said = |i: &usize| matches!(self.lines[*i].what, HistoryRow::Said(_));
         let first = at.checked_sub(1).filter(is_said).unwrap_or(at);
         // At the upper end, the lines above the first checkpoint are shown too.
         let first = if self.first_target() == at { 0 } else { first };
@@ -284,9 +284,9 @@ impl Tree {
     }
 
     fn lay(&mut self) {
-        let mut lay = Lay::default();
+        let mut lay = TreeLayout::default();
         if self.first > 0 {
-            lay.put("", Drawn::Older);
+            lay.put("", HistoryRow::Older);
         }
         let mut from = 0;
         // From the root down to the session itself.
@@ -311,7 +311,7 @@ impl Tree {
     }
 
     /// Adds the lines for points of one session, with the forks that start there.
-    fn lay_points(&self, lay: &mut Lay, depth: usize, range: Range<usize>, upto: Seq) {
+    fn lay_points(&self, lay: &mut TreeLayout, depth: usize, range: Range<usize>, upto: Seq) {
         let mut at = range.start;
         while at < range.end {
             let end = self.together(at, range.end);
@@ -320,9 +320,9 @@ impl Tree {
             let is_last = next.is_none_or(|next| matches!(next.what, What::Said(_)));
             let branch = if is_last { "  └ " } else { "  ├ " };
             match self.points[at].what {
-                What::Said(_) => lay.put_at(depth, "", Drawn::Said(at)),
-                What::Did { .. } => lay.put_at(depth, branch, Drawn::Work(at..end)),
-                What::Ended(_) => lay.put_at(depth, branch, Drawn::Ended(at)),
+                What::Said(_) => lay.put_at(depth, "", HistoryRow::Said(at)),
+                What::Did { .. } => lay.put_at(depth, branch, HistoryRow::Work(at..end)),
+                What::Ended(_) => lay.put_at(depth, branch, HistoryRow::Ended(at)),
             }
             let before = next.map_or(upto.saturating_add(1), |next| next.seq);
             self.lay_forks(lay, depth, self.points[end - 1].seq..before, is_last);
@@ -352,7 +352,7 @@ impl Tree {
 
     /// Adds the lines for the forks that start at the first of these entries or later, and before
     /// the last.
-    fn lay_forks(&self, lay: &mut Lay, depth: usize, seqs: Range<Seq>, is_last: bool) {
+    fn lay_forks(&self, lay: &mut TreeLayout, depth: usize, seqs: Range<Seq>, is_last: bool) {
         // Forks are sorted by the last entry that they share.
         let from = self.forks.partition_point(|f| f.upto < seqs.start);
         let to = self.forks.partition_point(|f| f.upto < seqs.end);
@@ -371,14 +371,14 @@ impl Tree {
     }
 }
 
-impl Drawn {
+impl HistoryRow {
     /// Returns whether the line is a checkpoint, from which a session can be resumed or forked.
     fn is_point(&self) -> bool {
-        matches!(self, Drawn::Work(_) | Drawn::Ended(_))
+        matches!(self, HistoryRow::Work(_) | HistoryRow::Ended(_))
     }
 
     fn can_be_chosen(&self) -> bool {
-        self.is_point() || matches!(self, Drawn::Branch { .. })
+        self.is_point() || matches!(self, HistoryRow::Branch { .. })
     }
 }
 
@@ -454,22 +454,22 @@ impl Parts {
 }
 
 #[derive(Default)]
-struct Lay {
+struct TreeLayout {
     lines: Vec<TreeLine>,
 }
 
-impl Lay {
-    fn put(&mut self, branches: &str, what: Drawn) {
+impl TreeLayout {
+    fn put(&mut self, branches: &str, what: HistoryRow) {
         let branches = branches.to_string();
         self.lines.push(TreeLine { branches, what });
     }
 
-    fn put_at(&mut self, depth: usize, branches: &str, what: Drawn) {
+    fn put_at(&mut self, depth: usize, branches: &str, what: HistoryRow) {
         self.put(&format!("{}{branches}", indent(depth)), what);
     }
 
     fn session(&mut self, depth: usize, title: &str) {
-        let what = Drawn::Session(title.to_string());
+        let what = HistoryRow::Session(title.to_string());
         match depth {
             0 => self.put("", what),
             _ => self.put_at(depth - 1, "└─ ", what),
@@ -477,7 +477,7 @@ impl Lay {
     }
 
     fn branch(&mut self, depth: usize, branches: &str, more: &str, branch: &Branch) {
-        let drawn = Drawn::Branch {
+        let drawn = HistoryRow::Branch {
             label: format!("{} · {more}", branch.title),
             target: TreeTarget::Branch {
                 id: branch.id.clone(),

@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 
 use crossterm::event::{Event, KeyCode, KeyModifiers};
 
-pub(crate) use reader::{Heard, Reader};
+pub(crate) use reader::{Reader, TerminalItem};
 
 /// How long an escape byte waits for the rest of a sequence before it is the Esc key.
 pub(crate) const ESCAPE_WAIT: Duration = Duration::from_millis(50);

@@ -20,7 +20,7 @@ use super::Input;
 
 /// An item of terminal input.
 #[derive(Debug)]
-pub(crate) enum Heard {
+pub(crate) enum TerminalItem {
     Event(Event),
     /// The colour of the terminal's background.
     Background([u8; 3]),
@@ -39,14 +39,16 @@ impl Reader {
     /// Reads the terminal of stdin. `send` is called with each event, on the reader's thread, and
     /// returns whether more are wanted. When the terminal is gone, `send` is not called again and
     /// is dropped.
-    pub(crate) fn start(send: impl FnMut(Heard) -> bool + Send + 'static) -> io::Result<Reader> {
+    pub(crate) fn start(
+        send: impl FnMut(TerminalItem) -> bool + Send + 'static,
+    ) -> io::Result<Reader> {
         Reader::on(rustix::stdio::stdin().try_clone_to_owned()?, send)
     }
 
     /// Starts a reader like [`Reader::start`], on another terminal.
     pub(crate) fn on(
         terminal: OwnedFd,
-        send: impl FnMut(Heard) -> bool + Send + 'static,
+        send: impl FnMut(TerminalItem) -> bool + Send + 'static,
     ) -> io::Result<Reader> {
         let (stopped, stop) = UnixStream::pair()?;
         let (winch, winched) = UnixStream::pair()?;
@@ -93,7 +95,7 @@ struct Ready {
 }
 
 impl InputSource {
-    fn run(mut self, mut send: impl FnMut(Heard) -> bool) {
+    fn run(mut self, mut send: impl FnMut(TerminalItem) -> bool) {
         let mut input = Input::new();
         let mut buffer = vec![0; READ_BYTES];
         loop {
@@ -115,10 +117,10 @@ impl InputSource {
                 }
             }
             events.extend(input.tick(Instant::now()));
-            let background = input.background().map(Heard::Background);
+            let background = input.background().map(TerminalItem::Background);
             let heard = background
                 .into_iter()
-                .chain(events.into_iter().map(Heard::Event));
+                .chain(events.into_iter().map(TerminalItem::Event));
             if !heard.into_iter().all(&mut send) {
                 return;
             }

@@ -242,8 +242,8 @@ fn the_reader_reads_a_terminal_and_ends() {
     let reader = Reader::on(theirs.into(), move |heard| sender.send(heard).is_ok()).unwrap();
     let wait = Duration::from_secs(10);
     let heard = || match receiver.recv_timeout(wait).unwrap() {
-        Heard::Event(event) => spelled(&event),
-        Heard::Background(rgb) => format!("{rgb:?}"),
+        TerminalItem::Event(event) => spelled(&event),
+        TerminalItem::Background(rgb) => format!("{rgb:?}"),
     };
     ours.write_all(b"\x1b[A").unwrap();
     assert_eq!(heard(), "Up");

@@ -293,7 +293,11 @@ impl MarkdownLayout {
         let tail = &text[self.taken..];
         self.tail = tail.len();
         if !self.in_fence {
-            let tail = if is_whole { tail } else { without_begun(tail) };
+            let tail = if is_whole {
+                tail
+            } else {
+                without_incomplete_end(tail)
+            };
             let (lines, _) = Writer::new(self.columns, &self.theme, code).write(tail);
             self.append(lines, true);
         } else if let Some(mut fence) = self.fences.pop() {
@@ -398,7 +402,7 @@ fn may_define(text: &str, start: usize) -> bool {
 
 /// Returns the text without a table or a fence whose second line is not there yet: its source would
 /// be visible for a moment.
-fn without_begun(text: &str) -> &str {
+fn without_incomplete_end(text: &str) -> &str {
     let mut start = text.len();
     let mut complete = 0;
     for line in text.split_inclusive('\n').rev() {

@@ -213,7 +213,7 @@ impl Approval {
 
     /// Sets the reason as a sentence, with a way to avoid the question. `mode`: the mode of the
     /// session.
-    pub fn say_why(&mut self, mode: Mode) {
+    pub fn set_reason_text(&mut self, mode: Mode) {
         let why = self.why.as_str();
         let is_clause = CLAUSES.iter().any(|start| why.starts_with(start));
         let changes_only = match &self.shown.body {

@@ -23,7 +23,7 @@ pub struct Card {
 
 /// The result of a key. Sessions are named by their ids.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Chosen {
+pub enum ResumeChoice {
     /// The card stays.
     Nothing,
     /// Resume the session.
@@ -131,25 +131,25 @@ impl Card {
     }
 
     /// Returns the effect of Enter after this letter. `None`: there is no such action.
-    fn action(&self, letter: Option<char>) -> Option<Chosen> {
+    fn action(&self, letter: Option<char>) -> Option<ResumeChoice> {
         let offer = self.offer()?;
         let (id, held) = (offer.info.id.clone(), offer.held_by.is_some());
         Some(match letter {
-            None | Some('w') if held => Chosen::Watch(id),
-            None => Chosen::Resume(id),
-            Some('t') if held => Chosen::TakeOver(id),
-            Some('f') => Chosen::Fork(id),
-            Some('x') if !held => Chosen::Dismiss(id),
-            Some('n') => Chosen::New,
-            Some('h') => Chosen::History,
-            Some('q') => Chosen::Quit,
+            None | Some('w') if held => ResumeChoice::Watch(id),
+            None => ResumeChoice::Resume(id),
+            Some('t') if held => ResumeChoice::TakeOver(id),
+            Some('f') => ResumeChoice::Fork(id),
+            Some('x') if !held => ResumeChoice::Dismiss(id),
+            Some('n') => ResumeChoice::New,
+            Some('h') => ResumeChoice::History,
+            Some('q') => ResumeChoice::Quit,
             Some(_) => return None,
         })
     }
 
     /// Takes a line in line mode: returns its choice, or the reason why it is wrong. `None`: it is
     /// a message.
-    pub fn line(&self, line: &str) -> Option<Result<Chosen, String>> {
+    pub fn line(&self, line: &str) -> Option<Result<ResumeChoice, String>> {
         let (letter, number) = Card::answer(line)?;
         let offer = match number {
             "" => self.offers.first(),
@@ -163,13 +163,13 @@ impl Card {
         };
         let (id, is_held) = (offer.info.id.clone(), offer.held_by.is_some());
         Some(Ok(match letter {
-            "" | "w" if is_held => Chosen::Watch(id),
-            "" => Chosen::Resume(id),
-            "t" if is_held => Chosen::TakeOver(id),
-            "f" => Chosen::Fork(id),
-            "x" if !is_held => Chosen::Dismiss(id),
-            "n" => Chosen::New,
-            "q" => Chosen::Quit,
+            "" | "w" if is_held => ResumeChoice::Watch(id),
+            "" => ResumeChoice::Resume(id),
+            "t" if is_held => ResumeChoice::TakeOver(id),
+            "f" => ResumeChoice::Fork(id),
+            "x" if !is_held => ResumeChoice::Dismiss(id),
+            "n" => ResumeChoice::New,
+            "q" => ResumeChoice::Quit,
             _ => {
                 return Some(Err(
                     "answer with a number, f1 to fork, x1 to dismiss, n for a new session, or q"
@@ -180,24 +180,24 @@ impl Card {
     }
 
     /// Takes a key that is not a letter: it moves the selection, or chooses.
-    pub fn key(&mut self, key: &KeyEvent) -> Chosen {
+    pub fn key(&mut self, key: &KeyEvent) -> ResumeChoice {
         let ctrl = key.modifiers.contains(KeyModifiers::CONTROL);
         let last = self.offers.len().saturating_sub(1);
         match key.code {
-            KeyCode::Char('c' | 'd') if ctrl => return Chosen::Quit,
+            KeyCode::Char('c' | 'd') if ctrl => return ResumeChoice::Quit,
             KeyCode::Enter => {
                 let letter = self.letter.take();
                 let action = self.action(letter).or_else(|| self.action(None));
-                return action.unwrap_or(Chosen::New);
+                return action.unwrap_or(ResumeChoice::New);
             }
-            KeyCode::Esc => return Chosen::New,
-            KeyCode::F(2) => return Chosen::History,
-            KeyCode::Char('?') | KeyCode::F(1) => return Chosen::Help,
+            KeyCode::Esc => return ResumeChoice::New,
+            KeyCode::F(2) => return ResumeChoice::History,
+            KeyCode::Char('?') | KeyCode::F(1) => return ResumeChoice::Help,
             KeyCode::Up => self.at = self.at.saturating_sub(1),
             KeyCode::Down | KeyCode::Tab => self.at = (self.at + 1).min(last),
-            _ => return Chosen::Nothing,
+            _ => return ResumeChoice::Nothing,
         }
         self.letter = None;
-        Chosen::Nothing
+        ResumeChoice::Nothing
     }
 }

@@ -12,7 +12,7 @@ mod text_field;
 mod viewer;
 
 pub use approval::{Answer, Approval, Choice, Extent, Laid, Layout, Page};
-pub use card::{Card, Chosen};
+pub use card::{Card, ResumeChoice};
 pub use first_run::{FirstRun, Provider, Setup, SetupRow};
 pub use form_entry::{Filled, Filling, FormEntry, format_example};
 pub use key_entry::{KeyEntry, Typed};

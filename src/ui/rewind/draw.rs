@@ -48,7 +48,7 @@ pub fn draw(
     let above = u16::try_from(head.len()).unwrap_or(0);
     let body = area.height.saturating_sub(above + 1);
     pane.rows = usize::from(body);
-    pane.keep_in_sight();
+    pane.scroll_into_view();
     let mut lines = head;
     let seen = match &mut pane.diff {
         Some(diff) => diff_lines(diff, pane.rows, columns, theme),

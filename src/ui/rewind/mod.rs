@@ -252,10 +252,10 @@ impl RewindPane {
         if (0..at).rev().find(is_row).is_none() {
             self.top = 0;
         }
-        self.keep_in_sight();
+        self.scroll_into_view();
     }
 
-    fn keep_in_sight(&mut self) {
+    fn scroll_into_view(&mut self) {
         let rows = self.rows.max(1);
         let last_row = self.items.iter().rposition(|i| matches!(i, Item::Row(_)));
         // The notes after the last path are shown with it.

@@ -120,12 +120,12 @@ pub struct Call {
     pub(super) changes: Changes,
     /// The hashes of the file before and after an edit, as the start of the call recorded them.
     pub(super) hashes: Option<(String, String)>,
-    pub(super) place: PlaceOfEdit,
+    pub(super) place: EditLocation,
 }
 
 /// The place of an edit in its file.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) enum PlaceOfEdit {
+pub(super) enum EditLocation {
     #[default]
     NotAsked,
     Asked,

@@ -9,9 +9,9 @@
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
-use super::block::{Call, Changes, Exit, PlaceOfEdit, Status};
+use super::block::{Call, Changes, EditLocation, Exit, Status};
 use super::paragraph::{LayoutContext, code, paragraph};
-use crate::core::cut::lines_behind;
+use crate::core::cut::lines_represented;
 use crate::core::entry::{Outcome, Plan, StepState};
 use crate::core::text::{count, in_one_line};
 use crate::core::to_person::result_to_person;
@@ -324,7 +324,7 @@ fn changed(call: &Call, unfolded: bool, layout: &LayoutContext<'_>) -> Option<di
     let inside = u16::try_from(inside).unwrap_or(u16::MAX);
     let shape = shape(inside, Some(max), layout.theme);
     let mut changed = match &call.place {
-        PlaceOfEdit::Known(place) => diff::part(place.first, &place.before, &place.after, &shape),
+        EditLocation::Known(place) => diff::part(place.first, &place.before, &place.after, &shape),
         _ => change(&call.shown, &shape)?,
     };
     if let Some((added, removed)) = counted(call) {
@@ -509,7 +509,10 @@ fn tail_of(
     }
     if skipped > 0 && is_whole {
         // A single line may represent several hidden lines.
-        let behind: usize = all[..skipped].iter().map(|line| lines_behind(line)).sum();
+        let behind: usize = all[..skipped]
+            .iter()
+            .map(|line| lines_represented(line))
+            .sum();
         let more = format!("{before_text}+ {}", count(behind, "line"));
         lines.push(Line::styled(more, theme.dim));
     }

@@ -2,7 +2,7 @@
 //! known. The log has the hashes of a file, not its lines.
 
 use super::Transcript;
-use super::block::{Call, Kind, PlaceOfEdit};
+use super::block::{Call, EditLocation, Kind};
 use crate::core::entry::{Entry, Guard, Record};
 use crate::session::{EditPlace, EditQuery};
 use crate::tools::ShownBody;
@@ -37,12 +37,12 @@ impl Transcript {
                 let Kind::Call(call) = &mut block.kind else {
                     continue;
                 };
-                if call.place != PlaceOfEdit::Asked || call.hashes.as_ref() != Some(&hashes) {
+                if call.place != EditLocation::Asked || call.hashes.as_ref() != Some(&hashes) {
                     continue;
                 }
                 call.place = match &place {
-                    Some(place) => PlaceOfEdit::Known(place.clone()),
-                    None => PlaceOfEdit::NotKnown,
+                    Some(place) => EditLocation::Known(place.clone()),
+                    None => EditLocation::NotKnown,
                 };
                 block.touch();
             }
@@ -69,9 +69,9 @@ impl Transcript {
             }
             Entry::Finished { call, .. } => {
                 if let Some(call) = self.call_mut(*call)
-                    && call.place == PlaceOfEdit::NotKnown
+                    && call.place == EditLocation::NotKnown
                 {
-                    call.place = PlaceOfEdit::NotAsked;
+                    call.place = EditLocation::NotAsked;
                 }
             }
             _ => {}
@@ -85,11 +85,11 @@ impl Call {
             self.shown.body,
             ShownBody::Edits { .. } | ShownBody::File { .. }
         );
-        if self.place != PlaceOfEdit::NotAsked || !is_edit {
+        if self.place != EditLocation::NotAsked || !is_edit {
             return None;
         }
         let (before, after) = self.hashes.clone()?;
-        self.place = PlaceOfEdit::Asked;
+        self.place = EditLocation::Asked;
         Some(EditQuery {
             before,
             after,

@@ -30,7 +30,7 @@ use super::markdown;
 use super::theme::Theme;
 use crate::core::entry::{CallId, Entry, Fact, Outcome, Output, Record, Seq};
 use crate::model::{Delta, Figures};
-use crate::session::describe::{self, CallStatus, Describer, Description, Part};
+use crate::session::describe::{self, BodyPart, CallStatus, Describer, Description};
 use crate::tools;
 
 /// The conversation: its blocks, the stream, and the scroll position.
@@ -207,7 +207,7 @@ impl Transcript {
         self.first.get_or_insert(record.seq);
         self.last = Some(record.seq);
         if matches!(record.entry, Entry::Forked { .. }) {
-            self.leave_calls();
+            self.interrupt_open_calls();
         }
         if matches!(&record.entry, Entry::Resumed { found, draft: None, .. } if found.starts_with("resumed "))
         {
@@ -274,7 +274,7 @@ impl Transcript {
             describe::Kind::Session(tone) => self.mark(at, tone, it.title),
             describe::Kind::Failure => {
                 let hint = it.body.iter().find_map(|part| match part {
-                    Part::Hint(hint) => Some(hint.to_string()),
+                    BodyPart::Hint(hint) => Some(hint.to_string()),
                     _ => None,
                 });
                 let message = it.title;
@@ -303,13 +303,13 @@ impl Transcript {
 
     fn said(&mut self, at: (Seq, i64), it: &Description<'_>) {
         let images = it.body.iter().map(|part| match part {
-            Part::Images(images) => images.len(),
+            BodyPart::Images(images) => images.len(),
             _ => 0,
         });
         let images = images.sum();
         let words = it.words();
         let command = it.body.iter().find_map(|part| match part {
-            Part::Command(line) => Some(line.clone()),
+            BodyPart::Command(line) => Some(line.clone()),
             _ => None,
         });
         // The person knows a command by its name; its expansion can be unfolded.
@@ -323,20 +323,20 @@ impl Transcript {
         }
     }
 
-    fn replied(&mut self, at: (Seq, i64), body: Vec<Part<'_>>, thought_ms: Option<u64>) {
+    fn replied(&mut self, at: (Seq, i64), body: Vec<BodyPart<'_>>, thought_ms: Option<u64>) {
         self.calls.clear();
         for part in body {
             match part {
-                Part::Words(text) => {
+                BodyPart::Words(text) => {
                     let text = text.into_owned();
                     self.push(at, Kind::Words { text, cut: false });
                 }
-                Part::Thinking(text) => {
+                BodyPart::Thinking(text) => {
                     let text = text.to_string();
                     let took_ms = thought_ms;
                     self.push(at, Kind::Thinking { text, took_ms });
                 }
-                Part::Call(call) => {
+                BodyPart::Call(call) => {
                     self.calls.insert(call.id, self.blocks.len());
                     let call = Call {
                         shown: tools::shown(&call),
@@ -347,15 +347,15 @@ impl Transcript {
                         span: (None, None),
                         changes: block::Changes::NotAsked,
                         hashes: None,
-                        place: block::PlaceOfEdit::NotAsked,
+                        place: block::EditLocation::NotAsked,
                     };
                     self.push(at, Kind::Call(Box::new(call)));
                 }
-                Part::Command(_)
-                | Part::Images(_)
-                | Part::Output(_)
-                | Part::Summary(_)
-                | Part::Hint(_) => {}
+                BodyPart::Command(_)
+                | BodyPart::Images(_)
+                | BodyPart::Output(_)
+                | BodyPart::Summary(_)
+                | BodyPart::Hint(_) => {}
             }
         }
     }
@@ -380,7 +380,7 @@ impl Transcript {
 
     /// Returns how long the model has been silent since the request, in milliseconds. `None` while
     /// words arrive, or while a call must end first.
-    pub fn waits_ms(&self, now_ms: i64) -> Option<i64> {
+    pub fn silent_ms(&self, now_ms: i64) -> Option<i64> {
         let is_open = |id: &CallId| {
             let call = self.call(*id);
             call.is_some_and(|call| !matches!(call.status, Status::Over { .. }))
@@ -510,7 +510,7 @@ impl Transcript {
 
     /// Marks open calls as interrupted: they continue in the session from which this one was
     /// forked.
-    fn leave_calls(&mut self) {
+    fn interrupt_open_calls(&mut self) {
         let ids: Vec<CallId> = self.calls.keys().copied().collect();
         for id in ids {
             if let Some(call) = self.call_mut(id)

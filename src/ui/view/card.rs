@@ -190,7 +190,7 @@ fn offer_lines(
 }
 
 /// Returns the lines for a glyph, a name, and text.
-fn told(
+fn text_lines(
     (glyph, glyph_style): (&'static str, Style),
     name: &str,
     (words, style): (&str, Style),
@@ -208,7 +208,7 @@ fn told(
 }
 
 /// Returns one line with a glyph, a name, text, and a time at its end.
-fn told_short(
+fn single_line_of(
     glyph: Span<'static>,
     name: &str,
     (words, style): (&str, Style),
@@ -238,8 +238,9 @@ fn detail_lines(
 ) -> Vec<Line<'static>> {
     let (text, dim) = (theme.text, theme.dim);
     let blank = (" ", dim);
-    let all =
-        |glyph, name: &str, words: &str, style| told(glyph, name, (words, style), columns, theme);
+    let all = |glyph, name: &str, words: &str, style| {
+        text_lines(glyph, name, (words, style), columns, theme)
+    };
     let mut lines = Vec::new();
     if details.mode == Mode::BypassPermissions {
         let words = "it runs without asking";
@@ -253,11 +254,11 @@ fn detail_lines(
         let age = running.age_ms + since_look;
         let glyph = Span::styled(spinner(age), theme.running);
         let command = (running.command.as_str(), text);
-        let line = told_short(glyph, "still running", command, &clock(age), columns, theme);
+        let line = single_line_of(glyph, "still running", command, &clock(age), columns, theme);
         lines.push(line);
         if let Some(last) = &running.last_line {
             let glyph = Span::raw(" ");
-            lines.push(told_short(glyph, "", (last, dim), "", columns, theme));
+            lines.push(single_line_of(glyph, "", (last, dim), "", columns, theme));
         }
     }
     let mut tell = |glyph, name: &str, words: &str, style| {

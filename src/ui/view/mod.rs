@@ -497,7 +497,7 @@ fn pace(app: &App) -> String {
     {
         return format!(" · streaming about {rate} tok/s");
     }
-    match app.conversation.transcript.waits_ms(app.now_ms) {
+    match app.conversation.transcript.silent_ms(app.now_ms) {
         Some(ms) if ms >= FIRST_BYTE_MS => {
             format!(" · waiting for the first byte {}", clock(ms))
         }

@@ -65,7 +65,7 @@ pub(super) fn history(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
 pub(super) fn rewind(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
     let before = match app.readiness() {
         Readiness::Armed => None,
-        readiness => Some(not_heard_yet(readiness)),
+        readiness => Some(inactive_keys_text(readiness)),
     };
     let App { prompts, look, .. } = app;
     if let Overlay::Rewind(pane) = &mut prompts.overlay {
@@ -254,7 +254,7 @@ pub(super) fn hints(hints: &str, columns: usize) -> String {
 }
 
 /// Returns the text before keys that do not count yet.
-fn not_heard_yet(readiness: Readiness) -> &'static str {
+fn inactive_keys_text(readiness: Readiness) -> &'static str {
     match readiness {
         Readiness::Armed => "",
         Readiness::Behind => "Tab first, then ",
@@ -264,7 +264,7 @@ fn not_heard_yet(readiness: Readiness) -> &'static str {
 
 /// Returns the keys of a question in one row, dim until they count.
 pub(super) fn asking_keys_in(app: &App, keys: &str, columns: usize) -> Span<'static> {
-    let before = not_heard_yet(app.readiness());
+    let before = inactive_keys_text(app.readiness());
     let style = match app.readiness() {
         Readiness::Armed => app.look.theme.accent,
         _ => app.look.theme.dim,

@@ -72,7 +72,7 @@ pub(super) struct FolderState {
     pub stamp: Option<Stamp>,
     /// The ignore files of this folder itself that were in force.
     pub rules: Vec<RuleFile>,
-    pub files: BTreeMap<Vec<u8>, Slot>,
+    pub files: BTreeMap<Vec<u8>, CachedName>,
     pub folders: BTreeMap<Vec<u8>, FolderState>,
     /// Whether it was listed at least once.
     pub is_listed: bool,
@@ -100,7 +100,7 @@ impl PartialEq for RuleFile {
 
 /// The state of a name that is not a folder.
 #[derive(Debug, Clone)]
-pub(super) enum Slot {
+pub(super) enum CachedName {
     /// It was listed, and not inspected yet.
     New {
         entered: bool,
@@ -147,7 +147,7 @@ impl Cache {
                         is_racy: true,
                         item: item.clone(),
                     };
-                    folder.files.insert(name.to_vec(), Slot::Known(known));
+                    folder.files.insert(name.to_vec(), CachedName::Known(known));
                 }
                 None => {
                     folder.files.remove(name);
@@ -159,7 +159,7 @@ impl Cache {
     /// Pretends that a file of the root was read with its current stamp.
     #[cfg(test)]
     pub(super) fn believe(&mut self, name: &[u8], path: &std::path::Path) {
-        if let (Some(Slot::Known(known)), Ok(stat)) =
+        if let (Some(CachedName::Known(known)), Ok(stat)) =
             (self.root.files.get_mut(name), rustix::fs::lstat(path))
         {
             known.stamp = Stamp::of(&stat);
@@ -192,7 +192,7 @@ fn collect(folder: &FolderState, path: &mut PathBytes, tree: &mut Builder) {
             collect(state, path, tree);
             path.truncate(end);
         }
-        if let Slot::Known(state) = slot {
+        if let CachedName::Known(state) = slot {
             path.extend_from_slice(name);
             tree.push(path, &state.item);
             path.truncate(end);
@@ -218,7 +218,7 @@ mod tests {
 
     #[test]
     fn a_tree_is_in_the_order_of_its_paths() {
-        let known = |names: &[&str]| -> BTreeMap<Vec<u8>, Slot> {
+        let known = |names: &[&str]| -> BTreeMap<Vec<u8>, CachedName> {
             let slot = |name: &&str| {
                 let item = Item::Link {
                     target: name.as_bytes().to_vec(),
@@ -236,7 +236,7 @@ mod tests {
                     is_racy,
                     item,
                 };
-                (name.as_bytes().to_vec(), Slot::Known(known))
+                (name.as_bytes().to_vec(), CachedName::Known(known))
             };
             names.iter().map(slot).collect()
         };

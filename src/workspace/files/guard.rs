@@ -42,7 +42,7 @@ pub fn grain(path: &Path) -> Duration {
 
 /// Returns whether the kernel notices every change of the file system that a path is on. It does
 /// not if another machine or a user-space file system may change it.
-pub fn tells_of_changes(path: &Path) -> bool {
+pub fn reports_changes(path: &Path) -> bool {
     is_exact(path)
 }
 

@@ -30,7 +30,7 @@ thread_local! {
 }
 
 /// The result of reading a path.
-pub(super) enum Found {
+pub(super) enum ReadResult {
     /// The item. `content` is set for a file whose content must be stored.
     Item {
         stamp: Stamp,
@@ -51,9 +51,9 @@ pub(super) fn read(
     stat: &Stat,
     max_bytes: u64,
     with_secrets: bool,
-) -> io::Result<Found> {
+) -> io::Result<ReadResult> {
     let stamp = Stamp::of(stat);
-    let found = |item| Found::Item {
+    let found = |item| ReadResult::Item {
         stamp,
         item,
         content: None,
@@ -69,12 +69,12 @@ pub(super) fn read(
                 target: target.into_bytes(),
             })),
             // The path became another kind of file.
-            Err(Errno::NOENT | Errno::INVAL) => Ok(Found::Gone),
+            Err(Errno::NOENT | Errno::INVAL) => Ok(ReadResult::Gone),
             Err(e) => Err(e.into()),
         },
         FileType::Fifo => Ok(found(bare(Marked::Fifo))),
         FileType::Socket => Ok(found(bare(Marked::Socket))),
-        FileType::Directory => Ok(Found::Gone),
+        FileType::Directory => Ok(ReadResult::Gone),
         _ => Ok(found(bare(Marked::Device))),
     }
 }
@@ -87,15 +87,15 @@ fn steady(
     mut stamp: Stamp,
     max_bytes: u64,
     with_secrets: bool,
-) -> io::Result<Found> {
+) -> io::Result<ReadResult> {
     let flags =
         OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     for _ in 0..TRIES {
         let file = match sys::openat(folder, OsStr::from_bytes(name), flags, Mode::empty()) {
             Ok(file) => File::from(file),
-            Err(Errno::NOENT | Errno::LOOP | Errno::NXIO) => return Ok(Found::Gone),
+            Err(Errno::NOENT | Errno::LOOP | Errno::NXIO) => return Ok(ReadResult::Gone),
             Err(Errno::ACCESS | Errno::PERM | Errno::IO) => {
-                return Ok(Found::Item {
+                return Ok(ReadResult::Item {
                     stamp,
                     item: marker(Marked::Unreadable, &stamp),
                     content: None,
@@ -105,10 +105,10 @@ fn steady(
         };
         let before = sys::fstat(&file)?;
         if !FileType::from_raw_mode(before.st_mode).is_file() {
-            return Ok(Found::Gone);
+            return Ok(ReadResult::Gone);
         }
         if is_linked_key(&file) {
-            return Ok(Found::Item {
+            return Ok(ReadResult::Item {
                 stamp,
                 item: marker(Marked::Secret, &stamp),
                 content: None,
@@ -124,7 +124,7 @@ fn steady(
             Ok(_) => {}
             Err(e) if e.kind() == ErrorKind::OutOfMemory => return Err(e),
             Err(_) => {
-                return Ok(Found::Item {
+                return Ok(ReadResult::Item {
                     stamp,
                     item: marker(Marked::Unreadable, &stamp),
                     content: None,
@@ -139,13 +139,13 @@ fn steady(
         }
         return Ok(kept(stamp, path, content, with_secrets));
     }
-    Ok(Found::Unsteady(stamp))
+    Ok(ReadResult::Unsteady(stamp))
 }
 
-fn kept(stamp: Stamp, path: &Path, content: Vec<u8>, with_secrets: bool) -> Found {
+fn kept(stamp: Stamp, path: &Path, content: Vec<u8>, with_secrets: bool) -> ReadResult {
     let hash: ContentHash = *blake3::hash(&content).as_bytes();
     if !with_secrets && is_secret(path.as_os_str().as_bytes()) {
-        return Found::Item {
+        return ReadResult::Item {
             stamp,
             item: Item::Marker {
                 why: Marked::Secret,
@@ -156,7 +156,7 @@ fn kept(stamp: Stamp, path: &Path, content: Vec<u8>, with_secrets: bool) -> Foun
             content: None,
         };
     }
-    Found::Item {
+    ReadResult::Item {
         stamp,
         item: Item::File {
             mode: (stamp.mode & 0o777) as u16,
@@ -216,8 +216,8 @@ pub fn item_at(path: &Path, max_bytes: u64) -> io::Result<Option<(Item, Option<V
         max_bytes,
         true,
     )? {
-        Found::Item { item, content, .. } => Ok(Some((item, content))),
-        Found::Unsteady(stamp) => Ok(Some((marker(Marked::Unsteady, &stamp), None))),
-        Found::Gone => Ok(None),
+        ReadResult::Item { item, content, .. } => Ok(Some((item, content))),
+        ReadResult::Unsteady(stamp) => Ok(Some((marker(Marked::Unsteady, &stamp), None))),
+        ReadResult::Gone => Ok(None),
     }
 }

@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{FileType, Stat};
 
 use super::cover::STAGED;
-use super::read::{self, Found};
+use super::read::{self, ReadResult};
 use crate::core::entry::KeptWhy;
 use crate::core::rewind::is_never_written;
 use crate::core::tree::{Change, ContentHash, Item, Marked, PathBytes, Tree, diff};
@@ -117,7 +117,7 @@ fn work(order: &mut Order<'_>, done: &mut Done) -> Result<(), RestoreStop> {
     let root = Folder::open(order.root).map_err(|e| failed("the workspace", &e))?;
     let (mut bench, is_left) = Bench::open(&root, order.root, order.id)
         .map_err(|e| failed("no folder for what is set back", &e))?;
-    let mut ground = Ground {
+    let mut ground = RestoreRoot {
         root: &root,
         root_path: order.root,
         bench: &mut bench,
@@ -203,7 +203,7 @@ fn above(path: &[u8]) -> impl Iterator<Item = &[u8]> {
 }
 
 /// The workspace of a restore.
-struct Ground<'a> {
+struct RestoreRoot<'a> {
     root: &'a Folder,
     root_path: &'a Path,
     bench: &'a mut Bench,
@@ -212,14 +212,14 @@ struct Ground<'a> {
 }
 
 /// A name in an open folder.
-struct Spot {
+struct FolderEntry {
     folder: Folder,
     name: OsString,
     /// The path, for the rules and for messages.
     path: PathBuf,
 }
 
-impl Spot {
+impl FolderEntry {
     /// Returns the item at this name.
     fn item(&self, like: &Job) -> io::Result<Option<Item>> {
         item_in(&self.folder, &self.name, &self.path, like)
@@ -260,13 +260,13 @@ fn item_in(folder: &Folder, name: &OsStr, path: &Path, like: &Job) -> io::Result
         return Ok(other);
     }
     match read::read(folder.as_fd(), name.as_bytes(), path, &stat, limit, true)? {
-        Found::Item { item, .. } => Ok(Some(item)),
-        Found::Unsteady(_) => Ok(other),
-        Found::Gone => Ok(None),
+        ReadResult::Item { item, .. } => Ok(Some(item)),
+        ReadResult::Unsteady(_) => Ok(other),
+        ReadResult::Gone => Ok(None),
     }
 }
 
-impl Ground<'_> {
+impl RestoreRoot<'_> {
     /// Returns a path of a tree relative to the root, whether it is absolute or not. `None` for a
     /// path outside of the root.
     fn below(&self, path: &[u8]) -> Option<PathBuf> {
@@ -281,7 +281,7 @@ impl Ground<'_> {
     }
 
     /// Returns the open folder and the name of a path. With `make`, missing folders are created.
-    fn spot(&self, path: &[u8], make: bool) -> io::Result<Spot> {
+    fn spot(&self, path: &[u8], make: bool) -> io::Result<FolderEntry> {
         let whole = Path::new(OsStr::from_bytes(path));
         let (Some(parent), Some(name)) = (whole.parent(), whole.file_name()) else {
             return Err(ErrorKind::InvalidInput.into());
@@ -291,7 +291,7 @@ impl Ground<'_> {
                 let parent = below.parent().unwrap_or(Path::new("")).to_path_buf();
                 match self.root.below(&parent) {
                     Err(e) if make && e.kind() == ErrorKind::NotFound => {
-                        made_below(self.root, &parent)?
+                        open_or_make_below(self.root, &parent)?
                     }
                     opened => opened?,
                 }
@@ -299,12 +299,12 @@ impl Ground<'_> {
             None => match Folder::open(parent) {
                 Err(e) if make && e.kind() == ErrorKind::NotFound => {
                     let (deepest, missing) = Folder::deepest(parent)?;
-                    made_below(&deepest, &missing)?
+                    open_or_make_below(&deepest, &missing)?
                 }
                 opened => opened?,
             },
         };
-        Ok(Spot {
+        Ok(FolderEntry {
             folder,
             name: name.to_os_string(),
             path: self.root_path.join(whole),
@@ -352,7 +352,7 @@ impl Ground<'_> {
 }
 
 /// Opens the folder at `path` below another. Creates missing parts.
-fn made_below(folder: &Folder, path: &Path) -> io::Result<Folder> {
+fn open_or_make_below(folder: &Folder, path: &Path) -> io::Result<Folder> {
     let mut at = folder.below(Path::new(""))?;
     for name in path {
         match at.make_folder(name) {

@@ -19,9 +19,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use rustix::fs::{self as sys, AtFlags, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
-use super::cache::{Cache, FileState, FolderState, Slot, Stamp, joined};
+use super::cache::{Cache, CachedName, FileState, FolderState, Stamp, joined};
 use super::cover::Coverage;
-use super::read::{self, Found, bare};
+use super::read::{self, ReadResult, bare};
 use super::watch::{Dirty, Watch};
 use crate::core::tree::{Change, ContentHash, Item, Marked, PathBytes};
 use crate::workspace::handle::Folder;
@@ -289,7 +289,7 @@ impl Scan<'_> {
                 continue;
             }
             match slot {
-                Slot::Known(known) if known.stamp == stamp && !known.is_racy => {}
+                CachedName::Known(known) if known.stamp == stamp && !known.is_racy => {}
                 slot => {
                     if !self.file(fd, name, &joined(path, name), &stat, slot)? {
                         gone.push(name.clone());
@@ -311,30 +311,30 @@ impl Scan<'_> {
         name: &[u8],
         at: &[u8],
         stat: &Stat,
-        slot: &mut Slot,
+        slot: &mut CachedName,
     ) -> Result<bool, Stopped> {
         let path = self.absolute(at);
         let limit = self.coverage.max_file_bytes;
         let found = read::read(fd.as_fd(), name, &path, stat, limit, false);
         let (stamp, item, content) = match found.map_err(|e| failed(&path, e))? {
-            Found::Item {
+            ReadResult::Item {
                 stamp,
                 item,
                 content,
             } => (stamp, item, content),
-            Found::Gone => return Ok(false),
-            Found::Unsteady(stamp) => match slot {
+            ReadResult::Gone => return Ok(false),
+            ReadResult::Unsteady(stamp) => match slot {
                 // Its known state stays; it is read again next time.
-                Slot::Known(known) => {
+                CachedName::Known(known) => {
                     known.is_racy = true;
                     return Ok(true);
                 }
-                Slot::New { .. } => (stamp, read::marker(Marked::Unsteady, &stamp), None),
+                CachedName::New { .. } => (stamp, read::marker(Marked::Unsteady, &stamp), None),
             },
         };
         let (before, entered) = match &*slot {
-            Slot::Known(known) => (Some(&known.item), false),
-            Slot::New { entered } => (None, *entered),
+            CachedName::Known(known) => (Some(&known.item), false),
+            CachedName::New { entered } => (None, *entered),
         };
         if before != Some(&item) {
             let old = before.and_then(Item::content).copied();
@@ -362,7 +362,7 @@ impl Scan<'_> {
                 ..
             }
         );
-        *slot = Slot::Known(FileState {
+        *slot = CachedName::Known(FileState {
             stamp,
             is_racy: is_unsteady || self.clock.is_racy(&stamp),
             item,
@@ -411,7 +411,7 @@ impl Scan<'_> {
             is_racy: false,
             item,
         };
-        state.files.insert(name.to_vec(), Slot::Known(known));
+        state.files.insert(name.to_vec(), CachedName::Known(known));
     }
 
     fn enter(&self, fd: &OwnedFd, name: &[u8], depth: usize) -> io::Result<Entered> {

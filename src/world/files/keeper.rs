@@ -230,7 +230,7 @@ impl Keeper {
             .watch
             .as_mut()
             .map_or_else(|_| Dirty::All, Watch::changed);
-        let is_whole = dirty == Dirty::All || self.is_wanted_whole(wish);
+        let is_whole = dirty == Dirty::All || self.needs_full_scan(wish);
         let is_first = !self.is_found;
         let since = Instant::now();
         let Keeper {
@@ -278,7 +278,7 @@ impl Keeper {
             // The next scan visits the remaining paths.
             (Err(_), _) => None,
         };
-        self.give_up_watch();
+        self.drop_watch();
         looked.map_err(|stopped| self.stopped(stopped))
     }
 
@@ -296,7 +296,7 @@ impl Keeper {
 
     /// Returns whether a scan must be full even if the kernel reports changes. Its reports are
     /// trusted only between two full scans.
-    fn is_wanted_whole(&self, wish: &SnapshotRequest) -> bool {
+    fn needs_full_scan(&self, wish: &SnapshotRequest) -> bool {
         let Some(took) = self.whole_took else {
             return true;
         };
@@ -309,7 +309,7 @@ impl Keeper {
 
     /// Gives up a watch that has become useless. This is reported if a person can do something
     /// about it.
-    fn give_up_watch(&mut self) {
+    fn drop_watch(&mut self) {
         let Some(why) = self.watch.as_ref().ok().and_then(Watch::failed).cloned() else {
             return;
         };
@@ -387,7 +387,7 @@ impl Keeper {
     }
 
     /// Forgets the state of all covered paths.
-    fn forget_look(&mut self) {
+    fn forget_known_state(&mut self) {
         self.cache = Cache::new();
         self.is_found = false;
         self.pending = Delta::default();
@@ -406,7 +406,7 @@ impl Keeper {
                 self.keeping.only_written = Some(why.clone());
                 self.unsaid = Some(why.clone());
                 self.watch = Err(Unwatched::Off);
-                self.forget_look();
+                self.forget_known_state();
                 why
             }
             stopped => stopped.to_string(),
@@ -463,7 +463,7 @@ impl Keeper {
                     stored: &mut self.stored,
                     max_bytes: self.keeping.max_bytes,
                 };
-                kept.keep_before(true).map_err(|e| e.to_string())
+                kept.store_before_entry(true).map_err(|e| e.to_string())
             }
             None => Ok(()),
         }

@@ -58,13 +58,16 @@ impl ContentStorer<'_> {
             false => (MAX_COUNT_WITH_ENTRY, MAX_WITH_ENTRY),
         };
         match self.gathered.contents.len() > count || self.gathered.bytes() > most {
-            true => self.keep_before(is_bulk).map_err(failed),
+            true => self.store_before_entry(is_bulk).map_err(failed),
             false => Ok(()),
         }
     }
 
     /// Stores the collected contents before their entry. `is_bulk` puts all of them into packs.
-    pub(super) fn keep_before(&mut self, is_bulk: bool) -> Result<(), crate::store::StoreError> {
+    pub(super) fn store_before_entry(
+        &mut self,
+        is_bulk: bool,
+    ) -> Result<(), crate::store::StoreError> {
         let all = self.gathered.bytes();
         let most = if is_bulk { 0 } else { contents::MAX_ROW };
         self.gathered.pack_over(most, self.packs)?;

@@ -13,7 +13,7 @@ use crate::mcp::result::CallResult;
 use crate::mcp::task::Task;
 use crate::tools::{ServedCall, ToolResult};
 use crate::world::machine::{Machine, interrupted, unsettled};
-use crate::world::{Settled, Unready};
+use crate::world::{PrepareError, Settled};
 
 /// Time within which the end of a server becomes known.
 const ENDS_WITHIN: Duration = Duration::from_secs(2);
@@ -71,7 +71,7 @@ fn next_id(call: CallId, request: &str) -> String {
 
 /// Returns an ID that this server has not been given. A log that lost its end would use one twice.
 fn unused(live: &RunningServers, call: CallId, mut request: String) -> std::io::Result<String> {
-    while live.connection.client().fate(&request)? != ServerOutcome::NotBegun {
+    while live.connection.client().outcome(&request)? != ServerOutcome::NotBegun {
         request = next_id(call, &request);
     }
     Ok(request)
@@ -85,8 +85,8 @@ enum Waited {
 }
 
 impl Machine {
-    fn live(&self) -> Result<&LiveServers, Unready> {
-        let none = || Unready::Refused(Outcome::error(NO_SERVERS));
+    fn live(&self) -> Result<&LiveServers, PrepareError> {
+        let none = || PrepareError::Refused(Outcome::error(NO_SERVERS));
         self.servers.as_ref().ok_or_else(none)
     }
 
@@ -105,17 +105,17 @@ impl Machine {
         &self,
         call: &ToolCall,
         order: &ServedCall,
-    ) -> Result<Guard, Unready> {
+    ) -> Result<Guard, PrepareError> {
         if let Some(servers) = &self.servers
             && let Some((of, why)) = servers.not_reached.take()
             && of == call.id
         {
-            return Err(Unready::Refused(LiveServers::not_run(&why).outcome));
+            return Err(PrepareError::Refused(LiveServers::not_run(&why).outcome));
         }
         let guard = self
             .guard(call.id, order, request_id(call.id, 0), None)
             .await;
-        guard.map_err(|ran| Unready::Refused(ran.outcome))
+        guard.map_err(|ran| PrepareError::Refused(ran.outcome))
     }
 
     /// Returns the guard of a call to a running server, or the result of the call without one.
@@ -242,7 +242,7 @@ impl Machine {
         begun: Begun<'_>,
         stop: bool,
     ) -> Option<Settled> {
-        let fate = |id: &str| live.connection.client().fate(id);
+        let fate = |id: &str| live.connection.client().outcome(id);
         Some(match standing(begun.request, fate) {
             Err(e) => unsettled(&format!("its journal cannot be read: {e}")),
             Ok(CallProgress::NotBegun) => Settled::NotBegun(guard.clone()),
@@ -282,7 +282,7 @@ impl Machine {
         begun: Begun<'_>,
         stop: bool,
     ) -> Settled {
-        match standing(begun.request, |id| past.fate(id)) {
+        match standing(begun.request, |id| past.outcome(id)) {
             Err(e) => unsettled(&format!("its journal cannot be read: {e}")),
             Ok(CallProgress::Answered(line)) => {
                 Settled::Ended(result::of_line(&line, self.ctx.inline_max_bytes))
@@ -341,7 +341,7 @@ impl Machine {
             return false;
         };
         let servers = &servers.access.servers;
-        let fate = |id: &str| servers.fate_unattached(begun.run, id);
+        let fate = |id: &str| servers.outcome_from_journals(begun.run, id);
         let standing = standing(begun.request, fate);
         matches!(standing, Ok(CallProgress::Running | CallProgress::Task(_)))
     }

@@ -81,7 +81,7 @@ impl Learning {
 
     /// Lists the tools of a server that reported a change. A list that was requested after `since`
     /// is new enough, so a server that floods is asked once for all waiting calls.
-    async fn learn_again(&self, server: &str, live: &RunningServers, since: Instant) {
+    async fn list_tools_again(&self, server: &str, live: &RunningServers, since: Instant) {
         let mut relisted = live.relisted.lock().await;
         if relisted.is_enough(since) || !live.connection.is_changed() {
             return;
@@ -133,7 +133,8 @@ impl LiveServers {
         }
         let (learning, since) = (self.learning.clone(), Instant::now());
         let (server, live) = (server.to_string(), Arc::clone(live));
-        let asked = tokio::spawn(async move { learning.learn_again(&server, &live, since).await });
+        let asked =
+            tokio::spawn(async move { learning.list_tools_again(&server, &live, since).await });
         let _ = asked.await;
     }
 

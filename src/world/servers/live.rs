@@ -70,7 +70,7 @@ pub(super) type Starting = Shared<BoxFuture<'static, Result<Arc<RunningServers>,
 
 /// The state of one server.
 #[derive(Default)]
-struct Slot {
+struct ServerSlot {
     live: Option<Arc<RunningServers>>,
     /// The start in progress, whether somebody waits for it or not.
     starting: Option<Starting>,
@@ -84,7 +84,7 @@ pub(crate) struct LiveServers {
     root: PathBuf,
     pub(super) asks: Asks,
     pub(super) learning: Learning,
-    slots: RefCell<BTreeMap<String, Slot>>,
+    slots: RefCell<BTreeMap<String, ServerSlot>>,
     /// The call whose server could not be started a moment ago, with the reason: it is not started
     /// twice.
     pub(super) not_reached: RefCell<Option<(CallId, String)>>,
@@ -108,7 +108,7 @@ impl LiveServers {
         }
     }
 
-    fn with<T>(&self, server: &str, work: impl FnOnce(&mut Slot) -> T) -> T {
+    fn with<T>(&self, server: &str, work: impl FnOnce(&mut ServerSlot) -> T) -> T {
         work(
             self.slots
                 .borrow_mut()
@@ -315,7 +315,7 @@ impl LiveServers {
     pub(crate) async fn leave(&self) {
         let slots = std::mem::take(&mut *self.slots.borrow_mut());
         // A server that was started for a person's prompt was never called.
-        let started = |slot: Slot| match (slot.live, slot.starting) {
+        let started = |slot: ServerSlot| match (slot.live, slot.starting) {
             (Some(live), _) => Some(live),
             (None, starting) => starting?.peek()?.as_ref().ok().cloned(),
         };

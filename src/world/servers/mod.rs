@@ -38,7 +38,7 @@ use crate::command::server::{ServerEnv, ServerSpec, Servers};
 
 pub(super) use learn::Learning;
 pub(super) use live::LiveServers;
-pub use offers::{NotOffered, OfferKind, Offered, ServerReply, ServerRequest, ServerWords};
+pub use offers::{OfferAnswer, OfferError, OfferKind, ServerReply, ServerRequest, ServerWords};
 
 /// The means of a world to call the tools of servers.
 pub struct ServerAccess {

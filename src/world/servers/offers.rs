@@ -41,7 +41,7 @@ pub enum OfferKind {
 
 /// The answer of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Offered {
+pub enum OfferAnswer {
     List(Offers),
     Words(ServerWords),
 }
@@ -57,34 +57,34 @@ pub struct ServerWords {
 
 /// The reason why the server gave nothing, for a person.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NotOffered {
+pub struct OfferError {
     pub why: String,
     pub hint: Option<String>,
 }
 
-impl NotOffered {
+impl OfferError {
     /// Returns the error for a session without servers.
-    pub fn nobody() -> NotOffered {
-        NotOffered {
+    pub fn nobody() -> OfferError {
+        OfferError {
             why: "no server can be asked here".to_string(),
             hint: Some("the session has to be open in this process".to_string()),
         }
     }
 
     /// Splits an error that may end with a hint.
-    fn of(error: &str) -> NotOffered {
+    fn of(error: &str) -> OfferError {
         let (why, hint) = match error.split_once("\nhint: ") {
             Some((why, hint)) => (why, Some(hint.to_string())),
             None => (error, None),
         };
-        NotOffered {
+        OfferError {
             why: why.to_string(),
             hint,
         }
     }
 
-    fn with_hint(self, hint: String) -> NotOffered {
-        NotOffered {
+    fn with_hint(self, hint: String) -> OfferError {
+        OfferError {
             hint: self.hint.or(Some(hint)),
             ..self
         }
@@ -92,7 +92,7 @@ impl NotOffered {
 }
 
 /// Called once with the result, on the engine's thread.
-pub type ServerReply = Arc<dyn Fn(Result<Offered, NotOffered>) + Send + Sync>;
+pub type ServerReply = Arc<dyn Fn(Result<OfferAnswer, OfferError>) + Send + Sync>;
 
 /// A person's request to a server, with the place for the result.
 #[derive(Clone)]
@@ -110,9 +110,9 @@ impl LiveServers {
         tokio::spawn(async move {
             let (server, wanted) = (&request.server, &request.wanted);
             let answer = match at_hand {
-                Err(why) => Err(NotOffered::of(&why)),
+                Err(why) => Err(OfferError::of(&why)),
                 Ok((starting, limit)) => match starting.await {
-                    Err(why) => Err(NotOffered::of(&format!(
+                    Err(why) => Err(OfferError::of(&format!(
                         "the server {server} cannot be started: {why}"
                     ))
                     .with_hint(format!("rewake mcp doctor {server} looks at it"))),
@@ -129,22 +129,22 @@ async fn ask(
     wanted: &OfferKind,
     live: &RunningServers,
     limit: Duration,
-) -> Result<Offered, NotOffered> {
+) -> Result<OfferAnswer, OfferError> {
     let connection = &live.connection;
-    let failed = |error: McpError| NotOffered::of(&format!("the server {server}: {error}"));
+    let failed = |error: McpError| OfferError::of(&format!("the server {server}: {error}"));
     match wanted {
         OfferKind::List => {
             let offers = connection.offers(limit).await.map_err(failed)?;
-            Ok(Offered::List(offers))
+            Ok(OfferAnswer::List(offers))
         }
         OfferKind::Prompt { name, arguments } => {
             let prompt = find(server, name, connection, limit).await?;
             let filled = prompt.fill(&words(arguments)).map_err(|why| {
                 let usage = format!("/{server}:{name} {}", prompt.usage());
-                NotOffered::of(&why).with_hint(usage.trim_end().to_string())
+                OfferError::of(&why).with_hint(usage.trim_end().to_string())
             })?;
             let got = connection.get_prompt(name, &filled, limit).await;
-            Ok(Offered::Words(of_prompt(got.map_err(failed)?)))
+            Ok(OfferAnswer::Words(of_prompt(got.map_err(failed)?)))
         }
         OfferKind::Resource { uri } => {
             let got = connection.read_resource(uri, limit).await;
@@ -153,11 +153,11 @@ async fn ask(
             })?;
             if parts.is_empty() {
                 let uri = one_line(uri, NAMED_CHARS);
-                return Err(NotOffered::of(&format!(
+                return Err(OfferError::of(&format!(
                     "the server {server} gave nothing for {uri}"
                 )));
             }
-            Ok(Offered::Words(of_parts(parts)))
+            Ok(OfferAnswer::Words(of_parts(parts)))
         }
     }
 }
@@ -168,13 +168,13 @@ async fn find(
     name: &str,
     connection: &Connection,
     limit: Duration,
-) -> Result<Prompt, NotOffered> {
+) -> Result<Prompt, OfferError> {
     let prompts = match connection.known().has_prompts {
         true => connection.prompts(limit).await,
         false => Ok(Vec::new()),
     };
     let prompts =
-        prompts.map_err(|error| NotOffered::of(&format!("the server {server}: {error}")))?;
+        prompts.map_err(|error| OfferError::of(&format!("the server {server}: {error}")))?;
     let names: Vec<&str> = prompts.iter().map(|prompt| prompt.name.as_str()).collect();
     let hint = match nearest(name, names.iter().copied()) {
         Some(near) => format!("did you mean /{server}:{near}?"),
@@ -187,7 +187,7 @@ async fn find(
     let found = prompts.iter().find(|prompt| prompt.name == name).cloned();
     found.ok_or_else(|| {
         let name = one_line(name, NAMED_CHARS);
-        NotOffered::of(&format!("the server {server} has no prompt {name}")).with_hint(hint)
+        OfferError::of(&format!("the server {server} has no prompt {name}")).with_hint(hint)
     })
 }
 
@@ -279,7 +279,7 @@ mod tests {
 
     #[test]
     fn an_error_is_told_with_what_helps() {
-        let not = NotOffered::of("it is down\nhint: later").with_hint("never".into());
+        let not = OfferError::of("it is down\nhint: later").with_hint("never".into());
         assert_eq!(
             (not.why.as_str(), not.hint.as_deref()),
             ("it is down", Some("later"))

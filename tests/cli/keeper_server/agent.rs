@@ -70,7 +70,7 @@ async fn work(folder: &Path, calls: usize) {
             // Killed before the keeper was started: nothing was begun in it.
             Attached::Over(past) => {
                 assert_eq!(
-                    past.fate("call_0").unwrap(),
+                    past.outcome("call_0").unwrap(),
                     ServerOutcome::NotBegun,
                     "{past:?}"
                 );
@@ -84,7 +84,7 @@ async fn work(folder: &Path, calls: usize) {
         let id = format!("call_{n}");
         let mut how = "answered";
         if is(n, "begun") {
-            match client.fate(&id).unwrap() {
+            match client.outcome(&id).unwrap() {
                 ServerOutcome::Answered(_) => how = "found",
                 ServerOutcome::Running => how = "attached",
                 ServerOutcome::NotBegun => how = "not-begun",

@@ -30,7 +30,7 @@ async fn a_request_that_cannot_be_recorded_is_not_sent() {
         refused.to_string().contains("cannot be written down"),
         "{refused}"
     );
-    assert_eq!(client.fate("call_2").unwrap(), ServerOutcome::NotBegun);
+    assert_eq!(client.outcome("call_2").unwrap(), ServerOutcome::NotBegun);
     limit(&place, &run, None);
     // All that was handed over before it is done now.
     assert_eq!(ask(&client, "call_3", "echo", json!(3)).await, json!(3));
@@ -59,11 +59,11 @@ async fn an_answer_that_cannot_be_written_down_is_held_until_it_can() {
         assert!(since.elapsed() < Duration::from_secs(90), "it was not told");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    assert_eq!(client.fate("call_1").unwrap(), ServerOutcome::Running);
+    assert_eq!(client.outcome("call_1").unwrap(), ServerOutcome::Running);
     // Also for the next agent.
     drop(client);
     let client = place.attach(&run).await;
-    assert_eq!(client.fate("call_1").unwrap(), ServerOutcome::Running);
+    assert_eq!(client.outcome("call_1").unwrap(), ServerOutcome::Running);
     limit(&place, &run, None);
     assert_eq!(
         result(client.answer("call_1").await.unwrap()),

@@ -174,7 +174,7 @@ async fn requests_are_answered_and_recorded() {
         ask(&client, "call_1", "echo", json!({ "a": 1 })).await,
         json!({ "a": 1 })
     );
-    assert_eq!(client.fate("call_2").unwrap(), ServerOutcome::NotBegun);
+    assert_eq!(client.outcome("call_2").unwrap(), ServerOutcome::NotBegun);
     let folder = place.servers.path(&run).unwrap();
     let input = std::fs::read(folder.join("in.0")).unwrap();
     assert_eq!(
@@ -192,7 +192,7 @@ async fn requests_are_answered_and_recorded() {
     client.leave().await;
     client.ended().await;
     assert_eq!(
-        result(place.past(&run).await.fate("call_1").unwrap()),
+        result(place.past(&run).await.outcome("call_1").unwrap()),
         json!({ "a": 1 })
     );
     until(|| place.servers.remove(&run).unwrap());
@@ -239,7 +239,7 @@ async fn a_dropped_call_continues_and_its_answer_is_available_later() {
     drop(client.answer("call_1"));
     drop(client);
     let client = place.attach(&run).await;
-    assert_eq!(client.fate("call_1").unwrap(), ServerOutcome::Running);
+    assert_eq!(client.outcome("call_1").unwrap(), ServerOutcome::Running);
     assert_eq!(
         result(client.answer("call_1").await.unwrap()),
         json!("appended")
@@ -273,7 +273,7 @@ async fn a_server_that_died_in_a_call_is_told_with_what_is_known() {
         .await
         .unwrap();
     assert_eq!(client.answer("call_2").await.unwrap(), ServerOutcome::Lost);
-    assert_eq!(client.fate("call_3").unwrap(), ServerOutcome::NotBegun);
+    assert_eq!(client.outcome("call_3").unwrap(), ServerOutcome::NotBegun);
     assert!(
         client
             .send(&request("call_3", "echo", json!(3)), true)
@@ -282,9 +282,9 @@ async fn a_server_that_died_in_a_call_is_told_with_what_is_known() {
     );
     let past = place.past(&run).await;
     assert_eq!(past.how(), &rewake::command::How::Exited(7));
-    assert_eq!(result(past.fate("call_1").unwrap()), json!(1));
-    assert_eq!(past.fate("call_2").unwrap(), ServerOutcome::Lost);
-    assert_eq!(past.fate("call_3").unwrap(), ServerOutcome::NotBegun);
+    assert_eq!(result(past.outcome("call_1").unwrap()), json!(1));
+    assert_eq!(past.outcome("call_2").unwrap(), ServerOutcome::Lost);
+    assert_eq!(past.outcome("call_3").unwrap(), ServerOutcome::NotBegun);
 }
 
 #[tokio::test]
@@ -326,9 +326,9 @@ async fn a_killed_keeper_leaves_what_was_answered_and_loses_the_rest() {
     assert_eq!(client.answer("call_2").await.unwrap(), ServerOutcome::Lost);
     let past = place.past(&run).await;
     assert!(matches!(past.how(), rewake::command::How::Lost { .. }));
-    assert_eq!(result(past.fate("call_1").unwrap()), json!(1));
-    assert_eq!(past.fate("call_2").unwrap(), ServerOutcome::Lost);
-    assert_eq!(past.fate("call_3").unwrap(), ServerOutcome::NotBegun);
+    assert_eq!(result(past.outcome("call_1").unwrap()), json!(1));
+    assert_eq!(past.outcome("call_2").unwrap(), ServerOutcome::Lost);
+    assert_eq!(past.outcome("call_3").unwrap(), ServerOutcome::NotBegun);
     // Its input is closed, so the server ends by itself.
     until(|| place.info(&run).group.is_none());
     until(|| place.servers.remove(&run).unwrap());
@@ -348,7 +348,7 @@ async fn a_server_whose_folder_was_removed_ends() {
     assert!(refused.to_string().contains("was removed"), "{refused}");
     assert_eq!(client.answer("call_2").await.unwrap(), ServerOutcome::Lost);
     assert_eq!(
-        place.past(&run).await.fate("call_1").unwrap(),
+        place.past(&run).await.outcome("call_1").unwrap(),
         ServerOutcome::Lost
     );
     let group = Pid::from_raw(group as i32).unwrap();
@@ -372,7 +372,7 @@ async fn a_server_that_nobody_uses_ends_and_one_that_works_does_not() {
     until(|| !place.info(&run).is_kept);
     let past = place.past(&run).await;
     assert_eq!(past.how(), &rewake::command::How::Stopped);
-    assert_eq!(result(past.fate("call_1").unwrap()), json!("appended"));
+    assert_eq!(result(past.outcome("call_1").unwrap()), json!("appended"));
 }
 
 #[tokio::test]
@@ -413,11 +413,13 @@ async fn a_prepared_run_cannot_start_after_it_was_settled() {
     let place = place();
     let run = place.servers.prepare(&place.spec()).unwrap();
     assert_eq!(
-        place.past(&run).await.fate("call_1").unwrap(),
+        place.past(&run).await.outcome("call_1").unwrap(),
         ServerOutcome::NotBegun
     );
     match place.servers.start(&run, &env()).await.unwrap() {
-        Attached::Over(past) => assert_eq!(past.fate("call_1").unwrap(), ServerOutcome::NotBegun),
+        Attached::Over(past) => {
+            assert_eq!(past.outcome("call_1").unwrap(), ServerOutcome::NotBegun)
+        }
         other => panic!("it was started: {other:?}"),
     }
 }

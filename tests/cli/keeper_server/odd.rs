@@ -20,7 +20,7 @@ async fn the_first_answer_to_what_was_asked_counts() {
     assert_eq!(ask(&client, "call_3", "echo", json!(3)).await, json!(3));
     drop(client);
     let client = place.attach(&run).await;
-    assert_eq!(result(client.fate("call_2").unwrap()), json!("first"));
+    assert_eq!(result(client.outcome("call_2").unwrap()), json!("first"));
     client.leave().await;
 }
 
@@ -55,7 +55,7 @@ async fn a_line_of_a_hundred_megabytes_is_an_error_of_its_call_alone() {
     let input = request("call_4", "echo", json!("x".repeat(17 * 1024 * 1024)));
     let refused = client.send(&input, true).await.unwrap_err().to_string();
     assert!(refused.contains("too long"), "{refused}");
-    assert_eq!(client.fate("call_4").unwrap(), ServerOutcome::NotBegun);
+    assert_eq!(client.outcome("call_4").unwrap(), ServerOutcome::NotBegun);
     assert_eq!(ask(&client, "call_5", "echo", json!(5)).await, json!(5));
     client.forget();
     ask(&client, "call_6", "echo", json!(6)).await;
@@ -184,12 +184,12 @@ async fn complete_requests_of_a_dead_agent_run_and_torn_ones_do_not() {
     // A look behind the welcome is final.
     for n in 0..=15 {
         assert_ne!(
-            client.fate(&format!("call_{n}")).unwrap(),
+            client.outcome(&format!("call_{n}")).unwrap(),
             ServerOutcome::NotBegun,
             "call_{n}"
         );
     }
-    assert_eq!(client.fate("call_16").unwrap(), ServerOutcome::NotBegun);
+    assert_eq!(client.outcome("call_16").unwrap(), ServerOutcome::NotBegun);
     for n in 0..=15 {
         let fate = client.answer(&format!("call_{n}")).await.unwrap();
         assert_eq!(result(fate), json!("appended"));

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use rewake::core::access::Access;
 use rewake::core::entry::*;
 use rewake::core::form::FormAnswer;
-use rewake::core::request::{Part, Request};
+use rewake::core::request::{MessagePart, Request};
 use rewake::core::state::{Background, UserCommand};
 use rewake::core::tool::ToolCall;
 use rewake::core::tree::{Item, Tree};
@@ -19,7 +19,7 @@ use rewake::model::{Delta, Reply};
 use rewake::store::{Cause, Message, NewTree};
 use rewake::tools::{self, ToolResult, Work};
 use rewake::world::{
-    BackgroundEnd, Boundary, Images, Settled, Snapshot, SnapshotRequest, Unready, World,
+    BackgroundEnd, Boundary, Images, PrepareError, Settled, Snapshot, SnapshotRequest, World,
 };
 use rewake::world::{RestoreEnd, RestoreOrder, ServerAsks};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -847,7 +847,7 @@ impl World for Fake {
         self.between(async {
             crate::valid::assert_valid(&request.messages);
             for part in request.messages.iter().flat_map(|m| m.parts.iter()) {
-                if let Part::Result {
+                if let MessagePart::Result {
                     text,
                     is_error: false,
                     name,
@@ -941,7 +941,7 @@ impl World for Fake {
         access: Option<Access>,
         at: Option<&Path>,
         _state: &rewake::core::state::State,
-    ) -> Result<Guard, Unready> {
+    ) -> Result<Guard, PrepareError> {
         self.between(async {
             let mut outside = self.outside.borrow_mut();
             self.ready.borrow_mut().insert(call.id);
@@ -1206,7 +1206,7 @@ impl World for Fake {
         })
     }
 
-    async fn prepare_for_user(&self, _command: &str) -> Result<Guard, Unready> {
+    async fn prepare_for_user(&self, _command: &str) -> Result<Guard, PrepareError> {
         self.between(async {
             let mut outside = self.outside.borrow_mut();
             outside.next_run += 1;

@@ -75,7 +75,7 @@ impl Lag {
     /// Does as another process does before its first commit.
     pub fn start(&mut self) {
         let mut store = Store::open(&self.dir).expect("the store opens");
-        let kept = store.keep_copies(&self.dir, &place(&self.dir));
+        let kept = store.start_copies(&self.dir, &place(&self.dir));
         kept.expect("the journal opens");
         drop(store);
         if self.lagged > 0 {

@@ -37,7 +37,7 @@ use rewake::core::permission::Permission;
 use rewake::core::policy::{Decision, Judgement};
 use rewake::core::settings::Policy;
 use rewake::core::state::State;
-use rewake::engine::{Command, Engine, Event, Log, OnEvent, Rest};
+use rewake::engine::{Command, Engine, Event, Log, OnEvent, RestReason};
 use rewake::session::context::windows;
 use rewake::store::{Batch, NewFork, Store, new_id};
 use rewake::world::World as _;
@@ -272,7 +272,7 @@ fn go_on(
                 outside.die(case.power_cut);
                 by = By::Start;
             }
-            Some(Rest::Waiting(Why::CrashLoop)) => {
+            Some(RestReason::Waiting(Why::CrashLoop)) => {
                 let store = Store::open(dir).expect("the store opens");
                 let (_, records) = store.load(session).expect("the session loads");
                 let state = State::of(rewake::tools::describe, &records).expect("the log folds");
@@ -299,7 +299,7 @@ fn one_process(
     again: bool,
     by: By,
     has_journal: bool,
-) -> Option<Rest> {
+) -> Option<RestReason> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .build()
@@ -310,7 +310,7 @@ fn one_process(
         outside.borrow_mut().commands = Some(commands);
         let mut store = Store::open(dir).expect("the store opens");
         if has_journal {
-            let kept = store.keep_copies(dir, &lag::place(dir));
+            let kept = store.start_copies(dir, &lag::place(dir));
             kept.expect("the journal opens");
         }
         let (head, records) = store.load(session).expect("the session loads");

@@ -16,7 +16,7 @@ use rewake::core::policy::{Decision, Judgement};
 use rewake::core::settings::Policy;
 use rewake::core::signal::Signal;
 use rewake::core::state::State;
-use rewake::engine::{Command, Engine, EngineError, Event, Log, OnEvent, OnTerminal, Rest};
+use rewake::engine::{Command, Engine, EngineError, Event, Log, OnEvent, OnTerminal, RestReason};
 use rewake::session::context::windows;
 use rewake::store::{InboxId, Message, Store};
 use tokio::sync::mpsc::unbounded_channel;
@@ -310,8 +310,8 @@ fn life(dir: &Path, session: &str, outside: &Rc<RefCell<Outside>>, again: bool) 
                         is_new = true;
                     }
                     match engine.run().await? {
-                        Rest::Left(_) => Ok(true),
-                        Rest::Waiting(_) => {
+                        RestReason::Left(_) => Ok(true),
+                        RestReason::Waiting(_) => {
                             rest(outside);
                             engine.idle().await.map(|()| false)
                         }

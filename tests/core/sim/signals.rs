@@ -10,7 +10,7 @@ use rewake::core::entry::*;
 use rewake::core::next::Why;
 use rewake::core::signal::Signal;
 use rewake::core::state::State;
-use rewake::engine::{Command, Engine, Event, Log, OnEvent, Rest};
+use rewake::engine::{Command, Engine, Event, Log, OnEvent, RestReason};
 use rewake::store::{Message, Store};
 use tokio::sync::mpsc::unbounded_channel;
 use tokio::time::timeout;
@@ -177,13 +177,13 @@ fn life(dir: &Path, session: &str, outside: &Rc<RefCell<Outside>>, again: bool) 
             }
             loop {
                 match engine.run().await.expect("the engine runs") {
-                    Rest::Left(_) => return false,
-                    Rest::Waiting(Why::Paused | Why::Limit | Why::CrashLoop) => {
+                    RestReason::Left(_) => return false,
+                    RestReason::Waiting(Why::Paused | Why::Limit | Why::CrashLoop) => {
                         help(dir, session, Signal::GoOn);
                     }
                     // What was sent at the last boundary is not heard yet.
-                    Rest::Waiting(_) if has_signals(dir, session) => {}
-                    Rest::Waiting(_) => return true,
+                    RestReason::Waiting(_) if has_signals(dir, session) => {}
+                    RestReason::Waiting(_) => return true,
                 }
                 // What it never hears is found at the end.
                 match timeout(NEVER_HEARD, engine.idle()).await {

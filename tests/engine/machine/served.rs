@@ -10,7 +10,7 @@ use rewake::core::state::State;
 use rewake::core::tool::ToolCall;
 use rewake::tools::{self, ToolResult};
 use rewake::world::machine::Machine;
-use rewake::world::{KnownTool, Launch, ServerAccess, Settled, Unready, World};
+use rewake::world::{KnownTool, Launch, PrepareError, ServerAccess, Settled, World};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
@@ -167,7 +167,7 @@ async fn refused(machine: &Machine, call: &ToolCall) -> String {
     let state = State::new(tools::describe);
     machine.reach(call).await;
     match machine.prepare(call, None, None, &state).await {
-        Err(Unready::Refused(outcome)) => outcome.to_model_text().0,
+        Err(PrepareError::Refused(outcome)) => outcome.to_model_text().0,
         other => panic!("it is not refused: {other:?}"),
     }
 }

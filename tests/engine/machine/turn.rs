@@ -20,14 +20,14 @@ use rewake::core::state::UserCommand;
 use rewake::core::state::{Background, State};
 use rewake::core::summary::Fallback;
 use rewake::core::tool::{Class, ToolCall};
-use rewake::engine::{Engine, Log, Rest, Settings, Summarising};
+use rewake::engine::{Engine, Log, RestReason, Settings, Summarising};
 use rewake::model::{Delta, Reply};
 use rewake::session::context::windows;
 use rewake::store::{Batch, NewSession, Store, new_id};
 use rewake::tools::ToolResult;
 use rewake::world::machine::Machine;
 use rewake::world::{
-    BackgroundEnd, Boundary, Images, Settled, Snapshot, SnapshotRequest, Unready, World,
+    BackgroundEnd, Boundary, Images, PrepareError, Settled, Snapshot, SnapshotRequest, World,
 };
 use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
@@ -143,7 +143,7 @@ impl Turn {
     async fn play(self: &Rc<Turn>) {
         for start in 0..3 {
             if let Some(rest) = self.live(start > 0).await {
-                assert_eq!(rest, Rest::Waiting(Why::Idle));
+                assert_eq!(rest, RestReason::Waiting(Why::Idle));
                 return;
             }
         }
@@ -151,7 +151,7 @@ impl Turn {
     }
 
     /// One process. `None` when it died.
-    async fn live(self: &Rc<Turn>, again: bool) -> Option<Rest> {
+    async fn live(self: &Rc<Turn>, again: bool) -> Option<RestReason> {
         let store = self.store();
         let (head, records) = store.load(&self.session).unwrap();
         let state = State::of(rewake::tools::describe, &records).unwrap();
@@ -319,7 +319,7 @@ impl World for Mortal {
         access: Option<Access>,
         at: Option<&Path>,
         state: &State,
-    ) -> Result<Guard, Unready> {
+    ) -> Result<Guard, PrepareError> {
         self.between("prepare", async {
             self.machine.prepare(call, access, at, state).await
         })
@@ -375,7 +375,7 @@ impl World for Mortal {
         self.machine.background_end(id, background)
     }
 
-    async fn prepare_for_user(&self, command: &str) -> Result<Guard, Unready> {
+    async fn prepare_for_user(&self, command: &str) -> Result<Guard, PrepareError> {
         self.between("prepare_for_user", async {
             self.machine.prepare_for_user(command).await
         })

@@ -38,12 +38,12 @@ const STD: [&str; 5] = ["env", "fs", "net", "process", "thread"];
 const ROOMS: [&str; 3] = ["command", "workspace", "world"];
 
 /// Of the store, what is only a value.
-const VALUES_OF_STORE: [&str; 4] = ["InboxId", "LeftDraft", "Message", "Queued"];
+const VALUES_OF_STORE: [&str; 4] = ["AbandonedDraft", "InboxId", "Message", "Queued"];
 
 /// Types that open, read or run something.
 const TYPES: [&str; 7] = [
     "AppContext",
-    "Live",
+    "EngineHandle",
     "Process",
     "Runs",
     "SessionLock",
@@ -134,7 +134,7 @@ fn outside_access_in_drawing_code_is_detected() {
         ("use crate::command::Runs;", "command"),
         ("fn f(path: &Path) -> bool { path.is_file() }", "is_file"),
         ("fn f(ctx: &AppContext) {}", "AppContext"),
-        ("fn f(live: Live) { }", "Live"),
+        ("fn f(live: EngineHandle) { }", "EngineHandle"),
         ("fn f() { receiver.recv() }", "recv"),
     ] {
         let found = outside("src/ui/app/x.rs", text);

@@ -70,7 +70,7 @@ impl Place {
     }
 
     /// What `rewake -r` does up to the first step, for each session.
-    /// `is_told`: the repair said that something is lost.
+    /// `clear_restored_count`: the repair said that something is lost.
     fn start(
         &self,
         known: &Acknowledged,
@@ -78,7 +78,7 @@ impl Place {
         is_told: bool,
     ) -> Result<Started, StoreError> {
         let mut store = self.ctx.open_store()?;
-        let lost = self.ctx.lost(&store).unwrap();
+        let lost = self.ctx.missing_sessions_warning(&store).unwrap();
         let mut sessions = Vec::new();
         for (id, log) in &known.logs {
             let (opened, taken_up) = self.take_up(store, id)?;
@@ -86,10 +86,12 @@ impl Place {
             let found = match taken_up {
                 Ok(log) => Found::Whole(log),
                 Err(StoreError::NotFound { .. }) => {
-                    let lost = lost.clone().or_else(|| self.ctx.all_lost());
+                    let lost = lost
+                        .clone()
+                        .or_else(|| self.ctx.find_missing_sessions_warning());
                     assert!(
                         lost.is_some()
-                            || store.brought().skipped > 0
+                            || store.restore_report().skipped > 0
                             || case.is_of_all()
                             || is_told,
                         "{id} is gone and nothing says so"
@@ -122,7 +124,7 @@ impl Place {
             assert_eq!(blob.len() as u64, known.blob.bytes);
         }
         // What stays where it is is said at each start.
-        let mut brought = store.brought().clone();
+        let mut brought = store.restore_report().clone();
         brought.skipped = 0;
         let line = brought.line();
         Ok(Started { sessions, line })

@@ -11,7 +11,7 @@ use ratatui::widgets::Paragraph;
 
 use super::both;
 use crate::ui::history::pane::Pane;
-use crate::ui::history::tree::{Drawn, Parts, Side, Tree, TreeLine as Grown};
+use crate::ui::history::tree::{HistoryRow, Parts, Side, Tree, TreeLine as Grown};
 use crate::ui::history::{Point, What};
 use crate::ui::text::{clip, width};
 use crate::ui::theme::Theme;
@@ -138,10 +138,10 @@ fn grown(
 ) -> Line<'static> {
     let point = |at: &usize| tree.points.get(*at);
     let (text, style, right) = match &line.what {
-        Drawn::Older => ("… what was before".to_string(), theme.dim, None),
-        Drawn::Session(title) => (title.clone(), theme.heading(), None),
-        Drawn::Branch { label, .. } => (format!("⑂ {label}"), theme.text, None),
-        Drawn::Said(at) => match point(at) {
+        HistoryRow::Older => ("… what was before".to_string(), theme.dim, None),
+        HistoryRow::Session(title) => (title.clone(), theme.heading(), None),
+        HistoryRow::Branch { label, .. } => (format!("⑂ {label}"), theme.text, None),
+        HistoryRow::Said(at) => match point(at) {
             Some(
                 it @ Point {
                     what: What::Said(words),
@@ -150,11 +150,11 @@ fn grown(
             ) => (format!("▌ {words}"), theme.text, Some(moment(it, today))),
             _ => (String::new(), theme.text, None),
         },
-        Drawn::Work(range) => {
+        HistoryRow::Work(range) => {
             let points = tree.points.get(range.clone()).unwrap_or_default();
             (Parts::of(points.iter()).to_text(), theme.dim, None)
         }
-        Drawn::Ended(at) => match point(at).map(|point| &point.what) {
+        HistoryRow::Ended(at) => match point(at).map(|point| &point.what) {
             Some(What::Ended(words)) => (words.clone(), theme.dim, None),
             _ => (String::new(), theme.text, None),
         },

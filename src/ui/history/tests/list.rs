@@ -289,10 +289,10 @@ fn an_export_asks_where_and_says_what_it_wrote() {
     let name = format!("rewake-{}.md", &id[..13]);
     assert!(play.screen(80, 24).contains(&format!("Write to: {name}")));
     let clear = KeyEvent::new(KeyCode::Char('u'), KeyModifiers::CONTROL);
-    assert_eq!(play.pane.key(&clear), Did::Nothing);
+    assert_eq!(play.pane.key(&clear), PaneOutcome::Nothing);
     play.pane.paste("~/notes/it.json");
     let file = "~/notes/it.json".to_string();
-    assert_eq!(play.key(KeyCode::Enter), Did::Export { id, file });
+    assert_eq!(play.key(KeyCode::Enter), PaneOutcome::Export { id, file });
     play.pane
         .exported(Ok("written to /n/it.json: every entry as JSON, 3 KB".into()));
     assert!(
@@ -338,10 +338,10 @@ fn a_new_title_is_typed_and_kept() {
     play.keys(&[KeyCode::Down]);
     play.control('t');
     let clear = KeyEvent::new(KeyCode::Char('u'), KeyModifiers::CONTROL);
-    assert_eq!(play.pane.key(&clear), Did::Nothing);
+    assert_eq!(play.pane.key(&clear), PaneOutcome::Nothing);
     play.pane.paste("The\nparser");
     assert!(play.screen(40, 12).contains("Title: The parser"));
-    let Did::Rename { id, title } = play.key(KeyCode::Enter) else {
+    let PaneOutcome::Rename { id, title } = play.key(KeyCode::Enter) else {
         panic!("no title");
     };
     play.ask(HistoryRequest::Rename {
@@ -417,7 +417,7 @@ fn stale_answers_are_dropped() {
     let scene = full();
     let mut reader = scene.reader();
     let (mut pane, first) = Pane::new(HERE);
-    let Did::Request(second) = pane.paste("lexer") else {
+    let PaneOutcome::Request(second) = pane.paste("lexer") else {
         panic!("nothing is asked");
     };
     let queue = Queue::default();

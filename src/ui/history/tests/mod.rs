@@ -19,7 +19,7 @@ use crate::store::{Batch, Head, NewFork, NewSession, SessionLock, Store, new_id}
 use crate::ui::highlight::Highlighter;
 use crate::ui::theme::Theme;
 use crate::ui::transcript::LayoutContext;
-use crate::workspace::Here;
+use crate::workspace::StartFolder;
 
 const HERE: &str = "/home/ann/parser";
 /// 2026-11-21 12:00 UTC.
@@ -40,7 +40,7 @@ impl Scene {
         let paths = Paths::new(&env).unwrap();
         paths.create().unwrap();
         let loaded = config::load(&env, &paths, dir.path(), &[]).unwrap();
-        let here = Here {
+        let here = StartFolder {
             root: HERE.into(),
             is_git: true,
             folder: HERE.into(),
@@ -254,28 +254,28 @@ impl<'a> Play<'a> {
         }
     }
 
-    fn did(&mut self, did: Did) -> Did {
+    fn did(&mut self, did: PaneOutcome) -> PaneOutcome {
         match did {
-            Did::Request(ask) => {
+            PaneOutcome::Request(ask) => {
                 self.ask(ask);
-                Did::Nothing
+                PaneOutcome::Nothing
             }
             did => did,
         }
     }
 
-    fn key(&mut self, code: KeyCode) -> Did {
+    fn key(&mut self, code: KeyCode) -> PaneOutcome {
         let did = self.pane.key(&KeyEvent::new(code, KeyModifiers::NONE));
         self.did(did)
     }
 
     fn keys(&mut self, codes: &[KeyCode]) {
         for code in codes {
-            assert_eq!(self.key(*code), Did::Nothing, "{code}");
+            assert_eq!(self.key(*code), PaneOutcome::Nothing, "{code}");
         }
     }
 
-    fn control(&mut self, letter: char) -> Did {
+    fn control(&mut self, letter: char) -> PaneOutcome {
         let key = KeyEvent::new(KeyCode::Char(letter), KeyModifiers::CONTROL);
         let did = self.pane.key(&key);
         self.did(did)

@@ -38,15 +38,15 @@ fn a_session_is_resumed_from_its_end_and_forked_before_it() {
     let mut play = Play::new(&scene);
     play.keys(&[KeyCode::Down]);
     let id = play.pane.list.row().unwrap().id.clone();
-    assert_eq!(play.control('r'), Did::Resume(id.clone()));
-    assert_eq!(play.key(KeyCode::Enter), Did::Resume(id.clone()));
-    let at = |seq| Did::ForkAt {
+    assert_eq!(play.control('r'), PaneOutcome::Resume(id.clone()));
+    assert_eq!(play.key(KeyCode::Enter), PaneOutcome::Resume(id.clone()));
+    let at = |seq| PaneOutcome::ForkAt {
         id: id.clone(),
         seq,
     };
     assert_eq!(play.control('f'), at(8));
     play.keys(&[KeyCode::Right]);
-    assert_eq!(play.key(KeyCode::Enter), Did::Resume(id.clone()));
+    assert_eq!(play.key(KeyCode::Enter), PaneOutcome::Resume(id.clone()));
     assert_eq!(play.control('f'), at(8));
     play.keys(&[KeyCode::Up, KeyCode::Up]);
     assert_eq!(play.key(KeyCode::Enter), at(5));
@@ -54,7 +54,7 @@ fn a_session_is_resumed_from_its_end_and_forked_before_it() {
     // The first that changed a file: answers with calls and plans are no lines.
     assert_eq!(play.control('r'), at(4));
     play.keys(&[KeyCode::Left]);
-    assert_eq!(play.key(KeyCode::Esc), Did::Close);
+    assert_eq!(play.key(KeyCode::Esc), PaneOutcome::Close);
 }
 
 #[test]

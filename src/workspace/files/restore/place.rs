@@ -5,8 +5,8 @@ use std::ffi::OsString;
 use std::io::{self, ErrorKind};
 use std::path::Path;
 
-use super::stage::Slot;
-use super::{CutShort, Done, Ground, Job, Point, Spot, is_absent, is_folder, item_in};
+use super::stage::StagingPlace;
+use super::{CutShort, Done, FolderEntry, Job, Point, RestoreRoot, is_absent, is_folder, item_in};
 use crate::core::entry::KeptWhy;
 use crate::workspace::beside;
 use crate::workspace::writers::is_open_for_writing;
@@ -19,7 +19,7 @@ enum PathOutcome {
     Kept(KeptWhy),
 }
 
-impl Ground<'_> {
+impl RestoreRoot<'_> {
     /// Cleans up after an interrupted restore: removes rewake's own files, and gives the files of
     /// others their place back. Returns false when the path needs no more work.
     pub(super) fn leftovers(&mut self, job: &Job, is_left: bool, done: &mut Done) -> bool {
@@ -59,7 +59,7 @@ impl Ground<'_> {
     }
 
     /// Handles a file that was moved away to be removed.
-    fn leftover_out(&mut self, job: &Job, slot: &Slot) -> io::Result<Option<PathOutcome>> {
+    fn leftover_out(&mut self, job: &Job, slot: &StagingPlace) -> io::Result<Option<PathOutcome>> {
         let path = Path::new(&slot.out);
         match item_in(&slot.folder, &slot.out, path, job)? {
             None => Ok(None),
@@ -75,7 +75,11 @@ impl Ground<'_> {
     }
 
     /// Handles a staged file, or one that came out in an exchange.
-    fn leftover_staged(&mut self, job: &Job, slot: &Slot) -> io::Result<Option<PathOutcome>> {
+    fn leftover_staged(
+        &mut self,
+        job: &Job,
+        slot: &StagingPlace,
+    ) -> io::Result<Option<PathOutcome>> {
         let path = Path::new(&slot.staged);
         match item_in(&slot.folder, &slot.staged, path, job)? {
             None => Ok(None),
@@ -150,7 +154,7 @@ impl Ground<'_> {
             return Ok(Ok(PathOutcome::Kept(KeptWhy::Way)));
         }
         if let Some(stat) = &stat {
-            slot.keep_owner(stat);
+            slot.copy_owner(stat);
         }
         self.touch(&job.path);
         match (&job.before, stat) {
@@ -175,7 +179,7 @@ impl Ground<'_> {
     }
 
     /// Checks an unexpected file at the path: it may already have the target state.
-    fn is_it(&self, job: &Job, spot: &Spot) -> io::Result<PathOutcome> {
+    fn is_it(&self, job: &Job, spot: &FolderEntry) -> io::Result<PathOutcome> {
         match spot.item(job)? == job.target {
             true => Ok(PathOutcome::Done),
             false => Ok(PathOutcome::Kept(KeptWhy::Changed)),
@@ -185,8 +189,8 @@ impl Ground<'_> {
     fn exchange(
         &mut self,
         job: &Job,
-        slot: &Slot,
-        spot: &Spot,
+        slot: &StagingPlace,
+        spot: &FolderEntry,
         at: At<'_>,
     ) -> io::Result<Result<PathOutcome, CutShort>> {
         match slot.folder.exchange(&slot.staged, &spot.folder, &spot.name) {
@@ -206,7 +210,12 @@ impl Ground<'_> {
 
     /// Gives a file that came out of an exchange back to its owner, together with a file that they
     /// may have created meanwhile.
-    fn exchange_back(&mut self, job: &Job, slot: &Slot, spot: &Spot) -> io::Result<PathOutcome> {
+    fn exchange_back(
+        &mut self,
+        job: &Job,
+        slot: &StagingPlace,
+        spot: &FolderEntry,
+    ) -> io::Result<PathOutcome> {
         match slot.folder.exchange(&slot.staged, &spot.folder, &spot.name) {
             // The file was removed again, or names cannot be exchanged.
             Err(_) => return self.give_back(slot, &slot.staged, spot),
@@ -219,27 +228,37 @@ impl Ground<'_> {
         // The newer of the two keeps the name.
         slot.folder
             .exchange(&slot.staged, &spot.folder, &spot.name)?;
-        self.lay_beside(slot, &slot.staged, spot)?;
+        self.keep_under_other_name(slot, &slot.staged, spot)?;
         Ok(PathOutcome::Kept(KeptWhy::Beside))
     }
 
     /// Gives somebody's file its name back, or a name beside it.
-    fn give_back(&mut self, slot: &Slot, from: &OsString, spot: &Spot) -> io::Result<PathOutcome> {
+    fn give_back(
+        &mut self,
+        slot: &StagingPlace,
+        from: &OsString,
+        spot: &FolderEntry,
+    ) -> io::Result<PathOutcome> {
         match slot.folder.move_new(from, &spot.folder, &spot.name) {
             Ok(()) => {
                 spot.folder.sync()?;
                 Ok(PathOutcome::Kept(KeptWhy::Changed))
             }
             Err(e) if e.kind() == ErrorKind::AlreadyExists => {
-                self.lay_beside(slot, from, spot)?;
+                self.keep_under_other_name(slot, from, spot)?;
                 Ok(PathOutcome::Kept(KeptWhy::Beside))
             }
             Err(e) => Err(e),
         }
     }
 
-    fn lay_beside(&self, slot: &Slot, from: &OsString, spot: &Spot) -> io::Result<()> {
-        beside::lay_beside(&slot.folder, from, &spot.folder, &spot.name).map(drop)
+    fn keep_under_other_name(
+        &self,
+        slot: &StagingPlace,
+        from: &OsString,
+        spot: &FolderEntry,
+    ) -> io::Result<()> {
+        beside::move_to_free_name(&slot.folder, from, &spot.folder, &spot.name).map(drop)
     }
 
     fn remove(&mut self, job: &Job, at: At<'_>) -> io::Result<Result<PathOutcome, CutShort>> {
@@ -274,16 +293,16 @@ impl Ground<'_> {
     fn discard(
         &self,
         _job: &Job,
-        slot: &Slot,
+        slot: &StagingPlace,
         name: &OsString,
-        spot: &Spot,
+        spot: &FolderEntry,
     ) -> io::Result<Option<PathOutcome>> {
         let is_open = slot
             .folder
             .file(Path::new(name))
             .is_ok_and(|file| is_open_for_writing(&file));
         if is_open {
-            self.lay_beside(slot, name, spot)?;
+            self.keep_under_other_name(slot, name, spot)?;
             return Ok(Some(PathOutcome::Kept(KeptWhy::Open)));
         }
         slot.folder.remove(name)?;

@@ -13,7 +13,7 @@ use std::path::Path;
 
 use rustix::fs::{AtFlags, Gid, Mode, Stat, Uid};
 
-use super::{Contents, Done, Ground, Job, is_folder, slot, staged_folder};
+use super::{Contents, Done, Job, RestoreRoot, is_folder, slot, staged_folder};
 use crate::core::entry::KeptWhy;
 use crate::core::path;
 use crate::core::tree::{Item, PathBytes};
@@ -124,7 +124,7 @@ const PART: &str = ".part";
 const OUT: &str = ".out";
 
 /// The staging place of one path.
-pub(super) struct Slot {
+pub(super) struct StagingPlace {
     pub(super) folder: Folder,
     pub(super) staged: OsString,
     pub(super) out: OsString,
@@ -132,9 +132,9 @@ pub(super) struct Slot {
     is_beside: bool,
 }
 
-impl Ground<'_> {
-    /// Returns the staging place of a path. `make` as for [`Ground::spot`].
-    pub(super) fn slot(&self, path: &PathBytes, make: bool) -> io::Result<Slot> {
+impl RestoreRoot<'_> {
+    /// Returns the staging place of a path. `make` as for [`RestoreRoot::spot`].
+    pub(super) fn slot(&self, path: &PathBytes, make: bool) -> io::Result<StagingPlace> {
         let name = slot(path);
         let beside = match self.spot(path, make) {
             Ok(spot) => {
@@ -148,7 +148,7 @@ impl Ground<'_> {
             Some(folder) => (folder, format!("{STAGED}{name}"), true),
             None => (self.bench.folder.below(Path::new(""))?, name, false),
         };
-        Ok(Slot {
+        Ok(StagingPlace {
             folder,
             out: OsString::from(format!("{name}{OUT}")),
             part: OsString::from(format!("{name}{PART}")),
@@ -236,7 +236,7 @@ impl Ground<'_> {
     }
 
     /// Syncs all staged files, and then gives them their final names.
-    fn complete(&self, parts: &[Slot], is_synced: bool) -> io::Result<()> {
+    fn complete(&self, parts: &[StagingPlace], is_synced: bool) -> io::Result<()> {
         if !is_synced {
             sync_all(&self.bench.folder)?;
         }
@@ -262,11 +262,11 @@ impl Ground<'_> {
 
 enum LaidOut {
     /// Staged; with the slot if the file still needs its final name.
-    Yes(Option<Slot>),
+    Yes(Option<StagingPlace>),
     Kept(KeptWhy),
 }
 
-impl Slot {
+impl StagingPlace {
     fn write(&self, mode: u16, bytes: &[u8], sync: bool) -> io::Result<()> {
         let mut file = match self.folder.new_file(&self.part, Mode::from_raw_mode(0o600)) {
             Err(e) if e.kind() == ErrorKind::AlreadyExists => {
@@ -292,7 +292,7 @@ impl Slot {
     }
 
     /// Gives the staged file the owner of the old one, if the kernel allows it.
-    pub(super) fn keep_owner(&self, old: &Stat) {
+    pub(super) fn copy_owner(&self, old: &Stat) {
         let Ok(new) = self.folder.stat(&self.staged) else {
             return;
         };

@@ -9,7 +9,7 @@ use rustix::io::Errno;
 use super::rules::own_rules;
 use super::{Scan, Stopped, failed, is_folder};
 use crate::core::tree::Change;
-use crate::workspace::files::cache::{FolderState, Slot, joined};
+use crate::workspace::files::cache::{CachedName, FolderState, joined};
 
 /// Maximum number of names in one folder, covered or not.
 const MAX_NAMES: usize = 1_000_000;
@@ -79,12 +79,13 @@ impl Scan<'_> {
                 self.forget(state, name, at, false);
             }
             let slot = state.files.entry(name.to_vec());
-            slot.or_insert(Slot::New { entered });
+            slot.or_insert(CachedName::New { entered });
             return;
         }
         // A folder that cannot be entered is recorded among the files, with the state of the
         // attempt.
-        let is_named = matches!(state.files.get(name), Some(Slot::Known(f)) if is_folder(&f.stamp));
+        let is_named =
+            matches!(state.files.get(name), Some(CachedName::Known(f)) if is_folder(&f.stamp));
         if is_named || state.folders.contains_key(name) {
             return;
         }
@@ -98,7 +99,7 @@ impl Scan<'_> {
 
     /// Forgets the state of a name. `left`: the path still exists, and is not covered.
     pub(super) fn forget(&mut self, state: &mut FolderState, name: &[u8], at: &[u8], left: bool) {
-        if let Some(Slot::Known(_)) = state.files.remove(name) {
+        if let Some(CachedName::Known(_)) = state.files.remove(name) {
             self.report(at, || Change::Gone { left });
         }
         if let Some(mut below) = state.folders.remove(name) {

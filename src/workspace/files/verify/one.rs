@@ -12,18 +12,18 @@ use super::{MAX_DEPTH, Stopped, failed, is_folder};
 use crate::core::tree::{Item, PathBytes};
 use crate::workspace::files::cache::Stamp;
 use crate::workspace::files::cover::Coverage;
-use crate::workspace::files::read::{self, Found};
+use crate::workspace::files::read::{self, ReadResult};
 use crate::workspace::handle::Folder;
 
 /// A path below the root, and its current item with its content; `None` if it does not exist.
-pub type One = (PathBytes, Option<(Item, Option<Vec<u8>>)>);
+pub type PathState = (PathBytes, Option<(Item, Option<Vec<u8>>)>);
 
 /// Scans one path, which is absolute, with its links followed. Returns `None` if it is not covered,
 /// or if its state is not certain yet.
 ///
 /// # Errors
 /// [`Stopped::Failed`].
-pub fn one(coverage: &Coverage, path: &Path) -> Result<Option<One>, Stopped> {
+pub fn one(coverage: &Coverage, path: &Path) -> Result<Option<PathState>, Stopped> {
     let Ok(below) = path.strip_prefix(&coverage.root) else {
         return Ok(None);
     };
@@ -52,9 +52,9 @@ pub fn one(coverage: &Coverage, path: &Path) -> Result<Option<One>, Stopped> {
     }
     let (fd, limit) = (folder.as_fd(), coverage.max_file_bytes);
     match read::read(fd, name.as_bytes(), path, &stat, limit, false).map_err(failed)? {
-        Found::Item { item, content, .. } => Ok(Some((at, Some((item, content))))),
-        Found::Unsteady(_) => Ok(None),
-        Found::Gone => Ok(Some((at, None))),
+        ReadResult::Item { item, content, .. } => Ok(Some((at, Some((item, content))))),
+        ReadResult::Unsteady(_) => Ok(None),
+        ReadResult::Gone => Ok(Some((at, None))),
     }
 }
 

@@ -11,7 +11,7 @@ use rustix::io::Errno;
 use super::rules::RULES;
 use super::{Entered, Scan, Stopped, failed, is_folder};
 use crate::core::tree::PathBytes;
-use crate::workspace::files::cache::{Cache, FolderState, Slot, Stamp, joined};
+use crate::workspace::files::cache::{Cache, CachedName, FolderState, Stamp, joined};
 
 /// The part of a folder that is scanned.
 #[derive(Debug, Default)]
@@ -60,7 +60,8 @@ pub(super) fn distrust(cache: &mut Cache, paths: &BTreeSet<PathBytes>) {
         for name in names {
             folder = folder.and_then(|folder| folder.folders.get_mut(name));
         }
-        if let Some(Slot::Known(known)) = folder.and_then(|folder| folder.files.get_mut(last)) {
+        if let Some(CachedName::Known(known)) = folder.and_then(|folder| folder.files.get_mut(last))
+        {
             known.is_racy = true;
         }
     }

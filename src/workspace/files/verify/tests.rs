@@ -166,8 +166,8 @@ fn a_rewrite_within_one_tick_is_found() {
     // Simulates a clock of the file system that has not moved on.
     fn all(folder: &mut FolderState) -> impl Iterator<Item = &mut FileState> {
         folder.files.values_mut().filter_map(|slot| match slot {
-            Slot::Known(state) => Some(state),
-            Slot::New { .. } => None,
+            CachedName::Known(state) => Some(state),
+            CachedName::New { .. } => None,
         })
     }
     scene.put("a", "other");

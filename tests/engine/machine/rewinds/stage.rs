@@ -21,7 +21,7 @@ use rewake::core::settings::Policy;
 use rewake::core::state::{Background, State, UserCommand};
 use rewake::core::summary::Fallback;
 use rewake::core::tool::ToolCall;
-use rewake::engine::{Back, Command, Engine, Log, Rest, Rewind, Settings, Summarising};
+use rewake::engine::{Back, Command, Engine, Log, RestReason, Rewind, Settings, Summarising};
 use rewake::model::{Delta, Reply};
 use rewake::session::context::windows;
 use rewake::store::{Message, NewSession, Store, new_id};
@@ -29,8 +29,8 @@ use rewake::tools::ToolResult;
 use rewake::workspace::files::{Coverage, Unwatched, max_watches};
 use rewake::world::machine::Machine;
 use rewake::world::{
-    BackgroundEnd, Images, Keeping, RestoreEnd, RestoreOrder, Settled, Snapshot, SnapshotRequest,
-    Unready, World,
+    BackgroundEnd, Images, Keeping, PrepareError, RestoreEnd, RestoreOrder, Settled, Snapshot,
+    SnapshotRequest, World,
 };
 use serde_json::{Value, json};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
@@ -90,7 +90,7 @@ impl Stage {
                 false => Err(Unwatched::Off),
             },
         };
-        machine.keep_files(keeping).unwrap();
+        machine.start_snapshots(keeping).unwrap();
         let answers = Rc::default();
         let world = Rc::new(Puppet {
             machine,
@@ -154,7 +154,7 @@ impl Stage {
         };
         self.say.send(say).ok().unwrap();
         let rest = self.engine.run().await.unwrap();
-        assert_eq!(rest, Rest::Waiting(Why::Idle));
+        assert_eq!(rest, RestReason::Waiting(Why::Idle));
         assert!(self.answers.borrow().is_empty(), "a call was refused");
     }
 
@@ -377,7 +377,7 @@ impl World for Puppet {
         access: Option<Access>,
         at: Option<&Path>,
         state: &State,
-    ) -> Result<Guard, Unready> {
+    ) -> Result<Guard, PrepareError> {
         self.machine.prepare(call, access, at, state).await
     }
 
@@ -397,8 +397,8 @@ impl World for Puppet {
         self.machine.changed_ms(path)
     }
 
-    fn look_ahead(&self, wish: SnapshotRequest) {
-        self.machine.look_ahead(wish);
+    fn scan_ahead(&self, wish: SnapshotRequest) {
+        self.machine.scan_ahead(wish);
     }
 
     async fn act(&self, call: &ToolCall, guard: &Guard) -> Option<ToolResult> {
@@ -419,7 +419,7 @@ impl World for Puppet {
         self.machine.discard(guard).await;
     }
 
-    async fn prepare_for_user(&self, command: &str) -> Result<Guard, Unready> {
+    async fn prepare_for_user(&self, command: &str) -> Result<Guard, PrepareError> {
         self.machine.prepare_for_user(command).await
     }
 
