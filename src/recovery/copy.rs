@@ -1,14 +1,19 @@
 //! Copying of the tables without entries, as far as SQL can read them. Tables that follow from
 //! entries are filled when the entries are written.
+//!
+//! Reading other copies of the store, which the user names with `--from`.
 
 use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use rusqlite::Row;
 use rusqlite::types::Value;
 
 use super::sql::{Source, each_row};
+use crate::journal::folder::folders;
 use crate::store::StoreError;
-use crate::store::recovering::{BlobRow, JOURNALS_UPTO, NewRows};
+use crate::store::recovering::{BlobRow, JOURNALS_UPTO, NewRows, database, io_error};
 
 /// The tables of file snapshots, each with its key. Each comes after the tables that its rows refer
 /// to. The journal does not have them.
@@ -166,4 +171,33 @@ pub(super) fn memories(
         },
     )
     .map(drop)
+}
+
+/// Returns the database and the journal in a path of `--from`: a data folder, a journal or a
+/// database.
+pub(super) fn copy_in(from: &Path) -> Result<(Option<PathBuf>, Option<PathBuf>), StoreError> {
+    let none = || {
+        let what = format!("find a database or a journal in {}", from.display());
+        io_error(what, io::ErrorKind::NotFound.into())
+    };
+    if from.is_file() {
+        return Ok((Some(from.to_path_buf()), None));
+    }
+    let database = database::exists(from).then(|| database::names(from).database);
+    let journal = [from.join("journal"), from.to_path_buf()];
+    let journal = journal
+        .into_iter()
+        .find(|folder| !folders(folder).is_empty());
+    match (&database, &journal) {
+        (None, None) => Err(none()),
+        _ => Ok((database, journal)),
+    }
+}
+
+pub(super) fn copy_files(from: &Path, to: &Path) -> io::Result<()> {
+    fs::copy(from, to)?;
+    match fs::copy(database::wal_path(from), database::wal_path(to)) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        copied => copied.map(drop),
+    }
 }

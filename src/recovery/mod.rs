@@ -10,7 +10,6 @@
 
 mod background_sync;
 mod bodies;
-mod copies;
 mod copy;
 mod found;
 mod journal;
@@ -34,7 +33,7 @@ use crate::store::recovering::{
 };
 use crate::store::{Gap, StoreError, now_ms};
 use background_sync::SyncAhead;
-use copies::{copy_files, copy_in};
+use copy::{copy_files, copy_in};
 use database::Names;
 use found::{EntryIndex, Rows};
 use pending_input::{InputSources, waiting};

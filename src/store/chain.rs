@@ -2,14 +2,23 @@
 //!
 //! A row that cannot be read hides its parent. The entry before it is then found by the session and
 //! the place that each row names. So the damage does not make earlier entries unreachable.
+//!
+//! Entries of a session from the newest to the oldest, for callers that want only a few of them.
+//! Only those are read completely.
+//!
+//! Nothing is verified here: the entries are shown in a list, and no decision depends on them.
+//!
+//! The head of a session: the end of its chain of entries.
+
+use std::ops::ControlFlow;
 
 use rusqlite::{Connection, OptionalExtension, Statement};
 
-use super::StoreError;
 use super::error::{Doing, classify};
-use super::head::Head;
-use super::row::count;
-use crate::core::entry::Seq;
+use super::row::{BodyReader, clip, count};
+use super::{History, StoreError};
+use crate::core::entry::{Entry, Fact, Seq};
+use crate::journal::chain_hash::ChainHash;
 
 const WHAT: &str = "read the session";
 
@@ -203,4 +212,157 @@ pub(super) fn can_append(conn: &Connection) -> bool {
     let last: rusqlite::Result<Option<i64>> =
         conn.query_row("SELECT max(id) FROM entries", [], |row| row.get(0));
     last.is_ok()
+}
+
+const WHAT_BACKWARDS: &str = "read the session from its end";
+
+const HEAD: &str = "SELECT head FROM sessions WHERE id = ?1";
+const STEP: &str = "SELECT parent, seq, kind FROM entries WHERE id = ?1";
+const BODY: &str = "SELECT body FROM entries WHERE id = ?1";
+
+/// An entry that was reached on the way back.
+pub struct VisitedEntry<'a> {
+    pub seq: Seq,
+    /// The kind, as returned by [`Entry::kind`].
+    pub kind: &'a str,
+    row: i64,
+    conn: &'a Connection,
+    bodies: &'a mut BodyReader,
+}
+
+impl VisitedEntry<'_> {
+    /// Reads the whole entry. Returns `None` if it cannot be read.
+    pub fn entry(&mut self) -> Option<Entry> {
+        let mut body = self.conn.prepare_cached(BODY).ok()?;
+        let read = body.query_row([self.row], |row| Ok(self.bodies.read(row.get_ref(0)?)));
+        read.ok()?.ok()
+    }
+}
+
+impl History<'_> {
+    /// Calls `each` for at most `at_most` entries of a session, the newest first, until it returns
+    /// `Break`. Returns the number of entries that were visited.
+    ///
+    /// # Errors
+    /// The database cannot be read there.
+    pub fn backwards(
+        &self,
+        session: &str,
+        at_most: u64,
+        mut each: impl FnMut(VisitedEntry<'_>) -> ControlFlow<()>,
+    ) -> Result<u64, StoreError> {
+        let mut head = self.conn.prepare_cached(HEAD).doing(WHAT_BACKWARDS)?;
+        let head = head.query_row([session], |row| row.get(0)).optional();
+        let mut next: Option<i64> = head.doing(WHAT_BACKWARDS)?;
+        let mut step = self.conn.prepare_cached(STEP).doing(WHAT_BACKWARDS)?;
+        let mut bodies = BodyReader::new()?;
+        let mut met = 0;
+        while let Some(id) = next.filter(|_| met < at_most) {
+            let mut rows = step.query([id]).doing(WHAT_BACKWARDS)?;
+            let Some(row) = rows.next().doing(WHAT_BACKWARDS)? else {
+                break;
+            };
+            met += 1;
+            let parent: Option<i64> = row.get(0).doing(WHAT_BACKWARDS)?;
+            let kind = row.get_ref(2).doing(WHAT_BACKWARDS)?;
+            let it = VisitedEntry {
+                seq: count(row.get(1).doing(WHAT_BACKWARDS)?),
+                kind: kind.as_str().unwrap_or_default(),
+                row: id,
+                conn: self.conn,
+                bodies: &mut bodies,
+            };
+            if each(it).is_break() {
+                break;
+            }
+            // A parent always has a smaller id, so a cycle in damaged rows ends here.
+            next = parent.filter(|parent| *parent < id);
+        }
+        Ok(met)
+    }
+}
+
+const WHAT_HEAD: &str = "read the session";
+
+/// Length to which a plan step is cut, in characters, since every checkpoint stores it.
+const PLAN_STEP_CHARS: usize = 120;
+
+/// The head of a session, to which an append adds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Head {
+    pub(super) session: String,
+    pub(super) key: i64,
+    /// The row of the last entry.
+    pub(super) row: Option<i64>,
+    /// Number of entries in the chain.
+    pub(super) length: u64,
+    /// The step of the plan that is in progress.
+    pub(super) plan_step: Option<String>,
+    /// The tip of the chain.
+    pub(super) tip: ChainHash,
+}
+
+impl Head {
+    /// Returns the ID of the session.
+    pub fn session(&self) -> &str {
+        &self.session
+    }
+
+    /// Returns the key and the length of the session.
+    pub(crate) fn key_and_length(&self) -> (i64, u64) {
+        (self.key, self.length)
+    }
+
+    /// Returns the place of the last entry.
+    pub fn seq(&self) -> Seq {
+        self.length.saturating_sub(1)
+    }
+
+    pub(super) fn before_first(session: String, key: i64) -> Head {
+        Head {
+            session,
+            key,
+            row: None,
+            length: 0,
+            plan_step: None,
+            tip: ChainHash::of_nothing(),
+        }
+    }
+
+    pub(super) fn note(&mut self, entry: &Entry) {
+        if let Some(step) = planned(entry) {
+            self.plan_step = step;
+        }
+    }
+}
+
+/// Reads the head without the values that only the entries have: the step of the plan, and the tip.
+pub(super) fn read_head(conn: &Connection, session: &str) -> Result<Head, StoreError> {
+    conn.prepare_cached("SELECT key, head, length FROM sessions WHERE id = ?1")
+        .and_then(|mut s| {
+            s.query_row([session], |row| {
+                Ok(Head {
+                    session: session.to_string(),
+                    key: row.get(0)?,
+                    row: Some(row.get(1)?),
+                    length: count(row.get(2)?),
+                    plan_step: None,
+                    tip: ChainHash::of_nothing(),
+                })
+            })
+            .optional()
+        })
+        .doing(WHAT_HEAD)?
+        .ok_or_else(|| StoreError::no_session(session))
+}
+
+/// Returns the current step of the plan, if the entry changed the plan.
+pub(super) fn planned(entry: &Entry) -> Option<Option<String>> {
+    match entry {
+        Entry::Finished {
+            fact: Some(Fact::Planned { plan }),
+            ..
+        } => Some(plan.current().map(|s| clip(&s.text, PLAN_STEP_CHARS))),
+        _ => None,
+    }
 }

@@ -9,8 +9,8 @@ use std::path::Path;
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
 use zstd::zstd_safe::{CParameter, DParameter};
 
+use super::database::begin;
 use super::error::Doing;
-use super::file_identity::begin;
 use super::packs::{self, PackPlace, PackWriter};
 use super::row::{count, int};
 use super::{Snapshots, StoreError};

@@ -7,18 +7,28 @@
 //! of the program looks at them only by their paths, in this module (`tests/source/layers`). Code
 //! that opens a file with a name from outside, such as a tool, asks [`is_open_in_process`] first. So does
 //! the code that reads config, instructions and skills.
+//!
+//! Folders and files that only their owner can read.
+//!
+//! A check that the files which SQLite has open are still those with their names. After they were
+//! removed or replaced, new entries would go into files that nobody finds again.
+//!
+//! The check uses only their paths and opens nothing, as said above.
 
-use std::fs::{self, File};
-use std::io::{self, ErrorKind};
-use std::os::unix::fs::MetadataExt;
+use std::fs::{File, OpenOptions};
+use std::io::ErrorKind;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
+use std::{fs, io};
 
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 use rustix::fs::Access;
 
-use super::StoreError;
 use super::error::{Doing, io as io_error};
+use super::{StoreError, database};
 use crate::config::{FilesInUse, is_in_use};
+use crate::journal::folder;
 use crate::journal::folder::restrict;
 
 const DATABASE: &str = "rewake.db";
@@ -308,4 +318,95 @@ pub(super) fn make(path: &Path) -> Result<Connection, StoreError> {
 /// SQLite opens the last of the files with it.
 pub(super) fn files_in_use(data_dir: &Path) -> FilesInUse {
     FilesInUse::opening(files(data_dir, &[DATABASE, WRITE_AHEAD_LOG, SHARED_MEMORY]))
+}
+
+/// Creates the folder if it is missing. Sets its mode to 0700 in any case.
+pub(crate) fn private_folder(path: &Path) -> Result<(), StoreError> {
+    folder::private_folder(path)
+        .map_err(|e| io_error(format!("make the folder {}", path.display()), e))
+}
+
+/// Opens the file for reading and writing, and creates it if it is missing. Sets its mode to 0600
+/// in any case. Not for files of the database: see [`super::database`].
+pub(super) fn private_file(path: &Path) -> Result<File, StoreError> {
+    let fail = |e| io_error(format!("open {}", path.display()), e);
+    let file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .open(path)
+        .map_err(fail)?;
+    restrict(path, 0o600).map_err(fail)?;
+    Ok(file)
+}
+
+/// Pause before a second look, which must agree: a file that is being replaced is missing for an
+/// instant.
+const AGAIN: Duration = Duration::from_millis(50);
+
+/// The files of an open database, as they were when it was opened.
+pub(super) struct InUse {
+    /// The paths with device and inode numbers. Empty on a file system whose inode numbers change.
+    files: Vec<(PathBuf, Option<(u64, u64)>)>,
+}
+
+impl InUse {
+    /// Looks at the files. Call it after the first statement, with which SQLite opens the last of
+    /// them.
+    pub(super) fn look(data_dir: &Path) -> InUse {
+        if !is_steady(data_dir) {
+            return InUse { files: Vec::new() };
+        }
+        let files = database::of_records(data_dir);
+        InUse {
+            files: files.map(|path| (path.clone(), number(&path))).collect(),
+        }
+    }
+
+    /// Checks that the files still have their names.
+    ///
+    /// # Errors
+    /// `Moved`.
+    pub(super) fn check_names(&self) -> Result<(), StoreError> {
+        let gone = || self.files.iter().find(|(path, at)| number(path) != *at);
+        if gone().is_none() {
+            return Ok(());
+        }
+        std::thread::sleep(AGAIN);
+        match gone() {
+            None => Ok(()),
+            Some((path, _)) => Err(StoreError::Moved { path: path.clone() }),
+        }
+    }
+}
+
+fn number(path: &Path) -> Option<(u64, u64)> {
+    fs::metadata(path)
+        .ok()
+        .map(|found| (found.dev(), found.ino()))
+}
+
+/// Returns whether inode numbers stay the same. FUSE file systems may change them.
+#[cfg(target_os = "linux")]
+fn is_steady(data_dir: &Path) -> bool {
+    const FUSE: u64 = 0x6573_5546;
+    rustix::fs::statfs(data_dir).is_ok_and(|found| u64::try_from(found.f_type) != Ok(FUSE))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn is_steady(_: &Path) -> bool {
+    true
+}
+
+/// Begins a transaction that holds the write lock from the start. So it cannot fail half-way
+/// because another process writes.
+pub(super) fn begin<'a>(
+    conn: &'a Connection,
+    in_use: &InUse,
+    what: &'static str,
+) -> Result<Transaction<'a>, StoreError> {
+    in_use.check_names()?;
+    Transaction::new_unchecked(conn, TransactionBehavior::Immediate).doing(what)
 }

@@ -13,10 +13,10 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use super::StoreError;
-use super::clock::now_ms;
+use super::database::private_folder;
 use super::error::io as io_error;
-use super::files::private_folder;
 use super::machine::Machine;
+use super::machine::now_ms;
 use crate::journal::chain_hash::ChainHash;
 
 const FOLDER: &str = "marks";

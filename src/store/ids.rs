@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use uuid::{Builder, Uuid};
 
-use super::clock::now_ms;
+use super::machine::now_ms;
 
 use crate::journal::chain_hash::ChainHash;
 use crate::journal::folder::made_at_ms;

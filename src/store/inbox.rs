@@ -1,20 +1,25 @@
 //! The inbox: messages that were sent while a step was in progress. A message is durable and can be
 //! edited until an append records it as `Said` and removes it in the same transaction.
+//!
+//! Signals: requests of other processes to a session. They wait here, durable, until an append
+//! records the entry that each becomes and deletes its row in the same transaction.
+//!
+//! Drafts: the answer that is streaming, and the unsent text in the input box. They survive the
+//! process. An append removes them when they are recorded as entries.
 
 use std::borrow::Cow;
 
-use rusqlite::{Row, Transaction, params};
+use rusqlite::{Connection, OptionalExtension, Row, Transaction, params};
 use serde::{Deserialize, Serialize};
 
 use super::blobs::{Packed, insert_blob};
-use super::drafts::{Draft, clear};
+use super::chain::read_head;
+use super::database::begin;
 use super::error::Doing;
-use super::file_identity::begin;
-use super::head::read_head;
 use super::row::count;
-use super::signals::{MAX_MESSAGES, MAX_MESSAGES_BYTES, session_of};
 use super::{Inbox, InboxWriter, StoreError};
-use crate::core::entry::{Image, UsedCommand, Via};
+use crate::core::entry::{Image, Seq, UsedCommand, Via};
+use crate::core::signal::Signal;
 
 const WHAT: &str = "queue a message";
 const WHAT_EDIT: &str = "change a queued message";
@@ -266,4 +271,312 @@ fn one_of(rows: usize, id: InboxId) -> Result<(), StoreError> {
         name: id.0.to_string(),
         near: None,
     })
+}
+
+const WHAT_SIGNAL: &str = "send a signal";
+const WHAT_SIGNALS: &str = "read the signals";
+
+/// Maximum number of signals that wait in one session. A sender that reaches it does not check
+/// whether the session obeys.
+pub const MAX_SIGNALS: u64 = 1_000;
+
+/// Maximum number of messages from other processes that wait in one session.
+pub const MAX_MESSAGES: u64 = 1_000;
+
+/// Maximum size of these messages together, in bytes. A single message may be larger.
+pub const MAX_MESSAGES_BYTES: u64 = 64 << 20;
+
+/// The ID of a signal. It is never used twice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SignalId(i64);
+
+impl SignalId {
+    /// Returns the number under which other processes know the signal.
+    pub fn number(self) -> i64 {
+        self.0
+    }
+}
+
+/// A signal that waits.
+#[derive(Debug, Clone, PartialEq)]
+pub struct QueuedSignal {
+    pub id: SignalId,
+    /// Time when it was sent: UTC, milliseconds since 1970.
+    pub at_ms: i64,
+    /// The sender: `cli`.
+    pub origin: String,
+    /// The signal. `Err` says why it cannot be parsed; no version wrote such a row.
+    pub signal: Result<Signal, String>,
+}
+
+impl Inbox<'_> {
+    /// Returns a number that changes when another connection has committed. Costs two microseconds.
+    pub fn data_version(&self) -> Result<i64, StoreError> {
+        self.conn
+            .prepare_cached("PRAGMA data_version")
+            .and_then(|mut s| s.query_row([], |row| row.get(0)))
+            .doing(WHAT_SIGNALS)
+    }
+
+    /// Returns the waiting signals, the oldest first.
+    pub fn signals(&self, session: &str) -> Result<Vec<QueuedSignal>, StoreError> {
+        self.conn
+            .prepare_cached(
+                "SELECT g.id, g.at_ms, g.origin, g.body FROM signals g JOIN sessions s ON s.key = g.session
+                 WHERE s.id = ?1 ORDER BY g.id",
+            )
+            .and_then(|mut s| s.query_map([session], sent)?.collect())
+            .doing(WHAT_SIGNALS)
+    }
+}
+
+impl InboxWriter<'_> {
+    /// Sends a signal. It is durable when this returns. `signal` is called with the place of the
+    /// session's last entry.
+    ///
+    /// # Errors
+    /// `TooMany`: too many wait already.
+    pub fn signal(
+        &mut self,
+        session: &str,
+        origin: &str,
+        at_ms: i64,
+        signal: impl FnOnce(Seq) -> Signal,
+    ) -> Result<SignalId, StoreError> {
+        let tx = begin(self.conn, self.in_use, WHAT_SIGNAL)?;
+        let head = read_head(&tx, session)?;
+        let waiting: i64 = tx
+            .prepare_cached("SELECT count(*) FROM signals WHERE session = ?1")
+            .and_then(|mut s| s.query_row([head.key], |row| row.get(0)))
+            .doing(WHAT_SIGNAL)?;
+        if count(waiting) >= MAX_SIGNALS {
+            return Err(StoreError::TooMany {
+                what: "signals",
+                session: session.to_string(),
+                limit: MAX_SIGNALS,
+            });
+        }
+        let body = serde_json::to_string(&signal(head.seq())).doing(WHAT_SIGNAL)?;
+        tx.prepare_cached(
+            "INSERT INTO signals (session, at_ms, origin, body) VALUES (?1, ?2, ?3, ?4)",
+        )
+        .and_then(|mut s| s.execute(params![head.key, at_ms, origin, body]))
+        .doing(WHAT_SIGNAL)?;
+        let id = SignalId(tx.last_insert_rowid());
+        tx.commit().doing(WHAT_SIGNAL)?;
+        self.write_pending_rows(session);
+        Ok(id)
+    }
+
+    /// Deletes a signal that has no effect. It is not an error if it is gone already.
+    pub fn remove_signal(&mut self, id: SignalId) -> Result<(), StoreError> {
+        self.in_use.check_names()?;
+        let session = session_of(self.conn, "signals", id.0);
+        self.conn
+            .prepare_cached("DELETE FROM signals WHERE id = ?1")
+            .and_then(|mut s| s.execute([id.0]))
+            .doing(WHAT_SIGNAL)?;
+        if let Some(session) = session {
+            self.write_pending_rows(&session);
+        }
+        Ok(())
+    }
+}
+
+/// Returns the session of a row of `table`: `inbox`, or `signals`.
+pub(super) fn session_of(conn: &Connection, table: &str, id: i64) -> Option<String> {
+    let sql =
+        format!("SELECT s.id FROM {table} w JOIN sessions s ON s.key = w.session WHERE w.id = ?1");
+    let read = conn
+        .prepare_cached(&sql)
+        .and_then(|mut s| s.query_row([id], |row| row.get(0)).optional());
+    read.ok().flatten()
+}
+
+/// Deletes a signal in the transaction of the entry that it became.
+pub(super) fn obey(tx: &Transaction<'_>, session: i64, id: SignalId) -> Result<(), StoreError> {
+    let rows = tx
+        .prepare_cached("DELETE FROM signals WHERE id = ?1 AND session = ?2")
+        .and_then(|mut s| s.execute(params![id.0, session]))
+        .doing(WHAT_SIGNAL)?;
+    if rows == 1 {
+        return Ok(());
+    }
+    Err(StoreError::NotFound {
+        what: "signal",
+        name: id.0.to_string(),
+        near: None,
+    })
+}
+
+fn sent(row: &Row<'_>) -> rusqlite::Result<QueuedSignal> {
+    let body: String = row.get(3)?;
+    Ok(QueuedSignal {
+        id: SignalId(row.get(0)?),
+        at_ms: row.get(1)?,
+        origin: row.get(2)?,
+        signal: serde_json::from_str(&body).map_err(|e| e.to_string()),
+    })
+}
+
+const WHAT_DRAFT: &str = "keep a draft";
+
+/// Maximum number of stored pieces of a stream. Later ones are not stored: a draft is only shown,
+/// and the answer is recorded when it is complete.
+const MAX_PIECES: u32 = 20_000;
+
+/// A kind of draft.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Draft {
+    /// The answer of the model so far.
+    Stream,
+    /// The text in the input box that the user has not sent.
+    Input,
+}
+
+/// The drafts of a session. `None` if there is no such draft.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Drafts {
+    /// The streamed text of an answer that is not recorded.
+    pub stream: Option<String>,
+    /// The unsent text of the input box.
+    pub input: Option<String>,
+}
+
+/// The unsent text of a session that the user left, as long as it is unchanged.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AbandonedDraft {
+    pub session: String,
+    pub draft: String,
+}
+
+impl Draft {
+    fn name(self) -> &'static str {
+        match self {
+            Draft::Stream => "stream",
+            Draft::Input => "input",
+        }
+    }
+}
+
+impl Inbox<'_> {
+    /// Returns the drafts of a session, the pieces of each joined.
+    ///
+    /// # Errors
+    /// `NotFound` when there is no such session.
+    pub fn drafts(&self, session: &str) -> Result<Drafts, StoreError> {
+        let key = read_head(self.conn, session)?.key;
+        let pieces: Vec<(String, String)> = self
+            .conn
+            .prepare_cached("SELECT kind, text FROM drafts WHERE session = ?1 ORDER BY kind, piece")
+            .and_then(|mut s| {
+                s.query_map([key], |row| Ok((row.get(0)?, row.get(1)?)))?
+                    .collect()
+            })
+            .doing("read the drafts")?;
+        let mut drafts = Drafts::default();
+        for (kind, text) in pieces {
+            let draft = match kind.as_str() {
+                "stream" => &mut drafts.stream,
+                _ => &mut drafts.input,
+            };
+            draft.get_or_insert_default().push_str(&text);
+        }
+        Ok(drafts)
+    }
+}
+
+impl InboxWriter<'_> {
+    /// Appends a piece to the streamed answer.
+    pub fn append_draft(&mut self, session: &str, piece: &str) -> Result<(), StoreError> {
+        let tx = begin(self.conn, self.in_use, WHAT_DRAFT)?;
+        let key = read_head(&tx, session)?.key;
+        tx.prepare_cached(
+            "INSERT INTO drafts (session, kind, piece, text)
+             SELECT ?1, 'stream', n, ?2
+             FROM (SELECT coalesce(max(piece) + 1, 0) AS n FROM drafts
+                   WHERE session = ?1 AND kind = 'stream')
+             WHERE n < ?3",
+        )
+        .and_then(|mut s| s.execute(params![key, piece, MAX_PIECES]))
+        .doing(WHAT_DRAFT)?;
+        tx.commit().doing(WHAT_DRAFT)
+    }
+
+    /// Replaces the unsent text.
+    pub fn set_input(&mut self, session: &str, text: &str) -> Result<(), StoreError> {
+        let tx = begin(self.conn, self.in_use, WHAT_DRAFT)?;
+        let key = read_head(&tx, session)?.key;
+        set(&tx, key, text).doing(WHAT_DRAFT)?;
+        tx.commit().doing(WHAT_DRAFT)?;
+        self.write_pending_rows(session);
+        Ok(())
+    }
+
+    /// Moves unsent text from another session to this one, in one transaction, like
+    /// [`InboxWriter::set_input`].
+    pub fn move_input_from(
+        &mut self,
+        session: &str,
+        text: &str,
+        from: &AbandonedDraft,
+    ) -> Result<(), StoreError> {
+        let tx = begin(self.conn, self.in_use, WHAT_DRAFT)?;
+        let key = read_head(&tx, session)?.key;
+        set(&tx, key, text).doing(WHAT_DRAFT)?;
+        forget(&tx, from).doing(WHAT_DRAFT)?;
+        tx.commit().doing(WHAT_DRAFT)?;
+        self.write_pending_rows(session);
+        self.write_pending_rows(&from.session);
+        Ok(())
+    }
+
+    /// Removes this draft after its text was sent in another session.
+    pub fn remove_left_draft(&mut self, from: &AbandonedDraft) -> Result<(), StoreError> {
+        let tx = begin(self.conn, self.in_use, WHAT_DRAFT)?;
+        forget(&tx, from).doing(WHAT_DRAFT)?;
+        tx.commit().doing(WHAT_DRAFT)?;
+        self.write_pending_rows(&from.session);
+        Ok(())
+    }
+
+    /// Removes a draft, if there is one.
+    ///
+    /// # Errors
+    /// `NotFound` when there is no such session.
+    pub fn clear_draft(&mut self, session: &str, draft: Draft) -> Result<(), StoreError> {
+        let tx = begin(self.conn, self.in_use, WHAT_DRAFT)?;
+        let key = read_head(&tx, session)?.key;
+        clear(&tx, key, draft).doing(WHAT_DRAFT)?;
+        tx.commit().doing(WHAT_DRAFT)?;
+        if draft == Draft::Input {
+            self.write_pending_rows(session);
+        }
+        Ok(())
+    }
+}
+
+fn set(conn: &Connection, session: i64, text: &str) -> rusqlite::Result<()> {
+    conn.prepare_cached(
+        "INSERT INTO drafts (session, kind, piece, text) VALUES (?1, 'input', 0, ?2)
+         ON CONFLICT DO UPDATE SET text = excluded.text",
+    )?
+    .execute(params![session, text])?;
+    Ok(())
+}
+
+/// Removes the unsent text if it is still the same and the session still exists.
+fn forget(conn: &Connection, left: &AbandonedDraft) -> rusqlite::Result<()> {
+    conn.prepare_cached(
+        "DELETE FROM drafts WHERE kind = 'input' AND text = ?2
+         AND session = (SELECT key FROM sessions WHERE id = ?1)",
+    )?
+    .execute(params![left.session, left.draft])?;
+    Ok(())
+}
+
+pub(super) fn clear(conn: &Connection, session: i64, draft: Draft) -> rusqlite::Result<()> {
+    conn.prepare_cached("DELETE FROM drafts WHERE session = ?1 AND kind = ?2")?
+        .execute(params![session, draft.name()])?;
+    Ok(())
 }

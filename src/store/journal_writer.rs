@@ -10,9 +10,9 @@ use serde_json::value::RawValue;
 
 use super::blobs;
 use super::chain::chain;
+use super::chain::{Head, read_head};
 use super::copies::Copies;
 use super::error::Doing;
-use super::head::{Head, read_head};
 use super::high_water_mark::MarkText;
 use super::pending_rows::recognised;
 use super::row::{BodyReader, RawRow, RowPosition, SELECT_ROW, count};

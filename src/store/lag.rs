@@ -16,12 +16,12 @@ use std::path::Path;
 
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
 
-use super::compare::{Comparison, compare};
+use super::chain::read_head;
 use super::copies::{APPENDED, Copies};
+use super::database::begin;
 use super::error::Doing;
-use super::file_identity::begin;
-use super::head::read_head;
 use super::lock::SessionLock;
+use super::tips::{Comparison, compare};
 use super::{Store, StoreError};
 
 const WHAT: &str = "compare the journal with the database";

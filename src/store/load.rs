@@ -9,9 +9,9 @@ use rusqlite::Connection;
 
 use super::backup_status::AT_MOST;
 use super::chain::chain;
+use super::chain::{Head, planned, read_head};
 use super::copies::Copies;
 use super::error::Doing;
-use super::head::{Head, planned, read_head};
 use super::row::{BodyReader, RowPosition, SELECT_ROW};
 use super::{Store, StoreError, parallel_read};
 use crate::core::entry::{Record, Seq};

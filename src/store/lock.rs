@@ -3,12 +3,19 @@
 //! The PIDs in the files are only for display; only the lock counts.
 //! Invariant: the lock file of the store or of a session is never removed, or two processes could
 //! each hold a lock of that name.
+//!
+//! The lock of a workspace: one process at a time restores its files, and no effect starts
+//! meanwhile.
+//!
+//! It is an OS lock on an empty file, so it ends with the process that has it.
 
-use std::fs::{self, File, TryLockError};
-use std::io::{self, Read, Seek, Write};
+use std::fs::{File, TryLockError};
+use std::io::{Read, Seek, Write};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::{fs, io, thread};
 
 use rustix::io::Errno;
 use rustix::process::{Pid, test_kill_process};
@@ -16,11 +23,10 @@ use tempfile::NamedTempFile;
 use uuid::Uuid;
 
 use super::StoreError;
-use super::clock::now_ms;
+use super::database::{private_file, private_folder};
 use super::error::io as io_error;
-use super::files::{private_file, private_folder};
 use super::ids::{new_id, short_id};
-use super::machine::{LATELY, Machine};
+use super::machine::{LATELY, Machine, now_ms};
 use crate::journal::folder::made_at_ms;
 
 const STORE_LOCK: &str = "store.lock";
@@ -503,6 +509,59 @@ fn present(data_dir: &Path) -> Vec<u32> {
     pids.sort_unstable();
     pids.dedup();
     pids
+}
+
+/// Maximum time to wait for the lock. No restore takes longer.
+const WORKSPACE_PATIENCE: Duration = Duration::from_secs(120);
+const WORKSPACE_PAUSE: Duration = Duration::from_millis(20);
+
+/// The lock, which is held until this is dropped.
+#[derive(Debug)]
+pub struct WorkspaceLock {
+    _file: File,
+}
+
+impl WorkspaceLock {
+    /// Takes the lock exclusively. Waits until no other process has it.
+    ///
+    /// # Errors
+    /// `Io` when the lock cannot be taken.
+    pub fn exclusive(data_dir: &Path, root: &Path) -> Result<WorkspaceLock, StoreError> {
+        take(data_dir, root, File::try_lock)
+    }
+
+    /// Takes the lock shared. Waits until no process has it exclusively.
+    ///
+    /// # Errors
+    /// As [`WorkspaceLock::exclusive`].
+    pub fn shared(data_dir: &Path, root: &Path) -> Result<WorkspaceLock, StoreError> {
+        take(data_dir, root, File::try_lock_shared)
+    }
+}
+
+fn take(
+    data_dir: &Path,
+    root: &Path,
+    lock: impl Fn(&File) -> Result<(), TryLockError>,
+) -> Result<WorkspaceLock, StoreError> {
+    let folder = data_dir.join("files").join("locks");
+    private_folder(&folder)?;
+    let hash = blake3::hash(root.as_os_str().as_bytes()).to_hex();
+    let file = private_file(&folder.join(&hash[..32]))?;
+    let end = Instant::now() + WORKSPACE_PATIENCE;
+    let failed = |error| io_error(format!("lock the workspace {}", root.display()), error);
+    loop {
+        match lock(&file) {
+            Ok(()) => return Ok(WorkspaceLock { _file: file }),
+            Err(TryLockError::WouldBlock) if Instant::now() < end => thread::sleep(WORKSPACE_PAUSE),
+            Err(TryLockError::WouldBlock) => {
+                return Err(failed(std::io::Error::other(
+                    "another session sets its files back",
+                )));
+            }
+            Err(TryLockError::Error(error)) => return Err(failed(error)),
+        }
+    }
 }
 
 #[cfg(test)]

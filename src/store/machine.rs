@@ -3,10 +3,12 @@
 //!
 //! Two names are the same machine if they agree in the machine or in the boot. A machine that was
 //! rebooted is the same one, and so are containers under one kernel, which see each other's locks.
+//!
+//! The current time, in the unit that the store uses.
 
 use std::fs;
 use std::sync::OnceLock;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Time for which a process that was seen on another machine is taken to be running there.
 pub(super) const LATELY: Duration = Duration::from_secs(120);
@@ -112,6 +114,14 @@ fn of_sysctl(name: &str) -> Option<String> {
 fn trimmed(text: String) -> Option<String> {
     let text = text.trim();
     (!text.is_empty()).then(|| text.to_string())
+}
+
+/// Returns the time: UTC, milliseconds since 1970; 0 if the clock of the machine is before that.
+pub fn now_ms() -> i64 {
+    let since = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
+    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
 }
 
 #[cfg(test)]

@@ -5,8 +5,8 @@
 
 use rusqlite::{Row, Transaction, params};
 
+use super::database::begin;
 use super::error::Doing;
-use super::file_identity::begin;
 use super::load::explained;
 use super::query::{any_of, distinctive_words, escape};
 use super::{Index, Scope, StoreError};

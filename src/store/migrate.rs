@@ -11,7 +11,7 @@ use rusqlite::{Connection, TransactionBehavior};
 use super::StoreError;
 use super::database;
 use super::error::Doing;
-use super::upkeep::copy_database;
+use super::scrub::copy_database;
 
 pub(super) const MIGRATIONS: &[&str] = &[
     include_str!("../../assets/migrations/0001_initial.sql"),

@@ -14,27 +14,16 @@
 
 mod append;
 mod backup_status;
-mod backwards;
 mod blobs;
-mod catalogue;
 mod chain;
-mod checkpoints;
-mod clock;
-mod compare;
 pub mod contents;
 mod conversation;
 mod copies;
 pub mod database;
-mod diverged;
-mod drafts;
 mod error;
-mod file_identity;
-mod files;
 mod fork;
-mod fork_note;
 mod gap;
 mod gc;
-mod head;
 mod high_water_mark;
 mod ids;
 mod inbox;
@@ -49,77 +38,64 @@ mod memories;
 mod migrate;
 mod missing;
 mod models;
-mod network;
 mod new_database;
 mod open;
-mod own_copy;
 mod packs;
-mod paging;
 mod parallel_read;
 mod pending_rows;
-mod prompts;
 mod purge;
 mod query;
 mod read_only;
 mod reconcile;
 pub(crate) mod recovering;
 mod restore_entries;
-mod restored_counts;
-mod resume;
 mod row;
 mod scrub;
-mod search;
 mod sessions;
-mod signals;
-mod swap;
 mod tips;
 mod trace;
-mod trash;
 mod trees;
-mod upkeep;
-mod usage;
 mod views;
-mod workspace_lock;
 mod worktree_note;
 
 use rusqlite::{Connection, Transaction};
 
 pub use append::{Batch, NewSession};
 pub use backup_status::BackupStatus;
-pub use backwards::VisitedEntry;
 pub use blobs::blob_ref;
-pub use catalogue::Catalogued;
-pub use checkpoints::Checkpoint;
-pub use clock::now_ms;
+pub use chain::Head;
+pub use chain::VisitedEntry;
 pub use conversation::Conversation;
-pub use drafts::{AbandonedDraft, Draft, Drafts};
 pub use error::StoreError;
+pub use fork::ForkNote;
 pub use fork::{NewFork, NewPlace};
-pub use fork_note::ForkNote;
 pub use gc::{Keep, Tidied};
-pub use head::Head;
 pub use ids::{new_id, new_run_id, short_id, unique_short_id};
+pub use inbox::{AbandonedDraft, Draft, Drafts};
 pub use inbox::{InboxId, Message, Queued};
+pub use inbox::{MAX_MESSAGES, MAX_SIGNALS, QueuedSignal, SignalId};
+pub use index::{Hit, Order, Scope};
 pub use listing::{ListPosition, MessageMatch, SessionKey};
+pub use listing::{NewEntry, PageFilter, Paged};
 pub use lock::SessionLock;
+pub use lock::WorkspaceLock;
+pub use machine::now_ms;
 pub use memories::{MemoryQuery, Remembered};
 pub use missing::Gap;
+pub use models::Catalogued;
+pub use models::ModelRequest;
 pub use models::{Learnt, LearntRatio};
-pub use network::refuse_shared;
+pub use open::refuse_shared;
 pub use packs::PackWriter;
-pub use paging::{NewEntry, PageFilter, Paged};
 pub use purge::{Removed, is_purged};
 pub use query::MatchLocation;
 pub use reconcile::RestoreReport;
 pub use scrub::Scrubbed;
-pub use search::{Hit, Order, Scope};
 pub use sessions::{SessionFilter, SessionInfo};
-pub use signals::{MAX_MESSAGES, MAX_SIGNALS, QueuedSignal, SignalId};
+pub use trace::Checkpoint;
 pub use trace::{Branch, Family, Traced};
 pub use trees::{Cause, KnownTree, NewTree, TreeLink};
-pub use usage::ModelRequest;
 pub use views::{Catalogue, Check, History, Inbox, InboxWriter, Index, Models, Snapshots};
-pub use workspace_lock::WorkspaceLock;
 pub use worktree_note::{WorktreeNote, WorktreeStage};
 
 pub use crate::journal::folder::{JournalPlace, made_at_ms};
@@ -136,21 +112,21 @@ pub struct Store {
     /// The journal and the high-water mark. `None`: the store has neither.
     copies: Option<copies::Copies>,
     brought: RestoreReport,
-    in_use: file_identity::InUse,
+    in_use: database::InUse,
     /// The folder of packs.
     packs: std::path::PathBuf,
     // Dropped after the connection.
     _files: crate::config::FilesInUse,
     /// The temporary copy that is open instead of a store that cannot be written.
-    copy: Option<own_copy::OwnCopy>,
+    copy: Option<read_only::OwnCopy>,
     // Held as long as the connection, so that no other process migrates the database meanwhile.
     // `None`: the caller that needs the store alone has the exclusive lock.
     lock: Option<lock::StoreLock>,
 }
 
 impl Store {
-    /// See [`file_identity::begin`].
+    /// See [`database::begin`].
     fn write(&mut self, what: &'static str) -> Result<Transaction<'_>, StoreError> {
-        file_identity::begin(&self.conn, &self.in_use, what)
+        database::begin(&self.conn, &self.in_use, what)
     }
 }

@@ -1,11 +1,24 @@
 //! Facts that sessions learnt about models: the size of their context window, and how many bytes
 //! make a token.
+//!
+//! Requests to models, read from the log for sums over all sessions.
+//!
+//! Entries have no index for this: all rows are visited once, in their order. Only the bodies of
+//! entries with a request are read, and of these only the usage.
+//!
+//! The last known answers of MCP servers about their tools, by the hash of the server's definition.
+//!
+//! This is a cache: a lost entry is requested again from the server, so no journal has it.
 
 use rusqlite::{OptionalExtension, ToSql, Transaction, params};
+use serde::Deserialize;
 
+use super::database::begin;
 use super::error::Doing;
-use super::row::{count, int};
-use super::{Models, StoreError};
+use super::load::explained;
+use super::row::{BodyReader, count, int};
+use super::{Catalogue, History, Models, StoreError};
+use crate::core::entry::{Spent, Usage};
 
 /// Learnt facts about a model. `None`: not known yet.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -79,5 +92,172 @@ impl Models<'_> {
             .and_then(|mut s| s.execute(params![model, value]))
             .map(drop)
             .doing("keep what was learnt of the model")
+    }
+}
+
+const WHAT_USAGE: &str = "read what models were asked for";
+
+/// SQL for the kinds of entries that record usage: see [`crate::core::entry::Entry::spent`].
+const ASKED: &str = "SELECT s.key, s.workspace, e.at_ms, e.body
+FROM entries e CROSS JOIN sessions s ON s.key = e.session
+WHERE e.kind IN ('replied', 'closed', 'continued', 'titled') AND e.at_ms >= ?1
+  AND (?2 IS NULL OR s.workspace = ?2)";
+
+/// A request to a model.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ModelRequest<'a> {
+    /// A number that identifies the session within this store. Entries that a fork shares count
+    /// once, for the session that recorded them.
+    pub session: i64,
+    pub workspace: &'a str,
+    /// UTC, milliseconds since 1970.
+    pub at_ms: i64,
+    /// `provider/model`.
+    pub model: &'a str,
+    pub usage: &'a Usage,
+}
+
+/// The usage of an entry. Other fields are skipped.
+#[derive(Deserialize)]
+struct Spending {
+    model: Option<String>,
+    usage: Option<Usage>,
+    #[serde(default)]
+    spent: Vec<Spent>,
+}
+
+impl History<'_> {
+    /// Calls `each` for every request to a model since `since_ms`, in the sessions of this
+    /// workspace or in all. Sessions in the trash count, since they were paid for. Returns the
+    /// number of entries that could not be read.
+    pub fn each_asked(
+        &self,
+        since_ms: i64,
+        workspace: Option<&str>,
+        mut each: impl FnMut(ModelRequest<'_>),
+    ) -> Result<u64, StoreError> {
+        let mut bodies = BodyReader::new()?;
+        let mut unreadable = 0;
+        let mut read = || -> rusqlite::Result<()> {
+            let mut statement = self.conn.prepare_cached(ASKED)?;
+            let mut rows = statement.query(params![since_ms, workspace])?;
+            while let Some(row) = rows.next()? {
+                let Ok(spending) = bodies.read_as::<Spending>(row.get_ref(3)?) else {
+                    unreadable += 1;
+                    continue;
+                };
+                let workspace: String = row.get(1)?;
+                let (session, at_ms) = (row.get(0)?, row.get(2)?);
+                let answer = spending.model.as_ref().zip(spending.usage.as_ref());
+                let besides = spending.spent.iter().map(|s| (&s.model, &s.usage));
+                for (model, usage) in answer.into_iter().chain(besides) {
+                    each(ModelRequest {
+                        session,
+                        workspace: &workspace,
+                        at_ms,
+                        model,
+                        usage,
+                    });
+                }
+            }
+            Ok(())
+        };
+        read().doing(WHAT_USAGE)?;
+        Ok(unreadable)
+    }
+}
+
+/// Maximum number of definitions in the cache. The one that was asked longest ago is removed.
+const MAX_KEPT: u32 = 128;
+
+/// The last answer of a server about its tools.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Catalogued {
+    /// Time of the answer: UTC, milliseconds since 1970.
+    pub at_ms: i64,
+    /// JSON, in the format of the caller that stored it.
+    pub body: String,
+}
+
+impl Catalogue<'_> {
+    /// Returns the last answer of the server with this name and definition.
+    pub fn catalogued(
+        &self,
+        server: &str,
+        config_hash: &str,
+    ) -> Result<Option<Catalogued>, StoreError> {
+        explained(self.conn, self.copies, || {
+            self.conn
+                .prepare_cached(
+                    "SELECT at_ms, body FROM catalogue WHERE server = ?1 AND config_hash = ?2",
+                )
+                .and_then(|mut s| {
+                    s.query_row(params![server, config_hash], |row| {
+                        Ok(Catalogued {
+                            at_ms: row.get(0)?,
+                            body: row.get(1)?,
+                        })
+                    })
+                    .optional()
+                })
+                .doing("read what is known of the servers' tools")
+        })
+    }
+
+    /// Returns the last answer of the server with this name under another definition.
+    pub fn catalogued_before(
+        &self,
+        server: &str,
+        config_hash: &str,
+    ) -> Result<Option<Catalogued>, StoreError> {
+        explained(self.conn, self.copies, || {
+            self.conn
+                .prepare_cached(
+                    "SELECT at_ms, body FROM catalogue WHERE server = ?1 AND config_hash <> ?2
+                     ORDER BY at_ms DESC LIMIT 1",
+                )
+                .and_then(|mut s| {
+                    s.query_row(params![server, config_hash], |row| {
+                        Ok(Catalogued {
+                            at_ms: row.get(0)?,
+                            body: row.get(1)?,
+                        })
+                    })
+                    .optional()
+                })
+                .doing("read what was known of the servers' tools")
+        })
+    }
+
+    /// Stores the answer of a server, and replaces the earlier one.
+    pub fn store_catalogued(
+        &self,
+        server: &str,
+        config_hash: &str,
+        said: &Catalogued,
+    ) -> Result<(), StoreError> {
+        const WHAT: &str = "keep what is known of the servers' tools";
+        let tx = begin(self.conn, self.in_use, WHAT)?;
+        tx.prepare_cached(
+            "INSERT INTO catalogue (server, config_hash, at_ms, body) VALUES (?1, ?2, ?3, ?4)
+             ON CONFLICT DO UPDATE SET at_ms = excluded.at_ms, body = excluded.body",
+        )
+        .and_then(|mut s| s.execute(params![server, config_hash, said.at_ms, said.body]))
+        .doing(WHAT)?;
+        tx.prepare_cached(
+            "DELETE FROM catalogue WHERE (server, config_hash) NOT IN (
+               SELECT server, config_hash FROM catalogue ORDER BY at_ms DESC LIMIT ?1)",
+        )
+        .and_then(|mut s| s.execute(params![MAX_KEPT]))
+        .doing(WHAT)?;
+        tx.commit().doing(WHAT)
+    }
+
+    /// Removes the answers of servers with this name, whatever their definition.
+    pub fn forget_catalogued(&self, server: &str) -> Result<(), StoreError> {
+        self.conn
+            .execute("DELETE FROM catalogue WHERE server = ?1", [server])
+            .map(drop)
+            .doing("forget what is known of the servers' tools")
     }
 }

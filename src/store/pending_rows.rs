@@ -8,12 +8,12 @@ use rusqlite::{Connection, OptionalExtension, Transaction, params};
 use serde_json::value::RawValue;
 
 use super::blobs::{Packed, blob, insert_blob};
+use super::chain::Head;
 use super::chain::chain;
 use super::copies::Copies;
+use super::database::begin;
 use super::error::Doing;
-use super::file_identity::begin;
 use super::gap::gap_of;
-use super::head::Head;
 use super::inbox::Message;
 use super::row::{BodyReader, count};
 use super::{Inbox, InboxWriter, StoreError};

@@ -23,10 +23,10 @@ use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, OptionalExtension};
 
+use super::chain::read_head;
+use super::database::private_folder;
 use super::error::{Doing, io as io_error};
-use super::files::private_folder;
 use super::gc::{in_use, tidy_packs};
-use super::head::read_head;
 use super::high_water_mark::HighWaterMark;
 use super::journal_writer::highest;
 use super::row::{count, int};

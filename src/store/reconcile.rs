@@ -14,15 +14,15 @@ use std::path::Path;
 use rusqlite::Connection;
 
 use super::append::WHAT_BROUGHT as WHAT;
-use super::clock::now_ms;
+use super::chain::read_head;
 use super::copies::Copies;
 use super::error::Doing;
 use super::gap::{count_missing_entries, sessions_with_gap};
-use super::head::read_head;
 use super::high_water_mark::{HighWaterMark, MarkText};
 use super::journal_writer::{has_all, highest, tip_in};
 use super::lock::SessionLock;
 use super::machine::LATELY;
+use super::machine::now_ms;
 use super::purge::{is_purged, purged, release_reserved_ids, reserve_purged_ids};
 use super::row::int;
 use super::{Store, StoreError};

@@ -4,8 +4,8 @@
 pub(crate) use super::append::Prepared;
 pub(crate) use super::blobs::BlobRow;
 pub(crate) use super::database;
+pub(crate) use super::database::private_folder;
 pub(crate) use super::error::io as io_error;
-pub(crate) use super::files::private_folder;
 pub(crate) use super::gap::gap_of;
 pub(crate) use super::gc::in_use;
 pub(crate) use super::high_water_mark::{HighWaterMark, MarkText};
@@ -16,7 +16,7 @@ pub(crate) use super::migrate::known as known_schema;
 pub(crate) use super::new_database::{
     ForkedFrom, NewDatabase, NewRows, RestoredSession, SessionRow, WHAT,
 };
+pub(crate) use super::new_database::{finish, is_begun, swap};
 pub(crate) use super::pending_rows::{ConsumedIds, MayHaveWaited};
 pub(crate) use super::purge::{Purged, purged};
 pub(crate) use super::row::{Body, BodyPacker, BodyReader, checksum, count};
-pub(crate) use super::swap::{finish, is_begun, swap};

@@ -1,17 +1,21 @@
 //! Adding tips to entries that an older version recorded. It runs when the process is idle, the
 //! oldest entries first, so that the entry before always has its tip. A damaged entry gets none,
 //! and neither do the entries after it.
+//!
+//! The comparison of a session's journal with its rows.
+
+use std::collections::BTreeMap;
+use std::path::Path;
 
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::chain::chain;
-use super::error::Doing;
-use super::head::read_head;
+use super::chain::{Head, chain, read_head};
+use super::error::{Doing, io as io_error};
 use super::row::{BodyReader, RawRow, RowPosition, SELECT_ROW, count};
 use super::{Check, Store, StoreError, parallel_read};
 use crate::core::entry::Seq;
 use crate::journal::chain_hash::ChainHash;
-use crate::journal::read::End;
+use crate::journal::read::{End, JournalItem, end, lines};
 
 const WHAT: &str = "protect older entries";
 
@@ -167,4 +171,96 @@ pub(super) fn tip_of(
     let upto = &chain.rows[behind.unwrap_or(0)..];
     let mut statement = conn.prepare_cached(SELECT_ROW).doing(WHAT)?;
     parallel_read::records(session, upto, &mut statement, |_| Ok::<(), StoreError>(()))
+}
+
+const WHAT_COMPARE: &str = "compare the journal with the database";
+
+/// The difference between a journal and the rows of its session.
+pub(super) enum Comparison {
+    Same,
+    /// The journal lacks the last rows.
+    Behind,
+    /// The journal has more entries, and no known entry differs.
+    Ahead(Ahead),
+    /// The two diverge after this entry. `None`: from the start.
+    Parted(Option<Seq>, Ahead),
+}
+
+/// A journal that has entries which the database lacks.
+pub(super) struct Ahead {
+    /// The tip of the last entry of the database.
+    pub tip: ChainHash,
+    pub journal: End,
+}
+
+/// Compares the journal in `folder` with the session that has this head.
+pub(super) fn compare(
+    conn: &Connection,
+    folder: &Path,
+    head: &Head,
+) -> Result<Comparison, StoreError> {
+    let session = head.session.as_str();
+    let Some((journal, _)) = end(folder).map_err(|e| io_error(WHAT_COMPARE, e))? else {
+        return Ok(Comparison::Behind);
+    };
+    if has_end(conn, session, head.length, &journal)? {
+        return Ok(match journal.next == head.length {
+            true => Comparison::Same,
+            false => Comparison::Behind,
+        });
+    }
+    let tip = tip_upto(conn, session, head.seq())?;
+    let ahead = Ahead { tip, journal };
+    let (tips, is_beyond) = tips_in(folder, head)?;
+    let is_same = |seq: Seq, known: &ChainHash| match seq == head.seq() {
+        true => Ok(tip == *known),
+        false => tip_upto(conn, session, seq).map(|tip| tip == *known),
+    };
+    let mut both = tips.iter().rev().peekable();
+    let Some((last, known)) = both.peek() else {
+        return Ok(match is_beyond {
+            true => Comparison::Ahead(ahead),
+            false => Comparison::Parted(None, ahead),
+        });
+    };
+    // This includes a journal with a gap at the last entry of the database: nothing shows that they
+    // diverge.
+    if is_same(**last, known)? && (is_beyond || **last == head.seq()) {
+        return Ok(Comparison::Ahead(ahead));
+    }
+    for (seq, known) in both {
+        if is_same(*seq, known)? {
+            return Ok(Comparison::Parted(Some(*seq), ahead));
+        }
+    }
+    Ok(Comparison::Parted(None, ahead))
+}
+
+/// Returns the tips of a journal up to the head, and whether it has entries after that.
+fn tips_in(folder: &Path, head: &Head) -> Result<(BTreeMap<Seq, ChainHash>, bool), StoreError> {
+    let mut tips: BTreeMap<Seq, ChainHash> = BTreeMap::new();
+    let mut is_empty = true;
+    let read = lines(folder, &mut |met| {
+        match met {
+            JournalItem::Entry(line) => drop(tips.insert(line.seq, line.tip)),
+            JournalItem::Gap(first, tip) => {
+                if let Some(seq) = first.checked_sub(1) {
+                    tips.insert(seq, tip);
+                }
+            }
+            JournalItem::Blob(_) => {}
+        }
+        is_empty = false;
+        Ok(())
+    });
+    let end = read.map_err(|e| io_error(WHAT_COMPARE, e))?;
+    // The entry before the first line counts too: a fork may have no entries after its fork point
+    // in the database.
+    if let (false, Some(end)) = (is_empty, end)
+        && let Some(parent) = end.header.first.checked_sub(1)
+    {
+        tips.insert(parent, end.header.tip);
+    }
+    let is_beyond = !tips.split_off(&head.length).is_empty();
+    Ok((tips, is_beyond))
 }

@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
 
+use super::chain::Head;
 use super::contents::{self, NewContent, hex};
 use super::error::Doing;
-use super::head::Head;
 use super::row::{count, int};
 use super::{Snapshots, StoreError};
 use crate::core::entry::Entry;

@@ -6,7 +6,7 @@ use rusqlite::Connection;
 
 use super::Store;
 use super::copies::Copies;
-use super::file_identity::InUse;
+use super::database::InUse;
 
 /// Lists of sessions, and reads across them.
 #[derive(Clone, Copy)]

@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::StoreError;
+use super::database::private_folder;
 use super::error::io as io_error;
-use super::files::private_folder;
 use crate::config::{project_note, worktrees_folder, worktrees_of};
 
 const WHAT: &str = "note a worktree";

@@ -7,8 +7,9 @@ use std::os::unix::fs::{chown, symlink};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
 
-use rewake::store::{Store, StoreError};
+use rewake::store::{JournalPlace, Store, StoreError};
 
 use crate::scene::Scene;
 use crate::skip::skip;
@@ -174,35 +175,57 @@ fn a_wrong_file_type_at_a_journal_path_is_reported() {
 const OWNED: &str = "REWAKE_TEST_OWNED_FOLDER";
 
 #[test]
-#[ignore = "the child of the test below"]
+#[ignore = "the child of the tests below"]
 fn child_opens_what_belongs_to_another_user() {
     let Some(folder) = std::env::var_os(OWNED) else {
         return;
     };
-    let opened = Store::open(Path::new(&folder));
-    let error = opened.err().expect("it belongs to another user");
-    println!("\nsaid {error}; {}", error.hint().unwrap_or_default());
+    let data = Path::new(&folder);
+    let mut store = match Store::open(data) {
+        Ok(store) => store,
+        Err(error) => {
+            return println!("\nsaid {error}; {}", error.hint().unwrap_or_default());
+        }
+    };
+    store.start_copies(data, &place_in(data)).unwrap();
+    let newest = store.history().newest(None).unwrap().unwrap();
+    let (mut head, _) = store.load(&newest.id).unwrap();
+    append(&mut store, &mut head, vec![said("one")]);
+    let trouble = store.take_journal_failure();
+    println!("\nsaid {}", trouble.unwrap_or_default());
 }
 
-/// A file that an earlier start with sudo made: the error names it, and the command that helps.
+fn place_in(data: &Path) -> JournalPlace {
+    JournalPlace {
+        folder: data.join("journal"),
+        state_dir: data.join("state"),
+        pause: Duration::from_millis(100),
+    }
+}
+
+/// A file that an earlier start with sudo made: the error names it, and the command that helps. The
+/// database is not used. A session goes on without its journal.
 #[test]
 fn a_file_owned_by_another_user_is_named_in_the_error() {
     const NOBODY: u32 = 65_534;
     if !rustix::process::geteuid().is_root() {
         return skip("root, to give a file to another user");
     }
-    for name in ["store.lock", "rewake.db", "rewake.db-wal"] {
+    for name in ["store.lock", "rewake.db", "rewake.db-wal", "tail.jsonl"] {
         let dir = tempfile::tempdir().unwrap();
         let data = dir.path().join("data");
         let mut store = Store::open(&data).unwrap();
-        session(&mut store, HERE);
-        let files = fs::read_dir(&data)
-            .unwrap()
-            .map(|file| file.unwrap().path());
-        for path in files.chain([data.clone(), dir.path().to_path_buf()]) {
-            let owner = (path != data.join(name)).then_some(NOBODY);
-            chown(&path, owner.or(Some(0)), None).unwrap();
+        store.start_copies(&data, &place_in(&data)).unwrap();
+        let mut head = session(&mut store, HERE);
+        append(&mut store, &mut head, vec![said("first")]);
+        let mut path = data.join(name);
+        if name == "tail.jsonl" {
+            path = place_in(&data).folder.join(head.session()).join(name);
+            drop(store);
+            store = Store::open(&data).unwrap();
         }
+        give_all(dir.path(), NOBODY);
+        chown(&path, Some(0), None).unwrap();
         // That of the project may lie where only root can go.
         let exe = dir.path().join("exe");
         fs::copy(std::env::current_exe().unwrap(), &exe).unwrap();
@@ -214,12 +237,22 @@ fn a_file_owned_by_another_user_is_named_in_the_error() {
             .uid(NOBODY)
             .output()
             .unwrap();
-        let said = String::from_utf8_lossy(&ran.stdout);
-        let path = data.join(name);
+        let said = String::from_utf8_lossy(&ran.stdout).into_owned()
+            + &String::from_utf8_lossy(&ran.stderr);
         let wanted = format!("{} is owned by another user", path.display());
         assert!(said.contains(&wanted), "{name}: {said}");
         let wanted = format!("sudo chown \"$USER\" {}", path.display());
         assert!(said.contains(&wanted), "{name}: {said}");
         drop(store);
+    }
+}
+
+/// Gives a path to this user, with everything below.
+fn give_all(path: &Path, user: u32) {
+    chown(path, Some(user), None).unwrap();
+    if path.is_dir() {
+        for inner in fs::read_dir(path).unwrap() {
+            give_all(&inner.unwrap().path(), user);
+        }
     }
 }

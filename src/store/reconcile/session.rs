@@ -10,17 +10,17 @@ use crate::journal::line::Header;
 use crate::journal::read::{begin, end};
 use crate::store::append::WHAT_BROUGHT as WHAT;
 use crate::store::chain::chain;
-use crate::store::clock::now_ms;
-use crate::store::compare::{Ahead, Comparison, compare};
+use crate::store::chain::{Head, read_head};
 use crate::store::copies::Copies;
-use crate::store::diverged::{add_diverged_title, close_calls};
 use crate::store::error::{Doing, io as io_error};
-use crate::store::head::{Head, read_head};
+use crate::store::fork::{add_diverged_title, close_calls};
+use crate::store::gap::add_restored_count;
 use crate::store::ids::id_of_diverged;
+use crate::store::machine::now_ms;
 use crate::store::restore_entries::{Came, restore_lines};
-use crate::store::restored_counts::add_restored_count;
 use crate::store::row::int;
 use crate::store::tips::tip_upto;
+use crate::store::tips::{Ahead, Comparison, compare};
 use crate::store::{Store, StoreError};
 
 /// A journal that diverged from the database.
