@@ -65,7 +65,7 @@ pub(crate) struct Cli {
     #[arg(skip)]
     subcommand: Option<String>,
 
-    /// A `--` stood among the arguments: what is behind it is a prompt, whatever it looks like.
+    /// A `--` stood among the arguments: everything after it is a prompt, even if it looks like a flag.
     #[arg(skip)]
     is_marked: bool,
 

@@ -47,7 +47,7 @@ pub fn note(
 ) -> String {
     const HEAD: &str = "<continuation>\nThe context was full and began again from this note; nothing is lost: \
                         memory_search finds what came before, memory_page reads it by its entry. Go on with \
-                        the work where it stands; do not begin anew.\n";
+                        the work where it stands; do not start over.\n";
     const END: &str = "</continuation>";
     let room = note_bytes(state, budget).saturating_sub(HEAD.len() + END.len());
     let words = said_again::words(state, budget, Seq::MAX);

@@ -151,7 +151,7 @@ impl Run {
                 let engine = &mut driver.engine;
                 // The previous process may have died before it reported this.
                 let result = match next::rest(engine.state(), engine.policy()) {
-                    Some(Why::Unfit) => result_without_fit(engine.state()),
+                    Some(Why::Unfit) => unfit_result(engine.state()),
                     _ => RunResult::of(exit::DONE, None),
                 };
                 return self.finish(engine, result).await;
@@ -233,7 +233,7 @@ impl Run {
             match rest {
                 RestReason::Waiting(why)
                     if waits_for_tasks
-                        || self.waiting.wait_for_person_elsewhere(
+                        || self.waiting.waits_for_person_elsewhere(
                             why,
                             driver.engine.state(),
                             &self.id,
@@ -336,7 +336,7 @@ fn run_result(
             RunResult::of(exit::DONE, None)
         }
         RestReason::Waiting(Why::Idle) => ended(stop),
-        RestReason::Waiting(Why::Unfit) => result_without_fit(engine.state()),
+        RestReason::Waiting(Why::Unfit) => unfit_result(engine.state()),
         RestReason::Waiting(Why::Turns) => RunResult::of(
             exit::RESUMABLE,
             Some("stopped: the limit of turns is reached; --max-turns raises it"),
@@ -433,7 +433,7 @@ fn fitting(state: &State) -> Option<&str> {
     }
 }
 
-fn result_without_fit(state: &State) -> RunResult {
+fn unfit_result(state: &State) -> RunResult {
     let held = state.structured.as_ref();
     let (why, repairs) = match held.map(|held| (&held.standing, held.repairs)) {
         Some((AnswerStatus::GivenUp(unfit), repairs)) => (unfit.to_string(), repairs),

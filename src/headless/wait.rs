@@ -126,7 +126,12 @@ impl WaitState {
 
     /// Returns whether the run waits until a person elsewhere resolves this. Prints a note, since
     /// nothing else is printed during the wait.
-    pub(super) fn wait_for_person_elsewhere(&self, why: Why, state: &State, session: &str) -> bool {
+    pub(super) fn waits_for_person_elsewhere(
+        &self,
+        why: Why,
+        state: &State,
+        session: &str,
+    ) -> bool {
         let short = short_id(session);
         match (why, self.ask) {
             (Why::Paused, Ask::Wait(_)) => note(&format!(

@@ -259,9 +259,9 @@ mod tests {
                 .flat_map(|target| requests.iter().enumerate().map(move |one| (target, one)))
             {
                 let blobs = all[usize::from(n.is_multiple_of(4))];
-                let anew = codec.json(request, target, blobs, &mut MessageCache::default());
+                let fresh = codec.json(request, target, blobs, &mut MessageCache::default());
                 let again = codec.json(request, target, blobs, &mut kept);
-                assert_eq!(again.unwrap(), anew.unwrap(), "{codec:?}, request {n}");
+                assert_eq!(again.unwrap(), fresh.unwrap(), "{codec:?}, request {n}");
             }
         }
     }

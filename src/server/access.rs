@@ -67,7 +67,7 @@ pub(super) struct Tokens {
 
 impl Tokens {
     /// Returns the tokens in this folder. Creates them if there are none, or on request.
-    pub(super) fn of(folder: &Path, anew: bool) -> Result<Tokens, CliError> {
+    pub(super) fn of(folder: &Path, replace: bool) -> Result<Tokens, CliError> {
         let path = folder.join(FILE);
         let cannot = |what: &str, e: io::Error| {
             CliError::new(
@@ -76,7 +76,7 @@ impl Tokens {
             )
             .with_hint("it holds the tokens of `rewake serve`, and its folder has to be writable")
         };
-        if !anew && let Some(text) = read(&path)? {
+        if !replace && let Some(text) = read(&path)? {
             return parse(&text).ok_or_else(|| unreadable(&path));
         }
         DirBuilder::new()
@@ -86,7 +86,7 @@ impl Tokens {
             .and_then(|()| fs::set_permissions(folder, Permissions::from_mode(0o700)))
             .map_err(|e| cannot("make the folder of", e))?;
         let made = Tokens::random().map_err(|e| cannot("make", e))?;
-        made.write(&path, anew).map_err(|e| cannot("write", e))?;
+        made.write(&path, replace).map_err(|e| cannot("write", e))?;
         // If two servers start at the same time, the file contains the tokens of one of them.
         let text = read(&path)?.ok_or_else(|| unreadable(&path))?;
         parse(&text).ok_or_else(|| unreadable(&path))

@@ -297,15 +297,10 @@ impl History<'_> {
                  FROM chain CROSS JOIN checkpoints c ON c.entry = chain.id LIMIT ?2",
             )
             .and_then(|mut s| {
-                s.query_map(params![session, limit, CHECKPOINT_ENTRIES], |row| {
-                    Ok(Checkpoint {
-                        session: row.get(0)?,
-                        seq: count(row.get(1)?),
-                        at_ms: row.get(2)?,
-                        reason: row.get(3)?,
-                        plan_step: row.get(4)?,
-                    })
-                })?
+                s.query_map(
+                    params![session, limit, CHECKPOINT_ENTRIES],
+                    Checkpoint::of_row,
+                )?
                 .collect()
             })
             .doing(WHAT_CHECKPOINTS)

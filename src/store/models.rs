@@ -186,11 +186,36 @@ impl Catalogue<'_> {
         server: &str,
         config_hash: &str,
     ) -> Result<Option<Catalogued>, StoreError> {
+        self.newest_answer(
+            "SELECT at_ms, body FROM catalogue WHERE server = ?1 AND config_hash = ?2",
+            server,
+            config_hash,
+        )
+    }
+
+    /// Returns the last answer of the server with this name under another definition.
+    pub fn catalogued_before(
+        &self,
+        server: &str,
+        config_hash: &str,
+    ) -> Result<Option<Catalogued>, StoreError> {
+        self.newest_answer(
+            "SELECT at_ms, body FROM catalogue WHERE server = ?1 AND config_hash <> ?2
+             ORDER BY at_ms DESC LIMIT 1",
+            server,
+            config_hash,
+        )
+    }
+
+    fn newest_answer(
+        &self,
+        sql: &str,
+        server: &str,
+        config_hash: &str,
+    ) -> Result<Option<Catalogued>, StoreError> {
         explained(self.conn, self.copies, || {
             self.conn
-                .prepare_cached(
-                    "SELECT at_ms, body FROM catalogue WHERE server = ?1 AND config_hash = ?2",
-                )
+                .prepare_cached(sql)
                 .and_then(|mut s| {
                     s.query_row(params![server, config_hash], |row| {
                         Ok(Catalogued {
@@ -201,31 +226,6 @@ impl Catalogue<'_> {
                     .optional()
                 })
                 .doing("read what is known of the servers' tools")
-        })
-    }
-
-    /// Returns the last answer of the server with this name under another definition.
-    pub fn catalogued_before(
-        &self,
-        server: &str,
-        config_hash: &str,
-    ) -> Result<Option<Catalogued>, StoreError> {
-        explained(self.conn, self.copies, || {
-            self.conn
-                .prepare_cached(
-                    "SELECT at_ms, body FROM catalogue WHERE server = ?1 AND config_hash <> ?2
-                     ORDER BY at_ms DESC LIMIT 1",
-                )
-                .and_then(|mut s| {
-                    s.query_row(params![server, config_hash], |row| {
-                        Ok(Catalogued {
-                            at_ms: row.get(0)?,
-                            body: row.get(1)?,
-                        })
-                    })
-                    .optional()
-                })
-                .doing("read what was known of the servers' tools")
         })
     }
 

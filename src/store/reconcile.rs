@@ -240,7 +240,7 @@ impl Store {
             tracing::warn!(%session, %error, "the journal is damaged");
             let moved = copies.journal.move_aside(session, now_ms());
             brought = moved.map_err(StoreError::from).map(|()| RestoreReport {
-                begun_anew: vec![session.to_string()],
+                rewritten: vec![session.to_string()],
                 ..RestoreReport::default()
             });
         }

@@ -162,6 +162,19 @@ pub struct Checkpoint {
     pub plan_step: Option<String>,
 }
 
+impl Checkpoint {
+    /// Reads a row with the columns in the order of the fields.
+    pub(super) fn of_row(row: &Row<'_>) -> rusqlite::Result<Checkpoint> {
+        Ok(Checkpoint {
+            session: row.get(0)?,
+            seq: count(row.get(1)?),
+            at_ms: row.get(2)?,
+            reason: row.get(3)?,
+            plan_step: row.get(4)?,
+        })
+    }
+}
+
 impl History<'_> {
     /// Returns the checkpoints of the session and of the ancestors it is a fork of, the newest
     /// first.
@@ -179,16 +192,8 @@ impl History<'_> {
                  ORDER BY c.seq DESC LIMIT ?2",
             )
             .and_then(|mut s| {
-                s.query_map((head.row, limit), |row| {
-                    Ok(Checkpoint {
-                        session: row.get(0)?,
-                        seq: count(row.get(1)?),
-                        at_ms: row.get(2)?,
-                        reason: row.get(3)?,
-                        plan_step: row.get(4)?,
-                    })
-                })?
-                .collect()
+                s.query_map((head.row, limit), Checkpoint::of_row)?
+                    .collect()
             })
             .doing("list the checkpoints")
     }

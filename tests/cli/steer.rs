@@ -3,7 +3,7 @@
 
 use rewake::core::signal::Signal;
 use rewake::journal::chain_hash::ChainHash;
-use rewake::store::{MAX_SIGNALS, Store, StoreError};
+use rewake::store::{MAX_SIGNALS, QueuedSignal, Store, StoreError};
 use serde_json::{Value, json};
 
 use crate::resume::scene::*;
@@ -26,6 +26,11 @@ impl Scene {
     fn asked(&self) -> Vec<Value> {
         let run = self.steers(&["approvals", "--json"]).expect(0);
         serde_json::from_str(&run.stdout).expect("a list")
+    }
+
+    /// The signals that wait in a session.
+    fn signals(&self, id: &str) -> Vec<QueuedSignal> {
+        self.store().inbox().signals(id).expect("the signals")
     }
 
     fn waiting(&self) -> Live {
@@ -520,14 +525,7 @@ fn a_session_refuses_signals_beyond_its_limit() {
     );
     // They are obeyed, in their order, by the next process.
     scene.live(&["-p", "-c", "more"]).wait(LIMIT).expect(0);
-    assert!(
-        scene
-            .store()
-            .inbox()
-            .signals(&id)
-            .expect("the signals")
-            .is_empty()
-    );
+    assert!(scene.signals(&id).is_empty());
     let info = scene.store().history().find(&id).expect("the session");
     assert_eq!(info.title.as_deref(), Some("name 999"));
 }
@@ -692,13 +690,6 @@ fn ten_thousand_signals_do_no_harm() {
         });
     }
     live.wait(LIMIT).expect(0);
-    assert!(
-        scene
-            .store()
-            .inbox()
-            .signals(&id)
-            .expect("the signals")
-            .is_empty()
-    );
+    assert!(scene.signals(&id).is_empty());
     assert_eq!(scene.entries("named").len() as u64, MAX_SIGNALS);
 }

@@ -22,7 +22,7 @@ const LIMIT: Duration = Duration::from_secs(240);
 
 /// The number of the last file that the request speaks of. The server remembers nothing, so
 /// that a request which is sent again after a kill gets the same answer; and what left the
-/// context must still be in the note, or the task would begin anew.
+/// context must still be in the note, or the task would start over.
 fn last_file(seen: &Seen) -> usize {
     let body = String::from_utf8_lossy(&seen.body);
     let numbers = body.match_indices("data/").filter_map(|(at, _)| {

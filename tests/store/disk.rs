@@ -204,7 +204,7 @@ fn place_in(data: &Path) -> JournalPlace {
 }
 
 /// A file that an earlier start with sudo made: the error names it, and the command that helps. The
-/// database is not used. A session goes on without its journal.
+/// database is not used. A session continues without its journal.
 #[test]
 fn a_file_owned_by_another_user_is_named_in_the_error() {
     const NOBODY: u32 = 65_534;

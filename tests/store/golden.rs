@@ -293,6 +293,12 @@ fn a_database_of_schema_4_says_what_it_said() {
     assert!(dir.path().join("rewake.db.schema-4").exists());
 }
 
+/// The session from which the newest one was forked.
+fn origin_of_newest(store: &Store) -> String {
+    let newest = store.history().newest(Some(HERE)).unwrap().unwrap();
+    newest.forked_from.unwrap().session
+}
+
 #[test]
 fn a_database_of_schema_5_says_what_it_said() {
     let (dir, mut store) = opened_from(5);
@@ -300,13 +306,7 @@ fn a_database_of_schema_5_says_what_it_said() {
     assert_eq!(store.check().quick_check().unwrap(), Vec::<String>::new());
     assert!(dir.path().join("rewake.db.schema-5").exists());
     // What was not counted then is not known.
-    let origin = store
-        .history()
-        .newest(Some(HERE))
-        .unwrap()
-        .unwrap()
-        .forked_from;
-    let info = store.history().find(&origin.unwrap().session).unwrap();
+    let info = store.history().find(&origin_of_newest(&store)).unwrap();
     assert_eq!(info.usage.billed_nanos, None);
 }
 
@@ -316,13 +316,7 @@ fn a_database_of_schema_6_says_what_it_said() {
     check(&mut store, 6);
     assert_eq!(store.check().quick_check().unwrap(), Vec::<String>::new());
     assert!(dir.path().join("rewake.db.schema-6").exists());
-    let origin = store
-        .history()
-        .newest(Some(HERE))
-        .unwrap()
-        .unwrap()
-        .forked_from;
-    let signals = store.inbox().signals(&origin.unwrap().session).unwrap();
+    let signals = store.inbox().signals(&origin_of_newest(&store)).unwrap();
     let signals: Vec<_> = signals
         .into_iter()
         .map(|sent| (sent.origin, sent.at_ms, sent.signal.unwrap()))

@@ -755,7 +755,7 @@ fn a_damaged_journal_keeps_nobody_from_a_session() {
     let mut store = scene.open();
     store.restore_from_journal(&id).unwrap();
     let said = store.restore_report().line().unwrap();
-    assert!(said.contains("is damaged: it is kept beside"), "{said}");
+    assert!(said.contains("is damaged: it was moved aside"), "{said}");
     assert_eq!(log(&store, &id), before);
     say(&mut store, &mut head, "and on");
     let whole = log(&store, &id);

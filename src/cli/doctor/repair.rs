@@ -99,7 +99,7 @@ pub(super) fn scrub(loaded: &Loaded, paths: &Paths) -> Result<u8, CliError> {
     let found = scrubbed.damaged.len() as u64;
     let trouble = CliError::new(exit::FAILED, format!("{} damaged", count(found, "thing")));
     Err(trouble.with_hint(
-        "copy the data folder to another disk; then rewake doctor --repair makes the database anew. \
+        "copy the data folder to another disk; then rewake doctor --repair writes a new database. \
          A damaged journal is no loss while the database is sound",
     ))
 }

@@ -19,7 +19,7 @@ pub struct RestoreReport {
     /// Number of sessions in the journal that could not be restored. They stay there.
     pub skipped: u64,
     /// Sessions with a damaged journal. It was moved aside, and a new one was started.
-    pub begun_anew: Vec<String>,
+    pub rewritten: Vec<String>,
     /// Gaps in sessions: entries that are in no copy. These sessions are locked.
     pub gaps: Vec<Gap>,
     /// Whether the database is of another store than the one that was used here before.
@@ -64,10 +64,10 @@ impl RestoreReport {
         for gap in &self.gaps {
             parts.push(StoreError::Gap(Box::new(gap.clone())).to_string());
         }
-        for session in &self.begun_anew {
+        for session in &self.rewritten {
             parts.push(format!(
-                "the journal of session {session} is damaged: it is kept beside, and begun anew from \
-                 the database, which is whole"
+                "the journal of session {session} is damaged: it was moved aside, and a new one is written \
+                 from the database, which is complete"
             ));
         }
         (!parts.is_empty()).then(|| parts.join("; "))
@@ -87,7 +87,7 @@ impl RestoreReport {
         }
         self.parted.extend(other.parted);
         self.skipped += other.skipped;
-        self.begun_anew.extend(other.begun_anew);
+        self.rewritten.extend(other.rewritten);
         self.gaps.extend(other.gaps);
         self.is_another |= other.is_another;
         self.is_damaged |= other.is_damaged;

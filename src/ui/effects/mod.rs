@@ -389,7 +389,7 @@ impl Effects {
 
     fn redraw(&self, screen: &mut Screen) {
         if let Err(e) = screen.redraw() {
-            tracing::warn!(error = %e, "the screen was not drawn anew");
+            tracing::warn!(error = %e, "the screen was not redrawn");
         }
     }
 
