@@ -1,5 +1,6 @@
 //! The keeper: a process that starts one command, waits for its end and records how it ended. It is
-//! this binary, started with a hidden first argument that is handled before anything else.
+//! this binary, started with a hidden first argument that is handled before anything else. It gets
+//! its run folder as an argument, or later over a pipe (see [`super::spare`]).
 //!
 //! It must outlive the agent, so it shares nothing with it. It has a separate process session, no
 //! inherited descriptors but the three standard ones, and gets no signals of a terminal. Its stdout
@@ -35,13 +36,15 @@ use super::confined::Confined;
 use super::folder::{self, RunFolder};
 use super::output::Capture;
 use super::process::{self, GRACE, TICK};
+use super::run::QUIET;
 use super::signals::Signals;
+use super::spare;
 use super::spec::Spec;
 use super::status::{self, Begun, End, How};
 use crate::sandbox::{self, Profile, Report, SurvivorPipe, adopt_orphans, close_inherited};
 use crate::store::now_ms;
 
-/// The hidden first argument of a keeper. The second is the run folder.
+/// The hidden first argument of a keeper. The second is the run folder; a spare keeper has none.
 pub const WORD: &str = "__keep";
 
 /// The hidden first argument of a subagent. The second is its session, the third its run.
@@ -72,10 +75,15 @@ pub fn run_if_keeper() -> Option<ExitCode> {
     if args.next()? != OsStr::new(WORD) {
         return None;
     }
-    let kept = args.next().is_some_and(|folder| {
-        // Nobody reads a keeper's messages; the agent reads only the run folder.
-        keep(&RunFolder::at(folder)).is_ok()
-    });
+    close_inherited(&[]);
+    let given = args.next().map(RunFolder::at);
+    let is_spare = given.is_none();
+    let folder = match rustix::process::setsid() {
+        Ok(_) => given.or_else(spare::wait_for_folder),
+        Err(_) => None,
+    };
+    // Nobody reads a keeper's messages; the agent reads only the run folder.
+    let kept = folder.is_some_and(|folder| keep(&folder, is_spare).is_ok());
     Some(if kept {
         ExitCode::SUCCESS
     } else {
@@ -83,15 +91,16 @@ pub fn run_if_keeper() -> Option<ExitCode> {
     })
 }
 
-fn keep(folder: &RunFolder) -> io::Result<()> {
-    close_inherited(&[]);
-    rustix::process::setsid()?;
+fn keep(folder: &RunFolder, is_spare: bool) -> io::Result<()> {
     let signals = Signals::catch()?;
     let status = folder.open_status()?;
     if !folder::take(&status)? {
         return Ok(());
     }
     let spec = folder.prepared()?.spec;
+    if is_spare {
+        set_environment(&spec)?;
+    }
     let mut capture = Capture::open(folder, spec.output_cap_bytes)?;
     if !folder.claim()? {
         return Ok(());
@@ -138,6 +147,29 @@ fn keep(folder: &RunFolder) -> io::Result<()> {
     if is_durable {
         status.sync_data()?;
         folder.sync()?;
+    }
+    Ok(())
+}
+
+/// Gives this process the environment with which a keeper of this command is started.
+#[allow(unsafe_code)]
+fn set_environment(spec: &Spec) -> io::Result<()> {
+    let quiet = QUIET.map(|(name, value)| (name.to_string(), value.to_string()));
+    let set: Vec<_> = quiet.into_iter().chain(spec.env_set.clone()).collect();
+    let is_name = |name: &str| !name.is_empty() && !name.contains(['=', '\0']);
+    if !set
+        .iter()
+        .all(|(name, value)| is_name(name) && !value.contains('\0'))
+    {
+        return Err(io::Error::from(ErrorKind::InvalidInput));
+    }
+    for name in spec.env_remove.iter().filter(|name| is_name(name)) {
+        // SAFETY: a keeper has one thread.
+        unsafe { std::env::remove_var(name) };
+    }
+    for (name, value) in set {
+        // SAFETY: as above.
+        unsafe { std::env::set_var(name, value) };
     }
     Ok(())
 }

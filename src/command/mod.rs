@@ -16,7 +16,8 @@
 //!
 //! # Who decides
 //!
-//! The agent: create the folder → log and sync `Started` → spawn the keeper. The keeper:
+//! The agent: create the folder → log and sync `Started` → give the folder to a
+//! keeper, a spare one or a new one. The keeper:
 //!
 //! ```text
 //! lock status ── claim (O_EXCL) ── write start record ── start the command
@@ -48,7 +49,7 @@
 //! - A after the start record: locked or lost.
 //! - A after A's own claim while a late K holds the lock for a moment: A waits until the start
 //!   record is written or the lock is free.
-//! - Two keepers of one run: one lock, one claim.
+//! - Two keepers of one run: one lock, one claim. So a [`spare`] that does not begin is replaced.
 //!
 //! An agent that *stops* a run before its start claims it in the same way, and then writes the end
 //! record under the lock: with the claim alone, the next agent would start the run again.
@@ -81,6 +82,7 @@ mod process;
 mod run;
 pub mod server;
 mod signals;
+mod spare;
 mod spec;
 mod status;
 
@@ -90,5 +92,6 @@ pub use look::{NOT_HELD, RunEnd};
 pub use output::Printed;
 pub use process::{boot_id, booted_ms, own_exe, watch_child_exits};
 pub use run::{QUIET, RunInfo, RunState, Running, Runs, SettledRun, Stopped};
+pub use spare::Spare;
 pub use spec::{COMMAND_MAX_BYTES, OF_USER, Spec, default_shell};
 pub use status::How;

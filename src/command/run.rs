@@ -9,7 +9,7 @@ use std::io::{self, PipeWriter};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use rustix::process::{Signal, kill_process};
 use uuid::Uuid;
@@ -22,6 +22,7 @@ use super::look::{
 };
 use super::output::{self, Printed, Stored};
 use super::process;
+use super::spare::Spare;
 use super::spec::Spec;
 use super::status::{self, Begun, End, StatusSlot};
 use crate::store::{new_run_id, now_ms};
@@ -39,6 +40,10 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// Interval at which a keeper that was just started is checked for having started its command.
 const BEGUN_TICK: Duration = Duration::from_millis(1);
+
+/// Time for a spare keeper to claim its run, which takes less than a millisecond. After it a fresh
+/// one is started.
+const SPARE_WITHIN: Duration = Duration::from_secs(1);
 
 /// The reason for not running a command that nobody stopped.
 const NO_KEEPER: &str = "its keeper was gone before it began";
@@ -63,6 +68,8 @@ pub struct Running {
     run: String,
     /// The keeper, if it is a child of this process.
     child: Option<tokio::process::Child>,
+    /// The keeper was a spare, and was not seen to claim the run.
+    is_spare: bool,
     /// The keeper's input, open as long as somebody waits here for the result and will record it.
     /// Without it the keeper syncs its records.
     _waits: Option<PipeWriter>,
@@ -205,13 +212,60 @@ impl Runs {
         Ok(Running {
             run: run.to_string(),
             child: Some(child),
+            is_spare: false,
             _waits: Some(waits),
         })
+    }
+
+    /// Starts a keeper that waits for its run. `without` names the variables that its environment
+    /// must not have. Call it in a tokio runtime.
+    pub fn spare(&self, without: &[String]) -> io::Result<Spare> {
+        Spare::start(&self.exe, keeper::WORD, without)
+    }
+
+    /// Same as [`Runs::start`], with this keeper if it is still there.
+    pub fn start_in(&self, run: &str, spare: Spare) -> io::Result<Running> {
+        let folder = self.folder(run)?;
+        match spare.give(folder.path()) {
+            Ok((child, waits)) => Ok(Running {
+                run: run.to_string(),
+                child: Some(child),
+                is_spare: true,
+                _waits: Some(waits),
+            }),
+            Err(_) => self.start(run),
+        }
+    }
+
+    /// Starts another keeper if the spare one does not claim the run: somebody killed or stopped it.
+    async fn replace_spare(&self, running: &mut Running) -> io::Result<()> {
+        if !running.is_spare {
+            return Ok(());
+        }
+        let folder = self.folder(&running.run)?;
+        let end = Instant::now() + SPARE_WITHIN;
+        while !folder.is_claimed()? {
+            if running.is_gone() || Instant::now() >= end {
+                if let Some(child) = &mut running.child {
+                    let _ = child.kill().await;
+                }
+                // Nothing can claim it any more but a settling agent.
+                if !folder.is_claimed()? {
+                    tracing::warn!(run = running.run, "a spare keeper did not begin");
+                    *running = self.start(&running.run)?;
+                }
+                break;
+            }
+            tokio::time::sleep(BEGUN_TICK).await;
+        }
+        running.is_spare = false;
+        Ok(())
     }
 
     /// Waits until a command that was just started runs, or never will. In the latter case it is
     /// claimed here. The future may be dropped; [`Runs::settle`] then returns the state.
     pub async fn begun(&self, running: &mut Running) -> io::Result<SettledRun> {
+        self.replace_spare(running).await?;
         let boot = process::boot_id();
         loop {
             // The keeper before the folder, so that its last record is seen.
@@ -229,6 +283,7 @@ impl Runs {
     /// A command that was never started (its keeper was killed, or it was stopped, early) is
     /// claimed here, so that it never will be, and is [`super::How::NotRun`].
     pub async fn wait(&self, running: &mut Running) -> io::Result<RunEnd> {
+        self.replace_spare(running).await?;
         running.reap().await;
         let mut pause = Duration::from_millis(1);
         loop {
@@ -285,6 +340,7 @@ impl Runs {
             ObservedState::Kept(_) => SettledRun::Running(Running {
                 run: run.to_string(),
                 child: None,
+                is_spare: false,
                 _waits: None,
             }),
             ObservedState::Missing => SettledRun::Ended(lost(&folder, None)),

@@ -88,6 +88,16 @@ pub fn conceal() {
     }
 }
 
+/// Undoes [`conceal`]. A process that makes a user namespace must be able to open its own files in
+/// `/proc`.
+pub fn reveal() {
+    #[cfg(target_os = "linux")]
+    {
+        use rustix::process::{DumpableBehavior, set_dumpable_behavior};
+        let _ = set_dumpable_behavior(DumpableBehavior::Dumpable);
+    }
+}
+
 /// Returns whether this process runs in a sandbox of rewake: as a command, or started by one.
 pub fn is_inside() -> bool {
     #[cfg(target_os = "linux")]

@@ -18,7 +18,7 @@ use super::give_tasks::Tasks;
 use super::restore::{self, RestoreEnd, RestoreOrder};
 use super::servers::{Learning, LiveServers, OfferError, ServerAccess, ServerRequest};
 use super::{BackgroundEnd, Images, PrepareError, ServerAsks, Settled, World};
-use crate::command::{self, How, RunEnd, Running, Runs, SettledRun, Spec};
+use crate::command::{self, How, RunEnd, Running, Runs, SettledRun, Spare, Spec};
 use crate::core::access::Access;
 use crate::core::entry::{BlobRef, CallId, Fact, Failure, Guard, Outcome, Output};
 use crate::core::request::Request;
@@ -61,6 +61,8 @@ pub struct Machine {
     files: Option<Files>,
     pub(super) session: String,
     pub(super) boot: String,
+    /// The keeper of the next command.
+    spare: RefCell<Option<Spare>>,
     /// The runs that this process waits for.
     active: RefCell<BTreeSet<String>>,
     /// See [`World::leaves_when_idle`].
@@ -90,6 +92,7 @@ impl Machine {
             files: None,
             session,
             boot: command::boot_id(),
+            spare: RefCell::default(),
             active: RefCell::default(),
             leaves_when_idle: Cell::new(false),
             tasks: None,
@@ -188,6 +191,8 @@ impl Machine {
             )))
         })?;
         let run = self.runs.prepare(&spec).map_err(|e| unready(&e))?;
+        // It comes up while the start is recorded.
+        self.have_spare();
         Ok(Guard::Supervised {
             run,
             boot: self.boot.clone(),
@@ -195,9 +200,30 @@ impl Machine {
         })
     }
 
+    /// Starts the keeper of a prepared run, whose start is recorded.
+    fn start(&self, run: &str) -> io::Result<Running> {
+        let running = match self.spare.take() {
+            Some(spare) => self.runs.start_in(run, spare),
+            None => self.runs.start(run),
+        };
+        self.have_spare();
+        running
+    }
+
+    /// Starts a spare keeper if there is none. Without one, each command gets a fresh keeper.
+    fn have_spare(&self) {
+        if self.spare.borrow().is_some() {
+            return;
+        }
+        match self.runs.spare(&self.shell.env_remove) {
+            Ok(spare) => drop(self.spare.replace(Some(spare))),
+            Err(error) => tracing::warn!(%error, "no spare keeper was started"),
+        }
+    }
+
     /// Starts a prepared run and waits for its end, or reports that it continues in the background.
     async fn run_command(&self, call: CallId, command: &ShellCommand, run: &str) -> ToolResult {
-        let begun = match self.runs.start(run) {
+        let begun = match self.start(run) {
             // A command continues in the background only once it has started. Before that, any
             // check of the run could be the one that decides that it never starts.
             Ok(mut running) if command.background => self.runs.begun(&mut running).await,
@@ -682,7 +708,7 @@ impl World for Machine {
         let Guard::Supervised { run, .. } = guard else {
             return;
         };
-        match self.runs.start(run) {
+        match self.start(run) {
             // Only after this may a check of the run decide that it never starts.
             Ok(mut running) => {
                 let begun = self.runs.begun(&mut running);

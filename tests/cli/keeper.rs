@@ -6,12 +6,12 @@
 use std::fs::File;
 use std::future::Future;
 use std::os::unix::fs::{FileExt, PermissionsExt};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rewake::command::{
-    How, RunEnd, RunInfo, RunState, Running, Runs, SettledRun, Spec, Stopped, boot_id,
+    How, RunEnd, RunInfo, RunState, Running, Runs, SettledRun, Spare, Spec, Stopped, boot_id,
     default_shell,
 };
 use rustix::process::{Pid, Signal, kill_process};
@@ -443,6 +443,121 @@ async fn a_keeper_killed_at_any_instant_never_hides_a_side_effect() {
     // The last was killed a moment ago: what it could have started would have to be seen.
     std::thread::sleep(Duration::from_millis(20));
     assert!(never.iter().all(|place| place.count() == 0));
+}
+
+/// A spare keeper, and its process.
+fn spare(place: &Place) -> (Spare, u32) {
+    let spare = place.runs.spare(&["HOME".into()]).unwrap();
+    let pid = spare.pid().unwrap();
+    (spare, pid)
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_spare_keeper_gives_a_command_the_environment_of_its_run() {
+    let place = place();
+    let (spare, pid) = spare(&place);
+    let environment = || std::fs::read(format!("/proc/{pid}/environ"));
+    // Only root may read it. It is empty while the program is being loaded.
+    if environment().is_ok() {
+        until(|| !environment().unwrap().is_empty());
+        let environment = format!("\0{}", String::from_utf8_lossy(&environment().unwrap()));
+        assert!(environment.contains("\0CARGO_PKG_NAME="), "{environment}");
+        assert!(!environment.contains("\0HOME="), "{environment}");
+    }
+    // Cargo sets it for tests.
+    assert!(std::env::var_os("CARGO_PKG_NAME").is_some());
+    let mut spec = place.spec(r#"echo "$ONE ${CARGO_PKG_NAME-none} $PAGER""#);
+    spec.env_set = vec![("ONE".into(), "1 2".into())];
+    spec.env_remove = vec!["CARGO_PKG_NAME".into(), "A=B".into(), String::new()];
+    let run = place.runs.prepare(&spec).unwrap();
+    let mut running = place.runs.start_in(&run, spare).unwrap();
+    let ended = place.runs.wait(&mut running).await.unwrap();
+    let printed = place.runs.output(&ended, 1000).unwrap().head;
+    let printed = String::from_utf8_lossy(&printed).into_owned();
+    assert_eq!(printed, "1 2 none cat\n");
+}
+
+/// Its claim decides. Until then another keeper may take its place.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_spare_keeper_that_was_killed_or_stopped_is_replaced() {
+    for told in [Signal::KILL, Signal::TERM, Signal::STOP] {
+        let place = place();
+        let (spare, pid) = spare(&place);
+        signal(pid, told);
+        let run = place.prepare("echo >> count");
+        let mut running = place.runs.start_in(&run, spare).unwrap();
+        let ended = place.runs.wait(&mut running).await.unwrap();
+        assert!(matches!(ended.how, How::Exited(0)), "{told:?}: {ended:?}");
+        assert_eq!(place.count(), 1, "{told:?}");
+        assert!(!Path::new(&format!("/proc/{pid}")).exists(), "{told:?}");
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_spare_keeper_whose_run_folder_is_gone_runs_nothing() {
+    let place = place();
+    let (spare, pid) = spare(&place);
+    let run = place.prepare("echo >> count");
+    std::fs::remove_dir_all(place.folder.path().join("runs").join(&run)).unwrap();
+    let mut running = place.runs.start_in(&run, spare).unwrap();
+    assert!(place.runs.wait(&mut running).await.is_err());
+    until(|| !Path::new(&format!("/proc/{pid}")).exists());
+    assert_eq!(place.count(), 0);
+}
+
+/// The fresh keeper that replaced it may have begun.
+#[tokio::test]
+async fn a_late_spare_keeper_runs_nothing() {
+    let place = place();
+    let (spare, _) = spare(&place);
+    let run = place.prepare("echo >> count");
+    let mut fresh = place.runs.start(&run).unwrap();
+    place.runs.wait(&mut fresh).await.unwrap();
+    let mut late = place.runs.start_in(&run, spare).unwrap();
+    place.runs.wait(&mut late).await.unwrap();
+    assert_eq!(place.count(), 1);
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_spare_keeper_ends_when_nobody_can_give_it_a_run() {
+    let place = place();
+    let (spare, pid) = spare(&place);
+    drop(spare);
+    // A zombie is over.
+    let is_over = || {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        stat.is_empty() || stat.contains(") Z")
+    };
+    until(is_over);
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_spare_keeper_killed_at_the_handover_never_hides_a_side_effect() {
+    let (mut kept, mut kills) = (Vec::new(), 0);
+    for round in 0..100 {
+        let place = place();
+        let (spare, pid) = spare(&place);
+        let run = place.prepare("echo >> count");
+        let mut running = place.runs.start_in(&run, spare).unwrap();
+        std::thread::sleep(Duration::from_micros(round * 20));
+        let killed = kill_process(Pid::from_raw(pid as i32).unwrap(), Signal::KILL);
+        kills += usize::from(killed.is_ok());
+        match place.runs.wait(&mut running).await.unwrap().how {
+            How::Exited(code) => assert_eq!((code, place.count()), (0, 1)),
+            How::Lost { .. } | How::NotRun(_) => {}
+            how => panic!("{how:?}"),
+        }
+        kept.push(place);
+    }
+    assert!(kills > 0);
+    // The last was killed a moment ago: what it could have started would have to be seen.
+    std::thread::sleep(Duration::from_millis(20));
+    assert!(kept.iter().all(|place| place.count() <= 1));
 }
 
 #[tokio::test]

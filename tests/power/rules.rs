@@ -96,6 +96,9 @@ impl Watch {
                 true => self.request(),
                 false => Ok(()),
             },
+            What::Wrote { to, text, .. } if to.starts_with("pipe:") && is_folder(text) => {
+                self.keeper(text)
+            }
             What::Wrote { fd: 1, text, .. } if op.pid == self.agent => match kind(text) {
                 Some(kind) => self.entry(&kind, text),
                 None => Ok(()),
@@ -109,7 +112,10 @@ impl Watch {
                 self.dirty.insert(to.clone());
                 Ok(())
             }
-            What::Executed { args } if args.contains("__keep") => self.keeper(args),
+            // Without a run folder it is a spare keeper.
+            What::Executed { args } if args.contains("__keep") && args.contains("/runs/") => {
+                self.keeper(args)
+            }
             What::Executed { .. } | What::SyncedAll { .. } => Ok(()),
             What::Named { from, to } if to.starts_with(&self.workspace) => self.named(from, to),
             What::MadeFolder { path } if path.starts_with(&self.workspace) => {
@@ -211,6 +217,11 @@ impl Watch {
     }
 }
 
+/// Whether a spare keeper is given its run folder: `"/h/runs/r1\0"`.
+fn is_folder(text: &str) -> bool {
+    text.starts_with("\"/") && text.contains("/runs/") && text.contains(r#"\0""#)
+}
+
 fn is_post(text: &str) -> bool {
     text.contains("\"POST ")
 }
@@ -258,6 +269,8 @@ mod tests {
 1 write(1<pipe:[9]>, "{\"seq\":2,\"type\":\"entry.replied\"}\n", 30) = 30
 1 write(1<pipe:[9]>, "{\"reason\":\"files\",\"tree\":\"ab\",\"type\":\"entry.saved\"}\n", 30) = 30
 1 write(1<pipe:[9]>, "{\"guard\":{\"run\":\"r1\"},\"type\":\"entry.started\"}\n", 30) = 30
+2 execve("/proc/self/exe", ["rewake", "__keep"], 0x1 /* 5 vars */) = 0
+1 write(9<pipe:[7]>, "/h/runs/r1\0", 11) = 11
 2 execve("/proc/self/exe", ["rewake", "__keep", "/h/runs/r1"], 0x1 /* 5 vars */) = 0
 1 mkdir("/w/new", 0777) = 0
 1 fsync(6</w>) = 0
@@ -285,7 +298,7 @@ mod tests {
         let found = Found {
             requests: 2,
             finished: 1,
-            keepers: 1,
+            keepers: 2,
             replaced: 2,
             folders: 1,
             packs: 1,
@@ -310,7 +323,7 @@ mod tests {
 
     #[test]
     fn an_effect_before_its_record_is_refused() {
-        for early in ["__keep", "POST"] {
+        for early in ["__keep\", \"/h", r"/h/runs/r1\0", "POST"] {
             let line = GOOD.lines().rfind(|l| l.contains(early)).unwrap();
             let at = GOOD.rfind(line).unwrap();
             let rest = format!("{}{}", &GOOD[..at], &GOOD[at + line.len() + 1..]);
