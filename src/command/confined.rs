@@ -114,6 +114,10 @@ impl Confined {
 
     /// Undoes the changes of protected files. Called when no process can make further ones.
     pub(super) fn finish(mut self) -> Aftermath {
+        if let Some(folder) = &self.profile.private_tmp {
+            // Removed if the command left nothing in it; otherwise it stays until the session ends.
+            let _ = std::fs::remove_dir(folder);
+        }
         let modes = self.modes.restore();
         let mut changed: Vec<String> = modes.iter().map(describe_mode).collect();
         let mut found_changed = Vec::new();

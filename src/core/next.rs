@@ -3,6 +3,9 @@
 //! It is called only when no step is in progress. So an open `Started` means a crash, a stop that
 //! was not carried out yet, or a running subagent; all three are settled in the same way.
 
+use std::cell::LazyCell;
+
+use super::access::Access;
 use super::authorization::{Authorization, authorize};
 use super::entry::{CallId, Seq};
 use super::limits::Count;
@@ -18,6 +21,9 @@ use super::window::{self, CompactionStep, Pressure};
 pub const MAX_RESTARTS: u32 = 3;
 /// Number of unusable answers in a row after which the user is asked.
 pub const MAX_NONSENSE: u32 = 5;
+
+/// Maximum number of calls of one batch that run at the same time.
+pub const MAX_CALLS_AT_ONCE: usize = 4;
 
 /// Maximum number of subagents that run at the same time.
 pub const MAX_TASKS_AT_ONCE: usize = 4;
@@ -89,7 +95,7 @@ pub enum Step {
     CallModel,
     /// Ask the person about a call.
     Ask(CallId),
-    /// Run these calls: several idempotent ones, or one of any class.
+    /// Run these calls: several that may run at the same time, or one of any class.
     Run(Vec<CallId>),
     /// A call was started and has no result: find its outcome.
     Settle(CallId),
@@ -349,22 +355,26 @@ fn next_request(state: &State, policy: &Policy) -> Step {
     }
 }
 
-/// Returns the call alone, or with the allowed calls of its kind directly after it: idempotent
-/// ones, or tasks, which run at the same time.
+/// Returns the call alone, or with the allowed calls directly after it that may run at the same
+/// time: those that change nothing, or tasks.
 fn batch(state: &State, policy: &Policy, first: &OpenCall) -> Vec<CallId> {
     if first.call.is_task() {
         return tasks(state, policy, first);
     }
-    if first.call.class() != Some(Class::Idempotent) {
+    if !only_looks(first) && !only_reads(state, policy, first) {
         return vec![first.call.id];
     }
+    // A command waits until all questions of the answer are answered.
+    let is_asking = LazyCell::new(|| first_question(state, policy, first).is_some());
     state
         .calls
         .iter()
         .skip_while(|c| c.call.id != first.call.id)
-        .take_while(|c| !c.finished && c.call.class() == Some(Class::Idempotent))
-        .take_while(|c| only_looks(c) == only_looks(first))
-        .take_while(|c| runs(state, policy, first, c))
+        .take_while(|c| !c.finished && c.guard.is_none())
+        .take_while(|c| match only_looks(c) {
+            true => runs(state, policy, first, c),
+            false => only_reads(state, policy, c) && !*is_asking,
+        })
         .map(|c| c.call.id)
         .collect()
 }
@@ -373,6 +383,17 @@ fn batch(state: &State, policy: &Policy, first: &OpenCall) -> Vec<CallId> {
 fn runs(state: &State, policy: &Policy, first: &OpenCall, call: &OpenCall) -> bool {
     call.call.id == first.call.id
         || matches!(authorize(state, policy, call), Authorization::Run { .. })
+}
+
+/// Returns whether the call is a command that runs without approval and writes nothing that another
+/// call can see.
+fn only_reads(state: &State, policy: &Policy, open: &OpenCall) -> bool {
+    let read = Authorization::Run {
+        access: Some(Access::Read),
+    };
+    open.decided.is_none()
+        && open.call.may_have_private_tmp()
+        && authorize(state, policy, open) == read
 }
 
 /// Returns a task, and those after it that may start with it.

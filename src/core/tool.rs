@@ -125,6 +125,23 @@ impl ToolCall {
         matches!(&self.described, Ok(described) if described.permission == Permission::Task)
     }
 
+    /// Returns whether it is a command that does not need the `$TMPDIR` of the session's other
+    /// commands: it runs in the foreground, and its text does not name the folder.
+    pub fn may_have_private_tmp(&self) -> bool {
+        match &self.described {
+            Ok(Described {
+                permission:
+                    Permission::Command {
+                        line,
+                        background: false,
+                        ..
+                    },
+                ..
+            }) => !line.contains("TMP") && !line.contains("TEMP"),
+            _ => false,
+        }
+    }
+
     /// Returns the effect class. `None`: the call cannot be understood, and is closed without
     /// running.
     pub fn class(&self) -> Option<Class> {

@@ -12,6 +12,7 @@
 //! Invariant: no effect starts before its `Started` is durable, and none is reported before its
 //! `Finished` is. What cannot be recorded is not done.
 
+mod batch;
 mod calls;
 mod children;
 mod commands;

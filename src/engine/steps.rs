@@ -31,6 +31,9 @@ const STOP_PATIENCE: Duration = Duration::from_secs(10);
 const CHANGED_SINCE_SEEN: &str =
     "[the file had changed since it was read: read it again before you rely on the rest of it]";
 
+/// A call that was started, with its guard and the access of its command.
+type StartedCall = (ToolCall, Guard, Option<Access>);
+
 fn unstopped() -> Settled {
     Settled::Ended(ToolResult::of(Outcome::Interrupted {
         output: Output::default(),
@@ -144,61 +147,36 @@ impl<W: World> Engine<W> {
         Ok(true)
     }
 
-    /// Runs several idempotent calls, or one call of any class.
+    /// Runs several calls that may run at the same time, or one call of any class.
     pub(super) async fn run_calls(&mut self, ids: Vec<CallId>) -> Result<(), EngineError> {
         let calls: Vec<ToolCall> = ids
             .iter()
             .filter_map(|id| self.log.state.call(*id))
             .map(|open| open.call.clone())
             .collect();
-        match calls.first().and_then(ToolCall::class) {
-            Some(Class::Idempotent) => self.run_idempotent(calls).await,
-            Some(Class::Checked | Class::Supervised | Class::Served | Class::Opaque) => {
-                for call in &calls {
-                    // Between two tasks, a stop or an exit may arrive.
-                    if self.requests.left.is_none() && !self.log.state.paused {
-                        self.begin(call).await?;
-                    }
-                }
-                Ok(())
-            }
+        let is_idempotent = |call: &ToolCall| call.class() == Some(Class::Idempotent);
+        let [call] = &calls[..] else {
+            return match calls.first() {
+                Some(first) if first.is_task() => self.begin_tasks(&calls).await,
+                Some(_) => self.run_batch(calls).await,
+                None => Ok(()),
+            };
+        };
+        match call.class() {
+            Some(_) if is_idempotent(call) => self.run_batch(calls).await,
+            Some(_) => self.begin(call).await,
             None => Ok(()),
         }
     }
 
-    /// Runs the calls concurrently and records their results in one transaction.
-    async fn run_idempotent(&mut self, calls: Vec<ToolCall>) -> Result<(), EngineError> {
-        let world = Rc::clone(&self.log.world);
-        let running: Vec<_> = calls
-            .iter()
-            .map(|c| (c.clone(), self.log.judged(c)))
-            .collect();
-        let room = self
-            .log
-            .budget()
-            .inline_bytes(self.log.policy.windows.inline_max_bytes);
-        let step = async move {
-            join_all(running.iter().map(async |(call, at)| match at {
-                Ok(at) => world.run_idempotent(call, at.as_deref(), room).await,
-                Err(why) => ToolResult::error(why.as_str()),
-            }))
-            .await
-        };
-        let Some(results) = self.drive_step_silently(step, Stoppable::Yes).await? else {
-            return Ok(());
-        };
-        let mut write = Write::default();
-        for (call, mut ran) in calls.iter().zip(results) {
-            self.log.note_refused_change(call, &mut ran.outcome);
-            write.entries.push(Entry::Finished {
-                call: call.id,
-                outcome: ran.outcome,
-                fact: ran.fact,
-                tree: None,
-            });
-            write.blobs.extend(ran.blobs);
+    async fn begin_tasks(&mut self, calls: &[ToolCall]) -> Result<(), EngineError> {
+        for call in calls {
+            // Between two tasks, a stop or an exit may arrive.
+            if self.requests.left.is_none() && !self.log.state.paused {
+                self.begin(call).await?;
+            }
         }
-        self.log.record(write).await
+        Ok(())
     }
 
     /// Starts a call with an effect: record, then act, then record.
@@ -269,63 +247,81 @@ impl<W: World> Engine<W> {
         }
     }
 
-    /// Finds the outcome of a call that a dead process had started, or that is to be stopped.
+    /// Finds the outcome of a call that a dead process had started, or of all calls that are to be
+    /// stopped.
     pub(super) async fn settle(&mut self, id: CallId) -> Result<(), EngineError> {
-        let Some(open) = self.log.state.call(id) else {
-            return Ok(());
-        };
-        let Some(guard) = open.guard.clone() else {
-            return Ok(());
-        };
-        let (call, access) = (open.call.clone(), open.started_access);
         let stop = self.log.state.is_stopped();
+        let started = self.log.state.calls.iter().filter_map(|open| {
+            let is_wanted = !open.finished && (stop || open.call.id == id);
+            let guard = open.guard.clone().filter(|_| is_wanted)?;
+            Some((open.call.clone(), guard, open.started_access))
+        });
+        let started: Vec<StartedCall> = started.collect();
         let world = Rc::clone(&self.log.world);
-        let (settling, begun) = (call.clone(), guard.clone());
-        let step = async move { world.settle(&settling, &begun, access, stop).await };
+        let settling = started.clone();
         // A supervisor process that does not answer must not keep the user waiting for ever.
         let patience = if stop { STOP_PATIENCE } else { Duration::MAX };
-        let step = async {
-            timeout(patience, step)
-                .await
-                .unwrap_or_else(|_| unstopped())
+        let step = async move {
+            join_all(settling.iter().map(async |(call, guard, access)| {
+                let settled = world.settle(call, guard, *access, stop);
+                let settled = timeout(patience, settled).await;
+                settled.unwrap_or_else(|_| unstopped())
+            }))
+            .await
         };
-        let settled = self.drive_step_silently(step, Stoppable::Yes).await?;
+        let Some(settled) = self.drive_step_silently(step, Stoppable::Yes).await? else {
+            return Ok(());
+        };
+        for (started, settled) in started.iter().zip(settled) {
+            // The log has the results in the order of the calls. A later one is settled again.
+            if self.log.state.first_open().map(|open| open.call.id) == Some(started.0.id) {
+                self.end_settled(started, settled, stop).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn end_settled(
+        &mut self,
+        (call, guard, access): &StartedCall,
+        settled: Settled,
+        stop: bool,
+    ) -> Result<(), EngineError> {
+        let (id, access) = (call.id, *access);
         let open = self.log.state.call(id);
         let allowed = open.map_or(Ok(()), |open| {
             still_allowed(&self.log.state, &self.log.policy, open)
         });
         match settled {
-            None => Ok(()),
-            Some(Settled::Ended(ran)) => self.end(&call, &guard, access, ran).await,
-            Some(Settled::NoRoom(why)) => Err(no_room(why)),
-            Some(Settled::NotBegun(_)) if stop => {
+            Settled::Ended(ran) => self.end(call, guard, access, ran).await,
+            Settled::NoRoom(why) => Err(no_room(why)),
+            Settled::NotBegun(_) if stop => {
                 let outcome = Outcome::Interrupted {
                     output: Output::default(),
                     why: "the user stopped before it began".into(),
                 };
-                self.end(&call, &guard, access, ToolResult::of(outcome))
-                    .await
+                self.end(call, guard, access, ToolResult::of(outcome)).await
             }
-            Some(Settled::NotBegun(again)) if allowed.is_err() => {
+            Settled::NotBegun(again) if allowed.is_err() => {
                 let outcome = Outcome::error(allowed.err().unwrap_or_default());
-                self.end(&call, &guard, access, ToolResult::of(outcome))
+                self.end(call, guard, access, ToolResult::of(outcome))
                     .await?;
-                if again != guard {
+                if again != *guard {
                     self.log.world.discard(&again).await;
                 }
                 Ok(())
             }
-            Some(Settled::NotBegun(again)) => {
-                if again != guard {
+            Settled::NotBegun(again) => {
+                if again != *guard {
                     let started = Entry::Started {
                         call: id,
                         guard: again.clone(),
                         access,
                     };
                     self.log.record(Write::of(started)).await?;
-                    self.log.world.discard(&guard).await;
+                    self.log.world.discard(guard).await;
                 }
-                self.act(&call, &again, access).await
+                self.act(call, &again, access).await
             }
         }
     }

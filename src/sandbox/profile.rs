@@ -201,8 +201,11 @@ pub struct Profile {
     /// rewake's own folders and key files, whose permission bits are restored afterwards.
     #[serde(default)]
     pub modes: Vec<PathBuf>,
-    /// The command's own temporary folder.
+    /// The temporary folder of the session's commands with this access.
     pub tmp: PathBuf,
+    /// The `$TMPDIR` of this command alone: a folder in `tmp`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub private_tmp: Option<PathBuf>,
     /// Folder for changes of protected files.
     pub quarantine: PathBuf,
     /// Names of variables that are passed on although they look secret.
@@ -213,6 +216,9 @@ pub struct Profile {
     /// The parts of the profile that this kernel cannot enforce, in words for a person.
     pub gaps: Vec<String>,
 }
+
+/// The variables that name the folder for temporary files.
+const TMP_VARIABLES: [&str; 3] = ["TMPDIR", "TMP", "TEMP"];
 
 /// The reason why a sandbox is not possible: the command must not run.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -283,6 +289,7 @@ impl Profile {
             looked: None,
             modes: Vec::new(),
             tmp: tmp.clone(),
+            private_tmp: None,
             quarantine: request.quarantine.to_path_buf(),
             pass_env: request.pass_env.to_vec(),
             set_env: Vec::new(),
@@ -459,9 +466,20 @@ impl Profile {
         self.hidden = without_nested(hidden);
     }
 
+    /// Gives the command a `$TMPDIR` of its own. Caches stay in the shared folder, so that the next
+    /// command finds them.
+    pub fn use_private_tmp(&mut self, folder: PathBuf) {
+        for (name, value) in &mut self.set_env {
+            if TMP_VARIABLES.contains(&name.as_str()) {
+                *value = folder.to_string_lossy().into_owned();
+            }
+        }
+        self.private_tmp = Some(folder);
+    }
+
     fn environment(&mut self, request: &Request, tmp: &Path) -> Result<(), Unsupported> {
         let text = |path: &Path| path.to_string_lossy().into_owned();
-        for name in ["TMPDIR", "TMP", "TEMP"] {
+        for name in TMP_VARIABLES {
             self.set_env.push((name.to_string(), text(tmp)));
         }
         let writes = request.access >= Access::Workspace;

@@ -3,6 +3,7 @@
 
 use std::collections::VecDeque;
 use std::fs::DirBuilder;
+use std::io::ErrorKind;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -47,6 +48,26 @@ pub struct Confine {
 }
 
 impl Confine {
+    /// Computes the profile of a call. A call that shares its `$TMPDIR` with no other one has a name
+    /// for its folder.
+    pub fn profile_of_call(
+        &self,
+        access: Access,
+        shown: &[PathBuf],
+        private_tmp: Option<&str>,
+    ) -> Result<Box<Profile>, String> {
+        let mut profile = self.profile(access, shown)?;
+        if let Some(name) = private_tmp {
+            let folder = profile.tmp.join(name);
+            // Earlier commands could write here, so what exists is left as it is.
+            match DirBuilder::new().mode(0o700).create(&folder) {
+                Err(e) if e.kind() != ErrorKind::AlreadyExists => return Err(cannot(&folder, &e)),
+                Ok(()) | Err(_) => profile.use_private_tmp(folder),
+            }
+        }
+        Ok(profile)
+    }
+
     /// Computes the profile for an access. `shown` are files of rewake that the command may read.
     pub fn profile(&self, access: Access, shown: &[PathBuf]) -> Result<Box<Profile>, String> {
         let mut keys = self.hidden.keys.iter();

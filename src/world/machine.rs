@@ -148,11 +148,21 @@ impl Machine {
 
     /// Returns the specification of a command's run. Fails if the access needs a sandbox that does
     /// not exist: the command then does not run.
-    fn spec(&self, call: CallId, command: &ShellCommand, access: Access) -> Result<Spec, String> {
+    fn spec(
+        &self,
+        call: &ToolCall,
+        command: &ShellCommand,
+        access: Access,
+    ) -> Result<Spec, String> {
+        let id = background_id(call.id);
+        let has_private_tmp = access == Access::Read && call.may_have_private_tmp();
+        let private_tmp = has_private_tmp.then_some(id.as_str());
         let limit_ms = command.limit_ms.unwrap_or(self.shell.timeout_ms);
         let sandbox = match (access, &self.shell.sandbox) {
             (Access::Full, _) => None,
-            (_, Some(sandbox)) => Some(sandbox.profile(access, &self.printed_files())?),
+            (_, Some(sandbox)) => {
+                Some(sandbox.profile_of_call(access, &self.printed_files(), private_tmp)?)
+            }
             (_, None) => return Err("there is none in this session".to_string()),
         };
         Ok(Spec {
@@ -164,7 +174,7 @@ impl Machine {
             env_remove: self.shell.env_remove.clone(),
             env_set: Vec::new(),
             session: self.session.clone(),
-            call: background_id(call),
+            call: id,
             background: command.background,
             sandbox,
             child: None,
@@ -181,7 +191,7 @@ impl Machine {
 
     fn prepare_run(
         &self,
-        call: CallId,
+        call: &ToolCall,
         command: &ShellCommand,
         access: Access,
     ) -> Result<Guard, PrepareError> {
@@ -313,7 +323,7 @@ impl Machine {
         match self.runs.settle(run, boot) {
             Ok(SettledRun::NotBegun) if stop => Settled::NotBegun(guard.clone()),
             Ok(SettledRun::NotBegun) => {
-                match self.prepare_run(call.id, command, access.unwrap_or(Access::Full)) {
+                match self.prepare_run(call, command, access.unwrap_or(Access::Full)) {
                     Ok(guard) => Settled::NotBegun(guard),
                     Err(PrepareError::Refused(outcome)) => Settled::Ended(ToolResult::of(outcome)),
                     Err(PrepareError::NoRoom(why)) => Settled::NoRoom(why),
@@ -480,7 +490,7 @@ impl World for Machine {
         let refused = |why: String| Err(PrepareError::Refused(Outcome::error(why)));
         match tools::work(call) {
             Ok(Work::Run(command)) => match access {
-                Some(access) => self.prepare_run(call.id, &command, access),
+                Some(access) => self.prepare_run(call, &command, access),
                 None => refused("nothing was decided of how far it may reach".to_string()),
             },
             Ok(Work::Replace(change)) => {

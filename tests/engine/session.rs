@@ -201,7 +201,7 @@ fn leaving_works_while_a_stop_is_waited_for() {
     while !home.path("began").exists() {
         std::thread::sleep(Duration::from_millis(5));
     }
-    let keeper = child_of(live.id());
+    let keeper = keeper_of(live.id());
     signal("STOP", keeper);
     signal("INT", live.id());
     wait_for(&live, "entry.stopped");
@@ -215,16 +215,23 @@ fn leaving_works_while_a_stop_is_waited_for() {
     home.run(["-p", "-c"]).expect(130);
 }
 
-fn child_of(pid: u32) -> u32 {
+/// The child that has a child of its own: the keeper of the command. Another one waits for its run.
+fn keeper_of(pid: u32) -> u32 {
     loop {
-        let found = Command::new("pgrep")
-            .args(["-P", &pid.to_string()])
-            .output()
-            .unwrap();
-        if let Ok(pid) = String::from_utf8_lossy(&found.stdout).trim().parse() {
-            return pid;
+        let mut keepers = children(pid).into_iter();
+        if let Some(keeper) = keepers.find(|child| !children(*child).is_empty()) {
+            return keeper;
         }
     }
+}
+
+fn children(pid: u32) -> Vec<u32> {
+    let found = Command::new("pgrep")
+        .args(["-P", &pid.to_string()])
+        .output()
+        .unwrap();
+    let pids = String::from_utf8_lossy(&found.stdout).into_owned();
+    pids.lines().filter_map(|pid| pid.parse().ok()).collect()
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! The check of which entry may come next.
 
+use crate::core::access::Access;
 use crate::core::entry::{About, CallId, Entry, FreedResult, Guard, Outcome, Seq, Verdict};
 use crate::core::form::ServerQuestion;
 use crate::core::structured::{self, Structured};
@@ -122,7 +123,11 @@ impl State {
                     None => Ok(()),
                 }
             }
-            Entry::Started { call, guard, .. } => self.may_start(*call, guard),
+            Entry::Started {
+                call,
+                guard,
+                access,
+            } => self.may_start(*call, guard, *access),
             Entry::Finished { call, outcome, .. } => self.may_finish(*call, outcome),
             Entry::UserCommand { guard, .. } => match guard {
                 Guard::Supervised { .. } | Guard::Opaque => Ok(()),
@@ -214,12 +219,14 @@ impl State {
         }
     }
 
-    fn may_start(&self, id: CallId, guard: &Guard) -> Result<(), String> {
+    fn may_start(&self, id: CallId, guard: &Guard, access: Option<Access>) -> Result<(), String> {
         let open = self.open_call(id)?;
+        let read = Some(Access::Read);
         if let Some(other) = self
             .calls
             .iter()
             .filter(|c| !(c.call.is_task() && open.call.is_task()))
+            .filter(|c| !(access == read && c.started_access == read))
             .find(|c| !c.finished && c.guard.is_some() && c.call.id != id)
         {
             return Err(format!("call {} is still in progress", other.call.id));

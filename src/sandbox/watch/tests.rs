@@ -59,6 +59,7 @@ impl Room {
             looked: None,
             modes: Vec::new(),
             tmp: self.path("tmp"),
+            private_tmp: None,
             quarantine: self.path(quarantine),
             pass_env: Vec::new(),
             set_env: Vec::new(),

@@ -89,6 +89,11 @@ pub fn check_end(dir: &Path, session: &str, outside: &Rc<RefCell<Outside>>) -> V
     check_memories(dir, session, &records);
     let outside = outside.borrow();
     check_files(&store, &records, &outside);
+    let ended = records.iter().filter_map(|r| match &r.entry {
+        Entry::Finished { call, .. } => Some((call.reply, call.index)),
+        _ => None,
+    });
+    assert!(ended.is_sorted(), "results in another order than the calls");
     let results = |call: CallId| {
         records.iter().find_map(|r| match &r.entry {
             Entry::Finished {

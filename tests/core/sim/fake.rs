@@ -10,6 +10,7 @@ use std::sync::Arc;
 use rewake::core::access::Access;
 use rewake::core::entry::*;
 use rewake::core::form::FormAnswer;
+use rewake::core::next::MAX_CALLS_AT_ONCE;
 use rewake::core::request::{MessagePart, Request};
 use rewake::core::state::{Background, UserCommand};
 use rewake::core::tool::ToolCall;
@@ -154,6 +155,25 @@ impl Script {
         ])
     }
 
+    /// Commands that only read, more than may run at the same time, between looks and an effect.
+    pub fn reading() -> Script {
+        let read = |path: &str| call("read", &format!(r#"{{"path":"{path}"}}"#));
+        let bash = |line: &str| call("bash", &format!(r#"{{"command":"{line}"}}"#));
+        let mut many = vec![read("a")];
+        many.extend((0..6).map(|n| bash(&format!("look {n}"))));
+        many.extend([
+            read("b"),
+            bash("one"),
+            bash("look at $TMPDIR"),
+            bash("look again"),
+        ]);
+        Script(vec![
+            many,
+            vec![bash("look"), bash("look"), bash("denied")],
+            vec![Block::text("done")],
+        ])
+    }
+
     /// A look around, then answers of which one is an object with `n`.
     pub fn structured(fits_at: usize) -> Script {
         let answer = |at| match at == fits_at {
@@ -180,7 +200,7 @@ impl Script {
 }
 
 fn random_block(rng: &mut Rng) -> Block {
-    match rng.below(12) {
+    match rng.below(13) {
         0 => Block::text("words"),
         1 => call("read", r#"{"path":"a"}"#),
         2 => call("plan", r#"{"steps":[]}"#),
@@ -192,6 +212,7 @@ fn random_block(rng: &mut Rng) -> Block {
         8 => call("bash", "{malformed"),
         10 => call("task", r#"{"prompt":"do it"}"#),
         11 => call(NEAR, "{}"),
+        12 => call("bash", r#"{"command":"look"}"#),
         9 => call("memory_insert", r#"{"text":"kept","kind":"episodic"}"#),
         _ => call("bash", r#"{"command":"run"}"#),
     }
@@ -358,6 +379,13 @@ pub struct Outside {
     /// What paths lead to is exchanged for another at each death.
     pub moves: bool,
     deaths: u32,
+    /// Calls of a batch take turns at each boundary.
+    pub interleaves: bool,
+    /// Effects of commands that only read, which change no file.
+    reading: BTreeSet<String>,
+    /// Commands of this process that run, and the most that ran at the same time.
+    acting: usize,
+    pub most_acting: usize,
 }
 
 impl Outside {
@@ -405,6 +433,10 @@ impl Outside {
             begun: None,
             moves: false,
             deaths: 0,
+            interleaves: false,
+            reading: BTreeSet::new(),
+            acting: 0,
+            most_acting: 0,
         }
     }
 
@@ -418,6 +450,7 @@ impl Outside {
     pub fn die(&mut self, power_cut: bool) {
         self.crash = Arc::new(Notify::new());
         self.commands = None;
+        self.acting = 0;
         self.deaths += 1;
         // A sub-agent dies with its parent, or works on to its end.
         let at_work: Vec<String> = std::mem::take(&mut self.at_work).into_iter().collect();
@@ -531,13 +564,21 @@ impl Outside {
         let (files, edits) = (&self.files, self.edits);
         let beside = self.children.values().filter(|child| child.background);
         let beside: Vec<String> = beside.filter_map(|child| child.call.map(marker)).collect();
-        let is_beside = |name: &String| *name == OF_USER || beside.contains(name);
+        let is_beside = |name: &String| {
+            *name == OF_USER || beside.contains(name) || self.reading.contains(name)
+        };
         let effects = self.effects.iter().filter(|(name, _)| !is_beside(name));
         let effects: BTreeMap<_, _> = effects.collect();
         let target = format!("{effects:?} {files:?} {edits}").into_bytes();
         let tree = Tree([(b"all".to_vec(), Item::Link { target })].into());
         let (root, delta) = (Path::new("/w"), tree.whole());
         NewTree::new(root, None, &delta, &tree, Cause::Outside, Vec::new()).expect("a tree")
+    }
+
+    fn begins_to_act(&mut self) {
+        self.acting += 1;
+        self.most_acting = self.most_acting.max(self.acting);
+        assert!(self.acting <= MAX_CALLS_AT_ONCE, "{} at once", self.acting);
     }
 
     fn effect(&mut self, call: CallId) {
@@ -574,8 +615,13 @@ fn child_guard(session: String, outside: &Outside) -> Guard {
     }
 }
 
-/// What each command is given.
-pub const ACCESS: Access = Access::Workspace;
+/// What a command is given.
+pub fn access_of(line: &str) -> Access {
+    match line.starts_with("look") {
+        true => Access::Read,
+        false => Access::Workspace,
+    }
+}
 
 pub struct Fake {
     outside: Rc<RefCell<Outside>>,
@@ -666,6 +712,9 @@ impl Fake {
         if die {
             crash.notify_one();
             std::future::pending::<()>().await;
+        }
+        if self.outside.borrow().interleaves {
+            tokio::task::yield_now().await;
         }
     }
 
@@ -964,7 +1013,11 @@ impl World for Fake {
                     Ok(child_guard(session, &outside))
                 }
                 Ok(Work::Run(command)) => {
-                    assert_eq!(access, Some(ACCESS), "a command without its access");
+                    let expected = access_of(&command.line);
+                    assert_eq!(access, Some(expected), "a command without its access");
+                    if expected == Access::Read {
+                        outside.reading.insert(marker(call.id));
+                    }
                     Ok(outside.prepare_run(call.id, command.background))
                 }
                 Ok(Work::Served(order)) if order.name.starts_with("mcp__near__") => {
@@ -1050,10 +1103,12 @@ impl World for Fake {
                     run, background, ..
                 } => {
                     self.outside.borrow_mut().spawned.insert(run.clone());
+                    self.outside.borrow_mut().begins_to_act();
                     self.pass().await;
                     self.outside.borrow_mut().spawned.remove(run);
                     self.outside.borrow_mut().keeper(run);
                     self.pass().await;
+                    self.outside.borrow_mut().acting -= 1;
                     if *background {
                         return Some(Fake::started_in_background(call, run));
                     }
@@ -1114,8 +1169,9 @@ impl World for Fake {
         stop: bool,
     ) -> Settled {
         self.between(async {
-            if matches!(guard, Guard::Supervised { .. }) {
-                assert_eq!(access, Some(ACCESS), "the access was not recorded");
+            if let Ok(Work::Run(command)) = tools::work(call) {
+                let expected = access_of(&command.line);
+                assert_eq!(access, Some(expected), "the access was not recorded");
             }
             match guard {
                 Guard::Checked { before, after, .. } => {

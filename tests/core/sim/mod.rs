@@ -24,7 +24,7 @@ use std::path::Path;
 use std::rc::Rc;
 
 use check::{check_acknowledged, check_end};
-use fake::{ACCESS, Fake, Outside, Rng, Script};
+use fake::{Fake, Outside, Rng, Script};
 use lag::Lag;
 use person::Person;
 use rewake::config::Config;
@@ -70,6 +70,8 @@ struct Case {
     overloaded: bool,
     /// Each answer begins with an effect.
     effects_first: bool,
+    /// Commands that only read are called.
+    reading: bool,
     /// Sub-agents are given tasks.
     tasks: bool,
     /// Tools of servers are called.
@@ -100,6 +102,8 @@ struct Ran {
     looks: BTreeMap<CallId, u32>,
     /// The models that were asked, in order.
     asked: Vec<String>,
+    /// The most commands that ran at the same time.
+    most_acting: usize,
 }
 
 fn policy(window: u64) -> Policy {
@@ -112,8 +116,11 @@ fn policy(window: u64) -> Policy {
                 },
                 _ => Decision::Allow,
             };
-            // Every command gets the same access; the world checks that it is recorded.
-            let access = matches!(permission, Permission::Command { .. }).then_some(ACCESS);
+            // The world checks that the access is recorded.
+            let access = match permission {
+                Permission::Command { line, .. } => Some(fake::access_of(line)),
+                _ => None,
+            };
             Judgement { decision, access }
         }),
         interactive: false,
@@ -140,6 +147,8 @@ fn run(case: &Case) -> Ran {
         Script::tasks()
     } else if case.background_tasks {
         Script::tasks_in_background()
+    } else if case.reading {
+        Script::reading()
     } else if case.effects_first {
         Script::effects_first()
     } else if let Some(at) = case.fits_at {
@@ -159,6 +168,7 @@ fn run(case: &Case) -> Ran {
     outside.borrow_mut().upgraded = case.upgraded;
     outside.borrow_mut().overloaded = case.overloaded;
     outside.borrow_mut().has_schema = case.fits_at.is_some();
+    outside.borrow_mut().interleaves = case.reading || case.random_script && case.seed % 2 == 0;
 
     let session = begin(dir.path());
     let lag = case
@@ -172,6 +182,7 @@ fn run(case: &Case) -> Ran {
     let boundaries = outside.borrow().passed;
     let looks = outside.borrow().looks.clone();
     let asked = outside.borrow().asked.clone();
+    let most_acting = outside.borrow().most_acting;
     outside.borrow_mut().children_end();
     let records = check_end(dir.path(), &session, &outside);
     let waiting = waiting(dir.path(), &session, &records);
@@ -214,6 +225,7 @@ fn run(case: &Case) -> Ran {
         records,
         looks,
         asked,
+        most_acting,
     }
 }
 
@@ -471,6 +483,44 @@ fn every_boundary() {
                 power_cut,
                 late_keeper,
                 ..Case::default()
+            });
+        }
+    }
+}
+
+/// Four commands that only read are in flight when the process dies, or the user stops, at every
+/// boundary. [`check_end`] finds that each has one result and ran at most once.
+#[test]
+fn every_boundary_of_commands_at_the_same_time() {
+    let first = Case {
+        reading: true,
+        ..Case::default()
+    };
+    let ran = run(&first);
+    assert_eq!(ran.most_acting, 4, "at the same time");
+    let started = |at: i64| {
+        let starts = ran.records.iter().filter(|r| r.entry.kind() == "started");
+        starts.filter(|r| r.at_ms == at).count()
+    };
+    let most = ran.records.iter().map(|record| started(record.at_ms)).max();
+    assert_eq!(most, Some(6), "starts in one transaction");
+    let last = ran.boundaries;
+    for at in 1..=last {
+        for (power_cut, late_keeper) in [(false, false), (false, true), (true, false)] {
+            for again in [1, 2, 5] {
+                run(&Case {
+                    crashes: vec![at, at + again],
+                    power_cut,
+                    late_keeper,
+                    ..first.clone()
+                });
+            }
+        }
+        for crash in [None, Some(1), Some(3)] {
+            run(&Case {
+                stop_at: Some(at),
+                crashes: crash.map(|after| at + after).into_iter().collect(),
+                ..first.clone()
             });
         }
     }
@@ -1083,6 +1133,7 @@ fn random(seeds: std::ops::Range<u64>) {
             upgraded: seed % 4 == 0,
             overloaded: seed % 5 == 0,
             effects_first: false,
+            reading: false,
             tasks: false,
             served: false,
             server_asks: false,

@@ -22,7 +22,7 @@ use rewake::store::{InboxId, Message, Store};
 use tokio::sync::mpsc::unbounded_channel;
 
 use super::check::{check_acknowledged, check_end};
-use super::fake::{self, ACCESS, Fake, Outside, Script};
+use super::fake::{self, Fake, Outside, Script};
 use super::stage::{begin, fresh_store, settings};
 
 pub const OTHER_MODEL: &str = "test/other";
@@ -211,7 +211,10 @@ pub fn policy() -> Policy {
                 _ => Decision::Allow,
             };
             // Every command gets the same access; the world checks that it is recorded.
-            let access = matches!(permission, Permission::Command { .. }).then_some(ACCESS);
+            let access = match permission {
+                Permission::Command { line, .. } => Some(fake::access_of(line)),
+                _ => None,
+            };
             Judgement { decision, access }
         }),
         interactive: true,
