@@ -24,6 +24,8 @@ pub struct Cost {
     /// Of those that it started and waited for: keepers and shells.
     pub cpu_below: Duration,
     pub peak_bytes: u64,
+    /// Peak of what it and its keepers take of the memory: shared pages are counted once.
+    pub peak_shared_bytes: u64,
     /// Given to the disk, those below included.
     pub written_bytes: u64,
 }
@@ -39,6 +41,7 @@ pub fn run(mut command: Command, look_every: Duration) -> Cost {
     let mut cost = Cost::default();
     while !has_ended(&child) {
         cost.peak_bytes = cost.peak_bytes.max(peak_bytes(child.id()));
+        cost.peak_shared_bytes = cost.peak_shared_bytes.max(shared_bytes(child.id()));
         assert!(since.elapsed() < LIMIT, "{command:?} takes too long");
         std::thread::sleep(look_every);
     }
@@ -62,6 +65,18 @@ pub fn peak_bytes(pid: u32) -> u64 {
 pub fn own_bytes(pid: u32) -> u64 {
     let memory = std::fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).unwrap_or_default();
     number(&memory, "Anonymous:").unwrap_or(0) * 1024
+}
+
+/// The proportional set size of a process and of its children.
+fn shared_bytes(pid: u32) -> u64 {
+    let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
+    let children = children.unwrap_or_default();
+    let pids = children.split_whitespace().map(str::to_string);
+    let of = |pid: String| {
+        let memory = std::fs::read_to_string(format!("/proc/{pid}/smaps_rollup"));
+        number(&memory.unwrap_or_default(), "Pss:").unwrap_or(0) * 1024
+    };
+    pids.chain([pid.to_string()]).map(of).sum()
 }
 
 /// It stays a zombie, so that what it cost can still be read.

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::child::{self, Cost};
 use crate::sample::{RawAppend, Times, process, ratio};
-use crate::support::{Answer, Options, Protocol, Server};
+use crate::support::{Answer, Options, Protocol, Says, Server};
 use crate::table::{Row, mb, ms};
 
 /// So many syncs has a turn at least: the answer, the begin and the result of its call.
@@ -31,6 +31,10 @@ pub fn rows() -> Vec<Row> {
         .beside(floor.describe())
         .ratio(ratio(turn, floor.time()))
         .target("4 ms", turn <= Duration::from_millis(4)),
+        Row::new(
+            "… less the syncs",
+            ms(turn.saturating_sub(floor.raw.times.median() * SYNCS)),
+        ),
         Row::new("CPU for 200 turns", secs(cpu))
             .beside(format!(
                 "agent {}, keepers and shells {}",
@@ -40,7 +44,42 @@ pub fn rows() -> Vec<Row> {
             .target("1 s", cpu <= Duration::from_secs(1)),
         Row::new("peak memory over 200 turns", mb(cost.peak_bytes))
             .target("40 MB", cost.peak_bytes <= 40_000_000),
+        Row::new("… of the agent and its keepers", mb(cost.peak_shared_bytes))
+            .beside("PSS: shared pages are counted once")
+            .target("20 MB", cost.peak_shared_bytes <= 20_000_000),
+        at_the_same_time(),
     ]
+}
+
+/// Commands with access `read` in one answer. The floor is the same commands without rewake.
+fn at_the_same_time() -> Row {
+    const CALLS: u32 = 12;
+    let asked = Arc::new(Mutex::new(Vec::new()));
+    let seen = Arc::clone(&asked);
+    let options = Options {
+        keep_bodies: false,
+        check: false,
+        ..Options::default()
+    };
+    let server = Server::start_with(options, move |request| {
+        seen.lock().unwrap().push(Instant::now());
+        let call = || json!({ "command": "sleep 0.2", "access": "read" });
+        match request.turn {
+            0 => (0..CALLS)
+                .fold(Says::default(), |says, _| says.and_call("bash", call()))
+                .into(),
+            _ => Answer::text("done"),
+        }
+    });
+    let home = super::wide_home(&server, Protocol::Anthropic);
+    child::run(home.rewake(["-p", "work"]), Duration::from_millis(20));
+    let asked = asked.lock().unwrap();
+    let took = asked[1] - asked[0];
+    let floor = Duration::from_millis(200) * CALLS.div_ceil(4);
+    Row::new("twelve `sleep 0.2` with access read", secs(took))
+        .beside(format!("four at once without rewake {}", secs(floor)))
+        .ratio(ratio(took, floor))
+        .target("0.9 s", took <= Duration::from_millis(900))
 }
 
 /// 1,000 calls that print 2 KB each.

@@ -36,8 +36,8 @@ pub struct Spare {
 }
 
 impl Spare {
-    /// Starts a spare keeper. `word` is the hidden first argument of keepers. `without` names the variables that its environment must not have. Call
-    /// it in a tokio runtime.
+    /// Starts a spare keeper. `word` is the hidden first argument of keepers. `without` names the
+    /// variables that its environment must not have. Call it in a tokio runtime.
     pub(super) fn start(exe: &Path, word: &str, without: &[String]) -> io::Result<Spare> {
         let (input, waits) = io::pipe()?;
         let (reader, folder) = io::pipe()?;

@@ -94,6 +94,8 @@ impl<W: World> Engine<W> {
         });
         let entries: Vec<Entry> = entries.collect();
         let Some((guard, ..)) = started.into_iter().next() else {
+            // Nothing may be done before the answer is in the log.
+            self.log.record_pending_answer().await?;
             return Ok(Some(batch));
         };
         let Some((files, tree)) = self.files_before(guard).await? else {

@@ -1,7 +1,7 @@
-//! Group commit of an answer and the first call that it starts: one sync less for each call.
+//! Group commit of an answer and the first calls that it starts: one sync less for each call.
 //!
-//! An answer is *held* for milliseconds. It is folded, so that [`next`] returns the call that it
-//! starts, and both are recorded together. A stop or a checkpoint that is recorded meanwhile takes
+//! An answer is *held* for milliseconds. It is folded, so that [`next`] returns the calls that it
+//! starts, and all are recorded together. A stop or a checkpoint that is recorded meanwhile takes
 //! the answer along, in front of it. When the time is over, the answer is recorded alone.
 //!
 //! Invariant: nothing is done and nothing is reported before the answer is in the log: preparing a
@@ -24,7 +24,7 @@ pub const BEGINS_WITHIN: Duration = match cfg!(debug_assertions) {
 };
 
 impl<W: World> Engine<W> {
-    /// Records an answer, together with the first call that it starts if the rules allow that call
+    /// Records an answer, together with the first calls that it starts if the rules allow them
     /// without a verdict.
     pub(super) async fn record_answer(&mut self, write: Write) -> Result<(), EngineError> {
         if !self.may_begin(&write.entries) {
@@ -32,8 +32,8 @@ impl<W: World> Engine<W> {
         }
         self.log.hold(write)?;
         let begun = match self.begins() {
-            Ok(Some(call)) => self.run_calls(vec![call]).await,
-            Ok(None) => Ok(()),
+            Ok(calls) if calls.is_empty() => Ok(()),
+            Ok(calls) => self.run_calls(calls).await,
             Err(error) => Err(error),
         };
         // The answer is recorded even if the call failed.
@@ -56,10 +56,10 @@ impl<W: World> Engine<W> {
             && self.commands.is_empty()
     }
 
-    /// Returns the next call, if it has an effect and needs no verdict.
-    fn begins(&self) -> Result<Option<CallId>, EngineError> {
+    /// Returns the next calls, if one has an effect and none needs a verdict.
+    fn begins(&self) -> Result<Vec<CallId>, EngineError> {
         let Step::Run(calls) = next(&self.log.state, &self.log.policy, &self.pending()?) else {
-            return Ok(None);
+            return Ok(Vec::new());
         };
         let has_effect = |id: &CallId| {
             // The answer must be durable before a subagent gets its session, and before a server is
@@ -69,6 +69,9 @@ impl<W: World> Engine<W> {
             let class = call.and_then(|call| call.class());
             class.is_some_and(|class| !matches!(class, Class::Idempotent | Class::Served))
         };
-        Ok(calls.first().copied().filter(has_effect))
+        Ok(match calls.iter().any(has_effect) {
+            true => calls,
+            false => Vec::new(),
+        })
     }
 }

@@ -7,6 +7,7 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use crate::support::{Home, Live, git, has_whole_sandbox};
@@ -337,6 +338,59 @@ fn a_start_removes_temporary_folders_of_killed_sessions_and_nothing_else() {
     until(|| !home.run(["ps"]).stdout.contains("running"));
     ran(&home, &[bash("true")], &ACCEPT);
     assert_eq!(tmp_folders(&home), ["notes"]);
+}
+
+/// Four commands that each wait for the other three. The last call sees that their folders are gone.
+#[test]
+fn commands_that_only_read_run_at_the_same_time_in_separate_temporary_folders() {
+    let home = scripted(&[]);
+    if !has_sandbox(&home) {
+        return;
+    }
+    // A line that names the variable would run alone.
+    let line = |n: u32| {
+        let all = "[ -e $d/../1 ] && [ -e $d/../2 ] && [ -e $d/../3 ] && [ -e $d/../4 ]";
+        let wait = format!("for i in $(seq 600); do {all} && break; sleep 0.1; done");
+        format!(r"eval d=\$T''MPDIR; touch $d/../{n}; {wait}; {all} && echo $d")
+    };
+    let mut calls: Vec<_> = (1..=4).map(|n| with(&line(n), "read")).collect();
+    calls.push(with("ls $TMPDIR", "read"));
+    let results = ran(&home, &calls, &[]);
+    let mut folders: Vec<&str> = results[..4].iter().map(|(_, text)| text.trim()).collect();
+    assert!(
+        folders.iter().all(|folder| folder.contains("/bg_")),
+        "{folders:?}"
+    );
+    folders.dedup();
+    assert_eq!(folders.len(), 4, "{folders:?}");
+    assert_eq!(results[4].1, "1\n2\n3\n4\n", "{results:?}");
+}
+
+#[test]
+fn a_stop_ends_all_commands_that_run_at_the_same_time() {
+    let line = format!("sleep {}.5", 1_000_000 + std::process::id());
+    let sleep = with(&line, "read");
+    let home = calling(&[sleep.clone(), sleep.clone(), sleep.clone(), sleep]);
+    if !has_sandbox(&home) {
+        return;
+    }
+    let live = Live::spawn(home.rewake(["-p", "x", "--output-format", "stream-json"]));
+    let sleeping = || {
+        let mut pgrep = std::process::Command::new("pgrep");
+        let found = pgrep.args(["-fx", &line]).output().unwrap();
+        String::from_utf8_lossy(&found.stdout).lines().count()
+    };
+    until(|| sleeping() == 4);
+    let agent = Pid::from_raw(i32::try_from(live.id()).unwrap()).unwrap();
+    kill_process(agent, Signal::INT).unwrap();
+    let run = live.wait(LIMIT).expect(130);
+    let results = results(&run);
+    assert_eq!(results.len(), 4, "{results:?}");
+    assert!(
+        results.iter().all(|(kind, _)| kind == "interrupted"),
+        "{results:?}"
+    );
+    assert_eq!(sleeping(), 0);
 }
 
 /// A program that a command with less access puts there is not run by one with more.

@@ -1,4 +1,4 @@
-//! The kill campaign: the real binary works on a task of 40 calls and is killed with SIGKILL
+//! The kill campaign: the real binary works on a task of 48 calls and is killed with SIGKILL
 //! at random instants, then taken up again until it is done. What is counted afterwards:
 //! finished calls that were lost, side effects that happened twice, requests that a real
 //! API would have refused. All three must be zero.
@@ -122,6 +122,8 @@ struct Tally {
     /// Commands that ran in a sandbox to their end, and those of them that were re-attached.
     sandboxed: usize,
     re_attached_in_sandbox: usize,
+    /// Kills while several commands ran at the same time.
+    at_once: usize,
 }
 
 impl Tally {

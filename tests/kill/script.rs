@@ -1,4 +1,4 @@
-//! What the model plays: a task of 40 calls, with every effect class, alone and several in
+//! What the model plays: a task of 48 calls, with every effect class, alone and several in
 //! one answer.
 
 use std::sync::{Arc, Mutex};
@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::support::{Answer, Options, Says, Seen, Server};
 
-pub const CALLS: usize = 40;
+pub const CALLS: usize = 48;
 pub const ROUNDS: usize = 4;
 pub const FINAL_WORDS: &str = "everything is done";
 
@@ -90,7 +90,8 @@ pub fn script() -> Vec<Vec<Step>> {
             vec![Write(n), bash(1)],
             vec![Read(n), Grep(n)],
             vec![Edit(n)],
-            vec![bash(2), bash(3), Read(n)],
+            // With access read they run at the same time.
+            vec![bash(2), bash(3), bash(4), bash(5), Read(n)],
         ]
     };
     (0..ROUNDS).flat_map(round).collect()

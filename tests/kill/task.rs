@@ -2,6 +2,7 @@
 //! person would; and what must hold of it at its end.
 
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use rewake::headless::entry_line;
 use rewake::store::Store;
@@ -119,6 +120,11 @@ impl Task {
         if killed && run.signal() == Some(9) {
             *tally.kills.entry(self.phase(&events, asked)).or_default() += 1;
             tally.printed_results += count(&events, "entry.finished");
+            let results = events.iter().filter(|e| e["type"] == "entry.finished");
+            let ended: Vec<&Value> = results.map(|e| &e["call"]).collect();
+            let starts = events.iter().filter(|e| e["type"] == "entry.started");
+            let at_work = starts.filter(|e| !ended.contains(&&e["call"])).count();
+            tally.at_once += usize::from(at_work > 1);
         }
         self.barren = match count(&events, "entry.finished") {
             0 => self.barren + 1,
@@ -295,6 +301,12 @@ impl Task {
             .chain(["step.sh".to_string()])
             .collect();
         assert_eq!(names(self.home.workspace()), files, "{}", self.describe());
+        // A spare keeper of a killed agent ends by itself. Those of other tests have their agent.
+        let since = Instant::now();
+        while !orphaned_spares().is_empty() {
+            assert!(since.elapsed() < LIMIT, "{:?} stay", orphaned_spares());
+            std::thread::sleep(Duration::from_millis(5));
+        }
     }
 
     /// For whoever has to find out what happened.
@@ -303,6 +315,26 @@ impl Task {
         let shown = self.home.run(["show", id]);
         format!("{}\n{}{}", self.name, shown.stdout, shown.stderr)
     }
+}
+
+/// Keepers without a run whose agent is dead.
+#[cfg(target_os = "linux")]
+fn orphaned_spares() -> Vec<String> {
+    let pids = std::fs::read_dir("/proc").expect("list the processes");
+    let pids = pids.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    let is_orphan = |pid: &String| {
+        let read = |name: &str| std::fs::read_to_string(format!("/proc/{pid}/{name}"));
+        let stat = read("stat").unwrap_or_default();
+        let parent = stat.rsplit(')').next().and_then(|s| s.split(' ').nth(2));
+        let line = read("cmdline").unwrap_or_default();
+        line == "rewake\0__keep\0" && parent == Some("1")
+    };
+    pids.filter(is_orphan).collect()
+}
+
+#[cfg(not(target_os = "linux"))]
+fn orphaned_spares() -> Vec<String> {
+    Vec::new()
 }
 
 fn count(events: &[Value], kind: &str) -> usize {

@@ -6,6 +6,7 @@ use std::future::poll_fn;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 use rewake::core::access::Access;
 use rewake::core::entry::*;
@@ -172,6 +173,14 @@ impl Script {
             vec![bash("look"), bash("look"), bash("denied")],
             vec![Block::text("done")],
         ])
+    }
+
+    /// A command that takes longer than those behind it.
+    pub fn reading_slowly() -> Script {
+        let first = call("bash", r#"{"command":"look slowly"}"#);
+        let second = call("bash", r#"{"command":"look"}"#);
+        let look = call("read", r#"{"path":"a"}"#);
+        Script(vec![vec![first, look, second], vec![Block::text("done")]])
     }
 
     /// A look around, then answers of which one is an object with `n`.
@@ -1105,6 +1114,9 @@ impl World for Fake {
                     self.outside.borrow_mut().spawned.insert(run.clone());
                     self.outside.borrow_mut().begins_to_act();
                     self.pass().await;
+                    if call.arguments.contains("slowly") {
+                        tokio::time::sleep(Duration::from_millis(300)).await;
+                    }
                     self.outside.borrow_mut().spawned.remove(run);
                     self.outside.borrow_mut().keeper(run);
                     self.pass().await;

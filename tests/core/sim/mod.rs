@@ -72,6 +72,8 @@ struct Case {
     effects_first: bool,
     /// Commands that only read are called.
     reading: bool,
+    /// The first of them takes longer than the others.
+    slowly: bool,
     /// Sub-agents are given tasks.
     tasks: bool,
     /// Tools of servers are called.
@@ -147,6 +149,8 @@ fn run(case: &Case) -> Ran {
         Script::tasks()
     } else if case.background_tasks {
         Script::tasks_in_background()
+    } else if case.slowly {
+        Script::reading_slowly()
     } else if case.reading {
         Script::reading()
     } else if case.effects_first {
@@ -168,7 +172,8 @@ fn run(case: &Case) -> Ran {
     outside.borrow_mut().upgraded = case.upgraded;
     outside.borrow_mut().overloaded = case.overloaded;
     outside.borrow_mut().has_schema = case.fits_at.is_some();
-    outside.borrow_mut().interleaves = case.reading || case.random_script && case.seed % 2 == 0;
+    outside.borrow_mut().interleaves =
+        case.reading || case.slowly || case.random_script && case.seed.is_multiple_of(2);
 
     let session = begin(dir.path());
     let lag = case
@@ -526,6 +531,16 @@ fn every_boundary_of_commands_at_the_same_time() {
     }
 }
 
+/// [`check_end`] looks at the order.
+#[test]
+fn results_are_recorded_in_the_order_of_the_calls() {
+    let ran = run(&Case {
+        slowly: true,
+        ..Case::default()
+    });
+    assert_eq!(ran.most_acting, 2);
+}
+
 /// Parent, sub-agent or both die at every boundary, and a second time near it; or the user stops
 /// there.
 #[test]
@@ -757,6 +772,15 @@ fn an_answer_and_what_it_begins_are_one_transaction() {
         .collect();
     // A server may have to be started for a call, so that waits for the answer's transaction.
     assert_eq!(began, [1, 1, 1, 0, 0]);
+    let ran = run(&Case {
+        slowly: true,
+        ..Case::default()
+    });
+    let starts = ran.records.iter().filter(|r| r.entry.kind() == "started");
+    let times: BTreeSet<i64> = starts.map(|r| r.at_ms).collect();
+    let answer = ran.records.iter().find(|r| r.entry.kind() == "replied");
+    let answer = answer.map(|r| r.at_ms);
+    assert_eq!(times.into_iter().map(Some).collect::<Vec<_>>(), [answer]);
 }
 
 /// An answer that is held at a crash, a stop or a message: it comes before all that follows it.
@@ -1134,6 +1158,7 @@ fn random(seeds: std::ops::Range<u64>) {
             overloaded: seed % 5 == 0,
             effects_first: false,
             reading: false,
+            slowly: false,
             tasks: false,
             served: false,
             server_asks: false,
