@@ -1,8 +1,14 @@
 //! What the model is told of its calls, as it stands in the requests.
 
+use std::ffi::OsStr;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
 use serde_json::{Value, json};
 
-use crate::support::{Answer, Home, Protocol, Says, Server};
+use crate::support::{Answer, Home, Live, Protocol, Says, Server};
+use crate::{LIMIT, results};
 
 /// The results that the model was sent for these calls, all of one answer, in a window of so many
 /// tokens.
@@ -169,5 +175,80 @@ fn calls_after_a_refused_edit_state_that_they_ran_without_it() {
     let has_note = [false, false, true, true, false, false, false];
     for (at, has_note) in has_note.into_iter().enumerate() {
         assert_eq!(told[at].1.contains(note), has_note, "{}", told[at].1);
+    }
+}
+
+/// The user's process limit is reached for a while: a call reports it, and the session continues.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_process_limit_fails_the_call_and_not_the_session() {
+    // The limit is none for root.
+    let as_other = |program: &OsStr| match rustix::process::getuid().is_root() {
+        true => {
+            let mut command = Command::new("setpriv");
+            let ids = ["--reuid=65534", "--regid=65534", "--clear-groups", "--"];
+            command.args(ids).arg(program);
+            command
+        }
+        false => Command::new(program),
+    };
+    let agent = Arc::new(AtomicU32::new(0));
+    let limited = Arc::clone(&agent);
+    let limit = move |to: &str| {
+        while limited.load(Ordering::Relaxed) == 0 {
+            std::thread::yield_now();
+        }
+        let pid = limited.load(Ordering::Relaxed).to_string();
+        let mut command = as_other(OsStr::new("prlimit"));
+        let command = command.args(["--pid", &pid, &format!("--nproc={to}")]);
+        assert!(command.status().unwrap().success());
+    };
+    let server = Server::start(move |seen| {
+        match seen.turn {
+            // The keeper of the second command waits already, that of the third cannot start.
+            1 => limit("1:"),
+            3 => limit("4000:"),
+            _ => {}
+        }
+        match seen.turn {
+            turn @ 0..4 => Answer::call("bash", json!({"command": format!("echo at {turn}")})),
+            _ => Answer::text("done"),
+        }
+    });
+    let home = Home::with(&server, Protocol::Anthropic);
+    if rustix::process::getuid().is_root() {
+        let mut chown = Command::new("chown");
+        let root = home.workspace();
+        let chown = chown
+            .args(["-R", "65534:65534"])
+            .arg(root.parent().unwrap());
+        assert!(chown.status().unwrap().success());
+    }
+    let usual = home.rewake(["-p", "go", "--yolo", "--output-format", "stream-json"]);
+    let variables = usual
+        .get_envs()
+        .filter_map(|(name, value)| Some((name, value?)));
+    let mut command = as_other(usual.get_program());
+    command
+        .args(usual.get_args())
+        .env_clear()
+        .envs(variables)
+        .current_dir(home.workspace())
+        .stdin(Stdio::null());
+    let live = Live::spawn(command);
+    agent.store(live.id(), Ordering::Relaxed);
+    let run = live.wait(LIMIT).expect(0);
+    let results = results(&run);
+    let texts: Vec<&str> = results.iter().map(|(_, text)| text.trim()).collect();
+    assert_eq!(
+        (texts[0], texts[1], texts[3]),
+        ("at 0", "at 1", "at 3"),
+        "{texts:?}"
+    );
+    for words in [
+        "cannot start the command",
+        "Resource temporarily unavailable",
+    ] {
+        assert!(texts[2].contains(words), "{texts:?}");
     }
 }
