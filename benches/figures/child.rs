@@ -67,16 +67,18 @@ pub fn own_bytes(pid: u32) -> u64 {
     number(&memory, "Anonymous:").unwrap_or(0) * 1024
 }
 
-/// The proportional set size of a process and of its children.
+/// The proportional set size of an agent and of its keepers.
 fn shared_bytes(pid: u32) -> u64 {
-    let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
-    let children = children.unwrap_or_default();
-    let pids = children.split_whitespace().map(str::to_string);
-    let of = |pid: String| {
-        let memory = std::fs::read_to_string(format!("/proc/{pid}/smaps_rollup"));
-        number(&memory.unwrap_or_default(), "Pss:").unwrap_or(0) * 1024
+    let read = |pid: &str, name: &str| {
+        std::fs::read_to_string(format!("/proc/{pid}/{name}")).unwrap_or_default()
     };
-    pids.chain([pid.to_string()]).map(of).sum()
+    let agent = pid.to_string();
+    let children = read(&agent, &format!("task/{pid}/children"));
+    // Before its exec a child has the memory of the agent, which would count twice.
+    let is_keeper = |pid: &&str| read(pid, "cmdline").starts_with("rewake\0__keep\0");
+    let keepers = children.split_whitespace().filter(is_keeper);
+    let of = |pid: &str| number(&read(pid, "smaps_rollup"), "Pss:").unwrap_or(0) * 1024;
+    keepers.chain([&agent[..]]).map(of).sum()
 }
 
 /// It stays a zombie, so that what it cost can still be read.

@@ -27,6 +27,7 @@ mod files;
 mod mcp;
 mod noise;
 mod opening;
+mod peer;
 mod request;
 mod sample;
 mod sandbox;

@@ -42,7 +42,6 @@ pub fn rows() -> Vec<Row> {
         Context::NeverCompacted,
         "the same, all of it in the context",
     ));
-    rows.push(from_pages());
     rows.extend(from_journal());
     rows
 }
@@ -86,36 +85,6 @@ fn write_and_sync(path: &Path, bytes: &[u8]) {
     let mut file = std::fs::File::create(path).expect("make the file of the floor");
     file.write_all(bytes).expect("write");
     file.sync_all().expect("sync");
-}
-
-/// No tree leads to the entries any more: each is found on its page.
-fn from_pages() -> Row {
-    let server = Server::start(|_| Answer::text("not asked"));
-    let home = super::wide_home(&server, Protocol::Anthropic);
-    let store = Store::open(&home.rewake_home()).expect("open the store");
-    fill(store, &home, Context::Compacted);
-    let path = home.rewake_home().join("rewake.db");
-    let root: usize = {
-        let conn = rusqlite::Connection::open(&path).expect("open the database");
-        let sql = "SELECT rootpage - 1 FROM sqlite_schema WHERE name = 'entries'";
-        let root: u32 = conn.query_row(sql, [], |row| row.get(0)).expect("a root");
-        root as usize * 4096
-    };
-    let mut bytes = std::fs::read(&path).expect("read the database");
-    bytes[root..root + 4096].fill(0);
-    let mut walls = Times::default();
-    for _ in 0..RUNS {
-        std::fs::write(&path, &bytes).expect("damage the database");
-        let cost = child::run(
-            home.rewake(["doctor", "--repair"]),
-            Duration::from_millis(1),
-        );
-        walls.push(cost.wall);
-    }
-    let wall = walls.median();
-    Row::new("rebuild it from its pages", ms(wall))
-        .beside("rewake doctor --repair, the root of the entries lost")
-        .target("1 s", wall <= Duration::from_secs(1))
 }
 
 fn open(context: Context, what: &str) -> Vec<Row> {

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 
 use crate::child::{self, Cost};
+use crate::peer;
 use crate::sample::{RawAppend, Times, process, ratio};
 use crate::support::{Answer, Options, Protocol, Says, Server};
 use crate::table::{Row, mb, ms};
@@ -23,7 +24,8 @@ pub fn rows() -> Vec<Row> {
     floor.sample();
     let turn = turns.median();
     let cpu = cost.cpu + cost.cpu_below;
-    vec![
+    let work = turn.saturating_sub(floor.raw.times.median() * SYNCS);
+    let mut rows = vec![
         Row::new(
             "one turn: `true` through the shell, durable",
             format!("{}, p99 {}", ms(turn), ms(turns.worst_of_hundred())),
@@ -31,10 +33,7 @@ pub fn rows() -> Vec<Row> {
         .beside(floor.describe())
         .ratio(ratio(turn, floor.time()))
         .target("4 ms", turn <= Duration::from_millis(4)),
-        Row::new(
-            "… less the syncs",
-            ms(turn.saturating_sub(floor.raw.times.median() * SYNCS)),
-        ),
+        Row::new("… less the syncs", ms(work)),
         Row::new("CPU for 200 turns", secs(cpu))
             .beside(format!(
                 "agent {}, keepers and shells {}",
@@ -48,7 +47,24 @@ pub fn rows() -> Vec<Row> {
             .beside("PSS: shared pages are counted once")
             .target("20 MB", cost.peak_shared_bytes <= 20_000_000),
         at_the_same_time(),
-    ]
+    ];
+    if let Some((turns, cost)) = peer::pi(200, "true") {
+        let theirs = cost.cpu + cost.cpu_below;
+        let (of_turn, of_cpu) = (ratio(work, turns.median()), ratio(cpu, theirs));
+        rows.push(
+            Row::new("a turn less the syncs, beside one of pi", ms(work))
+                .beside(format!("pi, which syncs nothing: {}", ms(turns.median())))
+                .ratio(of_turn)
+                .target("0.5 ×", of_turn <= 0.5),
+        );
+        rows.push(
+            Row::new("CPU for 200 turns, beside pi", secs(cpu))
+                .beside(format!("pi {}", secs(theirs)))
+                .ratio(of_cpu)
+                .target("0.3 ×", of_cpu <= 0.3),
+        );
+    }
+    rows
 }
 
 /// Commands with access `read` in one answer. The floor is the same commands without rewake.

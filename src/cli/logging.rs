@@ -16,12 +16,18 @@ use crate::config::{LogLevel, Paths};
 /// Number of days that logs are kept.
 const KEPT_DAYS: usize = 14;
 
+/// Maximum number of lines that wait to be written: 32 bytes each, allocated at the start.
+const WAITING_LINES: usize = 8_192;
+
 /// Starts logging to the file, until the guard is dropped.
 pub(super) fn start(paths: &Paths, level: LogLevel) -> Option<WorkerGuard> {
     let today = jiff::Zoned::now().date();
     let file = open(&paths.state_dir.join("log"), &today.to_string()).ok()?;
     // By default lines are lost without notice when the writer is slow.
-    let (writer, guard) = NonBlockingBuilder::default().lossy(false).finish(file);
+    let (writer, guard) = NonBlockingBuilder::default()
+        .lossy(false)
+        .buffered_lines_limit(WAITING_LINES)
+        .finish(file);
     let filter = EnvFilter::try_new(format!("warn,rewake={}", level.name())).ok()?;
     let subscriber = tracing_subscriber::fmt()
         .with_env_filter(filter)

@@ -101,8 +101,10 @@ impl RunFolder {
     }
 
     pub(super) fn read_spec<T: DeserializeOwned>(&self) -> io::Result<T> {
-        let mut json = Vec::new();
         let file = File::open(self.path.join(SPEC))?;
+        // In one read: `take` hides the length.
+        let length = file.metadata()?.len().min(SPEC_MAX_BYTES) + 1;
+        let mut json = Vec::with_capacity(usize::try_from(length).unwrap_or_default());
         file.take(SPEC_MAX_BYTES).read_to_end(&mut json)?;
         Ok(serde_json::from_slice(&json)?)
     }

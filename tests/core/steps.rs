@@ -10,6 +10,7 @@
 
 use proptest::prelude::*;
 use rewake::config::Config;
+use rewake::core::access::Access;
 use rewake::core::authorization::{Authorization, authorize};
 use rewake::core::authorization::{place_of_question, questions};
 use rewake::core::budget::Budget;
@@ -23,7 +24,7 @@ use rewake::core::next::{
     BackgroundSummary, MAX_NONSENSE, MAX_RESTARTS, Pending, Step, Why, next, recall_point,
 };
 use rewake::core::permission::Permission;
-use rewake::core::policy::Decision;
+use rewake::core::policy::{Decision, Judgement};
 use rewake::core::prompt::{KeptMessages, messages, messages_again};
 use rewake::core::request::{Message, MessagePart, Role};
 use rewake::core::settings::Policy;
@@ -222,7 +223,12 @@ fn policy(interactive: bool) -> Policy {
                 },
                 _ => Decision::Allow,
             };
-            decision.into()
+            let access = match permission {
+                Permission::Command { line, .. } if line.starts_with("look") => Some(Access::Read),
+                Permission::Command { .. } => Some(Access::Workspace),
+                _ => None,
+            };
+            Judgement { decision, access }
         }),
         interactive,
         sandbox: Default::default(),
@@ -299,6 +305,53 @@ fn the_model_of_a_command_answers_it_and_nothing_else() {
     let chose = Entry::Chose(Choice::of_model("s/chosen"));
     assert_eq!(model(with(vec![chose, text(), said("next")])), "s/chosen");
     assert_eq!(state(begin()).title(), Some("/think"));
+}
+
+/// Only what reads, needs no question and does not share its `$TMPDIR`; and only what follows each
+/// other.
+#[test]
+fn calls_that_only_read_run_at_the_same_time() {
+    let batch = |blocks: Vec<Block>, want: &[u32]| {
+        let want = want.iter().map(|index| id(2, *index)).collect();
+        check(vec![said("go"), replied(blocks)], Step::Run(want));
+    };
+    let looks = || vec![bash("look 1"), read("a"), bash("look 2"), bash("look 3")];
+    batch(looks(), &[0, 1, 2, 3]);
+    batch([vec![read("a")], looks()].concat(), &[0, 1, 2, 3, 4]);
+    let then = |more: Block| [looks(), vec![more, bash("look 4")]].concat();
+    for barrier in [
+        bash("write"),
+        bash("look at $TMPDIR"),
+        bash("look > ${TEMP}/x"),
+        Block::call("bash", r#"{"command":"look on","background":true}"#),
+        Block::call("write", r#"{"path":"a","content":"b"}"#),
+        Block::call("mcp__far__poke", "{}"),
+        bash("deny"),
+    ] {
+        batch(then(barrier), &[0, 1, 2, 3]);
+    }
+    // A barrier runs alone.
+    batch(vec![bash("look at $TMPDIR"), bash("look")], &[0]);
+    batch(vec![bash("write"), bash("look")], &[0]);
+    // A command waits for the question of another call; a read does not.
+    batch(
+        vec![read("a"), read("b"), bash("look"), bash("ask")],
+        &[0, 1],
+    );
+    check(
+        vec![said("go"), replied(vec![bash("look"), bash("ask")])],
+        Step::Ask(id(2, 1)),
+    );
+    // What ran before a crash is settled first, and nothing is taken twice.
+    let started = |index| Entry::Started {
+        call: id(2, index),
+        guard: supervised(),
+        access: Some(Access::Read),
+    };
+    let log = vec![said("go"), replied(looks()), started(0), started(2)];
+    check(log.clone(), Step::Settle(id(2, 0)));
+    let log = [log, vec![finished(id(2, 0))]].concat();
+    check(log, Step::Run(vec![id(2, 1)]));
 }
 
 #[test]
