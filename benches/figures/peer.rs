@@ -54,6 +54,6 @@ pub fn pi(count: usize, shell: &'static str) -> Option<(Times, Cost)> {
 
 fn on_path(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
-    let found = std::env::split_paths(&path).map(|folder| folder.join(name));
-    found.filter(|program| Path::is_file(program)).next()
+    let mut found = std::env::split_paths(&path).map(|folder| folder.join(name));
+    found.find(|program| Path::is_file(program))
 }

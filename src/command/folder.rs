@@ -102,7 +102,7 @@ impl RunFolder {
 
     pub(super) fn read_spec<T: DeserializeOwned>(&self) -> io::Result<T> {
         let file = File::open(self.path.join(SPEC))?;
-        // In one read: `take` hides the length.
+        // Room for all of it, so that one read is enough: `read_to_end` cannot see the length.
         let length = file.metadata()?.len().min(SPEC_MAX_BYTES) + 1;
         let mut json = Vec::with_capacity(usize::try_from(length).unwrap_or_default());
         file.take(SPEC_MAX_BYTES).read_to_end(&mut json)?;

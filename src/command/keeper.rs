@@ -44,7 +44,8 @@ use super::status::{self, Begun, End, How};
 use crate::sandbox::{self, Profile, Report, SurvivorPipe, adopt_orphans, close_inherited};
 use crate::store::now_ms;
 
-/// The hidden first argument of a keeper. The second is the run folder; a spare keeper has none.
+/// The hidden first argument of a keeper. The second is the run folder. A spare keeper gets no
+/// second argument.
 pub const WORD: &str = "__keep";
 
 /// The hidden first argument of a subagent. The second is its session, the third its run.

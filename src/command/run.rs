@@ -5,6 +5,7 @@
 //! [`Runs::wait`] ends nothing.
 
 use std::ffi::OsStr;
+use std::fs::File;
 use std::io::{self, PipeWriter};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -243,22 +244,46 @@ impl Runs {
             return Ok(());
         }
         let folder = self.folder(&running.run)?;
-        let end = Instant::now() + SPARE_WITHIN;
+        let since = Instant::now();
         while !folder.is_claimed()? {
-            if running.is_gone() || Instant::now() >= end {
-                if let Some(child) = &mut running.child {
-                    let _ = child.kill().await;
+            if running.is_gone() || since.elapsed() >= SPARE_WITHIN {
+                // A keeper claims under this lock, so a spare that has not got it yet cannot.
+                let lock = folder.open_status()?;
+                if folder::take(&lock)? || since.elapsed() >= SPARE_WITHIN * 5 {
+                    self.replace(running, &folder, lock).await?;
+                    break;
                 }
-                // Nothing can claim it any more but a settling agent.
-                if !folder.is_claimed()? {
-                    tracing::warn!(run = running.run, "a spare keeper did not begin");
-                    *running = self.start(&running.run)?;
-                }
-                break;
             }
             tokio::time::sleep(BEGUN_TICK).await;
         }
         running.is_spare = false;
+        Ok(())
+    }
+
+    /// Ends the keeper of a run that is not claimed, and starts another one. `lock` is the lock of
+    /// the run, which the other one needs.
+    async fn replace(
+        &self,
+        running: &mut Running,
+        folder: &RunFolder,
+        lock: File,
+    ) -> io::Result<()> {
+        if folder.is_claimed()? {
+            return Ok(());
+        }
+        if let Some(child) = &mut running.child {
+            let _ = child.kill().await;
+        }
+        drop(lock);
+        // Nothing can claim it any more but a settling agent.
+        if !folder.is_claimed()? {
+            tracing::warn!(run = running.run, "a spare keeper did not begin");
+            match self.start(&running.run) {
+                Ok(fresh) => *running = fresh,
+                // Its keeper is gone, so it is claimed here and never runs.
+                Err(error) => tracing::warn!(run = running.run, %error, "no other keeper started"),
+            }
+        }
         Ok(())
     }
 

@@ -81,9 +81,9 @@ impl Spare {
     }
 }
 
-/// Waits for the run folder of this spare keeper. `None`: none comes.
+/// Waits for the run folder of this spare keeper. `None`: the agent is gone, or sent no whole record.
 pub(super) fn wait_for_folder() -> Option<RunFolder> {
-    // Its memory may not be read while it waits: it knows nothing, and a command must not trace it.
+    // No command may trace it while it waits.
     conceal();
     let folder = read_record(io::stdout().as_fd().try_clone_to_owned().ok()?.into())?;
     // The pipe ends here: a command must not inherit it.
@@ -96,12 +96,19 @@ pub(super) fn wait_for_folder() -> Option<RunFolder> {
     Some(RunFolder::at(OsStr::from_bytes(&folder)))
 }
 
-/// Reads one whole record.
-fn read_record(pipe: std::fs::File) -> Option<Vec<u8>> {
+/// Reads one whole record. It does not wait for the end of the pipe: another process may have
+/// inherited the agent's end where a pipe cannot be made close-on-exec at once.
+fn read_record(mut pipe: std::fs::File) -> Option<Vec<u8>> {
     let mut bytes = Vec::with_capacity(MAX_BYTES + 1);
-    let mut pipe = pipe.take(MAX_BYTES as u64 + 1);
-    // The writer closes its end after the record, or dies.
-    pipe.read_to_end(&mut bytes).ok()?;
+    let mut part = [0; MAX_BYTES + 1];
+    while bytes.len() <= MAX_BYTES && bytes.last() != Some(&0) {
+        match pipe.read(&mut part) {
+            Ok(0) => break,
+            Ok(read) => bytes.extend_from_slice(&part[..read]),
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(_) => return None,
+        }
+    }
     let path = bytes.strip_suffix(&[0])?;
     let is_path = path.starts_with(b"/") && !path.contains(&0);
     (is_path && bytes.len() <= MAX_BYTES).then(|| path.to_vec())

@@ -22,7 +22,7 @@ pub const MAX_RESTARTS: u32 = 3;
 /// Number of unusable answers in a row after which the user is asked.
 pub const MAX_NONSENSE: u32 = 5;
 
-/// Maximum number of calls of one batch that run at the same time.
+/// Maximum number of calls that run at the same time, and of commands in one batch.
 pub const MAX_CALLS_AT_ONCE: usize = 4;
 
 /// Maximum number of subagents that run at the same time.
@@ -176,7 +176,9 @@ pub fn next(state: &State, policy: &Policy, pending: &Pending) -> Step {
 
 /// Returns the next step during a pause: running work ends and is recorded. The rest waits.
 fn next_in_pause(state: &State, pending: &Pending) -> Step {
-    if let Some(begun) = state.first_started().filter(|_| !pending.left_open) {
+    // A call before it that is idempotent waits, and so do the results behind that.
+    let first = state.first_open().filter(|_| !pending.left_open);
+    if let Some(begun) = first.filter(|open| open.guard.is_some()) {
         return Step::Settle(begun.call.id);
     }
     match pending.user_ended {
@@ -356,7 +358,7 @@ fn next_request(state: &State, policy: &Policy) -> Step {
 }
 
 /// Returns the call alone, or with the allowed calls directly after it that may run at the same
-/// time: those that change nothing, or tasks.
+/// time: idempotent ones, those that only read, or tasks.
 fn batch(state: &State, policy: &Policy, first: &OpenCall) -> Vec<CallId> {
     if first.call.is_task() {
         return tasks(state, policy, first);
@@ -366,14 +368,26 @@ fn batch(state: &State, policy: &Policy, first: &OpenCall) -> Vec<CallId> {
     }
     // A command waits until all questions of the answer are answered.
     let is_asking = LazyCell::new(|| first_question(state, policy, first).is_some());
+    // Idempotent calls that do more than to read, as one that stops a command.
+    let mut others = 0;
+    let mut commands = 0;
     state
         .calls
         .iter()
         .skip_while(|c| c.call.id != first.call.id)
         .take_while(|c| !c.finished && c.guard.is_none())
         .take_while(|c| match only_looks(c) {
-            true => runs(state, policy, first, c),
-            false => only_reads(state, policy, c) && !*is_asking,
+            true => {
+                others += usize::from(!c.call.reads_outside());
+                (others == 0 || commands == 0) && runs(state, policy, first, c)
+            }
+            false => {
+                commands += 1;
+                others == 0
+                    && commands <= MAX_CALLS_AT_ONCE
+                    && only_reads(state, policy, c)
+                    && !*is_asking
+            }
         })
         .map(|c| c.call.id)
         .collect()

@@ -415,12 +415,6 @@ impl State {
         self.questions().next().is_some() || self.server_question().is_some()
     }
 
-    /// Returns the first call that was started and has no result.
-    pub fn first_started(&self) -> Option<&OpenCall> {
-        let begun = |c: &&OpenCall| c.guard.is_some() && !c.finished;
-        self.calls.iter().find(begun)
-    }
-
     /// Returns whether a started call has no result, or a command runs in the background.
     pub fn acts(&self) -> bool {
         let begun = |c: &OpenCall| c.guard.is_some() && !c.finished;

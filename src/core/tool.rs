@@ -125,6 +125,11 @@ impl ToolCall {
         matches!(&self.described, Ok(described) if described.permission == Permission::Task)
     }
 
+    /// Returns whether it needs a permission to read: files, or records of sessions.
+    pub fn reads_outside(&self) -> bool {
+        matches!(&self.described, Ok(described) if described.permission != Permission::None)
+    }
+
     /// Returns whether it is a command that does not need the `$TMPDIR` of the session's other
     /// commands: it runs in the foreground, and its text does not name the folder.
     pub fn may_have_private_tmp(&self) -> bool {

@@ -20,7 +20,7 @@ use crate::world::{PrepareError, World};
 /// Results that come within this time of each other are recorded in one transaction.
 const TOGETHER: Duration = Duration::from_millis(100);
 
-/// What is left to do of a call of a batch.
+/// The remaining work of a call in a batch.
 #[derive(Clone)]
 enum Work {
     /// It is idempotent, so its start is not recorded.
@@ -69,7 +69,8 @@ impl<W: World> Engine<W> {
             let work = if call.class() == Some(Class::Idempotent) {
                 Work::Look
             } else {
-                let Some(access) = self.log.may_run(&call) else {
+                // The rules read the disk, so they may say something else by now.
+                let Some(access @ Some(Access::Read)) = self.log.may_run(&call) else {
                     break;
                 };
                 match self.log.prepare_in_time(&call, access).await? {
@@ -98,7 +99,9 @@ impl<W: World> Engine<W> {
             self.log.record_pending_answer().await?;
             return Ok(Some(batch));
         };
-        let Some((files, tree)) = self.files_before(guard).await? else {
+        let before = self.files_before(guard).await?;
+        let may_start = self.requests.left.is_none() && !self.log.state.paused;
+        let Some((files, tree)) = before.filter(|_| may_start) else {
             self.discard(batch.iter().map(|(_, work)| work)).await;
             return Ok(None);
         };

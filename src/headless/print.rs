@@ -49,6 +49,8 @@ pub(super) struct Printer {
     denied: u64,
     /// Number of commands that probably failed because of the sandbox.
     refused: u64,
+    /// The call whose start was printed last.
+    started: Option<CallId>,
 }
 
 impl Printer {
@@ -65,6 +67,7 @@ impl Printer {
             calls: 0,
             denied: 0,
             refused: 0,
+            started: None,
         }))
     }
 
@@ -162,6 +165,7 @@ impl Printer {
             Entry::Started { call, .. } => {
                 if let Some(open) = state.call(*call) {
                     note(&format!("· {}", subject(&open.call)));
+                    self.started = Some(*call);
                 }
             }
             Entry::Finished {
@@ -175,11 +179,12 @@ impl Printer {
                 let is_refused = matches!(fact, Some(Fact::Ran { refused: true, .. }));
                 self.refused += u64::from(is_refused);
                 if let Some(open) = state.call(*call) {
-                    note(&format!(
-                        "  {} {}",
-                        open.call.shown_name(),
-                        ending(outcome, fact.as_ref())
-                    ));
+                    // Behind the start of another call the name alone does not say which it is.
+                    let what = match open.guard.is_some() && self.started != Some(*call) {
+                        true => subject(&open.call).into(),
+                        false => open.call.shown_name(),
+                    };
+                    note(&format!("  {what} {}", ending(outcome, fact.as_ref())));
                 }
             }
             Entry::Checked {

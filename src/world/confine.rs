@@ -48,8 +48,8 @@ pub struct Confine {
 }
 
 impl Confine {
-    /// Computes the profile of a call. A call that shares its `$TMPDIR` with no other one has a name
-    /// for its folder.
+    /// Computes the profile of a call. `private_tmp` is the name of the call's own folder in the
+    /// shared one for temporary files. `None`: the call uses the shared one.
     pub fn profile_of_call(
         &self,
         access: Access,

@@ -201,7 +201,7 @@ impl Machine {
             )))
         })?;
         let run = self.runs.prepare(&spec).map_err(|e| unready(&e))?;
-        // It comes up while the start is recorded.
+        // It starts while the engine records `Started`.
         self.have_spare();
         Ok(Guard::Supervised {
             run,

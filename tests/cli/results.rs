@@ -182,7 +182,7 @@ fn calls_after_a_refused_edit_state_that_they_ran_without_it() {
 #[cfg(target_os = "linux")]
 #[test]
 fn a_process_limit_fails_the_call_and_not_the_session() {
-    // The limit is none for root.
+    // The limit does not apply to root.
     let as_other = |program: &OsStr| match rustix::process::getuid().is_root() {
         true => {
             let mut command = Command::new("setpriv");

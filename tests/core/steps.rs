@@ -330,6 +330,12 @@ fn calls_that_only_read_run_at_the_same_time() {
     ] {
         batch(then(barrier), &[0, 1, 2, 3]);
     }
+    let five = (0..5).map(|n| bash(&format!("look {n}"))).collect();
+    batch(five, &[0, 1, 2, 3]);
+    // A call that stops a command is not one that reads.
+    let stop = || Block::call("bash_stop", r#"{"id":"bg_1_0"}"#);
+    batch(vec![bash("look"), read("a"), stop()], &[0, 1]);
+    batch(vec![stop(), read("a"), bash("look")], &[0, 1]);
     // A barrier runs alone.
     batch(vec![bash("look at $TMPDIR"), bash("look")], &[0]);
     batch(vec![bash("write"), bash("look")], &[0]);
@@ -351,7 +357,12 @@ fn calls_that_only_read_run_at_the_same_time() {
     let log = vec![said("go"), replied(looks()), started(0), started(2)];
     check(log.clone(), Step::Settle(id(2, 0)));
     let log = [log, vec![finished(id(2, 0))]].concat();
-    check(log, Step::Run(vec![id(2, 1)]));
+    check(log.clone(), Step::Run(vec![id(2, 1)]));
+    // In a pause the read does not run, so the results behind it wait.
+    check(
+        [log, vec![Entry::Paused { origin: None }]].concat(),
+        Step::Wait(Why::Paused),
+    );
 }
 
 #[test]

@@ -13,6 +13,7 @@ use rewake::core::entry::*;
 use rewake::core::form::FormAnswer;
 use rewake::core::next::MAX_CALLS_AT_ONCE;
 use rewake::core::request::{MessagePart, Request};
+use rewake::core::signal::Signal;
 use rewake::core::state::{Background, UserCommand};
 use rewake::core::tool::ToolCall;
 use rewake::core::tree::{Item, Tree};
@@ -351,6 +352,9 @@ pub struct Outside {
     crashes: Vec<u64>,
     pub crash: Arc<Notify>,
     pub stop_at: Option<u64>,
+    pub pause_at: Option<u64>,
+    /// A person lifts the pause at the next start.
+    pub lifts: bool,
     pub say_at: Option<u64>,
     pub person: Person,
     /// At this boundary another process does something to the session.
@@ -417,6 +421,8 @@ impl Outside {
             crashes,
             crash: Arc::new(Notify::new()),
             stop_at: None,
+            pause_at: None,
+            lifts: false,
             say_at: None,
             person: Person::default(),
             other: None,
@@ -689,6 +695,11 @@ impl Fake {
             if outside.servers.dies_at.contains(&now) {
                 let acted = outside.servers.die(now.is_multiple_of(2));
                 acted.into_iter().for_each(|call| outside.effect(call));
+            }
+            if outside.pause_at == Some(now)
+                && let Some(commands) = &outside.commands
+            {
+                let _ = commands.send(Command::Signal(Signal::Pause { seen: 0 }));
             }
             if outside.stop_at == Some(now)
                 && let Some(commands) = &outside.commands
