@@ -24,17 +24,9 @@ use super::look::{
 use super::output::{self, Printed, Stored};
 use super::process;
 use super::spare::Spare;
-use super::spec::Spec;
+use super::spec::{QUIET, Spec};
 use super::status::{self, Begun, End, StatusSlot};
 use crate::store::{new_run_id, now_ms};
-
-/// Variables that keep programs from waiting for a person and from drawing on the terminal.
-pub const QUIET: [(&str, &str); 4] = [
-    ("PAGER", "cat"),
-    ("GIT_PAGER", "cat"),
-    ("GIT_TERMINAL_PROMPT", "0"),
-    ("TERM", "dumb"),
-];
 
 /// Longest interval at which a re-attached command is checked; the first checks come sooner.
 const LOOK_EVERY: Duration = Duration::from_millis(50);

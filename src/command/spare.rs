@@ -1,7 +1,7 @@
 //! A spare keeper: a keeper that is started before it is needed, and waits for its run folder. So a
 //! command does not wait until a new process is up.
 //!
-//! The path of the folder comes over a pipe of its own, as one record: the path and a NUL byte, at
+//! The path of the folder comes over a separate pipe, as one record: the path and a NUL byte, at
 //! most `PIPE_BUF` bytes, which a pipe takes whole or not at all. Anything else is not a record, and
 //! the spare exits. When the agent dies, the pipe closes, and the spare exits. Once it has the folder,
 //! it is a keeper like any other.

@@ -10,6 +10,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::sandbox::Profile;
 
+/// Variables that keep programs from waiting for a person and from drawing on the terminal.
+pub const QUIET: [(&str, &str); 4] = [
+    ("PAGER", "cat"),
+    ("GIT_PAGER", "cat"),
+    ("GIT_TERMINAL_PROMPT", "0"),
+    ("TERM", "dumb"),
+];
+
 /// Maximum size of a command. A longer script should be a file.
 pub const COMMAND_MAX_BYTES: usize = 8 * 1024 * 1024;
 

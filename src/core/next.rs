@@ -176,7 +176,7 @@ pub fn next(state: &State, policy: &Policy, pending: &Pending) -> Step {
 
 /// Returns the next step during a pause: running work ends and is recorded. The rest waits.
 fn next_in_pause(state: &State, pending: &Pending) -> Step {
-    // A call before it that is idempotent waits, and so do the results behind that.
+    // A read waits during a pause, and so do the results of the calls after it.
     let first = state.first_open().filter(|_| !pending.left_open);
     if let Some(begun) = first.filter(|open| open.guard.is_some()) {
         return Step::Settle(begun.call.id);

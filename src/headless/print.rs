@@ -179,7 +179,7 @@ impl Printer {
                 let is_refused = matches!(fact, Some(Fact::Ran { refused: true, .. }));
                 self.refused += u64::from(is_refused);
                 if let Some(open) = state.call(*call) {
-                    // Behind the start of another call the name alone does not say which it is.
+                    // After the start of another call, the name alone does not say which call this is.
                     let what = match open.guard.is_some() && self.started != Some(*call) {
                         true => subject(&open.call).into(),
                         false => open.call.shown_name(),

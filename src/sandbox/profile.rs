@@ -466,7 +466,7 @@ impl Profile {
         self.hidden = without_nested(hidden);
     }
 
-    /// Gives the command a `$TMPDIR` of its own. Caches stay in the shared folder, so that the next
+    /// Gives the command a separate `$TMPDIR`. Caches stay in the shared folder, so that the next
     /// command finds them.
     pub fn use_private_tmp(&mut self, folder: PathBuf) {
         for (name, value) in &mut self.set_env {
