@@ -1,6 +1,7 @@
 //! One session, from its prompt to its last answer: started, killed and started again, as a
 //! person would; and what must hold of it at its end.
 
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -301,10 +302,11 @@ impl Task {
             .chain(["step.sh".to_string()])
             .collect();
         assert_eq!(names(self.home.workspace()), files, "{}", self.describe());
-        // A spare keeper of a killed agent ends by itself. Those of other tests have their agent.
+        // All commands have ended, and a spare keeper of a killed agent ends by itself.
         let since = Instant::now();
-        while !orphaned_spares().is_empty() {
-            assert!(since.elapsed() < LIMIT, "{:?} stay", orphaned_spares());
+        let home = self.home.rewake_home();
+        while !keepers_of(&home).is_empty() {
+            assert!(since.elapsed() < LIMIT, "{:?} stay", keepers_of(&home));
             std::thread::sleep(Duration::from_millis(5));
         }
     }
@@ -317,24 +319,25 @@ impl Task {
     }
 }
 
-/// Keepers without a run whose agent is dead.
-#[cfg(target_os = "linux")]
-fn orphaned_spares() -> Vec<String> {
-    let pids = std::fs::read_dir("/proc").expect("list the processes");
-    let pids = pids.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
-    let is_orphan = |pid: &String| {
-        let read = |name: &str| std::fs::read_to_string(format!("/proc/{pid}/{name}"));
-        let stat = read("stat").unwrap_or_default();
-        let parent = stat.rsplit(')').next().and_then(|s| s.split(' ').nth(2));
-        let line = read("cmdline").unwrap_or_default();
-        line == "rewake\0__keep\0" && parent == Some("1")
+/// The keepers of agents with this data folder, as far as their environment may be read: only root
+/// may read that of a spare one.
+fn keepers_of(home: &Path) -> Vec<String> {
+    let home = format!("REWAKE_HOME={}", home.display());
+    let Ok(pids) = std::fs::read_dir("/proc") else {
+        return Vec::new();
     };
-    pids.filter(is_orphan).collect()
-}
-
-#[cfg(not(target_os = "linux"))]
-fn orphaned_spares() -> Vec<String> {
-    Vec::new()
+    let pids = pids.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    let is_keeper = |pid: &String| {
+        let read = |name: &str| std::fs::read(format!("/proc/{pid}/{name}")).unwrap_or_default();
+        let has_home = || {
+            let environment = read("environ");
+            environment
+                .split(|byte| *byte == 0)
+                .any(|line| line == home.as_bytes())
+        };
+        read("cmdline").starts_with(b"rewake\0__keep\0") && has_home()
+    };
+    pids.filter(is_keeper).collect()
 }
 
 fn count(events: &[Value], kind: &str) -> usize {
