@@ -10,7 +10,7 @@ use serde_json::json;
 
 use crate::sample::{Times, process, ratio};
 use crate::support::{Answer, Home, Live, Options, Protocol, Seen, Server};
-use crate::table::{Row, ms};
+use crate::table::{Row, mb, ms};
 
 const STARTS: usize = 60;
 const KILLS: usize = 12;
@@ -29,7 +29,11 @@ pub fn rows() -> Vec<Row> {
     }
     let floor_text = format!("/bin/true {}", ms(floor.median()));
     let version = ours.median();
+    let exe = std::fs::metadata(env!("CARGO_BIN_EXE_rewake"));
+    let bytes = exe.map_or(0, |exe| exe.len());
     vec![
+        Row::new("size of the program, profile `release`", mb(bytes))
+            .target("26 MB", bytes <= 26_000_000),
         Row::new("rewake --version", both(&ours))
             .beside(&floor_text)
             .ratio(ratio(version, floor.median()))
