@@ -2,32 +2,19 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use crate::child::{self, Cost};
+use crate::child::Cost;
 use crate::sample::Times;
-use crate::support::{Answer, Options, Protocol, Server};
+use crate::starting::instants;
+use crate::support::Protocol;
+use crate::turns::{calls, measure};
 
 /// Returns the times from one request of pi to the next, and what its run cost.
 pub fn pi(count: usize, shell: &'static str) -> Option<(Times, Cost)> {
     let program = on_path("pi")?;
-    let asked = Arc::new(Mutex::new(Vec::new()));
-    let seen = Arc::clone(&asked);
-    let options = Options {
-        keep_bodies: false,
-        check: false,
-        ..Options::default()
-    };
-    let server = Server::start_with(options, move |request| {
-        seen.lock().unwrap().push(Instant::now());
-        match request.turn < count {
-            true => Answer::call("bash", json!({ "command": shell })),
-            false => Answer::text("done"),
-        }
-    });
+    let (server, asked) = instants(calls(count, shell));
     let home = tempfile::tempdir().expect("a folder");
     let config = home.path().join(".pi/agent");
     std::fs::create_dir_all(&config).expect("make a folder");
@@ -46,10 +33,7 @@ pub fn pi(count: usize, shell: &'static str) -> Option<(Times, Cost)> {
         .env("HOME", home.path())
         .env("PI_OFFLINE", "1")
         .current_dir(workspace);
-    let cost = child::run(command, Duration::from_millis(20));
-    let asked = asked.lock().unwrap();
-    assert_eq!(asked.len(), count + 1, "requests of pi");
-    Some((Times::between(&asked), cost))
+    Some(measure(command, &asked, count))
 }
 
 fn on_path(name: &str) -> Option<PathBuf> {

@@ -1,7 +1,7 @@
 //! Turns of the real binary with a shell command each, against a server that answers at once.
 
 use std::process::Command;
-use std::sync::{Arc, Mutex};
+use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
@@ -9,7 +9,8 @@ use serde_json::json;
 use crate::child::{self, Cost};
 use crate::peer;
 use crate::sample::{RawAppend, Times, process, ratio};
-use crate::support::{Answer, Options, Protocol, Says, Server};
+use crate::starting::instants;
+use crate::support::{Answer, Protocol, Says, Seen};
 use crate::table::{Row, mb, ms};
 
 /// So many syncs has a turn at least: the answer, the begin and the result of its call.
@@ -70,27 +71,16 @@ pub fn rows() -> Vec<Row> {
 /// Commands with access `read` in one answer. The floor is the same commands without rewake.
 fn at_the_same_time() -> Row {
     const CALLS: u32 = 12;
-    let asked = Arc::new(Mutex::new(Vec::new()));
-    let seen = Arc::clone(&asked);
-    let options = Options {
-        keep_bodies: false,
-        check: false,
-        ..Options::default()
-    };
-    let server = Server::start_with(options, move |request| {
-        seen.lock().unwrap().push(Instant::now());
-        let call = || json!({ "command": "sleep 0.2", "access": "read" });
-        match request.turn {
-            0 => (0..CALLS)
-                .fold(Says::default(), |says, _| says.and_call("bash", call()))
-                .into(),
-            _ => Answer::text("done"),
-        }
+    let call = || json!({ "command": "sleep 0.2", "access": "read" });
+    let (server, asked) = instants(move |request| match request.turn {
+        0 => (0..CALLS)
+            .fold(Says::default(), |says, _| says.and_call("bash", call()))
+            .into(),
+        _ => Answer::text("done"),
     });
     let home = super::wide_home(&server, Protocol::Anthropic);
-    child::run(home.rewake(["-p", "work"]), Duration::from_millis(20));
-    let asked = asked.lock().unwrap();
-    let took = asked[1] - asked[0];
+    let (turns, _) = measure(home.rewake(["-p", "work"]), &asked, 1);
+    let took = turns.median();
     let floor = Duration::from_millis(200) * CALLS.div_ceil(4);
     Row::new("twelve `sleep 0.2` with access read", secs(took))
         .beside(format!("four at once without rewake {}", secs(floor)))
@@ -124,24 +114,24 @@ pub fn thousand() -> Vec<Row> {
 
 /// The times from one request to the next, and what the run cost.
 fn run(count: usize, command: &'static str) -> (Times, Cost) {
-    let asked = Arc::new(Mutex::new(Vec::new()));
-    let seen = Arc::clone(&asked);
-    let options = Options {
-        keep_bodies: false,
-        check: false,
-        ..Options::default()
-    };
-    let server = Server::start_with(options, move |request| {
-        seen.lock().unwrap().push(Instant::now());
-        match request.turn < count {
-            true => Answer::call("bash", json!({ "command": command })),
-            false => Answer::text("done"),
-        }
-    });
+    let (server, asked) = instants(calls(count, command));
     let home = super::wide_home(&server, Protocol::Anthropic);
     let command = home.rewake(["-p", "--yolo", "work"]);
+    measure(command, &asked, count)
+}
+
+/// A model that calls the shell so often, once in each answer.
+pub fn calls(count: usize, command: &'static str) -> impl Fn(&Seen) -> Answer {
+    move |request| match request.turn < count {
+        true => Answer::call("bash", json!({ "command": command })),
+        false => Answer::text("done"),
+    }
+}
+
+/// Runs an agent with this model to its end.
+pub fn measure(command: Command, asked: &Receiver<Instant>, count: usize) -> (Times, Cost) {
     let cost = child::run(command, Duration::from_millis(20));
-    let asked = asked.lock().unwrap();
+    let asked: Vec<Instant> = asked.try_iter().collect();
     assert_eq!(asked.len(), count + 1, "requests");
     (Times::between(&asked), cost)
 }

@@ -178,8 +178,8 @@ pub fn next(state: &State, policy: &Policy, pending: &Pending) -> Step {
 fn next_in_pause(state: &State, pending: &Pending) -> Step {
     // A read waits during a pause, and so do the results of the calls after it.
     let first = state.first_open().filter(|_| !pending.left_open);
-    if let Some(begun) = first.filter(|open| open.guard.is_some()) {
-        return Step::Settle(begun.call.id);
+    if let Some(started) = first.filter(|open| open.guard.is_some()) {
+        return Step::Settle(started.call.id);
     }
     match pending.user_ended {
         Some(entry) if state.first_open().is_none() => Step::ReportUserEnd(entry),

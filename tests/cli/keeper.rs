@@ -508,7 +508,7 @@ async fn a_spare_keeper_whose_run_folder_is_gone_runs_nothing() {
     assert_eq!(place.count(), 0);
 }
 
-/// The fresh keeper that replaced it may have begun.
+/// The fresh keeper that replaced it may have started the command.
 #[tokio::test]
 async fn a_late_spare_keeper_runs_nothing() {
     let place = place();

@@ -358,7 +358,7 @@ fn calls_that_only_read_run_at_the_same_time() {
     check(log.clone(), Step::Settle(id(2, 0)));
     let log = [log, vec![finished(id(2, 0))]].concat();
     check(log.clone(), Step::Run(vec![id(2, 1)]));
-    // In a pause the read does not run, so the results behind it wait.
+    // In a pause the read does not run, so the results after it wait.
     check(
         [log, vec![Entry::Paused { origin: None }]].concat(),
         Step::Wait(Why::Paused),

@@ -215,7 +215,7 @@ fn leaving_works_while_a_stop_is_waited_for() {
     home.run(["-p", "-c"]).expect(130);
 }
 
-/// The child that has a child of its own: the keeper of the command. Another one waits for its run.
+/// Returns the keeper of the command: the child that has a child. The spare keeper has none.
 fn keeper_of(pid: u32) -> u32 {
     loop {
         let mut keepers = children(pid).into_iter();

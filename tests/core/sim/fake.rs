@@ -176,7 +176,7 @@ impl Script {
         ])
     }
 
-    /// A command that takes longer than those behind it.
+    /// A command that takes longer than the calls after it.
     pub fn reading_slowly() -> Script {
         let first = call("bash", r#"{"command":"look slowly"}"#);
         let second = call("bash", r#"{"command":"look"}"#);
@@ -630,7 +630,7 @@ fn child_guard(session: String, outside: &Outside) -> Guard {
     }
 }
 
-/// What a command is given.
+/// Returns the access of a command.
 pub fn access_of(line: &str) -> Access {
     match line.starts_with("look") {
         true => Access::Read,
