@@ -15,8 +15,8 @@ use super::run::RunArgs;
 use super::serve;
 use super::{
     allow, answer, approvals, compact, completion, deny, diff, dismiss, doctor, export, fork, gc,
-    history, key, mcp, models, pause, permissions, ps, purge, restore, rewind, sandbox, send, set,
-    show, stats, stop, trust, unblock,
+    history, hooks, key, mcp, models, pause, permissions, ps, purge, restore, rewind, sandbox,
+    send, set, show, stats, stop, trust, unblock,
 };
 use crate::config::{ConfigError, Setting};
 use crate::core::text::nearest;
@@ -114,6 +114,11 @@ pub(super) enum Command {
     /// Manage MCP servers
     #[command(subcommand)]
     Mcp(mcp::McpAction),
+    /// List, test and import hooks
+    Hooks {
+        #[command(subcommand)]
+        action: Option<hooks::HooksAction>,
+    },
     Models(models::ModelsArgs),
     Stats(stats::StatsArgs),
     Permissions(permissions::PermissionsArgs),

@@ -21,12 +21,14 @@ use crate::report::{CliError, exit, line};
 use crate::sandbox::Kernel;
 use crate::session::sandbox::ask_kernel;
 use crate::session::{
-    self, Grade, MissingSessions, journal_place, short_id, with_journal_count, worktree_rows,
+    self, AppContext, Grade, MissingSessions, hooks, journal_place, short_id, with_journal_count,
+    worktree_rows,
 };
 use crate::store::{
     SessionFilter, SessionLock, Store, StoreError, database, is_purged, refuse_shared,
 };
 use crate::workspace::StartFolder;
+use crate::workspace::hooks::HookState;
 
 /// Maximum number of sessions whose lock is checked.
 const MAX_SESSIONS: u32 = 1_000;
@@ -113,6 +115,9 @@ pub(super) fn run(place: &SessionPlace, args: &DoctorArgs) -> Result<u8, CliErro
             files(&mut report, env, paths, here, &loaded.config.files);
         }
         Err(error) => report.wrong("config", error.to_string(), error.hint()),
+    }
+    if let Ok(loaded) = &loaded {
+        hooks_of(&mut report, place, loaded);
     }
     store(&mut report, loaded.as_ref().ok(), paths);
     runs(&mut report, paths);
@@ -205,6 +210,46 @@ fn config_of(report: &Report, loaded: &Loaded) {
         report.note("config", &warning.text);
     }
     trust(report, &loaded.project);
+}
+
+/// Reports the hooks that fail, and the guards of other agents that are not in force.
+fn hooks_of(report: &mut Report, place: &SessionPlace, loaded: &Loaded) {
+    let ctx = AppContext {
+        env: place.env.clone(),
+        paths: place.paths.clone(),
+        here: place.here.clone(),
+        loaded: loaded.clone(),
+        flags: place.settings.clone(),
+    };
+    let found = match hooks::hooks(&ctx, &ctx.here.folder) {
+        Ok(found) => found,
+        Err(error) => return report.wrong("hooks", error.to_string(), error.hint()),
+    };
+    let failed = found.hooks.iter().filter_map(|hook| match &hook.state {
+        HookState::Failed(why) => Some(format!("{}: {why}", hook.name())),
+        HookState::Used | HookState::Untrusted => None,
+    });
+    let failed: Vec<String> = failed.collect();
+    for text in failed {
+        report.wrong("hooks", text, Some("rewake hooks lists them; rewake trust"));
+    }
+    let used = found
+        .hooks
+        .iter()
+        .filter(|hook| hook.state == HookState::Used);
+    report.ok(
+        "hooks",
+        format!("{} used", count(used.count() as u64, "hook")),
+    );
+    for warning in &found.warnings {
+        report.note("hooks", warning);
+    }
+    match hooks::guards_not_in_force(&ctx, &found) {
+        Ok(files) => files
+            .iter()
+            .for_each(|file| report.note("hooks", file.line())),
+        Err(error) => report.wrong("hooks", error.to_string(), error.hint()),
+    }
 }
 
 fn trust(report: &Report, project: &Project) {

@@ -21,6 +21,7 @@ mod export;
 mod fork;
 mod gc;
 mod history;
+mod hooks;
 mod json_schema;
 mod key;
 mod logging;
@@ -159,6 +160,7 @@ fn dispatch(cli: Cli, log: &mut Option<WorkerGuard>) -> Result<u8, CliError> {
         Command::Demo => demo::run(),
         // These need no store, or check it before anything is created.
         Command::Doctor(args) => doctor::run(&place()?, &args),
+        Command::Hooks { action } => hooks::run(place()?, &action.unwrap_or_default()),
         Command::Trust(args) => trust::run(&place()?.of_person()?, &args),
         Command::Key(args) => key::run(&place()?.of_person()?.config()?, &args),
         Command::Sandbox(args) => sandbox::run(&place()?.config()?, &args),

@@ -1,22 +1,25 @@
-//! `rewake trust`: trusts the config, the servers and the custom commands of a folder.
+//! `rewake trust`: trusts the config, the servers, the custom commands and the hooks of a folder.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use clap::Args;
 
 use super::confirm::{can_ask, is_yes};
 use super::place::SessionPlace;
-use crate::config::{self, Paths, trust};
+use crate::config::{self, Paths, foreign_guards, trust};
 use crate::core::visible::command;
 use crate::report::{CliError, exit, line, note};
+use crate::session::hooks::with_hook_places;
 use crate::session::{commands_to_trust, trust_commands};
 use crate::ui::commands::is_own;
+use crate::workspace::hooks::{HooksToTrust, hooks_to_trust};
 use crate::workspace::{StartFolder, here};
 
 /// Maximum number of listed commands.
 const MAX_LISTED: usize = 50;
 
-/// Trust the config, commands and MCP servers of this folder
+/// Trust the config, commands, hooks and MCP servers of this folder
 #[derive(Debug, Clone, PartialEq, Args)]
 pub(crate) struct TrustArgs {
     /// Withdraw the trust
@@ -32,7 +35,7 @@ pub(super) fn run(place: &SessionPlace, args: &TrustArgs) -> Result<u8, CliError
     let project = project_of(&place.paths, &place.here)?;
     match args.remove {
         true => untrust(&place.paths, &project),
-        false => trust(&place.paths, &project, args.yes),
+        false => trust(place, &project, args.yes),
     }
 }
 
@@ -44,14 +47,17 @@ fn project_of(paths: &Paths, here_now: &StartFolder) -> Result<StartFolder, CliE
     }
 }
 
-fn trust(paths: &Paths, here: &StartFolder, yes: bool) -> Result<u8, CliError> {
+fn trust(place: &SessionPlace, here: &StartFolder, yes: bool) -> Result<u8, CliError> {
+    let paths = &place.paths;
     let root = here.root.display();
     let content = trust::content(&here.root).map_err(|error| match error.hint() {
         Some(_) => error,
         None => error.with_hint("repair the file first: what cannot be read cannot be trusted"),
     })?;
     let commands = commands_to_trust(here, paths, is_own);
-    show(&root.to_string(), &content, &commands);
+    let hooks = hooks_of(place, here)?;
+    show(&root.to_string(), &content, &commands, &hooks);
+    show_foreign(place, here)?;
     if !yes {
         if !can_ask() {
             return Err(CliError::new(
@@ -67,31 +73,47 @@ fn trust(paths: &Paths, here: &StartFolder, yes: bool) -> Result<u8, CliError> {
     }
     let config_is_new = trust::trust(paths, &here.root, &content)?;
     let commands_are_new = trust_commands(here, paths, commands)?;
-    if !config_is_new && !commands_are_new {
+    let mut hooks_are_new = false;
+    for file in hooks {
+        hooks_are_new |= trust::trust_hooks(paths, &file.path, file.hooks)?;
+    }
+    if !config_is_new && !commands_are_new && !hooks_are_new {
         line(&format!(
             "{root} was trusted already, with what it says now"
         ));
         return Ok(exit::DONE);
     }
     line(&format!(
-        "{root} is trusted now: its .rewake/config.toml is read whole, and its MCP servers and \
-         custom commands are used, until they say something else"
+        "{root} is trusted now: its .rewake/config.toml is read whole, and its MCP servers, custom \
+         commands and hooks are used, until they change"
     ));
     Ok(exit::DONE)
 }
 
 /// Shows everything that is about to be trusted. A server is a program that will run, so the user
 /// must see it first.
-fn show(root: &str, content: &trust::Content, commands: &BTreeMap<String, String>) {
+fn show(
+    root: &str,
+    content: &trust::Content,
+    commands: &BTreeMap<String, String>,
+    hooks: &[HooksToTrust],
+) {
     let lines = content.lines(usize::MAX);
-    match lines.is_empty() && commands.is_empty() {
+    let has_hooks = hooks.iter().any(|file| !file.lines.is_empty());
+    match lines.is_empty() && commands.is_empty() && !has_hooks {
         true => line(&format!(
-            "{root} has no config, server or command of its own"
+            "{root} has no config, server, command or hook of its own"
         )),
         false => line(&format!("{root} says:")),
     }
     for text in lines {
         line(&format!("  {}", command(&text).replace('\n', "\n  ")));
+    }
+    if has_hooks {
+        line("hooks, which run without a sandbox and with your rights:");
+    }
+    for text in hooks.iter().flat_map(|file| &file.lines) {
+        line(&format!("  {}", command(text)));
     }
     if !commands.is_empty() {
         line("custom commands and agents:");
@@ -102,6 +124,29 @@ fn show(root: &str, content: &trust::Content, commands: &BTreeMap<String, String
     if let Some(more) = commands.len().checked_sub(MAX_LISTED).filter(|n| *n > 0) {
         line(&format!("  {more} more"));
     }
+}
+
+/// Returns the hooks of the folder, and those of the files of other agents that are used already.
+fn hooks_of(place: &SessionPlace, here: &StartFolder) -> Result<Vec<HooksToTrust>, CliError> {
+    let known = trust::trusted_hooks(&place.paths)?;
+    let is_known = |path: &Path| known.contains_key(path.to_string_lossy().as_ref());
+    let found = with_hook_places(&place.env, &place.paths, &here.root, &here.root, |places| {
+        hooks_to_trust(places, |path, is_own| {
+            path.starts_with(&here.root) && (is_own || is_known(path))
+        })
+    });
+    Ok(found?)
+}
+
+/// Names the guards of other agents, which this does not trust.
+fn show_foreign(place: &SessionPlace, here: &StartFolder) -> Result<(), CliError> {
+    let known = trust::trusted_hooks(&place.paths)?;
+    for file in foreign_guards::find(&here.root, None) {
+        if !known.contains_key(file.path.to_string_lossy().as_ref()) {
+            note(&file.line());
+        }
+    }
+    Ok(())
 }
 
 fn untrust(paths: &Paths, here: &StartFolder) -> Result<u8, CliError> {

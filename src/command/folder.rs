@@ -20,6 +20,8 @@ const SCRIPT: &str = "script";
 const STATUS: &str = "status";
 const CLAIM: &str = "claim";
 const OUTPUT: &str = "output";
+const INPUT: &str = "input";
+const ERRORS: &str = "err";
 pub(super) const TAIL: &str = "tail";
 
 /// Maximum size of `spec`: as JSON a command may double in size, and grow more if it is not text.
@@ -62,8 +64,13 @@ impl RunFolder {
     /// Creates the folder with all files that a keeper needs, without a sync. A kill removes none
     /// of them. After a power cut they are not needed: an agent of another boot runs nothing from
     /// the folder, whatever it contains.
-    pub(super) fn create(&self, prepared: &Prepared) -> io::Result<()> {
+    /// `input` is what a hook reads.
+    pub(super) fn create(&self, prepared: &Prepared, input: Option<&[u8]>) -> io::Result<()> {
         self.create_with(prepared, |folder| {
+            if let Some(input) = input {
+                folder.create_file(INPUT)?.write_all(input)?;
+                folder.create_file(ERRORS)?;
+            }
             if prepared.spec.needs_script() {
                 let mut script = folder.create_file(SCRIPT)?;
                 script.write_all(prepared.spec.command.as_bytes())?;
@@ -115,6 +122,14 @@ impl RunFolder {
 
     pub(super) fn output(&self) -> PathBuf {
         self.path.join(OUTPUT)
+    }
+
+    pub(super) fn input(&self) -> PathBuf {
+        self.path.join(INPUT)
+    }
+
+    pub(super) fn errors(&self) -> PathBuf {
+        self.path.join(ERRORS)
     }
 
     pub(super) fn open_output(&self) -> io::Result<File> {
@@ -176,7 +191,7 @@ impl RunFolder {
         }
         // `spec` last: a removal that is interrupted is still found, and completed the next time.
         let more = more.iter().map(String::as_str);
-        let names = [STATUS, OUTPUT, TAIL, SCRIPT, CLAIM].into_iter();
+        let names = [STATUS, OUTPUT, TAIL, SCRIPT, INPUT, ERRORS, CLAIM].into_iter();
         for name in names.chain(more).chain([SPEC]) {
             absent_is_fine(std::fs::remove_file(self.path.join(name)))?;
         }

@@ -20,11 +20,15 @@
 //! it. Without a sandbox they continue, but their output is read for only 200 ms more; a later
 //! write fails with a broken pipe. Only a stop or the time limit ends the whole group.
 //!
+//! A hook has ended when nothing has its output open any more; a process that keeps it open is ended
+//! at the time limit. Its input is a file, and its errors have a separate one.
+//!
 //! Invariant: memory does not grow with the output. No threads, no async runtime, and nothing
 //! before the claim that is not needed for it: every command waits for this.
 
 use std::ffi::{OsStr, OsString};
-use std::io::{self, ErrorKind, PipeReader, Read};
+use std::fs::File;
+use std::io::{self, ErrorKind, PipeReader, Read, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
@@ -68,6 +72,9 @@ pub(super) const STOPPED_EARLY: &str = "it was stopped before it began";
 const READ_BYTES: usize = 64 * 1024;
 
 const NOTE_MAX_CHARS: usize = 500;
+
+/// Maximum number of bytes of a hook's errors that are stored.
+pub(super) const ERRORS_MAX_BYTES: usize = 64 * 1024;
 
 /// Runs as a keeper if this process was started as one. Returns `None` for an ordinary start.
 pub fn run_if_keeper() -> Option<ExitCode> {
@@ -121,7 +128,12 @@ fn keep(folder: &RunFolder, is_spare: bool) -> io::Result<()> {
         How::NotRun(STOPPED_EARLY.to_string())
     } else {
         match start(folder, &spec) {
-            Ok((child, pipe, left)) => {
+            Ok(Started {
+                child,
+                output,
+                errors,
+                left,
+            }) => {
                 begun.group = Some(child.id());
                 // For display, and for a stop after this process was killed: a failure here is
                 // ignored.
@@ -129,7 +141,8 @@ fn keep(folder: &RunFolder, is_spare: bool) -> io::Result<()> {
                 if let Some(confined) = &mut confined {
                     confined.began(child.id(), left);
                 }
-                EndWatch::new(child, pipe, &spec, confined.as_mut())
+                let errors = errors.map(|pipe| Errors::new(pipe, folder));
+                EndWatch::new(child, output, errors, &spec, confined.as_mut())
                     .watch(&signals, &mut capture)?
             }
             Err(why) => How::NotRun(why.chars().take(NOTE_MAX_CHARS).collect()),
@@ -198,18 +211,34 @@ fn end(how: How, took: Duration, capture: &mut Capture, confined: Option<Confine
     }
 }
 
+/// A command that was started.
+struct Started {
+    child: Child,
+    output: PipeReader,
+    /// The errors of a hook. Those of a command are in its output.
+    errors: Option<PipeReader>,
+    left: Option<SurvivorPipe>,
+}
+
 /// Starts the command in a new process group. Its output and errors share one pipe, and only the
-/// command has the writing end. The error is for the model.
-fn start(
-    folder: &RunFolder,
-    spec: &Spec,
-) -> Result<(Child, PipeReader, Option<SurvivorPipe>), String> {
+/// command has the writing end. A hook has two pipes, and its input is a file. The error is for the
+/// model.
+fn start(folder: &RunFolder, spec: &Spec) -> Result<Started, String> {
     let metadata = std::fs::metadata(&spec.folder);
     if !metadata.is_ok_and(|m| m.is_dir()) {
         return Err(format!("there is no folder {}", spec.folder.display()));
     }
     let failed = |e: io::Error| format!("cannot start {}: {e}", spec.shell.display());
-    let (reader, writer) = io::pipe().map_err(failed)?;
+    let (output, writer) = io::pipe().map_err(failed)?;
+    let mut errors = None;
+    let (input, error_writer) = match spec.hook {
+        None => (Stdio::null(), writer.try_clone().map_err(failed)?),
+        Some(_) => {
+            let (reader, writer) = io::pipe().map_err(failed)?;
+            errors = Some(reader);
+            (File::open(folder.input()).map_err(failed)?.into(), writer)
+        }
+    };
     let args: Vec<OsString> = match spec.needs_script() {
         true => vec![folder.script().into()],
         false => ["-c", "--", &spec.command].map(OsString::from).into(),
@@ -235,9 +264,9 @@ fn start(
     let spawned = command
         .current_dir(&spec.folder)
         .process_group(0)
-        .stdin(Stdio::null())
-        .stdout(writer.try_clone().map_err(failed)?)
-        .stderr(writer)
+        .stdin(input)
+        .stdout(writer)
+        .stderr(error_writer)
         .spawn();
     // This closes our copies of the writing ends.
     drop(command);
@@ -246,7 +275,12 @@ fn start(
         return Err(format!("there is no sandbox for this command: {why}"));
     }
     let child = spawned.map_err(failed)?;
-    Ok((child, reader, left))
+    Ok(Started {
+        child,
+        output,
+        errors,
+        left,
+    })
 }
 
 fn name(folder: &RunFolder) -> &OsStr {
@@ -277,6 +311,10 @@ struct EndWatch<'a> {
     confined: Option<&'a mut Confined>,
     /// The output; `None` after its end.
     pipe: Option<PipeReader>,
+    /// The errors of a hook; `None` for a command.
+    errors: Option<Errors>,
+    /// More output than this ends a hook.
+    most_bytes: Option<u64>,
     /// Time at which the limit is reached; `None` for no limit.
     limit_at: Option<Instant>,
     exit: Option<ExitStatus>,
@@ -296,6 +334,7 @@ impl<'a> EndWatch<'a> {
     fn new(
         child: Child,
         pipe: PipeReader,
+        errors: Option<Errors>,
         spec: &Spec,
         confined: Option<&'a mut Confined>,
     ) -> EndWatch<'a> {
@@ -303,6 +342,8 @@ impl<'a> EndWatch<'a> {
             child,
             confined,
             pipe: Some(pipe),
+            errors,
+            most_bytes: spec.hook.as_ref().map(|_| spec.output_cap_bytes),
             limit_at: Instant::now().checked_add(Duration::from_millis(spec.timeout_ms)),
             exit: None,
             ending: None,
@@ -314,7 +355,8 @@ impl<'a> EndWatch<'a> {
         let mut buffer = vec![0; READ_BYTES];
         loop {
             let now = Instant::now();
-            self.look(now, signals.stop_asked())?;
+            let is_too_much = self.most_bytes.is_some_and(|most| capture.total > most);
+            self.look(now, signals.stop_asked(), is_too_much)?;
             if let Some(how) = self.ended(now) {
                 return Ok(how);
             }
@@ -323,23 +365,22 @@ impl<'a> EndWatch<'a> {
             }
             let until = [self.next_deadline(), capture.tail_due()];
             let until = until.into_iter().flatten().min();
-            if self.wait(signals, until.unwrap_or(now + IDLE))? {
-                self.read(&mut buffer, capture);
-            }
+            self.wait(signals, until.unwrap_or(now + IDLE), &mut buffer, capture)?;
             signals.clear();
         }
     }
 
     /// Checks the state of the command and does what is due.
-    fn look(&mut self, now: Instant, stop_asked: bool) -> io::Result<()> {
+    fn look(&mut self, now: Instant, stop_asked: bool, is_too_much: bool) -> io::Result<()> {
         if self.exit.is_none() {
             self.exit = self.child.try_wait()?;
         }
         let late = self.limit_at.is_some_and(|limit| limit <= now);
-        let runs = self.ending.is_none() && self.exit.is_none();
+        let is_open = self.has_open_hook_pipe();
+        let runs = self.ending.is_none() && (self.exit.is_none() || is_open);
         let confined = self.confined.as_mut().filter(|_| runs);
         let over_a_limit = confined.is_some_and(|confined| confined.is_over_a_limit(now));
-        if runs && (stop_asked || late || over_a_limit) {
+        if runs && (stop_asked || late || over_a_limit || is_too_much) {
             let how = if late && !stop_asked {
                 How::TimedOut
             } else {
@@ -355,7 +396,7 @@ impl<'a> EndWatch<'a> {
         let group = self.child.id();
         let over = match &mut self.ending {
             _ if self.over_since.is_some() => return Ok(()),
-            None => self.exit.is_some(),
+            None => self.exit.is_some() && !is_open,
             Some(ending) => {
                 let gone = self.exit.is_some() && is_gone(group);
                 if !gone && !ending.killed && ending.kill_at <= now {
@@ -374,9 +415,15 @@ impl<'a> EndWatch<'a> {
         Ok(())
     }
 
+    /// Returns whether a process has an output of this hook open.
+    fn has_open_hook_pipe(&self) -> bool {
+        let errors = self.errors.as_ref();
+        errors.is_some_and(|errors| errors.pipe.is_some() || self.pipe.is_some())
+    }
+
     fn ended(&self, now: Instant) -> Option<How> {
         let drained_at = self.over_since? + DRAIN;
-        if self.pipe.is_some() && now < drained_at {
+        if (self.pipe.is_some() || self.has_open_hook_pipe()) && now < drained_at {
             return None;
         }
         let exit = self.exit?;
@@ -405,28 +452,77 @@ impl<'a> EndWatch<'a> {
         }
     }
 
-    /// Sleeps until there is output, a signal, or the deadline. Returns whether output can be read.
-    fn wait(&self, signals: &Signals, until: Instant) -> io::Result<bool> {
+    /// Sleeps until there is output, a signal, or the deadline, and reads the output.
+    fn wait(
+        &mut self,
+        signals: &Signals,
+        until: Instant,
+        buffer: &mut [u8],
+        capture: &mut Capture,
+    ) -> io::Result<()> {
         let wanted = PollFlags::IN;
+        let errors = self.errors.as_ref().and_then(|errors| errors.pipe.as_ref());
         let mut fds = vec![PollFd::new(&signals.wake, wanted)];
         fds.extend(self.pipe.iter().map(|pipe| PollFd::new(pipe, wanted)));
+        fds.extend(errors.map(|pipe| PollFd::new(pipe, wanted)));
         // Rounded up: waking a little too early would be a busy loop.
         let left = until.saturating_duration_since(Instant::now()) + Duration::from_micros(50);
         let left = Timespec::try_from(left.min(IDLE)).map_err(io::Error::other)?;
         match poll(&mut fds, Some(&left)) {
-            Ok(_) => Ok(fds.get(1).is_some_and(|pipe| !pipe.revents().is_empty())),
-            Err(rustix::io::Errno::INTR) => Ok(false),
-            Err(e) => Err(e.into()),
+            Ok(_) => {}
+            Err(rustix::io::Errno::INTR) => return Ok(()),
+            Err(e) => return Err(e.into()),
+        }
+        let mut ready = fds[1..].iter().map(|pipe| !pipe.revents().is_empty());
+        let has_output = self.pipe.is_some() && ready.next().unwrap_or_default();
+        let has_errors = errors.is_some() && ready.next().unwrap_or_default();
+        if has_output {
+            read(&mut self.pipe, buffer, |bytes| capture.take(bytes));
+        }
+        if let Some(errors) = self.errors.as_mut().filter(|_| has_errors) {
+            errors.read(buffer);
+        }
+        Ok(())
+    }
+}
+
+/// Reads from a pipe once. At its end, or when it cannot be read, it becomes `None`.
+fn read(pipe: &mut Option<PipeReader>, buffer: &mut [u8], take: impl FnOnce(&[u8])) {
+    let Some(reader) = pipe else { return };
+    match reader.read(buffer) {
+        Ok(n) if n > 0 => take(&buffer[..n]),
+        Err(e) if e.kind() == ErrorKind::Interrupted => {}
+        Ok(_) | Err(_) => *pipe = None,
+    }
+}
+
+/// The errors of a hook: the first bytes are stored, the rest is read and dropped.
+struct Errors {
+    /// `None` after its end.
+    pipe: Option<PipeReader>,
+    /// `None`: they cannot be stored.
+    file: Option<File>,
+    stored: usize,
+}
+
+impl Errors {
+    fn new(pipe: PipeReader, folder: &RunFolder) -> Errors {
+        Errors {
+            pipe: Some(pipe),
+            file: File::options().append(true).open(folder.errors()).ok(),
+            stored: 0,
         }
     }
 
-    fn read(&mut self, buffer: &mut [u8], capture: &mut Capture) {
-        let Some(pipe) = &mut self.pipe else { return };
-        match pipe.read(buffer) {
-            Ok(n) if n > 0 => capture.take(&buffer[..n]),
-            Err(e) if e.kind() == ErrorKind::Interrupted => {}
-            // The end, or a pipe that cannot be read: no more output follows.
-            Ok(_) | Err(_) => self.pipe = None,
-        }
+    fn read(&mut self, buffer: &mut [u8]) {
+        read(&mut self.pipe, buffer, |bytes| {
+            let room = ERRORS_MAX_BYTES - self.stored;
+            let bytes = &bytes[..bytes.len().min(room)];
+            self.stored += bytes.len();
+            let written = self.file.as_mut().map(|file| file.write_all(bytes));
+            if let Some(Err(_)) = written {
+                self.file = None;
+            }
+        });
     }
 }

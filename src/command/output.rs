@@ -272,13 +272,17 @@ mod tests {
             background: false,
             sandbox: None,
             child: None,
+            hook: None,
         };
         folder
-            .create(&Prepared {
-                spec,
-                boot: String::new(),
-                at_ms: 0,
-            })
+            .create(
+                &Prepared {
+                    spec,
+                    boot: String::new(),
+                    at_ms: 0,
+                },
+                None,
+            )
             .unwrap();
         (root, folder)
     }

@@ -6,7 +6,7 @@
 
 use std::ffi::OsStr;
 use std::fs::File;
-use std::io::{self, PipeWriter};
+use std::io::{self, PipeWriter, Read};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -154,6 +154,15 @@ impl Runs {
     /// Creates a run folder and returns its name. Starts nothing. The folder survives a kill; a
     /// power cut may remove it, but nothing is run in another boot.
     pub fn prepare(&self, spec: &Spec) -> io::Result<String> {
+        self.prepare_with(spec, None)
+    }
+
+    /// Does the same for a hook, which reads `input`.
+    pub fn prepare_hook(&self, spec: &Spec, input: &[u8]) -> io::Result<String> {
+        self.prepare_with(spec, Some(input))
+    }
+
+    fn prepare_with(&self, spec: &Spec, input: Option<&[u8]>) -> io::Result<String> {
         spec.check()?;
         let run = new_run_id();
         let folder = self.folder(&run)?;
@@ -162,7 +171,7 @@ impl Runs {
             boot: process::boot_id(),
             at_ms: now_ms(),
         };
-        folder.create(&prepared).map_err(|e| {
+        folder.create(&prepared, input).map_err(|e| {
             // The rest of the folder has no claim and no keeper, and nobody knows its name.
             let _ = folder.remove();
             with_context("cannot make the run folder", folder.path(), e)
@@ -329,6 +338,26 @@ impl Runs {
             }
             // A keeper claimed it first.
         }
+    }
+
+    /// Finds a run that may have been started already, in the boot `boot`, without claiming it.
+    /// `None`: it may be started.
+    pub fn find_started(&self, run: &str, boot: &str) -> io::Result<Option<SettledRun>> {
+        self.look(run, boot)
+    }
+
+    /// Returns the specification of a run.
+    pub fn spec(&self, run: &str) -> io::Result<Spec> {
+        Ok(self.folder(run)?.prepared()?.spec)
+    }
+
+    /// Returns what a hook wrote to its errors, at most [`keeper::ERRORS_MAX_BYTES`].
+    pub fn errors(&self, run: &str) -> io::Result<Vec<u8>> {
+        let mut errors = Vec::new();
+        let file = File::open(self.folder(run)?.errors())?;
+        file.take(keeper::ERRORS_MAX_BYTES as u64)
+            .read_to_end(&mut errors)?;
+        Ok(errors)
     }
 
     /// Returns how a command ended that is known to have been started. `None` while it runs.
@@ -689,6 +718,7 @@ mod tests {
             background: true,
             sandbox: None,
             child: None,
+            hook: None,
         };
         let run = runs.prepare(&spec).unwrap();
         let folder = runs.folder(&run).unwrap();

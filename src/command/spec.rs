@@ -56,10 +56,37 @@ pub struct Spec {
     /// task, for display.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub child: Option<String>,
+    /// Set if the command is a hook. It reads the file `input` of the run folder, and its errors go
+    /// to the file `err`. It has ended when nothing has its output open any more. More output than
+    /// the cap ends it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hook: Option<HookSpec>,
+}
+
+/// The files that a hook needs. They are compared again right before it starts.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HookSpec {
+    pub files: Vec<NeededFile>,
+}
+
+/// A file that a hook needs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NeededFile {
+    /// Absolute.
+    pub path: PathBuf,
+    /// It is a program, so it must be executable.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_program: bool,
+    /// The trusted hash of the file or of the folder. `None`: any content is trusted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hash: Option<String>,
 }
 
 /// Value of [`Spec::call`] for a command that the user typed.
 pub const OF_USER: &str = "user";
+
+/// Value of [`Spec::call`] for a hook.
+pub const OF_HOOK: &str = "hook";
 
 impl Spec {
     /// Returns whether the user typed the command with `!`.

@@ -32,6 +32,7 @@ pub use definition::{DefinedServer, ServerSource, ServerTrusted};
 pub use find::{
     FoundServer, FoundServers, ServerState, as_trusted, asked_variables, find, server_states,
 };
+pub(super) use import::without_comments;
 pub use import::{Imported, importable};
 pub use json::mcp_json;
 pub(super) use project::{is_server, of_workspace, refused};

@@ -19,6 +19,7 @@ mod check;
 mod env;
 mod error;
 mod file;
+pub(crate) mod foreign_guards;
 pub(crate) mod granted;
 mod http;
 mod in_use;
@@ -37,7 +38,7 @@ mod renamed;
 mod schema;
 mod setting;
 pub(crate) mod trust;
-mod trusted;
+pub(crate) mod trusted;
 mod worktree;
 pub(crate) mod write;
 
@@ -68,4 +69,4 @@ pub use worktree::{project_note, project_root, worktree_at, worktrees_folder, wo
 #[cfg(test)]
 mod example;
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;

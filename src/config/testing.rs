@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 
 use super::{ConfigError, Env, Loaded, Paths, Setting, load, trust};
 
-pub(super) struct Fixture(tempfile::TempDir);
+pub(crate) struct Fixture(tempfile::TempDir);
 
 impl Fixture {
-    pub(super) fn new() -> Fixture {
+    pub(crate) fn new() -> Fixture {
         let fixture = Fixture(tempfile::tempdir().unwrap());
         for dir in [&fixture.paths().config_dir, &fixture.root(), &fixture.cwd()] {
             std::fs::create_dir(dir).unwrap();
@@ -15,15 +15,15 @@ impl Fixture {
         fixture
     }
 
-    pub(super) fn root(&self) -> PathBuf {
+    pub(crate) fn root(&self) -> PathBuf {
         self.0.path().join("root")
     }
 
-    pub(super) fn cwd(&self) -> PathBuf {
+    pub(crate) fn cwd(&self) -> PathBuf {
         self.0.path().join("cwd")
     }
 
-    pub(super) fn paths(&self) -> Paths {
+    pub(crate) fn paths(&self) -> Paths {
         Paths {
             config_dir: self.0.path().join("config"),
             data_dir: self.0.path().join("data"),
@@ -31,22 +31,22 @@ impl Fixture {
         }
     }
 
-    pub(super) fn user(&self, text: &str) {
+    pub(crate) fn user(&self, text: &str) {
         std::fs::write(self.paths().config_file(), text).unwrap();
     }
 
-    pub(super) fn project(&self, text: &str) {
+    pub(crate) fn project(&self, text: &str) {
         let dir = self.root().join(".rewake");
         std::fs::create_dir_all(&dir).unwrap();
         std::fs::write(dir.join("config.toml"), text).unwrap();
     }
 
-    pub(super) fn trust(&self) {
+    pub(crate) fn trust(&self) {
         let content = trust::content(&self.root()).unwrap();
         trust::trust(&self.paths(), &self.root(), &content).unwrap();
     }
 
-    pub(super) fn load(&self, vars: &[(&str, &str)], sets: &[&str]) -> Result<Loaded, ConfigError> {
+    pub(crate) fn load(&self, vars: &[(&str, &str)], sets: &[&str]) -> Result<Loaded, ConfigError> {
         let env = Env::new(vars.iter().copied(), self.cwd());
         let flags: Vec<Setting> = sets
             .iter()
@@ -60,7 +60,7 @@ impl Fixture {
     }
 
     /// Without the temporary folder, which differs from run to run.
-    pub(super) fn short(&self, text: &str) -> String {
+    pub(crate) fn short(&self, text: &str) -> String {
         let dir: &Path = self.0.path();
         text.replace(&format!("{}/", dir.display()), "")
     }

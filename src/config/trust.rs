@@ -15,7 +15,7 @@ use super::mcp::{self};
 use super::paths::create_private_dir;
 pub(crate) use super::project::Content;
 use super::project::project_file;
-use super::trusted::{Record, TrustedContent};
+use super::trusted::{Record, TrustedContent, TrustedHooks};
 use super::worktree::project_root;
 use super::{ConfigError, Paths};
 
@@ -43,6 +43,13 @@ struct Trusted {
     /// Canonical path -> path of a custom command in the folder -> hash of its text.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     commands: BTreeMap<String, BTreeMap<String, String>>,
+    /// Absolute path of a file with hooks -> its trusted hooks.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    hooks: BTreeMap<String, TrustedHooks>,
+    /// Absolute path of a file of another agent -> hash of the file about which the user wants no
+    /// more lines.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    dismissed: BTreeMap<String, String>,
 }
 
 /// Returns the record of this folder, and the state of the file that stores it. If the folder has
@@ -186,6 +193,43 @@ pub(crate) fn trust_commands(
     })
 }
 
+/// Returns the trusted hooks of all files, by absolute path.
+pub(crate) fn trusted_hooks(paths: &Paths) -> Result<BTreeMap<String, TrustedHooks>, ConfigError> {
+    Ok(read(&file(paths))?.hooks)
+}
+
+/// Trusts exactly these hooks of a file. Returns false if nothing changed.
+pub(crate) fn trust_hooks(
+    paths: &Paths,
+    of: &Path,
+    hooks: TrustedHooks,
+) -> Result<bool, ConfigError> {
+    let of = of.to_string_lossy().into_owned();
+    change(paths, |trusted| {
+        let before = match hooks.is_empty() {
+            true => trusted.hooks.remove(&of),
+            false => trusted.hooks.insert(of.clone(), hooks.clone()),
+        };
+        let is_new = before.unwrap_or_default() != hooks;
+        (is_new, is_new)
+    })
+}
+
+/// Returns the dismissed files of other agents: absolute path -> hash.
+pub(crate) fn dismissed(paths: &Paths) -> Result<BTreeMap<String, String>, ConfigError> {
+    Ok(read(&file(paths))?.dismissed)
+}
+
+/// Ends the lines about files of other agents, as long as these do not change.
+pub(crate) fn dismiss(paths: &Paths, files: BTreeMap<String, String>) -> Result<bool, ConfigError> {
+    change(paths, |trusted| {
+        let before = trusted.dismissed.clone();
+        trusted.dismissed.extend(files);
+        let is_new = before != trusted.dismissed;
+        (is_new, is_new)
+    })
+}
+
 /// Removes the trust in a folder. Returns false if it was not trusted. A deleted folder can be
 /// named by its old path.
 pub(crate) fn untrust(paths: &Paths, root: &Path) -> Result<bool, ConfigError> {
@@ -197,7 +241,15 @@ pub(crate) fn untrust(paths: &Paths, root: &Path) -> Result<bool, ConfigError> {
         let content = trusted.contents.remove(&name).is_some();
         let folder = trusted.folders.remove(&name).is_some();
         let commands = trusted.commands.remove(&name).is_some();
-        (folder || content || commands, folder || commands)
+        let hooks = trusted.hooks.len();
+        trusted
+            .hooks
+            .retain(|file, _| !Path::new(file).starts_with(&name));
+        let hooks = trusted.hooks.len() < hooks;
+        (
+            folder || content || commands || hooks,
+            folder || commands || hooks,
+        )
     })
 }
 

@@ -21,6 +21,25 @@ pub(super) struct TrustedContent {
     pub servers: BTreeMap<String, BTreeMap<String, String>>,
 }
 
+/// A trusted hook. The key of its record is the hash of its definition.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct TrustedHook {
+    pub event: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub matcher: String,
+    pub command: String,
+    /// `onFailure: "allow"`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub may_fail: bool,
+    /// Absolute path of a file that the command names -> hash of its content.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub files: BTreeMap<String, String>,
+}
+
+/// The trusted hooks of a file, by the hash of their definition.
+pub(crate) type TrustedHooks = BTreeMap<String, TrustedHook>;
+
 /// The record of a folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Record {

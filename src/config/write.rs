@@ -149,23 +149,35 @@ fn take_out(list: &mut Array, at: usize) {
 
 /// Adds a rule to `permissions.allow`.
 pub(crate) fn allow(target: &WriteTarget, rule: &str) -> Result<SettingChange, ConfigError> {
+    add_rules(target, "allow", &[rule.to_string()])
+}
+
+/// Adds rules to a list of `permissions`: `allow`, `ask` or `deny`.
+pub(crate) fn add_rules(
+    target: &WriteTarget,
+    list: &str,
+    rules: &[String],
+) -> Result<SettingChange, ConfigError> {
     change(target, |document| {
         let permissions = document
             .entry("permissions")
             .or_insert_with(|| Item::Table(Table::new()));
-        let allow = permissions
+        let known = permissions
             .as_table_like_mut()
             .ok_or("permissions is not a table")?
-            .entry("allow")
+            .entry(list)
             .or_insert_with(|| value(Array::new()));
-        let allow = allow
+        let known = known
             .as_array_mut()
-            .ok_or("permissions.allow is not a list")?;
-        if allow.iter().any(|known| known.as_str() == Some(rule)) {
-            return Ok(false);
+            .ok_or("the rules of permissions are not a list")?;
+        let mut is_changed = false;
+        for rule in rules {
+            if !known.iter().any(|known| known.as_str() == Some(rule)) {
+                add(known, rule);
+                is_changed = true;
+            }
         }
-        add(allow, rule);
-        Ok(true)
+        Ok(is_changed)
     })
 }
 

@@ -2,6 +2,7 @@
 
 use super::access::Access;
 use super::entry::{CallId, Outcome, Output, Verdict};
+use super::hook;
 use super::permission::{PathUse, Permission, is_offered};
 use super::policy::{Decision, Judgement, Rule};
 use super::settings::Policy;
@@ -28,12 +29,15 @@ pub enum Authorization {
         /// The sandbox policy that approval would grant.
         access: Option<Access>,
     },
+    /// Its hooks have not ended.
+    AwaitHooks,
     /// It never runs; this is its result.
     Close(Outcome),
 }
 
-/// Decides about a call that has not started. A person's verdict overrides the rules. A stop, or an
-/// invalid call, overrides both. If nobody can be asked, a question becomes a denial.
+/// Decides about a call that has not started. Its hooks come first. A person's verdict overrides
+/// the rules and the questions of hooks. A stop, or an invalid call, overrides all. If nobody can be
+/// asked, a question becomes a denial.
 pub fn authorize(state: &State, policy: &Policy, open: &OpenCall) -> Authorization {
     if let Some(outcome) = hopeless(state, policy, open) {
         return Authorization::Close(outcome);
@@ -41,6 +45,9 @@ pub fn authorize(state: &State, policy: &Policy, open: &OpenCall) -> Authorizati
     let Some(described) = open.described() else {
         return denied("the call cannot be understood".into());
     };
+    if state.hooks.of_call(open.call.id).is_some() {
+        return Authorization::AwaitHooks;
+    }
     match &open.decided {
         Some(Verdict::Allow) => {
             if let Some(question) = ask_about_changed_description(state, policy, open) {
@@ -53,7 +60,7 @@ pub fn authorize(state: &State, policy: &Policy, open: &OpenCall) -> Authorizati
         Some(Verdict::Deny { reason }) => return denied(reason.clone()),
         None => {}
     }
-    let Judgement { decision, access } = (policy.permission_check)(&described.permission, state);
+    let Judgement { decision, access } = judge_call(state, policy, open, &described.permission);
     match decision {
         Decision::Allow => Authorization::Run { access },
         Decision::Deny { reason } => denied(reason),
@@ -68,6 +75,19 @@ pub fn authorize(state: &State, policy: &Policy, open: &OpenCall) -> Authorizati
     }
 }
 
+/// Judges a permission of a call by the rules and by the answers of its hooks.
+fn judge_call(
+    state: &State,
+    policy: &Policy,
+    open: &OpenCall,
+    permission: &Permission,
+) -> Judgement {
+    let guards = state.hooks.guards(open.call.id);
+    hook::judge(guards, permission, |granted| {
+        (policy.permission_check)(permission, state, granted)
+    })
+}
+
 /// Asks again about a server's tool whose description has changed since a person allowed it. The
 /// approval is only for the description that they saw.
 fn ask_about_changed_description(
@@ -80,7 +100,7 @@ fn ask_about_changed_description(
     };
     let asked = Rule::parse(open.asked.as_ref()?.rule.as_deref()?).ok()?;
     asked.spec_of(name)?;
-    match (policy.permission_check)(permission, state).decision {
+    match judge_call(state, policy, open, permission).decision {
         Decision::Ask {
             why,
             rule: Some(rule),
@@ -121,7 +141,7 @@ pub fn still_allowed(state: &State, policy: &Policy, open: &OpenCall) -> Result<
             line, background, ..
         }) => (line, background),
         Some(permission @ Permission::Foreign { .. }) => {
-            return match (policy.permission_check)(permission, state).decision {
+            return match judge_call(state, policy, open, permission).decision {
                 Decision::Allow => Ok(()),
                 Decision::Ask { .. } | Decision::Deny { .. } => Err(
                     "not run: it was allowed when rewake was interrupted, and mode and rules do not allow it any more; call it again for a new decision"
@@ -137,7 +157,7 @@ pub fn still_allowed(state: &State, policy: &Policy, open: &OpenCall) -> Result<
         access: Some(recorded),
         background: *background,
     };
-    let judged = (policy.permission_check)(&permission, state);
+    let judged = judge_call(state, policy, open, &permission);
     match judged.decision {
         Decision::Allow if judged.access.unwrap_or(Access::Full) == recorded => Ok(()),
         _ => Err(format!(
@@ -167,7 +187,7 @@ pub fn question(state: &State, policy: &Policy, open: &OpenCall) -> Option<Quest
             rule,
             access,
         }),
-        Authorization::Run { .. } | Authorization::Close(_) => None,
+        Authorization::Run { .. } | Authorization::AwaitHooks | Authorization::Close(_) => None,
     }
 }
 
@@ -204,7 +224,7 @@ pub fn may_fail_unasked(state: &State, policy: &Policy, open: &OpenCall, real: &
         path: real.to_string(),
     };
     before.all(|c| c.finished || c.call.class() == Some(Class::Idempotent))
-        && (policy.permission_check)(&looks, state).decision == Decision::Allow
+        && (policy.permission_check)(&looks, state, &[]).decision == Decision::Allow
 }
 
 /// Returns whether a running call may act at this real path. Links may have changed since the
@@ -216,7 +236,8 @@ pub fn may_act_at(state: &State, policy: &Policy, open: &OpenCall, real: &str) -
     };
     let by_person = open.decided == Some(Verdict::Allow);
     let asked_about = open.asked_about.as_deref();
-    match (policy.permission_check)(&described.permission.at(real), state).decision {
+    let permission = described.permission.at(real);
+    match judge_call(state, policy, open, &permission).decision {
         Decision::Deny { .. } => false,
         Decision::Allow if !by_person => true,
         Decision::Ask { .. } if !by_person => false,

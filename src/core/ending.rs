@@ -1,7 +1,9 @@
 //! The ending of a session, found in its newest entries. Lists use it, since they do not fold the
 //! log.
 
-use super::entry::{About, Block, Entry, SaveReason, StopReason};
+use super::entry::{
+    About, Block, By, Entry, FailureClass, HookEvent, HookVerdict, SaveReason, StopReason,
+};
 
 /// How the last process of a session ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,6 +73,12 @@ pub struct Backwards {
     owed: Option<Ending>,
     /// The session was resumed after the entries that are read now, which lifts a failure.
     is_taken_up: bool,
+    /// A person did that, which also lifts the failure of a hook.
+    is_taken_up_by_person: bool,
+    /// Hooks about no call have ended since.
+    has_hooked: bool,
+    /// A hook refused the message before.
+    is_withdrawn: bool,
 }
 
 impl Backwards {
@@ -78,7 +86,16 @@ impl Backwards {
     pub fn reads(kind: &str) -> bool {
         matches!(
             kind,
-            "opened" | "said" | "replied" | "stopped" | "failed" | "checked" | "noted" | "woke"
+            "opened"
+                | "said"
+                | "replied"
+                | "stopped"
+                | "failed"
+                | "checked"
+                | "noted"
+                | "woke"
+                | "hooking"
+                | "hooked"
         )
     }
 
@@ -90,11 +107,32 @@ impl Backwards {
         match entry {
             // Open calls still get their results after a stop. Only a new message lifts it.
             Entry::Stopped { .. } => Some(Ending::Stopped),
+            Entry::Failed { error, .. } if error.class == FailureClass::Hook => {
+                (!self.is_taken_up_by_person).then_some(Ending::Failed)
+            }
             Entry::Failed { .. } if !self.is_taken_up => Some(Ending::Failed),
-            Entry::Resumed { .. } => {
+            Entry::Resumed { by, .. } => {
                 self.is_taken_up = true;
+                self.is_taken_up_by_person |= *by == By::Person;
                 None
             }
+            // Open calls have hooks too; the answer with these calls decides then.
+            Entry::Hooking { runs, .. } if runs.iter().all(|run| run.call.is_none()) => {
+                (!std::mem::take(&mut self.has_hooked)).then_some(owed)
+            }
+            Entry::Hooked {
+                event,
+                call: None,
+                results,
+                ..
+            } => {
+                self.has_hooked = true;
+                let is_refused = results.iter().any(|r| r.verdict == HookVerdict::Deny);
+                self.is_withdrawn |= is_refused && *event == HookEvent::UserPromptSubmit;
+                let ends_turn = matches!(event, HookEvent::Stop | HookEvent::SubagentStop);
+                (is_refused && ends_turn).then_some(owed)
+            }
+            Entry::Said { .. } if std::mem::take(&mut self.is_withdrawn) => None,
             Entry::Replied { blocks, stop, .. } => Some(match is_answer(blocks, *stop) {
                 true => Ending::Done,
                 false => owed,

@@ -14,6 +14,7 @@ mod assignment;
 mod call;
 mod choice;
 mod content;
+mod hook;
 mod kept;
 mod plan;
 mod usage;
@@ -29,6 +30,7 @@ pub use assignment::Assignment;
 pub use call::{By, CallId, ChildRun, Fact, Guard, Memory, MemoryKind, Outcome, Output, Verdict};
 pub use choice::{Choice, FallbackModel, Mode, RunLimits, Unfit};
 pub use content::{BlobRef, Block, Image, PromptPrefix, StopReason, ToolSpec, UsedCommand, Via};
+pub use hook::{HookEvent, HookResult, HookRun, HookVerdict, HookWrote};
 pub use kept::{KeptWhy, MAX_KEPT, UnrestoredPath};
 pub use plan::{Plan, PlanStep, StepState};
 pub use usage::{MAX_TOKENS, Spent, Usage, token_count};
@@ -144,12 +146,12 @@ pub enum Entry {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         origin: Option<String>,
     },
-    /// A person's or a hook's verdict. One that follows from a rule is derived, not stored.
+    /// A person's verdict. One that follows from a rule or a hook is derived, not stored.
     Decided {
         /// The call that was decided on.
         call: CallId,
         verdict: Verdict,
-        /// Who decided. Hooks do not exist yet: so far always `Person`.
+        /// Who decided: always `Person`. The answers of hooks are in `Hooked`.
         by: By,
         /// For an allowed command: its sandbox policy. Logs of older versions have none: allowed
         /// commands then ran without a sandbox.
@@ -353,6 +355,25 @@ pub enum Entry {
         /// `Supervised` for one under a keeper, `Opaque` for one that has the terminal.
         guard: Guard,
     },
+    /// Hooks are about to run. They follow an entry of the same transaction.
+    Hooking {
+        event: HookEvent,
+        /// The place of the entry that they follow.
+        of: Seq,
+        /// The hooks, in the order of their files.
+        runs: Vec<HookRun>,
+    },
+    /// The results of all hooks of a `Hooking`, or of those about one call.
+    Hooked {
+        event: HookEvent,
+        /// The place of the `Hooking`.
+        of: Seq,
+        /// The call that they are about. `None`: they are about no call.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        call: Option<CallId>,
+        /// In the order of the `Hooking`.
+        results: Vec<HookResult>,
+    },
     /// A person named the session.
     Named {
         /// The session's name. Lists show it instead of the first message.
@@ -475,6 +496,8 @@ pub enum FailureClass {
     Protocol,
     /// The model gave an unusable answer too many times.
     Nonsense,
+    /// A hook that guards messages failed, so the message was not sent.
+    Hook,
 }
 
 /// Subject of a note.
@@ -620,6 +643,8 @@ impl Entry {
             Entry::Checked { .. } => "checked",
             Entry::Chose(_) => "chose",
             Entry::UserCommand { .. } => "user_command",
+            Entry::Hooking { .. } => "hooking",
+            Entry::Hooked { .. } => "hooked",
             Entry::Named { .. } => "named",
             Entry::Titled { .. } => "titled",
             Entry::Dismissed => "dismissed",
@@ -652,6 +677,10 @@ impl Entry {
 
     /// Returns the blobs that the entry refers to.
     pub fn blobs(&self) -> impl Iterator<Item = &BlobRef> {
+        let hooks = match self {
+            Entry::Hooked { results, .. } => results.as_slice(),
+            _ => &[],
+        };
         let (images, output) = match self {
             Entry::Said { images, .. } => (images.as_slice(), None),
             Entry::Finished { outcome, .. } => match outcome {
@@ -664,7 +693,14 @@ impl Entry {
             },
             _ => (&[][..], None),
         };
-        images.iter().map(|image| &image.blob).chain(output)
+        let of_hooks = hooks
+            .iter()
+            .filter_map(|hook| hook.context.as_ref()?.blob.as_ref());
+        images
+            .iter()
+            .map(|image| &image.blob)
+            .chain(output)
+            .chain(of_hooks)
     }
 
     /// Returns whether a session can be resumed from right after this entry.

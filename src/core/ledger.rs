@@ -69,6 +69,11 @@ impl Ledger {
             .push_back((seq, clip(text, SAID_BYTES).into_owned()));
     }
 
+    /// Removes the newest message, if it is the one of this entry.
+    pub fn withdraw(&mut self, seq: Seq) {
+        self.said.pop_back_if(|(at, _)| *at == seq);
+    }
+
     /// Clears the results, since the model answered.
     pub fn replied(&mut self) {
         self.results.clear();

@@ -25,6 +25,8 @@ pub mod freeing;
 mod front_matter;
 pub(crate) mod gauge;
 pub(crate) mod happened;
+pub mod hook;
+pub mod hook_event;
 pub(crate) mod image;
 pub(crate) mod ledger;
 pub(crate) mod limits;

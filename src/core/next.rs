@@ -8,6 +8,7 @@ use std::cell::LazyCell;
 use super::access::Access;
 use super::authorization::{Authorization, authorize};
 use super::entry::{CallId, Seq};
+use super::hook::{MAX_HOOKS_AT_ONCE, PendingHooks};
 use super::limits::Count;
 use super::run_limits;
 use super::settings::Policy;
@@ -95,6 +96,11 @@ pub enum Step {
     CallModel,
     /// Ask the person about a call.
     Ask(CallId),
+    /// Run the pending hooks of this `Hooking` that are about these calls, or about none.
+    RunHooks {
+        hooking: Seq,
+        calls: Vec<Option<CallId>>,
+    },
     /// Run these calls: several that may run at the same time, or one of any class.
     Run(Vec<CallId>),
     /// A call was started and has no result: find its outcome.
@@ -161,6 +167,7 @@ pub fn next(state: &State, policy: &Policy, pending: &Pending) -> Step {
             Step::TakeMessage
         }
         (_, Some(Why::CrashLoop)) => Step::Wait(Why::CrashLoop),
+        _ if state.hooks.first_due().is_some() => next_hooks(state.hooks.first_due()),
         (Some(open), _) if pending.left_open && open.guard.is_some() && !state.is_stopped() => {
             Step::Wait(Why::Asked)
         }
@@ -204,7 +211,8 @@ pub fn rest_but_pause(state: &State, policy: &Policy) -> Option<Why> {
     if state.restarts >= MAX_RESTARTS {
         return Some(Why::CrashLoop);
     }
-    if state.first_open().is_some() || state.restoring.is_some() {
+    let has_hooks = !state.hooks.pending().is_empty();
+    if state.first_open().is_some() || state.restoring.is_some() || has_hooks {
         return None;
     }
     if state.halted.is_some() {
@@ -246,8 +254,13 @@ fn next_of_call(state: &State, policy: &Policy, open: &OpenCall) -> Step {
     if open.guard.is_some() {
         return Step::Settle(id);
     }
+    if let Some(hooks) = state.hooks.of_call(id) {
+        return guards(state, open, hooks);
+    }
     match authorize(state, policy, open) {
         Authorization::Ask { .. } => ask(policy, id),
+        // The hooks of this call have ended.
+        Authorization::AwaitHooks => Step::Wait(Why::Idle),
         Authorization::Close(_) => Step::Close(id),
         Authorization::Run { .. } if only_looks(open) => Step::Run(batch(state, policy, open)),
         // A person who answers a question should see all questions of the answer first.
@@ -255,6 +268,43 @@ fn next_of_call(state: &State, policy: &Policy, open: &OpenCall) -> Step {
             Some(id) => ask(policy, id),
             None => Step::Run(batch(state, policy, open)),
         },
+    }
+}
+
+/// Returns the step for hooks that are about no call, or about calls that have ended.
+fn next_hooks(hooks: Option<&PendingHooks>) -> Step {
+    let Some(hooks) = hooks else {
+        return Step::Wait(Why::Idle);
+    };
+    let mut calls: Vec<Option<CallId>> = hooks.runs.iter().map(|run| run.call).collect();
+    calls.dedup();
+    Step::RunHooks {
+        hooking: hooks.seq,
+        calls,
+    }
+}
+
+/// Returns the step for the guards of a call. They see the files that earlier calls wrote, so only
+/// the guards of idempotent calls run together.
+fn guards(state: &State, first: &OpenCall, hooks: &PendingHooks) -> Step {
+    let is_idempotent = |open: &&OpenCall| open.call.class() == Some(Class::Idempotent);
+    let calls = state
+        .calls
+        .iter()
+        .skip_while(|c| c.call.id != first.call.id);
+    let has_hooks = |open: &&OpenCall| {
+        let its = state.hooks.of_call(open.call.id);
+        its.is_some_and(|its| its.seq == hooks.seq)
+    };
+    let calls = calls
+        .take_while(|open| {
+            open.call.id == first.call.id || is_idempotent(&first) && is_idempotent(open)
+        })
+        .filter(has_hooks)
+        .take(MAX_HOOKS_AT_ONCE);
+    Step::RunHooks {
+        hooking: hooks.seq,
+        calls: calls.map(|open| Some(open.call.id)).collect(),
     }
 }
 

@@ -15,6 +15,7 @@ use super::budget::Budget;
 use super::cut::{CutSource, cut};
 use super::entry::{Block, CallId, Entry, Outcome, Output, Record, Seq};
 use super::freeing::{bytes_of, may_be_freed};
+use super::hook;
 use super::permission::Permission;
 use super::plain_text::plain_text;
 use super::quoted::inside_tag;
@@ -224,6 +225,8 @@ struct Messages {
     /// Parts of the last answer, and the results of its calls in their order.
     answer: Vec<MessagePart>,
     calls: Vec<Called>,
+    /// Texts of hooks that follow the results of these calls.
+    after_results: Vec<MessagePart>,
 }
 
 /// A call of the last answer.
@@ -267,6 +270,7 @@ impl Messages {
             done: Vec::new(),
             answer: Vec::new(),
             calls: Vec::new(),
+            after_results: Vec::new(),
         }
     }
 
@@ -314,6 +318,18 @@ impl Messages {
             } => {
                 self.flush();
                 self.push(Role::User, [note(&inlined(text, self.inline, record.seq))]);
+            }
+            Entry::Hooked { .. } => {
+                let text = hook::note(&record.entry).unwrap_or_default();
+                let text = note(&inlined(&text, self.inline, record.seq));
+                // Results come directly after their calls.
+                match self.calls.iter().any(|called| called.result.is_none()) {
+                    true => self.after_results.push(text),
+                    false => {
+                        self.flush();
+                        self.push(Role::User, [text]);
+                    }
+                }
             }
             Entry::Restored { .. } => {
                 self.flush();
@@ -487,6 +503,8 @@ impl Messages {
             Role::User,
             calls.into_iter().filter_map(|called| called.result),
         );
+        let after = std::mem::take(&mut self.after_results);
+        self.push(Role::User, after);
     }
 
     /// Appends parts. If the last message has the same role, they are added to it, so that roles

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use super::budget::Budget;
 use super::entry::Usage;
 use super::permission::Permission;
-use super::policy::{Judgement, Sandbox};
+use super::policy::{Judgement, Rule, Sandbox};
 use super::state::State;
 use super::window::CompactionSettings;
 
 /// Decides by the rules whether a call with this permission is allowed, denied or needs a question,
-/// and which access a command gets.
-pub type PermissionCheck = Arc<dyn Fn(&Permission, &State) -> Judgement + Send + Sync>;
+/// and which access a command gets. The rules at the end are further allow rules for this call.
+pub type PermissionCheck = Arc<dyn Fn(&Permission, &State, &[Rule]) -> Judgement + Send + Sync>;
 
 /// Returns why a server's tool, given by its full name, cannot be called at all. The model gets the
 /// reason before anybody is asked.

@@ -2,6 +2,7 @@
 
 use super::budget::{BYTES_PER_TOKEN, IMAGE_TOKENS};
 use super::entry::{Block, Entry, Image, Outcome, PromptPrefix, Record, ToolSpec};
+use super::hook;
 use super::quoted::escape_tags;
 use super::rewind;
 
@@ -68,6 +69,9 @@ pub fn record_bytes(record: &Record, inline: usize) -> usize {
         }
         // The escape of a tag adds bytes.
         Entry::Noted { text: noted, .. } => text(escape_tags(noted).len()),
+        Entry::Hooked { .. } => {
+            hook::note(&record.entry).map_or(0, |t| text(escape_tags(&t).len()))
+        }
         Entry::Restored { .. } => text(rewind::told(&record.entry).map_or(0, |t| t.len())),
         Entry::Forked {
             folder: Some(folder),

@@ -19,6 +19,7 @@ use super::entry::{
 };
 use super::external_changes::ExternalChanges;
 use super::form::{FormAnswer, ServerQuestion};
+use super::hook::SessionHooks;
 use super::ledger::Ledger;
 use super::limits::Counts;
 use super::preface::{Carried, Preface};
@@ -177,6 +178,18 @@ pub struct State {
     pub recall_due: bool,
     /// Rules that a person allowed for this session, oldest first.
     pub session_rules: Vec<Rule>,
+    /// The hooks that have not ended, and the answers of guards.
+    pub hooks: SessionHooks,
+    /// The messages since the last answer, oldest first. A hook may refuse them.
+    unanswered: Vec<Unanswered>,
+}
+
+/// A message without an answer: its place, and what the message changed.
+#[derive(Debug, Clone, PartialEq)]
+struct Unanswered {
+    seq: Seq,
+    was_owed: bool,
+    was_halted: Option<Halt>,
 }
 
 /// Does not count when states are compared: two states are equal by what was folded. (A function
@@ -198,7 +211,7 @@ pub struct OpenCall {
     pub cut: bool,
     /// The last question to a person about it.
     pub asked: Option<PendingQuestion>,
-    /// A person's or a hook's verdict. `None`: the rules decide.
+    /// A person's verdict. `None`: the rules and the hooks decide.
     pub decided: Option<Verdict>,
     /// The access that a person approved.
     pub allowed_access: Option<Access>,
@@ -357,6 +370,8 @@ impl State {
             freed: ClearedResults::default(),
             recall_due: false,
             session_rules: Vec::new(),
+            hooks: SessionHooks::default(),
+            unanswered: Vec::new(),
         }
     }
 
@@ -394,7 +409,12 @@ impl State {
 
     /// Returns the questions that wait for a person, as far as the log says.
     pub fn questions(&self) -> impl Iterator<Item = (&OpenCall, &PendingQuestion)> {
-        let is_open = |c: &&OpenCall| !c.finished && c.guard.is_none() && c.decided.is_none();
+        let is_open = |c: &&OpenCall| {
+            !c.finished
+                && c.guard.is_none()
+                && c.decided.is_none()
+                && self.hooks.of_call(c.call.id).is_none()
+        };
         let open = self.calls.iter().filter(is_open);
         open.filter_map(|c| Some((c, c.asked.as_ref()?)))
             .filter(|_| !self.is_stopped())
@@ -498,11 +518,12 @@ impl State {
             return true;
         }
         if self.is_stopped() {
-            return self.first_open().is_some();
+            return self.first_open().is_some() || !self.hooks.pending().is_empty();
         }
         let of_user = self.user_commands.values().any(|c| c.run().is_some());
         self.owed
             || of_user
+            || !self.hooks.pending().is_empty()
             || self.first_open().is_some()
             || self.unchecked().is_some()
             || !self.background.is_empty()
@@ -517,7 +538,8 @@ impl State {
             Some(Halt::Failed(_)) => return Ending::Failed,
             None => {}
         }
-        match self.owed || self.first_open().is_some() || self.unchecked().is_some() {
+        let has_hooks = !self.hooks.pending().is_empty();
+        match has_hooks || self.owed || self.first_open().is_some() || self.unchecked().is_some() {
             true => Ending::with_pending_work(last),
             false => Ending::Done,
         }

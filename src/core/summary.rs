@@ -8,6 +8,7 @@ use super::choice::Effort;
 use super::cleared_results::ClearedResults;
 use super::entry::{About, Block, Entry, Record, Seq};
 use super::happened;
+use super::hook;
 use super::plain_text::plain_text;
 use super::quoted::{escape_tags, indented, inside_tag};
 use super::request::{Message, MessagePart, Request, Role};
@@ -166,6 +167,7 @@ pub fn line(record: &Record, max_bytes: usize) -> Option<String> {
             ..
         } => return None,
         Entry::Noted { text, .. } => format!("[{seq}] note: {}", cut(text)),
+        Entry::Hooked { .. } => format!("[{seq}] note: {}", cut(&hook::note(&record.entry)?)),
         Entry::Restored { .. } => match rewind::told(&record.entry) {
             Some(text) => format!("[{seq}] note: {}", cut(&text)),
             None => return None,

@@ -267,6 +267,8 @@ pub fn may_change_files(entry: &Entry) -> bool {
     match entry {
         Entry::Started { access, .. } => *access != Some(Access::Read),
         Entry::Restoring { .. } => true,
+        // Guards decide. Other hooks may format files.
+        Entry::Hooking { event, .. } => !event.is_guard(),
         _ => false,
     }
 }

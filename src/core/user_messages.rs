@@ -84,6 +84,13 @@ impl UserMessages {
         self.forget(|message| message.constraints = Vec::new());
     }
 
+    /// Removes the newest message, if it is the one of this entry.
+    pub(crate) fn withdraw(&mut self, seq: Seq) {
+        if let Some(message) = self.all.pop_back_if(|message| message.seq == seq) {
+            self.bytes -= message.bytes();
+        }
+    }
+
     /// Removes a part of the oldest messages until all are within the bounds. The first message,
     /// which is the task, and the newest one stay.
     fn forget(&mut self, part: impl Fn(&mut UserMessage)) {

@@ -29,7 +29,7 @@ impl<W: World> Recorder<W> {
         let open = self.state.call(call.id)?;
         match authorize(&self.state, &self.policy, open) {
             Authorization::Run { access } => Some(access),
-            Authorization::Ask { .. } | Authorization::Close(_) => None,
+            Authorization::Ask { .. } | Authorization::AwaitHooks | Authorization::Close(_) => None,
         }
     }
 

@@ -271,7 +271,7 @@ impl<W: World> Recorder<W> {
             (Verdict::Deny { .. }, _) | (_, None) => None,
             (_, Some(Authorization::Ask { access, .. } | Authorization::Run { access })) => access,
             // The call will not run, so there is nothing to allow.
-            (_, Some(Authorization::Close(_))) => return Ok(()),
+            (_, Some(Authorization::AwaitHooks | Authorization::Close(_))) => return Ok(()),
         };
         let at = open.and_then(|open| open.asked.as_ref()?.at.clone());
         let decided = Entry::Decided {

@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep_until};
 use super::signals::PollResult;
 use super::{DRAFT_INTERVAL, Engine, EngineError, Event, Recorder, Write};
 use crate::core::authorization::{Question, may_fail_unasked, place_of_question, questions};
-use crate::core::entry::{CallId, Entry, SaveReason};
+use crate::core::entry::{CallId, Entry, HookEvent, SaveReason};
 use crate::core::tool::Class;
 use crate::model::Delta;
 use crate::store;
@@ -215,6 +215,9 @@ impl<W: World> Engine<W> {
             Examination::Ended => return Ok(()),
             Examination::LeadsTo(at) => at,
         };
+        if self.log.request_permission(call).await? {
+            return Ok(());
+        }
         let questions = questions(&self.log.state, &self.log.policy);
         let Some(question) = questions.iter().find(|question| question.call == call) else {
             return Ok(());
@@ -228,6 +231,8 @@ impl<W: World> Engine<W> {
             place: place_of_question(&self.log.state, &questions, call),
         };
         self.log.emit(asked);
+        self.log
+            .fire_hooks(HookEvent::Notification, "permission_prompt");
         self.signals_look.begin_to_wait();
         loop {
             tokio::select! {

@@ -30,7 +30,7 @@ impl<W: World> Engine<W> {
         if !self.may_begin(&write.entries) {
             return self.log.record(write).await;
         }
-        self.log.hold(write)?;
+        self.log.hold(write).await?;
         let begun = match self.begins() {
             Ok(calls) if calls.is_empty() => Ok(()),
             Ok(calls) => self.run_calls(calls).await,
@@ -49,15 +49,19 @@ impl<W: World> Engine<W> {
         let is_call = |block: &Block| matches!(block, Block::Call { .. });
         let calls =
             |e: &Entry| matches!(e, Entry::Replied { blocks, .. } if blocks.iter().any(is_call));
-        entries.iter().any(calls)
-            && !self.log.begins_within.is_zero()
+        entries.iter().any(calls) && self.may_hold()
+    }
+
+    /// Returns whether entries may be held for what follows them.
+    pub(super) fn may_hold(&mut self) -> bool {
+        !self.log.begins_within.is_zero()
             && self.requests.left.is_none()
             && self.pending_commands.is_empty()
             && self.commands.is_empty()
     }
 
     /// Returns the next calls, if one has an effect and none needs a verdict.
-    fn begins(&self) -> Result<Vec<CallId>, EngineError> {
+    pub(super) fn begins(&self) -> Result<Vec<CallId>, EngineError> {
         let Step::Run(calls) = next(&self.log.state, &self.log.policy, &self.pending()?) else {
             return Ok(Vec::new());
         };

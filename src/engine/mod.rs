@@ -21,6 +21,7 @@ mod drain_inbox;
 mod drive_step;
 mod files;
 mod held;
+mod hooks;
 mod idle;
 mod outside;
 mod recall;
@@ -53,7 +54,9 @@ use tokio::sync::mpsc::UnboundedReceiver;
 
 use crate::core::access::Access;
 use crate::core::entry::Choice;
-use crate::core::entry::{By, CallId, Entry, PromptPrefix, Record, SaveReason, Seq, Verdict};
+use crate::core::entry::{
+    By, CallId, Entry, HookEvent, PromptPrefix, Record, SaveReason, Seq, Verdict,
+};
 use crate::core::form::{FormAnswer, ServerQuestion};
 use crate::core::next::{Step, Why, next, rest};
 use crate::core::settings::{PermissionCheck, Policy};
@@ -288,6 +291,8 @@ pub struct Engine<W> {
     signals_look: signals::SignalsLook,
     children: children::Children,
     user_commands: user_commands::UserCommands,
+    /// The hooks of this start have not been recorded.
+    session_start: Option<hooks::SessionStart>,
 }
 
 impl<W: World> Engine<W> {
@@ -326,6 +331,7 @@ impl<W: World> Engine<W> {
             signals_look: signals::SignalsLook::new(),
             children: children::Children::default(),
             user_commands: user_commands::UserCommands::default(),
+            session_start: Some(hooks::SessionStart::Startup),
         }
     }
 
@@ -357,6 +363,7 @@ impl<W: World> Engine<W> {
             .drafts(self.log.head.session())?
             .stream;
         let draft = draft.filter(|d| !d.trim().is_empty());
+        let recovered = self.log.state.unfinished();
         let chosen = self.requests.chosen.clone().filter(|c| !c.is_empty());
         let resumed = Entry::Resumed {
             by,
@@ -370,6 +377,7 @@ impl<W: World> Engine<W> {
             .record(Write::of_all(entries.collect()).clearing_stream())
             .await?;
         self.requests.chosen = None;
+        self.session_start = Some(hooks::SessionStart::Resume { recovered });
         Ok(())
     }
 
@@ -385,9 +393,10 @@ impl<W: World> Engine<W> {
         self.log.world.ask_server(request);
     }
 
-    /// Stops the servers that live for the next process of this session, unless work is pending.
-    /// Called when the process leaves.
+    /// Starts the hooks of the end, and stops the servers that live for the next process of this
+    /// session, unless work is pending. Called when the process leaves.
     pub async fn stop_unneeded_servers(&self) {
+        self.log.fire_hooks(HookEvent::SessionEnd, "other");
         if !self.log.state.owed && self.log.state.first_open().is_none() {
             self.log.world.leave().await;
         }
@@ -406,6 +415,11 @@ impl<W: World> Engine<W> {
                 && rest(&self.log.state, &self.log.policy) != Some(Why::CrashLoop)
             {
                 self.log.restore().await?;
+            }
+            if self.log.state.restoring.is_none()
+                && let Some(start) = self.session_start.take()
+            {
+                self.log.hook_session_start(start).await?;
             }
             self.take_commands().await?;
             self.signals_look.is_active();
@@ -434,6 +448,7 @@ impl<W: World> Engine<W> {
                         .await?
                 }
                 Step::Recall(since) => self.recall.recall(&mut self.log, since).await?,
+                Step::RunHooks { hooking, calls } => self.run_hooks(hooking, calls).await?,
                 Step::CallModel => self.call_model().await?,
                 Step::Run(calls) => self.run_calls(calls).await?,
                 Step::Settle(call) => self.settle(call).await?,

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use super::{EngineError, Event, Log, OnEvent};
 use crate::core::budget::Budget;
-use crate::core::entry::{Entry, Record};
+use crate::core::entry::{Entry, HookRun, Record};
 use crate::core::prompt::KeptMessages;
 use crate::core::settings::Policy;
 use crate::core::state::{Illegal, State};
@@ -126,10 +126,8 @@ impl<W: World> Recorder<W> {
         };
         let held_ms = self.held.as_ref().map(|held| held.at_ms);
         let at_ms = held_ms.unwrap_or_else(|| self.world.now_ms());
-        if let Err(illegal) = fold(&mut self.state, &write.entries, at_ms) {
-            self.reload()?;
-            return Err(illegal.into());
-        }
+        let mut write = write;
+        let hooks = self.fold_with_hooks(&mut write, at_ms).await?;
         let write = match &self.held {
             Some(held) => held.write.clone().and(write),
             None => write,
@@ -164,9 +162,13 @@ impl<W: World> Recorder<W> {
             Err(error) => {
                 self.stored_ratio = None;
                 self.reload()?;
+                // They are prepared again with the entry that they follow.
+                self.discard_hooks(&hooks).await;
                 return Err(error.into());
             }
         };
+        let first = records.first().map_or(0, |record| record.seq);
+        self.fire_hooks_after(first, &batch.entries);
         self.held = None;
         if let Some((id, _)) = signal {
             self.forget_signal(id);
@@ -216,19 +218,43 @@ impl<W: World> Recorder<W> {
         }
     }
 
-    pub(super) fn hold(&mut self, write: Write) -> Result<(), EngineError> {
+    pub(super) async fn hold(&mut self, write: Write) -> Result<(), EngineError> {
         self.refresh()?;
         let at_ms = self.world.now_ms();
-        if let Err(illegal) = fold(&mut self.state, &write.entries, at_ms) {
-            self.reload()?;
-            return Err(illegal.into());
-        }
+        let mut write = write;
+        self.fold_with_hooks(&mut write, at_ms).await?;
         self.held = Some(PendingCommit {
             write,
             at_ms,
             due: Instant::now() + self.begins_within,
         });
         Ok(())
+    }
+
+    /// Folds the entries, and those that record the hooks which they cause. Returns these hooks.
+    async fn fold_with_hooks(
+        &mut self,
+        write: &mut Write,
+        at_ms: i64,
+    ) -> Result<Vec<HookRun>, EngineError> {
+        let mut folded = fold(&mut self.state, &write.entries, at_ms);
+        let mut hooks = Vec::new();
+        if folded.is_ok() {
+            let hooking = self.hooks_after(&write.entries);
+            for entry in &hooking {
+                if let Entry::Hooking { runs, .. } = entry {
+                    hooks.extend(runs.iter().cloned());
+                }
+            }
+            folded = fold(&mut self.state, &hooking, at_ms);
+            write.entries.extend(hooking);
+        }
+        if let Err(illegal) = folded {
+            self.reload()?;
+            self.discard_hooks(&hooks).await;
+            return Err(illegal.into());
+        }
+        Ok(hooks)
     }
 
     /// Records the answer alone, if it is still held.

@@ -481,7 +481,8 @@ fn code_of(class: FailureClass) -> u8 {
         | FailureClass::Auth
         | FailureClass::BadRequest
         | FailureClass::Protocol
-        | FailureClass::Nonsense => exit::FAILED,
+        | FailureClass::Nonsense
+        | FailureClass::Hook => exit::FAILED,
     }
 }
 

@@ -292,7 +292,8 @@ fn hint(class: FailureClass, provider: &Provider, url: &Url) -> Option<String> {
         | FailureClass::Overloaded
         | FailureClass::BadRequest
         | FailureClass::Protocol
-        | FailureClass::Nonsense => None,
+        | FailureClass::Nonsense
+        | FailureClass::Hook => None,
     }
 }
 

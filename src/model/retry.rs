@@ -124,7 +124,8 @@ pub(crate) fn is_transient(class: FailureClass) -> bool {
         | FailureClass::Auth
         | FailureClass::BadRequest
         | FailureClass::Protocol
-        | FailureClass::Nonsense => false,
+        | FailureClass::Nonsense
+        | FailureClass::Hook => false,
     }
 }
 

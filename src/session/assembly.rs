@@ -1,6 +1,6 @@
 //! The assembly of an open session with its world, its rules and its settings.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,8 +8,8 @@ use std::time::Duration;
 use super::context::{self, Gauging, KnownWindows};
 use super::layers::Renderer;
 use super::{
-    AppContext, Log, Opened, Session, SessionError, VERSION, now_ms, permissions, sandbox, served,
-    tmp, unseen_by_commands,
+    AppContext, Log, Opened, Session, SessionError, VERSION, hooks, now_ms, permissions, sandbox,
+    served, tmp, unseen_by_commands,
 };
 use crate::config::{Config, Origin};
 use crate::core::choice::Effort;
@@ -76,6 +76,8 @@ impl AppContext {
             env_remove: unseen_by_commands(config, &self.env),
             sandbox,
         };
+        let machine_hooks =
+            hooks::machine_hooks(self, &id, Path::new(&state.folder), &shell, &mut warnings)?;
         let chosen = self.choices(state, as_new)?;
         let asked = Models::new(config.clone(), self.env.clone());
         let model = match &chosen {
@@ -114,6 +116,7 @@ impl AppContext {
         if let Some(access) = access {
             world.use_servers(access);
         }
+        world.use_hooks(machine_hooks);
         self.start_file_snapshots(&mut world, &mut warnings);
         if state.assignment.is_none() {
             world.allow_tasks(self.tasks(&id));

@@ -16,8 +16,8 @@ use super::short_id;
 
 use crate::core::ending::is_answer;
 use crate::core::entry::{
-    About, Block, By, CallId, Entry, Fact, Guard, Image, Outcome, Record, Refusal, SaveReason, Seq,
-    SummaryBy, Unfit, Usage, UsedCommand, Verdict,
+    About, Block, By, CallId, Entry, Fact, Guard, HookEvent, HookResult, HookVerdict, Image,
+    Outcome, Record, Refusal, SaveReason, Seq, SummaryBy, Unfit, Usage, UsedCommand, Verdict,
 };
 use crate::core::entry::{Choice, FallbackModel, RunLimits};
 use crate::core::form::{Field, FormAnswer, RequestedAnswer, ServerQuestion};
@@ -168,6 +168,7 @@ const SERVER_CHARS: usize = 40;
 const ASKED_CHARS: usize = 120;
 const VALUE_CHARS: usize = 80;
 const VALUES_CHARS: usize = 400;
+const HOOK_CHARS: usize = 160;
 
 impl Default for Describer {
     fn default() -> Describer {
@@ -328,6 +329,20 @@ impl Describer {
             Entry::Chose(choice) => chosen(choice),
             Entry::UserCommand { command, .. } => {
                 detail(format!("you ran {}", one_line(command, 100)))
+            }
+            Entry::Hooking { event, runs, .. } => detail(format!(
+                "{} about to run for {}",
+                count(runs.len() as u64, "hook"),
+                event.name()
+            )),
+            Entry::Hooked {
+                event,
+                call,
+                results,
+                ..
+            } => {
+                let call = call.and_then(|id| self.names.get(id.index as usize));
+                hooked(*event, call.map(String::as_str), results)
             }
             Entry::Named { title } => detail(format!("named {title}")),
             Entry::Titled {
@@ -638,6 +653,60 @@ fn checked<'a>(unfit: Option<&Unfit>, told: Option<&str>) -> Description<'a> {
             Tone::Bad,
             format!("the answer does not match its JSON Schema: {unfit}"),
         ),
+    }
+}
+
+/// Describes the results of hooks. `call` is the call that they are about.
+fn hooked<'a>(
+    event_name: HookEvent,
+    call: Option<&str>,
+    results: &[HookResult],
+) -> Description<'a> {
+    let mut tone = Tone::Calm;
+    let mut lines: Vec<String> = Vec::new();
+    for result in results {
+        let hook = one_line(&result.hook, HOOK_CHARS);
+        let reason = one_line(&result.reason, VALUES_CHARS);
+        match (event_name, result.verdict) {
+            (_, HookVerdict::Failed) => {
+                tone = Tone::Bad;
+                lines.push(format!("the hook {hook} failed: {reason}"));
+            }
+            (HookEvent::UserPromptSubmit, HookVerdict::Deny) => {
+                tone = Tone::Bad;
+                lines.push(format!(
+                    "the message was not sent: the hook {hook} refused it: {reason}"
+                ));
+            }
+            (HookEvent::Stop | HookEvent::SubagentStop, HookVerdict::Deny) => {
+                lines.push(format!("the hook {hook} asks for more work: {reason}"));
+            }
+            _ => {}
+        }
+        if let (Some(input), Some(call)) = (&result.input, call) {
+            let input = one_line(input, VALUES_CHARS);
+            lines.push(format!("the hook {hook} changed {call} to {input}"));
+        }
+        if let Some(wrote) = &result.wrote {
+            lines.push(format!(
+                "the hook {hook} changed {}",
+                one_line(&wrote.path, HOOK_CHARS)
+            ));
+        }
+        lines.extend(
+            result
+                .message
+                .as_deref()
+                .map(|text| one_line(text, VALUES_CHARS)),
+        );
+    }
+    match lines.is_empty() {
+        true => detail(format!(
+            "{} ran for {}",
+            count(results.len() as u64, "hook"),
+            event_name.name()
+        )),
+        false => event(tone, lines.join("; ")),
     }
 }
 

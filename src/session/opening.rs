@@ -569,9 +569,11 @@ fn sweep(runs: &Runs, session: &str, state: &State) {
         .iter()
         .filter(|c| !c.finished)
         .filter_map(|c| c.guard.as_ref()?.run());
+    let hooks = state.hooks.pending().iter().flat_map(|hooks| &hooks.runs);
     let known: Vec<&str> = open
         .chain(state.background.values().map(|b| b.run.as_str()))
         .chain(state.user_commands.values().filter_map(UserCommand::run))
+        .chain(hooks.map(|run| run.run.as_str()))
         .collect();
     for info in runs.list() {
         let over = !matches!(info.state, RunState::Running { .. });

@@ -77,7 +77,7 @@ fn check_by(
     runs: Runs,
     catalogue: SessionCatalogue,
 ) -> PermissionCheck {
-    Arc::new(move |permission, state| {
+    Arc::new(move |permission, state, granted| {
         let mut workspace = workspace.clone();
         if let Permission::Foreign { name } = permission {
             // A verdict for one call also counts, until that call is made.
@@ -92,11 +92,13 @@ fn check_by(
             workspace.served = served::judged(&catalogue, name, always.chain(&once));
         }
         workspace.readable.extend(readable(&runs, state));
-        if state.session_rules.is_empty() {
+        if state.session_rules.is_empty() && granted.is_empty() {
             return judge(permission, state.mode, &rules.rules, &workspace, &DISK);
         }
         let mut rules = rules.rules.clone();
-        rules.allow.extend(state.session_rules.iter().cloned());
+        rules
+            .allow
+            .extend(state.session_rules.iter().chain(granted).cloned());
         judge(permission, state.mode, &rules, &workspace, &DISK)
     })
 }
@@ -191,7 +193,7 @@ mod tests {
         let arguments = serde_json::json!({ "path": path, "pattern": "key" }).to_string();
         let described = describe(tool, &arguments).unwrap();
         let check = check_by(Arc::default(), workspace, runs, SessionCatalogue::default());
-        check(&described.permission, &state).decision == Decision::Allow
+        check(&described.permission, &state, &[]).decision == Decision::Allow
     }
 
     #[test]

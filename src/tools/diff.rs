@@ -3,11 +3,13 @@
 //! Line ends are ignored: a file in CRLF is shown like one in LF.
 
 use std::ops::Range;
+use std::path::Path;
 use std::time::Duration;
 
 use similar::{ChangeTag, DiffTag, TextDiff};
 
 use super::printable;
+use crate::workspace::regular::{load_from, open_on_disk};
 
 /// Time limit of one diff. At the limit the diff is still correct, but may not be the shortest.
 const MAX_TIME: Duration = Duration::from_millis(300);
@@ -80,6 +82,33 @@ impl Diff {
         };
         format!("{what} {}, +{added} −{removed}", places.join(", "))
     }
+}
+
+/// Maximum size of a file whose change is shown.
+const MAX_FILE_BYTES: u64 = 4 * 1024 * 1024;
+
+/// The content of a file at one moment, if it can be shown.
+pub struct FileNow {
+    /// blake3 in hex. `None`: it cannot be read.
+    pub hash: Option<String>,
+    text: Option<String>,
+}
+
+/// Reads a file by its real path.
+pub fn file_now(path: &str) -> FileNow {
+    let read = open_on_disk(Path::new(path)).and_then(|file| load_from(file, MAX_FILE_BYTES));
+    let bytes = read.ok();
+    FileNow {
+        hash: bytes.as_ref().map(|b| blake3::hash(b).to_hex().to_string()),
+        text: bytes.and_then(|bytes| String::from_utf8(bytes).ok()),
+    }
+}
+
+/// Returns the change of a file as a short diff. `None`: it is not text, or did not change.
+pub fn change_in_words(before: &FileNow, after: &FileNow) -> Option<String> {
+    let (old, new) = (before.text.as_ref()?, after.text.as_ref()?);
+    let diff = (old != new).then(|| Diff::of(old, new))?;
+    Some(format!("{}\n{}", diff.in_words(), diff.excerpt))
 }
 
 /// Returns how many lines were added and removed, as `in_words` wrote it at the end of the first

@@ -224,6 +224,7 @@ fn heading(record: &Record) -> String {
             format!("result of call {} of entry {}", call.index + 1, call.reply)
         }
         Entry::Noted { .. } => "note".to_string(),
+        Entry::Hooked { .. } => "output of hooks".to_string(),
         Entry::Compacted { first, last, .. } => format!("summary of entries {first}-{last}"),
         Entry::Continued { .. } => "continuation note".to_string(),
         other => other.kind().to_string(),

@@ -16,6 +16,7 @@ pub(crate) mod git_command;
 pub(crate) mod handle;
 mod head;
 mod here;
+pub mod hooks;
 pub(crate) mod ignored;
 mod instructions;
 pub(crate) mod regular;

@@ -15,12 +15,15 @@ use super::archive::Archive;
 use super::confine::Confine;
 use super::files::{Files, Keeping, Snapshot, SnapshotRequest};
 use super::give_tasks::Tasks;
+use super::hooks::MachineHooks;
 use super::restore::{self, RestoreEnd, RestoreOrder};
 use super::servers::{Learning, LiveServers, OfferError, ServerAccess, ServerRequest};
 use super::{BackgroundEnd, Images, PrepareError, ServerAsks, Settled, World};
+use super::{HookEnd, HookOccasion};
 use crate::command::{self, How, RunEnd, Running, Runs, SettledRun, Spare, Spec};
 use crate::core::access::Access;
 use crate::core::entry::{BlobRef, CallId, Fact, Failure, Guard, Outcome, Output};
+use crate::core::entry::{HookEvent, HookRun, HookWrote};
 use crate::core::request::Request;
 use crate::core::state::{Background, State, UserCommand};
 use crate::core::tool::ToolCall;
@@ -71,6 +74,8 @@ pub struct Machine {
     pub(super) tasks: Option<Tasks>,
     /// The servers; `None` if no tool of a server can be called.
     pub(super) servers: Option<LiveServers>,
+    /// The hooks; `None` in a world that runs none.
+    pub(super) hooks: Option<MachineHooks>,
 }
 
 impl Machine {
@@ -97,6 +102,7 @@ impl Machine {
             leaves_when_idle: Cell::new(false),
             tasks: None,
             servers: None,
+            hooks: None,
         }
     }
 
@@ -115,6 +121,11 @@ impl Machine {
         let (session, root) = (self.session.clone(), self.ctx.root.clone());
         let learning = Learning::new(self.ctx.catalogue.clone(), self.archive.clone());
         self.servers = Some(LiveServers::new(servers, session, root, learning));
+    }
+
+    /// Runs hooks from here on, and ends those of an earlier start.
+    pub fn use_hooks(&mut self, hooks: MachineHooks) {
+        self.hooks = Some(hooks);
     }
 
     /// Takes snapshots of the workspace's files from here on.
@@ -178,6 +189,7 @@ impl Machine {
             background: command.background,
             sandbox,
             child: None,
+            hook: None,
         })
     }
 
@@ -211,7 +223,7 @@ impl Machine {
     }
 
     /// Starts the keeper of a prepared run, whose start is recorded.
-    fn start(&self, run: &str) -> io::Result<Running> {
+    pub(super) fn start(&self, run: &str) -> io::Result<Running> {
         let running = match self.spare.take() {
             Some(spare) => self.runs.start_in(run, spare),
             None => self.runs.start(run),
@@ -705,6 +717,7 @@ impl World for Machine {
             background: true,
             sandbox: None,
             child: None,
+            hook: None,
         };
         let run = self.runs.prepare(&spec).map_err(|e| unready(&e))?;
         Ok(Guard::Supervised {
@@ -746,6 +759,34 @@ impl World for Machine {
                 tracing::warn!(run, error = %e, "cannot look at a command of the user");
                 None
             }
+        }
+    }
+
+    fn prepare_hooks(&self, occasion: &HookOccasion<'_>, state: &State) -> Vec<HookRun> {
+        match &self.hooks {
+            Some(hooks) => hooks.prepare(occasion, state),
+            None => Vec::new(),
+        }
+    }
+
+    async fn run_hooks(
+        &self,
+        event: HookEvent,
+        runs: &[HookRun],
+        call: Option<&ToolCall>,
+        wrote: Option<&HookWrote>,
+        stop: bool,
+    ) -> HookEnd {
+        let start = |run: &str| self.start(run);
+        match &self.hooks {
+            Some(hooks) => hooks.run(&start, event, runs, call, wrote, stop).await,
+            None => HookEnd::default(),
+        }
+    }
+
+    fn fire_hooks(&self, occasion: &HookOccasion<'_>, state: &State) {
+        if let Some(hooks) = &self.hooks {
+            hooks.fire(occasion, state, &|run| self.start(run));
         }
     }
 

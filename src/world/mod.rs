@@ -8,6 +8,7 @@ mod child_log;
 pub(crate) mod confine;
 mod files;
 mod give_tasks;
+mod hooks;
 pub mod machine;
 mod restore;
 mod servers;
@@ -21,7 +22,9 @@ use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::oneshot;
 
 use crate::core::access::Access;
-use crate::core::entry::{Failure, Guard, Outcome};
+use crate::core::entry::{
+    CallId, Entry, Failure, Guard, HookEvent, HookResult, HookRun, HookWrote, Outcome, Seq,
+};
 use crate::core::form::{FormAnswer, ServerQuestion};
 use crate::core::request::Request;
 use crate::core::state::{Background, State, UserCommand};
@@ -32,6 +35,7 @@ use crate::tools::ToolResult;
 pub use crate::tools::bash::BackgroundEnd;
 pub use files::{Files, Keeping, Snapshot, SnapshotRequest, SnapshotScope};
 pub use give_tasks::{BeginTask, Tasks};
+pub use hooks::{HookSetup, MachineHooks};
 pub use restore::{RestoreEnd, RestoreOrder, RestoreProgress, changed_ms};
 pub use servers::{FindTool, KnownTool, Launch, LaunchServer, ServerAccess};
 pub use servers::{OfferAnswer, OfferError, OfferKind, ServerReply, ServerRequest, ServerWords};
@@ -46,6 +50,62 @@ pub struct ServerAsks {
     /// The reply. It is closed when the server has given up; dropping it means that nobody answers
     /// yet.
     pub reply: oneshot::Sender<FormAnswer>,
+}
+
+/// A point of a session at which hooks may run.
+#[derive(Debug, Clone, Copy)]
+pub struct HookOccasion<'a> {
+    pub event: HookEvent,
+    /// The place of the entry that the hooks follow.
+    pub of: Seq,
+    /// That entry. `None`: the event follows from no entry.
+    pub entry: Option<&'a Entry>,
+    /// The call that the event is about.
+    pub call: Option<CallId>,
+    /// What the matchers of an event without a call are compared with: `startup`, `auto`.
+    pub matched: &'static str,
+    /// The last process did not leave the session in order.
+    pub recovered: bool,
+}
+
+impl<'a> HookOccasion<'a> {
+    /// Creates an occasion that follows from no entry.
+    pub fn new(event: HookEvent, of: Seq) -> HookOccasion<'a> {
+        HookOccasion {
+            event,
+            of,
+            entry: None,
+            call: None,
+            matched: "",
+            recovered: false,
+        }
+    }
+
+    /// Creates the occasion of an entry.
+    pub fn of(
+        event: HookEvent,
+        of: Seq,
+        entry: &'a Entry,
+        call: Option<CallId>,
+    ) -> HookOccasion<'a> {
+        HookOccasion {
+            entry: Some(entry),
+            call,
+            matched: match event {
+                HookEvent::SessionStart => "compact",
+                _ => "",
+            },
+            ..HookOccasion::new(event, of)
+        }
+    }
+}
+
+/// The results of hooks, in the order of the hooks.
+#[derive(Debug, Default)]
+pub struct HookEnd {
+    pub results: Vec<HookResult>,
+    /// The bytes of long texts for the model.
+    pub blobs: Vec<Vec<u8>>,
 }
 
 /// The outcome of a call that had started.
@@ -277,6 +337,30 @@ pub trait World: 'static {
 
     /// Returns the time: UTC, milliseconds since 1970.
     fn now_ms(&self) -> i64;
+
+    /// Prepares the hooks that match: a run folder for each, or the reason why it failed. Starts
+    /// none. Those for which nobody waits are left out.
+    fn prepare_hooks(&self, _occasion: &HookOccasion<'_>, _state: &State) -> Vec<HookRun> {
+        Vec::new()
+    }
+
+    /// Runs prepared hooks side by side, or finds the results of those that an earlier process
+    /// started. None is started twice, also not if the future is dropped. With `stop` those that
+    /// run are ended, and the others never start. `call` is the call that they are about, and
+    /// `wrote` the file that it wrote.
+    fn run_hooks(
+        &self,
+        _event: HookEvent,
+        _runs: &[HookRun],
+        _call: Option<&ToolCall>,
+        _wrote: Option<&HookWrote>,
+        _stop: bool,
+    ) -> impl Future<Output = HookEnd> {
+        std::future::ready(HookEnd::default())
+    }
+
+    /// Starts the matching hooks for which nobody waits.
+    fn fire_hooks(&self, _occasion: &HookOccasion<'_>, _state: &State) {}
 
     /// Marks a point at which the simulation may die.
     fn boundary(&self, _at: Boundary) -> impl Future<Output = ()> {

@@ -119,6 +119,7 @@ impl Machine {
             background,
             sandbox: None,
             child: Some(session.to_string()),
+            hook: None,
         })
     }
 

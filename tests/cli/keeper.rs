@@ -48,6 +48,7 @@ fn spec(folder: PathBuf, command: &str) -> Spec {
         background: false,
         sandbox: None,
         child: None,
+        hook: None,
     }
 }
 

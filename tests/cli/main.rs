@@ -23,6 +23,7 @@ mod disk;
 mod figures;
 mod files;
 mod forks;
+mod hooks;
 mod journal;
 mod keeper;
 mod keeper_server;

@@ -51,6 +51,7 @@ fn ended_run(home: &Home) -> String {
         background: false,
         sandbox: None,
         child: None,
+        hook: None,
     };
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()

@@ -49,7 +49,7 @@ pub(crate) fn windows() -> CompactionSettings {
 fn policy(window: u64, windows: CompactionSettings) -> Policy {
     Policy {
         served_check: std::sync::Arc::new(|_| Ok(())),
-        permission_check: std::sync::Arc::new(|_, _| Decision::Allow.into()),
+        permission_check: std::sync::Arc::new(|_, _, _| Decision::Allow.into()),
         interactive: false,
         sandbox: Default::default(),
         max_turns: None,

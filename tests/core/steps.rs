@@ -20,6 +20,7 @@ use rewake::core::entry::*;
 use rewake::core::entry::{Choice, FallbackModel};
 use rewake::core::form::{Field, FieldKind, FormAnswer, RequestedAnswer, ServerQuestion};
 use rewake::core::freeing;
+use rewake::core::hook_event::event_after;
 use rewake::core::next::{
     BackgroundSummary, MAX_NONSENSE, MAX_RESTARTS, Pending, Step, Why, next, recall_point,
 };
@@ -212,7 +213,7 @@ fn failed() -> Entry {
 fn policy(interactive: bool) -> Policy {
     Policy {
         served_check: std::sync::Arc::new(|_| Ok(())),
-        permission_check: std::sync::Arc::new(|permission, _| {
+        permission_check: std::sync::Arc::new(|permission, _, _| {
             let decision = match permission {
                 Permission::Command { line, .. } if line.starts_with("ask") => Decision::Ask {
                     why: "asks".into(),
@@ -1114,6 +1115,10 @@ enum Move {
     Decide(u32, bool),
     /// Whether the answer fits, and whether the model is told.
     Check(bool, bool),
+    /// Hooks follow the last entry.
+    Hook,
+    /// The first hooks that are pending end with this verdict.
+    Hooked(HookVerdict),
 }
 
 fn any_move() -> impl Strategy<Value = Move> {
@@ -1180,7 +1185,54 @@ fn any_move() -> impl Strategy<Value = Move> {
         1 => (0..5u32, any::<bool>()).prop_map(|(i, yes)| Move::Decide(i, yes)),
         2 => (any::<bool>(), any::<bool>()).prop_map(|(fits, told)| Move::Check(fits, told)),
         1 => any::<prop::sample::Index>().prop_map(Move::Free),
+        3 => Just(Move::Hook),
+        3 => any_verdict().prop_map(Move::Hooked),
     ]
+}
+
+fn any_verdict() -> impl Strategy<Value = HookVerdict> {
+    prop_oneof![
+        Just(HookVerdict::None),
+        Just(HookVerdict::Allow),
+        Just(HookVerdict::Ask),
+        Just(HookVerdict::Failed),
+        Just(HookVerdict::Deny),
+    ]
+}
+
+fn hook_run(call: Option<CallId>) -> HookRun {
+    HookRun {
+        hook: "hooks.json: guard".into(),
+        call,
+        run: "run".into(),
+        boot: "boot".into(),
+        is_of_user: false,
+        may_fail: false,
+        failed: None,
+    }
+}
+
+/// The end of pending hooks.
+fn hooked_of(state: &State, of: Seq, call: Option<CallId>, verdict: HookVerdict) -> Entry {
+    let hooks = state
+        .hooks
+        .pending()
+        .iter()
+        .find(|h| h.seq == of)
+        .expect("pending hooks");
+    let runs = hooks.runs.iter().filter(|run| run.call == call);
+    let result = |run: &HookRun| HookResult {
+        hook: run.hook.clone(),
+        verdict,
+        reason: "the hook says so".into(),
+        ..HookResult::default()
+    };
+    Entry::Hooked {
+        event: hooks.event,
+        of,
+        call,
+        results: runs.map(result).collect(),
+    }
 }
 
 fn entry_of(state: &State, step: Move) -> Option<Entry> {
@@ -1203,6 +1255,22 @@ fn entry_of(state: &State, step: Move) -> Option<Entry> {
                 .collect();
             let results = results.get(which.index(results.len() + 1)..)?;
             freeing::entry(state, results)?
+        }
+        Move::Hook => {
+            let last = state
+                .context
+                .last()
+                .filter(|r| r.seq + 1 == state.next_seq())?;
+            let (event, calls) = event_after(&last.entry, state)?;
+            Entry::Hooking {
+                event,
+                of: last.seq,
+                runs: calls.into_iter().map(hook_run).collect(),
+            }
+        }
+        Move::Hooked(verdict) => {
+            let hooks = state.hooks.pending().first()?;
+            hooked_of(state, hooks.seq, hooks.runs[0].call, verdict)
         }
         Move::Start(index) => {
             let call = call(index)?;
@@ -1273,7 +1341,10 @@ proptest! {
         let mut kept = KeptMessages::default();
         for step in moves {
             let Some(entry) = entry_of(&state, step) else { continue };
-            let renews = matches!(entry, Entry::Continued { .. } | Entry::Freed { .. } | Entry::Chose(_));
+            // A message that a hook refuses was not sent: its hooks come first.
+            let is_refused = matches!(&entry, Entry::Hooked { event: HookEvent::UserPromptSubmit, .. });
+            let renews = is_refused
+                || matches!(entry, Entry::Continued { .. } | Entry::Freed { .. } | Entry::Chose(_));
             let model = state.model.clone();
             let record = Record { seq: state.next_seq(), at_ms: 0, entry };
             if state.fold(&record).is_err() {
@@ -1362,6 +1433,12 @@ proptest! {
                     prop_assert!(state.check(&entry).is_ok());
                 }
                 Step::Restore => prop_assert!(state.check(&restored(None)).is_ok()),
+                Step::RunHooks { hooking, calls } => {
+                    prop_assert!(!calls.is_empty());
+                    for call in calls {
+                        prop_assert!(state.check(&hooked_of(&state, hooking, call, HookVerdict::None)).is_ok());
+                    }
+                }
                 Step::Compact(_) | Step::Continue | Step::Wait(_) => {}
             }
         }
@@ -1639,7 +1716,7 @@ fn fate_of_first(state: &State, policy: &Policy) -> Authorization {
 #[test]
 fn a_tool_that_no_server_has_is_refused_before_anybody_is_asked() {
     let policy = Policy {
-        permission_check: std::sync::Arc::new(|_, _| {
+        permission_check: std::sync::Arc::new(|_, _, _| {
             let ask = Decision::Ask {
                 why: "asks".into(),
                 rule: None,

@@ -175,8 +175,8 @@ const JUDGED: u32 = 7;
 fn once_judged(session: &mut Session, nth: u32, then: impl Fn() + Send + Sync + 'static) {
     let inner = Arc::clone(&session.settings.policy.permission_check);
     let times = AtomicU32::new(0);
-    session.settings.policy.permission_check = Arc::new(move |permission, state| {
-        let decision = inner(permission, state);
+    session.settings.policy.permission_check = Arc::new(move |permission, state, granted| {
+        let decision = inner(permission, state, granted);
         if times.fetch_add(1, Ordering::Relaxed) + 1 == nth {
             then();
         }

@@ -106,6 +106,7 @@ impl Place {
             background,
             sandbox: Some(Box::new(profile)),
             child: None,
+            hook: None,
         }
     }
 }
@@ -576,6 +577,7 @@ fn a_command_that_starts_in_a_held_folder_does_not_stand_below_the_mount() {
         background: false,
         sandbox: Some(Box::new(place.profile(Access::Workspace))),
         child: None,
+        hook: None,
     };
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()

@@ -196,7 +196,7 @@ fn of_opencode(name: &str, value: Value) -> Result<McpServer, String> {
 }
 
 /// Removes both kinds of comments and trailing commas from JSON.
-fn without_comments(text: &str) -> String {
+pub(in crate::config) fn without_comments(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut chars = text.chars().peekable();
     let mut is_text = false;

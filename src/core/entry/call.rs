@@ -68,7 +68,7 @@ impl std::str::FromStr for CallId {
     }
 }
 
-/// A person's or a hook's answer to whether a call may run.
+/// A person's answer to whether a call may run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "verdict", rename_all = "snake_case")]
 pub enum Verdict {
@@ -86,7 +86,7 @@ pub enum By {
     Person,
     /// The program itself.
     Start,
-    /// A program of the user's that decides. Nothing writes it yet: hooks do not exist.
+    /// Reserved: nothing writes it.
     Hook,
 }
 

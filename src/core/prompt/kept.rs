@@ -82,6 +82,7 @@ fn may_become_message(record: &Record) -> bool {
             | Entry::Finished { .. }
             | Entry::Stopped { .. }
             | Entry::Noted { .. }
+            | Entry::Hooked { .. }
             | Entry::Checked { .. }
             | Entry::Restored { .. }
             | Entry::Forked { .. }

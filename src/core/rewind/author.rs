@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::core::access::Access;
 use crate::core::entry::{About, CallId, Entry, Fact, Guard, Record};
+use crate::core::tree::may_change_files;
 
 /// Who changed a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -112,6 +113,11 @@ impl Workers {
             Entry::Resumed { .. } => {
                 self.left = self.open.keys().copied().collect();
                 self.left_before_tree = self.has_ended;
+            }
+            // A hook may format files. It is a command that was started for a call.
+            Entry::Hooking { .. } if may_change_files(&record.entry) => {
+                self.active.insert(Author::Command);
+                self.has_ended = true;
             }
             // Commands that still run belong to the other branch.
             Entry::Forked { .. } => *self = Workers::default(),

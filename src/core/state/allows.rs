@@ -1,7 +1,9 @@
 //! The check of which entry may come next.
 
 use crate::core::access::Access;
-use crate::core::entry::{About, CallId, Entry, FreedResult, Guard, Outcome, Seq, Verdict};
+use crate::core::entry::{
+    About, CallId, Entry, FreedResult, Guard, HookEvent, HookRun, Outcome, Seq, Verdict,
+};
 use crate::core::form::ServerQuestion;
 use crate::core::structured::{self, Structured};
 use crate::core::tool::Class;
@@ -37,6 +39,7 @@ impl State {
                 | Entry::Named { .. }
                 | Entry::Titled { .. }
                 | Entry::Dismissed
+                | Entry::Hooked { .. }
                 | Entry::Forked { .. }
                 | Entry::Resumed { .. } => Ok(()),
                 _ => Err("the files are being set back".into()),
@@ -90,6 +93,9 @@ impl State {
             }
             Entry::Replied { .. } | Entry::Failed { .. } => {
                 self.no_open_call()?;
+                if matches!(entry, Entry::Replied { .. }) && !self.hooks.pending().is_empty() {
+                    return Err("hooks have not ended".into());
+                }
                 match (self.owed, &self.halted) {
                     (true, None) => Ok(()),
                     (false, _) => Err("no answer is owed".into()),
@@ -111,6 +117,7 @@ impl State {
             } => self.may_answer(*call, *asked, key),
             Entry::Asked { call, .. } | Entry::Decided { call, .. } => {
                 let open = self.open_call(*call)?;
+                self.guards_have_ended(*call)?;
                 if open.guard.is_some() {
                     return Err(format!("call {call} was begun before it was decided"));
                 }
@@ -135,6 +142,13 @@ impl State {
                     Err("a command is not guarded so".into())
                 }
             },
+            Entry::Hooking { event, of, runs } => self.may_run_hooks(*event, *of, runs),
+            Entry::Hooked {
+                event,
+                of,
+                call,
+                results,
+            } => self.may_end_hooks(*event, *of, *call, results.len()),
             Entry::Stopped { .. }
             | Entry::Paused { .. }
             | Entry::Lifted { .. }
@@ -175,6 +189,52 @@ impl State {
             Some(open) if !open.finished => Ok(open),
             Some(_) => Err(format!("call {id} has its result already")),
             None => Err(format!("the last answer has no call {id}")),
+        }
+    }
+
+    fn guards_have_ended(&self, call: CallId) -> Result<(), String> {
+        match self.hooks.of_call(call) {
+            Some(_) => Err(format!("the hooks of call {call} have not ended")),
+            None => Ok(()),
+        }
+    }
+
+    /// Checks an `Entry::Hooking`: hooks that decide about a call are about one that has not
+    /// started.
+    fn may_run_hooks(&self, event: HookEvent, of: Seq, runs: &[HookRun]) -> Result<(), String> {
+        if of >= self.next_seq || runs.is_empty() {
+            return Err(format!("no hooks follow entry {of}"));
+        }
+        for call in runs.iter().map(|run| run.call) {
+            match call {
+                Some(call) if event.decides_about_call() => {
+                    if self.open_call(call)?.guard.is_some() {
+                        return Err(format!("call {call} was started before its hooks"));
+                    }
+                }
+                None if event.decides_about_call() => {
+                    return Err("a hook about a call names none".into());
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn may_end_hooks(
+        &self,
+        event: HookEvent,
+        of: Seq,
+        call: Option<CallId>,
+        results: usize,
+    ) -> Result<(), String> {
+        let mut pending = self.hooks.pending().iter();
+        let hooks = pending.find(|hooks| hooks.seq == of && hooks.event == event);
+        let runs = hooks.map_or(0, |h| h.runs.iter().filter(|r| r.call == call).count());
+        match runs {
+            0 => Err(format!("no hooks of entry {of} are about to run")),
+            runs if runs != results => Err(format!("{runs} hooks have {results} results")),
+            _ => Ok(()),
         }
     }
 
@@ -221,6 +281,7 @@ impl State {
 
     fn may_start(&self, id: CallId, guard: &Guard, access: Option<Access>) -> Result<(), String> {
         let open = self.open_call(id)?;
+        self.guards_have_ended(id)?;
         let read = Some(Access::Read);
         if let Some(other) = self
             .calls
@@ -252,6 +313,9 @@ impl State {
     fn may_finish(&self, id: CallId, outcome: &Outcome) -> Result<(), String> {
         let open = self.open_call(id)?;
         let idempotent = open.call.class() == Some(Class::Idempotent);
+        if matches!(outcome, Outcome::Done { .. }) {
+            self.guards_have_ended(id)?;
+        }
         match outcome {
             Outcome::Done { .. } if !idempotent && open.guard.is_none() => {
                 Err(format!("call {id} is done but was never begun"))

@@ -3,9 +3,10 @@
 use crate::core::choice::Effort;
 use crate::core::ending;
 use crate::core::entry::{
-    About, Block, By, CallId, Choice, Entry, Fact, Guard, Outcome, Record, SaveReason, Seq,
-    StopReason, Unfit,
+    About, Block, By, CallId, Choice, Entry, Fact, Failure, FailureClass, Guard, HookEvent,
+    HookResult, HookVerdict, Outcome, Record, SaveReason, Seq, StopReason, Unfit,
 };
+use crate::core::hook::{self, PendingHooks};
 use crate::core::limits::{Count, Counts};
 use crate::core::permission::is_offered;
 use crate::core::rule::Rule;
@@ -17,7 +18,8 @@ use crate::core::unsent::Refused;
 
 use super::context::changes_the_context;
 use super::{
-    Halt, Illegal, OpenCall, OpenQuestion, PendingQuestion, Restoring, State, UserCommand,
+    Halt, Illegal, OpenCall, OpenQuestion, PendingQuestion, Restoring, State, Unanswered,
+    UserCommand,
 };
 
 impl State {
@@ -104,6 +106,12 @@ impl State {
                 self.has_moved = false;
             }
             Entry::Said { text, command, .. } => {
+                self.hooks.begin_prompt();
+                self.unanswered.push(Unanswered {
+                    seq: record.seq,
+                    was_owed: self.owed,
+                    was_halted: self.halted.take(),
+                });
                 let typed = record.entry.typed().unwrap_or_default();
                 self.first_words
                     .get_or_insert_with(|| text::task_title(&text::one_line(&typed, 240)));
@@ -232,6 +240,7 @@ impl State {
                     open.finished = true;
                     open.failed = failed;
                 });
+                self.hooks.close(*call);
                 if let Some(open) = self.calls.iter().find(|c| c.call.id == *call) {
                     if matches!(outcome, Outcome::Done { .. }) {
                         let shows_log = matches!(fact, Some(Fact::Recalled));
@@ -360,6 +369,24 @@ impl State {
                     since_ms: record.at_ms,
                 };
                 self.user_commands.insert(record.seq, command);
+            }
+            Entry::Hooking { event, of, runs } => self.hooks.begin(PendingHooks {
+                seq: record.seq,
+                event: *event,
+                of: *of,
+                runs: runs.clone(),
+            }),
+            Entry::Hooked {
+                of, call, results, ..
+            } => {
+                let ended = self.hooks.end(*of, *call);
+                if let Some(ended) = ended {
+                    self.hooked(record, &ended, *call, results);
+                }
+                self.progress();
+                if hook::note(&record.entry).is_some() {
+                    self.keep(record);
+                }
             }
             Entry::Named { title } => self.name = Some(title.clone()),
             Entry::Titled { title, spent } => {
@@ -512,6 +539,8 @@ impl State {
 
     fn replied(&mut self, seq: Seq, blocks: &[Block], stop: StopReason) {
         self.calls = open_calls(seq, blocks, stop, self.describe.0);
+        self.hooks.begin_answer();
+        self.unanswered.clear();
         self.replies += 1;
         self.turns += 1;
         self.progress();
@@ -536,13 +565,88 @@ impl State {
         }
     }
 
+    /// Applies the results of hooks.
+    fn hooked(
+        &mut self,
+        record: &Record,
+        ended: &PendingHooks,
+        call: Option<CallId>,
+        results: &[HookResult],
+    ) {
+        let is_refused = results.iter().any(|r| r.verdict == HookVerdict::Deny);
+        match (ended.event, call) {
+            (HookEvent::PreToolUse | HookEvent::PermissionRequest, Some(call)) => {
+                if let Some(input) = self.hooks.decide(call, ended.event, results) {
+                    self.change_arguments(call, &input);
+                }
+            }
+            (HookEvent::UserPromptSubmit, _) if is_refused => self.withdraw_message(ended.of),
+            (HookEvent::Stop | HookEvent::SubagentStop, _)
+                if is_refused && self.hooks.may_refuse_stop() =>
+            {
+                self.hooks.refuse_stop();
+                self.owed = true;
+            }
+            _ => {}
+        }
+        for wrote in results.iter().filter_map(|result| result.wrote.as_ref()) {
+            // The model reads the difference, so it knows the file as it is now.
+            if self.seen.contains_key(&wrote.path) {
+                self.seen.insert(wrote.path.clone(), wrote.hash.clone());
+                self.outside.known(&wrote.path, record.seq);
+            }
+        }
+    }
+
+    /// Replaces the arguments of a call that has not started. It stays a call of the same tool.
+    fn change_arguments(&mut self, id: CallId, input: &str) {
+        let describe = self.describe.0;
+        let Some(open) = self.calls.iter_mut().find(|c| c.call.id == id) else {
+            return;
+        };
+        let changed = ToolCall::new(id, &open.call.name, input, describe);
+        let written = std::mem::replace(&mut open.call, changed);
+        self.hooks.keep_written(id, written.arguments);
+    }
+
+    /// Removes a message that a hook refused, as if it had not been sent. The model never gets it.
+    fn withdraw_message(&mut self, seq: Seq) {
+        self.context.retain(|record| record.seq != seq);
+        self.said.withdraw(seq);
+        self.ledger.withdraw(seq);
+        self.words.take_if(|(at, _)| *at == seq);
+        let Some(at) = self.unanswered.iter().position(|said| said.seq == seq) else {
+            return;
+        };
+        let refused = self.unanswered.remove(at);
+        match self.unanswered.get_mut(at) {
+            Some(next) => {
+                next.was_owed = refused.was_owed;
+                next.was_halted = refused.was_halted;
+            }
+            None => {
+                self.owed = refused.was_owed;
+                // A stop since the message stays.
+                self.halted = self.halted.take().or(refused.was_halted);
+            }
+        }
+    }
+
     fn resumed(&mut self, by: By, unrecorded: bool, at_work: bool) {
-        if matches!(self.halted, Some(Halt::Failed(_))) {
-            self.halted = None;
+        let is_lifted = |failure: &Failure| {
+            // A message that a failed hook did not let pass is sent when a person says so.
+            by == By::Person || failure.class != FailureClass::Hook
+        };
+        let before = self.unanswered.iter_mut().map(|said| &mut said.was_halted);
+        for halted in before.chain([&mut self.halted]) {
+            halted.take_if(|halt| matches!(halt, Halt::Failed(failure) if is_lifted(failure)));
         }
         self.nonsense = 0;
         self.turns = 0;
-        let owing = self.owed || self.first_open().is_some() || self.restoring.is_some();
+        let owing = self.owed
+            || self.first_open().is_some()
+            || self.restoring.is_some()
+            || !self.hooks.pending().is_empty();
         // Work that still runs, or that ended since the last start, is progress. If it ended before
         // that start, the start did not record its result, and counts as one without progress.
         let went_on = at_work || self.was_at_work;

@@ -143,6 +143,8 @@ impl State {
         }
         self.background.clear();
         self.user_commands.clear();
+        self.hooks.clear();
+        self.unanswered.clear();
         // The other branch finishes the restore.
         self.restoring = None;
         self.paused = false;

@@ -56,6 +56,7 @@ fn started_with(boot: &str, command: &str, mode: &str, access: Option<Access>) -
         background: false,
         sandbox: None,
         child: None,
+        hook: None,
     };
     let run = scene.runs().prepare(&spec).expect("prepare the run");
     scene.append(|_| Entry::Started {

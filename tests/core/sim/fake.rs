@@ -14,7 +14,7 @@ use rewake::core::form::FormAnswer;
 use rewake::core::next::MAX_CALLS_AT_ONCE;
 use rewake::core::request::{MessagePart, Request};
 use rewake::core::signal::Signal;
-use rewake::core::state::{Background, UserCommand};
+use rewake::core::state::{Background, State, UserCommand};
 use rewake::core::tool::ToolCall;
 use rewake::core::tree::{Item, Tree};
 use rewake::engine::Command;
@@ -24,10 +24,11 @@ use rewake::tools::{self, ToolResult, Work};
 use rewake::world::{
     BackgroundEnd, Boundary, Images, PrepareError, Settled, Snapshot, SnapshotRequest, World,
 };
-use rewake::world::{RestoreEnd, RestoreOrder, ServerAsks};
+use rewake::world::{HookEnd, HookOccasion, RestoreEnd, RestoreOrder, ServerAsks};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::{Notify, oneshot};
 
+use super::hooks::{self, CHANGING, GUARDED, Hooks};
 use super::person::Person;
 use super::served::{AGAIN, ASKS, Fate, NEAR, Servers, question};
 
@@ -172,6 +173,24 @@ impl Script {
         Script(vec![
             many,
             vec![bash("look"), bash("look"), bash("denied")],
+            vec![Block::text("done")],
+        ])
+    }
+
+    /// Calls with hooks that allow, deny and change them, between calls without any.
+    pub fn hooked() -> Script {
+        let bash = |line: &str| call("bash", &format!(r#"{{"command":"{line}"}}"#));
+        Script(vec![
+            vec![
+                call("read", r#"{"path":"a"}"#),
+                call("read", r#"{"path":"b"}"#),
+                bash("one"),
+                bash(GUARDED),
+                call("plan", r#"{"steps":[]}"#),
+                call("write", r#"{"path":"f","content":"1"}"#),
+                bash(CHANGING),
+            ],
+            vec![bash("two"), call("mcp__far__poke", "{}")],
             vec![Block::text("done")],
         ])
     }
@@ -399,6 +418,7 @@ pub struct Outside {
     /// Commands of this process that run, and the most that ran at the same time.
     acting: usize,
     pub most_acting: usize,
+    pub hooks: Hooks,
 }
 
 impl Outside {
@@ -452,7 +472,12 @@ impl Outside {
             reading: BTreeSet::new(),
             acting: 0,
             most_acting: 0,
+            hooks: Hooks::default(),
         }
+    }
+
+    pub fn boot(&self) -> u64 {
+        self.boot
     }
 
     /// Where a call leads by now, when it is about a path.
@@ -467,6 +492,7 @@ impl Outside {
         self.commands = None;
         self.acting = 0;
         self.deaths += 1;
+        self.hooks.die(power_cut, self.late_keeper);
         // A sub-agent dies with its parent, or works on to its end.
         let at_work: Vec<String> = std::mem::take(&mut self.at_work).into_iter().collect();
         for (place, session) in at_work.iter().enumerate() {
@@ -1268,6 +1294,31 @@ impl World for Fake {
                 self.outside.borrow_mut().runs.remove(run);
             }
         })
+        .await
+    }
+
+    fn prepare_hooks(&self, occasion: &HookOccasion<'_>, state: &State) -> Vec<HookRun> {
+        let mut outside = self.outside.borrow_mut();
+        let boot = outside.boot;
+        outside.hooks.prepare(boot, occasion, state)
+    }
+
+    async fn run_hooks(
+        &self,
+        event: HookEvent,
+        runs: &[HookRun],
+        call: Option<&ToolCall>,
+        _wrote: Option<&HookWrote>,
+        stop: bool,
+    ) -> HookEnd {
+        self.between(hooks::run(
+            &self.outside,
+            || self.pass(),
+            event,
+            runs,
+            call,
+            stop,
+        ))
         .await
     }
 

@@ -12,6 +12,7 @@
 
 mod check;
 mod fake;
+mod hooks;
 mod lag;
 mod person;
 mod served;
@@ -77,6 +78,8 @@ struct Case {
     reading: bool,
     /// The first of them takes longer than the others.
     slowly: bool,
+    /// There are hooks.
+    hooked: bool,
     /// Sub-agents are given tasks.
     tasks: bool,
     /// Tools of servers are called.
@@ -114,7 +117,7 @@ struct Ran {
 fn policy(window: u64) -> Policy {
     Policy {
         served_check: std::sync::Arc::new(|_| Ok(())),
-        permission_check: std::sync::Arc::new(|permission, _| {
+        permission_check: std::sync::Arc::new(|permission, _, _| {
             let decision = match permission {
                 Permission::Command { line, .. } if line.contains("denied") => Decision::Deny {
                     reason: "no".into(),
@@ -152,6 +155,8 @@ fn run(case: &Case) -> Ran {
         Script::tasks()
     } else if case.background_tasks {
         Script::tasks_in_background()
+    } else if case.hooked {
+        Script::hooked()
     } else if case.slowly {
         Script::reading_slowly()
     } else if case.reading {
@@ -164,6 +169,7 @@ fn run(case: &Case) -> Ran {
         Script::all_classes()
     };
     let outside = Rc::new(RefCell::new(Outside::new(script, case.crashes.clone())));
+    outside.borrow_mut().hooks.are_there = case.hooked;
     outside.borrow_mut().servers.dies_at = case.servers_die.clone();
     outside.borrow_mut().late_keeper = case.late_keeper;
     outside.borrow_mut().has_person = case.server_asks && !case.without_person;
@@ -194,6 +200,8 @@ fn run(case: &Case) -> Ran {
     let most_acting = outside.borrow().most_acting;
     outside.borrow_mut().children_end();
     let records = check_end(dir.path(), &session, &outside);
+    let effects = outside.borrow().effects.clone();
+    outside.borrow().hooks.check(&records, &effects);
     let waiting = waiting(dir.path(), &session, &records);
     check_messages(&records, outside.borrow().queued - waiting);
     if !case.power_cut && case.stop_at.is_none() {
@@ -519,6 +527,44 @@ fn every_boundary_of_commands_at_the_same_time() {
     assert_eq!(most, Some(4), "starts in one transaction");
     let last = ran.boundaries;
     for at in 1..=last {
+        for (power_cut, late_keeper) in [(false, false), (false, true), (true, false)] {
+            for again in [1, 2, 5] {
+                run(&Case {
+                    crashes: vec![at, at + again],
+                    power_cut,
+                    late_keeper,
+                    ..first.clone()
+                });
+            }
+        }
+        for crash in [None, Some(1), Some(3)] {
+            let crashes: Vec<u64> = crash.map(|after| at + after).into_iter().collect();
+            run(&Case {
+                stop_at: Some(at),
+                crashes: crashes.clone(),
+                ..first.clone()
+            });
+            run(&Case {
+                pause_at: Some(at),
+                crashes,
+                ..first.clone()
+            });
+        }
+    }
+}
+
+/// The agent dies, or the user stops or pauses, at every boundary of sessions with hooks. The
+/// checks find that each hook starts at most once, and that no call starts before its hooks.
+#[test]
+fn every_boundary_of_hooks() {
+    let first = Case {
+        hooked: true,
+        ..Case::default()
+    };
+    let ran = run(&first);
+    let hooked = |r: &&Record| r.entry.kind() == "hooked";
+    assert!(ran.records.iter().filter(hooked).count() >= 9);
+    for at in 1..=ran.boundaries {
         for (power_cut, late_keeper) in [(false, false), (false, true), (true, false)] {
             for again in [1, 2, 5] {
                 run(&Case {
@@ -1174,6 +1220,7 @@ fn random(seeds: std::ops::Range<u64>) {
             effects_first: false,
             reading: false,
             slowly: false,
+            hooked: seed % 3 == 0,
             tasks: false,
             served: false,
             server_asks: false,

@@ -193,7 +193,7 @@ fn choose(model: Option<&str>, mode: Option<Mode>) -> Command {
 pub fn policy() -> Policy {
     Policy {
         served_check: std::sync::Arc::new(|_| Ok(())),
-        permission_check: Arc::new(|permission, _| {
+        permission_check: Arc::new(|permission, _, _| {
             let decision = match permission {
                 Permission::Command { line, .. } if line.contains("denied") => Decision::Deny {
                     reason: "no".into(),

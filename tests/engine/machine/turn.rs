@@ -162,7 +162,7 @@ impl Turn {
         let settings = Settings {
             policy: Policy {
                 served_check: std::sync::Arc::new(|_| Ok(())),
-                permission_check: std::sync::Arc::new(|_, _| Judgement {
+                permission_check: std::sync::Arc::new(|_, _, _| Judgement {
                     decision: Decision::Allow,
                     access: Some(Access::Full),
                 }),

@@ -310,7 +310,7 @@ fn settings() -> Settings {
     Settings {
         policy: Policy {
             served_check: std::sync::Arc::new(|_| Ok(())),
-            permission_check: Arc::new(|_, _| Judgement {
+            permission_check: Arc::new(|_, _, _| Judgement {
                 decision: Decision::Allow,
                 access: Some(Access::Full),
             }),

@@ -1,0 +1,288 @@
+//! The hooks of a session: which of them have not ended, and what their answers mean for calls.
+//!
+//! Invariant: deny wins over ask, and ask over allow, over all hooks and rules. An allow of a hook
+//! counts as an allow rule for this one call, so it overrides no deny rule, ask rule or protected
+//! file.
+
+use std::collections::BTreeMap;
+
+use super::entry::{CallId, Entry, HookEvent, HookResult, HookRun, HookVerdict, Seq};
+use super::permission::{LookBack, PathUse, Permission};
+use super::policy::{Decision, Judgement, Rule};
+use super::text;
+
+/// Maximum number of times that hooks may refuse the end of a turn, for each message of the user.
+pub const MAX_REFUSED_STOPS: u32 = 5;
+
+/// Maximum number of hooks that run at the same time.
+pub const MAX_HOOKS_AT_ONCE: usize = 16;
+
+/// Maximum number of characters of one argument list in a text for a person.
+const INPUT_CHARS: usize = 400;
+
+/// Hooks that were recorded as about to run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PendingHooks {
+    /// The place of their `Hooking`.
+    pub seq: Seq,
+    pub event: HookEvent,
+    /// The entry that they follow.
+    pub of: Seq,
+    /// Those without a result.
+    pub runs: Vec<HookRun>,
+}
+
+/// The answers of the guards of one call.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct CallGuards {
+    pub results: Vec<HookResult>,
+    /// The hooks of `PermissionRequest` have run for it.
+    pub were_requested: bool,
+    /// The arguments as the model wrote them, if a hook changed them.
+    pub written: Option<String>,
+}
+
+/// The hooks of a session.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct SessionHooks {
+    pending: Vec<PendingHooks>,
+    guards: BTreeMap<CallId, CallGuards>,
+    refused_stops: u32,
+}
+
+impl SessionHooks {
+    /// Returns the hooks that have not ended.
+    pub fn pending(&self) -> &[PendingHooks] {
+        &self.pending
+    }
+
+    /// Returns the hooks that must end before any other step: those that decide about no call.
+    pub fn first_due(&self) -> Option<&PendingHooks> {
+        let mut pending = self.pending.iter();
+        pending.find(|hooks| !hooks.event.decides_about_call())
+    }
+
+    /// Returns the guards of a call that have not ended.
+    pub fn of_call(&self, call: CallId) -> Option<&PendingHooks> {
+        let is_its = |run: &HookRun| run.call == Some(call);
+        let mut pending = self.pending.iter();
+        pending.find(|hooks| hooks.event.decides_about_call() && hooks.runs.iter().any(is_its))
+    }
+
+    /// Returns the answers of the guards of a call.
+    pub fn guards(&self, call: CallId) -> Option<&CallGuards> {
+        self.guards.get(&call)
+    }
+
+    /// Returns whether hooks may refuse the end of this turn once more.
+    pub fn may_refuse_stop(&self) -> bool {
+        self.refused_stops < MAX_REFUSED_STOPS
+    }
+
+    /// Returns whether hooks have refused an end of this turn.
+    pub fn has_refused_stop(&self) -> bool {
+        self.refused_stops > 0
+    }
+
+    pub(super) fn begin_prompt(&mut self) {
+        self.refused_stops = 0;
+    }
+
+    pub(super) fn begin_answer(&mut self) {
+        self.guards.clear();
+    }
+
+    pub(super) fn close(&mut self, call: CallId) {
+        for hooks in &mut self.pending {
+            if hooks.event.decides_about_call() {
+                hooks.runs.retain(|run| run.call != Some(call));
+            }
+        }
+        self.pending.retain(|hooks| !hooks.runs.is_empty());
+    }
+
+    pub(super) fn clear(&mut self) {
+        *self = SessionHooks::default();
+    }
+
+    pub(super) fn begin(&mut self, hooks: PendingHooks) {
+        self.pending.push(hooks);
+    }
+
+    /// Takes the hooks of a call out of the pending ones.
+    pub(super) fn end(&mut self, seq: Seq, call: Option<CallId>) -> Option<PendingHooks> {
+        let hooks = self.pending.iter_mut().find(|hooks| hooks.seq == seq)?;
+        let (ended, rest) = std::mem::take(&mut hooks.runs)
+            .into_iter()
+            .partition(|run| run.call == call);
+        hooks.runs = rest;
+        let ended = PendingHooks {
+            runs: ended,
+            ..hooks.clone()
+        };
+        self.pending.retain(|hooks| !hooks.runs.is_empty());
+        Some(ended)
+    }
+
+    /// Adds the answers of a call's guards. Returns the changed arguments, if the hooks agree.
+    pub(super) fn decide(
+        &mut self,
+        call: CallId,
+        event: HookEvent,
+        results: &[HookResult],
+    ) -> Option<String> {
+        let guards = self.guards.entry(call).or_default();
+        guards.were_requested |= event == HookEvent::PermissionRequest;
+        guards.results.extend(results.iter().cloned());
+        let inputs: Vec<&str> = different_inputs(results);
+        match inputs[..] {
+            [input] => Some(input.to_string()),
+            _ => None,
+        }
+    }
+
+    pub(super) fn keep_written(&mut self, call: CallId, arguments: String) {
+        let guards = self.guards.entry(call).or_default();
+        guards.written.get_or_insert(arguments);
+    }
+
+    pub(super) fn refuse_stop(&mut self) {
+        self.refused_stops += 1;
+    }
+}
+
+/// Returns the changed arguments that hooks gave, each once.
+fn different_inputs(results: &[HookResult]) -> Vec<&str> {
+    let mut inputs: Vec<&str> = results.iter().filter_map(|r| r.input.as_deref()).collect();
+    inputs.sort_unstable();
+    inputs.dedup();
+    inputs
+}
+
+impl CallGuards {
+    /// Returns the strictest answer, with its reason.
+    pub fn verdict(&self) -> (HookVerdict, String) {
+        let strictest = self.results.iter().map(|result| result.verdict).max();
+        let strictest = strictest.unwrap_or_default();
+        let mut its = self.results.iter().filter(|r| r.verdict == strictest);
+        let reason = its.next().map(said_by).unwrap_or_default();
+        match different_inputs(&self.results)[..] {
+            [first, second, ..] if strictest < HookVerdict::Failed => {
+                let why = format!(
+                    "two hooks change its arguments in different ways, and neither is used: {} and {}",
+                    text::one_line(first, INPUT_CHARS),
+                    text::one_line(second, INPUT_CHARS)
+                );
+                (HookVerdict::Failed, why)
+            }
+            _ => (strictest, reason),
+        }
+    }
+
+    /// Returns the rules that count for this call, because a hook allows it.
+    fn grants(&self, permission: &Permission) -> Vec<Rule> {
+        if self.verdict().0 != HookVerdict::Allow {
+            return Vec::new();
+        }
+        let is_of_user =
+            |result: &HookResult| result.verdict == HookVerdict::Allow && result.is_of_user;
+        let rules: &[&str] = match permission {
+            Permission::Command { .. } if self.results.iter().any(is_of_user) => {
+                &["Bash", "Network(*)"]
+            }
+            Permission::Command { .. } => &["Bash"],
+            Permission::Path { path_use, .. } => match path_use {
+                PathUse::Read => &["Read"],
+                PathUse::Grep => &["Grep"],
+                PathUse::Glob => &["Glob"],
+                PathUse::Edit => &["Edit"],
+                PathUse::Write => &["Write"],
+            },
+            Permission::WriteInWorkspace { .. } => &["Write"],
+            Permission::Glob { .. } => &["Glob"],
+            Permission::LookBack {
+                tool: LookBack::Memory,
+                ..
+            } => &["Memory"],
+            Permission::LookBack {
+                tool: LookBack::History,
+                ..
+            } => &["History"],
+            Permission::Foreign { name } => return Rule::parse(name).into_iter().collect(),
+            Permission::None | Permission::Task => &[],
+        };
+        rules
+            .iter()
+            .filter_map(|rule| Rule::parse(rule).ok())
+            .collect()
+    }
+}
+
+/// Returns the reason of a hook, with its name.
+fn said_by(result: &HookResult) -> String {
+    match (result.verdict, result.reason.as_str()) {
+        (HookVerdict::Failed, why) => format!("the hook {} failed: {why}", result.hook),
+        (HookVerdict::Deny, "") => format!("the hook {} denies it", result.hook),
+        (HookVerdict::Deny, reason) => format!("denied by the hook {}: {reason}", result.hook),
+        (_, "") => format!("the hook {} asks", result.hook),
+        (_, reason) => format!("the hook {} asks: {reason}", result.hook),
+    }
+}
+
+/// Judges a permission of a call by the rules and by the answers of its guards. `check` applies
+/// the rules, with further allow rules for this call.
+pub(super) fn judge(
+    guards: Option<&CallGuards>,
+    permission: &Permission,
+    check: impl FnOnce(&[Rule]) -> Judgement,
+) -> Judgement {
+    let Some(guards) = guards else {
+        return check(&[]);
+    };
+    let Judgement { decision, access } = check(&guards.grants(permission));
+    let decision = match (guards.verdict(), decision) {
+        (_, denied @ Decision::Deny { .. }) => denied,
+        ((HookVerdict::Deny, reason), _) => Decision::Deny { reason },
+        ((HookVerdict::Ask | HookVerdict::Failed, why), Decision::Ask { why: also, .. }) => {
+            Decision::Ask {
+                why: format!("{why}; {also}"),
+                rule: None,
+            }
+        }
+        ((HookVerdict::Ask | HookVerdict::Failed, why), Decision::Allow) => {
+            Decision::Ask { why, rule: None }
+        }
+        ((HookVerdict::None | HookVerdict::Allow, _), decision) => decision,
+    };
+    Judgement { decision, access }
+}
+
+/// Returns the text of a `Hooked` for the model. `None`: it has none.
+pub fn note(entry: &Entry) -> Option<String> {
+    let Entry::Hooked { event, results, .. } = entry else {
+        return None;
+    };
+    let mut parts = Vec::new();
+    for result in results {
+        let hook = text::one_line(&result.hook, INPUT_CHARS);
+        if matches!(event, HookEvent::Stop | HookEvent::SubagentStop)
+            && result.verdict == HookVerdict::Deny
+        {
+            parts.push(format!(
+                "The hook {hook} did not let the turn end: {}",
+                result.reason
+            ));
+        } else if result.verdict == HookVerdict::Deny && !event.is_guard() {
+            parts.push(format!("The hook {hook} objects: {}", result.reason));
+        }
+        if let Some(context) = &result.context {
+            parts.push(format!("Output of the hook {hook}:\n{}", context.text));
+        }
+    }
+    if let [input] = different_inputs(results)[..] {
+        parts.push(format!(
+            "A hook changed the arguments of this call to {input}"
+        ));
+    }
+    (!parts.is_empty()).then(|| parts.join("\n"))
+}

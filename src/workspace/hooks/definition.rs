@@ -1,0 +1,241 @@
+//! The files with hooks, in the format of Claude Code and Codex.
+//!
+//! Source of the format: the hooks references of Claude Code and Codex. `{"hooks": {EVENT:
+//! [{"matcher": …, "hooks": [{"type": "command", "command": …, "timeout": seconds, "onFailure":
+//! "block" or "allow", "async": bool}]}]}}`.
+
+use std::collections::BTreeMap;
+
+use regex::Regex;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::core::entry::HookEvent;
+use crate::core::text;
+
+/// Default and highest time limit of a hook, in seconds.
+const TIMEOUT_SEC: f64 = 60.0;
+const MAX_TIMEOUT_SEC: f64 = 600.0;
+
+/// Maximum number of handlers of one file.
+const MAX_HANDLERS: usize = 1_000;
+
+/// Maximum number of warnings about one file.
+const MAX_WARNINGS: usize = 20;
+
+/// Maximum size of a compiled matcher in bytes.
+const MAX_MATCHER_BYTES: usize = 1 << 20;
+
+/// A hook as a file defines it.
+#[derive(Debug, Clone)]
+pub struct HookDefinition {
+    pub event: HookEvent,
+    /// As it is written; empty if there is none.
+    pub matcher: String,
+    pub command: String,
+    pub timeout_ms: u64,
+    /// `onFailure: "allow"`.
+    pub may_fail: bool,
+    /// Nobody waits for it.
+    pub is_async: bool,
+    /// Why it cannot run. A guard then counts as failed.
+    pub fault: Option<String>,
+    /// blake3 of all the above, in hex.
+    pub hash: String,
+}
+
+/// The hooks of one file, and what of it is not used.
+#[derive(Debug, Clone, Default)]
+pub struct DefinedHooks {
+    pub hooks: Vec<HookDefinition>,
+    pub warnings: Vec<String>,
+}
+
+#[derive(Deserialize)]
+struct File {
+    #[serde(default)]
+    hooks: BTreeMap<String, Vec<Group>>,
+    #[serde(default, rename = "disableAllHooks")]
+    is_off: bool,
+}
+
+#[derive(Deserialize)]
+struct Group {
+    matcher: Option<String>,
+    hooks: Vec<Handler>,
+}
+
+#[derive(Deserialize)]
+struct Handler {
+    #[serde(rename = "type")]
+    kind: String,
+    command: Option<String>,
+    timeout: Option<f64>,
+    #[serde(rename = "onFailure")]
+    on_failure: Option<String>,
+    #[serde(default, rename = "async")]
+    is_async: bool,
+    /// Arguments that follow the command, without a shell.
+    args: Option<Value>,
+    #[serde(flatten)]
+    others: BTreeMap<String, Value>,
+}
+
+/// Fields of a handler that change nothing here.
+const KNOWN_FIELDS: [&str; 3] = ["statusMessage", "description", "name"];
+
+/// Parses a file with hooks.
+///
+/// # Errors
+/// It is not JSON, or it has another shape; with the line.
+pub fn parse(text: &str) -> Result<DefinedHooks, String> {
+    if !text.trim_start().starts_with('{') {
+        return Err("line 1: it is not a JSON object".to_string());
+    }
+    let file: File = serde_json::from_str(text).map_err(|error| error.to_string())?;
+    let mut defined = DefinedHooks::default();
+    if file.is_off {
+        return Ok(defined);
+    }
+    for (name, groups) in file.hooks {
+        let Some(event) = HookEvent::ALL.into_iter().find(|e| e.name() == name) else {
+            let name = text::one_line(&name, 60);
+            defined.warn(format!(
+                "the event {name} is unknown, and its hooks do not run"
+            ));
+            continue;
+        };
+        for group in groups {
+            let matcher = group.matcher.unwrap_or_default();
+            for handler in group.hooks {
+                defined.add(event, &matcher, handler);
+            }
+        }
+    }
+    match defined.hooks.len() > MAX_HANDLERS {
+        true => Err(format!("it has more than {MAX_HANDLERS} hooks")),
+        false => Ok(defined),
+    }
+}
+
+impl DefinedHooks {
+    fn warn(&mut self, text: String) {
+        if self.warnings.len() < MAX_WARNINGS && !self.warnings.contains(&text) {
+            self.warnings.push(text);
+        }
+    }
+
+    fn add(&mut self, event: HookEvent, matcher: &str, handler: Handler) {
+        let fault = handler.fault(event, matcher);
+        if let Some(fault) = fault.as_ref().filter(|_| !event.is_guard()) {
+            self.warn(format!("a hook for {} does not run: {fault}", event.name()));
+            return;
+        }
+        for name in handler.others.keys() {
+            if !KNOWN_FIELDS.contains(&name.as_str()) {
+                let name = text::one_line(name, 60);
+                self.warn(format!(
+                    "the field `{name}` of a hook is unknown, and ignored"
+                ));
+            }
+        }
+        let seconds = handler.timeout.unwrap_or(TIMEOUT_SEC);
+        let timeout_ms = (seconds.clamp(0.001, MAX_TIMEOUT_SEC) * 1_000.0) as u64;
+        let command = handler.command.unwrap_or_default();
+        let may_fail = handler.on_failure.as_deref() == Some("allow");
+        let is_async = handler.is_async && !event.is_guard();
+        let whole = serde_json::json!([
+            event.name(),
+            matcher,
+            handler.kind,
+            command,
+            timeout_ms,
+            may_fail,
+            is_async,
+            handler.args
+        ]);
+        self.hooks.push(HookDefinition {
+            event,
+            matcher: matcher.to_string(),
+            hash: blake3::hash(whole.to_string().as_bytes())
+                .to_hex()
+                .to_string(),
+            command,
+            timeout_ms,
+            may_fail,
+            is_async,
+            fault,
+        });
+    }
+}
+
+impl Handler {
+    /// Returns why the handler cannot run.
+    fn fault(&self, event: HookEvent, matcher: &str) -> Option<String> {
+        if self.kind != "command" {
+            let kind = text::one_line(&self.kind, 60);
+            return Some(format!("hooks of type `{kind}` are not supported"));
+        }
+        if self.args.is_some() {
+            return Some("the field `args` is not supported; write it into `command`".into());
+        }
+        match self.on_failure.as_deref() {
+            None | Some("allow" | "block") => {}
+            Some(_) => return Some("`onFailure` is neither \"block\" nor \"allow\"".into()),
+        }
+        if self.is_async && event.is_guard() {
+            return Some("a hook that decides cannot be `async`".into());
+        }
+        match self.command.as_deref() {
+            None | Some("") => return Some("it has no `command`".into()),
+            Some(command) if command.contains('\0') => {
+                return Some("its command has a NUL character".into());
+            }
+            Some(_) => {}
+        }
+        Matcher::parse(matcher).err()
+    }
+}
+
+/// A matcher of a hook, compiled.
+#[derive(Debug, Clone)]
+pub enum Matcher {
+    All,
+    /// Whole names.
+    Names(Vec<String>),
+    /// A regular expression that is searched within the name.
+    Pattern(Box<Regex>),
+}
+
+impl Matcher {
+    /// Parses a matcher: empty or `*` for all; names and `|`; otherwise a regular expression.
+    ///
+    /// # Errors
+    /// The regular expression is invalid.
+    pub fn parse(text: &str) -> Result<Matcher, String> {
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '|');
+        match text {
+            "" | "*" => Ok(Matcher::All),
+            names if names.chars().all(is_plain) => Ok(Matcher::Names(
+                names.split('|').map(str::to_string).collect(),
+            )),
+            pattern => regex::RegexBuilder::new(pattern)
+                .size_limit(MAX_MATCHER_BYTES)
+                .build()
+                .map(|regex| Matcher::Pattern(Box::new(regex)))
+                .map_err(|_| {
+                    let pattern = text::one_line(pattern, 60);
+                    format!("its matcher `{pattern}` is not a valid regular expression")
+                }),
+        }
+    }
+
+    /// Returns whether the matcher covers a name.
+    pub fn matches(&self, name: &str) -> bool {
+        match self {
+            Matcher::All => true,
+            Matcher::Names(names) => names.iter().any(|known| known == name),
+            Matcher::Pattern(regex) => regex.is_match(name),
+        }
+    }
+}

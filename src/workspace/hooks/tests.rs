@@ -1,0 +1,246 @@
+//! Files with hooks in a user's folder and in a workspace, before and after trust.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use super::*;
+use crate::config::testing::Fixture;
+
+/// A user's config folder and a workspace, with the hooks that are found there.
+struct Place {
+    fixture: Fixture,
+}
+
+impl Place {
+    fn new() -> Place {
+        let fixture = Fixture::new();
+        fs::create_dir_all(fixture.root().join(".rewake/hooks")).unwrap();
+        fs::create_dir_all(fixture.paths().config_dir).unwrap();
+        Place { fixture }
+    }
+
+    fn root(&self) -> PathBuf {
+        self.fixture.root().canonicalize().unwrap()
+    }
+
+    fn write(&self, name: &str, text: &str) -> &Place {
+        let path = self.root().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, text).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        self
+    }
+
+    fn with<T>(&self, act: impl FnOnce(HookPlaces<'_>) -> T) -> T {
+        let (paths, root) = (self.fixture.paths(), self.root());
+        act(HookPlaces {
+            paths: &paths,
+            root: &root,
+            folder: &root,
+            home: None,
+            search_path: &["/usr/bin".into(), "/bin".into()],
+        })
+    }
+
+    fn find(&self) -> Hooks {
+        self.with(find_hooks).unwrap()
+    }
+
+    /// Trusts the hooks of the workspace as they are.
+    fn trust(&self) {
+        let files = self.with(|places| hooks_to_trust(places, |_, is_own| is_own));
+        for file in files.unwrap() {
+            trust::trust_hooks(&self.fixture.paths(), &file.path, file.hooks).unwrap();
+        }
+    }
+
+    fn states(&self) -> Vec<String> {
+        let state = |hook: &Hook| match &hook.state {
+            HookState::Used => "used".to_string(),
+            HookState::Untrusted => "untrusted".to_string(),
+            HookState::Failed(why) => format!("failed: {why}"),
+        };
+        self.find().hooks.iter().map(state).collect()
+    }
+
+    /// Returns the hashes that the first hook must have, and whether its files have them now.
+    fn is_as_trusted(&self) -> bool {
+        let found = self.find();
+        let mut files = found.hooks[0].files.iter();
+        files.all(|(needed, trusted)| match trusted {
+            Some(trusted) => hash_of_file(&needed.path).is_ok_and(|now| now == *trusted),
+            None => true,
+        })
+    }
+}
+
+fn guard(command: &str) -> String {
+    format!(
+        r#"{{"hooks": {{"PreToolUse": [{{"matcher": "Bash", "hooks":
+           [{{"type": "command", "command": "{command}"}}]}}]}}}}"#
+    )
+}
+
+const FILE: &str = ".rewake/hooks.json";
+
+#[test]
+fn a_hook_of_the_workspace_needs_trust_by_content() {
+    let place = Place::new();
+    place.write("guard.sh", "exit 0");
+    place.write(FILE, &guard("./guard.sh"));
+    assert_eq!(place.states(), ["untrusted"]);
+    assert!(place.find().warnings[0].contains("1 hook of .rewake/hooks.json not run"));
+    place.trust();
+    assert_eq!(place.states(), ["used"]);
+    assert!(place.is_as_trusted());
+    place.write("guard.sh", "exit 1");
+    assert!(!place.is_as_trusted());
+    // Its file or its definition is another one, or gone: the trusted guard has failed.
+    place.write(FILE, &guard("./guard.sh --lenient"));
+    let changed = place.states();
+    assert_eq!(changed[0], "untrusted");
+    assert!(
+        changed[1].starts_with("failed: it changed or is missing"),
+        "{changed:?}"
+    );
+    fs::remove_file(place.root().join(FILE)).unwrap();
+    assert!(place.states()[0].starts_with("failed: "));
+    // Every call is under a failed guard, whatever the matcher was.
+    place.write(FILE, "not JSON");
+    let found = place.find();
+    assert!(matches!(&found.hooks[..], [hook] if matches!(hook.matcher, Matcher::All)));
+    assert!(place.states()[0].starts_with("failed: its file cannot be read"));
+}
+
+#[test]
+fn the_trust_covers_named_files_and_folders_of_hooks() {
+    let covered = [
+        ("./guard.sh", "guard.sh"),
+        ("sh guard.sh", "guard.sh"),
+        ("python3 tools/guard.py --strict", "tools/guard.py"),
+        (r#"\"$CLAUDE_PROJECT_DIR\"/guard.sh"#, "guard.sh"),
+        ("cat rules.txt | sh guard.sh", "rules.txt"),
+        ("sh .rewake/hooks/guard.sh", ".rewake/hooks/guard.sh"),
+        // What a script beside it loads.
+        ("sh .rewake/hooks/guard.sh", ".rewake/hooks/lib.sh"),
+        ("grep -q x --file=rules.txt", "rules.txt"),
+        ("if true; then sh guard.sh; fi", "guard.sh"),
+    ];
+    for (command, file) in covered {
+        let place = Place::new();
+        place.write("guard.sh", "").write("tools/guard.py", "");
+        place
+            .write("rules.txt", "")
+            .write(".rewake/hooks/guard.sh", "");
+        place.write(".rewake/hooks/lib.sh", "");
+        place.write(FILE, &guard(command));
+        place.trust();
+        assert!(place.is_as_trusted(), "{command}");
+        place.write(file, "changed");
+        assert!(!place.is_as_trusted(), "{command} {file}");
+    }
+}
+
+#[test]
+fn a_script_that_was_missing_is_not_trusted_when_it_is_there() {
+    let place = Place::new();
+    place.write(FILE, &guard("./later.sh"));
+    place.trust();
+    assert_eq!(place.states(), ["used"]);
+    place.write("later.sh", "exit 0");
+    assert!(!place.is_as_trusted());
+}
+
+#[test]
+fn caches_of_python_are_not_part_of_a_folder() {
+    let place = Place::new();
+    place.write(".rewake/hooks/guard.py", "");
+    place.write(FILE, &guard("python3 .rewake/hooks/guard.py"));
+    place.trust();
+    place.write(".rewake/hooks/__pycache__/guard.pyc", "x");
+    assert!(place.is_as_trusted());
+    place.write(".rewake/hooks/other.py", "x");
+    assert!(!place.is_as_trusted());
+}
+
+#[test]
+fn the_users_own_file_needs_no_trust_and_must_be_valid() {
+    let place = Place::new();
+    let own = place.fixture.paths().config_dir.join("hooks.json");
+    fs::write(&own, guard("true")).unwrap();
+    assert_eq!(place.states(), ["used"]);
+    for bad in [
+        "{",
+        "[]",
+        r#"{"hooks": {"PreToolUse": {}}}"#,
+        r#"{"hooks": {"Stop": [{}]}}"#,
+    ] {
+        fs::write(&own, bad).unwrap();
+        let error = place.with(find_hooks).unwrap_err().to_string();
+        assert!(
+            error.contains("hooks.json") && error.contains("line 1"),
+            "{bad}: {error}"
+        );
+    }
+    fs::write(&own, " ".repeat(1_100_000)).unwrap();
+    let error = place.with(find_hooks).unwrap_err().to_string();
+    assert!(error.contains("larger than 1048576 bytes"), "{error}");
+}
+
+#[test]
+fn a_bad_handler_is_a_failed_guard_and_else_off() {
+    let bad = [
+        (r#"{"type": "http", "url": "x"}"#, "type `http`"),
+        (r#"{"type": "command"}"#, "no `command`"),
+        (r#"{"type": "command", "command": "a\u0000b"}"#, "NUL"),
+        (
+            r#"{"type": "command", "command": "a", "args": ["b"]}"#,
+            "`args`",
+        ),
+        (
+            r#"{"type": "command", "command": "a", "onFailure": "x"}"#,
+            "`onFailure`",
+        ),
+        (
+            r#"{"type": "command", "command": "a", "async": true}"#,
+            "`async`",
+        ),
+    ];
+    for (handler, why) in bad {
+        let of = |event: &str| format!(r#"{{"hooks": {{"{event}": [{{"hooks": [{handler}]}}]}}}}"#);
+        let defined = definition::parse(&of("PreToolUse")).unwrap();
+        let fault = defined.hooks[0].fault.clone().unwrap_or_default();
+        assert!(fault.contains(why), "{handler}: {fault}");
+        if why != "`async`" {
+            let defined = definition::parse(&of("Stop")).unwrap();
+            assert!(defined.hooks.is_empty());
+            assert!(defined.warnings[0].contains(why), "{:?}", defined.warnings);
+        }
+    }
+    let place = Place::new();
+    let own = place.fixture.paths().config_dir.join("hooks.json");
+    fs::write(&own, guard("true").replace("Bash", "Ba(sh")).unwrap();
+    assert!(matches!(&place.find().hooks[..], [hook] if matches!(hook.matcher, Matcher::All)));
+    assert!(place.states()[0].contains("not a valid regular expression"));
+    let odd = r#"{"hooks": {"PreToolUse": [{"hooks": [{"type": "command", "command": "a", "if": "x"}]}],
+                  "Before": []}}"#;
+    let warnings = definition::parse(odd).unwrap().warnings;
+    assert!(
+        warnings.iter().any(|w| w.contains("event Before")),
+        "{warnings:?}"
+    );
+    assert!(
+        warnings.iter().any(|w| w.contains("field `if`")),
+        "{warnings:?}"
+    );
+}
+
+#[test]
+fn matchers_are_names_or_regular_expressions() {
+    let matches = |matcher: &str, name: &str| Matcher::parse(matcher).unwrap().matches(name);
+    assert!(matches("", "Bash") && matches("*", "Bash"));
+    assert!(matches("Bash|Edit", "Edit") && !matches("Bash|Edit", "NotebookEdit"));
+    assert!(matches("mcp__.*", "mcp__a__b") && !matches("^mcp__", "Bash"));
+    assert!(matches("Edit.*", "NotebookEdit"));
+    assert!(Matcher::parse("(").is_err());
+}
