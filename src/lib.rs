@@ -38,6 +38,12 @@
 //! recorded as `Started` with its guard, executed, and recorded as `Finished`. Then the model is
 //! called again, until an answer contains no call.
 //!
+//! Hooks follow entries: a message, an answer with calls, a result. The recorder prepares a run
+//! folder for each matching hook and records them (`Hooking`) in the transaction of that entry.
+//! `next` returns `RunHooks` before anything else. The results (`Hooked`) are recorded together with
+//! the start or the denial of the call. [`core::hook`] applies the answers of guards: deny wins over
+//! ask, and ask over allow, over all hooks and rules.
+//!
 //! # From another process
 //!
 //! A message, a stop, a pause, an answer or another model may come from another process
@@ -85,6 +91,7 @@
 //!    | supervised | bash | the keeper's run folder says: not started, running, ended, lost |
 //!    | … | task: a subagent, which is a session | its own log says; a killed one is started again |
 //!    | … | `!` of the user: [`core::entry::Entry::UserCommand`] | the same; one that never started is not started later |
+//!    | … | hooks: [`core::entry::Entry::Hooking`] | the same; one whose keeper is lost has failed |
 //!    | served | tools of servers (MCP) | the journal of the server's keeper says: not sent, in progress, answered, lost |
 //!    | opaque | foreign tools, in logs of older versions | interrupted: "may or may not have happened" |
 //!    | … | `!` of the user with the terminal | reported: it ended with the program |

@@ -14,6 +14,9 @@ mod check;
 #[path = "core/sim/fake.rs"]
 #[allow(dead_code, reason = "the simulation uses the rest")]
 mod fake;
+#[path = "core/sim/hooks.rs"]
+#[allow(dead_code, reason = "the simulation of crashes uses all of it")]
+mod hooks;
 #[path = "core/sim/person.rs"]
 #[allow(dead_code, reason = "the simulation uses the rest")]
 mod person;

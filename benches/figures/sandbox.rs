@@ -78,6 +78,7 @@ mod linux {
             caches: &caches,
             quarantine: &path("quarantine"),
             kernel,
+            held: &[],
             remembered: &Remembered::default(),
         };
         let mut times = Times::default();
@@ -125,6 +126,7 @@ mod linux {
             caches: &path("caches"),
             quarantine: &path("quarantine"),
             kernel,
+            held: &[],
             remembered: &Remembered::default(),
         })
         .expect("a profile");

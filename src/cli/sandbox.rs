@@ -217,6 +217,7 @@ fn profile(ctx: &AppContext, wanted: &SandboxArgs, exe: &Path) -> Result<Profile
         caches: &caches,
         quarantine: &quarantine,
         kernel,
+        held: &[],
         remembered: &Remembered::default(),
     };
     let mut profile = Profile::new(&request)

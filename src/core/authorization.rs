@@ -1,8 +1,8 @@
 //! The decision about a call that has not started: it runs, a person is asked, or it never runs.
 
 use super::access::Access;
-use super::entry::{CallId, Outcome, Output, Verdict};
-use super::hook;
+use super::entry::{CallId, HookVerdict, Outcome, Output, Verdict};
+use super::hook::{self, CallGuards};
 use super::permission::{PathUse, Permission, is_offered};
 use super::policy::{Decision, Judgement, Rule};
 use super::settings::Policy;
@@ -47,6 +47,10 @@ pub fn authorize(state: &State, policy: &Policy, open: &OpenCall) -> Authorizati
     };
     if state.hooks.of_call(open.call.id).is_some() {
         return Authorization::AwaitHooks;
+    }
+    let guards = state.hooks.guards(open.call.id);
+    if let Some((HookVerdict::Deny, reason)) = guards.map(CallGuards::verdict) {
+        return denied(reason);
     }
     match &open.decided {
         Some(Verdict::Allow) => {

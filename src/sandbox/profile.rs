@@ -46,6 +46,8 @@ pub struct Request<'a> {
     pub denied: &'a [PathBuf],
     /// rewake's own folders, which no command reads.
     pub private: &'a [PathBuf],
+    /// Files of trusted hooks, which a command may not change.
+    pub held: &'a [PathBuf],
     /// Paths in `private` that may be read: the run's script, outputs of this session.
     pub shown: &'a [PathBuf],
     /// The session's temporary folder. It must exist.
@@ -409,6 +411,7 @@ impl Profile {
         });
         git.extend(heads.filter_map(|head| Some(head.parent()?.to_path_buf())));
         protected.extend(found.protected);
+        protected.extend(request.held.iter().filter(|path| path.exists()).cloned());
         git.extend(request.repository.iter().flat_map(|repository| {
             // In a linked worktree these lie outside of the workspace.
             let mut own = modules_of(&repository.common_dir);

@@ -96,6 +96,21 @@ pub(crate) fn hook_root(ctx: &AppContext) -> PathBuf {
     ctx.project().unwrap_or_else(|| ctx.here.root.clone())
 }
 
+/// Returns the files that trusted hooks of this folder name. Nobody changes them without a question.
+pub(super) fn trusted_hook_files(ctx: &AppContext) -> Vec<PathBuf> {
+    let root = hook_root(ctx);
+    // If it cannot be read, no session starts.
+    let all = trust::trusted_hooks(&ctx.paths).unwrap_or_default();
+    let here = all
+        .into_iter()
+        .filter(|(file, _)| Path::new(file).starts_with(&root));
+    let hooks = here.flat_map(|(_, hooks)| hooks.into_values());
+    hooks
+        .flat_map(|hook| hook.files.into_keys())
+        .map(PathBuf::from)
+        .collect()
+}
+
 /// Returns what runs the hooks of a session, also if there are none: an earlier start may have
 /// started some.
 pub(super) fn machine_hooks(

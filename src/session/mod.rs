@@ -20,6 +20,7 @@ mod files;
 mod files_rows;
 mod fork_files;
 mod git_worktree;
+pub(crate) mod hook_list;
 pub(crate) mod hooks;
 mod last;
 mod layers;

@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::hooks::trusted_hook_files;
 use super::{AppContext, said, sandbox, served};
 use crate::command::Runs;
 use crate::config::{ConfigError, PermissionsConfig};
@@ -128,8 +129,9 @@ fn skills_of_user(ctx: &AppContext) -> Vec<String> {
 
 /// Entries of the config folder that affect decisions. Some people have links there, so the targets
 /// of links are protected too.
-const IN_CONFIG_FOLDER: [&str; 7] = [
+const IN_CONFIG_FOLDER: [&str; 8] = [
     "config.toml",
+    "hooks.json",
     "trusted.toml",
     "AGENTS.md",
     "CLAUDE.md",
@@ -138,11 +140,14 @@ const IN_CONFIG_FOLDER: [&str; 7] = [
     "themes",
 ];
 
-/// Returns the files and folders of rules, trust, instructions and records.
+/// Returns the files and folders of rules, trust, trusted hooks, instructions and records.
 fn protected_own_paths(ctx: &AppContext) -> Vec<String> {
     let entries = IN_CONFIG_FOLDER.map(|name| text(&ctx.paths.config_dir.join(name)));
     let folders = ctx.own_folders();
     let folders = folders.iter().map(|folder| text(folder));
+    let hooks = trusted_hook_files(ctx);
+    let hooks = hooks.iter().map(|path| text(path));
+    let entries = entries.into_iter().chain(hooks);
     let mut own: Vec<String> = folders.chain(entries).chain(skills_of_user(ctx)).collect();
     own.sort();
     own.dedup();

@@ -83,8 +83,13 @@ pub fn given(ctx: &AppContext) -> Sandbox {
     }
 }
 
-/// Returns the sandbox of a session's commands. `None`: commands run without one.
-pub(super) fn confine(ctx: &AppContext, session: &str, hidden: Arc<Hidden>) -> Option<Confine> {
+/// Returns the sandbox of a session's commands. `held` are files of trusted hooks. `None`: commands run without one.
+pub(super) fn confine(
+    ctx: &AppContext,
+    session: &str,
+    hidden: Arc<Hidden>,
+    held: Vec<PathBuf>,
+) -> Option<Confine> {
     if !is_used(ctx) {
         return None;
     }
@@ -108,6 +113,7 @@ pub(super) fn confine(ctx: &AppContext, session: &str, hidden: Arc<Hidden>) -> O
         more_write: config.sandbox.write.clone(),
         pass_env: config.shell.pass_env.clone(),
         private: ctx.own_folders(),
+        held,
         tmp,
         session: session.to_string(),
         caches: paths.data_dir.join("caches").join(&project[..16]),

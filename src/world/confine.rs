@@ -31,6 +31,8 @@ pub struct Confine {
     pub pass_env: Vec<String>,
     /// rewake's own folders.
     pub private: Vec<PathBuf>,
+    /// Files of trusted hooks.
+    pub held: Vec<PathBuf>,
     /// The temporary folder of the session; `None` for one in the system's.
     pub tmp: Option<PathBuf>,
     pub session: String,
@@ -91,6 +93,7 @@ impl Confine {
             pass_env: &self.pass_env,
             denied: &[],
             private: &self.private,
+            held: &self.held,
             shown,
             tmp: &tmp,
             caches: &caches,

@@ -62,7 +62,7 @@ pub struct HookOccasion<'a> {
     pub entry: Option<&'a Entry>,
     /// The call that the event is about.
     pub call: Option<CallId>,
-    /// What the matchers of an event without a call are compared with: `startup`, `auto`.
+    /// The name for the matchers of an event without a call: `startup`, `auto`.
     pub matched: &'static str,
     /// The last process did not leave the session in order.
     pub recovered: bool,

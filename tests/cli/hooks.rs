@@ -441,6 +441,18 @@ fn hooks_of_a_workspace_run_only_if_they_are_trusted_and_unchanged() {
     home.run(["trust", "--yes"]).expect(0);
     streamed(&home, &ACCEPT).expect(0);
     assert!(home.path("ran").exists());
+    // Neither a tool nor a command changes what the user trusted.
+    let write = ("write", json!({ "path": "guard.sh", "content": "x" }));
+    play(
+        &home,
+        &[
+            step("", &[write, bash("echo x > guard.sh")]),
+            step("done", &[]),
+        ],
+    );
+    let run = streamed(&home, &ACCEPT);
+    assert!(results(&run)[0].1.contains("always asked about"), "{run:?}");
+    assert!(home.read("guard.sh").contains("exit 0"), "{run:?}");
 }
 
 /// The agent is killed while a guard runs. The guard runs once, and the next start obeys it.

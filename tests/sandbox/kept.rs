@@ -64,6 +64,7 @@ impl Place {
             caches: &self.path("caches"),
             quarantine: &self.path("quarantine"),
             kernel: self.kernel,
+            held: &[],
             remembered: &self.remembered,
         })
     }

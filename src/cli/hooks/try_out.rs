@@ -4,7 +4,6 @@
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::list::in_words;
 use crate::core::entry::{
     Block, CallId, Entry, HookEvent, HookVerdict, Mode, Outcome, PromptPrefix, Record, StopReason,
     Usage, Via,
@@ -12,6 +11,7 @@ use crate::core::entry::{
 use crate::core::hook::CallGuards;
 use crate::core::state::State;
 use crate::report::{CliError, exit, line, note};
+use crate::session::hook_list::in_words;
 use crate::session::{AppContext, hooks, now_ms};
 use crate::store::new_id;
 use crate::tools::{call_of_hook, describe};

@@ -84,6 +84,7 @@ impl App {
             SlashCommand::Memory => return vec![Intent::Memory(words)],
             SlashCommand::Skills => return vec![Intent::Skills],
             SlashCommand::Mcp => return vec![Intent::Mcp],
+            SlashCommand::Hooks => return vec![Intent::Hooks],
             SlashCommand::Ps => return vec![Intent::Ps],
             SlashCommand::Init => {
                 let command = CommandLine {

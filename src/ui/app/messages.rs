@@ -186,6 +186,7 @@ pub enum Intent {
     /// Shows the storage of files.
     Files,
     Mcp,
+    Hooks,
     Ps,
     /// Ends the command of this run.
     StopRun(String),

@@ -150,6 +150,7 @@ impl Effects {
             Intent::EditPlaces(edits) => self.edit_places(edits),
             Intent::Files => self.files(),
             Intent::Mcp => self.mcp(app),
+            Intent::Hooks => self.hooks(),
             Intent::Ps => self.ps(),
             Intent::StopRun(run) => self.stop_run(&run),
             Intent::Tail(run) => self.tail(&run),

@@ -13,6 +13,7 @@ use crate::core::custom::Template;
 use crate::core::entry::{CallId, MemoryKind, Seq};
 use crate::core::marks::title_line;
 use crate::core::text::{clip, count, one_line};
+use crate::session::hook_list::{HookList, hook_list};
 use crate::session::{
     Details, EditQuery, FilesRow, GLANCE_ENTRIES, Offer, ServerRow, SessionError, ago,
     changed_by_call, clock, dismiss, edit_places, glance, now_ms, short_id, still_running,
@@ -162,6 +163,26 @@ impl Effects {
                 "servers".into(),
                 plain_lines(&ServerRow::text(&rows)),
             ))
+        });
+    }
+
+    /// Shows the hooks of this folder, and the guards of other agents that are not in force.
+    pub(super) fn hooks(&self) {
+        let ctx = Arc::clone(&self.ctx);
+        self.aside(move || {
+            Some(match hook_list(&ctx) {
+                Ok(HookList { lines, notes }) => {
+                    let mut text = match lines.is_empty() {
+                        true => {
+                            vec!["there are no hooks; docs/hooks.md describes the files".into()]
+                        }
+                        false => lines,
+                    };
+                    text.extend(notes);
+                    Msg::Show("hooks".into(), plain_lines(&text.join("\n")))
+                }
+                Err(error) => Msg::Notice(Tone::Bad, error.to_string()),
+            })
         });
     }
 

@@ -1,0 +1,262 @@
+//! The answers of guards and the rules: which of them wins, in every combination.
+
+use std::sync::Arc;
+
+use rewake::core::access::Access;
+use rewake::core::authorization::{Authorization, authorize, still_allowed};
+use rewake::core::budget::Budget;
+use rewake::core::entry::*;
+use rewake::core::next::{Pending, Step, next};
+use rewake::core::policy::{Decision, Judgement, Rule};
+use rewake::core::settings::Policy;
+use rewake::core::state::State;
+use rewake::session::context::windows;
+use rewake::tools::describe;
+
+/// What the rules say of the call: without a rule for it, they ask.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Rules {
+    Allow,
+    Ask,
+    Open,
+    Deny,
+}
+
+fn policy(rules: Rules, interactive: bool) -> Policy {
+    Policy {
+        permission_check: Arc::new(move |_, _, granted| {
+            let bash = Rule::parse("Bash").unwrap();
+            let why = "the rules ask".to_string();
+            Judgement {
+                decision: match rules {
+                    Rules::Allow => Decision::Allow,
+                    Rules::Open if granted.contains(&bash) => Decision::Allow,
+                    Rules::Ask | Rules::Open => Decision::Ask { why, rule: None },
+                    Rules::Deny => Decision::Deny {
+                        reason: "the rules deny".into(),
+                    },
+                },
+                access: Some(Access::Workspace),
+            }
+        }),
+        served_check: Arc::new(|_| Ok(())),
+        interactive,
+        sandbox: Default::default(),
+        max_turns: None,
+        budget: Arc::new(|_, _, _| Budget::new(100_000, 1_000, None)),
+        windows: windows(&Default::default()),
+        price: Arc::new(|_, _| None),
+    }
+}
+
+const CALL: CallId = CallId { reply: 2, index: 0 };
+
+fn run(name: &str) -> HookRun {
+    HookRun {
+        hook: name.into(),
+        call: Some(CALL),
+        run: name.into(),
+        boot: "b".into(),
+        is_of_user: false,
+        may_fail: false,
+        failed: None,
+    }
+}
+
+/// A session with one command and guards with these verdicts. `None`: they have not ended.
+fn state(verdicts: &[HookVerdict], have_ended: bool) -> State {
+    let mut entries = vec![
+        Entry::Opened {
+            folder: "/w".into(),
+            version: "0".into(),
+            model: "s/m".into(),
+            mode: Mode::BypassPermissions,
+            layers: PromptPrefix {
+                tools: vec![ToolSpec {
+                    name: "bash".into(),
+                    description: String::new(),
+                    schema: serde_json::json!({}),
+                }],
+                ..PromptPrefix::default()
+            },
+        },
+        Entry::Said {
+            text: "go".into(),
+            images: vec![],
+            via: Via::Prompt,
+            command: None,
+            origin: None,
+        },
+        Entry::Replied {
+            blocks: vec![Block::call("bash", r#"{"command":"make"}"#)],
+            usage: Usage::default(),
+            stop: StopReason::ToolUse,
+            model: "s/m".into(),
+            took_ms: 0,
+            asked_bytes: 0,
+        },
+        Entry::Hooking {
+            event: HookEvent::PreToolUse,
+            of: 2,
+            runs: verdicts.iter().map(|_| run("guard")).collect(),
+        },
+    ];
+    if have_ended {
+        entries.push(Entry::Hooked {
+            event: HookEvent::PreToolUse,
+            of: 3,
+            call: Some(CALL),
+            results: verdicts
+                .iter()
+                .map(|verdict| HookResult {
+                    hook: "guard".into(),
+                    verdict: *verdict,
+                    reason: "the hook".into(),
+                    ..HookResult::default()
+                })
+                .collect(),
+        });
+    }
+    let mut state = State::new(describe);
+    for entry in entries {
+        let seq = state.next_seq();
+        state
+            .fold(&Record {
+                seq,
+                at_ms: 0,
+                entry,
+            })
+            .unwrap();
+    }
+    state
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Decided {
+    Runs,
+    Asks,
+    Denied,
+}
+
+fn decided(state: &State, policy: &Policy) -> Decided {
+    match authorize(state, policy, state.call(CALL).unwrap()) {
+        Authorization::Run { .. } => Decided::Runs,
+        Authorization::Ask { .. } => Decided::Asks,
+        Authorization::Close(Outcome::Denied { .. }) => Decided::Denied,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn the_strictest_of_hooks_and_rules_wins() {
+    use Decided::{Asks, Denied, Runs};
+    use HookVerdict as V;
+    let verdicts = [V::None, V::Allow, V::Ask, V::Failed, V::Deny];
+    // By verdict: what the rules allow, ask about, leave open and deny.
+    let table = [
+        [Runs, Asks, Asks, Denied],
+        [Runs, Asks, Runs, Denied],
+        [Asks, Asks, Asks, Denied],
+        [Asks, Asks, Asks, Denied],
+        [Denied, Denied, Denied, Denied],
+    ];
+    for (verdict, row) in verdicts.iter().zip(table) {
+        for (rules, want) in [Rules::Allow, Rules::Ask, Rules::Open, Rules::Deny]
+            .iter()
+            .zip(row)
+        {
+            let state = state(&[*verdict], true);
+            let got = decided(&state, &policy(*rules, true));
+            assert_eq!(got, want, "{verdict:?} {rules:?}");
+            // Nobody is there to be asked.
+            let alone = decided(&state, &policy(*rules, false));
+            let want = if want == Asks { Denied } else { want };
+            assert_eq!(alone, want, "{verdict:?} {rules:?}");
+        }
+    }
+    for first in verdicts {
+        for second in verdicts {
+            let both = decided(&state(&[first, second], true), &policy(Rules::Open, true));
+            let strictest = decided(
+                &state(&[first.max(second)], true),
+                &policy(Rules::Open, true),
+            );
+            assert_eq!(both, strictest, "{first:?} {second:?}");
+        }
+    }
+}
+
+#[test]
+fn a_call_waits_for_its_guards_whatever_a_person_says() {
+    let state = state(&[HookVerdict::Allow], false);
+    let policy = policy(Rules::Allow, true);
+    let open = state.call(CALL).unwrap();
+    assert_eq!(authorize(&state, &policy, open), Authorization::AwaitHooks);
+    let step = next(&state, &policy, &Pending::default());
+    assert_eq!(
+        step,
+        Step::RunHooks {
+            hooking: 3,
+            calls: vec![Some(CALL)]
+        }
+    );
+    let decided = Entry::Decided {
+        call: CALL,
+        verdict: Verdict::Allow,
+        by: By::Person,
+        access: None,
+        at: None,
+        rule: None,
+        origin: None,
+    };
+    let started = Entry::Started {
+        call: CALL,
+        guard: Guard::Supervised {
+            run: "r".into(),
+            boot: "b".into(),
+            background: false,
+        },
+        access: None,
+    };
+    for entry in [decided, started] {
+        let why = state.check(&entry).unwrap_err().why;
+        assert!(why.contains("hooks of call 2.0 have not ended"), "{why}");
+    }
+}
+
+/// A person's yes counts after a guard's question, and never against its no.
+#[test]
+fn a_person_answers_the_question_of_a_guard() {
+    for (verdict, want) in [
+        (HookVerdict::Failed, Decided::Runs),
+        (HookVerdict::Ask, Decided::Runs),
+        (HookVerdict::Deny, Decided::Denied),
+    ] {
+        let mut state = state(&[verdict], true);
+        let seq = state.next_seq();
+        let entry = Entry::Decided {
+            call: CALL,
+            verdict: Verdict::Allow,
+            by: By::Person,
+            access: Some(Access::Workspace),
+            at: None,
+            rule: None,
+            origin: None,
+        };
+        state
+            .fold(&Record {
+                seq,
+                at_ms: 0,
+                entry,
+            })
+            .unwrap();
+        let policy = policy(Rules::Allow, true);
+        assert_eq!(decided(&state, &policy), want, "{verdict:?}");
+        if want == Decided::Runs {
+            assert_eq!(
+                still_allowed(&state, &policy, state.call(CALL).unwrap()),
+                Ok(())
+            );
+        }
+    }
+}
