@@ -126,13 +126,14 @@ fn show(
     }
 }
 
-/// Returns the hooks of the folder, and those of the files of other agents that are used already.
+/// Returns the hooks of the folder, and those of the files of other agents that are used already,
+/// also below the home folder.
 fn hooks_of(place: &SessionPlace, here: &StartFolder) -> Result<Vec<HooksToTrust>, CliError> {
     let known = trust::trusted_hooks(&place.paths)?;
     let is_known = |path: &Path| known.contains_key(path.to_string_lossy().as_ref());
     let found = with_hook_places(&place.env, &place.paths, &here.root, &here.root, |places| {
         hooks_to_trust(places, |path, is_own| {
-            path.starts_with(&here.root) && (is_own || is_known(path))
+            (is_own && path.starts_with(&here.root)) || is_known(path)
         })
     });
     Ok(found?)

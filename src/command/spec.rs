@@ -88,6 +88,9 @@ pub const OF_USER: &str = "user";
 /// Value of [`Spec::call`] for a hook.
 pub const OF_HOOK: &str = "hook";
 
+/// Value of [`Spec::call`] for a hook for which nobody waits. Its run folder is in no log.
+pub const OF_UNAWAITED_HOOK: &str = "hook, not waited for";
+
 impl Spec {
     /// Returns whether the user typed the command with `!`.
     pub fn is_of_user(&self) -> bool {

@@ -198,14 +198,23 @@ pub(crate) fn trusted_hooks(paths: &Paths) -> Result<BTreeMap<String, TrustedHoo
     Ok(read(&file(paths))?.hooks)
 }
 
-/// Trusts exactly these hooks of a file. Returns false if nothing changed.
+/// Trusts exactly these hooks of a file. A hook that was trusted already keeps the files of other
+/// workspaces that it names. Returns false if nothing changed.
 pub(crate) fn trust_hooks(
     paths: &Paths,
     of: &Path,
-    hooks: TrustedHooks,
+    mut hooks: TrustedHooks,
 ) -> Result<bool, ConfigError> {
     let of = of.to_string_lossy().into_owned();
     change(paths, |trusted| {
+        let before = trusted.hooks.get(&of);
+        for (hash, hook) in &mut hooks {
+            let known = before.and_then(|before| before.get(hash));
+            let known = known.map(|known| known.files.clone()).unwrap_or_default();
+            for (file, hash) in known {
+                hook.files.entry(file).or_insert(hash);
+            }
+        }
         let before = match hooks.is_empty() {
             true => trusted.hooks.remove(&of),
             false => trusted.hooks.insert(of.clone(), hooks.clone()),

@@ -38,6 +38,8 @@ pub struct CallGuards {
     pub results: Vec<HookResult>,
     /// The hooks of `PermissionRequest` have run for it.
     pub were_requested: bool,
+    /// Hooks of one event changed the arguments in different ways.
+    pub conflict: Option<String>,
     /// The arguments as the model wrote them, if a hook changed them.
     pub written: Option<String>,
 }
@@ -133,12 +135,7 @@ impl SessionHooks {
     ) -> Option<String> {
         let guards = self.guards.entry(call).or_default();
         guards.were_requested |= event == HookEvent::PermissionRequest;
-        guards.results.extend(results.iter().cloned());
-        let inputs: Vec<&str> = different_inputs(results);
-        match inputs[..] {
-            [input] => Some(input.to_string()),
-            _ => None,
-        }
+        guards.add(results)
     }
 
     pub(super) fn keep_written(&mut self, call: CallId, arguments: String) {
@@ -160,21 +157,38 @@ fn different_inputs(results: &[HookResult]) -> Vec<&str> {
 }
 
 impl CallGuards {
+    /// Returns the answers of the hooks of one event.
+    pub fn of(results: Vec<HookResult>) -> CallGuards {
+        let mut guards = CallGuards::default();
+        guards.add(&results);
+        guards
+    }
+
+    /// Adds the answers of the hooks of one event. Returns the changed arguments, if they agree.
+    fn add(&mut self, results: &[HookResult]) -> Option<String> {
+        self.results.extend(results.iter().cloned());
+        match different_inputs(results)[..] {
+            [] => None,
+            [input] => Some(input.to_string()),
+            [first, second, ..] => {
+                self.conflict = Some(format!(
+                    "two hooks change its arguments in different ways, and neither is used: {} and {}",
+                    text::one_line(first, INPUT_CHARS),
+                    text::one_line(second, INPUT_CHARS)
+                ));
+                None
+            }
+        }
+    }
+
     /// Returns the strictest answer, with its reason.
     pub fn verdict(&self) -> (HookVerdict, String) {
         let strictest = self.results.iter().map(|result| result.verdict).max();
         let strictest = strictest.unwrap_or_default();
         let mut its = self.results.iter().filter(|r| r.verdict == strictest);
         let reason = its.next().map(said_by).unwrap_or_default();
-        match different_inputs(&self.results)[..] {
-            [first, second, ..] if strictest < HookVerdict::Failed => {
-                let why = format!(
-                    "two hooks change its arguments in different ways, and neither is used: {} and {}",
-                    text::one_line(first, INPUT_CHARS),
-                    text::one_line(second, INPUT_CHARS)
-                );
-                (HookVerdict::Failed, why)
-            }
+        match &self.conflict {
+            Some(why) if strictest < HookVerdict::Failed => (HookVerdict::Failed, why.clone()),
             _ => (strictest, reason),
         }
     }

@@ -14,7 +14,7 @@ use super::choice::Effort;
 use super::cleared_results::ClearedResults;
 use super::ending::Ending;
 use super::entry::{
-    Assignment, Block, CallId, ChildRun, Entry, Failure, ForkPoint, Guard, Mode, Plan,
+    Assignment, Block, CallId, ChildRun, Entry, Failure, ForkPoint, Guard, HookEvent, Mode, Plan,
     PromptPrefix, Record, RunLimits, Seq, StopReason, UnrestoredPath, Usage, Verdict,
 };
 use super::external_changes::ExternalChanges;
@@ -190,6 +190,18 @@ struct Unanswered {
     seq: Seq,
     was_owed: bool,
     was_halted: Option<Halt>,
+    judged: Judged,
+}
+
+/// The answer of hooks to a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Judged {
+    No,
+    Yes,
+    /// A guard failed.
+    Failed,
+    /// The same, and it was recorded that the message waits for a person.
+    Held,
 }
 
 /// Does not count when states are compared: two states are equal by what was folded. (A function
@@ -509,6 +521,21 @@ impl State {
     /// Returns why the images of an entry are not sent to the model. `None`: they are.
     pub fn image_refusal(&self, seq: Seq) -> Option<&str> {
         unsent::why(self.refused_images.get(&self.model)?, seq)
+    }
+
+    /// Returns the messages without an answer for which no hook was recorded: a fork begins with
+    /// such messages, for example.
+    pub fn unjudged_messages(&self) -> impl Iterator<Item = &Record> {
+        let is_pending = |seq: Seq| {
+            let mut pending = self.hooks.pending().iter();
+            pending.any(|hooks| hooks.of == seq && hooks.event == HookEvent::UserPromptSubmit)
+        };
+        let unjudged = move |record: &&Record| {
+            let mut unanswered = self.unanswered.iter();
+            unanswered.any(|said| said.seq == record.seq && said.judged == Judged::No)
+                && !is_pending(record.seq)
+        };
+        self.context.iter().filter(unjudged)
     }
 
     /// Returns whether work is pending: an answer, a call, a question, or a command that runs under

@@ -5,15 +5,19 @@
 //! only after its `Hooked` is in the log.
 
 use std::rc::Rc;
+use std::time::Duration;
 
 use futures_util::future::join_all;
+use tokio::time::timeout;
 
 use super::drive_step::Stoppable;
+use super::steps::STOP_PATIENCE;
 use super::{Engine, EngineError, Recorder, Write};
 use crate::core::entry::{
     CallId, Entry, Fact, Failure, FailureClass, Guard, HookEvent, HookResult, HookRun, HookVerdict,
-    HookWrote, Seq,
+    HookWrote, Record, Seq,
 };
+use crate::core::hook::PendingHooks;
 use crate::core::hook_event::event_after;
 use crate::core::next::{Step, next};
 use crate::core::state::State;
@@ -146,7 +150,18 @@ impl<W: World> Recorder<W> {
             ..HookOccasion::new(HookEvent::SessionStart, of)
         };
         self.world.fire_hooks(&occasion, &self.state);
-        self.record_hooking(occasion).await.map(drop)
+        let is_pending = |hooks: &PendingHooks| hooks.event == HookEvent::SessionStart;
+        if !self.state.hooks.pending().iter().any(is_pending) {
+            self.record_hooking(occasion).await?;
+        }
+        // A fork begins with messages that its own hooks have not judged.
+        let unjudged: Vec<Record> = self.state.unjudged_messages().cloned().collect();
+        for record in unjudged {
+            let event = HookEvent::UserPromptSubmit;
+            let occasion = HookOccasion::of(event, record.seq, &record.entry, None);
+            self.record_hooking(occasion).await?;
+        }
+        Ok(())
     }
 
     fn hook_groups(&self, hooking: Seq, calls: &[Option<CallId>]) -> Vec<HookGroup> {
@@ -200,11 +215,16 @@ impl<W: World> Engine<W> {
             return Ok(());
         };
         let stop = self.log.state.is_stopped();
+        let patience = if stop { STOP_PATIENCE } else { Duration::MAX };
         let (world, running) = (Rc::clone(&self.log.world), Rc::clone(&groups));
         let step = async move {
-            join_all(running.iter().map(|group| {
+            join_all(running.iter().map(async |group| {
                 let (call, wrote) = (group.described.as_ref(), group.wrote.as_ref());
-                world.run_hooks(event, &group.runs, call, wrote, stop)
+                let ended = world.run_hooks(event, &group.runs, call, wrote, stop);
+                match timeout(patience, ended).await {
+                    Ok(ended) => ended,
+                    Err(_) => unstopped(&group.runs),
+                }
             }))
             .await
         };
@@ -214,6 +234,9 @@ impl<W: World> Engine<W> {
         let mut write = Write::default();
         for (group, HookEnd { mut results, blobs }) in groups.iter().zip(ended) {
             ignore_refused_stop(event, &self.log.state, &mut results);
+            if stop && event == HookEvent::UserPromptSubmit {
+                refuse_unjudged(&mut results);
+            }
             write.entries.push(Entry::Hooked {
                 event,
                 of: hooking,
@@ -288,6 +311,30 @@ fn ignore_refused_stop(event: HookEvent, state: &State, results: &mut [HookResul
             "the hook {} refused the end of the turn again, and is ignored now",
             result.hook
         ));
+    }
+}
+
+/// Refuses a message whose guards were stopped: nobody judged it.
+fn refuse_unjudged(results: &mut [HookResult]) {
+    for result in results
+        .iter_mut()
+        .filter(|r| r.verdict == HookVerdict::Failed)
+    {
+        result.verdict = HookVerdict::Deny;
+    }
+}
+
+/// Returns the results of hooks that could not be stopped.
+fn unstopped(runs: &[HookRun]) -> HookEnd {
+    let results = runs.iter().map(|run| HookResult {
+        hook: run.hook.clone(),
+        verdict: HookVerdict::Failed,
+        reason: "it could not be stopped; it may still run".to_string(),
+        ..HookResult::default()
+    });
+    HookEnd {
+        results: results.collect(),
+        blobs: Vec::new(),
     }
 }
 

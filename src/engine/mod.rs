@@ -416,11 +416,6 @@ impl<W: World> Engine<W> {
             {
                 self.log.restore().await?;
             }
-            if self.log.state.restoring.is_none()
-                && let Some(start) = self.session_start.take()
-            {
-                self.log.hook_session_start(start).await?;
-            }
             self.take_commands().await?;
             self.signals_look.is_active();
             self.hear().await?;
@@ -431,6 +426,17 @@ impl<W: World> Engine<W> {
                 self.log.carry_out_rewind(order).await?;
                 self.requests.rewind = None;
                 continue;
+            }
+            let rests = matches!(
+                rest(&self.log.state, &self.log.policy),
+                Some(Why::Paused | Why::CrashLoop)
+            );
+            if self.log.state.restoring.is_none()
+                && !rests
+                && !self.requests.waits_for_person
+                && let Some(start) = self.session_start.take()
+            {
+                self.log.hook_session_start(start).await?;
             }
             match next(&self.log.state, &self.log.policy, &self.pending()?) {
                 Step::RecordChoice => self.requests.record_choice(&mut self.log).await?,

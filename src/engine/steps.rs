@@ -25,7 +25,7 @@ use crate::world::{PrepareError, Settled, World};
 
 /// Time limit for a stop. A stopped command gets two seconds before it is killed, and this is
 /// enough for both.
-const STOP_PATIENCE: Duration = Duration::from_secs(10);
+pub(super) const STOP_PATIENCE: Duration = Duration::from_secs(10);
 
 /// A note in the result of an edit of a changed file. The edit was made.
 const CHANGED_SINCE_SEEN: &str =

@@ -57,7 +57,7 @@ impl AppContext {
             limits: Limits::default(),
             catalogue: catalogue.clone(),
         };
-        let sandbox = sandbox::confine(self, &id, hidden, hooks::trusted_hook_files(self));
+        let sandbox = sandbox::confine(self, &id, hidden, hooks::files_of_hooks(self));
         warnings.extend(catalogue.notes().iter().cloned());
         let access = match catalogue.is_empty() {
             true => None,

@@ -77,7 +77,7 @@ pub(crate) fn guards_not_in_force(
 fn is_in_force(ctx: &AppContext, file: &ForeignFile, hooks: &Hooks) -> bool {
     let own = hooks.hooks.iter().filter(|hook| hook.file == file.path);
     let used = own
-        .filter(|hook| hook.state != HookState::Untrusted)
+        .filter(|hook| hook.state != HookState::Untrusted && !hook.is_lost)
         .count();
     let config = &ctx.config().permissions;
     let has = |rules: &[String], known: &[String]| {
@@ -96,19 +96,18 @@ pub(crate) fn hook_root(ctx: &AppContext) -> PathBuf {
     ctx.project().unwrap_or_else(|| ctx.here.root.clone())
 }
 
-/// Returns the files that trusted hooks of this folder name. Nobody changes them without a question.
-pub(super) fn trusted_hook_files(ctx: &AppContext) -> Vec<PathBuf> {
-    let root = hook_root(ctx);
-    // If it cannot be read, no session starts.
-    let all = trust::trusted_hooks(&ctx.paths).unwrap_or_default();
-    let here = all
-        .into_iter()
-        .filter(|(file, _)| Path::new(file).starts_with(&root));
-    let hooks = here.flat_map(|(_, hooks)| hooks.into_values());
-    hooks
-        .flat_map(|hook| hook.files.into_keys())
-        .map(PathBuf::from)
-        .collect()
+/// Returns the files of the workspace that hooks name. Nobody changes them without a question.
+pub(super) fn files_of_hooks(ctx: &AppContext) -> Vec<PathBuf> {
+    // If they cannot be read, no session starts.
+    let found = hooks(ctx, &ctx.here.folder).unwrap_or_default();
+    let used = found
+        .hooks
+        .iter()
+        .filter(|hook| hook.state != HookState::Untrusted);
+    let files = used.flat_map(|hook| &hook.files);
+    let files =
+        files.filter(|(needed, _)| needed.is_hashed || needed.path.starts_with(&ctx.here.root));
+    files.map(|(needed, _)| needed.path.clone()).collect()
 }
 
 /// Returns what runs the hooks of a session, also if there are none: an earlier start may have

@@ -17,7 +17,7 @@ use super::{
     now_ms,
 };
 use crate::command::server::Servers;
-use crate::command::{RunState, Runs};
+use crate::command::{OF_UNAWAITED_HOOK, RunState, Runs};
 use crate::config::Paths;
 use crate::core::budget::Budget;
 use crate::core::entry::Choice;
@@ -577,9 +577,10 @@ fn sweep(runs: &Runs, session: &str, state: &State) {
         .collect();
     for info in runs.list() {
         let over = !matches!(info.state, RunState::Running { .. });
-        if info.spec.session == session
-            && over
-            && !known.contains(&info.run.as_str())
+        let is_own = info.spec.session == session && !known.contains(&info.run.as_str());
+        let is_unawaited = info.spec.call == OF_UNAWAITED_HOOK;
+        if over
+            && (is_own || is_unawaited)
             && let Err(error) = runs.remove(&info.run)
         {
             tracing::warn!(run = info.run, %error, "a run folder stays");

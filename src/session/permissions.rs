@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::hooks::trusted_hook_files;
+use super::hooks::files_of_hooks;
 use super::{AppContext, said, sandbox, served};
 use crate::command::Runs;
 use crate::config::{ConfigError, PermissionsConfig};
@@ -145,7 +145,7 @@ fn protected_own_paths(ctx: &AppContext) -> Vec<String> {
     let entries = IN_CONFIG_FOLDER.map(|name| text(&ctx.paths.config_dir.join(name)));
     let folders = ctx.own_folders();
     let folders = folders.iter().map(|folder| text(folder));
-    let hooks = trusted_hook_files(ctx);
+    let hooks = files_of_hooks(ctx);
     let hooks = hooks.iter().map(|path| text(path));
     let entries = entries.into_iter().chain(hooks);
     let mut own: Vec<String> = folders.chain(entries).chain(skills_of_user(ctx)).collect();

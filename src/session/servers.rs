@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use super::hooks::trusted_hook_files;
+use super::hooks::files_of_hooks;
 use super::{AppContext, SessionError, permissions, sandbox};
 use crate::command::server::{ServerInfo, Servers};
 use crate::config::mcp::FoundServers;
@@ -51,7 +51,7 @@ impl AppContext {
         let no_servers = SessionCatalogue::unknown(FoundServers::default());
         let (_, hidden) = permissions::permission_check(self, &self.here.root, runs, no_servers)
             .map_err(|e| e.to_string())?;
-        match sandbox::confine(self, session, hidden, trusted_hook_files(self)) {
+        match sandbox::confine(self, session, hidden, files_of_hooks(self)) {
             Some(confine) => confine.profile(access, &[]),
             None => Err("sandbox.enabled is false, or this system has none".to_string()),
         }

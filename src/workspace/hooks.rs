@@ -11,6 +11,7 @@ mod needed;
 mod tests;
 
 use std::collections::BTreeMap;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 pub use definition::{HookDefinition, Matcher};
@@ -61,6 +62,8 @@ pub struct Hook {
     pub shown_file: String,
     pub is_of_user: bool,
     pub state: HookState,
+    /// The user trusted it, and its file does not define it any more.
+    pub is_lost: bool,
     /// The folder in which it runs.
     pub folder: PathBuf,
     /// The files that it needs, each with its trusted hash.
@@ -210,13 +213,18 @@ impl Hooks {
         );
         for definition in &defined.hooks {
             let trusted = record.and_then(|record| record.get(&definition.hash));
-            let state = match (&definition.fault, source.needs_trust, trusted) {
-                (_, true, None) => HookState::Untrusted,
-                (Some(fault), _, _) => HookState::Failed(fault.clone()),
-                (None, _, _) => HookState::Used,
-            };
             let needed = needed_files(&definition.command, place);
-            let files = needed.into_iter().map(|needed| {
+            let unknown = needed.unknown.filter(|_| source.needs_trust);
+            let state = match (&definition.fault, source.needs_trust, trusted, unknown) {
+                (_, true, None, _) => HookState::Untrusted,
+                (Some(fault), ..) => HookState::Failed(fault.clone()),
+                (_, _, _, Some(word)) => HookState::Failed(format!(
+                    "what `{}` runs is not known before it runs, so it cannot be trusted; name the file",
+                    text::one_line(&word, 60)
+                )),
+                (None, _, _, None) => HookState::Used,
+            };
+            let files = needed.files.into_iter().map(|needed| {
                 let hash = trusted.and_then(|trusted| {
                     let path = needed.path.to_string_lossy();
                     let known = trusted.files.get(path.as_ref()).cloned();
@@ -226,7 +234,14 @@ impl Hooks {
                 (needed, hash)
             });
             let files = files.collect();
-            self.push(source, definition.clone(), state, files, place.folder);
+            self.push(
+                source,
+                definition.clone(),
+                state,
+                files,
+                place.folder,
+                false,
+            );
         }
         let is_there = |hash: &String| defined.hooks.iter().any(|hook| hook.hash == *hash);
         for (hash, trusted) in record.into_iter().flatten() {
@@ -277,7 +292,7 @@ impl Hooks {
         let state = HookState::Failed(why.to_string());
         let folder = places.place(source).folder;
         if event.is_guard() {
-            self.push(source, definition, state, Vec::new(), folder);
+            self.push(source, definition, state, Vec::new(), folder, true);
         } else {
             self.warnings.push(format!(
                 "{}: a hook for {} does not run: {why}",
@@ -320,6 +335,7 @@ impl Hooks {
         mut state: HookState,
         files: Vec<(Needed, Option<String>)>,
         folder: &Path,
+        is_lost: bool,
     ) {
         // A guard with a matcher that is not understood covers all tools.
         let matcher = Matcher::parse(&definition.matcher).unwrap_or_else(|why| {
@@ -335,6 +351,7 @@ impl Hooks {
             shown_file: source.shown.clone(),
             is_of_user: source.is_of_user,
             state,
+            is_lost,
             folder: folder.to_path_buf(),
             files,
         });
@@ -376,11 +393,18 @@ pub(crate) fn hooks_to_trust(
         let mut hooks = TrustedHooks::new();
         let mut lines = Vec::new();
         for hook in &defined.hooks {
-            let needed = needed_files(&hook.command, places.place(&source));
+            let needed = needed_files(&hook.command, places.place(&source)).files;
             let hashed = needed.iter().filter(|needed| needed.is_hashed);
             let files = hashed.map(|needed| {
-                let hash = needed::hash(&needed.path).unwrap_or_else(|_| MISSING.to_string());
-                (needed.path.to_string_lossy().into_owned(), hash)
+                let hash = match needed::hash(&needed.path) {
+                    Ok(hash) => hash,
+                    Err(error) if error.kind() == ErrorKind::NotFound => MISSING.to_string(),
+                    Err(error) => {
+                        let path = needed.path.display();
+                        return Err(ConfigError::new(format!("cannot trust {path}: {error}")));
+                    }
+                };
+                Ok((needed.path.to_string_lossy().into_owned(), hash))
             });
             let matcher = match hook.matcher.as_str() {
                 "" => String::new(),
@@ -397,7 +421,7 @@ pub(crate) fn hooks_to_trust(
                 matcher: hook.matcher.clone(),
                 command: hook.command.clone(),
                 may_fail: hook.may_fail,
-                files: files.collect(),
+                files: files.collect::<Result<_, ConfigError>>()?,
             };
             hooks.insert(hook.hash.clone(), trusted);
         }

@@ -17,7 +17,9 @@ use futures_util::future::join_all;
 use tokio::sync::Semaphore;
 
 use super::{HookEnd, HookOccasion};
-use crate::command::{self, HookSpec, NeededFile, OF_HOOK, Running, Runs, SettledRun, Spec};
+use crate::command::{
+    self, HookSpec, NeededFile, OF_HOOK, OF_UNAWAITED_HOOK, Running, Runs, SettledRun, Spec,
+};
 use crate::core::entry::{HookEvent, HookResult, HookRun, HookWrote, Output};
 use crate::core::hook::MAX_HOOKS_AT_ONCE;
 use crate::core::state::State;
@@ -140,7 +142,9 @@ impl MachineHooks {
         let prepared = matching.into_iter().map(|hook| {
             let run = match &hook.state {
                 HookState::Failed(why) => Err(why.clone()),
-                HookState::Used | HookState::Untrusted => self.prepare_hook(hook, input.as_bytes()),
+                HookState::Used | HookState::Untrusted => {
+                    self.prepare_hook(hook, input.as_bytes(), OF_HOOK)
+                }
             };
             let (run, failed) = match run {
                 Ok(run) => (run, None),
@@ -182,7 +186,7 @@ impl MachineHooks {
     }
 
     fn fire_hook(&self, hook: &Hook, input: &[u8], start: StartRun<'_>) -> Result<(), String> {
-        let run = self.prepare_hook(hook, input)?;
+        let run = self.prepare_hook(hook, input, OF_UNAWAITED_HOOK)?;
         self.check_hook_files(&run)?;
         let mut running = start(&run).map_err(|error| error.to_string())?;
         let runs = self.setup.runs.clone();
@@ -196,7 +200,7 @@ impl MachineHooks {
         Ok(())
     }
 
-    fn prepare_hook(&self, hook: &Hook, input: &[u8]) -> Result<String, String> {
+    fn prepare_hook(&self, hook: &Hook, input: &[u8], call: &str) -> Result<String, String> {
         let files = hook
             .files
             .iter()
@@ -221,7 +225,7 @@ impl MachineHooks {
                 ("PYTHONPYCACHEPREFIX".to_string(), text(&caches)),
             ],
             session: self.setup.session.clone(),
-            call: OF_HOOK.to_string(),
+            call: call.to_string(),
             background: false,
             sandbox: None,
             child: None,

@@ -260,3 +260,164 @@ fn a_person_answers_the_question_of_a_guard() {
         }
     }
 }
+
+/// A session in which these messages were said, each with a guard that has this verdict.
+fn said(verdicts: &[HookVerdict]) -> Vec<Entry> {
+    let mut entries = vec![Entry::Opened {
+        folder: "/w".into(),
+        version: "0".into(),
+        model: "s/m".into(),
+        mode: Mode::Default,
+        layers: PromptPrefix::default(),
+    }];
+    for verdict in verdicts {
+        let of = entries.len() as Seq;
+        entries.push(Entry::Said {
+            text: format!("message {of}"),
+            images: vec![],
+            via: Via::Prompt,
+            command: None,
+            origin: None,
+        });
+        entries.push(Entry::Hooking {
+            event: HookEvent::UserPromptSubmit,
+            of,
+            runs: vec![HookRun {
+                call: None,
+                ..run("guard")
+            }],
+        });
+        entries.push(Entry::Hooked {
+            event: HookEvent::UserPromptSubmit,
+            of: of + 1,
+            call: None,
+            results: vec![HookResult {
+                hook: "guard".into(),
+                verdict: *verdict,
+                ..HookResult::default()
+            }],
+        });
+        if *verdict == HookVerdict::Failed {
+            entries.push(Entry::Failed {
+                error: Failure {
+                    class: FailureClass::Hook,
+                    message: "the guard failed".into(),
+                    hint: None,
+                },
+                draft: None,
+            });
+        }
+    }
+    entries
+}
+
+fn folded(entries: &[Entry]) -> State {
+    let mut state = State::new(describe);
+    for entry in entries {
+        let seq = state.next_seq();
+        let entry = entry.clone();
+        state
+            .fold(&Record {
+                seq,
+                at_ms: 0,
+                entry,
+            })
+            .unwrap();
+    }
+    state
+}
+
+/// The messages that a request would have.
+fn sent(state: &State) -> Vec<String> {
+    let said = state
+        .context
+        .iter()
+        .filter_map(|record| match &record.entry {
+            Entry::Said { text, .. } => Some(text.clone()),
+            _ => None,
+        });
+    said.collect()
+}
+
+#[test]
+fn a_message_that_a_guard_did_not_let_pass_is_not_sent_with_the_next() {
+    use HookVerdict::{Deny, Failed, None};
+    for (verdicts, want) in [
+        (&[None, None][..], &["message 1", "message 4"][..]),
+        (&[Deny], &[]),
+        (&[None, Deny], &["message 1"]),
+        (&[Failed], &["message 1"]),
+        (&[Failed, None], &["message 5"]),
+    ] {
+        let state = folded(&said(verdicts));
+        assert_eq!(sent(&state), want, "{verdicts:?}");
+        let is_sent = next(&state, &policy(Rules::Allow, true), &Pending::default());
+        let waits = *verdicts == [Deny] || verdicts.last() == Some(&Failed);
+        assert_eq!(
+            !matches!(is_sent, Step::CallModel | Step::Recall(_)),
+            waits,
+            "{verdicts:?}"
+        );
+    }
+    // A person says so: then it goes out.
+    let resumed = |by| Entry::Resumed {
+        by,
+        found: String::new(),
+        draft: Option::None,
+        unrecorded: false,
+        at_work: false,
+    };
+    for (by, is_halted) in [(By::Start, true), (By::Person, false)] {
+        let state = folded(&[said(&[Failed]), vec![resumed(by)]].concat());
+        assert_eq!(state.halted.is_some(), is_halted, "{by:?}");
+        assert_eq!(sent(&state), ["message 1"]);
+    }
+}
+
+#[test]
+fn a_start_that_only_runs_its_hooks_makes_no_progress() {
+    let mut entries = said(&[HookVerdict::None]);
+    for _ in 0..3 {
+        let of = entries.len() as Seq;
+        entries.push(Entry::Resumed {
+            by: By::Start,
+            found: String::new(),
+            draft: None,
+            unrecorded: false,
+            at_work: false,
+        });
+        entries.push(Entry::Hooking {
+            event: HookEvent::SessionStart,
+            of,
+            runs: vec![HookRun {
+                call: None,
+                ..run("context")
+            }],
+        });
+        entries.push(Entry::Hooked {
+            event: HookEvent::SessionStart,
+            of: of + 1,
+            call: None,
+            results: vec![HookResult::default()],
+        });
+    }
+    assert_eq!(folded(&entries).restarts, 3);
+}
+
+/// A fork at a message begins without the guard's answer, and asks for it again.
+#[test]
+fn a_fork_has_its_messages_judged_again() {
+    let forked = Entry::Forked {
+        from: ForkPoint {
+            session: "s".into(),
+            seq: 2,
+        },
+        folder: None,
+    };
+    let all = said(&[HookVerdict::Deny]);
+    for length in [2, 3] {
+        let state = folded(&[&all[..length], &[forked.clone()]].concat());
+        let unjudged: Vec<Seq> = state.unjudged_messages().map(|record| record.seq).collect();
+        assert_eq!(unjudged, [1], "{length}");
+    }
+}

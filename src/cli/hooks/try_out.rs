@@ -94,10 +94,7 @@ pub(super) fn run(ctx: &AppContext, args: &TestArgs) -> Result<u8, CliError> {
         note("no hook matches");
     }
     if event.is_guard() {
-        let guards = CallGuards {
-            results: end.results,
-            ..CallGuards::default()
-        };
+        let guards = CallGuards::of(end.results);
         line(&format!("verdict: {}", decided(&guards)));
     }
     Ok(exit::DONE)

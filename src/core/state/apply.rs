@@ -18,7 +18,7 @@ use crate::core::unsent::Refused;
 
 use super::context::changes_the_context;
 use super::{
-    Halt, Illegal, OpenCall, OpenQuestion, PendingQuestion, Restoring, State, Unanswered,
+    Halt, Illegal, Judged, OpenCall, OpenQuestion, PendingQuestion, Restoring, State, Unanswered,
     UserCommand,
 };
 
@@ -107,7 +107,9 @@ impl State {
             }
             Entry::Said { text, command, .. } => {
                 self.hooks.begin_prompt();
+                self.withdraw_held_messages();
                 self.unanswered.push(Unanswered {
+                    judged: Judged::No,
                     seq: record.seq,
                     was_owed: self.owed,
                     was_halted: self.halted.take(),
@@ -291,6 +293,12 @@ impl State {
             // A failed model call does not mean that the next start fails.
             Entry::Failed { error, .. } => {
                 self.halted = Some(Halt::Failed(error.clone()));
+                if error.class == FailureClass::Hook {
+                    let failed = self.unanswered.iter_mut();
+                    failed
+                        .filter(|said| said.judged == Judged::Failed)
+                        .for_each(|said| said.judged = Judged::Held);
+                }
                 self.restarts = 0;
                 // No model of the list could be asked. The next try begins with the first.
                 self.return_from_fallback();
@@ -383,7 +391,10 @@ impl State {
                 if let Some(ended) = ended {
                     self.hooked(record, &ended, *call, results);
                 }
-                self.progress();
+                // A start that only runs its hooks makes no progress.
+                if call.is_some() {
+                    self.progress();
+                }
                 if hook::note(&record.entry).is_some() {
                     self.keep(record);
                 }
@@ -581,6 +592,16 @@ impl State {
                 }
             }
             (HookEvent::UserPromptSubmit, _) if is_refused => self.withdraw_message(ended.of),
+            (HookEvent::UserPromptSubmit, _) => {
+                let has_failed = results.iter().any(|r| r.verdict == HookVerdict::Failed);
+                let mut unanswered = self.unanswered.iter_mut();
+                if let Some(said) = unanswered.find(|said| said.seq == ended.of) {
+                    said.judged = match has_failed {
+                        true => Judged::Failed,
+                        false => Judged::Yes,
+                    };
+                }
+            }
             (HookEvent::Stop | HookEvent::SubagentStop, _)
                 if is_refused && self.hooks.may_refuse_stop() =>
             {
@@ -607,6 +628,18 @@ impl State {
         let changed = ToolCall::new(id, &open.call.name, input, describe);
         let written = std::mem::replace(&mut open.call, changed);
         self.hooks.keep_written(id, written.arguments);
+    }
+
+    /// Removes the messages that wait because a guard failed: another one was sent instead.
+    fn withdraw_held_messages(&mut self) {
+        let held = self
+            .unanswered
+            .iter()
+            .filter(|said| said.judged == Judged::Held);
+        let held: Vec<Seq> = held.map(|said| said.seq).collect();
+        for seq in held {
+            self.withdraw_message(seq);
+        }
     }
 
     /// Removes a message that a hook refused, as if it had not been sent. The model never gets it.
@@ -640,6 +673,11 @@ impl State {
         let before = self.unanswered.iter_mut().map(|said| &mut said.was_halted);
         for halted in before.chain([&mut self.halted]) {
             halted.take_if(|halt| matches!(halt, Halt::Failed(failure) if is_lifted(failure)));
+        }
+        if by == By::Person {
+            let held = self.unanswered.iter_mut();
+            held.filter(|said| said.judged == Judged::Held)
+                .for_each(|said| said.judged = Judged::Yes);
         }
         self.nonsense = 0;
         self.turns = 0;

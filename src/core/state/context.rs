@@ -144,7 +144,6 @@ impl State {
         self.background.clear();
         self.user_commands.clear();
         self.hooks.clear();
-        self.unanswered.clear();
         // The other branch finishes the restore.
         self.restoring = None;
         self.paused = false;

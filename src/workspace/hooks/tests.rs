@@ -125,6 +125,17 @@ fn the_trust_covers_named_files_and_folders_of_hooks() {
         ("sh .rewake/hooks/guard.sh", ".rewake/hooks/lib.sh"),
         ("grep -q x --file=rules.txt", "rules.txt"),
         ("if true; then sh guard.sh; fi", "guard.sh"),
+        (
+            r#"\"$(git rev-parse --show-toplevel)\"/guard.sh"#,
+            "guard.sh",
+        ),
+        ("${CLAUDE_PROJECT_DIR:-.}/guard.sh", "guard.sh"),
+        ("bash -c './guard.sh x'", "guard.sh"),
+        ("bash -lc './guard.sh x'", "guard.sh"),
+        ("cd tools && python3 guard.py", "tools/guard.py"),
+        ("cd tools && ./guard.py", "tools/guard.py"),
+        ("python3 -W ignore tools/guard.py", "tools/guard.py"),
+        ("shopt -s nullglob; ./guard.sh", "guard.sh"),
     ];
     for (command, file) in covered {
         let place = Place::new();
@@ -139,6 +150,31 @@ fn the_trust_covers_named_files_and_folders_of_hooks() {
         place.write(file, "changed");
         assert!(!place.is_as_trusted(), "{command} {file}");
     }
+}
+
+#[test]
+fn a_program_that_is_only_known_when_it_runs_is_not_trusted() {
+    for command in ["$GUARD", "sh $1", "python3 \\\"$X\\\""] {
+        let place = Place::new();
+        place.write(FILE, &guard(command));
+        place.trust();
+        let states = place.states();
+        assert!(
+            states[0].contains("is not known before it runs"),
+            "{command}: {states:?}"
+        );
+    }
+}
+
+#[test]
+fn a_folder_that_cannot_be_hashed_is_not_trusted() {
+    let place = Place::new();
+    place.write(".rewake/hooks/guard.sh", "");
+    place.write(FILE, &guard("sh .rewake/hooks/guard.sh"));
+    std::os::unix::fs::symlink("/etc/passwd", place.root().join(".rewake/hooks/link")).unwrap();
+    let files = place.with(|places| hooks_to_trust(places, |_, is_own| is_own));
+    let error = files.err().expect("an error").to_string();
+    assert!(error.contains("link is not a file"), "{error}");
 }
 
 #[test]

@@ -174,7 +174,7 @@ impl Parts {
 
 fn of_output(event: HookEvent, output: &[u8], call: Option<&ToolCall>) -> Result<Parts, String> {
     let text = std::str::from_utf8(output).map_err(|_| "its output is not UTF-8".to_string())?;
-    let text = text.trim();
+    let text = text.trim_start_matches('\u{feff}').trim();
     if !text.starts_with('{') {
         let is_context = matches!(event, HookEvent::SessionStart | HookEvent::UserPromptSubmit);
         return Ok(Parts {
