@@ -163,7 +163,11 @@ pub fn next(state: &State, policy: &Policy, pending: &Pending) -> Step {
     }
     match (state.first_open(), rest) {
         // A message of the user lifts the crash loop.
-        (None, Some(Why::CrashLoop)) if pending.message && state.restoring.is_none() => {
+        (None, Some(Why::CrashLoop))
+            if pending.message
+                && state.restoring.is_none()
+                && state.hooks.first_due().is_none() =>
+        {
             Step::TakeMessage
         }
         (_, Some(Why::CrashLoop)) => Step::Wait(Why::CrashLoop),

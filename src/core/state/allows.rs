@@ -48,6 +48,9 @@ impl State {
             Entry::Lifted { .. } if !self.paused => Err("it is not paused".into()),
             Entry::Restored { .. } => Err("no files are being set back".into()),
             Entry::Restoring { .. } => self.no_open_call(),
+            Entry::Said { .. } if self.is_judging_message() => {
+                Err("the hooks of the message before have not ended".into())
+            }
             Entry::Said { .. } | Entry::Rendered { .. } => self.no_open_call(),
             Entry::Compacted {
                 first,
@@ -190,6 +193,11 @@ impl State {
             Some(_) => Err(format!("call {id} has its result already")),
             None => Err(format!("the last answer has no call {id}")),
         }
+    }
+
+    fn is_judging_message(&self) -> bool {
+        let mut pending = self.hooks.pending().iter();
+        pending.any(|hooks| hooks.event == HookEvent::UserPromptSubmit)
     }
 
     fn guards_have_ended(&self, call: CallId) -> Result<(), String> {
