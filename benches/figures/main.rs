@@ -24,6 +24,7 @@ mod child;
 mod client;
 mod context;
 mod files;
+mod hooks;
 mod mcp;
 mod noise;
 mod opening;
@@ -50,7 +51,7 @@ use table::Row;
 
 type Subject = fn() -> Vec<Row>;
 
-const SUBJECTS: [(&str, Subject); 16] = [
+const SUBJECTS: [(&str, Subject); 17] = [
     ("checkpoint", checkpoint::rows),
     ("opening", opening::rows),
     ("screen", screen::rows),
@@ -58,6 +59,7 @@ const SUBJECTS: [(&str, Subject); 16] = [
     ("turns", turns::rows),
     ("thousand", turns::thousand),
     ("starting", starting::rows),
+    ("hooks", hooks::rows),
     ("sandbox", sandbox::rows),
     ("stream", stream::rows),
     ("request", request::rows),

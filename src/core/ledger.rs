@@ -71,7 +71,9 @@ impl Ledger {
 
     /// Removes the newest message, if it is the one of this entry.
     pub fn withdraw(&mut self, seq: Seq) {
-        self.said.pop_back_if(|(at, _)| *at == seq);
+        if self.said.back().is_some_and(|(at, _)| *at == seq) {
+            self.said.pop_back();
+        }
     }
 
     /// Clears the results, since the model answered.

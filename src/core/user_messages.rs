@@ -86,7 +86,8 @@ impl UserMessages {
 
     /// Removes the newest message, if it is the one of this entry.
     pub(crate) fn withdraw(&mut self, seq: Seq) {
-        if let Some(message) = self.all.pop_back_if(|message| message.seq == seq) {
+        let is_it = self.all.back().is_some_and(|message| message.seq == seq);
+        if let Some(message) = is_it.then(|| self.all.pop_back()).flatten() {
             self.bytes -= message.bytes();
         }
     }

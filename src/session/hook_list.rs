@@ -80,6 +80,7 @@ pub(crate) fn in_words(result: &HookResult) -> String {
         reason => format!(": {reason}"),
     };
     let exit = match result.exit {
+        Some(_) if result.reason.starts_with("exit code") => String::new(),
         Some(code) => format!("exit code {code}, "),
         None => String::new(),
     };

@@ -27,7 +27,6 @@ use super::read_only::is_read_only;
 use super::row::{BodyReader, count};
 use super::{Index, StoreError};
 use crate::core::entry::{About, Block, Entry, Fact, Outcome, Seq};
-use crate::core::hook;
 
 const WHAT: &str = "fill the search index";
 
@@ -188,7 +187,6 @@ fn words(entry: &Entry) -> Option<Cow<'_, str>> {
         | Entry::Checked {
             told: Some(text), ..
         } => Some(text.into()),
-        Entry::Hooked { .. } => hook::note(entry).map(Cow::from),
         Entry::Named { title }
         | Entry::Titled {
             title: Some(title), ..

@@ -157,7 +157,7 @@ fn own_arguments(
     let is_known = |own: &str| names.iter().any(|(known, _)| *known == own);
     let mut arguments: Map<String, Value> = before
         .into_iter()
-        .filter(|(own, _)| !is_known(own) && !(tool == "edit" && own == "edits"))
+        .filter(|(own, _)| !is_known(own) && (tool != "edit" || own != "edits"))
         .collect();
     for (own, claudes) in names {
         if let Some(value) = input.get(*claudes) {

@@ -117,13 +117,7 @@ impl HookPlaces<'_> {
         };
         let own = &self.paths.config_dir;
         let mut sources = vec![
-            source(
-                own,
-                OF_USER,
-                own.join(OF_USER).display().to_string(),
-                true,
-                false,
-            ),
+            source(own, OF_USER, OF_USER.into(), true, false),
             source(self.root, OF_WORKSPACE, OF_WORKSPACE.into(), false, true),
         ];
         // The config folder may be the `.rewake` of the workspace.

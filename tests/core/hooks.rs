@@ -25,7 +25,7 @@ enum Rules {
 fn policy(rules: Rules, interactive: bool) -> Policy {
     Policy {
         permission_check: Arc::new(move |_, _, granted| {
-            let bash = Rule::parse("Bash").unwrap();
+            let bash = Rule::parse("Bash").expect("it is there");
             let why = "the rules ask".to_string();
             Judgement {
                 decision: match rules {
@@ -126,7 +126,7 @@ fn state(verdicts: &[HookVerdict], have_ended: bool) -> State {
                 at_ms: 0,
                 entry,
             })
-            .unwrap();
+            .expect("it is there");
     }
     state
 }
@@ -139,7 +139,7 @@ enum Decided {
 }
 
 fn decided(state: &State, policy: &Policy) -> Decided {
-    match authorize(state, policy, state.call(CALL).unwrap()) {
+    match authorize(state, policy, state.call(CALL).expect("it is there")) {
         Authorization::Run { .. } => Decided::Runs,
         Authorization::Ask { .. } => Decided::Asks,
         Authorization::Close(Outcome::Denied { .. }) => Decided::Denied,
@@ -190,7 +190,7 @@ fn the_strictest_of_hooks_and_rules_wins() {
 fn a_call_waits_for_its_guards_whatever_a_person_says() {
     let state = state(&[HookVerdict::Allow], false);
     let policy = policy(Rules::Allow, true);
-    let open = state.call(CALL).unwrap();
+    let open = state.call(CALL).expect("it is there");
     assert_eq!(authorize(&state, &policy, open), Authorization::AwaitHooks);
     let step = next(&state, &policy, &Pending::default());
     assert_eq!(
@@ -219,7 +219,7 @@ fn a_call_waits_for_its_guards_whatever_a_person_says() {
         access: None,
     };
     for entry in [decided, started] {
-        let why = state.check(&entry).unwrap_err().why;
+        let why = state.check(&entry).expect_err("refused").why;
         assert!(why.contains("hooks of call 2.0 have not ended"), "{why}");
     }
 }
@@ -249,12 +249,12 @@ fn a_person_answers_the_question_of_a_guard() {
                 at_ms: 0,
                 entry,
             })
-            .unwrap();
+            .expect("it is there");
         let policy = policy(Rules::Allow, true);
         assert_eq!(decided(&state, &policy), want, "{verdict:?}");
         if want == Decided::Runs {
             assert_eq!(
-                still_allowed(&state, &policy, state.call(CALL).unwrap()),
+                still_allowed(&state, &policy, state.call(CALL).expect("it is there")),
                 Ok(())
             );
         }
@@ -322,7 +322,7 @@ fn folded(entries: &[Entry]) -> State {
                 at_ms: 0,
                 entry,
             })
-            .unwrap();
+            .expect("it is there");
     }
     state
 }
@@ -416,7 +416,7 @@ fn a_fork_has_its_messages_judged_again() {
     };
     let all = said(&[HookVerdict::Deny]);
     for length in [2, 3] {
-        let state = folded(&[&all[..length], &[forked.clone()]].concat());
+        let state = folded(&[&all[..length], std::slice::from_ref(&forked)].concat());
         let unjudged: Vec<Seq> = state.unjudged_messages().map(|record| record.seq).collect();
         assert_eq!(unjudged, [1], "{length}");
     }

@@ -22,6 +22,7 @@
 )]
 
 mod fork;
+mod hooks;
 mod random;
 mod restore;
 mod script;

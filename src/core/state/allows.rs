@@ -215,10 +215,10 @@ impl State {
         }
         for call in runs.iter().map(|run| run.call) {
             match call {
-                Some(call) if event.decides_about_call() => {
-                    if self.open_call(call)?.guard.is_some() {
-                        return Err(format!("call {call} was started before its hooks"));
-                    }
+                Some(call)
+                    if event.decides_about_call() && self.open_call(call)?.guard.is_some() =>
+                {
+                    return Err(format!("call {call} was started before its hooks"));
                 }
                 None if event.decides_about_call() => {
                     return Err("a hook about a call names none".into());

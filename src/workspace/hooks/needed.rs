@@ -143,8 +143,11 @@ impl Search<'_> {
 
     /// Adds the files of every word that may be in a text. Returns whether there are any.
     fn words_in(&mut self, text: &str) -> bool {
-        let words = shell::loose_words(text).into_iter().flatten();
-        words.fold(false, |is_found, word| self.word(&word) || is_found)
+        let mut is_found = false;
+        for word in shell::loose_words(text).into_iter().flatten() {
+            is_found |= self.word(&word);
+        }
+        is_found
     }
 
     /// Adds the files of a text whose grammar is not known.

@@ -115,9 +115,10 @@ fn refuses_by_exit(event: HookEvent) -> bool {
 }
 
 fn with_words(how: &str, errors: &str) -> String {
-    match errors.trim() {
-        "" => how.to_string(),
-        errors => format!("{how}: {}", text::in_one_line(errors, FAILURE_CHARS)),
+    // The last line has the error of a stack trace.
+    match errors.trim().lines().next_back() {
+        None => how.to_string(),
+        Some(last) => format!("{how}: {}", text::in_one_line(last, FAILURE_CHARS)),
     }
 }
 

@@ -18,6 +18,9 @@ pub const GUARDED: &str = "guarded";
 /// Two hooks change the arguments of such a command: one to nothing else, one to `changed`.
 pub const CHANGING: &str = "changing";
 
+/// The reason of a hook whose answer is not known.
+const LOST: &str = "its keeper was lost";
+
 /// A hook under a keeper.
 #[derive(Debug, Clone, Default)]
 struct Run {
@@ -162,7 +165,9 @@ impl Hooks {
                 } => {
                     let runs = pending[of].iter().filter(|run| run.call == *call);
                     for (run, result) in runs.zip(results) {
-                        let failed = result.verdict == HookVerdict::Failed;
+                        // A message whose guard was stopped is refused.
+                        let failed = result.reason == LOST;
+                        assert!(!failed || result.verdict >= HookVerdict::Failed);
                         // A verdict is lost only with its keeper.
                         assert_eq!(failed, self.lost.contains(&run.run), "{run:?}: {result:?}");
                         if let Some(call) = call {
@@ -246,7 +251,7 @@ pub async fn run<F: Future<Output = ()>>(
             false => HookResult {
                 hook: hook.hook.clone(),
                 verdict: HookVerdict::Failed,
-                reason: "its keeper was lost".into(),
+                reason: LOST.into(),
                 ..HookResult::default()
             },
         });
