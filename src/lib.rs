@@ -40,8 +40,8 @@
 //!
 //! Hooks follow entries: a message, an answer with calls, a result. The recorder prepares a run
 //! folder for each matching hook and records them (`Hooking`) in the transaction of that entry.
-//! `next` returns `RunHooks` before anything else. The results (`Hooked`) are recorded together with
-//! the start or the denial of the call. [`core::hook`] applies the answers of guards: deny wins over
+//! `next` returns `RunHooks` before the step that the hooks decide about. The results of guards of a
+//! call (`Hooked`) are recorded together with its start or its denial. [`core::hook`] applies the answers of guards: deny wins over
 //! ask, and ask over allow, over all hooks and rules.
 //!
 //! # From another process
