@@ -11,6 +11,7 @@ use crate::session::AppContext;
 
 use super::place::SessionPlace;
 
+/// The actions of `rewake hooks`.
 #[derive(Debug, Clone, PartialEq, Subcommand)]
 pub(crate) enum HooksAction {
     /// List the hooks of this folder, their trust and last result

@@ -49,8 +49,9 @@ const FILES: [(Agent, &str); 10] = [
 ];
 
 /// Those that are also looked for in the home folder.
-const OF_HOME: [&str; 3] = [
+const OF_HOME: [&str; 4] = [
     ".claude/settings.json",
+    ".claude/settings.local.json",
     ".codex/hooks.json",
     ".codex/config.toml",
 ];

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use super::entry::{CallId, Entry, HookEvent, HookResult, HookRun, HookVerdict, Seq};
+use super::entry::{CallId, Entry, HookEvent, HookResult, HookRun, HookVerdict, Record, Seq};
 use super::permission::{LookBack, PathUse, Permission};
 use super::policy::{Decision, Judgement, Rule};
 use super::text;
@@ -40,8 +40,6 @@ pub struct CallGuards {
     pub were_requested: bool,
     /// Hooks of one event changed the arguments in different ways.
     pub conflict: Option<String>,
-    /// The arguments as the model wrote them, if a hook changed them.
-    pub written: Option<String>,
 }
 
 /// The hooks of a session.
@@ -136,11 +134,6 @@ impl SessionHooks {
         let guards = self.guards.entry(call).or_default();
         guards.were_requested |= event == HookEvent::PermissionRequest;
         guards.add(results)
-    }
-
-    pub(super) fn keep_written(&mut self, call: CallId, arguments: String) {
-        let guards = self.guards.entry(call).or_default();
-        guards.written.get_or_insert(arguments);
     }
 
     pub(super) fn refuse_stop(&mut self) {
@@ -271,9 +264,35 @@ pub(super) fn judge(
     Judgement { decision, access }
 }
 
+/// Maximum number of entries between a message and the results of its hooks that are searched.
+pub const MAX_ENTRIES_TO_VERDICT: Seq = 64;
+
+/// Returns whether hooks refused the message at this place, or failed to judge it. `after` has the
+/// entries after it.
+pub fn was_refused(message: Seq, after: &[Record]) -> bool {
+    let hooking = after.iter().find_map(|record| match &record.entry {
+        Entry::Hooking { event, of, .. } => {
+            (*event == HookEvent::UserPromptSubmit && *of == message).then_some(record.seq)
+        }
+        _ => None,
+    });
+    after.iter().any(|record| match &record.entry {
+        Entry::Hooked { of, results, .. } => {
+            Some(*of) == hooking && results.iter().any(|r| r.verdict >= HookVerdict::Failed)
+        }
+        _ => false,
+    })
+}
+
 /// Returns the text of a `Hooked` for the model. `None`: it has none.
 pub fn note(entry: &Entry) -> Option<String> {
-    let Entry::Hooked { event, results, .. } = entry else {
+    let Entry::Hooked {
+        event,
+        call,
+        results,
+        ..
+    } = entry
+    else {
         return None;
     };
     let mut parts = Vec::new();
@@ -294,8 +313,9 @@ pub fn note(entry: &Entry) -> Option<String> {
         }
     }
     if let [input] = different_inputs(results)[..] {
+        let number = call.map_or(1, |call| call.index + 1);
         parts.push(format!(
-            "A hook changed the arguments of this call to {input}"
+            "A hook changed the arguments of call {number} to {input}"
         ));
     }
     (!parts.is_empty()).then(|| parts.join("\n"))

@@ -147,7 +147,8 @@ pub struct State {
     /// The title that a model gave, and whether a model was asked for one.
     made_title: Option<String>,
     was_titled: bool,
-    first_words: Option<String>,
+    /// The first words of the user, and their place.
+    first_words: Option<(Seq, String)>,
     /// Name of the last tree: the workspace's files when it was recorded.
     pub tree: Option<String>,
     /// A call that may have changed files started after that tree.
@@ -604,7 +605,7 @@ impl State {
     /// words of the user.
     pub fn title(&self) -> Option<&str> {
         let named = self.name.as_deref().or(self.made_title.as_deref());
-        named.or(self.first_words.as_deref())
+        named.or(self.first_words.as_ref().map(|(_, words)| words.as_str()))
     }
 
     /// Returns the message for which a model should be asked for a title. `None`: there is a title,

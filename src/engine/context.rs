@@ -11,7 +11,9 @@ use std::time::{Duration, Instant};
 use super::{Engine, EngineError, Event, Recorder, Write};
 use crate::core::budget::{BYTES_PER_TOKEN, Budget};
 use crate::core::compacting::{self, Summary};
-use crate::core::entry::{Block, Entry, Failure, FailureClass, PromptPrefix, Record, Seq, Spent};
+use crate::core::entry::{
+    Block, Entry, Failure, FailureClass, HookEvent, PromptPrefix, Record, Seq, Spent,
+};
 use crate::core::freeing;
 use crate::core::gauge::Parts;
 use crate::core::limits::{self, Count};
@@ -532,14 +534,20 @@ impl Summaries {
 
 impl<W: World> Engine<W> {
     /// Replaces these turns by a summary. Waits for the summary, and starts it if it does not run
-    /// yet. If the summary model cannot be asked, a digest replaces the turns.
-    pub(super) async fn compact_range(&mut self, range: TurnRange) -> Result<(), EngineError> {
+    /// yet. If the summary model cannot be asked, a digest replaces the turns. `trigger` is `auto`
+    /// or `manual`, for hooks.
+    pub(super) async fn compact_range(
+        &mut self,
+        range: TurnRange,
+        trigger: &'static str,
+    ) -> Result<(), EngineError> {
         let is_begun = self
             .summaries
             .pending
             .as_ref()
             .is_some_and(|p| p.range == range);
         if !is_begun {
+            self.log.fire_hooks(HookEvent::PreCompact, trigger);
             // A running summary of another range would come too late for this one.
             if self.summaries.is_left_alone() {
                 return self
@@ -574,6 +582,7 @@ impl<W: World> Engine<W> {
     /// Starts the context over from a note, and renders the layers for the current window again.
     pub(super) async fn continue_from_note(&mut self) -> Result<(), EngineError> {
         self.summaries.drop_pending();
+        self.log.fire_hooks(HookEvent::PreCompact, "auto");
         let budget = self.log.budget();
         let layers = (self.summaries.render)(&budget);
         if layers != self.log.state.layers {
@@ -633,7 +642,10 @@ impl<W: World> Engine<W> {
     /// compact.
     pub async fn compact(&mut self) -> Result<bool, EngineError> {
         match window::compactable(&self.log.state) {
-            Some(range) => self.compact_range(range).await.map(|()| true),
+            Some(range) => {
+                self.compact_range(range, "manual").await?;
+                Ok(true)
+            }
             None => Ok(false),
         }
     }

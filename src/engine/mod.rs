@@ -447,7 +447,10 @@ impl<W: World> Engine<W> {
                     self.user_commands.report_end(&mut self.log, entry).await?
                 }
                 Step::TakeMessage => self.requests.take_message(&mut self.log).await?,
-                Step::Summarise(range) => self.summaries.begin_summary(&mut self.log, range)?,
+                Step::Summarise(range) => {
+                    self.log.fire_hooks(HookEvent::PreCompact, "auto");
+                    self.summaries.begin_summary(&mut self.log, range)?
+                }
                 Step::LearnLimit(count) => {
                     self.summaries
                         .learn_silent_limit(&mut self.log, count)
@@ -461,7 +464,7 @@ impl<W: World> Engine<W> {
                 Step::Close(call) => self.close_call(call).await?,
                 Step::CheckAnswer(answer) => self.log.check_answer(answer).await?,
                 Step::Free(results) => self.summaries.free(&mut self.log, &results).await?,
-                Step::Compact(range) => self.compact_range(range).await?,
+                Step::Compact(range) => self.compact_range(range, "auto").await?,
                 Step::Continue => self.continue_from_note().await?,
                 Step::Ask(call) => self.ask(call).await?,
                 Step::Restore => drop(self.log.restore().await?),

@@ -133,8 +133,9 @@ impl Recall {
         seq: Seq,
     ) -> Result<bool, EngineError> {
         let records = log.store.records(log.head.session(), seq..=seq)?;
+        let is_refused = log.store.was_refused(log.head.session(), seq)?;
         Ok(records.first().is_some_and(|record| match &record.entry {
-            Entry::Said { .. } => true,
+            Entry::Said { .. } => !is_refused,
             Entry::Finished { outcome, fact, .. } => {
                 let failed =
                     matches!(fact, Some(Fact::Ran { exit_code, .. }) if *exit_code != Some(0));

@@ -1,6 +1,6 @@
 //! The assembly of an open session with its world, its rules and its settings.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -44,8 +44,15 @@ impl AppContext {
         let config = self.config();
         let folder = PathBuf::from(&state.folder);
         let runs = self.runs()?;
-        let (permission_check, hidden) =
-            permissions::permission_check(self, &folder, runs.clone(), catalogue.clone())?;
+        let found_hooks = hooks::hooks(self, &folder)?;
+        let hook_files = found_hooks.protected_files(&self.here.root);
+        let (permission_check, hidden) = permissions::permission_check(
+            self,
+            &folder,
+            &hook_files,
+            runs.clone(),
+            catalogue.clone(),
+        )?;
         warnings.extend(permissions::notices(self, &hidden));
         let ctx = ToolContext {
             folder,
@@ -57,7 +64,7 @@ impl AppContext {
             limits: Limits::default(),
             catalogue: catalogue.clone(),
         };
-        let sandbox = sandbox::confine(self, &id, hidden, hooks::files_of_hooks(self));
+        let sandbox = sandbox::confine(self, &id, hidden, hook_files);
         warnings.extend(catalogue.notes().iter().cloned());
         let access = match catalogue.is_empty() {
             true => None,
@@ -77,7 +84,7 @@ impl AppContext {
             sandbox,
         };
         let machine_hooks =
-            hooks::machine_hooks(self, &id, Path::new(&state.folder), &shell, &mut warnings)?;
+            hooks::machine_hooks(self, &id, &state.folder, &shell, found_hooks, &mut warnings)?;
         let chosen = self.choices(state, as_new)?;
         let asked = Models::new(config.clone(), self.env.clone());
         let model = match &chosen {

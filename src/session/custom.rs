@@ -331,7 +331,7 @@ impl AppContext {
             let runs = self.runs().map_err(|e| failed(e.to_string()))?;
             let folder = &self.here.folder;
             let (_, hidden) =
-                permissions::permission_check(self, folder, runs, SessionCatalogue::default())
+                permissions::permission_check(self, folder, &[], runs, SessionCatalogue::default())
                     .map_err(|e| failed(e.to_string()))?;
             for mention in &expanded.mentions {
                 let put_in = files.put_in(mention, inside, &hidden).map_err(|why| {

@@ -674,9 +674,13 @@ fn hooked<'a>(
             }
             (HookEvent::UserPromptSubmit, HookVerdict::Deny) => {
                 tone = Tone::Bad;
-                lines.push(format!(
-                    "the message was not sent: the hook {hook} refused it: {reason}"
-                ));
+                // A hook that was stopped has no exit code.
+                let why = match (result.exit, reason.as_str()) {
+                    (None, why) => format!("the hook {hook} did not decide: {why}"),
+                    (_, "") => format!("the hook {hook} refused it"),
+                    (_, why) => format!("the hook {hook} refused it: {why}"),
+                };
+                lines.push(format!("the message was not sent: {why}"));
             }
             (HookEvent::Stop | HookEvent::SubagentStop, HookVerdict::Deny) => {
                 lines.push(format!("the hook {hook} asks for more work: {reason}"));

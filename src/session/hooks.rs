@@ -100,40 +100,32 @@ pub(crate) fn hook_root(ctx: &AppContext) -> PathBuf {
 pub(super) fn files_of_hooks(ctx: &AppContext) -> Vec<PathBuf> {
     // If they cannot be read, no session starts.
     let found = hooks(ctx, &ctx.here.folder).unwrap_or_default();
-    let used = found
-        .hooks
-        .iter()
-        .filter(|hook| hook.state != HookState::Untrusted);
-    let files = used.flat_map(|hook| &hook.files);
-    let files =
-        files.filter(|(needed, _)| needed.is_hashed || needed.path.starts_with(&ctx.here.root));
-    files.map(|(needed, _)| needed.path.clone()).collect()
+    found.protected_files(&ctx.here.root)
 }
 
-/// Returns what runs the hooks of a session, also if there are none: an earlier start may have
-/// started some.
+/// Creates the hooks of a session, also if none is found: an earlier start may have started some.
 pub(super) fn machine_hooks(
     ctx: &AppContext,
     session: &str,
-    cwd: &Path,
+    cwd: &str,
     shell: &Shell,
+    found: Hooks,
     warnings: &mut Vec<String>,
 ) -> Result<MachineHooks, SessionError> {
-    let found = hooks(ctx, cwd)?;
     let foreign = guards_not_in_force(ctx, &found)?;
     warnings.extend(foreign.iter().map(ForeignFile::line));
     warnings.extend(found.warnings);
     Ok(MachineHooks::new(hook_setup(
         ctx,
         session,
-        cwd,
+        Path::new(cwd),
         shell.path.clone(),
         shell.env_remove.clone(),
         found.hooks,
     )?))
 }
 
-/// Returns what runs these hooks once, outside of any session.
+/// Creates hooks that run once, outside of any session.
 ///
 /// # Errors
 /// The folder of the runs is not known.

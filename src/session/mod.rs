@@ -353,7 +353,9 @@ impl AppContext {
         };
         // The session stores the tools of its servers, so the store has them too.
         let catalogue = self.catalogue(&self.open_store()?);
-        let (check, _) = permissions::permission_check(self, folder, self.runs()?, catalogue)?;
+        let hook_files = hooks::files_of_hooks(self);
+        let (check, _) =
+            permissions::permission_check(self, folder, &hook_files, self.runs()?, catalogue)?;
         Ok(check)
     }
 

@@ -4,7 +4,6 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::hooks::files_of_hooks;
 use super::{AppContext, said, sandbox, served};
 use crate::command::Runs;
 use crate::config::{ConfigError, PermissionsConfig};
@@ -29,6 +28,7 @@ pub const DISK: Disk = Disk {
 pub(super) fn permission_check(
     ctx: &AppContext,
     folder: &Path,
+    hook_files: &[PathBuf],
     runs: Runs,
     catalogue: SessionCatalogue,
 ) -> Result<(PermissionCheck, Arc<Hidden>), ConfigError> {
@@ -39,7 +39,7 @@ pub(super) fn permission_check(
         project: ctx.project().map(|project| text(&project)),
         home: ctx.env.home().map(text),
         readable: skills_of_user(ctx),
-        rewakes_own: protected_own_paths(ctx),
+        rewakes_own: protected_own_paths(ctx, hook_files),
         keys: Some(text(&ctx.paths.keys_dir())),
         sandbox: sandbox::given(ctx),
         served: None,
@@ -141,12 +141,11 @@ const IN_CONFIG_FOLDER: [&str; 8] = [
 ];
 
 /// Returns the files and folders of rules, trust, trusted hooks, instructions and records.
-fn protected_own_paths(ctx: &AppContext) -> Vec<String> {
+fn protected_own_paths(ctx: &AppContext, hook_files: &[PathBuf]) -> Vec<String> {
     let entries = IN_CONFIG_FOLDER.map(|name| text(&ctx.paths.config_dir.join(name)));
     let folders = ctx.own_folders();
     let folders = folders.iter().map(|folder| text(folder));
-    let hooks = files_of_hooks(ctx);
-    let hooks = hooks.iter().map(|path| text(path));
+    let hooks = hook_files.iter().map(|path| text(path));
     let entries = entries.into_iter().chain(hooks);
     let mut own: Vec<String> = folders.chain(entries).chain(skills_of_user(ctx)).collect();
     own.sort();

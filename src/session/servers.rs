@@ -49,7 +49,8 @@ impl AppContext {
     pub fn confine_server(&self, session: &str, access: Access) -> Result<Box<Profile>, String> {
         let runs = self.runs().map_err(|e| e.to_string())?;
         let no_servers = SessionCatalogue::unknown(FoundServers::default());
-        let (_, hidden) = permissions::permission_check(self, &self.here.root, runs, no_servers)
+        let root = &self.here.root;
+        let (_, hidden) = permissions::permission_check(self, root, &[], runs, no_servers)
             .map_err(|e| e.to_string())?;
         match sandbox::confine(self, session, hidden, files_of_hooks(self)) {
             Some(confine) => confine.profile(access, &[]),

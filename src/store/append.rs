@@ -19,8 +19,7 @@ use super::row::{Body, MAX_SUM_OF_TOKENS, checksum, clip, int, sum_of_tokens};
 use super::sessions::DISMISSED;
 use super::trees::{self, NewTree};
 use super::{Store, StoreError};
-use crate::core::entry::Choice;
-use crate::core::entry::{Entry, Fact, Record, Seq, Usage};
+use crate::core::entry::{Choice, Entry, Fact, HookEvent, HookVerdict, Record, Seq, Usage};
 use crate::core::text::task_title;
 use crate::journal::line::EntryLine;
 
@@ -413,8 +412,23 @@ fn derive_rows(
             ..
         } => remember(tx, head.key, seq, at_ms, memory),
         Entry::Assigned(assignment) => is_child_of(tx, head, &assignment.parent),
+        Entry::Hooked {
+            event: HookEvent::UserPromptSubmit,
+            results,
+            ..
+        } if results.iter().any(|r| r.verdict == HookVerdict::Deny) => forget_title(tx, head),
         _ => Ok(()),
     }
+}
+
+/// Removes the title if it is of a message that the model never got. The next message gives it.
+fn forget_title(tx: &Transaction<'_>, head: &Head) -> rusqlite::Result<()> {
+    tx.prepare_cached(
+        "UPDATE sessions SET title = NULL WHERE key = ?1 AND forked_from IS NULL AND NOT EXISTS
+           (SELECT 1 FROM entries WHERE session = ?1 AND kind IN ('replied', 'named', 'titled'))",
+    )?
+    .execute([head.key])
+    .map(drop)
 }
 
 /// Records `parent` as the origin of a subagent's session. Unlike a fork, it shares no entry with

@@ -15,6 +15,7 @@ use super::error::Doing;
 use super::row::{BodyReader, RowPosition, SELECT_ROW};
 use super::{Store, StoreError, parallel_read};
 use crate::core::entry::{Record, Seq};
+use crate::core::hook::{MAX_ENTRIES_TO_VERDICT, was_refused};
 use crate::journal::chain_hash::ChainHash;
 use crate::journal::folder::sessions;
 
@@ -131,6 +132,12 @@ impl Store {
     ) -> Result<Vec<Record>, StoreError> {
         let read = rows_of(&self.conn, session, range);
         read.map_err(|error| self.explain(error))
+    }
+
+    /// Returns whether hooks refused a message of the user, so the model must not read it.
+    pub fn was_refused(&self, session: &str, message: Seq) -> Result<bool, StoreError> {
+        let records = self.records(session, message..=message + MAX_ENTRIES_TO_VERDICT)?;
+        Ok(was_refused(message, &records))
     }
 }
 

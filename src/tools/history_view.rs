@@ -69,6 +69,12 @@ impl HistoryView<'_> {
         Ok(own.workspace)
     }
 
+    /// Returns whether hooks refused the message of the user at this place.
+    pub(super) fn was_refused(&self, session: &str, message: Seq) -> Result<bool, String> {
+        let refused = self.store.was_refused(session, message);
+        refused.map_err(error_text)
+    }
+
     /// Returns the address of an entry for this session.
     pub(super) fn address(&self, session: &str, seq: Seq) -> String {
         match session == self.session {

@@ -177,7 +177,12 @@ impl Range {
                 if !page.is_empty() && page.len() + 100 > limit {
                     return Ok(self.to_be_continued(past, page, record.seq, 0));
                 }
-                let text = whole(record, past)?;
+                let text = match &record.entry {
+                    Entry::Said { .. } if past.was_refused(&self.session, record.seq)? => {
+                        "[not sent: a hook refused this message]".to_string()
+                    }
+                    _ => whole(record, past)?,
+                };
                 let room = limit.saturating_sub(page.len()).max(1);
                 is_within(&text, skip, &format!("entry {}", record.seq))?;
                 let (part, next) = cut(&text, std::mem::take(&mut skip), room);

@@ -139,6 +139,9 @@ fn run(args: &Args, past: &mut HistoryView<'_>) -> Result<String, String> {
     if !entries.is_empty() && left > 0 {
         let found = past.store.index().recall(&sought(&entries, left));
         for hit in found.map_err(error_text)? {
+            if hit.kind == "said" && past.was_refused(&hit.session, hit.seq)? {
+                continue;
+            }
             // In a fork, the address of an inherited entry names the fork itself.
             let address = match scope {
                 Scope::Session(own) => past.address(own, hit.seq),

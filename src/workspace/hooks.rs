@@ -42,7 +42,7 @@ const IN_PLACE: [&str; 3] = [
     ".codex/hooks.json",
 ];
 
-/// Whether a hook runs.
+/// The state of a hook: it runs, or why not.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum HookState {
     Used,
@@ -190,6 +190,15 @@ pub fn find_hooks(places: HookPlaces<'_>) -> Result<Hooks, ConfigError> {
 }
 
 impl Hooks {
+    /// Returns the files of the workspace that hooks name. Nobody changes them without a question.
+    pub fn protected_files(&self, root: &Path) -> Vec<PathBuf> {
+        let hooks = self.hooks.iter();
+        let used = hooks.filter(|hook| hook.state != HookState::Untrusted);
+        let files = used.flat_map(|hook| &hook.files);
+        let files = files.filter(|(needed, _)| needed.is_hashed || needed.path.starts_with(root));
+        files.map(|(needed, _)| needed.path.clone()).collect()
+    }
+
     /// Adds the hooks of a file. `record` has those that the user trusted.
     fn add(
         &mut self,
@@ -213,7 +222,7 @@ impl Hooks {
                 (_, true, None, _) => HookState::Untrusted,
                 (Some(fault), ..) => HookState::Failed(fault.clone()),
                 (_, _, _, Some(word)) => HookState::Failed(format!(
-                    "what `{}` runs is not known before it runs, so it cannot be trusted; name the file",
+                    "`{}` is known only when the hook runs, so it cannot be trusted; name the file",
                     text::one_line(&word, 60)
                 )),
                 (None, _, _, None) => HookState::Used,
@@ -250,11 +259,10 @@ impl Hooks {
             .filter(|hook| hook.file == source.path && hook.state == HookState::Untrusted);
         let names: Vec<&str> = untrusted.map(|hook| hook.definition.event.name()).collect();
         if !names.is_empty() {
+            let hooks = text::count(names.len() as u64, "hook");
             self.warnings.push(format!(
-                "{} of {} not run, since you have not trusted {}: {}; `rewake trust` shows them",
-                text::count(names.len() as u64, "hook"),
+                "{hooks} of {} not run, because not trusted: {}; `rewake trust` shows the commands",
                 source.shown,
-                if names.len() == 1 { "it" } else { "them" },
                 names.join(", ")
             ));
         }
@@ -382,6 +390,7 @@ pub(crate) fn hooks_to_trust(
                 .and_then(|text| definition::parse(&text))
                 .map_err(|why| {
                     ConfigError::new(format!("cannot use {}: {why}", source.path.display()))
+                        .with_hint("repair or remove the file, and run rewake trust again")
                 })?,
         };
         let mut hooks = TrustedHooks::new();
@@ -395,7 +404,9 @@ pub(crate) fn hooks_to_trust(
                     Err(error) if error.kind() == ErrorKind::NotFound => MISSING.to_string(),
                     Err(error) => {
                         let path = needed.path.display();
-                        return Err(ConfigError::new(format!("cannot trust {path}: {error}")));
+                        let error = ConfigError::new(format!("cannot trust {path}: {error}"));
+                        let hint = "repair or move the file, and run rewake trust again";
+                        return Err(error.with_hint(hint));
                     }
                 };
                 Ok((needed.path.to_string_lossy().into_owned(), hash))

@@ -265,7 +265,7 @@ impl MachineHooks {
         Ok(())
     }
 
-    /// Runs prepared hooks side by side: see [`super::World::run_hooks`].
+    /// Runs prepared hooks in parallel: see [`super::World::run_hooks`].
     pub(crate) async fn run(
         &self,
         start: StartRun<'_>,
@@ -309,7 +309,7 @@ impl MachineHooks {
         let mut running = match found {
             Some(SettledRun::Ended(end)) => return self.answer_of(event, run, &end, call),
             Some(SettledRun::NotBegun) => {
-                return answer::failed(run, "its keeper did not start it");
+                return answer::failed(run, "its supervisor did not start it");
             }
             Some(SettledRun::Running(running)) => {
                 if stop && let Err(error) = self.setup.runs.stop(&run.run) {

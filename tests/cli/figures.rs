@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::json;
 
+use crate::served::until;
 use crate::support::{Answer, Home, Live, Protocol, Says, Server, Tokens};
 use crate::{LIMIT, history, quiet, refused, streamed};
 
@@ -71,9 +72,16 @@ fn compact_summarises_all_but_the_newest_exchange() {
     );
     assert!(before.contains(", summary 0, recent "), "{before}");
 
+    let hook = r#"{"hooks": {"PreCompact": [{"matcher": "manual", "hooks":
+        [{"type": "command", "command": "cat > a && mv a compacts"}]}]}}"#;
+    std::fs::write(home.rewake_home().join("hooks.json"), hook).unwrap();
     let run = home.run(["compact", &id]).expect(0);
     quiet(&run);
     assert_eq!(run.stderr, "");
+    until("a hook of the compaction", || {
+        home.path("compacts").exists()
+    });
+    assert!(home.read("compacts").contains(r#""trigger":"manual""#));
     let numbers: Vec<u64> = run
         .stdout
         .split(|c: char| !c.is_ascii_digit())

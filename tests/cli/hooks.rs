@@ -79,11 +79,11 @@ fn a_guard_that_fails_in_any_way_lets_no_call_run() {
         ("exit 1", "exit code 1"),
         ("echo why >&2; exit 3", "exit code 3: why"),
         ("kill -9 $$", "signal 9"),
-        ("sleep 600", "took longer"),
+        ("sleep 600", "reached its time limit"),
         (r#"echo '{"decision":'"#, "not valid JSON"),
         (r#"echo '{"decision":"perhaps"}'"#, "which is unknown"),
-        ("head -c 1073741824 /dev/zero", "longer than 1048576 bytes"),
-        ("sleep 600 & echo", "took longer"),
+        ("head -c 1073741824 /dev/zero", "longer than 1 MiB"),
+        ("sleep 600 & echo", "reached its time limit"),
     ];
     for (command, why) in failing {
         let quick = file(&[("PreToolUse", "Bash", command)]).replace("20}", "1}");
@@ -455,6 +455,69 @@ fn hooks_of_a_workspace_run_only_if_they_are_trusted_and_unchanged() {
     assert!(home.read("guard.sh").contains("exit 0"), "{run:?}");
 }
 
+/// A script that changes while it runs still decides about this call, and not about the next.
+#[test]
+fn a_script_that_is_replaced_while_it_runs_counts_once_more() {
+    let home = scripted(&[
+        step("", &[bash("touch first")]),
+        step("", &[bash("touch second")]),
+        step("done", &[]),
+    ]);
+    script(&home, "guard.sh", "#!/bin/sh\nmv new.sh guard.sh\nexit 0\n");
+    script(&home, "new.sh", "#!/bin/sh\nexit 0\n");
+    fs::create_dir_all(home.path(".rewake")).unwrap();
+    let guard = file(&[("PreToolUse", "Bash", "./guard.sh")]);
+    fs::write(home.path(".rewake/hooks.json"), guard).unwrap();
+    home.run(["trust", "--yes"]).expect(0);
+    let run = streamed(&home, &BYPASS);
+    let results = results(&run);
+    assert_eq!((&*results[0].0, &*results[1].0), ("done", "denied"));
+    assert!(
+        results[1].1.contains("changed since it was trusted"),
+        "{run:?}"
+    );
+    assert!(home.path("first").exists() && !home.path("second").exists());
+}
+
+/// The model finds no message that a hook refused, in whatever way it looks.
+#[test]
+fn a_refused_message_is_in_no_later_request() {
+    let home = scripted(&[
+        step(
+            "",
+            &[
+                ("memory_search", json!({ "query": "quetzal" })),
+                ("memory_page", json!({ "address": "entries 1-4" })),
+                ("review_history", json!({})),
+            ],
+        ),
+        step("done", &[]),
+    ]);
+    hooks(
+        &home,
+        &[("UserPromptSubmit", "", "grep -q plu.age && exit 2 || true")],
+    );
+    streamed(&home, &["-p", "the quetzal has red plumage"]);
+    let run = streamed(&home, &["-c", "-p", "look for the quetzal"]).expect(0);
+    let results = results(&run);
+    assert_eq!(results.len(), 3, "{run:?}");
+    for (kind, text) in &results {
+        assert_eq!(kind, "done", "{text}");
+        assert!(!text.contains("plumage"), "{text}");
+    }
+    assert!(results[0].1.contains("look for the quetzal"), "{run:?}");
+    assert!(
+        results[1].1.contains("a hook refused this message"),
+        "{run:?}"
+    );
+    assert!(
+        home.run(["history"])
+            .expect(0)
+            .stdout
+            .contains("look for the quetzal")
+    );
+}
+
 /// The agent is killed while a guard runs. The guard runs once, and the next start obeys it.
 #[test]
 fn a_guard_survives_a_kill_and_runs_once() {
@@ -494,7 +557,10 @@ fn a_guard_whose_keeper_is_lost_has_failed() {
     );
     assert_eq!(home.read("guards").lines().count(), 1);
     assert!(!home.path("ran").exists(), "{run:?}");
-    assert!(results(&run)[0].1.contains("keeper was lost"), "{run:?}");
+    assert!(
+        results(&run)[0].1.contains("supervisor was lost"),
+        "{run:?}"
+    );
 }
 
 fn until(is_so: impl Fn() -> bool) {

@@ -99,6 +99,25 @@ fn last(home: &Home, args: &[&str]) -> (String, String) {
 }
 
 #[test]
+fn a_guard_sees_a_tool_of_a_server_by_its_own_name() {
+    let home = appending(ALLOWED, &json!({}), 0);
+    let guard = |matcher: &str| {
+        let hooks = json!({ "hooks": { "PreToolUse": [{ "matcher": matcher, "hooks":
+            [{ "type": "command", "command": "cat >> seen; exit 2" }] }] } });
+        std::fs::write(home.rewake_home().join("hooks.json"), hooks.to_string()).unwrap();
+    };
+    guard("mcp__far__.*");
+    assert_eq!(last(&home, &["-p", "go"]).0, "denied");
+    assert_eq!(home.read("effects"), "");
+    let seen: Value = serde_json::from_str(&home.read("seen")).unwrap();
+    assert_eq!(seen["tool_name"], "mcp__far__append");
+    assert_eq!(seen["tool_input"]["text"], "one");
+    // The tool that calls it has another name.
+    guard("mcp_call");
+    assert_eq!(last(&home, &["-p", "go"]).0, "done");
+}
+
+#[test]
 fn a_tool_that_nothing_allows_is_denied_where_nobody_can_be_asked() {
     let home = appending("", &json!({}), 0);
     let (kind, text) = last(&home, &["-p", "go"]);

@@ -445,6 +445,26 @@ fn health_and_static_files_need_no_token() {
     assert!(page < 60_000, "the page has {page} bytes");
 }
 
+#[test]
+fn a_guard_decides_about_calls_of_a_served_session() {
+    let home = scripted(&[
+        step("", &[("bash", json!({ "command": "touch ran" }))]),
+        step("done", &[]),
+    ]);
+    let guard = r#"{"hooks": {"PreToolUse": [{"hooks":
+        [{"type": "command", "command": "echo not here >&2; exit 2"}]}]}}"#;
+    std::fs::write(home.rewake_home().join("hooks.json"), guard).unwrap();
+    let server = Serve::start(&home, &[]);
+    let begin = json!({ "prompt": "go", "folder": home.workspace(), "mode": "acceptEdits" });
+    let made = server.post("/sessions", &begin).expect(201).json();
+    let path = format!("/sessions/{}/entries", made["session"].as_str().unwrap());
+    let entries = server.until(&path, |entries| {
+        entries.to_string().contains("entry.finished")
+    });
+    assert!(entries.to_string().contains("not here"), "{entries}");
+    assert!(!home.path("ran").exists(), "{entries}");
+}
+
 /// A server that wants a name before it does anything.
 fn asks_for_a_name() -> McpServer {
     McpServer::start(|asked| {

@@ -18,6 +18,7 @@ use crate::tools::{call_of_hook, describe};
 use crate::workspace::hooks::HookState;
 use crate::world::HookOccasion;
 
+/// The arguments of `rewake hooks test`.
 #[derive(Debug, Clone, PartialEq, Args)]
 pub(crate) struct TestArgs {
     /// Event, such as PreToolUse
@@ -49,7 +50,7 @@ pub(super) fn run(ctx: &AppContext, args: &TestArgs) -> Result<u8, CliError> {
         .filter(|hook| hook.definition.event == event && hook.state == HookState::Untrusted);
     for hook in untrusted {
         note(&format!(
-            "not run, since it is not trusted: {}",
+            "not run, because it is not trusted: {}",
             hook.name()
         ));
     }

@@ -115,8 +115,9 @@ impl State {
                     was_halted: self.halted.take(),
                 });
                 let typed = record.entry.typed().unwrap_or_default();
-                self.first_words
-                    .get_or_insert_with(|| text::task_title(&text::one_line(&typed, 240)));
+                self.first_words.get_or_insert_with(|| {
+                    (record.seq, text::task_title(&text::one_line(&typed, 240)))
+                });
                 self.owed = true;
                 self.halted = None;
                 self.return_from_fallback();
@@ -626,8 +627,7 @@ impl State {
             return;
         };
         let changed = ToolCall::new(id, &open.call.name, input, describe);
-        let written = std::mem::replace(&mut open.call, changed);
-        self.hooks.keep_written(id, written.arguments);
+        open.call = changed;
     }
 
     /// Removes the messages that wait because a guard failed: another one was sent instead.
@@ -648,6 +648,7 @@ impl State {
         self.said.withdraw(seq);
         self.ledger.withdraw(seq);
         self.words.take_if(|(at, _)| *at == seq);
+        self.first_words.take_if(|(at, _)| *at == seq);
         let Some(at) = self.unanswered.iter().position(|said| said.seq == seq) else {
             return;
         };

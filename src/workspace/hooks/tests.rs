@@ -89,7 +89,10 @@ fn a_hook_of_the_workspace_needs_trust_by_content() {
     place.write("guard.sh", "exit 0");
     place.write(FILE, &guard("./guard.sh"));
     assert_eq!(place.states(), ["untrusted"]);
-    assert!(place.find().warnings[0].contains("1 hook of .rewake/hooks.json not run"));
+    assert!(
+        place.find().warnings[0]
+            .contains("1 hook of .rewake/hooks.json not run, because not trusted")
+    );
     place.trust();
     assert_eq!(place.states(), ["used"]);
     assert!(place.is_as_trusted());
@@ -160,7 +163,7 @@ fn a_program_that_is_only_known_when_it_runs_is_not_trusted() {
         place.trust();
         let states = place.states();
         assert!(
-            states[0].contains("is not known before it runs"),
+            states[0].contains("is known only when the hook runs"),
             "{command}: {states:?}"
         );
     }

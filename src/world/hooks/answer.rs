@@ -68,7 +68,8 @@ pub(super) fn of_end(
     };
     let read = match &end.how {
         _ if end.bytes_total > MAX_OUTPUT_BYTES => Err(format!(
-            "its output is longer than {MAX_OUTPUT_BYTES} bytes"
+            "its output is longer than {} MiB",
+            MAX_OUTPUT_BYTES / (1024 * 1024)
         )),
         _ if end.is_output_lost => Err("the machine went down and took its output".to_string()),
         How::Exited(0) => of_output(event, output, call),
@@ -80,14 +81,17 @@ pub(super) fn of_end(
         How::Exited(code) => Err(with_words(&format!("exit code {code}"), &errors)),
         How::Signalled(signal) => Err(with_words(&format!("ended by signal {signal}"), &errors)),
         How::TimedOut => Err(with_words(
-            &format!("it took longer than {} s", end.took_ms.div_ceil(1_000)),
+            &format!(
+                "it reached its time limit after {:.1} s; raise `timeout`",
+                end.took_ms as f64 / 1_000.0
+            ),
             &errors,
         )),
         How::Stopped => Err("it was stopped".to_string()),
         How::NotRun(why) => Err(format!("it did not start: {why}")),
-        How::Lost { .. } => {
-            Err("its keeper was lost, so its answer is not known; it is not run again".to_string())
-        }
+        How::Lost { .. } => Err(
+            "its supervisor was lost, so its answer is unknown; it does not run again".to_string(),
+        ),
     };
     let answer = match read {
         Ok(parts) => parts.answer(run),

@@ -124,7 +124,7 @@ fn add_outcome(input: &mut Value, outcome: &Outcome, call: &ToolCall) {
     };
 }
 
-/// The transcript of a session: one JSON object in each line, as Claude Code writes it. It begins
+/// The transcript of a session: one JSON object in each line, similar to that of Claude Code. It begins
 /// with the context of the session, and new entries are appended.
 #[derive(Debug)]
 pub(super) struct Transcript {
