@@ -275,6 +275,7 @@ fn conflict(message: String) -> clap::Error {
     tree::command().error(ErrorKind::ArgumentConflict, message)
 }
 
+pub(super) mod foreign;
 #[cfg(test)]
 mod tests;
 pub(super) mod tree;

@@ -51,11 +51,16 @@ mod trust;
 mod unblock;
 mod values;
 
+use std::ffi::OsString;
+
+use clap::error::{ContextKind, ContextValue};
 use tracing_appender::non_blocking::WorkerGuard;
 
+use crate::config::{Env, Paths};
 use crate::report::{CliError, exit, lost_output, note, print, raw};
 use crate::session::AppContext;
 use crate::store::{Store, StoreError};
+use args::foreign::{self, ForeignWord};
 use args::{Cli, Command, tree};
 use place::SessionPlace;
 
@@ -77,7 +82,11 @@ fn run_as_asked() -> u8 {
     if let Some(args) = bridge::asked() {
         return bridge::run(&args);
     }
-    let cli = match Cli::read(std::env::args_os()) {
+    let argv: Vec<OsString> = std::env::args_os().collect();
+    if let Some(word) = ForeignWord::find(&argv) {
+        return is_foreign(&word).report();
+    }
+    let cli = match Cli::read(argv) {
         Ok(cli) => cli,
         Err(error) => return usage(&error),
     };
@@ -135,6 +144,11 @@ fn usage(error: &clap::Error) -> u8 {
     {
         note(&format!("hint: did you mean {meant:?}?"));
     }
+    if let Some(ContextValue::String(typed)) = error.get(ContextKind::InvalidArg)
+        && let Some(own) = foreign::flag(typed)
+    {
+        note(&format!("hint: rewake has {own} for it"));
+    }
     if error.kind() == clap::error::ErrorKind::MissingRequiredArgument
         && let [_, word] = &std::env::args_os().collect::<Vec<_>>()[..]
     {
@@ -142,6 +156,17 @@ fn usage(error: &clap::Error) -> u8 {
         note(&format!("hint: to send it as a prompt: rewake -- {word}"));
     }
     u8::try_from(code).unwrap_or(exit::USAGE)
+}
+
+/// Returns the error for a subcommand of another agent. Nothing is opened.
+fn is_foreign(word: &ForeignWord) -> CliError {
+    let paths = Env::capture(None).and_then(|env| Paths::new(&env));
+    let config = paths.map_or("config.toml".into(), |paths| paths.config_file());
+    CliError::new(
+        exit::USAGE,
+        format!("there is no subcommand {:?}", word.word),
+    )
+    .with_hint(word.hint(&config))
 }
 
 fn dispatch(cli: Cli, log: &mut Option<WorkerGuard>) -> Result<u8, CliError> {
