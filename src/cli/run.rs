@@ -44,6 +44,19 @@ pub(crate) struct RunArgs {
     #[arg(short, long, value_name = "ID", num_args = 0..=1, group = "session")]
     pub resume: Option<Option<String>>,
 
+    /// Open the session with this UUID, or create it (with -p)
+    ///
+    /// The same command line resumes the session after a kill, and does not send the prompt
+    /// again. When the work is done, it prints the recorded answer.
+    #[arg(
+        long,
+        value_name = "UUID",
+        value_parser = values::session_id,
+        requires = "print",
+        conflicts_with_all = ["session", "worktree"]
+    )]
+    pub session_id: Option<String>,
+
     /// Continue in a copy of the session (with -c or -r)
     #[arg(long, requires = "session")]
     pub fork_session: bool,
@@ -167,6 +180,7 @@ impl RunArgs {
             (self.continue_, "--continue"),
             (self.resume.is_some(), "--resume"),
             (self.worktree.is_some(), "--worktree"),
+            (self.session_id.is_some(), "--session-id"),
             (self.json_schema.is_some(), "--json-schema"),
             (self.ask.is_some(), "--on-approval"),
             (self.model.is_some(), "--model"),
@@ -220,7 +234,10 @@ impl RunArgs {
                 id: id.clone(),
                 fork,
             },
-            _ => SessionSelector::New,
+            _ => match &self.session_id {
+                Some(id) => SessionSelector::Given { id: id.clone() },
+                None => SessionSelector::New,
+            },
         }
     }
 
@@ -268,11 +285,13 @@ fn headless(ctx: &AppContext, args: &RunArgs, format: OutputFormat) -> Result<u8
     let which = args.which();
     let by = match which {
         SessionSelector::Named { .. } => By::Person,
-        SessionSelector::New | SessionSelector::Newest { .. } | SessionSelector::ForkAt { .. } => {
-            By::Start
-        }
+        SessionSelector::New
+        | SessionSelector::Newest { .. }
+        | SessionSelector::Given { .. }
+        | SessionSelector::ForkAt { .. } => By::Start,
     };
-    if which == SessionSelector::New && prompt.is_none() {
+    let is_new = matches!(which, SessionSelector::New | SessionSelector::Given { .. });
+    if is_new && prompt.is_none() {
         return Err(
             CliError::new(exit::USAGE, "there is nothing to do: the prompt is empty").with_hint(
                 "rewake -p \"what to do\"; rewake -p -c resumes the newest session here",
@@ -296,6 +315,7 @@ fn headless(ctx: &AppContext, args: &RunArgs, format: OutputFormat) -> Result<u8
         format,
         by,
         schema,
+        is_retry: args.session_id.is_some(),
         ask: args.ask.unwrap_or_default(),
     };
     Ok(headless::run(ctx, session, task))

@@ -75,6 +75,7 @@ fn start(ctx: &AppContext, info: &SessionInfo) -> Result<u8, CliError> {
         Err(error) => return Err(error.into()),
     };
     let task = Task {
+        is_retry: false,
         prompt: None,
         command: None,
         named: None,

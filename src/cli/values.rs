@@ -5,6 +5,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use crate::core::access::Access;
 use crate::core::choice::Effort;
 use crate::core::entry::Mode;
+use crate::store::is_session_id;
 
 pub(super) fn access() -> impl TypedValueParser<Value = Access> {
     named(Access::ALL, Access::name)
@@ -16,6 +17,14 @@ pub(super) fn effort() -> impl TypedValueParser<Value = Effort> {
 
 pub(super) fn mode() -> impl TypedValueParser<Value = Mode> {
     named(Mode::ALL, Mode::name)
+}
+
+/// Parses an ID of a session that the user chose.
+pub(super) fn session_id(text: &str) -> Result<String, String> {
+    match is_session_id(text) {
+        true => Ok(text.to_string()),
+        false => Err("not a UUID in lower case with hyphens; uuidgen makes one".to_string()),
+    }
 }
 
 /// Returns a parser for one of these values by its name.

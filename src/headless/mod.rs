@@ -5,6 +5,7 @@
 //! cannot be printed for another reason makes the run fail: it is stored, and the hint says how to
 //! read it.
 
+mod earlier;
 mod print;
 mod signals;
 mod wait;
@@ -37,6 +38,8 @@ pub use crate::session::objects::entry_line;
 pub use print::Format;
 use print::Printer;
 pub use wait::Ask;
+
+use earlier::EarlierRun;
 use wait::WaitState;
 
 /// The task of a headless run.
@@ -53,6 +56,8 @@ pub struct Task {
     pub by: By,
     /// JSON Schema that the answer has to match.
     pub schema: Option<Value>,
+    /// The command line may have been run before: a prompt that the session has is not sent again.
+    pub is_retry: bool,
     /// Handling of questions that would need a person.
     pub ask: Ask,
 }
@@ -71,6 +76,14 @@ pub fn run(ctx: &AppContext, mut session: Session, task: Task) -> u8 {
     session.settings.policy.interactive = task.ask.is_attended();
     session.world.leave_when_idle();
     let printer = Printer::new(task.format, &session);
+    let earlier = match task.is_retry {
+        true => EarlierRun::of(&session),
+        false => Ok(EarlierRun::default()),
+    };
+    let earlier = match earlier {
+        Ok(earlier) => earlier,
+        Err(error) => return CliError::from(error).report(),
+    };
     let waiting = WaitState::new(task.ask, NotifyCommand::new(ctx, Arc::default()));
     let run = Run {
         id: session.id.clone(),
@@ -78,6 +91,7 @@ pub fn run(ctx: &AppContext, mut session: Session, task: Task) -> u8 {
         found: session.found.clone(),
         printer: Rc::clone(&printer),
         waiting: Rc::clone(&waiting),
+        earlier,
         task,
     };
     // Unbounded: only this run sends, at a signal or a limit.
@@ -99,18 +113,13 @@ struct Run {
     found: Option<ResumeReport>,
     printer: print::SharedOutput,
     waiting: Rc<WaitState>,
+    /// The run of the same command line before this one.
+    earlier: EarlierRun,
     task: Task,
 }
 
 impl Run {
     async fn work(self, driver: &mut Driver, commands: UnboundedSender<Command>) -> u8 {
-        let says = self.task.prompt.is_some();
-        let is_owed = says || self.found.as_ref().is_some_and(|found| found.owed);
-        if let Some(schema) = self.task.schema.clone().filter(|_| is_owed)
-            && let Err(error) = driver.engine.expect_schema(schema, says).await
-        {
-            return self.refused(driver.engine.state(), &error);
-        }
         // The prompt comes first: clients that learn of the session may rely on it containing the
         // prompt.
         let words = match self.words(&driver.engine).await {
@@ -124,7 +133,7 @@ impl Run {
                 return self.finish(&mut driver.engine, result).await;
             }
         };
-        let said = words.map(|words| {
+        let message = words.map(|words| {
             let message = Message {
                 text: words.text,
                 images: words.images,
@@ -132,8 +141,23 @@ impl Run {
                 command: words.command,
                 origin: None,
             };
-            driver.engine.say(&message, &words.blobs)
+            (message, words.blobs)
         });
+        let message = match message {
+            Some((message, _)) if self.earlier.has_said(&message) => {
+                let is_stopped = driver.engine.state().is_stopped();
+                is_stopped.then(|| (earlier::go_on(), Vec::new()))
+            }
+            message => message,
+        };
+        let says = message.is_some();
+        let is_owed = says || self.found.as_ref().is_some_and(|found| found.owed);
+        if let Some(schema) = self.task.schema.clone().filter(|_| is_owed)
+            && let Err(error) = driver.engine.expect_schema(schema, says).await
+        {
+            return self.refused(driver.engine.state(), &error);
+        }
+        let said = message.map(|(message, blobs)| driver.engine.say(&message, &blobs));
         let is_resumed = self.found.is_some();
         self.printer
             .borrow()
@@ -146,20 +170,26 @@ impl Run {
         }
         if let Some(found) = &self.found {
             note(&found.line());
-            if self.task.prompt.is_none() && !found.owed {
-                note("nothing is unfinished; give a prompt to continue: rewake -p -c \"…\"");
+            if !says && !found.owed {
+                match self.earlier.answer() {
+                    Some((answer, stop)) => self.printer.borrow_mut().recorded_answer(answer, stop),
+                    None => {
+                        note("nothing is unfinished; give a prompt to continue: rewake -p -c \"…\"")
+                    }
+                }
                 let engine = &mut driver.engine;
                 // The previous process may have died before it reported this.
                 let result = match next::rest(engine.state(), engine.policy()) {
                     Some(Why::Unfit) => unfit_result(engine.state()),
+                    _ if self.task.is_retry => ended(self.printer.borrow().stop()),
                     _ => RunResult::of(exit::DONE, None),
                 };
                 return self.finish(engine, result).await;
             }
         }
-        let by = match self.task.prompt {
-            Some(_) => By::Person,
-            None => self.task.by,
+        let by = match says && !self.task.is_retry {
+            true => By::Person,
+            false => self.task.by,
         };
         let rest = tokio::select! {
             biased;

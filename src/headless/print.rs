@@ -309,6 +309,12 @@ impl Printer {
         }
     }
 
+    /// Takes an answer that an earlier process recorded as the one of this run.
+    pub(super) fn recorded_answer(&mut self, answer: &str, stop: StopReason) {
+        self.answer = answer.to_string();
+        self.stop = Some(stop);
+    }
+
     /// Returns the reason for the end of the last answer.
     pub(super) fn stop(&self) -> Option<StopReason> {
         self.stop
@@ -375,7 +381,7 @@ impl Printer {
     }
 }
 
-fn words(blocks: &[Block]) -> String {
+pub(super) fn words(blocks: &[Block]) -> String {
     let texts = blocks.iter().filter_map(|b| match b {
         Block::Text { text, .. } => Some(text.as_str()),
         Block::Thinking { .. } | Block::Call { .. } => None,

@@ -31,7 +31,7 @@ pub fn sessions(folder: &Path, at_most: usize) -> Vec<String> {
     let files = fs::read_dir(folder).into_iter().flatten().flatten();
     let names = files.filter_map(|file| file.file_name().into_string().ok());
     let mut names: Vec<String> = names
-        .filter(|name| made_at_ms(name).is_some())
+        .filter(|name| is_session_id(name))
         .take(at_most)
         .collect();
     names.sort_unstable();
@@ -43,7 +43,7 @@ pub fn folders(folder: &Path) -> Vec<PathBuf> {
     let files = fs::read_dir(folder).into_iter().flatten().flatten();
     let paths = files.map(|file| file.path());
     let mut paths: Vec<PathBuf> = paths
-        .filter(|path| made_at_ms(&session_of(path)).is_some())
+        .filter(|path| is_session_id(&session_of(path)))
         .collect();
     paths.sort_unstable();
     paths
@@ -52,7 +52,7 @@ pub fn folders(folder: &Path) -> Vec<PathBuf> {
 /// Returns whether the journal in a folder of this name was set aside.
 pub fn is_set_aside(folder: &Path) -> bool {
     let name = folder.file_name().unwrap_or_default().to_string_lossy();
-    made_at_ms(&name).is_none()
+    !is_session_id(&name)
 }
 
 /// Returns the session whose journal is in a folder of this name.
@@ -62,11 +62,10 @@ pub fn session_of(folder: &Path) -> String {
     name.split('.').next().unwrap_or_default().to_string()
 }
 
-/// Returns when the session with this ID was made: UTC, milliseconds since 1970. `None`: it is not
-/// an ID of a session.
-pub fn made_at_ms(id: &str) -> Option<i64> {
-    let (secs, nanos) = Uuid::try_parse(id).ok()?.get_timestamp()?.to_unix();
-    i64::try_from(secs * 1_000 + u64::from(nanos) / 1_000_000).ok()
+/// Returns whether a text has the form of a session's ID: a UUID of any version, in lower case with
+/// hyphens. The user may choose the ID, so it says nothing about age.
+pub fn is_session_id(text: &str) -> bool {
+    Uuid::try_parse(text).is_ok_and(|id| id.as_hyphenated().to_string() == text)
 }
 
 /// Makes the folder with mode 0700 if it is missing. From an existing one, removes the permissions

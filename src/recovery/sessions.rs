@@ -33,6 +33,14 @@ pub(super) struct SessionCopies {
     pub unproven: Vec<(Seq, ChainHash)>,
 }
 
+impl SessionCopies {
+    /// Returns when the session was created, by its row or its journal.
+    fn created_ms(&self) -> Option<i64> {
+        let by_row = self.row.as_ref().map(|(_, row)| row.created_ms);
+        by_row.or_else(|| Some(self.header.as_ref()?.created_ms))
+    }
+}
+
 /// A session to be recorded.
 pub(super) struct Plan {
     pub id: String,
@@ -72,6 +80,8 @@ pub(super) fn plans<'a>(
         plans.extend(of_one.into_iter().map(|plan| (plan, known)));
     }
     lock_possibly_continued(found, sources, &mut plans);
+    // A session comes before its forks. A session that diverged keeps its place after the other.
+    plans.sort_by_key(|(_, known)| known.created_ms());
     plans
 }
 

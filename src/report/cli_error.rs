@@ -138,6 +138,7 @@ impl From<SessionError> for CliError {
             SessionError::NothingHere(_)
             | SessionError::Folder { .. }
             | SessionError::Worktree(_)
+            | SessionError::GivenId { .. }
             | SessionError::BelowAgent => {
                 let hint = error.hint();
                 CliError {

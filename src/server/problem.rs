@@ -134,6 +134,7 @@ impl From<SessionError> for Problem {
             SessionError::NothingHere(_) | SessionError::Lost { .. } => StatusCode::NOT_FOUND,
             SessionError::Folder { .. }
             | SessionError::Worktree(_)
+            | SessionError::GivenId { .. }
             | SessionError::Illegal { .. }
             | SessionError::Running { .. } => StatusCode::CONFLICT,
             SessionError::BelowAgent => StatusCode::FORBIDDEN,

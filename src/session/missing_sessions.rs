@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 
 use super::{ago, now_ms, short_id};
 use crate::command::Runs;
-use crate::store::{SessionLock, Store, StoreError, is_purged, made_at_ms};
+use crate::store::{SessionLock, Store, StoreError, is_purged, is_session_id};
 
 /// Maximum number of lock names that a start lists, and of locks and runs that it reads. A start
 /// must not wait, and this takes some milliseconds each.
@@ -44,14 +44,21 @@ const ROWS: usize = 200;
 /// The lost sessions. Never empty.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MissingSessions {
-    /// IDs, the newest first.
-    ids: Vec<String>,
+    /// The one that was used last comes first.
+    sessions: Vec<MissingSession>,
+}
+
+/// A lost session, and when its lock was last used: UTC, milliseconds since 1970.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct MissingSession {
+    used_ms: Option<i64>,
+    id: String,
 }
 
 impl MissingSessions {
-    /// Returns the lost sessions that are newer than all in the database, for a start. Those are
-    /// the ones that a lost, emptied or older database lacks. In most cases, listing one folder
-    /// shows that there are none. After a new session was created, only [`MissingSessions::all`] finds the
+    /// Returns the lost sessions, for a start, if the newest session is not in the database: it was
+    /// lost, emptied, or is an older copy. In most cases, the time of one folder shows that there
+    /// are none. After a new session was created, only [`MissingSessions::all`] finds the
     /// lost ones.
     pub fn newer(
         data_dir: &Path,
@@ -59,20 +66,19 @@ impl MissingSessions {
         runs: &Runs,
         store: &Store,
     ) -> Result<Option<MissingSessions>, StoreError> {
-        let newest = store.history().newest_session_id()?;
+        let newest = store.history().newest_created_ms()?;
         if newest.is_none() {
             let mut ids = logged(state_dir, data_dir, LOG_BYTES_AT_START);
-            ids.extend(recorded_if(data_dir, READ_AT_START, |_| true));
+            ids.extend(recorded_if(data_dir, |_| true));
             ids.extend(runs.sessions(READ_AT_START));
             return MissingSessions::of(data_dir, ids, store);
         }
-        if !SessionLock::may_be_newer(data_dir, newest.as_deref()) {
+        if !SessionLock::may_be_newer(data_dir, newest) {
             return Ok(None);
         }
-        let is_newer = |id: &String| newest.as_ref().is_none_or(|newest| id > newest);
-        let mut ids = recorded_if(data_dir, READ_AT_START, is_newer);
-        let of_runs = runs.sessions(READ_AT_START).into_iter();
-        ids.extend(of_runs.filter(is_newer));
+        let is_unknown = |id: &String| !store.history().knows(id).unwrap_or(true);
+        let mut ids = recorded_if(data_dir, is_unknown);
+        ids.extend(runs.sessions(READ_AT_START));
         MissingSessions::of(data_dir, ids, store)
     }
 
@@ -108,7 +114,7 @@ impl MissingSessions {
         ids.extend(runs.sessions(AT_MOST));
         ids.extend(logged(state_dir, data_dir, LOG_BYTES_AT_MOST));
         ids.retain(|id| !is_purged(data_dir, id));
-        MissingSessions::sorted(ids)
+        MissingSessions::sorted(data_dir, ids)
     }
 
     fn of(
@@ -123,25 +129,31 @@ impl MissingSessions {
                 unknown.push(id);
             }
         }
-        Ok(MissingSessions::sorted(unknown))
+        Ok(MissingSessions::sorted(data_dir, unknown))
     }
 
-    fn sorted(mut ids: Vec<String>) -> Option<MissingSessions> {
-        // The ID starts with the time, so this sorts by time.
-        ids.retain(|id| made_at_ms(id).is_some());
-        ids.sort_unstable_by(|a, b| b.cmp(a));
+    fn sorted(data_dir: &Path, mut ids: Vec<String>) -> Option<MissingSessions> {
+        ids.retain(|id| is_session_id(id));
+        ids.sort_unstable();
         ids.dedup();
-        (!ids.is_empty()).then_some(MissingSessions { ids })
+        let used = |id: String| MissingSession {
+            used_ms: SessionLock::used_at_ms(data_dir, &id),
+            id,
+        };
+        let mut sessions: Vec<MissingSession> = ids.into_iter().map(used).collect();
+        sessions.sort_unstable_by(|a, b| b.cmp(a));
+        (!sessions.is_empty()).then_some(MissingSessions { sessions })
     }
 
     /// Returns a warning such as `2 sessions that were recorded here are not in the database:
-    /// 01a1…, started 3 min ago, …`.
+    /// 01a1…, used 3 min ago; …`.
     pub fn line(&self) -> String {
-        let mut named: Vec<String> = self.ids.iter().take(NAMED).map(|id| begun(id)).collect();
-        if let Some(more @ 1..) = self.ids.len().checked_sub(NAMED) {
+        let named = self.sessions.iter().take(NAMED);
+        let mut named: Vec<String> = named.map(|s| s.named(short_id(&s.id))).collect();
+        if let Some(more @ 1..) = self.sessions.len().checked_sub(NAMED) {
             named.push(format!("{more} more"));
         }
-        let sessions = match self.ids.len() {
+        let sessions = match self.sessions.len() {
             1 => "1 session that was recorded here is".to_string(),
             READ_AT_START => {
                 format!("{READ_AT_START} sessions or more that were recorded here are")
@@ -154,10 +166,11 @@ impl MissingSessions {
         )
     }
 
-    /// Returns a row for each session, the newest first: its start, and the evidence for it.
+    /// Returns a row for each session: its last use, and the evidence for it.
     pub fn rows(&self, data_dir: &Path, runs: &Runs, journals: &[String]) -> Vec<String> {
         let of_runs = runs.sessions(AT_MOST);
-        let row = |id: &String| {
+        let row = |session: &MissingSession| {
+            let id = &session.id;
             let known = [
                 (SessionLock::was_recorded(data_dir, id), "its lock"),
                 (of_runs.contains(id), "a run folder"),
@@ -170,14 +183,10 @@ impl MissingSessions {
             if known.is_empty() {
                 known.push("a log");
             }
-            format!(
-                "session {id}, started {}: {} has it",
-                at(id),
-                known.join(", ")
-            )
+            format!("session {}: {} has it", session.named(id), known.join(", "))
         };
-        let mut rows: Vec<String> = self.ids.iter().take(ROWS).map(row).collect();
-        if let Some(more @ 1..) = self.ids.len().checked_sub(ROWS) {
+        let mut rows: Vec<String> = self.sessions.iter().take(ROWS).map(row).collect();
+        if let Some(more @ 1..) = self.sessions.len().checked_sub(ROWS) {
             rows.push(format!("{more} more"));
         }
         rows
@@ -195,12 +204,21 @@ impl MissingSessions {
     }
 }
 
-/// Returns the newest sessions that fulfil `is` and whose locks say that they were recorded.
-fn recorded_if(data_dir: &Path, at_most: usize, is: impl Fn(&String) -> bool) -> Vec<String> {
+impl MissingSession {
+    /// Returns the session for a person: `name, used 3 min ago`.
+    fn named(&self, name: &str) -> String {
+        match self.used_ms {
+            Some(used_ms) => format!("{name}, used {} ago", ago((now_ms() - used_ms).max(0))),
+            None => name.to_string(),
+        }
+    }
+}
+
+/// Returns sessions that fulfil `is` and whose locks say that they were recorded.
+fn recorded_if(data_dir: &Path, is: impl Fn(&String) -> bool) -> Vec<String> {
     let mut ids = SessionLock::sessions(data_dir, AT_START);
     ids.retain(is);
-    ids.sort_unstable_by(|a, b| b.cmp(a));
-    ids.truncate(at_most);
+    ids.truncate(READ_AT_START);
     ids.retain(|id| SessionLock::was_recorded(data_dir, id));
     ids
 }
@@ -239,37 +257,36 @@ fn opened(line: &str, data: &str) -> Option<String> {
     Some(id.to_string())
 }
 
-fn begun(id: &str) -> String {
-    format!("{}, started {}", short_id(id), at(id))
-}
-
-fn at(id: &str) -> String {
-    let age_ms = (now_ms() - made_at_ms(id).unwrap_or(0)).max(0);
-    format!("{} ago", ago(age_ms))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::store::new_id;
 
     #[test]
-    fn missing_sessions_are_counted_and_the_newest_are_named() {
-        let ids: Vec<String> = (0..5).map(|_| new_id()).collect();
-        let one = MissingSessions::sorted(vec![ids[0].clone(), ids[0].clone(), "notes".into()]);
+    fn missing_sessions_are_counted_and_the_last_used_are_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut ids: Vec<String> = (0..4).map(|_| new_id()).collect();
+        // A user chose this one.
+        ids.push("9a0c2f0e-7d10-4c55-9d0e-0d6f6f3f0a77".to_string());
+        for id in &ids[..1] {
+            drop(SessionLock::take(dir.path(), id).unwrap());
+        }
+        let sorted = |ids: Vec<String>| MissingSessions::sorted(dir.path(), ids);
+        let one = sorted(vec![ids[0].clone(), ids[0].clone(), "notes".into()]);
         let line = one.unwrap().line();
         let said = format!(
-            "1 session that was recorded here is not in the database: {}, started 0 s ago; it was",
+            "1 session that was recorded here is not in the database: {}, used 0 s ago; it was",
             short_id(&ids[0])
         );
         assert!(line.starts_with(&said), "{line}");
-        let line = MissingSessions::sorted(ids.clone()).unwrap().line();
+        let line = sorted(ids.clone()).unwrap().line();
         let start = format!(
-            "5 sessions that were recorded here are not in the database: {}, started",
+            "5 sessions that were recorded here are not in the database: {}, used 0 s ago; {};",
+            short_id(&ids[0]),
             short_id(&ids[4])
         );
         assert!(line.starts_with(&start), "{line}");
         assert!(line.contains("; 2 more; it was lost"), "{line}");
-        assert_eq!(MissingSessions::sorted(vec!["notes".into()]), None);
+        assert_eq!(sorted(vec!["notes".into()]), None);
     }
 }

@@ -164,6 +164,10 @@ pub enum SessionSelector {
         /// Whether to open a fork of it instead of the session itself.
         fork: bool,
     },
+    /// The session with this ID. If there is none, it is created.
+    Given {
+        id: String,
+    },
     /// A fork after this entry.
     ForkAt {
         /// A session ID, or the beginning of one.
@@ -197,6 +201,9 @@ pub enum SessionError {
     /// It works in a worktree of rewake that cannot be used or made again.
     #[error(transparent)]
     Worktree(#[from] NoWorktree),
+    /// The ID that the user gave cannot be used here.
+    #[error("cannot use session {session} here: {why}")]
+    GivenId { session: String, why: String },
     /// A supervisor process runs each command, and it is this program.
     #[error("cannot find this program's own file: {0}")]
     OwnExe(std::io::Error),
@@ -232,6 +239,9 @@ impl SessionError {
                 "start one: rewake -p \"what to do\"; rewake history lists those of other folders"
                     .into(),
             ),
+            SessionError::GivenId { .. } => {
+                Some("give another UUID, or none: rewake -p \"what to do\"".into())
+            }
             SessionError::Lost { hint, .. } => Some(hint.clone()),
             SessionError::Worktree(error) => error.hint().map(str::to_string),
             SessionError::Running { run, .. } => Some(format!("rewake ps stop {run}")),

@@ -27,6 +27,7 @@ use crate::engine::Log;
 use crate::model::Models;
 use crate::store::{
     Gap, Head, NewFork, NewPlace, NewSession, NewTree, SessionInfo, SessionLock, Store, StoreError,
+    is_purged,
 };
 use crate::tools;
 
@@ -54,7 +55,9 @@ impl AppContext {
     ) -> Result<Session, SessionError> {
         if matches!(
             which,
-            SessionSelector::Newest { fork: false } | SessionSelector::Named { fork: false, .. }
+            SessionSelector::Newest { fork: false }
+                | SessionSelector::Named { fork: false, .. }
+                | SessionSelector::Given { .. }
         ) {
             self.steering().may_take_up()?;
         }
@@ -169,7 +172,9 @@ impl AppContext {
     pub fn check_exists(&self, which: &SessionSelector) -> Result<(), SessionError> {
         let store = self.open_store()?;
         match which {
-            SessionSelector::New | SessionSelector::Newest { .. } => Ok(()),
+            SessionSelector::New
+            | SessionSelector::Newest { .. }
+            | SessionSelector::Given { .. } => Ok(()),
             SessionSelector::Named { id, .. } => Ok(store.history().find(id).map(|_| ())?),
             SessionSelector::ForkAt { id, seq } => {
                 let info = store.history().find(id)?;
@@ -188,9 +193,10 @@ impl AppContext {
         match which {
             SessionSelector::New if interactive => match self.blank(&store)? {
                 Some(blank) => self.reuse(store, blank, now_ms),
-                None => self.create(store, now_ms, interactive),
+                None => self.create(store, None, now_ms, interactive),
             },
-            SessionSelector::New => self.create(store, now_ms, interactive),
+            SessionSelector::New => self.create(store, None, now_ms, interactive),
+            SessionSelector::Given { id } => self.given(store, id, now_ms, interactive),
             SessionSelector::Newest { fork } => {
                 let newest = store.history().newest(Some(&self.workspace()))?;
                 let info =
@@ -211,9 +217,49 @@ impl AppContext {
         }
     }
 
+    /// Opens the session with this ID, or creates it.
+    fn given(
+        &self,
+        store: Store,
+        id: &str,
+        now_ms: i64,
+        interactive: bool,
+    ) -> Result<Session, SessionError> {
+        if is_purged(&self.paths.data_dir, id) {
+            return Err(SessionError::GivenId {
+                session: id.to_string(),
+                why: "it was purged".to_string(),
+            });
+        }
+        let mut lock = None;
+        if !store.history().knows(id)? {
+            // Another start may create it at this moment.
+            lock = Some(SessionLock::take(&self.paths.data_dir, id)?);
+        }
+        if !store.history().knows(id)? {
+            // It is in no database, and was in one: creating it would hide what was lost.
+            if SessionLock::was_recorded(&self.paths.data_dir, id) || store.has_journal(id) {
+                return Err(StoreError::no_session(id).into());
+            }
+            let new = lock.map(|lock| (id.to_string(), lock));
+            return self.create(store, new, now_ms, interactive);
+        }
+        drop(lock);
+        let info = store.history().find(id)?;
+        if info.workspace != self.workspace() {
+            return Err(SessionError::GivenId {
+                session: id.to_string(),
+                why: format!("it works in {}", info.folder),
+            });
+        }
+        self.take_up(store, info, None, now_ms, interactive)
+    }
+
+    /// Creates a session, with this ID and lock if they are given.
     fn create(
         &self,
         mut store: Store,
+        given: Option<(String, SessionLock)>,
         now_ms: i64,
         interactive: bool,
     ) -> Result<Session, SessionError> {
@@ -234,7 +280,10 @@ impl AppContext {
             layers,
         };
         // The lock is taken before anybody can see the session.
-        let (id, mut lock) = SessionLock::take_new(&self.paths.data_dir)?;
+        let (id, mut lock) = match given {
+            Some(given) => given,
+            None => SessionLock::take_new(&self.paths.data_dir)?,
+        };
         let new = NewSession {
             id: id.clone(),
             workspace: self.workspace(),
@@ -302,7 +351,7 @@ impl AppContext {
         let mut session = match self.reopen(store, blank, Taking::Blank, now_ms, true) {
             // Another start took it first.
             Err(SessionError::Store(StoreError::Held { .. })) => {
-                return self.create(self.open_store()?, now_ms, true);
+                return self.create(self.open_store()?, None, now_ms, true);
             }
             session => session?,
         };
@@ -313,7 +362,7 @@ impl AppContext {
         if !blank.iter().any(|info| info.id == session.id) {
             // Another process used it and sent a message before we locked it.
             drop(session);
-            return self.create(self.open_store()?, now_ms, true);
+            return self.create(self.open_store()?, None, now_ms, true);
         }
         let state = &session.log.state;
         let model = match &session.settings.chosen {

@@ -377,7 +377,7 @@ impl StoreError {
         self
     }
 
-    pub(super) fn no_session(id: &str) -> StoreError {
+    pub(crate) fn no_session(id: &str) -> StoreError {
         StoreError::NotFound {
             what: "session",
             name: id.to_string(),

@@ -27,7 +27,7 @@ use super::database::{private_file, private_folder};
 use super::error::io as io_error;
 use super::ids::{new_id, short_id};
 use super::machine::{LATELY, Machine, now_ms};
-use crate::journal::folder::made_at_ms;
+use crate::journal::folder::is_session_id;
 
 const STORE_LOCK: &str = "store.lock";
 const SESSIONS: &str = "locks";
@@ -222,18 +222,26 @@ impl SessionLock {
         self.file.set_len(text.len() as u64)
     }
 
-    /// Returns whether a session may have been made in this folder after the one with this ID. It
-    /// reads only the time of the folder with the locks, so it is sometimes wrongly true.
-    pub fn may_be_newer(data_dir: &Path, newest: Option<&str>) -> bool {
+    /// Returns whether a session may have been created in this folder after this time: UTC,
+    /// milliseconds since 1970. It reads only the time of the folder with the locks, so it is
+    /// sometimes wrongly true.
+    pub fn may_be_newer(data_dir: &Path, newest_ms: Option<i64>) -> bool {
         let Ok(changed) = fs::metadata(data_dir.join(SESSIONS)).and_then(|m| m.modified()) else {
             return false;
         };
-        // The lock of a session is created together with its ID, which begins with the time.
+        // The lock of a session is created just before the session.
         let changed = changed.duration_since(UNIX_EPOCH).unwrap_or_default();
-        let made = newest
-            .and_then(made_at_ms)
-            .and_then(|ms| u64::try_from(ms).ok());
+        let made = newest_ms.and_then(|ms| u64::try_from(ms).ok());
         made.is_none_or(|made| changed > Duration::from_millis(made) + AT_ONCE)
+    }
+
+    /// Returns when the session was last opened or left: UTC, milliseconds since 1970. `None`: it
+    /// has no lock file.
+    pub fn used_at_ms(data_dir: &Path, session: &str) -> Option<i64> {
+        let file = data_dir.join(SESSIONS).join(format!("{session}.lock"));
+        let used = fs::symlink_metadata(file).ok()?.modified().ok()?;
+        let since = used.duration_since(UNIX_EPOCH).ok()?;
+        i64::try_from(since.as_millis()).ok()
     }
 
     /// Returns at most `at_most` sessions that have a lock file here.
@@ -242,7 +250,7 @@ impl SessionLock {
         let name = |file: io::Result<fs::DirEntry>| {
             let name = file.ok()?.file_name().into_string().ok()?;
             let id = name.strip_suffix(".lock")?;
-            Uuid::try_parse(id).is_ok().then(|| id.to_string())
+            is_session_id(id).then(|| id.to_string())
         };
         files.take(at_most).filter_map(name).collect()
     }

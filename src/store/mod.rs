@@ -98,7 +98,7 @@ pub use trees::{Cause, KnownTree, NewTree, TreeLink};
 pub use views::{Catalogue, Check, History, Inbox, InboxWriter, Index, Models, Snapshots};
 pub use worktree_note::{WorktreeNote, WorktreeStage};
 
-pub use crate::journal::folder::{JournalPlace, made_at_ms};
+pub use crate::journal::folder::{JournalPlace, is_session_id};
 
 /// The open database. Other processes may have it open too.
 pub struct Store {

@@ -31,7 +31,7 @@ use super::high_water_mark::HighWaterMark;
 use super::journal_writer::highest;
 use super::row::{count, int};
 use super::{JournalPlace, Store, StoreError, database, now_ms};
-use crate::journal::folder::{made_at_ms, sessions};
+use crate::journal::folder::{is_session_id, sessions};
 use crate::journal::read::begin;
 
 pub(super) const WHAT: &str = "purge the session";
@@ -97,7 +97,7 @@ fn tombstones(data_dir: &Path) -> Vec<(String, PathBuf)> {
     let one = |file: io::Result<fs::DirEntry>| {
         let path = file.ok()?.path();
         let session = path.file_stem()?.to_str()?.to_string();
-        made_at_ms(&session).map(|_| (session, path))
+        is_session_id(&session).then_some((session, path))
     };
     files.filter_map(one).collect()
 }

@@ -27,8 +27,9 @@ use super::purge::{is_purged, purged, release_reserved_ids, reserve_purged_ids};
 use super::row::int;
 use super::{Store, StoreError};
 use crate::journal::chain_hash::ChainHash;
-use crate::journal::folder::{JournalPlace, made_at_ms, sessions};
+use crate::journal::folder::{JournalPlace, sessions};
 use crate::journal::read::{begin, end};
+use crate::journal::writer::Journal;
 
 pub use brought::RestoreReport;
 
@@ -197,10 +198,14 @@ impl Store {
     pub fn check_missing_entries(&self, session: &str) -> Result<(), StoreError> {
         let mark = self.copies.as_ref().and_then(|copies| copies.mark.as_ref());
         match mark.and_then(|mark| mark.said.held) {
-            Some((missing, since)) if made_at_ms(session).is_none_or(|made| made < since) => {
-                Err(StoreError::BackInTime { missing })
+            Some((missing, since)) => {
+                let created = self.history().created_ms(session)?;
+                match created.is_some_and(|created| created >= since) {
+                    true => Ok(()),
+                    false => Err(StoreError::BackInTime { missing }),
+                }
             }
-            _ => Ok(()),
+            None => Ok(()),
         }
     }
 
@@ -222,6 +227,12 @@ impl Store {
                 lock: None,
             }),
         }
+    }
+
+    /// Returns whether a session has a journal.
+    pub fn has_journal(&self, session: &str) -> bool {
+        let copies = self.copies.as_ref();
+        copies.is_some_and(|copies| copies.journal.of(session).is_dir())
     }
 
     /// Restores the entries that the session's journal has and the database lacks, then writes the
@@ -301,8 +312,7 @@ impl Store {
         data_dir: &Path,
         copies: &mut Copies,
     ) -> Result<RestoredFromJournals, StoreError> {
-        // In order of creation: a fork comes after its parent.
-        let names = sessions(&copies.journal.folder, usize::MAX).into_iter();
+        let names = in_order_of_creation(&copies.journal).into_iter();
         let names = names.filter(|name| !is_purged(data_dir, name));
         let mut found = RestoredFromJournals {
             brought: RestoreReport::default(),
@@ -350,6 +360,17 @@ impl Store {
             _ => 0,
         }
     }
+}
+
+/// Returns the sessions with a journal, each after the session that it was forked from.
+fn in_order_of_creation(journal: &Journal) -> Vec<String> {
+    let created = |session: &String| {
+        let header = begin(&journal.of(session)).ok().flatten();
+        header.map(|header| header.created_ms)
+    };
+    let mut all = sessions(&journal.folder, usize::MAX);
+    all.sort_by_cached_key(created);
+    all
 }
 
 /// Returns whether a row has the newest entry of the mark. True if the mark does not name that

@@ -253,11 +253,20 @@ impl History<'_> {
         Ok(self.sessions(filter, 1)?.pop())
     }
 
-    /// Returns the ID of the session that was created last, including those in the trash.
-    pub fn newest_session_id(&self) -> Result<Option<String>, StoreError> {
+    /// Returns when the newest session of the database was created, including those in the trash:
+    /// UTC, milliseconds since 1970.
+    pub fn newest_created_ms(&self) -> Result<Option<i64>, StoreError> {
         self.conn
-            .prepare_cached("SELECT max(id) FROM sessions")
+            .prepare_cached("SELECT (SELECT created_ms FROM sessions ORDER BY key DESC LIMIT 1)")
             .and_then(|mut s| s.query_row([], |row| row.get(0)))
+            .doing(WHAT)
+    }
+
+    /// Returns when this session was created: UTC, milliseconds since 1970.
+    pub fn created_ms(&self, id: &str) -> Result<Option<i64>, StoreError> {
+        self.conn
+            .prepare_cached("SELECT (SELECT created_ms FROM sessions WHERE id = ?1)")
+            .and_then(|mut s| s.query_row([id], |row| row.get(0)))
             .doing(WHAT)
     }
 

@@ -40,6 +40,7 @@ mod recovered;
 mod refused;
 mod results;
 mod resume;
+mod retries;
 mod rewind;
 mod served;
 mod server_asks;
