@@ -216,17 +216,21 @@ fn a_lost_database_is_rebuilt_with_chosen_ids() {
     };
     let before = [ID, &copy, OTHER].map(count);
     assert!(before[1] > before[0] && before[2] > 3, "{before:?}");
-    let database = || {
-        let files = fs::read_dir(home.rewake_home()).unwrap().flatten();
-        files.filter(|f| f.file_name().to_string_lossy().starts_with("rewake.db"))
-    };
-    for file in database() {
-        fs::remove_file(file.path()).unwrap();
+    let database = home.rewake_home().join("rewake.db");
+    for is_damaged in [false, true] {
+        for end in ["-wal", "-shm"] {
+            let _ = fs::remove_file(database.with_extension(format!("db{end}")));
+        }
+        match is_damaged {
+            true => fs::write(&database, "no database").unwrap(),
+            false => fs::remove_file(&database).unwrap(),
+        }
+        home.run(["doctor", "--repair"]).expect(0);
+        assert_eq!([ID, &copy, OTHER].map(count), before);
+        // The fork still shares the entries of its parent.
+        let store = Store::open(&home.rewake_home()).unwrap();
+        let forked = store.history().find(&copy).unwrap().forked_from;
+        assert_eq!(forked.map(|from| from.session).as_deref(), Some(ID));
     }
-    home.run(["doctor", "--repair"]).expect(0);
-    assert_eq!([ID, &copy, OTHER].map(count), before);
-    // The fork still shares the entries of its parent.
-    let shown = home.run(["show", &copy]).expect(0).stdout;
-    assert!(shown.contains(&ID[..8]), "{shown}");
     assert_eq!(home.run(line("do it")).expect(0).stdout, "all done\n");
 }
