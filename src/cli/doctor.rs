@@ -220,6 +220,7 @@ fn hooks_of(report: &mut Report, place: &SessionPlace, loaded: &Loaded) {
         here: place.here.clone(),
         loaded: loaded.clone(),
         flags: place.settings.clone(),
+        given: Default::default(),
     };
     let found = match hooks::hooks(&ctx, &ctx.here.folder) {
         Ok(found) => found,

@@ -20,6 +20,7 @@ mod doctor;
 mod export;
 mod fork;
 mod gc;
+mod given_flags;
 mod history;
 mod hooks;
 mod json_schema;

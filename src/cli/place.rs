@@ -75,6 +75,7 @@ impl SessionPlace {
             here: self.here,
             loaded,
             flags: self.settings,
+            given: Default::default(),
         })
     }
 }

@@ -2,10 +2,12 @@
 
 use std::io::{IsTerminal, Read};
 use std::os::unix::fs::FileTypeExt;
+use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
-use super::{json_schema, values};
+use super::{given_flags, json_schema, values};
 use crate::config::{ConfigError, Setting};
 use crate::core::choice::Effort;
 use crate::core::entry::{By, Mode, UsedCommand};
@@ -135,6 +137,52 @@ pub(crate) struct RunArgs {
     /// Stop after N answers of the model
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub max_turns: Option<u32>,
+
+    /// Pause when the session has cost N US dollars
+    #[arg(long, value_name = "N", value_parser = values::usd)]
+    pub max_usd: Option<f64>,
+
+    /// Stop after this time, such as 90s, 30m or 2h (with -p)
+    #[arg(long, value_name = "DURATION", value_parser = headless::time, requires = "print")]
+    pub timeout: Option<Duration>,
+
+    /// Add text to the system prompt (@FILE reads a file)
+    ///
+    /// It is recorded, and applies after a resume too. An empty text removes it.
+    #[arg(long, value_name = "TEXT|@FILE")]
+    pub append_system_prompt: Option<String>,
+
+    /// Count a folder as part of the workspace (repeatable)
+    ///
+    /// It is recorded, and applies after a resume too. rewind does not restore files there.
+    #[arg(long, value_name = "DIR")]
+    pub add_dir: Vec<PathBuf>,
+
+    /// Attach an image to the prompt (repeatable)
+    #[arg(long, value_name = "FILE")]
+    pub image: Vec<PathBuf>,
+
+    /// Allow calls that match a rule, for this run (repeatable)
+    #[arg(long, value_name = "RULE")]
+    pub allow: Vec<String>,
+
+    /// Deny calls that match a rule, for this run (repeatable)
+    #[arg(long, value_name = "RULE")]
+    pub deny: Vec<String>,
+
+    /// Use the MCP servers in this JSON file, for this run (repeatable)
+    #[arg(long, value_name = "FILE")]
+    pub mcp_config: Vec<PathBuf>,
+
+    /// Name the session
+    #[arg(long, value_name = "TEXT")]
+    pub name: Option<String>,
+
+    /// Purge the session after exit code 0 (with -p)
+    ///
+    /// Until then it is recorded like any other, so a kill loses nothing.
+    #[arg(long, requires = "print")]
+    pub ephemeral: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
@@ -189,6 +237,17 @@ impl RunArgs {
             (self.yolo, "--yolo"),
             (self.all, "--all"),
             (self.max_turns.is_some(), "--max-turns"),
+            (self.max_usd.is_some(), "--max-usd"),
+            (
+                self.append_system_prompt.is_some(),
+                "--append-system-prompt",
+            ),
+            (!self.add_dir.is_empty(), "--add-dir"),
+            (!self.image.is_empty(), "--image"),
+            (!self.allow.is_empty(), "--allow"),
+            (!self.deny.is_empty(), "--deny"),
+            (!self.mcp_config.is_empty(), "--mcp-config"),
+            (self.name.is_some(), "--name"),
         ];
         let first = given.into_iter().find(|(given, _)| *given);
         first.map(|(_, flag)| flag)
@@ -209,7 +268,20 @@ impl RunArgs {
         let texts = texts.filter_map(|(flag, key, value)| Some(Setting::new(flag, key, value?)));
         let turns = self.max_turns.map(i64::from);
         let turns = turns.map(|turns| Setting::new("--max-turns", "max_turns", turns));
-        texts.chain(turns).collect()
+        let lists = [
+            ("--allow", "allow", &self.allow),
+            ("--deny", "deny", &self.deny),
+        ];
+        let lists = lists.into_iter().filter(|(_, _, rules)| !rules.is_empty());
+        let rules = lists.map(|(flag, list, rules)| Setting::rules(flag, list, rules));
+        let servers =
+            self.mcp_config
+                .iter()
+                .flat_map(|file| match Setting::servers("--mcp-config", file) {
+                    Ok(settings) => settings.into_iter().map(Ok).collect(),
+                    Err(error) => vec![Err(error)],
+                });
+        texts.chain(turns).chain(rules).chain(servers).collect()
     }
 
     /// Returns the prompt, which may be a value of `-p`.
@@ -252,7 +324,9 @@ pub(super) fn run(ctx: &AppContext, args: &RunArgs) -> Result<u8, CliError> {
         Some(name) => Some(ctx.in_worktree(name, args.continue_)?),
         None => None,
     };
-    let ctx = worktree.as_ref().unwrap_or(ctx);
+    let mut ctx = worktree.as_ref().unwrap_or(ctx).clone();
+    ctx.given = given_flags::given(&ctx, args)?;
+    let ctx = &ctx;
     ctx.worktrees().mark_own_worktree_used()?;
     match args.format() {
         Some(format) => headless(ctx, args, format),
@@ -307,8 +381,13 @@ fn headless(ctx: &AppContext, args: &RunArgs, format: OutputFormat) -> Result<u8
     if which == SessionSelector::New {
         note_unfinished(ctx)?;
     }
+    let (images, blobs) = given_flags::images(&args.image)?;
     let session = ctx.open(&which, false).map_err(in_use)?;
+    let id = session.id.clone();
     let task = Task {
+        images,
+        blobs,
+        timeout: args.timeout,
         prompt,
         command,
         named,
@@ -318,7 +397,23 @@ fn headless(ctx: &AppContext, args: &RunArgs, format: OutputFormat) -> Result<u8
         is_retry: args.session_id.is_some(),
         ask: args.ask.unwrap_or_default(),
     };
-    Ok(headless::run(ctx, session, task))
+    let code = headless::run(ctx, session, task);
+    if args.ephemeral && code == exit::DONE {
+        purge_ended(ctx, &id);
+    }
+    Ok(code)
+}
+
+/// Purges a session that is not needed any more. If that is not possible, the session stays.
+fn purge_ended(ctx: &AppContext, id: &str) {
+    let store = super::open_store(ctx).map_err(CliError::from);
+    if let Err(error) = store.and_then(|store| Ok(ctx.purge(store, id)?)) {
+        note(&format!(
+            "the session was not purged: {}; rewake purge {} purges it",
+            error.message,
+            short_id(id)
+        ));
+    }
 }
 
 /// Runs the screen, which requires a terminal on stdin and stdout.
@@ -334,12 +429,18 @@ fn on_screen(ctx: &AppContext, args: &RunArgs) -> Result<u8, CliError> {
     if plain && !args.plain {
         note("TERM=dumb cannot draw a screen: plain lines, as with --plain");
     }
+    if !args.image.is_empty() && args.prompt().is_none() {
+        return Err(CliError::new(exit::USAGE, "--image needs a prompt")
+            .with_hint("rewake --image FILE \"what is wrong here?\""));
+    }
+    given_flags::images(&args.image)?;
     let start = ui::Start {
         which: Some(args.which()).filter(|which| *which != SessionSelector::New),
         pick: args.picks(),
         fork: args.fork_session,
         all: args.all,
         prompt: args.prompt(),
+        images: args.image.clone(),
         plain,
         no_alt_screen: args.no_alt_screen,
         no_mouse: args.no_mouse,

@@ -5,13 +5,14 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use super::given_flags;
 use super::run::STDIN_MAX_BYTES;
 use super::steer::{ORIGIN, open_store, report_delivery};
-use crate::core::entry::{By, Image, Via};
+use crate::core::entry::{By, Via};
 use crate::headless::{self, Ask, Format, Task};
 use crate::report::{CliError, exit};
-use crate::session::{AppContext, Delivery, SessionError, SessionSelector, read_image};
-use crate::store::{Message, SessionInfo, StoreError, blob_ref};
+use crate::session::{AppContext, Delivery, SessionError, SessionSelector};
+use crate::store::{Message, SessionInfo, StoreError};
 
 /// Send a message to a session, also to a running one
 #[derive(Debug, Clone, PartialEq, Args)]
@@ -33,16 +34,7 @@ pub(super) fn run(ctx: &AppContext, args: &SendArgs) -> Result<u8, CliError> {
     let mut store = open_store(ctx)?;
     let info = ctx.steering().find_session(&store, &args.id)?;
     let text = text(&args.text)?;
-    let (mut images, mut blobs) = (Vec::new(), Vec::new());
-    for path in &args.image {
-        let (media_type, bytes) =
-            read_image(path).map_err(|why| CliError::new(exit::USAGE, why))?;
-        images.push(Image {
-            media_type: media_type.to_string(),
-            blob: blob_ref(&bytes),
-        });
-        blobs.push(bytes);
-    }
+    let (images, blobs) = given_flags::images(&args.image)?;
     let message = Message {
         text,
         images,
@@ -76,6 +68,9 @@ fn start(ctx: &AppContext, info: &SessionInfo) -> Result<u8, CliError> {
     };
     let task = Task {
         is_retry: false,
+        images: Vec::new(),
+        blobs: Vec::new(),
+        timeout: None,
         prompt: None,
         command: None,
         named: None,

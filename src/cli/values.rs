@@ -19,6 +19,13 @@ pub(super) fn mode() -> impl TypedValueParser<Value = Mode> {
     named(Mode::ALL, Mode::name)
 }
 
+/// Parses a cost in US dollars.
+pub(super) fn usd(text: &str) -> Result<f64, String> {
+    let usd = text.trim_start_matches('$').parse().ok();
+    let usd = usd.filter(|usd: &f64| usd.is_finite() && *usd > 0.0);
+    usd.ok_or_else(|| "not an amount above 0, such as 2.50".to_string())
+}
+
 /// Parses an ID of a session that the user chose.
 pub(super) fn session_id(text: &str) -> Result<String, String> {
     match is_session_id(text) {

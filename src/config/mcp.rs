@@ -23,7 +23,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::core::access::Access;
 
@@ -35,6 +35,7 @@ pub use find::{
 pub(super) use import::without_comments;
 pub use import::{Imported, importable};
 pub use json::mcp_json;
+pub(super) use json::servers_in;
 pub(super) use project::{is_server, of_workspace, refused};
 pub(super) use shown::shown;
 pub use shown::start;
@@ -46,8 +47,7 @@ const IDLE_TIMEOUT_SEC: u64 = 900;
 const STARTUP_S: f64 = 10.0;
 
 /// `[mcp_servers.NAME]` as written.
-#[derive(Clone, PartialEq, Deserialize)]
-#[cfg_attr(test, derive(serde::Serialize))]
+#[derive(Clone, PartialEq, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields, expecting = "a table")]
 pub struct McpServer {
     /// The program of a server over stdin and stdout.

@@ -1,11 +1,13 @@
 //! A config value from the command line.
 
+use std::path::Path;
+
 use serde::Deserialize;
 use toml::de::ValueDeserializer;
 use toml::{Table, Value};
 
 use super::layer::Leaf;
-use super::{ConfigError, Origin};
+use super::{ConfigError, Origin, mcp};
 
 /// A config value from the command line. It takes precedence over files and variables.
 #[derive(Debug, Clone, PartialEq)]
@@ -21,6 +23,35 @@ impl Setting {
         }
         .checked()
         .map(Setting)
+    }
+
+    /// Creates the setting of a flag that adds rules to a list of `permissions`.
+    pub fn rules(flag: &str, list: &str, rules: &[String]) -> Result<Setting, ConfigError> {
+        let rules = rules.iter().cloned().map(Value::String);
+        Leaf {
+            path: vec!["permissions".to_string(), list.to_string()],
+            value: Value::Array(rules.collect()),
+            origin: Origin::Flag(flag.to_string()),
+        }
+        .checked()
+        .map(Setting)
+    }
+
+    /// Reads the MCP servers of a file in the format of `.mcp.json`. They count as the user's own.
+    pub fn servers(flag: &str, file: &Path) -> Result<Vec<Setting>, ConfigError> {
+        let mut settings = Vec::new();
+        for defined in mcp::servers_in(file)? {
+            let name = &defined.name;
+            let wrong = |why: String| {
+                ConfigError::new(format!("{}: server {name:?}: {why}", file.display()))
+            };
+            let server = defined.server.map_err(wrong)?;
+            let table = Table::try_from(server).map_err(|e| wrong(e.to_string()))?;
+            let path = vec!["mcp_servers".to_string(), name.clone()];
+            let origin = Origin::Flag(format!("{flag} {}", file.display()));
+            add_leaves(path, Value::Table(table), &origin, &mut settings);
+        }
+        Ok(settings)
     }
 
     /// `--set key=value`: a dotted key, and a TOML value or a bare word.
@@ -46,6 +77,22 @@ impl Setting {
         }
         .checked()
         .map(Setting)
+    }
+}
+
+fn add_leaves(path: Vec<String>, value: Value, origin: &Origin, settings: &mut Vec<Setting>) {
+    let Value::Table(table) = value else {
+        let origin = origin.clone();
+        settings.push(Setting(Leaf {
+            path,
+            value,
+            origin,
+        }));
+        return;
+    };
+    for (key, value) in table {
+        let path = path.iter().cloned().chain([key]).collect();
+        add_leaves(path, value, origin, settings);
     }
 }
 

@@ -42,6 +42,8 @@ pub struct Workspace {
     pub project: Option<String>,
     /// The user's home folder, for `~/` in rules. `None` when it is not known.
     pub home: Option<String>,
+    /// Folders that the user added: they count as part of the workspace.
+    pub added: Vec<String>,
     /// Further folders that may be read, such as those of skills and command output.
     pub readable: Vec<String>,
     /// rewake's own folders and files: rules, trust, instructions and records. They are never
@@ -187,6 +189,11 @@ impl Workspace {
         Bases {
             folders: named_and_real(&self.folder, resolve),
             roots: named_and_real(&self.root, resolve),
+            added: self
+                .added
+                .iter()
+                .flat_map(|folder| named_and_real(folder, resolve))
+                .collect(),
             homes: self
                 .home
                 .as_deref()
@@ -292,7 +299,8 @@ struct Evaluation<'a> {
 impl<'a> Evaluation<'a> {
     fn new(mode: Mode, rules: &'a Rules, place: &'a Workspace, disk: &'a Disk) -> Evaluation<'a> {
         let bases = place.bases(&disk.resolve);
-        let own = bases.folders.iter().chain(&bases.roots).cloned();
+        let own = bases.folders.iter().chain(&bases.roots);
+        let own = own.chain(&bases.added).cloned();
         let more = place.readable.iter();
         let more = more.flat_map(|folder| named_and_real(folder, &disk.resolve));
         let readable = own.chain(more).collect();
@@ -416,7 +424,15 @@ impl<'a> Evaluation<'a> {
     }
 
     fn is_in_workspace(&self, spot: &str) -> bool {
-        is_below_any(spot, &self.bases.folders) || is_below_any(spot, &self.bases.roots)
+        let Bases {
+            folders,
+            roots,
+            added,
+            ..
+        } = &self.bases;
+        [folders, roots, added]
+            .into_iter()
+            .any(|bases| is_below_any(spot, bases))
     }
 
     /// Denies access to the folder of the providers' keys, whatever the mode and the rules.

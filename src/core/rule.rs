@@ -130,6 +130,8 @@ pub enum RuleScope {
 pub struct Bases {
     pub folders: Vec<String>,
     pub roots: Vec<String>,
+    /// Folders that the user added to the workspace. Rules are not relative to them.
+    pub added: Vec<String>,
     pub homes: Vec<String>,
     /// The project's main folder, if the root is a worktree that rewake made of it. A path that a
     /// rule refuses there is also refused at the same place here.

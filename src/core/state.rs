@@ -99,6 +99,10 @@ pub struct State {
     pub paused: bool,
     /// Limits at which it pauses by itself.
     pub run_limits: RunLimits,
+    /// Text that the user added to the system prompt.
+    pub added_prompt: String,
+    /// Folders beside the workspace that count as part of it. Absolute.
+    pub added_folders: Vec<String>,
     /// Working time in milliseconds, without the time between two starts and the time without work.
     pub worked_ms: u64,
     /// The time of the last entry.
@@ -342,6 +346,8 @@ impl State {
             halted: None,
             paused: false,
             run_limits: RunLimits::default(),
+            added_prompt: String::new(),
+            added_folders: Vec::new(),
             worked_ms: 0,
             last_ms: None,
             taken_up: 0,

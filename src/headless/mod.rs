@@ -10,15 +10,18 @@ mod print;
 mod signals;
 mod wait;
 
+use std::cell::Cell;
+use std::convert::Infallible;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::Value;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
 use crate::core::custom::ServerMention;
 use crate::core::entry::{
-    By, Entry, Failure, FailureClass, Outcome, SaveReason, StopReason, UsedCommand, Via,
+    By, Entry, Failure, FailureClass, Image, Outcome, SaveReason, StopReason, UsedCommand, Via,
 };
 use crate::core::next::{self, Why};
 use crate::core::run_limits;
@@ -37,7 +40,7 @@ use crate::world::machine::Machine;
 pub use crate::session::objects::entry_line;
 pub use print::Format;
 use print::Printer;
-pub use wait::Ask;
+pub use wait::{Ask, time};
 
 use earlier::EarlierRun;
 use wait::WaitState;
@@ -60,6 +63,11 @@ pub struct Task {
     pub is_retry: bool,
     /// Handling of questions that would need a person.
     pub ask: Ask,
+    /// Images of the prompt, and their bytes.
+    pub images: Vec<Image>,
+    pub blobs: Vec<Vec<u8>>,
+    /// The run stops after this time.
+    pub timeout: Option<Duration>,
 }
 
 /// Prompts and resources of MCP servers that a prompt names.
@@ -92,6 +100,7 @@ pub fn run(ctx: &AppContext, mut session: Session, task: Task) -> u8 {
         printer: Rc::clone(&printer),
         waiting: Rc::clone(&waiting),
         earlier,
+        is_timed_out: Cell::new(false),
         task,
     };
     // Unbounded: only this run sends, at a signal or a limit.
@@ -115,6 +124,7 @@ struct Run {
     waiting: Rc<WaitState>,
     /// The run of the same command line before this one.
     earlier: EarlierRun,
+    is_timed_out: Cell<bool>,
     task: Task,
 }
 
@@ -136,12 +146,12 @@ impl Run {
         let message = words.map(|words| {
             let message = Message {
                 text: words.text,
-                images: words.images,
+                images: [words.images, self.task.images.clone()].concat(),
                 via: Via::Prompt,
                 command: words.command,
                 origin: None,
             };
-            (message, words.blobs)
+            (message, [words.blobs, self.task.blobs.clone()].concat())
         });
         let message = match message {
             Some((message, _)) if self.earlier.has_said(&message) => {
@@ -194,11 +204,16 @@ impl Run {
         let rest = tokio::select! {
             biased;
             never = signals::forward(commands.clone()) => match never {},
-            never = self.waiting.limit(commands) => match never {},
+            never = self.waiting.limit(commands.clone()) => match never {},
+            never = self.time_limit(commands) => match never {},
             rest = self.work_and_wait(driver, by) => rest,
         };
         let engine = &mut driver.engine;
         let result = match rest {
+            Ok(RestReason::Waiting(Why::Halted)) if self.is_timed_out.get() => RunResult::of(
+                exit::RESUMABLE,
+                Some("stopped: the time limit of --timeout is reached"),
+            ),
             Ok(RestReason::Left(_)) if self.waiting.is_over() => {
                 result_after_time_limit(engine.state(), &self.id)
             }
@@ -206,6 +221,17 @@ impl Run {
             Err(error) => return self.refused(engine.state(), &error),
         };
         self.finish(engine, result).await
+    }
+
+    /// Stops the work at the time limit, as `rewake stop` does.
+    async fn time_limit(&self, commands: UnboundedSender<Command>) -> Infallible {
+        if let Some(timeout) = self.task.timeout {
+            tokio::time::sleep(timeout).await;
+            self.is_timed_out.set(true);
+            // The engine ends only when the run is over.
+            let _ = commands.send(Command::STOP);
+        }
+        std::future::pending().await
     }
 
     /// Returns the text to send first. Fetches the parts that the prompt names from their servers.

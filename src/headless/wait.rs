@@ -42,15 +42,19 @@ impl std::str::FromStr for Ask {
         match text.split_once('=') {
             None if text == "deny" => Ok(Ask::Deny),
             None if text == "wait" => Ok(Ask::Wait(None)),
-            Some(("wait", time)) => match duration(time) {
-                Some(time) if time <= LONGEST => Ok(Ask::Wait(Some(time))),
-                _ => Err(format!(
-                    "{time:?} is not a time: 90s, 30m or 2h, and 30 days at most"
-                )),
-            },
+            Some(("wait", text)) => time(text).map(|time| Ask::Wait(Some(time))),
             _ => Err("deny, wait, or wait=30m".to_string()),
         }
     }
+}
+
+/// Parses a time of at least a second and at most 30 days: 90s, 30m or 2h.
+///
+/// # Errors
+/// Why it is none, for a person.
+pub fn time(text: &str) -> Result<Duration, String> {
+    let found = duration(text).filter(|time| *time <= LONGEST && !time.is_zero());
+    found.ok_or_else(|| format!("{text:?} is not a time: 90s, 30m or 2h, and 30 days at most"))
 }
 
 fn duration(text: &str) -> Option<Duration> {

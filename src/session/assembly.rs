@@ -44,6 +44,7 @@ impl AppContext {
         let config = self.config();
         let folder = PathBuf::from(&state.folder);
         let runs = self.runs()?;
+        let added = self.given.added(Some(state));
         let found_hooks = hooks::hooks(self, &folder)?;
         let hook_files = found_hooks.protected_files(&self.here.root);
         let (permission_check, hidden) = permissions::permission_check(
@@ -64,7 +65,12 @@ impl AppContext {
             limits: Limits::default(),
             catalogue: catalogue.clone(),
         };
-        let sandbox = sandbox::confine(self, &id, hidden, hook_files);
+        let mut sandbox = sandbox::confine(self, &id, hidden, hook_files);
+        if let Some(confine) = &mut sandbox {
+            confine
+                .more_write
+                .extend(added.folders.iter().map(PathBuf::from));
+        }
         warnings.extend(catalogue.notes().iter().cloned());
         let access = match catalogue.is_empty() {
             true => None,
@@ -103,6 +109,7 @@ impl AppContext {
             found.mode = *mode;
         }
         warnings.extend(asked.check(&model)?);
+        self.given.check_price(config, &model)?;
         let fallbacks = fallbacks(config, &asked, &mut warnings);
         let mode_is_chosen = matches!(&chosen, Some(Choice { mode: Some(_), .. }));
         // A screen always shows the mode.
@@ -144,12 +151,14 @@ impl AppContext {
             windows: context::windows(config),
             price: pricing(Figures::new(config)),
         };
-        let mut renderer = Renderer::new(self, interactive, catalogue);
+        let is_added = added.is_of(state);
+        let renderer = Renderer::new(self, interactive, catalogue);
+        let mut renderer = renderer.with_added(added);
         if let Some(assignment) = &state.assignment {
             renderer = renderer.for_task(assignment, state.mode);
         }
         let budget = policy.budget_of(state, &model);
-        let renewed = (state.version != VERSION || state.has_moved)
+        let renewed = (state.version != VERSION || state.has_moved || !is_added)
             .then(|| renderer.render(&budget, now_ms()).0);
         let settings = Settings {
             policy,
@@ -209,7 +218,7 @@ impl AppContext {
             mode,
             effort,
             temperature,
-            ..Choice::default()
+            ..self.given.choice(state)
         };
         Ok((!choice.is_empty()).then_some(choice))
     }

@@ -13,6 +13,7 @@ use crate::config::{Env, InstructionsConfig};
 use crate::core::budget::Budget;
 use crate::core::entry::{Assignment, Mode, PromptPrefix, ToolSpec};
 use crate::core::policy::Sandbox;
+use crate::core::state::State;
 use crate::core::text::{count, head_tail};
 use crate::core::told;
 use crate::core::visible::visible;
@@ -57,6 +58,23 @@ pub(super) struct Renderer {
     catalogue: SessionCatalogue,
     /// The task, if it renders for a subagent.
     task: Option<Assignment>,
+    added: AddedByUser,
+}
+
+/// What the user added to a session by flags.
+#[derive(Debug, Clone, Default)]
+pub(super) struct AddedByUser {
+    /// Text at the end of the system prompt.
+    pub system_prompt: String,
+    /// Absolute folders beside the workspace that count as part of it.
+    pub folders: Vec<String>,
+}
+
+impl AddedByUser {
+    /// Returns whether a session has the same recorded.
+    pub(super) fn is_of(&self, state: &State) -> bool {
+        self.system_prompt == state.added_prompt && self.folders == state.added_folders
+    }
 }
 
 /// Maximum size of the list of agents.
@@ -77,6 +95,7 @@ impl Renderer {
             catalogue,
             gives_tasks: ctx.config().agents.enabled,
             task: None,
+            added: AddedByUser::default(),
             here: ctx.here.clone(),
             env: ctx.env.clone(),
             config_dir: ctx.paths.config_dir.clone(),
@@ -86,6 +105,12 @@ impl Renderer {
             is_attended,
             sandbox: sandbox::given(ctx),
         }
+    }
+
+    /// Returns the renderer with what the user added.
+    pub(super) fn with_added(mut self, added: AddedByUser) -> Renderer {
+        self.added = added;
+        self
     }
 
     /// Returns the renderer for a subagent in this mode.
@@ -148,11 +173,11 @@ impl Renderer {
         };
         tools.extend(server_list::specs(&known, budget));
         let layers = PromptPrefix {
-            system: format!(
-                "{}\n\n{}",
-                system.trim_end(),
-                self.environment(budget, now_ms)
-            ),
+            system: joined([
+                system.trim_end().to_string(),
+                self.environment(budget, now_ms),
+                self.added.system_prompt.clone(),
+            ]),
             tools: self.tools(tools),
             instructions: joined(parts),
         };
@@ -214,15 +239,23 @@ impl Renderer {
             .map(|t| t.to_zoned(jiff::tz::TimeZone::system()).date().to_string())
             .unwrap_or_default();
         format!(
-            "<environment>\nfolder: {}\nworkspace root: {}{}\nsystem: {} {}\nshell: {}\ndate: {date}\nrewake: {VERSION}\n{}\n</environment>",
+            "<environment>\nfolder: {}\nworkspace root: {}{}{}\nsystem: {} {}\nshell: {}\ndate: {date}\nrewake: {VERSION}\n{}\n</environment>",
             path(&self.here.folder),
             path(&self.here.root),
             self.repository(budget),
+            self.more_folders(),
             std::env::consts::OS,
             std::env::consts::ARCH,
             path(&self.shell),
             told::lines(self.mode, self.is_attended, self.sandbox),
         )
+    }
+
+    fn more_folders(&self) -> String {
+        let folders = self.added.folders.iter();
+        let lines =
+            folders.map(|folder| format!("\nadditional folder: {}", path(Path::new(folder))));
+        lines.collect()
     }
 
     /// Returns the branch and the uncommitted files.

@@ -20,6 +20,7 @@ mod files;
 mod files_rows;
 mod fork_files;
 mod git_worktree;
+mod given_flags;
 pub(crate) mod hook_list;
 pub(crate) mod hooks;
 mod last;
@@ -75,6 +76,7 @@ pub use file_change::FileChange;
 pub use files::watch;
 pub use files_rows::{FilesRow, Grade, files_rows};
 pub use fork_files::{ForkFolder, ForkedInto, NotForked};
+pub use given_flags::GivenFlags;
 pub use missing_sessions::MissingSessions;
 pub use notify_command::{NotifyCommand, RunningNotifiers, notification_line};
 pub use offer::{Details, Offer, StillRunning, still_running};
@@ -147,6 +149,8 @@ pub struct AppContext {
     pub loaded: Loaded,
     /// Settings of the command line. They apply in every folder that a session works in.
     pub flags: Vec<Setting>,
+    /// Flags that are recorded in the session.
+    pub given: GivenFlags,
 }
 
 /// The choice of a session to open.
@@ -341,6 +345,7 @@ impl AppContext {
             here,
             loaded,
             flags: self.flags.clone(),
+            given: self.given.clone(),
         })
     }
 
@@ -352,6 +357,7 @@ impl AppContext {
             here: self.here.clone(),
             loaded,
             flags: self.flags.clone(),
+            given: self.given.clone(),
         }
     }
 
@@ -468,7 +474,7 @@ impl AppContext {
     }
 
     /// Returns the folders of rewake itself, and of a journal that is elsewhere.
-    fn own_folders(&self) -> Vec<PathBuf> {
+    pub(crate) fn own_folders(&self) -> Vec<PathBuf> {
         let paths = &self.paths;
         let mut folders = vec![
             paths.config_dir.clone(),

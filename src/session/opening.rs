@@ -22,6 +22,7 @@ use crate::config::Paths;
 use crate::core::budget::Budget;
 use crate::core::entry::Choice;
 use crate::core::entry::{Entry, ForkPoint, PromptPrefix, Record};
+use crate::core::signal::Signal;
 use crate::core::state::{State, UserCommand};
 use crate::engine::Log;
 use crate::model::Models;
@@ -30,6 +31,9 @@ use crate::store::{
     is_purged,
 };
 use crate::tools;
+
+/// The sender of a name that was given at the start.
+const NAME_ORIGIN: &str = "start";
 
 /// Maximum number of blank sessions that are checked. More are open at once only by chance.
 const MAX_BLANK: u32 = 20;
@@ -81,6 +85,7 @@ impl AppContext {
                 None => why,
             }
         })?;
+        self.queue_name(&mut session)?;
         session.warnings.extend(lost);
         session
             .warnings
@@ -97,6 +102,21 @@ impl AppContext {
             "opened"
         );
         Ok(session)
+    }
+
+    /// Sends the name of `--name` to a session that has another one.
+    fn queue_name(&self, session: &mut Session) -> Result<(), SessionError> {
+        let log = &mut session.log;
+        if let Some(name) = self.given.name.as_ref()
+            && !(log.state.is_named() && log.state.title() == Some(name))
+        {
+            let signal = Signal::Name {
+                title: name.clone(),
+            };
+            let mut inbox = log.store.inbox_mut();
+            inbox.signal(&session.id, NAME_ORIGIN, now_ms(), |_| signal)?;
+        }
+        Ok(())
     }
 
     /// Calls `act` with the store. If the database is damaged and every entry can be restored,
@@ -266,9 +286,11 @@ impl AppContext {
         let model = self.config().model_name(&self.env)?.to_string();
         // A session whose model can never be used is not created.
         Models::new(self.config().clone(), self.env.clone()).check(&model)?;
+        self.given.check_price(self.config(), &model)?;
         let budget = KnownWindows::read(self, &store, &[&model])?.budgeting()(&model, None, None);
         let catalogue = self.catalogue(&store);
         let renderer = Renderer::new(self, interactive, catalogue.clone());
+        let renderer = renderer.with_added(self.given.added(None));
         let (layers, warnings) = renderer.render(&budget, now_ms);
         let layers = self.with_last_session(layers, &store, &budget);
         let folder = self.here.folder.to_string_lossy().into_owned();

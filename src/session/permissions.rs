@@ -38,6 +38,7 @@ pub(super) fn permission_check(
         root: text(&ctx.here.root),
         project: ctx.project().map(|project| text(&project)),
         home: ctx.env.home().map(text),
+        added: Vec::new(),
         readable: skills_of_user(ctx),
         rewakes_own: protected_own_paths(ctx, hook_files),
         keys: Some(text(&ctx.paths.keys_dir())),
@@ -93,6 +94,7 @@ fn check_by(
             workspace.served = served::judged(&catalogue, name, always.chain(&once));
         }
         workspace.readable.extend(readable(&runs, state));
+        workspace.added.clone_from(&state.added_folders);
         if state.session_rules.is_empty() && granted.is_empty() {
             return judge(permission, state.mode, &rules.rules, &workspace, &DISK);
         }

@@ -7,7 +7,7 @@ use std::cell::RefCell;
 use std::path::Path;
 
 use super::context::KnownWindows;
-use super::layers::Renderer;
+use super::layers::{AddedByUser, Renderer};
 use super::steer::folded;
 use super::worktree::NoWorktree;
 use super::{AppContext, Session, SessionError, VERSION, now_ms, short_id};
@@ -197,8 +197,13 @@ impl AppContext {
         } = new;
         let now_ms = now_ms();
         let budget = KnownWindows::read(self, store, &[&model])?.budgeting()(&model, None, None);
-        let renderer =
-            Renderer::new(self, true, self.catalogue(store)).for_task(&assignment, state.mode);
+        let added = AddedByUser {
+            system_prompt: String::new(),
+            folders: state.added_folders.clone(),
+        };
+        let renderer = Renderer::new(self, true, self.catalogue(store))
+            .with_added(added)
+            .for_task(&assignment, state.mode);
         let (layers, _) = renderer.render(&budget, now_ms);
         let opened = Entry::Opened {
             folder: folder.clone(),
@@ -220,6 +225,7 @@ impl AppContext {
                 usd: remaining_cost(&Figures::new(self.config()), state),
                 tokens: self.config().agents.max_tokens,
             }),
+            folders: (!state.added_folders.is_empty()).then(|| state.added_folders.clone()),
             ..Choice::default()
         };
         let parent = assignment.parent.clone();

@@ -149,6 +149,7 @@ pub fn run(ctx: AppContext, start: Start) -> Closed {
     let ctx = Arc::new(ctx);
     let mut effects = Effects::new(Arc::clone(&ctx), sender.clone(), is_lines);
     let mut app = start::app(&ctx);
+    app.input.given_images.clone_from(&start.images);
     let mouse = ctx.config().ui.mouse && !start.no_mouse;
     let opened = match is_lines {
         true => Ok(Screen::lines()),

@@ -1,6 +1,7 @@
 //! The start of the screen: the session to open, the offers, and the providers to check without a
 //! model.
 
+use std::path::PathBuf;
 use std::sync::mpsc::Sender;
 use std::time::Duration;
 
@@ -29,6 +30,8 @@ pub struct Start {
     pub all: bool,
     /// The prompt that is sent as soon as a session is open.
     pub prompt: Option<String>,
+    /// Images of the prompt.
+    pub images: Vec<PathBuf>,
     /// Line mode: lines are printed, and nothing is drawn.
     pub plain: bool,
     /// The terminal's own screen is used, not its second one.

@@ -22,6 +22,7 @@ mod damaged;
 mod disk;
 mod figures;
 mod files;
+mod flags;
 mod forks;
 mod hooks;
 mod journal;

@@ -157,6 +157,7 @@ pub fn allows(line: &str, home: &Home, deny: &str) -> bool {
         folder: home.workspace().to_str().unwrap().to_string(),
         root: home.workspace().to_str().unwrap().to_string(),
         home: Some(home.user().to_str().unwrap().to_string()),
+        added: Vec::new(),
         readable: Vec::new(),
         served: None,
     };

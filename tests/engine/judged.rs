@@ -68,6 +68,7 @@ impl Scene {
             here,
             loaded,
             flags: Vec::new(),
+            given: Default::default(),
         };
         ctx.open(&SessionSelector::New, true).unwrap()
     }

@@ -23,6 +23,7 @@ pub(super) fn servers(
         here: here.clone(),
         loaded,
         flags: Vec::new(),
+        given: Default::default(),
     };
     let Ok(all) = ctx.servers().map(|servers| servers.list()) else {
         return;

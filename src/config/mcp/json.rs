@@ -45,6 +45,20 @@ pub(in crate::config) fn read(path: &Path) -> McpJson {
     McpJson { digest, servers }
 }
 
+/// Returns the servers in a file that the user named.
+///
+/// # Errors
+/// It is missing, cannot be read, or has another shape.
+pub(in crate::config) fn servers_in(path: &Path) -> Result<Vec<DefinedServer>, ConfigError> {
+    if !path.is_file() {
+        return Err(ConfigError::new(format!(
+            "there is no file {}",
+            path.display()
+        )));
+    }
+    read(path).servers
+}
+
 /// Parses the servers in the text, each with its place.
 pub(super) fn parse(path: &Path, text: &str) -> Result<Vec<DefinedServer>, ConfigError> {
     let document: Document<'_> =

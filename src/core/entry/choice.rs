@@ -34,6 +34,13 @@ pub struct Choice {
     /// Limits at which the session pauses. They replace the previous ones.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limits: Option<RunLimits>,
+    /// Text at the end of the system prompt. It replaces the previous one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub system_prompt: Option<String>,
+    /// Absolute folders beside the workspace that count as part of it. They replace the previous
+    /// ones.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub folders: Option<Vec<String>>,
     /// The signal that brought the choice. `None`: it was made where the session runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<String>,

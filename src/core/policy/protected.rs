@@ -101,6 +101,7 @@ pub fn may_be_protected(name: &str) -> bool {
 /// user's choice, so these parts do not protect it.
 fn own_depth(spot: &str, bases: &Bases) -> usize {
     let own = bases.folders.iter().chain(&bases.roots);
+    let own = own.chain(&bases.added);
     let around = own.filter(|base| path::below(spot, base).is_some());
     around.map(|base| parts(base).count()).min().unwrap_or(0)
 }

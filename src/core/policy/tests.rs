@@ -14,6 +14,7 @@ pub(super) fn place() -> Workspace {
         folder: "/home/u/w".into(),
         root: "/home/u/w".into(),
         home: Some("/home/u".into()),
+        added: Vec::new(),
         readable: vec!["/data/runs".into()],
         sandbox: Sandbox::default(),
         rewakes_own: vec!["/home/u/w/conf/rewake".into(), "/home/u/own".into()],

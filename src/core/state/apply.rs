@@ -460,8 +460,16 @@ impl State {
             schema,
             without_schema,
             limits,
+            system_prompt,
+            folders,
             origin: _,
         } = choice;
+        if let Some(prompt) = system_prompt {
+            self.added_prompt.clone_from(prompt);
+        }
+        if let Some(folders) = folders {
+            self.added_folders.clone_from(folders);
+        }
         self.run_limits = limits.unwrap_or(self.run_limits);
         if *without_schema {
             self.structured = None;

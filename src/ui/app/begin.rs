@@ -104,13 +104,21 @@ impl App {
         }
         let is_elsewhere = matches!(self.prompts.overlay, Overlay::History(_));
         if self.session.phase != Phase::Nothing || is_elsewhere {
-            if let Some(prompt) = begin.into_prompt() {
-                self.input
-                    .put_back(OutgoingMessage::plain(prompt), self.now_ms);
-            }
+            self.put_prompt_back(begin.into_prompt());
             return Vec::new();
         }
         self.begin(begin)
+    }
+
+    /// Puts the prompt that the program was started with into the box.
+    fn put_prompt_back(&mut self, prompt: Option<String>) {
+        if let Some(prompt) = prompt {
+            let message = OutgoingMessage {
+                images: std::mem::take(&mut self.input.given_images),
+                ..OutgoingMessage::plain(prompt)
+            };
+            self.input.put_back(message, self.now_ms);
+        }
     }
 
     /// Shows the first screen, or opens a session.
@@ -118,38 +126,32 @@ impl App {
         match begin {
             Begin::Offers { offers, prompt } => {
                 self.input.take_words_back(self.now_ms);
-                if let Some(prompt) = prompt {
-                    self.input
-                        .put_back(OutgoingMessage::plain(prompt), self.now_ms);
-                }
+                self.put_prompt_back(prompt);
                 let intent = Intent::Details(offers.clone());
                 self.raise(Overlay::Card(Card::new(offers)));
                 vec![intent]
             }
             Begin::Open { which, prompt } => {
                 // Messages that were typed during the look-up follow the prompt.
-                self.input
-                    .first_words
-                    .splice(..0, prompt.map(OutgoingMessage::given));
+                let images = std::mem::take(&mut self.input.given_images);
+                let first = prompt.map(|prompt| OutgoingMessage {
+                    images,
+                    ..OutgoingMessage::given(prompt)
+                });
+                self.input.first_words.splice(..0, first);
                 self.named = true;
                 vec![Intent::open(which)]
             }
             Begin::FirstRun { first, prompt } => {
                 self.input.take_words_back(self.now_ms);
-                if let Some(prompt) = prompt {
-                    self.input
-                        .put_back(OutgoingMessage::plain(prompt), self.now_ms);
-                }
+                self.put_prompt_back(prompt);
                 self.raise(Overlay::FirstRun(first));
                 Vec::new()
             }
             Begin::History { fork, prompt } => {
                 self.prompts.picks_copy = fork;
                 self.input.take_words_back(self.now_ms);
-                if let Some(prompt) = prompt {
-                    self.input
-                        .put_back(OutgoingMessage::plain(prompt), self.now_ms);
-                }
+                self.put_prompt_back(prompt);
                 self.prompts.open_history("")
             }
             Begin::Trust { project, then } => {

@@ -38,6 +38,8 @@ pub struct InputBox {
     pub queue: Queue,
     /// Messages to send as soon as a session is open, in this order.
     pub(super) first_words: Vec<OutgoingMessage>,
+    /// Images for the prompt that the program was started with.
+    pub(crate) given_images: Vec<PathBuf>,
     /// Commands to run as soon as a session is open, as they were typed after the `!`.
     pub(super) first_commands: Vec<String>,
     /// A message of several lines, in line mode. An empty line sends it.
@@ -65,6 +67,7 @@ impl InputBox {
             aside: false,
             queue: Queue::default(),
             first_words: Vec::new(),
+            given_images: Vec::new(),
             first_commands: Vec::new(),
             unfinished: String::new(),
             edited_from: String::new(),

@@ -64,6 +64,7 @@ impl Place {
             paths,
             here,
             loaded,
+            given: Default::default(),
             flags: Vec::new(),
         };
         Place { scene, ctx }

@@ -51,6 +51,7 @@ impl Scene {
             here,
             loaded,
             flags: Vec::new(),
+            given: Default::default(),
         };
         Scene { _dir: dir, ctx }
     }

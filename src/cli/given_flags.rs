@@ -1,0 +1,111 @@
+//! Flags of a run that are recorded in its session, checked before a session is opened.
+
+use std::path::{Path, PathBuf};
+
+use super::run::RunArgs;
+use crate::config::read_text;
+use crate::core::entry::Image;
+use crate::report::{CliError, exit};
+use crate::session::{AppContext, GivenFlags, read_image};
+use crate::store::blob_ref;
+
+/// Maximum size of a text for the system prompt.
+const MAX_PROMPT_BYTES: u64 = 64 * 1024;
+
+/// Maximum length of a name, in characters.
+const MAX_NAME_CHARS: usize = 200;
+
+/// Returns the flags that a session records.
+///
+/// # Errors
+/// A file or a folder cannot be used.
+pub(super) fn given(ctx: &AppContext, args: &RunArgs) -> Result<GivenFlags, CliError> {
+    let prompt = args.append_system_prompt.as_deref();
+    let folders = args.add_dir.iter().map(|folder| added_folder(ctx, folder));
+    let folders: Vec<String> = folders.collect::<Result<_, _>>()?;
+    Ok(GivenFlags {
+        max_usd: args.max_usd,
+        system_prompt: prompt.map(|text| system_prompt(ctx, text)).transpose()?,
+        folders: (!folders.is_empty()).then_some(folders),
+        name: args.name.as_deref().map(name).transpose()?,
+    })
+}
+
+fn usage(text: String) -> CliError {
+    CliError::new(exit::USAGE, text)
+}
+
+fn name(text: &str) -> Result<String, CliError> {
+    let text = text.trim();
+    match text.is_empty() || text.chars().count() > MAX_NAME_CHARS {
+        true => Err(usage(format!(
+            "--name needs 1 to {MAX_NAME_CHARS} characters"
+        ))),
+        false => Ok(text.to_string()),
+    }
+}
+
+fn system_prompt(ctx: &AppContext, text: &str) -> Result<String, CliError> {
+    let text = match text.strip_prefix('@') {
+        None => text.to_string(),
+        Some(file) => {
+            let path = ctx.env.cwd().join(file);
+            read_text(&path, MAX_PROMPT_BYTES).map_err(|error| {
+                usage(format!(
+                    "--append-system-prompt: {}: {error}",
+                    path.display()
+                ))
+            })?
+        }
+    };
+    match text.len() as u64 > MAX_PROMPT_BYTES || text.contains('\0') {
+        true => Err(usage(format!(
+            "--append-system-prompt: the text has more than {MAX_PROMPT_BYTES} bytes, or a NUL"
+        ))),
+        false => Ok(text.trim().to_string()),
+    }
+}
+
+/// Returns the real path of a folder that may count as part of the workspace.
+fn added_folder(ctx: &AppContext, folder: &Path) -> Result<String, CliError> {
+    let refused = |why: &str| usage(format!("--add-dir {}: {why}", folder.display()));
+    let path = ctx.env.cwd().join(folder);
+    let real = path
+        .canonicalize()
+        .map_err(|error| refused(&error.to_string()))?;
+    if !real.is_dir() {
+        return Err(refused("it is not a folder"));
+    }
+    let is_around = |own: &PathBuf| {
+        let own = own.canonicalize().unwrap_or(own.clone());
+        own.starts_with(&real) || real.starts_with(&own)
+    };
+    if ctx.own_folders().iter().any(is_around) {
+        return Err(refused("it has files of rewake, or is one of its folders"));
+    }
+    let home = ctx.env.home().and_then(|home| home.canonicalize().ok());
+    if home.is_some_and(|home| home.starts_with(&real)) {
+        return Err(refused("it has your home folder"));
+    }
+    match real.to_str() {
+        Some(text) if !text.contains(['\n', '\0']) => Ok(text.to_string()),
+        _ => Err(refused("its name is not UTF-8, or has a line break")),
+    }
+}
+
+/// Returns the images of a prompt, and their bytes.
+///
+/// # Errors
+/// A file is no image that can be sent.
+pub(super) fn images(files: &[PathBuf]) -> Result<(Vec<Image>, Vec<Vec<u8>>), CliError> {
+    let (mut images, mut blobs) = (Vec::new(), Vec::new());
+    for path in files {
+        let (media_type, bytes) = read_image(path).map_err(usage)?;
+        images.push(Image {
+            media_type: media_type.to_string(),
+            blob: blob_ref(&bytes),
+        });
+        blobs.push(bytes);
+    }
+    Ok((images, blobs))
+}

@@ -1,0 +1,68 @@
+//! Flags of a start that are recorded in the session, so that they apply after a resume and after
+//! an update of rewake too.
+
+use super::layers::AddedByUser;
+use crate::config::{Config, ConfigError};
+use crate::core::entry::{Choice, RunLimits, Usage};
+use crate::core::state::State;
+use crate::model::Figures;
+
+/// The flags. `None`: not given, so the session keeps its own.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct GivenFlags {
+    /// `--max-usd`: the cost at which the session pauses.
+    pub max_usd: Option<f64>,
+    /// `--append-system-prompt`.
+    pub system_prompt: Option<String>,
+    /// `--add-dir`: absolute folders.
+    pub folders: Option<Vec<String>>,
+    /// `--name`.
+    pub name: Option<String>,
+}
+
+impl GivenFlags {
+    /// Returns what the user added to a session, by these flags or by earlier ones. `None`: the
+    /// session is new.
+    pub(super) fn added(&self, state: Option<&State>) -> AddedByUser {
+        let prompt = self.system_prompt.as_ref();
+        let prompt = prompt.or(state.map(|state| &state.added_prompt));
+        let folders = self.folders.as_ref();
+        let folders = folders.or(state.map(|state| &state.added_folders));
+        AddedByUser {
+            system_prompt: prompt.cloned().unwrap_or_default(),
+            folders: folders.cloned().unwrap_or_default(),
+        }
+    }
+
+    /// Checks that the cost of this model is known, if there is a limit.
+    pub(super) fn check_price(&self, config: &Config, model: &str) -> Result<(), ConfigError> {
+        let figures = Figures::new(config);
+        match self.max_usd.is_some() && figures.cost(model, &Usage::default()).is_none() {
+            true => Err(ConfigError::new(format!(
+                "--max-usd cannot be used: the price of {model} is unknown"
+            ))
+            .with_hint(format!(
+                "set models.{model:?}.input_price and output_price in config.toml; docs/models.md describes them"
+            ))),
+            false => Ok(()),
+        }
+    }
+
+    /// Returns the choice that records the flags that differ from the session.
+    pub(super) fn choice(&self, state: &State) -> Choice {
+        let limits = RunLimits {
+            usd: self.max_usd,
+            ..state.run_limits
+        };
+        let prompt = self.system_prompt.as_ref();
+        let folders = self.folders.as_ref();
+        Choice {
+            limits: self
+                .max_usd
+                .and_then(|_| (limits != state.run_limits).then_some(limits)),
+            system_prompt: prompt.filter(|text| **text != state.added_prompt).cloned(),
+            folders: folders.filter(|all| **all != state.added_folders).cloned(),
+            ..Choice::default()
+        }
+    }
+}
