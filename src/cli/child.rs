@@ -42,6 +42,7 @@ pub(super) fn run(session: &str, run: &str) -> Result<u8, CliError> {
     let (session, by) = ctx.open_task(session, run)?;
     let task = Task {
         is_retry: false,
+        has_input: false,
         images: Vec::new(),
         blobs: Vec::new(),
         timeout: None,

@@ -85,6 +85,19 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "FORMAT", value_enum, requires = "print")]
     pub output_format: Option<OutputFormat>,
 
+    /// Read JSON lines from stdin that control the run (with -p)
+    ///
+    /// The output has JSON lines too. Each line is acknowledged after it is on disk. The run waits
+    /// for answers to questions, and ends when the input ends and no work is left.
+    #[arg(
+        long,
+        value_name = "FORMAT",
+        value_enum,
+        requires = "print",
+        conflicts_with = "output_format"
+    )]
+    pub input_format: Option<InputFormat>,
+
     /// Print JSON that fits this JSON Schema (with -p)
     ///
     /// rewake validates the answer, and the model gets up to 3 corrections. stdout has only the
@@ -196,6 +209,13 @@ pub(crate) enum OutputFormat {
     StreamJson,
 }
 
+/// The format of stdin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum InputFormat {
+    /// One JSON object a line
+    StreamJson,
+}
+
 impl RunArgs {
     /// Returns an error about contradicting arguments that clap accepts.
     pub(super) fn check(&self) -> Result<(), String> {
@@ -292,7 +312,10 @@ impl RunArgs {
 
     /// Returns the format of the output. `None`: the run has a screen.
     pub(super) fn format(&self) -> Option<OutputFormat> {
-        let format = self.output_format.unwrap_or_default();
+        let format = match self.input_format {
+            Some(InputFormat::StreamJson) => OutputFormat::StreamJson,
+            None => self.output_format.unwrap_or_default(),
+        };
         self.print.is_some().then_some(format)
     }
 
@@ -343,7 +366,8 @@ fn headless(ctx: &AppContext, args: &RunArgs, format: OutputFormat) -> Result<u8
     };
     let schema = args.json_schema.as_deref().map(json_schema::read);
     let schema = schema.transpose()?;
-    let piped = match has_stdin() {
+    let has_input = args.input_format.is_some();
+    let piped = match has_stdin() && !has_input {
         true => piped()?,
         false => None,
     };
@@ -365,7 +389,7 @@ fn headless(ctx: &AppContext, args: &RunArgs, format: OutputFormat) -> Result<u8
         | SessionSelector::ForkAt { .. } => By::Start,
     };
     let is_new = matches!(which, SessionSelector::New | SessionSelector::Given { .. });
-    if is_new && prompt.is_none() {
+    if is_new && prompt.is_none() && !has_input {
         return Err(
             CliError::new(exit::USAGE, "there is nothing to do: the prompt is empty").with_hint(
                 "rewake -p \"what to do\"; rewake -p -c resumes the newest session here",
@@ -395,7 +419,11 @@ fn headless(ctx: &AppContext, args: &RunArgs, format: OutputFormat) -> Result<u8
         by,
         schema,
         is_retry: args.session_id.is_some(),
-        ask: args.ask.unwrap_or_default(),
+        has_input,
+        ask: match has_input {
+            true => args.ask.unwrap_or(Ask::Wait(None)),
+            false => args.ask.unwrap_or_default(),
+        },
     };
     let code = headless::run(ctx, session, task);
     if args.ephemeral && code == exit::DONE {

@@ -68,6 +68,7 @@ fn start(ctx: &AppContext, info: &SessionInfo) -> Result<u8, CliError> {
     };
     let task = Task {
         is_retry: false,
+        has_input: false,
         images: Vec::new(),
         blobs: Vec::new(),
         timeout: None,

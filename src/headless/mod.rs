@@ -6,6 +6,7 @@
 //! read it.
 
 mod earlier;
+mod input;
 mod print;
 mod signals;
 mod wait;
@@ -43,6 +44,7 @@ use print::Printer;
 pub use wait::{Ask, time};
 
 use earlier::EarlierRun;
+use input::Input;
 use wait::WaitState;
 
 /// The task of a headless run.
@@ -66,6 +68,8 @@ pub struct Task {
     /// Images of the prompt, and their bytes.
     pub images: Vec<Image>,
     pub blobs: Vec<Vec<u8>>,
+    /// Lines on stdin control the run.
+    pub has_input: bool,
     /// The run stops after this time.
     pub timeout: Option<Duration>,
 }
@@ -92,6 +96,14 @@ pub fn run(ctx: &AppContext, mut session: Session, task: Task) -> u8 {
         Ok(earlier) => earlier,
         Err(error) => return CliError::from(error).report(),
     };
+    let input = match task.has_input {
+        true => Input::read(ctx, &session),
+        false => Ok(Input::none()),
+    };
+    let input = match input {
+        Ok(input) => input,
+        Err(error) => return CliError::from(error).report(),
+    };
     let waiting = WaitState::new(task.ask, NotifyCommand::new(ctx, Arc::default()));
     let run = Run {
         id: session.id.clone(),
@@ -100,6 +112,7 @@ pub fn run(ctx: &AppContext, mut session: Session, task: Task) -> u8 {
         printer: Rc::clone(&printer),
         waiting: Rc::clone(&waiting),
         earlier,
+        input,
         is_timed_out: Cell::new(false),
         task,
     };
@@ -124,6 +137,7 @@ struct Run {
     waiting: Rc<WaitState>,
     /// The run of the same command line before this one.
     earlier: EarlierRun,
+    input: Rc<Input>,
     is_timed_out: Cell<bool>,
     task: Task,
 }
@@ -180,7 +194,7 @@ impl Run {
         }
         if let Some(found) = &self.found {
             note(&found.line());
-            if !says && !found.owed {
+            if !says && !found.owed && !self.input.is_open() {
                 match self.earlier.answer() {
                     Some((answer, stop)) => self.printer.borrow_mut().recorded_answer(answer, stop),
                     None => {
@@ -204,7 +218,7 @@ impl Run {
         let rest = tokio::select! {
             biased;
             never = signals::forward(commands.clone()) => match never {},
-            never = self.waiting.limit(commands.clone()) => match never {},
+            never = self.waiting.limit(commands.clone(), &self.input) => match never {},
             never = self.time_limit(commands) => match never {},
             rest = self.work_and_wait(driver, by) => rest,
         };
@@ -279,7 +293,18 @@ impl Run {
     async fn work_and_wait(&self, driver: &mut Driver, by: By) -> Result<RestReason, EngineError> {
         let mut is_said = false;
         loop {
+            // Read before the work: a line that came before the end was taken.
+            let may_go_on = self.input.is_open();
+            self.input.works();
             let rest = driver.run(by).await?;
+            if may_go_on && matches!(rest, RestReason::Waiting(_)) {
+                self.input.waits();
+                tokio::select! {
+                    idle = driver.engine.idle() => idle?,
+                    () = self.input.ended() => {}
+                }
+                continue;
+            }
             let waits_for_tasks = matches!(rest, RestReason::Waiting(Why::Idle))
                 && driver.engine.state().works_in_background();
             if waits_for_tasks && !std::mem::replace(&mut is_said, true) {

@@ -426,7 +426,7 @@ fn shown(answer: &str, on_terminal: bool) -> Cow<'_, str> {
     }
 }
 
-fn out(text: &str) {
+pub(super) fn out(text: &str) {
     raw(format!("{text}\n").as_bytes());
 }
 

@@ -9,6 +9,7 @@ use tokio::sync::Notify;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::{Instant, sleep_until};
 
+use super::input::Input;
 use crate::config::NotifyOn;
 use crate::core::entry::{Entry, SaveReason};
 use crate::core::next::Why;
@@ -155,17 +156,28 @@ impl WaitState {
     }
 
     /// Ends the run when the time limit for a person is reached.
-    pub(super) async fn limit(&self, commands: UnboundedSender<Command>) -> Infallible {
-        let Ask::Wait(Some(longest)) = self.ask else {
+    /// Nobody answers on stdin after its end, so the limit is over then.
+    pub(super) async fn limit(
+        &self,
+        commands: UnboundedSender<Command>,
+        input: &Input,
+    ) -> Infallible {
+        let Ask::Wait(longest) = self.ask else {
             return std::future::pending().await;
         };
+        let longest = longest.unwrap_or(LONGEST);
         loop {
             let Some(since) = self.since.get() else {
                 self.changed.notified().await;
                 continue;
             };
             tokio::select! {
-                () = sleep_until(since + longest) => {
+                () = async {
+                    tokio::select! {
+                        () = sleep_until(since + longest) => {}
+                        () = input.ended() => {}
+                    }
+                } => {
                     self.is_over.set(true);
                     // The engine ends only when the run is over.
                     let _ = commands.send(Command::Leave(SaveReason::Exit));

@@ -5,8 +5,6 @@ use axum::Extension;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::response::Response;
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -18,8 +16,8 @@ use crate::core::entry::{CallId, Choice, Image, Mode, Seq, Verdict, Via};
 use crate::core::form::FormAnswer;
 use crate::core::image;
 use crate::core::signal::Signal;
-use crate::session::{Delivery, QuestionChoice, Receipt, denial};
-use crate::store::{Message as InboxMessage, blob_ref};
+use crate::session::{Delivery, QuestionChoice, Receipt, decode_image, denial};
+use crate::store::Message as InboxMessage;
 
 /// Origin of these signals, as entries record it.
 pub(super) const ORIGIN: &str = "http";
@@ -99,25 +97,15 @@ struct SentImage {
 
 impl SentImage {
     fn decoded(&self) -> Result<(Image, Vec<u8>), Problem> {
-        let cannot = |why: &str| {
-            Problem::bad(format!("an image cannot be sent: {why}"))
-                .hint("PNG, JPEG, GIF or WebP, in base64")
-        };
-        let bytes = STANDARD.decode(&self.data);
-        let bytes = bytes.map_err(|_| cannot("it is not base64"))?;
-        if bytes.len() as u64 > image::MAX_BYTES {
+        if self.data.len() as u64 > image::MAX_BYTES.div_ceil(3) * 4 {
             return Err(Problem::new(
                 StatusCode::PAYLOAD_TOO_LARGE,
                 format!("an image has more than {} bytes", image::MAX_BYTES),
             )
             .hint("make it smaller"));
         }
-        let known = image::check(&bytes).map_err(|why| cannot(&format!("it {why}")))?;
-        let image = Image {
-            media_type: known.media_type.to_string(),
-            blob: blob_ref(&bytes),
-        };
-        Ok((image, bytes))
+        decode_image(&self.data)
+            .map_err(|why| Problem::bad(why).hint("PNG, JPEG, GIF or WebP, in base64"))
     }
 }
 

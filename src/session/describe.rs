@@ -739,15 +739,27 @@ fn chosen<'a>(choice: &Choice) -> Description<'a> {
     let limits = choice.limits.map(|limits| limited(&limits));
     let prompt = choice.system_prompt.as_deref().map(|text| match text {
         "" => "nothing is added to the system prompt".to_string(),
-        text => format!("added to the system prompt: {}", one_line(text, VALUES_CHARS)),
+        text => format!(
+            "added to the system prompt: {}",
+            one_line(text, VALUES_CHARS)
+        ),
     });
     let folders = choice.folders.as_ref().map(|folders| {
         let folders = folders.join(", ");
         format!("added folders: {}", one_line(&folders, VALUES_CHARS))
     });
-    let said = [model, mode, effort, temperature, schema, limits, prompt, folders]
-        .into_iter()
-        .flatten();
+    let said = [
+        model,
+        mode,
+        effort,
+        temperature,
+        schema,
+        limits,
+        prompt,
+        folders,
+    ]
+    .into_iter()
+    .flatten();
     event(Tone::Calm, said.collect::<Vec<_>>().join(", "))
 }
 

@@ -8,12 +8,14 @@
 
 use std::path::{Path, PathBuf};
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
 use super::{AppContext, SessionError, now_ms};
 use crate::command;
 use crate::core::access::Access;
-use crate::core::entry::{CallId, Choice, Entry, Seq, Verdict, Via};
+use crate::core::entry::{CallId, Choice, Entry, Image, Seq, Verdict, Via};
 use crate::core::form::{self, FormAnswer, ServerQuestion};
 use crate::core::image;
 use crate::core::policy::Sandbox;
@@ -21,7 +23,9 @@ use crate::core::signal::Signal;
 use crate::core::state::{OpenCall, OpenQuestion, PendingQuestion, State};
 use crate::core::tool::ToolCall;
 use crate::model::Models;
-use crate::store::{Batch, Message, SessionInfo, SessionLock, Store, StoreError, database};
+use crate::store::{
+    Batch, Message, SessionInfo, SessionLock, Store, StoreError, blob_ref, database,
+};
 use crate::tools;
 
 /// Maximum size of a message.
@@ -161,6 +165,29 @@ pub fn read_image(path: &Path) -> Result<(&'static str, Vec<u8>), String> {
     })?;
     let known = image::check(&bytes).map_err(|why| cannot(&format!("it {why}")))?;
     Ok((known.media_type, bytes))
+}
+
+/// Returns an image that was sent in base64, and its bytes.
+///
+/// # Errors
+/// Why it cannot be sent, for a person.
+pub fn decode_image(data: &str) -> Result<(Image, Vec<u8>), String> {
+    let cannot = |why: &str| format!("an image cannot be sent: {why}");
+    let bytes = STANDARD
+        .decode(data)
+        .map_err(|_| cannot("it is not base64"))?;
+    if bytes.len() as u64 > image::MAX_BYTES {
+        return Err(cannot(&format!(
+            "it has more than {} bytes",
+            image::MAX_BYTES
+        )));
+    }
+    let known = image::check(&bytes).map_err(|why| cannot(&format!("it {why}")))?;
+    let image = Image {
+        media_type: known.media_type.to_string(),
+        blob: blob_ref(&bytes),
+    };
+    Ok((image, bytes))
 }
 
 /// A sender of messages, signals and answers to the sessions of this data folder.

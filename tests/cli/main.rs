@@ -52,6 +52,7 @@ mod start;
 mod stats;
 mod steer;
 mod store;
+mod stream_input;
 mod structured;
 #[cfg(target_os = "linux")]
 mod survivors;

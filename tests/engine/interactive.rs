@@ -47,6 +47,7 @@ fn context(home: &Home) -> AppContext {
         paths,
         here,
         loaded,
+        given: Default::default(),
         flags: Vec::new(),
     }
 }

@@ -223,11 +223,17 @@ impl Live {
     /// Waits for a line on stdout; the test fails when it does not come.
     #[track_caller]
     pub fn wait_for(&self, limit: Duration, wanted: impl Fn(&str) -> bool) -> String {
+        self.wait_for_nth(limit, 1, wanted)
+    }
+
+    /// Waits for the line on stdout that is the n-th of these; the test fails when it does not come.
+    #[track_caller]
+    pub fn wait_for_nth(&self, limit: Duration, n: usize, wanted: impl Fn(&str) -> bool) -> String {
         let end = Instant::now() + limit;
         let mut text = self.printed.text.lock().unwrap();
         loop {
             let whole = text[0].rfind('\n').map_or("", |end| &text[0][..end]);
-            if let Some(line) = whole.lines().find(|line| wanted(line)) {
+            if let Some(line) = whole.lines().filter(|line| wanted(line)).nth(n - 1) {
                 return line.to_string();
             }
             let left = end.saturating_duration_since(Instant::now());
