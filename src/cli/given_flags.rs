@@ -2,7 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use super::run::RunArgs;
+use clap::Args;
+
+use super::values;
 use crate::config::read_text;
 use crate::core::entry::Image;
 use crate::report::{CliError, exit};
@@ -15,11 +17,35 @@ const MAX_PROMPT_BYTES: u64 = 64 * 1024;
 /// Maximum length of a name, in characters.
 const MAX_NAME_CHARS: usize = 200;
 
+/// Flags that a session records.
+#[derive(Debug, Clone, PartialEq, Args)]
+pub(crate) struct GivenArgs {
+    /// Pause when the session has cost N US dollars
+    #[arg(long, value_name = "N", value_parser = values::usd)]
+    pub max_usd: Option<f64>,
+
+    /// Add text to the system prompt (@FILE reads a file)
+    ///
+    /// It is recorded, and applies after a resume too. An empty text removes it.
+    #[arg(long, value_name = "TEXT|@FILE")]
+    pub append_system_prompt: Option<String>,
+
+    /// Count a folder as part of the workspace (repeatable)
+    ///
+    /// It is recorded, and applies after a resume too. rewind does not restore files there.
+    #[arg(long, value_name = "DIR")]
+    pub add_dir: Vec<PathBuf>,
+
+    /// Name the session
+    #[arg(long, value_name = "TEXT")]
+    pub name: Option<String>,
+}
+
 /// Returns the flags that a session records.
 ///
 /// # Errors
 /// A file or a folder cannot be used.
-pub(super) fn given(ctx: &AppContext, args: &RunArgs) -> Result<GivenFlags, CliError> {
+pub(super) fn given(ctx: &AppContext, args: &GivenArgs) -> Result<GivenFlags, CliError> {
     let prompt = args.append_system_prompt.as_deref();
     let folders = args.add_dir.iter().map(|folder| added_folder(ctx, folder));
     let folders: Vec<String> = folders.collect::<Result<_, _>>()?;
@@ -96,7 +122,7 @@ fn added_folder(ctx: &AppContext, folder: &Path) -> Result<String, CliError> {
 /// Returns the images of a prompt, and their bytes.
 ///
 /// # Errors
-/// A file is no image that can be sent.
+/// A file is not an image that can be sent.
 pub(super) fn images(files: &[PathBuf]) -> Result<(Vec<Image>, Vec<Vec<u8>>), CliError> {
     let (mut images, mut blobs) = (Vec::new(), Vec::new());
     for path in files {

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
-use super::{given_flags, json_schema, values};
+use super::given_flags::{self, GivenArgs};
+use super::{json_schema, values};
 use crate::config::{ConfigError, Setting};
 use crate::core::choice::Effort;
 use crate::core::entry::{By, Mode, UsedCommand};
@@ -151,25 +152,12 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub max_turns: Option<u32>,
 
-    /// Pause when the session has cost N US dollars
-    #[arg(long, value_name = "N", value_parser = values::usd)]
-    pub max_usd: Option<f64>,
+    #[command(flatten)]
+    pub given: GivenArgs,
 
     /// Stop after this time, such as 90s, 30m or 2h (with -p)
     #[arg(long, value_name = "DURATION", value_parser = headless::time, requires = "print")]
     pub timeout: Option<Duration>,
-
-    /// Add text to the system prompt (@FILE reads a file)
-    ///
-    /// It is recorded, and applies after a resume too. An empty text removes it.
-    #[arg(long, value_name = "TEXT|@FILE")]
-    pub append_system_prompt: Option<String>,
-
-    /// Count a folder as part of the workspace (repeatable)
-    ///
-    /// It is recorded, and applies after a resume too. rewind does not restore files there.
-    #[arg(long, value_name = "DIR")]
-    pub add_dir: Vec<PathBuf>,
 
     /// Attach an image to the prompt (repeatable)
     #[arg(long, value_name = "FILE")]
@@ -186,10 +174,6 @@ pub(crate) struct RunArgs {
     /// Use the MCP servers in this JSON file, for this run (repeatable)
     #[arg(long, value_name = "FILE")]
     pub mcp_config: Vec<PathBuf>,
-
-    /// Name the session
-    #[arg(long, value_name = "TEXT")]
-    pub name: Option<String>,
 
     /// Purge the session after exit code 0 (with -p)
     ///
@@ -257,17 +241,17 @@ impl RunArgs {
             (self.yolo, "--yolo"),
             (self.all, "--all"),
             (self.max_turns.is_some(), "--max-turns"),
-            (self.max_usd.is_some(), "--max-usd"),
+            (self.given.max_usd.is_some(), "--max-usd"),
             (
-                self.append_system_prompt.is_some(),
+                self.given.append_system_prompt.is_some(),
                 "--append-system-prompt",
             ),
-            (!self.add_dir.is_empty(), "--add-dir"),
+            (!self.given.add_dir.is_empty(), "--add-dir"),
             (!self.image.is_empty(), "--image"),
             (!self.allow.is_empty(), "--allow"),
             (!self.deny.is_empty(), "--deny"),
             (!self.mcp_config.is_empty(), "--mcp-config"),
-            (self.name.is_some(), "--name"),
+            (self.given.name.is_some(), "--name"),
         ];
         let first = given.into_iter().find(|(given, _)| *given);
         first.map(|(_, flag)| flag)
@@ -348,7 +332,7 @@ pub(super) fn run(ctx: &AppContext, args: &RunArgs) -> Result<u8, CliError> {
         None => None,
     };
     let mut ctx = worktree.as_ref().unwrap_or(ctx).clone();
-    ctx.given = given_flags::given(&ctx, args)?;
+    ctx.given = given_flags::given(&ctx, &args.given)?;
     let ctx = &ctx;
     ctx.worktrees().mark_own_worktree_used()?;
     match args.format() {

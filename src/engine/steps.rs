@@ -135,10 +135,10 @@ impl<W: World> Engine<W> {
             return Ok(false);
         };
         let choice = Choice {
-            fallback: Some(FallbackModel {
+            fallback: Some(Box::new(FallbackModel {
                 model: next.clone(),
                 error: error.clone(),
-            }),
+            })),
             ..Choice::default()
         };
         self.log

@@ -82,7 +82,7 @@ impl EarlierRun {
     }
 }
 
-/// Returns the message that continues a run that was stopped. It is no prompt, so the next retry
+/// Returns the message that continues a run that was stopped. It is not a prompt, so the next retry
 /// still knows the prompt.
 pub(super) fn go_on() -> Message {
     Message {

@@ -417,7 +417,7 @@ fn call_of(call: Option<CallName>) -> Result<Option<CallId>, Refused> {
         Some(CallName::Entry(id)) => Ok(Some(id)),
         Some(CallName::Text(text)) => match text.parse() {
             Ok(id) => Ok(Some(id)),
-            Err(why) => Err(Refused(format!("{why}"))),
+            Err(why) => Err(Refused(why.to_string())),
         },
     }
 }
@@ -454,7 +454,11 @@ fn own_form(value: Value) -> Result<(Option<String>, Value), String> {
                     (Some("image"), _) if part["source"]["data"].is_string() => {
                         images.push(json!({ "data": part["source"]["data"] }));
                     }
-                    _ => return Err("`content` has a part that is no text and no image".into()),
+                    _ => {
+                        return Err(
+                            "`content` has a part that is neither a text nor an image".into()
+                        );
+                    }
                 }
             }
         }

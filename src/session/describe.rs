@@ -715,7 +715,7 @@ fn hooked<'a>(
 }
 
 fn chosen<'a>(choice: &Choice) -> Description<'a> {
-    if let Some(FallbackModel { model, error }) = &choice.fallback {
+    if let Some(FallbackModel { model, error }) = choice.fallback.as_deref() {
         return event(
             Tone::Warn,
             format!(

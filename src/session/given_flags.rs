@@ -2,10 +2,15 @@
 //! an update of rewake too.
 
 use super::layers::AddedByUser;
+use super::{Session, SessionError, now_ms};
 use crate::config::{Config, ConfigError};
 use crate::core::entry::{Choice, RunLimits, Usage};
+use crate::core::signal::Signal;
 use crate::core::state::State;
 use crate::model::Figures;
+
+/// The sender of a name that was given at the start.
+const NAME_ORIGIN: &str = "start";
 
 /// The flags. `None`: not given, so the session keeps its own.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -46,6 +51,21 @@ impl GivenFlags {
             ))),
             false => Ok(()),
         }
+    }
+
+    /// Sends the name of `--name` to a session that has another one.
+    pub(super) fn queue_name(&self, session: &mut Session) -> Result<(), SessionError> {
+        let log = &mut session.log;
+        if let Some(name) = self.name.as_ref()
+            && !(log.state.is_named() && log.state.title() == Some(name))
+        {
+            let signal = Signal::Name {
+                title: name.clone(),
+            };
+            let mut inbox = log.store.inbox_mut();
+            inbox.signal(&session.id, NAME_ORIGIN, now_ms(), |_| signal)?;
+        }
+        Ok(())
     }
 
     /// Returns the choice that records the flags that differ from the session.

@@ -61,7 +61,7 @@ pub(super) struct Renderer {
     added: AddedByUser,
 }
 
-/// What the user added to a session by flags.
+/// Additions of the user to a session, by flags.
 #[derive(Debug, Clone, Default)]
 pub(super) struct AddedByUser {
     /// Text at the end of the system prompt.

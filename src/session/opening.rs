@@ -22,7 +22,6 @@ use crate::config::Paths;
 use crate::core::budget::Budget;
 use crate::core::entry::Choice;
 use crate::core::entry::{Entry, ForkPoint, PromptPrefix, Record};
-use crate::core::signal::Signal;
 use crate::core::state::{State, UserCommand};
 use crate::engine::Log;
 use crate::model::Models;
@@ -31,9 +30,6 @@ use crate::store::{
     is_purged,
 };
 use crate::tools;
-
-/// The sender of a name that was given at the start.
-const NAME_ORIGIN: &str = "start";
 
 /// Maximum number of blank sessions that are checked. More are open at once only by chance.
 const MAX_BLANK: u32 = 20;
@@ -85,7 +81,7 @@ impl AppContext {
                 None => why,
             }
         })?;
-        self.queue_name(&mut session)?;
+        self.given.queue_name(&mut session)?;
         session.warnings.extend(lost);
         session
             .warnings
@@ -102,21 +98,6 @@ impl AppContext {
             "opened"
         );
         Ok(session)
-    }
-
-    /// Sends the name of `--name` to a session that has another one.
-    fn queue_name(&self, session: &mut Session) -> Result<(), SessionError> {
-        let log = &mut session.log;
-        if let Some(name) = self.given.name.as_ref()
-            && !(log.state.is_named() && log.state.title() == Some(name))
-        {
-            let signal = Signal::Name {
-                title: name.clone(),
-            };
-            let mut inbox = log.store.inbox_mut();
-            inbox.signal(&session.id, NAME_ORIGIN, now_ms(), |_| signal)?;
-        }
-        Ok(())
     }
 
     /// Calls `act` with the store. If the database is damaged and every entry can be restored,
@@ -216,7 +197,7 @@ impl AppContext {
                 None => self.create(store, None, now_ms, interactive),
             },
             SessionSelector::New => self.create(store, None, now_ms, interactive),
-            SessionSelector::Given { id } => self.given(store, id, now_ms, interactive),
+            SessionSelector::Given { id } => given(self, store, id, now_ms, interactive),
             SessionSelector::Newest { fork } => {
                 let newest = store.history().newest(Some(&self.workspace()))?;
                 let info =
@@ -235,44 +216,6 @@ impl AppContext {
                 self.take_up(store, info, parting, now_ms, interactive)
             }
         }
-    }
-
-    /// Opens the session with this ID, or creates it.
-    fn given(
-        &self,
-        store: Store,
-        id: &str,
-        now_ms: i64,
-        interactive: bool,
-    ) -> Result<Session, SessionError> {
-        if is_purged(&self.paths.data_dir, id) {
-            return Err(SessionError::GivenId {
-                session: id.to_string(),
-                why: "it was purged".to_string(),
-            });
-        }
-        let mut lock = None;
-        if !store.history().knows(id)? {
-            // Another start may create it at this moment.
-            lock = Some(SessionLock::take(&self.paths.data_dir, id)?);
-        }
-        if !store.history().knows(id)? {
-            // It is in no database, and was in one: creating it would hide what was lost.
-            if SessionLock::was_recorded(&self.paths.data_dir, id) || store.has_journal(id) {
-                return Err(StoreError::no_session(id).into());
-            }
-            let new = lock.map(|lock| (id.to_string(), lock));
-            return self.create(store, new, now_ms, interactive);
-        }
-        drop(lock);
-        let info = store.history().find(id)?;
-        if info.workspace != self.workspace() {
-            return Err(SessionError::GivenId {
-                session: id.to_string(),
-                why: format!("it works in {}", info.folder),
-            });
-        }
-        self.take_up(store, info, None, now_ms, interactive)
     }
 
     /// Creates a session, with this ID and lock if they are given.
@@ -588,6 +531,44 @@ impl AppContext {
             warning,
         })
     }
+}
+
+/// Opens the session with this ID, or creates it.
+fn given(
+    ctx: &AppContext,
+    store: Store,
+    id: &str,
+    now_ms: i64,
+    interactive: bool,
+) -> Result<Session, SessionError> {
+    if is_purged(&ctx.paths.data_dir, id) {
+        return Err(SessionError::GivenId {
+            session: id.to_string(),
+            why: "it was purged".to_string(),
+        });
+    }
+    let mut lock = None;
+    if !store.history().knows(id)? {
+        // Another start may create it at this moment.
+        lock = Some(SessionLock::take(&ctx.paths.data_dir, id)?);
+    }
+    if !store.history().knows(id)? {
+        // It is in no database, and was in one: creating it would hide what was lost.
+        if SessionLock::was_recorded(&ctx.paths.data_dir, id) || store.has_journal(id) {
+            return Err(StoreError::no_session(id).into());
+        }
+        let new = lock.map(|lock| (id.to_string(), lock));
+        return ctx.create(store, new, now_ms, interactive);
+    }
+    drop(lock);
+    let info = store.history().find(id)?;
+    if info.workspace != ctx.workspace() {
+        return Err(SessionError::GivenId {
+            session: id.to_string(),
+            why: format!("it works in {}", info.folder),
+        });
+    }
+    ctx.take_up(store, info, None, now_ms, interactive)
 }
 
 /// A fork that is about to be recorded. Its lock is taken before anybody can see it.

@@ -111,7 +111,7 @@ fn fastrand(seed: u64) -> impl FnMut() -> u64 {
     }
 }
 
-/// A stop is no end of the work: the next attempt goes on.
+/// A stop does not end the work: the next attempt continues it.
 #[test]
 fn a_stopped_job_goes_on() {
     let home = scripted(&[

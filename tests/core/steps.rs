@@ -288,14 +288,14 @@ fn the_model_of_a_command_answers_it_and_nothing_else() {
     // Then the session's own again, also behind two commands and a fallback.
     assert_eq!(model(with(vec![text(), said("next")])), MODEL);
     let fallback = Entry::Chose(Choice {
-        fallback: Some(FallbackModel {
+        fallback: Some(Box::new(FallbackModel {
             model: "fallback/model".into(),
             error: Failure {
                 class: FailureClass::Overloaded,
                 message: "busy".into(),
                 hint: None,
             },
-        }),
+        })),
         ..Choice::default()
     });
     let entries = vec![fallback, said_with("s/small"), said("next")];
@@ -1167,10 +1167,10 @@ fn any_move() -> impl Strategy<Value = Move> {
         1 => Just(restoring()),
         2 => Just(restored(None)),
         1 => any_text().prop_map(|note| Entry::Continued { note, by: SummaryBy::Digest, spent: Vec::new(), story: None }),
-        1 => Just(Entry::Chose(Choice { fallback: Some(FallbackModel {
+        1 => Just(Entry::Chose(Choice { fallback: Some(Box::new(FallbackModel {
             model: "fallback/model".into(),
             error: Failure { class: FailureClass::Overloaded, message: "busy".into(), hint: None },
-        }), effort: Some(Effort::High), temperature: Some(0.5), ..Choice::default() })),
+        })), effort: Some(Effort::High), temperature: Some(0.5), ..Choice::default() })),
         1 => Just(Entry::Chose(Choice::of_model("other/model"))),
         1 => Just(Entry::Chose(Choice {
             schema: Some(serde_json::json!({ "type": "object" })),

@@ -1,7 +1,7 @@
 //! Words and flags of other coding agents, and what to type instead.
 //!
 //! Sources: the command lines of Claude Code, Codex, opencode, gemini-cli, goose and pi. A word
-//! counts only as the first argument that is no flag. With `-p`, `-c` or `-r` before it, or after
+//! counts only as the first argument that is not a flag. With `-p`, `-c` or `-r` before it, or after
 //! `--`, it is a prompt.
 
 use std::ffi::OsString;
@@ -136,7 +136,7 @@ impl ForeignWord {
     }
 }
 
-/// Returns the place of the first argument that is no flag and no value of one. `None`: it is a
+/// Returns the place of the first argument that is neither a flag nor a value of one. `None`: it is a
 /// prompt, or there is none.
 fn first_word(argv: &[OsString]) -> Option<usize> {
     let command = tree::command();

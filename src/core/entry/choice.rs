@@ -21,7 +21,7 @@ pub struct Choice {
     pub temperature: Option<f64>,
     /// Another model answers until the user's next message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub fallback: Option<FallbackModel>,
+    pub fallback: Option<Box<FallbackModel>>,
     /// A rule of this session that is withdrawn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub without: Option<String>,
