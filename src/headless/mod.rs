@@ -6,7 +6,7 @@
 //! read it.
 
 mod print;
-mod signals;
+pub(crate) mod signals;
 mod wait;
 
 use std::rc::Rc;
