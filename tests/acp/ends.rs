@@ -61,7 +61,12 @@ fn a_question_waits_for_another_process_when_the_editor_is_gone() {
     editor.asked();
     editor.hang_up();
     leaves_soon(&mut editor);
-    assert!(home.run(["approvals"]).expect(0).stdout.contains("write f"));
+    assert!(
+        home.run(["approvals"])
+            .expect(0)
+            .stdout
+            .contains("it changes `f`")
+    );
     home.run(["allow", &id]).expect(0);
     home.run(["-p", "-r", &id]).expect(0);
     assert_eq!(home.read("f"), "written\n");

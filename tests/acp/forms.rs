@@ -10,7 +10,12 @@ use crate::{SERVER, entries, scripted, step};
 fn asking() -> (Home, Value) {
     let call = json!({ "tool": "mcp__far__asks_old",
         "arguments": { "file": "effects", "text": "one" } });
-    let home = scripted(&[step("", &[("mcp_call", call)]), step("done", &[])]);
+    let find = ("mcp_find", json!({ "query": "" }));
+    let home = scripted(&[
+        step("", &[find]),
+        step("", &[("mcp_call", call)]),
+        step("done", &[]),
+    ]);
     let config = format!(
         "{}\n[permissions]\nallow = [\"mcp__far\"]\n",
         crate::SCRIPTED
@@ -61,7 +66,7 @@ fn the_editor_shows_the_form_of_a_server() {
     assert_eq!(answered.len(), 1);
     assert_eq!(answered[0]["origin"], "acp");
     let finished = entries(&home, &id, "finished");
-    assert!(finished[0].to_string().contains("ada"), "{finished:?}");
+    assert!(finished[1].to_string().contains("ada"), "{finished:?}");
 }
 
 #[test]

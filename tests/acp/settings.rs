@@ -49,8 +49,7 @@ fn options_are_chosen_and_change_elsewhere() {
     editor.update("config_option_update", |update| {
         option(update, "effort")["currentValue"] == "high"
     });
-    home.run(["set", &id, "--permission-mode", "plan"])
-        .expect(0);
+    home.run(["set", &id, "--mode", "plan"]).expect(0);
     editor.update("current_mode_update", |update| {
         update["currentModeId"] == "plan"
     });
