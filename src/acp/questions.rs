@@ -54,7 +54,7 @@ struct OpenRequest {
     repeats: u32,
 }
 
-/// What follows from an answer of the client.
+/// The effect of an answer of the client.
 pub(super) enum Answered {
     /// A row of the session.
     Signal(QuestionKey, Signal),

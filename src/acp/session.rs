@@ -79,7 +79,7 @@ pub(super) fn run(shared: &Arc<Shared>, request: &Value, opening: Opening, param
         Ok(opened) => opened,
         Err(error) => return shared.output.refuse(request, &error),
     };
-    let (commands, inbox) = Command::channel();
+    let (commands, inbox) = Command::pipe();
     let state = session.state_as_chosen();
     let settings = Settings::new(&ctx, &state, shared.is_yolo);
     drop(state);

@@ -152,8 +152,8 @@ impl Command {
     /// A stop of the work in progress.
     pub const STOP: Command = Command::Signal(Signal::STOP);
 
-    /// Returns a channel for commands to an engine.
-    pub fn channel() -> (UnboundedSender<Command>, UnboundedReceiver<Command>) {
+    /// Returns a channel for commands to an engine: its two ends.
+    pub fn pipe() -> (UnboundedSender<Command>, UnboundedReceiver<Command>) {
         // Unbounded: its senders must not wait. A person gives each command, or the store has
         // accepted a row for it, and the store limits the rows of a session.
         unbounded_channel()

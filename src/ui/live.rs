@@ -255,7 +255,7 @@ impl EngineHandle {
         before: Vec<EngineHandle>,
         on_event: OnLiveEvent,
     ) -> EngineHandle {
-        let (commands, inbox) = Command::channel();
+        let (commands, inbox) = Command::pipe();
         let is_left = Arc::new(AtomicBool::new(false));
         let theirs = Arc::clone(&is_left);
         let work = move || {
