@@ -37,7 +37,10 @@ pub fn rows() -> Vec<Row> {
     let mut editor = Editor::start(&home);
     std::thread::sleep(Duration::from_millis(300));
     let idle = own_bytes(editor.child.id());
-    editor.request("session/new", json!({ "cwd": home.workspace(), "mcpServers": [] }));
+    editor.request(
+        "session/new",
+        json!({ "cwd": home.workspace(), "mcpServers": [] }),
+    );
     editor.answer();
     std::thread::sleep(Duration::from_millis(300));
     let opened = own_bytes(editor.child.id());

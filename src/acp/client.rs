@@ -94,8 +94,8 @@ impl Connection {
 
     fn initialize(&self, params: &RawValue) -> Result<Value, RpcError> {
         let given: wire::Initialize = wire::params(params)?;
-        let client = given.client_capabilities.unwrap_or_default();
-        let methods = match client.terminal_login() {
+        let client = given.client_capabilities;
+        let methods = match client.auth.terminal {
             true => self.login_methods(),
             false => Vec::new(),
         };

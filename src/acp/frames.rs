@@ -21,7 +21,7 @@ pub(super) const FRAME_MAX_BYTES: usize = 32 * 1024 * 1024;
 const MAX_DEPTH: usize = 100;
 
 /// Maximum number of frames that wait to be handled.
-const WAITING_MAX: usize = 32;
+const WAITING_MAX: usize = 4;
 
 /// Time to leave in order after the end of stdin. Then the process ends in any case.
 pub(super) const LEAVING: Duration = Duration::from_millis(950);

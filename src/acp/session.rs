@@ -376,7 +376,8 @@ impl LiveSession {
         let mut shown = self.shown.borrow_mut();
         match event {
             Event::Recorded(record) => {
-                shown.recorded(&record, state);
+                let is_prompt = self.opened.turns().recorded(output, &record.entry);
+                shown.recorded(&record, state, is_prompt);
                 drop(shown);
                 self.recorded(&record, state);
             }
@@ -428,7 +429,6 @@ impl LiveSession {
             }
             _ => {}
         }
-        self.opened.turns().recorded(output, &record.entry);
     }
 }
 

@@ -138,11 +138,8 @@ impl Settings {
         &self,
         ctx: &AppContext,
         option: &str,
-        value: &Value,
+        value: &str,
     ) -> Result<Choice, RpcError> {
-        let Some(value) = value.as_str() else {
-            return Err(RpcError::new(INVALID_PARAMS, "the value is not a string"));
-        };
         match option {
             MODE => self.choose_mode(value),
             MODEL => {

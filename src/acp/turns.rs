@@ -44,19 +44,20 @@ pub(super) struct Turns {
 }
 
 impl Turns {
-    /// Notes an entry that was recorded. The prompt before a taken one is answered.
-    pub(super) fn recorded(&mut self, output: &Output, entry: &Entry) {
+    /// Notes an entry that was recorded. If it is the message of a prompt, the prompt before it is
+    /// answered, and this returns true.
+    pub(super) fn recorded(&mut self, output: &Output, entry: &Entry) -> bool {
         match entry {
             Entry::Replied { stop, .. } => self.last_stop = Some(*stop),
             Entry::Said { origin, .. } if origin.as_deref() == Some(super::prompt::ORIGIN) => {
                 self.last_stop = None;
                 if self.left_over > 0 {
                     self.left_over -= 1;
-                    return;
+                    return false;
                 }
                 let waits = |prompt: &OpenPrompt| prompt.row.is_some() && !prompt.is_taken;
                 let Some(at) = self.prompts.iter().position(waits) else {
-                    return;
+                    return false;
                 };
                 for before in self.prompts.drain(..at) {
                     let reason = if before.is_cancelled {
@@ -69,9 +70,11 @@ impl Turns {
                 if let Some(taken) = self.prompts.front_mut() {
                     taken.is_taken = true;
                 }
+                return true;
             }
             _ => {}
         }
+        false
     }
 
     /// Answers the prompts that the engine has taken, since it rests.

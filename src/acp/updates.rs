@@ -10,7 +10,6 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use super::output::{ChunkKind, Output};
-use super::prompt::ORIGIN;
 use super::settings::Settings;
 use super::wire::ClientCapabilities;
 use crate::core::entry::{Block, CallId, Entry, Fact, Outcome, Plan, Record, StepState};
@@ -21,6 +20,7 @@ use crate::core::to_person::result_to_person;
 use crate::core::tool::ToolCall;
 use crate::model::{Delta, Figures};
 use crate::session::context::Gauging;
+use crate::session::describe::image_count;
 use crate::tools::{self, ShownBody};
 
 /// Maximum size of the output of a call, and of its arguments.
@@ -91,7 +91,7 @@ impl Projector {
 
     /// Shows a line for the user: a notice, if the client knows them.
     pub(super) fn notice(&self, severity: &str, text: &str) {
-        if self.client.notices() {
+        if self.client.session.notices.is_some() {
             let title = one_line(text, 400);
             self.update(json!({ "sessionUpdate": "notice", "severity": severity, "title": title }));
         }
@@ -99,7 +99,7 @@ impl Projector {
 
     /// Shows how the session was found: a notice, or else a message.
     pub(super) fn recovery(&self, text: &str) {
-        match self.client.notices() {
+        match self.client.session.notices.is_some() {
             true => self.notice("info", text),
             false => self.chunk(ChunkKind::Agent, "recovery", text),
         }
@@ -138,12 +138,11 @@ impl Projector {
         self.answers += 1;
     }
 
-    /// Shows an entry that was recorded. `state` is the state after it.
-    pub(super) fn recorded(&mut self, record: &Record, state: &State) {
-        match &record.entry {
-            // The client shows its own messages.
-            Entry::Said { origin, .. } if origin.as_deref() == Some(ORIGIN) => {}
-            _ => self.entry(record, &state.folder),
+    /// Shows an entry that was recorded, unless it is a prompt, which the client shows itself.
+    /// `state` is the state after it.
+    pub(super) fn recorded(&mut self, record: &Record, state: &State, is_prompt: bool) {
+        if !is_prompt {
+            self.entry(record, &state.folder);
         }
         match &record.entry {
             Entry::Replied { .. } | Entry::Compacted { .. } | Entry::Continued { .. } => {
@@ -167,7 +166,7 @@ impl Projector {
                 let typed = command.as_ref().map(|command| command.line());
                 let mut text = typed.unwrap_or_else(|| text.clone());
                 if !images.is_empty() {
-                    text.push_str(&format!(" [{} images]", images.len()));
+                    text.push_str(&format!(" {}", image_count(images)));
                 }
                 self.chunk(ChunkKind::User, &format!("entry-{}", record.seq), &text);
             }
@@ -184,7 +183,9 @@ impl Projector {
             }
             // Its open calls belong to the other session.
             Entry::Forked { .. } => self.close_calls(None),
-            Entry::Compacted { .. } | Entry::Continued { .. } if self.client.compaction() => {
+            Entry::Compacted { .. } | Entry::Continued { .. }
+                if self.client.session.compaction.is_some() =>
+            {
                 let id = format!("entry-{}", record.seq);
                 self.update(json!({
                     "sessionUpdate": "compaction_update", "compactionId": id, "status": "completed",

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
@@ -23,6 +24,9 @@ pub(super) const INTERNAL_ERROR: i64 = -32603;
 pub(super) const NO_KEY: i64 = -32000;
 /// A session is unknown: "Resource not found" in the protocol.
 pub(super) const NOT_FOUND: i64 = -32002;
+
+/// Maximum number of servers (MCP) of a session.
+const SERVERS_MAX: usize = 64;
 
 /// Longest name of a server (MCP).
 const SERVER_NAME_MAX: usize = 32;
@@ -109,69 +113,42 @@ pub(super) fn params<'a, T: Deserialize<'a>>(params: &'a RawValue) -> Result<T, 
 }
 
 /// A capability: an object, whose presence says that the client has it.
-type Capability = Option<Map<String, Value>>;
+type Capability = Option<IgnoredAny>;
 
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Initialize {
     #[serde(default)]
-    pub client_capabilities: Option<ClientCapabilities>,
+    pub client_capabilities: ClientCapabilities,
 }
 
 /// The parts of the protocol that the client supports. Nothing else is sent.
 #[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
 pub(super) struct ClientCapabilities {
-    #[serde(default)]
-    session: Option<SessionCapabilities>,
-    #[serde(default)]
-    auth: Option<AuthCapabilities>,
-    #[serde(default)]
-    elicitation: Option<ElicitationCapabilities>,
+    pub session: SessionCapabilities,
+    pub auth: AuthCapabilities,
+    pub elicitation: ElicitationCapabilities,
 }
 
 #[derive(Debug, Clone, Default, Deserialize)]
-struct SessionCapabilities {
-    #[serde(default)]
-    notices: Capability,
-    #[serde(default)]
-    compaction: Capability,
+#[serde(default)]
+pub(super) struct SessionCapabilities {
+    pub notices: Capability,
+    pub compaction: Capability,
 }
 
 #[derive(Debug, Clone, Default, Deserialize)]
-struct AuthCapabilities {
-    #[serde(default)]
-    terminal: bool,
+#[serde(default)]
+pub(super) struct AuthCapabilities {
+    pub terminal: bool,
 }
 
 #[derive(Debug, Clone, Default, Deserialize)]
-struct ElicitationCapabilities {
-    #[serde(default)]
-    form: Capability,
-    #[serde(default)]
-    url: Capability,
-}
-
-impl ClientCapabilities {
-    pub(super) fn notices(&self) -> bool {
-        self.session.as_ref().is_some_and(|s| s.notices.is_some())
-    }
-
-    pub(super) fn compaction(&self) -> bool {
-        let session = self.session.as_ref();
-        session.is_some_and(|s| s.compaction.is_some())
-    }
-
-    pub(super) fn terminal_login(&self) -> bool {
-        self.auth.as_ref().is_some_and(|auth| auth.terminal)
-    }
-
-    pub(super) fn forms(&self) -> bool {
-        self.elicitation.as_ref().is_some_and(|e| e.form.is_some())
-    }
-
-    pub(super) fn visits(&self) -> bool {
-        self.elicitation.as_ref().is_some_and(|e| e.url.is_some())
-    }
+#[serde(default)]
+pub(super) struct ElicitationCapabilities {
+    pub form: Capability,
+    pub url: Capability,
 }
 
 #[derive(Debug, Deserialize)]
@@ -245,6 +222,10 @@ impl OpenSession {
     /// A definition is invalid.
     pub(super) fn servers(&mut self) -> Result<Vec<DefinedServer>, RpcError> {
         let servers = self.mcp_servers.take().unwrap_or_default();
+        if servers.len() > SERVERS_MAX {
+            let why = format!("there are more than {SERVERS_MAX} servers");
+            return Err(RpcError::new(INVALID_PARAMS, why));
+        }
         servers.into_iter().map(McpServer::defined).collect()
     }
 }
@@ -323,7 +304,7 @@ pub(super) struct SetMode {
 pub(super) struct SetConfigOption {
     pub session_id: String,
     pub config_id: String,
-    pub value: Value,
+    pub value: String,
 }
 
 #[derive(Debug, Deserialize)]

@@ -66,7 +66,10 @@ fn session(random: &mut Random, tally: &mut Tally) {
     let opened = editor.call("session/new", open);
     let id = opened["sessionId"].as_str().expect("a session").to_string();
     let prompt = json!([{ "type": "text", "text": "run it" }]);
-    editor.send("session/prompt", json!({ "sessionId": id, "prompt": prompt }));
+    editor.send(
+        "session/prompt",
+        json!({ "sessionId": id, "prompt": prompt }),
+    );
     let asked = editor.wait(|line| line["method"] == "session/request_permission");
     let allow = json!({ "outcome": { "outcome": "selected", "optionId": "allow" } });
     editor.write(&json!({ "jsonrpc": "2.0", "id": asked["id"], "result": allow }));
