@@ -14,7 +14,8 @@ use super::questions::{Answered, QuestionKey};
 use super::session::{self, OpenedSession, Opening};
 use super::turns::{OpenPrompt, PROMPTS_MAX};
 use super::wire::{
-    self, INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, RpcError, UNKNOWN_METHOD,
+    self, ClientCapabilities, INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, RpcError,
+    UNKNOWN_METHOD,
 };
 use crate::core::signal::Signal;
 use crate::session::VERSION;
@@ -93,9 +94,9 @@ impl Connection {
     }
 
     fn initialize(&self, params: &RawValue) -> Result<Value, RpcError> {
-        let given: wire::Initialize = wire::params(params)?;
-        let client = given.client_capabilities;
-        let methods = match client.auth.terminal {
+        let given: wire::Initialize<'_> = wire::params(params)?;
+        let client = ClientCapabilities::read(given.client_capabilities);
+        let methods = match client.has("/auth/terminal") {
             true => self.login_methods(),
             false => Vec::new(),
         };

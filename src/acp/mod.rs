@@ -169,6 +169,7 @@ pub fn run(ctx: AppContext, options: &Options) -> Result<u8, CliError> {
             tokio::select! {
                 biased;
                 leaving = ending.next() => return signals::exit_code(leaving),
+                Ok(()) = tokio::signal::ctrl_c() => return exit::SIGINT,
                 () = shared.output.closed() => return exit::DONE,
                 frame = frames.recv() => match frame {
                     Some(frame) => connection.take(frame),

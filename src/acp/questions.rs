@@ -302,7 +302,7 @@ fn elicitation(
         params["toolCallId"] = key.call.wire().into();
     }
     match &question.wanted {
-        RequestedAnswer::Form { fields } if client.elicitation.form.is_some() => {
+        RequestedAnswer::Form { fields } if client.has("/elicitation/form") => {
             let properties: Map<String, Value> = fields
                 .iter()
                 .map(|field| (field.name.clone(), property(field)))
@@ -313,7 +313,7 @@ fn elicitation(
             params["requestedSchema"] =
                 json!({ "type": "object", "properties": properties, "required": required });
         }
-        RequestedAnswer::Visit { url } if client.elicitation.url.is_some() => {
+        RequestedAnswer::Visit { url } if client.has("/elicitation/url") => {
             params["mode"] = "url".into();
             params["url"] = url.as_str().into();
             params["elicitationId"] = format!("{}-{}", key.call.wire(), key.asked).into();

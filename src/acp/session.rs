@@ -30,7 +30,7 @@ use crate::engine::{Command, EngineError, Event, RestReason};
 use crate::session::{
     AppContext, Driver, ResumeReport, Session, SessionError, SessionSelector, drive,
 };
-use crate::store::StoreError;
+use crate::store::{SessionLock, Store, StoreError};
 use crate::workspace::here;
 
 /// Time after which a full disk is tried again.
@@ -75,7 +75,9 @@ impl OpenedSession {
 
 /// Opens a session and works in it until it is left. Answers the request.
 pub(super) fn run(shared: &Arc<Shared>, request: &Value, opening: Opening, params: OpenSession) {
-    let (session, ctx) = match open(shared, opening, params) {
+    let id = params.session_id.clone().unwrap_or_default();
+    let mut shown = Projector::new(shared.output.clone(), shared.client(), &id);
+    let (session, ctx) = match open(shared, opening, params, &mut shown) {
         Ok(opened) => opened,
         Err(error) => return shared.output.refuse(request, &error),
     };
@@ -104,9 +106,8 @@ pub(super) fn run(shared: &Arc<Shared>, request: &Value, opening: Opening, param
         gauging: session.gauging.clone(),
         figures: session.figures.clone(),
     };
-    let client = shared.client();
-    let output = shared.output.clone();
-    let mut shown = Projector::new(output, client, &session.id, measures, settings);
+    shown.session = session.id.clone();
+    shown.is_opened(measures, settings);
     let mut unsettled = BTreeSet::new();
     if opening != Opening::New {
         if opening == Opening::Load
@@ -141,6 +142,7 @@ fn open(
     shared: &Shared,
     opening: Opening,
     mut params: OpenSession,
+    shown: &mut Projector,
 ) -> Result<(Session, AppContext), RpcError> {
     params.check()?;
     let servers = params.servers()?;
@@ -152,6 +154,9 @@ fn open(
         }
         (_, id) => return Err(RpcError::unknown_session(&id.unwrap_or_default())),
     };
+    if opening == Opening::Load {
+        replay_recorded(shown, &ctx);
+    }
     let mut tries = 1;
     let opened = loop {
         match ctx.open(&which, true) {
@@ -202,16 +207,40 @@ fn context(
     })
 }
 
-/// Replays the conversation. It waits for a slow client, since no engine runs yet.
-fn replay(shown: &mut Projector, session: &Session) -> Result<(), RpcError> {
-    let state = &session.log.state;
-    session.log.store.load_each(&session.id, |record: Record| {
+/// Replays what is recorded before the session is opened, which reads all of it first. So a long
+/// session is shown at once. An error here is met again when the session is opened.
+fn replay_recorded(shown: &mut Projector, ctx: &AppContext) -> Option<()> {
+    ctx.steering().check_not_below_agent().ok()?;
+    let store = ctx.open_store().ok()?;
+    let info = store.history().find(&shown.session).ok()?;
+    let is_held = SessionLock::is_held(&ctx.paths.data_dir, &info.id);
+    (info.id == shown.session && !is_held).then_some(())?;
+    replay_entries(shown, &store, &info.folder).ok()
+}
+
+/// Replays the entries that were not replayed yet. It waits for a slow client, since no engine runs
+/// yet.
+fn replay_entries(shown: &mut Projector, store: &Store, folder: &str) -> Result<(), SessionError> {
+    let session = shown.session.clone();
+    store.load_each(&session, |record: Record| {
         if !shown.output.has_room() {
             return Err(SessionError::Runtime(std::io::ErrorKind::BrokenPipe.into()));
         }
-        shown.entry(&record, &state.folder);
+        if record.seq >= shown.next_seq {
+            shown.entry(&record, folder);
+            shown.next_seq = record.seq + 1;
+        }
         Ok(())
     })?;
+    Ok(())
+}
+
+/// Replays the rest of the conversation, and how it stands.
+fn replay(shown: &mut Projector, session: &Session) -> Result<(), RpcError> {
+    let state = &session.log.state;
+    if shown.next_seq < state.next_seq() {
+        replay_entries(shown, &session.log.store, &state.folder)?;
+    }
     shown.close_calls(Some(state));
     if state.next_seq() > 1 {
         shown.title(state);

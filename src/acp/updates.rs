@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::output::{ChunkKind, Output};
 use super::settings::Settings;
 use super::wire::ClientCapabilities;
-use crate::core::entry::{Block, CallId, Entry, Fact, Outcome, Plan, Record, StepState};
+use crate::core::entry::{Block, CallId, Entry, Fact, Outcome, Plan, Record, Seq, StepState};
 use crate::core::permission::{PathUse, Permission};
 use crate::core::state::State;
 use crate::core::text::{head_tail, one_line};
@@ -22,6 +22,9 @@ use crate::model::{Delta, Figures};
 use crate::session::context::Gauging;
 use crate::session::describe::image_count;
 use crate::tools::{self, ShownBody};
+
+/// The capability of notices.
+const NOTICES: &str = "/session/notices";
 
 /// Maximum size of the output of a call, and of its arguments.
 const OUTPUT_MAX_BYTES: usize = 64 * 1024;
@@ -49,36 +52,37 @@ struct Streaming {
 pub(super) struct Projector {
     pub output: Output,
     pub client: ClientCapabilities,
-    session: String,
-    measures: Measures,
+    pub session: String,
+    /// The place of the next entry of a replay.
+    pub next_seq: Seq,
+    /// `None` while the session is not open.
+    opened: Option<(Measures, Settings)>,
     streaming: Streaming,
     /// Number of answers that streamed, for the IDs of messages.
     answers: u64,
     /// Calls without a last update.
     open: BTreeSet<CallId>,
     title: Option<String>,
-    settings: Settings,
 }
 
 impl Projector {
-    pub(super) fn new(
-        output: Output,
-        client: ClientCapabilities,
-        session: &str,
-        measures: Measures,
-        settings: Settings,
-    ) -> Projector {
+    pub(super) fn new(output: Output, client: ClientCapabilities, session: &str) -> Projector {
         Projector {
             output,
             client,
             session: session.to_string(),
-            measures,
+            next_seq: 0,
+            opened: None,
             streaming: Streaming::default(),
             answers: 0,
             open: BTreeSet::new(),
             title: None,
-            settings,
         }
+    }
+
+    /// Notes that the session is open.
+    pub(super) fn is_opened(&mut self, measures: Measures, settings: Settings) {
+        self.opened = Some((measures, settings));
     }
 
     fn update(&self, update: Value) {
@@ -91,7 +95,7 @@ impl Projector {
 
     /// Shows a line for the user: a notice, if the client knows them.
     pub(super) fn notice(&self, severity: &str, text: &str) {
-        if self.client.session.notices.is_some() {
+        if self.client.has(NOTICES) {
             let title = one_line(text, 400);
             self.update(json!({ "sessionUpdate": "notice", "severity": severity, "title": title }));
         }
@@ -99,7 +103,7 @@ impl Projector {
 
     /// Shows how the session was found: a notice, or else a message.
     pub(super) fn recovery(&self, text: &str) {
-        match self.client.session.notices.is_some() {
+        match self.client.has(NOTICES) {
             true => self.notice("info", text),
             false => self.chunk(ChunkKind::Agent, "recovery", text),
         }
@@ -184,7 +188,7 @@ impl Projector {
             // Its open calls belong to the other session.
             Entry::Forked { .. } => self.close_calls(None),
             Entry::Compacted { .. } | Entry::Continued { .. }
-                if self.client.session.compaction.is_some() =>
+                if self.client.has("/session/compaction") =>
             {
                 let id = format!("entry-{}", record.seq);
                 self.update(json!({
@@ -305,11 +309,14 @@ impl Projector {
 
     /// Shows the use of the context, and the cost if it is known.
     pub(super) fn usage(&self, state: &State) {
-        let gauge = self.measures.gauging.of(state);
+        let Some((measures, _)) = &self.opened else {
+            return;
+        };
+        let gauge = measures.gauging.of(state);
         let mut update = json!({
             "sessionUpdate": "usage_update", "used": gauge.parts.all(), "size": gauge.window,
         });
-        if let Some(amount) = self.measures.figures.cost_of(state) {
+        if let Some(amount) = measures.figures.cost_of(state) {
             update["cost"] = json!({ "amount": amount, "currency": "USD" });
         }
         self.update(update);
@@ -326,8 +333,11 @@ impl Projector {
 
     /// Shows the mode, the model and the effort, if they changed.
     fn settings(&mut self, state: &State) {
-        let now = self.settings.after(state);
-        let before = std::mem::replace(&mut self.settings, now.clone());
+        let Some((_, settings)) = &mut self.opened else {
+            return;
+        };
+        let now = settings.after(state);
+        let before = std::mem::replace(settings, now.clone());
         if now.mode != before.mode {
             let mode = now.mode.name();
             self.update(json!({ "sessionUpdate": "current_mode_update", "currentModeId": mode }));

@@ -4,7 +4,6 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
@@ -24,6 +23,9 @@ pub(super) const INTERNAL_ERROR: i64 = -32603;
 pub(super) const NO_KEY: i64 = -32000;
 /// A session is unknown: "Resource not found" in the protocol.
 pub(super) const NOT_FOUND: i64 = -32002;
+
+/// Maximum size of the client's capabilities.
+const CAPABILITIES_MAX_BYTES: usize = 64 * 1024;
 
 /// Maximum number of servers (MCP) of a session.
 const SERVERS_MAX: usize = 64;
@@ -112,43 +114,31 @@ pub(super) fn params<'a, T: Deserialize<'a>>(params: &'a RawValue) -> Result<T, 
         .map_err(|error| RpcError::new(INVALID_PARAMS, format!("invalid parameters: {error}")))
 }
 
-/// A capability: an object, whose presence says that the client has it.
-type Capability = Option<IgnoredAny>;
-
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Initialize {
-    #[serde(default)]
-    pub client_capabilities: ClientCapabilities,
+pub(super) struct Initialize<'a> {
+    #[serde(borrow)]
+    pub client_capabilities: Option<&'a RawValue>,
 }
 
 /// The parts of the protocol that the client supports. Nothing else is sent.
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(default)]
-pub(super) struct ClientCapabilities {
-    pub session: SessionCapabilities,
-    pub auth: AuthCapabilities,
-    pub elicitation: ElicitationCapabilities,
-}
+#[derive(Debug, Clone, Default)]
+pub(super) struct ClientCapabilities(Value);
 
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(default)]
-pub(super) struct SessionCapabilities {
-    pub notices: Capability,
-    pub compaction: Capability,
-}
+impl ClientCapabilities {
+    /// Reads the capabilities. What cannot be understood is not supported.
+    pub(super) fn read(given: Option<&RawValue>) -> ClientCapabilities {
+        let text = given.map_or("", RawValue::get);
+        let small = Some(text).filter(|text| text.len() <= CAPABILITIES_MAX_BYTES);
+        let value = small.and_then(|text| serde_json::from_str(text).ok());
+        ClientCapabilities(value.unwrap_or_default())
+    }
 
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(default)]
-pub(super) struct AuthCapabilities {
-    pub terminal: bool,
-}
-
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(default)]
-pub(super) struct ElicitationCapabilities {
-    pub form: Capability,
-    pub url: Capability,
+    /// Returns whether the client has the capability at a JSON Pointer: `true`, or an object.
+    pub(super) fn has(&self, capability: &str) -> bool {
+        let value = self.0.pointer(capability);
+        value.is_some_and(|value| value.is_object() || *value == true)
+    }
 }
 
 #[derive(Debug, Deserialize)]

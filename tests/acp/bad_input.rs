@@ -59,8 +59,14 @@ fn wrong_requests_get_the_codes_of_the_protocol() {
     let early = json!({ "sessionId": nobody, "prompt": [] });
     let error = editor.call("session/prompt", early).unwrap_err();
     assert_eq!(error["code"], -32600);
-    for version in [0, 1, 2, 65535] {
-        let params = json!({ "protocolVersion": version });
+    let odd = [
+        json!(null),
+        json!({}),
+        json!([1]),
+        json!({ "session": null, "auth": [] }),
+    ];
+    for (version, capabilities) in [0, 1, 2, 65535].into_iter().zip(odd) {
+        let params = json!({ "protocolVersion": version, "clientCapabilities": capabilities });
         let result = editor.call("initialize", params).unwrap();
         assert_eq!(result["protocolVersion"], 1);
     }

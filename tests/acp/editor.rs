@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use crate::schema;
 use crate::support::Home;
 
-pub const LIMIT: Duration = Duration::from_secs(20);
+pub const LIMIT: Duration = Duration::from_secs(120);
 
 /// An editor with an agent.
 pub struct Editor {
