@@ -73,15 +73,17 @@ fn a_command_that_still_runs_is_followed() {
 /// Nothing is asked of the model, whatever the session was in the middle of.
 #[test]
 fn a_followed_command_ends_without_a_prompt() {
-    let home = scripted(&[step("", &[gated()]), step("not yet", &[])]);
+    let home = scripted(&[step("", &[gated()]), step("the second answer", &[])]);
     let (editor, id) = running(&home);
     editor.kill();
     let mut editor = Editor::start(&home);
     editor.load(&home, &id).expect("loaded");
     std::fs::write(home.path("gate"), "").unwrap();
     editor.update("tool_call_update", |update| update["status"] == "completed");
+    assert_eq!(editor.say(&id, "and now?"), "end_turn");
     editor.finish();
-    assert_eq!(entries(&home, &id, "replied").len(), 1);
+    // An answer before the prompt would be a third one.
+    assert_eq!(entries(&home, &id, "replied").len(), 2);
 }
 
 #[test]
