@@ -115,6 +115,7 @@
 //! | `main` | the keeper modes, then [`cli`] |
 //! | [`cli`] | arguments; one file for each subcommand |
 //! | [`ui`] | the terminal: the screen as a projection of the log, and the keys |
+//! | [`acp`] | `rewake acp`: the engine inside an editor, over the Agent Client Protocol |
 //! | [`headless`] | the engine without a screen: text, JSON, JSON lines; signals |
 //! | `server` | `rewake serve`: sessions over HTTP, and the page; a window on the store, without an engine |
 //! | [`report`] | output for the shell: exit codes, data on stdout, notes and errors on stderr |
@@ -157,6 +158,7 @@
 //! reports that. A command with the terminal (`!vim`) has no keeper: it ends with the program, and
 //! the session reports that.
 
+pub mod acp;
 pub mod cli;
 pub mod command;
 pub mod config;

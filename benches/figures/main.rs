@@ -17,6 +17,7 @@
     reason = "a bench ends at the first thing that goes wrong, and prints"
 )]
 
+mod acp;
 mod checkpoint;
 mod child;
 #[allow(dead_code, reason = "the tests of the server use all of it")]
@@ -51,7 +52,7 @@ use table::Row;
 
 type Subject = fn() -> Vec<Row>;
 
-const SUBJECTS: [(&str, Subject); 17] = [
+const SUBJECTS: [(&str, Subject); 18] = [
     ("checkpoint", checkpoint::rows),
     ("opening", opening::rows),
     ("screen", screen::rows),
@@ -69,6 +70,7 @@ const SUBJECTS: [(&str, Subject); 17] = [
     ("server", server::rows),
     ("tasks", tasks::rows),
     ("mcp", mcp::rows),
+    ("acp", acp::rows),
 ];
 
 fn main() {

@@ -14,8 +14,8 @@ use super::run::RunArgs;
 #[cfg(feature = "serve")]
 use super::serve;
 use super::{
-    allow, answer, approvals, compact, completion, deny, diff, dismiss, doctor, export, fork, gc,
-    history, hooks, key, mcp, models, pause, permissions, ps, purge, restore, rewind, sandbox,
+    acp, allow, answer, approvals, compact, completion, deny, diff, dismiss, doctor, export, fork,
+    gc, history, hooks, key, mcp, models, pause, permissions, ps, purge, restore, rewind, sandbox,
     send, set, show, stats, stop, trust, unblock,
 };
 use crate::config::{ConfigError, Setting};
@@ -126,6 +126,7 @@ pub(super) enum Command {
     Key(key::KeyArgs),
     Sandbox(sandbox::SandboxArgs),
     Doctor(doctor::DoctorArgs),
+    Acp(acp::AcpArgs),
     #[cfg(feature = "serve")]
     Serve(serve::ServeArgs),
     /// Show a session that survives a kill (no key, no network)

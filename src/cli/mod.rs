@@ -3,6 +3,7 @@
 //! Each subcommand has a file with its arguments and its `run`. Output and exit codes go through
 //! [`crate::report`]. Lower rooms only return values and errors.
 
+mod acp;
 mod allow;
 mod answer;
 mod approvals;
@@ -217,6 +218,7 @@ fn dispatch(cli: Cli, log: &mut Option<WorkerGuard>) -> Result<u8, CliError> {
         Command::Answer(args) => answer::run(&place()?.work(log)?, &args),
         Command::Ps(args) => ps::run(&place()?.work(log)?, &args),
         Command::Mcp(action) => mcp::run(&place()?.work(log)?, &action),
+        Command::Acp(args) => acp::run(place()?, args, log),
         #[cfg(feature = "serve")]
         Command::Serve(args) => serve::run(&place()?.work(log)?, args),
     }

@@ -38,6 +38,8 @@ pub struct Pending {
     pub choice: bool,
     /// Pending work waits until a person sends a message or asks to continue.
     pub waits_for_person: bool,
+    /// Results of calls that were started are recorded during that wait.
+    pub settles: bool,
     /// A server's question, which an earlier start showed to a person, is open, and this start has
     /// no person.
     pub left_open: bool,
@@ -158,6 +160,10 @@ pub fn next(state: &State, policy: &Policy, pending: &Pending) -> Step {
         return next_in_pause(state, pending);
     }
     if pending.waits_for_person {
+        let started = state.first_open().filter(|open| open.guard.is_some());
+        if let Some(started) = started.filter(|_| pending.settles && rest != Some(Why::CrashLoop)) {
+            return Step::Settle(started.call.id);
+        }
         let asked_for = asked_for(state, pending).filter(|_| rest != Some(Why::CrashLoop));
         return asked_for.unwrap_or(Step::Wait(rest.unwrap_or(Why::Idle)));
     }

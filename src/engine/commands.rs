@@ -4,7 +4,10 @@
 //! Invariant: commands are applied in the order they came in. A command that finds no room to be
 //! recorded waits, and so do all commands after it.
 
+use std::sync::atomic::Ordering;
+
 use super::rewind::RewindOrder;
+use super::signals::PollResult;
 use super::{Command, Engine, EngineError, Event, Recorder, Write};
 use crate::core::authorization::{Authorization, authorize};
 use crate::core::choice::Effort;
@@ -21,6 +24,8 @@ pub(super) struct Requests {
     pub left: Option<SaveReason>,
     /// Whether to do nothing until a person sends a message or continues the session.
     pub waits_for_person: bool,
+    /// Whether results of started calls are recorded during that wait.
+    pub settles: bool,
     /// A request to compact, when no call is open.
     pub compaction: bool,
     /// The choice of this start: see [`super::Settings::chosen`].
@@ -103,7 +108,10 @@ impl<W: World> Engine<W> {
                 call,
                 verdict,
                 rule,
-            } => self.log.decide(call, verdict, rule).await?,
+            } => {
+                self.requests.waits_for_person = false;
+                self.log.decide(call, verdict, rule).await?;
+            }
             Command::Answer { call, key, answer } => {
                 self.asking
                     .answer(&mut self.log, call, &key, answer)
@@ -179,6 +187,16 @@ impl<W: World> Engine<W> {
             Command::Rewind(order) => self.requests.rewind = Some(order),
             Command::AskServer(request) => self.log.world.ask_server(request),
             Command::SetPermissionCheck(check) => self.log.policy.permission_check = check,
+            Command::Hear { is_message, heard } => {
+                if is_message {
+                    self.log.lift_for_words().await?;
+                    self.log.inbox_is_held = false;
+                    self.requests.waits_for_person = false;
+                }
+                let found = self.hear().await?;
+                heard.store(true, Ordering::SeqCst);
+                return Ok(found == PollResult::DropsStep);
+            }
         }
         Ok(false)
     }
@@ -194,8 +212,12 @@ impl<W: World> Engine<W> {
             }
             Signal::Pause { .. } => log.pause().await?,
             Signal::GoOn => self.requests.continue_session(log).await?,
-            Signal::Decide { call, verdict, .. } => log.decide(call, verdict, None).await?,
+            Signal::Decide { call, verdict, .. } => {
+                self.requests.waits_for_person = false;
+                log.decide(call, verdict, None).await?;
+            }
             Signal::Answer { call, answer, .. } => {
+                self.requests.waits_for_person = false;
                 // It was looked at that this is the question.
                 let question = log
                     .state
@@ -376,6 +398,7 @@ impl Requests {
         Requests {
             left: None,
             waits_for_person: false,
+            settles: false,
             compaction: false,
             chosen,
             rewind: None,

@@ -15,6 +15,7 @@ impl<W: World> Engine<W> {
         Ok(Pending {
             choice: self.requests.chosen.is_some(),
             waits_for_person: self.requests.waits_for_person,
+            settles: self.requests.settles,
             left_open: self.asking.is_left_open,
             rendering: self.renewed.is_some(),
             compaction: self.requests.compaction,

@@ -48,9 +48,11 @@ pub use rewind::{
 
 use std::collections::VecDeque;
 use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use crate::core::access::Access;
 use crate::core::entry::Choice;
@@ -136,6 +138,12 @@ pub enum Command {
     AskServer(ServerRequest),
     /// Use changed permission rules.
     SetPermissionCheck(PermissionCheck),
+    /// Look for messages and signals now, since this process wrote some. With `is_message`, one of
+    /// them is a message, which counts as typed here. `heard` is set once they are read.
+    Hear {
+        is_message: bool,
+        heard: Arc<AtomicBool>,
+    },
     /// Leave the session. Running commands continue.
     Leave(SaveReason),
 }
@@ -143,6 +151,13 @@ pub enum Command {
 impl Command {
     /// A stop of the work in progress.
     pub const STOP: Command = Command::Signal(Signal::STOP);
+
+    /// Returns a channel for commands to an engine: its two ends.
+    pub fn pipe() -> (UnboundedSender<Command>, UnboundedReceiver<Command>) {
+        // Unbounded: its senders must not wait. A person gives each command, or the store has
+        // accepted a row for it, and the store limits the rows of a session.
+        unbounded_channel()
+    }
 }
 
 /// An event for an observer of the engine.
@@ -384,8 +399,11 @@ impl<W: World> Engine<W> {
     /// Keeps pending work waiting until a person sends a message or continues the session. In a
     /// copy they want to change the message first. A person who opens a session without a message
     /// may not want it to act at once.
-    pub fn wait_for_person(&mut self) {
+    ///
+    /// With `settles`, the results of calls that an earlier process started are recorded meanwhile.
+    pub fn wait_for_person(&mut self, settles: bool) {
         self.requests.waits_for_person = true;
+        self.requests.settles = settles;
     }
 
     /// Does the same as [`Command::AskServer`].

@@ -8,7 +8,7 @@
 mod earlier;
 mod input;
 mod print;
-mod signals;
+pub(crate) mod signals;
 mod wait;
 
 use std::cell::Cell;

@@ -15,7 +15,7 @@ use crate::engine::Command;
 use crate::report::exit;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Leaving {
+pub(crate) enum Leaving {
     Terminated,
     HungUp,
 }
@@ -31,7 +31,7 @@ pub(super) fn last() -> Option<Leaving> {
     }
 }
 
-pub(super) fn exit_code(leaving: Leaving) -> u8 {
+pub(crate) fn exit_code(leaving: Leaving) -> u8 {
     match leaving {
         Leaving::Terminated => exit::SIGTERM,
         Leaving::HungUp => exit::SIGHUP,
@@ -60,6 +60,30 @@ pub(super) async fn forward(commands: UnboundedSender<Command>) -> Infallible {
         LAST.store(mark, Ordering::Relaxed);
         // The engine ends only when the run is over.
         let _ = commands.send(command);
+    }
+}
+
+/// The signals that end a process in order, for callers that have no work to stop.
+pub(crate) struct Ending {
+    terminate: Option<Signal>,
+    hangup: Option<Signal>,
+}
+
+impl Ending {
+    /// Catches them from now on. Must be called inside a tokio runtime.
+    pub(crate) fn catch() -> Ending {
+        Ending {
+            terminate: caught(SignalKind::terminate(), 0),
+            hangup: caught(SignalKind::hangup(), ignored()),
+        }
+    }
+
+    /// Waits for the next one.
+    pub(crate) async fn next(&mut self) -> Leaving {
+        tokio::select! {
+            () = next(&mut self.terminate) => Leaving::Terminated,
+            () = next(&mut self.hangup) => Leaving::HungUp,
+        }
     }
 }
 

@@ -95,7 +95,7 @@ pub use servers::ServerFolders;
 pub use session_list::{Finished, SessionList};
 pub use steer::{
     Delivery, HERE, MAX_MESSAGE_BYTES, Question, QuestionChoice, Receipt, Refusal, SteerError,
-    Steering, decode_image, denial, read_image,
+    Steering, check_message, decode_image, denial, read_image,
 };
 pub use summary::{GLANCE_ENTRIES, SessionState, SessionSummary, glance};
 pub use tasks::decode_from_parent;

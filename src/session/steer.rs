@@ -338,37 +338,9 @@ impl Steering {
         origin: &str,
     ) -> Result<Receipt, SteerError> {
         self.check_not_below_agent()?;
-        let Message { text, images, .. } = &message;
-        if text.len() > MAX_MESSAGE_BYTES {
-            return Err(refused(
-                Refusal::TooLarge,
-                format!(
-                    "the message has {} bytes, and at most {MAX_MESSAGE_BYTES} are sent",
-                    text.len()
-                ),
-                "put it into a file in the session's folder, and name the file in the message",
-            ));
-        }
-        if images.len() > MAX_IMAGES {
-            let what = format!(
-                "there are {} images, and at most {MAX_IMAGES} are sent",
-                images.len()
-            );
-            return Err(refused(
-                Refusal::TooLarge,
-                what,
-                "send them with several messages",
-            ));
-        }
-        if text.trim().is_empty() && images.is_empty() {
-            return Err(refused(
-                Refusal::Nonsense,
-                "there is nothing to send: the message is empty",
-                "rewake send ID \"text\", or - to read it from stdin",
-            ));
-        }
+        check_message(&message)?;
         let message = Message {
-            text: text.replace('\0', "\u{2400}"),
+            text: message.text.replace('\0', "\u{2400}"),
             via: Via::Signal,
             origin: Some(origin.to_string()),
             ..message
@@ -622,6 +594,43 @@ impl Steering {
         };
         Ok((found, receipt))
     }
+}
+
+/// Checks the limits of a message.
+///
+/// # Errors
+/// It is too long or empty, or has too many images.
+pub fn check_message(message: &Message) -> Result<(), SteerError> {
+    let Message { text, images, .. } = message;
+    if text.len() > MAX_MESSAGE_BYTES {
+        return Err(refused(
+            Refusal::TooLarge,
+            format!(
+                "the message has {} bytes, and at most {MAX_MESSAGE_BYTES} are sent",
+                text.len()
+            ),
+            "put it into a file in the session's folder, and name the file in the message",
+        ));
+    }
+    if images.len() > MAX_IMAGES {
+        let what = format!(
+            "there are {} images, and at most {MAX_IMAGES} are sent",
+            images.len()
+        );
+        return Err(refused(
+            Refusal::TooLarge,
+            what,
+            "send them with several messages",
+        ));
+    }
+    if text.trim().is_empty() && images.is_empty() {
+        return Err(refused(
+            Refusal::Nonsense,
+            "there is nothing to send: the message is empty",
+            "rewake send ID \"text\", or - to read it from stdin",
+        ));
+    }
+    Ok(())
 }
 
 /// The reason of a denial if the person gives none.

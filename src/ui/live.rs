@@ -15,7 +15,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 
 use super::OnLiveEvent;
 use super::rewind::RewindShown;
@@ -255,8 +255,7 @@ impl EngineHandle {
         before: Vec<EngineHandle>,
         on_event: OnLiveEvent,
     ) -> EngineHandle {
-        // Unbounded: the thread that draws sends, and must not wait. A person gives each command.
-        let (commands, inbox) = unbounded_channel();
+        let (commands, inbox) = Command::pipe();
         let is_left = Arc::new(AtomicBool::new(false));
         let theirs = Arc::clone(&is_left);
         let work = move || {
@@ -376,7 +375,7 @@ fn live(
     };
     let ended = drive(session, inbox, Box::new(forward), async |driver| {
         if waits {
-            driver.engine.wait_for_person();
+            driver.engine.wait_for_person(false);
         }
         attend(driver, on_event).await
     });

@@ -1453,7 +1453,7 @@ fn any_pending() -> impl Strategy<Value = Pending> {
         (0..9u64, 0..9u64)
             .prop_map(|(first, last)| BackgroundSummary::Ready(TurnRange { first, last })),
     ];
-    let flags = any::<[bool; 6]>();
+    let flags = any::<[bool; 7]>();
     let ended = prop::option::of("bg_[0-9]");
     let ends = (ended, prop::option::of(0..9u64));
     (flags, ends, summary, prop::option::of(0..9u64)).prop_map(
@@ -1461,6 +1461,7 @@ fn any_pending() -> impl Strategy<Value = Pending> {
             [
                 choice,
                 waits_for_person,
+                settles,
                 left_open,
                 rendering,
                 compaction,
@@ -1474,6 +1475,7 @@ fn any_pending() -> impl Strategy<Value = Pending> {
             Pending {
                 choice,
                 waits_for_person,
+                settles,
                 left_open,
                 rendering,
                 compaction,
@@ -1553,6 +1555,25 @@ fn while_a_person_is_waited_for_only_what_they_asked_for_is_done() {
     assert_eq!(next_of(&open, true), Step::Wait(Why::Idle));
     let stopped = state(vec![said("go"), stopped()]);
     assert_eq!(next_of(&stopped, false), Step::Wait(Why::Halted));
+}
+
+/// In an editor, the results of commands are recorded meanwhile, and nothing more is done.
+#[test]
+fn while_a_person_is_waited_for_started_calls_may_be_settled() {
+    let waiting = Pending {
+        waits_for_person: true,
+        settles: true,
+        message: true,
+        ..Pending::default()
+    };
+    let next_of = |state: &State| next(state, &policy(true), &waiting);
+    let call = id(2, 0);
+    let open = vec![said("go"), replied(vec![bash("x")])];
+    assert_eq!(next_of(&state(open.clone())), Step::Wait(Why::Idle));
+    let running = [open, vec![started(call, supervised())]].concat();
+    assert_eq!(next_of(&state(running.clone())), Step::Settle(call));
+    let ended = [running, vec![finished(call)]].concat();
+    assert_eq!(next_of(&state(ended)), Step::Wait(Why::Idle));
 }
 
 fn restoring() -> Entry {

@@ -86,7 +86,7 @@ fn played(session: Session, commands: Vec<Command>, waits: bool) -> String {
     runtime.block_on(async {
         let mut engine = Engine::new(log, world, settings, inbox, Box::new(|_, _| {}));
         if waits {
-            engine.wait_for_person();
+            engine.wait_for_person(false);
         }
         while !matches!(engine.run().await.unwrap(), RestReason::Left(_)) {
             sender.send(Command::Leave(SaveReason::Exit)).ok().unwrap();

@@ -21,6 +21,7 @@
     reason = "all of this file is a test; clippy sees only the #[test] functions as such"
 )]
 
+mod acp;
 mod fork;
 mod hooks;
 mod random;

@@ -46,7 +46,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
             "man",
         ],
     ),
-    ("Integrations", &["mcp", "hooks", "serve"]),
+    ("Integrations", &["acp", "mcp", "hooks", "serve"]),
 ];
 
 /// Old names of subcommands and flags, with the new ones.

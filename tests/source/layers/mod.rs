@@ -20,10 +20,11 @@ mod words;
 
 use std::path::{Path, PathBuf};
 
-const ORDER: [&str; 21] = [
+const ORDER: [&str; 22] = [
     "main",
     "cli",
     "ui",
+    "acp",
     "headless",
     "server",
     "report",
