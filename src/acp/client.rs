@@ -109,7 +109,9 @@ impl Connection {
                 "loadSession": true,
                 "promptCapabilities": { "image": true, "audio": false, "embeddedContext": true },
                 "mcpCapabilities": { "http": true, "sse": false },
-                "sessionCapabilities": { "list": {}, "resume": {}, "close": {} },
+                "sessionCapabilities": {
+                    "list": {}, "resume": {}, "close": {}, "additionalDirectories": {},
+                },
             },
             "authMethods": methods,
         }))

@@ -146,7 +146,8 @@ fn open(
 ) -> Result<(Session, AppContext), RpcError> {
     params.check()?;
     let servers = params.servers()?;
-    let ctx = context(&shared.ctx, &params.cwd, servers)?;
+    let mut ctx = context(&shared.ctx, &params.cwd, servers)?;
+    ctx.given.folders = params.folders(&ctx)?;
     let which = match (opening, params.session_id) {
         (Opening::New, _) => SessionSelector::New,
         (_, Some(id)) if uuid::Uuid::try_parse(&id).is_ok() => {

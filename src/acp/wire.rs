@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use crate::config::ConfigError;
 use crate::config::mcp::{self, DefinedServer, ServerSource, ServerTrusted};
 use crate::core::text::clip;
-use crate::session::{SessionError, SteerError};
+use crate::session::{AppContext, SessionError, SteerError, added_folder};
 use crate::store::StoreError;
 
 pub(super) const PARSE_ERROR: i64 = -32700;
@@ -29,6 +29,9 @@ const CAPABILITIES_MAX_BYTES: usize = 64 * 1024;
 
 /// Maximum number of servers (MCP) of a session.
 const SERVERS_MAX: usize = 64;
+
+/// Maximum number of additional folders of a session.
+const FOLDERS_MAX: usize = 64;
 
 /// Longest name of a server (MCP).
 const SERVER_NAME_MAX: usize = 32;
@@ -199,11 +202,32 @@ impl OpenSession {
         if !self.cwd.is_absolute() {
             return wrong(format!("cwd is not absolute: {}", self.cwd.display()));
         }
-        // The only place that knows of them: rewake does not advertise them.
-        match self.additional_directories.as_deref() {
-            None | Some([]) => Ok(()),
-            Some(_) => wrong("additionalDirectories are not supported".to_string()),
+        let folders = self.additional_directories.iter().flatten();
+        match folders.into_iter().find(|folder| !folder.is_absolute()) {
+            Some(folder) => wrong(format!("a folder is not absolute: {}", folder.display())),
+            None => Ok(()),
         }
+    }
+
+    /// Returns the folders that count as part of the workspace. `None`: the session keeps its own.
+    ///
+    /// # Errors
+    /// A folder is missing, or may not be added.
+    pub(super) fn folders(&self, ctx: &AppContext) -> Result<Option<Vec<String>>, RpcError> {
+        let Some(folders) = &self.additional_directories else {
+            return Ok(None);
+        };
+        if folders.len() > FOLDERS_MAX {
+            let why = format!("there are more than {FOLDERS_MAX} folders");
+            return Err(RpcError::new(INVALID_PARAMS, why));
+        }
+        let added = folders.iter().map(|folder| {
+            let added = added_folder(ctx, folder);
+            added.map_err(|why| {
+                RpcError::new(INVALID_PARAMS, format!("{}: {why}", folder.display()))
+            })
+        });
+        added.collect::<Result<_, _>>().map(Some)
     }
 
     /// Returns the servers (MCP) of the client. They count as the user's own.

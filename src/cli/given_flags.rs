@@ -1,6 +1,6 @@
 //! Flags of a run that are recorded in its session, checked before a session is opened.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::Args;
 
@@ -8,7 +8,7 @@ use super::values;
 use crate::config::read_text;
 use crate::core::entry::Image;
 use crate::report::{CliError, exit};
-use crate::session::{AppContext, GivenFlags, read_image};
+use crate::session::{AppContext, GivenFlags, added_folder, read_image};
 use crate::store::blob_ref;
 
 /// Maximum size of a text for the system prompt.
@@ -47,7 +47,11 @@ pub(crate) struct GivenArgs {
 /// A file or a folder cannot be used.
 pub(super) fn given(ctx: &AppContext, args: &GivenArgs) -> Result<GivenFlags, CliError> {
     let prompt = args.append_system_prompt.as_deref();
-    let folders = args.add_dir.iter().map(|folder| added_folder(ctx, folder));
+    let folder = |folder: &PathBuf| {
+        let added = added_folder(ctx, folder);
+        added.map_err(|why| usage(format!("--add-dir {}: {why}", folder.display())))
+    };
+    let folders = args.add_dir.iter().map(folder);
     let folders: Vec<String> = folders.collect::<Result<_, _>>()?;
     Ok(GivenFlags {
         max_usd: args.max_usd,
@@ -89,33 +93,6 @@ fn system_prompt(ctx: &AppContext, text: &str) -> Result<String, CliError> {
             "--append-system-prompt: the text has more than {MAX_PROMPT_BYTES} bytes, or a NUL"
         ))),
         false => Ok(text.trim().to_string()),
-    }
-}
-
-/// Returns the real path of a folder that may count as part of the workspace.
-fn added_folder(ctx: &AppContext, folder: &Path) -> Result<String, CliError> {
-    let refused = |why: &str| usage(format!("--add-dir {}: {why}", folder.display()));
-    let path = ctx.env.cwd().join(folder);
-    let real = path
-        .canonicalize()
-        .map_err(|error| refused(&error.to_string()))?;
-    if !real.is_dir() {
-        return Err(refused("it is not a folder"));
-    }
-    let is_around = |own: &PathBuf| {
-        let own = own.canonicalize().unwrap_or(own.clone());
-        own.starts_with(&real) || real.starts_with(&own)
-    };
-    if ctx.own_folders().iter().any(is_around) {
-        return Err(refused("it has files of rewake, or is one of its folders"));
-    }
-    let home = ctx.env.home().and_then(|home| home.canonicalize().ok());
-    if home.is_some_and(|home| home.starts_with(&real)) {
-        return Err(refused("it has your home folder"));
-    }
-    match real.to_str() {
-        Some(text) if !text.contains(['\n', '\0']) => Ok(text.to_string()),
-        _ => Err(refused("its name is not UTF-8, or has a line break")),
     }
 }
 

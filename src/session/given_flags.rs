@@ -1,8 +1,10 @@
 //! Flags of a start that are recorded in the session, so that they apply after a resume and after
 //! an update of rewake too.
 
+use std::path::{Path, PathBuf};
+
 use super::layers::AddedByUser;
-use super::{Session, SessionError, now_ms};
+use super::{AppContext, Session, SessionError, now_ms};
 use crate::config::{Config, ConfigError};
 use crate::core::entry::{Choice, RunLimits, Usage};
 use crate::core::signal::Signal;
@@ -84,5 +86,32 @@ impl GivenFlags {
             folders: folders.filter(|all| **all != state.added_folders).cloned(),
             ..Choice::default()
         }
+    }
+}
+
+/// Returns the real path of a folder that may count as part of the workspace.
+///
+/// # Errors
+/// Why it may not, for a person.
+pub fn added_folder(ctx: &AppContext, folder: &Path) -> Result<String, String> {
+    let path = ctx.env.cwd().join(folder);
+    let real = path.canonicalize().map_err(|error| error.to_string())?;
+    if !real.is_dir() {
+        return Err("it is not a folder".to_string());
+    }
+    let is_around = |own: &PathBuf| {
+        let own = own.canonicalize().unwrap_or(own.clone());
+        own.starts_with(&real) || real.starts_with(&own)
+    };
+    if ctx.own_folders().iter().any(is_around) {
+        return Err("it has files of rewake, or is one of its folders".to_string());
+    }
+    let home = ctx.env.home().and_then(|home| home.canonicalize().ok());
+    if home.is_some_and(|home| home.starts_with(&real)) {
+        return Err("it has your home folder".to_string());
+    }
+    match real.to_str() {
+        Some(text) if !text.contains(['\n', '\0']) => Ok(text.to_string()),
+        _ => Err("its name is not UTF-8, or has a line break".to_string()),
     }
 }

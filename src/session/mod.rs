@@ -76,7 +76,7 @@ pub use file_change::FileChange;
 pub use files::watch;
 pub use files_rows::{FilesRow, Grade, files_rows};
 pub use fork_files::{ForkFolder, ForkedInto, NotForked};
-pub use given_flags::GivenFlags;
+pub use given_flags::{GivenFlags, added_folder};
 pub use missing_sessions::MissingSessions;
 pub use notify_command::{NotifyCommand, RunningNotifiers, notification_line};
 pub use offer::{Details, Offer, StillRunning, still_running};

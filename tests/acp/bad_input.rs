@@ -104,7 +104,7 @@ fn wrong_requests_get_the_codes_of_the_protocol() {
         ),
         (
             "session/new",
-            json!({ "cwd": here, "mcpServers": [], "additionalDirectories": ["/a"] }),
+            json!({ "cwd": here, "mcpServers": [], "additionalDirectories": ["/gone"] }),
             -32602,
         ),
         (

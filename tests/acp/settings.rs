@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::editor::Editor;
-use crate::{entries, scripted, step, write, writes};
+use crate::{entries, play, scripted, step, write, writes};
 
 fn option(options: &Value, id: &str) -> Value {
     let all = options["configOptions"].as_array().unwrap().iter();
@@ -67,6 +67,34 @@ fn options_are_chosen_and_change_elsewhere() {
             .call("session/set_config_option", params)
             .unwrap_err();
         assert_eq!(error["code"], code, "{option}: {error}");
+    }
+    editor.finish();
+}
+
+#[test]
+fn an_additional_folder_counts_as_part_of_the_workspace() {
+    let home = scripted(&[]);
+    let other = home.user().join("other");
+    std::fs::create_dir(&other).unwrap();
+    let file = other.join("f");
+    let path = file.to_str().unwrap();
+    play(&home, &[step("", &[write(path)]), step("done", &[])]);
+    let mut editor = Editor::start(&home);
+    let params = json!({
+        "cwd": home.workspace(), "mcpServers": [], "additionalDirectories": [other],
+    });
+    let opened = editor.call("session/new", params).unwrap();
+    let id = opened["sessionId"].as_str().unwrap().to_string();
+    let chosen = json!({ "sessionId": id, "modeId": "acceptEdits" });
+    editor.call("session/set_mode", chosen).unwrap();
+    assert_eq!(editor.say(&id, "write it"), "end_turn");
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "written\n");
+    for bad in [json!(["other"]), json!(["/"]), json!([home.rewake_home()])] {
+        let params = json!({
+            "cwd": home.workspace(), "mcpServers": [], "additionalDirectories": bad,
+        });
+        let error = editor.call("session/new", params).unwrap_err();
+        assert_eq!(error["code"], -32602, "{error}");
     }
     editor.finish();
 }
