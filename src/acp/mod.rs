@@ -93,8 +93,15 @@ impl Shared {
         true
     }
 
-    fn remove(&self, id: &str) {
-        self.sessions().remove(id);
+    /// Removes a session, unless it was opened again meanwhile.
+    fn remove(&self, session: &Arc<OpenedSession>) {
+        let mut sessions = self.sessions();
+        if sessions
+            .get(&session.id)
+            .is_some_and(|open| Arc::ptr_eq(open, session))
+        {
+            sessions.remove(&session.id);
+        }
     }
 
     /// Starts the thread of a session. Returns false if there are too many.

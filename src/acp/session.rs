@@ -131,7 +131,7 @@ pub(super) fn run(shared: &Arc<Shared>, request: &Value, opening: Opening, param
         })),
     });
     let failed = work(&live, session, inbox, opening);
-    shared.remove(&opened.id);
+    shared.remove(&opened);
     let output = &shared.output;
     shared.questions.withdraw(output, &opened.id, |_| true);
     opened.turns().end(output, failed.as_ref());

@@ -178,7 +178,7 @@ pub(crate) struct RunArgs {
     /// Purge the session after exit code 0 (with -p)
     ///
     /// Until then it is recorded like any other, so a kill loses nothing.
-    #[arg(long, requires = "print")]
+    #[arg(long, requires = "print", conflicts_with_all = ["session", "session_id"])]
     pub ephemeral: bool,
 }
 

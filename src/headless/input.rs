@@ -3,8 +3,8 @@
 //! Each line becomes the same row of the store as `rewake send`, `allow` or `set` writes. It is
 //! acknowledged with `taken` after the row is on disk, or with `refused` and the reason.
 //!
-//! Invariant: a line with an ID takes effect once per session. The rows and entries that it became
-//! name it as their origin.
+//! Invariant: a line with an ID takes effect at most once per session. The rows and entries that it
+//! became name it as their origin. A stop that found nothing to stop leaves no entry.
 
 use std::cell::Cell;
 use std::collections::HashSet;
@@ -37,6 +37,9 @@ const MAX_ID_CHARS: usize = 200;
 
 /// The origin of rows and entries, which the ID of a line follows after a colon.
 const ORIGIN: &str = "stdin";
+
+/// The origin of the limit that a line set beside other settings.
+const LIMIT_ORIGIN: &str = "stdin-limit";
 
 /// Number of entries of the log that are read at once.
 const ENTRIES_AT_ONCE: Seq = 1_000;
@@ -121,6 +124,16 @@ struct Shared {
     over: Notify,
 }
 
+/// Tells the run that no more lines come, also after a panic.
+struct InputEnd(Arc<Shared>);
+
+impl Drop for InputEnd {
+    fn drop(&mut self) {
+        self.0.is_over.store(true, Ordering::Release);
+        self.0.over.notify_waiters();
+    }
+}
+
 impl Input {
     /// Returns an input that has ended.
     pub(super) fn none() -> Rc<Input> {
@@ -142,14 +155,13 @@ impl Input {
             known: known_origins(session)?,
             store: ctx.open_store()?,
         };
-        let over = Arc::clone(&shared);
+        let over = InputEnd(Arc::clone(&shared));
         std::thread::Builder::new()
             .name("stdin".to_string())
             .spawn(move || {
                 reader.read_lines(&mut BufReader::new(std::io::stdin().lock()));
                 reader.wait_until_obeyed();
-                over.is_over.store(true, Ordering::Release);
-                over.over.notify_one();
+                drop(over);
             })
             .map_err(SessionError::Runtime)?;
         Ok(Rc::new(Input {
@@ -168,8 +180,14 @@ impl Input {
     pub(super) async fn ended(&self) {
         match &self.shared {
             None => std::future::pending().await,
-            Some(shared) if shared.is_over.load(Ordering::Acquire) => {}
-            Some(shared) => shared.over.notified().await,
+            Some(shared) => {
+                let mut over = std::pin::pin!(shared.over.notified());
+                // The end may come between the look and the wait.
+                over.as_mut().enable();
+                if !shared.is_over.load(Ordering::Acquire) {
+                    over.await;
+                }
+            }
         }
     }
 
@@ -281,12 +299,12 @@ impl Reader {
 
     /// Returns whether a line with this origin had its effect. Otherwise, it has it now.
     fn is_known(&self, origin: &str) -> bool {
-        origin != ORIGIN && self.known.contains(origin)
+        origin.contains(':') && self.known.contains(origin)
     }
 
     fn apply(&mut self, line: Line, origin: &str) -> Result<(), Refused> {
         // Two rows of one line have two origins, so that a kill between them loses neither.
-        let limit_origin = format!("{origin}/limit");
+        let limit_origin = origin.replacen(ORIGIN, LIMIT_ORIGIN, 1);
         if self.is_known(origin) && !matches!(line, Line::Set { .. }) {
             return Ok(());
         }

@@ -18,6 +18,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
+use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
 use crate::core::custom::ServerMention;
@@ -114,6 +115,7 @@ pub fn run(ctx: &AppContext, mut session: Session, task: Task) -> u8 {
         earlier,
         input,
         is_timed_out: Cell::new(false),
+        timed_out: Notify::new(),
         task,
     };
     // Unbounded: only this run sends, at a signal or a limit.
@@ -139,6 +141,7 @@ struct Run {
     earlier: EarlierRun,
     input: Rc<Input>,
     is_timed_out: Cell<bool>,
+    timed_out: Notify,
     task: Task,
 }
 
@@ -224,7 +227,7 @@ impl Run {
         };
         let engine = &mut driver.engine;
         let result = match rest {
-            Ok(RestReason::Waiting(Why::Halted)) if self.is_timed_out.get() => RunResult::of(
+            Ok(RestReason::Waiting(_)) if self.is_timed_out.get() => RunResult::of(
                 exit::RESUMABLE,
                 Some("stopped: the time limit of --timeout is reached"),
             ),
@@ -242,6 +245,7 @@ impl Run {
         if let Some(timeout) = self.task.timeout {
             tokio::time::sleep(timeout).await;
             self.is_timed_out.set(true);
+            self.timed_out.notify_one();
             // The engine ends only when the run is over.
             let _ = commands.send(Command::STOP);
         }
@@ -294,7 +298,7 @@ impl Run {
         let mut is_said = false;
         loop {
             // Read before the work: a line that came before the end was taken.
-            let may_go_on = self.input.is_open();
+            let may_go_on = self.input.is_open() && !self.is_timed_out.get();
             self.input.works();
             let rest = driver.run(by).await?;
             if may_go_on && matches!(rest, RestReason::Waiting(_)) {
@@ -302,6 +306,7 @@ impl Run {
                 tokio::select! {
                     idle = driver.engine.idle() => idle?,
                     () = self.input.ended() => {}
+                    () = self.timed_out.notified() => {}
                 }
                 continue;
             }
@@ -358,7 +363,10 @@ impl Run {
                 exit::RESUMABLE | exit::FAILED => format!("rewake -p -r {short}"),
                 _ => format!("rewake -p -c, or rewake -p -r {short}"),
             };
-            note(&format!("to continue: {how}"));
+            match self.task.is_retry {
+                true => note("to continue: the same command line"),
+                false => note(&format!("to continue: {how}")),
+            }
         }
         code
     }

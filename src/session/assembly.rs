@@ -67,8 +67,9 @@ impl AppContext {
         };
         let mut sandbox = sandbox::confine(self, &id, hidden, hook_files);
         if let Some(confine) = &mut sandbox {
+            // Read only: protected files are looked for in the workspace alone.
             confine
-                .more_write
+                .more_read
                 .extend(added.folders.iter().map(PathBuf::from));
         }
         warnings.extend(catalogue.notes().iter().cloned());

@@ -232,3 +232,21 @@ fn the_input_needs_a_run_without_a_screen() {
     ];
     refused(home.run(both), 2, &["cannot be used with"]);
 }
+
+/// A time limit ends a run whose stdin stays open, and leaves the work resumable.
+#[test]
+fn a_time_limit_ends_a_run_with_an_open_input() {
+    let home = scripted(&[step("", &[bash("while [ ! -e go ]; do sleep 0.02; done")])]);
+    let args = [
+        "work",
+        "--timeout",
+        "1s",
+        "--permission-mode",
+        "acceptEdits",
+    ];
+    let talk = Talk::start(&home, &args);
+    let Talk { live, input } = talk;
+    let run = live.wait(LIMIT).expect(75);
+    drop(input);
+    assert!(run.stderr.contains("time limit of --timeout"), "{run:?}");
+}
