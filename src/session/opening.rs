@@ -254,7 +254,8 @@ impl AppContext {
             workspace: self.workspace(),
             folder,
         };
-        let (head, first) = store.create(&new, now_ms, opened)?;
+        // Not before the lock: a start compares the two times.
+        let (head, first) = store.create(&new, super::now_ms(), opened)?;
         lock.recorded();
         let state = State::of(tools::describe, [&first])
             .map_err(|why| SessionError::Illegal { session: id, why })?;
@@ -480,6 +481,8 @@ impl AppContext {
         also: impl FnOnce(&State) -> (Vec<Entry>, Vec<NewTree>),
     ) -> Result<Copied, SessionError> {
         let (mut state, warning) = readable(store, origin, parting)?;
+        // Not before the lock: a start compares the two times.
+        let now_ms = now_ms.max(super::now_ms());
         let from = ForkPoint {
             session: origin.to_string(),
             seq: state.next_seq() - 1,

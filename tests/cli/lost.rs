@@ -109,7 +109,7 @@ impl Scene {
                 doctor.stdout
             );
         }
-        let row = format!("note   lost     session {}, started ", self.killed);
+        let row = format!("note   lost     session {}", self.killed);
         assert!(doctor.stdout.contains(&row), "{}", doctor.stdout);
         assert!(
             !doctor.stdout.contains("no problems found"),
