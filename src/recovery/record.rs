@@ -91,7 +91,7 @@ struct Ready {
     may_fork: bool,
 }
 
-/// Writes the sessions in the order of their creation, so that each comes before its forks.
+/// Writes each session before its forks.
 pub(super) fn record(
     new: &NewRows<'_>,
     recorded: &Recorded<'_>,

@@ -10,14 +10,14 @@
 //! set aside. A chain that diverges from it becomes a separate session.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::found::{EntryIndex, Rows};
 use crate::core::entry::Seq;
 use crate::journal::chain_hash::ChainHash;
 use crate::journal::line::Header;
 use crate::store::Gap;
-use crate::store::recovering::{Purged, SessionRow, id_of_diverged};
+use crate::store::recovering::{Purged, SessionRow, id_of_diverged, parents_first};
 
 /// Everything that the copies have of one session.
 #[derive(Default)]
@@ -33,12 +33,21 @@ pub(super) struct SessionCopies {
     pub unproven: Vec<(Seq, ChainHash)>,
 }
 
-impl SessionCopies {
-    /// Returns when the session was created, by its row or its journal.
-    fn created_ms(&self) -> Option<i64> {
-        let by_row = self.row.as_ref().map(|(_, row)| row.created_ms);
-        by_row.or_else(|| Some(self.header.as_ref()?.created_ms))
+/// Returns the session that this one was forked from, by its row or its journal.
+fn parent(sessions: &BTreeMap<String, SessionCopies>, id: &str) -> Option<String> {
+    let known = sessions.get(id)?;
+    if let Some(forked) = known
+        .header
+        .as_ref()
+        .and_then(|header| header.forked.as_ref())
+    {
+        return Some(forked.session.clone());
     }
+    let (source, row) = known.row.as_ref()?;
+    let key = row.forked_from?;
+    let is_it = |known: &&SessionCopies| matches!(&known.row, Some((of, row)) if of == source && row.key == key);
+    let found = sessions.values().find(is_it)?;
+    Some(found.row.as_ref()?.1.id.clone())
 }
 
 /// A session to be recorded.
@@ -80,8 +89,16 @@ pub(super) fn plans<'a>(
         plans.extend(of_one.into_iter().map(|plan| (plan, known)));
     }
     lock_possibly_continued(found, sources, &mut plans);
-    // A session comes before its forks. A session that diverged keeps its place after the other.
-    plans.sort_by_key(|(_, known)| known.created_ms());
+    // A session comes before its forks, and one that diverged directly after the other.
+    let order = parents_first(sessions.keys().cloned().collect(), |id| {
+        parent(sessions, id)
+    });
+    let place: HashMap<&str, usize> = order.iter().map(String::as_str).zip(0..).collect();
+    plans.sort_by_key(|(plan, _)| {
+        let of_other = plan.other.as_ref().filter(|other| other.is_second);
+        let id = of_other.map_or(&plan.id, |other| &other.session);
+        place.get(id.as_str()).copied()
+    });
     plans
 }
 

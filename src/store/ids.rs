@@ -3,6 +3,7 @@
 //! An ID begins with the millisecond in which it was made. People read and type this part, so
 //! [`super::SessionLock::take_new`] gives each millisecond to one session of a store.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -95,10 +96,31 @@ pub(crate) fn id_of_diverged(session: &str, end: ChainHash) -> String {
         .to_string()
 }
 
+/// Sorts sessions by ID, and each after the session that it was forked from: an ID that the user
+/// chose says nothing about age, and a clock may be set back.
+pub(crate) fn parents_first(
+    mut ids: Vec<String>,
+    parent: impl Fn(&str) -> Option<String>,
+) -> Vec<String> {
+    ids.sort_unstable();
+    let mut left: BTreeSet<String> = ids.iter().cloned().collect();
+    let mut sorted = Vec::new();
+    for id in ids {
+        // The session and its ancestors that are not sorted yet, the oldest last.
+        let mut line = Vec::new();
+        let mut next = Some(id);
+        // A session leaves the set when it is met, so damaged journals cannot make a circle.
+        while let Some(id) = next.take_if(|id| left.remove(id)) {
+            next = parent(&id);
+            line.push(id);
+        }
+        sorted.extend(line.into_iter().rev());
+    }
+    sorted
+}
+
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
-
     use super::*;
     use crate::journal::folder::is_session_id;
 
@@ -120,6 +142,23 @@ mod tests {
             *ids.iter().max().unwrap() < id_at(now_ms() as u64 + 1),
             "none is ahead of the clock"
         );
+    }
+
+    #[test]
+    fn a_fork_comes_after_its_origin() {
+        let sorted = |parents: &[(&str, &str)]| {
+            let ids = ["c", "a", "d", "b"].map(str::to_string).to_vec();
+            let parent = |id: &str| {
+                let found = parents.iter().find(|(of, _)| *of == id);
+                found.map(|(_, parent)| parent.to_string())
+            };
+            parents_first(ids, parent).concat()
+        };
+        assert_eq!(sorted(&[]), "abcd");
+        assert_eq!(sorted(&[("a", "c"), ("c", "d")]), "dcab");
+        assert_eq!(sorted(&[("b", "gone"), ("d", "a")]), "abcd");
+        // A circle.
+        assert_eq!(sorted(&[("a", "b"), ("b", "a")]), "bacd");
     }
 
     #[test]

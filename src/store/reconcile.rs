@@ -19,6 +19,7 @@ use super::copies::Copies;
 use super::error::Doing;
 use super::gap::{count_missing_entries, sessions_with_gap};
 use super::high_water_mark::{HighWaterMark, MarkText};
+use super::ids::parents_first;
 use super::journal_writer::{has_all, highest, tip_in};
 use super::lock::SessionLock;
 use super::machine::LATELY;
@@ -364,13 +365,10 @@ impl Store {
 
 /// Returns the sessions with a journal, each after the session that it was forked from.
 fn in_order_of_creation(journal: &Journal) -> Vec<String> {
-    let created = |session: &String| {
-        let header = begin(&journal.of(session)).ok().flatten();
-        header.map(|header| header.created_ms)
-    };
-    let mut all = sessions(&journal.folder, usize::MAX);
-    all.sort_by_cached_key(created);
-    all
+    parents_first(sessions(&journal.folder, usize::MAX), |session| {
+        let header = begin(&journal.of(session)).ok().flatten()?;
+        Some(header.forked?.session)
+    })
 }
 
 /// Returns whether a row has the newest entry of the mark. True if the mark does not name that

@@ -9,7 +9,7 @@ pub(crate) use super::error::io as io_error;
 pub(crate) use super::gap::gap_of;
 pub(crate) use super::gc::in_use;
 pub(crate) use super::high_water_mark::{HighWaterMark, MarkText};
-pub(crate) use super::ids::id_of_diverged;
+pub(crate) use super::ids::{id_of_diverged, parents_first};
 pub(crate) use super::lag::JOURNALS_UPTO;
 pub(crate) use super::lock::StoreLock;
 pub(crate) use super::migrate::known as known_schema;

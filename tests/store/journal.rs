@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rewake::core::entry::{Assignment, By, CallId, Entry, Record, Via};
 use rewake::store::{BackupStatus, Batch, Head, Message, NewSession, Store, StoreError, new_id};
@@ -584,7 +584,17 @@ fn never_silently_back_in_time() {
         );
         assert!(error.hint().unwrap().contains("--as-is"));
         // What is begun now is not held, and hides nothing.
-        let new = talk(&mut store, 20);
+        let new = NewSession {
+            id: new_id(),
+            workspace: HERE.into(),
+            folder: HERE.into(),
+        };
+        let now_ms = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+        let now_ms = i64::try_from(now_ms.as_millis()).unwrap();
+        let (mut new, _) = store.create(&new, now_ms, opened()).unwrap();
+        for n in 0..20 {
+            say(&mut store, &mut new, &format!("new {n}"));
+        }
         store.check_missing_entries(new.session()).unwrap();
         drop(store);
         assert_eq!(scene.standing().held, Some(4));
