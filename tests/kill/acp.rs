@@ -16,7 +16,7 @@ use crate::support::Home;
 /// Kills of a campaign; `REWAKE_KILLS=100` is for long runs.
 const KILLS: usize = 15;
 
-/// What the sessions came to.
+/// The results of the sessions.
 #[derive(Debug, Default)]
 struct Tally {
     kills: usize,

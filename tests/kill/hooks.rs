@@ -23,7 +23,7 @@ const GUARDS: usize = 2;
 const MAX_STARTS: usize = 200;
 const OVER: &str = "that was all";
 
-/// What the sessions came to.
+/// The results of the sessions.
 #[derive(Debug, Default)]
 struct Tally {
     kills: usize,
