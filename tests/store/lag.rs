@@ -222,26 +222,45 @@ fn a_process_that_was_in_a_session_for_a_moment_overwrites_nothing_later() {
     let scene = Scene::new();
     let id = session(&mut scene.open(), HERE).session().to_string();
     let mut pane = scene.open();
-    let speaks = |store: &mut Store, text: &str| {
-        let (mut head, _) = store.load(&id).unwrap();
-        say(store, &mut head, text);
-    };
-    let moment = |pane: &mut Store, text: &str| {
-        let done = pane.with_closed_session(&scene.data(), &id, |store| speaks(store, text));
-        done.unwrap();
-    };
-    moment(&mut pane, "first");
+    say_for_a_moment(&scene, &mut pane, &id, "first");
+    others_say_much_before_the_last_words(&scene, pane, &id);
+}
+
+/// The start wrote in the journal what a killed process had not written.
+#[test]
+fn a_process_that_filled_a_journal_at_its_start_overwrites_nothing_later() {
+    let scene = Scene::new();
+    let mut head = session(&mut scene.open(), HERE);
+    killed_before_the_journal(&scene, |store| say(store, &mut head, "first"));
+    assert_eq!(scene.standing().behind, 1);
+    let pane = scene.open();
+    assert_eq!(scene.standing().behind, 0);
+    others_say_much_before_the_last_words(&scene, pane, head.session());
+}
+
+fn say_for_a_moment(scene: &Scene, pane: &mut Store, id: &str, text: &str) {
+    let done = pane.with_closed_session(&scene.data(), id, |store| say_in(store, id, text));
+    done.unwrap();
+}
+
+fn say_in(store: &mut Store, id: &str, text: &str) {
+    let (mut head, _) = store.load(id).unwrap();
+    say(store, &mut head, text);
+}
+
+/// Another process writes many lines between the first words of the pane's session and its last.
+fn others_say_much_before_the_last_words(scene: &Scene, mut pane: Store, id: &str) {
     let mut other = scene.open();
     for n in 0..60 {
-        speaks(&mut other, &format!("{n} {}", "words ".repeat(800)));
+        say_in(&mut other, id, &format!("{n} {}", "words ".repeat(800)));
     }
     drop(other);
-    moment(&mut pane, "last");
+    say_for_a_moment(scene, &mut pane, id, "last");
     drop(pane);
     scene.replace_database(None);
     let store = scene.open();
     assert_eq!(store.restore_report().missing, 0);
-    let words = words(&store, &id);
+    let words = words(&store, id);
     assert_eq!(words.len(), 62);
     assert_eq!((&*words[0], &*words[61]), ("first", "last"));
 }
@@ -285,25 +304,18 @@ fn a_session_that_a_process_works_in_again_is_noted_again() {
     let scene = Scene::new();
     let id = session(&mut scene.open(), HERE).session().to_string();
     let mut pane = scene.open();
-    let moment = |pane: &mut Store, text: &str| {
-        let done = pane.with_closed_session(&scene.data(), &id, |store| {
-            let (mut head, _) = store.load(&id).unwrap();
-            say(store, &mut head, text);
-        });
-        done.unwrap();
-    };
     let is_noted = || {
         let sql = "SELECT EXISTS (SELECT 1 FROM meta WHERE name = 'appended:' || ?1)";
         let found = raw(&scene.data()).query_row(sql, [&id], |row| row.get::<_, bool>(0));
         found.unwrap()
     };
-    moment(&mut pane, "first");
+    say_for_a_moment(&scene, &mut pane, &id, "first");
     let mut other = scene.open();
     session(&mut other, HERE);
-    moment(&mut pane, "after the removal");
+    say_for_a_moment(&scene, &mut pane, &id, "after the removal");
     assert!(is_noted());
     let mut third = scene.open();
-    moment(&mut pane, "between comparison and removal");
+    say_for_a_moment(&scene, &mut pane, &id, "between comparison and removal");
     session(&mut third, HERE);
     assert!(is_noted());
 }
