@@ -41,7 +41,7 @@ pub(super) fn run(session: &str, run: &str) -> Result<u8, CliError> {
     probe_kernel_in_background(&ctx);
     let (session, by) = ctx.open_task(session, run)?;
     let task = Task {
-        is_retry: false,
+        job: None,
         has_input: false,
         images: Vec::new(),
         blobs: Vec::new(),

@@ -15,7 +15,9 @@ use crate::core::entry::{By, Mode, UsedCommand};
 use crate::headless::{self, Ask, Format, Named, Task};
 use crate::report::{CliError, exit, note};
 use crate::session::sandbox::probe_kernel_in_background;
-use crate::session::{AppContext, CommandLine, NotSaid, SessionSelector, ago, is_prompt, short_id};
+use crate::session::{
+    AppContext, CommandLine, NotSaid, SessionError, SessionSelector, ago, is_prompt, short_id,
+};
 use crate::store::{SessionLock, StoreError};
 use crate::ui;
 use crate::ui::commands;
@@ -155,8 +157,8 @@ pub(crate) struct RunArgs {
     #[command(flatten)]
     pub given: GivenArgs,
 
-    /// Stop after this time, such as 90s, 30m or 2h (with -p)
-    #[arg(long, value_name = "DURATION", value_parser = headless::time, requires = "print")]
+    /// Stop after this time, such as 90s, 30m or 2h
+    #[arg(long, value_name = "DURATION", value_parser = headless::time)]
     pub timeout: Option<Duration>,
 
     /// Attach an image to the prompt (repeatable)
@@ -175,10 +177,10 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "FILE")]
     pub mcp_config: Vec<PathBuf>,
 
-    /// Purge the session after exit code 0 (with -p)
+    /// Purge the new session after exit code 0
     ///
     /// Until then it is recorded like any other, so a kill loses nothing.
-    #[arg(long, requires = "print", conflicts_with_all = ["session", "session_id"])]
+    #[arg(long, conflicts_with_all = ["session", "session_id"])]
     pub ephemeral: bool,
 }
 
@@ -252,6 +254,8 @@ impl RunArgs {
             (!self.deny.is_empty(), "--deny"),
             (!self.mcp_config.is_empty(), "--mcp-config"),
             (self.given.name.is_some(), "--name"),
+            (self.timeout.is_some(), "--timeout"),
+            (self.ephemeral, "--ephemeral"),
         ];
         let first = given.into_iter().find(|(given, _)| *given);
         first.map(|(_, flag)| flag)
@@ -356,6 +360,11 @@ fn headless(ctx: &AppContext, args: &RunArgs, format: OutputFormat) -> Result<u8
         false => None,
     };
     let prompt = args.prompt();
+    let is_job = args.session_id.is_some();
+    let job = is_job.then(|| {
+        let text = |part: &Option<String>| part.clone().unwrap_or_default();
+        (text(&prompt), text(&piped))
+    });
     let (named, prompt, command) = match named(ctx, prompt.as_deref(), &piped) {
         Some(named) => (Some(named), prompt, None),
         None => {
@@ -390,6 +399,7 @@ fn headless(ctx: &AppContext, args: &RunArgs, format: OutputFormat) -> Result<u8
         note_unfinished(ctx)?;
     }
     let (images, blobs) = given_flags::images(&args.image)?;
+    let job = job.map(|(prompt, piped)| headless::job_origin(&prompt, &piped, &images));
     let session = ctx.open(&which, false).map_err(in_use)?;
     let id = session.id.clone();
     let task = Task {
@@ -402,7 +412,7 @@ fn headless(ctx: &AppContext, args: &RunArgs, format: OutputFormat) -> Result<u8
         format,
         by,
         schema,
-        is_retry: args.session_id.is_some(),
+        job,
         has_input,
         ask: match has_input {
             true => args.ask.unwrap_or(Ask::Wait(None)),
@@ -418,8 +428,13 @@ fn headless(ctx: &AppContext, args: &RunArgs, format: OutputFormat) -> Result<u8
 
 /// Purges a session that is not needed any more. If that is not possible, the session stays.
 fn purge_ended(ctx: &AppContext, id: &str) {
+    let purge = |store| match ctx.purge(store, id) {
+        // Nothing was said in it.
+        Err(SessionError::Store(StoreError::NotFound { .. })) => Ok(()),
+        purged => purged.map(drop),
+    };
     let store = super::open_store(ctx).map_err(CliError::from);
-    if let Err(error) = store.and_then(|store| Ok(ctx.purge(store, id)?)) {
+    if let Err(error) = store.and_then(|store| Ok(purge(store)?)) {
         note(&format!(
             "the session was not purged: {}; rewake purge {} purges it",
             error.message,
@@ -456,8 +471,14 @@ fn on_screen(ctx: &AppContext, args: &RunArgs) -> Result<u8, CliError> {
         plain,
         no_alt_screen: args.no_alt_screen,
         no_mouse: args.no_mouse,
+        timeout: args.timeout,
+        is_ephemeral: args.ephemeral,
     };
-    match ui::run(ctx.clone(), start) {
+    let (closed, made) = ui::run(ctx.clone(), start);
+    if args.ephemeral && closed == ui::Closed::Code(exit::DONE) {
+        made.iter().for_each(|id| purge_ended(ctx, id));
+    }
+    match closed {
         ui::Closed::Code(code) => Ok(code),
         ui::Closed::Demo => super::demo::run(),
     }
@@ -536,11 +557,8 @@ fn is_dumb(ctx: &AppContext) -> bool {
 
 /// Returns the error for a session that another process uses. An older session is never opened
 /// instead.
-fn in_use(error: crate::session::SessionError) -> CliError {
-    let held = matches!(
-        &error,
-        crate::session::SessionError::Store(StoreError::Held { .. })
-    );
+fn in_use(error: SessionError) -> CliError {
+    let held = matches!(&error, SessionError::Store(StoreError::Held { .. }));
     let trouble = CliError::from(error);
     match held {
         true => trouble

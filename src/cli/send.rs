@@ -67,7 +67,7 @@ fn start(ctx: &AppContext, info: &SessionInfo) -> Result<u8, CliError> {
         Err(error) => return Err(error.into()),
     };
     let task = Task {
-        is_retry: false,
+        job: None,
         has_input: false,
         images: Vec::new(),
         blobs: Vec::new(),

@@ -15,7 +15,7 @@ impl<W: World> Engine<W> {
         Ok(Pending {
             choice: self.requests.chosen.is_some(),
             waits_for_person: self.requests.waits_for_person,
-            settles: self.requests.settles,
+            settles: self.requests.settles && !is_first_a_killed_subagent(&self.log),
             left_open: self.asking.is_left_open,
             rendering: self.renewed.is_some(),
             compaction: self.requests.compaction,
@@ -164,4 +164,13 @@ impl Requests {
         })
         .await
     }
+}
+
+/// Returns whether the first open call is a subagent without a process. A new one would ask a
+/// model.
+fn is_first_a_killed_subagent<W: World>(log: &Recorder<W>) -> bool {
+    let guard = log.state.first_open();
+    let guard = guard.and_then(|open| open.guard.as_ref());
+    let child = guard.filter(|guard| matches!(guard, Guard::Child { .. }));
+    child.is_some_and(|guard| !log.world.is_at_work(guard))
 }

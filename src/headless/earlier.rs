@@ -13,42 +13,63 @@ const ENTRIES_AT_ONCE: Seq = 200;
 /// The sender of the message that continues a stopped run.
 const ORIGIN: &str = "retry";
 
+/// Prefix of the origin of a prompt that was given with `--session-id`.
+const JOB: &str = "job:";
+
+/// Returns the origin of the prompt of a command line, which is the same each time. A custom
+/// command may become another text, so the prompt is taken before that.
+pub fn job_origin(prompt: &str, piped: &str, images: &[Image]) -> String {
+    let mut hasher = blake3::Hasher::new();
+    for part in [prompt, piped] {
+        hasher.update(&(part.len() as u64).to_le_bytes());
+        hasher.update(part.as_bytes());
+    }
+    for image in images {
+        hasher.update(image.blob.hash.as_bytes());
+    }
+    format!("{JOB}{}", &hasher.finalize().to_hex()[..16])
+}
+
 /// The prompt and the answer that an earlier run recorded.
 #[derive(Debug, Default)]
 pub(super) struct EarlierRun {
-    /// The newest prompt, and those that wait.
-    said: Vec<(String, Vec<Image>)>,
+    /// The newest prompt of a job, and those that wait. If no job had one, the newest of all.
+    said: Vec<Message>,
     answer: Option<(String, StopReason)>,
 }
 
 impl EarlierRun {
-    /// Reads the newest prompt and answer of a session, and the prompts that wait.
+    /// Reads the newest prompt of a job and the newest answer of a session, and the prompts that
+    /// wait. Prompts that a person added are no jobs.
     ///
     /// # Errors
     /// The store cannot be read.
     pub(super) fn of(session: &Session) -> Result<EarlierRun, SessionError> {
         let store = &session.log.store;
         let queued = store.inbox().queued(&session.id)?.into_iter();
-        let queued = queued.filter(|queued| queued.message.via == Via::Prompt);
+        let queued = queued.map(|queued| queued.message);
         let mut earlier = EarlierRun {
             said: queued
-                .map(|queued| (queued.message.text, queued.message.images))
+                .filter(|message| message.via == Via::Prompt)
                 .collect(),
             answer: None,
         };
+        let mut newest = None;
         let mut end = session.log.state.next_seq();
         while end > 0 {
             let range: RangeInclusive<Seq> = end.saturating_sub(ENTRIES_AT_ONCE)..=end - 1;
             end = *range.start();
-            if earlier.add(store.records(&session.id, range)?) {
-                break;
+            if earlier.add(store.records(&session.id, range)?, &mut newest) {
+                return Ok(earlier);
             }
         }
+        earlier.said.extend(newest);
         Ok(earlier)
     }
 
-    /// Adds entries before those that were added. Returns whether they have the newest prompt.
-    fn add(&mut self, records: Vec<Record>) -> bool {
+    /// Adds entries before those that were added. Returns whether they have the newest prompt of a
+    /// job. Also finds the newest prompt of anybody.
+    fn add(&mut self, records: Vec<Record>, newest: &mut Option<Message>) -> bool {
         for record in records.into_iter().rev() {
             match record.entry {
                 Entry::Replied { blocks, stop, .. } => {
@@ -58,10 +79,22 @@ impl EarlierRun {
                     text,
                     images,
                     via: Via::Prompt,
+                    command,
+                    origin,
                     ..
                 } => {
-                    self.said.push((text, images));
-                    return true;
+                    let message = Message {
+                        text,
+                        images,
+                        via: Via::Prompt,
+                        command,
+                        origin,
+                    };
+                    if is_of_job(&message) {
+                        self.said.push(message);
+                        return true;
+                    }
+                    newest.get_or_insert(message);
                 }
                 _ => {}
             }
@@ -69,10 +102,12 @@ impl EarlierRun {
         false
     }
 
-    /// Returns whether the session has this prompt.
+    /// Returns whether the session has this prompt. One without an origin is compared by its words.
     pub(super) fn has_said(&self, message: &Message) -> bool {
-        let mut said = self.said.iter();
-        said.any(|(text, images)| *text == message.text && *images == message.images)
+        self.said.iter().any(|said| match is_of_job(said) {
+            true => said.origin == message.origin,
+            false => said.text == message.text && said.images == message.images,
+        })
     }
 
     /// Returns the newest answer.
@@ -80,6 +115,11 @@ impl EarlierRun {
         let answer = self.answer.as_ref();
         answer.map(|(text, stop)| (text.as_str(), *stop))
     }
+}
+
+fn is_of_job(message: &Message) -> bool {
+    let origin = message.origin.as_deref();
+    origin.is_some_and(|origin| origin.starts_with(JOB))
 }
 
 /// Returns the message that continues a run that was stopped. It is not a prompt, so the next retry

@@ -45,6 +45,7 @@ use print::Printer;
 pub use wait::{Ask, time};
 
 use earlier::EarlierRun;
+pub use earlier::job_origin;
 use input::Input;
 use wait::WaitState;
 
@@ -62,8 +63,9 @@ pub struct Task {
     pub by: By,
     /// JSON Schema that the answer has to match.
     pub schema: Option<Value>,
-    /// The command line may have been run before: a prompt that the session has is not sent again.
-    pub is_retry: bool,
+    /// Origin of the prompt of a command line that may have been run before. A prompt that the
+    /// session has is not sent again.
+    pub job: Option<String>,
     /// Handling of questions that would need a person.
     pub ask: Ask,
     /// Images of the prompt, and their bytes.
@@ -89,7 +91,7 @@ pub fn run(ctx: &AppContext, mut session: Session, task: Task) -> u8 {
     session.settings.policy.interactive = task.ask.is_attended();
     session.world.leave_when_idle();
     let printer = Printer::new(task.format, &session);
-    let earlier = match task.is_retry {
+    let earlier = match task.job.is_some() {
         true => EarlierRun::of(&session),
         false => Ok(EarlierRun::default()),
     };
@@ -166,7 +168,7 @@ impl Run {
                 images: [words.images, self.task.images.clone()].concat(),
                 via: Via::Prompt,
                 command: words.command,
-                origin: None,
+                origin: self.task.job.clone(),
             };
             (message, [words.blobs, self.task.blobs.clone()].concat())
         });
@@ -208,13 +210,13 @@ impl Run {
                 // The previous process may have died before it reported this.
                 let result = match next::rest(engine.state(), engine.policy()) {
                     Some(Why::Unfit) => unfit_result(engine.state()),
-                    _ if self.task.is_retry => ended(self.printer.borrow().stop()),
+                    _ if self.task.job.is_some() => ended(self.printer.borrow().stop()),
                     _ => RunResult::of(exit::DONE, None),
                 };
                 return self.finish(engine, result).await;
             }
         }
-        let by = match says && !self.task.is_retry {
+        let by = match says && self.task.job.is_none() {
             true => By::Person,
             false => self.task.by,
         };
@@ -363,9 +365,9 @@ impl Run {
                 exit::RESUMABLE | exit::FAILED => format!("rewake -p -r {short}"),
                 _ => format!("rewake -p -c, or rewake -p -r {short}"),
             };
-            match self.task.is_retry {
-                true => note("to continue: the same command line"),
-                false => note(&format!("to continue: {how}")),
+            match &self.task.job {
+                Some(_) => note("to continue: the same command line"),
+                None => note(&format!("to continue: {how}")),
             }
         }
         code

@@ -140,9 +140,16 @@ const ON_ITS_WAY: Duration = Duration::from_millis(500);
 /// Interval between checks of the current branch.
 const BRANCH: Duration = Duration::from_secs(5);
 
-/// Runs until the person leaves.
-pub fn run(ctx: AppContext, start: Start) -> Closed {
+/// Runs until the person leaves. Also returns the sessions that were made.
+pub fn run(ctx: AppContext, start: Start) -> (Closed, Vec<String>) {
+    let mut made = Vec::new();
+    (run_screen(ctx, start, &mut made), made)
+}
+
+fn run_screen(ctx: AppContext, start: Start, made: &mut Vec<String>) -> Closed {
     let (is_lines, is_printed) = (start.plain, start.no_alt_screen);
+    let is_ephemeral = start.is_ephemeral;
+    let stops_at = start.timeout.map(|timeout| Instant::now() + timeout);
     // Unbounded: the engine sends, and must not wait while an editor has the terminal. The answers
     // of the model and the entries of the log limit the queue.
     let (sender, wakes) = channel();
@@ -181,10 +188,24 @@ pub fn run(ctx: AppContext, start: Start) -> Closed {
         config_changed: None,
         is_lines,
         no_more_lines: None,
+        stops_at,
+        has_stopped: false,
+        made,
     };
     let ended = looping.run();
     let has_left = looping.leave(&ended);
-    close(app, screen, is_printed, ended, has_left)
+    let words = match (is_printed, &ended) {
+        (true, LoopEnd::Left) => {
+            let mut layout = app.look.layout(app.now_ms);
+            app.conversation.printed(&mut layout)
+        }
+        _ => String::new(),
+    };
+    drop(screen);
+    if !matches!(ended, LoopEnd::TerminalGone | LoopEnd::NotBegun(..)) {
+        print_goodbye(&app, &words, has_left, is_ephemeral);
+    }
+    closed(ended)
 }
 
 /// The way in which the loop ended.
@@ -192,6 +213,8 @@ enum LoopEnd {
     Left,
     Demo,
     Signal(u8),
+    /// The time limit is reached, and the work has stopped.
+    TimedOut,
     TerminalGone,
     /// The start failed: the reason, and a hint.
     NotBegun(String, Option<String>),
@@ -209,6 +232,11 @@ struct Loop<'a> {
     is_lines: bool,
     /// Since when no line follows and nothing is in progress.
     no_more_lines: Option<Instant>,
+    /// When the work is stopped, and the screen is left.
+    stops_at: Option<Instant>,
+    has_stopped: bool,
+    /// The new sessions.
+    made: &'a mut Vec<String>,
 }
 
 impl Loop<'_> {
@@ -261,6 +289,9 @@ impl Loop<'_> {
             }
             if self.is_done() {
                 return LoopEnd::Left;
+            }
+            if self.is_timed_out() {
+                return LoopEnd::TimedOut;
             }
             if tails_at.elapsed() >= TAILS {
                 tails_at = Instant::now();
@@ -324,6 +355,18 @@ impl Loop<'_> {
         since.elapsed() >= ON_ITS_WAY
     }
 
+    /// Stops the work when the time limit is reached. Returns whether it has stopped.
+    fn is_timed_out(&mut self) -> bool {
+        let Some(at) = self.stops_at.filter(|at| *at <= Instant::now()) else {
+            return false;
+        };
+        if !self.has_stopped {
+            self.has_stopped = true;
+            self.effects.engines.send(Command::STOP);
+        }
+        self.app.waits_for_person() || at.elapsed() >= LEAVING
+    }
+
     /// Waits for the colour of the terminal's background, for a moment at most, and handles events
     /// meanwhile. So the first frame has the right colours.
     fn wait_for_background(&mut self) -> Option<LoopEnd> {
@@ -355,7 +398,13 @@ impl Loop<'_> {
                 which,
                 take_over,
             } => self.effects.found(engine, which, take_over, self.app),
-            Wake::Rewound { engine, id } => self.effects.rewound(engine, id, self.app),
+            Wake::Rewound { engine, id } => {
+                let origin = self.app.session.id.as_ref();
+                if origin.is_some_and(|origin| self.made.contains(origin)) {
+                    self.made.push(id.clone());
+                }
+                self.effects.rewound(engine, id, self.app);
+            }
             Wake::InUse(ctx) => self.effects.use_settings(ctx, self.app),
             Wake::ForEngine { engine, command } => {
                 self.effects.for_engine(engine, command, self.app);
@@ -379,7 +428,9 @@ impl Loop<'_> {
     /// stopped.
     fn leave(&mut self, ended: &LoopEnd) -> bool {
         let reason = match ended {
-            LoopEnd::Left | LoopEnd::Demo | LoopEnd::NotBegun(..) => SaveReason::Exit,
+            LoopEnd::Left | LoopEnd::Demo | LoopEnd::TimedOut | LoopEnd::NotBegun(..) => {
+                SaveReason::Exit
+            }
             LoopEnd::Signal(_) | LoopEnd::TerminalGone => SaveReason::Signal,
         };
         for intent in self.app.leave() {
@@ -426,6 +477,11 @@ impl Loop<'_> {
         {
             self.screen.hears(delta);
         }
+        if let Msg::Engine(_, LiveEvent::Opened(opening)) = &msg
+            && opening.found.is_none()
+        {
+            self.made.push(opening.id.clone());
+        }
         let intents = self.app.update(msg, now_ms());
         self.perform(intents)
     }
@@ -449,30 +505,22 @@ impl Loop<'_> {
     }
 }
 
-/// Gives back the terminal. Acknowledged messages are in the log, also when the engine has not
-/// left.
-fn close(mut app: App, screen: Screen, plain: bool, ended: LoopEnd, has_left: bool) -> Closed {
-    let words = match (plain, &ended) {
-        (true, LoopEnd::Left) => {
-            let mut layout = app.look.layout(app.now_ms);
-            app.conversation.printed(&mut layout)
-        }
-        _ => String::new(),
-    };
-    drop(screen);
-    if !matches!(ended, LoopEnd::TerminalGone | LoopEnd::NotBegun(..)) {
-        print_goodbye(&app, &words, has_left);
-    }
+fn closed(ended: LoopEnd) -> Closed {
     match ended {
         LoopEnd::Left => Closed::Code(exit::DONE),
         LoopEnd::Demo => Closed::Demo,
         LoopEnd::Signal(code) => Closed::Code(code),
+        LoopEnd::TimedOut => {
+            note("stopped: the time limit of --timeout is reached");
+            Closed::Code(exit::RESUMABLE)
+        }
         LoopEnd::TerminalGone => Closed::Code(exit::SIGHUP),
         LoopEnd::NotBegun(why, hint) => failed(&why, hint.as_deref()),
     }
 }
 
-fn print_goodbye(app: &App, words: &str, left: bool) {
+/// Prints how to resume. Acknowledged messages are in the log, also when the engine has not left.
+fn print_goodbye(app: &App, words: &str, left: bool, is_ephemeral: bool) {
     if !words.is_empty() {
         raw(format!("{words}\n").as_bytes());
     }
@@ -490,6 +538,9 @@ fn print_goodbye(app: &App, words: &str, left: bool) {
         .filter(|c| c.run.is_some());
     let background = app.session.now.background.len() + of_user.count();
     note_background(background);
+    if is_ephemeral {
+        return;
+    }
     note(&format!(
         "to resume: rewake -c, or rewake -r {}",
         short_id(id)

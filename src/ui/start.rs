@@ -38,6 +38,10 @@ pub struct Start {
     pub no_alt_screen: bool,
     /// The mouse is left to the terminal.
     pub no_mouse: bool,
+    /// Time after which the work is stopped and the screen is left.
+    pub timeout: Option<Duration>,
+    /// The new sessions are purged afterwards.
+    pub is_ephemeral: bool,
 }
 
 /// Makes the screen before anything is looked up.

@@ -68,6 +68,36 @@ fn the_same_line_again_says_the_prompt_once_and_prints_the_recorded_answer() {
     assert_eq!(entries(&home, "said").len(), 2, "{more:?}");
 }
 
+/// A person may work in the session of a job between its attempts.
+#[test]
+fn a_retry_after_another_prompt_does_not_say_its_prompt_again() {
+    let home = working();
+    home.run(line("do it")).expect(0);
+    home.run(["-p", "and more", "-r", ID]);
+    assert_eq!(entries(&home, "said").len(), 2);
+    home.run(line("do it"));
+    assert_eq!(entries(&home, "said").len(), 2);
+    // The next step of the job is said, and so is a step that comes again after it.
+    home.run(line("next"));
+    home.run(line("do it"));
+    assert_eq!(entries(&home, "said").len(), 4);
+}
+
+/// The text of a custom command may differ at each attempt.
+#[test]
+fn a_retry_compares_the_prompt_as_it_was_typed() {
+    let home = working();
+    let commands = home.rewake_home().join("commands");
+    fs::create_dir_all(&commands).unwrap();
+    fs::write(commands.join("work.md"), "do it, first text").unwrap();
+    home.run(line("/work hard")).expect(0);
+    fs::write(commands.join("work.md"), "do it, second text").unwrap();
+    home.run(line("/work hard")).expect(0);
+    let said = entries(&home, "said");
+    assert_eq!(said.len(), 1, "{said:?}");
+    assert_eq!(said[0]["text"], "do it, first text\n\nhard");
+}
+
 /// The job is killed at random, with all that it started or without, and run again until it ends
 /// well.
 #[test]

@@ -81,6 +81,47 @@ fn without_the_other_screen_the_conversation_stays() {
     assert!(!terminal.raw().contains("\x1b[?1049h"));
 }
 
+/// As `rewake stop`, and the screen is left.
+#[test]
+fn the_time_limit_stops_the_work_and_leaves() {
+    let home = scripted(&[]);
+    home.write_config(FREE);
+    let steps = [step("", &[bash(&until_gate(&home, 0))])];
+    std::fs::write(home.rewake_home().join("script.toml"), steps.concat()).unwrap();
+    let mut terminal = Terminal::start(&home, &["--timeout", "1s", "build it"]);
+    assert_eq!(terminal.ends().code(), Some(75));
+    terminal.sees("the time limit of --timeout is reached");
+    terminal.sees("to resume: rewake -c");
+    let id = home.run(["history"]).expect(0).stdout;
+    let id = id.split_whitespace().next().unwrap();
+    let shown = home.run(["show", id]).expect(0).stdout;
+    assert!(shown.contains("stopped by you"), "{shown}");
+}
+
+#[test]
+fn an_ephemeral_session_is_purged_when_the_screen_is_left() {
+    let home = scripted(&[step("The answer is 42.", &[])]);
+    let mut terminal = Terminal::start(&home, &["--ephemeral", "how much is it?"]);
+    terminal.sees("The answer is 42.");
+    terminal.types("\x04");
+    assert_eq!(terminal.ends().code(), Some(0));
+    assert!(!terminal.screen().contains("to resume"));
+    let left = home.run(["history"]).expect(0).stdout;
+    assert!(!left.contains("how much"), "{left}");
+}
+
+/// Until the screen is left in order, the session is recorded as any other.
+#[test]
+fn an_ephemeral_session_survives_a_kill() {
+    let home = scripted(&[step("The answer is 42.", &[])]);
+    let mut terminal = Terminal::start(&home, &["--ephemeral", "how much is it?"]);
+    terminal.sees("The answer is 42.");
+    terminal.signal(Signal::KILL);
+    terminal.ends();
+    let again = Terminal::start(&home, &["-c"]);
+    again.sees("The answer is 42.");
+}
+
 #[test]
 fn a_closed_output_is_an_error_without_a_panic() {
     let home = scripted(&[]);
