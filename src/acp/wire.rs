@@ -1,7 +1,7 @@
 //! Messages of the Agent Client Protocol, version 1, as far as rewake uses them. Unknown fields are
 //! ignored. Source: <https://agentclientprotocol.com>, schema v1.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
@@ -240,7 +240,26 @@ impl OpenSession {
             let why = format!("there are more than {SERVERS_MAX} servers");
             return Err(RpcError::new(INVALID_PARAMS, why));
         }
-        servers.into_iter().map(McpServer::defined).collect()
+        let servers = servers.into_iter().map(McpServer::defined);
+        let mut servers: Vec<DefinedServer> = servers.collect::<Result<_, _>>()?;
+        name_apart(&mut servers);
+        Ok(servers)
+    }
+}
+
+/// Gives each server a name of its own: names that differ only in signs have become one.
+fn name_apart(servers: &mut [DefinedServer]) {
+    let mut taken = BTreeSet::new();
+    for server in servers {
+        let given = server.name.clone();
+        for number in 2.. {
+            if taken.insert(server.name.clone()) {
+                break;
+            }
+            let end = format!("-{number}");
+            let room = SERVER_NAME_MAX - end.len();
+            server.name = given.chars().take(room).collect::<String>() + &end;
+        }
     }
 }
 
@@ -381,4 +400,20 @@ pub(super) enum ElicitationAnswer {
     },
     Decline,
     Cancel,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn servers_whose_names_differ_in_signs_only_have_names_of_their_own() {
+        let server = |name: &str| json!({ "name": name, "command": "x", "args": [], "env": [] });
+        let params =
+            json!({ "cwd": "/", "mcpServers": [server("a b"), server("a.b"), server("a-b-2")] });
+        let mut params: OpenSession = serde_json::from_value(params).unwrap();
+        let servers = params.servers().ok().unwrap();
+        let names: Vec<&str> = servers.iter().map(|server| &*server.name).collect();
+        assert_eq!(names, ["a-b", "a-b-2", "a-b-2-2"]);
+    }
 }

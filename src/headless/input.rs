@@ -27,7 +27,7 @@ use crate::core::text::one_line;
 use crate::session::{
     AppContext, QuestionChoice, Session, SessionError, SteerError, decode_image, denial,
 };
-use crate::store::{Message, SessionInfo, Store};
+use crate::store::{Message, SessionInfo, Store, StoreError};
 
 /// Maximum size of a line.
 const MAX_LINE_BYTES: u64 = 10 * 1024 * 1024;
@@ -152,7 +152,11 @@ impl Input {
         let mut reader = Reader {
             ctx: ctx.clone(),
             info: session.log.store.history().find(&session.id)?,
-            known: known_origins(session)?,
+            known: known_origins(
+                &session.log.store,
+                &session.id,
+                session.log.state.next_seq(),
+            )?,
             store: ctx.open_store()?,
         };
         let over = InputEnd(Arc::clone(&shared));
@@ -203,18 +207,24 @@ impl Input {
     }
 }
 
-/// Returns the origins of the rows and entries that lines with an ID became.
-fn known_origins(session: &Session) -> Result<HashSet<String>, SessionError> {
-    let store = &session.log.store;
-    let queued = store.inbox().queued(&session.id)?.into_iter();
-    let signals = store.inbox().signals(&session.id)?.into_iter();
+/// Returns the origins of the rows and entries that lines with an ID became. `end` is the number
+/// after the last entry.
+///
+/// # Errors
+/// The store cannot be read.
+pub fn known_origins(
+    store: &Store,
+    session: &str,
+    end: Seq,
+) -> Result<HashSet<String>, StoreError> {
+    let queued = store.inbox().queued(session)?.into_iter();
+    let signals = store.inbox().signals(session)?.into_iter();
     let mut known: HashSet<String> = queued.filter_map(|queued| queued.message.origin).collect();
     known.extend(signals.map(|signal| signal.origin));
-    let end = session.log.state.next_seq();
     let mut next = 0;
     while next < end {
         let last = (next + ENTRIES_AT_ONCE).min(end) - 1;
-        let records = store.records(&session.id, next..=last)?;
+        let records = store.records(session, next..=last)?;
         known.extend(records.into_iter().filter_map(|record| {
             let origin = match record.entry {
                 Entry::Said { origin, .. }

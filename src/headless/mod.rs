@@ -47,6 +47,7 @@ pub use wait::{Ask, time};
 use earlier::EarlierRun;
 pub use earlier::job_origin;
 use input::Input;
+pub use input::known_origins;
 use wait::WaitState;
 
 /// The task of a headless run.

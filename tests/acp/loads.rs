@@ -3,7 +3,11 @@
 
 use serde_json::{Value, json};
 
+use rewake::command::{RunState, Runs};
+use rustix::process::{Pid, Signal, kill_process};
+
 use crate::editor::Editor;
+use crate::support::{Answer, Home, Protocol, Says, Seen, Server};
 use crate::{entries, gated, running, runs, scripted, step, until, write, writes};
 
 fn params(home: &crate::support::Home, id: &str) -> Value {
@@ -14,6 +18,23 @@ fn params(home: &crate::support::Home, id: &str) -> Value {
 fn until_command_ended(home: &crate::support::Home) {
     until(|| home.read("effects").contains("end"));
     until(|| !runs(home));
+}
+
+/// Kills the process of the subagent, and its keeper.
+fn kill_subagent(home: &Home) {
+    let runs = Runs::new(
+        home.rewake_home().join("runs"),
+        env!("CARGO_BIN_EXE_rewake"),
+    );
+    let runs = runs.list().into_iter();
+    let child = runs.filter(|run| run.spec.child.is_some()).next().unwrap();
+    let RunState::Running { keeper, group } = child.state else {
+        panic!("the subagent does not run");
+    };
+    for pid in [keeper, group].into_iter().flatten() {
+        let pid = Pid::from_raw(pid.try_into().unwrap()).unwrap();
+        kill_process(pid, Signal::KILL).unwrap();
+    }
 }
 
 #[test]
@@ -233,4 +254,43 @@ fn several_sessions_work_at_the_same_time() {
     assert_eq!(editor.stop_reason(&first), "end_turn");
     assert_eq!(home.read("f"), "written\n");
     editor.finish();
+}
+
+/// A new process of a subagent would ask a model.
+#[test]
+fn a_killed_subagent_is_started_again_by_a_prompt_only() {
+    let server = Server::start(|seen: &Seen| {
+        let is_child = seen.json.to_string().contains("You are a subagent");
+        match (is_child, seen.turn) {
+            (false, 0) => Answer::call("task", json!({ "prompt": "look around" })),
+            (false, _) => Says::text("So it was.").into(),
+            (true, 0) => {
+                let (name, arguments) = gated();
+                Answer::call(name, arguments)
+            }
+            (true, _) => Says::text("I looked.").into(),
+        }
+    });
+    let home = Home::with(&server, Protocol::Chat);
+    let mut editor = Editor::start(&home);
+    let id = editor.new_session(&home);
+    editor.prompt(&id, "run it");
+    editor.allow();
+    until(|| home.read("effects").contains("start"));
+    editor.kill();
+    kill_subagent(&home);
+    std::fs::write(home.path("gate"), "").unwrap();
+    until_command_ended(&home);
+    let asked = server.requests().len();
+    let mut editor = Editor::start(&home);
+    editor.load(&home, &id).expect("loaded");
+    // The engine has had a step for this mode, and rests.
+    let plan = json!({ "sessionId": id, "modeId": "plan" });
+    editor.call("session/set_mode", plan).expect("set");
+    until(|| !entries(&home, &id, "chose").is_empty());
+    assert_eq!(server.requests().len(), asked);
+    assert_eq!(editor.say(&id, "/continue"), "end_turn");
+    assert!(editor.text("agent_message_chunk").ends_with("So it was."));
+    editor.finish();
+    assert_eq!(home.read("effects"), "start\nend\n");
 }

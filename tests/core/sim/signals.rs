@@ -11,6 +11,7 @@ use rewake::core::next::Why;
 use rewake::core::signal::Signal;
 use rewake::core::state::State;
 use rewake::engine::{Command, Engine, Event, Log, OnEvent, RestReason};
+use rewake::headless::known_origins;
 use rewake::store::{Message, Store};
 use tokio::sync::mpsc::unbounded_channel;
 use tokio::time::timeout;
@@ -25,6 +26,8 @@ const NEVER_HEARD: Duration = Duration::from_secs(10);
 
 /// Who sends what is counted.
 const SENT: &str = "sent";
+/// The same for a line of stdin.
+const LINE: &str = "stdin:a1";
 /// Who answers questions, and lifts what keeps the session from its end.
 const HELPS: &str = "helps";
 
@@ -44,9 +47,12 @@ pub enum Sends {
     Limit,
     /// On a call that nobody asked about.
     LateVerdict,
+    /// A line of stdin with an ID. Each start gets it again, since the client may not have seen the
+    /// acknowledgement.
+    Line,
 }
 
-pub const ALL: [Sends; 10] = [
+pub const ALL: [Sends; 11] = [
     Sends::Words,
     Sends::Stop,
     Sends::Pause,
@@ -57,11 +63,12 @@ pub const ALL: [Sends; 10] = [
     Sends::Leave,
     Sends::Limit,
     Sends::LateVerdict,
+    Sends::Line,
 ];
 
 fn signal(sends: Sends, seen: Seq) -> Option<Signal> {
     Some(match sends {
-        Sends::Words => return None,
+        Sends::Words | Sends::Line => return None,
         Sends::Stop => Signal::Stop { seen },
         Sends::Pause => Signal::Pause { seen },
         Sends::GoOn => Signal::GoOn,
@@ -88,12 +95,21 @@ fn signal(sends: Sends, seen: Seq) -> Option<Signal> {
 fn send(dir: &Path, session: &str, sends: Sends) {
     let mut store = Store::open(dir).expect("the store opens");
     let Some(_) = signal(sends, 0) else {
+        let origin = match sends {
+            Sends::Line => LINE,
+            _ => SENT,
+        };
+        let end = store.load(session).expect("the session loads").1.len() as Seq;
+        let known = known_origins(&store, session, end).expect("the origins");
+        if known.contains(origin) {
+            return;
+        }
         let message = Message {
             text: WORDS.into(),
             images: vec![],
             via: Via::Signal,
             command: None,
-            origin: Some(SENT.into()),
+            origin: Some(origin.into()),
         };
         let sent = store
             .inbox_mut()
@@ -136,6 +152,9 @@ pub fn run(sends: Option<(u64, Sends)>, crashes: Vec<u64>) -> u64 {
     while !life(dir.path(), &session, &outside, starts > 0) {
         outside.borrow_mut().die(false);
         starts += 1;
+        if was_sent.get() && sends.is_some_and(|(_, sends)| sends == Sends::Line) {
+            send(dir.path(), &session, Sends::Line);
+        }
         assert!(starts < 100, "the session never comes to rest");
     }
     let records = check_end(dir.path(), &session, &outside);
@@ -266,7 +285,7 @@ fn check_obeyed(
     at: u64,
 ) {
     let count = |is_so: &dyn Fn(&Entry) -> bool| records.iter().filter(|r| is_so(&r.entry)).count();
-    let sent = |origin: &Option<String>| origin.as_deref() == Some(SENT);
+    let sent = |origin: &Option<String>| matches!(origin.as_deref(), Some(SENT | LINE));
     let times = count(&|e| match e {
         Entry::Said { origin, .. } => sent(origin),
         Entry::Stopped { origin, .. } | Entry::Paused { origin } => sent(origin),
@@ -274,7 +293,7 @@ fn check_obeyed(
         _ => false,
     });
     match sends {
-        Sends::Words => {
+        Sends::Words | Sends::Line => {
             let waits = store.inbox().queued(session).expect("the inbox").len();
             assert_eq!(times + waits, 1, "sent at {at}");
         }
