@@ -20,14 +20,23 @@ fn until_command_ended(home: &crate::support::Home) {
     until(|| !runs(home));
 }
 
+/// Has the engine record two choices. Between them it begins its own step, if it has one.
+fn take_two_steps(editor: &mut Editor, home: &Home, id: &str) {
+    for (number, mode) in ["plan", "default"].into_iter().enumerate() {
+        let mode = json!({ "sessionId": id, "modeId": mode });
+        editor.call("session/set_mode", mode).expect("set");
+        until(|| entries(home, id, "chose").len() == number + 1);
+    }
+}
+
 /// Kills the process of the subagent, and its keeper.
 fn kill_subagent(home: &Home) {
     let runs = Runs::new(
         home.rewake_home().join("runs"),
         env!("CARGO_BIN_EXE_rewake"),
     );
-    let runs = runs.list().into_iter();
-    let child = runs.filter(|run| run.spec.child.is_some()).next().unwrap();
+    let mut runs = runs.list().into_iter();
+    let child = runs.find(|run| run.spec.child.is_some()).unwrap();
     let RunState::Running { keeper, group } = child.state else {
         panic!("the subagent does not run");
     };
@@ -101,6 +110,7 @@ fn a_followed_command_ends_without_a_prompt() {
     editor.load(&home, &id).expect("loaded");
     std::fs::write(home.path("gate"), "").unwrap();
     editor.update("tool_call_update", |update| update["status"] == "completed");
+    take_two_steps(&mut editor, &home, &id);
     assert_eq!(editor.say(&id, "and now?"), "end_turn");
     editor.finish();
     // An answer before the prompt would be a third one.
@@ -284,10 +294,7 @@ fn a_killed_subagent_is_started_again_by_a_prompt_only() {
     let asked = server.requests().len();
     let mut editor = Editor::start(&home);
     editor.load(&home, &id).expect("loaded");
-    // The engine has had a step for this mode, and rests.
-    let plan = json!({ "sessionId": id, "modeId": "plan" });
-    editor.call("session/set_mode", plan).expect("set");
-    until(|| !entries(&home, &id, "chose").is_empty());
+    take_two_steps(&mut editor, &home, &id);
     assert_eq!(server.requests().len(), asked);
     assert_eq!(editor.say(&id, "/continue"), "end_turn");
     assert!(editor.text("agent_message_chunk").ends_with("So it was."));

@@ -357,6 +357,8 @@ pub struct Outside {
     pub servers: Servers,
     /// Whose process is at work.
     at_work: BTreeSet<String>,
+    /// Number of processes of subagents that were started.
+    pub child_starts: usize,
     boot: u64,
     /// How often each effect happened.
     pub effects: BTreeMap<String, u32>,
@@ -374,6 +376,8 @@ pub struct Outside {
     pub pause_at: Option<u64>,
     /// A person lifts the pause at the next start.
     pub lifts: bool,
+    /// Each later start waits for the person first.
+    pub waits_first: bool,
     pub say_at: Option<u64>,
     pub person: Person,
     /// At this boundary another process does something to the session.
@@ -431,6 +435,7 @@ impl Outside {
             children: BTreeMap::new(),
             servers: Servers::default(),
             at_work: BTreeSet::new(),
+            child_starts: 0,
             boot: 1,
             effects: BTreeMap::new(),
             looks: BTreeMap::new(),
@@ -443,6 +448,7 @@ impl Outside {
             stop_at: None,
             pause_at: None,
             lifts: false,
+            waits_first: false,
             say_at: None,
             person: Person::default(),
             other: None,
@@ -484,6 +490,11 @@ impl Outside {
     pub fn leads_to(&self, call: &ToolCall) -> Option<PathBuf> {
         let is_about_path = matches!(tools::work(call), Ok(Work::Replace(_)));
         (self.moves && is_about_path).then(|| format!("/{}/f", self.deaths).into())
+    }
+
+    fn child_starts(&mut self, session: &str) {
+        self.at_work.insert(session.to_string());
+        self.child_starts += 1;
     }
 
     /// The process is dead. What runs goes on, unless the power went.
@@ -805,7 +816,7 @@ impl Fake {
                     blobs: Vec::new(),
                 });
             }
-            (false, false) => drop(outside.at_work.insert(session.to_string())),
+            (false, false) => outside.child_starts(session),
             (false, true) if done => outside.child_ends(session),
             (false, true) => outside.child_acts(session),
         }
@@ -1126,7 +1137,7 @@ impl World for Fake {
                     ..
                 } => {
                     self.pass().await;
-                    self.outside.borrow_mut().at_work.insert(session.clone());
+                    self.outside.borrow_mut().child_starts(session);
                     self.pass().await;
                     return background.then(|| Fake::child_in_background(call, session));
                 }

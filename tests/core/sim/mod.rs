@@ -82,6 +82,8 @@ struct Case {
     hooked: bool,
     /// Sub-agents are given tasks.
     tasks: bool,
+    /// Each later start waits for the person first.
+    waits_first: bool,
     /// Tools of servers are called.
     served: bool,
     /// Servers ask a person in the middle of a call; and whether there is none.
@@ -173,6 +175,7 @@ fn run(case: &Case) -> Ran {
     outside.borrow_mut().servers.dies_at = case.servers_die.clone();
     outside.borrow_mut().late_keeper = case.late_keeper;
     outside.borrow_mut().has_person = case.server_asks && !case.without_person;
+    outside.borrow_mut().waits_first = case.waits_first;
     outside.borrow_mut().stop_at = case.stop_at;
     outside.borrow_mut().pause_at = case.pause_at;
     outside.borrow_mut().say_at = case.say_at;
@@ -425,6 +428,18 @@ fn one_process(
                     .await
                     .expect("woke");
             }
+            if again && outside.borrow().waits_first {
+                let asked = |outside: &Outside| (outside.child_starts, outside.replies);
+                let before = asked(&outside.borrow());
+                engine.wait_for_person(true);
+                let rest = engine.run().await.expect("the engine waits");
+                assert!(matches!(rest, RestReason::Waiting(_)), "{rest:?}");
+                assert_eq!(asked(&outside.borrow()), before, "a model was asked");
+                if let Some(commands) = &outside.borrow().commands {
+                    let _ = commands.send(Command::Signal(Signal::GoOn));
+                }
+                engine.idle().await.expect("the person continues");
+            }
             engine.run().await.expect("the engine runs")
         };
         tokio::select! {
@@ -626,6 +641,27 @@ fn every_boundary_of_a_task() {
                 crashes: crash.map(|after| at + after).into_iter().collect(),
                 ..first.clone()
             });
+        }
+    }
+}
+
+/// As in an editor: each start waits for the person, and records the results of calls meanwhile. It
+/// does not ask the model, and starts no subagent that was killed.
+#[test]
+fn every_boundary_of_a_session_that_waits_for_a_person() {
+    for tasks in [false, true] {
+        let first = Case {
+            tasks,
+            waits_first: true,
+            ..Case::default()
+        };
+        for at in 1..=run(&first).boundaries {
+            for again in [1, 4] {
+                run(&Case {
+                    crashes: vec![at, at + again],
+                    ..first.clone()
+                });
+            }
         }
     }
 }
@@ -1227,6 +1263,7 @@ fn random(seeds: std::ops::Range<u64>) {
             without_person: false,
             servers_die: (0..rng.below(3)).map(|_| 1 + rng.below(120)).collect(),
             background_tasks: false,
+            waits_first: false,
             fits_at: None,
             restoring: seed % 7 == 0,
             is_stopped: false,
