@@ -4,7 +4,6 @@
 //! is never parsed into a tree: its parameters stay text until its method is known.
 
 use std::borrow::Cow;
-use std::io::{BufRead, Read};
 use std::time::Duration;
 
 use serde::Deserialize;
@@ -13,6 +12,7 @@ use serde_json::value::RawValue;
 use tokio::sync::mpsc;
 
 use super::wire::{INVALID_REQUEST, PARSE_ERROR, RpcError};
+use crate::report::{InputLine, next_line};
 
 /// Maximum size of a frame in each direction.
 pub(super) const FRAME_MAX_BYTES: usize = 32 * 1024 * 1024;
@@ -53,10 +53,13 @@ pub(super) fn read() -> mpsc::Receiver<Frame> {
     // The thread ends with the process, because a read of stdin cannot be cancelled.
     std::thread::spawn(move || {
         let mut stdin = std::io::stdin().lock();
-        while let Some(line) = next_line(&mut stdin) {
+        while let Ok(Some(line)) = next_line(&mut stdin, FRAME_MAX_BYTES) {
             let frame = match line {
-                Ok(line) => parse(&line),
-                Err(error) => Some(wrong(Value::Null, error)),
+                InputLine::Whole(line) => parse(&line),
+                InputLine::TooLong => {
+                    let why = format!("the frame has more than {FRAME_MAX_BYTES} bytes");
+                    Some(wrong(Value::Null, RpcError::new(INVALID_REQUEST, why)))
+                }
             };
             if let Some(frame) = frame
                 && sender.blocking_send(frame).is_err()
@@ -70,36 +73,6 @@ pub(super) fn read() -> mpsc::Receiver<Frame> {
         std::process::exit(0);
     });
     frames
-}
-
-/// Returns the next line. `None`: stdin ended. A line that is too long is skipped.
-fn next_line(stdin: &mut impl BufRead) -> Option<Result<Vec<u8>, RpcError>> {
-    let mut line = Vec::new();
-    let most = FRAME_MAX_BYTES as u64 + 1;
-    let read = Read::take(&mut *stdin, most).read_until(b'\n', &mut line);
-    if !read.is_ok_and(|n| n > 0) {
-        return None;
-    }
-    if line.ends_with(b"\n") || line.len() <= FRAME_MAX_BYTES {
-        return Some(Ok(line));
-    }
-    drop(line);
-    skip_line(stdin)?;
-    let why = format!("the frame has more than {FRAME_MAX_BYTES} bytes");
-    Some(Err(RpcError::new(INVALID_REQUEST, why)))
-}
-
-/// Reads up to the next line break without storing anything.
-fn skip_line(stdin: &mut impl BufRead) -> Option<()> {
-    loop {
-        let buffer = stdin.fill_buf().ok().filter(|buffer| !buffer.is_empty())?;
-        let end = buffer.iter().position(|byte| *byte == b'\n');
-        let length = end.map_or(buffer.len(), |end| end + 1);
-        stdin.consume(length);
-        if end.is_some() {
-            return Some(());
-        }
-    }
 }
 
 /// A JSON-RPC message. Which fields it has says what it is.
@@ -261,15 +234,5 @@ mod tests {
         assert_eq!(is("{\"method\":\"a\",\"params\":{}}"), "notification");
         assert_eq!(is("{\"id\":\"a\",\"result\":null}"), "result");
         assert_eq!(is("{\"id\":1,\"error\":{}}"), "refused");
-    }
-
-    #[test]
-    fn a_line_that_is_too_long_is_skipped_to_its_end() {
-        let mut input = vec![b'a'; FRAME_MAX_BYTES + 2];
-        input.extend(b"\nnext");
-        let mut input = &input[..];
-        assert!(next_line(&mut input).unwrap().is_err());
-        assert_eq!(next_line(&mut input).unwrap().unwrap(), b"next");
-        assert!(next_line(&mut input).is_none());
     }
 }

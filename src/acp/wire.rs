@@ -247,7 +247,7 @@ impl OpenSession {
     }
 }
 
-/// Gives each server a name of its own: names that differ only in signs have become one.
+/// Gives each server another name: names that differ only in signs have become one.
 fn name_apart(servers: &mut [DefinedServer]) {
     let mut taken = BTreeSet::new();
     for server in servers {

@@ -8,7 +8,7 @@
 
 use std::cell::Cell;
 use std::collections::HashSet;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,13 +24,14 @@ use crate::core::entry::{CallId, Choice, Entry, Image, Mode, Seq, Verdict, Via};
 use crate::core::form::FormAnswer;
 use crate::core::signal::Signal;
 use crate::core::text::one_line;
+use crate::report::{InputLine, next_line};
 use crate::session::{
     AppContext, QuestionChoice, Session, SessionError, SteerError, decode_image, denial,
 };
 use crate::store::{Message, SessionInfo, Store, StoreError};
 
 /// Maximum size of a line.
-const MAX_LINE_BYTES: u64 = 10 * 1024 * 1024;
+const MAX_LINE_BYTES: usize = 10 * 1024 * 1024;
 
 /// Maximum length of an ID.
 const MAX_ID_CHARS: usize = 200;
@@ -253,25 +254,18 @@ struct Reader {
 impl Reader {
     fn read_lines(&mut self, input: &mut impl BufRead) {
         for number in 1_u64.. {
-            let mut line = Vec::new();
-            match input.take(MAX_LINE_BYTES + 1).read_until(b'\n', &mut line) {
-                Ok(0) => return,
-                Ok(_) => {}
+            let line = match next_line(input, MAX_LINE_BYTES) {
+                Ok(None) => return,
+                Ok(Some(line)) => line,
                 Err(error) => {
                     tracing::warn!(%error, "stdin cannot be read");
                     return;
                 }
-            }
-            let is_long = line.len() as u64 > MAX_LINE_BYTES;
-            if is_long && !line.ends_with(b"\n") && skip_line(input).is_err() {
-                return;
-            }
-            if line.trim_ascii().is_empty() {
-                continue;
-            }
-            let (id, done) = match is_long {
-                true => (None, Err(Refused("the line is longer than 10 MiB".into()))),
-                false => self.line(&line),
+            };
+            let (id, done) = match line {
+                InputLine::TooLong => (None, Err(Refused("the line is longer than 10 MiB".into()))),
+                InputLine::Whole(line) if line.trim_ascii().is_empty() => continue,
+                InputLine::Whole(line) => self.line(&line),
             };
             let mut answer = match done {
                 Ok(()) => json!({ "type": "taken" }),
@@ -417,20 +411,6 @@ impl Reader {
     }
 }
 
-/// Skips the rest of a line.
-fn skip_line(input: &mut impl BufRead) -> std::io::Result<()> {
-    loop {
-        let part = input.fill_buf()?;
-        let end = part.iter().position(|byte| *byte == b'\n');
-        let skipped = end.map_or(part.len(), |end| end + 1);
-        let is_done = end.is_some() || part.is_empty();
-        input.consume(skipped);
-        if is_done {
-            return Ok(());
-        }
-    }
-}
-
 /// A call, as `rewake approvals` prints it, or as it is in the entries.
 #[derive(Deserialize)]
 #[serde(untagged)]
@@ -518,14 +498,5 @@ mod tests {
         ] {
             assert!(form(bad.clone()).is_err(), "{bad}");
         }
-    }
-
-    #[test]
-    fn a_long_line_is_skipped_to_its_end() {
-        let mut input = std::io::Cursor::new(b"rest\nnext\n".to_vec());
-        skip_line(&mut input).unwrap();
-        let mut line = String::new();
-        input.read_line(&mut line).unwrap();
-        assert_eq!(line, "next\n");
     }
 }

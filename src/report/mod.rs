@@ -7,7 +7,9 @@
 
 mod cli_error;
 pub(crate) mod exit;
+mod input;
 mod output;
 
 pub use cli_error::{CliError, lost_output};
+pub use input::{InputLine, next_line};
 pub use output::{error, is_written, line, note, note_background, print, raw, take_lost_output};
