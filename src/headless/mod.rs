@@ -20,6 +20,7 @@ use std::time::Duration;
 use serde_json::Value;
 use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+use tokio::time::Instant;
 
 use crate::core::custom::ServerMention;
 use crate::core::entry::{
@@ -150,6 +151,7 @@ struct Run {
 
 impl Run {
     async fn work(self, driver: &mut Driver, commands: UnboundedSender<Command>) -> u8 {
+        let stops_at = self.task.timeout.map(|timeout| Instant::now() + timeout);
         // The prompt comes first: clients that learn of the session may rely on it containing the
         // prompt.
         let words = match self.words(&driver.engine).await {
@@ -225,7 +227,7 @@ impl Run {
             biased;
             never = signals::forward(commands.clone()) => match never {},
             never = self.waiting.limit(commands.clone(), &self.input) => match never {},
-            never = self.time_limit(commands) => match never {},
+            never = self.time_limit(commands, stops_at) => match never {},
             rest = self.work_and_wait(driver, by) => rest,
         };
         let engine = &mut driver.engine;
@@ -244,9 +246,13 @@ impl Run {
     }
 
     /// Stops the work at the time limit, as `rewake stop` does.
-    async fn time_limit(&self, commands: UnboundedSender<Command>) -> Infallible {
-        if let Some(timeout) = self.task.timeout {
-            tokio::time::sleep(timeout).await;
+    async fn time_limit(
+        &self,
+        commands: UnboundedSender<Command>,
+        stops_at: Option<Instant>,
+    ) -> Infallible {
+        if let Some(at) = stops_at {
+            tokio::time::sleep_until(at).await;
             self.is_timed_out.set(true);
             self.timed_out.notify_one();
             // The engine ends only when the run is over.
