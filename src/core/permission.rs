@@ -99,6 +99,14 @@ pub enum Permission {
     Task,
     /// Calling a server's tool, by its full name.
     Foreign { name: String },
+    /// Fetching a page.
+    Fetch {
+        host: String,
+        /// The whole address, without its fragment.
+        url: String,
+        /// The port is that of HTTP or HTTPS.
+        usual_port: bool,
+    },
 }
 
 impl Permission {
@@ -113,7 +121,8 @@ impl Permission {
             | Permission::Command { .. }
             | Permission::LookBack { .. }
             | Permission::Task
-            | Permission::Foreign { .. } => {
+            | Permission::Foreign { .. }
+            | Permission::Fetch { .. } => {
                 return self.clone();
             }
         };
