@@ -3,10 +3,11 @@
 //! A page may tell the model to put secrets of the session into an address. Rules allow hosts, not
 //! addresses, so the text of an address is measured: bytes that the model did not find in a message
 //! of the user or in a fetched page. Results of other tools do not count as found, since a command
-//! can print anything.
+//! can print anything. Nor does a text that was new in an earlier address: a page may repeat what it
+//! was sent.
 
 use super::entry::{Block, CallId, Entry, Outcome};
-use super::permission::Permission;
+use super::permission::{Permission, WEB_FETCH};
 use super::state::State;
 use super::tool::ToolCall;
 
@@ -27,17 +28,19 @@ struct Fetch<'a> {
     call: CallId,
     host: String,
     url: String,
-    /// Number of texts before it.
-    texts: usize,
+    /// Number of messages and pages before it.
+    said: usize,
+    pages: usize,
     /// The end, with its time.
     end: Option<(&'a Outcome, i64)>,
 }
 
-/// The fetches of the context, and the texts of the user and of pages, oldest first.
+/// The fetches of the context, the user's messages and the texts of pages, oldest first.
 #[derive(Default)]
 struct Fetches<'a> {
     all: Vec<Fetch<'a>>,
-    texts: Vec<&'a str>,
+    said: Vec<&'a str>,
+    pages: Vec<&'a str>,
     /// The first fetch after the user's last message.
     first_new: usize,
 }
@@ -48,7 +51,7 @@ impl<'a> Fetches<'a> {
         for record in &state.context {
             match &record.entry {
                 Entry::Said { text, .. } => {
-                    fetches.texts.push(text);
+                    fetches.said.push(text);
                     fetches.first_new = fetches.all.len();
                 }
                 Entry::Replied { blocks, .. } => fetches.add_calls(state, record.seq, blocks),
@@ -57,7 +60,7 @@ impl<'a> Fetches<'a> {
                     let Some(fetch) = fetch else { continue };
                     fetch.end = Some((outcome, record.at_ms));
                     if let Outcome::Done { output } = outcome {
-                        fetches.texts.push(&output.text);
+                        fetches.pages.push(text_of_page(&output.text));
                     }
                 }
                 _ => {}
@@ -74,50 +77,66 @@ impl<'a> Fetches<'a> {
             _ => None,
         });
         for (index, (name, arguments)) in (0..).zip(calls) {
-            let Ok(described) = (state.describe())(name, arguments) else {
+            if name != WEB_FETCH {
                 continue;
-            };
-            if let Permission::Fetch { host, url, .. } = described.permission {
+            }
+            let permission = (state.describe())(name, arguments).map(|d| d.permission);
+            if let Ok(Permission::Fetch { host, url, .. }) = permission {
                 self.all.push(Fetch {
                     call: CallId { reply, index },
                     host,
                     url,
-                    texts: self.texts.len(),
+                    said: self.said.len(),
+                    pages: self.pages.len(),
                     end: None,
                 });
             }
         }
     }
 
-    fn new_bytes(&self, fetch: &Fetch<'_>) -> usize {
-        new_bytes(&fetch.host, &fetch.url, &self.texts[..fetch.texts])
+    /// Returns the new bytes of each fetch so far, and then those of this one.
+    fn new_bytes(&self, host: &str, url: &str) -> Vec<usize> {
+        let mut sent = Vec::new();
+        let earlier = self.all.iter().map(|fetch| {
+            let (said, pages) = (&self.said[..fetch.said], &self.pages[..fetch.pages]);
+            (fetch.host.as_str(), fetch.url.as_str(), said, pages)
+        });
+        let this = (host, url, &self.said[..], &self.pages[..]);
+        let all = earlier.chain([this]);
+        all.map(|(host, url, said, pages)| new_bytes(host, url, said, pages, &mut sent))
+            .collect()
     }
+}
+
+/// Returns the text of a page in the result of its fetch. The lines before it have the address,
+/// which the model chose.
+fn text_of_page(result: &str) -> &str {
+    result.split_once("\n\n").map_or("", |(_, text)| text)
 }
 
 /// Returns why a person should see the address of a page before it is requested.
 pub fn reason_to_ask(host: &str, url: &str, state: &State) -> Option<String> {
     let fetches = Fetches::of(state);
-    let bytes = new_bytes(host, url, &fetches.texts);
-    if bytes > MAX_NEW_BYTES {
-        return Some(format!(
-            "its address carries {bytes} bytes to `{host}` that are in no message or page"
-        ));
-    }
-    let is_sent = |fetch: &&Fetch<'_>| {
+    let is_sent = |fetch: &Fetch<'_>| {
         let is_denied = matches!(fetch.end, Some((Outcome::Denied { .. }, _)));
         // The call that is judged is in the log too.
         let is_this = fetch.end.is_none() && fetch.url == url;
         !is_denied && !is_this && domain(&fetch.host) == domain(host)
     };
-    let sent: Vec<&Fetch<'_>> = fetches.all[fetches.first_new..]
-        .iter()
-        .filter(is_sent)
-        .collect();
-    let longest: usize = sent.iter().map(|fetch| fetch.url.len()).sum();
-    if bytes + longest <= MAX_TO_HOST_BYTES {
+    let new = fetches.all.iter().enumerate().skip(fetches.first_new);
+    let sent: Vec<(usize, &Fetch<'_>)> = new.filter(|(_, fetch)| is_sent(fetch)).collect();
+    let longest: usize = sent.iter().map(|(_, fetch)| fetch.url.len()).sum();
+    if url.len() <= MAX_NEW_BYTES && url.len() + longest <= MAX_TO_HOST_BYTES {
         return None;
     }
-    let before: usize = sent.iter().map(|fetch| fetches.new_bytes(fetch)).sum();
+    let measured = fetches.new_bytes(host, url);
+    let bytes = measured.last().copied().unwrap_or(0);
+    if bytes > MAX_NEW_BYTES {
+        return Some(format!(
+            "its address carries {bytes} bytes to `{host}` that are in no message or page"
+        ));
+    }
+    let before: usize = sent.iter().filter_map(|(at, _)| measured.get(*at)).sum();
     (bytes + before > MAX_TO_HOST_BYTES).then(|| {
         format!(
             "addresses of `{}` carried {before} bytes since your last message that are in no \
@@ -138,20 +157,37 @@ fn domain(host: &str) -> &str {
     }
 }
 
-/// Returns the bytes of subdomain, path and query that are in none of these texts.
-fn new_bytes(host: &str, url: &str, texts: &[&str]) -> usize {
-    let is_found = |part: &str| texts.iter().any(|text| text.contains(part));
+/// Returns the bytes of subdomain, path and query that are in no message and no page. `sent`: the
+/// texts that were new in earlier addresses; those of this one are added.
+fn new_bytes<'a>(
+    host: &'a str,
+    url: &'a str,
+    said: &[&str],
+    pages: &[&str],
+    sent: &mut Vec<&'a str>,
+) -> usize {
+    if is_in(said, url) {
+        return 0;
+    }
     let path = url.split_once("://").map_or(url, |(_, rest)| rest);
     let path = path.find(['/', '?']).map_or("", |at| &path[at..]);
     let subdomain = &host[..host.len() - domain(host).len()];
-    let all = subdomain.len() + path.len();
-    // Most addresses are short: nothing is searched for.
-    if all <= MIN_FOUND_BYTES || is_found(url) {
-        return if all <= MIN_FOUND_BYTES { all } else { 0 };
+    let mut new = subdomain.len() + path.len();
+    for part in path.split(['/', '?', '&', '=']).chain([subdomain]) {
+        if part.len() < MIN_FOUND_BYTES {
+            continue;
+        }
+        if is_in(said, part) || (is_in(pages, part) && !is_in(sent, part)) {
+            new -= part.len();
+        } else {
+            sent.push(part);
+        }
     }
-    let parts = path.split(['/', '?', '&', '=']).chain([subdomain]);
-    let found = parts.filter(|part| part.len() >= MIN_FOUND_BYTES && is_found(part));
-    all - found.map(str::len).sum::<usize>()
+    new
+}
+
+fn is_in(texts: &[&str], part: &str) -> bool {
+    texts.iter().any(|text| text.contains(part))
 }
 
 /// Returns the recorded result of the same page, if it was fetched a short time ago.
@@ -256,7 +292,7 @@ mod tests {
         let page = |text: &str| {
             vec![
                 called("web_fetch", "https://b.test/"),
-                finished(0, Outcome::done(text)),
+                finished(0, Outcome::done(format!("head\n\n{text}"))),
             ]
         };
         assert!(asks(&url, Vec::new()));
@@ -270,6 +306,13 @@ mod tests {
             finished(0, Outcome::done(url.as_str())),
         ];
         assert!(asks(&url, read));
+        // A page that repeats what it was sent makes nothing known, nor does the address itself.
+        let echo = Outcome::done(format!("https://b.test/{secret}\n\n{secret}"));
+        let sent = format!("https://b.test/{secret}");
+        assert!(asks(
+            &url,
+            vec![called("web_fetch", &sent), finished(0, echo)]
+        ));
         // Short parts are in any page.
         let short = "s/".repeat(101);
         assert!(asks(&format!("https://a.test/{short}"), page(&secret)));
@@ -282,7 +325,7 @@ mod tests {
         let url = |n: usize| format!("https://h{n}.a.test/{}", "s".repeat(170 + n));
         let fetch = |n: usize| {
             // The host repeats what it was sent, which does not make that known.
-            let echo = Outcome::done(url(n).as_str());
+            let echo = Outcome::done(format!("head\n\n{}", url(n)));
             [
                 called("web_fetch", &url(n)),
                 finished(1 + 2 * n as u64, echo),
@@ -294,6 +337,7 @@ mod tests {
         };
         assert!(!asks(&url(20), sent(4)));
         assert!(asks(&url(20), sent(6)));
+        assert!(asks(&url(1), sent(6)));
         assert!(!asks("https://b.test/x", sent(6)));
         let next = sent(6).into_iter().chain([said("on")]).collect();
         assert!(!asks(&url(20), next));

@@ -13,7 +13,7 @@ use super::tool::{Group, Tool};
 use super::work::Work;
 use super::{ToolResult, file};
 use crate::core::entry::{BlobRef, Outcome, Output};
-use crate::core::permission::Permission;
+use crate::core::permission::{Permission, WEB_FETCH};
 use crate::net::{address, page};
 
 /// Maximum bytes of a page in the result. The rest is a blob.
@@ -31,7 +31,7 @@ pub(super) struct Args {
 }
 
 impl Tool for Args {
-    const NAME: &'static str = "web_fetch";
+    const NAME: &'static str = WEB_FETCH;
     const TEXT: &'static str = include_str!("../../assets/tools/web_fetch.md");
     const VERB: Verb = Verb::Look;
     const IS_RARE: bool = true;
@@ -135,7 +135,7 @@ impl FetchedPage<'_> {
 /// Returns the result of a page that redirects to another host.
 pub fn redirected(from: &Url, to: &Url) -> ToolResult {
     ToolResult::done(format!(
-        "{from} redirects to another place: {to}\nhint: fetch that address if you want the page"
+        "{from} redirects to another place:\n\n{to}\n\nhint: fetch that address if you want the page"
     ))
 }
 

@@ -145,7 +145,7 @@ fn a_page_is_markdown_that_is_marked_as_not_of_the_user() {
         texts[3]
     );
     assert!(
-        texts[4].contains("redirects to another place: http://other.test/y"),
+        texts[4].contains("redirects to another place:\n\nhttp://other.test/y"),
         "{}",
         texts[4]
     );
