@@ -301,10 +301,8 @@ mod tests {
         assert!(!asks(&url, vec![said(&secret)]));
         assert!(!asks(&url, page(&format!("[next](/{secret})"))));
         // Results of other tools and the model's own words count for nothing.
-        let read = vec![
-            called("read", "x"),
-            finished(0, Outcome::done(url.as_str())),
-        ];
+        let printed = Outcome::done(format!("head\n\n{url}"));
+        let read = vec![called("read", "x"), finished(0, printed)];
         assert!(asks(&url, read));
         // A page that repeats what it was sent makes nothing known, nor does the address itself.
         let echo = Outcome::done(format!("https://b.test/{secret}\n\n{secret}"));
