@@ -19,6 +19,9 @@ fn main() -> ExitCode {
     if let Some(code) = rewake::command::limited::become_if_asked() {
         return code;
     }
+    if let Some(code) = rewake::command::page::become_if_asked() {
+        return code;
+    }
     if let Some(code) = rewake::sandbox::stage::become_if_asked() {
         return code;
     }

@@ -78,6 +78,7 @@ pub mod limited;
 mod look;
 pub mod on_terminal;
 mod output;
+pub mod page;
 mod process;
 mod run;
 pub mod server;

@@ -142,6 +142,11 @@ pub enum RunState {
 }
 
 impl Runs {
+    /// Returns the path of this program.
+    pub fn exe(&self) -> &Path {
+        &self.exe
+    }
+
     /// Returns the runs below `root`. `exe` is this program (see [`process::own_exe`]), which is
     /// started again as the keeper.
     pub fn new(root: impl Into<PathBuf>, exe: impl Into<PathBuf>) -> Runs {

@@ -25,7 +25,23 @@ pub(super) fn check(config: &Config, origins: &Origins) -> Checked {
     for (name, figures) in &config.models {
         model(name, figures, origins)?;
     }
+    web(config, origins)?;
     servers(config, origins)
+}
+
+fn web(config: &Config, origins: &Origins) -> Checked {
+    let is_place = |place: &String| {
+        let port = place.rsplit_once(':').filter(|(host, _)| !host.is_empty());
+        port.is_some_and(|(host, port)| !host.contains('/') && port.parse::<u16>().is_ok())
+    };
+    match config.web.private.iter().find(|place| !is_place(place)) {
+        Some(place) => Err(wrong(
+            origins,
+            "web.private",
+            format!("has {place:?}, and must have HOST:PORT, as in \"docs.internal:443\""),
+        )),
+        None => Ok(()),
+    }
 }
 
 fn servers(config: &Config, origins: &Origins) -> Checked {
@@ -399,7 +415,7 @@ mod tests {
             ),
             (
                 "permissions.deny = [\"Bash\", \"Raed(x)\"]",
-                "permissions.deny: rule \"Raed(x)\": there is no rule named \"Raed\"; the nearest is Read; there are Bash, Network, Full, Read, Edit, Write, Grep, Glob, Memory, History and mcp__SERVER__TOOL",
+                "permissions.deny: rule \"Raed(x)\": there is no rule named \"Raed\"; the nearest is Read; there are Bash, Network, Full, Read, Edit, Write, Grep, Glob, Memory, History, WebFetch and mcp__SERVER__TOOL",
             ),
             (
                 "shell.path = \"/nowhere/sh\"",

@@ -86,6 +86,7 @@ fn the_example_config_names_every_key() {
         "store",
         "files",
         "agents",
+        "web",
         "log",
     ];
     let maps = ["providers", "models", "mcp_servers"];

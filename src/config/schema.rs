@@ -58,6 +58,7 @@ pub struct Config {
     pub store: StoreConfig,
     pub files: FilesConfig,
     pub agents: AgentsConfig,
+    pub web: WebConfig,
     pub log: LogConfig,
     /// Settings of providers. [`Config::provider`] returns the complete settings of one.
     pub providers: BTreeMap<String, ProviderEntry>,
@@ -100,6 +101,7 @@ impl Default for Config {
             store: StoreConfig::default(),
             files: FilesConfig::default(),
             agents: AgentsConfig::default(),
+            web: WebConfig::default(),
             log: LogConfig::default(),
             providers: BTreeMap::new(),
             mcp_servers: BTreeMap::new(),
@@ -508,6 +510,26 @@ impl Default for AgentsConfig {
             max_turns: 50,
             max_sec: 3_600,
             max_tokens: None,
+        }
+    }
+}
+
+/// Pages of the web. Only the user's own file and flags apply.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize))]
+#[serde(default, deny_unknown_fields, expecting = "a table")]
+pub struct WebConfig {
+    /// The model can fetch pages.
+    pub enabled: bool,
+    /// `HOST:PORT` of servers in a private network that it may reach.
+    pub private: Vec<String>,
+}
+
+impl Default for WebConfig {
+    fn default() -> WebConfig {
+        WebConfig {
+            enabled: true,
+            private: Vec::new(),
         }
     }
 }

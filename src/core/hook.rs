@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 
 use super::entry::{CallId, Entry, HookEvent, HookResult, HookRun, HookVerdict, Record, Seq};
+use super::offer;
 use super::permission::{LookBack, PathUse, Permission};
 use super::policy::{Decision, Judgement, Rule};
 use super::text;
@@ -216,6 +217,7 @@ impl CallGuards {
                 ..
             } => &["History"],
             Permission::Foreign { name } => return Rule::parse(name).into_iter().collect(),
+            Permission::Fetch { host, .. } => return offer::for_host(host).into_iter().collect(),
             Permission::None | Permission::Task => &[],
         };
         rules

@@ -19,6 +19,7 @@ pub mod custom;
 pub(crate) mod cut;
 pub mod ending;
 pub mod entry;
+pub mod exfiltration;
 pub mod external_changes;
 pub mod form;
 pub mod freeing;

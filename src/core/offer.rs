@@ -158,6 +158,11 @@ pub(crate) fn for_look_back(tool: LookBack) -> Option<Rule> {
     Rule::parse(&format!("{name}({})", Reach::All.name())).ok()
 }
 
+/// Returns the rule for pages of a host.
+pub(crate) fn for_host(host: &str) -> Option<Rule> {
+    Rule::parse(&format!("WebFetch(domain:{host})")).ok()
+}
+
 /// Returns the rule for a tool of a server. It covers only the tool's current description, if that
 /// is known.
 pub(crate) fn for_foreign(name: &str, hash: Option<&str>) -> Option<Rule> {

@@ -12,6 +12,9 @@ pub const FOREIGN_PREFIX: &str = "mcp__";
 pub const MCP_CALL: &str = "mcp_call";
 pub const MCP_SHORT: &str = "mcp";
 
+/// Name of the tool that fetches pages of the web.
+pub const WEB_FETCH: &str = "web_fetch";
+
 /// Returns whether a tool with this name can be called when these tools are listed. A server's tool
 /// can be called under its full name if the tool that calls all of them is listed.
 pub fn is_offered<'a>(name: &str, mut listed: impl Iterator<Item = &'a str>) -> bool {
@@ -99,6 +102,14 @@ pub enum Permission {
     Task,
     /// Calling a server's tool, by its full name.
     Foreign { name: String },
+    /// Fetching a page.
+    Fetch {
+        host: String,
+        /// The whole address, without its fragment.
+        url: String,
+        /// The port is that of HTTP or HTTPS.
+        usual_port: bool,
+    },
 }
 
 impl Permission {
@@ -113,7 +124,8 @@ impl Permission {
             | Permission::Command { .. }
             | Permission::LookBack { .. }
             | Permission::Task
-            | Permission::Foreign { .. } => {
+            | Permission::Foreign { .. }
+            | Permission::Fetch { .. } => {
                 return self.clone();
             }
         };

@@ -55,6 +55,17 @@ pub struct Workspace {
     pub sandbox: Sandbox,
     /// The server's tool that is judged. `None`: nothing is known of it.
     pub served: Option<ServedTool>,
+    /// The page that is judged.
+    pub page: PageFacts,
+}
+
+/// The facts of the session about a page that is to be fetched.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PageFacts {
+    /// A person allowed a page of this host in this session.
+    pub host_is_approved: bool,
+    /// The reason why its address may carry data of the session away.
+    pub carries: Option<String>,
 }
 
 /// The known properties of a server's tool.
@@ -162,6 +173,9 @@ pub fn judge(
         Permission::Glob { pattern, path } => (evaluation.glob(pattern, path.as_deref()), None),
         Permission::LookBack { tool, reach } => (evaluation.look_back(*tool, *reach), None),
         Permission::Foreign { name } => (evaluation.foreign(name), None),
+        Permission::Fetch {
+            host, usual_port, ..
+        } => (evaluation.fetch(host, *usual_port), None),
     };
     let decision = match finding {
         Finding::Fine => Decision::Allow,
@@ -294,6 +308,7 @@ struct Evaluation<'a> {
     keys: Vec<String>,
     sandbox: Sandbox,
     served: Option<&'a ServedTool>,
+    page: &'a PageFacts,
 }
 
 impl<'a> Evaluation<'a> {
@@ -319,6 +334,7 @@ impl<'a> Evaluation<'a> {
                 .collect(),
             sandbox: place.sandbox,
             served: place.served.as_ref(),
+            page: &place.page,
         }
     }
 
@@ -564,6 +580,32 @@ impl<'a> Evaluation<'a> {
         Finding::Unknown {
             why: self.why_foreign(name),
             rule: offer::for_foreign(name, hash),
+        }
+    }
+
+    /// Judges the fetching of a page, which changes nothing here. A host needs approval once, or a
+    /// rule; another port than the usual ones needs a rule.
+    fn fetch(&self, host: &str, usual_port: bool) -> Finding {
+        let refuses = |rule: &&Rule| rule.refuses_host(host);
+        if let Some(rule) = self.rules.deny.iter().find(refuses) {
+            return denied(rule);
+        }
+        if self.mode == Mode::BypassPermissions {
+            return Finding::Fine;
+        }
+        if let Some(rule) = self.rules.ask.iter().find(refuses) {
+            return asked(rule);
+        }
+        if let Some(why) = &self.page.carries {
+            return Finding::Asked(why.clone());
+        }
+        let is_approved = self.page.host_is_approved && usual_port;
+        if is_approved || self.rules.allow.iter().any(|rule| rule.allows_host(host)) {
+            return Finding::Fine;
+        }
+        Finding::Unknown {
+            why: format!("it fetches a page of `{host}`"),
+            rule: offer::for_host(host),
         }
     }
 

@@ -250,7 +250,8 @@ impl Called {
                 | Permission::Command { .. }
                 | Permission::LookBack { .. }
                 | Permission::Task
-                | Permission::Foreign { .. },
+                | Permission::Foreign { .. }
+                | Permission::Fetch { .. },
             )
             | Err(_) => false,
         }

@@ -7,7 +7,8 @@
 //! `mcp__server` is every tool of that server. `Network(…)` and `Full(…)` are commands as in
 //! `Bash(…)`, with more access ([`grants`]). `mcp__server__tool(spec:HASH)` is that tool as long as
 //! its description does not change. `Memory` and `History` are the tools that look back;
-//! `Memory(all)` includes other projects.
+//! `Memory(all)` includes other projects. `WebFetch(domain:example.com)` is a host of pages,
+//! `WebFetch(domain:*.example.com)` all hosts below it.
 //!
 //! Invariant: a rule that refuses is matched widely (case, `/bin/rm` for `rm`, options between
 //! words, a folder for what is in it). A rule that allows is matched narrowly: exactly as it is
@@ -33,7 +34,7 @@ const MAX_RULE_BYTES: usize = 4096;
 const MAX_LOOSE_WORDS: usize = 64;
 
 /// Names of the tools in rules.
-const NAMES: [(&str, Tool); 10] = [
+const NAMES: [(&str, Tool); 11] = [
     ("Bash", Tool::Bash),
     ("Network", Tool::Network),
     ("Full", Tool::Full),
@@ -44,6 +45,7 @@ const NAMES: [(&str, Tool); 10] = [
     ("Glob", Tool::Glob),
     ("Memory", Tool::LookBack(LookBack::Memory)),
     ("History", Tool::LookBack(LookBack::History)),
+    ("WebFetch", Tool::Fetch),
 ];
 
 /// The rules that allow, ask or deny: deny overrides ask, and ask overrides allow.
@@ -78,6 +80,7 @@ enum Tool {
     Grep,
     Glob,
     LookBack(LookBack),
+    Fetch,
     Foreign(String),
 }
 
@@ -87,6 +90,10 @@ enum Scope {
     Command(CommandPattern),
     Path(PathPattern),
     Reach(Reach),
+    /// A host of pages: lower case, and punycode for other letters.
+    Host(String),
+    /// All hosts below this one, without itself.
+    HostsBelow(String),
     /// The beginning of the hash of a tool's description.
     Spec(String),
 }
@@ -212,7 +219,7 @@ impl Rule {
         self.covers_foreign(name)
             && match &self.scope {
                 Scope::Spec(spec) => hash.is_some_and(|hash| hash.starts_with(spec.as_str())),
-                Scope::All | Scope::Command(_) | Scope::Path(_) | Scope::Reach(_) => true,
+                _ => true,
             }
     }
 
@@ -241,6 +248,22 @@ impl Rule {
                 Scope::Reach(least) => reach >= least,
                 _ => true,
             }
+    }
+
+    /// Returns whether the rule allows pages of this host.
+    pub fn allows_host(&self, host: &str) -> bool {
+        self.tool == Tool::Fetch
+            && match &self.scope {
+                Scope::Host(own) => own == host,
+                Scope::HostsBelow(own) => is_host_below(host, own),
+                _ => true,
+            }
+    }
+
+    /// Returns whether the rule refuses pages of this host, or of one above it.
+    pub fn refuses_host(&self, host: &str) -> bool {
+        let is_above = |own: &String| is_host_below(host, own);
+        self.allows_host(host) || matches!(&self.scope, Scope::Host(own) if is_above(own))
     }
 
     /// Returns whether the rule is written for this whole command line.
@@ -280,7 +303,7 @@ impl Rule {
             && match &self.scope {
                 Scope::All => true,
                 Scope::Path(pattern) => pattern.allows(path, bases),
-                Scope::Command(_) | Scope::Reach(_) | Scope::Spec(_) => false,
+                _ => false,
             }
     }
 
@@ -290,7 +313,7 @@ impl Rule {
             && match &self.scope {
                 Scope::All => true,
                 Scope::Path(pattern) => pattern.refuses(path, bases),
-                Scope::Command(_) | Scope::Reach(_) | Scope::Spec(_) => false,
+                _ => false,
             }
     }
 
@@ -302,7 +325,7 @@ impl Rule {
     fn command(&self) -> Option<&CommandPattern> {
         match &self.scope {
             Scope::Command(pattern) => Some(pattern),
-            Scope::All | Scope::Path(_) | Scope::Reach(_) | Scope::Spec(_) => None,
+            _ => None,
         }
     }
 
@@ -313,7 +336,12 @@ impl Rule {
             Tool::Write => path_use == PathUse::Write,
             Tool::Grep => path_use == PathUse::Grep,
             Tool::Glob => path_use == PathUse::Glob,
-            Tool::Bash | Tool::Network | Tool::Full | Tool::LookBack(_) | Tool::Foreign(_) => false,
+            Tool::Bash
+            | Tool::Network
+            | Tool::Full
+            | Tool::LookBack(_)
+            | Tool::Fetch
+            | Tool::Foreign(_) => false,
         }
     }
 }
@@ -341,6 +369,7 @@ fn parse(written: &str) -> Result<Rule, String> {
         (Some(what), Tool::Bash) => Scope::Command(command_pattern(what)?),
         (Some(what), Tool::Network | Tool::Full) => Scope::Command(literal_pattern(name, what)?),
         (Some(what), Tool::LookBack(_)) => Scope::Reach(reach(what)?),
+        (Some(what), Tool::Fetch) => host_scope(what)?,
         (Some(what), _) => Scope::Path(path_pattern(what)?),
     };
     Ok(Rule {
@@ -401,6 +430,34 @@ fn reach(what: &str) -> Result<Reach, String> {
                 names.join(", ")
             )
         })
+}
+
+fn is_host_below(host: &str, above: &str) -> bool {
+    let rest = host.strip_suffix(above);
+    rest.is_some_and(|rest| rest.len() > 1 && rest.ends_with('.'))
+}
+
+fn host_scope(what: &str) -> Result<Scope, String> {
+    let Some(host) = what.strip_prefix("domain:") else {
+        return Err("only `domain:HOST` and `domain:*.HOST` are known in it".to_string());
+    };
+    let host = host.trim().to_ascii_lowercase();
+    let (below, host) = match host.strip_prefix("*.") {
+        Some(host) => (true, host),
+        None => (false, host.as_str()),
+    };
+    // An IPv6 address has brackets and colons.
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.[:]".contains(c);
+    if host.is_empty() || host.starts_with('.') || !host.chars().all(is_plain) {
+        return Err(format!(
+            "{host:?} is not the name of a host, without a port or a path; \
+             write letters other than ASCII as punycode (xn--…)"
+        ));
+    }
+    Ok(match below {
+        true => Scope::HostsBelow(host.to_string()),
+        false => Scope::Host(host.to_string()),
+    })
 }
 
 /// Parses the pattern of a rule that gives more access, which must be literal.

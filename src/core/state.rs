@@ -7,7 +7,7 @@
 //! Invariant: pending work is stored nowhere but here; `next` reads it from the state, so a restart
 //! has exactly the pending work of the dead process.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::access::Access;
 use super::choice::Effort;
@@ -22,6 +22,7 @@ use super::form::{FormAnswer, ServerQuestion};
 use super::hook::SessionHooks;
 use super::ledger::Ledger;
 use super::limits::Counts;
+use super::permission::Permission;
 use super::preface::{Carried, Preface};
 use super::rule::Rule;
 use super::size::{PART_BYTES, prefix_bytes};
@@ -183,6 +184,8 @@ pub struct State {
     pub recall_due: bool,
     /// Rules that a person allowed for this session, oldest first.
     pub session_rules: Vec<Rule>,
+    /// Hosts of which a person allowed a page in this session.
+    pub approved_hosts: BTreeSet<String>,
     /// The hooks that have not ended, and the answers of guards.
     pub hooks: SessionHooks,
     /// The messages since the last answer, oldest first. A hook may refuse them.
@@ -389,6 +392,7 @@ impl State {
             freed: ClearedResults::default(),
             recall_due: false,
             session_rules: Vec::new(),
+            approved_hosts: BTreeSet::new(),
             hooks: SessionHooks::default(),
             unanswered: Vec::new(),
         }
@@ -677,5 +681,18 @@ impl OpenCall {
     /// Returns the description of the call. `None`: it cannot be understood, and is closed.
     pub fn described(&self) -> Option<&Described> {
         self.call.described.as_ref().ok()
+    }
+
+    /// Returns the host of a page that a person allowed. A page on another port than the usual ones
+    /// approves nothing else.
+    fn approved_host(&self) -> Option<String> {
+        match &self.described()?.permission {
+            Permission::Fetch {
+                host,
+                usual_port: true,
+                ..
+            } if self.decided == Some(Verdict::Allow) => Some(host.clone()),
+            _ => None,
+        }
     }
 }

@@ -5,7 +5,7 @@ use super::text::nearest;
 
 /// Names of tools in other agents, in lower case without `_` and `-`. Sources: the tool lists of
 /// Codex, Claude Code, Gemini CLI, OpenCode, Cline and Aider.
-const OTHERS: [(&str, &[&str]); 8] = [
+const OTHERS: [(&str, &[&str]); 9] = [
     (
         "edit",
         &[
@@ -87,6 +87,7 @@ const OTHERS: [(&str, &[&str]); 8] = [
             "filesearch",
         ],
     ),
+    ("web_fetch", &["fetch", "fetchurl", "urlfetch", "browse"]),
     (
         "plan",
         &[

@@ -12,6 +12,7 @@ use super::steps::no_room;
 use super::{Engine, EngineError, Write};
 use crate::core::access::Access;
 use crate::core::entry::{Entry, Guard, Outcome};
+use crate::core::exfiltration::recorded_page;
 use crate::core::next::MAX_CALLS_AT_ONCE;
 use crate::core::tool::{Class, ToolCall};
 use crate::tools::ToolResult;
@@ -27,8 +28,8 @@ enum Work {
     Look,
     /// The command was prepared, and its start is recorded.
     Act(Guard, Option<Access>),
-    /// The command cannot be prepared.
-    Refused(Outcome),
+    /// It has its result: a command that cannot be prepared, or a page of a short time ago.
+    Ended(Outcome),
 }
 
 impl<W: World> Engine<W> {
@@ -66,7 +67,10 @@ impl<W: World> Engine<W> {
     ) -> Result<Option<Vec<(ToolCall, Work)>>, EngineError> {
         let mut batch: Vec<(ToolCall, Work)> = Vec::with_capacity(calls.len());
         for call in calls {
-            let work = if call.class() == Some(Class::Idempotent) {
+            let now_ms = self.log.world.now_ms();
+            let work = if let Some(page) = recorded_page(&self.log.state, &call, now_ms) {
+                Work::Ended(page)
+            } else if call.class() == Some(Class::Idempotent) {
                 Work::Look
             } else {
                 // The rules read the disk, so they may say something else by now.
@@ -75,7 +79,7 @@ impl<W: World> Engine<W> {
                 };
                 match self.log.prepare_in_time(&call, access).await? {
                     Ok(guard) => Work::Act(guard, access),
-                    Err(PrepareError::Refused(outcome)) => Work::Refused(outcome),
+                    Err(PrepareError::Refused(outcome)) => Work::Ended(outcome),
                     Err(PrepareError::NoRoom(why)) => {
                         self.discard(batch.iter().map(|(_, work)| work)).await;
                         return Err(no_room(why));
@@ -86,7 +90,7 @@ impl<W: World> Engine<W> {
         }
         let started = batch.iter().filter_map(|(call, work)| match work {
             Work::Act(guard, access) => Some((guard, *access, call.id)),
-            Work::Look | Work::Refused(_) => None,
+            Work::Look | Work::Ended(_) => None,
         });
         let entries = started.clone().map(|(guard, access, call)| Entry::Started {
             call,
@@ -138,7 +142,7 @@ impl<W: World> Engine<W> {
             .map(|(call, work)| {
                 let at = match work {
                     Work::Look => self.log.judged(call),
-                    Work::Act(..) | Work::Refused(_) => Ok(None),
+                    Work::Act(..) | Work::Ended(_) => Ok(None),
                 };
                 (call.clone(), work.clone(), at)
             })
@@ -156,7 +160,7 @@ impl<W: World> Engine<W> {
                             .act(&call, &guard)
                             .await
                             .unwrap_or_else(|| ToolResult::error("it has no result")),
-                        (Work::Refused(outcome), _) => ToolResult::of(outcome),
+                        (Work::Ended(outcome), _) => ToolResult::of(outcome),
                     };
                     (place, result)
                 }

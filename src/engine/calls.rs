@@ -72,11 +72,11 @@ impl<W: World> Recorder<W> {
     /// Adds a line to the result if a file change before this call in the same answer was refused.
     /// The call ran without that change, and the model must know it.
     pub(super) fn note_refused_change(&self, call: &ToolCall, outcome: &mut Outcome) {
-        // A call that reads only the log gives the same result with the change and without it.
+        // A call that reads only the log or the web gives the same result with the change and without it.
         let sees_files = match &call.described {
             Ok(described) => !matches!(
                 described.permission,
-                Permission::None | Permission::LookBack { .. }
+                Permission::None | Permission::LookBack { .. } | Permission::Fetch { .. }
             ),
             Err(_) => false,
         };

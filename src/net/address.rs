@@ -1,6 +1,6 @@
-//! Classification of addresses: on this machine, or in a private network.
+//! Classification of addresses: on this machine, in a private network, or never to be reached.
 
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use reqwest::Url;
 
@@ -14,8 +14,10 @@ pub fn literal(url: &Url) -> Option<IpAddr> {
     host(url).trim_matches(['[', ']']).parse().ok()
 }
 
-fn host(url: &Url) -> &str {
-    url.host_str().unwrap_or_default()
+/// Returns the host of the URL without the dot at the end of a full name.
+pub fn host(url: &Url) -> &str {
+    let host = url.host_str().unwrap_or_default();
+    host.strip_suffix('.').unwrap_or(host)
 }
 
 /// Returns whether the address is not public: this machine, its networks, or the metadata service
@@ -23,7 +25,7 @@ fn host(url: &Url) -> &str {
 pub fn is_private(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(v4) => {
-            let [a, b, ..] = v4.octets();
+            let [a, b, c, _] = v4.octets();
             v4.is_loopback()
                 || v4.is_private()
                 || v4.is_link_local()
@@ -31,21 +33,68 @@ pub fn is_private(address: IpAddr) -> bool {
                 || v4.is_multicast()
                 || a == 0
                 || (a == 100 && (64..128).contains(&b))
+                || (a == 192 && b == 0 && c == 0)
+                || v4 == AZURE
                 || (a == 198 && (18..20).contains(&b))
                 || a >= 240
         }
         IpAddr::V6(v6) => match inside(v6) {
             Some(v4) => is_private(v4),
             None => {
-                let first = v6.segments()[0];
-                v6.is_loopback()
-                    || v6.is_unspecified()
+                let [first, second, third, ..] = v6.segments();
+                // `::/96` has loopback, the unspecified address and IPv4-compatible ones.
+                v6.octets()[..12] == [0; 12]
                     || v6.is_multicast()
                     || (first & 0xfe00) == 0xfc00
-                    || (first & 0xffc0) == 0xfe80
+                    || is_link_local(v6)
+                    // Teredo, and the NAT64 of a local network.
+                    || (first, second) == (0x2001, 0)
+                    || (first, second, third) == (0x64, 0xff9b, 1)
             }
         },
     }
+}
+
+/// Azure's address for the metadata of a virtual machine and its agent.
+const AZURE: Ipv4Addr = Ipv4Addr::new(168, 63, 129, 16);
+
+/// Further addresses of metadata services: Oracle and Alibaba.
+const METADATA: [Ipv4Addr; 2] = [
+    Ipv4Addr::new(192, 0, 0, 192),
+    Ipv4Addr::new(100, 100, 100, 200),
+];
+
+/// Amazon's address for metadata over IPv6.
+const AMAZON: Ipv6Addr = Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254);
+
+/// Returns whether no setting allows the address: it is link-local, the metadata service of a
+/// cloud, or of more than one machine.
+pub fn is_never_reached(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(v4) => {
+            v4.is_link_local()
+                || v4.is_multicast()
+                || v4.octets()[0] == 0
+                || v4.octets()[0] >= 240
+                || v4 == AZURE
+                || METADATA.contains(&v4)
+        }
+        IpAddr::V6(v6) => match inside(v6) {
+            Some(v4) => is_never_reached(v4),
+            None => {
+                v6.is_multicast()
+                    || v6.is_unspecified()
+                    || is_link_local(v6)
+                    || v6 == AMAZON
+                    || (is_private(address) && !v6.is_loopback() && !v6.is_unique_local())
+            }
+        },
+    }
+}
+
+/// Returns whether the address is link-local, or of the site-local ones that these replaced.
+fn is_link_local(v6: Ipv6Addr) -> bool {
+    (v6.segments()[0] & 0xff80) == 0xfe80
 }
 
 /// Returns the IPv4 address inside an IPv6 address: mapped, 6to4, or of a NAT64.
@@ -87,6 +136,12 @@ mod tests {
             "64:ff9b::a00:1",
             "2002:a00:1::",
             "ff02::1",
+            "192.0.0.170",
+            "168.63.129.16",
+            "fec0::1",
+            "2001::1",
+            "64:ff9b:1::808:808",
+            "::808:808",
         ];
         for address in private {
             assert!(is_private(address.parse().unwrap()), "{address}");
@@ -103,9 +158,41 @@ mod tests {
     }
 
     #[test]
+    fn metadata_and_link_local_addresses_are_never_reached() {
+        for address in [
+            "169.254.169.254",
+            "::ffff:169.254.169.254",
+            "64:ff9b::a9fe:a9fe",
+            "fe80::1",
+            "fec0::1",
+            "fd00:ec2::254",
+            "168.63.129.16",
+            "192.0.0.192",
+            "100.100.100.200",
+            "0.0.0.0",
+            "::",
+            "::7f00:1",
+            "2001::1",
+        ] {
+            assert!(is_never_reached(address.parse().unwrap()), "{address}");
+        }
+        for address in [
+            "127.0.0.1",
+            "10.0.0.1",
+            "192.168.1.1",
+            "::1",
+            "fd00::1",
+            "8.8.8.8",
+        ] {
+            assert!(!is_never_reached(address.parse().unwrap()), "{address}");
+        }
+    }
+
+    #[test]
     fn this_machine_has_several_names() {
         let is = |url: &str| is_loopback(&Url::parse(url).unwrap());
         assert!(is("http://localhost:1/") && is("http://127.0.0.9/") && is("http://[::1]:3/"));
+        assert!(is("http://localhost./") && is("http://127.1./") && is("http://0x7f000001/"));
         assert!(!is("http://localhost.example/") && !is("http://10.0.0.1/"));
     }
 }

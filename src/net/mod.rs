@@ -6,8 +6,12 @@
 //! | [`sse`] | server-sent events, from bytes |
 //! | [`browser`] | opening an address in the person's browser |
 //! | [`address`] | which addresses are on this machine or in a private network |
+//! | [`resolve`] | host names to addresses, which are checked before a connection |
+//! | [`page`] | fetching a page of the web, and its main content |
 
 pub mod address;
 pub mod browser;
 pub mod client;
+pub mod page;
+pub mod resolve;
 pub mod sse;

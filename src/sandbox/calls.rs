@@ -223,6 +223,41 @@ pub(super) fn can_filter() -> bool {
     ARCH.is_some() && seccompiler::apply_filter(&program).is_ok()
 }
 
+/// Calls of a process that only computes: memory, and the files that it has open.
+const COMPUTING: [i64; 20] = [
+    libc::SYS_read,
+    libc::SYS_write,
+    libc::SYS_close,
+    libc::SYS_lseek,
+    libc::SYS_brk,
+    libc::SYS_mmap,
+    libc::SYS_munmap,
+    libc::SYS_mremap,
+    libc::SYS_mprotect,
+    libc::SYS_madvise,
+    libc::SYS_futex,
+    libc::SYS_sched_yield,
+    libc::SYS_clock_gettime,
+    libc::SYS_getrandom,
+    libc::SYS_rt_sigaction,
+    libc::SYS_rt_sigprocmask,
+    libc::SYS_rt_sigreturn,
+    libc::SYS_sigaltstack,
+    libc::SYS_exit,
+    libc::SYS_exit_group,
+];
+
+/// Leaves only the calls of [`COMPUTING`] to this process, for good. It must have one thread.
+pub(super) fn only_compute() -> Result<(), String> {
+    let failed = |e: seccompiler::BackendError| format!("cannot make the call filter: {e}");
+    let arch = ARCH.ok_or_else(|| format!("no call filter on {}", std::env::consts::ARCH))?;
+    let refuse = SeccompAction::Errno(libc::EPERM.unsigned_abs());
+    let allowed = COMPUTING.map(|call| (call, Vec::new())).into();
+    let filter = SeccompFilter::new(allowed, refuse, SeccompAction::Allow, arch);
+    let program: Vec<sock_filter> = filter.and_then(TryInto::try_into).map_err(failed)?;
+    seccompiler::apply_filter(&program).map_err(|e| format!("cannot apply the call filter: {e}"))
+}
+
 fn compiled(rules: Rules) -> Result<Vec<sock_filter>, seccompiler::BackendError> {
     let arch = ARCH.ok_or(seccompiler::BackendError::InvalidTargetArch(
         std::env::consts::ARCH.to_string(),

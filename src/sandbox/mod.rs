@@ -98,6 +98,31 @@ pub fn reveal() {
     }
 }
 
+/// Takes everything from this process but its memory, a part of the processor's time and the files
+/// that it has open: it reaches no other file, no network and no process. It must have one thread.
+/// On other systems than Linux, only memory and time are limited.
+///
+/// # Errors
+/// The system does not enforce it.
+pub fn only_compute(memory_bytes: u64, seconds: u64) -> Result<(), String> {
+    use rustix::process::{Resource, Rlimit, setrlimit};
+    let limits = [
+        (Resource::As, memory_bytes),
+        (Resource::Cpu, seconds),
+        (Resource::Core, 0),
+    ];
+    for (resource, most) in limits {
+        let limit = Rlimit {
+            current: Some(most),
+            maximum: Some(most),
+        };
+        setrlimit(resource, limit).map_err(|e| format!("cannot set limits: {e}"))?;
+    }
+    #[cfg(target_os = "linux")]
+    calls::only_compute()?;
+    Ok(())
+}
+
 /// Returns whether this process runs in a sandbox of rewake: as a command, or started by one.
 pub fn is_inside() -> bool {
     #[cfg(target_os = "linux")]

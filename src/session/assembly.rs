@@ -19,6 +19,7 @@ use crate::core::signal::Signal;
 use crate::core::state::State;
 use crate::engine::{BEGINS_WITHIN, Settings};
 use crate::model::{Figures, Models};
+use crate::net::page::Web;
 use crate::tools::{Limits, ToolContext};
 use crate::world::confine::Confine;
 use crate::world::machine::{Machine, Shell};
@@ -132,6 +133,9 @@ impl AppContext {
             world.use_servers(access);
         }
         world.use_hooks(machine_hooks);
+        if config.web.enabled {
+            world.use_web(Web::new(config.web.private.clone()));
+        }
         self.start_file_snapshots(&mut world, &mut warnings);
         if state.assignment.is_none() {
             world.allow_tasks(self.tasks(&id));

@@ -55,6 +55,8 @@ pub(super) struct Renderer {
     /// Whether the session has the tool for tasks.
     gives_tasks: bool,
     agent_warnings: Vec<String>,
+    /// Whether the session may fetch pages.
+    uses_web: bool,
     catalogue: SessionCatalogue,
     /// The task, if it renders for a subagent.
     task: Option<Assignment>,
@@ -94,6 +96,7 @@ impl Renderer {
             agent_warnings: agents.warnings,
             catalogue,
             gives_tasks: ctx.config().agents.enabled,
+            uses_web: ctx.config().web.enabled,
             task: None,
             added: AddedByUser::default(),
             here: ctx.here.clone(),
@@ -171,6 +174,12 @@ impl Renderer {
             true => (SYSTEM_SHORT, tools::short_specs()),
             false => (SYSTEM, tools::specs()),
         };
+        tools.extend(match (self.uses_web, budget.is_small()) {
+            (false, _) => Vec::new(),
+            (true, true) if budget.is_tiny() => Vec::new(),
+            (true, true) => tools::short_web_specs(),
+            (true, false) => tools::web_specs(),
+        });
         tools.extend(server_list::specs(&known, budget));
         let layers = PromptPrefix {
             system: joined([

@@ -8,8 +8,9 @@ use super::{AppContext, said, sandbox, served};
 use crate::command::Runs;
 use crate::config::{ConfigError, PermissionsConfig};
 use crate::core::entry::Verdict;
+use crate::core::exfiltration;
 use crate::core::permission::Permission;
-use crate::core::policy::{Disk, Rule, Rules, Workspace, judge};
+use crate::core::policy::{Disk, PageFacts, Rule, Rules, Workspace, judge};
 use crate::core::rule::grants::lacking_notice;
 use crate::core::settings::PermissionCheck;
 use crate::core::state::State;
@@ -44,6 +45,7 @@ pub(super) fn permission_check(
         keys: Some(text(&ctx.paths.keys_dir())),
         sandbox: sandbox::given(ctx),
         served: None,
+        page: PageFacts::default(),
     };
     let hidden = Arc::new(Hidden {
         bases: workspace.bases(&real_path),
@@ -92,6 +94,12 @@ fn check_by(
             let once: Vec<Rule> = once.collect();
             let always = rules.rules.allow.iter().chain(&state.session_rules);
             workspace.served = served::judged(&catalogue, name, always.chain(&once));
+        }
+        if let Permission::Fetch { host, url, .. } = permission {
+            workspace.page = PageFacts {
+                host_is_approved: state.approved_hosts.contains(host),
+                carries: exfiltration::reason_to_ask(host, url, state),
+            };
         }
         workspace.readable.extend(readable(&runs, state));
         workspace.added.clone_from(&state.added_folders);

@@ -23,7 +23,8 @@ pub fn resolve_target(
         | Permission::Command { .. }
         | Permission::LookBack { .. }
         | Permission::Task
-        | Permission::Foreign { .. } => {
+        | Permission::Foreign { .. }
+        | Permission::Fetch { .. } => {
             return Ok(None);
         }
     };

@@ -13,7 +13,7 @@ use crate::core::tool::ToolCall;
 type Names = &'static [(&'static str, &'static str)];
 
 /// rewake's tool, Claude's tool, and the arguments that differ or that both have.
-const TOOLS: [(&str, &str, Names); 7] = [
+const TOOLS: [(&str, &str, Names); 8] = [
     (
         "bash",
         "Bash",
@@ -51,6 +51,7 @@ const TOOLS: [(&str, &str, Names); 7] = [
             ("limit", "head_limit"),
         ],
     ),
+    ("web_fetch", "WebFetch", &[("url", "url")]),
     (
         TASK,
         "Task",

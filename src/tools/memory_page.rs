@@ -140,7 +140,7 @@ fn is_within(text: &str, offset: usize, what: &str) -> Result<(), String> {
 
 /// Returns the part of the text from `offset`, and the offset of the next one. The cut is after a
 /// line end if there is one in the last quarter.
-fn cut(text: &str, offset: usize, limit: usize) -> (&str, Option<usize>) {
+pub(super) fn cut(text: &str, offset: usize, limit: usize) -> (&str, Option<usize>) {
     let start = floor(text, offset);
     let end = floor(text, start.saturating_add(limit));
     if end == text.len() {

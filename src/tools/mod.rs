@@ -53,6 +53,7 @@ mod task;
 mod tool;
 mod truncate;
 pub(crate) mod walk;
+mod web_fetch;
 mod whole;
 mod work;
 mod write;
@@ -78,10 +79,11 @@ pub use shown::{Shown, ShownBody, ShownResult, Verb};
 pub use task::TASK;
 use tool::Group;
 pub use truncate::truncate_output;
+pub use web_fetch::{FetchedPage, redirected};
 pub use work::{ReadWork, ServedCall, ShellCommand, TaskOrder, Work};
 
 /// Every tool, in the order of requests, whose bytes must not change without need.
-static TOOLS: [tool::Entry; 17] = [
+static TOOLS: [tool::Entry; 18] = [
     tool::Entry::of::<read::Args>(),
     tool::Entry::of::<write::Args>(),
     tool::Entry::of::<edit::Args>(),
@@ -96,6 +98,7 @@ static TOOLS: [tool::Entry; 17] = [
     tool::Entry::of::<memory_page::Args>(),
     tool::Entry::of::<memory_insert::Args>(),
     tool::Entry::of::<review_history::Args>(),
+    tool::Entry::of::<web_fetch::Args>(),
     tool::Entry::of::<mcp_find::Args>(),
     tool::Entry::of::<mcp_call::Args>(),
     tool::Entry::of::<mcp::Args>(),
@@ -121,6 +124,16 @@ pub fn short_specs() -> Vec<ToolSpec> {
 pub fn fewest_specs() -> Vec<ToolSpec> {
     let needed = of_group(Group::Own).filter(|tool| !tool.is_rare);
     needed.map(tool::Entry::short_spec).collect()
+}
+
+/// Returns the tools for the web, for sessions that may use it.
+pub fn web_specs() -> Vec<ToolSpec> {
+    of_group(Group::Web).map(tool::Entry::spec).collect()
+}
+
+/// Returns the tools of [`web_specs`] for a small context window.
+pub fn short_web_specs() -> Vec<ToolSpec> {
+    of_group(Group::Web).map(tool::Entry::short_spec).collect()
 }
 
 /// Returns the tools that find and call the tools of servers, for sessions with servers.

@@ -40,6 +40,9 @@ pub(super) fn arguments(tool: &Entry) -> Value {
     if let Some(tool) = example.get_mut("tool") {
         *tool = json!("mcp__far__poke");
     }
+    if let Some(url) = example.get_mut("url") {
+        *url = json!("https://a.test/");
+    }
     example
 }
 
@@ -227,8 +230,15 @@ fn calls_need_these_permissions_and_are_of_these_classes() {
     let far = Permission::Foreign {
         name: "mcp__far__poke".into(),
     };
+    let page = |host: &str, url: &str, usual_port| Permission::Fetch {
+        host: host.into(),
+        url: url.into(),
+        usual_port,
+    };
     #[rustfmt::skip]
     let rows = [
+        ("web_fetch", json!({"url": "HTTPS://A.test./x#y"}), Idempotent, page("a.test", "https://a.test/x", true)),
+        ("web_fetch", json!({"url": "http://[::1]:8080"}), Idempotent, page("[::1]", "http://[::1]:8080/", false)),
         ("read", json!({"path": "a"}), Idempotent, path(PathUse::Read, "a")),
         ("grep", json!({"pattern": "x"}), Idempotent, path(PathUse::Grep, ".")),
         ("grep", json!({"pattern": "x", "path": "b"}), Idempotent, path(PathUse::Grep, "b")),

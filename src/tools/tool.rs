@@ -56,6 +56,8 @@ pub(super) trait Tool: DeserializeOwned + Serialize {
 pub(super) enum Group {
     /// All sessions.
     Own,
+    /// Sessions that may fetch pages of the web.
+    Web,
     /// Sessions with configured servers.
     Servers,
     /// Sessions with configured servers in the smallest context windows, instead of those.

@@ -27,6 +27,8 @@ pub enum Work {
     /// Acts on the background commands of the session, which is given by its ID. The action may be
     /// repeated.
     Commands(ActOnCommands),
+    /// Fetches the page of this address.
+    Fetch(String),
     /// Replaces one file as a whole.
     Replace(FileChange),
     /// Runs a command under a keeper.
@@ -75,9 +77,11 @@ impl Work {
     /// Returns the class, which decides how the call is settled after a crash.
     pub fn class(&self) -> Class {
         match self {
-            Work::Look(_) | Work::FindServed(_) | Work::LookBack(_) | Work::Commands(_) => {
-                Class::Idempotent
-            }
+            Work::Look(_)
+            | Work::FindServed(_)
+            | Work::LookBack(_)
+            | Work::Commands(_)
+            | Work::Fetch(_) => Class::Idempotent,
             Work::Replace(_) => Class::Checked,
             Work::Run(_) | Work::Task(_) => Class::Supervised,
             Work::Served(_) => Class::Served,

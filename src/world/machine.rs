@@ -28,9 +28,12 @@ use crate::core::request::Request;
 use crate::core::state::{Background, State, UserCommand};
 use crate::core::tool::ToolCall;
 use crate::model::{Delta, Models, Reply};
+use crate::net::page::{self, PageContent, Web};
 use crate::store::now_ms;
 use crate::tools::bash::{self, background_id};
-use crate::tools::{self, FileState, ReadWork, ShellCommand, ToolContext, ToolResult, Work};
+use crate::tools::{
+    self, FetchedPage, FileState, ReadWork, ShellCommand, ToolContext, ToolResult, Work,
+};
 
 /// Time for a keeper to start its command; it needs milliseconds.
 const BEGIN_WITHIN: Duration = Duration::from_secs(5);
@@ -76,6 +79,8 @@ pub struct Machine {
     pub(super) servers: Option<LiveServers>,
     /// The hooks; `None` in a world that runs none.
     pub(super) hooks: Option<MachineHooks>,
+    /// The web; `None` if it is switched off.
+    web: Option<Web>,
 }
 
 impl Machine {
@@ -103,6 +108,7 @@ impl Machine {
             tasks: None,
             servers: None,
             hooks: None,
+            web: None,
         }
     }
 
@@ -126,6 +132,11 @@ impl Machine {
     /// Runs hooks from here on, and ends those of an earlier start.
     pub fn use_hooks(&mut self, hooks: MachineHooks) {
         self.hooks = Some(hooks);
+    }
+
+    /// Fetches pages of the web from here on.
+    pub fn use_web(&mut self, web: Web) {
+        self.web = Some(web);
     }
 
     /// Takes snapshots of the workspace's files from here on.
@@ -406,6 +417,29 @@ async fn blocking<T: Send + 'static>(
         .map_err(|e| format!("the tool failed inside: {e}"))
 }
 
+/// Fetches a page, and converts it if it is HTML.
+async fn fetch(
+    web: Option<&Web>,
+    url: &str,
+    exe: &Path,
+    room: usize,
+) -> Result<ToolResult, String> {
+    let web = web.ok_or("pages of the web are off: [web] enabled = false")?;
+    let page = web.fetch(page::parse(url)?).await?;
+    let (title, text) = match page.content {
+        PageContent::Elsewhere(to) => return Ok(tools::redirected(&page.url, &to)),
+        PageContent::Text(text) => (String::new(), text),
+        PageContent::Html(html) => command::page::to_markdown(html, exe).await?,
+    };
+    let fetched = FetchedPage {
+        title: &title,
+        url: &page.url,
+        text: &text,
+        at_ms: now_ms(),
+    };
+    Ok(fetched.result(room))
+}
+
 impl World for Machine {
     async fn call_model(
         &self,
@@ -472,6 +506,7 @@ impl World for Machine {
                 let (runs, session) = (self.runs.clone(), self.session.clone());
                 blocking(move || act(&runs, &session)).await
             }
+            Ok(Work::Fetch(url)) => fetch(self.web.as_ref(), &url, self.runs.exe(), room).await,
             Ok(Work::Replace(_) | Work::Run(_) | Work::Task(_) | Work::Served(_)) => {
                 Err("this call is not one of the tools that only look".to_string())
             }
@@ -515,9 +550,13 @@ impl World for Machine {
             }
             Ok(Work::Task(order)) => self.prepare_task(call, &order, state),
             Ok(Work::Served(order)) => self.prepare_served(call, &order).await,
-            Ok(Work::Look(_) | Work::FindServed(_) | Work::LookBack(_) | Work::Commands(_)) => {
-                refused("this call has no effect to prepare".to_string())
-            }
+            Ok(
+                Work::Look(_)
+                | Work::FindServed(_)
+                | Work::LookBack(_)
+                | Work::Commands(_)
+                | Work::Fetch(_),
+            ) => refused("this call has no effect to prepare".to_string()),
             Err(why) => refused(why),
         }
     }

@@ -37,6 +37,7 @@ mod nasty;
 mod network;
 mod old_sessions;
 mod output;
+mod pages;
 mod recovered;
 mod refused;
 mod results;

@@ -160,6 +160,7 @@ pub fn allows(line: &str, home: &Home, deny: &str) -> bool {
         added: Vec::new(),
         readable: Vec::new(),
         served: None,
+        page: Default::default(),
     };
     let rules = Rules {
         deny: deny

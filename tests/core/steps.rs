@@ -581,6 +581,31 @@ fn a_question_of_a_server_is_open_until_it_is_answered_once() {
 }
 
 #[test]
+fn a_yes_for_a_page_approves_its_host_in_this_session() {
+    let approved = |url: &str, verdict: Verdict| -> Vec<String> {
+        let call = Block::call("web_fetch", serde_json::json!({ "url": url }).to_string());
+        let decided = Entry::Decided {
+            at: None,
+            call: id(2, 0),
+            verdict,
+            by: By::Person,
+            access: None,
+            rule: None,
+            origin: None,
+        };
+        let hosts = state([said("go"), replied(vec![call]), decided]).approved_hosts;
+        hosts.into_iter().collect()
+    };
+    let no = Verdict::Deny {
+        reason: "no".into(),
+    };
+    assert_eq!(approved("https://A.test/x", Verdict::Allow), ["a.test"]);
+    // A page on another port approves only itself.
+    assert_eq!(approved("https://a.test:8443/", Verdict::Allow), [""; 0]);
+    assert_eq!(approved("https://a.test/", no), [""; 0]);
+}
+
+#[test]
 fn rules_of_a_session_are_folded_from_its_log() {
     let with = |rule: &str| Entry::Decided {
         at: None,

@@ -466,6 +466,8 @@ fn rules_of_claude_are_translated() {
     for (theirs, ours) in [
         ("Bash", "Bash"),
         ("Bash()", "Bash"),
+        ("WebFetch", "WebFetch"),
+        ("WebFetch(domain:x.test)", "WebFetch(domain:x.test)"),
         ("Bash(*)", "Bash"),
         ("Bash(:*)", "Bash"),
         ("Bash(npm run build)", "Bash(npm run build)"),
@@ -529,7 +531,7 @@ fn rules_of_claude_are_translated() {
 fn a_rule_without_an_equivalent_says_why() {
     let long = format!("Bash({})", "x".repeat(5000));
     for (rule, why) in [
-        ("WebFetch(domain:x)", "no rules for WebFetch"),
+        ("WebFetch(x)", "only `domain:HOST`"),
         ("WebSearch", "no rules for WebSearch"),
         ("Task(x)", "no rules for Task"),
         ("Agent(Explore)", "no rules for Agent"),

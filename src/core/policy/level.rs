@@ -279,6 +279,7 @@ impl Evaluation<'_> {
             keys: self.keys.clone(),
             sandbox: self.sandbox,
             served: self.served,
+            page: self.page,
         }
     }
 

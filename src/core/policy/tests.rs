@@ -10,6 +10,7 @@ const MODES: [Mode; 4] = Mode::ALL;
 pub(super) fn place() -> Workspace {
     Workspace {
         served: None,
+        page: PageFacts::default(),
         project: None,
         folder: "/home/u/w".into(),
         root: "/home/u/w".into(),
@@ -943,5 +944,74 @@ fn a_line_that_names_this_program_is_asked_about_whatever_is_allowed() {
     ] {
         let decision = decide(&bash(line), Mode::Default, &named, &place(), &DISK);
         assert_eq!(decision, Decision::Allow, "{line}");
+    }
+}
+
+#[test]
+fn a_page_needs_its_host_approved_or_a_rule_that_covers_it() {
+    let judged = |host: &str, usual_port, mode, rules: &str, page: PageFacts| {
+        let permission = Permission::Fetch {
+            host: host.into(),
+            url: format!("https://{host}/"),
+            usual_port,
+        };
+        let place = Workspace { page, ..place() };
+        strictness(&decide(
+            &permission,
+            mode,
+            &self::rules(rules),
+            &place,
+            &DISK,
+        ))
+    };
+    let default = PageFacts::default;
+    let approved = || PageFacts {
+        host_is_approved: true,
+        ..default()
+    };
+    let carries = || PageFacts {
+        host_is_approved: true,
+        carries: Some("its address carries data".into()),
+    };
+    for mode in [Mode::Default, Mode::AcceptEdits, Mode::Plan] {
+        assert_eq!(judged("a.test", true, mode, "", default()), 1);
+        assert_eq!(judged("a.test", true, mode, "", approved()), 0);
+        assert_eq!(judged("a.test", false, mode, "", approved()), 1);
+        for (rules, host, want) in [
+            ("+WebFetch", "a.test", 0),
+            ("+WebFetch(domain:a.test)", "a.test", 0),
+            ("+WebFetch(domain:A.Test)", "a.test", 0),
+            ("+WebFetch(domain:a.test)", "b.a.test", 1),
+            ("+WebFetch(domain:a.test)", "xa.test", 1),
+            ("+WebFetch(domain:*.a.test)", "b.a.test", 0),
+            ("+WebFetch(domain:*.a.test)", "a.test", 1),
+            ("+WebFetch(domain:*.a.test)", "xa.test", 1),
+            ("+WebFetch;;-WebFetch(domain:a.test)", "a.test", 2),
+            ("+WebFetch;;-WebFetch(domain:a.test)", "b.a.test", 2),
+            ("+WebFetch;;-WebFetch(domain:a.test)", "xa.test", 0),
+            ("+WebFetch;;?WebFetch(domain:a.test)", "a.test", 1),
+            ("?WebFetch;;-WebFetch(domain:*.a.test)", "b.a.test", 2),
+            ("+Bash(curl:*);;+Read", "a.test", 1),
+        ] {
+            assert_eq!(
+                judged(host, false, mode, rules, default()),
+                want,
+                "{rules} {host}"
+            );
+        }
+        assert_eq!(judged("a.test", true, mode, "+WebFetch", carries()), 1);
+    }
+    let bypass = |rules| judged("a.test", false, Mode::BypassPermissions, rules, carries());
+    assert_eq!(
+        (bypass(""), bypass("?WebFetch"), bypass("-WebFetch")),
+        (0, 0, 2)
+    );
+    for wrong in [
+        "WebFetch(a.test)",
+        "WebFetch(domain:)",
+        "WebFetch(domain:a.test/x)",
+        "WebFetch(domain:ä.test)",
+    ] {
+        assert!(Rule::parse(wrong).is_err(), "{wrong}");
     }
 }

@@ -207,11 +207,14 @@ impl State {
                 by: _,
                 origin: _,
             } => {
+                let mut approved_host = None;
                 self.on_call(*call, |open| {
                     open.decided = Some(verdict.clone());
+                    approved_host = open.approved_host();
                     open.allowed_access = *access;
                     open.asked_about.clone_from(at);
                 });
+                self.approved_hosts.extend(approved_host);
                 // A rule of another version that is not understood allows nothing.
                 let rule = rule.as_deref().and_then(|text| Rule::parse(text).ok());
                 if let Some(rule) = rule.filter(|rule| !self.session_rules.contains(rule)) {

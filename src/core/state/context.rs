@@ -150,6 +150,7 @@ impl State {
         self.taken_up = record.seq;
         // The rules were allowed for the other session.
         self.session_rules.clear();
+        self.approved_hosts.clear();
         if self.first_open().is_some() {
             self.owed = true;
         }

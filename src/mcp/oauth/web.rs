@@ -5,13 +5,13 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use reqwest::{RequestBuilder, StatusCode, Url};
 use serde_json::Value;
 use thiserror::Error;
 
 use crate::net::address::{is_loopback, is_private, literal};
 use crate::net::client::{self, Kind, reason};
+use crate::net::resolve::Public;
 
 const ANSWER_MAX_BYTES: usize = 1024 * 1024;
 const ANSWER_WITHIN: Duration = Duration::from_secs(20);
@@ -219,24 +219,6 @@ async fn is_in_private_network(server: &Url) -> Result<bool, LoginError> {
     };
     let found: Vec<SocketAddr> = found.collect();
     Ok(!found.is_empty() && found.iter().all(|address| is_private(address.ip())))
-}
-
-/// A resolver that returns only public addresses.
-struct Public;
-
-impl Resolve for Public {
-    fn resolve(&self, name: Name) -> Resolving {
-        Box::pin(async move {
-            let found = tokio::net::lookup_host((name.as_str(), 0)).await?;
-            let found: Vec<SocketAddr> = found.filter(|a| !is_private(a.ip())).collect();
-            match found.is_empty() {
-                true => {
-                    Err(format!("{} has only addresses of a private network", name.as_str()).into())
-                }
-                false => Ok(Box::new(found.into_iter()) as Addrs),
-            }
-        })
-    }
 }
 
 #[cfg(test)]

@@ -201,6 +201,7 @@ pub fn policy() -> Policy {
                 Permission::Command { line, .. } if line == "server" => Decision::Allow,
                 Permission::Command { .. }
                 | Permission::Foreign { .. }
+                | Permission::Fetch { .. }
                 | Permission::Path {
                     path_use: PathUse::Write,
                     ..

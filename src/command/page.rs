@@ -1,0 +1,97 @@
+//! Conversion of a page to Markdown, in a separate process.
+//!
+//! The library that converts builds a tree of what a stranger wrote. It runs in this program, started
+//! again with a hidden first argument, which has no rights but to compute. If it takes too much
+//! memory or time, or fails, only that process ends.
+
+use std::ffi::OsStr;
+use std::io::{self, Read, Write};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{ExitCode, Stdio};
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+use crate::net::page;
+use crate::sandbox;
+
+/// The hidden first argument.
+const WORD: &str = "__page";
+
+const MEMORY_BYTES: u64 = 512 * 1024 * 1024;
+const CONVERTED_WITHIN: Duration = Duration::from_secs(5);
+
+/// Maximum bytes of HTML that are read, and of Markdown that is used. Above the limit of a fetch,
+/// since decoding and lists lengthen a text.
+const MAX_BYTES: u64 = 32 * 1024 * 1024;
+
+/// Converts a page from stdin if this process was started for that: prints its title and, after a
+/// line end, its main content as Markdown. Returns `None` for an ordinary start.
+pub fn become_if_asked() -> Option<ExitCode> {
+    if std::env::args_os().nth(1)? != OsStr::new(WORD) {
+        return None;
+    }
+    Some(match convert() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(_) => ExitCode::FAILURE,
+    })
+}
+
+fn convert() -> io::Result<()> {
+    sandbox::only_compute(MEMORY_BYTES, CONVERTED_WITHIN.as_secs()).map_err(io::Error::other)?;
+    let mut html = String::new();
+    io::stdin().take(MAX_BYTES).read_to_string(&mut html)?;
+    let content = page::main_content(&html);
+    let markdown = page::to_markdown(&content.html)?;
+    io::stdout().write_all(format!("{}\n{markdown}", content.title).as_bytes())
+}
+
+/// Converts a page in a child process. Returns the title and the main content as Markdown. If the
+/// child fails, the content is plain text, which this process makes of the tokens. `exe`: this
+/// program.
+///
+/// # Errors
+/// Neither was possible.
+pub async fn to_markdown(html: String, exe: &Path) -> Result<(String, String), String> {
+    let converting = tokio::time::timeout(CONVERTED_WITHIN, in_child(&html, exe)).await;
+    let why = match converting {
+        Ok(Ok(printed)) => match printed.split_once('\n') {
+            Some((title, markdown)) => return Ok((title.to_string(), markdown.to_string())),
+            None => "it printed nothing".to_string(),
+        },
+        Ok(Err(e)) => e.to_string(),
+        Err(_) => "it took too long".to_string(),
+    };
+    tracing::warn!(bytes = html.len(), why, "a page was not converted");
+    let plain = move || {
+        let content = page::main_content(&html);
+        (content.title, page::to_text(&content.html))
+    };
+    let made = tokio::task::spawn_blocking(plain).await;
+    made.map_err(|e| format!("the page cannot be read: {e}"))
+}
+
+async fn in_child(html: &str, exe: &Path) -> io::Result<String> {
+    let mut command = std::process::Command::new(exe);
+    command.arg0("rewake").arg(WORD).env_clear();
+    let mut command = tokio::process::Command::from(command);
+    command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .kill_on_drop(true);
+    let mut child = command.spawn()?;
+    let (Some(mut input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
+        return Err(io::Error::other("no pipes"));
+    };
+    // It reads all before it writes.
+    input.write_all(html.as_bytes()).await?;
+    drop(input);
+    let mut printed = String::new();
+    output.take(MAX_BYTES).read_to_string(&mut printed).await?;
+    match child.wait().await?.success() {
+        true => Ok(printed),
+        false => Err(io::Error::other("it failed")),
+    }
+}
