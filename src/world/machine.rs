@@ -472,9 +472,9 @@ impl World for Machine {
                 let (runs, session) = (self.runs.clone(), self.session.clone());
                 blocking(move || act(&runs, &session)).await
             }
-            Ok(Work::Replace(_) | Work::Run(_) | Work::Task(_) | Work::Served(_)) => {
-                Err("this call is not one of the tools that only look".to_string())
-            }
+            Ok(
+                Work::Replace(_) | Work::Run(_) | Work::Task(_) | Work::Served(_) | Work::Ask(_),
+            ) => Err("this call is not one of the tools that only look".to_string()),
             Err(why) => Err(why),
         };
         ran.unwrap_or_else(ToolResult::error)
@@ -515,9 +515,13 @@ impl World for Machine {
             }
             Ok(Work::Task(order)) => self.prepare_task(call, &order, state),
             Ok(Work::Served(order)) => self.prepare_served(call, &order).await,
-            Ok(Work::Look(_) | Work::FindServed(_) | Work::LookBack(_) | Work::Commands(_)) => {
-                refused("this call has no effect to prepare".to_string())
-            }
+            Ok(
+                Work::Look(_)
+                | Work::FindServed(_)
+                | Work::LookBack(_)
+                | Work::Commands(_)
+                | Work::Ask(_),
+            ) => refused("this call has no effect to prepare".to_string()),
             Err(why) => refused(why),
         }
     }
@@ -655,7 +659,7 @@ impl World for Machine {
             } => false,
             Guard::Supervised { run, .. } | Guard::Child { run, .. } => self.runs.is_running(run),
             Guard::Served { .. } => self.is_served_at_work(guard),
-            Guard::Checked { .. } | Guard::Opaque => false,
+            Guard::Checked { .. } | Guard::Asks | Guard::Opaque => false,
         }
     }
 
@@ -664,7 +668,7 @@ impl World for Machine {
             Guard::Child { session, .. } => self.remove_runs_of(session),
             // The server stays alive.
             Guard::Served { .. } => return self.discard_served(guard),
-            Guard::Supervised { .. } | Guard::Checked { .. } | Guard::Opaque => {}
+            Guard::Supervised { .. } | Guard::Checked { .. } | Guard::Asks | Guard::Opaque => {}
         }
         if let Some(run) = guard.run()
             && let Err(e) = self.runs.remove(run)
