@@ -230,7 +230,7 @@ function knowAsked(questions) {
 function call(q, tag) {
   if (!('Notification' in window) || Notification.permission !== 'granted') return;
   const plain = (text) => String(text).replace(UNSEEN, mark).slice(0, 200);
-  const body = plain(q.form ? q.form.server + ' asks: ' + q.why : q.tool + ' ' + (q.subject || ''));
+  const body = plain(q.form ? asker(q.form) + ' asks: ' + q.why : q.tool + ' ' + (q.subject || ''));
   try {
     const shown = new Notification(plain('rewake asks: ' + (q.title || 'untitled')), { body, tag });
     shown.onclick = () => { window.focus(); location.hash = 's=' + q.session; shown.close(); };
@@ -346,7 +346,7 @@ function drawList(asks) {
     a.dataset.key = 'ask ' + q.session + q.call;
     const row = el('div', 'row');
     row.append(el('span', '', q.title || 'untitled'), el('span', '', ago(q.at_ms)));
-    a.append(row, el('div', 'dim', q.form ? q.form.server + ' asks: ' + q.why : q.tool + ' ' + (q.subject || '')));
+    a.append(row, el('div', 'dim', q.form ? asker(q.form) + ' asks: ' + q.why : q.tool + ' ' + (q.subject || '')));
     const li = el('li');
     li.append(a);
     return li;
@@ -608,7 +608,7 @@ function draw(mine, e, into) {
   } else if (kind === 'decided') {
     if (e.verdict.verdict === 'deny') add(note('denied: ' + e.verdict.reason));
   } else if (kind === 'asked') {
-    if (e.form) add(note(e.form.server + ' asked: ' + e.why));
+    if (e.form) add(note(asker(e.form) + ' asked: ' + e.why));
   } else if (kind === 'answered') {
     const values = e.answer.values ? Object.entries(e.answer.values).map(([name, value]) => name + ' ' + JSON.stringify(value)).join(', ') : '';
     const what = { accept: 'answered', decline: 'declined', cancel: 'closed without an answer' }[e.answer.answer];
@@ -727,7 +727,11 @@ async function compare(mine, q, pre, isLate) {
   asked.append(el('summary', '', q.tool === 'write' ? 'The whole new file' : 'The edits as they are asked'), pre);
 }
 
-// ---- what a server asks in the middle of a call
+// ---- what a server, or the model, asks in the middle of a call
+
+function asker(form) {
+  return form.server || 'the agent';
+}
 
 function field(q, f, place, typed) {
   const id = 'field-' + q.call + '-' + q.asked + '-' + place;
@@ -786,7 +790,7 @@ function field(q, f, place, typed) {
 function formOf(mine, q, typed) {
   const box = el('div', 'question');
   box.dataset.call = q.call;
-  box.append(el('h3', '', 'The server ' + q.form.server + ' asks you'), el('p', 'words', q.form.message));
+  box.append(el('h3', '', (q.form.server ? 'The server ' + q.form.server : 'The agent') + ' asks you'), el('p', 'words', q.form.message));
   const wanted = q.form.wanted;
   const form = el('form');
   form.noValidate = true;

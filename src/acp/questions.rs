@@ -296,7 +296,7 @@ fn elicitation(
 ) -> Option<OpenRequest> {
     let mut params = json!({
         "sessionId": key.session,
-        "message": format!("{}: {}", question.server, question.line()),
+        "message": format!("{}: {}", question.asker(), question.line()),
     });
     if key.child.is_none() {
         params["toolCallId"] = key.call.wire().into();

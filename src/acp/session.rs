@@ -256,7 +256,7 @@ fn ended_calls(state: &State, ctx: &AppContext) -> BTreeSet<CallId> {
     let runs = ctx.runs().ok();
     let is_running = |guard: &Guard| match guard {
         Guard::Supervised { run, .. } => runs.as_ref().is_some_and(|runs| is_alive(runs, run)),
-        Guard::Child { .. } | Guard::Served { .. } => true,
+        Guard::Child { .. } | Guard::Served { .. } | Guard::Asks => true,
         Guard::Checked { .. } | Guard::Opaque => false,
     };
     let open = state.calls.iter().filter(|call| !call.finished);

@@ -130,7 +130,7 @@ fn in_words(question: &Question, sandbox: &Sandbox) -> String {
 
 /// Returns the question of a server as lines: its text, and each field with the values it accepts.
 fn form_in_words(question: &ServerQuestion) -> Vec<String> {
-    let mut lines = vec![format!("  the server {} asks:", question.server)];
+    let mut lines = vec![format!("  {} asks:", question.the_asker())];
     let said = question.message.lines();
     lines.extend(said.map(|line| format!("  │ {line}")));
     match &question.wanted {

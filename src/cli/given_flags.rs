@@ -58,6 +58,7 @@ pub(super) fn given(ctx: &AppContext, args: &GivenArgs) -> Result<GivenFlags, Cl
         system_prompt: prompt.map(|text| system_prompt(ctx, text)).transpose()?,
         folders: (!folders.is_empty()).then_some(folders),
         name: args.name.as_deref().map(name).transpose()?,
+        is_attended: false,
     })
 }
 

@@ -324,6 +324,15 @@ impl RunArgs {
         }
     }
 
+    /// Returns the handling of questions of a run without a screen.
+    fn ask(&self) -> Ask {
+        let default = match self.input_format {
+            Some(_) => Ask::Wait(None),
+            None => Ask::default(),
+        };
+        self.ask.unwrap_or(default)
+    }
+
     /// Returns whether the user chooses the session on the screen.
     pub(super) fn picks(&self) -> bool {
         self.resume == Some(None)
@@ -337,6 +346,7 @@ pub(super) fn run(ctx: &AppContext, args: &RunArgs) -> Result<u8, CliError> {
     };
     let mut ctx = worktree.as_ref().unwrap_or(ctx).clone();
     ctx.given = given_flags::given(&ctx, &args.given)?;
+    ctx.given.is_attended = args.print.is_some() && args.ask().is_attended();
     let ctx = &ctx;
     ctx.worktrees().mark_own_worktree_used()?;
     match args.format() {
@@ -414,10 +424,7 @@ fn headless(ctx: &AppContext, args: &RunArgs, format: OutputFormat) -> Result<u8
         schema,
         job,
         has_input,
-        ask: match has_input {
-            true => args.ask.unwrap_or(Ask::Wait(None)),
-            false => args.ask.unwrap_or_default(),
-        },
+        ask: args.ask(),
     };
     let code = headless::run(ctx, session, task);
     if args.ephemeral && code == exit::DONE {

@@ -13,7 +13,7 @@ const CHOICES_CHARS: usize = 1000;
 /// control characters.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ServerQuestion {
-    /// The name of the server in the config.
+    /// The name of the server in the config. Empty: the model asks.
     pub server: String,
     /// A key that is the same for the same question, also when another process finds it.
     pub key: String,
@@ -114,6 +114,27 @@ pub enum FormAnswer {
 pub const MAX_QUESTIONS: usize = 32;
 
 impl ServerQuestion {
+    /// Returns whether the model asks, and not a server.
+    pub fn is_of_model(&self) -> bool {
+        self.server.is_empty()
+    }
+
+    /// Returns the name of the server, or `the agent`.
+    pub fn asker(&self) -> &str {
+        match self.is_of_model() {
+            true => "the agent",
+            false => &self.server,
+        }
+    }
+
+    /// Returns the subject of a sentence: `the server NAME`, or `the agent`.
+    pub fn the_asker(&self) -> String {
+        match self.is_of_model() {
+            true => self.asker().to_string(),
+            false => format!("the server {}", self.server),
+        }
+    }
+
     /// Returns the server's text in one line.
     pub fn line(&self) -> String {
         let said = text::one_line(&self.message, LINE_CHARS);

@@ -116,6 +116,8 @@ pub struct State {
     was_at_work: bool,
     /// Number of answers since the user's last message, or since this start.
     pub turns: u32,
+    /// Number of questions of the model since the user's last message.
+    pub asked_by_model: u32,
     /// Number of unusable answers in a row.
     pub nonsense: u32,
     /// Files that the model knows, with the hash of the known content.
@@ -357,6 +359,7 @@ impl State {
             restarts: 0,
             was_at_work: false,
             turns: 0,
+            asked_by_model: 0,
             nonsense: 0,
             seen: BTreeMap::new(),
             outside: ExternalChanges::default(),
@@ -482,6 +485,7 @@ impl State {
             | Guard::Supervised { .. }
             | Guard::Child { .. }
             | Guard::Served { .. }
+            | Guard::Asks
             | Guard::Opaque => true,
         }
     }
@@ -496,6 +500,7 @@ impl State {
             Guard::Supervised { .. }
             | Guard::Child { .. }
             | Guard::Served { .. }
+            | Guard::Asks
             | Guard::Opaque => false,
         }
     }

@@ -23,6 +23,8 @@ pub enum Class {
     Supervised,
     /// A tool of a server under a keeper: its journal says whether the server had the call.
     Served,
+    /// A question to the person: use the recorded answer, or show the question again.
+    Asked,
     /// Its outcome cannot be known: tell the model that it was interrupted.
     Opaque,
 }

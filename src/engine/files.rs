@@ -100,6 +100,7 @@ impl<W: World> Engine<W> {
             Guard::Supervised { .. }
             | Guard::Child { .. }
             | Guard::Served { .. }
+            | Guard::Asks
             | Guard::Opaque => None,
         };
         let wish = match self.files.behind.0.take() {
@@ -147,7 +148,7 @@ impl<W: World> Engine<W> {
                 let found = self.snapshot(wish, Stoppable::No).await?;
                 Ok(found.unwrap_or_default())
             }
-            (_, Some(Access::Read)) => Ok(SnapshotResult::default()),
+            (Guard::Asks, _) | (_, Some(Access::Read)) => Ok(SnapshotResult::default()),
             (
                 Guard::Supervised { .. }
                 | Guard::Child { .. }

@@ -23,6 +23,7 @@ mod files;
 mod held;
 mod hooks;
 mod idle;
+mod model_asks;
 mod outside;
 mod recall;
 mod recorder;

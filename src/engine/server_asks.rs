@@ -75,7 +75,7 @@ impl Asking {
         if asked.reply.is_closed() {
             return Ok(false);
         }
-        let Some(open) = log.worked_on_by(&asked.question.server) else {
+        let Some(open) = log.worked_on_by(&asked.question) else {
             // No call to this server is open.
             return Ok(answer(asked.reply, FormAnswer::Decline));
         };
@@ -172,7 +172,7 @@ impl Asking {
         if let Err(why) = form::check(&asked.question, &given) {
             let line = format!(
                 "the answer to {} was not sent: {why}",
-                asked.question.server
+                asked.question.asker()
             );
             log.emit(Event::Notice(line));
             return Ok(());
@@ -196,12 +196,14 @@ impl Asking {
 }
 
 impl<W: World> Recorder<W> {
-    /// Returns the open call of this server.
-    pub(super) fn worked_on_by(&self, name: &str) -> Option<&OpenCall> {
+    /// Returns the open call in which this question is asked.
+    pub(super) fn worked_on_by(&self, question: &ServerQuestion) -> Option<&OpenCall> {
         let mut open = self.state.calls.iter().filter(|open| !open.finished);
-        open.find(
-            |open| matches!(&open.guard, Some(Guard::Served { server, .. }) if server == name),
-        )
+        open.find(|open| match &open.guard {
+            Some(Guard::Served { server, .. }) => *server == question.server,
+            Some(Guard::Asks) => question.is_of_model(),
+            _ => false,
+        })
     }
 }
 

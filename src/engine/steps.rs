@@ -9,7 +9,7 @@ use tokio::time::timeout;
 
 use super::drive_step::Stoppable;
 use super::files::SnapshotResult;
-use super::{Engine, EngineError, Write};
+use super::{Engine, EngineError, Write, model_asks};
 use crate::core::access::Access;
 use crate::core::authorization::{Authorization, authorize, still_allowed};
 use crate::core::choice::next_fallback;
@@ -33,6 +33,13 @@ const CHANGED_SINCE_SEEN: &str =
 
 /// A call that was started, with its guard and the access of its command.
 type StartedCall = (ToolCall, Guard, Option<Access>);
+
+fn unanswered() -> Settled {
+    Settled::Ended(ToolResult::of(Outcome::Interrupted {
+        output: Output::default(),
+        why: "the user stopped before the answer".into(),
+    }))
+}
 
 fn unstopped() -> Settled {
     Settled::Ended(ToolResult::of(Outcome::Interrupted {
@@ -163,6 +170,7 @@ impl<W: World> Engine<W> {
             };
         };
         match call.class() {
+            Some(Class::Asked) => model_asks::begin(self, call).await,
             Some(_) if is_idempotent(call) => self.run_batch(calls).await,
             Some(_) => self.begin(call).await,
             None => Ok(()),
@@ -237,6 +245,7 @@ impl<W: World> Engine<W> {
             Guard::Supervised { .. }
             | Guard::Child { .. }
             | Guard::Served { .. }
+            | Guard::Asks
             | Guard::Opaque => Stoppable::Yes,
         };
         match self.drive_step_silently(step, stoppable).await? {
@@ -251,6 +260,11 @@ impl<W: World> Engine<W> {
     /// stopped.
     pub(super) async fn settle(&mut self, id: CallId) -> Result<(), EngineError> {
         let stop = self.log.state.is_stopped();
+        let question = self.log.state.call(id);
+        let question = question.filter(|open| open.guard == Some(Guard::Asks) && !stop);
+        if let Some(call) = question.map(|open| open.call.clone()) {
+            return model_asks::await_answer(self, &call).await;
+        }
         let started = self.log.state.calls.iter().filter_map(|open| {
             let is_wanted = !open.finished && (stop || open.call.id == id);
             let guard = open.guard.clone().filter(|_| is_wanted)?;
@@ -263,6 +277,9 @@ impl<W: World> Engine<W> {
         let patience = if stop { STOP_PATIENCE } else { Duration::MAX };
         let step = async move {
             join_all(settling.iter().map(async |(call, guard, access)| {
+                if *guard == Guard::Asks {
+                    return unanswered();
+                }
                 let settled = world.settle(call, guard, *access, stop);
                 let settled = timeout(patience, settled).await;
                 settled.unwrap_or_else(|_| unstopped())

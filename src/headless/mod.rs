@@ -494,7 +494,7 @@ fn result_after_time_limit(state: &State, id: &str) -> RunResult {
 fn question_is_open(state: &State, id: &str) -> RunResult {
     let short = short_id(id);
     if let Some((open, asked)) = state.server_question() {
-        let (server, line) = (&asked.question.server, asked.question.line());
+        let (asker, line) = (asked.question.asker(), asked.question.line());
         return RunResult {
             hint: Some(format!(
                 "rewake approvals shows it; rewake answer {short} {} answers it",
@@ -503,7 +503,7 @@ fn question_is_open(state: &State, id: &str) -> RunResult {
             ..RunResult::of(
                 exit::RESUMABLE,
                 Some(&format!(
-                    "a question waits for an answer: {server} asks: {line}"
+                    "a question waits for an answer: {asker} asks: {line}"
                 )),
             )
         };

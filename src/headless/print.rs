@@ -143,7 +143,7 @@ impl Printer {
 
     fn server_asks(&self, call: CallId, question: &ServerQuestion) {
         let short = short_id(&self.session);
-        note(&format!("{} asks: {}", question.server, question.line()));
+        note(&format!("{} asks: {}", question.asker(), question.line()));
         note(&format!(
             "rewake approvals shows it; rewake answer {short} {call} answers it"
         ));
@@ -206,7 +206,7 @@ impl Printer {
                 if let Some(OpenQuestion { question, .. }) = open {
                     note(&format!(
                         "{} asks: {}; declined, since nobody is here: --on-approval wait waits for an answer",
-                        question.server,
+                        question.asker(),
                         question.line()
                     ));
                 }

@@ -73,7 +73,7 @@ fn duration(text: &str) -> Option<Duration> {
 
 impl Ask {
     /// Returns whether somebody can be asked.
-    pub(super) fn is_attended(self) -> bool {
+    pub fn is_attended(self) -> bool {
         matches!(self, Ask::Wait(_) | Ask::Parent)
     }
 }

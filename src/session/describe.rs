@@ -207,7 +207,7 @@ impl Describer {
                 ..
             } => {
                 self.asked = Some((**question).clone());
-                detail(format!("{} asked in call {call}: {why}", question.server))
+                detail(format!("{} asked in call {call}: {why}", question.asker()))
             }
             Entry::Answered {
                 call,
@@ -430,7 +430,7 @@ impl Describer {
                 Some(run.as_str()),
                 format!("started at server {server}, run {run}"),
             ),
-            Guard::Opaque => (None, "began".to_string()),
+            Guard::Asks | Guard::Opaque => (None, "began".to_string()),
         };
         Description {
             level: Level::Detail,
@@ -529,11 +529,8 @@ fn answered(
 ) -> String {
     let asked = match question {
         Some(question) => {
-            let server = one_line(&question.server, SERVER_CHARS);
-            format!(
-                "{server} asked: {}",
-                one_line(&question.line(), ASKED_CHARS)
-            )
+            let asker = one_line(question.asker(), SERVER_CHARS);
+            format!("{asker} asked: {}", one_line(&question.line(), ASKED_CHARS))
         }
         None => format!("the server of call {call} asked"),
     };

@@ -25,6 +25,8 @@ pub struct GivenFlags {
     pub folders: Option<Vec<String>>,
     /// `--name`.
     pub name: Option<String>,
+    /// Questions of a run without a screen wait for an answer: `--on-approval wait`.
+    pub is_attended: bool,
 }
 
 impl GivenFlags {

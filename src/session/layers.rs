@@ -18,7 +18,7 @@ use crate::core::text::{count, head_tail};
 use crate::core::told;
 use crate::core::visible::visible;
 use crate::mcp::catalogue::SessionCatalogue;
-use crate::tools::{self, TASK};
+use crate::tools::{self, ASK_USER, TASK};
 use crate::workspace::{StartFolder, branch, instructions, skills};
 
 const SYSTEM: &str = include_str!("../../assets/prompts/system.md");
@@ -52,6 +52,8 @@ pub(super) struct Renderer {
     sandbox: Sandbox,
     /// Agents for tasks: name and description.
     agents: Vec<(String, String)>,
+    /// Whether the session has the tool that asks the user.
+    asks_user: bool,
     /// Whether the session has the tool for tasks.
     gives_tasks: bool,
     agent_warnings: Vec<String>,
@@ -106,6 +108,7 @@ impl Renderer {
             shell: ctx.config().shell.program(&ctx.env),
             mode: ctx.config().permission_mode,
             is_attended,
+            asks_user: is_attended || ctx.given.is_attended,
             sandbox: sandbox::given(ctx),
         }
     }
@@ -126,6 +129,7 @@ impl Renderer {
 
     /// Returns the tools of this session, with the agents for its tasks.
     fn tools(&self, mut tools: Vec<ToolSpec>) -> Vec<ToolSpec> {
+        tools.retain(|tool| self.asks_user || tool.name != ASK_USER);
         match &self.task {
             Some(task) => tools.retain(|tool| {
                 let named = task.tools.as_ref();

@@ -313,8 +313,8 @@ fn in_doubt(state: &State, runs: &Runs, servers: &Servers) -> Vec<String> {
         Some(Guard::Opaque | Guard::Checked { .. }) => true,
         Some(Guard::Supervised { run, .. }) => !runs.exists(run),
         Some(Guard::Served { run, .. }) => servers.path(run).is_ok_and(|path| !path.is_dir()),
-        // The subagent's log has its outcome.
-        Some(Guard::Child { .. }) => false,
+        // The subagent's log has its outcome. A question is shown again.
+        Some(Guard::Child { .. } | Guard::Asks) => false,
     });
     doubtful
         .map(|c| {

@@ -504,8 +504,8 @@ impl Steering {
             return Err(refused(
                 Refusal::NotNow,
                 format!(
-                    "call {call} was allowed: its server {} asks for something",
-                    form.server
+                    "call {call} was allowed: {} asks for something",
+                    form.the_asker()
                 ),
                 format!("rewake approvals shows what; rewake answer {short} {call} answers it"),
             ));
@@ -576,7 +576,7 @@ impl Steering {
         let answer = fitting.map_err(|why| {
             refused(
                 Refusal::Nonsense,
-                format!("the answer does not fit what {} asks: {why}", form.server),
+                format!("the answer does not fit what {} asks: {why}", form.asker()),
                 "rewake approvals shows each field and what it takes",
             )
         })?;

@@ -17,6 +17,7 @@
 //! ([`crate::workspace::handle`]). Of what is found below that path, [`Hidden`] says what may be
 //! shown.
 
+mod ask_user;
 pub(crate) mod bash;
 mod bash_stop;
 mod call_path;
@@ -63,6 +64,7 @@ use serde_json::Value;
 use crate::core::entry::{CallId, Fact, Outcome, Output, ToolSpec};
 use crate::core::tool::{Described, ToolCall};
 
+pub use ask_user::{ASK_USER, answer_for_model};
 pub use call_path::resolve_target;
 pub use checked::{Content, FileChange, FileState, Target, apply, prepare, settle_file};
 pub use diff::line_counts;
@@ -83,7 +85,7 @@ pub use web_fetch::{FetchedPage, redirected};
 pub use work::{ReadWork, ServedCall, ShellCommand, TaskOrder, Work};
 
 /// Every tool, in the order of requests, whose bytes must not change without need.
-static TOOLS: [tool::Entry; 18] = [
+static TOOLS: [tool::Entry; 19] = [
     tool::Entry::of::<read::Args>(),
     tool::Entry::of::<write::Args>(),
     tool::Entry::of::<edit::Args>(),
@@ -93,6 +95,7 @@ static TOOLS: [tool::Entry; 18] = [
     tool::Entry::of::<grep::Args>(),
     tool::Entry::of::<glob::Args>(),
     tool::Entry::of::<plan::Args>(),
+    tool::Entry::of::<ask_user::Args>(),
     tool::Entry::of::<save_skill::Args>(),
     tool::Entry::of::<memory_search::Args>(),
     tool::Entry::of::<memory_page::Args>(),

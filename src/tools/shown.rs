@@ -28,6 +28,8 @@ pub enum Verb {
     Plan,
     Remember,
     Stop,
+    /// Asks the person.
+    Ask,
     /// Gives a task to a subagent.
     Task,
 }
@@ -44,6 +46,7 @@ impl Verb {
             Verb::Plan => "plan",
             Verb::Remember => "remember",
             Verb::Stop => "stop",
+            Verb::Ask => "ask",
             Verb::Task => "give a task",
         }
     }
@@ -59,6 +62,7 @@ impl Verb {
             Verb::Plan => "planning",
             Verb::Remember => "keeping",
             Verb::Stop => "stopping",
+            Verb::Ask => "asking",
             Verb::Task => "task at work",
         }
     }
@@ -74,6 +78,7 @@ impl Verb {
             Verb::Plan => "planned",
             Verb::Remember => "remembered",
             Verb::Stop => "stopped",
+            Verb::Ask => "asked",
             Verb::Task => "task",
         }
     }

@@ -10,6 +10,7 @@ use super::checked::FileChange;
 use super::history_view::LookBack;
 use super::{ToolContext, ToolResult};
 use crate::command::Runs;
+use crate::core::form::ServerQuestion;
 use crate::core::tool::Class;
 
 /// A function that reads files or data in memory.
@@ -37,6 +38,8 @@ pub enum Work {
     Task(TaskOrder),
     /// Calls a tool of a server.
     Served(ServedCall),
+    /// Asks the person.
+    Ask(Box<ServerQuestion>),
 }
 
 /// A call of a tool of a server.
@@ -85,6 +88,7 @@ impl Work {
             Work::Replace(_) => Class::Checked,
             Work::Run(_) | Work::Task(_) => Class::Supervised,
             Work::Served(_) => Class::Served,
+            Work::Ask(_) => Class::Asked,
         }
     }
 }

@@ -507,9 +507,9 @@ impl World for Machine {
                 blocking(move || act(&runs, &session)).await
             }
             Ok(Work::Fetch(url)) => fetch(self.web.as_ref(), &url, self.runs.exe(), room).await,
-            Ok(Work::Replace(_) | Work::Run(_) | Work::Task(_) | Work::Served(_)) => {
-                Err("this call is not one of the tools that only look".to_string())
-            }
+            Ok(
+                Work::Replace(_) | Work::Run(_) | Work::Task(_) | Work::Served(_) | Work::Ask(_),
+            ) => Err("this call is not one of the tools that only look".to_string()),
             Err(why) => Err(why),
         };
         ran.unwrap_or_else(ToolResult::error)
@@ -555,7 +555,8 @@ impl World for Machine {
                 | Work::FindServed(_)
                 | Work::LookBack(_)
                 | Work::Commands(_)
-                | Work::Fetch(_),
+                | Work::Fetch(_)
+                | Work::Ask(_),
             ) => refused("this call has no effect to prepare".to_string()),
             Err(why) => refused(why),
         }
@@ -694,7 +695,7 @@ impl World for Machine {
             } => false,
             Guard::Supervised { run, .. } | Guard::Child { run, .. } => self.runs.is_running(run),
             Guard::Served { .. } => self.is_served_at_work(guard),
-            Guard::Checked { .. } | Guard::Opaque => false,
+            Guard::Checked { .. } | Guard::Asks | Guard::Opaque => false,
         }
     }
 
@@ -703,7 +704,7 @@ impl World for Machine {
             Guard::Child { session, .. } => self.remove_runs_of(session),
             // The server stays alive.
             Guard::Served { .. } => return self.discard_served(guard),
-            Guard::Supervised { .. } | Guard::Checked { .. } | Guard::Opaque => {}
+            Guard::Supervised { .. } | Guard::Checked { .. } | Guard::Asks | Guard::Opaque => {}
         }
         if let Some(run) = guard.run()
             && let Err(e) = self.runs.remove(run)

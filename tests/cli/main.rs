@@ -32,6 +32,7 @@ mod kernels;
 mod keys;
 mod lost;
 mod mcp_servers;
+mod model_asks;
 mod models;
 mod nasty;
 mod network;

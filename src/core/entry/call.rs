@@ -152,6 +152,8 @@ pub enum Guard {
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         repeatable: bool,
     },
+    /// A question of the model to the person, in the entry after this one.
+    Asks,
     /// Its outcome cannot be known after a crash.
     Opaque,
 }
@@ -163,7 +165,7 @@ impl Guard {
             Guard::Supervised { run, .. }
             | Guard::Child { run, .. }
             | Guard::Served { run, .. } => Some(run),
-            Guard::Checked { .. } | Guard::Opaque => None,
+            Guard::Checked { .. } | Guard::Asks | Guard::Opaque => None,
         }
     }
 }

@@ -86,7 +86,7 @@ impl Workers {
             Entry::Started { access, .. } if *access == Some(Access::Read) => {}
             Entry::Started { call, guard, .. } => {
                 let author = match guard {
-                    Guard::Checked { .. } => return,
+                    Guard::Checked { .. } | Guard::Asks => return,
                     Guard::Supervised { .. } => Author::Command,
                     Guard::Child { .. } => Author::Subagent,
                     Guard::Served { .. } | Guard::Opaque => Author::Server,

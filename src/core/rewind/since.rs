@@ -95,6 +95,7 @@ impl Since {
                     before: before.clone(),
                     after: after.clone(),
                 }),
+                Guard::Asks => {}
                 Guard::Supervised { .. }
                 | Guard::Child { .. }
                 | Guard::Served { .. }

@@ -141,9 +141,10 @@ impl State {
             Entry::Finished { call, outcome, .. } => self.may_finish(*call, outcome),
             Entry::UserCommand { guard, .. } => match guard {
                 Guard::Supervised { .. } | Guard::Opaque => Ok(()),
-                Guard::Checked { .. } | Guard::Child { .. } | Guard::Served { .. } => {
-                    Err("a command is not guarded so".into())
-                }
+                Guard::Checked { .. }
+                | Guard::Child { .. }
+                | Guard::Served { .. }
+                | Guard::Asks => Err("a command is not guarded so".into()),
             },
             Entry::Hooking { event, of, runs } => self.may_run_hooks(*event, *of, runs),
             Entry::Hooked {
@@ -265,13 +266,15 @@ impl State {
         }
     }
 
-    /// Checks a server's question: a server may ask only during a call that it works on.
+    /// Checks a server's question: a server may ask only during a call that it works on, and the
+    /// model in a call for that.
     fn may_be_asked_by_server(&self, id: CallId, question: &ServerQuestion) -> Result<(), String> {
         match &self.open_call(id)?.guard {
             Some(Guard::Served { server, .. }) if *server == question.server => Ok(()),
+            Some(Guard::Asks) if question.is_of_model() => Ok(()),
             _ => Err(format!(
-                "the server {} does not work on call {id}",
-                question.server
+                "{} does not work on call {id}",
+                question.the_asker()
             )),
         }
     }
@@ -306,6 +309,7 @@ impl State {
         match (open.call.class(), guard) {
             (Some(Class::Checked), Guard::Checked { .. })
             | (Some(Class::Served), Guard::Served { .. })
+            | (Some(Class::Asked), Guard::Asks)
             // An older version could not find out what a server did.
             | (Some(Class::Opaque | Class::Served), Guard::Opaque) => Ok(()),
             (Some(Class::Supervised), Guard::Supervised { .. }) if !open.call.is_task() => Ok(()),

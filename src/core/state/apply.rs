@@ -118,6 +118,7 @@ impl State {
                 self.first_words.get_or_insert_with(|| {
                     (record.seq, text::task_title(&text::one_line(&typed, 240)))
                 });
+                self.asked_by_model = 0;
                 self.owed = true;
                 self.halted = None;
                 self.return_from_fallback();
@@ -187,6 +188,7 @@ impl State {
                     question: (**question).clone(),
                     answer: None,
                 };
+                self.asked_by_model += u32::from(question.is_of_model());
                 self.on_call(*call, |open| open.server_question = Some(asked));
             }
             Entry::Answered { call, answer, .. } => {

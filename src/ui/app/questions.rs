@@ -311,7 +311,7 @@ impl Questions {
             return Vec::new();
         }
         if let Some(form) = self.close_form(now_ms) {
-            let server = one_line(&form.entry.question.server, 20);
+            let server = one_line(form.entry.question.asker(), 20);
             self.changes.hint = Some(format!("what {server} asked was settled elsewhere"));
         }
         self.show_child(session, now_ms)

@@ -49,7 +49,7 @@ impl Printer {
 
 fn heading(form: &ServerForm) -> Vec<String> {
     let entry = &form.entry;
-    let server = shown(&entry.question.server);
+    let asker = shown(&entry.question.the_asker()).to_string();
     let task = form
         .task
         .as_ref()
@@ -59,7 +59,7 @@ fn heading(form: &ServerForm) -> Vec<String> {
         some => format!(", {}", count(some as u64, "field")),
     };
     let mut lines = vec![format!(
-        "Question: the server {server} asks you{}{fields}:",
+        "Question: {asker} asks you{}{fields}:",
         task.unwrap_or_default()
     )];
     let message = command(&entry.question.message);

@@ -98,6 +98,14 @@ fn inside(columns: u16) -> usize {
 fn title(form: &ServerForm, room: usize) -> String {
     let entry = &form.entry;
     let server = one_line(&clean_line(&entry.question.server), NAME_CHARS);
+    let [long, short, name] = match entry.question.is_of_model() {
+        true => ["The agent"; 3].map(str::to_string),
+        false => [
+            format!("The server {server}"),
+            format!("Server {server}"),
+            server,
+        ],
+    };
     let fields = match entry.fields().len() {
         0 => String::new(),
         some => format!(" · {}", count(some as u64, "field")),
@@ -109,10 +117,10 @@ fn title(form: &ServerForm, room: usize) -> String {
     let task = task.unwrap_or_default();
     super::ask::fitting(
         &[
-            &format!("The server {server} asks you{task}{fields}"),
-            &format!("The server {server} asks you{fields}"),
-            &format!("Server {server} asks"),
-            &format!("{server} asks"),
+            &format!("{long} asks you{task}{fields}"),
+            &format!("{long} asks you{fields}"),
+            &format!("{short} asks"),
+            &format!("{name} asks"),
         ],
         room,
     )

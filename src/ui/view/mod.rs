@@ -458,7 +458,7 @@ fn aside(app: &App) -> String {
     };
     let question = &form.entry.question;
     let (server, line) = (
-        one_line(&question.server, 40),
+        one_line(question.asker(), 40),
         one_line(&question.line(), 60),
     );
     let stops = match (app.session.phase, app.input.composer.is_empty()) {

@@ -47,6 +47,7 @@ impl<'a> Begun<'a> {
             Guard::Supervised { .. }
             | Guard::Child { .. }
             | Guard::Checked { .. }
+            | Guard::Asks
             | Guard::Opaque => None,
         }
     }

@@ -141,6 +141,10 @@ pub fn check_end(dir: &Path, session: &str, outside: &Rc<RefCell<Outside>>) -> V
                     );
                 }
                 (Some(Class::Idempotent) | None, _) => {}
+                // The person's answer is the result.
+                (Some(Class::Asked), Outcome::Done { output }) => {
+                    assert!(output.text.contains("this one"), "{}", output.text);
+                }
                 (Some(_), Outcome::Done { output }) => {
                     assert!(times >= 1, "call {} is done but had no effect", call.id);
                     assert!(

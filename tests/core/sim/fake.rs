@@ -120,6 +120,16 @@ impl Script {
         ])
     }
 
+    /// The model asks the person, once with a command after it.
+    pub fn asked_by_model() -> Script {
+        let asks = || call("ask_user", r#"{"questions":[{"question":"which?"}]}"#);
+        Script(vec![
+            vec![asks(), call("bash", r#"{"command":"one"}"#)],
+            vec![asks()],
+            vec![Block::text("done")],
+        ])
+    }
+
     /// Tasks in the background, beside commands and beside one that is waited for.
     pub fn tasks_in_background() -> Script {
         let task = |rest: &str| call("task", &format!(r#"{{"prompt":"look"{rest}}}"#));
@@ -269,6 +279,7 @@ pub fn layers() -> PromptPrefix {
         "bash",
         "plan",
         "memory_insert",
+        "ask_user",
         "task",
         "mcp__far__poke",
         NEAR,
@@ -1192,6 +1203,7 @@ impl World for Fake {
                     // Of a server that is over the journal says what became of the call.
                     return (fate == Fate::Answered).then(|| Fake::done(call, None));
                 }
+                Guard::Asks => unreachable!("the engine asks"),
                 Guard::Opaque => {
                     self.pass().await;
                     self.outside.borrow_mut().effect(call.id);
@@ -1217,7 +1229,7 @@ impl World for Fake {
             Guard::Served { run, request, .. } => {
                 outside.servers.fate(run, request) == Fate::Running
             }
-            Guard::Checked { .. } | Guard::Opaque => false,
+            Guard::Checked { .. } | Guard::Asks | Guard::Opaque => false,
         }
     }
 
@@ -1293,6 +1305,7 @@ impl World for Fake {
                     self.pass().await;
                     settled
                 }
+                Guard::Asks => unreachable!("the engine asks"),
                 Guard::Opaque => Fake::lost("it may or may not have happened"),
             }
         })

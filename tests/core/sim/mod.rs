@@ -84,6 +84,8 @@ struct Case {
     tasks: bool,
     /// Each later start waits for the person first.
     waits_first: bool,
+    /// The model asks the person.
+    model_asks: bool,
     /// Tools of servers are called.
     served: bool,
     /// Servers ask a person in the middle of a call; and whether there is none.
@@ -149,6 +151,8 @@ fn run(case: &Case) -> Ran {
     let dir = fresh_store();
     let script = if case.random_script {
         Script::random(case.seed)
+    } else if case.model_asks {
+        Script::asked_by_model()
     } else if case.server_asks {
         Script::asked_by_server()
     } else if case.served {
@@ -174,7 +178,7 @@ fn run(case: &Case) -> Ran {
     outside.borrow_mut().hooks.are_there = case.hooked;
     outside.borrow_mut().servers.dies_at = case.servers_die.clone();
     outside.borrow_mut().late_keeper = case.late_keeper;
-    outside.borrow_mut().has_person = case.server_asks && !case.without_person;
+    outside.borrow_mut().has_person = case.model_asks || case.server_asks && !case.without_person;
     outside.borrow_mut().waits_first = case.waits_first;
     outside.borrow_mut().stop_at = case.stop_at;
     outside.borrow_mut().pause_at = case.pause_at;
@@ -376,7 +380,10 @@ fn one_process(
                     // Whoever answers twice answers once.
                     for _ in 0..2 {
                         seen_by_user.said_to_servers += 1;
-                        let said = serde_json::json!({ "n": seen_by_user.said_to_servers });
+                        let said = match question.is_of_model() {
+                            true => serde_json::json!({ "q1": "this one" }),
+                            false => serde_json::json!({ "n": seen_by_user.said_to_servers }),
+                        };
                         let answer = FormAnswer::Accept {
                             values: said.as_object().cloned().unwrap_or_default(),
                         };
@@ -750,7 +757,39 @@ fn check_questions(case: &Case, records: &[Record]) {
     }
     let is_whole = case.stop_at.is_none() && case.servers_die.is_empty() && !case.power_cut;
     if is_whole {
-        assert_eq!((known.len(), open.len()), (4, 0), "{case:?}");
+        let asked = if case.model_asks { 2 } else { 4 };
+        assert_eq!((known.len(), open.len()), (asked, 0), "{case:?}");
+    }
+}
+
+/// The model asks a person, and the process dies at every boundary, or the user stops there. Each
+/// question is recorded before it is shown, and its answer before the model gets it.
+#[test]
+fn every_boundary_of_a_question_of_the_model() {
+    let first = Case {
+        model_asks: true,
+        ..Case::default()
+    };
+    let whole = run(&first);
+    let check = |case: Case| check_questions(&case, &run(&case).records);
+    check_questions(&first, &whole.records);
+    for at in 1..=whole.boundaries {
+        for power_cut in [false, true] {
+            for again in [1, 3] {
+                check(Case {
+                    crashes: vec![at, at + again],
+                    power_cut,
+                    ..first.clone()
+                });
+            }
+        }
+        for crash in [None, Some(1), Some(3)] {
+            check(Case {
+                stop_at: Some(at),
+                crashes: crash.map(|after| at + after).into_iter().collect(),
+                ..first.clone()
+            });
+        }
     }
 }
 
@@ -1264,6 +1303,7 @@ fn random(seeds: std::ops::Range<u64>) {
             servers_die: (0..rng.below(3)).map(|_| 1 + rng.below(120)).collect(),
             background_tasks: false,
             waits_first: false,
+            model_asks: false,
             fits_at: None,
             restoring: seed % 7 == 0,
             is_stopped: false,

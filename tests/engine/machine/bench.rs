@@ -144,9 +144,11 @@ pub async fn meanwhile<T>(first: impl Future<Output = T>, other: impl FnOnce()) 
 pub fn run_of(guard: &Guard) -> &str {
     match guard {
         Guard::Supervised { run, .. } => run,
-        Guard::Checked { .. } | Guard::Child { .. } | Guard::Served { .. } | Guard::Opaque => {
-            panic!("not a command: {guard:?}")
-        }
+        Guard::Checked { .. }
+        | Guard::Child { .. }
+        | Guard::Served { .. }
+        | Guard::Asks
+        | Guard::Opaque => panic!("not a command: {guard:?}"),
     }
 }
 
