@@ -390,7 +390,8 @@ fn kind(call: &ToolCall) -> &'static str {
         Ok(Permission::WriteInWorkspace { .. }) => "edit",
         Ok(Permission::Glob { .. } | Permission::LookBack { .. }) => "search",
         Ok(Permission::Command { .. }) => "execute",
-        Ok(Permission::None | Permission::Task | Permission::Foreign { .. }) | Err(_) => "other",
+        Ok(Permission::None | Permission::Wait | Permission::Task | Permission::Foreign { .. })
+        | Err(_) => "other",
     }
 }
 

@@ -216,7 +216,7 @@ impl CallGuards {
                 ..
             } => &["History"],
             Permission::Foreign { name } => return Rule::parse(name).into_iter().collect(),
-            Permission::None | Permission::Task => &[],
+            Permission::None | Permission::Wait | Permission::Task => &[],
         };
         rules
             .iter()

@@ -76,7 +76,7 @@ impl<W: World> Recorder<W> {
         let sees_files = match &call.described {
             Ok(described) => !matches!(
                 described.permission,
-                Permission::None | Permission::LookBack { .. }
+                Permission::None | Permission::Wait | Permission::LookBack { .. }
             ),
             Err(_) => false,
         };

@@ -19,6 +19,7 @@
 
 pub(crate) mod bash;
 mod bash_stop;
+mod bash_wait;
 mod call_path;
 mod checked;
 mod diff;
@@ -78,15 +79,16 @@ pub use shown::{Shown, ShownBody, ShownResult, Verb};
 pub use task::TASK;
 use tool::Group;
 pub use truncate::truncate_output;
-pub use work::{ReadWork, ServedCall, ShellCommand, TaskOrder, Work};
+pub use work::{CommandWait, ReadWork, ServedCall, ShellCommand, TaskOrder, Work};
 
 /// Every tool, in the order of requests, whose bytes must not change without need.
-static TOOLS: [tool::Entry; 17] = [
+static TOOLS: [tool::Entry; 18] = [
     tool::Entry::of::<read::Args>(),
     tool::Entry::of::<write::Args>(),
     tool::Entry::of::<edit::Args>(),
     tool::Entry::of::<bash::Args>(),
     tool::Entry::of::<bash_stop::Args>(),
+    tool::Entry::of::<bash_wait::Args>(),
     tool::Entry::of::<task::Args>(),
     tool::Entry::of::<grep::Args>(),
     tool::Entry::of::<glob::Args>(),

@@ -28,6 +28,7 @@ pub enum Verb {
     Plan,
     Remember,
     Stop,
+    Wait,
     /// Gives a task to a subagent.
     Task,
 }
@@ -44,6 +45,7 @@ impl Verb {
             Verb::Plan => "plan",
             Verb::Remember => "remember",
             Verb::Stop => "stop",
+            Verb::Wait => "wait for",
             Verb::Task => "give a task",
         }
     }
@@ -59,6 +61,7 @@ impl Verb {
             Verb::Plan => "planning",
             Verb::Remember => "keeping",
             Verb::Stop => "stopping",
+            Verb::Wait => "waiting for",
             Verb::Task => "task at work",
         }
     }
@@ -74,6 +77,7 @@ impl Verb {
             Verb::Plan => "planned",
             Verb::Remember => "remembered",
             Verb::Stop => "stopped",
+            Verb::Wait => "waited for",
             Verb::Task => "task",
         }
     }

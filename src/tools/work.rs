@@ -3,6 +3,7 @@
 //! Invariant: the way in which a call runs is its effect class, so the two cannot disagree.
 
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -27,6 +28,8 @@ pub enum Work {
     /// Acts on the background commands of the session, which is given by its ID. The action may be
     /// repeated.
     Commands(ActOnCommands),
+    /// Waits for background commands and tasks of the session.
+    WaitCommands(CommandWait),
     /// Replaces one file as a whole.
     Replace(FileChange),
     /// Runs a command under a keeper.
@@ -60,6 +63,16 @@ pub struct TaskOrder {
     pub worktree: bool,
 }
 
+/// A wait for background commands and tasks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CommandWait {
+    /// The ids to wait for. Empty: all that run.
+    pub ids: Vec<String>,
+    /// A regular expression. A new line of output that it matches ends the wait.
+    pub until: Option<String>,
+    pub timeout: Duration,
+}
+
 /// A command that a keeper runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ShellCommand {
@@ -75,9 +88,11 @@ impl Work {
     /// Returns the class, which decides how the call is settled after a crash.
     pub fn class(&self) -> Class {
         match self {
-            Work::Look(_) | Work::FindServed(_) | Work::LookBack(_) | Work::Commands(_) => {
-                Class::Idempotent
-            }
+            Work::Look(_)
+            | Work::FindServed(_)
+            | Work::LookBack(_)
+            | Work::Commands(_)
+            | Work::WaitCommands(_) => Class::Idempotent,
             Work::Replace(_) => Class::Checked,
             Work::Run(_) | Work::Task(_) => Class::Supervised,
             Work::Served(_) => Class::Served,
