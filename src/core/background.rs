@@ -1,5 +1,5 @@
 //! Background work after the model ended its turn: which end of it starts a new request, and the
-//! reminder of a run that would leave a command behind.
+//! reminder of a command that a run would leave running.
 
 use super::state::{Background, State};
 use super::text::one_line;

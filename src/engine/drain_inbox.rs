@@ -110,7 +110,7 @@ impl<W: World> Recorder<W> {
         background::wakes(&self.state, self.policy.background, ended, leaves_when_idle)
     }
 
-    /// Reminds the model of background commands that it would leave behind.
+    /// Reminds the model of background commands that it would leave running.
     pub(super) async fn remind(&mut self, ids: Vec<String>) -> Result<(), EngineError> {
         let noted = Entry::Noted {
             text: background::reminder_text(&self.state, &ids),
