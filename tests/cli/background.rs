@@ -143,12 +143,14 @@ fn a_wait_that_was_killed_waits_again() {
     // More kills than the starts in a row without progress that make a crash loop.
     let mut live = scene.start();
     for start in 1..=5 {
-        let is_waiting = || asks(&scene) == 2 && scene.effects() == 1;
+        let answers = || scene.entries(&scene.parent().id, "replied").len();
+        let is_waiting = || scene.effects() == 1 && answers() == 2;
         scene.until("the model waits", is_waiting);
         let woke = || start == 1 || scene.entries(&scene.parent().id, "woke").len() == start - 1;
         scene.until("the start is recorded", woke);
-        assert!(live.kill());
-        live.wait(LIMIT);
+        let is_killed = live.kill();
+        let run = live.wait(LIMIT);
+        assert!(is_killed, "start {start}: {}", run.stderr);
         live = scene.live(&["-p", "-c", "--yolo"]);
     }
     scene.go();
