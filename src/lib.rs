@@ -85,7 +85,7 @@
 //!
 //!    | class | tools | after a crash |
 //!    |---|---|---|
-//!    | idempotent | those that look (read, grep, memory_search, …), and what may be repeated (bash_stop) | run again |
+//!    | idempotent | those that look (read, grep, memory_search, …), and what may be repeated (bash_stop, bash_wait) | run again |
 //!    | … | memory_insert: its row is made in the transaction of its `Finished` | run again |
 //!    | checked | those that replace a file (write, edit, …) | the file's hash says whether it was done |
 //!    | supervised | bash | the keeper's run folder says: not started, running, ended, lost |

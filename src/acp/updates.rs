@@ -391,7 +391,8 @@ fn kind(call: &ToolCall) -> &'static str {
         Ok(Permission::Glob { .. } | Permission::LookBack { .. }) => "search",
         Ok(Permission::Command { .. }) => "execute",
         Ok(Permission::Fetch { .. }) => "fetch",
-        Ok(Permission::None | Permission::Task | Permission::Foreign { .. }) | Err(_) => "other",
+        Ok(Permission::None | Permission::Wait | Permission::Task | Permission::Foreign { .. })
+        | Err(_) => "other",
     }
 }
 

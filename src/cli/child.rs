@@ -7,6 +7,7 @@ use super::logging;
 use super::place::SessionPlace;
 use crate::command::keeper::{CHILD_WORD, SETTINGS_ENV};
 use crate::config::{Env, Paths};
+use crate::core::background::BackgroundMode;
 use crate::headless::{self, Ask, Format, Task};
 use crate::report::CliError;
 use crate::session::decode_from_parent;
@@ -46,6 +47,7 @@ pub(super) fn run(session: &str, run: &str) -> Result<u8, CliError> {
         images: Vec::new(),
         blobs: Vec::new(),
         timeout: None,
+        background: BackgroundMode::Leave,
         prompt: None,
         command: None,
         named: None,

@@ -10,6 +10,7 @@ use clap::{Args, ValueEnum};
 use super::given_flags::{self, GivenArgs};
 use super::{json_schema, values};
 use crate::config::{ConfigError, Setting};
+use crate::core::background::BackgroundMode;
 use crate::core::choice::Effort;
 use crate::core::entry::{By, Mode, UsedCommand};
 use crate::headless::{self, Ask, Format, Named, Task};
@@ -161,6 +162,13 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "DURATION", value_parser = headless::time)]
     pub timeout: Option<Duration>,
 
+    /// Set what happens to background commands at the end (with -p)
+    ///
+    /// The default is remind. The end is the model's last answer. rewake waits for tasks in any
+    /// case.
+    #[arg(long, value_name = "MODE", requires = "print")]
+    pub background: Option<AtEnd>,
+
     /// Attach an image to the prompt (repeatable)
     #[arg(long, value_name = "FILE")]
     pub image: Vec<PathBuf>,
@@ -193,6 +201,28 @@ pub(crate) enum OutputFormat {
     Json,
     /// One JSON object a line, while it runs
     StreamJson,
+}
+
+/// The treatment of background commands at the end of the run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub(crate) enum AtEnd {
+    /// Ask the model once to wait, stop or leave
+    #[default]
+    Remind,
+    /// Leave them running
+    Leave,
+    /// Stop them
+    Stop,
+}
+
+impl From<AtEnd> for BackgroundMode {
+    fn from(at_end: AtEnd) -> BackgroundMode {
+        match at_end {
+            AtEnd::Remind => BackgroundMode::Remind,
+            AtEnd::Leave => BackgroundMode::Leave,
+            AtEnd::Stop => BackgroundMode::Stop,
+        }
+    }
 }
 
 /// The format of stdin.
@@ -237,6 +267,7 @@ impl RunArgs {
             (self.session_id.is_some(), "--session-id"),
             (self.json_schema.is_some(), "--json-schema"),
             (self.ask.is_some(), "--on-approval"),
+            (self.background.is_some(), "--background"),
             (self.model.is_some(), "--model"),
             (self.effort.is_some(), "--effort"),
             (self.permission_mode.is_some(), "--permission-mode"),
@@ -416,6 +447,7 @@ fn headless(ctx: &AppContext, args: &RunArgs, format: OutputFormat) -> Result<u8
         images,
         blobs,
         timeout: args.timeout,
+        background: args.background.unwrap_or_default().into(),
         prompt,
         command,
         named,

@@ -8,6 +8,7 @@ use clap::Args;
 use super::given_flags;
 use super::run::STDIN_MAX_BYTES;
 use super::steer::{ORIGIN, open_store, report_delivery};
+use crate::core::background::BackgroundMode;
 use crate::core::entry::{By, Via};
 use crate::headless::{self, Ask, Format, Task};
 use crate::report::{CliError, exit};
@@ -72,6 +73,7 @@ fn start(ctx: &AppContext, info: &SessionInfo) -> Result<u8, CliError> {
         images: Vec::new(),
         blobs: Vec::new(),
         timeout: None,
+        background: BackgroundMode::Remind,
         prompt: None,
         command: None,
         named: None,

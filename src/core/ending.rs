@@ -137,12 +137,15 @@ impl Backwards {
                 true => Ending::Done,
                 false => owed,
             }),
-            // The model is asked again because of the end of a task.
+            // The model is asked again because of its background work.
             Entry::Noted {
                 about:
-                    Some(About::BackgroundEnded {
-                        asks_model: true, ..
-                    }),
+                    Some(
+                        About::BackgroundEnded {
+                            asks_model: true, ..
+                        }
+                        | About::StillRunning { .. },
+                    ),
                 ..
             } => Some(owed),
             // The answer did not fit its schema, and another is owed.

@@ -514,10 +514,14 @@ pub enum About {
         /// For a subagent: the tokens that its models used.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         spent: Vec<Spent>,
-        /// The model had ended its turn and is asked again because of this: a run without a screen
-        /// waited for the subagent.
+        /// The model had ended its turn and is asked again because of this.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         asks_model: bool,
+    },
+    /// The model ended its turn while these background commands run. It is asked again.
+    StillRunning {
+        /// Their ids, as in `Fact::Background`.
+        ids: Vec<String>,
     },
     /// A shell command of the user ended.
     UserCommandEnded {

@@ -218,7 +218,7 @@ impl CallGuards {
             } => &["History"],
             Permission::Foreign { name } => return Rule::parse(name).into_iter().collect(),
             Permission::Fetch { host, .. } => return offer::for_host(host).into_iter().collect(),
-            Permission::None | Permission::Task => &[],
+            Permission::None | Permission::Wait | Permission::Task => &[],
         };
         rules
             .iter()

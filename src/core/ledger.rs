@@ -105,6 +105,7 @@ impl Ledger {
                 | Fact::Task { .. }
                 | Fact::Planned { .. }
                 | Fact::Remembered { .. }
+                | Fact::Waited { .. }
                 | Fact::Recalled,
             )
             | None => {}

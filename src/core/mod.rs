@@ -9,6 +9,7 @@ pub mod access;
 pub(crate) mod address;
 pub mod agent;
 pub mod authorization;
+pub mod background;
 pub mod budget;
 pub mod choice;
 pub mod cleared_results;

@@ -7,6 +7,7 @@ use std::cell::LazyCell;
 
 use super::access::Access;
 use super::authorization::{Authorization, authorize};
+use super::background;
 use super::entry::{CallId, Seq};
 use super::hook::{MAX_HOOKS_AT_ONCE, PendingHooks};
 use super::limits::Count;
@@ -86,6 +87,8 @@ pub enum Step {
     ReportEnd(String),
     /// Record how this shell command of the user ended.
     ReportUserEnd(Seq),
+    /// Remind the model of these background commands, since the run ends with its answer.
+    Remind(Vec<String>),
     /// Record the oldest message of the inbox.
     TakeMessage,
     /// Start to summarise this range in the background.
@@ -186,6 +189,7 @@ pub fn next(state: &State, policy: &Policy, pending: &Pending) -> Step {
             Step::CheckAnswer(state.unchecked().unwrap_or_default())
         }
         (None, _) => take_in(state, policy, pending)
+            .or_else(|| next_reminder(state, policy))
             .or(rest.map(Step::Wait))
             .unwrap_or_else(|| next_request(state, policy)),
     }
@@ -373,6 +377,12 @@ fn take_in(state: &State, policy: &Policy, pending: &Pending) -> Option<Step> {
     })
 }
 
+/// Returns the step that reminds the model of its background commands, if the turn has ended.
+fn next_reminder(state: &State, policy: &Policy) -> Option<Step> {
+    let ids = background::reminder(state, policy.background)?;
+    may_ask_again(state, policy).then_some(Step::Remind(ids))
+}
+
 /// Returns the step that keeps the request below its limit.
 fn next_of_windows(state: &State, policy: &Policy, summary: BackgroundSummary) -> Option<Step> {
     if let BackgroundSummary::Ready(TurnRange { first, last }) = summary
@@ -423,7 +433,9 @@ fn batch(state: &State, policy: &Policy, first: &OpenCall) -> Vec<CallId> {
     if first.call.is_task() {
         return tasks(state, policy, first);
     }
-    if !only_looks(first) && !only_reads(state, policy, first) {
+    let may_be_with_others = only_looks(first) || only_reads(state, policy, first);
+    // The calls after a wait may read what it waits for.
+    if first.call.is_wait() || !may_be_with_others {
         return vec![first.call.id];
     }
     // A command waits until all questions of the answer are answered.
@@ -435,7 +447,7 @@ fn batch(state: &State, policy: &Policy, first: &OpenCall) -> Vec<CallId> {
         .calls
         .iter()
         .skip_while(|c| c.call.id != first.call.id)
-        .take_while(|c| !c.finished && c.guard.is_none())
+        .take_while(|c| !c.finished && c.guard.is_none() && !c.call.is_wait())
         .take_while(|c| match only_looks(c) {
             true => {
                 others += usize::from(!c.call.reads_outside());

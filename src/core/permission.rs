@@ -98,6 +98,8 @@ pub enum Permission {
     },
     /// Reading earlier records, as far as `reach`.
     LookBack { tool: LookBack, reach: Reach },
+    /// Waiting for the session's background work.
+    Wait,
     /// Giving a task to a subagent, which may do no more than the session itself.
     Task,
     /// Calling a server's tool, by its full name.
@@ -123,6 +125,7 @@ impl Permission {
             Permission::None
             | Permission::Command { .. }
             | Permission::LookBack { .. }
+            | Permission::Wait
             | Permission::Task
             | Permission::Foreign { .. }
             | Permission::Fetch { .. } => {

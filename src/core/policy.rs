@@ -164,7 +164,7 @@ pub fn judge(
             let (access, finding) = evaluation.command_line(line, *access, *background);
             (finding, Some(access))
         }
-        Permission::None | Permission::Task => (Finding::Fine, None),
+        Permission::None | Permission::Wait | Permission::Task => (Finding::Fine, None),
         Permission::Path { path_use, path } => (evaluation.path(*path_use, path), None),
         Permission::WriteInWorkspace { path } => {
             let finding = evaluation.path_from(evaluation.root(), PathUse::Write, path);

@@ -249,6 +249,7 @@ impl Called {
                 Permission::None
                 | Permission::Command { .. }
                 | Permission::LookBack { .. }
+                | Permission::Wait
                 | Permission::Task
                 | Permission::Foreign { .. }
                 | Permission::Fetch { .. },

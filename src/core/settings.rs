@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::background::BackgroundMode;
 use super::budget::Budget;
 use super::entry::Usage;
 use super::permission::Permission;
@@ -25,6 +26,8 @@ pub struct Policy {
     pub served_check: ServedCheck,
     /// A person is there to be asked.
     pub interactive: bool,
+    /// Treatment of background work after the model ended its turn.
+    pub background: BackgroundMode,
     /// The sandbox of commands, which the model's instructions describe.
     pub sandbox: Sandbox,
     /// Maximum number of answers for one message of the user, or for one start.

@@ -126,6 +126,10 @@ pub struct State {
     pub outside: ExternalChanges,
     /// Commands that run in the background, by id.
     pub background: BTreeMap<String, Background>,
+    /// Number of requests since the user's last message that a note on background work started.
+    pub wakes: u32,
+    /// The background commands of which the model was reminded, by id.
+    pub reminded: BTreeSet<String>,
     /// The task of the session, if it is a subagent.
     pub assignment: Option<Assignment>,
     /// Number of tasks that started since the user's last message.
@@ -308,6 +312,8 @@ pub struct Background {
     pub command: String,
     /// Data of a subagent. `None`: a command.
     pub child: Option<ChildRun>,
+    /// Number of bytes of its output that a wait searched.
+    pub searched: u64,
 }
 
 /// A shell command of the user, as `Entry::UserCommand` has it.
@@ -364,6 +370,8 @@ impl State {
             seen: BTreeMap::new(),
             outside: ExternalChanges::default(),
             background: BTreeMap::new(),
+            wakes: 0,
+            reminded: BTreeSet::new(),
             assignment: None,
             tasks_begun: 0,
             user_commands: BTreeMap::new(),

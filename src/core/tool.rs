@@ -127,9 +127,14 @@ impl ToolCall {
         matches!(&self.described, Ok(described) if described.permission == Permission::Task)
     }
 
+    /// Returns whether it waits for background work.
+    pub fn is_wait(&self) -> bool {
+        matches!(&self.described, Ok(described) if described.permission == Permission::Wait)
+    }
+
     /// Returns whether it needs a permission to read: files, or records of sessions.
     pub fn reads_outside(&self) -> bool {
-        matches!(&self.described, Ok(described) if described.permission != Permission::None)
+        matches!(&self.described, Ok(described) if !matches!(described.permission, Permission::None | Permission::Wait))
     }
 
     /// Returns whether it is a command that does not need the `$TMPDIR` of the session's other

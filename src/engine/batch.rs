@@ -133,6 +133,7 @@ impl<W: World> Engine<W> {
         batch: &[(ToolCall, Work)],
     ) -> impl Stream<Item = (usize, ToolResult)> + use<W> {
         let world = Rc::clone(&self.log.world);
+        let background = Rc::new(self.log.state.background.clone());
         let room = self
             .log
             .budget()
@@ -149,9 +150,12 @@ impl<W: World> Engine<W> {
             .collect();
         stream::iter(calls.into_iter().enumerate())
             .map(move |(place, (call, work, at))| {
-                let world = Rc::clone(&world);
+                let (world, background) = (Rc::clone(&world), Rc::clone(&background));
                 async move {
                     let result = match (work, at) {
+                        (Work::Look, Ok(_)) if call.is_wait() => {
+                            world.wait_for_background(&call, &background).await
+                        }
                         (Work::Look, Ok(at)) => {
                             world.run_idempotent(&call, at.as_deref(), room).await
                         }

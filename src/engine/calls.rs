@@ -76,7 +76,10 @@ impl<W: World> Recorder<W> {
         let sees_files = match &call.described {
             Ok(described) => !matches!(
                 described.permission,
-                Permission::None | Permission::LookBack { .. } | Permission::Fetch { .. }
+                Permission::None
+                    | Permission::Wait
+                    | Permission::LookBack { .. }
+                    | Permission::Fetch { .. }
             ),
             Err(_) => false,
         };

@@ -3,8 +3,10 @@
 
 use super::commands::Requests;
 use super::{Engine, EngineError, Recorder, Write};
+use crate::core::background;
 use crate::core::entry::{About, Entry, Guard, Via};
 use crate::core::next::{Pending, may_ask_again};
+use crate::core::state::Background;
 use crate::store::{Message, Queued, StoreError};
 use crate::world::World;
 
@@ -48,8 +50,8 @@ impl<W: World> Engine<W> {
 
 impl<W: World> Recorder<W> {
     pub(super) fn ended_in_background(&self) -> Option<String> {
-        let mut background = self.state.background.iter();
-        let (id, _) = background.find(|(id, b)| self.world.background_end(id, b).is_some())?;
+        let mut running = self.state.background.iter();
+        let (id, _) = running.find(|(id, b)| self.world.background_end(id, b).is_some())?;
         Some(id.clone())
     }
 
@@ -62,10 +64,9 @@ impl<W: World> Recorder<W> {
         let Some(end) = self.world.background_end(id, background) else {
             return Ok(());
         };
-        // If nobody is there to send a message, the note itself makes the model continue.
-        let asks_model = background.child.is_some()
-            && !self.state.owed
-            && self.world.leaves_when_idle()
+        // A message that waits asks the model anyway.
+        let asks_model = self.wakes(background)
+            && self.next_queued()?.is_none()
             && may_ask_again(&self.state, &self.policy);
         let (run, boot) = (background.run.clone(), String::new());
         let guard = match background.child.clone() {
@@ -102,6 +103,20 @@ impl<W: World> Recorder<W> {
         .await?;
         self.world.discard(&guard).await;
         Ok(())
+    }
+
+    fn wakes(&self, ended: &Background) -> bool {
+        let leaves_when_idle = self.world.leaves_when_idle();
+        background::wakes(&self.state, self.policy.background, ended, leaves_when_idle)
+    }
+
+    /// Reminds the model of background commands that it would leave running.
+    pub(super) async fn remind(&mut self, ids: Vec<String>) -> Result<(), EngineError> {
+        let noted = Entry::Noted {
+            text: background::reminder_text(&self.state, &ids),
+            about: Some(About::StillRunning { ids }),
+        };
+        self.record(Write::of(noted)).await
     }
 
     pub(super) fn next_queued(&self) -> Result<Option<Queued>, StoreError> {

@@ -56,6 +56,7 @@ use std::time::Duration;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use crate::core::access::Access;
+use crate::core::background::BackgroundMode;
 use crate::core::entry::Choice;
 use crate::core::entry::{
     By, CallId, Entry, HookEvent, PromptPrefix, Record, SaveReason, Seq, Verdict,
@@ -283,6 +284,11 @@ pub struct Log {
 /// A callback for every event, with the state after it.
 pub type OnEvent = Box<dyn FnMut(&State, Event)>;
 
+/// Sets the treatment of background work from now on.
+pub fn set_background<W>(engine: &mut Engine<W>, mode: BackgroundMode) {
+    engine.log.policy.background = mode;
+}
+
 /// Maximum time until streamed text is in the drafts.
 const DRAFT_INTERVAL: Duration = Duration::from_millis(400);
 
@@ -465,6 +471,7 @@ impl<W: World> Engine<W> {
                 Step::ReportUserEnd(entry) => {
                     self.user_commands.report_end(&mut self.log, entry).await?
                 }
+                Step::Remind(ids) => self.log.remind(ids).await?,
                 Step::TakeMessage => self.requests.take_message(&mut self.log).await?,
                 Step::Summarise(range) => {
                     self.log.fire_hooks(HookEvent::PreCompact, "auto");

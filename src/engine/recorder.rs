@@ -104,10 +104,15 @@ impl<W: World> Recorder<W> {
     /// Returns whether work that an open call started is still running without this process.
     pub(super) fn is_at_work(&self) -> bool {
         let mut open = self.state.calls.iter().filter(|open| !open.finished);
-        open.any(|open| {
-            let guard = open.guard.as_ref();
-            guard.is_some_and(|guard| self.world.is_at_work(guard))
+        open.any(|open| match &open.guard {
+            Some(guard) => self.world.is_at_work(guard),
+            None => open.call.is_wait() && self.runs_in_background(),
         })
+    }
+
+    fn runs_in_background(&self) -> bool {
+        let mut background = self.state.background.iter();
+        background.any(|(id, b)| self.world.background_end(id, b).is_none())
     }
 
     /// Appends to the log, folds and publishes. A held answer goes first.

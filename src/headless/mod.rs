@@ -22,6 +22,7 @@ use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::time::Instant;
 
+use crate::core::background::BackgroundMode;
 use crate::core::custom::ServerMention;
 use crate::core::entry::{
     By, Entry, Failure, FailureClass, Image, Outcome, SaveReason, StopReason, UsedCommand, Via,
@@ -31,7 +32,7 @@ use crate::core::run_limits;
 use crate::core::state::{Halt, State};
 use crate::core::structured::AnswerStatus;
 use crate::core::text::count;
-use crate::engine::{Command, Engine, EngineError, Event, RestReason};
+use crate::engine::{Command, Engine, EngineError, Event, RestReason, set_background};
 use crate::report::{self, CliError, exit, note, note_background};
 use crate::session::{
     AppContext, CommandLine, Driver, ExpandedWords, NotSaid, NotifyCommand, ResumeReport, Session,
@@ -77,6 +78,8 @@ pub struct Task {
     pub has_input: bool,
     /// The run stops after this time.
     pub timeout: Option<Duration>,
+    /// Treatment of background work when the model ends its turn.
+    pub background: BackgroundMode,
 }
 
 /// Prompts and resources of MCP servers that a prompt names.
@@ -91,7 +94,9 @@ pub struct Named {
 /// Runs until the model ends its turn, and returns the exit code.
 pub fn run(ctx: &AppContext, mut session: Session, task: Task) -> u8 {
     session.settings.policy.interactive = task.ask.is_attended();
-    session.world.leave_when_idle();
+    session.world.leave_when_idle(task.background);
+    session.settings.policy.background = task.background;
+    let world = Rc::clone(&session.world);
     let printer = Printer::new(task.format, &session);
     let earlier = match task.job.is_some() {
         true => EarlierRun::of(&session),
@@ -120,6 +125,7 @@ pub fn run(ctx: &AppContext, mut session: Session, task: Task) -> u8 {
         input,
         is_timed_out: Cell::new(false),
         timed_out: Notify::new(),
+        world,
         task,
     };
     // Unbounded: only this run sends, at a signal or a limit.
@@ -146,6 +152,7 @@ struct Run {
     input: Rc<Input>,
     is_timed_out: Cell<bool>,
     timed_out: Notify,
+    world: Rc<Machine>,
     task: Task,
 }
 
@@ -304,11 +311,17 @@ impl Run {
     /// Runs the engine. Waits for answers from other processes if they are expected, and for
     /// background subagents, whose limits bound that wait.
     async fn work_and_wait(&self, driver: &mut Driver, by: By) -> Result<RestReason, EngineError> {
-        let mut is_said = false;
+        let (mut is_said, mut is_stopped) = (false, false);
         loop {
             // Read before the work: a line that came before the end was taken.
             let may_go_on = self.input.is_open() && !self.is_timed_out.get();
             self.input.works();
+            let mode = match (self.task.background, may_go_on) {
+                // The run ends with the input, not with this answer.
+                (BackgroundMode::Remind, true) => BackgroundMode::Wake,
+                (mode, _) => mode,
+            };
+            set_background(&mut driver.engine, mode);
             let rest = driver.run(by).await?;
             if may_go_on && matches!(rest, RestReason::Waiting(_)) {
                 self.input.waits();
@@ -335,6 +348,13 @@ impl Run {
                         ) =>
                 {
                     driver.engine.idle().await?;
+                }
+                // The next round records their ends.
+                RestReason::Waiting(_)
+                    if self.task.background == BackgroundMode::Stop
+                        && !std::mem::replace(&mut is_stopped, true) =>
+                {
+                    self.world.stop_commands(driver.engine.state()).await;
                 }
                 RestReason::Waiting(_) | RestReason::Left(_) => return Ok(rest),
             }

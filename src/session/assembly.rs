@@ -12,6 +12,7 @@ use super::{
     served, tmp, unseen_by_commands,
 };
 use crate::config::{Config, Origin};
+use crate::core::background::BackgroundMode;
 use crate::core::choice::Effort;
 use crate::core::entry::Choice;
 use crate::core::settings::{Policy, Pricing};
@@ -148,6 +149,7 @@ impl AppContext {
             permission_check,
             served_check: served::served_check(catalogue.clone()),
             interactive,
+            background: BackgroundMode::Leave,
             sandbox: super::sandbox::given(self),
             max_turns: config
                 .max_turns

@@ -202,6 +202,7 @@ mod tests {
             run: OWN.into(),
             command: "make".into(),
             child: None,
+            searched: 0,
         };
         state.background.insert("bg_2_0".into(), background);
         let arguments = serde_json::json!({ "path": path, "pattern": "key" }).to_string();

@@ -22,6 +22,7 @@ pub fn resolve_target(
         Permission::None
         | Permission::Command { .. }
         | Permission::LookBack { .. }
+        | Permission::Wait
         | Permission::Task
         | Permission::Foreign { .. }
         | Permission::Fetch { .. } => {

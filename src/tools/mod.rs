@@ -20,6 +20,7 @@
 mod ask_user;
 pub(crate) mod bash;
 mod bash_stop;
+mod bash_wait;
 mod call_path;
 mod checked;
 mod diff;
@@ -82,15 +83,16 @@ pub use task::TASK;
 use tool::Group;
 pub use truncate::truncate_output;
 pub use web_fetch::{FetchedPage, redirected};
-pub use work::{ReadWork, ServedCall, ShellCommand, TaskOrder, Work};
+pub use work::{CommandWait, ReadWork, ServedCall, ShellCommand, TaskOrder, Work};
 
 /// Every tool, in the order of requests, whose bytes must not change without need.
-static TOOLS: [tool::Entry; 19] = [
+static TOOLS: [tool::Entry; 20] = [
     tool::Entry::of::<read::Args>(),
     tool::Entry::of::<write::Args>(),
     tool::Entry::of::<edit::Args>(),
     tool::Entry::of::<bash::Args>(),
     tool::Entry::of::<bash_stop::Args>(),
+    tool::Entry::of::<bash_wait::Args>(),
     tool::Entry::of::<task::Args>(),
     tool::Entry::of::<grep::Args>(),
     tool::Entry::of::<glob::Args>(),

@@ -30,6 +30,7 @@ pub enum Verb {
     Stop,
     /// Asks the person.
     Ask,
+    Wait,
     /// Gives a task to a subagent.
     Task,
 }
@@ -47,6 +48,7 @@ impl Verb {
             Verb::Remember => "remember",
             Verb::Stop => "stop",
             Verb::Ask => "ask",
+            Verb::Wait => "wait for",
             Verb::Task => "give a task",
         }
     }
@@ -63,6 +65,7 @@ impl Verb {
             Verb::Remember => "keeping",
             Verb::Stop => "stopping",
             Verb::Ask => "asking",
+            Verb::Wait => "waiting for",
             Verb::Task => "task at work",
         }
     }
@@ -79,6 +82,7 @@ impl Verb {
             Verb::Remember => "remembered",
             Verb::Stop => "stopped",
             Verb::Ask => "asked",
+            Verb::Wait => "waited for",
             Verb::Task => "task",
         }
     }

@@ -248,6 +248,7 @@ fn calls_need_these_permissions_and_are_of_these_classes() {
         ("save_skill", skill, Checked, skill_path),
         ("bash", json!({"command": "ls", "background": true}), Supervised, line),
         ("bash_stop", json!({"id": "b1"}), Idempotent, Permission::None),
+        ("bash_wait", json!({"ids": ["b1"]}), Idempotent, Permission::Wait),
         ("task", json!({"prompt": "a"}), Supervised, Permission::Task),
         ("plan", json!({"steps": []}), Idempotent, Permission::None),
         ("memory_search", json!({"query": "q"}), Idempotent, back(Memory, Session)),
@@ -326,6 +327,7 @@ fn in_the_smallest_windows_only_the_tools_that_the_work_needs_are_there() {
         "edit",
         "bash",
         "bash_stop",
+        "bash_wait",
         "grep",
         "glob",
         "plan",
@@ -339,9 +341,9 @@ fn in_the_smallest_windows_only_the_tools_that_the_work_needs_are_there() {
 fn system_prompt_and_tools_take_less_than_a_third_of_the_smallest_window() {
     let system = include_str!("../../assets/prompts/system_short.md");
     let tools = serde_json::to_string(&short_specs()).unwrap();
-    // 1,250 tokens of 4 bytes, with 250 bytes for the system prompt's lines on the workspace.
+    // 1,275 tokens of 4 bytes, with 250 bytes for the system prompt's lines on the workspace.
     let bytes = system.len() + tools.len() + 250;
-    assert!(bytes <= 5_000, "{} + {}", system.len(), tools.len());
+    assert!(bytes <= 5_100, "{} + {}", system.len(), tools.len());
 }
 
 #[test]

@@ -3,6 +3,7 @@
 //! Invariant: the way in which a call runs is its effect class, so the two cannot disagree.
 
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -30,6 +31,8 @@ pub enum Work {
     Commands(ActOnCommands),
     /// Fetches the page of this address.
     Fetch(String),
+    /// Waits for background commands and tasks of the session.
+    WaitCommands(CommandWait),
     /// Replaces one file as a whole.
     Replace(FileChange),
     /// Runs a command under a keeper.
@@ -65,6 +68,16 @@ pub struct TaskOrder {
     pub worktree: bool,
 }
 
+/// A wait for background commands and tasks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CommandWait {
+    /// The ids to wait for. Empty: all that run.
+    pub ids: Vec<String>,
+    /// A regular expression. A new line of output that it matches ends the wait.
+    pub until: Option<String>,
+    pub timeout: Duration,
+}
+
 /// A command that a keeper runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ShellCommand {
@@ -84,7 +97,8 @@ impl Work {
             | Work::FindServed(_)
             | Work::LookBack(_)
             | Work::Commands(_)
-            | Work::Fetch(_) => Class::Idempotent,
+            | Work::Fetch(_)
+            | Work::WaitCommands(_) => Class::Idempotent,
             Work::Replace(_) => Class::Checked,
             Work::Run(_) | Work::Task(_) => Class::Supervised,
             Work::Served(_) => Class::Served,

@@ -19,6 +19,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 
 use super::OnLiveEvent;
 use super::rewind::RewindShown;
+use crate::core::background::BackgroundMode;
 use crate::core::choice::Effort;
 use crate::core::entry::{By, Mode, Plan, Record, SaveReason, Seq, Usage};
 use crate::core::next::Why;
@@ -351,6 +352,7 @@ fn live(
     inbox: UnboundedReceiver<Command>,
     on_event: &OnLiveEvent,
 ) -> Option<(String, Option<String>)> {
+    session.settings.policy.background = BackgroundMode::Wake;
     let gauging = session.gauging.clone();
     match opening(ctx, &mut session, &gauging) {
         Ok(opening) => on_event(LiveEvent::Opened(Box::new(Opening { edited, ..opening }))),

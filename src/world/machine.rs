@@ -1,7 +1,7 @@
 //! The real [`World`]: this machine's files and commands, and a model.
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::pin::pin;
@@ -22,6 +22,7 @@ use super::{BackgroundEnd, Images, PrepareError, ServerAsks, Settled, World};
 use super::{HookEnd, HookOccasion};
 use crate::command::{self, How, RunEnd, Running, Runs, SettledRun, Spare, Spec};
 use crate::core::access::Access;
+use crate::core::background::BackgroundMode;
 use crate::core::entry::{BlobRef, CallId, Fact, Failure, Guard, Outcome, Output};
 use crate::core::entry::{HookEvent, HookRun, HookWrote};
 use crate::core::request::Request;
@@ -71,8 +72,9 @@ pub struct Machine {
     spare: RefCell<Option<Spare>>,
     /// The runs that this process waits for.
     active: RefCell<BTreeSet<String>>,
-    /// See [`World::leaves_when_idle`].
-    leaves_when_idle: Cell<bool>,
+    /// The treatment of background work at the end of a run without a screen. `None`: the process
+    /// does not end when it is idle.
+    at_end: Cell<Option<BackgroundMode>>,
     /// The means to give tasks; `None` without subagents.
     pub(super) tasks: Option<Tasks>,
     /// The servers; `None` if no tool of a server can be called.
@@ -104,7 +106,7 @@ impl Machine {
             boot: command::boot_id(),
             spare: RefCell::default(),
             active: RefCell::default(),
-            leaves_when_idle: Cell::new(false),
+            at_end: Cell::new(None),
             tasks: None,
             servers: None,
             hooks: None,
@@ -112,9 +114,10 @@ impl Machine {
         }
     }
 
-    /// Ends the run when all work is done, for a run without a screen.
-    pub fn leave_when_idle(&self) {
-        self.leaves_when_idle.set(true);
+    /// Ends the run when all work is done, for a run without a screen. `mode` is its treatment of
+    /// background work.
+    pub fn leave_when_idle(&self, mode: BackgroundMode) {
+        self.at_end.set(Some(mode));
     }
 
     /// Allows tasks for subagents from here on.
@@ -320,7 +323,7 @@ impl Machine {
             Ok(path) => path.display().to_string(),
             Err(e) => format!("(unknown: {e})"),
         };
-        bash::in_background(call, run, line, &output, self.leaves_when_idle.get())
+        bash::in_background(call, run, line, &output, self.at_end.get())
     }
 
     fn result(&self, ended: &RunEnd) -> ToolResult {
@@ -409,7 +412,7 @@ impl Drop for CancelOnDrop {
 }
 
 /// Runs blocking work on a separate thread.
-async fn blocking<T: Send + 'static>(
+pub(super) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, String> {
     tokio::task::spawn_blocking(work)
@@ -508,11 +511,28 @@ impl World for Machine {
             }
             Ok(Work::Fetch(url)) => fetch(self.web.as_ref(), &url, self.runs.exe(), room).await,
             Ok(
-                Work::Replace(_) | Work::Run(_) | Work::Task(_) | Work::Served(_) | Work::Ask(_),
+                Work::WaitCommands(_)
+                | Work::Replace(_)
+                | Work::Run(_)
+                | Work::Task(_)
+                | Work::Served(_)
+                | Work::Ask(_),
             ) => Err("this call is not one of the tools that only look".to_string()),
             Err(why) => Err(why),
         };
         ran.unwrap_or_else(ToolResult::error)
+    }
+
+    async fn wait_for_background(
+        &self,
+        call: &ToolCall,
+        background: &BTreeMap<String, Background>,
+    ) -> ToolResult {
+        match tools::work(call) {
+            Ok(Work::WaitCommands(wait)) => self.wait_commands(wait, background).await,
+            Ok(_) => ToolResult::error("this call does not wait"),
+            Err(why) => ToolResult::error(why),
+        }
     }
 
     async fn learn_changed_servers(&self) {
@@ -556,6 +576,7 @@ impl World for Machine {
                 | Work::LookBack(_)
                 | Work::Commands(_)
                 | Work::Fetch(_)
+                | Work::WaitCommands(_)
                 | Work::Ask(_),
             ) => refused("this call has no effect to prepare".to_string()),
             Err(why) => refused(why),
@@ -714,7 +735,7 @@ impl World for Machine {
     }
 
     fn leaves_when_idle(&self) -> bool {
-        self.leaves_when_idle.get()
+        self.at_end.get().is_some()
     }
 
     fn restart_if_killed(&self, id: &str, background: &Background) {

@@ -13,8 +13,9 @@ pub mod machine;
 mod restore;
 mod servers;
 mod tasks;
+mod wait;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::future::Future;
 use std::path::{Path, PathBuf};
 
@@ -189,6 +190,13 @@ pub trait World: 'static {
         call: &ToolCall,
         at: Option<&Path>,
         room: usize,
+    ) -> impl Future<Output = ToolResult>;
+
+    /// Waits for background work, as the call says. Dropping the future ends the wait.
+    fn wait_for_background(
+        &self,
+        call: &ToolCall,
+        background: &BTreeMap<String, Background>,
     ) -> impl Future<Output = ToolResult>;
 
     /// Lists the tools of live servers that reported a change. The future may be dropped.

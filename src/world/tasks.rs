@@ -453,7 +453,8 @@ impl Machine {
             false => "you are told when it ends",
         };
         let text = format!(
-            "task {} is at work in the background as {id}; bash_stop with id {id} ends it; {told}",
+            "task {} is at work in the background as {id}; bash_wait waits for it; bash_stop with id {id} \
+             ends it; {told}",
             child.session
         );
         let fact = Fact::Background {

@@ -387,7 +387,7 @@ fn a_run_without_a_screen_says_that_it_does_not_wait_for_a_command() {
         _ => Says::text(OVER).into(),
     });
     scene.start().wait(LIMIT).expect(0);
-    let result = scene.result();
+    let result = scene.heard.lock().unwrap()[1].last_result().to_string();
     assert!(result.contains("nobody waits for it"), "{result}");
     assert!(!result.contains("you are told when it ends"), "{result}");
     scene.go();

@@ -180,7 +180,7 @@ fn a_small_window_gets_the_short_forms() {
         let seen = heard.lock().unwrap().remove(0);
         let bytes = seen.body.len();
         assert!(
-            bytes <= 5_000 + MESSAGE_AND_FRAME,
+            bytes <= 5_250 + MESSAGE_AND_FRAME,
             "{}: {bytes}",
             protocol.name()
         );

@@ -11,6 +11,7 @@
 mod support;
 
 mod access;
+mod background;
 mod bridge;
 mod children;
 mod commands;

@@ -51,6 +51,7 @@ fn policy(window: u64, windows: CompactionSettings) -> Policy {
         served_check: std::sync::Arc::new(|_| Ok(())),
         permission_check: std::sync::Arc::new(|_, _, _| Decision::Allow.into()),
         interactive: false,
+        background: Default::default(),
         sandbox: Default::default(),
         max_turns: None,
         budget: std::sync::Arc::new(move |_, limit, _| {

@@ -41,6 +41,7 @@ fn policy(rules: Rules, interactive: bool) -> Policy {
         }),
         served_check: Arc::new(|_| Ok(())),
         interactive,
+        background: Default::default(),
         sandbox: Default::default(),
         max_turns: None,
         budget: Arc::new(|_, _, _| Budget::new(100_000, 1_000, None)),

@@ -8,6 +8,8 @@
     reason = "a test that cannot go on says so by panicking"
 )]
 
+mod background;
+
 use proptest::prelude::*;
 use rewake::config::Config;
 use rewake::core::access::Access;
@@ -65,6 +67,7 @@ fn opened() -> Entry {
         "edit",
         "bash",
         "bash_stop",
+        "bash_wait",
         "mcp__far__poke",
     ];
     let spec = |name: &&str| ToolSpec {
@@ -232,6 +235,7 @@ fn policy(interactive: bool) -> Policy {
             Judgement { decision, access }
         }),
         interactive,
+        background: Default::default(),
         sandbox: Default::default(),
         max_turns: Some(30),
         budget: std::sync::Arc::new(|_, limit, ratio| {
@@ -1432,6 +1436,7 @@ proptest! {
                 Step::TakeMessage => prop_assert!(state.check(&said("more")).is_ok()),
                 // All the others that take something in need that no call is open, as a note does.
                 Step::Render | Step::CompactAsAsked | Step::ReportEnd(_) | Step::ReportUserEnd(_)
+                | Step::Remind(_)
                 | Step::Summarise(_) | Step::LearnLimit(_) | Step::Recall(_) => {
                     prop_assert!(state.check(&noted()).is_ok());
                 }

@@ -3,18 +3,21 @@
 // Helpers of tests are tests too.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use rewake::command::{RunState, Runs, default_shell};
 use rewake::config::{Config, Env};
 use rewake::core::access::Access;
-use rewake::core::entry::{CallId, Fact, Guard, Outcome};
+use rewake::core::entry::{CallId, Entry, Fact, Guard, Mode, Outcome, PromptPrefix, Via};
 use rewake::core::state::{Background, State};
 use rewake::core::tool::ToolCall;
 use rewake::model::Models;
+use rewake::store::{Message, NewSession, Store};
 use rewake::tools::{self, ToolContext, ToolResult};
 use rewake::world::machine::{Machine, Shell};
 use rewake::world::{BackgroundEnd, Settled, World};
+use serde_json::json;
 
 struct There {
     folder: tempfile::TempDir,
@@ -87,6 +90,7 @@ impl There {
             run: run_of(&guard).to_string(),
             command: command.to_string(),
             child: None,
+            searched: 0,
         };
         (background, ran)
     }
@@ -243,4 +247,129 @@ async fn a_run_stopped_before_its_start_is_not_started_after_a_crash() {
         panic!("it would be begun");
     };
     assert!(text(&ran).contains("stopped before it began"), "{ran:?}");
+}
+
+impl There {
+    async fn wait_for(
+        &self,
+        background: &BTreeMap<String, Background>,
+        arguments: serde_json::Value,
+    ) -> ToolResult {
+        let call = call("bash_wait", arguments);
+        self.machine.wait_for_background(&call, background).await
+    }
+}
+
+/// A command that prints this and waits for the file `go`.
+fn until_go(prints: &str) -> String {
+    format!("{prints}; until [ -e go ]; do sleep 0.02; done; echo over")
+}
+
+#[tokio::test]
+async fn bash_wait_returns_when_a_command_ends() {
+    let there = there();
+    let (first, _) = there.begin(&until_go("echo begun")).await;
+    let (second, _) = there.begin("exec sleep 600").await;
+    let background: BTreeMap<_, _> = [("bg_1_0", first), ("bg_2_0", second)]
+        .map(|(id, background)| (id.to_string(), background))
+        .into();
+    let ends = async {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        std::fs::write(there.folder.path().join("go"), "").unwrap();
+    };
+    let (ran, ()) = tokio::join!(there.wait_for(&background, json!({})), ends);
+    assert_eq!(text(&ran), "bg_1_0 ended; still at work: bg_2_0");
+    // The other runs on, and the time is over.
+    let arguments = json!({"ids": ["bg_2_0"], "timeout_ms": 1});
+    let ran = there.wait_for(&background, arguments).await;
+    assert_eq!(text(&ran), "the time is over; still at work: bg_2_0");
+    there.runs.stop(&background["bg_2_0"].run).unwrap();
+}
+
+#[tokio::test]
+async fn bash_wait_finds_a_line_only_once() {
+    let there = there();
+    let prints = "printf 'one\\n\\033[32mready\\033[39m in 3 ms\\ntwo\\n'";
+    let (started, _) = there.begin(&until_go(prints)).await;
+    let mut background: BTreeMap<_, _> = [("bg_2_0".to_string(), started)].into();
+    let until = json!({"until": "ready in \\d+ ms$"});
+    let ran = there.wait_for(&background, until.clone()).await;
+    let want = "bg_2_0 printed: ready in 3 ms; still at work: bg_2_0";
+    assert_eq!(text(&ran), want);
+    let Some(Fact::Waited { searched }) = ran.fact else {
+        panic!("{ran:?}");
+    };
+    // The next wait looks at new output.
+    background.get_mut("bg_2_0").unwrap().searched = searched["bg_2_0"];
+    std::fs::write(there.folder.path().join("go"), "").unwrap();
+    let ran = there.wait_for(&background, until).await;
+    assert_eq!(text(&ran), "bg_2_0 ended");
+}
+
+#[tokio::test]
+async fn a_message_of_the_user_ends_a_wait() {
+    let there = there();
+    let (started, _) = there.begin("exec sleep 600").await;
+    let background: BTreeMap<_, _> = [("bg_2_0".to_string(), started)].into();
+    let data = there.folder.path().join("data");
+    let mut store = Store::open(&data).unwrap();
+    let new = NewSession {
+        id: "session".to_string(),
+        workspace: "/w".to_string(),
+        folder: "/w".to_string(),
+    };
+    let opened = Entry::Opened {
+        folder: "/w".to_string(),
+        version: "0".to_string(),
+        model: "m".to_string(),
+        mode: Mode::Default,
+        layers: PromptPrefix::default(),
+    };
+    store.create(&new, 0, opened).unwrap();
+    let sends = async {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        let message = Message {
+            text: "and?".into(),
+            images: Vec::new(),
+            via: Via::Prompt,
+            command: None,
+            origin: None,
+        };
+        store
+            .inbox_mut()
+            .queue("session", &message, &[], 0)
+            .unwrap();
+    };
+    let (ran, ()) = tokio::join!(there.wait_for(&background, json!({})), sends);
+    assert_eq!(text(&ran), "the user sent a message; still at work: bg_2_0");
+    there.runs.stop(&background["bg_2_0"].run).unwrap();
+}
+
+#[tokio::test]
+async fn a_wait_for_an_unknown_id_or_by_an_invalid_pattern_lists_the_ids() {
+    let there = there();
+    let of = |run: &str| Background {
+        run: run.to_string(),
+        command: "make".to_string(),
+        child: None,
+        searched: 0,
+    };
+    let background: BTreeMap<_, _> = [
+        ("bg_2_0".to_string(), of("a")),
+        ("bg_4_1".to_string(), of("b")),
+    ]
+    .into();
+    for (arguments, why) in [
+        (json!({"ids": ["bg_9_9"]}), "no bg_9_9 is at work"),
+        (json!({"ids": ["bg_2_0", "x"]}), "no x is at work"),
+        (json!({"until": "("}), "`until` is not a regular expression"),
+    ] {
+        let ran = there.wait_for(&background, arguments).await;
+        assert!(matches!(ran.outcome, Outcome::Error { .. }), "{ran:?}");
+        let said = text(&ran);
+        assert!(said.contains(why), "{said}");
+        assert!(said.ends_with("at work: bg_2_0, bg_4_1"), "{said}");
+    }
+    let ran = there.wait_for(&BTreeMap::new(), json!({})).await;
+    assert!(text(&ran).contains("nothing runs in the background"));
 }

@@ -13,6 +13,7 @@
 mod support;
 
 mod asks;
+mod background;
 mod blocked;
 mod box_keys;
 mod calls;

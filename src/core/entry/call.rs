@@ -1,6 +1,8 @@
 //! A tool call from its id to its end: the verdict, the guard, the outcome and the facts of the
 //! result.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use super::Seq;
@@ -323,6 +325,12 @@ pub enum Fact {
     /// made in the transaction of this entry.
     Remembered {
         memory: Memory,
+    },
+    /// A wait for background commands ended.
+    Waited {
+        /// The id of each command whose output the wait searched, and the number of bytes that no
+        /// later wait searches again.
+        searched: BTreeMap<String, u64>,
     },
     /// The result shows content of the log, which a search should not find a second time.
     Recalled,

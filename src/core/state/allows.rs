@@ -86,6 +86,11 @@ impl State {
                     {
                         Err(format!("no background command {id} is known"))
                     }
+                    Some(About::StillRunning { ids })
+                        if !ids.iter().all(|id| self.background.contains_key(id)) =>
+                    {
+                        Err(format!("not all of {} are known", ids.join(", ")))
+                    }
                     Some(About::UserCommandEnded { entry, .. })
                         if !self.user_commands.contains_key(entry) =>
                     {

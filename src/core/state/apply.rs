@@ -127,6 +127,7 @@ impl State {
                 self.progress();
                 self.turns = 0;
                 self.tasks_begun = 0;
+                self.wakes = 0;
                 self.nonsense = 0;
                 self.ledger.said(record.seq, text);
                 self.said.say(record.seq, text);
@@ -313,7 +314,14 @@ impl State {
                 match about {
                     Some(About::BackgroundEnded { id, asks_model, .. }) => {
                         self.background.remove(id);
-                        self.owed |= asks_model;
+                        self.reminded.remove(id);
+                        if *asks_model {
+                            self.wake();
+                        }
+                    }
+                    Some(About::StillRunning { ids }) => {
+                        self.reminded.extend(ids.iter().cloned());
+                        self.wake();
                     }
                     Some(About::UserCommandEnded { entry, .. }) => {
                         self.user_commands.remove(entry);
@@ -451,6 +459,13 @@ impl State {
                 self.taken_up = record.seq;
                 self.resumed(*by, *unrecorded, *at_work);
             }
+        }
+    }
+
+    /// Asks the model again, although it had ended its turn.
+    fn wake(&mut self) {
+        if !std::mem::replace(&mut self.owed, true) {
+            self.wakes += 1;
         }
     }
 

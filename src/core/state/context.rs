@@ -117,12 +117,20 @@ impl State {
                     run: run.clone(),
                     command: command.clone(),
                     child: child.clone(),
+                    searched: 0,
                 };
                 self.background.insert(id.clone(), background);
             }
             Fact::Planned { plan } => {
                 self.plan = Some(plan.clone());
                 self.plan_at = Some(seq);
+            }
+            Fact::Waited { searched } => {
+                for (id, bytes) in searched {
+                    if let Some(background) = self.background.get_mut(id) {
+                        background.searched = *bytes;
+                    }
+                }
             }
             Fact::Ran { .. } | Fact::Task { .. } | Fact::Remembered { .. } | Fact::Recalled => {}
         }
@@ -142,6 +150,7 @@ impl State {
             self.outside = ExternalChanges::default();
         }
         self.background.clear();
+        self.reminded.clear();
         self.user_commands.clear();
         self.hooks.clear();
         // The other branch finishes the restore.

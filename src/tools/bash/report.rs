@@ -5,6 +5,7 @@ use std::path::Path;
 use super::super::{ToolResult, truncate_output};
 use super::hint;
 use crate::command::{How, RunEnd, Runs};
+use crate::core::background::BackgroundMode;
 use crate::core::entry::{CallId, Fact, Outcome, Output, Spent};
 use crate::core::quoted::fenced;
 use crate::core::state::Background;
@@ -148,25 +149,25 @@ pub(crate) fn background_id(call: CallId) -> String {
 }
 
 /// Returns the result of a command that was started in the background. `output` is the file that it
-/// prints to. With `leaves`, the run ends with the model's turn and does not wait for the command.
+/// prints to. With `at_end`, the run ends with the model's turn.
 pub(crate) fn in_background(
     call: CallId,
     run: &str,
     line: &str,
     output: &str,
-    leaves: bool,
+    at_end: Option<BackgroundMode>,
 ) -> ToolResult {
     let id = background_id(call);
-    let told = match leaves {
-        true => {
-            "if it ends while you work, a note says so; once you end your turn nobody waits for it: \
-             it runs on, and you are told of its end only if the session is continued"
+    let told = match at_end {
+        None | Some(BackgroundMode::Wake) => "you are told when it ends",
+        Some(BackgroundMode::Stop) => "this run ends with your answer, which stops the command",
+        Some(BackgroundMode::Remind | BackgroundMode::Leave) => {
+            "this run ends with your answer: then nobody waits for it, and it runs on"
         }
-        false => "you are told when it ends",
     };
     let text = format!(
         "runs in the background as {id}; its output goes to {output}, which read shows; \
-         bash_stop with id {id} ends it; {told}"
+         bash_wait waits for it; bash_stop with id {id} ends it; {told}"
     );
     let fact = Fact::Background {
         id,
@@ -373,6 +374,7 @@ mod tests {
             run: String::new(),
             command: "serve".into(),
             child: None,
+            searched: 0,
         };
         let end = background_end(
             &runs,

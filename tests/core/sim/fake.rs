@@ -144,6 +144,18 @@ impl Script {
         ])
     }
 
+    /// Commands in the background: one is waited for, the other still runs at the answer.
+    pub fn waiting() -> Script {
+        let server = || call("bash", r#"{"command":"server","background":true}"#);
+        Script(vec![
+            vec![server()],
+            vec![call("bash_wait", "{}"), call("read", r#"{"path":"a"}"#)],
+            vec![server()],
+            vec![Block::text("done")],
+            vec![Block::text("it may run on")],
+        ])
+    }
+
     /// A look, and a command and a change that ask.
     pub fn short() -> Script {
         Script(vec![
@@ -280,6 +292,7 @@ pub fn layers() -> PromptPrefix {
         "plan",
         "memory_insert",
         "ask_user",
+        "bash_wait",
         "task",
         "mcp__far__poke",
         NEAR,
@@ -401,6 +414,8 @@ pub struct Outside {
     branch: u32,
     pub window: u64,
     pub bulk: usize,
+    /// The model is reminded of commands in the background.
+    pub reminds: bool,
     pub summariser_fails: bool,
     pub upgraded: bool,
     /// The session's own model is always overloaded.
@@ -470,6 +485,7 @@ impl Outside {
             branch: 0,
             window: 1_000_000,
             bulk: 0,
+            reminds: false,
             summariser_fails: false,
             upgraded: false,
             overloaded: false,
@@ -1048,6 +1064,26 @@ impl World for Fake {
                 },
             });
             ran(Outcome::done(format!("{}\n{bulk}", look(call.id))), fact)
+        })
+        .await
+    }
+
+    /// By the end of the wait, all commands have ended.
+    async fn wait_for_background(
+        &self,
+        call: &ToolCall,
+        background: &BTreeMap<String, Background>,
+    ) -> ToolResult {
+        self.between(async {
+            let mut outside = self.outside.borrow_mut();
+            *outside.looks.entry(call.id).or_default() += 1;
+            for background in background.values() {
+                if let Some(run) = outside.runs.get_mut(&background.run) {
+                    run.running = false;
+                    run.ended = true;
+                }
+            }
+            ran(Outcome::done(format!("{}\nended", look(call.id))), None)
         })
         .await
     }

@@ -29,6 +29,7 @@ use fake::{Fake, Outside, Rng, Script};
 use lag::Lag;
 use person::Person;
 use rewake::config::Config;
+use rewake::core::background::BackgroundMode;
 use rewake::core::budget::Budget;
 use rewake::core::entry::Choice;
 use rewake::core::entry::*;
@@ -95,6 +96,8 @@ struct Case {
     servers_die: Vec<u64>,
     /// The same, in the background.
     background_tasks: bool,
+    /// Commands in the background are waited for, and left running.
+    waits: bool,
     /// Files are to be set back first; and nothing goes on behind that.
     restoring: bool,
     is_stopped: bool,
@@ -136,6 +139,7 @@ fn policy(window: u64) -> Policy {
             Judgement { decision, access }
         }),
         interactive: false,
+        background: Default::default(),
         sandbox: Default::default(),
         max_turns: None,
         budget: std::sync::Arc::new(move |_, limit, ratio| {
@@ -161,6 +165,8 @@ fn run(case: &Case) -> Ran {
         Script::tasks()
     } else if case.background_tasks {
         Script::tasks_in_background()
+    } else if case.waits {
+        Script::waiting()
     } else if case.hooked {
         Script::hooked()
     } else if case.slowly {
@@ -185,6 +191,7 @@ fn run(case: &Case) -> Ran {
     outside.borrow_mut().say_at = case.say_at;
     outside.borrow_mut().window = case.window.unwrap_or(1_000_000);
     outside.borrow_mut().bulk = case.bulk;
+    outside.borrow_mut().reminds = case.waits;
     outside.borrow_mut().summariser_fails = case.summariser_fails;
     outside.borrow_mut().upgraded = case.upgraded;
     outside.borrow_mut().overloaded = case.overloaded;
@@ -411,6 +418,9 @@ fn one_process(
         });
         let mut settings = settings(policy(outside.borrow().window));
         settings.policy.interactive = outside.borrow().has_person;
+        if outside.borrow().reminds {
+            settings.policy.background = BackgroundMode::Remind;
+        }
         if outside.borrow().overloaded {
             settings.fallbacks = vec![fake::FALLBACK.to_string()];
         }
@@ -861,6 +871,75 @@ fn every_boundary_of_a_task_in_the_background() {
     }
 }
 
+/// The process dies at every boundary of a wait and of a reminder. The end of the command is told
+/// once, before the next answer, and the model is reminded of the other once.
+#[test]
+fn every_boundary_of_a_wait_and_of_a_reminder() {
+    let first = Case {
+        waits: true,
+        ..Case::default()
+    };
+    let ran = run(&first);
+    let want = [
+        "answer", "result", "answer", "result", "result", "end", "answer", "result", "answer",
+        "reminder", "answer",
+    ];
+    assert_eq!(notes_between(&ran.records), want);
+    for at in 1..=ran.boundaries {
+        for again in [1, 4] {
+            let ran = run(&Case {
+                crashes: vec![at, at + again],
+                ..first.clone()
+            });
+            check_waits(&ran.records);
+        }
+        run(&Case {
+            crashes: vec![at],
+            power_cut: true,
+            ..first.clone()
+        });
+        run(&Case {
+            stop_at: Some(at),
+            crashes: vec![at + 2],
+            ..first.clone()
+        });
+    }
+}
+
+fn notes_between(records: &[Record]) -> Vec<&str> {
+    let kinds = records.iter().filter_map(|record| match &record.entry {
+        Entry::Replied { .. } => Some("answer"),
+        Entry::Finished { .. } => Some("result"),
+        Entry::Noted {
+            about: Some(About::BackgroundEnded { asks_model, .. }),
+            ..
+        } => Some(if *asks_model { "end, asks" } else { "end" }),
+        Entry::Noted {
+            about: Some(About::StillRunning { ids }),
+            ..
+        } => Some(if ids.len() == 1 { "reminder" } else { "others" }),
+        _ => None,
+    });
+    kinds.collect()
+}
+
+/// A kill may end a command. Then its end is told instead of the reminder.
+fn check_waits(records: &[Record]) {
+    let kinds = notes_between(records);
+    let number = |is: &str| kinds.iter().filter(|kind| kind.starts_with(is)).count();
+    let (ends, reminders) = (number("end"), number("reminder"));
+    assert!(
+        ends <= 2 && reminders <= 1 && ends + reminders >= 2,
+        "{kinds:?}"
+    );
+    assert_eq!(number("others"), 0, "{kinds:?}");
+    // The first command has ended when the model learns the result of the wait.
+    let wait = kinds.windows(2).position(|two| two == ["result", "result"]);
+    let answer = wait.and_then(|at| Some(at + kinds[at..].iter().position(|k| *k == "answer")?));
+    let end = kinds.iter().position(|kind| kind.starts_with("end"));
+    assert!(end < answer, "{kinds:?}");
+}
+
 fn told_ends(records: &[Record]) -> usize {
     let is_end = |r: &&Record| {
         let about = match &r.entry {
@@ -1304,6 +1383,7 @@ fn random(seeds: std::ops::Range<u64>) {
             background_tasks: false,
             waits_first: false,
             model_asks: false,
+            waits: false,
             fits_at: None,
             restoring: seed % 7 == 0,
             is_stopped: false,

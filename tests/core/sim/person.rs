@@ -219,6 +219,7 @@ pub fn policy() -> Policy {
             Judgement { decision, access }
         }),
         interactive: true,
+        background: Default::default(),
         sandbox: Default::default(),
         max_turns: None,
         budget: Arc::new(|_, limit, ratio| Budget::new(limit.unwrap_or(1_000_000), 1_000, ratio)),

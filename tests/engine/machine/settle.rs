@@ -264,6 +264,7 @@ fn known(ran: &ToolResult) -> (String, Background) {
             run,
             command,
             child,
+            searched: 0,
         },
     )
 }

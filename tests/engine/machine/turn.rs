@@ -2,6 +2,7 @@
 //! in the middle of every command.
 
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::rc::Rc;
@@ -167,6 +168,7 @@ impl Turn {
                     access: Some(Access::Full),
                 }),
                 interactive: false,
+                background: Default::default(),
                 sandbox: Default::default(),
                 max_turns: None,
                 budget: std::sync::Arc::new(|_, _, _| Budget::new(1_000_000, 1_000, None)),
@@ -309,6 +311,17 @@ impl World for Mortal {
     async fn run_idempotent(&self, call: &ToolCall, at: Option<&Path>, room: usize) -> ToolResult {
         self.between("run_idempotent", async {
             self.machine.run_idempotent(call, at, room).await
+        })
+        .await
+    }
+
+    async fn wait_for_background(
+        &self,
+        call: &ToolCall,
+        background: &BTreeMap<String, Background>,
+    ) -> ToolResult {
+        self.between("wait_for_background", async {
+            self.machine.wait_for_background(call, background).await
         })
         .await
     }

@@ -315,6 +315,7 @@ fn settings() -> Settings {
                 access: Some(Access::Full),
             }),
             interactive: false,
+            background: Default::default(),
             sandbox: Default::default(),
             max_turns: None,
             budget: Arc::new(|_, _, _| Budget::new(1_000_000, 1_000, None)),
@@ -369,6 +370,14 @@ impl World for Puppet {
 
     async fn run_idempotent(&self, call: &ToolCall, at: Option<&Path>, room: usize) -> ToolResult {
         self.machine.run_idempotent(call, at, room).await
+    }
+
+    async fn wait_for_background(
+        &self,
+        call: &ToolCall,
+        background: &BTreeMap<String, Background>,
+    ) -> ToolResult {
+        self.machine.wait_for_background(call, background).await
     }
 
     async fn prepare(
