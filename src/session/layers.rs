@@ -18,7 +18,7 @@ use crate::core::text::{count, head_tail};
 use crate::core::told;
 use crate::core::visible::visible;
 use crate::mcp::catalogue::SessionCatalogue;
-use crate::tools::{self, ASK_USER, TASK};
+use crate::tools::{self, TASK};
 use crate::workspace::{StartFolder, branch, instructions, skills};
 
 const SYSTEM: &str = include_str!("../../assets/prompts/system.md");
@@ -129,7 +129,6 @@ impl Renderer {
 
     /// Returns the tools of this session, with the agents for its tasks.
     fn tools(&self, mut tools: Vec<ToolSpec>) -> Vec<ToolSpec> {
-        tools.retain(|tool| self.asks_user || tool.name != ASK_USER);
         match &self.task {
             Some(task) => tools.retain(|tool| {
                 let named = task.tools.as_ref();
@@ -178,6 +177,9 @@ impl Renderer {
             true => (SYSTEM_SHORT, tools::short_specs()),
             false => (SYSTEM, tools::specs()),
         };
+        if self.asks_user && !budget.is_small() {
+            tools.extend(tools::attended_specs());
+        }
         tools.extend(match (self.uses_web, budget.is_small()) {
             (false, _) => Vec::new(),
             (true, true) if budget.is_tiny() => Vec::new(),

@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 use super::schema::{array, boolean, object, string};
 use super::shown::Verb;
-use super::tool::Tool;
+use super::tool::{Group, Tool};
 use super::work::Work;
 use crate::core::form::{Choice, Field, FieldKind, FormAnswer, RequestedAnswer, ServerQuestion};
 use crate::core::permission::Permission;
@@ -25,7 +25,7 @@ const MAX_DESCRIPTION_CHARS: usize = 500;
 const MAX_OWN_WORDS_CHARS: u64 = 10_000;
 
 /// The name of the tool. It is also the key of the only question of a call.
-pub const ASK_USER: &str = "ask_user";
+const ASK_USER: &str = "ask_user";
 
 /// The result when the person declined or closed the question.
 const NOT_ANSWERED: &str = "the user did not answer: take the likely reading and say which";
@@ -48,6 +48,7 @@ struct Question {
 
 #[derive(Serialize, Deserialize)]
 struct Answer {
+    #[serde(default)]
     label: String,
     #[serde(default)]
     description: String,
@@ -57,13 +58,10 @@ impl Tool for Args {
     const NAME: &'static str = ASK_USER;
     const TEXT: &'static str = include_str!("../../assets/tools/ask_user.md");
     const VERB: Verb = Verb::Ask;
-    const IS_RARE: bool = true;
+    const GROUP: Group = Group::Attended;
 
     fn schema() -> Value {
-        let option = object(
-            json!({"label": string(), "description": string()}),
-            &["label"],
-        );
+        let option = object(json!({"label": string(), "description": string()}), &[]);
         let question = json!({
             "question": string(),
             "header": string(),
@@ -303,6 +301,13 @@ mod tests {
         );
         assert_eq!(answer(json!({})), NOT_ANSWERED);
         assert_eq!(answer_for_model(&form, &FormAnswer::Decline), NOT_ANSWERED);
+    }
+
+    /// Every request of an attended session pays for it: 120 tokens of 4 bytes.
+    #[test]
+    fn the_tool_is_short() {
+        let specs = serde_json::to_string(&crate::tools::attended_specs()).unwrap();
+        assert!(specs.len() <= 480, "{}", specs.len());
     }
 
     #[test]

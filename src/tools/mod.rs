@@ -65,7 +65,7 @@ use serde_json::Value;
 use crate::core::entry::{CallId, Fact, Outcome, Output, ToolSpec};
 use crate::core::tool::{Described, ToolCall};
 
-pub use ask_user::{ASK_USER, answer_for_model};
+pub use ask_user::answer_for_model;
 pub use call_path::resolve_target;
 pub use checked::{Content, FileChange, FileState, Target, apply, prepare, settle_file};
 pub use diff::line_counts;
@@ -129,6 +129,11 @@ pub fn short_specs() -> Vec<ToolSpec> {
 pub fn fewest_specs() -> Vec<ToolSpec> {
     let needed = of_group(Group::Own).filter(|tool| !tool.is_rare);
     needed.map(tool::Entry::short_spec).collect()
+}
+
+/// Returns the tools that ask the person, for sessions in which somebody can be asked.
+pub fn attended_specs() -> Vec<ToolSpec> {
+    of_group(Group::Attended).map(tool::Entry::spec).collect()
 }
 
 /// Returns the tools for the web, for sessions that may use it.

@@ -205,7 +205,7 @@ fn calls_need_these_permissions_and_are_of_these_classes() {
         LookBack::{History, Memory},
         Reach::{All, Session, Workspace},
     };
-    use Class::{Checked, Idempotent, Served, Supervised};
+    use Class::{Asked, Checked, Idempotent, Served, Supervised};
     let back = |tool, reach| Permission::LookBack { tool, reach };
     let path = |path_use, path: &str| Permission::Path {
         path_use,
@@ -248,6 +248,7 @@ fn calls_need_these_permissions_and_are_of_these_classes() {
         ("save_skill", skill, Checked, skill_path),
         ("bash", json!({"command": "ls", "background": true}), Supervised, line),
         ("bash_stop", json!({"id": "b1"}), Idempotent, Permission::None),
+        ("ask_user", json!({"questions": [{"question": "?"}]}), Asked, Permission::None),
         ("bash_wait", json!({"ids": ["b1"]}), Idempotent, Permission::Wait),
         ("task", json!({"prompt": "a"}), Supervised, Permission::Task),
         ("plan", json!({"steps": []}), Idempotent, Permission::None),

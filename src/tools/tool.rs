@@ -56,6 +56,8 @@ pub(super) trait Tool: DeserializeOwned + Serialize {
 pub(super) enum Group {
     /// All sessions.
     Own,
+    /// Sessions of a person who can be asked.
+    Attended,
     /// Sessions that may fetch pages of the web.
     Web,
     /// Sessions with configured servers.
