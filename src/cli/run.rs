@@ -19,7 +19,7 @@ use crate::session::sandbox::probe_kernel_in_background;
 use crate::session::{
     AppContext, CommandLine, NotSaid, SessionError, SessionSelector, ago, is_prompt, short_id,
 };
-use crate::store::{SessionLock, StoreError};
+use crate::store::{SessionLock, Store, StoreError};
 use crate::ui;
 use crate::ui::commands;
 
@@ -467,10 +467,19 @@ fn headless(ctx: &AppContext, args: &RunArgs, format: OutputFormat) -> Result<u8
 
 /// Purges a session that is not needed any more. If that is not possible, the session stays.
 fn purge_ended(ctx: &AppContext, id: &str) {
-    let purge = |store| match ctx.purge(store, id) {
-        // Nothing was said in it.
-        Err(SessionError::Store(StoreError::NotFound { .. })) => Ok(()),
-        purged => purged.map(drop),
+    let purge = |store: Store| match store.inbox().oldest_queued(id)? {
+        Some(_) => {
+            note(&format!(
+                "the session was not purged: a message for it waits; rewake -r {} reads it",
+                short_id(id)
+            ));
+            Ok(())
+        }
+        None => match ctx.purge(store, id) {
+            // Nothing was said in it.
+            Err(SessionError::Store(StoreError::NotFound { .. })) => Ok(()),
+            purged => purged.map(drop),
+        },
     };
     let store = super::open_store(ctx).map_err(CliError::from);
     if let Err(error) = store.and_then(|store| Ok(purge(store)?)) {

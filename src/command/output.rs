@@ -231,6 +231,14 @@ pub(super) fn last(folder: &RunFolder, max_bytes: u64) -> io::Result<Vec<u8>> {
     read_at(&path, end.saturating_sub(max_bytes), max_bytes)
 }
 
+/// Returns the last bytes on disk of an output beyond the cap.
+pub(super) fn beyond_cap(folder: &RunFolder, max_bytes: u64) -> io::Result<Vec<u8>> {
+    match length(&folder.tail())? {
+        0 => Ok(Vec::new()),
+        _ => last(folder, max_bytes),
+    }
+}
+
 /// Returns the length of a file, or 0 when it does not exist.
 pub(super) fn length(path: &Path) -> io::Result<u64> {
     match std::fs::metadata(path) {

@@ -19,6 +19,9 @@ use crate::sandbox;
 /// The hidden first argument.
 const WORD: &str = "__page";
 
+/// The argument after it: plain text of the tokens instead of Markdown.
+const PLAIN: &str = "plain";
+
 const MEMORY_BYTES: u64 = 512 * 1024 * 1024;
 const CONVERTED_WITHIN: Duration = Duration::from_secs(5);
 
@@ -43,38 +46,40 @@ fn convert() -> io::Result<()> {
     let mut html = String::new();
     io::stdin().take(MAX_BYTES).read_to_string(&mut html)?;
     let content = page::main_content(&html);
-    let markdown = page::to_markdown(&content.html)?;
-    io::stdout().write_all(format!("{}\n{markdown}", content.title).as_bytes())
+    let text = match std::env::args_os().nth(2) {
+        Some(_) => page::to_text(&content.html),
+        None => page::to_markdown(&content.html)?,
+    };
+    io::stdout().write_all(format!("{}\n{text}", content.title).as_bytes())
 }
 
 /// Converts a page in a child process. Returns the title and the main content as Markdown. If the
-/// child fails, the content is plain text, which this process makes of the tokens. `exe`: this
-/// program.
+/// child fails, another one makes plain text of the tokens. `exe`: this program.
 ///
 /// # Errors
 /// Neither was possible.
 pub async fn to_markdown(html: String, exe: &Path) -> Result<(String, String), String> {
-    let converting = tokio::time::timeout(CONVERTED_WITHIN, in_child(&html, exe)).await;
-    let why = match converting {
-        Ok(Ok(printed)) => match printed.split_once('\n') {
-            Some((title, markdown)) => return Ok((title.to_string(), markdown.to_string())),
-            None => "it printed nothing".to_string(),
-        },
-        Ok(Err(e)) => e.to_string(),
-        Err(_) => "it took too long".to_string(),
+    let why = match in_child(&html, exe, None).await {
+        Ok(converted) => return Ok(converted),
+        Err(why) => why,
     };
     tracing::warn!(bytes = html.len(), why, "a page was not converted");
-    let plain = move || {
-        let content = page::main_content(&html);
-        (content.title, page::to_text(&content.html))
-    };
-    let made = tokio::task::spawn_blocking(plain).await;
-    made.map_err(|e| format!("the page cannot be read: {e}"))
+    let plain = in_child(&html, exe, Some(PLAIN)).await;
+    plain.map_err(|why| format!("the page cannot be read: {why}"))
 }
 
-async fn in_child(html: &str, exe: &Path) -> io::Result<String> {
+/// Returns the title and the content that a child process prints, within the time limit.
+async fn in_child(html: &str, exe: &Path, how: Option<&str>) -> Result<(String, String), String> {
+    let printed = tokio::time::timeout(CONVERTED_WITHIN, printed_by_child(html, exe, how)).await;
+    let printed = printed.map_err(|_| "it took too long".to_string())?;
+    let printed = printed.map_err(|e| e.to_string())?;
+    let (title, content) = printed.split_once('\n').ok_or("it printed nothing")?;
+    Ok((title.to_string(), content.to_string()))
+}
+
+async fn printed_by_child(html: &str, exe: &Path, how: Option<&str>) -> io::Result<String> {
     let mut command = std::process::Command::new(exe);
-    command.arg0("rewake").arg(WORD).env_clear();
+    command.arg0("rewake").arg(WORD).args(how).env_clear();
     let mut command = tokio::process::Command::from(command);
     command
         .stdin(Stdio::piped())

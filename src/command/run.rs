@@ -471,6 +471,11 @@ impl Runs {
         output::last(&self.folder(run)?, max_bytes)
     }
 
+    /// Returns the last bytes of the output beyond the cap. Empty: the head has all of it.
+    pub fn tail_beyond_cap(&self, run: &str, max_bytes: u64) -> io::Result<Vec<u8>> {
+        output::beyond_cap(&self.folder(run)?, max_bytes)
+    }
+
     /// Returns the file with the head of the output.
     pub fn output_file(&self, run: &str) -> io::Result<PathBuf> {
         Ok(self.folder(run)?.output())

@@ -50,6 +50,8 @@ impl<'a> Fetches<'a> {
         let mut fetches = Fetches::default();
         for record in &state.context {
             match &record.entry {
+                // The model of the parent wrote the prompt of a subagent.
+                Entry::Said { .. } if state.assignment.is_some() => {}
                 Entry::Said { text, .. } => {
                     fetches.said.push(text);
                     fetches.first_new = fetches.all.len();
@@ -125,8 +127,13 @@ pub fn reason_to_ask(host: &str, url: &str, state: &State) -> Option<String> {
     };
     let new = fetches.all.iter().enumerate().skip(fetches.first_new);
     let sent: Vec<(usize, &Fetch<'_>)> = new.filter(|(_, fetch)| is_sent(fetch)).collect();
+    let most = match state.assignment {
+        // Each subagent begins with nothing sent.
+        Some(_) => MAX_NEW_BYTES,
+        None => MAX_TO_HOST_BYTES,
+    };
     let longest: usize = sent.iter().map(|(_, fetch)| fetch.url.len()).sum();
-    if url.len() <= MAX_NEW_BYTES && url.len() + longest <= MAX_TO_HOST_BYTES {
+    if url.len() <= MAX_NEW_BYTES && url.len() + longest <= most {
         return None;
     }
     let measured = fetches.new_bytes(host, url);
@@ -137,7 +144,7 @@ pub fn reason_to_ask(host: &str, url: &str, state: &State) -> Option<String> {
         ));
     }
     let before: usize = sent.iter().filter_map(|(at, _)| measured.get(*at)).sum();
-    (bytes + before > MAX_TO_HOST_BYTES).then(|| {
+    (bytes + before > most).then(|| {
         format!(
             "addresses of `{}` carried {before} bytes since your last message that are in no \
              message or page",

@@ -57,9 +57,12 @@ pub(super) async fn await_answer<W: World>(
     engine: &mut Engine<W>,
     call: &ToolCall,
 ) -> Result<(), EngineError> {
-    let question = match question_of(call) {
-        Ok(question) => question,
-        Err(why) => return engine.log.finish(call, ToolResult::error(why)).await,
+    // As it was recorded: another version may word the form differently.
+    let asked = engine.log.state.call(call.id);
+    let asked = asked.and_then(|open| open.server_question.as_ref());
+    let Some(question) = asked.map(|asked| asked.question.clone()) else {
+        let why = "the question was not recorded";
+        return engine.log.finish(call, ToolResult::error(why)).await;
     };
     let (reply, answered) = oneshot::channel();
     let asked = ServerAsks {

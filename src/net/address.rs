@@ -64,8 +64,13 @@ const METADATA: [Ipv4Addr; 2] = [
     Ipv4Addr::new(100, 100, 100, 200),
 ];
 
-/// Amazon's address for metadata over IPv6.
-const AMAZON: Ipv6Addr = Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254);
+/// Returns whether a cloud has its metadata or credentials there: Amazon, Scaleway, Google.
+fn is_metadata(v6: Ipv6Addr) -> bool {
+    matches!(
+        v6.segments(),
+        [0xfd00, 0xec2 | 0x42, ..] | [0xfd20, 0xce, ..]
+    )
+}
 
 /// Returns whether no setting allows the address: it is link-local, the metadata service of a
 /// cloud, or of more than one machine.
@@ -85,7 +90,7 @@ pub fn is_never_reached(address: IpAddr) -> bool {
                 v6.is_multicast()
                     || v6.is_unspecified()
                     || is_link_local(v6)
-                    || v6 == AMAZON
+                    || is_metadata(v6)
                     || (is_private(address) && !v6.is_loopback() && !v6.is_unique_local())
             }
         },
@@ -97,7 +102,7 @@ fn is_link_local(v6: Ipv6Addr) -> bool {
     (v6.segments()[0] & 0xff80) == 0xfe80
 }
 
-/// Returns the IPv4 address inside an IPv6 address: mapped, 6to4, or of a NAT64.
+/// Returns the IPv4 address inside an IPv6 address: mapped, 6to4, of a NAT64, or translated (SIIT).
 fn inside(v6: Ipv6Addr) -> Option<IpAddr> {
     if let Some(v4) = v6.to_ipv4_mapped() {
         return Some(v4.into());
@@ -105,7 +110,7 @@ fn inside(v6: Ipv6Addr) -> Option<IpAddr> {
     let octets = v6.octets();
     let at = match v6.segments() {
         [0x2002, ..] => 2,
-        [0x64, 0xff9b, 0, 0, 0, 0, ..] => 12,
+        [0x64, 0xff9b, 0, 0, 0, 0, ..] | [0, 0, 0, 0, 0xffff, 0, ..] => 12,
         _ => return None,
     };
     let four: [u8; 4] = octets[at..at + 4].try_into().ok()?;

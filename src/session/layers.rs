@@ -177,15 +177,14 @@ impl Renderer {
             true => (SYSTEM_SHORT, tools::short_specs()),
             false => (SYSTEM, tools::specs()),
         };
-        if self.asks_user && !budget.is_small() {
-            tools.extend(tools::attended_specs());
+        if !budget.is_small() {
+            tools.extend(
+                self.asks_user
+                    .then(tools::attended_specs)
+                    .unwrap_or_default(),
+            );
+            tools.extend(self.uses_web.then(tools::web_specs).unwrap_or_default());
         }
-        tools.extend(match (self.uses_web, budget.is_small()) {
-            (false, _) => Vec::new(),
-            (true, true) if budget.is_tiny() => Vec::new(),
-            (true, true) => tools::short_web_specs(),
-            (true, false) => tools::web_specs(),
-        });
         tools.extend(server_list::specs(&known, budget));
         let layers = PromptPrefix {
             system: joined([

@@ -141,11 +141,6 @@ pub fn web_specs() -> Vec<ToolSpec> {
     of_group(Group::Web).map(tool::Entry::spec).collect()
 }
 
-/// Returns the tools of [`web_specs`] for a small context window.
-pub fn short_web_specs() -> Vec<ToolSpec> {
-    of_group(Group::Web).map(tool::Entry::short_spec).collect()
-}
-
 /// Returns the tools that find and call the tools of servers, for sessions with servers.
 pub fn server_specs() -> Vec<ToolSpec> {
     of_group(Group::Servers).map(tool::Entry::spec).collect()

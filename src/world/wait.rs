@@ -8,7 +8,7 @@ use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::time::Duration;
 
-use regex::Regex;
+use regex::{Regex, RegexBuilder};
 use tokio::time::{Instant, sleep};
 
 use super::World;
@@ -18,6 +18,7 @@ use crate::core::entry::Fact;
 use crate::core::plain_text::plain_text;
 use crate::core::state::{Background, State};
 use crate::core::text::one_line;
+use crate::store::Queued;
 use crate::tools::{CommandWait, ToolResult};
 
 /// Time between two looks at the run folders.
@@ -25,6 +26,9 @@ const LOOK: Duration = Duration::from_millis(250);
 
 /// Maximum bytes of a command's output that one look reads.
 const LOOK_BYTES: u64 = 1024 * 1024;
+
+/// Maximum size of a compiled `until`, which bounds the time of a search.
+const UNTIL_BYTES: usize = 256 * 1024;
 
 /// Maximum number of characters of a matching line that the model gets.
 const LINE_CHARS: usize = 200;
@@ -74,7 +78,7 @@ impl Searched {
         file.take(LOOK_BYTES).read_to_end(&mut new)?;
         if new.is_empty() {
             // Output beyond the cap is in another file, of which only the end is searched.
-            let tail = runs.tail(&self.run, LOOK_BYTES)?;
+            let tail = runs.tail_beyond_cap(&self.run, LOOK_BYTES)?;
             let lines = String::from_utf8_lossy(&tail);
             let lines = plain_text(&lines);
             return Ok(lines.lines().find(|line| until.is_match(line)).map(shown));
@@ -125,8 +129,9 @@ impl Machine {
             );
             let looked = blocking(move || {
                 let line = search.as_mut().and_then(|search| search.look(&runs));
-                let queued = archive.with(|store| store.inbox().oldest_queued(&session));
-                let has_message = matches!(queued, Ok(Ok(Some(_))));
+                let queued = archive.with(|store| store.inbox().queued(&session));
+                let is_message = |queued: &Queued| !queued.is_note();
+                let has_message = matches!(queued, Ok(Ok(all)) if all.iter().any(is_message));
                 (search, line, has_message)
             });
             let (line, has_message);
@@ -205,8 +210,9 @@ fn prepare<'a>(
     let Some(until) = &wait.until else {
         return Ok((named, None));
     };
-    let until = Regex::new(until)
-        .map_err(|error| format!("`until` is not a regular expression: {error}; {listed}"))?;
+    let until = RegexBuilder::new(until).size_limit(UNTIL_BYTES).build();
+    let until =
+        until.map_err(|error| format!("`until` is not a regular expression: {error}; {listed}"))?;
     let outputs = named.iter().filter_map(|id| {
         let background = background.get(*id)?;
         // The output of a subagent is its log.

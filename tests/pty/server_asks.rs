@@ -149,3 +149,31 @@ fn in_plain_lines_it_is_asked_field_by_field() {
     was_done_once(&home);
     assert!(!terminal.raw().contains('\x1b'));
 }
+
+/// A question of the model is such a form, with room for own words.
+#[test]
+fn a_question_of_the_model_that_was_open_at_a_kill_is_shown_again() {
+    let options = json!([{"label": "SQLite", "description": "one file"}, {"label": "PostgreSQL"}]);
+    let question = json!({"question": "Which database?", "header": "Database", "options": options});
+    let call = ("ask_user", json!({ "questions": [question] }));
+    let home = scripted(&[step("I need to know.", &[call]), step("Then I begin.", &[])]);
+    let terminal = Terminal::start(&home, &["build it"]);
+    terminal.sees("The agent asks you");
+    terminal.sees("( ) SQLite: one file");
+    terminal.kill();
+
+    let mut terminal = resumed(&home);
+    terminal.sees("Which database?");
+    terminal.answers("Enter sends", "p");
+    terminal.sees("(•) PostgreSQL");
+    terminal.answers("Enter sends", "\t");
+    terminal.answers("Enter sends", "for now");
+    terminal.sees("for now");
+    terminal.answers("Enter sends", ENTER);
+    terminal.sees("Then I begin.");
+    let id = home.run(["history"]).expect(0).stdout;
+    let id = id.split_whitespace().next().unwrap();
+    let shown = home.run(["show", id]).expect(0).stdout;
+    assert!(shown.contains("Database: PostgreSQL, for now"), "{shown}");
+    assert_eq!(shown.matches(" asked in call ").count(), 1, "{shown}");
+}

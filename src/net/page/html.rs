@@ -8,7 +8,7 @@
 
 use std::borrow::Cow;
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use html5ever::tendril::StrTendril;
 use html5ever::tokenizer::states::RawKind;
@@ -114,7 +114,7 @@ struct Candidate {
 #[derive(Debug, Default)]
 struct Pass {
     /// Names of dropped elements that have no end on this page, so that their content stays.
-    unclosed: Vec<String>,
+    unclosed: BTreeSet<String>,
     pieces: Vec<Piece>,
     open: Vec<Open>,
     /// Number of open elements by name.
@@ -135,8 +135,8 @@ struct Pass {
 
 /// Returns the main content of a page.
 pub fn main_content(html: &str) -> MainContent {
-    let first = pass(html, Vec::new());
-    let unclosed: Vec<String> = first
+    let first = pass(html, BTreeSet::new());
+    let unclosed: BTreeSet<String> = first
         .open
         .iter()
         .filter(|open| matches!(open.treatment, Treatment::Drop | Treatment::DropOutside))
@@ -148,7 +148,7 @@ pub fn main_content(html: &str) -> MainContent {
     }
 }
 
-fn pass(html: &str, unclosed: Vec<String>) -> Pass {
+fn pass(html: &str, unclosed: BTreeSet<String>) -> Pass {
     let sink = Sink(RefCell::new(Pass {
         unclosed,
         ..Pass::default()
@@ -221,7 +221,7 @@ impl Pass {
             if tag.self_closing && raw.is_none() {
                 return TokenSinkResult::Continue;
             }
-            if self.unclosed.iter().any(|unclosed| unclosed == name) {
+            if self.unclosed.contains(name) {
                 treatment = Treatment::Block;
             }
         }

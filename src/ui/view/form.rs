@@ -245,6 +245,21 @@ fn field_lines(
             lines.push(Line::styled(clip(&text, room), style));
         }
     }
+    // A model asks with a few options, and the person compares them.
+    if let (Some(Filling::OneOf(one)), FieldKind::OneOf { choices }) =
+        (entry.values.get(place), &field.kind)
+        && entry.question.is_of_model()
+    {
+        for (n, choice) in choices.iter().enumerate() {
+            let (mark, style) = match Some(n) == *one {
+                true => ("(•)", theme.accent),
+                false => ("( )", theme.text),
+            };
+            let label = clean_line(&choice.label);
+            let text = format!("{mark} {label}");
+            lines.extend(words(&text, style, room, &before));
+        }
+    }
     let whole = label(field);
     if width(&whole) > name_room {
         lines.extend(words(&whole, theme.text, room, &before));
