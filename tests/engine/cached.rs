@@ -26,10 +26,11 @@ fn unchanged_prefix_is_found_in_the_cache() {
         let hit = cache.see(&seen.json);
         hits.push(hit);
         let call = |n: usize| ("bash", json!({"command": format!("printf %02000d {n}")}));
-        // Sometimes more blocks than are looked back at.
+        // Sometimes more blocks than are looked back at, in another rhythm than the one in which the
+        // window fills.
         let calls = match hits.len() {
-            100.. => 0,
-            n if n % 17 == 0 => 15,
+            130.. => 0,
+            n if n % 23 == 0 => 15,
             _ => 1,
         };
         let number = hits.len() * 100;
