@@ -218,7 +218,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::core::entry::{Output, Record, StopReason, Usage, Via};
+    use crate::core::entry::{Assignment, Output, Record, StopReason, Usage, Via};
     use crate::core::tool::{Class, Described};
 
     fn fetch_permission(url: &str) -> Permission {
@@ -290,6 +290,24 @@ mod tests {
     fn asks(url: &str, entries: Vec<Entry>) -> bool {
         let host = url.split('/').nth(2).unwrap_or_default();
         reason_to_ask(host, url, &state(entries)).is_some()
+    }
+
+    /// The parent's model may have the address from a page.
+    #[test]
+    fn the_prompt_of_a_subagent_makes_nothing_known() {
+        let url = format!("https://a.test/{}", "s".repeat(201));
+        let mut state = state(vec![said(&format!("fetch {url}"))]);
+        assert!(reason_to_ask("a.test", &url, &state).is_none());
+        state.assignment = Some(Assignment {
+            parent: "0197".into(),
+            call: CallId { reply: 2, index: 0 },
+            agent: None,
+            instructions: String::new(),
+            tools: None,
+            rules: Vec::new(),
+            branch: None,
+        });
+        assert!(reason_to_ask("a.test", &url, &state).is_some());
     }
 
     #[test]
