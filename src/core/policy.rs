@@ -537,15 +537,8 @@ impl<'a> Evaluation<'a> {
 
     /// Judges the reading of earlier records. Those of other workspaces need approval.
     fn look_back(&self, tool: LookBack, reach: Reach) -> Finding {
-        let refuses = |rule: &&Rule| rule.refuses_look_back(tool, reach);
-        if let Some(rule) = self.rules.deny.iter().find(refuses) {
-            return denied(rule);
-        }
-        if self.mode == Mode::BypassPermissions {
-            return Finding::Fine;
-        }
-        if let Some(rule) = self.rules.ask.iter().find(refuses) {
-            return asked(rule);
+        if let Some(found) = self.before_allow(|rule| rule.refuses_look_back(tool, reach)) {
+            return found;
         }
         let allows = |rule: &Rule| rule.allows_look_back(tool, reach);
         if reach < Reach::All || self.rules.allow.iter().any(allows) {
@@ -555,6 +548,19 @@ impl<'a> Evaluation<'a> {
             why: "it looks at sessions of other projects".to_string(),
             rule: offer::for_look_back(tool),
         }
+    }
+
+    /// Returns the finding that comes before the rules that allow: of a rule that denies or asks, or
+    /// of the mode.
+    fn before_allow(&self, refuses: impl Fn(&Rule) -> bool) -> Option<Finding> {
+        if let Some(rule) = self.rules.deny.iter().find(|rule| refuses(rule)) {
+            return Some(denied(rule));
+        }
+        if self.mode == Mode::BypassPermissions {
+            return Some(Finding::Fine);
+        }
+        let rule = self.rules.ask.iter().find(|rule| refuses(rule));
+        rule.map(asked)
     }
 
     fn foreign(&self, name: &str) -> Finding {
@@ -586,15 +592,8 @@ impl<'a> Evaluation<'a> {
     /// Judges the fetching of a page, which changes nothing here. A host needs approval once, or a
     /// rule; another port than the usual ones needs a rule.
     fn fetch(&self, host: &str, usual_port: bool) -> Finding {
-        let refuses = |rule: &&Rule| rule.refuses_host(host);
-        if let Some(rule) = self.rules.deny.iter().find(refuses) {
-            return denied(rule);
-        }
-        if self.mode == Mode::BypassPermissions {
-            return Finding::Fine;
-        }
-        if let Some(rule) = self.rules.ask.iter().find(refuses) {
-            return asked(rule);
+        if let Some(found) = self.before_allow(|rule| rule.refuses_host(host)) {
+            return found;
         }
         if let Some(why) = &self.page.carries {
             return Finding::Asked(why.clone());

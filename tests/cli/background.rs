@@ -1,5 +1,5 @@
 //! Background commands of a run without a screen: the model waits for them, or is reminded of them
-//! before the run leaves them behind.
+//! before the run ends without them.
 
 use std::io::pipe;
 
@@ -171,7 +171,7 @@ fn the_end_of_a_command_asks_the_model_of_a_run_with_open_input() {
     let live = Live::spawn(command);
     let is_waiting = |line: &str| line.replace(' ', "").contains(r#""type":"waiting""#);
     live.wait_for(LIMIT, is_waiting);
-    scene.until("the command has begun", || scene.effects() == 1);
+    scene.until("the command has started", || scene.effects() == 1);
     assert_eq!(asks(&scene), 2);
     scene.go();
     live.wait_for_nth(LIMIT, 2, is_waiting);

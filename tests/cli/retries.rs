@@ -77,7 +77,7 @@ fn a_retry_after_another_prompt_does_not_say_its_prompt_again() {
     assert_eq!(entries(&home, "said").len(), 2);
     home.run(line("do it"));
     assert_eq!(entries(&home, "said").len(), 2);
-    // The next step of the job is said, and so is a step that comes again after it.
+    // The next step of the job is sent, and so is a step that comes again after it.
     home.run(line("next"));
     home.run(line("do it"));
     assert_eq!(entries(&home, "said").len(), 4);

@@ -268,7 +268,7 @@ fn until_go(prints: &str) -> String {
 #[tokio::test]
 async fn bash_wait_returns_when_a_command_ends() {
     let there = there();
-    let (first, _) = there.begin(&until_go("echo begun")).await;
+    let (first, _) = there.begin(&until_go("echo started")).await;
     let (second, _) = there.begin("exec sleep 600").await;
     let background: BTreeMap<_, _> = [("bg_1_0", first), ("bg_2_0", second)]
         .map(|(id, background)| (id.to_string(), background))

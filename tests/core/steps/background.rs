@@ -11,7 +11,7 @@ use super::{bash, finished, id, policy, read, replied, resumed, said, started, s
 use super::{supervised, what_next};
 
 /// A message, and a command that the model started in the background.
-fn begun() -> Vec<Entry> {
+fn with_background() -> Vec<Entry> {
     let call = replied(vec![bash("serve")]);
     let started = started(id(2, 0), supervised());
     vec![said("go"), call, started, in_background(2)]
@@ -67,7 +67,7 @@ fn with(mode: BackgroundMode) -> Policy {
 }
 
 fn log(more: Vec<Entry>) -> Vec<Entry> {
-    [begun(), more].concat()
+    [with_background(), more].concat()
 }
 
 fn next_of(mode: BackgroundMode, more: Vec<Entry>) -> Step {
@@ -122,7 +122,7 @@ fn a_reminder_owes_an_answer_and_names_only_known_commands() {
         entry: reminded(&["bg_9_9"]),
     };
     assert!(state(log(vec![answer()])).fold(&unknown).is_err());
-    let text = reminder_text(&state(begun()), &["bg_2_0".to_string()]);
+    let text = reminder_text(&state(with_background()), &["bg_2_0".to_string()]);
     let begins = "bg_2_0 (npm run dev) still runs. This run ends with your answer: bash_wait waits, \
                   bash_stop stops it, an answer leaves it running.";
     assert!(text.starts_with(begins), "{text}");
@@ -193,14 +193,14 @@ fn an_end_asks_the_model_at_most_eight_times_without_a_message() {
     // A run without a screen waits for tasks, whose number is limited.
     assert!(wakes(&woken, Remind, &task, true));
     // A message or a result asks the model already.
-    assert!(!wakes(&state(begun()), Wake, &command, false));
+    assert!(!wakes(&state(with_background()), Wake, &command, false));
 }
 
 #[test]
 fn a_wait_runs_alone() {
     let wait = || Block::call("bash_wait", r#"{"ids":["bg_2_0"]}"#);
     let alone = |blocks: Vec<Block>| {
-        let log = [begun(), vec![replied(blocks)]].concat();
+        let log = [with_background(), vec![replied(blocks)]].concat();
         assert_eq!(
             what_next(&state(log), &policy(true)),
             Step::Run(vec![id(5, 0)])
@@ -229,8 +229,8 @@ fn the_searched_output_is_remembered_until_the_end_of_the_command() {
         }
     };
     let wait = Block::call("bash_wait", r#"{"until":"ready"}"#);
-    let log = [begun(), vec![replied(vec![wait]), waited(40)]].concat();
+    let log = [with_background(), vec![replied(vec![wait]), waited(40)]].concat();
     let searched = |state: &State| state.background.get("bg_2_0").map(|b| b.searched);
     assert_eq!(searched(&state(log)), Some(40));
-    assert_eq!(searched(&state(begun())), Some(0));
+    assert_eq!(searched(&state(with_background())), Some(0));
 }
