@@ -390,7 +390,7 @@ fn kind(call: &ToolCall) -> &'static str {
         Ok(Permission::WriteInWorkspace { .. }) => "edit",
         Ok(Permission::Glob { .. } | Permission::LookBack { .. }) => "search",
         Ok(Permission::Command { .. }) => "execute",
-        Ok(Permission::Fetch { .. }) => "fetch",
+        Ok(Permission::Fetch { .. } | Permission::Search { .. }) => "fetch",
         Ok(Permission::None | Permission::Wait | Permission::Task | Permission::Foreign { .. })
         | Err(_) => "other",
     }

@@ -34,13 +34,20 @@ fn web(config: &Config, origins: &Origins) -> Checked {
         let port = place.rsplit_once(':').filter(|(host, _)| !host.is_empty());
         port.is_some_and(|(host, port)| !host.contains('/') && port.parse::<u16>().is_ok())
     };
-    match config.web.private.iter().find(|place| !is_place(place)) {
-        Some(place) => Err(wrong(
+    if let Some(place) = config.web.private.iter().find(|place| !is_place(place)) {
+        return Err(wrong(
             origins,
             "web.private",
             format!("has {place:?}, and must have HOST:PORT, as in \"docs.internal:443\""),
+        ));
+    }
+    match config.web.search_url.as_deref() {
+        Some(url) if !is_http_url(url) => Err(wrong(
+            origins,
+            "web.search_url",
+            "must be the address of a search page, as in \"http://127.0.0.1:8888/search\"",
         )),
-        None => Ok(()),
+        Some(_) | None => Ok(()),
     }
 }
 
@@ -415,7 +422,7 @@ mod tests {
             ),
             (
                 "permissions.deny = [\"Bash\", \"Raed(x)\"]",
-                "permissions.deny: rule \"Raed(x)\": there is no rule named \"Raed\"; the nearest is Read; there are Bash, Network, Full, Read, Edit, Write, Grep, Glob, Memory, History, WebFetch and mcp__SERVER__TOOL",
+                "permissions.deny: rule \"Raed(x)\": there is no rule named \"Raed\"; the nearest is Read; there are Bash, Network, Full, Read, Edit, Write, Grep, Glob, Memory, History, WebFetch, WebSearch and mcp__SERVER__TOOL",
             ),
             (
                 "shell.path = \"/nowhere/sh\"",

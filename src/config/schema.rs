@@ -523,6 +523,15 @@ pub struct WebConfig {
     pub enabled: bool,
     /// `HOST:PORT` of servers in a private network that it may reach.
     pub private: Vec<String>,
+    /// Address of the search page of a SearXNG server.
+    pub search_url: Option<String>,
+}
+
+impl WebConfig {
+    /// Returns the address for searches. `None`: the model cannot search.
+    pub fn search(&self) -> Option<&str> {
+        self.search_url.as_deref().filter(|_| self.enabled)
+    }
 }
 
 impl Default for WebConfig {
@@ -530,6 +539,7 @@ impl Default for WebConfig {
         WebConfig {
             enabled: true,
             private: Vec::new(),
+            search_url: None,
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Data that the address of a page would carry away, and the repeated fetch of a page.
+//! Data that the address of a page or a search would carry away, and the repeated fetch of a page.
 //!
 //! A page may tell the model to put secrets of the session into an address. Rules allow hosts, not
 //! addresses, so the text of an address is measured: bytes that the model did not find in a message
@@ -6,10 +6,11 @@
 //! can print anything. Nor does a text that was new in an earlier address: a page may repeat what it
 //! was sent.
 
-use super::entry::{Block, CallId, Entry, Outcome};
-use super::permission::{Permission, WEB_FETCH};
-use super::state::State;
-use super::tool::ToolCall;
+use std::collections::BTreeMap;
+
+use super::entry::{Block, CallId, Entry, Outcome, Record, Seq};
+use super::permission::{Permission, WEB_FETCH, WEB_SEARCH};
+use super::tool::{Describe, ToolCall};
 
 /// Maximum bytes of new text in one address.
 const MAX_NEW_BYTES: usize = 200;
@@ -23,7 +24,71 @@ const MIN_FOUND_BYTES: usize = 12;
 /// Time for which a repeated fetch returns the recorded result, milliseconds.
 const REPEATED_WITHIN_MS: i64 = 15 * 60 * 1000;
 
-/// A fetch in the log.
+/// Maximum number of domains of which [`SentBefore`] counts the bytes one by one.
+const MAX_DOMAINS: usize = 64;
+
+/// The part of a session's log that decides about addresses.
+#[derive(Clone, Copy)]
+pub struct PageLog<'a> {
+    pub context: &'a [Record],
+    /// The model of the parent wrote the messages of a subagent.
+    pub is_subagent: bool,
+    pub describe: Describe,
+    pub before: &'a SentBefore,
+}
+
+/// Bytes of new text that addresses carried since the user's last message, in the part of the log
+/// that left the context. By domain; those of further domains count for each.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SentBefore {
+    domains: BTreeMap<String, usize>,
+    further: usize,
+}
+
+impl SentBefore {
+    /// Returns the bytes after the records until `last` leave the context.
+    pub fn leaving(log: &PageLog<'_>, last: Seq) -> SentBefore {
+        let mut sent = log.before.clone();
+        let fetches = Fetches::of(log);
+        let new = fetches.all.iter().enumerate().skip(fetches.first_new);
+        let leaving: Vec<_> = new
+            .filter(|(_, fetch)| fetch.call.reply <= last && fetch.is_sent())
+            .collect();
+        if leaving.is_empty() {
+            return sent;
+        }
+        let measured = fetches.new_bytes("", "");
+        for (at, fetch) in leaving {
+            sent.add(domain(&fetch.host), measured.get(at).copied().unwrap_or(0));
+        }
+        sent
+    }
+
+    fn add(&mut self, domain: &str, bytes: usize) {
+        if let Some(sum) = self.domains.get_mut(domain) {
+            *sum += bytes;
+        } else if self.domains.len() < MAX_DOMAINS {
+            self.domains.insert(domain.to_string(), bytes);
+        } else {
+            self.further += bytes;
+        }
+    }
+
+    fn to(&self, domain: &str) -> usize {
+        self.domains.get(domain).copied().unwrap_or(0) + self.further
+    }
+}
+
+/// Returns the host and the address of a call for the web. A search has no host: the user chose it.
+pub fn address_of(permission: &Permission) -> Option<(String, String)> {
+    match permission {
+        Permission::Fetch { host, url, .. } => Some((host.clone(), url.clone())),
+        Permission::Search { query } => Some((String::new(), format!("search://?q={query}"))),
+        _ => None,
+    }
+}
+
+/// A fetch or a search in the log.
 struct Fetch<'a> {
     call: CallId,
     host: String,
@@ -33,6 +98,12 @@ struct Fetch<'a> {
     pages: usize,
     /// The end, with its time.
     end: Option<(&'a Outcome, i64)>,
+}
+
+impl Fetch<'_> {
+    fn is_sent(&self) -> bool {
+        !matches!(self.end, Some((Outcome::Denied { .. }, _)))
+    }
 }
 
 /// The fetches of the context, the user's messages and the texts of pages, oldest first.
@@ -46,17 +117,18 @@ struct Fetches<'a> {
 }
 
 impl<'a> Fetches<'a> {
-    fn of(state: &'a State) -> Fetches<'a> {
+    fn of(log: &PageLog<'a>) -> Fetches<'a> {
         let mut fetches = Fetches::default();
-        for record in &state.context {
+        for record in log.context {
             match &record.entry {
-                // The model of the parent wrote the prompt of a subagent.
-                Entry::Said { .. } if state.assignment.is_some() => {}
+                Entry::Said { .. } if log.is_subagent => {}
                 Entry::Said { text, .. } => {
                     fetches.said.push(text);
                     fetches.first_new = fetches.all.len();
                 }
-                Entry::Replied { blocks, .. } => fetches.add_calls(state, record.seq, blocks),
+                Entry::Replied { blocks, .. } => {
+                    fetches.add_calls(log.describe, record.seq, blocks)
+                }
                 Entry::Finished { call, outcome, .. } => {
                     let fetch = fetches.all.iter_mut().rev().find(|f| f.call == *call);
                     let Some(fetch) = fetch else { continue };
@@ -71,7 +143,7 @@ impl<'a> Fetches<'a> {
         fetches
     }
 
-    fn add_calls(&mut self, state: &State, reply: u64, blocks: &[Block]) {
+    fn add_calls(&mut self, describe: Describe, reply: u64, blocks: &[Block]) {
         let calls = blocks.iter().filter_map(|block| match block {
             Block::Call {
                 name, arguments, ..
@@ -79,11 +151,11 @@ impl<'a> Fetches<'a> {
             _ => None,
         });
         for (index, (name, arguments)) in (0..).zip(calls) {
-            if name != WEB_FETCH {
+            if name != WEB_FETCH && name != WEB_SEARCH {
                 continue;
             }
-            let permission = (state.describe())(name, arguments).map(|d| d.permission);
-            if let Ok(Permission::Fetch { host, url, .. }) = permission {
+            let described = describe(name, arguments).ok();
+            if let Some((host, url)) = described.and_then(|d| address_of(&d.permission)) {
                 self.all.push(Fetch {
                     call: CallId { reply, index },
                     host,
@@ -117,33 +189,38 @@ fn text_of_page(result: &str) -> &str {
 }
 
 /// Returns why a person should see the address of a page before it is requested.
-pub fn reason_to_ask(host: &str, url: &str, state: &State) -> Option<String> {
-    let fetches = Fetches::of(state);
-    let is_sent = |fetch: &Fetch<'_>| {
-        let is_denied = matches!(fetch.end, Some((Outcome::Denied { .. }, _)));
+pub fn reason_to_ask(host: &str, url: &str, log: &PageLog<'_>) -> Option<String> {
+    let fetches = Fetches::of(log);
+    let counts = |fetch: &Fetch<'_>| {
         // The call that is judged is in the log too.
         let is_this = fetch.end.is_none() && fetch.url == url;
-        !is_denied && !is_this && domain(&fetch.host) == domain(host)
+        fetch.is_sent() && !is_this && domain(&fetch.host) == domain(host)
     };
     let new = fetches.all.iter().enumerate().skip(fetches.first_new);
-    let sent: Vec<(usize, &Fetch<'_>)> = new.filter(|(_, fetch)| is_sent(fetch)).collect();
-    let most = match state.assignment {
+    let sent: Vec<(usize, &Fetch<'_>)> = new.filter(|(_, fetch)| counts(fetch)).collect();
+    let most = match log.is_subagent {
         // Each subagent begins with nothing sent.
-        Some(_) => MAX_NEW_BYTES,
-        None => MAX_TO_HOST_BYTES,
+        true => MAX_NEW_BYTES,
+        false => MAX_TO_HOST_BYTES,
     };
+    let left_context = log.before.to(domain(host));
     let longest: usize = sent.iter().map(|(_, fetch)| fetch.url.len()).sum();
-    if url.len() <= MAX_NEW_BYTES && url.len() + longest <= most {
+    if url.len() <= MAX_NEW_BYTES && url.len() + longest + left_context <= most {
         return None;
     }
     let measured = fetches.new_bytes(host, url);
     let bytes = measured.last().copied().unwrap_or(0);
+    if host.is_empty() {
+        return (bytes > MAX_NEW_BYTES)
+            .then(|| format!("its query carries {bytes} bytes that are in no message or page"));
+    }
     if bytes > MAX_NEW_BYTES {
         return Some(format!(
             "its address carries {bytes} bytes to `{host}` that are in no message or page"
         ));
     }
     let before: usize = sent.iter().filter_map(|(at, _)| measured.get(*at)).sum();
+    let before = before + left_context;
     (bytes + before > most).then(|| {
         format!(
             "addresses of `{}` carried {before} bytes since your last message that are in no \
@@ -197,13 +274,12 @@ fn is_in(texts: &[&str], part: &str) -> bool {
     texts.iter().any(|text| text.contains(part))
 }
 
-/// Returns the recorded result of the same page, if it was fetched a short time ago.
-pub fn recorded_page(state: &State, call: &ToolCall, now_ms: i64) -> Option<Outcome> {
-    let Ok(Permission::Fetch { url, .. }) = call.described.as_ref().map(|d| &d.permission) else {
-        return None;
-    };
-    let fetches = Fetches::of(state);
-    let of_page = fetches.all.iter().rev().filter(|fetch| fetch.url == *url);
+/// Returns the recorded result of the same page or search of a short time ago.
+pub fn recorded_page(log: &PageLog<'_>, call: &ToolCall, now_ms: i64) -> Option<Outcome> {
+    let described = call.described.as_ref().ok()?;
+    let (_, url) = address_of(&described.permission)?;
+    let fetches = Fetches::of(log);
+    let of_page = fetches.all.iter().rev().filter(|fetch| fetch.url == url);
     of_page
         .filter_map(|fetch| fetch.end)
         .find_map(|(outcome, at_ms)| {
@@ -218,7 +294,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::core::entry::{Assignment, Output, Record, StopReason, Usage, Via};
+    use crate::core::entry::{Output, Record, StopReason, Usage, Via};
     use crate::core::tool::{Class, Described};
 
     fn fetch_permission(url: &str) -> Permission {
@@ -236,6 +312,9 @@ mod tests {
             subject: arguments.into(),
             permission: match name {
                 "web_fetch" => fetch_permission(arguments),
+                "web_search" => Permission::Search {
+                    query: arguments.into(),
+                },
                 _ => Permission::None,
             },
             objection: None,
@@ -244,17 +323,22 @@ mod tests {
         })
     }
 
-    fn state(entries: Vec<Entry>) -> State {
-        let mut state = State::new(describe);
-        state.context = (0..)
-            .zip(entries)
-            .map(|(seq, entry)| Record {
-                seq,
-                at_ms: 1_000,
-                entry,
-            })
-            .collect();
-        state
+    fn records(entries: Vec<Entry>) -> Vec<Record> {
+        let record = |(seq, entry)| Record {
+            seq,
+            at_ms: 1_000,
+            entry,
+        };
+        (0..).zip(entries).map(record).collect()
+    }
+
+    fn log<'a>(context: &'a [Record], before: &'a SentBefore) -> PageLog<'a> {
+        PageLog {
+            context,
+            is_subagent: false,
+            describe,
+            before,
+        }
     }
 
     fn said(text: &str) -> Entry {
@@ -288,26 +372,26 @@ mod tests {
     }
 
     fn asks(url: &str, entries: Vec<Entry>) -> bool {
+        asks_after(url, entries, &SentBefore::default())
+    }
+
+    fn asks_after(url: &str, entries: Vec<Entry>, before: &SentBefore) -> bool {
         let host = url.split('/').nth(2).unwrap_or_default();
-        reason_to_ask(host, url, &state(entries)).is_some()
+        reason_to_ask(host, url, &log(&records(entries), before)).is_some()
     }
 
     /// The parent's model may have the address from a page.
     #[test]
     fn the_prompt_of_a_subagent_makes_nothing_known() {
         let url = format!("https://a.test/{}", "s".repeat(201));
-        let mut state = state(vec![said(&format!("fetch {url}"))]);
-        assert!(reason_to_ask("a.test", &url, &state).is_none());
-        state.assignment = Some(Assignment {
-            parent: "0197".into(),
-            call: CallId { reply: 2, index: 0 },
-            agent: None,
-            instructions: String::new(),
-            tools: None,
-            rules: Vec::new(),
-            branch: None,
-        });
-        assert!(reason_to_ask("a.test", &url, &state).is_some());
+        let (records, before) = (
+            records(vec![said(&format!("fetch {url}"))]),
+            SentBefore::default(),
+        );
+        let mut log = log(&records, &before);
+        assert!(reason_to_ask("a.test", &url, &log).is_none());
+        log.is_subagent = true;
+        assert!(reason_to_ask("a.test", &url, &log).is_some());
     }
 
     #[test]
@@ -373,30 +457,76 @@ mod tests {
     }
 
     #[test]
+    fn what_was_sent_counts_after_its_entries_left_the_context() {
+        let url = |n: usize| format!("https://a.test/{n}{}", "s".repeat(150));
+        let fetch = |n: usize| {
+            let page = Outcome::done("head\n\ntext");
+            [
+                called("web_fetch", &url(n)),
+                finished(1 + 2 * n as u64, page),
+            ]
+        };
+        let context: Vec<Entry> = [said("go")]
+            .into_iter()
+            .chain((0..6).flat_map(fetch))
+            .collect();
+        let context = records(context);
+        let before = SentBefore::default();
+        let sent = SentBefore::leaving(&log(&context, &before), 4);
+        assert_eq!(sent.to("a.test"), 2 * 152);
+        let all = SentBefore::leaving(&log(&context[5..], &sent), 20);
+        assert_eq!(all.to("a.test"), 6 * 152);
+        assert!(asks_after(&url(7), Vec::new(), &all));
+        assert!(!asks_after(&url(7), Vec::new(), &sent));
+        assert!(!asks_after("https://b.test/x", Vec::new(), &all));
+        // Further domains count for each.
+        let mut many = SentBefore::default();
+        (0..=MAX_DOMAINS).for_each(|n| many.add(&format!("{n}.test"), 1_000));
+        assert!(asks_after(&url(7), Vec::new(), &many));
+    }
+
+    #[test]
+    fn a_long_query_asks_and_a_found_page_does_not() {
+        let asks = |query: &str, entries: Vec<Entry>| {
+            let permission = Permission::Search {
+                query: query.into(),
+            };
+            let (host, url) = address_of(&permission).unwrap();
+            reason_to_ask(&host, &url, &log(&records(entries), &SentBefore::default())).is_some()
+        };
+        let secret = "s".repeat(201);
+        assert!(asks(&secret, Vec::new()));
+        assert!(!asks(&secret, vec![said(&secret)]));
+        let many = (0..20).map(|n| called("web_search", &format!("{n}{}", "q".repeat(100))));
+        assert!(!asks("tokio select", many.collect()));
+        let found = |text: &str| Outcome::done(format!("head\n\n{text}"));
+        let url = format!("https://a.test/{secret}");
+        let searched = |query: &str| vec![called("web_search", query), finished(0, found(&url))];
+        assert!(!super::tests::asks(&url, searched("tokio")));
+        // The results may repeat the query.
+        assert!(super::tests::asks(&url, searched(&secret)));
+    }
+
+    #[test]
     fn a_page_of_a_short_time_ago_is_not_fetched_again() {
         let id = CallId { reply: 9, index: 0 };
         let call = ToolCall::new(id, "web_fetch", "https://a.test/", describe);
         let page = Outcome::Done {
             output: Output::text("page"),
         };
-        let fetched = |outcome| {
-            state(vec![
+        let recorded = |outcome: &Outcome, call, now_ms| {
+            let fetched = records(vec![
                 called("web_fetch", "https://a.test/"),
-                finished(0, outcome),
-            ])
+                finished(0, outcome.clone()),
+            ]);
+            recorded_page(&log(&fetched, &SentBefore::default()), call, now_ms)
         };
-        let known = fetched(page.clone());
-        assert_eq!(recorded_page(&known, &call, 1_001), Some(page));
-        assert_eq!(
-            recorded_page(&known, &call, 1_000 + REPEATED_WITHIN_MS),
-            None
-        );
-        assert_eq!(recorded_page(&known, &call, 999), None);
-        assert_eq!(
-            recorded_page(&fetched(Outcome::error("404")), &call, 1_001),
-            None
-        );
+        assert_eq!(recorded(&page, &call, 1_001), Some(page.clone()));
+        let later = 1_000 + REPEATED_WITHIN_MS;
+        assert_eq!(recorded(&page, &call, later), None);
+        assert_eq!(recorded(&page, &call, 999), None);
+        assert_eq!(recorded(&Outcome::error("404"), &call, 1_001), None);
         let other = ToolCall::new(id, "web_fetch", "https://a.test/b", describe);
-        assert_eq!(recorded_page(&known, &other, 1_001), None);
+        assert_eq!(recorded(&page, &other, 1_001), None);
     }
 }

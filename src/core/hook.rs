@@ -218,6 +218,7 @@ impl CallGuards {
             } => &["History"],
             Permission::Foreign { name } => return Rule::parse(name).into_iter().collect(),
             Permission::Fetch { host, .. } => return offer::for_host(host).into_iter().collect(),
+            Permission::Search { .. } => &["WebSearch"],
             Permission::None | Permission::Wait | Permission::Task => &[],
         };
         rules

@@ -163,6 +163,11 @@ pub(crate) fn for_host(host: &str) -> Option<Rule> {
     Rule::parse(&format!("WebFetch(domain:{host})")).ok()
 }
 
+/// Returns the rule for searches of the web.
+pub(crate) fn for_search() -> Option<Rule> {
+    Rule::parse("WebSearch").ok()
+}
+
 /// Returns the rule for a tool of a server. It covers only the tool's current description, if that
 /// is known.
 pub(crate) fn for_foreign(name: &str, hash: Option<&str>) -> Option<Rule> {

@@ -15,6 +15,9 @@ pub const MCP_SHORT: &str = "mcp";
 /// Name of the tool that fetches pages of the web.
 pub const WEB_FETCH: &str = "web_fetch";
 
+/// Name of the tool that searches the web.
+pub const WEB_SEARCH: &str = "web_search";
+
 /// Returns whether a tool with this name can be called when these tools are listed. A server's tool
 /// can be called under its full name if the tool that calls all of them is listed.
 pub fn is_offered<'a>(name: &str, mut listed: impl Iterator<Item = &'a str>) -> bool {
@@ -112,6 +115,8 @@ pub enum Permission {
         /// The port is that of HTTP or HTTPS.
         usual_port: bool,
     },
+    /// Searching the web with the server of the user's config.
+    Search { query: String },
 }
 
 impl Permission {
@@ -128,7 +133,8 @@ impl Permission {
             | Permission::Wait
             | Permission::Task
             | Permission::Foreign { .. }
-            | Permission::Fetch { .. } => {
+            | Permission::Fetch { .. }
+            | Permission::Search { .. } => {
                 return self.clone();
             }
         };

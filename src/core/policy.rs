@@ -176,6 +176,7 @@ pub fn judge(
         Permission::Fetch {
             host, usual_port, ..
         } => (evaluation.fetch(host, *usual_port), None),
+        Permission::Search { .. } => (evaluation.search(), None),
     };
     let decision = match finding {
         Finding::Fine => Decision::Allow,
@@ -605,6 +606,22 @@ impl<'a> Evaluation<'a> {
         Finding::Unknown {
             why: format!("it fetches a page of `{host}`"),
             rule: offer::for_host(host),
+        }
+    }
+
+    fn search(&self) -> Finding {
+        if let Some(found) = self.before_allow(Rule::covers_search) {
+            return found;
+        }
+        if let Some(why) = &self.page.carries {
+            return Finding::Asked(why.clone());
+        }
+        if self.rules.allow.iter().any(Rule::covers_search) {
+            return Finding::Fine;
+        }
+        Finding::Unknown {
+            why: "it searches the web".to_string(),
+            rule: offer::for_search(),
         }
     }
 

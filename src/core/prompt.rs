@@ -252,7 +252,8 @@ impl Called {
                 | Permission::Wait
                 | Permission::Task
                 | Permission::Foreign { .. }
-                | Permission::Fetch { .. },
+                | Permission::Fetch { .. }
+                | Permission::Search { .. },
             )
             | Err(_) => false,
         }

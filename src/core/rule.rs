@@ -8,7 +8,7 @@
 //! `Bash(…)`, with more access ([`grants`]). `mcp__server__tool(spec:HASH)` is that tool as long as
 //! its description does not change. `Memory` and `History` are the tools that look back;
 //! `Memory(all)` includes other projects. `WebFetch(domain:example.com)` is a host of pages,
-//! `WebFetch(domain:*.example.com)` all hosts below it.
+//! `WebFetch(domain:*.example.com)` all hosts below it. `WebSearch` is any search.
 //!
 //! Invariant: a rule that refuses is matched widely (case, `/bin/rm` for `rm`, options between
 //! words, a folder for what is in it). A rule that allows is matched narrowly: exactly as it is
@@ -34,7 +34,7 @@ const MAX_RULE_BYTES: usize = 4096;
 const MAX_LOOSE_WORDS: usize = 64;
 
 /// Names of the tools in rules.
-const NAMES: [(&str, Tool); 11] = [
+const NAMES: [(&str, Tool); 12] = [
     ("Bash", Tool::Bash),
     ("Network", Tool::Network),
     ("Full", Tool::Full),
@@ -46,6 +46,7 @@ const NAMES: [(&str, Tool); 11] = [
     ("Memory", Tool::LookBack(LookBack::Memory)),
     ("History", Tool::LookBack(LookBack::History)),
     ("WebFetch", Tool::Fetch),
+    ("WebSearch", Tool::Search),
 ];
 
 /// The rules that allow, ask or deny: deny overrides ask, and ask overrides allow.
@@ -81,6 +82,7 @@ enum Tool {
     Glob,
     LookBack(LookBack),
     Fetch,
+    Search,
     Foreign(String),
 }
 
@@ -250,6 +252,11 @@ impl Rule {
             }
     }
 
+    /// Returns whether the rule covers searches of the web.
+    pub fn covers_search(&self) -> bool {
+        self.tool == Tool::Search
+    }
+
     /// Returns whether the rule allows pages of this host.
     pub fn allows_host(&self, host: &str) -> bool {
         self.tool == Tool::Fetch
@@ -341,6 +348,7 @@ impl Rule {
             | Tool::Full
             | Tool::LookBack(_)
             | Tool::Fetch
+            | Tool::Search
             | Tool::Foreign(_) => false,
         }
     }
@@ -370,6 +378,9 @@ fn parse(written: &str) -> Result<Rule, String> {
         (Some(what), Tool::Network | Tool::Full) => Scope::Command(literal_pattern(name, what)?),
         (Some(what), Tool::LookBack(_)) => Scope::Reach(reach(what)?),
         (Some(what), Tool::Fetch) => host_scope(what)?,
+        (Some(_), Tool::Search) => {
+            return Err("it covers all searches: write `WebSearch`".to_string());
+        }
         (Some(what), _) => Scope::Path(path_pattern(what)?),
     };
     Ok(Rule {

@@ -17,6 +17,7 @@ use super::entry::{
     Assignment, Block, CallId, ChildRun, Entry, Failure, ForkPoint, Guard, HookEvent, Mode, Plan,
     PromptPrefix, Record, RunLimits, Seq, StopReason, UnrestoredPath, Usage, Verdict,
 };
+use super::exfiltration::SentBefore;
 use super::external_changes::ExternalChanges;
 use super::form::{FormAnswer, ServerQuestion};
 use super::hook::SessionHooks;
@@ -192,6 +193,8 @@ pub struct State {
     pub session_rules: Vec<Rule>,
     /// Hosts of which a person allowed a page in this session.
     pub approved_hosts: BTreeSet<String>,
+    /// Bytes that addresses carried since the user's last message, before the context.
+    sent_before: SentBefore,
     /// The hooks that have not ended, and the answers of guards.
     pub hooks: SessionHooks,
     /// The messages since the last answer, oldest first. A hook may refuse them.
@@ -404,6 +407,7 @@ impl State {
             recall_due: false,
             session_rules: Vec::new(),
             approved_hosts: BTreeSet::new(),
+            sent_before: SentBefore::default(),
             hooks: SessionHooks::default(),
             unanswered: Vec::new(),
         }

@@ -68,7 +68,8 @@ impl<W: World> Engine<W> {
         let mut batch: Vec<(ToolCall, Work)> = Vec::with_capacity(calls.len());
         for call in calls {
             let now_ms = self.log.world.now_ms();
-            let work = if let Some(page) = recorded_page(&self.log.state, &call, now_ms) {
+            let work = if let Some(page) = recorded_page(&self.log.state.page_log(), &call, now_ms)
+            {
                 Work::Ended(page)
             } else if call.class() == Some(Class::Idempotent) {
                 Work::Look

@@ -80,6 +80,7 @@ impl<W: World> Recorder<W> {
                     | Permission::Wait
                     | Permission::LookBack { .. }
                     | Permission::Fetch { .. }
+                    | Permission::Search { .. }
             ),
             Err(_) => false,
         };

@@ -8,10 +8,12 @@
 //! | [`address`] | which addresses are on this machine or in a private network |
 //! | [`resolve`] | host names to addresses, which are checked before a connection |
 //! | [`page`] | fetching a page of the web, and its main content |
+//! | [`search`] | searching the web with a SearXNG server |
 
 pub mod address;
 pub mod browser;
 pub mod client;
 pub mod page;
 pub mod resolve;
+pub mod search;
 pub mod sse;

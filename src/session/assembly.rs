@@ -135,7 +135,8 @@ impl AppContext {
         }
         world.use_hooks(machine_hooks);
         if config.web.enabled {
-            world.use_web(Web::new(config.web.private.clone()));
+            let search_url = config.web.search_url.clone();
+            world.use_web(Web::new(config.web.private.clone()), search_url);
         }
         self.start_file_snapshots(&mut world, &mut warnings);
         if state.assignment.is_none() {

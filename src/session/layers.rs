@@ -59,6 +59,7 @@ pub(super) struct Renderer {
     agent_warnings: Vec<String>,
     /// Whether the session may fetch pages.
     uses_web: bool,
+    searches_web: bool,
     catalogue: SessionCatalogue,
     /// The task, if it renders for a subagent.
     task: Option<Assignment>,
@@ -99,6 +100,7 @@ impl Renderer {
             catalogue,
             gives_tasks: ctx.config().agents.enabled,
             uses_web: ctx.config().web.enabled,
+            searches_web: ctx.config().web.search().is_some(),
             task: None,
             added: AddedByUser::default(),
             here: ctx.here.clone(),
@@ -183,7 +185,9 @@ impl Renderer {
                     .then(tools::attended_specs)
                     .unwrap_or_default(),
             );
-            tools.extend(self.uses_web.then(tools::web_specs).unwrap_or_default());
+            if self.uses_web {
+                tools.extend(tools::web_specs(self.searches_web));
+            }
         }
         tools.extend(server_list::specs(&known, budget));
         let layers = PromptPrefix {

@@ -95,10 +95,10 @@ fn check_by(
             let always = rules.rules.allow.iter().chain(&state.session_rules);
             workspace.served = served::judged(&catalogue, name, always.chain(&once));
         }
-        if let Permission::Fetch { host, url, .. } = permission {
+        if let Some((host, url)) = exfiltration::address_of(permission) {
             workspace.page = PageFacts {
-                host_is_approved: state.approved_hosts.contains(host),
-                carries: exfiltration::reason_to_ask(host, url, state),
+                host_is_approved: state.approved_hosts.contains(&host),
+                carries: exfiltration::reason_to_ask(&host, &url, &state.page_log()),
             };
         }
         workspace.readable.extend(readable(&runs, state));

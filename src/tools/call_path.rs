@@ -25,7 +25,8 @@ pub fn resolve_target(
         | Permission::Wait
         | Permission::Task
         | Permission::Foreign { .. }
-        | Permission::Fetch { .. } => {
+        | Permission::Fetch { .. }
+        | Permission::Search { .. } => {
             return Ok(None);
         }
     };

@@ -13,7 +13,7 @@ use crate::core::tool::ToolCall;
 type Names = &'static [(&'static str, &'static str)];
 
 /// rewake's tool, Claude's tool, and the arguments that differ or that both have.
-const TOOLS: [(&str, &str, Names); 8] = [
+const TOOLS: [(&str, &str, Names); 9] = [
     (
         "bash",
         "Bash",
@@ -52,6 +52,7 @@ const TOOLS: [(&str, &str, Names); 8] = [
         ],
     ),
     ("web_fetch", "WebFetch", &[("url", "url")]),
+    ("web_search", "WebSearch", &[("query", "query")]),
     (
         TASK,
         "Task",

@@ -56,6 +56,7 @@ mod tool;
 mod truncate;
 pub(crate) mod walk;
 mod web_fetch;
+mod web_search;
 mod whole;
 mod work;
 mod write;
@@ -83,10 +84,11 @@ pub use task::TASK;
 use tool::Group;
 pub use truncate::truncate_output;
 pub use web_fetch::{FetchedPage, redirected};
+pub use web_search::search_result;
 pub use work::{CommandWait, ReadWork, ServedCall, ShellCommand, TaskOrder, Work};
 
 /// Every tool, in the order of requests, whose bytes must not change without need.
-static TOOLS: [tool::Entry; 20] = [
+static TOOLS: [tool::Entry; 21] = [
     tool::Entry::of::<read::Args>(),
     tool::Entry::of::<write::Args>(),
     tool::Entry::of::<edit::Args>(),
@@ -104,6 +106,7 @@ static TOOLS: [tool::Entry; 20] = [
     tool::Entry::of::<memory_insert::Args>(),
     tool::Entry::of::<review_history::Args>(),
     tool::Entry::of::<web_fetch::Args>(),
+    tool::Entry::of::<web_search::Args>(),
     tool::Entry::of::<mcp_find::Args>(),
     tool::Entry::of::<mcp_call::Args>(),
     tool::Entry::of::<mcp::Args>(),
@@ -136,9 +139,14 @@ pub fn attended_specs() -> Vec<ToolSpec> {
     of_group(Group::Attended).map(tool::Entry::spec).collect()
 }
 
-/// Returns the tools for the web, for sessions that may use it.
-pub fn web_specs() -> Vec<ToolSpec> {
-    of_group(Group::Web).map(tool::Entry::spec).collect()
+/// Returns the tools for the web, for sessions that may use it. `with_search`: the user's config has
+/// a search server.
+pub fn web_specs(with_search: bool) -> Vec<ToolSpec> {
+    let search = of_group(Group::WebSearch).filter(|_| with_search);
+    of_group(Group::Web)
+        .chain(search)
+        .map(tool::Entry::spec)
+        .collect()
 }
 
 /// Returns the tools that find and call the tools of servers, for sessions with servers.

@@ -239,6 +239,7 @@ fn calls_need_these_permissions_and_are_of_these_classes() {
     let rows = [
         ("web_fetch", json!({"url": "HTTPS://A.test./x#y"}), Idempotent, page("a.test", "https://a.test/x", true)),
         ("web_fetch", json!({"url": "http://[::1]:8080"}), Idempotent, page("[::1]", "http://[::1]:8080/", false)),
+        ("web_search", json!({"query": " a "}), Idempotent, Permission::Search { query: "a".into() }),
         ("read", json!({"path": "a"}), Idempotent, path(PathUse::Read, "a")),
         ("grep", json!({"pattern": "x"}), Idempotent, path(PathUse::Grep, ".")),
         ("grep", json!({"pattern": "x", "path": "b"}), Idempotent, path(PathUse::Grep, "b")),

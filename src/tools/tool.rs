@@ -60,6 +60,8 @@ pub(super) enum Group {
     Attended,
     /// Sessions that may fetch pages of the web.
     Web,
+    /// Those with a search server in the user's config.
+    WebSearch,
     /// Sessions with configured servers.
     Servers,
     /// Sessions with configured servers in the smallest context windows, instead of those.

@@ -31,6 +31,8 @@ pub enum Work {
     Commands(ActOnCommands),
     /// Fetches the page of this address.
     Fetch(String),
+    /// Searches the web.
+    Search(String),
     /// Waits for background commands and tasks of the session.
     WaitCommands(CommandWait),
     /// Replaces one file as a whole.
@@ -98,6 +100,7 @@ impl Work {
             | Work::LookBack(_)
             | Work::Commands(_)
             | Work::Fetch(_)
+            | Work::Search(_)
             | Work::WaitCommands(_) => Class::Idempotent,
             Work::Replace(_) => Class::Checked,
             Work::Run(_) | Work::Task(_) => Class::Supervised,

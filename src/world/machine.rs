@@ -30,6 +30,7 @@ use crate::core::state::{Background, State, UserCommand};
 use crate::core::tool::ToolCall;
 use crate::model::{Delta, Models, Reply};
 use crate::net::page::{self, PageContent, Web};
+use crate::net::search;
 use crate::store::now_ms;
 use crate::tools::bash::{self, background_id};
 use crate::tools::{
@@ -82,7 +83,8 @@ pub struct Machine {
     /// The hooks; `None` in a world that runs none.
     pub(super) hooks: Option<MachineHooks>,
     /// The web; `None` if it is switched off.
-    web: Option<Web>,
+    /// With the server for searches.
+    web: Option<(Web, Option<String>)>,
 }
 
 impl Machine {
@@ -137,9 +139,9 @@ impl Machine {
         self.hooks = Some(hooks);
     }
 
-    /// Fetches pages of the web from here on.
-    pub fn use_web(&mut self, web: Web) {
-        self.web = Some(web);
+    /// Fetches pages of the web from here on. `search_url`: the server for searches.
+    pub fn use_web(&mut self, web: Web, search_url: Option<String>) {
+        self.web = Some((web, search_url));
     }
 
     /// Takes snapshots of the workspace's files from here on.
@@ -509,7 +511,20 @@ impl World for Machine {
                 let (runs, session) = (self.runs.clone(), self.session.clone());
                 blocking(move || act(&runs, &session)).await
             }
-            Ok(Work::Fetch(url)) => fetch(self.web.as_ref(), &url, self.runs.exe(), room).await,
+            Ok(Work::Fetch(url)) => {
+                let web = self.web.as_ref().map(|(web, _)| web);
+                fetch(web, &url, self.runs.exe(), room).await
+            }
+            Ok(Work::Search(query)) => {
+                let server = self.web.as_ref().and_then(|(_, server)| server.as_deref());
+                match server {
+                    Some(server) => {
+                        let found = search::search(server, &query).await;
+                        found.map(|found| tools::search_result(&query, &found))
+                    }
+                    None => Err("the config has no `[web] search_url`".to_string()),
+                }
+            }
             Ok(
                 Work::WaitCommands(_)
                 | Work::Replace(_)
@@ -576,6 +591,7 @@ impl World for Machine {
                 | Work::LookBack(_)
                 | Work::Commands(_)
                 | Work::Fetch(_)
+                | Work::Search(_)
                 | Work::WaitCommands(_)
                 | Work::Ask(_),
             ) => refused("this call has no effect to prepare".to_string()),

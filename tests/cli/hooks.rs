@@ -576,7 +576,7 @@ fn guards_of_other_agents_are_named_until_they_are_imported_or_dismissed() {
     let home = touching();
     fs::create_dir_all(home.path(".claude")).unwrap();
     let settings = json!({
-        "permissions": { "deny": ["Bash(curl:*)", "WebSearch"], "allow": ["Bash"] },
+        "permissions": { "deny": ["Bash(curl:*)", "Agent(Explore)"], "allow": ["Bash"] },
         "hooks": { "PreToolUse": [{ "matcher": "Bash", "hooks": [
             { "type": "command", "command": "exit 2" }] }] },
     });
@@ -598,7 +598,7 @@ fn guards_of_other_agents_are_named_until_they_are_imported_or_dismissed() {
     for words in [
         "PreToolUse Bash: exit 2",
         "Bash(curl:*)",
-        "not taken: WebSearch",
+        "not taken: Agent(Explore)",
     ] {
         assert!(shown.stdout.contains(words), "{}", shown.stdout);
     }

@@ -1,4 +1,4 @@
-//! `web_fetch`: pages of a server on this machine, which the user's config allows.
+//! `web_fetch` and `web_search`: pages of a server on this machine, which the user's config allows.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
@@ -89,7 +89,15 @@ fn answer(mut stream: TcpStream, (seen, changed): &(Mutex<Vec<String>>, Condvar)
         let _ = stream.read(&mut byte);
         return;
     }
-    let (status, body) = match path.as_str() {
+    let (path, query) = path.split_once('?').unwrap_or((&path, ""));
+    let (status, body) = match path {
+        "/search" => {
+            assert!(query.ends_with("&format=json"), "{query}");
+            let json = include_str!("../fixtures/searxng.json");
+            ("200 OK\r\ncontent-type: application/json", json.to_string())
+        }
+        "/html" => ("200 OK\r\ncontent-type: text/html", PAGE.to_string()),
+        "/403" => ("403 Forbidden", String::new()),
         "/away" => ("302 Found\r\nlocation: http://other.test/y", String::new()),
         "/deep" => (
             "200 OK",
@@ -99,8 +107,12 @@ fn answer(mut stream: TcpStream, (seen, changed): &(Mutex<Vec<String>>, Condvar)
         "/none" => ("404 Not Found", String::new()),
         _ => ("200 OK", PAGE.to_string()),
     };
+    let html = match status.contains("content-type") {
+        true => "",
+        false => "content-type: text/html\r\n",
+    };
     let answer = format!(
-        "HTTP/1.1 {status}\r\ncontent-type: text/html\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}",
+        "HTTP/1.1 {status}\r\n{html}content-length: {}\r\nconnection: close\r\n\r\n{body}",
         body.len()
     );
     let _ = stream.write_all(answer.as_bytes());
@@ -245,4 +257,106 @@ fn a_page_that_a_kill_interrupted_is_fetched_again() {
     assert_eq!(found.len(), 1);
     assert!(found[0].1.contains("# Head"), "{}", found[0].1);
     assert_eq!(pages.requests(), ["/held", "/held"]);
+}
+
+/// A home with a search server whose model searches for these.
+fn searching(pages: &Pages, path: &str, queries: &[&str], more: &str) -> Home {
+    let home = Home::new();
+    let call = |query: &&str| step("", &[("web_search", json!({ "query": query }))]);
+    let mut steps: Vec<String> = queries.iter().map(call).collect();
+    steps.push(step("done", &[]));
+    play(&home, &steps);
+    home.write_config(&format!(
+        "{SCRIPTED}[web]\nsearch_url = {:?}\n{more}",
+        pages.url(path)
+    ));
+    home
+}
+
+const MAY_SEARCH: &str = "[permissions]\nallow = [\"WebSearch\"]\n";
+
+#[test]
+fn a_search_names_titles_addresses_and_excerpts() {
+    let pages = Pages::start();
+    let queries = ["tokio select", "tokio select", " ", &"q".repeat(600)];
+    let home = searching(&pages, "/search", &queries, MAY_SEARCH);
+    let found = fetched(&home, &[]);
+    let text = &found[0].1;
+    let start = "Results of a web search, not of the user:\n\n1. Select | Tokio - An asynchronous \
+                 Rust runtime\nhttps://tokio.rs/tokio/tutorial/select\nThe tokio::select! macro";
+    assert!(text.starts_with(start), "{text}");
+    assert!(text.contains("\n10. "), "{text}");
+    assert!(
+        !text.contains("\n11. ") && !text.contains("javascript"),
+        "{text}"
+    );
+    // The second is the recorded one.
+    assert_eq!(found[1].1, *text);
+    assert!(found[2].1.contains("`query` is empty"), "{}", found[2].1);
+    assert!(
+        found[3].1.contains("longer than 512 bytes"),
+        "{}",
+        found[3].1
+    );
+    assert_eq!(pages.requests(), ["/search?q=tokio+select&format=json"]);
+}
+
+#[test]
+fn a_search_needs_a_rule_where_nobody_is_asked() {
+    let pages = Pages::start();
+    let is_denied = |query: &str, rules: &str| {
+        let home = searching(&pages, "/search", &[query], rules);
+        fetched(&home, &[])[0].0 == "denied"
+    };
+    assert!(is_denied("a", ""));
+    assert!(is_denied("a", "[permissions]\nallow = [\"WebFetch\"]\n"));
+    let denied = "[permissions]\nallow = [\"WebSearch\"]\ndeny = [\"WebSearch\"]\n";
+    assert!(is_denied("a", denied));
+    // Text of the session that the user did not write.
+    assert!(is_denied(&"secret ".repeat(40), MAY_SEARCH));
+    assert_eq!(pages.requests(), Vec::<String>::new());
+    assert!(!is_denied("a", MAY_SEARCH));
+}
+
+#[test]
+fn a_search_server_that_fails_is_named_with_the_setting() {
+    let pages = Pages::start();
+    for (path, why) in [
+        ("/away", "redirects (HTTP 302 Found), which is not followed"),
+        ("/html", "sent a page instead of JSON"),
+        ("/403", "its owner adds `json` to `search.formats`"),
+        ("/none", "failed (HTTP 404"),
+    ] {
+        let home = searching(&pages, path, &["a"], MAY_SEARCH);
+        let found = fetched(&home, &[]);
+        assert_eq!(found[0].0, "error");
+        assert!(found[0].1.contains(why), "{}", found[0].1);
+    }
+    assert_eq!(pages.requests().len(), 4);
+}
+
+#[test]
+fn only_the_users_own_config_names_a_search_server() {
+    let pages = Pages::start();
+    let home = searching(&pages, "/search", &["a"], "");
+    home.write_config(&format!(
+        "{SCRIPTED}[permissions]\nallow = [\"WebSearch\"]\n"
+    ));
+    let url = pages.url("/search");
+    std::fs::create_dir(home.path(".rewake")).unwrap();
+    let own = format!("[web]\nsearch_url = {url:?}\n");
+    std::fs::write(home.path(".rewake/config.toml"), own).unwrap();
+    home.run(["trust", "--yes"]);
+    let found = fetched(&home, &[]);
+    assert!(found[0].1.contains("no tool named"), "{}", found[0].1);
+    let wrong = searching(&pages, "/search", &["a"], "");
+    wrong.write_config(&format!("{SCRIPTED}[web]\nsearch_url = \"searx.test\"\n"));
+    let ran = wrong.run(["-p", "go"]);
+    assert_eq!(ran.code(), Some(2));
+    assert!(
+        ran.stderr.contains("web.search_url must be the address"),
+        "{}",
+        ran.stderr
+    );
+    assert_eq!(pages.requests(), Vec::<String>::new());
 }

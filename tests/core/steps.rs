@@ -20,6 +20,7 @@ use rewake::core::choice::Effort;
 use rewake::core::ending;
 use rewake::core::entry::*;
 use rewake::core::entry::{Choice, FallbackModel};
+use rewake::core::exfiltration::reason_to_ask;
 use rewake::core::form::{Field, FieldKind, FormAnswer, RequestedAnswer, ServerQuestion};
 use rewake::core::freeing;
 use rewake::core::hook_event::event_after;
@@ -607,6 +608,44 @@ fn a_yes_for_a_page_approves_its_host_in_this_session() {
     // A page on another port approves only itself.
     assert_eq!(approved("https://a.test:8443/", Verdict::Allow), [""; 0]);
     assert_eq!(approved("https://a.test/", no), [""; 0]);
+}
+
+#[test]
+fn bytes_to_a_host_count_after_a_compaction() {
+    let url = |n: u64| format!("https://a.test/{n}{}", "s".repeat(180));
+    let page = |n: u64| {
+        let call = Block::call(
+            "web_fetch",
+            serde_json::json!({ "url": url(n) }).to_string(),
+        );
+        [replied(vec![call]), finished(id(2 + 2 * n, 0))]
+    };
+    let fetched = || [said("go")].into_iter().chain((0..6).flat_map(page));
+    let asks = |entries: Vec<Entry>| {
+        let state = state(entries);
+        reason_to_ask("a.test", &url(9), &state.page_log()).is_some()
+    };
+    assert!(asks(fetched().collect()));
+    let compacted = Entry::Compacted {
+        window: 1,
+        first: 1,
+        last: 11,
+        summary: "pages".into(),
+        by: SummaryBy::Digest,
+        spent: Vec::new(),
+        preface: None,
+    };
+    let continued = Entry::Continued {
+        note: "pages".into(),
+        by: SummaryBy::Digest,
+        story: None,
+        spent: Vec::new(),
+    };
+    for left in [compacted, continued] {
+        let after = || fetched().chain([left.clone()]);
+        assert!(asks(after().collect()), "{left:?}");
+        assert!(!asks(after().chain([said("on")]).collect()));
+    }
 }
 
 #[test]

@@ -53,8 +53,8 @@ pub(crate) fn translate(agent: Agent, rule: &str, anchor: &Path) -> Result<Strin
         ("Edit" | "Write" | "MultiEdit" | "NotebookEdit", what) => {
             format!("Edit({})", path(what, anchor)?)
         }
-        ("WebFetch", "") => tool.to_string(),
-        ("WebFetch", what) => format!("WebFetch({what})"),
+        ("WebFetch" | "WebSearch", "") => tool.to_string(),
+        ("WebFetch" | "WebSearch", what) => format!("{tool}({what})"),
         (tool, "") if tool.starts_with(FOREIGN_PREFIX) => tool.to_string(),
         (tool, _) => return Err(format!("rewake has no rules for {}", one_line(tool, 40))),
     };

@@ -467,6 +467,7 @@ fn rules_of_claude_are_translated() {
         ("Bash", "Bash"),
         ("Bash()", "Bash"),
         ("WebFetch", "WebFetch"),
+        ("WebSearch", "WebSearch"),
         ("WebFetch(domain:x.test)", "WebFetch(domain:x.test)"),
         ("Bash(*)", "Bash"),
         ("Bash(:*)", "Bash"),
@@ -532,7 +533,7 @@ fn a_rule_without_an_equivalent_says_why() {
     let long = format!("Bash({})", "x".repeat(5000));
     for (rule, why) in [
         ("WebFetch(x)", "only `domain:HOST`"),
-        ("WebSearch", "no rules for WebSearch"),
+        ("WebSearch(x)", "write `WebSearch`"),
         ("Task(x)", "no rules for Task"),
         ("Agent(Explore)", "no rules for Agent"),
         ("Skill(x)", "no rules for Skill"),

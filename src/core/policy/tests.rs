@@ -1006,7 +1006,23 @@ fn a_page_needs_its_host_approved_or_a_rule_that_covers_it() {
         (bypass(""), bypass("?WebFetch"), bypass("-WebFetch")),
         (0, 0, 2)
     );
+    let search = |mode, rules: &str, page: PageFacts| {
+        let permission = Permission::Search { query: "q".into() };
+        let place = Workspace { page, ..place() };
+        let rules = self::rules(rules);
+        strictness(&decide(&permission, mode, &rules, &place, &DISK))
+    };
+    for mode in [Mode::Default, Mode::AcceptEdits, Mode::Plan] {
+        assert_eq!(search(mode, "", default()), 1);
+        assert_eq!(search(mode, "+WebFetch", default()), 1);
+        assert_eq!(search(mode, "+WebSearch", default()), 0);
+        assert_eq!(search(mode, "+WebSearch", carries()), 1);
+        assert_eq!(search(mode, "+WebSearch;;?WebSearch", default()), 1);
+        assert_eq!(search(mode, "+WebSearch;;-WebSearch", default()), 2);
+    }
+    assert_eq!(search(Mode::BypassPermissions, "", default()), 0);
     for wrong in [
+        "WebSearch(x)",
         "WebFetch(a.test)",
         "WebFetch(domain:)",
         "WebFetch(domain:a.test/x)",

@@ -21,6 +21,7 @@ use super::{
     Halt, Illegal, Judged, OpenCall, OpenQuestion, PendingQuestion, Restoring, State, Unanswered,
     UserCommand,
 };
+use crate::core::exfiltration::SentBefore;
 
 impl State {
     /// Applies the next record of the log.
@@ -119,6 +120,7 @@ impl State {
                     (record.seq, text::task_title(&text::one_line(&typed, 240)))
                 });
                 self.asked_by_model = 0;
+                self.sent_before = SentBefore::default();
                 self.owed = true;
                 self.halted = None;
                 self.return_from_fallback();

@@ -2,6 +2,7 @@
 //! text that replaces the others.
 
 use crate::core::entry::{Entry, Fact, ForkPoint, Record, Seq, Spent, SummaryBy};
+use crate::core::exfiltration::{PageLog, SentBefore};
 use crate::core::external_changes::ExternalChanges;
 use crate::core::limits::Count;
 use crate::core::preface::{self, Preface};
@@ -29,6 +30,16 @@ impl State {
         *ratio = 0.7 * *ratio + 0.3 * seen;
     }
 
+    /// Returns the part of the log that decides about addresses of pages.
+    pub fn page_log(&self) -> PageLog<'_> {
+        PageLog {
+            context: &self.context,
+            is_subagent: self.assignment.is_some(),
+            describe: self.describe(),
+            before: &self.sent_before,
+        }
+    }
+
     /// Removes the oldest turns from the context; the summary replaces them and everything before.
     pub(super) fn compacted(
         &mut self,
@@ -39,6 +50,7 @@ impl State {
         by: SummaryBy,
         recorded: Option<&str>,
     ) {
+        self.sent_before = SentBefore::leaving(&self.page_log(), last);
         self.context.retain(|r| r.seq > last);
         self.freed.leave(last);
         let before = self.preface.take();
@@ -71,6 +83,7 @@ impl State {
 
     pub(super) fn continued(&mut self, seq: Seq, note: &str, by: SummaryBy, story: Option<&str>) {
         let first = self.context.first().map(|r| r.seq);
+        self.sent_before = SentBefore::leaving(&self.page_log(), seq);
         self.context.clear();
         self.freed.leave(seq);
         self.continuations += 1;
@@ -160,6 +173,7 @@ impl State {
         // The rules were allowed for the other session.
         self.session_rules.clear();
         self.approved_hosts.clear();
+        self.sent_before = SentBefore::default();
         if self.first_open().is_some() {
             self.owed = true;
         }

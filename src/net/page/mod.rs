@@ -165,7 +165,7 @@ impl Web {
     }
 }
 
-fn header(headers: &HeaderMap, name: HeaderName) -> &str {
+pub(super) fn header(headers: &HeaderMap, name: HeaderName) -> &str {
     let value = headers.get(name).and_then(|value| value.to_str().ok());
     value.unwrap_or_default()
 }
@@ -188,7 +188,7 @@ fn redirect(url: &Url, response: &Response) -> Result<Option<Url>, String> {
 }
 
 /// Reads the body of an answer as text.
-async fn read(url: &Url, mut response: Response) -> Result<PageContent, String> {
+pub(super) async fn read(url: &Url, mut response: Response) -> Result<PageContent, String> {
     let status = response.status();
     let headers = response.headers().clone();
     if !status.is_success() {

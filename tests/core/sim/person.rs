@@ -202,6 +202,7 @@ pub fn policy() -> Policy {
                 Permission::Command { .. }
                 | Permission::Foreign { .. }
                 | Permission::Fetch { .. }
+                | Permission::Search { .. }
                 | Permission::Path {
                     path_use: PathUse::Write,
                     ..
