@@ -136,3 +136,27 @@ fn secrets_of_servers_stay_in_memory() {
     assert_eq!(editor.stop_reason(&prompt), "end_turn");
     editor.finish();
 }
+
+/// The model asks by the same form, from a session whose editor has forms.
+#[test]
+fn the_editor_shows_the_question_of_the_model() {
+    let question = json!({"questions": [{"question": "Which database?", "header": "Database",
+        "options": [{"label": "SQLite"}, {"label": "PostgreSQL"}]}]});
+    let home = scripted(&[step("", &[("ask_user", question)]), step("done", &[])]);
+    let forms = json!({ "elicitation": { "form": {} } });
+    let mut editor = Editor::with(&home, &[], forms);
+    let params = json!({ "cwd": home.workspace(), "mcpServers": [] });
+    let opened = editor.call("session/new", params).expect("a session");
+    let id = opened["sessionId"].as_str().unwrap().to_string();
+    let prompt = editor.prompt(&id, "choose");
+    let asked = editor.wait(|line| line["method"] == "elicitation/create");
+    let shown = asked["params"].to_string();
+    assert!(shown.contains("Which database?") && shown.contains("PostgreSQL"));
+    let answer = json!({ "action": "accept", "content": { "q1": "SQLite" } });
+    editor.respond(&asked["id"], answer);
+    assert_eq!(editor.stop_reason(&prompt), "end_turn");
+    editor.finish();
+    assert_eq!(entries(&home, &id, "answered").len(), 1);
+    let finished = entries(&home, &id, "finished");
+    assert!(finished[0].to_string().contains("Database: SQLite"));
+}

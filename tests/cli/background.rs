@@ -134,6 +134,25 @@ fn a_run_leaves_or_stops_commands_as_its_flag_says() {
 }
 
 #[test]
+fn output_that_a_wait_has_seen_does_not_end_the_next_one() {
+    let until = |ms: u64| Answer::call("bash_wait", json!({"until": "ready", "timeout_ms": ms}));
+    let scene = Scene::new(move |seen| match seen.turn {
+        0 => starts(&format!("echo ready; {WAITS}")),
+        1 => until(60_000),
+        2 => until(600),
+        _ => Says::text(OVER).into(),
+    });
+    let run = scene.live(&["-p", "do it", "--yolo", "--background", "leave"]);
+    run.wait(LIMIT).expect(0);
+    let results = scene.entries(&scene.parent().id, "finished");
+    let text = |at: usize| results[at]["outcome"].to_string();
+    assert!(text(1).contains("bg_2_0 printed: ready"), "{}", text(1));
+    assert!(text(2).contains("the time is over"), "{}", text(2));
+    scene.go();
+    scene.until("the command ends", || running(&scene) == 0);
+}
+
+#[test]
 fn a_wait_that_was_killed_waits_again() {
     let scene = Scene::new(|seen| match seen.turn {
         0 => starts(&format!("{WAITS}; echo built")),

@@ -6,7 +6,7 @@ use std::sync::{Arc, Condvar, Mutex};
 
 use serde_json::{Value, json};
 
-use crate::support::{Home, Live};
+use crate::support::{Authority, Home, Live, Options, Says, Server};
 use crate::{LIMIT, SCRIPTED, play, results, step, streamed};
 
 const PAGE: &str =
@@ -103,6 +103,14 @@ fn answer(mut stream: TcpStream, (seen, changed): &(Mutex<Vec<String>>, Condvar)
             "200 OK",
             format!("<title>Deep</title>{}x", "<div>".repeat(100_000)),
         ),
+        "/slow" => {
+            let attributes = (0..400_000).map(|n| format!(" a{n}"));
+            let attributes: String = attributes.collect();
+            (
+                "200 OK",
+                format!("<title>Slow</title><p{attributes}>the end"),
+            )
+        }
         "/long" => ("200 OK", format!("<p>{}", "many words <p>".repeat(5_000))),
         "/none" => ("404 Not Found", String::new()),
         _ => ("200 OK", PAGE.to_string()),
@@ -171,6 +179,17 @@ fn a_page_is_markdown_that_is_marked_as_not_of_the_user() {
     assert_eq!(texts[6], texts[2]);
     assert_eq!(pages.requests(), ["/a", "/long", "/deep", "/away", "/none"]);
     assert_eq!(home.run(["doctor"]).code(), Some(0));
+}
+
+/// A page may be made to keep its reader busy.
+#[test]
+fn a_page_that_takes_too_long_to_read_is_an_error() {
+    let pages = Pages::start();
+    let home = pages.home(&["/slow", "/a"], ALLOW);
+    let found = fetched(&home, &[]);
+    assert_eq!(found[0].0, "error");
+    assert!(found[0].1.contains("it took too long"), "{}", found[0].1);
+    assert!(found[1].1.contains("# Head"), "{}", found[1].1);
 }
 
 #[test]
@@ -359,4 +378,22 @@ fn only_the_users_own_config_names_a_search_server() {
         ran.stderr
     );
     assert_eq!(pages.requests(), Vec::<String>::new());
+}
+
+#[test]
+fn a_page_with_an_unknown_certificate_is_not_read() {
+    let options = Options {
+        tls: Some(Authority::new().server("127.0.0.1")),
+        ..Options::default()
+    };
+    let server = Server::start_with(options, |_| Says::text("secret").into());
+    let home = Home::new();
+    let url = format!("{}/page", server.root());
+    play(&home, &[step("", &[fetch(&url)]), step("done", &[])]);
+    let place = server.root().replace("https://", "");
+    home.write_config(&format!("{SCRIPTED}[web]\nprivate = [{place:?}]\n{ALLOW}"));
+    let found = fetched(&home, &[]);
+    assert_eq!(found[0].0, "error");
+    assert!(found[0].1.contains("certificate"), "{}", found[0].1);
+    assert!(server.requests().is_empty());
 }

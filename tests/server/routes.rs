@@ -551,3 +551,30 @@ fn a_form_from_an_mcp_server_is_answered_over_http() {
         .post(&path, &answer)
         .refused(409, "does not ask about call");
 }
+
+#[test]
+fn a_question_of_the_model_is_answered_over_http() {
+    let question = json!({"questions": [{"question": "Which database?", "header": "Database",
+        "options": [{"label": "SQLite"}, {"label": "PostgreSQL"}]}]});
+    let home = scripted(&[step("", &[("ask_user", question)]), step("done", &[])]);
+    let server = Serve::start(&home, &[]);
+    let begin = json!({"prompt": "choose", "folder": home.workspace()});
+    let made = server.post("/sessions", &begin).expect(201).json();
+    let id = made["session"].as_str().unwrap();
+    let asked = server.until("/questions", |asked| asked[0]["form"]["wanted"].is_object());
+    let fields = &asked[0]["form"]["wanted"]["fields"];
+    assert_eq!(
+        (&fields[0]["name"], &fields[1]["name"]),
+        (&json!("q1"), &json!("q1_other"))
+    );
+    let path = format!("/sessions/{id}/answers");
+    let wrong = json!({"answer": "accept", "values": {"q1": "MySQL"}});
+    server.post(&path, &wrong).refused(400, "one of");
+    let answer =
+        json!({"answer": "accept", "asked": asked[0]["asked"], "values": {"q1": "SQLite"}});
+    server.post(&path, &answer).expect(202);
+    server.until(&format!("/sessions/{id}"), |s| s["state"] == "done");
+    server.post(&path, &answer).refused(409, "asks nothing");
+    let shown = server.get(&format!("/sessions/{id}/entries?from=1")).text();
+    assert!(shown.contains("Database: SQLite"), "{shown}");
+}
