@@ -8,7 +8,7 @@ use std::cell::LazyCell;
 use super::access::Access;
 use super::authorization::{Authorization, authorize};
 use super::background;
-use super::entry::{CallId, Seq};
+use super::entry::{CallId, Guard, Seq};
 use super::hook::{MAX_HOOKS_AT_ONCE, PendingHooks};
 use super::limits::Count;
 use super::run_limits;
@@ -266,7 +266,15 @@ fn used_up(state: &State, policy: &Policy) -> Option<Why> {
 fn next_of_call(state: &State, policy: &Policy, open: &OpenCall) -> Step {
     let id = open.call.id;
     if open.guard.is_some() {
-        return Step::Settle(id);
+        // Further tasks start while the first ones work.
+        let further = match open.guard {
+            Some(Guard::Child { .. }) if !state.is_stopped() => tasks(state, policy, open),
+            _ => Vec::new(),
+        };
+        return match further.is_empty() {
+            true => Step::Settle(id),
+            false => Step::Run(further),
+        };
     }
     if let Some(hooks) = state.hooks.of_call(id) {
         return guards(state, open, hooks);
@@ -482,17 +490,18 @@ fn only_reads(state: &State, policy: &Policy, open: &OpenCall) -> bool {
         && authorize(state, policy, open) == read
 }
 
-/// Returns a task, and those after it that may start with it.
+/// Returns the tasks that may start: of the first open call and of those directly after it.
 fn tasks(state: &State, policy: &Policy, first: &OpenCall) -> Vec<CallId> {
-    let room = MAX_TASKS_AT_ONCE
-        .saturating_sub(state.tasks_at_work())
-        .max(1);
+    let room = MAX_TASKS_AT_ONCE.saturating_sub(state.tasks_at_work());
+    // A first task for which there is no room is refused.
+    let room = room.max(usize::from(first.guard.is_none()));
+    let is_new = |c: &OpenCall| !c.finished && c.guard.is_none();
     state
         .calls
         .iter()
         .skip_while(|c| c.call.id != first.call.id)
-        .take_while(|c| !c.finished && c.guard.is_none() && c.call.is_task())
-        .take_while(|c| runs(state, policy, first, c))
+        .take_while(|c| c.call.is_task() && (!is_new(c) || runs(state, policy, first, c)))
+        .filter(|c| is_new(c))
         .take(room)
         .map(|c| c.call.id)
         .collect()

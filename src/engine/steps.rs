@@ -4,6 +4,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::sync::mpsc::unbounded_channel;
 use tokio::time::timeout;
 
@@ -256,8 +257,8 @@ impl<W: World> Engine<W> {
         }
     }
 
-    /// Finds the outcome of a call that a dead process had started, or of all calls that are to be
-    /// stopped.
+    /// Finds the outcome of a call that a dead process had started, of the first subagent that ends,
+    /// or of all calls that are to be stopped.
     pub(super) async fn settle(&mut self, id: CallId) -> Result<(), EngineError> {
         let stop = self.log.state.is_stopped();
         let question = self.log.state.call(id);
@@ -265,8 +266,14 @@ impl<W: World> Engine<W> {
         if let Some(call) = question.map(|open| open.call.clone()) {
             return model_asks::await_answer(self, &call).await;
         }
+        let is_task = |guard: &Option<Guard>| matches!(guard, Some(Guard::Child { .. }));
+        let first = self.log.state.call(id);
+        // A start that waits for a person restarts no subagent.
+        let with_tasks =
+            first.is_some_and(|open| is_task(&open.guard)) && !self.requests.waits_for_person;
         let started = self.log.state.calls.iter().filter_map(|open| {
-            let is_wanted = !open.finished && (stop || open.call.id == id);
+            let is_with_it = open.call.id == id || with_tasks && is_task(&open.guard);
+            let is_wanted = !open.finished && (stop || is_with_it);
             let guard = open.guard.clone().filter(|_| is_wanted)?;
             Some((open.call.clone(), guard, open.started_access))
         });
@@ -276,22 +283,28 @@ impl<W: World> Engine<W> {
         // A supervisor process that does not answer must not keep the user waiting for ever.
         let patience = if stop { STOP_PATIENCE } else { Duration::MAX };
         let step = async move {
-            join_all(settling.iter().map(async |(call, guard, access)| {
+            let settled = settling.iter().map(async |(call, guard, access)| {
                 if *guard == Guard::Asks {
-                    return unanswered();
+                    return (call.id, unanswered());
                 }
                 let settled = world.settle(call, guard, *access, stop);
                 let settled = timeout(patience, settled).await;
-                settled.unwrap_or_else(|_| unstopped())
-            }))
-            .await
+                (call.id, settled.unwrap_or_else(|_| unstopped()))
+            });
+            match stop {
+                true => join_all(settled).await,
+                false => Vec::from_iter(FuturesUnordered::from_iter(settled).next().await),
+            }
         };
         let Some(settled) = self.drive_step_silently(step, Stoppable::Yes).await? else {
             return Ok(());
         };
-        for (started, settled) in started.iter().zip(settled) {
-            // The log has the results in the order of the calls. A later one is settled again.
-            if self.log.state.first_open().map(|open| open.call.id) == Some(started.0.id) {
+        for (call, settled) in settled {
+            // The log has the results in the order of the calls, except those of tasks. A later one
+            // is settled again.
+            let is_next = self.log.state.first_open().map(|open| open.call.id) == Some(call);
+            let started = started.iter().find(|(started, ..)| started.id == call);
+            if let Some(started) = started.filter(|_| is_next || !stop) {
                 self.end_settled(started, settled, stop).await?;
             }
         }

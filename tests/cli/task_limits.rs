@@ -173,6 +173,43 @@ fn at_most_four_are_at_work_at_once() {
     assert!(scene.children().iter().all(|c| !c.unfinished));
 }
 
+/// The first of eight tasks waits for the last one, which starts when others have ended.
+#[test]
+fn a_task_starts_as_soon_as_there_is_room_for_it() {
+    let task = |n: usize| json!({"prompt": format!("part {n}.")});
+    let scene = Scene::new(move |seen| {
+        let asked = seen.json.to_string();
+        match (is_child(seen), seen.turn) {
+            (false, 0) => {
+                let first = Says::call("task", task(0));
+                let all = (1..8).fold(first, |says, n| says.and_call("task", task(n)));
+                all.into()
+            }
+            (false, _) => Says::text(OVER).into(),
+            (true, 0) if asked.contains("part 0.") => {
+                Answer::call("bash", json!({"command": WAITS}))
+            }
+            (true, 0) if asked.contains("part 7.") => {
+                Answer::call("bash", json!({"command": "echo > go"}))
+            }
+            (true, _) => Says::text(ANSWER).into(),
+        }
+    });
+    scene.start().wait(LIMIT).expect(0);
+    let heard = scene.heard.lock().unwrap();
+    let last = heard.iter().rev().find(|seen| !is_child(seen)).unwrap();
+    assert_eq!(last.results.len(), 8);
+    let answered = |(_, result): &&(String, String)| result.contains(ANSWER);
+    assert_eq!(last.results.iter().filter(answered).count(), 8);
+    drop(heard);
+    let log = scene.log(&scene.parent().id);
+    let place = |kind: &str, index: u64| {
+        let is_it = |e: &Value| e["type"] == format!("entry.{kind}") && e["call"]["index"] == index;
+        log.iter().position(is_it).unwrap()
+    };
+    assert!(place("started", 7) < place("finished", 0));
+}
+
 #[test]
 fn at_most_sixteen_are_given_for_one_message() {
     let scene = Scene::new(move |seen| match (is_child(seen), seen.results.len()) {
