@@ -46,6 +46,9 @@ const IDLE_TIMEOUT_SEC: u64 = 900;
 /// Default time until a server has to answer, seconds.
 const STARTUP_S: f64 = 10.0;
 
+/// The versions of the protocol that are spoken, newest first.
+pub const PROTOCOL_VERSIONS: [&str; 4] = ["2026-07-28", "2025-11-25", "2025-06-18", "2025-03-26"];
+
 /// `[mcp_servers.NAME]` as written.
 #[derive(Clone, PartialEq, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields, expecting = "a table")]
@@ -62,6 +65,8 @@ pub struct McpServer {
     pub headers: BTreeMap<String, String>,
     /// Name of the variable whose value is sent as `Authorization: Bearer`.
     pub bearer_token_env_var: Option<String>,
+    /// Version of the protocol. `None`: the server is asked.
+    pub protocol_version: Option<String>,
     /// Time until the server has to answer, seconds.
     pub startup_timeout_sec: f64,
     /// Time limit of a call, seconds. `None`: no limit.
@@ -89,6 +94,7 @@ impl Default for McpServer {
             url: None,
             headers: BTreeMap::new(),
             bearer_token_env_var: None,
+            protocol_version: None,
             startup_timeout_sec: STARTUP_S,
             tool_timeout_sec: None,
             enabled_tools: None,

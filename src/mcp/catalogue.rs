@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::connection::{Connection, McpError};
-use super::era::NegotiatedServer;
+use super::era::{Era, NegotiatedServer};
 use super::names::{server_part, tool_name, tool_name_apart};
 use super::tools::{Listing, ServerTool};
 use crate::config::mcp::{FoundServer, FoundServers};
@@ -65,6 +65,8 @@ pub struct CatalogueServer {
     pub renamed: BTreeSet<String>,
     /// Full names of tools that the config disables.
     pub switched_off: BTreeSet<String>,
+    /// Its protocol at its last start, if that is known.
+    pub era: Option<Era>,
     /// Time of the server's answer: UTC, milliseconds since 1970. `None`: the server is unknown.
     pub at_ms: Option<i64>,
 }
@@ -182,6 +184,12 @@ impl Catalogue {
         near
     }
 
+    /// Returns the protocol of a server at its last start, if that is known.
+    pub fn era(&self, server: &str) -> Option<Era> {
+        let mut servers = self.servers.iter();
+        servers.find(|known| known.name == server)?.era
+    }
+
     /// Replaces the entry of a server by its new answer.
     fn put(&mut self, found: &FoundServer, said: Option<(i64, StoredServer)>) {
         let others = self.servers.iter().filter(|s| s.name != found.name);
@@ -241,6 +249,7 @@ fn known(
         name: found.name.clone(),
         config_hash: found.hash.clone(),
         calls_itself: said.name,
+        era: said.era,
         instructions: said.instructions,
         tools,
         former,
@@ -262,6 +271,8 @@ fn former(found: &FoundServer, tools: impl Iterator<Item = ListedTool>) -> Vec<C
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 struct StoredServer {
     name: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    era: Option<Era>,
     #[serde(default)]
     instructions: String,
     #[serde(default)]
@@ -298,6 +309,7 @@ impl StoredServer {
         });
         StoredServer {
             name: known.name.clone(),
+            era: Some(known.era),
             instructions: known.instructions.clone(),
             tools: tools.collect(),
             former: Vec::new(),

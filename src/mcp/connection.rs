@@ -19,7 +19,7 @@ use tokio::sync::Notify;
 use uuid::Uuid;
 
 use super::elicit::{Elicit, Elicitation};
-use super::era::{self, Era, HANDSHAKE, NegotiatedServer, STATELESS};
+use super::era::{self, Era, HANDSHAKE, NegotiatedServer, ProtocolHint, STATELESS};
 pub use super::error::McpError;
 use super::form;
 use super::message::{self, METHOD_NOT_FOUND, RpcError, ServerMessage};
@@ -68,7 +68,8 @@ pub struct Connection {
 
 impl Connection {
     /// Detects the protocol of the server, unless an earlier agent stored it. `root` is the
-    /// workspace, which the server may ask for. `elicit` answers its questions for a person.
+    /// workspace, which the server may ask for. `elicit` answers its questions for a person. `hint`:
+    /// the protocol, as far as it is known.
     ///
     /// # Errors
     /// The server does not answer within the limit, or speaks no supported version.
@@ -77,6 +78,7 @@ impl Connection {
         root: &Path,
         limit: Duration,
         elicit: Arc<dyn Elicit>,
+        hint: ProtocolHint,
     ) -> Result<Self, McpError> {
         let mut connection = Connection {
             answered: Mutex::new(answered_before(&client)?),
@@ -103,39 +105,71 @@ impl Connection {
         let kept = kept.and_then(|kept| serde_json::from_slice(&kept).ok());
         connection.known = match kept {
             Some(known) => known,
-            None => connection.learn(limit).await?,
+            None => connection.learn(limit, hint).await?,
         };
         Ok(connection)
     }
 
-    async fn learn(&self, limit: Duration) -> Result<NegotiatedServer, McpError> {
-        let discover = era::params(Era::Stateless, json!({}));
-        let asked = self.ask(DISCOVER_ID, "server/discover", &discover, false);
-        let known = match tokio::time::timeout(DISCOVER_WITHIN.min(limit), asked).await {
-            Ok(Ok(result)) => era::read_discover(&result).ok(),
-            // A server that ended or needs a login answers the next request in the same way.
-            Ok(Err(
-                fatal @ (McpError::Over(_) | McpError::Login { .. } | McpError::Journal(_)),
-            )) => {
-                return Err(fatal);
+    async fn learn(
+        &self,
+        limit: Duration,
+        hint: ProtocolHint,
+    ) -> Result<NegotiatedServer, McpError> {
+        let newest = era::HANDSHAKE[0];
+        let known = match hint {
+            ProtocolHint::Only(era::STATELESS) => {
+                let late = McpError::Late {
+                    method: "server/discover".to_string(),
+                    limit,
+                };
+                self.discover(limit).await?.ok_or(late)?
             }
-            Ok(Err(_)) | Err(_) => None,
-        };
-        let known = match known {
-            Some(known) => known,
-            None => self.shake_hands(limit).await?,
+            ProtocolHint::Only(version) => self.shake_hands(limit, version).await?,
+            // Some servers never answer `server/discover`, which would be waited for at each start.
+            ProtocolHint::Earlier(Era::Handshake) => match self.shake_hands(limit, newest).await {
+                Err(refused @ McpError::Rpc { .. }) => self
+                    .discover(DISCOVER_WITHIN.min(limit))
+                    .await?
+                    .ok_or(refused)?,
+                done => done?,
+            },
+            ProtocolHint::Earlier(Era::Stateless) | ProtocolHint::Unknown => {
+                match self.discover(DISCOVER_WITHIN.min(limit)).await? {
+                    Some(known) => known,
+                    None => self.shake_hands(limit, newest).await?,
+                }
+            }
         };
         let bytes = serde_json::to_vec(&known).map_err(io::Error::from)?;
         self.client.remember(&bytes)?;
         Ok(known)
     }
 
-    async fn shake_hands(&self, limit: Duration) -> Result<NegotiatedServer, McpError> {
+    /// Asks for the protocol without a handshake. Returns `None` if the server does not have it or
+    /// does not answer.
+    async fn discover(&self, within: Duration) -> Result<Option<NegotiatedServer>, McpError> {
+        let discover = era::params(Era::Stateless, json!({}));
+        let asked = self.ask(DISCOVER_ID, "server/discover", &discover, false);
+        match tokio::time::timeout(within, asked).await {
+            Ok(Ok(result)) => Ok(era::read_discover(&result).ok()),
+            // A server that ended or needs a login answers the next request in the same way.
+            Ok(Err(
+                fatal @ (McpError::Over(_) | McpError::Login { .. } | McpError::Journal(_)),
+            )) => Err(fatal),
+            Ok(Err(_)) | Err(_) => Ok(None),
+        }
+    }
+
+    async fn shake_hands(
+        &self,
+        limit: Duration,
+        wanted: &str,
+    ) -> Result<NegotiatedServer, McpError> {
         let late = |method: &str| McpError::Late {
             method: method.to_string(),
             limit,
         };
-        let params = era::initialize_params();
+        let params = era::initialize_params(wanted);
         let asked = self.ask(INITIALIZE_ID, "initialize", &params, false);
         let result = match tokio::time::timeout(limit, asked).await {
             Err(_) => return Err(late("initialize")),

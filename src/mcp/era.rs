@@ -27,6 +27,29 @@ pub enum Era {
     Stateless,
 }
 
+/// The protocol of a server, as far as it is known before the server answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ProtocolHint {
+    #[default]
+    Unknown,
+    /// The protocol of an earlier start of the server.
+    Earlier(Era),
+    /// The version that the user's config names.
+    Only(&'static str),
+}
+
+impl ProtocolHint {
+    /// Returns the hint for a version of the config and the protocol of an earlier start.
+    pub fn of(version: Option<&str>, earlier: Option<Era>) -> ProtocolHint {
+        let mut all = std::iter::once(STATELESS).chain(HANDSHAKE);
+        match (all.find(|known| Some(*known) == version), earlier) {
+            (Some(version), _) => ProtocolHint::Only(version),
+            (None, Some(era)) => ProtocolHint::Earlier(era),
+            (None, None) => ProtocolHint::Unknown,
+        }
+    }
+}
+
 /// The protocol and the abilities of a server. They are stored beside it for the next agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NegotiatedServer {
@@ -66,9 +89,10 @@ fn stateless_capabilities() -> Value {
     capabilities
 }
 
-pub fn initialize_params() -> Value {
+/// Returns the params of `initialize` in this version.
+pub fn initialize_params(version: &str) -> Value {
     json!({
-        "protocolVersion": HANDSHAKE[0],
+        "protocolVersion": version,
         "capabilities": capabilities(),
         "clientInfo": client_info(),
     })
@@ -170,6 +194,18 @@ mod tests {
         let refused = read_discover(&json!({ "supportedVersions": ["2031-01-01", 4] }));
         assert_eq!(refused, Err(vec!["2031-01-01".to_string()]));
         assert_eq!(read_discover(&Value::Null), Err(vec![]));
+    }
+
+    #[test]
+    fn a_hint_names_a_version_that_is_spoken() {
+        use crate::config::mcp::PROTOCOL_VERSIONS;
+        let all: Vec<&str> = std::iter::once(STATELESS).chain(HANDSHAKE).collect();
+        assert_eq!(all, PROTOCOL_VERSIONS);
+        let hint = |version, earlier| ProtocolHint::of(version, earlier);
+        let known = Some(Era::Handshake);
+        assert_eq!(hint(None, None), ProtocolHint::Unknown);
+        assert_eq!(hint(None, known), ProtocolHint::Earlier(Era::Handshake));
+        assert_eq!(hint(Some(STATELESS), known), ProtocolHint::Only(STATELESS));
     }
 
     #[test]

@@ -14,10 +14,10 @@ use super::{
 use crate::config::{Config, Origin};
 use crate::core::background::BackgroundMode;
 use crate::core::choice::Effort;
-use crate::core::entry::Choice;
+use crate::core::entry::{Choice, Guard};
 use crate::core::settings::{Policy, Pricing};
 use crate::core::signal::Signal;
-use crate::core::state::State;
+use crate::core::state::{OpenCall, State};
 use crate::engine::{BEGINS_WITHIN, Settings};
 use crate::model::{Figures, Models};
 use crate::net::page::Web;
@@ -75,7 +75,10 @@ impl AppContext {
                 .extend(added.folders.iter().map(PathBuf::from));
         }
         warnings.extend(catalogue.notes().iter().cloned());
-        let access = match catalogue.is_empty() {
+        // The result of a call that runs is read also after its definition was removed.
+        let is_open =
+            |open: &OpenCall| !open.finished && matches!(open.guard, Some(Guard::Served { .. }));
+        let access = match catalogue.is_empty() && !state.calls.iter().any(is_open) {
             true => None,
             false => Some(self.server_access(&catalogue, &id, sandbox.as_ref())?),
         };

@@ -9,6 +9,7 @@ use crate::core::policy::{Rule, ServedTool};
 use crate::core::settings::ServedCheck;
 use crate::mcp::catalogue::SessionCatalogue;
 use crate::mcp::changed::changed as changed_text;
+use crate::mcp::era::ProtocolHint;
 use crate::mcp::launch::{LaunchPlace, launch};
 use crate::store::Store;
 use crate::world::confine::Confine;
@@ -75,6 +76,10 @@ impl AppContext {
                 spec,
                 env,
                 startup: Duration::from_secs_f64(found.server.startup_timeout_sec),
+                protocol: ProtocolHint::of(
+                    found.server.protocol_version.as_deref(),
+                    catalogue.now().era(name),
+                ),
             })
         }))
     }

@@ -251,18 +251,19 @@ fn read_only_tools_of_a_trusted_server_run_unasked_in_plan_mode() {
     }
 }
 
+fn is_in_the_call(home: &Home) -> bool {
+    let runs = live_servers(home);
+    runs.iter().any(|run| {
+        let input = servers(home).path(run).unwrap().join("in.0");
+        std::fs::read_to_string(input).is_ok_and(|text| text.contains("tools/call"))
+    })
+}
+
 #[test]
 fn a_call_survives_an_agent_kill_and_resume_gets_its_result() {
     let home = appending(ALLOWED, &json!({}), 600);
     let mut live = Live::spawn(home.rewake(["-p", "go"]));
-    let is_in_the_call = || {
-        let runs = live_servers(&home);
-        runs.iter().any(|run| {
-            let input = servers(&home).path(run).unwrap().join("in.0");
-            std::fs::read_to_string(input).is_ok_and(|text| text.contains("tools/call"))
-        })
-    };
-    until("the server has the call", is_in_the_call);
+    until("the server has the call", || is_in_the_call(&home));
     assert!(live.kill());
     live.wait(LIMIT);
     assert_eq!(home.read("effects"), "");
@@ -275,6 +276,39 @@ fn a_call_survives_an_agent_kill_and_resume_gets_its_result() {
     );
     assert!(text.starts_with("done\n"), "{text}");
     until("the server ends", || live_servers(&home).is_empty());
+}
+
+#[test]
+fn a_call_is_settled_after_its_definition_was_removed() {
+    let home = appending(ALLOWED, &json!({}), 600);
+    let mut live = Live::spawn(home.rewake(["-p", "go"]));
+    until("the server has the call", || is_in_the_call(&home));
+    assert!(live.kill());
+    live.wait(LIMIT);
+    home.write_config(SCRIPTED);
+    let run = streamed(&home, &["-p", "-c"]).expect(0);
+    let (kind, text) = results(&run).pop().expect("a result");
+    assert_eq!(kind, "done", "{text}");
+    assert!(text.starts_with("done\n"), "{text}");
+    assert_eq!(home.read("effects"), "one\n");
+}
+
+/// A server that never answers `server/discover` is asked once.
+#[test]
+fn a_server_without_discover_is_remembered() {
+    let home = appending(ALLOWED, &json!({}), 0);
+    configure(&home, ALLOWED, &json!({ "asked": home.path("asked") }));
+    assert_eq!(last(&home, &["-p", "go"]).0, "done");
+    let asked = || {
+        home.read("asked")
+            .lines()
+            .map(str::to_string)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(asked(), ["server/discover", "initialize"]);
+    until("the server ends", || live_servers(&home).is_empty());
+    assert_eq!(last(&home, &["-p", "go"]).0, "done");
+    assert_eq!(asked()[2..], ["initialize"]);
 }
 
 /// More starts are killed than make a crash loop, and each only waited for the server.

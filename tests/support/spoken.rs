@@ -162,11 +162,15 @@ fn speak_mcp(method: &str, id: &Value, params: &Value) {
     }
     match (method, mode.as_str()) {
         (_, "silent") => {}
-        ("initialize", "old" | "circle" | "tools" | "offers") => answer(
-            id,
-            &json!({ "protocolVersion": params["protocolVersion"], "capabilities": capabilities,
-                "serverInfo": info }),
-        ),
+        ("server/discover", "tools") if note_in_file(method) => {}
+        ("initialize", "old" | "circle" | "tools" | "offers") => {
+            note_in_file(method);
+            answer(
+                id,
+                &json!({ "protocolVersion": params["protocolVersion"],
+                    "capabilities": capabilities, "serverInfo": info }),
+            );
+        }
         ("initialize", "ancient") => answer(id, &json!({ "protocolVersion": "2023-01-01" })),
         ("server/discover", "new") => answer(
             id,
@@ -197,6 +201,20 @@ fn speak_mcp(method: &str, id: &Value, params: &Value) {
             "error": { "code": -32601, "message": "no such method" } })
         .to_string()),
     }
+}
+
+/// Adds the method to the file that [`SAYS`] names as `asked`. Returns whether it names one: then
+/// the server answers no `server/discover`.
+fn note_in_file(method: &str) -> bool {
+    let says = std::env::var(SAYS).unwrap_or_default();
+    let says: Value = serde_json::from_str(&says).unwrap_or_default();
+    let Some(file) = says["asked"].as_str() else {
+        return false;
+    };
+    let mut open = std::fs::OpenOptions::new();
+    let file = open.create(true).append(true).open(file);
+    writeln!(file.expect("the file"), "{method}").expect("a line");
+    true
 }
 
 /// What it can be called for, described as [`SAYS`] has it.

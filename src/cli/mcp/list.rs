@@ -168,6 +168,9 @@ fn describe(defined: &DefinedServer, server: &McpServer, row: &dyn Fn(&str, &str
     if !asked.is_empty() {
         row("asks for", &asked.join(", "));
     }
+    if let Some(version) = &server.protocol_version {
+        row("protocol", version);
+    }
     row("start", &format!("within {} s", server.startup_timeout_sec));
     if let Some(seconds) = server.tool_timeout_sec {
         row("call", &format!("within {seconds} s"));

@@ -20,7 +20,7 @@ use crate::core::form::{FormAnswer, RequestedAnswer};
 use crate::core::text::one_line;
 use crate::mcp::connection::{Connection, McpError};
 use crate::mcp::elicit::{Declines, Elicit, Elicitation};
-use crate::mcp::era::Era;
+use crate::mcp::era::{Era, ProtocolHint};
 use crate::mcp::launch::{BRIDGE_ENV, BRIDGE_WORD, BridgeConfig};
 use crate::mcp::names::tool_name;
 use crate::mcp::oauth::challenge::Challenge;
@@ -243,8 +243,8 @@ impl Probing<'_> {
             }
         };
         let elicit = Arc::clone(&self.elicit);
-        let begun = Connection::begin(client, self.root, self.limit, elicit).await;
-        let connection = begun.map_err(|e| self.failed(e))?;
+        let begun = Connection::begin(client, self.root, self.limit, elicit, ProtocolHint::Unknown);
+        let connection = begun.await.map_err(|e| self.failed(e))?;
         let told = self.tell(&connection, call, arguments).await;
         leave(connection.client()).await;
         told.map_err(|e| self.failed(e))

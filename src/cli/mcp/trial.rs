@@ -13,7 +13,7 @@ use crate::mcp::catalogue;
 use crate::mcp::clean;
 use crate::mcp::connection::Connection;
 use crate::mcp::elicit::Declines;
-use crate::mcp::era::{Era, NegotiatedServer};
+use crate::mcp::era::{Era, NegotiatedServer, ProtocolHint};
 use crate::mcp::launch::{LaunchPlace, launch};
 use crate::mcp::names::tool_name;
 use crate::mcp::tools::{Listing, ServerTool};
@@ -87,6 +87,7 @@ pub(super) fn try_server(ctx: &AppContext, found: &FoundServer) -> Result<Tried,
         spec: &spec,
         root: &ctx.here.root,
         limit,
+        protocol: ProtocolHint::of(found.server.protocol_version.as_deref(), None),
         learnt: &|known, listing| store_learnt(ctx, found, known, listing),
     };
     let tried = runtime.block_on(trial.start(&run, &env));
@@ -106,6 +107,7 @@ struct Trial<'a> {
     spec: &'a ServerSpec,
     root: &'a Path,
     limit: Duration,
+    protocol: ProtocolHint,
     learnt: &'a dyn Fn(&NegotiatedServer, &Listing),
 }
 
@@ -143,8 +145,8 @@ impl Trial<'_> {
             Attached::Busy { pid } => return Err(format!("process {pid} uses the server")),
         };
         let elicit = Arc::new(Declines);
-        let connection = Connection::begin(client, self.root, self.limit, elicit).await;
-        let connection = connection.map_err(|e| e.to_string())?;
+        let begun = Connection::begin(client, self.root, self.limit, elicit, self.protocol);
+        let connection = begun.await.map_err(|e| e.to_string())?;
         let known = connection.known();
         let mut tried = Tried {
             version: clean(&known.version, 40),

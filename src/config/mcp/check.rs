@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::McpServer;
+use super::{McpServer, PROTOCOL_VERSIONS};
 use crate::config::ConfigError;
 use crate::config::http::{is_header, is_http_url};
 use crate::config::origin::dotted;
@@ -70,6 +70,11 @@ pub(in crate::config) fn fault(name: &str, server: &McpServer) -> Option<Fault> 
         if !is_header(header, value) {
             return at(&["headers", header], "is not a valid header");
         }
+    }
+    let version = server.protocol_version.as_deref();
+    if version.is_some_and(|version| !PROTOCOL_VERSIONS.contains(&version)) {
+        let all = PROTOCOL_VERSIONS.join(", ");
+        return at(&["protocol_version"], &format!("must be one of {all}"));
     }
     let times = [
         ("startup_timeout_sec", Some(server.startup_timeout_sec)),

@@ -126,6 +126,9 @@ fn servers_of(agent: &str, text: &str, root: &Path) -> Result<Servers, String> {
 }
 
 fn of_mcp_servers(name: &str, value: &Value) -> Result<McpServer, String> {
+    if value["type"] == "sse" || value["transport"] == "sse" {
+        return Err("its type is sse, an earlier transport that rewake does not have".to_string());
+    }
     let DefinedServer { server, .. } = definition(name, &value.to_string(), ServerSource::User);
     server
 }
@@ -190,7 +193,13 @@ fn of_opencode(name: &str, value: Value) -> Result<McpServer, String> {
             taken.insert(ours.to_string(), value[theirs].clone());
         }
     }
-    let text = json!(taken).to_string().replace("{env:", "${");
+    let text = json!(taken).to_string();
+    if text.contains("{file:") {
+        return Err(
+            "it has {file:…}: write ${VAR} and set the variable from that file".to_string(),
+        );
+    }
+    let text = text.replace("{env:", "${");
     let DefinedServer { server, .. } = definition(name, &text, ServerSource::User);
     server
 }
@@ -395,6 +404,13 @@ mod tests {
         }
         let error = servers_of("codex", "a = 1\nb", root).unwrap_err();
         assert_eq!(error, "line 2: it is not TOML");
+        let sse = "{\"mcpServers\": {\"a\": {\"type\": \"sse\", \"url\": \"https://h\"}}}";
+        let why = taken("claude", sse)["a"].clone().unwrap_err();
+        assert!(why.contains("its type is sse"), "{why}");
+        let file =
+            "{\"mcp\": {\"a\": {\"url\": \"https://h\", \"headers\": {\"A\": \"{file:~/k}\"}}}}";
+        let why = taken("opencode", file)["a"].clone().unwrap_err();
+        assert!(why.contains("it has {file:…}"), "{why}");
         assert_eq!(taken("claude", "{}"), BTreeMap::new());
         assert_eq!(taken("opencode", "{\"mcp\": 3}"), BTreeMap::new());
     }

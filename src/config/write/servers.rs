@@ -81,6 +81,9 @@ fn server_table(server: &McpServer) -> Table {
             table.insert(key, map(pairs));
         }
     }
+    if let Some(version) = &server.protocol_version {
+        table.insert("protocol_version", value(version));
+    }
     if server.startup_timeout_sec != default.startup_timeout_sec {
         table.insert("startup_timeout_sec", value(server.startup_timeout_sec));
     }

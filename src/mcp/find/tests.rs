@@ -24,6 +24,7 @@ fn server(name: &str, tools: &[(&str, &str, Value)]) -> CatalogueServer {
         former: Vec::new(),
         renamed: BTreeSet::new(),
         switched_off: BTreeSet::new(),
+        era: None,
         at_ms: Some(1),
     }
 }

@@ -130,7 +130,7 @@ async fn ask_for_challenge(server: &Url) -> Result<Challenge, LoginError> {
     let built = http::builder(Kind::of(server), None).and_then(http::build);
     let client = built.map_err(|e| LoginError::new(e.to_string()))?;
     let request = serde_json::json!({ "jsonrpc": "2.0", "id": "rewake_login", "method": "initialize",
-        "params": crate::mcp::era::initialize_params() });
+        "params": crate::mcp::era::initialize_params(crate::mcp::era::HANDSHAKE[0]) });
     let sent = client
         .post(server.clone())
         .header("content-type", "application/json")

@@ -17,6 +17,7 @@ fn server(name: &str, instructions: &str, tools: Vec<CatalogueTool>) -> Catalogu
         former: Vec::new(),
         renamed: BTreeSet::new(),
         switched_off: BTreeSet::new(),
+        era: None,
         at_ms: Some(1),
     }
 }

@@ -7,6 +7,7 @@ use super::result::{self, IN_DOUBT, failed};
 use super::standing::{CallProgress, standing};
 use crate::command::server::{EndedServer, ServerOutcome};
 use crate::core::entry::{CallId, Guard, Outcome};
+use crate::core::permission::served_parts;
 use crate::core::tool::ToolCall;
 use crate::mcp::connection::McpError;
 use crate::mcp::result::CallResult;
@@ -83,6 +84,11 @@ enum Waited {
     Ended(Box<ToolResult>),
     /// The server has ended: the journal has the fate of the call.
     Over,
+}
+
+/// Returns the tool's name on its server, for most names: a long one is shortened in the full name.
+fn own_name(full_name: &str) -> &str {
+    served_parts(full_name).map_or(full_name, |(_, tool)| tool)
 }
 
 impl Machine {
@@ -175,7 +181,8 @@ impl Machine {
         };
         let tool = (servers.access.find)(&order.name).ok();
         let limit = tool.as_ref().and_then(|tool| tool.limit);
-        let name = tool.map(|tool| tool.name).unwrap_or_default();
+        // Its definition may be gone.
+        let name = tool.map_or_else(|| own_name(&order.name).to_string(), |tool| tool.name);
         let (request, repeatable) = (begun.request, begun.repeatable);
         let calling = live
             .connection

@@ -21,6 +21,7 @@ use crate::core::entry::CallId;
 use crate::core::text::one_line;
 use crate::mcp::connection::Connection;
 use crate::mcp::elicit::Elicit;
+use crate::mcp::era::ProtocolHint;
 use crate::tools::ToolResult;
 use crate::world::ServerAsks;
 
@@ -283,7 +284,14 @@ impl LiveServers {
         };
         let elicit = self.asks.of(server);
         // Its capabilities were determined before its first call.
-        let begun = Connection::begin(client, &self.root, BUSY_WITHIN, elicit).await;
+        let begun = Connection::begin(
+            client,
+            &self.root,
+            BUSY_WITHIN,
+            elicit,
+            ProtocolHint::Unknown,
+        );
+        let begun = begun.await;
         let connection = begun.map_err(|e| io::Error::other(e.to_string()))?;
         let live = Arc::new(RunningServers::new(run, connection));
         self.with(server, |slot| slot.live = Some(Arc::clone(&live)));
@@ -458,7 +466,8 @@ impl Start {
         };
         let limit = self.launch.startup;
         let elicit = Arc::clone(&self.elicit);
-        match Connection::begin(client, &self.root, limit, elicit).await {
+        let protocol = self.launch.protocol;
+        match Connection::begin(client, &self.root, limit, elicit, protocol).await {
             Ok(connection) => Ok(RunningServers::new(run, connection)),
             Err(error) => {
                 // A server that does not identify itself is useless.

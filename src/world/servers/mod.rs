@@ -35,6 +35,7 @@ mod standing;
 use std::time::Duration;
 
 use crate::command::server::{ServerEnv, ServerSpec, Servers};
+use crate::mcp::era::ProtocolHint;
 
 pub(super) use learn::Learning;
 pub(super) use live::LiveServers;
@@ -76,4 +77,5 @@ pub struct Launch {
     pub env: ServerEnv,
     /// Time limit until it has identified itself.
     pub startup: Duration,
+    pub protocol: ProtocolHint,
 }

@@ -11,6 +11,7 @@ use std::time::Duration;
 use rewake::command::server::{Attached, ServerEnv, ServerSpec, Servers};
 use rewake::mcp::connection::{Connection, McpError};
 use rewake::mcp::elicit::Declines;
+use rewake::mcp::era::ProtocolHint;
 use rewake::mcp::result::ResultPart;
 use serde_json::json;
 
@@ -96,7 +97,13 @@ impl Place {
             panic!("it does not live: {attached:?}")
         };
         let root: &Path = self.folder.path();
-        let begun = Connection::begin(client, root, LIMIT, Arc::new(Declines));
+        let begun = Connection::begin(
+            client,
+            root,
+            LIMIT,
+            Arc::new(Declines),
+            ProtocolHint::Unknown,
+        );
         begun.await.unwrap()
     }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use rewake::mcp::connection::{Connection, McpError};
 use rewake::mcp::elicit::Declines;
+use rewake::mcp::era::ProtocolHint;
 use rewake::mcp::result::ResultPart;
 
 use super::*;
@@ -102,7 +103,13 @@ fn pages_in_a_circle_are_noted() {
 }
 
 async fn begin(client: Client, root: &Path) -> Connection {
-    let begun = Connection::begin(client, root, LIMIT, Arc::new(Declines));
+    let begun = Connection::begin(
+        client,
+        root,
+        LIMIT,
+        Arc::new(Declines),
+        ProtocolHint::Unknown,
+    );
     begun.await.unwrap()
 }
 

@@ -11,6 +11,7 @@ use rewake::core::form::FormAnswer;
 use rewake::mcp::call::task_in;
 use rewake::mcp::connection::{Connection, McpError};
 use rewake::mcp::elicit::{Declines, Elicit, Elicitation};
+use rewake::mcp::era::ProtocolHint;
 use rewake::mcp::result::{CallResult, ResultPart};
 
 use super::*;
@@ -64,13 +65,25 @@ async fn start(place: &Place, mode: &str, person: Arc<dyn Elicit>) -> (String, C
     let own = [(spoken::ASKED.to_string(), mode.to_string())];
     let env = ServerEnv::new(|name| std::env::var_os(name), &own);
     let client = live(place.servers.start(&run, &env).await.unwrap());
-    let begun = Connection::begin(client, place.folder.path(), LIMIT, person);
+    let begun = Connection::begin(
+        client,
+        place.folder.path(),
+        LIMIT,
+        person,
+        ProtocolHint::Unknown,
+    );
     (run, begun.await.unwrap())
 }
 
 async fn reopen(place: &Place, run: &str, person: Arc<dyn Elicit>) -> Connection {
     let client = place.attach(run).await;
-    let begun = Connection::begin(client, place.folder.path(), LIMIT, person);
+    let begun = Connection::begin(
+        client,
+        place.folder.path(),
+        LIMIT,
+        person,
+        ProtocolHint::Unknown,
+    );
     begun.await.unwrap()
 }
 

@@ -8,6 +8,7 @@ use rewake::command::server::{Attached, LINGER_MS, ServerEnv, ServerInfo, Server
 use rewake::core::entry::{Guard, Outcome, Output};
 use rewake::core::state::State;
 use rewake::core::tool::ToolCall;
+use rewake::mcp::era::ProtocolHint;
 use rewake::tools::{self, ToolResult};
 use rewake::world::machine::Machine;
 use rewake::world::{KnownTool, Launch, PrepareError, ServerAccess, Settled, World};
@@ -92,6 +93,7 @@ impl Bench {
                     spec: spec.clone(),
                     env: env.clone(),
                     startup: Duration::from_secs(90),
+                    protocol: ProtocolHint::Unknown,
                 })
             }),
         });
