@@ -170,17 +170,17 @@ pub fn next(state: &State, policy: &Policy, pending: &Pending) -> Step {
         return next_in_pause(state, pending);
     }
     if pending.waits_for_person {
+        let started = state.first_open().filter(|open| open.guard.is_some());
+        if let Some(started) = started.filter(|_| pending.settles && rest != Some(Why::CrashLoop)) {
+            return Step::Settle(started.call.id);
+        }
+        let asked_for = asked_for(state, pending).filter(|_| rest != Some(Why::CrashLoop));
         if let Some(running) = state.checks.running()
             && pending.settles
             && rest != Some(Why::CrashLoop)
         {
             return Step::RunCheck(running.seq);
         }
-        let started = state.first_open().filter(|open| open.guard.is_some());
-        if let Some(started) = started.filter(|_| pending.settles && rest != Some(Why::CrashLoop)) {
-            return Step::Settle(started.call.id);
-        }
-        let asked_for = asked_for(state, pending).filter(|_| rest != Some(Why::CrashLoop));
         return asked_for.unwrap_or(Step::Wait(rest.unwrap_or(Why::Idle)));
     }
     match (state.first_open(), rest) {

@@ -101,19 +101,22 @@ impl<W: World> Recorder<W> {
         self.is_stale = true;
     }
 
-    /// Returns whether work that an open call started is still running without this process.
+    /// Returns whether work that an open call started, or a check, is still running without this
+    /// process.
     pub(super) fn is_at_work(&self) -> bool {
-        let mut open = self.state.calls.iter().filter(|open| !open.finished);
         let check = self.state.checks.running().map(|check| Guard::Supervised {
             run: check.run.clone(),
             boot: check.boot.clone(),
             background: false,
         });
-        check.is_some_and(|guard| self.world.is_at_work(&guard))
-            || open.any(|open| match &open.guard {
-                Some(guard) => self.world.is_at_work(guard),
-                None => open.call.is_wait() && self.runs_in_background(),
-            })
+        if check.is_some_and(|guard| self.world.is_at_work(&guard)) {
+            return true;
+        }
+        let mut open = self.state.calls.iter().filter(|open| !open.finished);
+        open.any(|open| match &open.guard {
+            Some(guard) => self.world.is_at_work(guard),
+            None => open.call.is_wait() && self.runs_in_background(),
+        })
     }
 
     fn runs_in_background(&self) -> bool {
