@@ -44,6 +44,9 @@
 //! call (`Hooked`) are recorded together with its start or its denial. [`core::hook`] applies the answers of guards: deny wins over
 //! ask, and ask over allow, over all hooks and rules.
 //!
+//! When all calls of an answer are finished and changed files, `next` returns the checks that match
+//! them ([`core::check`]), one after the other, before the next request.
+//!
 //! # From another process
 //!
 //! A message, a stop, a pause, an answer or another model may come from another process
@@ -91,6 +94,7 @@
 //!    | supervised | bash | the keeper's run folder says: not started, running, ended, lost |
 //!    | … | task: a subagent, which is a session | its own log says; a killed one is started again |
 //!    | … | `!` of the user: [`core::entry::Entry::UserCommand`] | the same; one that never started is not started later |
+//!    | … | checks: [`core::entry::Entry::CheckStarted`] | the same; one whose keeper is lost has failed |
 //!    | … | hooks: [`core::entry::Entry::Hooking`] | the same; one whose keeper is lost has failed |
 //!    | served | tools of servers (MCP) | the journal of the server's keeper says: not sent, in progress, answered, lost |
 //!    | opaque | foreign tools, in logs of older versions | interrupted: "may or may not have happened" |

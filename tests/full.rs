@@ -11,6 +11,9 @@
 
 #[path = "core/sim/check.rs"]
 mod check;
+#[path = "core/sim/checks.rs"]
+#[allow(dead_code, reason = "the simulation of crashes uses all of it")]
+mod checks;
 #[path = "core/sim/fake.rs"]
 #[allow(dead_code, reason = "the simulation uses the rest")]
 mod fake;

@@ -21,8 +21,8 @@ use crate::report::{CliError, exit, line};
 use crate::sandbox::Kernel;
 use crate::session::sandbox::ask_kernel;
 use crate::session::{
-    self, AppContext, Grade, MissingSessions, hooks, journal_place, short_id, with_journal_count,
-    worktree_rows,
+    self, AppContext, Grade, MissingSessions, checks, hooks, journal_place, short_id,
+    with_journal_count, worktree_rows,
 };
 use crate::store::{
     SessionFilter, SessionLock, Store, StoreError, database, is_purged, refuse_shared,
@@ -242,6 +242,22 @@ fn hooks_of(report: &mut Report, place: &SessionPlace, loaded: &Loaded) {
         "hooks",
         format!("{} used", count(used.count() as u64, "hook")),
     );
+    let checks = checks::list(&ctx);
+    if !checks.is_empty() {
+        let used = checks.iter().filter(|check| check.fault.is_none()).count();
+        report.ok("checks", format!("{} used", count(used as u64, "check")));
+    }
+    for check in checks {
+        if let Some(why) = check.fault {
+            report.note("checks", format!("{} does not run: {why}", check.name));
+        }
+    }
+    if let Some((file, _)) = checks::untrusted(&ctx) {
+        report.note(
+            "checks",
+            format!("{file}: not trusted, so they do not run; `rewake trust`"),
+        );
+    }
     for warning in &found.warnings {
         report.note("hooks", warning);
     }

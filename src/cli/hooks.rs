@@ -14,7 +14,7 @@ use super::place::SessionPlace;
 /// The actions of `rewake hooks`.
 #[derive(Debug, Clone, PartialEq, Subcommand)]
 pub(crate) enum HooksAction {
-    /// List the hooks of this folder, their trust and last result
+    /// List the hooks and checks of this folder, their trust and last result
     List {
         /// Print JSON
         #[arg(long)]

@@ -85,6 +85,9 @@ pub struct NeededFile {
 /// Value of [`Spec::call`] for a command that the user typed.
 pub const OF_USER: &str = "user";
 
+/// Value of [`Spec::call`] for a check.
+pub const OF_CHECK: &str = "check";
+
 /// Value of [`Spec::call`] for a hook.
 pub const OF_HOOK: &str = "hook";
 

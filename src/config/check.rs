@@ -15,6 +15,11 @@ const DAY_SECS: u64 = 86_400;
 const DAY_MS: u64 = DAY_SECS * 1_000;
 const MIB: u64 = 1024 * 1024;
 
+/// Maximum number of checks, of bytes of one, and of seconds that one may take.
+const MAX_CHECKS: usize = 50;
+const MAX_CHECK_BYTES: usize = 4_096;
+const MAX_CHECK_SEC: u64 = 600;
+
 pub(super) fn check(config: &Config, origins: &Origins) -> Checked {
     numbers(config, origins)?;
     names(config, origins)?;
@@ -26,6 +31,7 @@ pub(super) fn check(config: &Config, origins: &Origins) -> Checked {
         model(name, figures, origins)?;
     }
     web(config, origins)?;
+    checks(config, origins)?;
     servers(config, origins)
 }
 
@@ -49,6 +55,37 @@ fn web(config: &Config, origins: &Origins) -> Checked {
         )),
         Some(_) | None => Ok(()),
     }
+}
+
+fn checks(config: &Config, origins: &Origins) -> Checked {
+    if config.check.len() > MAX_CHECKS {
+        let more = format!("has {} checks, more than {MAX_CHECKS}", config.check.len());
+        return Err(wrong(origins, "check", more));
+    }
+    for (place, check) in config.check.iter().enumerate() {
+        let key = format!("check[{place}]");
+        let glob = globset::Glob::new(&check.files);
+        let limit = 1..=MAX_CHECK_SEC;
+        let fault = match glob {
+            _ if check.command.trim().is_empty() => "has no command".to_string(),
+            _ if check.command.len() > MAX_CHECK_BYTES || check.files.len() > MAX_CHECK_BYTES => {
+                format!("is longer than {MAX_CHECK_BYTES} bytes")
+            }
+            _ if check.files.is_empty() => "has no files".to_string(),
+            Err(error) => format!(
+                "has files = {:?}, which is no glob: {}",
+                check.files,
+                error.kind()
+            ),
+            Ok(_) if !limit.contains(&check.timeout_sec) => format!(
+                "has timeout_sec = {}, and must have 1 to {MAX_CHECK_SEC}",
+                check.timeout_sec
+            ),
+            Ok(_) => continue,
+        };
+        return Err(wrong(origins, &key, fault));
+    }
+    Ok(())
 }
 
 fn servers(config: &Config, origins: &Origins) -> Checked {

@@ -1,4 +1,4 @@
-//! Merging of the layers. Later values replace earlier ones, permission rules add up, and old
+//! Merging of the layers. Later values replace earlier ones, permission rules and checks add up, and old
 //! names of keys are replaced.
 
 use std::collections::BTreeMap;
@@ -19,7 +19,16 @@ pub(super) fn checked(leaves: Vec<Leaf>) -> Result<(Config, Origins), ConfigErro
     Ok((config, origins))
 }
 
-/// Merges the leaves: later ones replace earlier ones, permission rules add up.
+/// Returns whether lists of several layers are joined.
+fn adds_up(path: &[String]) -> bool {
+    match path.first().map(String::as_str) {
+        Some("permissions") => true,
+        Some("check") => path.len() == 1,
+        _ => false,
+    }
+}
+
+/// Merges the leaves: later ones replace earlier ones, permission rules and checks add up.
 fn merge(leaves: Vec<Leaf>) -> (Table, Origins) {
     let mut values: BTreeMap<Vec<String>, Value> = BTreeMap::new();
     let mut origins = BTreeMap::new();
@@ -32,7 +41,7 @@ fn merge(leaves: Vec<Leaf>) -> (Table, Origins) {
     {
         let key = dotted(&path);
         match value {
-            Value::Array(mut rules) if path.first().is_some_and(|p| p == "permissions") => {
+            Value::Array(mut rules) if adds_up(&path) => {
                 let earlier = match values.remove(&path) {
                     Some(Value::Array(earlier)) => earlier,
                     _ => Vec::new(),

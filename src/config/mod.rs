@@ -2,7 +2,7 @@
 //!
 //! Layers, each over the one before: defaults, `config.toml` in the user's config folder, the
 //! rules that the user allowed for this project ([`granted`]), `.rewake/config.toml` of the workspace root, environment, flags. A later layer replaces
-//! a value; lists of permission rules add up, so that no layer can drop a rule to deny.
+//! a value; lists of permission rules and checks add up, so that no layer can drop a rule to deny.
 //!
 //! Invariant: the process environment is read in one place, [`Env::capture`], which `main`
 //! calls once. Everything else, here and above, takes the [`Env`] it is given.
@@ -59,10 +59,10 @@ pub use provider::{
     ProviderConfig, default_model, keyed_providers,
 };
 pub use schema::{
-    Config, ContextConfig, FilesConfig, FilesInTime, FilesWatch, InstructionsConfig, LogConfig,
-    LogLevel, ModelFigures, NetworkUse, NotifyConfig, NotifyMethod, NotifyOn, PermissionsConfig,
-    ProviderEntry, RetryConfig, SandboxConfig, SandboxUse, ShellConfig, StoreConfig, UiConfig,
-    WebConfig,
+    CheckConfig, Config, ContextConfig, FilesConfig, FilesInTime, FilesWatch, InstructionsConfig,
+    LogConfig, LogLevel, ModelFigures, NetworkUse, NotifyConfig, NotifyMethod, NotifyOn,
+    PermissionsConfig, ProviderEntry, RetryConfig, SandboxConfig, SandboxUse, ShellConfig,
+    StoreConfig, UiConfig, WebConfig,
 };
 pub use setting::Setting;
 pub use worktree::{project_note, project_root, worktree_at, worktrees_folder, worktrees_of};

@@ -146,7 +146,7 @@ fn server_key(source: ServerSource, name: &str) -> String {
 /// Returns the position of a key in the list. Keys that allow, run or send something come first,
 /// so that they are not cut off.
 fn weight(key: &str) -> usize {
-    const FIRST: [&str; 3] = ["permission", "shell", "providers"];
+    const FIRST: [&str; 4] = ["permission", "shell", "check", "providers"];
     let place = FIRST.iter().position(|start| key.starts_with(start));
     place.unwrap_or(FIRST.len())
 }

@@ -59,6 +59,9 @@ pub struct Config {
     pub files: FilesConfig,
     pub agents: AgentsConfig,
     pub web: WebConfig,
+    /// Commands that run after the model changed files.
+    #[cfg_attr(test, serde(skip_serializing_if = "Vec::is_empty"))]
+    pub check: Vec<CheckConfig>,
     pub log: LogConfig,
     /// Settings of providers. [`Config::provider`] returns the complete settings of one.
     pub providers: BTreeMap<String, ProviderEntry>,
@@ -102,6 +105,7 @@ impl Default for Config {
             files: FilesConfig::default(),
             agents: AgentsConfig::default(),
             web: WebConfig::default(),
+            check: Vec::new(),
             log: LogConfig::default(),
             providers: BTreeMap::new(),
             mcp_servers: BTreeMap::new(),
@@ -542,6 +546,25 @@ impl Default for WebConfig {
             search_url: None,
         }
     }
+}
+
+/// A command that runs after the model changed files that it matches.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize))]
+#[serde(deny_unknown_fields, expecting = "a table")]
+pub struct CheckConfig {
+    /// A glob for paths below the root of the workspace. Without `/` it is for names of files.
+    pub files: String,
+    pub command: String,
+    #[serde(default = "check_timeout_sec")]
+    pub timeout_sec: u64,
+    /// `None`: its command.
+    #[serde(default)]
+    pub name: Option<String>,
+}
+
+fn check_timeout_sec() -> u64 {
+    60
 }
 
 /// Content of the log file.

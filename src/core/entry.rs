@@ -12,6 +12,7 @@
 
 mod assignment;
 mod call;
+mod check;
 mod choice;
 mod content;
 mod hook;
@@ -28,6 +29,7 @@ use super::form::{FormAnswer, ServerQuestion};
 
 pub use assignment::Assignment;
 pub use call::{By, CallId, ChildRun, Fact, Guard, Memory, MemoryKind, Outcome, Output, Verdict};
+pub use check::CheckEnding;
 pub use choice::{Choice, FallbackModel, Mode, RunLimits, Unfit};
 pub use content::{BlobRef, Block, Image, PromptPrefix, StopReason, ToolSpec, UsedCommand, Via};
 pub use hook::{HookEvent, HookResult, HookRun, HookVerdict, HookWrote};
@@ -355,6 +357,21 @@ pub enum Entry {
         /// `Supervised` for one under a keeper, `Opaque` for one that has the terminal.
         guard: Guard,
     },
+    /// A check is about to run, since calls of an answer changed files that it matches. Its end is a
+    /// `Noted` that names this entry.
+    CheckStarted {
+        /// The name of the check.
+        check: String,
+        /// The place of the answer.
+        of: Seq,
+        /// Name of the run folder, unique for ever. Empty: it could not be prepared.
+        run: String,
+        /// Id of the boot in which it was prepared. In another boot it is never started.
+        boot: String,
+        /// The changed files, below the root of the workspace: at most 200.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        files: Vec<String>,
+    },
     /// Hooks are about to run. They follow an entry of the same transaction.
     Hooking {
         event: HookEvent,
@@ -531,6 +548,17 @@ pub enum About {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         exit_code: Option<i32>,
     },
+    /// A check ended. The text is empty if it printed nothing new for the model.
+    CheckEnded {
+        /// The place of its `CheckStarted`.
+        entry: Seq,
+        /// The name of the check.
+        check: String,
+        ending: CheckEnding,
+        /// Milliseconds from its start to its end.
+        #[serde(default)]
+        took_ms: u64,
+    },
     /// AGENTS.md or another instruction file changed.
     Instructions,
     /// Content that had left the context and is relevant again.
@@ -647,6 +675,7 @@ impl Entry {
             Entry::Checked { .. } => "checked",
             Entry::Chose(_) => "chose",
             Entry::UserCommand { .. } => "user_command",
+            Entry::CheckStarted { .. } => "check_started",
             Entry::Hooking { .. } => "hooking",
             Entry::Hooked { .. } => "hooked",
             Entry::Named { .. } => "named",
@@ -695,6 +724,14 @@ impl Entry {
                 }
                 Outcome::Denied { .. } => (&[][..], None),
             },
+            Entry::Noted {
+                about:
+                    Some(About::CheckEnded {
+                        ending: CheckEnding::Exited { output, .. },
+                        ..
+                    }),
+                ..
+            } => (&[][..], output.as_ref()),
             _ => (&[][..], None),
         };
         let of_hooks = hooks

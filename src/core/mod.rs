@@ -11,6 +11,7 @@ pub mod agent;
 pub mod authorization;
 pub mod background;
 pub mod budget;
+pub mod check;
 pub mod choice;
 pub mod cleared_results;
 pub mod compacting;

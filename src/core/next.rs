@@ -56,6 +56,9 @@ pub struct Pending {
     pub message: bool,
     /// Progress of the summary in the background.
     pub summary: BackgroundSummary,
+    /// The files that the calls of the last answer changed, below the root of the workspace. Empty
+    /// without checks.
+    pub changed: Vec<String>,
     /// The [`recall_point`] for which the log and the memories were already searched.
     pub recalled: Option<Seq>,
 }
@@ -106,6 +109,10 @@ pub enum Step {
         hooking: Seq,
         calls: Vec<Option<CallId>>,
     },
+    /// Start this check, since these files that it matches were changed.
+    StartCheck { check: String, files: Vec<String> },
+    /// A check was started and has no end: run it, or find how it ended.
+    RunCheck(Seq),
     /// Run these calls: several that may run at the same time, or one of any class.
     Run(Vec<CallId>),
     /// A call was started and has no result: find its outcome.
@@ -168,6 +175,12 @@ pub fn next(state: &State, policy: &Policy, pending: &Pending) -> Step {
             return Step::Settle(started.call.id);
         }
         let asked_for = asked_for(state, pending).filter(|_| rest != Some(Why::CrashLoop));
+        if let Some(running) = state.checks.running()
+            && pending.settles
+            && rest != Some(Why::CrashLoop)
+        {
+            return Step::RunCheck(running.seq);
+        }
         return asked_for.unwrap_or(Step::Wait(rest.unwrap_or(Why::Idle)));
     }
     match (state.first_open(), rest) {
@@ -181,6 +194,7 @@ pub fn next(state: &State, policy: &Policy, pending: &Pending) -> Step {
         }
         (_, Some(Why::CrashLoop)) => Step::Wait(Why::CrashLoop),
         _ if state.hooks.first_due().is_some() => next_hooks(state.hooks.first_due()),
+        (None, _) if state.checks.running().is_some() => run_check(state),
         (Some(open), _) if pending.left_open && open.guard.is_some() && !state.is_stopped() => {
             Step::Wait(Why::Asked)
         }
@@ -191,8 +205,23 @@ pub fn next(state: &State, policy: &Policy, pending: &Pending) -> Step {
         (None, _) => take_in(state, policy, pending)
             .or_else(|| next_reminder(state, policy))
             .or(rest.map(Step::Wait))
+            .or_else(|| next_check(state, policy, pending))
             .unwrap_or_else(|| next_request(state, policy)),
     }
+}
+
+/// Returns the step for the check that has no end.
+fn run_check(state: &State) -> Step {
+    match state.checks.running() {
+        Some(running) => Step::RunCheck(running.seq),
+        None => Step::Wait(Why::Idle),
+    }
+}
+
+/// Returns the step for the check that the request waits for.
+fn next_check(state: &State, policy: &Policy, pending: &Pending) -> Option<Step> {
+    let (check, files) = state.checks.due(&policy.checks, &pending.changed)?;
+    Some(Step::StartCheck { check, files })
 }
 
 /// Returns the next step during a pause: running work ends and is recorded. The rest waits.
@@ -203,6 +232,7 @@ fn next_in_pause(state: &State, pending: &Pending) -> Step {
         return Step::Settle(started.call.id);
     }
     match pending.user_ended {
+        _ if state.first_open().is_none() && state.checks.running().is_some() => run_check(state),
         Some(entry) if state.first_open().is_none() => Step::ReportUserEnd(entry),
         _ => Step::Wait(Why::Paused),
     }
@@ -225,7 +255,7 @@ pub fn rest_but_pause(state: &State, policy: &Policy) -> Option<Why> {
     if state.restarts >= MAX_RESTARTS {
         return Some(Why::CrashLoop);
     }
-    let has_hooks = !state.hooks.pending().is_empty();
+    let has_hooks = !state.hooks.pending().is_empty() || state.checks.running().is_some();
     if state.first_open().is_some() || state.restoring.is_some() || has_hooks {
         return None;
     }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::background::BackgroundMode;
 use super::budget::Budget;
+use super::check::Check;
 use super::entry::Usage;
 use super::permission::Permission;
 use super::policy::{Judgement, Rule, Sandbox};
@@ -30,6 +31,8 @@ pub struct Policy {
     pub background: BackgroundMode,
     /// The sandbox of commands, which the model's instructions describe.
     pub sandbox: Sandbox,
+    /// The checks that may run: those of the user, and the trusted ones of the workspace.
+    pub checks: Vec<Check>,
     /// Maximum number of answers for one message of the user, or for one start.
     pub max_turns: Option<u32>,
     /// Returns the budget of a model, with the session's learnt values.

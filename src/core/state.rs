@@ -10,6 +10,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::access::Access;
+use super::check::SessionChecks;
 use super::choice::Effort;
 use super::cleared_results::ClearedResults;
 use super::ending::Ending;
@@ -35,6 +36,8 @@ use super::user_messages::UserMessages;
 mod allows;
 mod apply;
 mod context;
+
+pub use apply::has_run_command;
 
 /// An entry that cannot follow the ones before it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -197,6 +200,8 @@ pub struct State {
     sent_before: SentBefore,
     /// The hooks that have not ended, and the answers of guards.
     pub hooks: SessionHooks,
+    /// The checks, and the changes of files that they wait for.
+    pub checks: SessionChecks,
     /// The messages since the last answer, oldest first. A hook may refuse them.
     unanswered: Vec<Unanswered>,
 }
@@ -409,6 +414,7 @@ impl State {
             approved_hosts: BTreeSet::new(),
             sent_before: SentBefore::default(),
             hooks: SessionHooks::default(),
+            checks: SessionChecks::default(),
             unanswered: Vec::new(),
         }
     }
@@ -573,7 +579,8 @@ impl State {
             return true;
         }
         if self.is_stopped() {
-            return self.first_open().is_some() || !self.hooks.pending().is_empty();
+            let has_check = self.checks.running().is_some();
+            return has_check || self.first_open().is_some() || !self.hooks.pending().is_empty();
         }
         let of_user = self.user_commands.values().any(|c| c.run().is_some());
         self.owed

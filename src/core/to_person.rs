@@ -3,6 +3,7 @@
 
 use std::borrow::Cow;
 
+use super::check;
 use super::entry::{About, Outcome};
 use super::quoted::without_fences;
 use super::visible::{visible, without_cosmetics};
@@ -61,6 +62,10 @@ pub fn to_person<'a>(note: &'a str, about: Option<&About>) -> Cow<'a, str> {
             of_command(&note).into_owned().into()
         }
         Some(About::BackgroundEnded { .. }) => without_fences(note),
+        Some(about @ About::CheckEnded { .. }) if note.is_empty() => {
+            check::line(about).unwrap_or_default().into()
+        }
+        Some(About::CheckEnded { .. }) => without_fences(note),
         Some(About::Mode { .. }) => note
             .lines()
             .next()

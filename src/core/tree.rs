@@ -266,7 +266,7 @@ pub fn why_unknown(records: &[Record], seq: Seq) -> String {
 pub fn may_change_files(entry: &Entry) -> bool {
     match entry {
         Entry::Started { access, .. } => *access != Some(Access::Read),
-        Entry::Restoring { .. } => true,
+        Entry::Restoring { .. } | Entry::CheckStarted { .. } => true,
         // Guards decide. Other hooks may format files.
         Entry::Hooking { event, .. } => !event.is_guard(),
         _ => false,

@@ -2,7 +2,7 @@
 //! layers of this version, messages, and background commands that ended.
 
 use super::commands::Requests;
-use super::{Engine, EngineError, Recorder, Write};
+use super::{Engine, EngineError, Recorder, Write, checks};
 use crate::core::background;
 use crate::core::entry::{About, Entry, Guard, Via};
 use crate::core::next::{Pending, may_ask_again};
@@ -25,6 +25,7 @@ impl<W: World> Engine<W> {
             user_ended: self.user_commands.ended(&self.log).map(|(entry, _)| entry),
             message: self.log.next_queued()?.is_some(),
             summary: self.summaries.progress(),
+            changed: checks::changed(&self.log)?,
             recalled: self.recall.done,
         })
     }

@@ -14,6 +14,7 @@
 
 mod batch;
 mod calls;
+mod checks;
 mod children;
 mod commands;
 mod context;
@@ -24,6 +25,7 @@ mod held;
 mod hooks;
 mod idle;
 mod model_asks;
+mod new_lines;
 mod outside;
 mod recall;
 mod recorder;
@@ -312,6 +314,7 @@ pub struct Engine<W> {
     asking: server_asks::Asking,
     signals_look: signals::SignalsLook,
     children: children::Children,
+    checks: checks::Checks,
     user_commands: user_commands::UserCommands,
     /// The hooks of this start have not been recorded.
     session_start: Option<hooks::SessionStart>,
@@ -352,6 +355,7 @@ impl<W: World> Engine<W> {
             asking: server_asks::Asking::default(),
             signals_look: signals::SignalsLook::new(),
             children: children::Children::default(),
+            checks: checks::Checks::default(),
             user_commands: user_commands::UserCommands::default(),
             session_start: Some(hooks::SessionStart::Startup),
         }
@@ -463,7 +467,11 @@ impl<W: World> Engine<W> {
             {
                 self.log.hook_session_start(start).await?;
             }
-            match next(&self.log.state, &self.log.policy, &self.pending()?) {
+            let step = next(&self.log.state, &self.log.policy, &self.pending()?);
+            if checks::finish_scan(self, &step).await? {
+                continue;
+            }
+            match step {
                 Step::RecordChoice => self.requests.record_choice(&mut self.log).await?,
                 Step::Render => self.render().await?,
                 Step::CompactAsAsked => self.compact_as_asked().await?,
@@ -484,6 +492,10 @@ impl<W: World> Engine<W> {
                 }
                 Step::Recall(since) => self.recall.recall(&mut self.log, since).await?,
                 Step::RunHooks { hooking, calls } => self.run_hooks(hooking, calls).await?,
+                Step::StartCheck { check, files } => {
+                    checks::start(&mut self.log, check, files).await?
+                }
+                Step::RunCheck(entry) => checks::run(self, entry).await?,
                 Step::CallModel => self.call_model().await?,
                 Step::Run(calls) => self.run_calls(calls).await?,
                 Step::Settle(call) => self.settle(call).await?,

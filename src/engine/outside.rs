@@ -80,39 +80,16 @@ impl<W: World> Recorder<W> {
             self.emit(Event::Notice(text));
         }
     }
-}
 
-impl OutsideLooks {
-    /// Returns the note about the changes since the last call, if there are any.
-    pub(super) fn note<W: World>(
-        &mut self,
-        log: &mut Recorder<W>,
-    ) -> Result<Option<Entry>, EngineError> {
-        let mut changes = Vec::new();
-        for change in log.state.outside.since(self.told) {
-            changes.push((change.at, self.delta_of(log, change)?));
-        }
-        self.told = log.state.next_seq().saturating_sub(1);
-        if changes.is_empty() {
-            return Ok(None);
-        }
-        let root = log.world.root();
-        let seen = &log.state.seen;
-        Ok((log.state.outside).note(&changes, seen, &root.to_string_lossy()))
-    }
-
-    pub(super) fn delta_of<W: World>(
-        &self,
-        log: &Recorder<W>,
-        change: &OutsideChange,
-    ) -> Result<Delta, EngineError> {
+    /// Returns the difference between the two trees of a change.
+    pub(super) fn delta_of(&self, change: &OutsideChange) -> Result<Delta, EngineError> {
         if let Some(before) = &change.before
-            && let Some(delta) = log.store.snapshots().delta_from(&change.tree, before)?
+            && let Some(delta) = self.store.snapshots().delta_from(&change.tree, before)?
         {
             return Ok(delta);
         }
         let tree = |name: &str| -> Result<Option<Tree>, EngineError> {
-            Ok(log.store.snapshots().tree(name)?.map(|known| known.tree))
+            Ok(self.store.snapshots().tree(name)?.map(|known| known.tree))
         };
         // Without an earlier tree, any file may differ from what was read.
         let before = match &change.before {
@@ -124,5 +101,25 @@ impl OutsideLooks {
             // The trees are not stored any more.
             _ => Delta::default(),
         })
+    }
+}
+
+impl OutsideLooks {
+    /// Returns the note about the changes since the last call, if there are any.
+    pub(super) fn note<W: World>(
+        &mut self,
+        log: &mut Recorder<W>,
+    ) -> Result<Option<Entry>, EngineError> {
+        let mut changes = Vec::new();
+        for change in log.state.outside.since(self.told) {
+            changes.push((change.at, log.delta_of(change)?));
+        }
+        self.told = log.state.next_seq().saturating_sub(1);
+        if changes.is_empty() {
+            return Ok(None);
+        }
+        let root = log.world.root();
+        let seen = &log.state.seen;
+        Ok((log.state.outside).note(&changes, seen, &root.to_string_lossy()))
     }
 }

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use super::{EngineError, Event, Log, OnEvent};
 use crate::core::budget::Budget;
-use crate::core::entry::{Entry, HookRun, Record};
+use crate::core::entry::{Entry, Guard, HookRun, Record};
 use crate::core::prompt::KeptMessages;
 use crate::core::settings::Policy;
 use crate::core::state::{Illegal, State};
@@ -101,8 +101,17 @@ impl<W: World> Recorder<W> {
         self.is_stale = true;
     }
 
-    /// Returns whether work that an open call started is still running without this process.
+    /// Returns whether work that an open call started, or a check, is still running without this
+    /// process.
     pub(super) fn is_at_work(&self) -> bool {
+        let check = self.state.checks.running().map(|check| Guard::Supervised {
+            run: check.run.clone(),
+            boot: check.boot.clone(),
+            background: false,
+        });
+        if check.is_some_and(|guard| self.world.is_at_work(&guard)) {
+            return true;
+        }
         let mut open = self.state.calls.iter().filter(|open| !open.finished);
         open.any(|open| match &open.guard {
             Some(guard) => self.world.is_at_work(guard),

@@ -216,7 +216,7 @@ impl<W: World> Recorder<W> {
     pub(super) async fn plan_rewind(&mut self, wanted: &Rewind) -> Result<Rewinding, NotRewound> {
         // A restore that was interrupted has to be completed first.
         self.restore().await?;
-        if self.state.first_open().is_some() {
+        if self.state.first_open().is_some() || self.state.checks.running().is_some() {
             return Err(NotRewound::OpenCall);
         }
         let (_, records) = self.store.load(self.head.session())?;

@@ -8,6 +8,7 @@ use std::rc::Rc;
 use serde_json::{Value, json};
 
 use super::{RunResult, fitting, is_denied};
+use crate::core::check;
 use crate::core::entry::{
     About, Block, By, CallId, Choice, Entry, Fact, Outcome, Record, StopReason, Usage,
 };
@@ -218,6 +219,14 @@ impl Printer {
                 "· changed outside of rewake, so the model is told: {}",
                 with_more(paths, *more)
             )),
+            Entry::Noted {
+                about: Some(about @ About::CheckEnded { .. }),
+                ..
+            } => {
+                if let Some(line) = check::line(about) {
+                    note(&format!("· {line}"));
+                }
+            }
             Entry::Chose(Choice {
                 fallback: Some(fallback),
                 ..

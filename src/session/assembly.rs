@@ -8,8 +8,8 @@ use std::time::Duration;
 use super::context::{self, Gauging, KnownWindows};
 use super::layers::Renderer;
 use super::{
-    AppContext, Log, Opened, Session, SessionError, VERSION, hooks, now_ms, permissions, sandbox,
-    served, tmp, unseen_by_commands,
+    AppContext, Log, Opened, Session, SessionError, VERSION, checks, hooks, now_ms, permissions,
+    sandbox, served, tmp, unseen_by_commands,
 };
 use crate::config::{Config, Origin};
 use crate::core::background::BackgroundMode;
@@ -155,6 +155,7 @@ impl AppContext {
             interactive,
             background: BackgroundMode::Leave,
             sandbox: super::sandbox::given(self),
+            checks: checks::checks(self, &mut warnings),
             max_turns: config
                 .max_turns
                 .map(|n| u32::try_from(n).unwrap_or(u32::MAX)),

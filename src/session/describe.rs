@@ -14,10 +14,12 @@ use serde_json::Value;
 
 use super::short_id;
 
+use crate::core::check;
 use crate::core::ending::is_answer;
 use crate::core::entry::{
-    About, Block, By, CallId, Entry, Fact, Guard, HookEvent, HookResult, HookVerdict, Image,
-    Outcome, Record, Refusal, SaveReason, Seq, SummaryBy, Unfit, Usage, UsedCommand, Verdict,
+    About, Block, By, CallId, CheckEnding, Entry, Fact, Guard, HookEvent, HookResult, HookVerdict,
+    Image, Outcome, Record, Refusal, SaveReason, Seq, SummaryBy, Unfit, Usage, UsedCommand,
+    Verdict,
 };
 use crate::core::entry::{Choice, FallbackModel, RunLimits};
 use crate::core::form::{Field, FormAnswer, RequestedAnswer, ServerQuestion};
@@ -278,6 +280,16 @@ impl Describer {
                 ..event(Tone::Bad, &error.message)
             }
             .cutting(draft),
+            Entry::Noted {
+                text,
+                about: Some(about @ About::CheckEnded { ending, .. }),
+            } if text.is_empty() => {
+                let tone = match ending {
+                    CheckEnding::TimedOut { .. } | CheckEnding::Failed { .. } => Tone::Bad,
+                    CheckEnding::Exited { .. } | CheckEnding::Stopped => Tone::Calm,
+                };
+                event(tone, check::line(about).unwrap_or_default())
+            }
             Entry::Noted { text, about } => Description {
                 kind: Kind::Note {
                     is_wanted: matches!(about, None | Some(About::UserCommandEnded { .. })),
@@ -330,6 +342,7 @@ impl Describer {
             Entry::UserCommand { command, .. } => {
                 detail(format!("you ran {}", one_line(command, 100)))
             }
+            Entry::CheckStarted { check, .. } => detail(format!("checking: {check}")),
             Entry::Hooking { event, runs, .. } => detail(format!(
                 "{} about to run for {}",
                 count(runs.len() as u64, "hook"),

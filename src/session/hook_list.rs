@@ -1,9 +1,10 @@
-//! The list of the hooks of a folder for a person: each with its file, its trust and its last
-//! result.
+//! The list of the hooks and checks of a folder for a person: each with its file and its trust, and
+//! each hook with its last result.
 
 use std::collections::BTreeMap;
 
 use super::AppContext;
+use super::checks;
 use super::hooks::{guards_not_in_force, hooks};
 use crate::config::ConfigError;
 use crate::core::entry::{Entry, HookResult, HookVerdict, Seq};
@@ -48,6 +49,20 @@ pub(crate) fn hook_list(ctx: &AppContext) -> Result<HookList, ConfigError> {
         if let Some(result) = results.get(&hook.name()) {
             lines.push(format!("  last: {}", in_words(result)));
         }
+    }
+    for check in checks::list(ctx) {
+        lines.push(format!(
+            "check {}  {}: {}",
+            check.config.files, check.origin, check.name
+        ));
+        lines.push(match &check.fault {
+            None => "  used".to_string(),
+            Some(why) => format!("  does not run: {why}"),
+        });
+    }
+    if let Some((file, shown)) = checks::untrusted(ctx) {
+        lines.push(format!("check  {file}: {}", one_line(&shown, REASON_CHARS)));
+        lines.push("  not trusted, so it does not run; `rewake trust`".to_string());
     }
     let foreign = guards_not_in_force(ctx, &found)?;
     let mut notes = found.warnings;

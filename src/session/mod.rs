@@ -8,6 +8,7 @@ mod assembly;
 mod authors;
 mod changed_files;
 mod changes;
+pub(crate) mod checks;
 pub mod context;
 mod custom;
 pub(crate) mod describe;

@@ -629,6 +629,7 @@ fn sweep(runs: &Runs, session: &str, state: &State) {
         .chain(state.background.values().map(|b| b.run.as_str()))
         .chain(state.user_commands.values().filter_map(UserCommand::run))
         .chain(hooks.map(|run| run.run.as_str()))
+        .chain(state.checks.running().map(|check| check.run.as_str()))
         .collect();
     for info in runs.list() {
         let over = !matches!(info.state, RunState::Running { .. });

@@ -85,7 +85,7 @@ pub(crate) const COMMANDS: &[Entry] = &[
     entry(SlashCommand::Memory, "memory", &["remember"], "[words]", "what is remembered, searched"),
     entry(SlashCommand::Skills, "skills", &["skill"], "", "the skills found here"),
     entry(SlashCommand::Mcp, "mcp", &["servers"], "", "the MCP servers: their state, tools and what they cost"),
-    entry(SlashCommand::Hooks, "hooks", &["guards"], "", "the hooks: their trust and last result"),
+    entry(SlashCommand::Hooks, "hooks", &["guards"], "", "the hooks and checks, and their trust"),
     entry(SlashCommand::Ps, "ps", &["jobs", "bashes"], "", "commands that run in the background"),
     entry(SlashCommand::Init, "init", &[], "[what matters most]", "write AGENTS.md by looking at the project, or improve it"),
     entry(SlashCommand::Diff, "diff", &["changes"], "", "what changed since the last commit"),

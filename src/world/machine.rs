@@ -19,10 +19,11 @@ use super::hooks::MachineHooks;
 use super::restore::{self, RestoreEnd, RestoreOrder};
 use super::servers::{Learning, LiveServers, OfferError, ServerAccess, ServerRequest};
 use super::{BackgroundEnd, Images, PrepareError, ServerAsks, Settled, World};
-use super::{HookEnd, HookOccasion};
+use super::{CheckRun, HookEnd, HookOccasion};
 use crate::command::{self, How, RunEnd, Running, Runs, SettledRun, Spare, Spec};
 use crate::core::access::Access;
 use crate::core::background::BackgroundMode;
+use crate::core::check::Check;
 use crate::core::entry::{BlobRef, CallId, Fact, Failure, Guard, Outcome, Output};
 use crate::core::entry::{HookEvent, HookRun, HookWrote};
 use crate::core::request::Request;
@@ -865,6 +866,14 @@ impl World for Machine {
         if let Some(hooks) = &self.hooks {
             hooks.fire(occasion, state, &|run| self.start(run));
         }
+    }
+
+    async fn prepare_check(&self, check: &Check) -> Result<Guard, PrepareError> {
+        self.prepare_check_run(check)
+    }
+
+    async fn run_check(&self, run: &str, boot: &str, stop: bool) -> CheckRun {
+        self.run_prepared_check(run, boot, stop).await
     }
 
     fn printed_bytes(&self) -> u64 {

@@ -4,6 +4,7 @@
 //! can die at every [`Boundary`], and before and after every method.
 
 mod archive;
+mod checks;
 mod child_log;
 pub(crate) mod confine;
 mod files;
@@ -23,6 +24,7 @@ use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::oneshot;
 
 use crate::core::access::Access;
+use crate::core::check::Check;
 use crate::core::entry::{
     CallId, Entry, Failure, Guard, HookEvent, HookResult, HookRun, HookWrote, Outcome, Seq,
 };
@@ -107,6 +109,42 @@ pub struct HookEnd {
     pub results: Vec<HookResult>,
     /// The bytes of long texts for the model.
     pub blobs: Vec<Vec<u8>>,
+}
+
+/// How a check ended, as this machine knows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CheckEnd {
+    /// It exited with this code.
+    Exited(i32),
+    TimedOut,
+    Stopped,
+    /// It did not start, or its result is not known, and why.
+    Failed(String),
+}
+
+/// A check that ended.
+#[derive(Debug, Clone)]
+pub struct CheckRun {
+    pub end: CheckEnd,
+    pub took_ms: u64,
+    /// The output, if it exited.
+    pub output: Vec<u8>,
+}
+
+impl CheckRun {
+    /// Creates an end without an output.
+    pub fn of(end: CheckEnd) -> CheckRun {
+        CheckRun {
+            end,
+            took_ms: 0,
+            output: Vec::new(),
+        }
+    }
+
+    /// Creates the end of a check whose result is not known.
+    pub fn failed(why: impl Into<String>) -> CheckRun {
+        CheckRun::of(CheckEnd::Failed(why.into()))
+    }
 }
 
 /// The outcome of a call that had started.
@@ -365,6 +403,21 @@ pub trait World: 'static {
         _stop: bool,
     ) -> impl Future<Output = HookEnd> {
         std::future::ready(HookEnd::default())
+    }
+
+    /// Prepares a check, in the sandbox and with access `workspace`, and starts nothing.
+    ///
+    /// # Errors
+    /// As for [`World::prepare`].
+    fn prepare_check(&self, _check: &Check) -> impl Future<Output = Result<Guard, PrepareError>> {
+        std::future::ready(Err(PrepareError::Refused(Outcome::error("no checks here"))))
+    }
+
+    /// Runs a prepared check, or finds the result of one that an earlier process started. It is
+    /// not started twice, also not if the future is dropped. With `stop` it is ended if it runs, and
+    /// never starts otherwise.
+    fn run_check(&self, _run: &str, _boot: &str, _stop: bool) -> impl Future<Output = CheckRun> {
+        std::future::ready(CheckRun::failed("no checks here"))
     }
 
     /// Starts the matching hooks for which nobody waits.

@@ -53,6 +53,7 @@ fn policy(window: u64, windows: CompactionSettings) -> Policy {
         interactive: false,
         background: Default::default(),
         sandbox: Default::default(),
+        checks: Vec::new(),
         max_turns: None,
         budget: std::sync::Arc::new(move |_, limit, _| {
             Budget::new(limit.unwrap_or(window), ANSWER, None)

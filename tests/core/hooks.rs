@@ -43,6 +43,7 @@ fn policy(rules: Rules, interactive: bool) -> Policy {
         interactive,
         background: Default::default(),
         sandbox: Default::default(),
+        checks: Vec::new(),
         max_turns: None,
         budget: Arc::new(|_, _, _| Budget::new(100_000, 1_000, None)),
         windows: windows(&Default::default()),

@@ -9,6 +9,7 @@
 )]
 
 mod background;
+mod checks;
 
 use proptest::prelude::*;
 use rewake::config::Config;
@@ -238,6 +239,7 @@ fn policy(interactive: bool) -> Policy {
         interactive,
         background: Default::default(),
         sandbox: Default::default(),
+        checks: Vec::new(),
         max_turns: Some(30),
         budget: std::sync::Arc::new(|_, limit, ratio| {
             Budget::new(limit.unwrap_or(1_000_000), 1_000, ratio)
@@ -1187,6 +1189,9 @@ enum Move {
     Hook,
     /// The first hooks that are pending end with this verdict.
     Hooked(HookVerdict),
+    /// A check starts, and the one that runs ends.
+    StartCheck,
+    EndCheck,
 }
 
 fn any_move() -> impl Strategy<Value = Move> {
@@ -1255,6 +1260,8 @@ fn any_move() -> impl Strategy<Value = Move> {
         1 => any::<prop::sample::Index>().prop_map(Move::Free),
         3 => Just(Move::Hook),
         3 => any_verdict().prop_map(Move::Hooked),
+        2 => Just(Move::StartCheck),
+        2 => Just(Move::EndCheck),
     ]
 }
 
@@ -1340,6 +1347,8 @@ fn entry_of(state: &State, step: Move) -> Option<Entry> {
             let hooks = state.hooks.pending().first()?;
             hooked_of(state, hooks.seq, hooks.runs[0].call, verdict)
         }
+        Move::StartCheck => checks::started("lint", state.checks.answer()),
+        Move::EndCheck => checks::ended("lint", state.checks.running()?.seq),
         Move::Start(index) => {
             let call = call(index)?;
             let guard = match call.class()? {
@@ -1466,7 +1475,7 @@ proptest! {
                 let record = Record { seq: state.next_seq(), at_ms: 0, entry };
                 let _ = state.fold(&record);
             }
-            let policy = policy(true);
+            let policy = checks::with_check(policy(true));
             match next(&state, &policy, &waiting) {
                 Step::RecordChoice => {
                     let chosen = Entry::Chose(Choice::of_mode(Mode::Plan));
@@ -1508,6 +1517,12 @@ proptest! {
                         prop_assert!(state.check(&hooked_of(&state, hooking, call, HookVerdict::None)).is_ok());
                     }
                 }
+                Step::StartCheck { check, .. } => {
+                    prop_assert!(state.check(&checks::started(&check, state.checks.answer())).is_ok());
+                }
+                Step::RunCheck(entry) => {
+                    prop_assert!(state.check(&checks::ended("lint", entry)).is_ok());
+                }
                 Step::Compact(_) | Step::Continue | Step::Wait(_) => {}
             }
         }
@@ -1522,7 +1537,7 @@ fn any_pending() -> impl Strategy<Value = Pending> {
         (0..9u64, 0..9u64)
             .prop_map(|(first, last)| BackgroundSummary::Ready(TurnRange { first, last })),
     ];
-    let flags = any::<[bool; 7]>();
+    let flags = any::<[bool; 8]>();
     let ended = prop::option::of("bg_[0-9]");
     let ends = (ended, prop::option::of(0..9u64));
     (flags, ends, summary, prop::option::of(0..9u64)).prop_map(
@@ -1535,6 +1550,7 @@ fn any_pending() -> impl Strategy<Value = Pending> {
                 rendering,
                 compaction,
                 message,
+                has_changed,
             ],
             ends,
             summary,
@@ -1552,6 +1568,11 @@ fn any_pending() -> impl Strategy<Value = Pending> {
                 user_ended,
                 message,
                 summary,
+                changed: if has_changed {
+                    vec!["src/a.rs".into()]
+                } else {
+                    Vec::new()
+                },
                 recalled,
             }
         },

@@ -1,10 +1,11 @@
-//! `rewake hooks list`: each hook with its file, its trust and its last result.
+//! `rewake hooks list`: each hook with its file, its trust and its last result, and each check.
 
 use serde_json::{Value, json};
 
 use crate::core::entry::HookResult;
 use crate::report::{CliError, exit, line, note};
 use crate::session::AppContext;
+use crate::session::checks::{self, ListedCheck};
 use crate::session::hook_list::{hook_list, last_results};
 use crate::session::hooks::{guards_not_in_force, hooks};
 use crate::workspace::hooks::{Hook, HookState};
@@ -18,7 +19,7 @@ pub(super) fn run(ctx: &AppContext, json: bool) -> Result<u8, CliError> {
         line(text);
     }
     if list.lines.is_empty() {
-        note("there are no hooks; docs/hooks.md describes the files");
+        note("there are no hooks or checks; docs/hooks.md and docs/checks.md describe the files");
     }
     for text in &list.notes {
         note(text);
@@ -44,8 +45,22 @@ fn as_object(ctx: &AppContext) -> Result<u8, CliError> {
             })
         })
         .collect();
-    line(&json!({ "hooks": hooks, "not_in_force": foreign }).to_string());
+    let mut checks: Vec<Value> = checks::list(ctx).iter().map(check_as_json).collect();
+    checks.extend(
+        checks::untrusted(ctx).map(
+            |(file, shown)| json!({ "file": file, "state": "untrusted", "definitions": shown }),
+        ),
+    );
+    line(&json!({ "hooks": hooks, "checks": checks, "not_in_force": foreign }).to_string());
     Ok(exit::DONE)
+}
+
+fn check_as_json(check: &ListedCheck<'_>) -> Value {
+    json!({
+        "name": check.name, "files": check.config.files, "command": check.config.command,
+        "timeout_sec": check.config.timeout_sec, "file": check.origin,
+        "state": if check.fault.is_none() { "used" } else { "failed" }, "why": check.fault,
+    })
 }
 
 fn as_json(hook: &Hook, last: Option<&HookResult>) -> Value {

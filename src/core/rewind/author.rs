@@ -114,8 +114,10 @@ impl Workers {
                 self.left = self.open.keys().copied().collect();
                 self.left_before_tree = self.has_ended;
             }
-            // A hook may format files. It is a command that was started for a call.
-            Entry::Hooking { .. } if may_change_files(&record.entry) => {
+            // A hook may format files. It is a command that was started for a call, as a check is.
+            Entry::Hooking { .. } | Entry::CheckStarted { .. }
+                if may_change_files(&record.entry) =>
+            {
                 self.active.insert(Author::Command);
                 self.has_ended = true;
             }

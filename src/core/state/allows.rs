@@ -96,6 +96,13 @@ impl State {
                     {
                         Err(format!("no command of the user began at entry {entry}"))
                     }
+                    Some(About::CheckEnded { entry, check, .. }) => {
+                        let running = self.checks.running();
+                        match running.is_some_and(|r| r.seq == *entry && r.check == *check) {
+                            true => Ok(()),
+                            false => Err(format!("no check {check} runs since entry {entry}")),
+                        }
+                    }
                     _ => Ok(()),
                 }
             }
@@ -103,6 +110,9 @@ impl State {
                 self.no_open_call()?;
                 if matches!(entry, Entry::Replied { .. }) && !self.hooks.pending().is_empty() {
                     return Err("hooks have not ended".into());
+                }
+                if let Some(running) = self.checks.running() {
+                    return Err(format!("the check {} has not ended", running.check));
                 }
                 match (self.owed, &self.halted) {
                     (true, None) => Ok(()),
@@ -151,6 +161,7 @@ impl State {
                 | Guard::Served { .. }
                 | Guard::Asks => Err("a command is not guarded so".into()),
             },
+            Entry::CheckStarted { check, of, .. } => may_start_check(self, check, *of),
             Entry::Hooking { event, of, runs } => self.may_run_hooks(*event, *of, runs),
             Entry::Hooked {
                 event,
@@ -342,6 +353,21 @@ impl State {
             }
             _ => Ok(()),
         }
+    }
+}
+
+/// Checks an `Entry::CheckStarted`: a check runs once for an answer, and one at a time.
+fn may_start_check(state: &State, check: &str, of: Seq) -> Result<(), String> {
+    state.no_open_call()?;
+    if state.is_stopped() {
+        return Err("the user stopped the session".into());
+    }
+    if let Some(running) = state.checks.running() {
+        return Err(format!("the check {} has not ended", running.check));
+    }
+    match state.owed && state.checks.may_start(check, of) {
+        true => Ok(()),
+        false => Err(format!("the check {check} cannot run for answer {of}")),
     }
 }
 

@@ -1,5 +1,6 @@
 //! The changes of the state by each entry.
 
+use crate::core::access::Access;
 use crate::core::choice::Effort;
 use crate::core::ending;
 use crate::core::entry::{
@@ -74,6 +75,9 @@ impl State {
         let last = self.tree.as_deref();
         self.outside
             .follow(record.seq, &record.entry, last, is_ours);
+        let may_be_of_command = is_ours && has_run_command(&self.calls);
+        let last = self.tree.as_deref();
+        self.checks.follow(record, last, may_be_of_command);
         if let Some(tree) = tree::named(&record.entry) {
             self.tree = Some(tree.to_string());
             self.may_differ_from_tree = false;
@@ -312,7 +316,7 @@ impl State {
                 // No model of the list could be asked. The next try begins with the first.
                 self.return_from_fallback();
             }
-            Entry::Noted { about, .. } => {
+            Entry::Noted { text, about } => {
                 match about {
                     Some(About::BackgroundEnded { id, asks_model, .. }) => {
                         self.background.remove(id);
@@ -328,11 +332,16 @@ impl State {
                     Some(About::UserCommandEnded { entry, .. }) => {
                         self.user_commands.remove(entry);
                     }
+                    Some(About::CheckEnded { .. }) => self.progress(),
                     Some(About::Recalled) => self.recall_due = false,
                     Some(About::Instructions | About::Mode { .. } | About::FilesChanged { .. })
                     | None => {}
                 }
-                self.keep(record);
+                // The model hears nothing of a check that printed nothing new.
+                let is_check = matches!(about, Some(About::CheckEnded { .. }));
+                if !is_check || !text.is_empty() {
+                    self.keep(record);
+                }
             }
             Entry::Compacted {
                 window,
@@ -394,6 +403,8 @@ impl State {
                 };
                 self.user_commands.insert(record.seq, command);
             }
+            // Folded above.
+            Entry::CheckStarted { .. } => {}
             Entry::Hooking { event, of, runs } => self.hooks.begin(PendingHooks {
                 seq: record.seq,
                 event: *event,
@@ -729,6 +740,15 @@ impl State {
             (true, By::Start | By::Hook) => self.restarts + 1,
         };
     }
+}
+
+/// Returns whether one of these calls has run that may change any file.
+pub fn has_run_command(calls: &[OpenCall]) -> bool {
+    calls.iter().any(|open| {
+        let guard = open.guard.as_ref();
+        open.started_access != Some(Access::Read)
+            && guard.is_some_and(|guard| !matches!(guard, Guard::Checked { .. } | Guard::Asks))
+    })
 }
 
 /// Returns the calls of an answer. A call that the output limit cut is marked.

@@ -174,7 +174,7 @@ impl Effects {
                 Ok(HookList { lines, notes }) => {
                     let mut text = match lines.is_empty() {
                         true => {
-                            vec!["there are no hooks; docs/hooks.md describes the files".into()]
+                            vec!["there are no hooks or checks; docs/hooks.md and docs/checks.md describe the files".into()]
                         }
                         false => lines,
                     };

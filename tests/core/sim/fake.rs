@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rewake::core::access::Access;
+use rewake::core::check::Check;
 use rewake::core::entry::*;
 use rewake::core::form::FormAnswer;
 use rewake::core::next::MAX_CALLS_AT_ONCE;
@@ -24,10 +25,11 @@ use rewake::tools::{self, ToolResult, Work};
 use rewake::world::{
     BackgroundEnd, Boundary, Images, PrepareError, Settled, Snapshot, SnapshotRequest, World,
 };
-use rewake::world::{HookEnd, HookOccasion, RestoreEnd, RestoreOrder, ServerAsks};
+use rewake::world::{CheckRun, HookEnd, HookOccasion, RestoreEnd, RestoreOrder, ServerAsks};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::{Notify, oneshot};
 
+use super::checks;
 use super::hooks::{self, CHANGING, GUARDED, Hooks};
 use super::person::Person;
 use super::served::{AGAIN, ASKS, Fate, NEAR, Servers, question};
@@ -213,6 +215,21 @@ impl Script {
                 bash(CHANGING),
             ],
             vec![bash("two"), call("mcp__far__poke", "{}")],
+            vec![Block::text("done")],
+        ])
+    }
+
+    /// Several edits in one answer, and commands.
+    pub fn checked() -> Script {
+        let bash = |line: &str| call("bash", &format!(r#"{{"command":"{line}"}}"#));
+        let write = |content: &str| {
+            let arguments = format!(r#"{{"path":"f","content":"{content}"}}"#);
+            call("write", &arguments)
+        };
+        Script(vec![
+            vec![write("1"), bash("one"), write("2")],
+            vec![call("read", r#"{"path":"a"}"#), write("3")],
+            vec![bash("two")],
             vec![Block::text("done")],
         ])
     }
@@ -449,6 +466,8 @@ pub struct Outside {
     acting: usize,
     pub most_acting: usize,
     pub hooks: Hooks,
+    /// There are checks.
+    pub has_checks: bool,
 }
 
 impl Outside {
@@ -506,6 +525,7 @@ impl Outside {
             acting: 0,
             most_acting: 0,
             hooks: Hooks::default(),
+            has_checks: false,
         }
     }
 
@@ -800,6 +820,17 @@ impl Fake {
         if self.outside.borrow().interleaves {
             tokio::task::yield_now().await;
         }
+    }
+
+    /// The result of an edit. Only checks need to know the file.
+    fn wrote(&self, call: &ToolCall) -> ToolResult {
+        let outside = self.outside.borrow();
+        let content = outside.files.get("f").filter(|_| outside.has_checks);
+        let wrote = content.map(|content| Fact::Wrote {
+            path: "/w/f".into(),
+            hash: hash(content),
+        });
+        Fake::done(call, wrote)
     }
 
     fn done(call: &ToolCall, fact: Option<Fact>) -> ToolResult {
@@ -1201,7 +1232,7 @@ impl World for Fake {
                         outside.effect(call.id);
                     }
                     self.pass().await;
-                    Fake::done(call, None)
+                    self.wrote(call)
                 }
                 Guard::Supervised {
                     run, background, ..
@@ -1285,7 +1316,7 @@ impl World for Fake {
                 Guard::Checked { before, after, .. } => {
                     let now = self.outside.borrow().files.get("f").map(|t| hash(t));
                     if now.as_ref() == Some(after) {
-                        Settled::Ended(Fake::done(call, None))
+                        Settled::Ended(self.wrote(call))
                     } else if now == *before {
                         Settled::NotBegun(guard.clone())
                     } else {
@@ -1456,6 +1487,24 @@ impl World for Fake {
             true => end("not begun"),
             false => end("lost: another boot"),
         })
+    }
+
+    async fn prepare_check(&self, _check: &Check) -> Result<Guard, PrepareError> {
+        self.between(async {
+            let mut outside = self.outside.borrow_mut();
+            let boot = outside.boot;
+            Ok(Guard::Supervised {
+                run: outside.hooks.prepare_check(boot),
+                boot: boot.to_string(),
+                background: false,
+            })
+        })
+        .await
+    }
+
+    async fn run_check(&self, run: &str, _boot: &str, stop: bool) -> CheckRun {
+        self.between(checks::run(&self.outside, || self.pass(), run, stop))
+            .await
     }
 
     fn printed_bytes(&self) -> u64 {

@@ -84,6 +84,21 @@ impl Hooks {
         hooks.collect()
     }
 
+    /// Prepares a run for a check.
+    pub fn prepare_check(&mut self, boot: u64) -> String {
+        let run = format!("check-{}", self.runs.len());
+        let made = Run {
+            boot,
+            ..Run::default()
+        };
+        self.runs.insert(run.clone(), made);
+        run
+    }
+
+    pub fn is_lost(&self, run: &str) -> bool {
+        self.lost.contains(run)
+    }
+
     pub fn spawn(&mut self, run: &str) {
         self.spawned.insert(run.to_string());
     }

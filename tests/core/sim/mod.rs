@@ -11,6 +11,7 @@
 )]
 
 mod check;
+mod checks;
 mod fake;
 mod hooks;
 mod lag;
@@ -81,6 +82,8 @@ struct Case {
     slowly: bool,
     /// There are hooks.
     hooked: bool,
+    /// There are checks.
+    checked: bool,
     /// Sub-agents are given tasks.
     tasks: bool,
     /// Each later start waits for the person first.
@@ -141,6 +144,7 @@ fn policy(window: u64) -> Policy {
         interactive: false,
         background: Default::default(),
         sandbox: Default::default(),
+        checks: Vec::new(),
         max_turns: None,
         budget: std::sync::Arc::new(move |_, limit, ratio| {
             Budget::new(limit.unwrap_or(window), 1_000, ratio)
@@ -167,6 +171,8 @@ fn run(case: &Case) -> Ran {
         Script::tasks_in_background()
     } else if case.waits {
         Script::waiting()
+    } else if case.checked {
+        Script::checked()
     } else if case.hooked {
         Script::hooked()
     } else if case.slowly {
@@ -182,6 +188,7 @@ fn run(case: &Case) -> Ran {
     };
     let outside = Rc::new(RefCell::new(Outside::new(script, case.crashes.clone())));
     outside.borrow_mut().hooks.are_there = case.hooked;
+    outside.borrow_mut().has_checks = case.checked;
     outside.borrow_mut().servers.dies_at = case.servers_die.clone();
     outside.borrow_mut().late_keeper = case.late_keeper;
     outside.borrow_mut().has_person = case.model_asks || case.server_asks && !case.without_person;
@@ -216,6 +223,7 @@ fn run(case: &Case) -> Ran {
     let records = check_end(dir.path(), &session, &outside);
     let effects = outside.borrow().effects.clone();
     outside.borrow().hooks.check(&records, &effects);
+    checks::check(&records, &outside.borrow());
     let waiting = waiting(dir.path(), &session, &records);
     check_messages(&records, outside.borrow().queued - waiting);
     if !case.power_cut && case.stop_at.is_none() {
@@ -418,6 +426,9 @@ fn one_process(
         });
         let mut settings = settings(policy(outside.borrow().window));
         settings.policy.interactive = outside.borrow().has_person;
+        if outside.borrow().has_checks {
+            settings.policy.checks = checks::checks();
+        }
         if outside.borrow().reminds {
             settings.policy.background = BackgroundMode::Remind;
         }
@@ -620,6 +631,52 @@ fn every_boundary_of_hooks() {
                 ..first.clone()
             });
         }
+    }
+}
+
+/// The agent dies, or the user stops or pauses, at every boundary of a session with checks.
+/// [`checks::check`] finds that each runs once for an answer, before the next request, and that no
+/// result is lost.
+#[test]
+fn every_boundary_of_checks() {
+    let first = Case {
+        checked: true,
+        ..Case::default()
+    };
+    let ran = run(&first);
+    let is_check = |r: &&Record| r.entry.kind() == "check_started";
+    // Two for the first answer, one each for two others.
+    assert_eq!(ran.records.iter().filter(is_check).count(), 4);
+    for at in 1..=ran.boundaries {
+        for (power_cut, late_keeper) in [(false, false), (false, true), (true, false)] {
+            for again in [1, 4] {
+                run(&Case {
+                    crashes: vec![at, at + again],
+                    power_cut,
+                    late_keeper,
+                    ..first.clone()
+                });
+            }
+        }
+        for crash in [None, Some(2)] {
+            let crashes: Vec<u64> = crash.map(|after| at + after).into_iter().collect();
+            run(&Case {
+                stop_at: Some(at),
+                crashes: crashes.clone(),
+                ..first.clone()
+            });
+            run(&Case {
+                pause_at: Some(at),
+                crashes,
+                ..first.clone()
+            });
+        }
+        run(&Case {
+            say_at: Some(at),
+            waits_first: at % 2 == 0,
+            crashes: vec![at + 2],
+            ..first.clone()
+        });
     }
 }
 
@@ -1375,6 +1432,7 @@ fn random(seeds: std::ops::Range<u64>) {
             reading: false,
             slowly: false,
             hooked: seed % 3 == 0,
+            checked: false,
             tasks: false,
             served: false,
             server_asks: false,

@@ -222,6 +222,7 @@ pub fn policy() -> Policy {
         interactive: true,
         background: Default::default(),
         sandbox: Default::default(),
+        checks: Vec::new(),
         max_turns: None,
         budget: Arc::new(|_, limit, ratio| Budget::new(limit.unwrap_or(1_000_000), 1_000, ratio)),
         windows: windows(&Config::default()),

@@ -170,6 +170,7 @@ impl Turn {
                 interactive: false,
                 background: Default::default(),
                 sandbox: Default::default(),
+                checks: Vec::new(),
                 max_turns: None,
                 budget: std::sync::Arc::new(|_, _, _| Budget::new(1_000_000, 1_000, None)),
                 windows: windows(&Config::default()),

@@ -317,6 +317,7 @@ fn settings() -> Settings {
             interactive: false,
             background: Default::default(),
             sandbox: Default::default(),
+            checks: Vec::new(),
             max_turns: None,
             budget: Arc::new(|_, _, _| Budget::new(1_000_000, 1_000, None)),
             windows: windows(&rewake::config::Config::default()),

@@ -1,0 +1,115 @@
+//! Checks on this machine: how they run under a keeper, in the sandbox, with access `workspace`.
+//!
+//! Invariant: a check that may have started is never started again, and none runs without a
+//! sandbox.
+
+use super::machine::{Machine, unready};
+use super::{CheckEnd, CheckRun, PrepareError};
+use crate::command::{How, OF_CHECK, RunEnd, Runs, SettledRun, Spec};
+use crate::core::access::Access;
+use crate::core::check::Check;
+use crate::core::entry::{Guard, Outcome};
+
+/// Maximum number of bytes of an output that are compared: its beginning and its end.
+const MAX_OUTPUT_BYTES: u64 = 256 * 1024;
+
+impl Machine {
+    /// Prepares the run folder of a check, and starts nothing.
+    pub(super) fn prepare_check_run(&self, check: &Check) -> Result<Guard, PrepareError> {
+        let refused = |why: String| PrepareError::Refused(Outcome::error(why));
+        let sandbox = match &self.shell.sandbox {
+            Some(sandbox) => sandbox.profile(Access::Workspace, &[]).map_err(refused)?,
+            None => return Err(refused("there is no sandbox in this session".to_string())),
+        };
+        let spec = Spec {
+            command: check.command.clone(),
+            folder: self.ctx.root.clone(),
+            timeout_ms: check.timeout_ms,
+            output_cap_bytes: MAX_OUTPUT_BYTES,
+            shell: self.shell.path.clone(),
+            env_remove: self.shell.env_remove.clone(),
+            env_set: Vec::new(),
+            session: self.session.clone(),
+            call: OF_CHECK.to_string(),
+            background: false,
+            sandbox: Some(sandbox),
+            child: None,
+            hook: None,
+        };
+        let run = self.runs.prepare(&spec).map_err(|e| unready(&e))?;
+        Ok(Guard::Supervised {
+            run,
+            boot: self.boot.clone(),
+            background: false,
+        })
+    }
+
+    /// Runs a prepared check, or finds the result of one that an earlier process started: see
+    /// [`super::World::run_check`].
+    pub(super) async fn run_prepared_check(&self, run: &str, boot: &str, stop: bool) -> CheckRun {
+        let runs = &self.runs;
+        let found = match runs.find_started(run, boot) {
+            Ok(found) => found,
+            Err(error) => return CheckRun::failed(format!("its state is not known: {error}")),
+        };
+        let mut running = match found {
+            Some(SettledRun::Ended(end)) => return ended(runs, &end),
+            Some(SettledRun::NotBegun) => {
+                return CheckRun::failed("its supervisor did not start it");
+            }
+            Some(SettledRun::Running(running)) => {
+                if stop && let Err(error) = runs.stop(run) {
+                    return CheckRun::failed(format!("it cannot be stopped: {error}"));
+                }
+                running
+            }
+            None if stop => match runs.settle(run, boot) {
+                // Nobody starts it any more.
+                Ok(SettledRun::NotBegun) => return CheckRun::of(CheckEnd::Stopped),
+                Ok(SettledRun::Ended(end)) => return ended(runs, &end),
+                Ok(SettledRun::Running(running)) => running,
+                Err(error) => return CheckRun::failed(format!("its state is not known: {error}")),
+            },
+            None => match self.start(run) {
+                Ok(running) => running,
+                Err(error) => {
+                    let _ = runs.settle(run, boot);
+                    return CheckRun::failed(format!("it cannot be started: {error}"));
+                }
+            },
+        };
+        match runs.wait(&mut running).await {
+            Ok(end) => ended(runs, &end),
+            Err(error) => CheckRun::failed(format!("its end is not known: {error}")),
+        }
+    }
+}
+
+fn ended(runs: &Runs, end: &RunEnd) -> CheckRun {
+    let exit_code = match &end.how {
+        _ if end.is_output_lost => {
+            return CheckRun::failed("the machine went down and took its output");
+        }
+        How::Exited(code) => *code,
+        How::TimedOut => {
+            return CheckRun {
+                took_ms: end.took_ms,
+                ..CheckRun::of(CheckEnd::TimedOut)
+            };
+        }
+        How::Stopped => return CheckRun::of(CheckEnd::Stopped),
+        How::Signalled(signal) => return CheckRun::failed(format!("ended by signal {signal}")),
+        How::NotRun(why) => return CheckRun::failed(format!("it did not start: {why}")),
+        How::Lost { .. } => {
+            return CheckRun::failed("its supervisor was lost; it does not run again");
+        }
+    };
+    match runs.output(end, MAX_OUTPUT_BYTES) {
+        Ok(printed) => CheckRun {
+            end: CheckEnd::Exited(exit_code),
+            took_ms: end.took_ms,
+            output: [printed.head, printed.tail].join(&b'\n'),
+        },
+        Err(error) => CheckRun::failed(format!("its output cannot be read: {error}")),
+    }
+}
