@@ -59,6 +59,7 @@ pub struct Config {
     pub files: FilesConfig,
     pub agents: AgentsConfig,
     pub web: WebConfig,
+    pub telemetry: TelemetryConfig,
     pub log: LogConfig,
     /// Settings of providers. [`Config::provider`] returns the complete settings of one.
     pub providers: BTreeMap<String, ProviderEntry>,
@@ -102,6 +103,7 @@ impl Default for Config {
             files: FilesConfig::default(),
             agents: AgentsConfig::default(),
             web: WebConfig::default(),
+            telemetry: TelemetryConfig::default(),
             log: LogConfig::default(),
             providers: BTreeMap::new(),
             mcp_servers: BTreeMap::new(),
@@ -532,6 +534,17 @@ impl Default for WebConfig {
             private: Vec::new(),
         }
     }
+}
+
+/// Traces and metrics for an OpenTelemetry collector. Only the user's own file and flags apply.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize))]
+#[serde(default, deny_unknown_fields, expecting = "a table")]
+pub struct TelemetryConfig {
+    /// They are sent, as the variables `OTEL_*` say.
+    pub enabled: bool,
+    /// Prompts, answers, arguments and results are sent too.
+    pub contents: bool,
 }
 
 /// Content of the log file.
