@@ -5,7 +5,7 @@ use crate::core::state::State;
 use crate::engine::Log;
 use crate::store::{Store, StoreError, Telemetry, TelemetryCursor};
 use crate::telemetry::spans::{Trace, call_span};
-use crate::telemetry::{Job, settings};
+use crate::telemetry::{Job, settings, trace_of};
 
 /// Returns the telemetry of this start, and the trace of the session. A problem is a warning.
 pub(super) fn telemetry(
@@ -47,18 +47,16 @@ fn begin(
     session: &str,
     parent: Option<Trace>,
 ) -> Result<Trace, StoreError> {
-    let trace = |cursor: TelemetryCursor| Trace {
-        id: cursor.trace,
-        parent: cursor.parent,
-    };
     if let Some(cursor) = Telemetry::of(store).cursor(session)? {
-        return Ok(trace(cursor));
+        return Ok(trace_of(&cursor));
     }
     let begun = match &state.assignment {
         Some(task) => {
-            let above = Telemetry::of(store).cursor(&task.parent)?.map(trace);
+            let above = Telemetry::of(store)
+                .cursor(&task.parent)?
+                .map(|cursor| cursor.trace);
             Trace {
-                id: above.unwrap_or_else(|| Trace::of_session(&task.parent)).id,
+                id: above.unwrap_or_else(|| Trace::of_session(&task.parent).id),
                 parent: Some(call_span(&task.parent, task.call)),
             }
         }

@@ -24,14 +24,17 @@ const DELTA: u8 = 1;
 
 type Attributes = Vec<(&'static str, Value)>;
 
-/// Returns an `ExportTraceServiceRequest`.
-pub fn traces(spans: &[Span], trace: &Trace, resource: &[(String, String)]) -> Value {
+/// Returns an `ExportTraceServiceRequest`. `None`: there are no spans.
+pub fn traces(spans: &[Span], trace: &Trace, resource: &[(String, String)]) -> Option<Value> {
     let spans: Vec<Value> = spans.iter().map(|span| encoded(span, trace)).collect();
-    json!({ "resourceSpans": [{
-        "resource": resource_of(resource),
-        "scopeSpans": [{ "scope": scope(), "spans": spans, "schemaUrl": SCHEMA }],
-        "schemaUrl": SCHEMA,
-    }] })
+    let has_any = !spans.is_empty();
+    has_any.then(|| {
+        json!({ "resourceSpans": [{
+            "resource": resource_of(resource),
+            "scopeSpans": [{ "scope": scope(), "spans": spans, "schemaUrl": SCHEMA }],
+            "schemaUrl": SCHEMA,
+        }] })
+    })
 }
 
 fn encoded(span: &Span, trace: &Trace) -> Value {

@@ -1,8 +1,7 @@
 //! Reading what is new in the log, and sending it in batches.
 //!
-//! Invariant: a batch that was not sent stays, and nothing after it is sent.
+//! Invariant: a batch that the collector neither accepts nor refuses is the last one of the run.
 
-use std::collections::HashMap;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -13,8 +12,8 @@ use tokio::sync::watch;
 
 use super::encode;
 use super::settings::Target;
-use super::spans::{Span, SpanFold, Trace};
-use super::{Job, LOOK, Warning};
+use super::spans::{Span, SpanFold};
+use super::{Job, LOOK, Warning, trace_of};
 use crate::core::entry::Seq;
 use crate::core::text::{count, one_line};
 use crate::net::client::{self, Kind};
@@ -42,8 +41,9 @@ const PAUSES: [Duration; 4] = [
     Duration::from_secs(1),
     Duration::from_secs(5),
     Duration::from_secs(20),
-    Duration::from_secs(60),
+    MAX_PAUSE,
 ];
+const MAX_PAUSE: Duration = Duration::from_secs(60);
 
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 const MAX_ANSWER_BYTES: usize = 64 * 1024;
@@ -58,23 +58,22 @@ enum Answer {
     Later(String, Option<Duration>),
 }
 
-/// The place in a session up to which its spans were read, and those that are not sent yet.
+/// The place in a session up to which its spans were read.
 struct Reader {
     fold: SpanFold,
     cursor: TelemetryCursor,
     /// The next entry to read.
     next: Seq,
-    batch: Option<Vec<Span>>,
-    /// The traces of the batch were sent, but not its metrics.
-    has_traces_sent: bool,
 }
 
 impl Reader {
-    /// Fills the batch. Returns false if there is nothing after the cursor.
-    fn read(&mut self, store: &Store, session: &str, most: usize) -> Result<bool, StoreError> {
-        if self.batch.is_some() {
-            return Ok(true);
-        }
+    /// Returns the next spans, at most `most`. `None`: there is no entry after the cursor.
+    fn read(
+        &mut self,
+        store: &Store,
+        session: &str,
+        most: usize,
+    ) -> Result<Option<Vec<Span>>, StoreError> {
         let length = Telemetry::of(store).length(session)?;
         let mut spans = Vec::new();
         let is_full = |spans: &Vec<Span>| spans.len() + SPANS_OF_ENTRY > most;
@@ -92,9 +91,7 @@ impl Reader {
                 }
             }
         }
-        let has_new = self.next > self.cursor.seq;
-        self.batch = has_new.then_some(spans);
-        Ok(has_new)
+        Ok((self.next > self.cursor.seq).then_some(spans))
     }
 }
 
@@ -105,11 +102,13 @@ pub(super) struct Exporter {
     metrics: Option<(Client, Target)>,
     stopped: watch::Receiver<bool>,
     warning: Warning,
-    readers: HashMap<String, Reader>,
+    /// The reader of the own session, once it is open.
+    own: Option<Reader>,
     /// As the log was looked at last.
     version: Option<i64>,
     /// Number of entries of other sessions that may still be sent.
     rest: u64,
+    /// The collector does not answer: this run sends nothing more.
     is_given_up: bool,
 }
 
@@ -121,16 +120,12 @@ impl Exporter {
         warning: Warning,
     ) -> Result<Exporter, String> {
         let with_client = |target: &Option<Target>| {
-            let build = |target: &Target| {
+            let built = target.clone().map(|target| {
                 let builder = client::builder(Kind::of(&target.url), None)?;
-                client::build(builder.timeout(ANSWER_WITHIN))
-            };
-            let built = target
-                .as_ref()
-                .map(|target| Ok((build(target)?, target.clone())));
-            built
-                .transpose()
-                .map_err(|e: client::ClientError| e.to_string())
+                Ok((client::build(builder.timeout(ANSWER_WITHIN))?, target))
+            });
+            let built: Result<_, client::ClientError> = built.transpose();
+            built.map_err(|error| error.to_string())
         };
         Telemetry::of(&store)
             .stop_syncing()
@@ -142,7 +137,7 @@ impl Exporter {
             store,
             stopped,
             warning,
-            readers: HashMap::new(),
+            own: None,
             version: None,
             rest: MAX_REST,
             is_given_up: false,
@@ -152,7 +147,7 @@ impl Exporter {
     /// Sends what is new until the run ends, and the rest after that.
     pub(super) async fn run(&mut self) -> Result<(), StoreError> {
         loop {
-            let is_last = *self.stopped.borrow() || self.stopped.has_changed().is_err();
+            let is_last = self.is_over();
             if !self.is_given_up {
                 self.send_rest().await?;
             }
@@ -163,9 +158,15 @@ impl Exporter {
         }
     }
 
+    /// Returns whether the run has ended.
+    fn is_over(&self) -> bool {
+        *self.stopped.borrow() || self.stopped.has_changed().is_err()
+    }
+
     /// Waits, at most until the run ends.
-    async fn pause(&mut self, time: Duration) {
-        let _ = tokio::time::timeout(time, self.stopped.wait_for(|is| *is)).await;
+    async fn pause(&self, time: Duration) {
+        let mut stopped = self.stopped.clone();
+        let _ = tokio::time::timeout(time, stopped.wait_for(|is| *is)).await;
     }
 
     async fn send_rest(&mut self) -> Result<(), StoreError> {
@@ -181,43 +182,38 @@ impl Exporter {
             *id != own && self.rest > 0 && !SessionLock::is_held(&self.job.data_dir, id)
         }));
         for session in sessions {
-            if !self.send_session(&session, session == own).await? {
-                self.version = None;
-                return Ok(());
+            if !self.is_given_up {
+                self.send_session(&session, session == own).await?;
             }
         }
         Ok(())
     }
 
-    /// Sends what is new of a session. Returns false if the collector accepts nothing now.
-    async fn send_session(&mut self, session: &str, is_own: bool) -> Result<bool, StoreError> {
+    async fn send_session(&mut self, session: &str, is_own: bool) -> Result<(), StoreError> {
         let Some(mut reader) = self.reader(session, is_own)? else {
-            return Ok(true);
+            return Ok(());
         };
         let most = match self.job.exporting.has_contents {
             true => MAX_SPANS_WITH_CONTENTS,
             false => MAX_SPANS,
         };
-        let mut is_sent = true;
-        while reader.read(&self.store, session, most)? {
-            is_sent = self.deliver(&mut reader).await;
-            if !is_sent {
-                break;
+        while let Some(spans) = reader.read(&self.store, session, most)? {
+            if !self.deliver(&spans, &reader.cursor).await {
+                self.is_given_up = true;
+                return Ok(());
             }
-            reader.batch = None;
-            reader.has_traces_sent = false;
             reader.cursor.seq = reader.next;
             reader.cursor.turn = reader.fold.needs(reader.next);
             Telemetry::of(&self.store).set_cursor(session, &reader.cursor)?;
         }
-        if is_own || !is_sent {
-            self.readers.insert(session.to_string(), reader);
+        if is_own {
+            self.own = Some(reader);
         }
-        Ok(is_sent)
+        Ok(())
     }
 
     fn reader(&mut self, session: &str, is_own: bool) -> Result<Option<Reader>, StoreError> {
-        if let Some(reader) = self.readers.remove(session) {
+        if is_own && let Some(reader) = self.own.take() {
             return Ok(Some(reader));
         }
         let Some(mut cursor) = Telemetry::of(&self.store).cursor(session)? else {
@@ -234,63 +230,46 @@ impl Exporter {
         if !is_own {
             self.rest -= unsent.min(most);
         }
-        let trace = Trace {
-            id: cursor.trace,
-            parent: cursor.parent,
-        };
+        let has_contents = self.job.exporting.has_contents;
         Ok(Some(Reader {
-            fold: SpanFold::new(session, trace, self.job.exporting.has_contents),
+            fold: SpanFold::new(session, trace_of(&cursor), has_contents),
             next: cursor.turn,
             cursor,
-            batch: None,
-            has_traces_sent: false,
         }))
     }
 
-    /// Sends the batch. Returns false if it has to be sent later.
-    async fn deliver(&mut self, reader: &mut Reader) -> bool {
-        let spans = reader.batch.as_deref().unwrap_or_default();
+    /// Sends a batch. Returns false if the collector accepts nothing in this run.
+    async fn deliver(&self, spans: &[Span], cursor: &TelemetryCursor) -> bool {
         let resource = &self.job.exporting.resource;
-        let trace = Trace {
-            id: reader.cursor.trace,
-            parent: reader.cursor.parent,
-        };
-        let has_traces = !spans.is_empty() && !reader.has_traces_sent;
-        let traces = has_traces.then(|| encode::traces(spans, &trace, resource));
-        let metrics = encode::metrics(spans, resource);
-        if !self.post(self.traces.clone(), traces).await {
-            return false;
-        }
-        reader.has_traces_sent = true;
-        self.post(self.metrics.clone(), metrics).await
+        let traces = encode::traces(spans, &trace_of(cursor), resource);
+        self.post(&self.traces, traces).await
+            && self
+                .post(&self.metrics, encode::metrics(spans, resource))
+                .await
     }
 
     /// Posts until the collector accepts or refuses. Returns false if it does neither.
-    async fn post(&mut self, to: Option<(Client, Target)>, body: Option<Value>) -> bool {
-        let Some(((client, target), body)) = to.zip(body) else {
+    async fn post(&self, to: &Option<(Client, Target)>, body: Option<Value>) -> bool {
+        let Some(((client, target), body)) = to.as_ref().zip(body) else {
             return true;
         };
         let body = Bytes::from(body.to_string());
         let mut pauses = PAUSES.into_iter();
-        let host = target.url.host_str().unwrap_or_default().to_string();
+        let host = target.url.host_str().unwrap_or_default();
         loop {
-            match post_once(&client, &target, body.clone(), &self.warning).await {
+            match post_once(client, target, body.clone(), &self.warning).await {
                 Answer::Accepted => return true,
                 Answer::Refused(why) => {
                     self.warning.set(&format!("{host} refused a batch: {why}"));
                     return true;
                 }
                 Answer::Later(why, after) => {
-                    let is_over = *self.stopped.borrow() || self.stopped.has_changed().is_err();
-                    let pause = pauses.next().filter(|_| !is_over);
-                    let Some(pause) = pause else {
-                        self.is_given_up = true;
+                    let Some(pause) = pauses.next().filter(|_| !self.is_over()) else {
                         self.warning
                             .set(&format!("{host}: {why}; the next start sends the rest"));
                         return false;
                     };
-                    let longest = PAUSES[PAUSES.len() - 1];
-                    self.pause(after.unwrap_or(pause).min(longest)).await;
+                    self.pause(after.unwrap_or(pause).min(MAX_PAUSE)).await;
                 }
             }
         }

@@ -21,15 +21,24 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-use crate::store::Store;
+use crate::store::{Store, TelemetryCursor};
 use exporter::Exporter;
 use settings::Exporting;
+use spans::Trace;
 
-/// Time that the end of a run waits for the rest to be sent.
-const END_WAIT: Duration = Duration::from_millis(500);
+/// Time that the end of a run waits for the rest to be sent: less than half a second in total.
+const END_WAIT: Duration = Duration::from_millis(450);
 
 /// Interval for checking whether anything was recorded.
 const LOOK: Duration = Duration::from_secs(1);
+
+/// Returns the trace of a session with this progress.
+pub fn trace_of(cursor: &TelemetryCursor) -> Trace {
+    Trace {
+        id: cursor.trace,
+        parent: cursor.parent,
+    }
+}
 
 /// The session whose spans are sent, and how.
 #[derive(Debug, Clone)]

@@ -240,7 +240,7 @@ fn an_answer_without_a_message_is_its_own_turn_and_a_fork_begins_without_one() {
     assert_eq!(
         lines(log),
         [
-            format!("chat small 60-100 < ?"),
+            "chat small 60-100 < ?".to_string(),
             format!("chat small 260-300 < {TURN}"),
             format!("{TURN} 260-300"),
         ]
