@@ -67,7 +67,7 @@ struct Reader {
 }
 
 impl Reader {
-    /// Returns the next spans, at most `most`. `None`: there is no entry after the cursor.
+    /// Returns the next spans, at most `most`. `None`: nothing follows the cursor.
     fn read(
         &mut self,
         store: &Store,

@@ -130,16 +130,20 @@ fn send(job: Job, mut stopped: watch::Receiver<bool>, warning: &Warning) -> Resu
         .build()
         .map_err(|error| format!("its thread cannot start: {error}"))?;
     let store = Store::open(&job.data_dir).map_err(|error| error.to_string())?;
+    let waits_at_end = job.waits_at_end;
     let mut exporter = Exporter::new(job, store, stopped.clone(), warning.clone())?;
     let end = async {
         let _ = stopped.wait_for(|is_stopped| *is_stopped).await;
-        tokio::time::sleep(END_WAIT).await;
-        warning.set(LATE);
+        if waits_at_end {
+            tokio::time::sleep(END_WAIT).await;
+            warning.set(LATE);
+        }
     };
     runtime.block_on(async {
         tokio::select! {
-            sent = exporter.run() => sent.map_err(|error| error.to_string()),
+            biased;
             () = end => Ok(()),
+            sent = exporter.run() => sent.map_err(|error| error.to_string()),
         }
     })
 }
