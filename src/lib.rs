@@ -131,6 +131,7 @@
 //! | [`mcp`] | the Model Context Protocol as a client: eras, tools, calls, and the catalogue of the servers of a session |
 //! | [`command`] | shell commands that outlive the agent: keeper, runs; and [servers](command::server) |
 //! | [`sandbox`] | limits on commands that the kernel enforces: Landlock, seccomp, namespaces |
+//! | [`telemetry`] | spans and metrics of sessions for an OpenTelemetry collector; off by default |
 //! | [`recovery`] | a new database instead of a damaged one, from its readable rows and the journals |
 //! | [`store`] | SQLite: append, load, fork, search, blobs, drafts, inbox, signals, locks; trees and contents of files |
 //! | [`journal`] | a second copy of each session as plain files, in lines with chained hashes; no SQLite |
@@ -180,6 +181,7 @@ pub mod sandbox;
 pub mod server;
 pub mod session;
 pub mod store;
+pub mod telemetry;
 pub mod tools;
 pub mod ui;
 pub mod workspace;

@@ -87,6 +87,7 @@ fn the_example_config_names_every_key() {
         "files",
         "agents",
         "web",
+        "telemetry",
         "log",
     ];
     let maps = ["providers", "models", "mcp_servers"];

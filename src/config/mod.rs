@@ -62,7 +62,7 @@ pub use schema::{
     CheckConfig, Config, ContextConfig, FilesConfig, FilesInTime, FilesWatch, InstructionsConfig,
     LogConfig, LogLevel, ModelFigures, NetworkUse, NotifyConfig, NotifyMethod, NotifyOn,
     PermissionsConfig, ProviderEntry, RetryConfig, SandboxConfig, SandboxUse, ShellConfig,
-    StoreConfig, UiConfig, WebConfig,
+    StoreConfig, TelemetryConfig, UiConfig, WebConfig,
 };
 pub use setting::Setting;
 pub use worktree::{project_note, project_root, worktree_at, worktrees_folder, worktrees_of};

@@ -62,6 +62,7 @@ pub struct Config {
     /// Commands that run after the model changed files.
     #[cfg_attr(test, serde(skip_serializing_if = "Vec::is_empty"))]
     pub check: Vec<CheckConfig>,
+    pub telemetry: TelemetryConfig,
     pub log: LogConfig,
     /// Settings of providers. [`Config::provider`] returns the complete settings of one.
     pub providers: BTreeMap<String, ProviderEntry>,
@@ -106,6 +107,7 @@ impl Default for Config {
             agents: AgentsConfig::default(),
             web: WebConfig::default(),
             check: Vec::new(),
+            telemetry: TelemetryConfig::default(),
             log: LogConfig::default(),
             providers: BTreeMap::new(),
             mcp_servers: BTreeMap::new(),
@@ -565,6 +567,17 @@ pub struct CheckConfig {
 
 fn check_timeout_sec() -> u64 {
     60
+}
+
+/// Traces and metrics for an OpenTelemetry collector. Only the user's own file and flags apply.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize))]
+#[serde(default, deny_unknown_fields, expecting = "a table")]
+pub struct TelemetryConfig {
+    /// They are sent, as the variables `OTEL_*` say.
+    pub enabled: bool,
+    /// Prompts, answers, arguments and results are sent too.
+    pub contents: bool,
 }
 
 /// Content of the log file.

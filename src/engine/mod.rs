@@ -286,6 +286,13 @@ pub struct Log {
 /// A callback for every event, with the state after it.
 pub type OnEvent = Box<dyn FnMut(&State, Event)>;
 
+/// Emits a line for a person, if there is one.
+pub fn notify<W: World>(engine: &mut Engine<W>, line: Option<String>) {
+    if let Some(line) = line {
+        engine.log.emit(Event::Notice(line));
+    }
+}
+
 /// Sets the treatment of background work from now on.
 pub fn set_background<W>(engine: &mut Engine<W>, mode: BackgroundMode) {
     engine.log.policy.background = mode;

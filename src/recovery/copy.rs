@@ -125,11 +125,12 @@ pub(super) fn blobs(rows: &NewRows<'_>, source: &mut Source) -> Result<(), Store
     Ok(())
 }
 
-/// Copies the limits of models, the catalogue of servers and `meta`. Returns whether all of `meta`
+/// Copies the limits of models, the catalogue of servers, the progress of telemetry and `meta`. Returns whether all of `meta`
 /// could be read.
 pub(super) fn small(rows: &NewRows<'_>, source: &Source) -> Result<bool, StoreError> {
     table_as_it_is(rows, source, "model_limits", None)?;
     table_as_it_is(rows, source, "catalogue", None)?;
+    table_as_it_is(rows, source, "telemetry", None)?;
     table_with(
         rows,
         source,

@@ -9,7 +9,7 @@ use super::context::{self, Gauging, KnownWindows};
 use super::layers::Renderer;
 use super::{
     AppContext, Log, Opened, Session, SessionError, VERSION, checks, hooks, now_ms, permissions,
-    sandbox, served, tmp, unseen_by_commands,
+    sandbox, served, telemetry, tmp, unseen_by_commands,
 };
 use crate::config::{Config, Origin};
 use crate::core::background::BackgroundMode;
@@ -88,12 +88,14 @@ impl AppContext {
             session: id.clone(),
             runs: runs.clone(),
         };
+        let telemetry = telemetry::telemetry(self, &log, &mut warnings);
         let shell = Shell {
             path: config.shell.program(&self.env),
             timeout_ms: config.shell.timeout_ms,
             output_cap_bytes: config.shell.output_cap_bytes,
             env_remove: unseen_by_commands(config, &self.env),
             sandbox,
+            trace: telemetry.as_ref().map(|(_, trace)| *trace),
         };
         let machine_hooks =
             hooks::machine_hooks(self, &id, &state.folder, &shell, found_hooks, &mut warnings)?;
@@ -199,6 +201,7 @@ impl AppContext {
             recent,
             spent,
             warnings,
+            telemetry: telemetry.map(|(job, _)| job),
         })
     }
 

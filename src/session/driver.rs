@@ -12,8 +12,9 @@ use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::{Session, SessionError};
 use crate::core::entry::By;
-use crate::engine::{Command, Engine, EngineError, OnEvent, RestReason};
+use crate::engine::{Command, Engine, EngineError, OnEvent, RestReason, notify};
 use crate::store::SessionLock;
+use crate::telemetry::Sender;
 use crate::world::machine::Machine;
 
 /// Time between two signs of life. A later start knows the time of a kill to this precision.
@@ -28,6 +29,8 @@ pub struct Driver {
     was_unrecorded: bool,
     /// Whether this process fails to record for the same reason, as of the last run.
     is_unrecorded: bool,
+    /// Sends the spans of the session. `None`: telemetry is off.
+    telemetry: Option<Sender>,
 }
 
 impl Driver {
@@ -39,6 +42,8 @@ impl Driver {
     pub async fn run(&mut self, by: By) -> Result<RestReason, EngineError> {
         let rest = self.resume_and_run(by).await;
         self.is_unrecorded = matches!(&rest, Err(EngineError::Store(error)) if error.is_passing());
+        let warning = self.telemetry.as_ref().and_then(Sender::take_warning);
+        notify(&mut self.engine, warning);
         rest
     }
 
@@ -83,6 +88,7 @@ pub fn drive<T>(
         world,
         settings,
         found,
+        telemetry,
         ..
     } = session;
     let held = &lock;
@@ -92,12 +98,16 @@ pub fn drive<T>(
             found: found.map(|found| found.line()),
             was_unrecorded: held.was_unrecorded(),
             is_unrecorded: false,
+            telemetry: telemetry.map(Sender::start),
         };
         let done = tokio::select! {
             done = work(&mut driver) => done,
             never = show_life(held) => match never {},
         };
         driver.engine.stop_unneeded_servers().await;
+        // Nothing is recorded any more.
+        let warning = driver.telemetry.take().and_then(Sender::finish);
+        notify(&mut driver.engine, warning);
         (done, driver.is_unrecorded)
     });
     // An interrupted search may still run on a thread, which ends with the process.

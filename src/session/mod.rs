@@ -53,6 +53,7 @@ mod steer;
 mod summary;
 mod takeover;
 mod tasks;
+mod telemetry;
 mod tmp;
 mod waits;
 mod worktree;
@@ -130,6 +131,7 @@ use crate::recovery::{self, Recovered, Repair};
 use crate::store::{
     JournalPlace, SessionInfo, SessionLock, Store, StoreError, database, refuse_shared,
 };
+use crate::telemetry::settings::HEADERS_ENV;
 use crate::workspace::{HereError, StartFolder, here};
 use crate::world::machine::Machine;
 
@@ -276,6 +278,8 @@ pub struct Session {
     pub spent: BTreeMap<String, Usage>,
     /// Warnings for the user, not for the model.
     pub warnings: Vec<String>,
+    /// The spans that are sent. `None`: telemetry is off.
+    pub telemetry: Option<crate::telemetry::Job>,
 }
 
 impl Session {
@@ -545,5 +549,7 @@ pub fn unseen_by_commands(config: &Config, env: &Env) -> Vec<String> {
     let own = [command::keeper::SETTINGS_ENV.to_string()];
     let names = config.key_env_names().into_iter();
     let copies = config.copies_of_keys(env).into_iter();
-    names.chain(meaning).chain(own).chain(copies).collect()
+    let collector = HEADERS_ENV.map(str::to_string);
+    let all = names.chain(meaning).chain(own).chain(copies);
+    all.chain(collector).collect()
 }

@@ -21,6 +21,7 @@ pub(super) const MIGRATIONS: &[&str] = &[
     include_str!("../../assets/migrations/0005_files.sql"),
     include_str!("../../assets/migrations/0006_signals.sql"),
     include_str!("../../assets/migrations/0007_catalogue.sql"),
+    include_str!("../../assets/migrations/0008_telemetry.sql"),
 ];
 
 pub(super) fn is_current(conn: &Connection, migrations: &[&str]) -> Result<bool, StoreError> {
@@ -146,7 +147,8 @@ mod tests {
                 "b2092683312bdc39",
                 "9252819e29f33b96",
                 "338aabe09f491dcb",
-                "68b692f9eb5f93a9"
+                "68b692f9eb5f93a9",
+                "e6630ab0fdb65c08"
             ]
         );
     }

@@ -52,6 +52,7 @@ mod restore_entries;
 mod row;
 mod scrub;
 mod sessions;
+mod telemetry;
 mod tips;
 mod trace;
 mod trees;
@@ -92,10 +93,13 @@ pub use query::MatchLocation;
 pub use reconcile::RestoreReport;
 pub use scrub::Scrubbed;
 pub use sessions::{SessionFilter, SessionInfo};
+pub use telemetry::TelemetryCursor;
 pub use trace::Checkpoint;
 pub use trace::{Branch, Family, Traced};
 pub use trees::{Cause, KnownTree, NewTree, TreeLink};
-pub use views::{Catalogue, Check, History, Inbox, InboxWriter, Index, Models, Snapshots};
+pub use views::{
+    Catalogue, Check, History, Inbox, InboxWriter, Index, Models, Snapshots, Telemetry,
+};
 pub use worktree_note::{WorktreeNote, WorktreeStage};
 
 pub use crate::journal::folder::{JournalPlace, is_session_id};

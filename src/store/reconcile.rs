@@ -38,6 +38,7 @@ const LOOK: &str = "SELECT (SELECT count(*) FROM drafts), (SELECT count(*) FROM 
   (SELECT count(*) FROM signals), (SELECT count(*) FROM sqlite_sequence),
   (SELECT count(*) FROM model_limits), (SELECT count(*) FROM meta),
   (SELECT count(*) FROM indexed), (SELECT count(*) FROM catalogue),
+  (SELECT count(*) FROM telemetry),
   (SELECT count(*) FROM places), (SELECT max(key) FROM sessions), (SELECT max(id) FROM blobs),
   (SELECT max(id) FROM trees), (SELECT max(id) FROM contents), (SELECT max(id) FROM packs),
   (SELECT max(tree) FROM tree_uses), (SELECT max(id) FROM memories),

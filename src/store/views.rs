@@ -60,6 +60,13 @@ pub struct Models<'a> {
     pub(super) conn: &'a Connection,
 }
 
+/// How far the spans of each session were sent.
+#[derive(Clone, Copy)]
+pub struct Telemetry<'a> {
+    pub(super) conn: &'a Connection,
+    pub(super) in_use: &'a InUse,
+}
+
 /// Checks that read everything.
 #[derive(Clone, Copy)]
 pub struct Check<'a> {

@@ -33,6 +33,7 @@ use crate::model::{Delta, Models, Reply};
 use crate::net::page::{self, PageContent, Web};
 use crate::net::search;
 use crate::store::now_ms;
+use crate::telemetry::spans::Trace;
 use crate::tools::bash::{self, background_id};
 use crate::tools::{
     self, FetchedPage, FileState, ReadWork, ShellCommand, ToolContext, ToolResult, Work,
@@ -57,6 +58,8 @@ pub struct Shell {
     pub env_remove: Vec<String>,
     /// The sandbox; `None` if commands run only with access `full`.
     pub sandbox: Option<Confine>,
+    /// The trace of the session, which commands of the model continue. `None`: telemetry is off.
+    pub trace: Option<Trace>,
 }
 
 /// The [`World`] of one session on this machine.
@@ -193,6 +196,10 @@ impl Machine {
             }
             (_, None) => return Err("there is none in this session".to_string()),
         };
+        let traceparent = self.shell.trace.map(|trace| {
+            let parent = trace.traceparent(&self.session, call.id);
+            ("TRACEPARENT".to_string(), parent)
+        });
         Ok(Spec {
             command: command.line.clone(),
             folder: self.ctx.folder.clone(),
@@ -200,7 +207,7 @@ impl Machine {
             output_cap_bytes: self.shell.output_cap_bytes,
             shell: self.shell.path.clone(),
             env_remove: self.shell.env_remove.clone(),
-            env_set: Vec::new(),
+            env_set: traceparent.into_iter().collect(),
             session: self.session.clone(),
             call: id,
             background: command.background,

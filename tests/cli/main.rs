@@ -61,6 +61,7 @@ mod structured;
 #[cfg(target_os = "linux")]
 mod survivors;
 mod task_limits;
+mod telemetry;
 mod tools;
 mod traced;
 mod unasked;

@@ -142,7 +142,7 @@ fn a_job_that_is_killed_and_retried_has_one_prompt_and_one_effect() {
 }
 
 /// Numbers that are the same in each run.
-fn fastrand(seed: u64) -> impl FnMut() -> u64 {
+pub fn fastrand(seed: u64) -> impl FnMut() -> u64 {
     let mut state = seed;
     move || {
         state = state

@@ -525,6 +525,7 @@ fn damage_in_what_every_session_needs_is_noticed() {
         "meta",
         "indexed",
         "catalogue",
+        "telemetry",
         "places",
         "sessions",
         "blobs",

@@ -11,7 +11,9 @@ use rewake::core::entry::{CallId, Choice, Mode, Verdict, Via};
 use rewake::core::entry::{Entry, ForkPoint, Record};
 use rewake::core::form::FormAnswer;
 use rewake::core::signal::Signal;
-use rewake::store::{Batch, Catalogued, Draft, Message, Store, blob_ref};
+use rewake::store::{
+    Batch, Catalogued, Draft, Message, Store, Telemetry, TelemetryCursor, blob_ref,
+};
 use rusqlite::Connection;
 
 use crate::story::*;
@@ -23,7 +25,7 @@ const TRASHED_MS: i64 = 4_000;
 const ELSEWHERE: &str = "/elsewhere";
 
 /// The schema of this version: its file is what [`write_golden`] makes.
-const NEWEST: u32 = 7;
+const NEWEST: u32 = 8;
 
 fn golden(schema: u32) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/golden/store-v{schema}.sql"))
@@ -82,6 +84,9 @@ fn write_session(store: &mut Store) {
         .catalogue()
         .store_catalogued("files", "a hash", &catalogued())
         .unwrap();
+    Telemetry::of(store)
+        .set_cursor(head.session(), &cursor())
+        .unwrap();
     let mut elsewhere = session(store, ELSEWHERE);
     append(
         store,
@@ -120,6 +125,15 @@ fn a_question_of_a_server_and_its_answer_say_what_they_said() {
     )
     .unwrap();
     assert!(all_signals().contains(&sent));
+}
+
+fn cursor() -> TelemetryCursor {
+    TelemetryCursor {
+        seq: 3,
+        turn: 1,
+        trace: [7; 16],
+        parent: Some([8; 8]),
+    }
 }
 
 fn catalogued() -> Catalogued {
@@ -193,7 +207,7 @@ fn kinds_of(schema: u32) -> Vec<Entry> {
             Entry::Answered { .. } | Entry::Asked { form: Some(_), .. }
         )
     };
-    kinds.retain(|entry| schema == MADE_NOW || !is_newer(entry));
+    kinds.retain(|entry| schema >= 8 || !is_newer(entry));
     kinds
 }
 
@@ -234,6 +248,8 @@ fn check(store: &mut Store, schema: u32) {
     assert_eq!(learnt.context_tokens, Some(4_096));
     let known = store.catalogue().catalogued("files", "a hash").unwrap();
     assert_eq!(known, (schema >= 7).then(catalogued));
+    let sent = Telemetry::of(store).cursor(&origin.session).unwrap();
+    assert_eq!(sent, (schema >= 8).then(cursor));
     let info = store.history().find(&origin.session).unwrap();
     assert_eq!(info.title.as_deref(), Some("The parser"));
     assert_eq!(info.model.as_deref(), Some("ollama/small"));
@@ -332,7 +348,15 @@ fn a_database_of_schema_7_says_what_it_said() {
     let (dir, mut store) = opened_from(7);
     check(&mut store, 7);
     assert_eq!(store.check().quick_check().unwrap(), Vec::<String>::new());
-    assert!(!dir.path().join("rewake.db.schema-7").exists());
+    assert!(dir.path().join("rewake.db.schema-7").exists());
+}
+
+#[test]
+fn a_database_of_schema_8_says_what_it_said() {
+    let (dir, mut store) = opened_from(8);
+    check(&mut store, 8);
+    assert_eq!(store.check().quick_check().unwrap(), Vec::<String>::new());
+    assert!(!dir.path().join("rewake.db.schema-8").exists());
 }
 
 #[test]

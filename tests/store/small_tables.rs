@@ -3,7 +3,7 @@
 use std::fs;
 
 use rewake::core::entry::{Entry, Via};
-use rewake::store::{Batch, Catalogued, Gap, Store};
+use rewake::store::{Batch, Catalogued, Gap, Store, Telemetry, TelemetryCursor};
 
 use crate::scene::Scene;
 use crate::story::*;
@@ -253,4 +253,45 @@ fn only_the_most_recently_asked_servers_are_kept() {
             .is_some()
     };
     assert!(!known(71) && known(72) && known(199));
+}
+
+/// A cursor only grows, and a lost one only ends what is sent of the entries so far.
+#[test]
+fn progress_of_telemetry_only_grows_and_can_be_lost() {
+    let scene = Scene::new();
+    let mut store = scene.open();
+    let mut head = session(&mut store, HERE);
+    append(&mut store, &mut head, vec![crate::story::said("hello")]);
+    let id = head.session().to_string();
+    let at = |seq| TelemetryCursor {
+        seq,
+        turn: seq / 2,
+        trace: [seq as u8; 16],
+        parent: None,
+    };
+    assert_eq!(Telemetry::of(&store).length(&id).unwrap(), 2);
+    assert_eq!(
+        Telemetry::of(&store).unsent(9).unwrap(),
+        Vec::<String>::new()
+    );
+    Telemetry::of(&store).set_cursor(&id, &at(1)).unwrap();
+    assert_eq!(Telemetry::of(&store).unsent(9).unwrap(), [id.as_str()]);
+    Telemetry::of(&store).set_cursor(&id, &at(2)).unwrap();
+    Telemetry::of(&store).set_cursor(&id, &at(0)).unwrap();
+    // The trace is decided once.
+    let trace = [1; 16];
+    let furthest = TelemetryCursor { trace, ..at(2) };
+    assert_eq!(Telemetry::of(&store).cursor(&id).unwrap(), Some(furthest));
+    assert_eq!(
+        Telemetry::of(&store).unsent(9).unwrap(),
+        Vec::<String>::new()
+    );
+    drop(store);
+    damage(&scene, &["telemetry"]);
+    let mut store = scene.open_repaired();
+    assert_eq!(Telemetry::of(&store).cursor(&id).unwrap(), None);
+    append(&mut store, &mut head, vec![crate::story::said("again")]);
+    Telemetry::of(&store).set_cursor(&id, &at(3)).unwrap();
+    Telemetry::of(&store).forget(&id).unwrap();
+    assert_eq!(Telemetry::of(&store).cursor(&id).unwrap(), None);
 }

@@ -28,7 +28,7 @@ mod failing_disk;
 mod gemini;
 mod git;
 mod home;
-mod http;
+pub mod http;
 mod kernel;
 pub mod mcp_server;
 mod prefix;

@@ -42,6 +42,8 @@ pub(super) fn remove(tx: &Transaction<'_>, head: &Head) -> Result<Removed, Store
         [session],
     )
     .doing(WHAT)?;
+    tx.execute("DELETE FROM telemetry WHERE session = ?1", [session])
+        .doing(WHAT)?;
     tx.execute(
         "DELETE FROM meta WHERE name IN ('brought:' || ?1, 'gap:' || ?1, 'appended:' || ?1)",
         [session],

@@ -20,7 +20,7 @@ mod words;
 
 use std::path::{Path, PathBuf};
 
-const ORDER: [&str; 22] = [
+const ORDER: [&str; 23] = [
     "main",
     "cli",
     "ui",
@@ -36,6 +36,7 @@ const ORDER: [&str; 22] = [
     "mcp",
     "command",
     "sandbox",
+    "telemetry",
     "recovery",
     "store",
     "journal",
