@@ -11,6 +11,7 @@ use super::background;
 use super::entry::{CallId, Seq};
 use super::hook::{MAX_HOOKS_AT_ONCE, PendingHooks};
 use super::limits::Count;
+use super::loop_guard::Repetition;
 use super::run_limits;
 use super::settings::Policy;
 use super::state::{OpenCall, State};
@@ -89,6 +90,8 @@ pub enum Step {
     ReportUserEnd(Seq),
     /// Remind the model of these background commands, since the run ends with its answer.
     Remind(Vec<String>),
+    /// Tell the model that it repeats itself.
+    NoteRepetition,
     /// Record the oldest message of the inbox.
     TakeMessage,
     /// Start to summarise this range in the background.
@@ -143,6 +146,8 @@ pub enum Why {
     Limit,
     /// The maximum number of answers for one message is reached.
     Turns,
+    /// The model repeats itself, also after a note; a person lifts it.
+    Repeats,
     /// The model's answers cannot be used.
     Nonsense,
     /// The model's answers do not fit the schema.
@@ -191,6 +196,7 @@ pub fn next(state: &State, policy: &Policy, pending: &Pending) -> Step {
         (None, _) => take_in(state, policy, pending)
             .or_else(|| next_reminder(state, policy))
             .or(rest.map(Step::Wait))
+            .or_else(|| repetition(state, policy).map(|_| Step::NoteRepetition))
             .unwrap_or_else(|| next_request(state, policy)),
     }
 }
@@ -260,7 +266,16 @@ fn used_up(state: &State, policy: &Policy) -> Option<Why> {
     if used_up {
         return Some(Why::Turns);
     }
-    run_limits::reached(state, &policy.price).map(|_| Why::Limit)
+    if run_limits::reached(state, &policy.price).is_some() {
+        return Some(Why::Limit);
+    }
+    let is_stuck = policy.loop_guard && state.loop_guard.stuck().is_some();
+    is_stuck.then_some(Why::Repeats)
+}
+
+/// Returns the repetition that the model has to be told before it is asked again.
+pub fn repetition<'a>(state: &'a State, policy: &Policy) -> Option<&'a Repetition> {
+    state.loop_guard.due().filter(|_| policy.loop_guard)
 }
 
 fn next_of_call(state: &State, policy: &Policy, open: &OpenCall) -> Step {

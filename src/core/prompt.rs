@@ -48,6 +48,7 @@ pub fn request(
         max_tokens: budget.answer,
         effort: state.effort,
         temperature: state.temperature,
+        answers: state.replies,
         schema: state.structured.as_ref().map(|held| held.schema.clone()),
     }
 }

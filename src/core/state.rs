@@ -22,6 +22,7 @@ use super::form::{FormAnswer, ServerQuestion};
 use super::hook::SessionHooks;
 use super::ledger::Ledger;
 use super::limits::Counts;
+use super::loop_guard::LoopGuard;
 use super::permission::Permission;
 use super::preface::{Carried, Preface};
 use super::rule::Rule;
@@ -120,6 +121,8 @@ pub struct State {
     pub asked_by_model: u32,
     /// Number of unusable answers in a row.
     pub nonsense: u32,
+    /// The calls that are compared to find repetitions.
+    pub loop_guard: LoopGuard,
     /// Files that the model knows, with the hash of the known content.
     pub seen: BTreeMap<String, String>,
     /// Outside changes that the model does not know yet.
@@ -367,6 +370,7 @@ impl State {
             turns: 0,
             asked_by_model: 0,
             nonsense: 0,
+            loop_guard: LoopGuard::default(),
             seen: BTreeMap::new(),
             outside: ExternalChanges::default(),
             background: BTreeMap::new(),

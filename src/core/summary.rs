@@ -76,6 +76,7 @@ pub fn request(
         max_tokens: (summary_tokens * 2).min(room.answer),
         effort: Effort::Default,
         temperature: None,
+        answers: 0,
         schema: None,
     }
 }

@@ -5,7 +5,7 @@ use super::commands::Requests;
 use super::{Engine, EngineError, Recorder, Write};
 use crate::core::background;
 use crate::core::entry::{About, Entry, Guard, Via};
-use crate::core::next::{Pending, may_ask_again};
+use crate::core::next::{Pending, may_ask_again, repetition};
 use crate::core::state::Background;
 use crate::store::{Message, Queued, StoreError};
 use crate::world::World;
@@ -115,6 +115,19 @@ impl<W: World> Recorder<W> {
         let noted = Entry::Noted {
             text: background::reminder_text(&self.state, &ids),
             about: Some(About::StillRunning { ids }),
+        };
+        self.record(Write::of(noted)).await
+    }
+
+    /// Tells the model that it repeats itself.
+    pub(super) async fn note_repetition(&mut self) -> Result<(), EngineError> {
+        let Some(repetition) = repetition(&self.state, &self.policy) else {
+            return Ok(());
+        };
+        let (calls, rounds) = repetition.size();
+        let noted = Entry::Noted {
+            text: repetition.note(),
+            about: Some(About::Repeats { calls, rounds }),
         };
         self.record(Write::of(noted)).await
     }

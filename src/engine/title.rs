@@ -101,6 +101,7 @@ fn request(state: &State, summarising: &Summarising) -> Option<Request> {
         max_tokens: ANSWER_TOKENS,
         effort: Effort::Default,
         temperature: None,
+        answers: 0,
         schema: None,
     })
 }

@@ -78,6 +78,9 @@ impl ChildLog {
             }
             None => {}
         }
+        if let Some(repeated) = state.loop_guard.stuck().filter(|_| state.owed) {
+            return TaskProgress::Rests(format!("its model repeats itself: {repeated}"));
+        }
         match reached(state, price) {
             Some(limit) if state.owed => TaskProgress::Rests(limit.to_string()),
             _ if state.owed => TaskProgress::Unfinished,

@@ -54,6 +54,7 @@ fn policy(window: u64, windows: CompactionSettings) -> Policy {
         background: Default::default(),
         sandbox: Default::default(),
         max_turns: None,
+        loop_guard: true,
         budget: std::sync::Arc::new(move |_, limit, _| {
             Budget::new(limit.unwrap_or(window), ANSWER, None)
         }),

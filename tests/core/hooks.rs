@@ -44,6 +44,7 @@ fn policy(rules: Rules, interactive: bool) -> Policy {
         background: Default::default(),
         sandbox: Default::default(),
         max_turns: None,
+        loop_guard: true,
         budget: Arc::new(|_, _, _| Budget::new(100_000, 1_000, None)),
         windows: windows(&Default::default()),
         price: Arc::new(|_, _| None),

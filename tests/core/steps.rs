@@ -9,6 +9,7 @@
 )]
 
 mod background;
+mod repeats;
 
 use proptest::prelude::*;
 use rewake::config::Config;
@@ -238,6 +239,7 @@ fn policy(interactive: bool) -> Policy {
         background: Default::default(),
         sandbox: Default::default(),
         max_turns: Some(30),
+        loop_guard: true,
         budget: std::sync::Arc::new(|_, limit, ratio| {
             Budget::new(limit.unwrap_or(1_000_000), 1_000, ratio)
         }),
@@ -882,7 +884,10 @@ fn turns_and_nonsense_are_bounded() {
     for _ in 0..30 {
         let reply = 1 + entries.len() as u64;
         check(entries.clone(), Step::CallModel);
-        entries.extend([replied(vec![read("a")]), finished(id(reply, 0))]);
+        entries.extend([
+            replied(vec![read(&reply.to_string())]),
+            finished(id(reply, 0)),
+        ]);
     }
     check(entries.clone(), Step::Wait(Why::Turns));
     // Going on after that is another start, with turns of its own.
@@ -1439,6 +1444,11 @@ proptest! {
                 | Step::Remind(_)
                 | Step::Summarise(_) | Step::LearnLimit(_) | Step::Recall(_) => {
                     prop_assert!(state.check(&noted()).is_ok());
+                }
+                Step::NoteRepetition => {
+                    let about = Some(About::Repeats { calls: 1, rounds: 4 });
+                    let told = Entry::Noted { text: "x".into(), about };
+                    prop_assert!(state.check(&told).is_ok());
                 }
                 Step::CallModel => prop_assert!(state.check(&replied(vec![])).is_ok()),
                 Step::Close(call) => {

@@ -8,6 +8,7 @@ use crate::core::entry::{
 };
 use crate::core::hook::{self, PendingHooks};
 use crate::core::limits::{Count, Counts};
+use crate::core::loop_guard::LoopGuard;
 use crate::core::permission::is_offered;
 use crate::core::rule::Rule;
 use crate::core::structured::{self, AnswerStatus, Structured};
@@ -70,6 +71,7 @@ impl State {
         }
         let is_ours =
             self.may_differ_from_tree || !self.background.is_empty() || self.restoring.is_some();
+        let has_changed_files = changes_files(&record.entry, self.tree.as_deref());
         let last = self.tree.as_deref();
         self.outside
             .follow(record.seq, &record.entry, last, is_ours);
@@ -126,6 +128,7 @@ impl State {
                 self.restart_schema_checks();
                 self.progress();
                 self.turns = 0;
+                self.loop_guard = LoopGuard::default();
                 self.tasks_begun = 0;
                 self.wakes = 0;
                 self.nonsense = 0;
@@ -257,6 +260,8 @@ impl State {
                     }
                     self.ledger
                         .finished(record.seq, &open.call, outcome, fact.as_ref());
+                    self.loop_guard
+                        .finished(&open.call, outcome, fact.as_ref(), has_changed_files);
                 }
                 // A change of a file that the model did not know leaves it unknown.
                 let is_known = match fact {
@@ -295,6 +300,7 @@ impl State {
             }
             Entry::Lifted { .. } => {
                 self.paused = false;
+                self.loop_guard = LoopGuard::default();
                 self.progress();
             }
             // A failed model call does not mean that the next start fails.
@@ -327,6 +333,7 @@ impl State {
                         self.user_commands.remove(entry);
                     }
                     Some(About::Recalled) => self.recall_due = false,
+                    Some(About::Repeats { .. }) => self.loop_guard.told(),
                     Some(About::Instructions | About::Mode { .. } | About::FilesChanged { .. })
                     | None => {}
                 }
@@ -726,6 +733,21 @@ impl State {
             (true, By::Start | By::Hook) if unrecorded => self.restarts.max(1),
             (true, By::Start | By::Hook) => self.restarts + 1,
         };
+    }
+}
+
+/// Returns whether files of the workspace differ after this result from those of the tree before
+/// it.
+fn changes_files(entry: &Entry, before: Option<&str>) -> bool {
+    match entry {
+        Entry::Finished {
+            fact: Some(Fact::Wrote { .. }),
+            ..
+        } => true,
+        Entry::Finished { tree, .. } => {
+            tree.is_some() && before.is_some() && tree.as_deref() != before
+        }
+        _ => false,
     }
 }
 

@@ -171,6 +171,7 @@ impl Turn {
                 background: Default::default(),
                 sandbox: Default::default(),
                 max_turns: None,
+                loop_guard: true,
                 budget: std::sync::Arc::new(|_, _, _| Budget::new(1_000_000, 1_000, None)),
                 windows: windows(&Config::default()),
                 price: std::sync::Arc::new(|_, _| None),

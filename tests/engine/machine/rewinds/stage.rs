@@ -318,6 +318,7 @@ fn settings() -> Settings {
             background: Default::default(),
             sandbox: Default::default(),
             max_turns: None,
+            loop_guard: true,
             budget: Arc::new(|_, _, _| Budget::new(1_000_000, 1_000, None)),
             windows: windows(&rewake::config::Config::default()),
             price: Arc::new(|_, _| None),
