@@ -535,6 +535,8 @@ pub enum About {
     Instructions,
     /// Content that had left the context and is relevant again.
     Recalled,
+    /// The last answer was cut by the output limit, and the model continues it.
+    AnswerCut,
     /// The model repeats calls with the same results.
     Repeats {
         /// Number of calls of a round: 1, or the length of a cycle.

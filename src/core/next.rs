@@ -14,7 +14,7 @@ use super::limits::Count;
 use super::loop_guard::Repetition;
 use super::run_limits;
 use super::settings::Policy;
-use super::state::{OpenCall, State};
+use super::state::{CutAnswer, OpenCall, State};
 use super::structured::AnswerStatus;
 use super::tool::Class;
 use super::turn::{self, TurnRange};
@@ -92,6 +92,8 @@ pub enum Step {
     Remind(Vec<String>),
     /// Tell the model that it repeats itself.
     NoteRepetition,
+    /// Tell the model to continue its answer, which the output limit cut.
+    ContinueAnswer,
     /// Record the oldest message of the inbox.
     TakeMessage,
     /// Start to summarise this range in the background.
@@ -197,6 +199,7 @@ pub fn next(state: &State, policy: &Policy, pending: &Pending) -> Step {
             .or_else(|| next_reminder(state, policy))
             .or(rest.map(Step::Wait))
             .or_else(|| repetition(state, policy).map(|_| Step::NoteRepetition))
+            .or_else(|| (state.cut_answer == CutAnswer::Owed).then_some(Step::ContinueAnswer))
             .unwrap_or_else(|| next_request(state, policy)),
     }
 }

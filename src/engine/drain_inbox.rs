@@ -10,6 +10,8 @@ use crate::core::state::Background;
 use crate::store::{Message, Queued, StoreError};
 use crate::world::World;
 
+const ANSWER_CUT: &str = "The output limit cut your answer. Continue it exactly where it ends, and repeat nothing of it.";
+
 impl<W: World> Engine<W> {
     /// Returns the pending input. It is read again before each step, so a crash cannot lose any of
     /// it.
@@ -115,6 +117,15 @@ impl<W: World> Recorder<W> {
         let noted = Entry::Noted {
             text: background::reminder_text(&self.state, &ids),
             about: Some(About::StillRunning { ids }),
+        };
+        self.record(Write::of(noted)).await
+    }
+
+    /// Tells the model to continue its answer, which the output limit cut.
+    pub(super) async fn continue_answer(&mut self) -> Result<(), EngineError> {
+        let noted = Entry::Noted {
+            text: ANSWER_CUT.to_string(),
+            about: Some(About::AnswerCut),
         };
         self.record(Write::of(noted)).await
     }

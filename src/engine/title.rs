@@ -52,7 +52,7 @@ impl Title {
         if matches!(self, Title::NotAsked)
             && let Some(request) = request(&log.state, &summaries.summarising)
         {
-            *self = Title::Asked(summaries.summarise(log, request));
+            *self = Title::Asked(summaries.ask(log, request));
         }
     }
 

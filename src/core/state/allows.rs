@@ -93,6 +93,9 @@ impl State {
                     {
                         Err(format!("not all of {} are known", ids.join(", ")))
                     }
+                    Some(About::AnswerCut) if self.cut_answer != super::CutAnswer::Owed => {
+                        Err("no answer was cut".into())
+                    }
                     Some(About::Repeats { .. }) if self.loop_guard.due().is_none() => {
                         Err("no calls were repeated".into())
                     }

@@ -19,8 +19,8 @@ use crate::core::unsent::Refused;
 
 use super::context::changes_the_context;
 use super::{
-    Halt, Illegal, Judged, OpenCall, OpenQuestion, PendingQuestion, Restoring, State, Unanswered,
-    UserCommand,
+    CutAnswer, Halt, Illegal, Judged, OpenCall, OpenQuestion, PendingQuestion, Restoring, State,
+    Unanswered, UserCommand,
 };
 
 impl State {
@@ -129,6 +129,7 @@ impl State {
                 self.progress();
                 self.turns = 0;
                 self.loop_guard = LoopGuard::default();
+                self.cut_answer = CutAnswer::No;
                 self.tasks_begun = 0;
                 self.wakes = 0;
                 self.nonsense = 0;
@@ -251,6 +252,7 @@ impl State {
                 self.on_call(*call, |open| {
                     open.finished = true;
                     open.failed = failed;
+                    open.denied = matches!(outcome, Outcome::Denied { .. });
                 });
                 self.hooks.close(*call);
                 if let Some(open) = self.calls.iter().find(|c| c.call.id == *call) {
@@ -334,6 +336,7 @@ impl State {
                     }
                     Some(About::Recalled) => self.recall_due = false,
                     Some(About::Repeats { .. }) => self.loop_guard.told(),
+                    Some(About::AnswerCut) => self.cut_answer = CutAnswer::Told,
                     Some(About::Instructions | About::Mode { .. } | About::FilesChanged { .. })
                     | None => {}
                 }
@@ -609,6 +612,15 @@ impl State {
             && held.standing == AnswerStatus::Owed
         {
             held.standing = AnswerStatus::Unchecked(seq);
+            self.cut_answer = CutAnswer::No;
+        } else {
+            let is_cut = self.calls.is_empty() && spoke && stop == StopReason::MaxTokens;
+            self.cut_answer = match (is_cut, self.cut_answer) {
+                (false, _) => CutAnswer::No,
+                (true, CutAnswer::Told) => CutAnswer::Told,
+                (true, CutAnswer::No | CutAnswer::Owed) => CutAnswer::Owed,
+            };
+            self.owed |= self.cut_answer == CutAnswer::Owed;
         }
     }
 
@@ -774,6 +786,7 @@ fn open_calls(reply: Seq, blocks: &[Block], stop: StopReason, describe: Describe
                 guard: None,
                 finished: false,
                 failed: false,
+                denied: false,
                 server_question: None,
                 answers: Vec::new(),
             });
