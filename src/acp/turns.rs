@@ -130,7 +130,7 @@ fn stop_reason(
             Some(StopReason::Refusal) => "refusal",
             _ => "end_turn",
         }),
-        Why::Turns | Why::Limit => Ok("max_turn_requests"),
+        Why::Turns | Why::Limit | Why::Repeats => Ok("max_turn_requests"),
         Why::Paused => Ok("cancelled"),
         Why::Halted => match &state.halted {
             Some(Halt::Failed(failure)) => {

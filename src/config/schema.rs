@@ -41,6 +41,8 @@ pub struct Config {
     pub temperature: Option<f64>,
     /// Maximum number of model calls for one prompt. `None`: no limit.
     pub max_turns: Option<u64>,
+    /// A model that repeats the same calls with the same results is told so, and then stopped.
+    pub loop_guard: bool,
     /// `None`: the model does not think, or decides itself.
     pub thinking_budget_tokens: Option<u64>,
     /// Size in bytes above which a result is stored completely, but sent as head and tail.
@@ -91,6 +93,7 @@ impl Default for Config {
             effort: None,
             temperature: None,
             max_turns: None,
+            loop_guard: true,
             thinking_budget_tokens: None,
             inline_max_bytes: 16 * 1024,
             theme: "auto".to_string(),

@@ -17,6 +17,15 @@ pub(crate) struct CutSource<'a> {
     pub is_all: bool,
 }
 
+/// Minimum number of bytes that a cut saves. The line about the gap, and a call that reads the rest,
+/// cost more than a smaller rest.
+const MIN_SAVED: usize = 600;
+
+/// Returns whether a text of this size is cut to `max` bytes. One that is a little longer is not.
+pub(crate) fn is_cut(len: usize, max: usize) -> bool {
+    len >= max.saturating_add(MIN_SAVED)
+}
+
 /// Least room in bytes for beginning and end together. Less would be useless.
 const MIN_ROOM: usize = 40;
 
@@ -114,14 +123,15 @@ impl Gap {
     fn line(&self, CutSource { address, is_all }: CutSource<'_>) -> String {
         match is_all {
             true => format!(
-                "[{self}; memory_page reads on at address {address}, offset {}]",
-                self.offset
+                "[{self}; memory_page reads on at address {address}, offset {}, limit {}]",
+                self.offset, self.bytes
             ),
             false => format!("[{self}; memory_page reads the whole at address {address}]"),
         }
     }
 
-    /// Parses such a line. Returns `None` for any other line.
+    /// Parses such a line. Returns `None` for any other line. Logs of older versions have lines
+    /// without the limit.
     fn of_line(line: &str, source: CutSource<'_>) -> Option<Gap> {
         let end = "; memory_page reads";
         let (what, rest) = line.strip_prefix('[')?.split_once(end)?;
@@ -132,6 +142,7 @@ impl Gap {
         let (first, last) = numbers.split_once('-').unwrap_or((numbers, numbers));
         let has = |words: &str| what.starts_with(words) || of.contains(words);
         let offset = rest.rsplit_once(", offset ").map(|(_, at)| at);
+        let offset = offset.map(|at| at.split(", limit ").next().unwrap_or(at));
         let gap = Gap {
             first: first.parse().ok()?,
             last: last.parse().ok()?,
@@ -140,11 +151,13 @@ impl Gap {
             last_in_part: has("the middle") || has("the beginning") || has("the last"),
             bytes: bytes.strip_suffix(" bytes)")?.parse().ok()?,
             offset: match offset {
-                Some(at) => at.strip_suffix(']')?.parse().ok()?,
+                Some(at) => at.trim_end_matches(']').parse().ok()?,
                 None => 0,
             },
         };
-        (gap.line(source) == line).then_some(gap)
+        let now = gap.line(source);
+        let before = now.replace(&format!(", limit {}]", gap.bytes), "]");
+        (now == line || before == line).then_some(gap)
     }
 }
 
@@ -287,7 +300,7 @@ mod tests {
             line,
             format!(
                 "[lines {first}-{last} of 1000 left out ({bytes} bytes); memory_page reads on at \
-                 address entry 7, offset {}]",
+                 address entry 7, offset {}, limit {bytes}]",
                 head.len()
             )
         );
@@ -322,7 +335,25 @@ mod tests {
             text.len() - head.len() - tail.len()
         );
         assert!(line.starts_with(&want), "{line}");
-        assert!(line.ends_with(&format!("offset {}]", head.len())));
+        let left_out = text.len() - head.len() - tail.len();
+        assert!(line.ends_with(&format!("offset {}, limit {left_out}]", head.len())));
+        // The line of an older version is the same.
+        let older = once.replace(&format!(", limit {}]", gap_of(&once).bytes), "]");
+        assert!(older.len() < once.len());
+        assert_eq!(
+            cut(&format!("{older}[exit code 1]\n"), 2_000, SOURCE),
+            twice.replace("[exit code 1]\n", "") + "[exit code 1]\n"
+        );
+    }
+
+    fn gap_of(text: &str) -> Gap {
+        Gap::of_line(parts(text).1, SOURCE).unwrap()
+    }
+
+    #[test]
+    fn a_cut_that_would_save_little_is_not_made() {
+        assert!(!is_cut(1_599, 1_000) && is_cut(1_600, 1_000));
+        assert!(!is_cut(usize::MAX - 1, usize::MAX));
     }
 
     #[test]

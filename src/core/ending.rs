@@ -2,7 +2,7 @@
 //! log.
 
 use super::entry::{
-    About, Block, By, Entry, FailureClass, HookEvent, HookVerdict, SaveReason, StopReason,
+    About, Block, By, Entry, FailureClass, HookEvent, HookVerdict, Record, SaveReason, StopReason,
 };
 
 /// How the last process of a session ended.
@@ -64,6 +64,28 @@ pub(super) fn speaks(blocks: &[Block]) -> bool {
     blocks.iter().any(is_said)
 }
 
+/// Returns the blocks of the last answer, after those of the cut one that it continues.
+pub fn last_answer(context: &[Record]) -> Vec<&[Block]> {
+    let mut parts: Vec<&[Block]> = Vec::new();
+    let mut continues = true;
+    for record in context.iter().rev() {
+        match &record.entry {
+            Entry::Replied { blocks, .. } if continues => {
+                parts.push(blocks);
+                continues = false;
+            }
+            Entry::Replied { .. } => break,
+            Entry::Noted {
+                about: Some(About::AnswerCut),
+                ..
+            } => continues = true,
+            _ => {}
+        }
+    }
+    parts.reverse();
+    parts
+}
+
 /// Reads entries from the last one backwards until the ending is known.
 ///
 /// Callers need to pass only kinds that [`Backwards::reads`], and the last entry of any kind.
@@ -79,6 +101,10 @@ pub struct Backwards {
     has_hooked: bool,
     /// A hook refused the message before.
     is_withdrawn: bool,
+    /// The newest answer was compared with its schema.
+    is_checked: bool,
+    /// The output limit cut the newest answer.
+    is_cut: bool,
 }
 
 impl Backwards {
@@ -104,6 +130,17 @@ impl Backwards {
         let owed = *self
             .owed
             .get_or_insert_with(|| Ending::with_pending_work(Some(entry)));
+        if self.is_cut {
+            return match entry {
+                // It is continued only once.
+                Entry::Noted {
+                    about: Some(About::AnswerCut),
+                    ..
+                } => Some(Ending::Done),
+                Entry::Said { .. } | Entry::Replied { .. } | Entry::Opened { .. } => Some(owed),
+                _ => None,
+            };
+        }
         match entry {
             // Open calls still get their results after a stop. Only a new message lifts it.
             Entry::Stopped { .. } => Some(Ending::Stopped),
@@ -133,6 +170,18 @@ impl Backwards {
                 (is_refused && ends_turn).then_some(owed)
             }
             Entry::Said { .. } if std::mem::take(&mut self.is_withdrawn) => None,
+            Entry::Replied { blocks, stop, .. }
+                if *stop == StopReason::MaxTokens
+                    && is_answer(blocks, *stop)
+                    && !self.is_checked =>
+            {
+                self.is_cut = true;
+                None
+            }
+            Entry::Checked { told: None, .. } => {
+                self.is_checked = true;
+                None
+            }
             Entry::Replied { blocks, stop, .. } => Some(match is_answer(blocks, *stop) {
                 true => Ending::Done,
                 false => owed,
@@ -144,7 +193,8 @@ impl Backwards {
                         About::BackgroundEnded {
                             asks_model: true, ..
                         }
-                        | About::StillRunning { .. },
+                        | About::StillRunning { .. }
+                        | About::AnswerCut,
                     ),
                 ..
             } => Some(owed),

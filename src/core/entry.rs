@@ -563,6 +563,15 @@ pub enum About {
     Instructions,
     /// Content that had left the context and is relevant again.
     Recalled,
+    /// The last answer was cut by the output limit, and the model continues it.
+    AnswerCut,
+    /// The model repeats calls with the same results.
+    Repeats {
+        /// Number of calls of a round: 1, or the length of a cycle.
+        calls: u64,
+        /// Number of rounds so far.
+        rounds: u64,
+    },
     /// The mode, or whether a person answers questions, differs from what the model knew.
     Mode { mode: Mode, is_attended: bool },
     /// Files that the model has read were changed outside of rewake.

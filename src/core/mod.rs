@@ -33,6 +33,7 @@ pub mod hook_event;
 pub(crate) mod image;
 pub(crate) mod ledger;
 pub(crate) mod limits;
+pub mod loop_guard;
 pub(crate) mod marks;
 pub mod next;
 pub(crate) mod offer;

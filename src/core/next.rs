@@ -11,9 +11,10 @@ use super::background;
 use super::entry::{CallId, Guard, Seq};
 use super::hook::{MAX_HOOKS_AT_ONCE, PendingHooks};
 use super::limits::Count;
+use super::loop_guard::Repetition;
 use super::run_limits;
 use super::settings::Policy;
-use super::state::{OpenCall, State};
+use super::state::{CutAnswer, OpenCall, State};
 use super::structured::AnswerStatus;
 use super::tool::Class;
 use super::turn::{self, TurnRange};
@@ -92,6 +93,10 @@ pub enum Step {
     ReportUserEnd(Seq),
     /// Remind the model of these background commands, since the run ends with its answer.
     Remind(Vec<String>),
+    /// Tell the model that it repeats itself.
+    NoteRepetition,
+    /// Tell the model to continue its answer, which the output limit cut.
+    ContinueAnswer,
     /// Record the oldest message of the inbox.
     TakeMessage,
     /// Start to summarise this range in the background.
@@ -150,6 +155,8 @@ pub enum Why {
     Limit,
     /// The maximum number of answers for one message is reached.
     Turns,
+    /// The model repeats itself, also after a note; a person lifts it.
+    Repeats,
     /// The model's answers cannot be used.
     Nonsense,
     /// The model's answers do not fit the schema.
@@ -206,6 +213,8 @@ pub fn next(state: &State, policy: &Policy, pending: &Pending) -> Step {
             .or_else(|| next_reminder(state, policy))
             .or(rest.map(Step::Wait))
             .or_else(|| next_check(state, policy, pending))
+            .or_else(|| repetition(state, policy).map(|_| Step::NoteRepetition))
+            .or_else(|| (state.cut_answer == CutAnswer::Owed).then_some(Step::ContinueAnswer))
             .unwrap_or_else(|| next_request(state, policy)),
     }
 }
@@ -290,7 +299,16 @@ fn used_up(state: &State, policy: &Policy) -> Option<Why> {
     if used_up {
         return Some(Why::Turns);
     }
-    run_limits::reached(state, &policy.price).map(|_| Why::Limit)
+    if run_limits::reached(state, &policy.price).is_some() {
+        return Some(Why::Limit);
+    }
+    let is_stuck = policy.loop_guard && state.loop_guard.stuck().is_some();
+    is_stuck.then_some(Why::Repeats)
+}
+
+/// Returns the repetition that the model has to be told before it is asked again.
+pub fn repetition<'a>(state: &'a State, policy: &Policy) -> Option<&'a Repetition> {
+    state.loop_guard.due().filter(|_| policy.loop_guard)
 }
 
 fn next_of_call(state: &State, policy: &Policy, open: &OpenCall) -> Step {

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::budget::Budget;
-use super::cut::{CutSource, cut};
+use super::cut::{CutSource, cut, is_cut};
 use super::entry::{Block, CallId, Entry, Outcome, Output, Record, Seq};
 use super::freeing::{bytes_of, may_be_freed};
 use super::hook;
@@ -48,6 +48,7 @@ pub fn request(
         max_tokens: budget.answer,
         effort: state.effort,
         temperature: state.temperature,
+        answers: state.replies,
         schema: state.structured.as_ref().map(|held| held.schema.clone()),
     }
 }
@@ -154,9 +155,9 @@ pub fn request_bytes(state: &State, inline: usize) -> usize {
 
 /// Returns the text, or the beginning and the end of a large one with the address of the whole.
 fn inlined(text: &str, inline: usize, seq: Seq) -> String {
-    match text.len() <= inline {
-        true => text.to_string(),
-        false => cut_of_entry(text, inline, seq, true),
+    match is_cut(text.len(), inline) {
+        true => cut_of_entry(text, inline, seq, true),
+        false => text.to_string(),
     }
 }
 
@@ -197,7 +198,7 @@ pub(crate) fn inlined_result(text: &str, inline: usize, seq: Seq, outcome: &Outc
             };
             cut(text, inline, source)
         }
-        _ => inlined(text, inline, seq),
+        _ => cut_of_entry(text, inline, seq, true),
     }
 }
 
@@ -358,7 +359,10 @@ impl Messages {
         for block in blocks {
             match block {
                 Block::Text { text, signature } => self.answer.push(MessagePart::Text {
-                    text: inlined_part(text, self.inline, reply),
+                    text: match is_cut(text.len(), self.inline) {
+                        true => inlined_part(text, self.inline, reply),
+                        false => text.clone(),
+                    },
                     signature: signature.clone().filter(|_| same_model),
                 }),
                 Block::Thinking { text, sealed } if same_model => {
@@ -399,7 +403,7 @@ impl Messages {
 
     fn arguments(&self, arguments: &str, reply: Seq) -> Value {
         let value = object(arguments);
-        if arguments.len() <= self.inline {
+        if !is_cut(arguments.len(), self.inline) {
             return value;
         }
         let texts = arguments.len() / self.inline.max(1) + 2;
@@ -422,7 +426,10 @@ impl Messages {
     ) {
         if let Some(called) = self.calls.iter_mut().find(|called| called.id == call) {
             let (text, is_error) = outcome.to_model_text();
-            let mut text = inlined_result(&text, self.inline, seq, outcome);
+            let mut text = match is_cut(text.len(), self.inline) {
+                true => inlined_result(&text, self.inline, seq, outcome),
+                false => text,
+            };
             if !called.shows_files(state.describe())
                 && let Cow::Owned(plain) = plain_text(&text)
             {

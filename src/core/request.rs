@@ -27,6 +27,8 @@ pub struct Request {
     /// Reasoning effort of the model.
     pub effort: Effort,
     pub temperature: Option<f64>,
+    /// Number of answers in the log before this one. Only a scripted model uses it.
+    pub answers: u64,
     /// The JSON Schema for the answer, which each protocol sends in its own form.
     pub schema: Option<Value>,
 }

@@ -35,6 +35,8 @@ pub struct Policy {
     pub checks: Vec<Check>,
     /// Maximum number of answers for one message of the user, or for one start.
     pub max_turns: Option<u32>,
+    /// A model that repeats itself is told so, and then stopped.
+    pub loop_guard: bool,
     /// Returns the budget of a model, with the session's learnt values.
     pub budget: Budgeting,
     /// Settings of compaction, from the config.

@@ -1,6 +1,7 @@
 //! Estimated sizes of the parts of a request, in bytes. Images count by their cost.
 
 use super::budget::{BYTES_PER_TOKEN, IMAGE_TOKENS};
+use super::cut::is_cut;
 use super::entry::{Block, Entry, Image, Outcome, PromptPrefix, Record, ToolSpec};
 use super::hook;
 use super::quoted::escape_tags;
@@ -43,11 +44,12 @@ pub fn images_of(entry: &Entry) -> &[Image] {
 
 /// Estimates the bytes of a record in a request.
 pub fn record_bytes(record: &Record, inline: usize) -> usize {
-    let text = |len: usize| len.min(inline) + PART_BYTES;
+    let sent = |len: usize, most: usize| if is_cut(len, most) { most } else { len };
+    let text = |len: usize| sent(len, inline) + PART_BYTES;
     let images = images_of(&record.entry).len() * IMAGE_BYTES;
     match &record.entry {
         Entry::Said { text: said, .. } => {
-            said.len().min(inline.saturating_mul(SAID_FACTOR)) + PART_BYTES + images
+            sent(said.len(), inline.saturating_mul(SAID_FACTOR)) + PART_BYTES + images
         }
         Entry::Replied { blocks, .. } => blocks
             .iter()

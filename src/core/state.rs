@@ -24,6 +24,7 @@ use super::form::{FormAnswer, ServerQuestion};
 use super::hook::SessionHooks;
 use super::ledger::Ledger;
 use super::limits::Counts;
+use super::loop_guard::LoopGuard;
 use super::permission::Permission;
 use super::preface::{Carried, Preface};
 use super::rule::Rule;
@@ -124,6 +125,10 @@ pub struct State {
     pub asked_by_model: u32,
     /// Number of unusable answers in a row.
     pub nonsense: u32,
+    /// The last answer, if the output limit cut it.
+    pub cut_answer: CutAnswer,
+    /// The calls that are compared to find repetitions.
+    pub loop_guard: LoopGuard,
     /// Files that the model knows, with the hash of the known content.
     pub seen: BTreeMap<String, String>,
     /// Outside changes that the model does not know yet.
@@ -259,6 +264,8 @@ pub struct OpenCall {
     pub finished: bool,
     /// The result says that the call was refused or failed.
     pub failed: bool,
+    /// It never ran, because a person, a rule or a hook denied it.
+    pub denied: bool,
     /// The last question of its server during the call.
     pub server_question: Option<OpenQuestion>,
     /// The answers to its server so far, oldest first.
@@ -297,6 +304,16 @@ pub enum Halt {
     Stopped,
     /// The model call failed for good.
     Failed(Failure),
+}
+
+/// Whether the output limit cut the last answer of a turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CutAnswer {
+    No,
+    /// It did, and the model is to continue it.
+    Owed,
+    /// The model was told to continue it. It is not told a second time.
+    Told,
 }
 
 /// A restore in progress: the names of the trees before and after it.
@@ -375,6 +392,8 @@ impl State {
             turns: 0,
             asked_by_model: 0,
             nonsense: 0,
+            cut_answer: CutAnswer::No,
+            loop_guard: LoopGuard::default(),
             seen: BTreeMap::new(),
             outside: ExternalChanges::default(),
             background: BTreeMap::new(),

@@ -6,9 +6,10 @@ use serde::{Deserialize, Serialize};
 use super::budget::Budget;
 use super::choice::Effort;
 use super::cleared_results::ClearedResults;
-use super::entry::{About, Block, Entry, Record, Seq};
+use super::entry::{About, Block, Entry, Failure, Record, Seq};
 use super::happened;
 use super::hook;
+use super::limits;
 use super::plain_text::plain_text;
 use super::quoted::{escape_tags, indented, inside_tag};
 use super::request::{Message, MessagePart, Request, Role};
@@ -34,6 +35,9 @@ const TEXT_BYTES: usize = 2_000;
 /// Maximum size in bytes of the request without the instructions, the summary and the conversation.
 const AROUND_BYTES: usize = 500;
 
+/// Minimum size in bytes of the transcript in a request.
+const MIN_TRANSCRIPT_BYTES: usize = 1_000;
+
 /// Maximum size in bytes of a freed result, since the model had used it before.
 const FREED_BYTES: usize = 400;
 
@@ -51,7 +55,10 @@ pub fn request(
     let instructions = instructions.replace("{max_words}", &(summary_tokens * 3 / 4).to_string());
     let before = before.map(inside_tag);
     let fixed = instructions.len() + before.as_ref().map_or(0, String::len) + AROUND_BYTES;
-    let bytes = room.bytes(room.hard()).saturating_sub(fixed).max(1_000);
+    let bytes = room
+        .bytes(room.hard())
+        .saturating_sub(fixed)
+        .max(MIN_TRANSCRIPT_BYTES);
     let transcript = transcript(records, freed, bytes);
     let before = before
         .map(|b| format!("<summary>\n{b}\n</summary>\n\n"))
@@ -76,8 +83,23 @@ pub fn request(
         max_tokens: (summary_tokens * 2).min(room.answer),
         effort: Effort::Default,
         temperature: None,
+        answers: 0,
         schema: None,
     }
+}
+
+/// Returns the room for a summary request after the server refused one as too long. `None`: it can
+/// hardly be smaller.
+pub fn smaller_room(room: &Budget, failure: &Failure) -> Option<Budget> {
+    let said = limits::figures(&failure.message).limit;
+    let guess = room.window * 6 / 10;
+    let window = said.filter(|limit| *limit < room.window).unwrap_or(guess);
+    let smaller = Budget {
+        window,
+        answer: room.answer.min(window / 4),
+        ..*room
+    };
+    (smaller.bytes(smaller.hard()) > MIN_TRANSCRIPT_BYTES).then_some(smaller)
 }
 
 /// Renders the records as lines in at most `room` bytes, divided by need. Messages of the user are

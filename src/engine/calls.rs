@@ -70,24 +70,16 @@ impl<W: World> Recorder<W> {
     }
 
     /// Adds a line to the result if a file change before this call in the same answer was refused.
-    /// The call ran without that change, and the model must know it.
+    /// The call ran without that change, and the model must know it. Only the first call after the
+    /// change says so.
     pub(super) fn note_refused_change(&self, call: &ToolCall, outcome: &mut Outcome) {
-        // A call that reads only the log or the web gives the same result with the change and without it.
-        let sees_files = match &call.described {
-            Ok(described) => !matches!(
-                described.permission,
-                Permission::None
-                    | Permission::Wait
-                    | Permission::LookBack { .. }
-                    | Permission::Fetch { .. }
-                    | Permission::Search { .. }
-            ),
-            Err(_) => false,
-        };
-        if !sees_files {
+        let Some(failed) = self.state.failed_change_before(call.id) else {
             return;
-        }
-        if let Some(failed) = self.state.failed_change_before(call.id) {
+        };
+        let after = self.state.calls.iter();
+        let mut after = after.filter(|open| open.call.id > failed.call.id);
+        let first = after.find(|open| sees_files(&open.call) && !open.denied);
+        if first.is_some_and(|first| first.call.id == call.id) {
             let what = failed.call.in_one_line(LINE_CHARS);
             outcome.add_line(&format!(
                 "[{what}, before this call in the same answer, was refused: this is without its change]"
@@ -202,4 +194,23 @@ impl<W: World> Recorder<W> {
             form: None,
         })
     }
+}
+
+/// Returns whether a call may give another result after a change of a file. One that reads only the
+/// log or the web does not.
+fn sees_files(call: &ToolCall) -> bool {
+    let permission = call
+        .described
+        .as_ref()
+        .map(|described| &described.permission);
+    permission.is_ok_and(|permission| {
+        !matches!(
+            permission,
+            Permission::None
+                | Permission::Wait
+                | Permission::LookBack { .. }
+                | Permission::Fetch { .. }
+                | Permission::Search { .. }
+        )
+    })
 }

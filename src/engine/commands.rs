@@ -423,6 +423,9 @@ impl Requests {
                 limits: Some(RunLimits::default()),
                 ..Choice::default()
             })),
+            // The entry that lifts a pause lifts this too.
+            Some(Why::Repeats) if log.state.paused => {}
+            Some(Why::Repeats) => lifting.push(Entry::Lifted { origin: None }),
             Some(_) if log.state.is_stopped() => {}
             Some(_) => lifting.push(Entry::Resumed {
                 by: By::Person,

@@ -349,15 +349,11 @@ impl Summaries {
             Some(_) => p.sound.clone(),
             None => p.summary.clone().or_else(|| p.sound.clone()),
         });
-        let request = self.summary_request(
-            log,
-            &self.summarising.instructions,
-            before.as_deref(),
-            &records,
-        );
+        let instructions = &self.summarising.instructions;
+        let work = self.summarise(log, instructions, before.as_deref(), records);
         self.pending = Some(SummaryTask {
             range,
-            work: Some(self.summarise(log, request)),
+            work: Some(work),
             made: None,
         });
         Ok(())
@@ -377,19 +373,21 @@ impl Summaries {
         Ok(records)
     }
 
-    pub(super) fn summary_request<W: World>(
+    /// Asks the summary model about these records. If its server refuses the request as too long,
+    /// a shorter one is sent at once.
+    pub(super) fn summarise<W: World>(
         &self,
         log: &Recorder<W>,
         instructions: &str,
         before: Option<&str>,
-        records: &[Record],
-    ) -> Request {
+        records: Vec<Record>,
+    ) -> Work {
         let model = self.summarising.model.as_ref().unwrap_or(&log.state.model);
         let own = log.budget();
         let room = log.policy.budget_of(&log.state, model);
         // The range fitted into the window of the session's model. The window of a model that was
         // never asked is only assumed.
-        let room = match own.window < room.window {
+        let mut room = match own.window < room.window {
             true => Budget {
                 bytes_per_token: room.bytes_per_token,
                 ..own
@@ -397,18 +395,52 @@ impl Summaries {
             false => room,
         };
         let tokens = log.policy.windows.summary_tokens(&log.budget());
-        let freed = &log.state.freed;
-        summary::request(model, instructions, before, records, freed, &room, tokens)
-    }
-
-    pub(super) fn summarise<W: World>(&self, log: &Recorder<W>, request: Request) -> Work {
+        let freed = log.state.freed.clone();
         let world = Rc::clone(&log.world);
         let patience = self.summarising.patience;
-        let model = request.model.clone();
+        let (model, instructions) = (model.clone(), instructions.to_string());
+        let before = before.map(str::to_string);
+        let request = move |room: &Budget| {
+            let before = before.as_deref();
+            summary::request(
+                &model,
+                &instructions,
+                before,
+                &records,
+                &freed,
+                room,
+                tokens,
+            )
+        };
         Box::pin(async move {
+            let asked = async {
+                loop {
+                    let request = request(&room);
+                    let model = request.model.clone();
+                    let failure = match world.summarise(request).await {
+                        Ok(reply) => return Ok(written(model, reply)),
+                        Err(failure) => failure,
+                    };
+                    let is_too_long = failure.class == FailureClass::TooLong;
+                    match summary::smaller_room(&room, &failure).filter(|_| is_too_long) {
+                        Some(smaller) => room = smaller,
+                        None => return Err(failure),
+                    }
+                }
+            };
+            let made = tokio::time::timeout(patience, asked).await;
+            made.unwrap_or_else(|_| Err(too_late()))
+        })
+    }
+
+    /// Asks the summary model something else.
+    pub(super) fn ask<W: World>(&self, log: &Recorder<W>, request: Request) -> Work {
+        let world = Rc::clone(&log.world);
+        let patience = self.summarising.patience;
+        Box::pin(async move {
+            let model = request.model.clone();
             let made = tokio::time::timeout(patience, world.summarise(request)).await;
-            let made = made
-                .unwrap_or_else(|_| Err(unanswered("the summary model did not answer in time")));
+            let made = made.unwrap_or_else(|_| Err(too_late()));
             made.map(|reply| written(model, reply))
         })
     }
@@ -614,13 +646,10 @@ impl<W: World> Engine<W> {
         let preface = self.log.state.preface.as_ref();
         let before = preface.and_then(|p| p.summary.clone().or_else(|| p.sound.clone()));
         let instructions = &self.summaries.summarising.continuation;
-        let request = self.summaries.summary_request(
-            &self.log,
-            instructions,
-            before.as_deref(),
-            &self.log.state.context,
-        );
-        let work = self.summaries.summarise(&self.log, request);
+        let records = self.log.state.context.clone();
+        let work = self
+            .summaries
+            .summarise(&self.log, instructions, before.as_deref(), records);
         let Some(made) = self
             .drive_step_silently(work, super::drive_step::Stoppable::Yes)
             .await?
@@ -698,6 +727,10 @@ fn written(model: String, reply: Reply) -> Written {
         text: words.collect::<Vec<_>>().join("\n"),
         spent: Spent { model, usage },
     }
+}
+
+fn too_late() -> Failure {
+    unanswered("the summary model did not answer in time")
 }
 
 fn unanswered(why: &str) -> Failure {

@@ -5,10 +5,12 @@ use super::commands::Requests;
 use super::{Engine, EngineError, Recorder, Write, checks};
 use crate::core::background;
 use crate::core::entry::{About, Entry, Guard, Via};
-use crate::core::next::{Pending, may_ask_again};
+use crate::core::next::{Pending, may_ask_again, repetition};
 use crate::core::state::Background;
 use crate::store::{Message, Queued, StoreError};
 use crate::world::World;
+
+const ANSWER_CUT: &str = "The output limit cut your answer. Continue it exactly where it ends, and repeat nothing of it.";
 
 impl<W: World> Engine<W> {
     /// Returns the pending input. It is read again before each step, so a crash cannot lose any of
@@ -116,6 +118,28 @@ impl<W: World> Recorder<W> {
         let noted = Entry::Noted {
             text: background::reminder_text(&self.state, &ids),
             about: Some(About::StillRunning { ids }),
+        };
+        self.record(Write::of(noted)).await
+    }
+
+    /// Tells the model to continue its answer, which the output limit cut.
+    pub(super) async fn continue_answer(&mut self) -> Result<(), EngineError> {
+        let noted = Entry::Noted {
+            text: ANSWER_CUT.to_string(),
+            about: Some(About::AnswerCut),
+        };
+        self.record(Write::of(noted)).await
+    }
+
+    /// Tells the model that it repeats itself.
+    pub(super) async fn note_repetition(&mut self) -> Result<(), EngineError> {
+        let Some(repetition) = repetition(&self.state, &self.policy) else {
+            return Ok(());
+        };
+        let (calls, rounds) = repetition.size();
+        let noted = Entry::Noted {
+            text: repetition.note(),
+            about: Some(About::Repeats { calls, rounds }),
         };
         self.record(Write::of(noted)).await
     }

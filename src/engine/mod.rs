@@ -487,6 +487,8 @@ impl<W: World> Engine<W> {
                     self.user_commands.report_end(&mut self.log, entry).await?
                 }
                 Step::Remind(ids) => self.log.remind(ids).await?,
+                Step::ContinueAnswer => self.log.continue_answer().await?,
+                Step::NoteRepetition => self.log.note_repetition().await?,
                 Step::TakeMessage => self.requests.take_message(&mut self.log).await?,
                 Step::Summarise(range) => {
                     self.log.fire_hooks(HookEvent::PreCompact, "auto");

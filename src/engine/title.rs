@@ -52,7 +52,7 @@ impl Title {
         if matches!(self, Title::NotAsked)
             && let Some(request) = request(&log.state, &summaries.summarising)
         {
-            *self = Title::Asked(summaries.summarise(log, request));
+            *self = Title::Asked(summaries.ask(log, request));
         }
     }
 
@@ -101,6 +101,7 @@ fn request(state: &State, summarising: &Summarising) -> Option<Request> {
         max_tokens: ANSWER_TOKENS,
         effort: Effort::Default,
         temperature: None,
+        answers: 0,
         schema: None,
     })
 }

@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 
 use super::print::words;
-use crate::core::entry::{Entry, Image, Record, Seq, StopReason, Via};
+use crate::core::entry::{About, Entry, Image, Record, Seq, StopReason, Via};
 use crate::session::{Session, SessionError};
 use crate::store::Message;
 
@@ -36,6 +36,10 @@ pub(super) struct EarlierRun {
     /// The newest prompt of a job, and those that wait. If no job had one, the newest of all.
     said: Vec<Message>,
     answer: Option<(String, StopReason)>,
+    /// The answer before that one was cut, and is its beginning.
+    continues: bool,
+    /// The answer has its beginning.
+    is_whole: bool,
 }
 
 impl EarlierRun {
@@ -52,7 +56,7 @@ impl EarlierRun {
             said: queued
                 .filter(|message| message.via == Via::Prompt)
                 .collect(),
-            answer: None,
+            ..EarlierRun::default()
         };
         let mut newest = None;
         let mut end = session.log.state.next_seq();
@@ -72,9 +76,19 @@ impl EarlierRun {
     fn add(&mut self, records: Vec<Record>, newest: &mut Option<Message>) -> bool {
         for record in records.into_iter().rev() {
             match record.entry {
-                Entry::Replied { blocks, stop, .. } => {
-                    self.answer.get_or_insert_with(|| (words(&blocks), stop));
-                }
+                Entry::Replied { blocks, stop, .. } => match &mut self.answer {
+                    Some((answer, _)) if self.continues => {
+                        answer.insert_str(0, &words(&blocks));
+                        self.continues = false;
+                        self.is_whole = true;
+                    }
+                    Some(_) => self.is_whole = true,
+                    None => self.answer = Some((words(&blocks), stop)),
+                },
+                Entry::Noted {
+                    about: Some(About::AnswerCut),
+                    ..
+                } => self.continues = self.answer.is_some() && !self.is_whole,
                 Entry::Said {
                     text,
                     images,

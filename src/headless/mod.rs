@@ -459,6 +459,18 @@ fn run_result(
             exit::RESUMABLE,
             Some("stopped: the limit of turns is reached; --max-turns raises it"),
         ),
+        RestReason::Waiting(Why::Repeats) => {
+            let repeated = engine.state().loop_guard.stuck().unwrap_or_default();
+            RunResult {
+                hint: Some(format!(
+                    "rewake unblock {short} lets it continue, a message gives it another direction"
+                )),
+                ..RunResult::of(
+                    exit::RESUMABLE,
+                    Some(&format!("the model repeats itself: {repeated}")),
+                )
+            }
+        }
         RestReason::Waiting(Why::Paused) => RunResult::of(
             exit::RESUMABLE,
             Some(&format!("paused; continue with rewake unblock {short}")),

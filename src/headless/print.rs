@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use super::{RunResult, fitting, is_denied};
 use crate::core::check;
+use crate::core::ending::last_answer;
 use crate::core::entry::{
     About, Block, By, CallId, Choice, Entry, Fact, Outcome, Record, StopReason, Usage,
 };
@@ -158,10 +159,17 @@ impl Printer {
             self.cost_usd = self.cost_usd.zip(cost).map(|(sum, one)| sum + one);
         }
         match &record.entry {
-            Entry::Replied { blocks, stop, .. } => {
+            Entry::Replied { stop, .. } => {
                 self.stop = Some(*stop);
                 self.turns += 1;
-                self.answer = words(blocks);
+                let parts = last_answer(&state.context);
+                self.answer = parts.into_iter().map(words).collect();
+            }
+            Entry::Noted {
+                about: Some(About::AnswerCut),
+                ..
+            } => {
+                note("· the output limit cut the answer, so the model continues it");
             }
             Entry::Started { call, .. } => {
                 if let Some(open) = state.call(*call) {

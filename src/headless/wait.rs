@@ -148,6 +148,12 @@ impl WaitState {
                     "a limit is reached; this run waits, and continues after rewake unblock {short}"
                 ));
             }
+            (Why::Repeats, Ask::Wait(_)) => {
+                self.tell(state, NotifyOn::Failed, "cannot continue");
+                note(&format!(
+                    "the model repeats itself; this run waits, and continues after rewake unblock {short}"
+                ));
+            }
             (Why::Paused, Ask::Parent) => {}
             _ => return false,
         }

@@ -176,6 +176,7 @@ mod tests {
             max_tokens: 100,
             effort: Effort::Default,
             temperature: None,
+            answers: 0,
             schema: None,
         }
     }

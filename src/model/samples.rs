@@ -88,6 +88,7 @@ pub(super) fn conversation(sealed: Option<Value>, signature: Option<&str>) -> Re
         max_tokens: 1000,
         effort: Effort::Default,
         temperature: None,
+        answers: 0,
         schema: None,
     }
 }

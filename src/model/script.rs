@@ -22,9 +22,8 @@
 //! Every field of a step is optional. After the last step the model answers that the script has
 //! ended.
 //!
-//! Invariant: a script remembers nothing. The number of answers in the request selects the step.
-//! So a killed process continues at the same step. (A request whose older answers were summarised
-//! plays an earlier step: a script is for sessions that fit in their context.)
+//! Invariant: a script remembers nothing. The number of answers in the log selects the step. So a
+//! killed process continues at the same step, and so does a session after a compaction.
 
 use std::time::Duration;
 
@@ -35,7 +34,7 @@ use serde_json::Value;
 use super::retry::{Refused, Retry, Tries};
 use super::{Delta, Reply};
 use crate::core::entry::{Block, Failure, FailureClass, StopReason, Usage};
-use crate::core::request::{Message, MessagePart, Request, Role};
+use crate::core::request::{Message, MessagePart, Request};
 
 const AT_ITS_END: &str = "The script is at its end.";
 
@@ -129,11 +128,7 @@ impl Script {
         request: &Request,
         on: &mut (dyn FnMut(Delta) + Send),
     ) -> Result<Reply, Failure> {
-        let answers = request
-            .messages
-            .iter()
-            .filter(|m| m.role == Role::Assistant);
-        let index = answers.count();
+        let index = usize::try_from(request.answers).unwrap_or(usize::MAX);
         let Some(step) = self.steps.get(index) else {
             on(Delta::Text(AT_ITS_END.to_string()));
             return Ok(Reply {
@@ -281,6 +276,7 @@ fn words(message: &Message) -> String {
 mod tests {
     use super::*;
     use crate::core::choice::Effort;
+    use crate::core::request::Role;
 
     fn request(said: &[(Role, &str)]) -> Request {
         let messages = said.iter().map(|(role, text)| Message {
@@ -301,6 +297,10 @@ mod tests {
             max_tokens: 1000,
             effort: Effort::Default,
             temperature: None,
+            answers: said
+                .iter()
+                .filter(|(role, _)| *role == Role::Assistant)
+                .count() as u64,
             schema: None,
         }
     }

@@ -161,6 +161,7 @@ impl AppContext {
             max_turns: config
                 .max_turns
                 .map(|n| u32::try_from(n).unwrap_or(u32::MAX)),
+            loop_guard: config.loop_guard,
             budget: known.clone().budgeting(),
             windows: context::windows(config),
             price: pricing(Figures::new(config)),

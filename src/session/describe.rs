@@ -272,7 +272,7 @@ impl Describer {
             }
             Entry::Lifted { origin } => {
                 let by = who(By::Person, origin.as_deref());
-                event(Tone::Calm, format!("continues: the pause was lifted {by}"))
+                event(Tone::Calm, format!("continues: unblocked {by}"))
             }
             Entry::Failed { error, draft } => Description {
                 kind: Kind::Failure,

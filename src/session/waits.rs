@@ -27,7 +27,8 @@ pub fn only_waits_for_person(
     }
     let mut open = state.calls.iter().filter(|call| !call.finished).peekable();
     if open.peek().is_none() {
-        return Ok(state.paused || run_limits::reached(&state, price).is_some());
+        let is_stuck = state.owed && state.loop_guard.stuck().is_some();
+        return Ok(state.paused || is_stuck || run_limits::reached(&state, price).is_some());
     }
     for call in open {
         let Some(Guard::Child { session, .. }) = &call.guard else {

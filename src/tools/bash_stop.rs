@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::ToolResult;
+use super::bash::how;
 use super::schema::{object, string};
 use super::shown::Verb;
 use super::tool::Tool;
@@ -56,7 +57,14 @@ fn stop(runs: &Runs, session: &str, id: &str) -> ToolResult {
             "{id} is being stopped; when it has ended while you work, a note says so"
         )),
         (Ok(Stopped::NotBegun), _) => ToolResult::done(format!("{id} had not begun and will not")),
-        (Ok(Stopped::Over), _) => ToolResult::done(format!("{id} had ended already")),
+        (Ok(Stopped::Over), state) => {
+            let ended = match state {
+                RunState::Ended(ended) => Some(*ended),
+                _ => runs.ended(&info.run).ok().flatten(),
+            };
+            let how = ended.map_or("it is not known how".to_string(), |ended| how(&ended).0);
+            ToolResult::done(format!("it had ended: {how}"))
+        }
         (Err(e), _) => ToolResult::error(format!("cannot stop {id}: {e}")),
     }
 }

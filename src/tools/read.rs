@@ -20,6 +20,7 @@ use super::tool::Tool;
 use super::whole::WholeNumber;
 use super::work::Work;
 use super::{ToolResult, printable};
+use crate::core::cut::is_cut;
 use crate::core::entry::{BlobRef, Fact, Image, Outcome, Output};
 use crate::core::image::{self, media_type};
 use crate::core::permission::{PathUse, Permission};
@@ -32,8 +33,10 @@ const MAX_LINE_BYTES: usize = 4 * MAX_LINE_CHARS;
 /// Maximum size of a file that is hashed. A larger one is read only up to the last shown line: its
 /// lines are not counted.
 const MAX_HASHED_BYTES: u64 = 64 * 1024 * 1024;
-/// Bytes reserved for the lines that follow a page.
-const FRAME_BYTES: usize = 450;
+/// Bytes of the lines that follow a page: how to read on, …
+const READ_ON_BYTES: usize = 110;
+/// … and one about a cut line, or about bytes that are not UTF-8.
+const NOTE_BYTES: usize = 120;
 /// Bytes reserved for the number of a line, and for the note that it is cut.
 const LINE_FRAME_BYTES: usize = 80;
 const MAX_NAMES: usize = 100;
@@ -252,8 +255,12 @@ struct Page {
     /// Number of the first shown line, from 1.
     first: u64,
     limit: u64,
+    /// Maximum size with the lines that follow the page.
     max_bytes: usize,
     text: String,
+    /// The length of the text and the number of lines at the first line that was too long. More
+    /// lines stay only if a cut would save little.
+    fits: Option<(usize, u64)>,
     /// Number of lines shown.
     shown: u64,
     /// Number of lines streamed.
@@ -272,7 +279,8 @@ impl Page {
         Page {
             first: args.offset.map_or(1, u64::from).max(1),
             limit: args.limit.map_or(DEFAULT_LINES, u64::from).max(1),
-            max_bytes: MAX_PAGE_BYTES.min(ctx.inline_max_bytes.saturating_sub(FRAME_BYTES)),
+            max_bytes: MAX_PAGE_BYTES.min(ctx.inline_max_bytes),
+            fits: None,
             text: String::new(),
             shown: 0,
             lines: 0,
@@ -316,17 +324,31 @@ impl Page {
     fn end_line(&mut self) {
         if self.is_shown() {
             let line = self.shown_line();
+            let size = self.text.len() + line.len() + self.frame_bytes();
+            if size > self.max_bytes {
+                self.fits.get_or_insert((self.text.len(), self.shown));
+            }
             // The first line always fits, or no page could get past it.
-            if self.shown > 0 && self.text.len() + line.len() > self.max_bytes {
-                self.no_room = true;
-            } else {
-                self.text.push_str(&line);
-                self.shown += 1;
+            match self.fits {
+                Some((bytes, shown)) if shown > 0 && is_cut(size, self.max_bytes) => {
+                    self.text.truncate(bytes);
+                    self.shown = shown;
+                    self.no_room = true;
+                }
+                _ => {
+                    self.text.push_str(&line);
+                    self.shown += 1;
+                }
             }
         }
         self.lines += 1;
         self.line.clear();
         self.line_bytes = 0;
+    }
+
+    fn frame_bytes(&self) -> usize {
+        let notes = usize::from(self.has_cut) + usize::from(self.not_utf8);
+        READ_ON_BYTES + notes * NOTE_BYTES
     }
 
     fn shown_line(&mut self) -> String {
@@ -344,7 +366,10 @@ impl Page {
             .map_or(text.len(), |(at, _)| at);
         let clip = super::truncate::floor(
             &text,
-            clip.min(self.max_bytes.saturating_sub(LINE_FRAME_BYTES)),
+            clip.min(
+                self.max_bytes
+                    .saturating_sub(READ_ON_BYTES + 2 * NOTE_BYTES + LINE_FRAME_BYTES),
+            ),
         );
         let is_clipped = clip < text.len() || self.line_bytes > MAX_LINE_BYTES as u64;
         self.not_utf8 |= !is_clipped && std::str::from_utf8(bytes).is_err();
@@ -376,10 +401,11 @@ impl Page {
         let last = self.first + self.shown - 1;
         if last < self.lines {
             self.text.push_str(&format!(
-                "[lines {}-{last} of {}; read on with offset {}]\n",
+                "[lines {}-{last} of {}; read on with offset {}, limit {}]\n",
                 self.first,
                 self.lines,
-                last + 1
+                last + 1,
+                self.lines - last
             ));
         }
         self.notes();

@@ -1,15 +1,15 @@
 //! Truncation of outputs that are too large for an entry. The whole output becomes a blob.
 
 use super::{file, printable};
-use crate::core::cut::{CutSource, cut};
+use crate::core::cut::{CutSource, cut, is_cut};
 use crate::core::entry::{BlobRef, Output};
 
-/// Returns at most `max` bytes of a text. A longer text is cut to its beginning and its end, around
+/// Returns a text of about `max` bytes as it is. A longer text is cut to its beginning and its end, around
 /// a line that names the omitted lines and the address of the whole. The blob has the whole text,
 /// byte for byte.
 pub fn truncate_output(text: String, max: usize) -> (Output, Vec<Vec<u8>>) {
     let shown = printable(&text);
-    if shown.len() <= max {
+    if !is_cut(shown.len(), max) {
         return (Output::text(shown), Vec::new());
     }
     let blob = BlobRef {
@@ -55,7 +55,7 @@ mod tests {
     #[test]
     fn a_nul_is_shown_and_kept_in_the_blob() {
         assert_eq!(truncate_output("a\0b".into(), 10).0.text, "a\u{2400}b");
-        let whole = "\0".repeat(100);
+        let whole = "\0".repeat(1_000);
         assert_eq!(
             truncate_output(whole.clone(), 10).1,
             vec![whole.into_bytes()]
@@ -72,9 +72,10 @@ mod tests {
         let blob = output.blob.unwrap();
         assert_eq!(blob.hash, hash(&whole));
         let want = format!(
-            "memory_page reads on at address blob:{}, offset {}",
+            "memory_page reads on at address blob:{}, offset {}, limit {}",
             blob.hash,
-            head.len()
+            head.len(),
+            whole.len() - head.len() - tail.len()
         );
         assert!(line.ends_with(&want), "{line}");
         assert_eq!(blobs, vec![whole.into_bytes()]);
@@ -84,7 +85,7 @@ mod tests {
         #[test]
         fn any_text_is_cut_within_bounds(text in "(\\PC|\n|\0){0,400}", max in 0usize..300) {
             let (output, _) = truncate_output(text, max);
-            prop_assert!(output.text.len() <= max);
+            prop_assert!(!is_cut(output.text.len(), max));
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The log of a subagent: its progress, its answer, its work and its cost.
 
 use super::machine::Machine;
+use crate::core::ending::last_answer;
 use crate::core::entry::{Block, Entry, Spent, Usage};
 use crate::core::next::MAX_RESTARTS;
 use crate::core::run_limits::reached;
@@ -78,6 +79,9 @@ impl ChildLog {
             }
             None => {}
         }
+        if let Some(repeated) = state.loop_guard.stuck().filter(|_| state.owed) {
+            return TaskProgress::Rests(format!("its model repeats itself: {repeated}"));
+        }
         match reached(state, price) {
             Some(limit) if state.owed => TaskProgress::Rests(limit.to_string()),
             _ if state.owed => TaskProgress::Unfinished,
@@ -87,6 +91,11 @@ impl ChildLog {
 
     /// Returns its last answer.
     pub fn answer(&self) -> String {
+        let parts = last_answer(&self.state.context).into_iter();
+        let last: String = parts.map(text_of).collect();
+        if !last.trim().is_empty() {
+            return last;
+        }
         let records = self.state.context.iter().rev();
         let texts = records.filter_map(|record| match &record.entry {
             Entry::Replied { blocks, .. } => Some(text_of(blocks)),

@@ -43,6 +43,7 @@ mod output;
 mod pages;
 mod recovered;
 mod refused;
+mod repeats;
 mod results;
 mod resume;
 mod retries;

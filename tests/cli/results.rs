@@ -90,7 +90,7 @@ fn no_result_is_cut_twice_and_what_is_left_out_is_named() {
         assert!(endless.contains(in_part), "{endless}");
         let (lines, on) = page.trim_end().rsplit_once('\n').unwrap();
         let (_, next) = on.rsplit_once("read on with offset ").unwrap();
-        let next: usize = next.trim_end_matches(']').parse().unwrap();
+        let next: usize = next.split(',').next().unwrap().parse().unwrap();
         assert!(
             lines.ends_with(&format!("line {} of a file", next - 1)),
             "{on}"
@@ -150,7 +150,7 @@ fn an_edit_of_a_file_that_changed_is_made_and_says_so() {
 }
 
 #[test]
-fn calls_after_a_refused_edit_state_that_they_ran_without_it() {
+fn the_first_call_after_a_refused_edit_states_that_it_ran_without_it() {
     let home = crate::calling(&[
         bash("echo before"),
         (
@@ -172,7 +172,7 @@ fn calls_after_a_refused_edit_state_that_they_ran_without_it() {
     let told = crate::tool_results(&home, &["--yolo"]);
     let note = "[edit a.txt, before this call in the same answer, was refused: this is without its change]";
     assert!(told[1].1.contains("was not found"), "{}", told[1].1);
-    let has_note = [false, false, true, true, false, false, false];
+    let has_note = [false, false, true, false, false, false, false];
     for (at, has_note) in has_note.into_iter().enumerate() {
         assert_eq!(told[at].1.contains(note), has_note, "{}", told[at].1);
     }

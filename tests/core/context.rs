@@ -55,6 +55,8 @@ fn policy(window: u64, windows: CompactionSettings) -> Policy {
         sandbox: Default::default(),
         checks: Vec::new(),
         max_turns: None,
+        // The calls of these tests are all alike.
+        loop_guard: false,
         budget: std::sync::Arc::new(move |_, limit, _| {
             Budget::new(limit.unwrap_or(window), ANSWER, None)
         }),

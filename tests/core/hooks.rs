@@ -45,6 +45,7 @@ fn policy(rules: Rules, interactive: bool) -> Policy {
         sandbox: Default::default(),
         checks: Vec::new(),
         max_turns: None,
+        loop_guard: true,
         budget: Arc::new(|_, _, _| Budget::new(100_000, 1_000, None)),
         windows: windows(&Default::default()),
         price: Arc::new(|_, _| None),

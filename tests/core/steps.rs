@@ -10,6 +10,7 @@
 
 mod background;
 mod checks;
+mod repeats;
 
 use proptest::prelude::*;
 use rewake::config::Config;
@@ -241,6 +242,7 @@ fn policy(interactive: bool) -> Policy {
         sandbox: Default::default(),
         checks: Vec::new(),
         max_turns: Some(30),
+        loop_guard: true,
         budget: std::sync::Arc::new(|_, limit, ratio| {
             Budget::new(limit.unwrap_or(1_000_000), 1_000, ratio)
         }),
@@ -909,6 +911,45 @@ fn starts_that_come_to_nothing_are_a_crash_loop() {
 }
 
 #[test]
+fn an_answer_that_the_output_limit_cut_is_continued_once() {
+    let ends = |stop| {
+        let Entry::Replied { usage, model, .. } = replied(vec![]) else {
+            unreachable!();
+        };
+        Entry::Replied {
+            blocks: vec![Block::text("so")],
+            usage,
+            stop,
+            model,
+            took_ms: 1,
+            asked_bytes: 0,
+        }
+    };
+    let cut = || ends(StopReason::MaxTokens);
+    let told = || Entry::Noted {
+        text: "continue".into(),
+        about: Some(About::AnswerCut),
+    };
+    let mut entries = vec![said("go"), cut()];
+    check(entries.clone(), Step::ContinueAnswer);
+    assert_ne!(ending::of_entries(entries.iter()), ending::Ending::Done);
+    // Not a second time after a kill.
+    entries.extend([told(), resumed(By::Start)]);
+    check(entries.clone(), Step::CallModel);
+    let whole = [entries.clone(), vec![ends(StopReason::EndTurn)]].concat();
+    check(whole.clone(), Step::Wait(Why::Idle));
+    let texts = ending::last_answer(&state(whole).context).concat();
+    assert_eq!(texts, [Block::text("so"), Block::text("so")]);
+    entries.push(cut());
+    check(entries.clone(), Step::Wait(Why::Idle));
+    assert_eq!(ending::of_entries(entries.iter()), ending::Ending::Done);
+    assert!(state(entries.clone()).check(&told()).is_err());
+    // But the answer to the next message is.
+    entries.extend([said("more"), cut()]);
+    check(entries, Step::ContinueAnswer);
+}
+
+#[test]
 fn turns_and_nonsense_are_bounded() {
     let mut entries = vec![said("go")];
     for _ in 0..MAX_NONSENSE {
@@ -923,7 +964,10 @@ fn turns_and_nonsense_are_bounded() {
     for _ in 0..30 {
         let reply = 1 + entries.len() as u64;
         check(entries.clone(), Step::CallModel);
-        entries.extend([replied(vec![read("a")]), finished(id(reply, 0))]);
+        entries.extend([
+            replied(vec![read(&reply.to_string())]),
+            finished(id(reply, 0)),
+        ]);
     }
     check(entries.clone(), Step::Wait(Why::Turns));
     // Going on after that is another start, with turns of its own.
@@ -1487,6 +1531,16 @@ proptest! {
                 | Step::Remind(_)
                 | Step::Summarise(_) | Step::LearnLimit(_) | Step::Recall(_) => {
                     prop_assert!(state.check(&noted()).is_ok());
+                }
+                Step::ContinueAnswer => {
+                    let about = Some(About::AnswerCut);
+                    let told = Entry::Noted { text: "x".into(), about };
+                    prop_assert!(state.check(&told).is_ok());
+                }
+                Step::NoteRepetition => {
+                    let about = Some(About::Repeats { calls: 1, rounds: 4 });
+                    let told = Entry::Noted { text: "x".into(), about };
+                    prop_assert!(state.check(&told).is_ok());
                 }
                 Step::CallModel => prop_assert!(state.check(&replied(vec![])).is_ok()),
                 Step::Close(call) => {

@@ -194,7 +194,7 @@ async fn bash_stop_ends_a_process_whose_keeper_was_killed() {
     assert!(said.contains("was ended now"), "{said}");
     until(|| test_kill_process_group(Pid::from_raw(group).unwrap()).is_err()).await;
     let said = text(&there.machine.run_idempotent(&stop, None, 10_000).await);
-    assert!(said.contains("had ended already"), "{said}");
+    assert!(said.contains("it had ended: the supervisor"), "{said}");
 }
 
 /// The command is under way when the status of its run becomes unreadable.

@@ -634,3 +634,38 @@ fn a_failed_summary_is_reported_and_tried_again() {
     // Each is tried twice by the transport.
     assert_eq!(*asked.lock().unwrap(), 6);
 }
+
+/// The summary model has a smaller window than anybody knows: its server refuses the first request,
+/// and gets a shorter one at once.
+#[test]
+fn a_summary_request_that_is_too_long_is_shortened_and_sent_again() {
+    let refused = Arc::new(Mutex::new((0, 0)));
+    let counting = Arc::clone(&refused);
+    let answer = reader(40, Summaries::Work);
+    let options = Options {
+        limit_tokens: Some(16_000),
+        keep_bodies: false,
+        ..Options::default()
+    };
+    let server = Server::start_with(options, move |seen: &Seen| {
+        if seen.model.contains("summary") {
+            let mut counts = counting.lock().unwrap();
+            if counts.0 == 0 {
+                counts.0 = seen.body.len();
+                return Answer::error(400, "prompt is too long: 9000 tokens > 3000 maximum");
+            }
+            counts.1 = seen.body.len();
+        }
+        answer(seen)
+    });
+    let window = "[models.\"local/test-model\"]\ncontext_window = 16000\n";
+    let home = home_with(&server, Protocol::Anthropic, 40, window);
+    let args = ["-p", "read all", "--yolo", "--output-format", "stream-json"];
+    let done = run(home.rewake(args), LIMIT);
+    assert_eq!(done.code(), Some(0), "{}", done.stderr);
+    let (refused, answered) = *refused.lock().unwrap();
+    assert!(0 < answered && answered < refused, "{refused} {answered}");
+    let events = done.events();
+    let failed = |e: &&serde_json::Value| e["type"] == "context.summary_failed";
+    assert_eq!(events.iter().filter(failed).count(), 0);
+}

@@ -268,9 +268,22 @@ fn text_of_a_broken_stream_is_kept_as_a_draft() {
 }
 
 #[test]
+fn an_answer_that_was_cut_is_continued_and_printed_whole() {
+    let cut = format!("{}stop = \"max_tokens\"\n", says("The three "));
+    let rest = "when = \"output limit cut your answer\"\n";
+    let home = home(&format!("{cut}{}{rest}", says("steps.")));
+    let run = home.run(["-p", "go"]).expect(0);
+    assert_eq!(run.stdout, "The three steps.\n");
+    let again = home.run(["-p", "-c"]).expect(0);
+    assert!(again.stdout.is_empty() || again.stdout == run.stdout);
+}
+
+#[test]
 fn an_answer_that_is_not_whole_is_not_done() {
     let ends = |stop: &str, code: i32| {
-        let home = home(&format!("{}stop = {stop:?}\n", says("The three steps are")));
+        let says = format!("{}stop = {stop:?}\n", says("The three steps are"));
+        // One that was cut is continued once.
+        let home = home(&says.repeat(1 + usize::from(stop == "max_tokens")));
         let run = home
             .run(["-p", "go", "--output-format", "json"])
             .expect(code);

@@ -45,7 +45,9 @@ impl State {
                 _ => Err("the files are being set back".into()),
             },
             Entry::Paused { .. } if self.paused => Err("it is paused already".into()),
-            Entry::Lifted { .. } if !self.paused => Err("it is not paused".into()),
+            Entry::Lifted { .. } if !self.paused && self.loop_guard.stuck().is_none() => {
+                Err("it is not paused".into())
+            }
             Entry::Restored { .. } => Err("no files are being set back".into()),
             Entry::Restoring { .. } => self.no_open_call(),
             Entry::Said { .. } if self.is_judging_message() => {
@@ -90,6 +92,12 @@ impl State {
                         if !ids.iter().all(|id| self.background.contains_key(id)) =>
                     {
                         Err(format!("not all of {} are known", ids.join(", ")))
+                    }
+                    Some(About::AnswerCut) if self.cut_answer != super::CutAnswer::Owed => {
+                        Err("no answer was cut".into())
+                    }
+                    Some(About::Repeats { .. }) if self.loop_guard.due().is_none() => {
+                        Err("no calls were repeated".into())
                     }
                     Some(About::UserCommandEnded { entry, .. })
                         if !self.user_commands.contains_key(entry) =>

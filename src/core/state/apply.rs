@@ -9,6 +9,7 @@ use crate::core::entry::{
 };
 use crate::core::hook::{self, PendingHooks};
 use crate::core::limits::{Count, Counts};
+use crate::core::loop_guard::LoopGuard;
 use crate::core::permission::is_offered;
 use crate::core::rule::Rule;
 use crate::core::structured::{self, AnswerStatus, Structured};
@@ -19,8 +20,8 @@ use crate::core::unsent::Refused;
 
 use super::context::changes_the_context;
 use super::{
-    Halt, Illegal, Judged, OpenCall, OpenQuestion, PendingQuestion, Restoring, State, Unanswered,
-    UserCommand,
+    CutAnswer, Halt, Illegal, Judged, OpenCall, OpenQuestion, PendingQuestion, Restoring, State,
+    Unanswered, UserCommand,
 };
 use crate::core::exfiltration::SentBefore;
 
@@ -72,6 +73,7 @@ impl State {
         }
         let is_ours =
             self.may_differ_from_tree || !self.background.is_empty() || self.restoring.is_some();
+        let has_changed_files = changes_files(&record.entry, self.tree.as_deref());
         let last = self.tree.as_deref();
         self.outside
             .follow(record.seq, &record.entry, last, is_ours);
@@ -132,6 +134,8 @@ impl State {
                 self.restart_schema_checks();
                 self.progress();
                 self.turns = 0;
+                self.loop_guard = LoopGuard::default();
+                self.cut_answer = CutAnswer::No;
                 self.tasks_begun = 0;
                 self.wakes = 0;
                 self.nonsense = 0;
@@ -254,6 +258,7 @@ impl State {
                 self.on_call(*call, |open| {
                     open.finished = true;
                     open.failed = failed;
+                    open.denied = matches!(outcome, Outcome::Denied { .. });
                 });
                 self.hooks.close(*call);
                 if let Some(open) = self.calls.iter().find(|c| c.call.id == *call) {
@@ -263,6 +268,8 @@ impl State {
                     }
                     self.ledger
                         .finished(record.seq, &open.call, outcome, fact.as_ref());
+                    self.loop_guard
+                        .finished(&open.call, outcome, fact.as_ref(), has_changed_files);
                 }
                 // A change of a file that the model did not know leaves it unknown.
                 let is_known = match fact {
@@ -301,6 +308,7 @@ impl State {
             }
             Entry::Lifted { .. } => {
                 self.paused = false;
+                self.loop_guard = LoopGuard::default();
                 self.progress();
             }
             // A failed model call does not mean that the next start fails.
@@ -334,6 +342,8 @@ impl State {
                     }
                     Some(About::CheckEnded { .. }) => self.progress(),
                     Some(About::Recalled) => self.recall_due = false,
+                    Some(About::Repeats { .. }) => self.loop_guard.told(),
+                    Some(About::AnswerCut) => self.cut_answer = CutAnswer::Told,
                     Some(About::Instructions | About::Mode { .. } | About::FilesChanged { .. })
                     | None => {}
                 }
@@ -615,6 +625,15 @@ impl State {
             && held.standing == AnswerStatus::Owed
         {
             held.standing = AnswerStatus::Unchecked(seq);
+            self.cut_answer = CutAnswer::No;
+        } else {
+            let is_cut = self.calls.is_empty() && spoke && stop == StopReason::MaxTokens;
+            self.cut_answer = match (is_cut, self.cut_answer) {
+                (false, _) => CutAnswer::No,
+                (true, CutAnswer::Told) => CutAnswer::Told,
+                (true, CutAnswer::No | CutAnswer::Owed) => CutAnswer::Owed,
+            };
+            self.owed |= self.cut_answer == CutAnswer::Owed;
         }
     }
 
@@ -751,6 +770,21 @@ pub fn has_run_command(calls: &[OpenCall]) -> bool {
     })
 }
 
+/// Returns whether files of the workspace differ after this result from those of the tree before
+/// it.
+fn changes_files(entry: &Entry, before: Option<&str>) -> bool {
+    match entry {
+        Entry::Finished {
+            fact: Some(Fact::Wrote { .. }),
+            ..
+        } => true,
+        Entry::Finished { tree, .. } => {
+            tree.is_some() && before.is_some() && tree.as_deref() != before
+        }
+        _ => false,
+    }
+}
+
 /// Returns the calls of an answer. A call that the output limit cut is marked.
 fn open_calls(reply: Seq, blocks: &[Block], stop: StopReason, describe: Describe) -> Vec<OpenCall> {
     let mut calls = Vec::new();
@@ -774,6 +808,7 @@ fn open_calls(reply: Seq, blocks: &[Block], stop: StopReason, describe: Describe
                 guard: None,
                 finished: false,
                 failed: false,
+                denied: false,
                 server_question: None,
                 answers: Vec::new(),
             });

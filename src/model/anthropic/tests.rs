@@ -81,6 +81,7 @@ fn request(messages: Vec<Message>) -> Request {
         max_tokens: 8000,
         effort: Effort::Default,
         temperature: None,
+        answers: 0,
         schema: None,
     }
 }

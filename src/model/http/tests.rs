@@ -58,6 +58,7 @@ fn request() -> Request {
         max_tokens: 100,
         effort: Effort::Default,
         temperature: None,
+        answers: 0,
         schema: None,
     }
 }

@@ -289,7 +289,7 @@ fn printed(runs: &Runs, ended: &RunEnd, max_bytes: u64) -> Result<String, String
 }
 
 /// Returns one line on how a command ended, and its exit code.
-fn how(ended: &RunEnd) -> (String, Option<i32>) {
+pub(crate) fn how(ended: &RunEnd) -> (String, Option<i32>) {
     let (line, exit_code) = ending(ended);
     match ended.is_output_lost {
         false => (line, exit_code),
@@ -300,6 +300,9 @@ fn how(ended: &RunEnd) -> (String, Option<i32>) {
 /// Note on a command that ended before a crash of the machine destroyed its output.
 const OUTPUT_LOST: &str = "it had ended when the machine went down, which took its output: what is left of that may lack \
      parts; look at what it did before you repeat it";
+
+/// Beginning of the note on a command whose end is not known.
+const KEEPER_KILLED: &str = "the supervisor of this command was killed; the output ends here";
 
 fn ending(ended: &RunEnd) -> (String, Option<i32>) {
     match &ended.how {
@@ -319,16 +322,16 @@ fn ending(ended: &RunEnd) -> (String, Option<i32>) {
         How::NotRun(why) => (format!("it never ran: {why}"), None),
         How::Lost { group: Some(group) } => (
             format!(
-                "what collected its output was killed, so its end is not known; its processes still \
-                 run: `ps -o pid,args -g {group}` shows them, `kill -- -{group}` ends them; it may or \
-                 may not have done its work; look before you repeat it"
+                "{KEEPER_KILLED}. Its processes still run: `ps -o pid,args -g {group}` shows them, \
+                 `kill -- -{group}` ends them. Check before you repeat it."
             ),
             None,
         ),
         How::Lost { group: None } => (
-            "what collected its output was killed or the machine went down; it may or may not have \
-             done its work; look before you repeat it"
-                .into(),
+            format!(
+                "{KEEPER_KILLED}. It may have finished, stopped half-way, or still run. Check before \
+                 you repeat it."
+            ),
             None,
         ),
     }

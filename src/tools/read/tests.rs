@@ -33,7 +33,7 @@ fn a_part_says_how_to_read_on_and_the_whole_counts_as_seen() {
     let ran = room.idempotent("read", json!({"path": "a", "offset": 2, "limit": 2}));
     assert_eq!(
         done(&ran),
-        "     2\t2\n     3\t3\n[lines 2-3 of 5; read on with offset 4]\n"
+        "     2\t2\n     3\t3\n[lines 2-3 of 5; read on with offset 4, limit 2]\n"
     );
     assert_eq!(ran.fact, seen(&room, "a", "1\n2\n3\n4\n5\n"));
     let ran = room.idempotent("read", json!({"path": "a", "offset": 6}));

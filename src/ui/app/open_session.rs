@@ -198,7 +198,7 @@ impl OpenSession {
     pub(super) fn goes_on(&self) -> bool {
         match self.phase {
             Phase::Resting(Why::Halted | Why::CrashLoop | Why::Idle) => self.now.owes,
-            Phase::Resting(Why::Paused | Why::Limit) => true,
+            Phase::Resting(Why::Paused | Why::Limit | Why::Repeats) => true,
             _ => false,
         }
     }
@@ -209,9 +209,13 @@ impl OpenSession {
             Why::Idle => Some((NotifyOn::Done, "done")),
             Why::Halted if self.now.has_failed => Some((NotifyOn::Failed, "failed")),
             Why::Halted | Why::Paused => None,
-            Why::CrashLoop | Why::Turns | Why::Nonsense | Why::Unfit | Why::Limit | Why::Asked => {
-                Some((NotifyOn::Failed, "cannot continue"))
-            }
+            Why::CrashLoop
+            | Why::Turns
+            | Why::Repeats
+            | Why::Nonsense
+            | Why::Unfit
+            | Why::Limit
+            | Why::Asked => Some((NotifyOn::Failed, "cannot continue")),
         }
     }
 
@@ -269,6 +273,9 @@ pub(super) fn rest_hint(why: Why) -> Option<&'static str> {
         Why::Limit => "a limit of this session is reached; Enter continues without limits",
         Why::CrashLoop => {
             "crash loop: the last starts all ended without progress; Enter tries again"
+        }
+        Why::Repeats => {
+            "the model repeats itself: continue? Enter continues, a message redirects it"
         }
         Why::Turns => "the limit of turns is reached; send a message to continue",
         Why::Unfit => {

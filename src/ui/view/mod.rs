@@ -409,7 +409,9 @@ fn activity(app: &App, columns: usize) -> Line<'static> {
             let what = match why {
                 Why::Halted | Why::CrashLoop => "stopped",
                 Why::Paused | Why::Limit => "paused",
-                Why::Idle | Why::Turns | Why::Nonsense | Why::Unfit | Why::Asked => "waiting",
+                Why::Idle | Why::Turns | Why::Repeats | Why::Nonsense | Why::Unfit | Why::Asked => {
+                    "waiting"
+                }
             };
             let text = format!("{what} · Enter continues, or type a message");
             (text, theme.text)

@@ -116,7 +116,7 @@ fn a_run_started_in_another_boot_is_never_run_again() {
     );
     assert_has(
         &scene.last_result(),
-        &["may or may not", "look before you repeat it"],
+        &["It may have finished", "Check before you repeat it."],
     );
     scene.server.assert_no_violations();
 }

@@ -26,8 +26,8 @@ fn assert_interrupted(scene: &Scene, run: Run, group: u32) {
         &told,
         &[
             "first words",
-            "what collected its output was killed",
-            "look before you repeat it",
+            "the supervisor of this command was killed; the output ends here. Its processes",
+            "Check before you repeat it.",
         ],
     );
     assert_has(&told, &[&format!("`kill -- -{group}` ends them")]);

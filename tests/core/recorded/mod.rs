@@ -243,6 +243,7 @@ fn next_request(one: &Recorded, model: &str) -> Value {
         max_tokens: 1_000,
         effort: Effort::Default,
         temperature: None,
+        answers: 0,
         schema: None,
     };
     let target = Target {

@@ -158,6 +158,15 @@ impl Script {
         ])
     }
 
+    /// The same call again and again, with the same result, beside a look. `rounds` of them are
+    /// followed by an answer.
+    pub fn repeating(rounds: usize) -> Script {
+        let look = call("read", r#"{"path":"a"}"#);
+        let round = vec![look, call("bash", r#"{"command":"denied"}"#)];
+        let rounds = std::iter::repeat_n(round, rounds);
+        Script(rounds.chain([vec![Block::text("done")]]).collect())
+    }
+
     /// A look, and a command and a change that ask.
     pub fn short() -> Script {
         Script(vec![

@@ -101,6 +101,8 @@ struct Case {
     background_tasks: bool,
     /// Commands in the background are waited for, and left running.
     waits: bool,
+    /// The model repeats a call this number of times.
+    repeats: usize,
     /// Files are to be set back first; and nothing goes on behind that.
     restoring: bool,
     is_stopped: bool,
@@ -146,6 +148,7 @@ fn policy(window: u64) -> Policy {
         sandbox: Default::default(),
         checks: Vec::new(),
         max_turns: None,
+        loop_guard: true,
         budget: std::sync::Arc::new(move |_, limit, ratio| {
             Budget::new(limit.unwrap_or(window), 1_000, ratio)
         }),
@@ -173,6 +176,8 @@ fn run(case: &Case) -> Ran {
         Script::waiting()
     } else if case.checked {
         Script::checked()
+    } else if case.repeats > 0 {
+        Script::repeating(case.repeats)
     } else if case.hooked {
         Script::hooked()
     } else if case.slowly {
@@ -338,7 +343,9 @@ fn go_on(
                 assert!(at_work.is_none(), "a crash loop beside work: {at_work:?}");
                 by = By::Person;
             }
-            Some(RestReason::Waiting(Why::Paused)) => outside.borrow_mut().lifts = true,
+            Some(RestReason::Waiting(Why::Paused | Why::Repeats)) => {
+                outside.borrow_mut().lifts = true
+            }
             Some(_) => return,
         }
     }
@@ -965,6 +972,53 @@ fn every_boundary_of_a_wait_and_of_a_reminder() {
     }
 }
 
+/// The process dies at every boundary while the model repeats itself, also between compactions. The
+/// model is told once, before its fifth answer, and stopped after its seventh.
+#[test]
+fn every_boundary_of_a_model_that_repeats_itself() {
+    for (repeats, window) in [(6, None), (8, None), (8, Some(4_000))] {
+        let first = Case {
+            repeats,
+            window,
+            bulk: if window.is_some() { 1_500 } else { 0 },
+            ..Case::default()
+        };
+        let whole = run(&first);
+        check_repeats(repeats, &whole.records);
+        let is_compacted = |r: &Record| matches!(r.entry.kind(), "closed" | "continued" | "freed");
+        assert_eq!(whole.records.iter().any(is_compacted), window.is_some());
+        for at in 1..=whole.boundaries {
+            for again in [1, 3] {
+                let ran = run(&Case {
+                    crashes: vec![at, at + again],
+                    ..first.clone()
+                });
+                check_repeats(repeats, &ran.records);
+            }
+        }
+    }
+}
+
+fn check_repeats(repeats: usize, records: &[Record]) {
+    let mut answers = 0;
+    let mut notes = Vec::new();
+    let mut lifted = Vec::new();
+    for record in records {
+        match &record.entry {
+            Entry::Replied { .. } => answers += 1,
+            Entry::Noted {
+                about: Some(About::Repeats { .. }),
+                ..
+            } => notes.push(answers),
+            Entry::Lifted { .. } => lifted.push(answers),
+            _ => {}
+        }
+    }
+    assert_eq!(notes, [4]);
+    assert_eq!(lifted, if repeats < 7 { vec![] } else { vec![7] });
+    assert_eq!(answers, repeats + 1);
+}
+
 fn notes_between(records: &[Record]) -> Vec<&str> {
     let kinds = records.iter().filter_map(|record| match &record.entry {
         Entry::Replied { .. } => Some("answer"),
@@ -1444,6 +1498,7 @@ fn random(seeds: std::ops::Range<u64>) {
             waits_first: false,
             model_asks: false,
             waits: false,
+            repeats: 0,
             fits_at: None,
             restoring: seed % 7 == 0,
             is_stopped: false,

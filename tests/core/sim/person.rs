@@ -224,6 +224,7 @@ pub fn policy() -> Policy {
         sandbox: Default::default(),
         checks: Vec::new(),
         max_turns: None,
+        loop_guard: true,
         budget: Arc::new(|_, limit, ratio| Budget::new(limit.unwrap_or(1_000_000), 1_000, ratio)),
         windows: windows(&Config::default()),
         price: std::sync::Arc::new(|_, _| None),

@@ -132,7 +132,7 @@ async fn a_command_whose_keeper_was_killed_is_told_and_not_run_again() {
     until(|| bench.is_over(&guard)).await;
     let text = interrupted(&ended(bench.settle(&call, &guard).await));
     assert!(text.starts_with("so far\n"), "{text}");
-    assert!(text.contains("look before you repeat it"), "{text}");
+    assert!(text.contains("Check before you repeat it"), "{text}");
     assert_eq!(bench.count(), 1);
     bench.put("go", "");
 }
@@ -151,7 +151,7 @@ async fn after_another_boot_a_command_is_told_and_not_run() {
     }
     for _ in 0..2 {
         let text = interrupted(&ended(bench.settle(&call, &guard).await));
-        assert!(text.contains("look before you repeat it"), "{text}");
+        assert!(text.contains("Check before you repeat it"), "{text}");
     }
     assert_eq!(bench.count(), 0);
     // Nor when nothing of it is left.

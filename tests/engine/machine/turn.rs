@@ -172,6 +172,7 @@ impl Turn {
                 sandbox: Default::default(),
                 checks: Vec::new(),
                 max_turns: None,
+                loop_guard: true,
                 budget: std::sync::Arc::new(|_, _, _| Budget::new(1_000_000, 1_000, None)),
                 windows: windows(&Config::default()),
                 price: std::sync::Arc::new(|_, _| None),

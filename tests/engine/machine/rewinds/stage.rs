@@ -319,6 +319,7 @@ fn settings() -> Settings {
             sandbox: Default::default(),
             checks: Vec::new(),
             max_turns: None,
+            loop_guard: true,
             budget: Arc::new(|_, _, _| Budget::new(1_000_000, 1_000, None)),
             windows: windows(&rewake::config::Config::default()),
             price: Arc::new(|_, _| None),
