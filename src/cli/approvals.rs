@@ -8,7 +8,7 @@ use crate::core::form::{RequestedAnswer, ServerQuestion, takes};
 use crate::core::policy::Sandbox;
 use crate::core::visible::visible;
 use crate::report::{CliError, exit, is_written, note, raw};
-use crate::session::{AppContext, Question, ago, now_ms, sandbox, short_id};
+use crate::session::{AppContext, FoldCache, Question, ago, now_ms, sandbox, short_id};
 use crate::ui::call_in_words;
 
 /// Interval for checking for new questions.
@@ -34,7 +34,7 @@ pub(super) fn run(ctx: &AppContext, args: &ApprovalsArgs) -> Result<u8, CliError
     loop {
         let now = store.inbox().data_version()?;
         if version.replace(now) != Some(now) {
-            let (questions, unread) = ctx.steering().questions(&store)?;
+            let (questions, unread) = ctx.steering().questions(&store, &FoldCache::default())?;
             for error in unread.iter().filter(|_| known.is_empty()) {
                 note(&format!("a session cannot be read: {error}"));
             }

@@ -12,7 +12,7 @@ use crate::model::Figures;
 use crate::report::{CliError, exit, line};
 use crate::session::context::{Gauge, KnownWindows, windows};
 use crate::session::describe::{BodyPart, Describer, Description, Kind, Stream, image_count};
-use crate::session::{AppContext, SessionError};
+use crate::session::{AppContext, FoldCache, SessionError};
 use crate::store::StoreError;
 use crate::tools;
 
@@ -34,7 +34,7 @@ pub(crate) struct ShowArgs {
 pub(super) fn run(ctx: &AppContext, args: &ShowArgs) -> Result<u8, CliError> {
     let store = super::open_store_for_reading(ctx)?;
     if args.json {
-        return super::print_json(&ctx.session_object(&store, &args.id)?);
+        return super::print_json(&ctx.session_object(&store, &FoldCache::default(), &args.id)?);
     }
     let info = store.history().find(&args.id)?;
     let mut records = Vec::new();

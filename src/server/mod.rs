@@ -45,7 +45,7 @@ use starter::Starter;
 use stores::Stores;
 
 use crate::report::{CliError, exit, line, note};
-use crate::session::AppContext;
+use crate::session::{AppContext, FoldCache};
 
 /// Options of `rewake serve`.
 #[derive(Debug, Clone, PartialEq)]
@@ -66,6 +66,7 @@ pub struct Options {
 /// State that all requests share.
 struct App {
     stores: Arc<Stores>,
+    folds: Arc<FoldCache>,
     tokens: Tokens,
     fence: RequestGuard,
     hub: Hub,
@@ -118,6 +119,7 @@ async fn serve(ctx: AppContext, options: &Options, tokens: Tokens) -> Result<u8,
         fence: RequestGuard::new(listening.address(), &options.hosts),
         read_only: options.read_only,
         stores,
+        folds: Arc::default(),
         tokens,
     });
     line(&listening.link(&options.hosts, app.tokens.text(scope)));

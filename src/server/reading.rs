@@ -1,5 +1,7 @@
 //! Routes that read: the history, one session, its entries, open questions.
 
+use std::sync::Arc;
+
 use axum::extract::State;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::Response;
@@ -74,10 +76,11 @@ fn out_of(most: impl std::fmt::Display) -> Problem {
 }
 
 pub(super) async fn questions(State(app): State<Shared>) -> Result<Response, Problem> {
+    let folds = Arc::clone(&app.folds);
     let asked = app
         .stores
-        .read(|ctx, store| {
-            let (questions, unread) = ctx.steering().questions(store)?;
+        .read(move |ctx, store| {
+            let (questions, unread) = ctx.steering().questions(store, &folds)?;
             for error in unread {
                 tracing::warn!(%error, "a session cannot be read");
             }
@@ -93,9 +96,10 @@ pub(super) async fn session(
     State(app): State<Shared>,
     NamedId(id): NamedId<String>,
 ) -> Result<Response, Problem> {
+    let folds = Arc::clone(&app.folds);
     let found = app
         .stores
-        .read(move |ctx, store| Ok(ctx.session_object(store, &id)?))
+        .read(move |ctx, store| Ok(ctx.session_object(store, &folds, &id)?))
         .await?;
     json(StatusCode::OK, &found)
 }

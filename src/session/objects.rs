@@ -9,11 +9,12 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::sandbox::given;
-use super::steer::folded;
-use super::{AppContext, GLANCE_ENTRIES, SessionError, SessionList, SessionSummary, glance};
+use super::{
+    AppContext, FoldCache, GLANCE_ENTRIES, SessionError, SessionList, SessionSummary, glance,
+};
 use crate::core::choice::Effort;
 use crate::core::entry::{Entry, Fact, ForkPoint, Mode, Plan, Record, RunLimits, Seq, Usage};
-use crate::core::state::Halt;
+use crate::core::state::{Halt, State};
 use crate::model::Figures;
 use crate::store::{MessageMatch, PageFilter, Paged, SessionInfo, Store, StoreError};
 
@@ -231,17 +232,24 @@ impl SessionList {
         let is_more = page.len() > limit as usize;
         page.truncate(limit as usize);
         let next = page.last().map(|paged| paged.at).filter(|_| is_more);
-        let listed = page.into_iter().map(|paged| self.listed(store, paged));
+        let listed = page.into_iter().map(|paged| {
+            let seen = glance(store, &paged.info, GLANCE_ENTRIES);
+            self.listed(store, paged, &seen)
+        });
         Ok(HistoryPage {
             sessions: listed.collect::<Result<_, _>>()?,
             next,
         })
     }
 
-    fn listed(&self, store: &Store, paged: Paged) -> Result<ListedSession, StoreError> {
+    fn listed(
+        &self,
+        store: &Store,
+        paged: Paged,
+        seen: &SessionSummary,
+    ) -> Result<ListedSession, StoreError> {
         let info = paged.info;
-        let seen: SessionSummary = glance(store, &info, GLANCE_ENTRIES);
-        let standing = self.standing(&info, &seen);
+        let standing = self.standing(&info, seen);
         let checkpoints = store.history().last_checkpoints(&info.id, CHECKPOINTS)?;
         let plans = checkpoints.iter().any(|c| c.plan_step.is_some());
         let plan = match plans {
@@ -283,42 +291,64 @@ impl AppContext {
     ///
     /// # Errors
     /// No such session exists, or it cannot be read.
-    pub fn session_object(&self, store: &Store, id: &str) -> Result<SessionObject, SessionError> {
+    pub fn session_object(
+        &self,
+        store: &Store,
+        folds: &FoldCache,
+        id: &str,
+    ) -> Result<SessionObject, SessionError> {
         let paged = store.history().one_paged(id)?;
         let info = paged.info.clone();
         // Read before the entries: a message that is missing here has become one of them.
         let queued = queued_objects(store, &info.id)?;
         let signals = store.inbox().signals(&info.id)?.len() as u64;
-        let mut listed = self.session_list().listed(store, paged)?;
-        let (_, state) = folded(store, &info.id)?;
-        let questions = self.steering().questions_in(&info, &state);
-        let sandbox = given(self);
-        listed.plan = state.plan.clone();
-        listed.asks = !questions.is_empty();
+        let object = folds.with(store, &info.id, |fold| {
+            let seen = fold.glance(store, &info);
+            let listed = self.session_list().listed(store, paged, &seen)?;
+            Ok::<_, StoreError>(described(self, listed, &info, &fold.state))
+        })??;
         Ok(SessionObject {
-            listed,
-            mode: state.mode,
-            effort: state.effort,
-            temperature: state.temperature,
-            limits: state.run_limits,
-            paused: state.paused,
-            failure: match &state.halted {
-                Some(Halt::Failed(failure)) => serde_json::to_value(failure).ok(),
-                Some(Halt::Stopped) | None => None,
-            },
-            cost_usd: Figures::new(self.config()).cost_of(&state),
-            questions: questions.iter().map(|q| q.to_json(&sandbox)).collect(),
             queued,
             signals,
-            background: state
-                .background
-                .iter()
-                .map(|(id, it)| BackgroundObject {
-                    id: id.clone(),
-                    command: it.command.clone(),
-                })
-                .collect(),
+            ..object
         })
+    }
+}
+
+/// Returns a session in a list together with what its state says.
+fn described(
+    ctx: &AppContext,
+    mut listed: ListedSession,
+    info: &SessionInfo,
+    state: &State,
+) -> SessionObject {
+    let questions = ctx.steering().questions_in(info, state);
+    let sandbox = given(ctx);
+    listed.plan = state.plan.clone();
+    listed.asks = !questions.is_empty();
+    SessionObject {
+        listed,
+        mode: state.mode,
+        effort: state.effort,
+        temperature: state.temperature,
+        limits: state.run_limits,
+        paused: state.paused,
+        failure: match &state.halted {
+            Some(Halt::Failed(failure)) => serde_json::to_value(failure).ok(),
+            Some(Halt::Stopped) | None => None,
+        },
+        cost_usd: Figures::new(ctx.config()).cost_of(state),
+        questions: questions.iter().map(|q| q.to_json(&sandbox)).collect(),
+        queued: Vec::new(),
+        signals: 0,
+        background: state
+            .background
+            .iter()
+            .map(|(id, it)| BackgroundObject {
+                id: id.clone(),
+                command: it.command.clone(),
+            })
+            .collect(),
     }
 }
 

@@ -12,6 +12,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
+use super::fold_cache::{FoldCache, folded};
 use super::{AppContext, SessionError, now_ms};
 use crate::command;
 use crate::core::access::Access;
@@ -391,10 +392,13 @@ impl Steering {
     pub fn questions(
         &self,
         store: &Store,
+        folds: &FoldCache,
     ) -> Result<(Vec<Question>, Vec<SessionError>), StoreError> {
         let (mut questions, mut unread) = (Vec::new(), Vec::new());
         for info in store.history().asking()? {
-            match self.questions_of(store, &info) {
+            match folds.with(store, &info.id, |fold| {
+                self.questions_in(&info, &fold.state)
+            }) {
                 Ok(of_session) => questions.extend(of_session),
                 Err(error) => unread.push(error),
             }
@@ -645,18 +649,4 @@ pub fn denial(reason: Option<String>) -> Verdict {
             |reason| format!("{NO_REASON}: {reason}"),
         ),
     }
-}
-
-pub(super) fn folded(
-    store: &Store,
-    session: &str,
-) -> Result<(crate::store::Head, State), SessionError> {
-    let mut state = State::new(tools::describe);
-    let head = store.load_each(session, |record| {
-        state.fold(&record).map_err(|why| SessionError::Illegal {
-            session: session.to_string(),
-            why,
-        })
-    })?;
-    Ok((head, state))
 }

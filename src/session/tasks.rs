@@ -7,8 +7,8 @@ use std::cell::RefCell;
 use std::path::Path;
 
 use super::context::KnownWindows;
+use super::fold_cache::folded;
 use super::layers::{AddedByUser, Renderer};
-use super::steer::folded;
 use super::worktree::NoWorktree;
 use super::{AppContext, Session, SessionError, VERSION, now_ms, short_id};
 use crate::config::{ConfigError, Setting, project_root, worktree_at};

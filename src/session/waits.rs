@@ -1,7 +1,7 @@
 //! The check whether a session only waits for a person.
 
 use super::SessionError;
-use super::steer::folded;
+use super::fold_cache::folded;
 use crate::core::entry::Guard;
 use crate::core::run_limits;
 use crate::core::settings::Pricing;

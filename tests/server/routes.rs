@@ -1,6 +1,7 @@
 //! Every route, as a script uses it; and that the subcommands print the same objects.
 
-use rewake::store::Store;
+use rewake::core::entry::Entry;
+use rewake::store::{Batch, Store, now_ms};
 use serde_json::{Value, json};
 
 use crate::client::{LIMIT, Serve};
@@ -114,6 +115,51 @@ fn a_session_is_read_whole() {
         .get(&format!("/sessions/{id}/entries?from=9999"))
         .expect(200);
     assert_eq!(empty.json()["entries"], json!([]));
+}
+
+/// The server folds a session once. So an entry that is damaged after that is not noticed, because
+/// only new entries are read. If the session has fewer entries, it is folded again.
+#[test]
+fn only_new_entries_are_read_of_a_session_that_is_known() {
+    let home = scripted(&[
+        step("ok", &[("bash", json!({"command": "echo hello"}))]),
+        step("done", &[]),
+    ]);
+    let id = done_session(&home, "say hello");
+    let server = Serve::start(&home, &[]);
+    let path = format!("/sessions/{id}");
+    let get = || server.get(&path).expect(200).json();
+    let database = rusqlite::Connection::open(home.rewake_home().join("rewake.db")).unwrap();
+    let change = |sql: &str| assert_eq!(database.execute(sql, []).unwrap(), 1, "{sql}");
+    let mut store = Store::open(&home.rewake_home()).unwrap();
+    let (mut head, _) = store.load(&id).unwrap();
+    let before = get();
+
+    let kind = "SELECT kind FROM entries WHERE seq = 1";
+    let kind: String = database.query_row(kind, [], |row| row.get(0)).unwrap();
+    change("UPDATE entries SET kind = 'paused' WHERE seq = 1");
+    assert_eq!(get(), before);
+    let batch = Batch {
+        at_ms: now_ms(),
+        entries: vec![Entry::Paused { origin: None }],
+        ..Batch::default()
+    };
+    store.append(&mut head, &batch).unwrap();
+    let paused = get();
+    assert_eq!(paused["paused"], true, "{paused:#}");
+    assert_eq!(
+        paused["entries"].as_u64(),
+        before["entries"].as_u64().map(|n| n + 1)
+    );
+
+    let fewer = "UPDATE sessions SET length = length - 1,
+      head = (SELECT parent FROM entries WHERE id = head)";
+    change(fewer);
+    assert_eq!(server.get(&path).status, 500, "the damage is found now");
+    change(&format!("UPDATE entries SET kind = '{kind}' WHERE seq = 1"));
+    let again = get();
+    assert_eq!(again["paused"], false, "{again:#}");
+    assert_eq!(again["entries"], before["entries"]);
 }
 
 #[test]
