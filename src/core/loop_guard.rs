@@ -8,7 +8,7 @@
 //! session waits for a person.
 //!
 //! Waiting does not count. A call that changes files and is new is progress: the calls before it
-//! are not compared with those after it, so tests between different edits are no repetition.
+//! are not compared with those after it, so a test between different edits does not count.
 //!
 //! Invariant: all of it is folded from the results in the log, and bounded. A compaction and a
 //! restart forget nothing; a message of the user does.
