@@ -55,6 +55,7 @@ pub(super) fn run(session: &str, run: &str) -> Result<u8, CliError> {
         by,
         schema: None,
         ask: Ask::Parent,
+        fail_on_denied: false,
     };
-    Ok(headless::run(&ctx, session, task))
+    headless::run(&ctx, session, task)
 }

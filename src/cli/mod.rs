@@ -59,6 +59,7 @@ use clap::error::{ContextKind, ContextValue};
 use tracing_appender::non_blocking::WorkerGuard;
 
 use crate::config::{Env, Paths};
+use crate::headless::failed_start;
 use crate::report::{CliError, exit, lost_output, note, print, raw};
 use crate::session::AppContext;
 use crate::store::{Store, StoreError};
@@ -85,22 +86,31 @@ fn run_as_asked() -> u8 {
         return bridge::run(&args);
     }
     let argv: Vec<OsString> = std::env::args_os().collect();
+    let is_json = run::prints_json(&argv);
     if let Some(word) = ForeignWord::find(&argv) {
-        return is_foreign(&word).report();
+        return failed(&is_foreign(&word), is_json);
     }
     let cli = match Cli::read(argv) {
         Ok(cli) => cli,
-        Err(error) => return usage(&error),
+        Err(error) => return usage(&error, is_json),
     };
     for (old, new) in cli.renamed() {
         note(&format!("hint: {old} is now {new}"));
     }
     // The guard lives until the end, so that errors are logged too.
     let mut log = None;
-    match dispatch(cli, &mut log) {
+    match dispatch(cli, &mut log, is_json) {
         Ok(code) => code,
-        Err(trouble) => trouble.report(),
+        Err(trouble) => failed(&trouble, is_json),
     }
+}
+
+/// Reports the error of a start, also on stdout if a program reads that.
+fn failed(error: &CliError, is_json: bool) -> u8 {
+    if is_json {
+        raw(format!("{}\n", failed_start(error)).as_bytes());
+    }
+    error.report()
 }
 
 /// Opens the store. Prints a note if entries were restored into it.
@@ -135,8 +145,15 @@ fn print_json(value: &impl serde::Serialize) -> Result<u8, CliError> {
 }
 
 /// Prints help and versions on stdout with exit code 0, wrong usage on stderr with 2.
-fn usage(error: &clap::Error) -> u8 {
+fn usage(error: &clap::Error, is_json: bool) -> u8 {
     let code = error.exit_code();
+    if is_json && error.use_stderr() {
+        let text = error.to_string();
+        let first = text.lines().next().unwrap_or_default();
+        let why = first.strip_prefix("error: ").unwrap_or(first);
+        let error = CliError::new(exit::USAGE, why).with_hint("rewake --help lists the flags");
+        raw(format!("{}\n", failed_start(&error)).as_bytes());
+    }
     match error.use_stderr() {
         true => drop(error.print()),
         false => print(|_| error.print()),
@@ -171,10 +188,10 @@ fn is_foreign(word: &ForeignWord) -> CliError {
     .with_hint(word.hint(&config))
 }
 
-fn dispatch(cli: Cli, log: &mut Option<WorkerGuard>) -> Result<u8, CliError> {
+fn dispatch(cli: Cli, log: &mut Option<WorkerGuard>, is_json: bool) -> Result<u8, CliError> {
     let (cd, settings) = (cli.cd().cloned(), cli.settings()?);
     if let Err(error) = cli.check() {
-        return Ok(usage(&error));
+        return Ok(usage(&error, is_json));
     }
     let place = move || SessionPlace::find(cd, settings);
     let Some(command) = cli.command else {

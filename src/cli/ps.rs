@@ -2,17 +2,21 @@
 
 use clap::{Args, Subcommand};
 
-use crate::command::server::ServerInfo;
-use crate::command::{How, RunEnd, RunInfo, RunState, Stopped};
+use super::print_json;
+use crate::command::Stopped;
 use crate::core::text::one_line;
 use crate::report::{CliError, exit, line, note};
-use crate::session::{AppContext, clock, now_ms, short_id};
+use crate::session::{AppContext, clock, now_ms, process_objects, short_id};
 
 /// List running commands and servers of all sessions, or stop one
 #[derive(Debug, Clone, PartialEq, Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct PsArgs {
     #[command(subcommand)]
     pub action: Option<PsAction>,
+    /// Print JSON, as the server's route does
+    #[arg(long)]
+    pub json: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Subcommand)]
@@ -27,84 +31,28 @@ pub(crate) enum PsAction {
 
 pub(super) fn run(ctx: &AppContext, args: &PsArgs) -> Result<u8, CliError> {
     match &args.action {
+        None if args.json => print_json(&process_objects(ctx)?),
         None => list(ctx),
         Some(PsAction::Stop { run }) => stop(ctx, run),
     }
 }
 
 fn list(ctx: &AppContext) -> Result<u8, CliError> {
-    let mut shown = 0;
-    for info in ctx.runs()?.list() {
-        if let Some(state) = state(&info) {
-            shown += 1;
-            line(&format!(
-                "{}  {}  {:>8}  {state}  {}",
-                short_id(&info.run),
-                short_id(&info.spec.session),
-                clock(now_ms() - info.since_ms),
-                one_line(&info.spec.command, 100),
-            ));
-        }
+    let all = process_objects(ctx)?;
+    for one in &all {
+        line(&format!(
+            "{}  {}  {:>8}  {}  {}",
+            short_id(&one.id),
+            short_id(&one.session),
+            clock(now_ms() - one.since_ms),
+            one.state(),
+            one_line(&one.command, 100),
+        ));
     }
-    for info in ctx.servers()?.list() {
-        if let Some(state) = server_state(&info) {
-            shown += 1;
-            line(&format!(
-                "{}  {}  {:>8}  {state}  {}",
-                short_id(&info.run),
-                short_id(&info.spec.session),
-                clock(now_ms() - info.since_ms),
-                one_line(&info.spec.command_line(), 100),
-            ));
-        }
-    }
-    if shown == 0 {
+    if all.is_empty() {
         note("no running commands");
     }
     Ok(exit::DONE)
-}
-
-/// Returns the state, or `None` for a command that ended.
-fn state(info: &RunInfo) -> Option<String> {
-    match &info.state {
-        RunState::Running { group, .. } => {
-            let group = group.map(|g| format!(" group {g}")).unwrap_or_default();
-            let kind = match info.spec.is_of_user() {
-                true => "typed by you",
-                false if info.spec.child.is_some() => "task",
-                false if info.spec.background => "background",
-                false => "running",
-            };
-            Some(format!("{kind}{group}"))
-        }
-        RunState::Ended(ended) => match ended.how {
-            How::Lost { group: Some(group) } => Some(format!("left behind, group {group}")),
-            _ => survivors_of(ended),
-        },
-        RunState::NotBegun => None,
-    }
-}
-
-/// Returns the processes of a command that could not be ended.
-fn survivors_of(ended: &RunEnd) -> Option<String> {
-    let living = ended.sandbox.as_ref()?.living();
-    let pids: Vec<String> = living.iter().map(|one| one.pid.to_string()).collect();
-    match &pids[..] {
-        [] => None,
-        [one] => Some(format!("left behind, process {one}")),
-        _ => Some(format!("left behind, processes {}", pids.join(" "))),
-    }
-}
-
-/// Returns the state, or `None` for a server that ended.
-fn server_state(info: &ServerInfo) -> Option<String> {
-    let name = one_line(&info.spec.name, 40);
-    match (info.is_kept, info.group) {
-        (true, Some(group)) => Some(format!("server {name} group {group}")),
-        (true, None) => Some(format!("server {name}")),
-        (false, Some(group)) => Some(format!("server {name} left behind, group {group}")),
-        (false, None) => None,
-    }
 }
 
 /// Stops the command or server whose ID begins with `run`.

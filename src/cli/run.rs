@@ -1,8 +1,10 @@
 //! The agent: `rewake` with a screen, `rewake -p` without one.
 
+use std::ffi::OsString;
 use std::io::{IsTerminal, Read};
 use std::os::unix::fs::FileTypeExt;
 use std::path::PathBuf;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
@@ -22,6 +24,9 @@ use crate::session::{
 use crate::store::{SessionLock, Store, StoreError};
 use crate::ui;
 use crate::ui::commands;
+
+/// Time after which a note says that stdin is read.
+const QUIET_STDIN: Duration = Duration::from_secs(1);
 
 /// Maximum size of piped input.
 pub(super) const STDIN_MAX_BYTES: u64 = 10 * 1024 * 1024;
@@ -185,6 +190,10 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "FILE")]
     pub mcp_config: Vec<PathBuf>,
 
+    /// Exit with 1 if a call was denied, also one of a subagent (with -p)
+    #[arg(long, requires = "print")]
+    pub fail_on_denied: bool,
+
     /// Purge the new session after exit code 0
     ///
     /// Until then it is recorded like any other, so a kill loses nothing.
@@ -230,6 +239,24 @@ impl From<AtEnd> for BackgroundMode {
 pub(crate) enum InputFormat {
     /// One JSON object a line
     StreamJson,
+}
+
+/// Returns whether these arguments want JSON on stdout. They may be wrong otherwise, so they are not
+/// parsed.
+pub(super) fn prints_json(argv: &[OsString]) -> bool {
+    let flags = argv.iter().take_while(|arg| *arg != "--");
+    let flags: Vec<String> = flags
+        .map(|arg| arg.to_string_lossy().into_owned())
+        .collect();
+    let is_format = |flag: &str| matches!(flag, "--output-format" | "--input-format");
+    let is_json = |value: &str| matches!(value, "json" | "stream-json");
+    let bound = flags.iter().filter_map(|flag| flag.split_once('='));
+    let apart = flags
+        .windows(2)
+        .map(|two| (two[0].as_str(), two[1].as_str()));
+    bound
+        .chain(apart)
+        .any(|(flag, value)| is_format(flag) && is_json(value))
 }
 
 impl RunArgs {
@@ -287,6 +314,7 @@ impl RunArgs {
             (self.given.name.is_some(), "--name"),
             (self.timeout.is_some(), "--timeout"),
             (self.ephemeral, "--ephemeral"),
+            (self.fail_on_denied, "--fail-on-denied"),
         ];
         let first = given.into_iter().find(|(given, _)| *given);
         first.map(|(_, flag)| flag)
@@ -457,8 +485,9 @@ fn headless(ctx: &AppContext, args: &RunArgs, format: OutputFormat) -> Result<u8
         job,
         has_input,
         ask: args.ask(),
+        fail_on_denied: args.fail_on_denied,
     };
-    let code = headless::run(ctx, session, task);
+    let code = headless::run(ctx, session, task)?;
     if args.ephemeral && code == exit::DONE {
         purge_ended(ctx, &id);
     }
@@ -645,7 +674,20 @@ fn has_stdin() -> bool {
     kind.is_fifo() || kind.is_file()
 }
 
+/// Prints a note if stdin is still read after a second: a script may keep the pipe open. Nothing is
+/// printed once the returned value is dropped.
+pub(super) fn note_while_stdin_is_read() -> Sender<()> {
+    let (reading, read) = channel::<()>();
+    std::thread::spawn(move || {
+        if read.recv_timeout(QUIET_STDIN) == Err(RecvTimeoutError::Timeout) {
+            note("reading stdin …; </dev/null ends it");
+        }
+    });
+    reading
+}
+
 fn piped() -> Result<Option<String>, CliError> {
+    let _note = note_while_stdin_is_read();
     let mut bytes = Vec::new();
     let read = std::io::stdin()
         .lock()

@@ -6,13 +6,14 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::given_flags;
-use super::run::STDIN_MAX_BYTES;
+use super::print_json;
+use super::run::{STDIN_MAX_BYTES, note_while_stdin_is_read};
 use super::steer::{ORIGIN, open_store, report_delivery};
 use crate::core::background::BackgroundMode;
 use crate::core::entry::{By, Via};
 use crate::headless::{self, Ask, Format, Task};
 use crate::report::{CliError, exit};
-use crate::session::{AppContext, Delivery, SessionError, SessionSelector};
+use crate::session::{Accepted, AppContext, Delivery, SessionError, SessionSelector};
 use crate::store::{Message, SessionInfo, StoreError};
 
 /// Send a message to a session, also to a running one
@@ -29,6 +30,9 @@ pub(crate) struct SendArgs {
     /// Continue the session here if it is not running, like -p -r ID
     #[arg(long)]
     pub start: bool,
+    /// Print a JSON object, as the server's route does
+    #[arg(long, conflicts_with = "start")]
+    pub json: bool,
 }
 
 pub(super) fn run(ctx: &AppContext, args: &SendArgs) -> Result<u8, CliError> {
@@ -43,14 +47,14 @@ pub(super) fn run(ctx: &AppContext, args: &SendArgs) -> Result<u8, CliError> {
         command: None,
         origin: None,
     };
-    let sending = ctx
+    let receipt = ctx
         .steering()
-        .send(&mut store, &info.id, message, &blobs, ORIGIN)?
-        .sending;
+        .send(&mut store, &info.id, message, &blobs, ORIGIN)?;
     drop(store);
-    match (sending, args.start) {
-        (Delivery::Kept, true) => start(ctx, &info),
-        _ => Ok(report_delivery(&info, sending)),
+    match receipt.sending {
+        Delivery::Kept if args.start => start(ctx, &info),
+        _ if args.json => print_json(&Accepted::of(info.id, &[receipt])),
+        sending => Ok(report_delivery(&info, sending)),
     }
 }
 
@@ -81,8 +85,9 @@ fn start(ctx: &AppContext, info: &SessionInfo) -> Result<u8, CliError> {
         by: By::Person,
         schema: None,
         ask: Ask::Deny,
+        fail_on_denied: false,
     };
-    Ok(headless::run(ctx, session, task))
+    headless::run(ctx, session, task)
 }
 
 /// Returns the text of the arguments. `-` is replaced by stdin.
@@ -98,6 +103,7 @@ fn text(words: &[String]) -> Result<String, CliError> {
 }
 
 fn stdin() -> Result<String, CliError> {
+    let _note = note_while_stdin_is_read();
     let mut bytes = Vec::new();
     // Reads one byte more than allowed, so that the later check can detect excess input.
     std::io::stdin()

@@ -5,6 +5,7 @@
 //! cannot be printed for another reason makes the run fail: it is stored, and the hint says how to
 //! read it.
 
+mod denials;
 mod earlier;
 mod input;
 mod print;
@@ -36,14 +37,14 @@ use crate::engine::{Command, Engine, EngineError, Event, RestReason, set_backgro
 use crate::report::{self, CliError, exit, note, note_background};
 use crate::session::{
     AppContext, CommandLine, Driver, ExpandedWords, NotSaid, NotifyCommand, ResumeReport, Session,
-    drive, short_id,
+    SessionError, drive, short_id,
 };
 use crate::store::Message;
 use crate::world::machine::Machine;
 
 pub use crate::session::objects::entry_line;
-pub use print::Format;
 use print::Printer;
+pub use print::{Format, failed_start};
 pub use wait::{Ask, time};
 
 use earlier::EarlierRun;
@@ -80,6 +81,8 @@ pub struct Task {
     pub timeout: Option<Duration>,
     /// Treatment of background work when the model ends its turn.
     pub background: BackgroundMode,
+    /// A run with a denied call fails.
+    pub fail_on_denied: bool,
 }
 
 /// Prompts and resources of MCP servers that a prompt names.
@@ -92,7 +95,10 @@ pub struct Named {
 }
 
 /// Runs until the model ends its turn, and returns the exit code.
-pub fn run(ctx: &AppContext, mut session: Session, task: Task) -> u8 {
+///
+/// # Errors
+/// The run cannot be started.
+pub fn run(ctx: &AppContext, mut session: Session, task: Task) -> Result<u8, CliError> {
     session.settings.policy.interactive = task.ask.is_attended();
     session.world.leave_when_idle(task.background);
     session.settings.policy.background = task.background;
@@ -102,18 +108,13 @@ pub fn run(ctx: &AppContext, mut session: Session, task: Task) -> u8 {
         true => EarlierRun::of(&session),
         false => Ok(EarlierRun::default()),
     };
-    let earlier = match earlier {
-        Ok(earlier) => earlier,
-        Err(error) => return CliError::from(error).report(),
-    };
+    let earlier = earlier?;
+    let first_row = session.log.store.history().last_row()?;
     let input = match task.has_input {
         true => Input::read(ctx, &session),
         false => Ok(Input::none()),
     };
-    let input = match input {
-        Ok(input) => input,
-        Err(error) => return CliError::from(error).report(),
-    };
+    let input = input?;
     let waiting = WaitState::new(task.ask, NotifyCommand::new(ctx, Arc::default()));
     let run = Run {
         id: session.id.clone(),
@@ -123,6 +124,8 @@ pub fn run(ctx: &AppContext, mut session: Session, task: Task) -> u8 {
         waiting: Rc::clone(&waiting),
         earlier,
         input,
+        ctx: ctx.clone(),
+        first_row,
         is_timed_out: Cell::new(false),
         timed_out: Notify::new(),
         world,
@@ -137,7 +140,7 @@ pub fn run(ctx: &AppContext, mut session: Session, task: Task) -> u8 {
     let done = drive(session, inbox, Box::new(on_event), async move |driver| {
         run.work(driver, commands).await
     });
-    done.unwrap_or_else(|error| CliError::from(error).report())
+    Ok(done?)
 }
 
 /// The state of a headless run beside its engine.
@@ -150,6 +153,9 @@ struct Run {
     /// The run of the same command line before this one.
     earlier: EarlierRun,
     input: Rc<Input>,
+    ctx: AppContext,
+    /// The last entry of all sessions before this run.
+    first_row: i64,
     is_timed_out: Cell<bool>,
     timed_out: Notify,
     world: Rc<Machine>,
@@ -361,7 +367,7 @@ impl Run {
         }
     }
 
-    async fn finish(&self, engine: &mut Engine<Machine>, result: RunResult) -> u8 {
+    async fn finish(&self, engine: &mut Engine<Machine>, mut result: RunResult) -> u8 {
         // Told apart from a kill by the next start.
         if engine.state().unfinished()
             && !matches!(engine.state().halted, Some(Halt::Failed(_)))
@@ -371,6 +377,19 @@ impl Run {
         }
         let mut printer = self.printer.borrow_mut();
         let short = short_id(&self.id);
+        match self.denied_in_subagents() {
+            Ok(denied) => printer.add_denied(denied),
+            Err(error) => tracing::warn!(%error, "denials of subagents were not counted"),
+        }
+        if self.task.fail_on_denied && result.code == exit::DONE && printer.denied() > 0 {
+            result = RunResult {
+                hint: Some("rewake permissions lists the rules that decide".to_string()),
+                ..RunResult::of(
+                    exit::FAILED,
+                    Some(&format!("{} denied", print::calls_were(printer.denied()))),
+                )
+            };
+        }
         printer.result(engine.state(), &result);
         let hint = format!("the answer is stored: rewake show {short} prints it");
         let code = report::lost_output(result.code, &hint);
@@ -398,6 +417,12 @@ impl Run {
             }
         }
         code
+    }
+
+    fn denied_in_subagents(&self) -> Result<u64, SessionError> {
+        let store = self.ctx.open_store()?;
+        let denied = denials::denied_in_subagents(&store, &self.id, self.first_row);
+        Ok(denied?)
     }
 
     /// Reports that the log cannot be written. Nothing more is done.

@@ -23,7 +23,7 @@ use crate::core::tool::ToolCall;
 use crate::core::visible::visible;
 use crate::engine::{ContextChange, ContextFigures, Event, SummaryFailure};
 use crate::model::{Delta, Figures};
-use crate::report::{exit, note, raw};
+use crate::report::{CliError, exit, note, raw};
 use crate::session::objects::entry_line;
 use crate::session::{Session, journal_fails, short_id};
 
@@ -337,16 +337,23 @@ impl Printer {
         self.stop
     }
 
+    /// Adds denied calls that are not in the log of this session.
+    pub(super) fn add_denied(&mut self, denied: u64) {
+        self.denied += denied;
+    }
+
+    /// Returns the number of denied calls.
+    pub(super) fn denied(&self) -> u64 {
+        self.denied
+    }
+
     /// Prints the last output on stdout.
     pub(super) fn result(&mut self, state: &State, result: &RunResult) {
         if self.denied > 0 {
             note(&format!(
                 "{} denied; --permission-mode acceptEdits allows edits, --yolo allows all, \
                  [permissions] in the config allows some",
-                match self.denied {
-                    1 => "1 call was".to_string(),
-                    n => format!("{n} calls were"),
-                }
+                calls_were(self.denied)
             ));
         }
         if self.refused > 0 {
@@ -395,6 +402,37 @@ impl Printer {
             summary["structured"] = json.unwrap_or(Value::Null);
         }
         summary
+    }
+}
+
+/// Returns the object that a run with JSON output prints if it cannot be started. It has the fields
+/// of a result.
+pub fn failed_start(error: &CliError) -> Value {
+    json!({
+        "type": "result",
+        "session": null,
+        "title": null,
+        "exit_code": error.code,
+        "resumable": error.code == exit::RESUMABLE,
+        "why": error.message,
+        "hint": error.hint,
+        "result": "",
+        "stop": null,
+        "model": null,
+        "turns": 0,
+        "calls": 0,
+        "denied": 0,
+        "refused_by_sandbox": 0,
+        "background": [],
+        "usage": Usage::default(),
+        "cost_usd": 0.0,
+    })
+}
+
+pub(super) fn calls_were(number: u64) -> String {
+    match number {
+        1 => "1 call was".to_string(),
+        n => format!("{n} calls were"),
     }
 }
 

@@ -5,7 +5,7 @@ use axum::Extension;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::response::Response;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::answer::{NamedId, json};
@@ -16,7 +16,7 @@ use crate::core::entry::{CallId, Choice, Image, Mode, Seq, Verdict, Via};
 use crate::core::form::FormAnswer;
 use crate::core::image;
 use crate::core::signal::Signal;
-use crate::session::{Delivery, QuestionChoice, Receipt, decode_image, denial};
+use crate::session::{Accepted, Delivery, QuestionChoice, Receipt, decode_image, denial};
 use crate::store::Message as InboxMessage;
 
 /// Origin of these signals, as entries record it.
@@ -24,29 +24,6 @@ pub(super) const ORIGIN: &str = "http";
 
 /// Maximum length of a title.
 const MAX_TITLE_CHARS: usize = 200;
-
-/// The answer to an accepted request.
-#[derive(Serialize)]
-struct Accepted {
-    session: String,
-    /// IDs of the messages and signals that wait now.
-    ids: Vec<i64>,
-    became: &'static str,
-    /// A process was started that continues the session.
-    started: bool,
-    /// Reason why no process was started although the client wanted one. The request is recorded
-    /// nevertheless.
-    not_started: Option<Value>,
-}
-
-fn delivery_word(sending: Delivery) -> &'static str {
-    match sending {
-        Delivery::Heard => "heard",
-        Delivery::Kept => "kept",
-        Delivery::NothingToDo => "nothing_to_do",
-        Delivery::Done => "done",
-    }
-}
 
 /// Answers the request. If the client wants it and no process works on the session, starts one
 /// first. The request is already recorded then, so a failed start is only mentioned in the answer.
@@ -68,11 +45,10 @@ async fn accepted(
         }
     }
     let answer = Accepted {
-        session,
-        ids: receipts.iter().filter_map(|receipt| receipt.id).collect(),
-        became: delivery_word(last),
+        became: last.word(),
         started,
         not_started: failed,
+        ..Accepted::of(session, receipts)
     };
     json(StatusCode::ACCEPTED, &answer)
 }

@@ -34,6 +34,7 @@ mod offer;
 mod opening;
 mod permissions;
 mod placed_edit;
+mod processes;
 mod purge;
 mod reading;
 mod rename;
@@ -86,6 +87,7 @@ pub use notify_command::{NotifyCommand, RunningNotifiers, notification_line};
 pub use offer::{Details, Offer, StillRunning, still_running};
 pub use permissions::DISK;
 pub use placed_edit::{EditPlace, EditQuery, PlacedEdit, edit_places};
+pub use processes::{ProcessObject, process_objects};
 pub use purge::lock_with_children;
 pub use rename::rename;
 pub use resume_report::{ResumeReport, ago, clock, resumed_in_short};
@@ -98,8 +100,8 @@ pub use server_words::{AskServer, DefinedServers, ExpandedWords};
 pub use servers::ServerFolders;
 pub use session_list::{Finished, SessionList};
 pub use steer::{
-    Delivery, HERE, MAX_MESSAGE_BYTES, Question, QuestionChoice, Receipt, Refusal, SteerError,
-    Steering, check_message, decode_image, denial, read_image,
+    Accepted, Delivery, HERE, MAX_MESSAGE_BYTES, Question, QuestionChoice, Receipt, Refusal,
+    SteerError, Steering, check_message, decode_image, denial, read_image,
 };
 pub use summary::{GLANCE_ENTRIES, SessionState, SessionSummary, glance};
 pub use tasks::decode_from_parent;

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::fold_cache::{FoldCache, folded};
@@ -98,6 +99,46 @@ pub struct Receipt {
     /// Row ID of the message or signal while it is pending. `None`: nothing is pending.
     pub id: Option<i64>,
     pub sending: Delivery,
+}
+
+impl Delivery {
+    /// Returns the word for programs.
+    pub fn word(self) -> &'static str {
+        match self {
+            Delivery::Heard => "heard",
+            Delivery::Kept => "kept",
+            Delivery::NothingToDo => "nothing_to_do",
+            Delivery::Done => "done",
+        }
+    }
+}
+
+/// The answer to a program whose messages or signals were accepted.
+#[derive(Debug, Serialize)]
+pub struct Accepted {
+    pub session: String,
+    /// IDs of the messages and signals that wait now.
+    pub ids: Vec<i64>,
+    pub became: &'static str,
+    /// A process was started that continues the session.
+    pub started: bool,
+    /// Reason why no process was started although the client wanted one. The request is recorded
+    /// nevertheless.
+    pub not_started: Option<Value>,
+}
+
+impl Accepted {
+    /// Returns the answer if no process was started.
+    pub fn of(session: String, receipts: &[Receipt]) -> Accepted {
+        let last = receipts.last().map_or(Delivery::NothingToDo, |r| r.sending);
+        Accepted {
+            session,
+            ids: receipts.iter().filter_map(|receipt| receipt.id).collect(),
+            became: last.word(),
+            started: false,
+            not_started: None,
+        }
+    }
 }
 
 /// The choice of a server's question to answer.

@@ -1,6 +1,9 @@
 //! What is on stdout and what on stderr: the shapes that programs rely on, and nothing that
 //! paints a person's terminal.
 
+use std::io::{BufRead, BufReader};
+use std::process::Stdio;
+
 use serde_json::{Value, json};
 
 use crate::support::{Home, Run, run};
@@ -111,6 +114,56 @@ fn json_of_a_failure_says_why_and_what_to_do() {
     assert!(result["why"].as_str().unwrap().contains("script fails"));
     assert!(!result["why"].as_str().unwrap().contains('\n'), "{result}");
     assert_eq!(result["result"], "");
+}
+
+/// Whatever keeps a run from starting, a program reads it from stdout as the result.
+#[test]
+fn a_start_that_fails_prints_a_json_result() {
+    let home = scripted(&[step("done", &[])]);
+    for (args, code, why) in [
+        (&["-p", "x", "--no-such-flag"][..], 2, "--no-such-flag"),
+        (&["-p", "x", "-r", "ffff"], 2, "ffff"),
+        (&["-p", ""], 2, "the prompt is empty"),
+        (&["-p", "x", "--model", "nobody/none"], 2, "nobody"),
+        (&["-p", "x", "--json-schema", "{"], 2, "--json-schema"),
+        (&["-p", "x", "--image", "no.png"], 2, "no.png"),
+        (&["-p", "x", "-w", "tree"], 2, "git"),
+        (&["-p", "x", "-C", "nowhere"], 2, "nowhere"),
+        (&["-p", "x", "--set", "nonsense=1"], 2, "nonsense"),
+    ] {
+        for format in ["json", "stream-json"] {
+            let format = ["--output-format", format];
+            let run = home.run(args.iter().chain(&format)).expect(code);
+            let [result] = &run.events()[..] else {
+                panic!("{args:?}: {}", run.stdout);
+            };
+            has_fields(result, &RESULT);
+            assert_eq!(result["type"], "result");
+            assert_eq!(result["exit_code"], code);
+            assert_eq!(result["session"], Value::Null);
+            assert!(result["why"].as_str().unwrap().contains(why), "{result}");
+            assert!(run.stderr.contains("error: "), "{}", run.stderr);
+        }
+        let text = home.run(args).expect(code);
+        assert_eq!(text.stdout, "", "{args:?}");
+    }
+}
+
+/// A script that keeps a pipe open sees what the run waits for.
+#[test]
+fn a_note_says_that_stdin_is_read() {
+    let home = scripted(&[step("done", &[])]);
+    let mut command = home.rewake(["-p", "say"]);
+    command.stdin(Stdio::piped());
+    command.stdout(Stdio::piped());
+    command.stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut notes = BufReader::new(child.stderr.take().unwrap()).lines();
+    let note = notes.find(|line| line.as_ref().unwrap().contains("reading stdin"));
+    assert!(note.is_some());
+    drop(child.stdin.take());
+    notes.for_each(drop);
+    assert!(child.wait().unwrap().success());
 }
 
 #[test]

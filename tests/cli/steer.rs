@@ -74,6 +74,25 @@ fn a_question_of_one_process_is_answered_from_another() {
 }
 
 #[test]
+fn send_and_stop_print_the_object_of_the_route() {
+    let scene = writes();
+    let first = scene.waiting();
+    let printed = |args: &[&str]| -> Value {
+        serde_json::from_str(&scene.steers(args).expect(0).stdout).expect("JSON")
+    };
+    let id = scene.asked()[0]["session"].clone();
+    let sent = printed(&["send", "@here", "more", "--json"]);
+    assert_eq!(sent["session"], id);
+    assert_eq!(sent["became"], "heard");
+    assert_eq!(sent["ids"].as_array().map(Vec::len), Some(1), "{sent}");
+    assert_eq!(printed(&["stop", "@here", "--json"])["became"], "heard");
+    first.wait(LIMIT);
+    let nothing = printed(&["stop", "@here", "--json"]);
+    assert_eq!(nothing["became"], "nothing_to_do");
+    assert_eq!(nothing["ids"], json!([]));
+}
+
+#[test]
 fn a_denial_tells_the_model_why() {
     let scene = writes();
     let first = scene.waiting();

@@ -307,3 +307,25 @@ fn disabled_agents_leave_no_task_tool() {
     );
     assert!(names(&heard[0]).contains(&json!("bash")));
 }
+
+/// A run counts the denied calls of its subagents, and only those since it began.
+#[test]
+fn denials_in_a_task_are_counted_by_the_run() {
+    let outside = json!({"command": "echo x", "access": "full"});
+    let scene = Scene::new(move |seen| match (is_child(seen), seen.turn) {
+        (false, 0) => Answer::call("task", json!({"prompt": DO_IT})),
+        (false, _) => Says::text(OVER).into(),
+        (true, 0) => Answer::call("bash", outside.clone()),
+        (true, _) => Says::text(ANSWER).into(),
+    });
+    let run = |args: &[&str]| {
+        let live = scene.live(args).wait(LIMIT);
+        (live.code(), live.events().pop().expect("a result"))
+    };
+    let (code, result) = run(&["-p", "do it", "--fail-on-denied"]);
+    assert_eq!(result["denied"], 1, "{result}");
+    assert_eq!(code, Some(1), "{result}");
+    assert_eq!(result["why"], "1 call was denied");
+    let (code, result) = run(&["-p", "-c", "more", "--fail-on-denied"]);
+    assert_eq!((code, &result["denied"]), (Some(0), &json!(0)), "{result}");
+}

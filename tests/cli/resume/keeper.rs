@@ -33,6 +33,10 @@ fn assert_interrupted(scene: &Scene, run: Run, group: u32) {
     assert_has(&told, &[&format!("`kill -- -{group}` ends them")]);
     let listed = scene.home.run(["ps"]).expect(0).stdout;
     assert_has(&listed, &[&format!("left behind, group {group}")]);
+    let listed = scene.home.run(["ps", "--json"]).expect(0).stdout;
+    let listed: serde_json::Value = serde_json::from_str(&listed).unwrap();
+    assert_eq!(listed[0]["left_behind"], true, "{listed:#}");
+    assert_eq!(listed[0]["group"], group, "{listed:#}");
     scene.go();
     scene.until(|| is_gone(group));
     assert_eq!(scene.effects(), 1);

@@ -1,0 +1,119 @@
+//! Running commands and servers of all sessions, for `rewake ps` and the server.
+
+use serde::Serialize;
+
+use super::{AppContext, SessionError};
+use crate::command::server::ServerInfo;
+use crate::command::{How, RunInfo, RunState};
+use crate::core::text::one_line;
+
+/// A running command or MCP server, or processes that a command left behind.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ProcessObject {
+    /// `rewake ps stop` takes it.
+    pub id: String,
+    pub session: String,
+    /// `command`, `background`, `task`, `user` (typed by the user) or `server`.
+    pub kind: &'static str,
+    /// Name of a server.
+    pub name: Option<String>,
+    /// The command itself has ended.
+    pub left_behind: bool,
+    /// Process group, if known.
+    pub group: Option<u32>,
+    /// Processes that could not be ended.
+    pub processes: Vec<u32>,
+    /// UTC, milliseconds since 1970.
+    pub since_ms: i64,
+    /// The command line.
+    pub command: String,
+}
+
+/// Returns all running commands and servers.
+///
+/// # Errors
+/// The folder of the runs cannot be used.
+pub fn process_objects(ctx: &AppContext) -> Result<Vec<ProcessObject>, SessionError> {
+    let commands = ctx.runs()?.list().into_iter().filter_map(of_run);
+    let servers = ctx.servers()?.list().into_iter().filter_map(of_server);
+    Ok(commands.chain(servers).collect())
+}
+
+/// Returns `None` for a command that ended and left nothing.
+fn of_run(info: RunInfo) -> Option<ProcessObject> {
+    let (left_behind, group, processes) = match &info.state {
+        RunState::Running { group, .. } => (false, *group, Vec::new()),
+        RunState::Ended(ended) => match ended.how {
+            How::Lost { group: Some(group) } => (true, Some(group), Vec::new()),
+            _ => {
+                let living = ended.sandbox.as_ref()?.living();
+                (true, None, living.iter().map(|one| one.pid).collect())
+            }
+        },
+        RunState::NotBegun => return None,
+    };
+    let is_empty = left_behind && group.is_none() && processes.is_empty();
+    let kind = match info.spec.is_of_user() {
+        true => "user",
+        false if info.spec.child.is_some() => "task",
+        false if info.spec.background => "background",
+        false => "command",
+    };
+    (!is_empty).then_some(ProcessObject {
+        id: info.run,
+        session: info.spec.session,
+        kind,
+        name: None,
+        left_behind,
+        group,
+        processes,
+        since_ms: info.since_ms,
+        command: info.spec.command,
+    })
+}
+
+/// Returns `None` for a server that ended and left nothing.
+fn of_server(info: ServerInfo) -> Option<ProcessObject> {
+    (info.is_kept || info.group.is_some()).then(|| ProcessObject {
+        command: info.spec.command_line(),
+        id: info.run,
+        session: info.spec.session,
+        kind: "server",
+        name: Some(info.spec.name),
+        left_behind: !info.is_kept,
+        group: info.group,
+        processes: Vec::new(),
+        since_ms: info.since_ms,
+    })
+}
+
+impl ProcessObject {
+    /// Returns the state in words.
+    pub fn state(&self) -> String {
+        let what = match (self.kind, &self.name) {
+            ("server", name) => {
+                format!(
+                    "server {}",
+                    one_line(name.as_deref().unwrap_or_default(), 40)
+                )
+            }
+            _ if self.left_behind => String::new(),
+            ("user", _) => "typed by you".to_string(),
+            ("command", _) => "running".to_string(),
+            (kind, _) => kind.to_string(),
+        };
+        let left = match (self.left_behind, what.is_empty()) {
+            (false, _) => "",
+            (true, true) => "left behind,",
+            (true, false) => " left behind,",
+        };
+        let pids: Vec<String> = self.processes.iter().map(ToString::to_string).collect();
+        let whose = match (self.group, &pids[..]) {
+            (Some(group), _) => format!(" group {group}"),
+            (None, []) => String::new(),
+            (None, [one]) => format!(" process {one}"),
+            (None, _) => format!(" processes {}", pids.join(" ")),
+        };
+        format!("{what}{left}{whose}")
+    }
+}
