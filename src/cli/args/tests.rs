@@ -193,11 +193,18 @@ fn a_subcommand_wins_over_the_prompt() {
                 id: "@here".to_string(),
             }),
         ),
-        ("ps", Command::Ps(PsArgs { action: None })),
+        (
+            "ps",
+            Command::Ps(PsArgs {
+                action: None,
+                json: false,
+            }),
+        ),
         (
             "ps stop 0197",
             Command::Ps(PsArgs {
                 action: Some(PsAction::Stop { run: id() }),
+                json: false,
             }),
         ),
         (
