@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::io::{IsTerminal, Read};
 use std::os::unix::fs::FileTypeExt;
 use std::path::PathBuf;
-use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
@@ -676,8 +676,8 @@ fn has_stdin() -> bool {
 
 /// Prints a note if stdin is still read after a second: a script may keep the pipe open. Nothing is
 /// printed once the returned value is dropped.
-pub(super) fn note_while_stdin_is_read() -> Sender<()> {
-    let (reading, read) = channel::<()>();
+pub(super) fn note_while_stdin_is_read() -> SyncSender<()> {
+    let (reading, read) = sync_channel::<()>(0);
     std::thread::spawn(move || {
         if read.recv_timeout(QUIET_STDIN) == Err(RecvTimeoutError::Timeout) {
             note("reading stdin …; </dev/null ends it");

@@ -541,7 +541,7 @@ fn only_reads(state: &State, policy: &Policy, open: &OpenCall) -> bool {
 /// Returns the tasks that may start: of the first open call and of those directly after it.
 fn tasks(state: &State, policy: &Policy, first: &OpenCall) -> Vec<CallId> {
     let room = MAX_TASKS_AT_ONCE.saturating_sub(state.tasks_at_work());
-    // A first task for which there is no room is refused.
+    // Without room, the first task is refused.
     let room = room.max(usize::from(first.guard.is_none()));
     let is_new = |c: &OpenCall| !c.finished && c.guard.is_none();
     state

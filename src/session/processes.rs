@@ -7,7 +7,7 @@ use crate::command::server::ServerInfo;
 use crate::command::{How, RunInfo, RunState};
 use crate::core::text::one_line;
 
-/// A running command or MCP server, or processes that a command left behind.
+/// A running command or MCP server, or processes that outlive their command.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ProcessObject {
     /// `rewake ps stop` takes it.

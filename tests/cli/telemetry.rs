@@ -379,7 +379,7 @@ fn a_collector_that_cannot_answer_ends_no_run_and_gets_the_rest_later() {
     fails_and_recovers(None, &[("OTEL_EXPORTER_OTLP_ENDPOINT", &refusing)]);
 }
 
-/// The model's first call goes on until the collector got the first batch `count` times.
+/// The model's first call lasts until the collector got the first batch `count` times.
 fn until_tried(
     answers: impl Fn(usize) -> Answers + Send + Sync + 'static,
     count: usize,
