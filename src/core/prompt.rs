@@ -48,7 +48,7 @@ pub fn request(
         max_tokens: budget.answer,
         effort: state.effort,
         temperature: state.temperature,
-        answers: state.replies,
+        answers: state.replies + state.cut_answers,
         schema: state.structured.as_ref().map(|held| held.schema.clone()),
     }
 }

@@ -157,6 +157,8 @@ pub struct State {
     pub spent: BTreeMap<String, Vec<Usage>>,
     /// Number of answers of the model in the whole session.
     pub replies: u64,
+    /// Number of answers that the user stopped. Requests contain what there is of them.
+    pub cut_answers: u64,
     /// Number of finished calls in the whole session.
     pub finished: u64,
     /// The point from which the session was forked. `None`: it is not a fork.
@@ -408,6 +410,7 @@ impl State {
             summarising: Usage::default(),
             spent: BTreeMap::new(),
             replies: 0,
+            cut_answers: 0,
             finished: 0,
             forked_from: None,
             continuations: 0,

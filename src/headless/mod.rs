@@ -37,9 +37,9 @@ use crate::engine::{Command, Engine, EngineError, Event, RestReason, set_backgro
 use crate::report::{self, CliError, exit, note, note_background};
 use crate::session::{
     AppContext, CommandLine, Driver, ExpandedWords, NotSaid, NotifyCommand, ResumeReport, Session,
-    SessionError, drive, short_id,
+    drive, short_id,
 };
-use crate::store::Message;
+use crate::store::{Message, Store, StoreError};
 use crate::world::machine::Machine;
 
 pub use crate::session::objects::entry_line;
@@ -419,10 +419,10 @@ impl Run {
         code
     }
 
-    fn denied_in_subagents(&self) -> Result<u64, SessionError> {
-        let store = self.ctx.open_store()?;
-        let denied = denials::denied_in_subagents(&store, &self.id, self.first_row);
-        Ok(denied?)
+    fn denied_in_subagents(&self) -> Result<u64, StoreError> {
+        // Another opening for writing would repair the store beside the one of the run.
+        let store = Store::open_read_only(&self.ctx.paths.data_dir)?;
+        denials::denied_in_subagents(&store, &self.id, self.first_row)
     }
 
     /// Reports that the log cannot be written. Nothing more is done.

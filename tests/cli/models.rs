@@ -252,7 +252,9 @@ fn the_id_of_a_call_suits_every_server_and_stays_the_same() {
             }
         };
         let server = Server::start(list((0..6).map(says).collect()));
-        let home = Home::with(&server, protocol);
+        let home = Home::new();
+        home.configure(&server, protocol, "loop_guard = false");
+
         home.run(["-p", "x"]).expect(0);
         home.run(["-p", "-c", "and again"]).expect(0);
         let requests = server.requests();

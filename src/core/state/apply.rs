@@ -296,7 +296,8 @@ impl State {
                 self.progress();
                 self.keep(record);
             }
-            Entry::Stopped { .. } => {
+            Entry::Stopped { draft, .. } => {
+                self.cut_answers += u64::from(draft.is_some());
                 self.halted = Some(Halt::Stopped);
                 self.paused = false;
                 self.keep(record);

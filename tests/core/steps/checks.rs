@@ -203,9 +203,10 @@ fn in_a_pause_a_running_check_ends_and_none_starts() {
 /// Answers with an edit, each with a check that ends so.
 fn runs(endings: Vec<CheckEnding>) -> State {
     let mut entries = vec![said("go")];
-    for ending in endings {
+    for (n, ending) in endings.into_iter().enumerate() {
+        let path = format!(r#"{{"path":"a{n}"}}"#);
         let of = entries.len() as Seq + 1;
-        entries.push(replied(vec![Block::call("read", r#"{"path":"a"}"#)]));
+        entries.push(replied(vec![Block::call("read", path)]));
         entries.push(finished(id(of, 0)));
         entries.push(started("lint", of));
         entries.push(ended_so("lint", of + 2, ending, ""));
