@@ -6,8 +6,8 @@ use std::sync::LazyLock;
 use regex::Regex;
 
 /// Returns the new lines of an output. `before` is the output of the previous run: lines that
-/// differ from it only in line numbers, times and numbers of problems are not new. `None`: it is the first run, and
-/// only lines that name one of `files` are new.
+/// differ from it only in line numbers, times and numbers of problems are not new. `None`: it is
+/// the first run, and only lines that name one of `files` are new.
 pub(super) fn new_lines(output: &str, before: Option<&str>, files: &[String]) -> Vec<String> {
     let known: Option<BTreeSet<String>> =
         before.map(|before| before.lines().map(without_numbers).collect());

@@ -14,6 +14,7 @@ mod wait;
 
 use std::cell::Cell;
 use std::convert::Infallible;
+use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -124,7 +125,7 @@ pub fn run(ctx: &AppContext, mut session: Session, task: Task) -> Result<u8, Cli
         waiting: Rc::clone(&waiting),
         earlier,
         input,
-        ctx: ctx.clone(),
+        data_dir: ctx.paths.data_dir.clone(),
         first_row,
         is_timed_out: Cell::new(false),
         timed_out: Notify::new(),
@@ -153,7 +154,7 @@ struct Run {
     /// The run of the same command line before this one.
     earlier: EarlierRun,
     input: Rc<Input>,
-    ctx: AppContext,
+    data_dir: PathBuf,
     /// The last entry of all sessions before this run.
     first_row: i64,
     is_timed_out: Cell<bool>,
@@ -377,9 +378,11 @@ impl Run {
         }
         let mut printer = self.printer.borrow_mut();
         let short = short_id(&self.id);
-        match self.denied_in_subagents() {
-            Ok(denied) => printer.add_denied(denied),
-            Err(error) => tracing::warn!(%error, "denials of subagents were not counted"),
+        if printer.has_subagents() {
+            match self.denied_in_subagents() {
+                Ok(denied) => printer.add_denied(denied),
+                Err(error) => tracing::warn!(%error, "denials of subagents were not counted"),
+            }
         }
         if self.task.fail_on_denied && result.code == exit::DONE && printer.denied() > 0 {
             result = RunResult {
@@ -421,7 +424,7 @@ impl Run {
 
     fn denied_in_subagents(&self) -> Result<u64, StoreError> {
         // Another opening for writing would repair the store beside the one of the run.
-        let store = Store::open_read_only(&self.ctx.paths.data_dir)?;
+        let store = Store::open_read_only(&self.data_dir)?;
         denials::denied_in_subagents(&store, &self.id, self.first_row)
     }
 

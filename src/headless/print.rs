@@ -11,7 +11,7 @@ use super::{RunResult, fitting, is_denied};
 use crate::core::check;
 use crate::core::ending::last_answer;
 use crate::core::entry::{
-    About, Block, By, CallId, Choice, Entry, Fact, Outcome, Record, StopReason, Usage,
+    About, Block, By, CallId, Choice, Entry, Fact, Guard, Outcome, Record, StopReason, Usage,
 };
 use crate::core::external_changes::with_more;
 use crate::core::form::ServerQuestion;
@@ -49,6 +49,8 @@ pub(super) struct Printer {
     turns: u64,
     calls: u64,
     denied: u64,
+    /// A subagent works or worked in this run.
+    has_subagents: bool,
     /// Number of commands that probably failed because of the sandbox.
     refused: u64,
     /// The call whose start was printed last.
@@ -68,6 +70,7 @@ impl Printer {
             turns: 0,
             calls: 0,
             denied: 0,
+            has_subagents: session.log.state.children().next().is_some(),
             refused: 0,
             started: None,
         }))
@@ -171,7 +174,8 @@ impl Printer {
             } => {
                 note("· the output limit cut the answer, so the model continues it");
             }
-            Entry::Started { call, .. } => {
+            Entry::Started { call, guard, .. } => {
+                self.has_subagents |= matches!(guard, Guard::Child { .. });
                 if let Some(open) = state.call(*call) {
                     note(&format!("· {}", subject(&open.call)));
                     self.started = Some(*call);
@@ -335,6 +339,11 @@ impl Printer {
     /// Returns the reason for the end of the last answer.
     pub(super) fn stop(&self) -> Option<StopReason> {
         self.stop
+    }
+
+    /// Returns whether a subagent works or worked in this run.
+    pub(super) fn has_subagents(&self) -> bool {
+        self.has_subagents
     }
 
     /// Adds denied calls that are not in the log of this session.

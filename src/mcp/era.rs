@@ -8,12 +8,17 @@ use serde_json::{Value, json};
 
 use super::clean;
 use super::task::EXTENSION;
+use crate::config::mcp::PROTOCOL_VERSIONS;
 
 /// The version without a handshake.
-pub const STATELESS: &str = "2026-07-28";
+pub const STATELESS: &str = PROTOCOL_VERSIONS[0];
 
 /// The versions with `initialize`, newest first.
-pub const HANDSHAKE: [&str; 3] = ["2025-11-25", "2025-06-18", "2025-03-26"];
+pub const HANDSHAKE: [&str; 3] = [
+    PROTOCOL_VERSIONS[1],
+    PROTOCOL_VERSIONS[2],
+    PROTOCOL_VERSIONS[3],
+];
 
 const NAME_MAX_BYTES: usize = 200;
 const INSTRUCTIONS_MAX_BYTES: usize = 8 * 1024;
@@ -41,7 +46,7 @@ pub enum ProtocolHint {
 impl ProtocolHint {
     /// Returns the hint for a version of the config and the protocol of an earlier start.
     pub fn of(version: Option<&str>, earlier: Option<Era>) -> ProtocolHint {
-        let mut all = std::iter::once(STATELESS).chain(HANDSHAKE);
+        let mut all = PROTOCOL_VERSIONS.into_iter();
         match (all.find(|known| Some(*known) == version), earlier) {
             (Some(version), _) => ProtocolHint::Only(version),
             (None, Some(era)) => ProtocolHint::Earlier(era),
@@ -198,9 +203,6 @@ mod tests {
 
     #[test]
     fn a_hint_names_a_version_that_is_spoken() {
-        use crate::config::mcp::PROTOCOL_VERSIONS;
-        let all: Vec<&str> = std::iter::once(STATELESS).chain(HANDSHAKE).collect();
-        assert_eq!(all, PROTOCOL_VERSIONS);
         let hint = |version, earlier| ProtocolHint::of(version, earlier);
         let known = Some(Era::Handshake);
         assert_eq!(hint(None, None), ProtocolHint::Unknown);

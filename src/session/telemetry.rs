@@ -14,7 +14,7 @@ pub(super) fn telemetry(
     warnings: &mut Vec<String>,
 ) -> Option<(Job, Trace)> {
     let session = log.head.session().to_string();
-    let begun = match settings::read(&ctx.config().telemetry, &ctx.env) {
+    let exporting = match settings::read(&ctx.config().telemetry, &ctx.env) {
         Ok(Some(exporting)) => {
             let parent = exporting.parent.as_deref().and_then(Trace::parse);
             let trace = begin(&log.store, &log.state, &session, parent);
@@ -26,7 +26,7 @@ pub(super) fn telemetry(
             return None;
         }
     };
-    let (exporting, trace) = begun.unwrap_or_else(|error| {
+    let (exporting, trace) = exporting.unwrap_or_else(|error| {
         warnings.push(format!("no telemetry is sent: {error}"));
         None
     })?;
@@ -50,7 +50,7 @@ fn begin(
     if let Some(cursor) = Telemetry::of(store).cursor(session)? {
         return Ok(trace_of(&cursor));
     }
-    let begun = match &state.assignment {
+    let trace = match &state.assignment {
         Some(task) => {
             let above = Telemetry::of(store)
                 .cursor(&task.parent)?
@@ -65,14 +65,15 @@ fn begin(
     let cursor = TelemetryCursor {
         seq: state.next_seq(),
         turn: state.next_seq(),
-        trace: begun.id,
-        parent: begun.parent,
+        trace: trace.id,
+        parent: trace.parent,
     };
     Telemetry::of(store).set_cursor(session, &cursor)?;
-    Ok(begun)
+    Ok(trace)
 }
 
-/// Sees to it that nothing of a start without telemetry is ever sent.
+/// Removes the progress of a session, so that the entries of a start without telemetry are never
+/// sent.
 fn forget(store: &Store, session: &str) -> Result<(), StoreError> {
     match Telemetry::of(store).cursor(session)? {
         Some(_) => Telemetry::of(store).forget(session),

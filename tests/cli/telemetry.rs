@@ -14,7 +14,7 @@ use crate::retries::fastrand;
 use crate::support::{Home, Live, Run, http};
 use crate::{LIMIT, SCRIPTED, bash, play, step};
 
-/// What the collector answers: the status and the body. `None`: it never answers.
+/// The answer of the collector: the status and the body. `None`: it never answers.
 type Answers = Option<(u16, &'static str)>;
 
 #[derive(Clone)]
@@ -434,7 +434,7 @@ fn another_protocol_is_one_warning_and_nothing_is_sent() {
     assert_eq!(collector.spans().len(), 4);
 }
 
-/// What the whole log says: name and times by id.
+/// The spans of the whole log: name and times by id.
 fn expected(home: &Home) -> BTreeMap<String, (String, i64, i64)> {
     let store = Store::open(&home.rewake_home()).unwrap();
     let session = store.history().newest(None).unwrap().unwrap().id;

@@ -243,8 +243,9 @@ impl Probing<'_> {
             }
         };
         let elicit = Arc::clone(&self.elicit);
-        let begun = Connection::begin(client, self.root, self.limit, elicit, ProtocolHint::Unknown);
-        let connection = begun.await.map_err(|e| self.failed(e))?;
+        let connecting =
+            Connection::begin(client, self.root, self.limit, elicit, ProtocolHint::Unknown);
+        let connection = connecting.await.map_err(|e| self.failed(e))?;
         let told = self.tell(&connection, call, arguments).await;
         leave(connection.client()).await;
         told.map_err(|e| self.failed(e))

@@ -145,8 +145,8 @@ impl Trial<'_> {
             Attached::Busy { pid } => return Err(format!("process {pid} uses the server")),
         };
         let elicit = Arc::new(Declines);
-        let begun = Connection::begin(client, self.root, self.limit, elicit, self.protocol);
-        let connection = begun.await.map_err(|e| e.to_string())?;
+        let connecting = Connection::begin(client, self.root, self.limit, elicit, self.protocol);
+        let connection = connecting.await.map_err(|e| e.to_string())?;
         let known = connection.known();
         let mut tried = Tried {
             version: clean(&known.version, 40),

@@ -284,15 +284,15 @@ impl LiveServers {
         };
         let elicit = self.asks.of(server);
         // Its capabilities were determined before its first call.
-        let begun = Connection::begin(
+        let connecting = Connection::begin(
             client,
             &self.root,
             BUSY_WITHIN,
             elicit,
             ProtocolHint::Unknown,
         );
-        let begun = begun.await;
-        let connection = begun.map_err(|e| io::Error::other(e.to_string()))?;
+        let connected = connecting.await;
+        let connection = connected.map_err(|e| io::Error::other(e.to_string()))?;
         let live = Arc::new(RunningServers::new(run, connection));
         self.with(server, |slot| slot.live = Some(Arc::clone(&live)));
         Ok(LiveState::Live(live))

@@ -97,14 +97,14 @@ impl Place {
             panic!("it does not live: {attached:?}")
         };
         let root: &Path = self.folder.path();
-        let begun = Connection::begin(
+        let connecting = Connection::begin(
             client,
             root,
             LIMIT,
             Arc::new(Declines),
             ProtocolHint::Unknown,
         );
-        begun.await.unwrap()
+        connecting.await.unwrap()
     }
 
     fn group(&self, run: &str) -> u32 {

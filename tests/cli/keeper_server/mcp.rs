@@ -103,14 +103,14 @@ fn pages_in_a_circle_are_noted() {
 }
 
 async fn begin(client: Client, root: &Path) -> Connection {
-    let begun = Connection::begin(
+    let connecting = Connection::begin(
         client,
         root,
         LIMIT,
         Arc::new(Declines),
         ProtocolHint::Unknown,
     );
-    begun.await.unwrap()
+    connecting.await.unwrap()
 }
 
 async fn start(place: &Place, mode: &str) -> (String, Connection) {

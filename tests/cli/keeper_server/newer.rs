@@ -65,26 +65,26 @@ async fn start(place: &Place, mode: &str, person: Arc<dyn Elicit>) -> (String, C
     let own = [(spoken::ASKED.to_string(), mode.to_string())];
     let env = ServerEnv::new(|name| std::env::var_os(name), &own);
     let client = live(place.servers.start(&run, &env).await.unwrap());
-    let begun = Connection::begin(
+    let connecting = Connection::begin(
         client,
         place.folder.path(),
         LIMIT,
         person,
         ProtocolHint::Unknown,
     );
-    (run, begun.await.unwrap())
+    (run, connecting.await.unwrap())
 }
 
 async fn reopen(place: &Place, run: &str, person: Arc<dyn Elicit>) -> Connection {
     let client = place.attach(run).await;
-    let begun = Connection::begin(
+    let connecting = Connection::begin(
         client,
         place.folder.path(),
         LIMIT,
         person,
         ProtocolHint::Unknown,
     );
-    begun.await.unwrap()
+    connecting.await.unwrap()
 }
 
 /// What was sent to the server, a message each.

@@ -57,7 +57,7 @@ pub async fn run<F: Future<Output = ()>>(
     }
 }
 
-/// What must hold of the checks of a session that is at rest.
+/// Checks the entries about checks of a session that is at rest.
 pub fn check(records: &[Record], outside: &Outside) {
     let mut running: Option<(Seq, &str, Seq)> = None;
     let mut started: BTreeSet<(Seq, &str)> = BTreeSet::new();
