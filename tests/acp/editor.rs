@@ -27,6 +27,8 @@ pub struct Editor {
     capabilities: Value,
     /// All lines so far.
     pub seen: Vec<Value>,
+    /// The number of lines before the last request.
+    seen_before: usize,
 }
 
 impl Editor {
@@ -75,6 +77,7 @@ impl Editor {
             last: 0,
             capabilities: json!({}),
             seen: Vec::new(),
+            seen_before: 0,
         }
     }
 
@@ -93,6 +96,7 @@ impl Editor {
 
     pub fn request(&mut self, method: &str, params: Value) -> Value {
         self.last += 1;
+        self.seen_before = self.seen.len();
         let id = json!(format!("r{}", self.last));
         self.asked.insert(id.to_string(), method.to_string());
         self.send(json!({ "id": id, "method": method, "params": params }));
@@ -232,6 +236,16 @@ impl Editor {
             update["sessionUpdate"] == kind && is_wanted(update)
         });
         line["params"]["update"].clone()
+    }
+
+    /// Waits for an update of this kind, unless it came before the answer to the last request.
+    #[track_caller]
+    pub fn effect(&mut self, kind: &str, is_wanted: impl Fn(&Value) -> bool) {
+        let since = &self.seen[self.seen_before..];
+        let mut updates = since.iter().map(|line| &line["params"]["update"]);
+        if !updates.any(|update| update["sessionUpdate"] == kind && is_wanted(update)) {
+            self.update(kind, is_wanted);
+        }
     }
 
     /// The updates so far of this kind.

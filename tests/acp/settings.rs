@@ -27,7 +27,7 @@ fn a_chosen_mode_applies_and_is_recorded() {
     assert_eq!(option(&opened, "mode")["currentValue"], "default");
     let chosen = json!({ "sessionId": id, "modeId": "acceptEdits" });
     editor.call("session/set_mode", chosen).unwrap();
-    editor.update("current_mode_update", |update| {
+    editor.effect("current_mode_update", |update| {
         update["currentModeId"] == "acceptEdits"
     });
     assert_eq!(editor.say(&id, "write it"), "end_turn");
@@ -46,7 +46,7 @@ fn options_are_chosen_and_change_elsewhere() {
     let effort = json!({ "sessionId": id, "configId": "effort", "value": "high" });
     let result = editor.call("session/set_config_option", effort).unwrap();
     assert_eq!(option(&result, "effort")["currentValue"], "high");
-    editor.update("config_option_update", |update| {
+    editor.effect("config_option_update", |update| {
         option(update, "effort")["currentValue"] == "high"
     });
     home.run(["set", &id, "--mode", "plan"]).expect(0);
