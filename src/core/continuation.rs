@@ -6,7 +6,7 @@
 //! least as a line with its address.
 
 use super::budget::Budget;
-use super::entry::{Block, Entry, Outcome, Seq};
+use super::entry::{Block, Entry, Outcome, Record, Seq};
 use super::happened;
 use super::ledger::RanCommand;
 use super::plain_text::plain_text;
@@ -20,7 +20,7 @@ use super::text::head_tail;
 /// Maximum size of a note in bytes, apart from the user's messages, however large the window.
 const MAX_BYTES: usize = 16 * 1024;
 
-/// Maximum number of files in the note.
+/// Maximum number of files in the note. Files, commands and failures are listed newest first.
 const MAX_FILES: usize = 20;
 const MAX_COMMANDS: usize = 6;
 
@@ -45,11 +45,9 @@ pub fn note(
     story: Option<&str>,
     exists: &dyn Fn(&str) -> bool,
 ) -> String {
-    const HEAD: &str = "<continuation>\nThe context was full and began again from this note; nothing is lost: \
-                        memory_search finds what came before, memory_page reads it by its entry. Go on with \
-                        the work where it stands; do not start over.\n";
     const END: &str = "</continuation>";
-    let room = note_bytes(state, budget).saturating_sub(HEAD.len() + END.len());
+    let head = head(why(state, budget));
+    let room = note_bytes(state, budget).saturating_sub(head.len() + END.len());
     let words = said_again::words(state, budget, Seq::MAX);
     let words = escape_tags(&words).into_owned();
     let plan = said_again::plan(state, budget, words.len()).unwrap_or_default();
@@ -62,7 +60,7 @@ pub fn note(
         body: words,
         floor: 0,
     };
-    let mut text = HEAD.to_string();
+    let mut text = head;
     for section in std::iter::once(&words).chain(&sections) {
         if !section.body.is_empty() {
             let body = section.body.trim_end();
@@ -71,6 +69,35 @@ pub fn note(
     }
     text.push_str(END);
     text
+}
+
+/// Returns the beginning of the note: why there is one, and how to continue.
+fn head(why: String) -> String {
+    format!(
+        "<continuation>\n{why} The context starts over from this note. Nothing is lost: \
+         memory_search finds what came before, memory_page reads it by its entry. Continue the work \
+         where it stands; do not start over.\n"
+    )
+}
+
+/// Returns why the context starts over, with what to do differently if its last results were too
+/// large.
+fn why(state: &State, budget: &Budget) -> String {
+    let is_answer = |record: &Record| matches!(record.entry, Entry::Replied { .. });
+    let last = state.context.iter().rev().take_while(|r| !is_answer(r));
+    let sizes = last.filter_map(|record| match &record.entry {
+        Entry::Finished { outcome, .. } => Some(outcome.to_model_text().0.len()),
+        _ => None,
+    });
+    let sizes: Vec<usize> = sizes.collect();
+    let is_too_much = sizes.iter().sum::<usize>() > note_bytes(state, budget);
+    match (is_too_much, sizes.len()) {
+        (false, _) => "The context was full.".to_string(),
+        (true, 1) => "The last result did not fit. Read it in parts.".to_string(),
+        (true, n) => {
+            format!("The last {n} results did not fit together. Read one at a time, in parts.")
+        }
+    }
 }
 
 fn sections(
@@ -202,11 +229,14 @@ fn files(state: &State, exists: &dyn Fn(&str) -> bool) -> String {
     let mut files: Vec<_> = state.ledger.files.iter().collect();
     files.sort_by_key(|(_, t)| (!t.changed, std::cmp::Reverse(t.seq)));
     let there = files.into_iter().filter(|(path, _)| exists(path));
-    let line = |(path, t): (&String, &super::ledger::Touched)| {
+    // Changed files come before files that were only read, if there is no room for all.
+    let mut there: Vec<_> = there.take(MAX_FILES).collect();
+    there.sort_by_key(|(_, t)| std::cmp::Reverse(t.seq));
+    let line = |(path, t): &(&String, &super::ledger::Touched)| {
         let did = if t.changed { "changed" } else { "read" };
         format!("- {did} {path} (entry {})\n", t.seq)
     };
-    there.take(MAX_FILES).map(line).collect()
+    there.iter().map(line).collect()
 }
 
 /// Lists the last commands that did something, newest first.

@@ -3,7 +3,7 @@
 //!
 //! Invariant: everything here is bounded, so that the state of a long session stays small.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::entry::{Fact, Outcome, Seq};
 use super::happened;
@@ -198,6 +198,53 @@ fn push<T>(queue: &mut VecDeque<T>, max: usize, item: T) {
 }
 
 impl Ledger {
+    /// Returns the changed files, the newest first, and the last command that failed, in at most
+    /// `room` bytes.
+    pub fn facts(&self, room: usize) -> String {
+        let failing = self.failing().map_or_else(String::new, |ran| {
+            let said = match ran.last_line.is_empty() {
+                true => String::new(),
+                false => format!(", \"{}\"", ran.last_line),
+            };
+            let ended = happened::ended(&ran.line, ran.exit_code);
+            format!(
+                "- last failing command: `{}`: {ended}{said} (entry {})\n",
+                ran.line, ran.seq
+            )
+        });
+        let mut changed: Vec<_> = self.files.iter().filter(|(_, file)| file.changed).collect();
+        changed.sort_by_key(|(_, file)| std::cmp::Reverse(file.seq));
+        const LEAD: &str = "- changed files: ";
+        const MORE: usize = ", and 200 more\n".len();
+        let room = room.saturating_sub(failing.len() + LEAD.len() + MORE);
+        let mut names = String::new();
+        let mut named = 0;
+        for (path, _) in &changed {
+            let name = one_line(path, LINE_CHARS);
+            if names.len() + 2 + name.len() > room {
+                break;
+            }
+            names.push_str(if named == 0 { "" } else { ", " });
+            names.push_str(&name);
+            named += 1;
+        }
+        let files = match (named, changed.len() - named) {
+            (0, _) => String::new(),
+            (_, 0) => format!("{LEAD}{names}\n"),
+            (_, more) => format!("{LEAD}{names}, and {more} more\n"),
+        };
+        files + &failing
+    }
+
+    /// Returns the last command that failed, unless the same line succeeded since.
+    fn failing(&self) -> Option<&RanCommand> {
+        let mut newer = BTreeSet::new();
+        self.commands.iter().rev().find(|ran| {
+            let is_newest = newer.insert(ran.line.as_str());
+            is_newest && ran.exit_code != Some(0)
+        })
+    }
+
     /// Lists the results of the last answer, one line each with the address, in about `room` bytes.
     /// Equal lines in a row are merged to a range.
     pub fn result_lines(&self, room: usize) -> String {

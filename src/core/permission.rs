@@ -12,6 +12,22 @@ pub const FOREIGN_PREFIX: &str = "mcp__";
 pub const MCP_CALL: &str = "mcp_call";
 pub const MCP_SHORT: &str = "mcp";
 
+/// Name of the tool that finds the tools of servers. It is left out where all of them are listed.
+pub const MCP_FIND: &str = "mcp_find";
+
+/// Name of the tool that replaces [`MEMORY_TOOLS`] in small windows.
+pub const MEMORY: &str = "memory";
+
+/// Tools for memory, history and skills. They can be called where [`MEMORY`] is listed, since many
+/// texts for the model name them.
+pub const MEMORY_TOOLS: [&str; 5] = [
+    "memory_search",
+    "memory_page",
+    "memory_insert",
+    "review_history",
+    "save_skill",
+];
+
 /// Name of the tool that fetches pages of the web.
 pub const WEB_FETCH: &str = "web_fetch";
 
@@ -22,7 +38,13 @@ pub const WEB_SEARCH: &str = "web_search";
 /// can be called under its full name if the tool that calls all of them is listed.
 pub fn is_offered<'a>(name: &str, mut listed: impl Iterator<Item = &'a str>) -> bool {
     let is_foreign = name.starts_with(FOREIGN_PREFIX);
-    listed.any(|tool| tool == name || (is_foreign && matches!(tool, MCP_CALL | MCP_SHORT)))
+    let is_memory = MEMORY_TOOLS.contains(&name);
+    listed.any(|tool| match tool {
+        MCP_SHORT => is_foreign || name == MCP_SHORT,
+        MCP_CALL => is_foreign || name == MCP_CALL || name == MCP_FIND,
+        MEMORY => is_memory || name == MEMORY,
+        tool => tool == name,
+    })
 }
 
 /// Splits a full name into the server and the tool, if it has both.

@@ -9,6 +9,9 @@ use super::state::State;
 /// Approximate size in bytes of the results of the last answer.
 const RESULTS_BYTES: usize = 1_200;
 
+/// Maximum size in bytes of the facts: about 100 tokens.
+const FACTS_BYTES: usize = 400;
+
 /// Title above the user's messages, which are in their order because later ones may correct earlier
 /// ones.
 pub(crate) const WORDS_TITLE: &str = "What the user said, in its order; what was said later holds";
@@ -43,6 +46,10 @@ fn preface_body(state: &State, budget: &Budget, last: Seq) -> String {
     if state.ledger.results.first().is_some_and(|r| r.seq <= last) {
         let lines = state.ledger.result_lines(RESULTS_BYTES);
         text.push_str(&format!("\n## Results of the last answer\n{lines}"));
+    }
+    let facts = state.ledger.facts(FACTS_BYTES);
+    if !facts.is_empty() {
+        text.push_str(&format!("\n## Facts from the log\n{facts}"));
     }
     escape_tags(&text).into_owned()
 }

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use super::{EngineError, Recorder, Write};
 use crate::core::entry::{About, Entry, Fact, Outcome, Seq};
 use crate::core::quoted::fenced;
+use crate::core::state::State;
 use crate::core::text::one_line;
 use crate::store::{MemoryQuery, Scope};
 use crate::world::World;
@@ -30,8 +31,76 @@ const LINE_CHARS: usize = 300;
 const ENTRIES: &[&str] = &["said", "finished"];
 const MEMORIES: &[&str] = &["episodic", "semantic", "procedural"];
 
-/// For each item the number of its matching words, and its line. The keys sort by age.
-type Scores<K> = BTreeMap<K, (u32, String)>;
+/// The matching items. The keys sort by age.
+type Scores<K> = BTreeMap<K, Match>;
+
+/// A memory or an entry that has words of the message.
+#[derive(Debug, Clone)]
+pub(super) struct Match {
+    /// Number of words in common.
+    common: u32,
+    /// What it is, with its address.
+    lead: String,
+    text: String,
+}
+
+impl Match {
+    fn new(lead: String, text: String) -> Match {
+        Match {
+            common: 0,
+            lead,
+            text,
+        }
+    }
+}
+
+/// The text of the next request, with each run of white space as one space.
+struct SentText(String);
+
+impl SentText {
+    fn of(state: &State) -> SentText {
+        let mut text = state.layers.instructions.clone();
+        if let Some(preface) = &state.preface {
+            text.push_str(&preface.text);
+        }
+        for record in &state.context {
+            text.push('\n');
+            match &record.entry {
+                Entry::Said { text: said, .. } | Entry::Noted { text: said, .. } => {
+                    text.push_str(said);
+                }
+                Entry::Finished { outcome, fact, .. } => match fact {
+                    Some(Fact::Remembered { memory }) => text.push_str(&memory.text),
+                    _ => text.push_str(&outcome.to_model_text().0),
+                },
+                _ => {}
+            }
+        }
+        let words: Vec<&str> = text.split_whitespace().collect();
+        SentText(words.join(" "))
+    }
+
+    /// Returns whether the request has this text, which may be cut at either end.
+    fn has(&self, text: &str) -> bool {
+        let words: Vec<&str> = text.split_whitespace().collect();
+        self.0.contains(words.join(" ").trim_matches('…').trim())
+    }
+
+    /// Returns lines of the items with the most words in common that the request does not have; of
+    /// equal ones, the newest first.
+    fn best_new<K: Ord>(&self, found: Scores<K>) -> Vec<String> {
+        let mut best: Vec<_> = found
+            .into_iter()
+            .filter(|(_, item)| item.common >= MIN_COMMON)
+            .collect();
+        best.sort_by(|(a, m), (b, n)| (n.common, b).cmp(&(m.common, a)));
+        best.into_iter()
+            .filter(|(_, item)| !self.has(&item.text))
+            .take(MAX_LINES)
+            .map(|(_, item)| format!("{}{}\n", item.lead, item.text))
+            .collect()
+    }
+}
 
 /// The state of recall in this process.
 #[derive(Default)]
@@ -55,9 +124,10 @@ impl Recall {
         // Entries after this one are still in the context.
         let last = log.state.preface.as_ref().map(|p| p.last);
         let terms = rarer(&words);
-        let mut lines = self.memories_of(log, &terms)?;
+        let sent = SentText::of(&log.state);
+        let mut lines = sent.best_new(self.memories_of(log, &terms)?);
         if let Some(last) = last {
-            lines.extend(self.entries_of(log, &terms, seq, last)?);
+            lines.extend(sent.best_new(self.entries_of(log, &terms, seq, last)?));
         }
         let mut text = String::new();
         for line in lines {
@@ -77,12 +147,12 @@ impl Recall {
         Ok(())
     }
 
-    /// Returns the lines of the matching memories of this workspace.
+    /// Returns the matching memories of this workspace.
     pub(super) fn memories_of<W: World>(
         &self,
         log: &Recorder<W>,
         terms: &[String],
-    ) -> Result<Vec<String>, EngineError> {
+    ) -> Result<Scores<(i64, String, u64)>, EngineError> {
         let session = log.head.session().to_string();
         let mut scores: Scores<(i64, String, u64)> = BTreeMap::new();
         for term in terms {
@@ -93,15 +163,15 @@ impl Recall {
                     false => format!("{}:{}", memory.session, memory.seq),
                 };
                 let text = one_line(&memory.text, LINE_CHARS);
-                let line = format!("- {} memory ({address}): {text}\n", memory.kind);
+                let lead = format!("- {} memory ({address}): ", memory.kind);
                 let key = (memory.at_ms, memory.session, memory.seq);
-                scores.entry(key).or_insert((0, line)).0 += 1;
+                scores.entry(key).or_insert(Match::new(lead, text)).common += 1;
             }
         }
-        Ok(best(scores))
+        Ok(scores)
     }
 
-    /// Returns the lines of the matching entries of this session up to `last`, without the entry
+    /// Returns the matching entries of this session up to `last`, without the entry
     /// `asking`.
     pub(super) fn entries_of<W: World>(
         &mut self,
@@ -109,7 +179,7 @@ impl Recall {
         terms: &[String],
         asking: u64,
         last: u64,
-    ) -> Result<Vec<String>, EngineError> {
+    ) -> Result<Scores<u64>, EngineError> {
         let session = log.head.session().to_string();
         let mut scores: Scores<u64> = BTreeMap::new();
         for term in terms {
@@ -117,12 +187,13 @@ impl Recall {
             for hit in log.store.index().recall(&sought)? {
                 if hit.seq <= last && hit.seq != asking && self.is_of_use(log, hit.seq)? {
                     let text = one_line(&hit.snippet, LINE_CHARS);
-                    let line = format!("- entry {}: {text}\n", hit.seq);
-                    scores.entry(hit.seq).or_insert((0, line)).0 += 1;
+                    let lead = format!("- entry {}: ", hit.seq);
+                    let found = scores.entry(hit.seq);
+                    found.or_insert(Match::new(lead, text)).common += 1;
                 }
             }
         }
-        Ok(best(scores))
+        Ok(scores)
     }
 
     /// Returns whether an entry is worth recalling: a message, or the result of a call that
@@ -175,17 +246,6 @@ fn rarer(words: &str) -> Vec<String> {
     terms
 }
 
-/// Returns the lines with the most words in common; of equal ones, the newest first.
-fn best<K: Ord>(scores: Scores<K>) -> Vec<String> {
-    let mut best: Vec<_> = scores
-        .into_iter()
-        .filter(|(_, (common, _))| *common >= MIN_COMMON)
-        .collect();
-    best.sort_by(|(a, (m, _)), (b, (n, _))| (n, b).cmp(&(m, a)));
-    best.truncate(MAX_LINES);
-    best.into_iter().map(|(_, (_, line))| line).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -199,13 +259,18 @@ mod tests {
 
     #[test]
     fn best_matches_come_first_and_newer_ones_win_ties() {
-        let of = |n: u32, line: &str| (n, line.to_string());
+        let of = |common: u32, text: &str| Match {
+            common,
+            ..Match::new("- ".into(), text.into())
+        };
         let scores = BTreeMap::from([
             (1, of(2, "old")),
             (2, of(1, "little")),
             (3, of(2, "new")),
             (4, of(3, "much")),
+            (5, of(3, "…in the request twice…")),
         ]);
-        assert_eq!(best(scores), ["much", "new", "old"]);
+        let sent = SentText("what is in the request twice is known".into());
+        assert_eq!(sent.best_new(scores), ["- much\n", "- new\n", "- old\n"]);
     }
 }

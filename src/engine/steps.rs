@@ -374,19 +374,17 @@ impl<W: World> Engine<W> {
             .await
     }
 
-    /// Fetches the tools of servers that reported a change of them, so that a call of a new tool is
-    /// not refused. Returns false if the fetch was interrupted.
+    /// Fetches the tools of servers that reported a change of them or that start for the first time,
+    /// so that a call of a new tool is not refused. Returns false if the fetch was interrupted.
     async fn learn_before_refusing(&mut self, id: CallId) -> Result<bool, EngineError> {
-        let is_served = self
-            .log
-            .state
-            .call(id)
-            .is_some_and(|open| open.call.is_served());
-        if !is_served || self.log.state.is_stopped() {
+        let call = self.log.state.call(id).map(|open| &open.call);
+        let Some(call) = call.filter(|call| call.is_served() && !self.log.state.is_stopped())
+        else {
             return Ok(true);
-        }
+        };
+        let full_name = call.full_name().to_string();
         let world = Rc::clone(&self.log.world);
-        let learning = async move { world.learn_changed_servers().await };
+        let learning = async move { world.learn_servers_for(&full_name).await };
         Ok(self
             .drive_step_silently(learning, Stoppable::Yes)
             .await?

@@ -142,10 +142,7 @@ impl Catalogue {
         {
             return Err(format!("{full_name} is switched off in the config"));
         }
-        let unknown: Vec<&str> = self.unknown().collect();
-        let of_unknown =
-            |name: &&str| full_name.starts_with(&format!("mcp__{}__", server_part(name)));
-        if let Some(server) = unknown.iter().find(|name| of_unknown(name)) {
+        if let Some(server) = self.unknown_of(full_name) {
             return Err(format!(
                 "the tools of server {server} are not known yet; mcp_find lists them once it has started"
             ));
@@ -165,6 +162,12 @@ impl Catalogue {
     pub fn unknown(&self) -> impl Iterator<Item = &str> {
         let unknown = self.servers.iter().filter(|server| !server.is_known());
         unknown.map(|server| server.name.as_str())
+    }
+
+    /// Returns the server that a tool with this full name would belong to, if it is still unknown.
+    pub fn unknown_of(&self, full_name: &str) -> Option<&str> {
+        let is_of = |name: &&str| full_name.starts_with(&format!("mcp__{}__", server_part(name)));
+        self.unknown().find(is_of)
     }
 
     /// Returns full names that are similar to this one.

@@ -140,6 +140,25 @@ impl Client {
         serde_json::from_slice(&body).ok()
     }
 
+    /// Requests this address once, with the provider's headers.
+    ///
+    /// # Errors
+    /// There is no answer, or its status is not a success.
+    pub async fn check(&self, provider: &Provider, url: &Url) -> Result<(), Failure> {
+        let Some(codec) = provider.protocol.codec() else {
+            return Ok(());
+        };
+        let patience = Timeouts::begin(provider);
+        let request = self.client(url)?.get(url.clone());
+        let request = request.headers(post::headers(codec, provider)?);
+        match request.send().await {
+            Ok(response) if response.status().is_success() => Ok(()),
+            Ok(response) => Err(refuse(codec, provider, response, &patience).await),
+            Err(error) => Err(errors::network(&reason(error)).into()),
+        }
+        .map_err(|refused| refused.about(provider, url).failure)
+    }
+
     fn client(&self, url: &Url) -> Result<&reqwest::Client, Failure> {
         let kind = Kind::of(url);
         let cell = match kind {

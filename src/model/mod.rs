@@ -15,6 +15,7 @@ pub(crate) mod gemini;
 mod gemini_schema;
 pub(crate) mod http;
 mod image;
+mod key_trial;
 mod list;
 mod names;
 pub(crate) mod openai_chat;
@@ -37,6 +38,7 @@ mod wait;
 mod window;
 pub mod wire;
 
+pub use key_trial::KeyTrial;
 pub use registry::{Figures, Models, WindowFrom};
 
 use futures_util::future::Either;

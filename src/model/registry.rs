@@ -6,7 +6,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::provider::{Provider, Secret};
 use super::retry::Retry;
 use super::script::Script;
-use super::{Backend, Delta, Reply, catalogue, http, structured, target, window};
+use super::{
+    Backend, Delta, KeyTrial, Reply, catalogue, http, key_trial, structured, target, window,
+};
 use crate::config::{
     Config, ConfigError, Env, ModelName, Origin, Protocol, ProviderConfig, read_text,
 };
@@ -146,8 +148,35 @@ impl Models {
         key.is_ok_and(|key| key.map(|key| Secret::new(key.secret)) != provider.key)
     }
 
+    /// Tries a key that is not stored yet.
+    pub async fn try_key(&self, provider: &str, key: Secret) -> KeyTrial {
+        match self.config.provider(provider) {
+            Ok(config) => {
+                let (client, provider) = self.connected(&config, Some(key), String::new());
+                key_trial::try_key(&client, &provider).await
+            }
+            Err(error) => KeyTrial::NotTried(error.to_string()),
+        }
+    }
+
     fn http(&self, config: &ProviderConfig) -> Result<Backend, ConfigError> {
         let key = config.key(&self.env)?;
+        let origin = match key.as_ref().map(|key| &key.origin) {
+            Some(Origin::Kept(file)) => file.display().to_string(),
+            _ => config.api_key_env.first().cloned().unwrap_or_default(),
+        };
+        let key = key.map(|key| Secret::new(key.secret));
+        let (client, provider) = self.connected(config, key, origin);
+        Ok(Backend::Http(client, provider))
+    }
+
+    /// Returns a provider with its connections. `key_env`: where a person finds the key.
+    fn connected(
+        &self,
+        config: &ProviderConfig,
+        key: Option<Secret>,
+        key_env: String,
+    ) -> (http::Client, Provider) {
         let retry = Retry {
             tries: u32::try_from(self.config.retry.tries).unwrap_or(u32::MAX),
             base_ms: self.config.retry.base_ms,
@@ -158,11 +187,8 @@ impl Models {
             name: config.name.clone(),
             protocol: config.protocol,
             base_url: config.base_url.clone(),
-            key_env: match key.as_ref().map(|key| &key.origin) {
-                Some(Origin::Kept(file)) => file.display().to_string(),
-                _ => config.api_key_env.first().cloned().unwrap_or_default(),
-            },
-            key: key.map(|key| Secret::new(key.secret)),
+            key_env,
+            key,
             headers: config.headers.clone().into_iter().collect(),
             idle_timeout_ms: config.idle_timeout_ms,
             progress_timeout_ms: config.progress_timeout_ms,
@@ -170,10 +196,7 @@ impl Models {
             thinking_budget: self.config.thinking_budget_tokens,
             quirks: config.quirks.clone(),
         };
-        Ok(Backend::Http(
-            http::Client::new(retry, config.ca_file.clone()),
-            provider,
-        ))
+        (http::Client::new(retry, config.ca_file.clone()), provider)
     }
 }
 

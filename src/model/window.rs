@@ -61,8 +61,8 @@ async fn questions(client: &Client, provider: &Provider, model: &str) -> Option<
 }
 
 /// Returns the address of the provider's list of models, or `None`. An address with the name of a
-/// deployment (Azure) has no list.
-fn list_url(protocol: Protocol, base_url: &str, model: &str) -> Option<Url> {
+/// deployment (Azure) has no list. Without a model it is the list, also with pages.
+pub(super) fn list_url(protocol: Protocol, base_url: &str, model: &str) -> Option<Url> {
     if base_url.contains("{model}") {
         return None;
     }
@@ -75,7 +75,8 @@ fn list_url(protocol: Protocol, base_url: &str, model: &str) -> Option<Url> {
     let url = at(&at(&url, version)?, &["models"])?;
     match protocol {
         // The complete list has pages.
-        Protocol::Gemini => at(&url, &[model]),
+        Protocol::Gemini if !model.is_empty() => at(&url, &[model]),
+        Protocol::Gemini => Some(url),
         Protocol::Script => None,
         Protocol::Anthropic | Protocol::OpenaiChat | Protocol::OpenaiResponses => Some(url),
     }
@@ -101,7 +102,7 @@ fn base(base_url: &str) -> Option<Url> {
     Some(url)
 }
 
-fn at(base: &Url, path: &[&str]) -> Option<Url> {
+pub(super) fn at(base: &Url, path: &[&str]) -> Option<Url> {
     let mut url = base.clone();
     url.path_segments_mut().ok()?.pop_if_empty().extend(path);
     Some(url)

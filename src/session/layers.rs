@@ -174,22 +174,24 @@ impl Renderer {
             self.skills(budget, &mut warnings),
             server_list::list(&known, list_bytes(budget)),
         ];
-        let (system, mut tools) = match budget.is_small() {
-            true if budget.is_tiny() => (SYSTEM_SHORT, tools::fewest_specs()),
+        let is_small = budget.is_small();
+        let is_limited = self.task.as_ref().is_some_and(|task| task.tools.is_some());
+        let (system, mut tools) = match is_small {
+            true if is_limited => (SYSTEM_SHORT, tools::short_specs_apart()),
             true => (SYSTEM_SHORT, tools::short_specs()),
             false => (SYSTEM, tools::specs()),
         };
-        if !budget.is_small() {
-            tools.extend(
-                self.asks_user
-                    .then(tools::attended_specs)
-                    .unwrap_or_default(),
-            );
-            if self.uses_web {
-                tools.extend(tools::web_specs(self.searches_web));
-            }
+        if !is_small && self.uses_web {
+            tools.extend(tools::web_specs(self.searches_web));
         }
         tools.extend(server_list::specs(&known, budget));
+        // The last ones, since subagents do not have them: what is before them is cached for both.
+        if !is_small && self.asks_user {
+            tools.extend(tools::attended_specs());
+        }
+        if !budget.is_tiny() {
+            tools.extend(tools::task_specs(is_small));
+        }
         let layers = PromptPrefix {
             system: joined([
                 system.trim_end().to_string(),
@@ -383,8 +385,7 @@ mod tests {
         let bytes = SYSTEM.len() + tools.len();
         let tokens = Budget::new(100_000, 1_000, None).tokens(bytes);
         assert!(tokens <= 2_480, "{tokens} tokens");
-        let task = tools::specs().into_iter().find(|tool| tool.name == TASK);
-        let task = serde_json::to_string(&task).unwrap();
+        let task = serde_json::to_string(&tools::task_specs(false)).unwrap();
         let tokens = Budget::new(100_000, 1_000, None).tokens(task.len());
         assert!(tokens <= 180, "{tokens} tokens");
     }

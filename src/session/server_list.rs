@@ -7,6 +7,7 @@
 use super::server_schema;
 use crate::core::budget::Budget;
 use crate::core::entry::ToolSpec;
+use crate::core::permission::MCP_FIND;
 use crate::core::text::{clip, count};
 use crate::core::visible::visible;
 use crate::mcp::catalogue::{Catalogue, CatalogueServer, CatalogueTool};
@@ -26,21 +27,27 @@ const QUOTE_MIN_BYTES: usize = 12;
 /// Size that is reserved for the line about left-out servers.
 const MORE_BYTES: usize = 40;
 
-/// Returns the tools for a window of this size.
+/// Returns the tools for a window of this size. Where all tools of the servers are listed whole, the
+/// one that finds them is left out.
 pub(super) fn specs(catalogue: &Catalogue, budget: &Budget) -> Vec<ToolSpec> {
     if catalogue.servers.is_empty() {
         return Vec::new();
     }
+    let direct = direct(catalogue, budget);
     let mut specs = match budget.is_tiny() {
         true => tools::short_server_specs(),
         false => tools::server_specs(),
     };
-    specs.extend(direct(catalogue, budget));
+    let is_known = catalogue.servers.iter().all(CatalogueServer::is_known);
+    if is_known && !direct.is_empty() && direct.iter().all(|(_, is_whole)| *is_whole) {
+        specs.retain(|tool| tool.name != MCP_FIND);
+    }
+    specs.extend(direct.into_iter().map(|(spec, _)| spec));
     specs
 }
 
-/// Returns all tools of all servers, or none if they are too many.
-fn direct(catalogue: &Catalogue, budget: &Budget) -> Vec<ToolSpec> {
+/// Returns all tools of all servers, and whether each is whole, or none if they are too many.
+fn direct(catalogue: &Catalogue, budget: &Budget) -> Vec<(ToolSpec, bool)> {
     let room = (budget.window * DIRECT_PERCENT / 100).min(DIRECT_TOKENS);
     let room = budget.bytes(room);
     let mut used = 0;
@@ -50,9 +57,9 @@ fn direct(catalogue: &Catalogue, budget: &Budget) -> Vec<ToolSpec> {
         if used + tool.description.len() > room {
             return Vec::new();
         }
-        let spec = spec(tool);
+        let (spec, is_whole) = spec(tool);
         used += serde_json::to_string(&spec).map_or(0, |text| text.len());
-        specs.push(spec);
+        specs.push((spec, is_whole));
     }
     match used <= room {
         true => specs,
@@ -60,17 +67,18 @@ fn direct(catalogue: &Catalogue, budget: &Budget) -> Vec<ToolSpec> {
     }
 }
 
-fn spec(tool: &CatalogueTool) -> ToolSpec {
+fn spec(tool: &CatalogueTool) -> (ToolSpec, bool) {
     let (schema, is_whole) = server_schema::for_requests(&tool.schema);
     let description = match is_whole {
         true => tool.description.clone(),
         false => format!("{} (mcp_find shows all arguments)", tool.description),
     };
-    ToolSpec {
+    let spec = ToolSpec {
         name: tool.full_name.clone(),
         description,
         schema,
-    }
+    };
+    (spec, is_whole)
 }
 
 /// Returns a line for each server, within its room, or nothing without servers.

@@ -18,7 +18,7 @@ pub(super) struct Args {
 }
 
 impl Tool for Args {
-    const NAME: &'static str = "mcp_find";
+    const NAME: &'static str = crate::core::permission::MCP_FIND;
     const TEXT: &'static str = include_str!("../../assets/tools/mcp_find.md");
     const VERB: Verb = Verb::Look;
     const GROUP: Group = Group::Servers;

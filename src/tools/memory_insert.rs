@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::ToolResult;
 use super::schema::{object, one_of, string};
 use super::shown::Verb;
-use super::tool::Tool;
+use super::tool::{Group, Tool};
 use super::work::Work;
 use crate::core::entry::{Fact, Memory, MemoryKind};
 use crate::core::permission::{LookBack, Permission, Reach};
@@ -21,21 +21,26 @@ const MAX_TOPIC_CHARS: usize = 100;
 #[derive(Serialize, Deserialize)]
 pub(super) struct Args {
     text: String,
+    #[serde(default = "semantic")]
     kind: MemoryKind,
     topic: Option<String>,
+}
+
+fn semantic() -> MemoryKind {
+    MemoryKind::Semantic
 }
 
 impl Tool for Args {
     const NAME: &'static str = "memory_insert";
     const TEXT: &'static str = include_str!("../../assets/tools/memory_insert.md");
     const VERB: Verb = Verb::Remember;
+    const GROUP: Group = Group::Memory;
     const LEFT_OUT: &'static [&'static str] = &["topic"];
-    const IS_RARE: bool = true;
 
     fn schema() -> Value {
         let kind = one_of(&["semantic", "procedural", "episodic"]);
         let properties = json!({"text": string(), "kind": kind, "topic": string()});
-        object(properties, &["text", "kind"])
+        object(properties, &["text"])
     }
 
     fn subject(&self) -> String {

@@ -11,7 +11,7 @@ use super::outline::outline;
 use super::printable;
 use super::schema::{integer, object, one_of, string};
 use super::shown::Verb;
-use super::tool::Tool;
+use super::tool::{Group, Tool};
 use super::truncate::floor;
 use super::whole::WholeNumber;
 use super::work::Work;
@@ -46,6 +46,7 @@ impl Tool for Args {
     const NAME: &'static str = "memory_page";
     const TEXT: &'static str = include_str!("../../assets/tools/memory_page.md");
     const VERB: Verb = Verb::Look;
+    const GROUP: Group = Group::Memory;
     const LEFT_OUT: &'static [&'static str] = &["session", "scope"];
 
     fn schema() -> Value {

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::history_view::{HistoryView, error_text, when};
 use super::schema::{array, integer, object, one_of, string};
 use super::shown::Verb;
-use super::tool::Tool;
+use super::tool::{Group, Tool};
 use super::whole::WholeNumber;
 use super::work::Work;
 use crate::core::permission::{LookBack, Permission, Reach};
@@ -57,6 +57,7 @@ impl Tool for Args {
     const NAME: &'static str = "memory_search";
     const TEXT: &'static str = include_str!("../../assets/tools/memory_search.md");
     const VERB: Verb = Verb::Look;
+    const GROUP: Group = Group::Memory;
     const LEFT_OUT: &'static [&'static str] = &["scope", "kinds"];
 
     fn schema() -> Value {

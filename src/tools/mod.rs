@@ -36,6 +36,7 @@ mod limit;
 mod mcp;
 mod mcp_call;
 mod mcp_find;
+mod memory;
 mod memory_insert;
 mod memory_page;
 mod memory_search;
@@ -88,50 +89,62 @@ pub use web_search::search_result;
 pub use work::{CommandWait, ReadWork, ServedCall, ShellCommand, TaskOrder, Work};
 
 /// Every tool, in the order of requests, whose bytes must not change without need.
-static TOOLS: [tool::Entry; 21] = [
+static TOOLS: [tool::Entry; 22] = [
     tool::Entry::of::<read::Args>(),
     tool::Entry::of::<write::Args>(),
     tool::Entry::of::<edit::Args>(),
     tool::Entry::of::<bash::Args>(),
     tool::Entry::of::<bash_stop::Args>(),
     tool::Entry::of::<bash_wait::Args>(),
-    tool::Entry::of::<task::Args>(),
     tool::Entry::of::<grep::Args>(),
     tool::Entry::of::<glob::Args>(),
     tool::Entry::of::<plan::Args>(),
-    tool::Entry::of::<ask_user::Args>(),
     tool::Entry::of::<save_skill::Args>(),
     tool::Entry::of::<memory_search::Args>(),
     tool::Entry::of::<memory_page::Args>(),
     tool::Entry::of::<memory_insert::Args>(),
     tool::Entry::of::<review_history::Args>(),
+    tool::Entry::of::<memory::Args>(),
     tool::Entry::of::<web_fetch::Args>(),
     tool::Entry::of::<web_search::Args>(),
     tool::Entry::of::<mcp_find::Args>(),
     tool::Entry::of::<mcp_call::Args>(),
     tool::Entry::of::<mcp::Args>(),
+    tool::Entry::of::<ask_user::Args>(),
+    tool::Entry::of::<task::Args>(),
 ];
 
 fn of_group(group: Group) -> impl Iterator<Item = &'static tool::Entry> {
     TOOLS.iter().filter(move |tool| tool.group == group)
 }
 
-/// Returns the built-in tools with their full descriptions, for requests.
+/// Returns the tools of every session with their full descriptions, for requests.
 pub fn specs() -> Vec<ToolSpec> {
-    of_group(Group::Own).map(tool::Entry::spec).collect()
+    let all = of_group(Group::Own).chain(of_group(Group::Memory));
+    all.map(tool::Entry::spec).collect()
 }
 
-/// Returns the built-in tools with one line each, for a small context window. Arguments that the
-/// short schemas leave out are still understood.
+/// Returns the tools of every session with one line each, for a small context window. Arguments
+/// that the short schemas leave out are still understood.
 pub fn short_specs() -> Vec<ToolSpec> {
-    of_group(Group::Own).map(tool::Entry::short_spec).collect()
+    let all = of_group(Group::Own).chain(of_group(Group::MemoryShort));
+    all.map(tool::Entry::short_spec).collect()
 }
 
-/// Returns only the tools that the work needs, for a context window in which each tool costs a
-/// noticeable part.
-pub fn fewest_specs() -> Vec<ToolSpec> {
-    let needed = of_group(Group::Own).filter(|tool| !tool.is_rare);
-    needed.map(tool::Entry::short_spec).collect()
+/// Returns [`short_specs`] with each tool for memory, history and skills by itself, for a session
+/// that may use only some tools.
+pub fn short_specs_apart() -> Vec<ToolSpec> {
+    let all = of_group(Group::Own).chain(of_group(Group::Memory));
+    all.map(tool::Entry::short_spec).collect()
+}
+
+/// Returns the tool that gives tasks to subagents. `is_short`: for a small context window.
+pub fn task_specs(is_short: bool) -> Vec<ToolSpec> {
+    let spec = match is_short {
+        true => tool::Entry::short_spec,
+        false => tool::Entry::spec,
+    };
+    of_group(Group::Tasks).map(spec).collect()
 }
 
 /// Returns the tools that ask the person, for sessions in which somebody can be asked.
@@ -168,7 +181,7 @@ pub fn describe(name: &str, arguments: &str) -> Result<Described, String> {
     let given = parse(name, arguments)?;
     match find(name) {
         Some(tool) => {
-            let named = schema::named(&(tool.schema)(), given);
+            let named = schema::named(&(tool.schema_for)(&given), given);
             Ok(Described {
                 objection: named
                     .objection

@@ -8,7 +8,7 @@ use super::describe;
 use super::history_view::{HistoryView, PastScope, error_text, when};
 use super::schema::{integer, object, one_of, string};
 use super::shown::Verb;
-use super::tool::Tool;
+use super::tool::{Group, Tool};
 use super::whole::WholeNumber;
 use super::work::Work;
 use crate::core::entry::Plan;
@@ -39,8 +39,8 @@ impl Tool for Args {
     const NAME: &'static str = "review_history";
     const TEXT: &'static str = include_str!("../../assets/tools/review_history.md");
     const VERB: Verb = Verb::Look;
+    const GROUP: Group = Group::Memory;
     const LEFT_OUT: &'static [&'static str] = &["session", "scope"];
-    const IS_RARE: bool = true;
 
     fn schema() -> Value {
         let properties = json!({

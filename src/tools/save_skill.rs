@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::checked::{Content, FileChange, Target};
 use super::schema::{object, string};
 use super::shown::{Shown, ShownBody, ShownResult, Verb};
-use super::tool::Tool;
+use super::tool::{Group, Tool};
 use super::work::Work;
 use crate::core::permission::Permission;
 use crate::core::skill;
@@ -23,7 +23,7 @@ impl Tool for Args {
     const NAME: &'static str = "save_skill";
     const TEXT: &'static str = include_str!("../../assets/tools/save_skill.md");
     const VERB: Verb = Verb::Write;
-    const IS_RARE: bool = true;
+    const GROUP: Group = Group::Memory;
 
     fn schema() -> Value {
         object(

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::schema::{boolean, object, string};
 use super::shown::{Shown, ShownResult, Verb};
-use super::tool::Tool;
+use super::tool::{Group, Tool};
 use super::work::{TaskOrder, Work};
 use crate::core::permission::Permission;
 use crate::core::text::one_line;
@@ -33,8 +33,8 @@ impl Tool for Args {
     const NAME: &'static str = TASK;
     const TEXT: &'static str = include_str!("../../assets/tools/task.md");
     const VERB: Verb = Verb::Task;
+    const GROUP: Group = Group::Tasks;
     const LEFT_OUT: &'static [&'static str] = &["agent", "background", "resume", "worktree"];
-    const IS_RARE: bool = true;
 
     fn schema() -> Value {
         let properties = json!({

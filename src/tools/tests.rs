@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::tool::Entry;
 use super::*;
-use crate::core::permission::{PathUse, Permission};
+use crate::core::permission::{MEMORY, MEMORY_TOOLS, PathUse, Permission, is_offered};
 use crate::core::tool::Class;
 
 /// Returns arguments that have every property of the schema.
@@ -44,6 +44,11 @@ pub(super) fn arguments(tool: &Entry) -> Value {
         *url = json!("https://a.test/");
     }
     example
+}
+
+/// Returns the tools whose properties all belong to one action. `memory` has a test of its own.
+fn with_one_action() -> impl Iterator<Item = &'static Entry> {
+    TOOLS.iter().filter(|tool| tool.name != MEMORY)
 }
 
 fn described(name: &str, arguments: Value) -> Described {
@@ -98,7 +103,7 @@ fn every_call_of_a_tool_is_described_shown_and_can_be_run_as_described() {
 
 #[test]
 fn every_property_of_a_schema_is_understood_and_none_is_missing() {
-    for tool in &TOOLS {
+    for tool in with_one_action() {
         let understood = (tool.understood)(&arguments(tool));
         assert_eq!(understood, Ok(arguments(tool)), "{}", tool.name);
     }
@@ -106,7 +111,7 @@ fn every_property_of_a_schema_is_understood_and_none_is_missing() {
 
 #[test]
 fn only_what_is_required_is_required() {
-    for tool in &TOOLS {
+    for tool in with_one_action() {
         let whole = arguments(tool);
         for name in whole.as_object().unwrap().keys() {
             let mut without = whole.clone();
@@ -263,6 +268,7 @@ fn calls_need_these_permissions_and_are_of_these_classes() {
         ("memory_insert", memory, Idempotent, back(Memory, Session)),
         ("review_history", json!({}), Idempotent, back(History, Workspace)),
         ("review_history", json!({"session": "0197", "scope": "all"}), Idempotent, back(History, All)),
+        ("memory", json!({"action": "history"}), Idempotent, back(History, Workspace)),
         ("mcp_find", json!({"query": "poke"}), Idempotent, Permission::None),
         ("mcp_call", json!({"tool": "mcp__far__poke", "arguments": {"x": 1}}), Served, far.clone()),
         ("mcp", json!({"find": "poke"}), Idempotent, Permission::None),
@@ -290,7 +296,7 @@ fn system_prompt_and_tools_stay_small() {
 
 #[test]
 fn in_a_small_window_every_tool_is_there_in_a_line_with_all_that_it_requires() {
-    let (short, long) = (short_specs(), specs());
+    let (short, long) = (short_specs_apart(), specs());
     assert_eq!(short.len(), long.len());
     for (short, long) in short.iter().zip(&long) {
         assert_eq!(short.name, long.name);
@@ -321,8 +327,8 @@ fn in_a_small_window_every_tool_is_there_in_a_line_with_all_that_it_requires() {
 }
 
 #[test]
-fn in_the_smallest_windows_only_the_tools_that_the_work_needs_are_there() {
-    let names: Vec<String> = fewest_specs().into_iter().map(|s| s.name).collect();
+fn in_a_small_window_one_tool_is_for_memory_history_and_skills() {
+    let names: Vec<String> = short_specs().into_iter().map(|s| s.name).collect();
     let want = [
         "read",
         "write",
@@ -333,10 +339,69 @@ fn in_the_smallest_windows_only_the_tools_that_the_work_needs_are_there() {
         "grep",
         "glob",
         "plan",
-        "memory_search",
-        "memory_page",
+        "memory",
     ];
     assert_eq!(names, want);
+    let offered = |name| is_offered(name, names.iter().map(String::as_str));
+    for (action, tool, arguments) in [
+        (
+            "search",
+            "memory_search",
+            json!({"query": "q", "scope": "all"}),
+        ),
+        (
+            "page",
+            "memory_page",
+            json!({"address": "entry 1", "offset": "5"}),
+        ),
+        ("insert", "memory_insert", json!({"text": "a fact"})),
+        ("history", "review_history", json!({"session": "0197"})),
+        (
+            "skill",
+            "save_skill",
+            json!({"name": "a", "description": "d", "body": "b"}),
+        ),
+    ] {
+        // A text for the model may name the tool.
+        assert!(offered(tool) && MEMORY_TOOLS.contains(&tool), "{tool}");
+        let id = CallId { reply: 0, index: 0 };
+        let direct = call(id, tool, &arguments.to_string());
+        for word in [action, tool] {
+            let mut through = arguments.clone();
+            through["action"] = word.into();
+            let through = call(id, "memory", &through.to_string());
+            let [one, other] = [&through, &direct].map(|call| call.described.clone());
+            assert_eq!(one.map(without_arguments), other.map(without_arguments));
+            assert_eq!(shown(&through), shown(&direct));
+            assert_eq!(
+                work(&through).unwrap().class(),
+                work(&direct).unwrap().class()
+            );
+        }
+    }
+    assert!(!offered("task") && !offered("mcp_find"));
+    // Each property is one of a tool, and what a tool requires is among them.
+    let properties = |name: &str| find(name).unwrap().spec().schema["properties"].clone();
+    let known = properties("memory");
+    for name in known
+        .as_object()
+        .unwrap()
+        .keys()
+        .filter(|name| *name != "action")
+    {
+        let is_of = |tool: &&str| properties(tool).get(name).is_some();
+        assert!(MEMORY_TOOLS.iter().any(is_of), "{name}");
+    }
+    for tool in MEMORY_TOOLS {
+        let schema = find(tool).unwrap().spec().schema;
+        for name in schema["required"].as_array().unwrap() {
+            assert!(known.get(name.as_str().unwrap()).is_some(), "{tool} {name}");
+        }
+    }
+    let objection = describe("memory", r#"{"action":"forget"}"#).unwrap_err();
+    assert!(objection.contains("search"), "{objection}");
+    let objection = describe("memory", r#"{"action":"page"}"#).unwrap_err();
+    assert!(objection.contains("address"), "{objection}");
 }
 
 #[test]
@@ -351,7 +416,7 @@ fn system_prompt_and_tools_take_less_than_a_third_of_the_smallest_window() {
 #[test]
 fn tools_of_servers_are_listed_only_where_there_are_servers() {
     let names = |specs: Vec<ToolSpec>| specs.into_iter().map(|s| s.name).collect::<Vec<_>>();
-    for specs in [specs(), short_specs(), fewest_specs()] {
+    for specs in [specs(), short_specs(), short_specs_apart()] {
         assert!(names(specs).iter().all(|name| !name.starts_with("mcp")));
     }
     assert_eq!(names(server_specs()), ["mcp_find", "mcp_call"]);

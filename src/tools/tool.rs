@@ -25,13 +25,15 @@ pub(super) trait Tool: DeserializeOwned + Serialize {
     /// Properties that the schema for a small context window omits. They are still understood.
     const LEFT_OUT: &'static [&'static str] = &[];
 
-    /// Whether the work can do without the tool. The smallest context windows omit it.
-    const IS_RARE: bool = false;
-
     /// The sessions whose list has the tool.
     const GROUP: Group = Group::Own;
 
     fn schema() -> Value;
+
+    /// Returns the schema that applies to these arguments, for their names and for errors.
+    fn schema_for(_given: &Value) -> Value {
+        Self::schema()
+    }
 
     /// Checks arguments that have the right types. The error is in words that the model can act on.
     fn check(&self) -> Result<(), String> {
@@ -42,6 +44,11 @@ pub(super) trait Tool: DeserializeOwned + Serialize {
     fn subject(&self) -> String;
 
     fn permission(&self) -> Permission;
+
+    /// Returns the action of this call.
+    fn verb(&self) -> Verb {
+        Self::VERB
+    }
 
     fn shown(self) -> Shown {
         Shown::default()
@@ -56,6 +63,12 @@ pub(super) trait Tool: DeserializeOwned + Serialize {
 pub(super) enum Group {
     /// All sessions.
     Own,
+    /// All sessions, for memory, history and skills.
+    Memory,
+    /// Sessions in small context windows, instead of those.
+    MemoryShort,
+    /// Sessions that may have subagents.
+    Tasks,
     /// Sessions of a person who can be asked.
     Attended,
     /// Sessions that may fetch pages of the web.
@@ -73,9 +86,9 @@ pub(super) struct Entry {
     pub name: &'static str,
     text: &'static str,
     pub left_out: &'static [&'static str],
-    pub is_rare: bool,
     pub group: Group,
     pub schema: fn() -> Value,
+    pub schema_for: fn(&Value) -> Value,
     pub describe: fn(Value) -> Result<Described, String>,
     pub shown: fn(&Value) -> Result<Shown, String>,
     pub work: fn(&Value) -> Result<Work, String>,
@@ -90,9 +103,9 @@ impl Entry {
             name: T::NAME,
             text: T::TEXT,
             left_out: T::LEFT_OUT,
-            is_rare: T::IS_RARE,
             group: T::GROUP,
             schema: T::schema,
+            schema_for: T::schema_for,
             describe: |value| {
                 let args: T = arguments(&value)?;
                 Ok(Described {
@@ -104,10 +117,11 @@ impl Entry {
                 })
             },
             shown: |value| {
-                let shown = arguments::<T>(value)?.shown();
+                let args: T = arguments(value)?;
+                let verb = args.verb();
                 Ok(Shown {
-                    verb: T::VERB,
-                    ..shown
+                    verb,
+                    ..args.shown()
                 })
             },
             work: |value| Ok(arguments::<T>(value)?.work()),
@@ -142,7 +156,7 @@ impl Entry {
 fn arguments<T: Tool>(value: &Value) -> Result<T, String> {
     let name = T::NAME;
     let args: T = T::deserialize(value).map_err(|error| {
-        let schema = T::schema();
+        let schema = T::schema_for(value);
         let why = misfit::misfit(&schema, value).unwrap_or_else(|| error.to_string());
         format!(
             "the arguments of {name}: {why}{}",

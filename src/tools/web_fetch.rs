@@ -34,7 +34,6 @@ impl Tool for Args {
     const NAME: &'static str = WEB_FETCH;
     const TEXT: &'static str = include_str!("../../assets/tools/web_fetch.md");
     const VERB: Verb = Verb::Look;
-    const IS_RARE: bool = true;
     const GROUP: Group = Group::Web;
 
     fn schema() -> Value {

@@ -28,7 +28,6 @@ impl Tool for Args {
     const NAME: &'static str = WEB_SEARCH;
     const TEXT: &'static str = include_str!("../../assets/tools/web_search.md");
     const VERB: Verb = Verb::Look;
-    const IS_RARE: bool = true;
     const GROUP: Group = Group::WebSearch;
 
     fn schema() -> Value {

@@ -558,9 +558,10 @@ impl World for Machine {
         }
     }
 
-    async fn learn_changed_servers(&self) {
+    async fn learn_servers_for(&self, full_name: &str) {
         if let Some(servers) = &self.servers {
             servers.learn_changed().await;
+            servers.learn_first(full_name).await;
         }
     }
 

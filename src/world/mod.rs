@@ -237,8 +237,9 @@ pub trait World: 'static {
         background: &BTreeMap<String, Background>,
     ) -> impl Future<Output = ToolResult>;
 
-    /// Lists the tools of live servers that reported a change. The future may be dropped.
-    fn learn_changed_servers(&self) -> impl Future<Output = ()> {
+    /// Lists the tools that may answer a call of this full name: those of live servers that
+    /// reported a change, and those of its own server at the first start. The future may be dropped.
+    fn learn_servers_for(&self, _full_name: &str) -> impl Future<Output = ()> {
         std::future::ready(())
     }
 

@@ -48,6 +48,21 @@ impl Far {
         self.home.configure(&self.model, protocol, &table);
     }
 
+    /// Adds the server `hang`, which never says what it is.
+    fn configure_hang(&self, startup_timeout_sec: u64) {
+        let hang = format!(
+            "[mcp_servers.hang]\ncommand = {}\nargs = {}\n\
+             startup_timeout_sec = {startup_timeout_sec}\n\
+             [mcp_servers.hang.env]\n{} = \"silent\"\n",
+            json!(self.program()),
+            json!(spoken::arguments(SERVER)),
+            spoken::ASKED,
+        );
+        let config = self.home.rewake_home().join("config.toml");
+        let text = std::fs::read_to_string(&config).unwrap();
+        std::fs::write(&config, format!("{text}\n{hang}")).unwrap();
+    }
+
     fn program(&self) -> std::path::PathBuf {
         self.home.rewake_home().join("server")
     }
@@ -322,6 +337,45 @@ fn a_server_that_floods_is_searched_and_called_and_ends_with_the_session() {
     }));
 }
 
+/// It starts slower than a search waits for it.
+#[test]
+fn the_first_call_of_a_server_waits_for_its_tools() {
+    let far = Far::new(Protocol::Chat, &json!([append()]), |seen| match seen.turn {
+        0 => through_mcp_call("mcp__far__append", appends("one")),
+        1 => Answer::call("mcp__far__append", appends("two")),
+        _ => done(),
+    });
+    let config = far.home.rewake_home().join("config.toml");
+    let text = std::fs::read_to_string(&config).unwrap();
+    let program = json!(far.program()).to_string();
+    let slowly = json!("sleep 3; exec \"$0\" \"$@\"");
+    let text = text
+        .replace(&format!("command = {program}"), "command = \"sh\"")
+        .replace(
+            "args = [",
+            &format!("args = [\"-c\", {slowly}, {program}, "),
+        );
+    std::fs::write(&config, text).unwrap();
+    far.runs(&["-p", "go", "--yolo"]);
+    assert_eq!(far.home.read("effects"), "one\ntwo\n");
+    far.kept_its_prefix();
+}
+
+#[test]
+fn a_first_call_waits_no_longer_than_the_start_of_its_server_may_take() {
+    let far = Far::new(Protocol::Chat, &json!([append()]), |seen| match seen.turn {
+        0 => through_mcp_call("mcp__hang__do", json!({})),
+        1 | 2 => {
+            let refused = seen.last_result();
+            assert!(refused.contains("are not known yet"), "{refused}");
+            through_mcp_call("mcp__hang__do", json!({ "n": seen.turn }))
+        }
+        _ => done(),
+    });
+    far.configure_hang(1);
+    far.runs(&["-p", "go", "--yolo"]);
+}
+
 /// The server `hang` never says what it is.
 #[test]
 fn a_server_that_hangs_at_its_start_does_not_keep_a_search_for_others_waiting() {
@@ -337,25 +391,11 @@ fn a_server_that_hangs_at_its_start_does_not_keep_a_search_for_others_waiting() 
                 found.contains("server hang: it is still starting; search again later"),
                 "{found}"
             );
-            through_mcp_call("mcp__hang__do", json!({}))
-        }
-        2 => {
-            let refused = seen.last_result();
-            assert!(refused.contains("are not known yet"), "{refused}");
             done()
         }
         _ => done(),
     });
-    let hang = format!(
-        "[mcp_servers.hang]\ncommand = {}\nargs = {}\nstartup_timeout_sec = 3600\n\
-         [mcp_servers.hang.env]\n{} = \"silent\"\n",
-        json!(far.program()),
-        json!(spoken::arguments(SERVER)),
-        spoken::ASKED,
-    );
-    let config = far.home.rewake_home().join("config.toml");
-    let text = std::fs::read_to_string(&config).unwrap();
-    std::fs::write(&config, format!("{text}\n{hang}")).unwrap();
+    far.configure_hang(3600);
     far.runs(&["-p", "go", "--yolo"]);
     far.kept_its_prefix();
     // Its start is not over, and it ends with the session all the same.

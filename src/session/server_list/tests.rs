@@ -114,7 +114,6 @@ fn two_hundred_tools_cost_less_than_500_tokens_in_a_window_of_32000() {
 fn a_few_tools_stand_there_as_they_are() {
     let catalogue = of(vec![server("files", "", tools("files", 3))]);
     let direct = [
-        "mcp_find",
         "mcp_call",
         "mcp__files__tool_0",
         "mcp__files__tool_1",
@@ -128,7 +127,20 @@ fn a_few_tools_stand_there_as_they_are() {
         server("more", "", tools("more", 200)),
     ]);
     assert_eq!(names(&many, &window(1_000_000)), ["mcp_find", "mcp_call"]);
-    let spec = specs(&catalogue, &window(200_000)).remove(2);
+    // The tool that finds them stays where one is not whole or not known.
+    let cut = json!({ "type": "object", "properties": { "a b": { "type": "string" } } });
+    let partial = vec![tool("files", "odd", cut)];
+    for more in [
+        server("odd", "", partial),
+        CatalogueServer {
+            at_ms: None,
+            ..server("odd", "", Vec::new())
+        },
+    ] {
+        let catalogue = of(vec![server("files", "", tools("files", 3)), more]);
+        assert!(names(&catalogue, &window(200_000)).contains(&"mcp_find".to_string()));
+    }
+    let spec = specs(&catalogue, &window(200_000)).remove(1);
     assert_eq!(spec.schema["properties"]["path"]["type"], "string");
 }
 
@@ -143,7 +155,7 @@ fn direct_tools_take_8_percent_of_the_window_at_most_and_4000_tokens() {
             let direct = direct(&catalogue, &window);
             let bytes: usize = direct
                 .iter()
-                .map(|spec| serde_json::to_string(spec).unwrap().len())
+                .map(|(spec, _)| serde_json::to_string(spec).unwrap().len())
                 .sum();
             assert!(window.tokens(bytes) <= most + 1, "{size} {n}");
             assert!(was_direct || direct.is_empty());

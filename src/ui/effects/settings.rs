@@ -14,6 +14,7 @@ use crate::core::rule::RuleScope;
 use crate::engine::Command;
 use crate::model::discover::LLAMA_CPP;
 use crate::model::provider::Secret;
+use crate::model::{KeyTrial, Models};
 use crate::session::{AppContext, SessionSelector};
 use crate::ui::app::Msg;
 use crate::ui::transcript::Tone;
@@ -424,8 +425,21 @@ impl SettingsJob {
         });
     }
 
+    /// Tries a key once, and stores it unless the provider refuses it.
     fn store_key(&mut self, provider: &str, key: &Secret, model: Option<&str>, engine: u64) {
         let ctx = Arc::clone(&self.ctx);
+        self.notify(Tone::Calm, format!("trying the key for {provider} …"));
+        let not_tried = match self.try_key(provider, key) {
+            KeyTrial::Accepted => String::new(),
+            KeyTrial::NotTried(why) => format!("\nit was not tried: {why}"),
+            KeyTrial::Refused(why) => {
+                self.notify(Tone::Bad, format!("{why}\nthe key is not stored"));
+                if model.is_some() {
+                    self.offer_again();
+                }
+                return;
+            }
+        };
         let file = match config::store_key(&ctx.paths, provider, key.expose()) {
             Ok(file) => file,
             Err(e) => {
@@ -446,7 +460,7 @@ impl SettingsJob {
                 key.origin
             ),
             _ => format!(
-                "the key for {provider} is stored in {}; /key {provider} remove removes it",
+                "the key for {provider} is stored in {}; /key {provider} remove removes it{not_tried}",
                 file.display()
             ),
         };
@@ -454,13 +468,24 @@ impl SettingsJob {
         match model {
             Some(model) => {
                 let text = format!(
-                    "written to {}:\nthe key of {provider}; /key {provider} remove removes it",
+                    "written to {}:\nthe key of {provider}; /key {provider} remove removes it{not_tried}",
                     file.display()
                 );
                 self.notify(Tone::Calm, text);
                 self.choose_model(model, engine);
             }
             None => self.notify(Tone::Calm, text),
+        }
+    }
+
+    fn try_key(&self, provider: &str, key: &Secret) -> KeyTrial {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build();
+        let models = Models::new(self.ctx.config().clone(), self.ctx.env.clone());
+        match runtime {
+            Ok(runtime) => runtime.block_on(models.try_key(provider, key.clone())),
+            Err(error) => KeyTrial::NotTried(error.to_string()),
         }
     }
 

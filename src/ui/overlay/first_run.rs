@@ -3,6 +3,11 @@
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
+/// The sentence for a person who starts rewake for the first time.
+pub const WHAT_IT_IS: &str = "rewake is a coding agent: it reads, changes and runs code in this \
+                              folder as you ask, and continues where it was after a crash. Choose \
+                              a model for it.";
+
 /// A provider that was checked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Provider {

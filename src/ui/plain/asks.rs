@@ -13,7 +13,7 @@ use crate::tools::{self, Shown, ShownBody};
 use crate::ui::app::{App, Overlay};
 use crate::ui::changes::{FileChange, Side};
 use crate::ui::commands::COMMANDS;
-use crate::ui::overlay::{Approval, Card, Extent, FirstRun, Picker, SetupRow};
+use crate::ui::overlay::{Approval, Card, Extent, FirstRun, Picker, SetupRow, WHAT_IT_IS};
 use crate::ui::theme::Theme;
 use crate::ui::transcript::change_lines;
 
@@ -359,11 +359,14 @@ fn details(offer: &Offer) -> Option<String> {
 }
 
 fn first_run(first: &FirstRun) -> String {
-    let mut lines =
-        vec!["Question: rewake has no model yet. Which one do you want to use?".to_string()];
-    if !first.why.is_empty() {
-        lines.push(format!("  {}", first.why));
-    }
+    let why = match first.why.as_str() {
+        "" => WHAT_IT_IS,
+        why => why,
+    };
+    let mut lines = vec![
+        "Question: rewake has no model yet. Which one do you want to use?".to_string(),
+        format!("  {why}"),
+    ];
     for (place, row) in first.rows().iter().enumerate() {
         let text = match row {
             SetupRow::Model(model) => format!("use {model}"),

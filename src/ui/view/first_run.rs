@@ -7,7 +7,7 @@ use ratatui::widgets::Paragraph;
 
 use super::over::{asking_keys_in, boxed, centred, words_below};
 use crate::ui::app::{App, Overlay};
-use crate::ui::overlay::{Provider, SetupRow};
+use crate::ui::overlay::{Provider, SetupRow, WHAT_IT_IS};
 use crate::ui::text::{Break, clean_line, clip, wrap};
 
 pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
@@ -24,8 +24,9 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
         let rest = [Span::raw(" ".repeat(before.chars().count()))];
         lines.extend(wrap(&spans, columns, &first, &rest, Break::Words));
     };
-    if !first.why.is_empty() {
-        put(&first.why, theme.warn, "");
+    match first.why.as_str() {
+        "" => put(WHAT_IT_IS, theme.text, ""),
+        why => put(why, theme.warn, ""),
     }
     if first.shows_others {
         put("These are known by name too:", theme.text, "");

@@ -37,7 +37,10 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, app: &App) {
     if let Some(hint) = &app.hint {
         put(&clean_line(hint), theme.warn);
     }
-    put("Enter keeps it · Ctrl+U clears · Esc back", theme.accent);
+    put(
+        "Enter tries and stores it · Ctrl+U clears · Esc back",
+        theme.accent,
+    );
     let height = u16::try_from(lines.len() + 2).unwrap_or(u16::MAX);
     let title = format!(" type or paste the key for {provider} ");
     let inner = boxed(frame, centred(area, width, height), &title, theme);

@@ -1,8 +1,8 @@
 //! Listing of the tools of servers, in parallel to the work. A server without a known list is asked
 //! once the first request has been sent; any other when it was started or reported a change.
 //!
-//! Invariant: nobody waits for it but a search for tools, and that only a little once some server
-//! is known; and a call whose server was started for it or reported that its list changed.
+//! Invariant: only two things wait for it. A search for tools waits, and only a little once some
+//! server is known. A call waits for its own server: for its first list, or for a changed one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -146,6 +146,19 @@ impl LiveServers {
             Some(async move { self.learn_if_changed(server, &live).await })
         });
         let _ = tokio::time::timeout(FIND_WAITS, join_all(changed)).await;
+    }
+
+    /// Waits for the first list of the server to which this tool would belong, for as long as its
+    /// start may take. A server that could not be asked before is not waited for again.
+    pub(crate) async fn learn_first(&self, full_name: &str) {
+        let now = self.learning.catalogue.now();
+        let unknown = now.unknown_of(full_name);
+        let unknown = unknown.filter(|server| !self.learning.troubles().contains_key(*server));
+        if let Some(server) = unknown
+            && let Err(why) = self.reach(server, None).await
+        {
+            self.learning.failed(server, why);
+        }
     }
 
     /// Updates the lists for a search: of servers that are unknown, that changed, or that an
