@@ -277,3 +277,34 @@ pub(crate) fn name(call: &ToolCall) -> String {
     let subject = described.map_or("", |d| &d.subject);
     one_line(&format!("{} {subject}", call.full_name()), LINE_CHARS)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn facts_name_changed_files_newest_first_and_keep_to_their_room() {
+        let mut ledger = Ledger::default();
+        assert_eq!(ledger.facts(400), "");
+        ledger.touch(1, "src/old.rs", true);
+        ledger.touch(2, "src/only_read.rs", false);
+        ledger.touch(3, "src/new.rs", true);
+        assert_eq!(
+            ledger.facts(400),
+            "- changed files: src/new.rs, src/old.rs\n"
+        );
+        for n in 0..100 {
+            ledger.touch(4 + n, &format!("src/file_{n}.rs"), true);
+        }
+        for room in 0..500 {
+            let facts = ledger.facts(room);
+            assert!(facts.len() <= room, "{room}: {facts}");
+        }
+        assert!(
+            ledger
+                .facts(400)
+                .starts_with("- changed files: src/file_99.rs, src/file_98.rs")
+        );
+        assert!(ledger.facts(400).contains(", and 7"));
+    }
+}

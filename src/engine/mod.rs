@@ -293,6 +293,11 @@ pub fn notify<W: World>(engine: &mut Engine<W>, line: Option<String>) {
     }
 }
 
+/// Returns the store of the session's log.
+pub fn store<W>(engine: &Engine<W>) -> &Store {
+    &engine.log.store
+}
+
 /// Sets the treatment of background work from now on.
 pub fn set_background<W>(engine: &mut Engine<W>, mode: BackgroundMode) {
     engine.log.policy.background = mode;

@@ -14,7 +14,6 @@ mod wait;
 
 use std::cell::Cell;
 use std::convert::Infallible;
-use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,13 +33,13 @@ use crate::core::run_limits;
 use crate::core::state::{Halt, State};
 use crate::core::structured::AnswerStatus;
 use crate::core::text::count;
-use crate::engine::{Command, Engine, EngineError, Event, RestReason, set_background};
+use crate::engine::{self, Command, Engine, EngineError, Event, RestReason, set_background};
 use crate::report::{self, CliError, exit, note, note_background};
 use crate::session::{
     AppContext, CommandLine, Driver, ExpandedWords, NotSaid, NotifyCommand, ResumeReport, Session,
     drive, short_id,
 };
-use crate::store::{Message, Store, StoreError};
+use crate::store::Message;
 use crate::world::machine::Machine;
 
 pub use crate::session::objects::entry_line;
@@ -125,7 +124,6 @@ pub fn run(ctx: &AppContext, mut session: Session, task: Task) -> Result<u8, Cli
         waiting: Rc::clone(&waiting),
         earlier,
         input,
-        data_dir: ctx.paths.data_dir.clone(),
         first_row,
         is_timed_out: Cell::new(false),
         timed_out: Notify::new(),
@@ -154,7 +152,6 @@ struct Run {
     /// The run of the same command line before this one.
     earlier: EarlierRun,
     input: Rc<Input>,
-    data_dir: PathBuf,
     /// The last entry of all sessions before this run.
     first_row: i64,
     is_timed_out: Cell<bool>,
@@ -379,7 +376,7 @@ impl Run {
         let mut printer = self.printer.borrow_mut();
         let short = short_id(&self.id);
         if printer.has_subagents() {
-            match self.denied_in_subagents() {
+            match denials::denied_in_subagents(engine::store(engine), &self.id, self.first_row) {
                 Ok(denied) => printer.add_denied(denied),
                 Err(error) => tracing::warn!(%error, "denials of subagents were not counted"),
             }
@@ -420,12 +417,6 @@ impl Run {
             }
         }
         code
-    }
-
-    fn denied_in_subagents(&self) -> Result<u64, StoreError> {
-        // Another opening for writing would repair the store beside the one of the run.
-        let store = Store::open_read_only(&self.data_dir)?;
-        denials::denied_in_subagents(&store, &self.id, self.first_row)
     }
 
     /// Reports that the log cannot be written. Nothing more is done.

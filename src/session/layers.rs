@@ -259,9 +259,9 @@ impl Renderer {
             .map(|t| t.to_zoned(jiff::tz::TimeZone::system()).date().to_string())
             .unwrap_or_default();
         format!(
-            "<environment>\nfolder: {}\nworkspace root: {}{}{}\nsystem: {} {}\nshell: {}\ndate: {date}\nrewake: {VERSION}\n{}\n</environment>",
+            "<environment>\nfolder: {}{}{}{}\nsystem: {} {}\nshell: {}\ndate: {date}\nrewake: {VERSION}\n{}\n</environment>",
             path(&self.here.folder),
-            path(&self.here.root),
+            self.root(),
             self.repository(budget),
             self.more_folders(),
             std::env::consts::OS,
@@ -269,6 +269,14 @@ impl Renderer {
             path(&self.shell),
             told::lines(self.mode, self.is_attended, self.sandbox),
         )
+    }
+
+    /// Returns where the workspace begins, without its path if that is the folder.
+    fn root(&self) -> String {
+        match self.here.root == self.here.folder {
+            true => ", the workspace root".to_string(),
+            false => format!("\nworkspace root: {}", path(&self.here.root)),
+        }
     }
 
     fn more_folders(&self) -> String {

@@ -44,7 +44,8 @@ impl Tool for Args {
     const NAME: &'static str = MEMORY;
     const TEXT: &'static str = include_str!("../../assets/tools/memory.md");
     const VERB: Verb = Verb::Look;
-    const LEFT_OUT: &'static [&'static str] = &["name", "description", "body", "kind", "session"];
+    const LEFT_OUT: &'static [&'static str] =
+        &["offset", "name", "description", "body", "kind", "session"];
     const GROUP: Group = Group::MemoryShort;
 
     fn schema() -> Value {

@@ -377,3 +377,41 @@ fn a_note_in_a_small_window_leaves_room_for_three_exchanges() {
         budget.hard()
     );
 }
+
+/// The note of a continuation says why there is one, and a summary is followed by facts of the log.
+#[test]
+fn a_restart_names_its_reason_and_a_summary_is_followed_by_facts() {
+    let printed: String = (0..400).map(|n| format!("printed {n}.\n")).collect();
+    for (window, results, why) in [
+        (
+            6_000,
+            7,
+            "The last 7 results did not fit together. Read one at a time, in parts.",
+        ),
+        (6_000, 1, "The context was full."),
+        (200_000, 7, "The context was full."),
+    ] {
+        let mut session = Session::new(window, windows(), crate::context::Summariser::Fails);
+        let mut said = Vec::new();
+        say(&mut session, &mut said, 60, Some(0));
+        runs(&mut session, &[("make check", "error: no b.c", 2)]);
+        runs(&mut session, &[("make docs", "fatal: no docs", 2)]);
+        runs(&mut session, &[("make docs", "done", 0)]);
+        runs(&mut session, &vec![("cat a", printed.as_str(), 0); results]);
+        let budget = session.budget();
+        let entry = compacting::continued(&session.state, &budget, None, &|_| true, vec![]);
+        let Entry::Continued { note, .. } = &entry else {
+            panic!("{entry:?}");
+        };
+        assert!(
+            note.starts_with(&format!("<continuation>\n{why} ")),
+            "{window} {results}: {note}"
+        );
+        let facts = session.state.ledger.facts(400);
+        assert!(
+            facts.contains("last failing command: `make check`: exit 2"),
+            "{facts}"
+        );
+        assert!(!facts.contains("make docs"), "{facts}");
+    }
+}

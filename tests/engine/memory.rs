@@ -67,7 +67,11 @@ fn a_memory_kept_in_a_session_is_recalled_in_the_next() {
 fn failed_or_refused_calls_are_not_recalled() {
     const WORDS: &str = "zanzibar calibration";
     let calls = [
-        ("bash", json!({"command": format!("echo worked: {WORDS}")})),
+        // It is longer than a line of a digest, which would have all of it.
+        (
+            "bash",
+            json!({"command": format!("echo worked: {WORDS} {}", "of each part ".repeat(20))}),
+        ),
         (
             "bash",
             json!({"command": format!("echo broke: {WORDS}; exit 3")}),

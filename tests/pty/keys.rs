@@ -13,6 +13,7 @@ const PASTE: [&str; 2] = ["\x1b[200~", "\x1b[201~"];
 fn server_and_home() -> (Server, Home) {
     let options = Options {
         key: Some(SECRET.into()),
+        pages: vec![("/v1/models", serde_json::json!({ "data": [] }))],
         ..Options::default()
     };
     let server = Server::start_with(options, |seen| match seen.user.contains("look") {
@@ -86,6 +87,32 @@ fn a_session_begins_with_a_key_that_was_pasted_on_the_first_screen() {
     assert!(!exported.stdout.contains("very-secret"));
 }
 
+#[test]
+fn a_key_that_its_provider_refuses_is_not_stored() {
+    let (server, home) = server_and_home();
+    let mut terminal = Terminal::start(&home, &[]);
+    terminal.sees("rewake is a coding agent");
+    terminal.types(&format!(
+        "{}sk-ant-{}{}",
+        PASTE[0],
+        "x".repeat(30),
+        PASTE[1]
+    ));
+    terminal.sees("•••••");
+    terminal.types("\r");
+    terminal.sees("the key is not stored");
+    terminal.sees("HTTP 401");
+    terminal.sees("type a key for anthropic");
+    assert!(!home.rewake_home().join("keys/anthropic").exists());
+    terminal.types(&format!("{}{SECRET}{}", PASTE[0], PASTE[1]));
+    terminal.sees("•••••");
+    terminal.types("\r");
+    terminal.sees("Describe a task");
+    terminal.says("hello");
+    terminal.sees("Hello from the server.");
+    server.assert_no_violations();
+}
+
 fn first_session(home: &Home) -> String {
     let history = home.run(["history"]).expect(0).stdout;
     history.split_whitespace().next().unwrap().to_string()
@@ -109,7 +136,7 @@ fn a_wrong_key_is_changed_without_a_restart() {
     terminal.types(SECRET);
     terminal.sees("•••••");
     terminal.types("\r");
-    terminal.no_longer_sees("type or paste the key");
+    terminal.sees("the key for anthropic is stored in");
     terminal.says("hello again");
     terminal.sees("Hello from the server.");
     drop(server);

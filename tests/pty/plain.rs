@@ -262,6 +262,8 @@ fn commands_print_what_the_screen_shows() {
 #[test]
 fn a_key_that_is_typed_is_not_shown() {
     let home = Home::new();
+    // Nobody listens there.
+    home.write_config("[providers.anthropic]\nbase_url = \"http://127.0.0.1:9\"\n");
     let mut terminal = plain(&home);
     terminal.sees("Question: rewake has no model yet");
     answers(

@@ -339,6 +339,9 @@ impl Shared {
         let body = Arc::new(body);
         if head.method == "GET" {
             let page = self.options.pages.iter().find(|(p, _)| *p == head.path);
+            if let (Some(_), Err(fault)) = (page, self.let_in(&head)) {
+                return self.refuse(Protocol::Anthropic, &fault, None);
+            }
             return Reply {
                 status: if page.is_some() { 200 } else { 404 },
                 content_type: "application/json",
