@@ -27,6 +27,7 @@ use crate::session::{
 use crate::store::{
     SessionFilter, SessionLock, Store, StoreError, database, is_purged, refuse_shared,
 };
+use crate::ui;
 use crate::workspace::StartFolder;
 use crate::workspace::hooks::HookState;
 
@@ -117,7 +118,11 @@ pub(super) fn run(place: &SessionPlace, args: &DoctorArgs) -> Result<u8, CliErro
         Err(error) => report.wrong("config", error.to_string(), error.hint()),
     }
     if let Ok(loaded) = &loaded {
-        hooks_of(&mut report, place, loaded);
+        let ctx = context(place, loaded);
+        for warning in ui::style::warnings(&ctx) {
+            report.note("config", warning);
+        }
+        hooks_of(&mut report, &ctx);
     }
     store(&mut report, loaded.as_ref().ok(), paths);
     runs(&mut report, paths);
@@ -212,17 +217,20 @@ fn config_of(report: &Report, loaded: &Loaded) {
     trust(report, &loaded.project);
 }
 
-/// Reports the hooks that fail, and the guards of other agents that are not in force.
-fn hooks_of(report: &mut Report, place: &SessionPlace, loaded: &Loaded) {
-    let ctx = AppContext {
+fn context(place: &SessionPlace, loaded: &Loaded) -> AppContext {
+    AppContext {
         env: place.env.clone(),
         paths: place.paths.clone(),
         here: place.here.clone(),
         loaded: loaded.clone(),
         flags: place.settings.clone(),
         given: Default::default(),
-    };
-    let found = match hooks::hooks(&ctx, &ctx.here.folder) {
+    }
+}
+
+/// Reports the hooks that fail, and the guards of other agents that are not in force.
+fn hooks_of(report: &mut Report, ctx: &AppContext) {
+    let found = match hooks::hooks(ctx, &ctx.here.folder) {
         Ok(found) => found,
         Err(error) => return report.wrong("hooks", error.to_string(), error.hint()),
     };
@@ -242,7 +250,7 @@ fn hooks_of(report: &mut Report, place: &SessionPlace, loaded: &Loaded) {
         "hooks",
         format!("{} used", count(used.count() as u64, "hook")),
     );
-    let checks = checks::list(&ctx);
+    let checks = checks::list(ctx);
     if !checks.is_empty() {
         let used = checks.iter().filter(|check| check.fault.is_none()).count();
         report.ok("checks", format!("{} used", count(used as u64, "check")));
@@ -252,7 +260,7 @@ fn hooks_of(report: &mut Report, place: &SessionPlace, loaded: &Loaded) {
             report.note("checks", format!("{} does not run: {why}", check.name));
         }
     }
-    if let Some((file, _)) = checks::untrusted(&ctx) {
+    if let Some((file, _)) = checks::untrusted(ctx) {
         report.note(
             "checks",
             format!("{file}: not trusted, so they do not run; `rewake trust`"),
@@ -261,7 +269,7 @@ fn hooks_of(report: &mut Report, place: &SessionPlace, loaded: &Loaded) {
     for warning in &found.warnings {
         report.note("hooks", warning);
     }
-    match hooks::guards_not_in_force(&ctx, &found) {
+    match hooks::guards_not_in_force(ctx, &found) {
         Ok(files) => files
             .iter()
             .for_each(|file| report.note("hooks", file.line())),

@@ -70,6 +70,13 @@ impl Loaded {
         each.collect()
     }
 
+    /// Returns the origin of a name in `[keys]`, or of the whole if it is empty.
+    pub fn origin_of_key(&self, name: &str) -> &Origin {
+        let path = ["keys", name];
+        let path = path.iter().filter(|part| !part.is_empty());
+        self.origins.of_table(&dotted(&path.collect::<Vec<_>>()))
+    }
+
     /// Returns whether both lead to the same config, whatever else the files contain.
     pub fn is_as(&self, other: &Loaded) -> bool {
         let Loaded {

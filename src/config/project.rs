@@ -43,11 +43,15 @@ fn is_harmless(path: &[String]) -> bool {
 }
 
 /// Returns whether only the user's own file and flags may set this key, even in a trusted folder.
-/// These keys protect against accidental keys, start the user's programs, open a private network to
+/// These keys choose the user's keys, protect against accidental ones, start the user's programs, open a private network to
 /// pages, or send data to a collector.
 fn is_user_only(path: &[String]) -> bool {
-    path.first()
-        .is_some_and(|first| matches!(first.as_str(), "ui" | "notify" | "web" | "telemetry"))
+    path.first().is_some_and(|first| {
+        matches!(
+            first.as_str(),
+            "ui" | "editor" | "keys" | "notify" | "web" | "telemetry"
+        )
+    })
 }
 
 /// The parts of a workspace's own config that need trust, as they were read.

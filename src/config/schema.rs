@@ -50,6 +50,9 @@ pub struct Config {
     /// Theme of the terminal screen: a built-in name, or a file in `themes` of the config folder.
     pub theme: String,
     pub ui: UiConfig,
+    pub editor: EditorConfig,
+    #[cfg_attr(test, serde(skip_serializing))]
+    pub keys: KeysConfig,
     pub notify: NotifyConfig,
     pub context: ContextConfig,
     pub permissions: PermissionsConfig,
@@ -98,6 +101,8 @@ impl Default for Config {
             inline_max_bytes: 16 * 1024,
             theme: "auto".to_string(),
             ui: UiConfig::default(),
+            editor: EditorConfig::default(),
+            keys: KeysConfig::default(),
             notify: NotifyConfig::default(),
             context: ContextConfig::default(),
             permissions: PermissionsConfig::default(),
@@ -138,6 +143,39 @@ impl Default for UiConfig {
             quiet_ms: 700,
             mouse: true,
         }
+    }
+}
+
+/// The input box. Only the user's own file and flags apply.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize))]
+#[serde(default, deny_unknown_fields, expecting = "a table")]
+pub struct EditorConfig {
+    pub mode: EditorMode,
+}
+
+/// The keys in the input box.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize))]
+#[serde(rename_all = "snake_case")]
+pub enum EditorMode {
+    #[default]
+    Default,
+    Vim,
+}
+
+/// `[keys]` as written. `crate::ui::keys` reads it, so that a wrong key is only a warning. A value
+/// that is no table is stored without a name.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(from = "toml::Value")]
+pub struct KeysConfig(pub BTreeMap<String, toml::Value>);
+
+impl From<toml::Value> for KeysConfig {
+    fn from(value: toml::Value) -> KeysConfig {
+        KeysConfig(match value {
+            toml::Value::Table(table) => table.into_iter().collect(),
+            other => BTreeMap::from([(String::new(), other)]),
+        })
     }
 }
 

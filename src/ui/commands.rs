@@ -40,6 +40,7 @@ pub enum SlashCommand {
     Export,
     Rename,
     Theme,
+    Vim,
     Reload,
     Status,
     Doctor,
@@ -93,6 +94,7 @@ pub(crate) const COMMANDS: &[Entry] = &[
     entry(SlashCommand::Export, "export", &["save"], "[file.md | file.json]", "write the conversation to a file"),
     entry(SlashCommand::Rename, "rename", &["title"], "<title>", "give this session another title"),
     entry(SlashCommand::Theme, "theme", &["colours", "colors"], "[name]", "choose the colours"),
+    entry(SlashCommand::Vim, "vim", &["vi"], "", "turn vim's keys in the box on or off"),
     entry(SlashCommand::Reload, "reload", &["config"], "", "read the config again, also what the session changed in it"),
     entry(SlashCommand::Status, "status", &["about"], "", "session, model, folder, configuration"),
     entry(SlashCommand::Doctor, "doctor", &[], "", "check config, keys, store and sandbox, and report problems"),
@@ -281,8 +283,26 @@ pub(crate) fn complete(word: &str, custom: &[Arc<Custom>]) -> Vec<ListedCommand>
         })
         .collect();
     // Stable: equals stay in the order of the table.
-    scored.sort_by_key(|(score, _)| std::cmp::Reverse(*score));
+    scored.sort_by_key(|(score, entry)| (std::cmp::Reverse(*score), rank(entry.name(), &word)));
     scored.into_iter().map(|(_, entry)| entry).collect()
+}
+
+/// Returns all commands, those that are used most first.
+pub(crate) fn commands() -> impl Iterator<Item = &'static Entry> {
+    let mut all: Vec<&Entry> = COMMANDS.iter().collect();
+    all.sort_by_key(|entry| rank(entry.name, ""));
+    all.into_iter()
+}
+
+/// The commands that are used most.
+const USUAL: [&str; 6] = ["model", "resume", "compact", "undo", "diff", "cost"];
+
+/// Returns the place of a command among those with the same score. An alias counts as its command.
+fn rank(name: &str, word: &str) -> usize {
+    let entry = find(name);
+    let is_it = |usual: &&str| find(usual) == entry && entry.is_some();
+    let place = USUAL.iter().position(is_it);
+    place.filter(|_| word.is_empty()).unwrap_or(USUAL.len())
 }
 
 fn score(
@@ -416,7 +436,10 @@ mod tests {
             found.iter().map(|e| e.name().to_string()).collect()
         };
         assert_eq!(names("").len(), COMMANDS.len());
-        assert_eq!(names("")[0], "help");
+        let first = ["model", "resume", "compact", "undo", "diff"];
+        assert_eq!(names("")[..5], first);
+        let cost = find("cost").unwrap().name;
+        assert_eq!(names("")[5..7], [cost, "help"]);
         assert_eq!(names("re")[..2], ["resume", "rewind"]);
         assert_eq!(names("ps")[0], "ps");
         assert_eq!(names("exit")[0], "quit");

@@ -38,7 +38,7 @@ pub mod overlay;
 mod plain;
 pub mod rewind;
 mod start;
-mod style;
+pub(crate) mod style;
 mod terminal;
 pub mod text;
 pub mod theme;

@@ -8,11 +8,11 @@ use std::time::Duration;
 use notify::{RecommendedWatcher, RecursiveMode, Watcher};
 
 use super::app::{App, Begin, LaunchInfo, Phase, TypeAheadGuard};
+use super::keys::Keymap;
 use super::overlay::{FirstRun, Provider};
-use super::theme::Theme;
 use super::{Wake, style};
 use crate::config;
-use crate::config::KeyedProvider;
+use crate::config::{EditorMode, KeyedProvider};
 use crate::core::text::count;
 use crate::model::discover::{self, LocalServer};
 use crate::model::{Figures, Models};
@@ -46,13 +46,7 @@ pub struct Start {
 
 /// Makes the screen before anything is looked up.
 pub(super) fn app(ctx: &AppContext) -> App {
-    let (palette, trouble) = match style::palette(ctx, None) {
-        Ok(palette) => (palette, None),
-        Err(why) => {
-            let dark = Theme::named("dark").unwrap_or_else(|_| Theme::plain());
-            (dark.into(), Some(why))
-        }
-    };
+    let palette = style::palette(ctx, None).unwrap_or_else(|_| style::usual(ctx));
     let launch = LaunchInfo {
         folder: ctx.here.folder.to_string_lossy().into_owned(),
         workspace: ctx.workspace(),
@@ -67,7 +61,10 @@ pub(super) fn app(ctx: &AppContext) -> App {
     app.prompts.quiet = TypeAheadGuard::new(Duration::from_millis(ctx.config().ui.quiet_ms));
     let warnings = ctx.loaded.warnings.iter();
     app.warned.extend(warnings.map(ToString::to_string));
-    app.warned.extend(trouble);
+    app.warned.extend(style::warnings(ctx));
+    app.input.composer.set_keymap(Keymap::of(ctx.config()));
+    let is_vim = ctx.config().editor.mode == EditorMode::Vim;
+    app.input.composer.set_vim(is_vim);
     app.session.phase = Phase::Starting;
     app
 }

@@ -2,6 +2,7 @@
 //! terminal.
 
 use crate::session::AppContext;
+use crate::ui::keys;
 use crate::ui::theme::{BackgroundTone, Depth, Palette, Theme};
 
 /// A theme of this size is none.
@@ -17,7 +18,16 @@ pub(super) fn palette(ctx: &AppContext, name: Option<&str>) -> Result<Palette, S
     if env.var_os("NO_COLOR").is_some() || env.var("TERM") == Some("dumb") {
         return Ok(Theme::plain().into());
     }
-    let name = name.unwrap_or(&ctx.config().theme);
+    match name {
+        Some(name) => named(ctx, name),
+        None => {
+            let origin = ctx.loaded.origins.of("theme");
+            named(ctx, &ctx.config().theme).map_err(|why| format!("{origin}: {why}"))
+        }
+    }
+}
+
+fn named(ctx: &AppContext, name: &str) -> Result<Palette, String> {
     if name == AUTO {
         return Ok(Palette::Auto {
             dark: Box::new(theme(ctx, "dark")?),
@@ -25,6 +35,20 @@ pub(super) fn palette(ctx: &AppContext, name: Option<&str>) -> Result<Palette, S
         });
     }
     theme(ctx, name).map(Palette::from)
+}
+
+/// Returns the theme that applies if the one of the config cannot be used.
+pub(super) fn usual(ctx: &AppContext) -> Palette {
+    named(ctx, AUTO).unwrap_or_else(|_| Theme::plain().into())
+}
+
+/// Returns what is wrong with the theme and the keys of the config, with the lines.
+pub(crate) fn warnings(ctx: &AppContext) -> Vec<String> {
+    let theme = palette(ctx, None).err();
+    keys::warnings(&ctx.loaded)
+        .into_iter()
+        .chain(theme)
+        .collect()
 }
 
 /// Returns the background that the environment names: dark where it names none.

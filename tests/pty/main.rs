@@ -33,6 +33,7 @@ mod starts;
 mod tasks;
 mod two;
 mod user_commands;
+mod vim;
 mod work;
 mod worktrees;
 

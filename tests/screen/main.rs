@@ -29,3 +29,4 @@ mod stage;
 mod start;
 mod status;
 mod tools;
+mod vim;

@@ -25,7 +25,7 @@ impl App {
     pub(super) fn command(&mut self, command: SlashCommand, argument: &str) -> Vec<Intent> {
         let words = argument.to_string();
         match command {
-            SlashCommand::Help => self.prompts.show_help(self.input.custom_commands()),
+            SlashCommand::Help => self.prompts.show_help(&self.input),
             SlashCommand::New => return self.open_new(words),
             SlashCommand::Resume if words.is_empty() => return vec![Intent::Sessions],
             SlashCommand::Resume => {
@@ -104,6 +104,15 @@ impl App {
             }
             SlashCommand::Theme if words.is_empty() => return vec![Intent::Themes],
             SlashCommand::Theme => return vec![Intent::Theme(words)],
+            SlashCommand::Vim => {
+                let is_on = !self.input.composer.is_vim();
+                self.input.composer.set_vim(is_on);
+                let hint = match is_on {
+                    true => "vim's keys are on: Esc goes to normal mode, i to insert mode",
+                    false => "vim's keys are off",
+                };
+                self.hint = Some(hint.into());
+            }
             SlashCommand::Reload => return vec![Intent::Reload],
             SlashCommand::Status => return vec![Intent::Status],
             SlashCommand::Doctor => return vec![Intent::Doctor],

@@ -19,14 +19,12 @@ use crate::store::InboxId;
 use crate::ui::commands::{Custom, CustomList};
 use crate::ui::composer::{Composer, ComposerContext, ComposerOutcome};
 use crate::ui::files::Files;
+use crate::ui::keys::Action;
 use crate::ui::offered::ServerOffers;
 
 /// The beginning of the line that names the server whose list is awaited. A list that comes after
 /// the message was sent leaves the line about the message.
 pub(super) const LISTING: &str = "listing what the MCP server offers:";
-
-/// The keys of a queued message in the box.
-const KEYS: &str = "Enter saves it, or deletes it if empty · Esc leaves it";
 
 /// The box and its draft.
 pub struct InputBox {
@@ -268,7 +266,10 @@ impl InputBox {
         let text = text.strip_suffix('\n').unwrap_or(text);
         if text != self.composer.for_editor() && !text.trim().is_empty() {
             self.composer.edited(text);
-            *hint = Some("what you wrote in your editor is in the box · Ctrl+_ undoes it".into());
+            let undoes = self.composer.keymap().more(Action::Undo, "undoes it");
+            *hint = Some(format!(
+                "what you wrote in your editor is in the box{undoes}"
+            ));
         }
         self.store_edited_text(session, now_ms)
     }
@@ -314,8 +315,8 @@ impl InputBox {
         self.composer.set_text(&text);
         self.edited_from = self.composer.whole();
         Some(match self.queue.messages.len() {
-            1 => KEYS.to_string(),
-            all => format!("queued {} of {all} ↑↓ · {KEYS}", at + 1),
+            1 => self.queued_keys(),
+            all => format!("queued {} of {all} ↑↓ · {}", at + 1, self.queued_keys()),
         })
     }
 
@@ -324,7 +325,15 @@ impl InputBox {
     fn stays_at_changed(&self) -> Option<String> {
         let is_editing = self.queue.editing.is_some();
         let is_changed = is_editing && self.composer.whole() != self.edited_from;
-        is_changed.then(|| format!("it was changed: {KEYS}"))
+        is_changed.then(|| format!("it was changed: {}", self.queued_keys()))
+    }
+
+    /// Returns the keys of a queued message in the box.
+    fn queued_keys(&self) -> String {
+        let keymap = self.composer.keymap();
+        let saves = keymap.hint(Action::Submit, "saves it, or deletes it if empty");
+        let leaves = keymap.more(Action::Interrupt, "leaves it");
+        format!("{saves}{leaves}")
     }
 
     fn leave_queued(&mut self) {

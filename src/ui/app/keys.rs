@@ -29,12 +29,6 @@ pub(super) const UNREAD: &str = "scroll to the end of the question first, then a
 /// The hint for an Enter right after a letter.
 const ENTER_TOO_SOON: &str = "press Enter again: right after a letter it does nothing";
 
-/// Hint after Esc while there is text in the box and nothing to stop.
-const WORDS_STAY: &str = "your text stays; Ctrl+C clears it, then Esc Esc rewinds";
-
-/// The same hint while another process works in the session.
-const WORDS_STAY_HERE: &str = "your text stays; Ctrl+C clears it, then Esc leaves this session";
-
 /// Handles a key while the engine leaves: the keys that quit need not wait for it.
 fn leaving_key(key: &KeyEvent) -> Vec<Intent> {
     let ctrl = key.modifiers.contains(KeyModifiers::CONTROL);
@@ -133,14 +127,6 @@ impl App {
                 self.prompts.quiet.typed(at);
                 return Vec::new();
             }
-            // Another mode may settle the question, which would be an answer.
-            KeyCode::BackTab => {
-                self.prompts.quiet.typed(at);
-                self.hint = Some(
-                    "a question came up: press Shift+Tab again once it can be answered".into(),
-                );
-                return Vec::new();
-            }
             _ => {}
         }
         if !is_typing
@@ -171,10 +157,10 @@ impl App {
             Overlay::Card(_) | Overlay::FirstRun(_)
         );
         if may_help
-            && (key.code == KeyCode::F(1)
+            && (self.input.composer.action_of(key) == Some(Action::Help)
                 || (key.code == KeyCode::Char('?') && self.input.composer.is_empty()))
         {
-            self.prompts.show_help(self.input.custom_commands());
+            self.prompts.show_help(&self.input);
             return Vec::new();
         }
         let did = match key.code {
@@ -200,6 +186,7 @@ impl App {
     /// Types text into the box, which a question may hide.
     fn type_text(&mut self, text: &str, at: Instant) -> Vec<Intent> {
         let is_over = matches!(self.prompts.front(), Front::Over);
+        self.input.composer.begin_insert();
         let mut intents = Vec::new();
         for c in text.chars() {
             let key = KeyEvent::new(KeyCode::Char(c), KeyModifiers::NONE);
@@ -440,6 +427,13 @@ impl App {
     fn act(&mut self, action: Action) -> Vec<Intent> {
         match action {
             Action::Interrupt => return self.interrupt(),
+            // Another mode may settle the question, which would be an answer.
+            Action::CycleMode if self.prompts.asking().is_some() => {
+                let key = self.input.composer.keymap().key(Action::CycleMode);
+                self.hint = Some(format!(
+                    "a question came up: press {key} again once it can be answered"
+                ));
+            }
             Action::CycleMode => return self.session.cycle_mode(),
             Action::EditQueued => return self.did(ComposerOutcome::OlderQueued),
             Action::Rewind => self.hint = self.prompts.pick_rewind(&self.conversation),
@@ -462,7 +456,7 @@ impl App {
             Action::ScrollTop => return self.conversation.scroll_home(),
             Action::ScrollBottom => self.conversation.transcript.scroll_end(),
             Action::Redraw => return vec![Intent::Redraw],
-            Action::Help => self.prompts.show_help(self.input.custom_commands()),
+            Action::Help => self.prompts.show_help(&self.input),
             Action::History => return self.prompts.open_history(""),
             Action::Ps => return vec![Intent::Ps],
             Action::WaitForFiles => {
@@ -514,17 +508,28 @@ impl App {
                 vec![Intent::open(SessionSelector::New)]
             }
             Phase::Watching => {
-                self.hint = Some(WORDS_STAY_HERE.into());
+                self.hint = Some(self.words_stay(Action::Interrupt, "leaves this session"));
                 Vec::new()
             }
             _ => {
                 self.conversation.transcript.scroll_end();
                 if !self.input.composer.is_empty() {
-                    self.hint = Some(WORDS_STAY.into());
+                    self.hint = Some(self.words_stay(Action::Rewind, "rewinds"));
                 }
                 Vec::new()
             }
         }
+    }
+
+    /// Returns the hint after Esc while there is text in the box and nothing to stop.
+    fn words_stay(&self, next: Action, effect: &str) -> String {
+        let keymap = self.input.composer.keymap();
+        let steps = [
+            keymap.hint(Action::Clear, "clears it"),
+            keymap.hint(next, effect),
+        ];
+        let steps: Vec<String> = steps.into_iter().filter(|step| !step.is_empty()).collect();
+        format!("your text stays; {}", steps.join(", then "))
     }
 
     /// Handles Ctrl+C on an empty box: stops the work, or quits when it is pressed twice.
@@ -541,10 +546,10 @@ impl App {
         self.quit_asked_ms = Some(self.now_ms);
         let is_working = matches!(self.session.phase, Phase::Working { .. });
         let hint = match is_working {
-            true => "Ctrl+C again quits",
-            false => "Ctrl+C again quits; running commands keep running",
+            true => "again quits",
+            false => "again quits; running commands keep running",
         };
-        self.hint = Some(hint.into());
+        self.hint = Some(self.input.composer.keymap().hint(Action::AskQuit, hint));
         match is_working {
             true => vec![Intent::Engine(Command::STOP)],
             false => Vec::new(),
@@ -590,13 +595,21 @@ impl App {
             KeyCode::Esc => vec![Intent::Engine(Command::STOP)],
             KeyCode::Char('c') if ctrl && self.session.phase == Phase::Watching => self.ask_quit(),
             KeyCode::Char('c') if ctrl => vec![Intent::Engine(Command::STOP)],
-            KeyCode::BackTab => self.session.cycle_mode(),
-            // Looking round while it asks.
-            KeyCode::PageUp => self.scroll(true, self.conversation.page()),
-            KeyCode::PageDown => self.scroll(false, self.conversation.page()),
-            KeyCode::F(_) => self.box_key(key, at),
-            KeyCode::Char('o' | 'z' | 'l' | 'f') if ctrl => self.box_key(key, at),
-            _ => Vec::new(),
+            _ => match self.input.composer.action_of(key) {
+                Some(Action::CycleMode) => self.session.cycle_mode(),
+                // Looking round while it asks.
+                Some(Action::PageUp) => self.scroll(true, self.conversation.page()),
+                Some(Action::PageDown) => self.scroll(false, self.conversation.page()),
+                Some(
+                    Action::Help
+                    | Action::History
+                    | Action::ToggleExpand
+                    | Action::Suspend
+                    | Action::Redraw
+                    | Action::SearchTranscript,
+                ) => self.box_key(key, at),
+                _ => Vec::new(),
+            },
         }
     }
 }

@@ -20,7 +20,7 @@ impl App {
             Overlay::None => Vec::new(),
             Overlay::Card(card) => match card.key(key) {
                 ResumeChoice::Help => {
-                    self.prompts.show_help(self.input.custom_commands());
+                    self.prompts.show_help(&self.input);
                     Vec::new()
                 }
                 chosen => self.prompts.card_chosen(chosen),
@@ -28,7 +28,7 @@ impl App {
             Overlay::FirstRun(first) => match first.key(key) {
                 Setup::Typed => self.key_under(key, at),
                 Setup::Help => {
-                    self.prompts.show_help(self.input.custom_commands());
+                    self.prompts.show_help(&self.input);
                     Vec::new()
                 }
                 setup => self.prompts.set_up(setup),

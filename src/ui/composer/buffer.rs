@@ -27,6 +27,14 @@ enum Edit {
     Other,
 }
 
+/// A change by a vim command.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Step {
+    Replace(Range<usize>, String),
+    Undo,
+    Redo,
+}
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Moment {
     text: String,
@@ -41,6 +49,8 @@ pub(super) struct Buffer {
     redo: Vec<Moment>,
     last: Option<Edit>,
     cut: String,
+    /// Edits are undone together; whether one was made since this began.
+    group: Option<bool>,
     /// Another number for another text.
     revision: u64,
 }
@@ -80,6 +90,7 @@ impl Buffer {
     pub(super) fn reset(&mut self, text: &str, cursor: usize) {
         *self = Buffer {
             cut: std::mem::take(&mut self.cut),
+            group: self.group.map(|_| false),
             revision: self.revision + 1,
             ..Buffer::default()
         };
@@ -226,8 +237,48 @@ impl Buffer {
         true
     }
 
+    /// Makes the next edits one for undo, until it is called with false.
+    pub(super) fn group(&mut self, is_on: bool) {
+        self.group = is_on.then(|| self.group.unwrap_or(false));
+    }
+
+    /// Performs the changes of a vim command, which are undone together. An undo puts the cursor to
+    /// `changed_at`.
+    pub(super) fn perform(&mut self, changed_at: Option<usize>, steps: &[Step], cursor: usize) {
+        self.cursor = changed_at.unwrap_or(self.cursor);
+        self.group(true);
+        for step in steps {
+            match step {
+                Step::Replace(range, with) => {
+                    self.replace(range.clone(), with);
+                }
+                Step::Undo => self.step_back(true),
+                Step::Redo => self.step_back(false),
+            }
+        }
+        if !steps
+            .iter()
+            .any(|step| matches!(step, Step::Undo | Step::Redo))
+        {
+            self.move_to(cursor);
+        }
+    }
+
+    /// Undoes or redoes as vim does, which puts the cursor where the change was.
+    fn step_back(&mut self, is_undo: bool) {
+        let moments = if is_undo { &self.undo } else { &self.redo };
+        if let Some(moment) = moments.last() {
+            self.cursor = moment.cursor;
+            match is_undo {
+                true => self.undo(),
+                false => self.redo(),
+            };
+        }
+    }
+
     fn take(&mut self, moment: Moment) -> Moment {
         self.last = None;
+        self.group = self.group.map(|_| false);
         self.revision += 1;
         Moment {
             text: std::mem::replace(&mut self.text, moment.text),
@@ -239,9 +290,10 @@ impl Buffer {
         let goes_on = self.last == Some(edit) && edit != Edit::Other;
         self.last = Some(edit);
         self.redo.clear();
-        if goes_on {
+        if goes_on && self.group.is_none() || self.group == Some(true) {
             return;
         }
+        self.group = self.group.map(|_| true);
         if self.undo.len() == MAX_UNDO {
             self.undo.remove(0);
         }
@@ -360,7 +412,7 @@ pub(super) fn pieces(text: &str) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
-fn first_piece(text: &str) -> &str {
+pub(super) fn first_piece(text: &str) -> &str {
     match text.chars().next() {
         Some(c) if is_chip(c) => &text[..c.len_utf8()],
         _ => {
@@ -370,7 +422,7 @@ fn first_piece(text: &str) -> &str {
     }
 }
 
-fn last_piece(text: &str) -> &str {
+pub(super) fn last_piece(text: &str) -> &str {
     match text.chars().next_back() {
         Some(c) if is_chip(c) => &text[text.len() - c.len_utf8()..],
         _ => {

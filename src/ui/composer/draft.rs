@@ -141,5 +141,6 @@ impl Composer {
         self.close();
         self.history.stop();
         self.buffer.reset(text, cursor);
+        self.begin_insert();
     }
 }

@@ -100,6 +100,10 @@ impl Composer {
         let block = Block::new()
             .borders(Borders::TOP | Borders::BOTTOM)
             .border_style(border);
+        let block = match self.mode_name() {
+            Some(mode) => block.title_top(Line::styled(mode, styles.accent).right_aligned()),
+            None => block,
+        };
         match &self.search {
             Some(search) => {
                 let none = search.found.is_none() && !search.query.is_empty();
@@ -118,18 +122,36 @@ impl Composer {
     fn line(&self, row: Row, styles: &ComposerStyles) -> Line<'static> {
         let mut spans = Vec::new();
         let mut plain = String::new();
-        for (_, piece) in pieces(&self.buffer.text()[row.start..row.end]) {
+        let selection = self.selection().unwrap_or_default();
+        let style = |is_selected| match is_selected {
+            true => styles.text.reversed(),
+            false => styles.text,
+        };
+        let mut is_selected = false;
+        for (at, piece) in pieces(&self.buffer.text()[row.start..row.end]) {
+            if selection.contains(&(row.start + at)) != is_selected {
+                spans.push(Span::styled(std::mem::take(&mut plain), style(is_selected)));
+                is_selected = !is_selected;
+            }
             match piece.chars().next() {
                 Some(c) if is_chip(c) => {
-                    spans.push(Span::styled(std::mem::take(&mut plain), styles.text));
+                    spans.push(Span::styled(std::mem::take(&mut plain), style(is_selected)));
                     let label = self.chips.label(c).unwrap_or_default();
-                    spans.push(Span::styled(label, styles.accent));
+                    let chip = match is_selected {
+                        true => styles.accent.reversed(),
+                        false => styles.accent,
+                    };
+                    spans.push(Span::styled(label, chip));
                 }
                 Some('\t') => plain.push_str("    "),
                 _ => plain.push_str(piece),
             }
         }
-        spans.push(Span::styled(plain, styles.text));
+        spans.push(Span::styled(plain, style(is_selected)));
+        // The end of a line that is selected too.
+        if selection.contains(&row.end) {
+            spans.push(Span::styled(" ", style(true)));
+        }
         Line::from(spans)
     }
 

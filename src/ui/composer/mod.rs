@@ -16,6 +16,8 @@ mod history;
 pub(crate) mod images;
 mod popup;
 mod submit;
+mod vim;
+mod vim_keys;
 mod wrap;
 
 use std::path::{Path, PathBuf};
@@ -27,13 +29,14 @@ use std::sync::Arc;
 
 use crate::ui::commands::{Custom, SlashCommand};
 use crate::ui::files::Files;
-use crate::ui::keys::{Action, Context, Keys, Pressed};
+use crate::ui::keys::{Action, Context, Keymap, Keys, Pressed};
 use crate::ui::offered::ServerOffers;
 
 use buffer::Buffer;
 use chips::{Chip, Chips, clean};
 use history::{Draft, History, Search};
 use popup::{Popup, Suggestion};
+use vim::Vim;
 use wrap::Row;
 
 pub(crate) use draw::ComposerStyles;
@@ -105,6 +108,8 @@ pub struct Composer {
     chips: Chips,
     history: History,
     keys: Keys,
+    /// Vim's keys, if they are on.
+    vim: Option<Vim>,
     search: Option<Search>,
     popup: Option<Popup>,
     /// The word whose list was closed by hand.
@@ -133,6 +138,21 @@ impl Composer {
             history: History::new(prompts),
             ..Composer::default()
         }
+    }
+
+    /// Returns the keys in use.
+    pub(crate) fn keymap(&self) -> &Keymap {
+        &self.keys.map
+    }
+
+    /// Uses other keys.
+    pub(crate) fn set_keymap(&mut self, map: Keymap) {
+        self.keys.map = map;
+    }
+
+    /// Returns the action of a key in the main screen.
+    pub(crate) fn action_of(&self, key: &KeyEvent) -> Option<Action> {
+        self.keys.action_of(key)
     }
 
     /// Returns whether prompts are searched.
@@ -244,12 +264,18 @@ impl Composer {
         now: Instant,
         around: &ComposerContext<'_>,
     ) -> ComposerOutcome {
+        if let Some(did) = self.vim_key(key) {
+            return did;
+        }
         let contexts = self.contexts(around);
-        match self.keys.press(key, now, &contexts) {
+        let before = (self.buffer.revision(), self.buffer.cursor());
+        let did = match self.keys.press(key, now, &contexts) {
             Pressed::Act(action) => self.act(action, around),
             Pressed::Type(c) => self.type_char(c, around),
             Pressed::Prefix | Pressed::Unbound => ComposerOutcome::Nothing,
-        }
+        };
+        self.settle_after(before);
+        did
     }
 
     fn act(&mut self, action: Action, around: &ComposerContext<'_>) -> ComposerOutcome {
@@ -370,7 +396,7 @@ impl Composer {
     /// Opens, fills or closes the list for the word at the cursor.
     fn look_up(&mut self, around: &ComposerContext<'_>) {
         let was_open = self.popup.is_some();
-        let browsing = self.history.is_browsing() || self.is_shell();
+        let browsing = self.history.is_browsing() || self.is_shell() || self.is_commanding();
         let (before, after) = (self.buffer.before(), self.buffer.after());
         let begins_command = before.starts_with('/') && !was_open;
         let found = Popup::open(before, after, around).filter(|_| !browsing);

@@ -54,7 +54,9 @@ impl Composer {
         self.history.stop();
         self.goal = None;
         let start = self.buffer.cursor();
+        let before = (self.buffer.revision(), start);
         let did = self.paste_text(text);
+        self.settle_after(before);
         if did == ComposerOutcome::Changed {
             let put = self.buffer.before().get(start..).map(str::to_string);
             if let Some((ways, text)) = self.pasted_images(text, around).zip(put) {
@@ -269,6 +271,7 @@ impl Composer {
         self.close();
         self.chips = Chips::default();
         self.buffer.reset("", 0);
+        self.begin_insert();
         ComposerOutcome::Submit(submission)
     }
 }

@@ -19,6 +19,7 @@ use crate::session::{AppContext, VERSION, short_id};
 use crate::ui::Wake;
 use crate::ui::app::{App, Msg, Phase};
 use crate::ui::commands::on_screen;
+use crate::ui::keys::Keymap;
 use crate::ui::overlay::{For, Picker, PickerItem};
 use crate::ui::style;
 use crate::ui::transcript::Tone;
@@ -27,6 +28,7 @@ impl Effects {
     /// Uses these settings from now on.
     pub(crate) fn use_settings(&mut self, ctx: Arc<AppContext>, app: &mut App) {
         app.attention.config = ctx.config().notify.clone();
+        app.input.composer.set_keymap(Keymap::of(ctx.config()));
         self.ctx = ctx;
         self.rules_are_due = true;
         self.settle_settings(app);

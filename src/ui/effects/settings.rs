@@ -18,7 +18,7 @@ use crate::model::{KeyTrial, Models};
 use crate::session::{AppContext, SessionSelector};
 use crate::ui::app::Msg;
 use crate::ui::transcript::Tone;
-use crate::ui::{Wake, style};
+use crate::ui::{Wake, keys, style};
 
 /// Interval between looks at the files while commands of other sessions run, whose end is not
 /// reported.
@@ -354,8 +354,13 @@ impl SettingsJob {
                 self.notify(Tone::Warn, warning.to_string());
             }
         }
+        for warning in keys::warnings(&loaded) {
+            if !keys::warnings(&self.ctx.loaded).contains(&warning) {
+                self.notify(Tone::Warn, warning);
+            }
+        }
         self.apply(loaded);
-        let text = "the config was read again; rules, colours and [notify] apply now, the rest from the next session on";
+        let text = "the config was read again; rules, colours, keys and [notify] apply now, the rest from the next session on";
         if !self.is_change_said {
             self.notify(Tone::Calm, text);
         }

@@ -1,5 +1,10 @@
 //! The table holds together, and keys of every terminal find their way in it.
 
+use std::collections::BTreeMap;
+
+use crossterm::event::{KeyCode, KeyModifiers};
+
+use super::table::{BINDINGS, Binding};
 use super::*;
 
 const EMPTY: &[Context] = &[
@@ -73,7 +78,7 @@ fn every_action_has_keys_and_help() {
                 .all(|b| !b.keys.is_empty() && !b.help.is_empty())
         );
     }
-    assert_eq!(help().len(), BINDINGS.len());
+    assert_eq!(help(&Keymap::default()).len(), BINDINGS.len());
 }
 
 #[test]
@@ -173,7 +178,9 @@ fn two_keys_are_one_binding() {
 #[test]
 fn the_help_sheet_spells_the_keys() {
     let keys_of = |text: &str| {
-        let line = help().into_iter().find(|l| l.text == text);
+        let line = help(&Keymap::default())
+            .into_iter()
+            .find(|l| l.text == text);
         line.map(|l| l.keys).unwrap_or_default()
     };
     assert_eq!(keys_of("history: every session"), "F2, Ctrl+X h");
@@ -183,4 +190,151 @@ fn the_help_sheet_spells_the_keys() {
         "Esc Esc"
     );
     assert_eq!(keys_of("scroll up"), "Shift+↑");
+}
+
+/// Returns the keys of a config, and what is wrong in it.
+fn configured(text: &str) -> (Keymap, Vec<String>) {
+    let config: BTreeMap<String, toml::Value> = toml::from_str(text).unwrap();
+    let (map, faults) = Keymap::checked(&config);
+    (map, faults.into_iter().map(|fault| fault.why).collect())
+}
+
+#[test]
+fn the_config_gives_other_keys() {
+    let (map, faults) = configured(
+        "expand = \"Ctrl+E\"\nline_end = [\"End\", \"alt+e\"]\nredraw = []\nquit = \"q\"\n\
+         next_mode = \"F5\"\nup = \"Ctrl+X Up\"\nclear = \"Shift+Tab\"",
+    );
+    assert_eq!(faults, [""; 0]);
+    assert_eq!(map.hint(Action::ToggleExpand, "unfolds"), "Ctrl+E unfolds");
+    assert_eq!(map.hint(Action::Redraw, "redraws"), "");
+    let mut keys = Keys {
+        map,
+        ..Keys::default()
+    };
+    let now = Instant::now();
+    const CTRL: KeyModifiers = KeyModifiers::CONTROL;
+    for (code, modifiers, want) in [
+        (KeyCode::Char('e'), CTRL, Pressed::Act(Action::ToggleExpand)),
+        (KeyCode::Char('o'), CTRL, Pressed::Unbound),
+        (
+            KeyCode::Char('e'),
+            KeyModifiers::ALT,
+            Pressed::Act(Action::LineEnd),
+        ),
+        (KeyCode::Char('l'), CTRL, Pressed::Unbound),
+        (KeyCode::Char('q'), KeyModifiers::NONE, Pressed::Type('q')),
+        (
+            KeyCode::F(5),
+            KeyModifiers::NONE,
+            Pressed::Act(Action::CycleMode),
+        ),
+        (
+            KeyCode::BackTab,
+            KeyModifiers::NONE,
+            Pressed::Act(Action::Clear),
+        ),
+        (KeyCode::Char('x'), CTRL, Pressed::Prefix),
+        (KeyCode::Up, KeyModifiers::NONE, Pressed::Act(Action::Up)),
+    ] {
+        let pressed = keys.press(&event(code, modifiers), now, TYPED);
+        assert_eq!(pressed, want, "{code:?}");
+    }
+    let shown = help(&keys.map);
+    let line = |text: &str| shown.iter().find(|line| line.text == text);
+    assert_eq!(line("unfold and fold").unwrap().keys, "Ctrl+E");
+    assert_eq!(line("redraw the screen"), None);
+}
+
+#[test]
+fn a_wrong_key_is_a_fault_and_the_usual_ones_apply() {
+    for (text, want) in [
+        (
+            "expnd = \"F3\"",
+            "keys.expnd: unknown action; did you mean expand?",
+        ),
+        (
+            "expand = \"Hyper+O\"",
+            "keys.expand: unknown key \"Hyper+O\"; its usual keys apply",
+        ),
+        (
+            "expand = \"Ctrl+\"",
+            "keys.expand: unknown key \"Ctrl+\"; its usual keys apply",
+        ),
+        (
+            "expand = 3",
+            "keys.expand: must be a key or a list of keys; its usual keys apply",
+        ),
+        (
+            "expand = \"o\"",
+            "keys.expand: o would no longer be text; its usual keys apply",
+        ),
+        (
+            "next_mode = \"m\"",
+            "keys.next_mode: m would no longer be text; its usual keys apply",
+        ),
+        (
+            "submit = \"Space\"",
+            "keys.submit: Space would no longer be text; its usual keys apply",
+        ),
+        (
+            "copy_answer = \"y y\"",
+            "keys.copy_answer: y y would no longer be text; its usual keys apply",
+        ),
+        (
+            "expand = \"Ctrl+T\"",
+            "keys.expand: Ctrl+T is the key of fold_thinking; its usual keys apply",
+        ),
+        // Both always apply.
+        (
+            "expand = \"Ctrl+A\"",
+            "keys.expand: Ctrl+A is the key of line_start; its usual keys apply",
+        ),
+        (
+            "expand = \"Ctrl+X\"",
+            "keys.expand: Ctrl+X is the key of copy_answer; its usual keys apply",
+        ),
+    ] {
+        let (map, faults) = configured(text);
+        assert_eq!(faults, [want]);
+        assert_eq!(map.key(Action::ToggleExpand), "Ctrl+O");
+        assert_eq!(map.key(Action::CycleMode), "Shift+Tab");
+    }
+    let (map, faults) = configured("expand = \"F9\"\nredraw = \"F9\"");
+    assert_eq!(
+        faults,
+        ["keys.redraw: F9 is the key of expand; its usual keys apply"]
+    );
+    assert_eq!(map.key(Action::ToggleExpand), "F9");
+    // Two that change places are no clash.
+    let (_, faults) = configured("expand = \"Ctrl+T\"\nfold_thinking = \"Ctrl+O\"");
+    assert_eq!(faults, [""; 0]);
+    let whole = crate::config::KeysConfig::from(toml::Value::Integer(3));
+    let (_, faults) = Keymap::checked(&whole.0);
+    assert_eq!(faults[0].why, "keys must be a table");
+}
+
+#[test]
+fn every_key_of_the_table_can_be_written_and_the_documents_name_it() {
+    let example = include_str!("../../../config.example.toml");
+    let manual = include_str!("../../../docs/screen.md");
+    let start = example.find("\n[keys]\n").unwrap();
+    let listed: String = example[start..]
+        .lines()
+        .skip_while(|line| !line.starts_with("# "))
+        .take_while(|line| line.starts_with("# "))
+        .map(|line| format!("{}\n", &line[2..]))
+        .collect();
+    let (map, faults) = configured(&listed);
+    assert_eq!(faults, [""; 0]);
+    let config: BTreeMap<String, toml::Value> = toml::from_str(&listed).unwrap();
+    assert_eq!(config.len(), BINDINGS.len());
+    for (binding, keys) in map.rows() {
+        assert_eq!(keys, binding.keys, "{}", binding.name);
+        assert!(
+            manual.contains(&format!("`{}`", binding.name)),
+            "{}",
+            binding.name
+        );
+    }
 }

@@ -23,6 +23,7 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::Paragraph;
 
 use super::app::{App, Overlay, Phase, Readiness, UserCommand};
+use super::keys::Action;
 use super::text::{clean_line, clip, width};
 use super::transcript::spinner;
 use crate::core::next::Why;
@@ -188,8 +189,13 @@ fn placeholder(frame: &mut Frame<'_>, area: Rect, app: &App) {
     if !app.input.composer.is_empty() || app.input.composer.is_searching() || area.height < 3 {
         return;
     }
+    let queues = app
+        .input
+        .composer
+        .keymap()
+        .hint(Action::Submit, "queues it");
     let words = match app.session.phase {
-        Phase::Working { .. } => "Type on: Enter queues it",
+        Phase::Working { .. } => &format!("Type on: {queues}"),
         _ => "Describe a task",
     };
     let at = Rect {
@@ -320,7 +326,14 @@ fn command_line(command: &UserCommand, app: &App, columns: usize) -> Line<'stati
     let age = clock((app.now_ms - command.since_ms).max(0));
     let (end, style) = match command.is_stopped {
         true => (format!(" · {age} · it is being ended"), app.look.theme.dim),
-        false => (format!(" · {age} · Esc ends it"), app.look.theme.dim),
+        false => {
+            let ends = app
+                .input
+                .composer
+                .keymap()
+                .more(Action::Interrupt, "ends it");
+            (format!(" · {age}{ends}"), app.look.theme.dim)
+        }
     };
     let command = in_one_line(&command.command, columns);
     let room = columns.saturating_sub(width(&end) + 2);
@@ -345,6 +358,7 @@ fn printed_lines(command: &UserCommand, app: &App, columns: usize) -> Vec<Line<'
 
 /// Describes the work on files for which a person waits.
 fn files_work(app: &App) -> String {
+    let keymap = app.input.composer.keymap();
     match app.session.files_work {
         Some(FilesWork::SettingBack { done, all }) if done > 0 => {
             let (done, all) = (figure(done), figure(all));
@@ -355,8 +369,10 @@ fn files_work(app: &App) -> String {
             format!("preparing to restore {files} · this cannot be stopped")
         }
         Some(FilesWork::Looking { seen }) => format!(
-            "taking a snapshot first, {} seen · Ctrl+X w waits for it · Esc stops",
-            large_count(seen, "file")
+            "taking a snapshot first, {} seen{}{}",
+            large_count(seen, "file"),
+            keymap.more(Action::WaitForFiles, "waits for it"),
+            keymap.more(Action::Interrupt, "stops"),
         ),
         None => String::new(),
     }
@@ -384,6 +400,7 @@ fn activity(app: &App, columns: usize) -> Line<'static> {
         return Line::styled(clip(&text, columns), theme.error);
     }
     let hint = app.hint.clone().unwrap_or_default();
+    let keymap = app.input.composer.keymap();
     let asks = app.prompts.questions.is_open();
     let (text, style) = match app.session.phase {
         Phase::Starting => ("looking for unfinished sessions …".to_string(), theme.dim),
@@ -396,14 +413,19 @@ fn activity(app: &App, columns: usize) -> Line<'static> {
         }
         Phase::Working { since_ms } if !asks => {
             let age = clock((app.now_ms - since_ms).max(0));
-            (format!("working {age}{} · Esc stops", pace(app)), theme.dim)
+            let stops = keymap.more(Action::Interrupt, "stops");
+            (format!("working {age}{}{stops}", pace(app)), theme.dim)
         }
         Phase::Working { .. } => (String::new(), theme.dim),
         // The reason why a message was not taken must be visible in full.
         Phase::Watching if !hint.is_empty() => (String::new(), theme.warn),
         Phase::Watching => {
-            let what = "another process uses this session · Enter sends words · Esc leaves · /stop stops it · /fork copies it";
-            (what.to_string(), theme.warn)
+            let sends = keymap.more(Action::Submit, "sends words");
+            let leaves = keymap.more(Action::Interrupt, "leaves");
+            let what = format!(
+                "another process uses this session{sends}{leaves} · /stop stops it · /fork copies it"
+            );
+            (what, theme.warn)
         }
         Phase::Resting(why) if app.goes_on() => {
             let what = match why {
@@ -413,7 +435,8 @@ fn activity(app: &App, columns: usize) -> Line<'static> {
                     "waiting"
                 }
             };
-            let text = format!("{what} · Enter continues, or type a message");
+            let continues = keymap.more(Action::Submit, "continues,");
+            let text = format!("{what}{continues} or type a message");
             (text, theme.text)
         }
         Phase::Resting(_) | Phase::Nothing => (String::new(), theme.dim),
@@ -433,7 +456,10 @@ fn activity(app: &App, columns: usize) -> Line<'static> {
     };
     let right = match app.conversation.transcript.scroll {
         super::transcript::Scroll::End => plan_step(app, columns),
-        super::transcript::Scroll::At { .. } => "↓ more below (End)".to_string(),
+        super::transcript::Scroll::At { .. } => {
+            let key = keymap.key_in(Action::ScrollBottom, app.input.composer.is_empty());
+            format!("↓ more below ({key})")
+        }
     };
     let edge = columns.saturating_sub(2);
     // If only one fits, the current work stays.
@@ -463,9 +489,10 @@ fn aside(app: &App) -> String {
         one_line(question.asker(), 40),
         one_line(&question.line(), 60),
     );
+    let keymap = app.input.composer.keymap();
     let stops = match (app.session.phase, app.input.composer.is_empty()) {
         (_, false) => " once the box is empty",
-        (Phase::Working { .. }, true) => " · Esc stops",
+        (Phase::Working { .. }, true) => &keymap.more(Action::Interrupt, "stops"),
         _ => "",
     };
     format!("{server} waits for you · Enter answers{stops} · {line}")

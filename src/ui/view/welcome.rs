@@ -8,6 +8,7 @@ use ratatui::widgets::Paragraph;
 
 use crate::session::{Finished, ago};
 use crate::ui::app::App;
+use crate::ui::keys::Action;
 use crate::ui::text::{clean_line, clip, width};
 
 /// Width of the widest line that is always shown.
@@ -81,6 +82,11 @@ fn head(app: &App) -> Vec<Line<'static>> {
         }
         Line::from(spans)
     };
+    let keymap = app.input.composer.keymap();
+    let (help, history) = (
+        keymap.key_in(Action::Help, true),
+        keymap.key(Action::History),
+    );
     let mut lines = vec![Line::styled("rewake", theme.heading())];
     if columns >= COLUMNS + 4 {
         lines.extend([
@@ -88,11 +94,11 @@ fn head(app: &App) -> Vec<Line<'static>> {
             said("Kill it at any instant: the next start resumes."),
             Line::default(),
             keys(&[("@", "mention a file"), ("/", "commands")]),
-            keys(&[("!", "a shell command"), ("?", "keys")]),
-            keys(&[("F2", "history")]),
+            keys(&[("!", "a shell command"), (&help, "keys")]),
+            keys(&[(&history, "history")]),
         ]);
     } else {
-        lines.extend([keys(&[("/", "commands")]), keys(&[("?", "keys")])]);
+        lines.extend([keys(&[("/", "commands")]), keys(&[(&help, "keys")])]);
     }
     indented(lines, left(columns))
 }
