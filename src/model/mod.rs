@@ -15,6 +15,7 @@ pub(crate) mod gemini;
 mod gemini_schema;
 pub(crate) mod http;
 mod image;
+mod known;
 mod list;
 mod names;
 pub(crate) mod openai_chat;
@@ -37,6 +38,7 @@ mod wait;
 mod window;
 pub mod wire;
 
+pub use known::{KnownModel, known_models, models_json};
 pub use registry::{Figures, Models, WindowFrom};
 
 use futures_util::future::Either;
