@@ -18,6 +18,10 @@ const COMPARED = 3000;     // so long a question waits for the difference to its
 let token = '';
 let scope = null;          // what is followed: { abort, id }
 let view = null;           // the session that is shown
+let listAt = 0;            // how far the list was scrolled
+const TAIL = 4096;         // bytes of the output of a running command
+const MAX_FILES = 20;      // changed files of a call that are shown
+const SHORT_DIFF = 40;     // a diff with at most this number of lines is open
 
 // ---- storage that may be forbidden
 
@@ -40,7 +44,8 @@ function mark(c) {
 }
 
 // Puts text into an element, each character that is not seen as a mark.
-function put(into, text, strict) {
+function put(into, text, strict, isAll) {
+  if (isAll) into.replaceChildren();
   text = String(text).replace(/\r\n/g, '\n');
   let from = 0;
   for (const found of text.matchAll(strict ? STRICT : UNSEEN)) {
@@ -91,6 +96,7 @@ async function ask(method, path, body, key, limit = patience) {
   } catch (e) {
     throw new Problem(0, e.name === 'TimeoutError' ? { error: 'the server does not answer' } : {});
   }
+  document.body.dataset.scope = answer.headers.get('rewake-scope') || document.body.dataset.scope || '';
   if (answer.ok) return answer;
   let said = {};
   try { said = await answer.json(); } catch { /* nothing was said */ }
@@ -105,14 +111,14 @@ const get = async (path) => complete((await ask('GET', path)).json());
 const post = async (path, body) => complete((await ask('POST', path, body || {})).json());
 
 // Sends it once, however often it is tried: as long as no answer came, it has the same key.
-async function send(path, body) {
+async function send(path, body, method = 'POST') {
   const text = JSON.stringify(body);
   const before = kept('key ' + path);
   const key = before.slice(33) === text ? before.slice(0, 32)
     : Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, '0')).join('');
   keep('key ' + path, key + ' ' + text);
   try {
-    const answer = await complete((await ask('POST', path, body, key, path === '/sessions' ? SLOW : patience)).json());
+    const answer = await complete((await ask(method, path, body, key, /^\/sessions$|\/(rewind|compact)$/.test(path) ? SLOW : patience)).json());
     keep('key ' + path, '');
     return answer;
   } catch (e) {
@@ -232,7 +238,7 @@ function call(q, tag) {
   const plain = (text) => String(text).replace(UNSEEN, mark).slice(0, 200);
   const body = plain(q.form ? asker(q.form) + ' asks: ' + q.why : q.tool + ' ' + (q.subject || ''));
   try {
-    const shown = new Notification(plain('rewake asks: ' + (q.title || 'untitled')), { body, tag });
+    const shown = new Notification(plain('rewake asks: ' + q.name), { body, tag });
     shown.onclick = () => { window.focus(); location.hash = 's=' + q.session; shown.close(); };
   } catch { /* a browser in which a page may not */ }
 }
@@ -247,6 +253,7 @@ $('notify').addEventListener('click', async () => {
 
 function leave() {
   if (scope) scope.abort();
+  if (!$('list').hidden) listAt = window.scrollY;
   for (const img of document.querySelectorAll('img[data-hash]')) hideImage(img);
   scope = new AbortController();
   return scope.signal;
@@ -311,6 +318,8 @@ async function refresh(signal, more) {
     listed.sessions = more ? listed.sessions.slice(0, shown).concat(page.sessions) : page.sessions;
     listed.next = page.next;
     drawList(asks);
+    if (listAt) window.scrollTo(0, listAt);
+    listAt = 0;
     knowAsked(asks);
     linked(true);
   } catch (e) {
@@ -318,60 +327,72 @@ async function refresh(signal, more) {
   }
 }
 
-// A link that stays in the list stays the same element: a press that began on it still counts,
-// and it keeps the focus.
-function renew(list, wanted) {
-  const keyOf = (li) => li.firstChild.dataset.key;
-  const keys = new Set(wanted.map(keyOf));
+// Brings a list up to date in place: a node that stays is the same node, so a press that began on
+// it counts, and focus, typed text, scroll position and keyboard stay. `isFixed`: it never changes.
+function renew(list, items, keyOf, make, isFixed) {
+  const keys = new Set(items.map(keyOf));
   const old = new Map();
-  for (const li of [...list.children]) {
-    if (keys.has(keyOf(li))) old.set(keyOf(li), li);
-    else li.remove();
+  for (const node of [...list.children]) keys.has(node.dataset.key) ? old.set(node.dataset.key, node) : node.remove();
+  const focused = document.activeElement;
+  let next = list.firstElementChild;
+  for (const item of items) {
+    let node = old.get(keyOf(item));
+    if (!node || !isFixed) {
+      const made = make(item);
+      made.dataset.key = keyOf(item);
+      if (node) patch(node, made);
+      else node = made;
+    }
+    if (node === next) next = next.nextElementSibling;
+    else list.insertBefore(node, next);
   }
-  let next = list.firstChild;
-  for (const made of wanted) {
-    const li = old.get(keyOf(made)) || made;
-    if (!li.isEqualNode(made)) li.firstChild.replaceChildren(...made.firstChild.childNodes);
-    if (li === next) next = li.nextSibling;
-    else list.insertBefore(li, next);
-  }
+  if (focused !== document.activeElement && list.contains(focused)) focused.focus({ preventScroll: true });
+}
+
+function patch(old, made) {
+  if (old.isEqualNode(made)) return;
+  if (old.nodeName !== made.nodeName) { old.replaceWith(made); return; }
+  if (old.nodeType === Node.TEXT_NODE) { old.data = made.data; return; }
+  for (const name of old.getAttributeNames()) if (!made.hasAttribute(name)) old.removeAttribute(name);
+  for (const name of made.getAttributeNames()) if (old.getAttribute(name) !== made.getAttribute(name)) old.setAttribute(name, made.getAttribute(name));
+  const [before, after] = [[...old.childNodes], [...made.childNodes]];
+  after.forEach((node, place) => before[place] ? patch(before[place], node) : old.append(node));
+  before.slice(after.length).forEach((node) => node.remove());
 }
 
 function drawList(asks) {
-  const focused = document.activeElement && document.activeElement.dataset ? document.activeElement.dataset.key : null;
-  $('asks').hidden = !asks.length;
-  renew($('asks-list'), asks.map((q) => {
-    const a = el('a');
-    a.href = '#s=' + encodeURIComponent(q.session);
-    a.dataset.key = 'ask ' + q.session + q.call;
-    const row = el('div', 'row');
-    row.append(el('span', '', q.title || 'untitled'), el('span', '', ago(q.at_ms)));
-    a.append(row, el('div', 'dim', q.form ? asker(q.form) + ' asks: ' + q.why : q.tool + ' ' + (q.subject || '')));
-    const li = el('li');
+  const entry = (id) => {
+    const [li, a] = [el('li'), el('a')];
+    a.href = '#s=' + encodeURIComponent(id);
     li.append(a);
+    return [li, a];
+  };
+  const row = (name, end, cls) => {
+    const made = el('div', 'row');
+    made.append(el('span', '', name), el('span', cls, end));
+    return made;
+  };
+  $('asks').hidden = !asks.length;
+  renew($('asks-list'), asks, (q) => q.session + ' ' + q.call, (q) => {
+    const [li, a] = entry(q.session);
+    a.append(row(q.name, ago(q.at_ms), ''), el('div', 'dim', q.form ? asker(q.form) + ' asks: ' + q.why : q.tool + ' ' + (q.subject || '')));
     return li;
-  }));
-  renew($('sessions'), listed.sessions.map((s) => {
-    const a = el('a');
-    a.href = '#s=' + encodeURIComponent(s.id);
-    a.dataset.key = s.id;
-    const row = el('div', 'row');
-    row.append(el('span', '', s.name || s.title || 'untitled'), el('span', 'state-' + s.state, s.state + ' · ' + ago(s.updated_ms)));
-    a.append(row);
+  });
+  renew($('sessions'), listed.sessions, (s) => s.id, (s) => {
+    const [li, a] = entry(s.id);
+    a.append(row((s.forked_from && !s.parent ? '⑂ ' : '') + s.name, s.state + ' · ' + ago(s.updated_ms), 'state-' + s.state));
     if (s.asks) a.append(el('div', 'badge', 'waits for an answer'));
     if (s.parent) a.append(el('div', 'dim', 'sub-agent'));
     if (s.found) a.append(el('div', 'dim', s.found.snippet));
+    else if (s.last_request && !s.last_request.startsWith(s.name.replace(/…$/, ''))) a.append(el('div', 'dim', 'last: ' + s.last_request));
     const step = s.plan && s.plan.steps.find((one) => one.state === 'current');
     if (step) a.append(el('div', 'dim', step.text));
     a.append(el('div', 'dim', s.folder));
-    const li = el('li');
-    li.append(a);
     return li;
-  }));
+  });
   $('more').hidden = listed.next === null;
   $('sessions-none').hidden = listed.sessions.length > 0;
   $('sessions-none').textContent = listed.words ? 'Nothing of that was said.' : 'There are no sessions yet.';
-  if (focused) for (const a of document.querySelectorAll('[data-key]')) if (a.dataset.key === focused) a.focus({ preventScroll: true });
 }
 
 let typing = null;
@@ -386,15 +407,24 @@ $('words').addEventListener('input', () => {
 $('search').addEventListener('submit', (e) => e.preventDefault());
 $('more').addEventListener('click', () => refresh(scope.signal, true));
 
-$('start-prompt').addEventListener('input', () => keep('start', $('start-prompt').value));
+$('start-prompt').addEventListener('input', () => { keep('start', $('start-prompt').value); grow($('start-prompt')); });
+$('start').addEventListener('toggle', async () => {
+  if ($('models').children.length) return;
+  try {
+    const { models } = await get('/models');
+    $('models').replaceChildren(...models.map((m) => { const one = el('option'); one.value = m.provider + '/' + m.model; return one; }));
+  } catch { /* a name can be typed */ }
+});
 $('start-form').addEventListener('submit', async (e) => {
   e.preventDefault();
   const button = $('start-form').querySelector('button');
   button.disabled = true;
   $('start-why').textContent = '';
   try {
-    const folder = $('start-folder').value.trim();
-    const made = await send('/sessions', { prompt: $('start-prompt').value, ...(folder ? { folder } : {}) });
+    const wanted = { prompt: $('start-prompt').value };
+    for (const name of ['folder', 'model', 'mode', 'effort']) wanted[name] = $('start-' + name).value.trim() || null;
+    for (const name of ['turns', 'usd']) wanted[name] = $('start-' + name).valueAsNumber || null;
+    const made = await send('/sessions', wanted);
     $('start-prompt').value = '';
     keep('start', '');
     location.hash = 's=' + made.session;
@@ -409,13 +439,15 @@ $('start-form').addEventListener('submit', async (e) => {
 async function session(id) {
   const signal = leave();
   show('session');
-  for (const name of ['log', 'queued', 'questions', 'plan-steps']) $(name).replaceChildren();
+  for (const name of ['log', 'queued', 'questions', 'plan-steps', 'running']) $(name).replaceChildren();
+  $('rewind').hidden = true;
+  $('menu').open = false;
   for (const name of ['streamed', 'about', 'why']) $(name).textContent = '';
   $('plan').hidden = $('earlier').hidden = true;
   $('title').textContent = '…';
   $('text').value = kept('words ' + id);
-  grow();
-  view = { id, signal, first: 0, last: null, calls: new Map(), asked: '' };
+  grow($('text'));
+  view = { id, signal, first: 0, last: null, calls: new Map() };
   const mine = view;
   const ready = async () => {
     await about(mine);
@@ -438,8 +470,10 @@ async function session(id) {
   $('title').focus({ preventScroll: true });
   const look = () => get('/questions').then((all) => { if (!signal.aborted) knowAsked(all); }, () => {});
   const timer = setInterval(look, 10000);
-  signal.addEventListener('abort', () => clearInterval(timer));
+  const tails = setInterval(() => { if (!document.hidden && (mine.live || $('running').children.length)) running(mine); }, 1500);
+  signal.addEventListener('abort', () => { clearInterval(timer); clearInterval(tails); });
   look();
+  running(mine);
   follow(of(mine.id, '/events'), signal, () => mine.last, {
     begin: () => about(mine).catch(() => {}),
     event: (name, data, place) => {
@@ -520,19 +554,19 @@ async function about(mine) {
   if (mine.signal.aborted) return;
   mine.id = s.id;
   mine.entries = s.entries;
-  const title = s.title || s.name || 'untitled';
-  $('title').replaceChildren();
-  put($('title'), title);
+  const title = s.name;
+  mine.live = s.live;
+  if (document.activeElement !== $('new-title')) $('new-title').value = title;
+  if ($('title').textContent !== title) put($('title'), title, false, true);
   entitle(title + ' · rewake');
   const cost = s.cost_usd ? ' · $' + s.cost_usd.toFixed(2) : '';
   const state = s.paused ? 'paused' : s.state;
-  $('about').replaceChildren();
-  put($('about'), state + ' · ' + s.mode + ' · ' + (s.model || '') + cost + ' · ' + s.folder);
+  put($('about'), state + ' · ' + s.mode + ' · ' + (s.model || '') + cost + ' · ' + s.folder, false, true);
   if (s.failure) $('about').append(el('div', 'note bad', s.failure.message + (s.failure.hint ? ' — ' + s.failure.hint : '')));
   const steps = s.plan ? s.plan.steps : [];
   $('plan').hidden = !steps.length;
   $('plan').querySelector('summary').textContent = 'Plan, ' + steps.filter((one) => one.state === 'done').length + ' of ' + steps.length + ' done';
-  $('plan-steps').replaceChildren(...steps.map((one) => el('li', 'dim', { done: '✓ ', current: '▸ ' }[one.state] ? { done: '✓ ', current: '▸ ' }[one.state] + one.text : '· ' + one.text)));
+  renew($('plan-steps'), steps.map((one, place) => [place, one]), ([place]) => String(place), ([, one]) => el('li', 'dim', ({ done: '✓ ', current: '▸ ' }[one.state] || '· ') + one.text));
   $('stop').disabled = !s.live;
   $('pause').disabled = s.paused;
   $('go').disabled = !(s.paused || s.failure || (!s.live && s.unfinished));
@@ -541,7 +575,7 @@ async function about(mine) {
 }
 
 function drawQueued(queued) {
-  $('queued').replaceChildren(...(queued || []).map((one) => el('li', '', 'waits: ' + one.text)));
+  renew($('queued'), queued || [], (one) => String(one.id), (one) => el('li', '', 'waits: ' + one.text));
 }
 
 // ---- entries
@@ -569,7 +603,14 @@ function draw(mine, e, into) {
   const add = (li) => { li.dataset.seq = e.seq; into.append(li); };
   if (kind === 'said') {
     const li = el('li', 'said');
-    li.append(el('p', 'words', e.command ? ('/' + e.command.name + ' ' + (e.command.arguments || '')).trim() : e.text));
+    const words = e.command ? ('/' + e.command.name + ' ' + (e.command.arguments || '')).trim() : e.text;
+    li.append(el('p', 'words', words));
+    if (e.seq > 1) {
+      const back = el('button', 'quiet changes', 'Rewind…');
+      back.setAttribute('aria-label', 'Rewind to before this message');
+      back.addEventListener('click', () => offerRewind(mine, e.seq - 1, words));
+      li.append(back);
+    }
     addImages(mine, li, e.images);
     add(li);
   } else if (kind === 'replied') {
@@ -577,7 +618,9 @@ function draw(mine, e, into) {
     for (const block of e.blocks) {
       if (block.type === 'text' && block.text.trim()) {
         const li = el('li');
-        li.append(el('p', 'words', block.text));
+        const box = markdown(block.text);
+        box.classList.add('words');
+        li.append(box);
         add(li);
       } else if (block.type === 'thinking' && block.text.trim()) {
         const li = el('li');
@@ -597,7 +640,7 @@ function draw(mine, e, into) {
     const li = mine.calls.get(e.call.reply + '.' + e.call.index);
     if (!li) return;
     const end = li.querySelector('.end');
-    if (kind === 'started') { end.textContent = 'running'; return; }
+    if (kind === 'started') { end.textContent = 'running'; li.dataset.call = e.call.reply + '.' + e.call.index; running(mine); return; }
     const out = e.outcome;
     const bad = out.outcome !== 'done' || (e.fact && e.fact.exit_code);
     li.classList.toggle('bad', Boolean(bad));
@@ -605,6 +648,7 @@ function draw(mine, e, into) {
     const text = out.output ? out.output.text : out.reason;
     if (text) li.append(folded(text, 'out'));
     addImages(mine, li, out.output && out.output.images);
+    if (li.dataset.call) { li.dataset.session = mine.id; near.observe(li); running(mine); }
   } else if (kind === 'decided') {
     if (e.verdict.verdict === 'deny') add(note('denied: ' + e.verdict.reason));
   } else if (kind === 'asked') {
@@ -635,7 +679,9 @@ function draw(mine, e, into) {
 const IMAGES = ['image/png', 'image/jpeg', 'image/gif', 'image/webp'];
 
 const near = new IntersectionObserver((seen) => {
-  for (const one of seen) one.isIntersecting ? showImage(one.target) : hideImage(one.target);
+  for (const { target, isIntersecting } of seen) {
+    if (target.nodeName !== 'IMG') { if (isIntersecting) soonDiff(target); } else isIntersecting ? showImage(target) : hideImage(target);
+  }
 }, { rootMargin: '100% 0px' });
 
 function addImages(mine, li, images) {
@@ -674,6 +720,134 @@ function hideImage(img) {
   }
   delete img.dataset.is;
 }
+
+// ---- changed files, running commands
+
+function diffOf(head, text) {
+  const pre = el('pre', 'whole');
+  pre.tabIndex = 0;
+  put(pre, head, true);
+  for (const line of text.replace(/\n$/, '').split('\n')) {
+    const kind = { '+': 'add', '-': 'del', '@': 'hunk' }[line[0]] || '';
+    pre.append(el('span', kind, line + '\n', true));
+  }
+  return pre;
+}
+
+// One after the other, those that come near the screen.
+let diffs = Promise.resolve();
+function soonDiff(li) {
+  near.unobserve(li);
+  diffs = diffs.then(() => li.isConnected && showDiff(li)).catch(() => { /* it is not known any more */ });
+}
+
+async function showDiff(li) {
+  const { files, more } = await get(of(li.dataset.session, '/calls/' + li.dataset.call + '/diff'));
+  if (li.querySelector('.diff')) return;
+  const pinned = atEnd();
+  for (const file of files.slice(0, MAX_FILES)) {
+    const box = el(file.diff ? 'details' : 'p', 'diff');
+    const head = box.appendChild(el(file.diff ? 'summary' : 'span', 'dim', file.path + '  ' + file.figures));
+    head.setAttribute('aria-label', 'Changes of ' + file.path + ', ' + file.figures);
+    if (file.diff) {
+      const body = file.diff.replace(/^(?:--- .*\n\+\+\+ .*\n)/, '');
+      box.open = body.split('\n').length <= SHORT_DIFF;
+      box.append(diffOf('', body));
+    }
+    li.append(box);
+  }
+  const rest = files.length + more - MAX_FILES;
+  if (rest > 0) li.append(el('p', 'dim', rest + ' more files changed'));
+  if (pinned) toEnd();
+}
+
+const ESCAPES = /\u001b(?:\[[0-9;?]*[ -\/]*[@-~]|\][^\u0007\u001b]*(?:\u0007|\u001b\\)|.)/g;
+
+async function running(mine) {
+  let found;
+  try { found = await get('/ps?tail=' + TAIL + '&session=' + encodeURIComponent(mine.id)); } catch { return; }
+  if (mine.signal.aborted) return;
+  const pinned = atEnd();
+  const read = new Set([...$('running').querySelectorAll('pre')].filter((pre) => pre.scrollHeight - pre.scrollTop - pre.clientHeight > 30));
+  renew($('running'), found.filter((one) => one.kind !== 'server'), (one) => one.id, (one) => {
+    const li = el('li', 'call');
+    const row = li.appendChild(el('div', 'row'));
+    const what = row.appendChild(el('span'));
+    what.append(el('span', 'verb', one.kind === 'command' ? 'runs' : one.kind), el('code', '', one.command.split('\n')[0].slice(0, 200), true), el('span', 'end', ago(one.since_ms)));
+    const stop = row.appendChild(el('button', 'quiet changes', 'Stop'));
+    stop.setAttribute('aria-label', 'Stop ' + one.command.slice(0, 60));
+    stop.addEventListener('click', async () => {
+      try { await send('/ps/' + one.id + '/stop', {}); } catch (e) { $('why').textContent = 'Not stopped: ' + e; }
+      running(mine);
+    });
+    if (one.tail) { const pre = li.appendChild(el('pre', 'out', one.tail.replace(ESCAPES, '').replace(/\n$/, ''))); pre.tabIndex = 0; }
+    return li;
+  });
+  for (const pre of $('running').querySelectorAll('pre')) if (!read.has(pre)) pre.scrollTop = pre.scrollHeight;
+  if (pinned) toEnd();
+}
+
+// ---- rename, fork, compact, rewind
+
+const goTo = (id) => { location.hash = 's=' + id; };
+
+async function order(act) {
+  $('why').textContent = '';
+  try { await act(view); } catch (e) { $('why').textContent = String(e); }
+}
+
+$('rename').addEventListener('submit', (e) => {
+  e.preventDefault();
+  order(async (mine) => {
+    sent(await send(of(mine.id), { title: $('new-title').value }, 'PATCH'));
+    $('new-title').blur();
+    await about(mine);
+  });
+});
+$('fork').addEventListener('click', () => order(async (mine) => goTo((await send(of(mine.id, '/fork'), {})).session)));
+$('compact').addEventListener('click', () => order(async (mine) => sent(await send(of(mine.id, '/compact'), { start: true }))));
+
+let rewinding = null;      // where to: { mine, entry }
+
+function offerRewind(mine, entry, words) {
+  rewinding = { mine, entry };
+  put($('rewind-to'), 'Rewind to before “' + words.split('\n')[0].slice(0, 80) + '”', false, true);
+  $('rewind').hidden = false;
+  $('rewind-to').focus();
+  $('rewind').scrollIntoView({ block: 'nearest' });
+  previewRewind();
+}
+
+async function previewRewind() {
+  const { mine, entry } = rewinding;
+  const what = $('rewind-what').value;
+  const now = rewinding = { mine, entry };
+  $('rewind-it').disabled = true;
+  put($('rewind-preview'), 'looking at the files…', false, true);
+  let text;
+  try {
+    const found = await complete((await ask('POST', of(mine.id, '/rewind'), { entry, what, preview: true }, null, SLOW)).json());
+    if (now === rewinding) $('rewind-it').disabled = false;
+    const lines = found.changes.slice(0, 200).map((one) => (one.what === 'remove' ? 'removes ' : 'restores ') + one.path + (one.figures ? '  ' + one.figures : ''));
+    if (found.changes.length > 200) lines.push('and ' + (found.changes.length - 200) + ' more files');
+    lines.push(...found.kept.slice(0, 50).map((one) => 'stays: ' + one.path + ' (' + one.why + ')'), ...found.warnings);
+    if (what !== 'files') lines.push('The conversation up to here becomes a new session. This one stays.');
+    text = lines.join('\n') || 'No file differs.';
+  } catch (e) { text = String(e); }
+  if (now === rewinding) put($('rewind-preview'), text, true, true);
+}
+
+$('rewind-what').addEventListener('change', previewRewind);
+$('rewind-not').addEventListener('click', () => { $('rewind').hidden = true; rewinding = null; });
+$('rewind-fork').addEventListener('click', () => order(async () => goTo((await send(of(rewinding.mine.id, '/fork'), { at: rewinding.entry })).session)));
+$('rewind-it').addEventListener('click', () => order(async () => {
+  const { mine, entry } = rewinding;
+  $('rewind-it').disabled = true;
+  const done = await send(of(mine.id, '/rewind'), { entry, what: $('rewind-what').value });
+  $('rewind').hidden = true;
+  if (done.session) goTo(done.session);
+  if (done.error) $('why').textContent = 'No file was restored: ' + done.error;
+}));
 
 // ---- questions
 
@@ -715,13 +889,7 @@ async function compare(mine, q, pre, isLate) {
   if (found.is_new) pre.before(el('p', 'dim', 'a new file'));
   else if (found.why) pre.before(el('p', 'dim', found.why));
   if (found.is_new || typeof found.diff !== 'string') return;
-  const diff = el('pre', 'whole');
-  diff.tabIndex = 0;
-  put(diff, found.path + '\n', true);
-  for (const line of found.diff.replace(/\n$/, '').split('\n')) {
-    const kind = { '+': 'add', '-': 'del', '@': 'hunk' }[line[0]] || '';
-    diff.append(el('span', kind, line + '\n', true));
-  }
+  const diff = diffOf(found.path + '\n', found.diff);
   const asked = el('details');
   pre.before(diff, asked);
   asked.append(el('summary', '', q.tool === 'write' ? 'The whole new file' : 'The edits as they are asked'), pre);
@@ -733,7 +901,7 @@ function asker(form) {
   return form.server || 'the agent';
 }
 
-function field(q, f, place, typed) {
+function field(q, f, place) {
   const id = 'field-' + q.call + '-' + q.asked + '-' + place;
   const box = el('div', 'field');
   const label = el('label', '', (f.title || f.name) + (f.is_required ? ' (required)' : ''));
@@ -749,7 +917,7 @@ function field(q, f, place, typed) {
       const tick = el('input');
       tick.type = 'checkbox';
       tick.id = id + '-' + n;
-      tick.checked = typed.has(tick.id) ? typed.get(tick.id) : (f.default || []).includes(c.value);
+      tick.checked = (f.default || []).includes(c.value);
       const name = el('label', 'tick');
       name.append(tick, el('span', '', c.label));
       input.append(name);
@@ -766,13 +934,13 @@ function field(q, f, place, typed) {
     input.append(choice('', '—'), ...choices.map(([value, text]) => choice(value, text)));
     const at = f.kind === 'yes_no' ? (f.default === undefined ? '' : String(f.default))
       : f.choices.findIndex((c) => c.value === f.default) < 0 ? '' : String(f.choices.findIndex((c) => c.value === f.default));
-    input.value = typed.get(id) ?? at;
+    input.value = at;
     read = () => (input.value === '' ? undefined : f.kind === 'yes_no' ? input.value === 'true' : f.choices[Number(input.value)].value);
   } else {
     input = el('input');
     if (f.kind === 'number') input.inputMode = 'decimal';
     else if (f.format === 'email') input.type = 'email';
-    input.value = typed.get(id) ?? (f.default === undefined ? '' : String(f.default));
+    input.value = (f.default === undefined ? '' : String(f.default));
     read = () => {
       const text = input.value;
       if (f.kind === 'number') {
@@ -787,7 +955,7 @@ function field(q, f, place, typed) {
   return { box, name: f.name, read };
 }
 
-function formOf(mine, q, typed) {
+function formOf(mine, q) {
   const box = el('div', 'question');
   box.dataset.call = q.call;
   box.append(el('h3', '', (q.form.server ? 'The server ' + q.form.server : 'The agent') + ' asks you'), el('p', 'words', q.form.message));
@@ -796,7 +964,7 @@ function formOf(mine, q, typed) {
   form.noValidate = true;
   let fields = [];
   if (wanted.wanted === 'form') {
-    fields = wanted.fields.map((f, place) => field(q, f, place, typed));
+    fields = wanted.fields.map((f, place) => field(q, f, place));
     form.append(...fields.map((one) => one.box));
   } else {
     let url = null;
@@ -811,7 +979,7 @@ function formOf(mine, q, typed) {
       box.append(link);
     }
   }
-  const answers = el('div', 'answers');
+  const answers = el('div', 'answers changes');
   const yes = el('button', 'yes', wanted.wanted === 'form' ? 'Send' : 'Done, go on');
   const no = el('button', '', 'Decline');
   no.type = 'button';
@@ -842,12 +1010,10 @@ function formOf(mine, q, typed) {
 }
 
 function drawQuestions(mine, questions) {
-  const key = questions.map((q) => q.call + ' ' + q.asked).join();
-  if (key === mine.asked) return;
-  mine.asked = key;
-  const typed = new Map([...$('questions').querySelectorAll('input, select')].map((input) => [input.id, input.type === 'checkbox' ? input.checked : input.value]));
-  $('questions').replaceChildren(...questions.map((q) => {
-    if (q.form) return formOf(mine, q, typed);
+  const known = $('questions').children.length;
+  const pinned = atEnd();
+  renew($('questions'), questions, (q) => q.call + ' ' + q.asked, (q) => {
+    if (q.form) return formOf(mine, q);
     const box = el('div', 'question');
     box.dataset.call = q.call;
     const name = 'why-' + q.call;
@@ -855,7 +1021,7 @@ function drawQuestions(mine, questions) {
     box.append(el('h3', '', q.no_sandbox ? 'Run this without the sandbox?' : 'May it use ' + q.tool + '?'));
     if (q.access_text) box.append(el('p', q.no_sandbox ? 'danger' : '', q.access_text));
     box.append(el('p', 'dim', q.why + (q.leads_to ? ' · leads to ' + q.leads_to : '')), pre);
-    const answers = el('div', 'answers');
+    const answers = el('div', 'answers changes');
     const yes = el('button', 'yes', 'Allow once');
     const no = el('button', '', 'Deny');
     const label = el('label', 'unseen', 'Why not: the model reads it');
@@ -863,7 +1029,6 @@ function drawQuestions(mine, questions) {
     const why = el('input');
     why.id = name;
     why.placeholder = 'why not';
-    why.value = typed.get(name) || '';
     yes.disabled = no.disabled = true;
     // Nothing moves any more once it can be answered.
     let late = false;
@@ -890,19 +1055,18 @@ function drawQuestions(mine, questions) {
     answers.append(yes, no, label, why);
     box.append(answers);
     return box;
-  }));
-  if (questions.length && atEnd()) toEnd();
+  }, true);
+  if (questions.length > known && pinned) toEnd();
 }
 
 // ---- words and orders
 
-function grow() {
-  const box = $('text');
+function grow(box) {
   box.style.height = 'auto';
   box.style.height = Math.min(box.scrollHeight + 2, window.innerHeight * 0.4) + 'px';
 }
 
-$('text').addEventListener('input', () => { keep('words ' + view.id, $('text').value); grow(); });
+$('text').addEventListener('input', () => { keep('words ' + view.id, $('text').value); grow($('text')); });
 $('text').addEventListener('keydown', (e) => {
   const sends = e.key === 'Enter' && !e.shiftKey && !e.isComposing && matchMedia('(pointer: fine)').matches;
   if (sends || (e.key === 'Enter' && (e.ctrlKey || e.metaKey))) {
@@ -924,7 +1088,7 @@ $('send').addEventListener('submit', async (e) => {
     const now = mine === view ? $('text').value : kept('words ' + mine.id);
     const rest = now.startsWith(text) ? now.slice(text.length) : now;
     keep('words ' + mine.id, rest);
-    if (mine === view) { $('text').value = rest; grow(); }
+    if (mine === view) { $('text').value = rest; grow($('text')); }
   } catch (problem) {
     $('why').textContent = 'Not sent, your words are kept: ' + problem;
   }

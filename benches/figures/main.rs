@@ -52,7 +52,7 @@ use table::Row;
 
 type Subject = fn() -> Vec<Row>;
 
-const SUBJECTS: [(&str, Subject); 18] = [
+const SUBJECTS: [(&str, Subject); 19] = [
     ("checkpoint", checkpoint::rows),
     ("opening", opening::rows),
     ("screen", screen::rows),
@@ -68,6 +68,7 @@ const SUBJECTS: [(&str, Subject); 18] = [
     ("files", files::rows),
     ("signals", signals::rows),
     ("server", server::rows),
+    ("clients", server::clients),
     ("tasks", tasks::rows),
     ("mcp", mcp::rows),
     ("acp", acp::rows),

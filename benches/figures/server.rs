@@ -24,6 +24,12 @@ const FOLLOWED_FOR: Duration = Duration::from_secs(8);
 const MEMORY: u64 = 30_000_000;
 const CPU_PERCENT: f64 = 2.0;
 
+/// A session of weeks, shown on the pages of a team.
+const LONG_EXCHANGES: usize = 22_000;
+const CLIENTS: usize = 50;
+const ROUNDS: usize = 10;
+const SHOWN: Duration = Duration::from_millis(300);
+
 const LAGS: usize = 100;
 const LAG: Duration = Duration::from_millis(250);
 
@@ -204,6 +210,49 @@ fn taken(home: &Home, ids: &[String]) -> Taken {
         bytes: child::peak_bytes(pid).saturating_sub(before),
         events: told() - first,
     }
+}
+
+/// One long session, asked for by many clients at once.
+pub fn clients() -> Vec<Row> {
+    let model = Server::start(|_| Answer::text("not asked"));
+    let home = super::wide_home(&model, Protocol::Anthropic);
+    let mut store = Store::open(&home.rewake_home()).expect("open the store");
+    let id = session(&home, &mut store, &mut Noise::new(6), 0);
+    let (mut head, _) = store.load(&id).expect("the session");
+    for _ in 0..LONG_EXCHANGES / 500 {
+        let entries = (0..500).flat_map(|_| exchange("more".into(), "yes".into()));
+        let batch = Batch {
+            at_ms: now_ms(),
+            entries: entries.collect(),
+            ..Batch::default()
+        };
+        store.append(&mut head, &batch).expect("append");
+    }
+    drop(store);
+    let server = Serve::start(&home, &["--scope", "read"]);
+    let path = format!("/sessions/{id}");
+    let mut first = Times::default();
+    first.time(|| server.get(&path).expect(200));
+    let mut all = Times::default();
+    std::thread::scope(|threads| {
+        let ask = || {
+            let timed = (0..ROUNDS).map(|_| {
+                let since = Instant::now();
+                server.get(&path).expect(200);
+                since.elapsed()
+            });
+            timed.collect::<Vec<_>>()
+        };
+        let clients: Vec<_> = (0..CLIENTS).map(|_| threads.spawn(ask)).collect();
+        for client in clients {
+            let times = client.join().expect("a client");
+            times.into_iter().for_each(|time| all.push(time));
+        }
+    });
+    let row = Row::new("GET /sessions/{id}, 44,000 entries, 50 clients", both(&all))
+        .beside(format!("the first one {}", ms(first.median())))
+        .target("300 ms", all.median() <= SHOWN);
+    vec![row]
 }
 
 /// From the commit of an entry to its event at a follower.

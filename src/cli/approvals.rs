@@ -6,6 +6,7 @@ use clap::Args;
 
 use crate::core::form::{RequestedAnswer, ServerQuestion, takes};
 use crate::core::policy::Sandbox;
+use crate::core::text::session_name;
 use crate::core::visible::visible;
 use crate::report::{CliError, exit, is_written, note, raw};
 use crate::session::{AppContext, FoldCache, Question, ago, now_ms, sandbox, short_id};
@@ -89,7 +90,7 @@ fn in_words(question: &Question, sandbox: &Sandbox) -> String {
         is_live,
     } = question;
     let id = short_id(&session.id);
-    let title = session.title.as_deref().unwrap_or("untitled");
+    let title = session_name(session.title.as_deref());
     let live = match is_live {
         true => "",
         false => " · nobody works in it",

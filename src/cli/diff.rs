@@ -3,12 +3,11 @@
 
 use clap::Args;
 
-use crate::core::entry::{Record, Seq};
+use crate::core::entry::Seq;
 use crate::core::text::count;
-use crate::core::tree::{Change, Tree, diff, named, path_text, place_at, why_unknown};
-use crate::engine::NotRewound;
+use crate::core::tree::Tree;
 use crate::report::{CliError, exit, line, note};
-use crate::session::{AppContext, FileAuthors, FileChange};
+use crate::session::{AppContext, FileDiff, NoDiff, session_diff};
 use crate::store::Store;
 
 /// Show the file changes of a session and who made each
@@ -55,96 +54,54 @@ pub(super) fn run(ctx: &AppContext, args: &DiffArgs) -> Result<u8, CliError> {
     let (range, stat) = (args.range.unwrap_or_default(), args.stat);
     let store = super::open_store_for_reading(ctx)?;
     let info = store.history().find(&args.id)?;
-    let (_, records) = store.load(&info.id)?;
-    let from_place = place(&records, range.from, true)?;
-    let to_place = place(&records, range.to, false)?;
-    // The first entry may be the later one. The authors between the two are the same.
-    let is_forward = from_place.0 <= to_place.0;
-    let (first, last) = match is_forward {
-        true => (from_place, to_place),
-        false => (to_place, from_place),
-    };
-    let authors = FileAuthors::between(&store, &records, first, last.0).map_err(not_read)?;
-    let (from, to) = (tree(&store, from_place.1)?, tree(&store, to_place.1)?);
-    let delta = diff(&from, &to);
+    let changed = session_diff(&store, &info.id, (range.from, range.to), stat).map_err(no_diff)?;
     let mut sums = (0, 0);
-    for (path_bytes, change) in &delta.0 {
-        let now = match change {
-            Change::Put { item, .. } => Some(item),
-            Change::Gone { .. } => None,
-        };
-        let path = path_text(path_bytes);
-        let changed = FileChange::of(&store, from.0.get(path_bytes), now)?;
-        let author = authors.of_file(path_bytes);
-        if stat || changed.lines.is_none() {
-            line(&format!("{}  {author}", changed.stat(&path)));
-        } else {
-            let of_lines = match is_forward {
-                true => authors.of_lines(&store, path_bytes)?,
-                false => None,
-            };
-            let by = |lines: &[_]| {
-                of_lines
-                    .as_ref()
-                    .map_or(String::new(), |of| of.of_hunk(lines))
-            };
-            line(&format!("{path}: {author}"));
-            line(changed.unified_by(&path, by).trim_end());
+    for file in &changed {
+        let FileDiff { path, figures, .. } = file;
+        let author = file.author.as_deref().unwrap_or_default();
+        match (&file.diff, file.lines) {
+            (Some(diff), _) => {
+                line(&format!("{path}: {author}"));
+                line(diff.trim_end());
+            }
+            (None, Some(_)) => line(&format!("{path}  {figures}  {author}")),
+            (None, None) => line(&format!("{path}: {figures}  {author}")),
         }
-        let (added, removed) = changed.lines.unwrap_or_default();
+        let (added, removed) = file.lines.unwrap_or_default();
         sums = (sums.0 + added, sums.1 + removed);
     }
-    if delta.0.is_empty() && !stat {
+    if changed.is_empty() && !stat {
         note("no file differs between these two places of the session");
     }
     if stat {
-        let files = count(delta.0.len(), "file");
+        let files = count(changed.len(), "file");
         line(&format!("{files} changed, +{} −{}", sums.0, sums.1));
     }
     Ok(exit::DONE)
 }
 
-fn not_read(error: NotRewound) -> CliError {
-    CliError::new(exit::FAILED, error.to_string())
-}
-
-/// Returns the tree at an entry, and the place of the entry that names it. Without an entry,
-/// returns the first or the last tree of the session.
-fn place(records: &[Record], at: Option<Seq>, is_from: bool) -> Result<(usize, &str), CliError> {
-    let mut all = records.iter().enumerate();
-    fn its((place, record): (usize, &Record)) -> Option<(usize, &str)> {
-        Some((place, named(&record.entry)?))
-    }
-    let found = match at {
-        Some(seq) => place_at(records, seq),
-        None if is_from => all.find_map(its),
-        None => all.rev().find_map(its),
+fn no_diff(error: NoDiff) -> CliError {
+    let (said, hint) = (error.to_string(), error.hint());
+    let trouble = match error {
+        NoDiff::Store(error) => return error.into(),
+        NoDiff::Authors(_) => CliError::new(exit::FAILED, said),
+        NoDiff::Unknown(_) | NoDiff::Forgotten => CliError::new(exit::USAGE, said),
     };
-    found.ok_or_else(|| {
-        let why = match at {
-            Some(seq) => format!("at entry {seq}: {}", why_unknown(records, seq)),
-            None => "in this session: it has no snapshot".to_string(),
-        };
-        unknown_files(&why)
-    })
+    match hint {
+        Some(hint) => trouble.with_hint(hint),
+        None => trouble,
+    }
 }
 
 /// Returns the error for a place where the files are unknown.
 pub(super) fn unknown_files(place: &str) -> CliError {
-    CliError::new(exit::USAGE, format!("the files are not known {place}")).with_hint(
-        "rewake show ID lists the entries: at others the files may be known; rewake doctor says what is kept",
-    )
+    no_diff(NoDiff::Unknown(place.to_string()))
 }
 
 pub(super) fn tree(store: &Store, name: &str) -> Result<Tree, CliError> {
-    match store.snapshots().tree(name)? {
-        Some(known) => Ok(known.tree),
-        None => Err(CliError::new(
-            exit::USAGE,
-            "what the files were there is not kept any more",
-        )
-        .with_hint("rewake gc removes it from old sessions (files.keep_sec)")),
-    }
+    let known = store.snapshots().tree(name)?;
+    let known = known.ok_or_else(|| no_diff(NoDiff::Forgotten))?;
+    Ok(known.tree)
 }
 
 #[cfg(test)]

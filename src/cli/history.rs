@@ -7,7 +7,7 @@ use clap::Args;
 
 use super::time::local_time;
 use crate::core::marks::title_line;
-use crate::core::text::count;
+use crate::core::text::{count, session_name};
 use crate::report::{CliError, exit, line, note};
 use crate::session::objects::HistoryQuery;
 use crate::session::{AppContext, GLANCE_ENTRIES, SessionSummary, glance, short_id};
@@ -161,13 +161,16 @@ fn with_children_below(top: Vec<SessionInfo>, children: Vec<SessionInfo>) -> Vec
 
 /// Returns the title. For a fork, adds its last message.
 fn label(info: &SessionInfo, seen: &SessionSummary) -> String {
-    let title = info.title.as_deref().unwrap_or("untitled");
+    let title = session_name(info.title.as_deref());
     let title = title_line(title, TITLE_CHARS);
     if info.parent.is_some() {
         return format!("└ task: {title}");
     }
     match info.forked_from {
-        Some(_) => format!("{title} ⑂ {}", title_line(seen.name(info), FORK_CHARS)),
+        Some(_) => format!(
+            "{title} ⑂ {}",
+            title_line(seen.request().unwrap_or("nothing said yet"), FORK_CHARS)
+        ),
         None => title,
     }
 }

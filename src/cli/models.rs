@@ -1,11 +1,10 @@
 //! `rewake models [FILTER]`: lists the known models, from the built-in prices and the config.
 
 use clap::Args;
-use serde_json::{Value, json};
 
 use crate::config::Config;
-use crate::model::catalogue::{ModelInfo, Prices, snapshot};
-use crate::model::{Figures, split_name};
+use crate::model::catalogue::{Prices, snapshot};
+use crate::model::{KnownModel, known_models, models_json};
 use crate::report::{CliError, exit, line, note};
 use crate::session::AppContext;
 
@@ -23,48 +22,16 @@ pub(crate) struct ModelsArgs {
 pub(super) fn run(ctx: &AppContext, args: &ModelsArgs) -> Result<u8, CliError> {
     let config = ctx.config();
     let filter = args.filter.as_deref().unwrap_or_default().trim();
-    let known = known(config);
+    let known = known_models(config);
     let found: Vec<&KnownModel> = known.iter().filter(|known| known.fits(filter)).collect();
     if found.is_empty() {
         nothing_of(config, filter)?;
     }
     match args.json {
-        true => line(&as_json(&found).to_string()),
+        true => line(&models_json(&found).to_string()),
         false => print(&found),
     }
     Ok(exit::DONE)
-}
-
-struct KnownModel {
-    provider: String,
-    model: String,
-    info: ModelInfo,
-}
-
-impl KnownModel {
-    /// Returns whether the filter is the model's provider or part of its name.
-    fn fits(&self, filter: &str) -> bool {
-        let filter = filter.trim_end_matches('/').to_lowercase();
-        let name = format!("{}/{}", self.provider, self.model).to_lowercase();
-        self.provider.to_lowercase() == filter || name.contains(&filter)
-    }
-}
-
-fn known(config: &Config) -> Vec<KnownModel> {
-    let figures = Figures::new(config);
-    let mut names = figures.names();
-    names.sort();
-    names
-        .iter()
-        .filter_map(|name| {
-            let (provider, model) = split_name(name)?;
-            Some(KnownModel {
-                provider: provider.to_string(),
-                model: model.to_string(),
-                info: figures.of(name),
-            })
-        })
-        .collect()
 }
 
 /// Explains an empty list. A known provider without listed models accepts any model, for an
@@ -143,41 +110,13 @@ fn dollars(price: f64) -> String {
     }
 }
 
-fn as_json(found: &[&KnownModel]) -> Value {
-    let prices = |p: &Prices| {
-        json!({
-            "input": p.input, "cached": p.cached, "cache_write": p.cache_write,
-            "output": p.output,
-        })
-    };
-    let models = found.iter().map(
-        |KnownModel {
-             provider,
-             model,
-             info,
-         }| {
-            json!({
-                "provider": provider,
-                "model": model,
-                "context_window": info.context_window,
-                "max_output": info.max_output,
-                "prices": info.prices.as_ref().map(prices),
-                "long": info.long.map(|long| json!({
-                    "over": long.over, "prices": prices(&long.prices),
-                })),
-            })
-        },
-    );
-    json!({ "list_of": snapshot(), "models": models.collect::<Vec<_>>() })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn a_filter_is_a_provider_or_a_part_of_a_name() {
-        let all = known(&Config::default());
+        let all = known_models(&Config::default());
         let found = |filter: &str| all.iter().filter(|k| k.fits(filter)).count();
         assert_eq!(found(""), all.len());
         assert!(found("openai") > 5 && found("openai") < all.len());

@@ -6,7 +6,9 @@ use super::print_json;
 use crate::command::Stopped;
 use crate::core::text::one_line;
 use crate::report::{CliError, exit, line, note};
-use crate::session::{AppContext, clock, now_ms, process_objects, short_id};
+use crate::session::{
+    AppContext, NotStopped, clock, now_ms, process_objects, short_id, stop_process,
+};
 
 /// List running commands and servers of all sessions, or stop one
 #[derive(Debug, Clone, PartialEq, Args)]
@@ -57,47 +59,24 @@ fn list(ctx: &AppContext) -> Result<u8, CliError> {
 
 /// Stops the command or server whose ID begins with `run`.
 fn stop(ctx: &AppContext, run: &str) -> Result<u8, CliError> {
-    let run = run.trim();
-    if run.is_empty() {
-        // An empty text is a prefix of every ID, so an unset variable in a script would stop a
-        // command.
-        return Err(
-            CliError::new(exit::USAGE, "no command is named: the id is empty")
-                .with_hint("rewake ps lists the ids"),
-        );
-    }
-    let (runs, servers) = (ctx.runs()?, ctx.servers()?);
-    let commands = runs.list().into_iter();
-    let commands = commands.map(|info| (info.run, info.spec.command, false));
-    let all_servers = servers.list().into_iter();
-    let all_servers = all_servers.map(|info| (info.run, info.spec.command_line(), true));
-    let all = commands.chain(all_servers);
-    let found: Vec<(String, String, bool)> = all.filter(|(id, _, _)| id.starts_with(run)).collect();
-    let (id, shown, is_server) = match &found[..] {
-        [(id, shown, is_server)] => (id, shown, is_server),
-        [] => {
-            return Err(
-                CliError::new(exit::USAGE, format!("there is no command {run:?}"))
-                    .with_hint("rewake ps lists them"),
-            );
-        }
-        _ => {
-            return Err(CliError::new(
-                exit::USAGE,
-                format!("{run:?} could be any of {} commands", found.len()),
-            )
-            .with_hint("give more of the id"));
-        }
-    };
-    let stopped = match is_server {
-        true => servers.stop(id),
-        false => runs.stop(id),
-    };
+    let (_, command, stopped) = stop_process(ctx, run).map_err(not_stopped)?;
     match stopped {
-        Ok(Stopped::Asked) => line(&format!("{} is being stopped", one_line(shown, 100))),
-        Ok(Stopped::NotBegun) => line("it had not started and will not"),
-        Ok(Stopped::Over) => line("it had ended already"),
-        Err(e) => return Err(CliError::new(exit::FAILED, e.to_string())),
+        Stopped::Asked => line(&format!("{} is being stopped", one_line(&command, 100))),
+        Stopped::NotBegun => line("it had not started and will not"),
+        Stopped::Over => line("it had ended already"),
     }
     Ok(exit::DONE)
+}
+
+fn not_stopped(error: NotStopped) -> CliError {
+    let (said, hint) = (error.to_string(), error.hint());
+    let trouble = match error {
+        NotStopped::Session(error) => return error.into(),
+        NotStopped::Failed(_) => CliError::new(exit::FAILED, said),
+        _ => CliError::new(exit::USAGE, said),
+    };
+    match hint {
+        Some(hint) => trouble.with_hint(hint),
+        None => trouble,
+    }
 }

@@ -23,7 +23,8 @@ use crate::core::visible::figure;
 use crate::engine::{Back, Engine, EngineError, Event, NotRewound, Rewind, Rewinding};
 use crate::report::{CliError, exit, line, note};
 use crate::session::{
-    AppContext, NEVER_SET_BACK, Session, SessionSelector, drive, journal_fails, short_id,
+    AppContext, NEVER_SET_BACK, RewindPreview, Session, SessionSelector, drive, journal_fails,
+    short_id,
 };
 use crate::store::Store;
 use crate::world::machine::Machine;
@@ -177,6 +178,10 @@ impl PathChoices {
 fn conversation(ctx: &AppContext, id: &str, to: Seq, manner: Manner) -> Result<u8, CliError> {
     let mut store = super::open_store(ctx)?;
     let info = store.history().find(id)?;
+    if manner.preview && manner.json {
+        line(&json!({ "changes": [], "kept": [], "warnings": [] }).to_string());
+        return Ok(exit::DONE);
+    }
     if manner.preview {
         line(&format!(
             "a copy of session {} up to entry {to}; the files stay as they are",
@@ -349,7 +354,7 @@ fn shown(
 ) -> Result<(), CliError> {
     let preview = ctx.session_list().rewind_preview(store, id, rewinding)?;
     if manner.json {
-        return shown_as_json(rewinding, &preview.warnings);
+        return shown_as_json(rewinding, &preview);
     }
     for row in &preview.rows {
         if let Ok(change) = &row.planned {
@@ -376,8 +381,10 @@ fn shown(
     Ok(())
 }
 
-fn shown_as_json(rewinding: &Rewinding, warnings: &[String]) -> Result<(), CliError> {
+fn shown_as_json(rewinding: &Rewinding, preview: &RewindPreview) -> Result<(), CliError> {
     let delta = diff(&rewinding.now, &rewinding.plan.target);
+    let planned = preview.rows.iter().map(|row| (&row.path, &row.planned));
+    let planned: BTreeMap<_, _> = planned.collect();
     let changes: Vec<Value> = delta
         .0
         .iter()
@@ -386,14 +393,18 @@ fn shown_as_json(rewinding: &Rewinding, warnings: &[String]) -> Result<(), CliEr
                 Change::Put { .. } => "write",
                 Change::Gone { .. } => "remove",
             };
-            json!({ "path": path_text(path), "what": what })
+            let figures = planned.get(path).and_then(|planned| planned.as_ref().ok());
+            json!({
+                "path": path_text(path), "what": what,
+                "figures": figures.map(|change| &change.figures),
+            })
         })
         .collect();
     let kept = rewinding.plan.kept.iter();
     let kept: Vec<Value> = kept
         .map(|(path, why)| json!({ "path": path_text(path), "why": why }))
         .collect();
-    let said = json!({ "changes": changes, "kept": kept, "warnings": warnings });
+    let said = json!({ "changes": changes, "kept": kept, "warnings": preview.warnings });
     line(&said.to_string());
     Ok(())
 }

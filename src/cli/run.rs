@@ -15,6 +15,7 @@ use crate::config::{ConfigError, Setting};
 use crate::core::background::BackgroundMode;
 use crate::core::choice::Effort;
 use crate::core::entry::{By, Mode, UsedCommand};
+use crate::core::text::session_name;
 use crate::headless::{self, Ask, Format, Named, Task};
 use crate::report::{CliError, exit, note};
 use crate::session::sandbox::probe_kernel_in_background;
@@ -649,7 +650,7 @@ fn note_unfinished(ctx: &AppContext) -> Result<(), CliError> {
     let store = super::open_store(ctx)?;
     for info in ctx.session_list().unfinished(&store, false)?.iter().take(3) {
         let id = short_id(&info.id);
-        let title = info.title.as_deref().unwrap_or("untitled");
+        let title = session_name(info.title.as_deref());
         note(&match SessionLock::holder(&ctx.paths.data_dir, &info.id) {
             Some(pid) => format!("in use here: {id} \"{title}\", in process {pid}"),
             None => format!(

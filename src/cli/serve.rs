@@ -31,6 +31,9 @@ pub(crate) struct ServeArgs {
     /// Make new tokens, so that older links stop working
     #[arg(long)]
     new_tokens: bool,
+    /// Show the link as a QR code, too
+    #[arg(long)]
+    qr: bool,
 }
 
 fn scope() -> clap::builder::PossibleValuesParser {
@@ -46,6 +49,7 @@ pub(super) fn run(ctx: &AppContext, args: ServeArgs) -> Result<u8, CliError> {
         // clap has checked the name.
         link: TokenScope::named(&args.scope).unwrap_or(TokenScope::Read),
         new_tokens: args.new_tokens,
+        qr: args.qr,
     };
     server::run(ctx.clone(), &options)
 }

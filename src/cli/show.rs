@@ -6,7 +6,7 @@ use super::time::local_time;
 use crate::core::entry::{Entry, Record};
 use crate::core::gauge::Parts;
 use crate::core::state::State;
-use crate::core::text::{clip, count, one_line};
+use crate::core::text::{clip, count, one_line, session_name};
 use crate::core::window::CompactionSettings;
 use crate::model::Figures;
 use crate::report::{CliError, exit, line};
@@ -85,10 +85,7 @@ fn head(ctx: &AppContext, id: &str, records: &[Record], state: &State) {
         });
     let at = |r: Option<&Record>| r.map(|r| local_time(r.at_ms)).unwrap_or_default();
     line(&format!("session   {id}"));
-    line(&format!(
-        "title     {}",
-        state.title().unwrap_or("untitled")
-    ));
+    line(&format!("title     {}", session_name(state.title())));
     line(&format!("folder    {}", state.folder));
     line(&format!(
         "model     {}  mode: {}",

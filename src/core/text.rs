@@ -118,6 +118,14 @@ pub(crate) fn one_line(text: &str, max_chars: usize) -> String {
     out
 }
 
+/// Returns the name of a session for a person: its title, else the same word everywhere.
+pub fn session_name(title: Option<&str>) -> &str {
+    match title.map(str::trim) {
+        Some(title) if !title.is_empty() => title,
+        _ => "untitled",
+    }
+}
+
 /// Returns a title for a task without a model: its first sentence, cut between two words. Invisible
 /// characters stay.
 pub(crate) fn task_title(text: &str) -> String {

@@ -14,6 +14,7 @@ use crate::config::NotifyOn;
 use crate::core::entry::{Entry, SaveReason};
 use crate::core::next::Why;
 use crate::core::state::State;
+use crate::core::text::session_name;
 use crate::engine::{Command, Event};
 use crate::report::note;
 use crate::session::{NotifyCommand, short_id};
@@ -118,7 +119,7 @@ impl WaitState {
     /// Runs the user's notification command, like the screen does in the background.
     fn tell(&self, state: &State, event: NotifyOn, what: &str) {
         if let Some(notify) = &self.notify {
-            let title = state.title().unwrap_or("new session");
+            let title = session_name(state.title());
             notify.run_for(event, &format!("{what}: {title}"));
         }
     }

@@ -16,6 +16,7 @@ mod gemini_schema;
 pub(crate) mod http;
 mod image;
 mod key_trial;
+mod known;
 mod list;
 mod names;
 pub(crate) mod openai_chat;
@@ -39,6 +40,7 @@ mod window;
 pub mod wire;
 
 pub use key_trial::KeyTrial;
+pub use known::{KnownModel, known_models, models_json};
 pub use registry::{Figures, Models, WindowFrom};
 
 use futures_util::future::Either;

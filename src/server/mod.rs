@@ -6,21 +6,24 @@
 //! `assets/openapi.json` specifies them exactly.
 //!
 //! Invariant: no engine runs here, and nothing that is pending is in memory alone.
-//! Invariant: no key and no config is ever served.
+//! Invariant: no key is ever served, and of the config only names and prices of models.
 
 mod access;
 mod admission;
 mod answer;
 mod body;
+mod changes;
 mod connection;
 mod events;
 mod feed;
 mod listen;
 mod page;
 mod problem;
+mod qr;
 mod reading;
 mod repeated;
 mod request_guard;
+mod rewinding;
 mod routes;
 mod starter;
 mod starting;
@@ -28,6 +31,7 @@ mod steering;
 mod stores;
 mod table;
 
+use std::io::{IsTerminal, Write};
 use std::sync::Arc;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -44,7 +48,7 @@ use request_guard::RequestGuard;
 use starter::Starter;
 use stores::Stores;
 
-use crate::report::{CliError, exit, line, note};
+use crate::report::{CliError, exit, line, note, print};
 use crate::session::{AppContext, FoldCache};
 
 /// Options of `rewake serve`.
@@ -61,6 +65,8 @@ pub struct Options {
     pub link: TokenScope,
     /// Earlier links become invalid.
     pub new_tokens: bool,
+    /// The link is also shown as a QR code.
+    pub qr: bool,
 }
 
 /// State that all requests share.
@@ -122,7 +128,11 @@ async fn serve(ctx: AppContext, options: &Options, tokens: Tokens) -> Result<u8,
         folds: Arc::default(),
         tokens,
     });
-    line(&listening.link(&options.hosts, app.tokens.text(scope)));
+    let link = listening.link(&options.hosts, app.tokens.text(scope));
+    line(&link);
+    if options.qr {
+        print(|stdout| stdout.write_all(qr::code(&link, stdout.is_terminal())?.as_bytes()));
+    }
     note(&listening.how_to_reach(scope));
     let router = routes::router(Arc::clone(&app));
     let ended = tokio::select! {

@@ -11,6 +11,9 @@ use crate::session::VERSION;
 
 const INDEX: &str = include_str!("../../assets/page/index.html");
 const SCRIPT: &str = include_str!("../../assets/page/app.js");
+const MARKDOWN: &str = include_str!("../../assets/page/markdown.js");
+const ICON: &str = include_str!("../../assets/page/icon.svg");
+const MANIFEST: &str = include_str!("../../assets/page/manifest.webmanifest");
 const STYLE: &str = include_str!("../../assets/page/style.css");
 const OPENAPI: &str = include_str!("../../assets/openapi.json");
 
@@ -20,6 +23,19 @@ pub(super) async fn index() -> Response {
 
 pub(super) async fn script() -> Response {
     bytes_as(StatusCode::OK, "text/javascript; charset=utf-8", SCRIPT)
+}
+
+pub(super) async fn markdown() -> Response {
+    bytes_as(StatusCode::OK, "text/javascript; charset=utf-8", MARKDOWN)
+}
+
+pub(super) async fn icon() -> Response {
+    bytes_as(StatusCode::OK, "image/svg+xml", ICON)
+}
+
+/// Returns the manifest of an installed page. It has no token: every client can read it.
+pub(super) async fn manifest() -> Response {
+    bytes_as(StatusCode::OK, "application/manifest+json", MANIFEST)
 }
 
 pub(super) async fn style() -> Response {

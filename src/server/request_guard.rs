@@ -41,6 +41,9 @@ const HEADERS: [(HeaderName, &str); 8] = [
     (HeaderName::from_static("x-robots-tag"), "noindex, nofollow"),
 ];
 
+/// Header of each answer to a known token: what it may do here, so that a page offers nothing else.
+const SCOPE: HeaderName = HeaderName::from_static("rewake-scope");
+
 /// The names under which the server may be reached.
 pub(super) struct RequestGuard {
     address: Option<IpAddr>,
@@ -153,7 +156,14 @@ pub(super) async fn permitted(
     match scope(&app, request.headers(), needed) {
         Ok(scope) => {
             request.extensions_mut().insert(scope);
-            next.run(request).await
+            let may = match app.read_only {
+                true => TokenScope::Read,
+                false => scope,
+            };
+            let mut response = next.run(request).await;
+            let may = HeaderValue::from_static(may.name());
+            response.headers_mut().insert(SCOPE, may);
+            response
         }
         Err(problem) => problem.into_response(),
     }

@@ -12,7 +12,7 @@ use std::time::Duration;
 use axum::http::StatusCode;
 use serde::Deserialize;
 use serde_json::Value;
-use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{Child, Command};
 
 use super::problem::Problem;
@@ -42,6 +42,9 @@ const PATIENCE_TO_OPEN: Duration = Duration::from_secs(15);
 /// Maximum size of the shown output of a failed start.
 const MAX_PRINTED_BYTES: u64 = 16 * 1024;
 
+/// Maximum size of the output of a subcommand.
+const MAX_RESULT_BYTES: u64 = 8 * 1024 * 1024;
+
 pub(super) struct Starter {
     exe: PathBuf,
     folder: PathBuf,
@@ -58,6 +61,18 @@ pub(super) struct Begin {
     pub(super) model: Option<String>,
     pub(super) mode: Option<Mode>,
     pub(super) effort: Option<Effort>,
+    /// Number of answers after which it pauses.
+    pub(super) turns: Option<u32>,
+    /// Cost in US dollars at which it pauses.
+    pub(super) usd: Option<f64>,
+}
+
+/// The result of a process that ended.
+pub(super) struct ProcessResult {
+    /// `None`: a signal ended it.
+    pub(super) code: Option<i32>,
+    pub(super) stdout: String,
+    pub(super) stderr: String,
 }
 
 /// The living processes that were started here.
@@ -194,6 +209,41 @@ impl Starter {
         }
     }
 
+    /// Runs a subcommand about a session, which survives the end of this server. Returns its result.
+    /// `None`: it did not end in time, and continues.
+    ///
+    /// # Errors
+    /// All slots are taken, or the process cannot be started.
+    pub(super) async fn run(
+        &self,
+        stores: &Arc<Stores>,
+        session: &str,
+        args: &[&str],
+    ) -> Result<Option<ProcessResult>, Problem> {
+        let place = self.place(stores).await?;
+        place.is_of(session);
+        let mut command = Command::new(&self.exe);
+        command
+            .args(args)
+            .current_dir(&self.folder)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .process_group(0);
+        let child = command.spawn().map_err(|e| cannot_start(&e))?;
+        let ends = tokio::spawn(async move {
+            let result = result_of(child).await;
+            drop(place);
+            result
+        });
+        match tokio::time::timeout(PATIENCE, ends).await {
+            Ok(Ok(Ok(result))) => Ok(Some(result)),
+            Ok(Ok(Err(error))) => Err(Problem::inside(&error)),
+            Ok(Err(error)) => Err(Problem::inside(&error)),
+            Err(_) => Ok(None),
+        }
+    }
+
     /// Starts a new session. Returns its ID when its prompt is on the disk.
     ///
     /// # Errors
@@ -214,6 +264,12 @@ impl Starter {
         if let Some(effort) = begin.effort {
             command.args(["--effort", effort.name()]);
         }
+        if let Some(turns) = begin.turns {
+            command.args(["--max-turns", &turns.to_string()]);
+        }
+        if let Some(usd) = begin.usd {
+            command.arg(format!("--max-usd={usd}"));
+        }
         let folder = begin.folder.as_ref().unwrap_or(&self.folder);
         let child = command.current_dir(folder).stdin(Stdio::piped()).spawn();
         let mut child = child.map_err(|e| cannot_start(&e))?;
@@ -233,6 +289,28 @@ impl Starter {
         wait_for(child, place);
         opened
     }
+}
+
+/// Reads the output of a process, and waits for its end.
+async fn result_of(mut child: Child) -> std::io::Result<ProcessResult> {
+    let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+    let (stdout, stderr) = tokio::join!(
+        printed(stdout, MAX_RESULT_BYTES),
+        printed(stderr, MAX_PRINTED_BYTES)
+    );
+    Ok(ProcessResult {
+        code: child.wait().await?.code(),
+        stdout,
+        stderr,
+    })
+}
+
+async fn printed(from: Option<impl AsyncRead + Unpin>, max_bytes: u64) -> String {
+    let mut printed = Vec::new();
+    if let Some(from) = from {
+        let _ = from.take(max_bytes).read_to_end(&mut printed).await;
+    }
+    String::from_utf8_lossy(&printed).into_owned()
 }
 
 /// Waits for the end of the process, so that it does not remain a zombie.

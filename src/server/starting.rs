@@ -37,6 +37,14 @@ pub(super) async fn start(
     if !begin.model.as_deref().is_none_or(is_clean) {
         return Err(Problem::bad("the model has a NUL in its name").hint("provider/model"));
     }
+    if begin.turns.is_some_and(|n| !(1..=1_000_000).contains(&n)) {
+        return Err(
+            Problem::bad("turns is a number from 1 to 1000000").hint("leave it out: no limit")
+        );
+    }
+    if begin.usd.is_some_and(|usd| !usd.is_finite() || usd <= 0.0) {
+        return Err(Problem::bad("usd is a number above 0").hint("leave it out: no limit"));
+    }
     if let Some(folder) = &begin.folder
         && !(folder.is_absolute() && folder.is_dir())
     {

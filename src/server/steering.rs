@@ -16,13 +16,14 @@ use crate::core::entry::{CallId, Choice, Image, Mode, Seq, Verdict, Via};
 use crate::core::form::FormAnswer;
 use crate::core::image;
 use crate::core::signal::Signal;
+use crate::core::text::one_line;
 use crate::session::{Accepted, Delivery, QuestionChoice, Receipt, decode_image, denial};
 use crate::store::Message as InboxMessage;
 
 /// Origin of these signals, as entries record it.
 pub(super) const ORIGIN: &str = "http";
 
-/// Maximum length of a title.
+/// Length to which a title is cut.
 const MAX_TITLE_CHARS: usize = 200;
 
 /// Answers the request. If the client wants it and no process works on the session, starts one
@@ -242,9 +243,9 @@ struct Nothing {}
 
 #[derive(Deserialize, Default)]
 #[serde(deny_unknown_fields)]
-struct GoOn {
+pub(super) struct GoOn {
     #[serde(default)]
-    start: bool,
+    pub(super) start: bool,
 }
 
 pub(super) async fn continue_session(
@@ -256,7 +257,7 @@ pub(super) async fn continue_session(
     send_signals(&app, id, vec![Signal::GoOn], start).await
 }
 
-async fn send_signals(
+pub(super) async fn send_signals(
     app: &Shared,
     id: String,
     signals: Vec<Signal>,
@@ -310,15 +311,9 @@ impl NewSettings {
             return Err(Problem::bad("turns is a number from 1 to 1000000")
                 .hint("no_limits takes the limits away"));
         }
-        let title = self.title.map(|title| title.trim().to_string());
-        if title
-            .as_ref()
-            .is_some_and(|t| t.is_empty() || t.chars().count() > MAX_TITLE_CHARS)
-        {
-            return Err(
-                Problem::bad(format!("a title has 1 to {MAX_TITLE_CHARS} characters"))
-                    .hint("give a shorter one"),
-            );
+        let title = self.title.map(|title| one_line(&title, MAX_TITLE_CHARS));
+        if title.as_ref().is_some_and(String::is_empty) {
+            return Err(Problem::bad("the title is empty").hint("give one of up to 200 characters"));
         }
         let limits = self.turns.is_some() || self.usd.is_some() || self.no_limits;
         let choice = Choice {

@@ -22,8 +22,8 @@ const AROUND: u64 = 50;
 /// The names of the trees before and after an effect.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct TreePair {
-    before: String,
-    after: String,
+    pub(super) before: String,
+    pub(super) after: String,
 }
 
 impl TreePair {

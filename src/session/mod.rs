@@ -49,6 +49,7 @@ mod server_rows;
 mod server_schema;
 mod server_words;
 mod servers;
+mod session_diff;
 mod session_list;
 mod skills;
 mod steer;
@@ -87,7 +88,7 @@ pub use notify_command::{NotifyCommand, RunningNotifiers, notification_line};
 pub use offer::{Details, Offer, StillRunning, still_running};
 pub use permissions::DISK;
 pub use placed_edit::{EditPlace, EditQuery, PlacedEdit, edit_places};
-pub use processes::{ProcessObject, process_objects};
+pub use processes::{NotStopped, ProcessObject, add_tails, process_objects, stop_process};
 pub use purge::lock_with_children;
 pub use rename::rename;
 pub use resume_report::{ResumeReport, ago, clock, resumed_in_short};
@@ -98,6 +99,7 @@ pub use rewind_preview::{
 pub use server_rows::ServerRow;
 pub use server_words::{AskServer, DefinedServers, ExpandedWords};
 pub use servers::ServerFolders;
+pub use session_diff::{FileDiff, NoDiff, call_diff, session_diff};
 pub use session_list::{Finished, SessionList};
 pub use steer::{
     Accepted, Delivery, HERE, MAX_MESSAGE_BYTES, Question, QuestionChoice, Receipt, Refusal,

@@ -14,7 +14,9 @@ use super::{
 };
 use crate::core::choice::Effort;
 use crate::core::entry::{Entry, Fact, ForkPoint, Mode, Plan, Record, RunLimits, Seq, Usage};
+use crate::core::marks::title_line;
 use crate::core::state::{Halt, State};
+use crate::core::text::session_name;
 use crate::model::Figures;
 use crate::store::{MessageMatch, PageFilter, Paged, SessionInfo, Store, StoreError};
 
@@ -30,13 +32,18 @@ const CHECKPOINTS: u32 = 3;
 /// Number of entries at the end of a session that are searched for its plan.
 const PLAN_ENTRIES: u64 = 200;
 
+/// Length to which the last message is cut.
+const REQUEST_CHARS: usize = 200;
+
 /// A session in a list.
 #[derive(Debug, Clone, Serialize)]
 pub struct ListedSession {
     pub id: String,
     pub title: Option<String>,
-    /// The last request, or the name that a person gave it.
+    /// The name of the session on every screen: its title, or `untitled`.
     pub name: String,
+    /// The last message of the user, on one line. In a fork, only of the fork itself.
+    pub last_request: Option<String>,
     pub folder: String,
     pub workspace: String,
     /// State in one word: running, open, done, left, stopped, failed, dismissed, killed.
@@ -257,7 +264,8 @@ impl SessionList {
             false => None,
         };
         Ok(ListedSession {
-            name: seen.name(&info).to_string(),
+            name: session_name(info.title.as_deref()).to_string(),
+            last_request: seen.request().map(|words| title_line(words, REQUEST_CHARS)),
             state: standing.word(),
             live: matches!(standing, super::SessionState::InUse { .. }),
             asks: paged.asks && info.unfinished,

@@ -1,10 +1,11 @@
-//! Running commands and servers of all sessions, for `rewake ps` and the server.
+//! Running commands and servers of all sessions, for `rewake ps` and the server: the list, the live
+//! output, and a stop.
 
 use serde::Serialize;
 
 use super::{AppContext, SessionError};
 use crate::command::server::ServerInfo;
-use crate::command::{How, RunInfo, RunState};
+use crate::command::{How, RunInfo, RunState, Stopped};
 use crate::core::text::one_line;
 
 /// A running command or MCP server, or processes that outlive their command.
@@ -27,6 +28,93 @@ pub struct ProcessObject {
     pub since_ms: i64,
     /// The command line.
     pub command: String,
+    /// The last output, if it was wanted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tail: Option<String>,
+}
+
+/// Why a command or server was not stopped.
+#[derive(Debug, thiserror::Error)]
+pub enum NotStopped {
+    // An empty text is a prefix of every ID, so an unset variable in a script would stop a command.
+    #[error("no command is named: the id is empty")]
+    Empty,
+    #[error("there is no command {0:?}")]
+    Missing(String),
+    #[error("{run:?} could be any of {found} commands")]
+    Ambiguous { run: String, found: usize },
+    #[error(transparent)]
+    Failed(#[from] std::io::Error),
+    #[error(transparent)]
+    Session(#[from] SessionError),
+}
+
+impl NotStopped {
+    /// Returns a hint for a person. `None`: no remedy is known.
+    pub fn hint(&self) -> Option<&'static str> {
+        match self {
+            NotStopped::Empty => Some("rewake ps lists the ids"),
+            NotStopped::Missing(_) => Some("rewake ps lists them"),
+            NotStopped::Ambiguous { .. } => Some("give more of the id"),
+            NotStopped::Failed(_) | NotStopped::Session(_) => None,
+        }
+    }
+}
+
+/// Stops the command or server whose ID begins with `run`. Returns its ID and its command line.
+/// Waits up to five seconds for a subagent.
+///
+/// # Errors
+/// The ID names none or several, or the stop failed.
+pub fn stop_process(ctx: &AppContext, run: &str) -> Result<(String, String, Stopped), NotStopped> {
+    let run = run.trim();
+    if run.is_empty() {
+        return Err(NotStopped::Empty);
+    }
+    let (runs, servers) = (ctx.runs()?, ctx.servers()?);
+    let commands = runs.list().into_iter();
+    let commands = commands.map(|info| (info.run, info.spec.command, false));
+    let all_servers = servers.list().into_iter();
+    let all_servers = all_servers.map(|info| (info.run, info.spec.command_line(), true));
+    let all = commands.chain(all_servers);
+    let mut found: Vec<(String, String, bool)> =
+        all.filter(|(id, _, _)| id.starts_with(run)).collect();
+    let (id, command, is_server) = match (found.pop(), found.len()) {
+        (Some(one), 0) => one,
+        (None, _) => return Err(NotStopped::Missing(run.to_string())),
+        (Some(_), others) => {
+            return Err(NotStopped::Ambiguous {
+                run: run.to_string(),
+                found: others + 1,
+            });
+        }
+    };
+    let stopped = match is_server {
+        true => servers.stop(&id)?,
+        false => runs.stop(&id)?,
+    };
+    Ok((id, command, stopped))
+}
+
+/// Adds the last `max_bytes` of the output to each running command. A subagent and a server print
+/// nothing for a person.
+///
+/// # Errors
+/// The folder of the runs cannot be used.
+pub fn add_tails(
+    ctx: &AppContext,
+    processes: &mut [ProcessObject],
+    max_bytes: u64,
+) -> Result<(), SessionError> {
+    let runs = ctx.runs()?;
+    let printing = processes
+        .iter_mut()
+        .filter(|one| !matches!(one.kind, "task" | "server"));
+    for one in printing {
+        let tail = runs.tail(&one.id, max_bytes).ok();
+        one.tail = tail.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+    }
+    Ok(())
 }
 
 /// Returns all running commands and servers.
@@ -69,6 +157,7 @@ fn of_run(info: RunInfo) -> Option<ProcessObject> {
         processes,
         since_ms: info.since_ms,
         command: info.spec.command,
+        tail: None,
     })
 }
 
@@ -84,6 +173,7 @@ fn of_server(info: ServerInfo) -> Option<ProcessObject> {
         group: info.group,
         processes: Vec::new(),
         since_ms: info.since_ms,
+        tail: None,
     })
 }
 

@@ -4,7 +4,7 @@ use crate::command::{RunState, Runs};
 use crate::core::ending::Ending;
 use crate::core::entry::{Mode, Record};
 use crate::core::state::State;
-use crate::core::text::{count, one_line};
+use crate::core::text::{count, one_line, session_name};
 use crate::store::short_id;
 
 /// The findings of a resume.
@@ -52,7 +52,7 @@ impl ResumeReport {
             id: id.to_string(),
             forked: false,
             mode: state.mode,
-            title: title.unwrap_or("untitled").to_string(),
+            title: session_name(title).to_string(),
             ending: state.ending(last.map(|r| &r.entry)),
             age_ms: (now_ms - last_ms).max(0),
             entries: state.next_seq(),

@@ -7,6 +7,7 @@ use super::summary::{GLANCE_ENTRIES, SessionState, SessionSummary, glance};
 use super::{AppContext, SessionError};
 use crate::core::ending::Ending;
 use crate::core::marks::title_line;
+use crate::core::text::session_name;
 use crate::store::{SessionFilter, SessionInfo, SessionLock, Store, StoreError};
 
 /// Number of the newest sessions that are searched for finished ones.
@@ -100,7 +101,7 @@ impl SessionList {
                 continue;
             };
             found.push(Finished {
-                title: title_line(glance.name(&info), 200),
+                title: title_line(session_name(info.title.as_deref()), 200),
                 how: ending.word(),
                 updated_ms: info.updated_ms,
                 id: info.id,

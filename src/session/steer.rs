@@ -14,7 +14,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::fold_cache::{FoldCache, folded};
-use super::{AppContext, SessionError, now_ms};
+use super::{AppContext, SessionError, now_ms, rename};
 use crate::command;
 use crate::core::access::Access;
 use crate::core::entry::{CallId, Choice, Entry, Image, Seq, Verdict, Via};
@@ -23,6 +23,7 @@ use crate::core::image;
 use crate::core::policy::Sandbox;
 use crate::core::signal::Signal;
 use crate::core::state::{OpenCall, OpenQuestion, PendingQuestion, State};
+use crate::core::text::session_name;
 use crate::core::tool::ToolCall;
 use crate::model::Models;
 use crate::store::{
@@ -169,6 +170,7 @@ impl Question {
         json!({
             "session": self.session.id,
             "title": self.session.title,
+            "name": session_name(self.session.title.as_deref()),
             "folder": self.session.folder,
             "call": self.call.id.to_string(),
             "asked": self.asked.seq,
@@ -275,6 +277,14 @@ impl AppContext {
             && steering.pause_closed_session(store, &info.id, origin)?
         {
             return Ok(without_signal(Delivery::Done));
+        }
+        if let (Signal::Name { title }, false) = (&signal, is_live) {
+            // A signal would wait for the next process of the session.
+            match rename(store, &steering.data_dir, &info.id, title) {
+                Ok(_) => return Ok(without_signal(Delivery::Done)),
+                Err(StoreError::Held { .. }) => {}
+                Err(error) => return Err(error.into()),
+            }
         }
         let id = store
             .inbox_mut()
@@ -436,7 +446,8 @@ impl Steering {
         folds: &FoldCache,
     ) -> Result<(Vec<Question>, Vec<SessionError>), StoreError> {
         let (mut questions, mut unread) = (Vec::new(), Vec::new());
-        for info in store.history().asking()? {
+        // By the place in the log, oldest first: a clock may jump.
+        for info in store.history().asking()?.into_iter().rev() {
             match folds.with(store, &info.id, |fold| {
                 self.questions_in(&info, &fold.state)
             }) {
@@ -444,7 +455,6 @@ impl Steering {
                 Err(error) => unread.push(error),
             }
         }
-        questions.sort_by_key(|q: &Question| q.asked.at_ms);
         Ok((questions, unread))
     }
 

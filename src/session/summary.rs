@@ -4,7 +4,6 @@
 use std::ops::ControlFlow;
 
 use crate::core::ending::{Backwards, Ending};
-use crate::core::text::task_title;
 use crate::store::{SessionInfo, Store};
 
 /// Maximum number of entries that are read from the end of one session.
@@ -48,7 +47,6 @@ impl SessionState {
 /// shows the session's row.
 pub fn glance(store: &Store, info: &SessionInfo, at_most: u64) -> SessionSummary {
     let shared = info.forked_from.as_ref().map(|from| from.seq);
-    let title = info.title.as_deref();
     let mut backwards = Backwards::default();
     let mut ending = None;
     let mut request: Option<String> = None;
@@ -69,10 +67,8 @@ pub fn glance(store: &Store, info: &SessionInfo, at_most: u64) -> SessionSummary
                 request = entry.typed().map(|words| words.into_owned());
             }
         }
-        // The title is the first message, unless somebody named the session.
-        let is_title = |words: &String| title == Some(task_title(words).as_str());
-        let has_name = is_named || !is_own || request.as_ref().is_some_and(is_title);
-        match ending.is_some() && has_name {
+        let is_known = is_named || !is_own || request.is_some();
+        match ending.is_some() && is_known {
             true => ControlFlow::Break(()),
             false => ControlFlow::Continue(()),
         }
@@ -110,16 +106,9 @@ impl SessionSummary {
         self.request.is_some() || self.is_named
     }
 
-    /// Returns the name of the session for a list: the name that a person gave it, else its last
-    /// request.
-    pub fn name<'a>(&'a self, info: &'a SessionInfo) -> &'a str {
-        let title = info.title.as_deref().unwrap_or("untitled");
-        match (&self.request, &info.forked_from) {
-            _ if self.is_named => title,
-            (Some(request), _) => request,
-            // A fork inherits the title of the session that it was forked from.
-            (None, Some(_)) => "nothing said yet",
-            (None, None) => title,
-        }
+    /// Returns the last message of the user. A fork inherits the title of the session that it was
+    /// forked from, so this distinguishes the two.
+    pub fn request(&self) -> Option<&str> {
+        self.request.as_deref()
     }
 }

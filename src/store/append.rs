@@ -27,7 +27,7 @@ const WHAT: &str = "append to the session";
 pub(super) const WHAT_BROUGHT: &str = "put entries of the journal back into the database";
 
 /// Length to which the title from the user is cut, in characters.
-const TITLE_CHARS: usize = 80;
+const TITLE_CHARS: usize = 200;
 
 /// A session that is not stored yet.
 #[derive(Debug, Clone)]

@@ -16,7 +16,7 @@ use crate::core::entry::{Entry, Outcome};
 use crate::core::permission::{LookBack, Permission, Reach};
 use crate::core::state::{Halt, State};
 use crate::core::summary;
-use crate::core::text::{clip, count, head_tail, one_line};
+use crate::core::text::{clip, count, head_tail, one_line, session_name};
 use crate::store::{SessionFilter, SessionInfo, StoreError};
 
 const DEFAULT_SESSIONS: u64 = 5;
@@ -104,7 +104,7 @@ fn list(past: &HistoryView<'_>, limit: u64) -> Result<String, String> {
             info.id,
             when(info.updated_ms),
             count(info.entries, "entry"),
-            one_line(info.title.as_deref().unwrap_or("untitled"), 100),
+            one_line(session_name(info.title.as_deref()), 100),
             ended(past, &info)?,
         ));
         let checkpoints = past
@@ -161,7 +161,7 @@ fn ended(past: &HistoryView<'_>, info: &SessionInfo) -> Result<String, String> {
 fn one(past: &mut HistoryView<'_>, id: &str, limit: u64) -> Result<String, String> {
     let info = past.store.history().find(id).map_err(error_text)?;
     let state = fold(past, id)?;
-    let title = one_line(info.title.as_deref().unwrap_or("untitled"), 100);
+    let title = one_line(session_name(info.title.as_deref()), 100);
     let mut text = format!(
         "{id} · {} to {} · {} · {title}\n{}\n",
         when(info.created_ms),

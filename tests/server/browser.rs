@@ -30,6 +30,10 @@ struct Browser {
 impl Browser {
     /// `None`: there is none on this machine.
     fn open(scheme: &str) -> Option<Browser> {
+        Browser::sized(scheme, WIDTH, 740)
+    }
+
+    fn sized(scheme: &str, width: u32, height: u32) -> Option<Browser> {
         let port = TcpListener::bind("127.0.0.1:0")
             .unwrap()
             .local_addr()
@@ -67,7 +71,8 @@ impl Browser {
             "--force-device-scale-factor=1",
             format!("--user-data-dir={}", home.path().join("data").display()),
         ]);
-        let mobile = json!({"deviceMetrics": {"width": WIDTH, "height": 740, "pixelRatio": 1.0}});
+        let mobile =
+            json!({"deviceMetrics": {"width": width, "height": height, "pixelRatio": 1.0}});
         let options = json!({"args": args, "mobileEmulation": mobile});
         let wanted = json!({"capabilities": {"alwaysMatch": {"goog:chromeOptions": options}}});
         let made = at.post("/session", &wanted);
@@ -554,4 +559,218 @@ fn a_command_without_the_sandbox_says_what_it_could_do() {
     browser.until_text(danger);
     browser.press(".question .answers button:not(.yes)");
     browser.until_text("denied: the user said no");
+}
+
+/// The sizes of a phone and of a screen on a desk.
+const SIZES: [(&str, u32, u32); 2] = [("phone", 390, 844), ("desk", 1280, 800)];
+
+/// A session is started with the form, seen while its command runs, stopped, renamed and rewound.
+#[test]
+fn a_session_is_started_watched_renamed_and_rewound() {
+    let markdown = "# Done\n\nThe **total** is *rounded* in `total.py`:\n\n```python\nround(x, 2)  # <b>\n```\n\n\
+                    - one\n- two\n  1. inner\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n> [docs](https://example.org/a_b) and \
+                    [no](javascript:alert(1)) <img src=x onerror=\"window.hit=1\">";
+    for (size, width, height) in SIZES {
+        let waits = json!({"command": "echo begins; until [ -e gate ]; do sleep 0.05; done"});
+        let write = json!({"path": "total.py", "content": "total = round(x, 2)\n"});
+        let home = scripted(&[
+            step("I wait.", &[("bash", waits)]),
+            step("", &[("write", write)]),
+            step(markdown, &[]),
+            step("as you said", &[]),
+        ]);
+        let Some(browser) = Browser::sized("light", width, height) else {
+            return skip_everywhere("chromium and chromedriver");
+        };
+        let server = Serve::start(&home, &["--scope", "admin"]);
+        browser.go(&format!(
+            "http://127.0.0.1:{}/#token={}",
+            server.port, server.token
+        ));
+        browser.until_text("There are no sessions yet.");
+        browser.type_in("#start-prompt", "Round the total");
+        browser.press("#start summary");
+        browser.until("return document.querySelectorAll('#models option').length > 5");
+        let folder = home.workspace().display().to_string();
+        browser.type_in("#start-folder", &folder);
+        browser.script("document.getElementById('start-mode').value = 'bypassPermissions'");
+        browser.type_in("#start-turns", "9");
+        browser.picture(&format!("{size}-start.png"));
+        browser.press("#start-form button");
+        // The command runs, and what it prints is there.
+        browser.until("const p = document.querySelector('#running pre'); return Boolean(p && p.textContent === 'begins')");
+        browser.until("return document.documentElement.scrollWidth <= window.innerWidth");
+        browser.script("window.shown = document.querySelector('#running li')");
+        browser.picture(&format!("{size}-running.png"));
+        browser.script("return running(view)");
+        browser.until("return window.shown === document.querySelector('#running li')");
+        browser.press("#running button");
+        browser.until("return document.querySelectorAll('#running li').length === 0");
+        // What each call changed.
+        browser.until("const d = document.querySelector('#log .diff'); return Boolean(d && d.open && d.querySelector('.add').textContent.includes('round'))");
+        browser.until("return document.querySelectorAll('#log .diff').length === 1");
+        // Markdown is nodes, and nothing of it runs.
+        browser.until("const m = document.querySelector('#log .md h3'); return Boolean(m && m.textContent === 'Done')");
+        for found in [
+            "strong",
+            "em",
+            "pre.code",
+            "ul > li ol > li",
+            "table td",
+            "blockquote a[rel='noopener noreferrer']",
+        ] {
+            browser.until(&format!(
+                "return document.querySelectorAll(\"#log .md {found}\").length > 0"
+            ));
+        }
+        browser.until("return window.hit === undefined && document.querySelectorAll('#log img, #log b').length === 0");
+        browser.until(
+            "return [...document.querySelectorAll('#log a')].every(a => /^https?:/.test(a.href))",
+        );
+        browser.until("return document.documentElement.scrollWidth <= window.innerWidth");
+        browser.picture(&format!("{size}-session.png"));
+        // The new name is there at once, and the words that are typed stay, with the focus.
+        browser.press("#menu summary");
+        browser.script("document.getElementById('new-title').value = ''");
+        browser.type_in("#new-title", "Rounded totals");
+        browser.press("#rename button");
+        browser.until("return document.getElementById('title').textContent === 'Rounded totals'");
+        browser.type_in("#text", "and then");
+        browser.press("#send-it");
+        browser.until_text("as you said");
+        browser.until("return document.getElementById('about').textContent.startsWith('done')");
+        // Back to before the last message: first seen, then done.
+        let back = "const all = document.querySelectorAll('#log .said button'); \
+                    if (all.length) all[all.length - 1].click(); return all.length > 0";
+        browser.until(back);
+        browser.until("const p = document.getElementById('rewind-preview').textContent; return p.includes('becomes a new session')");
+        browser.picture(&format!("{size}-rewind.png"));
+        let first = browser.script("return view.id");
+        browser.press("#rewind-it");
+        browser.until(&format!(
+            "return view && view.last !== null && view.id !== {first}"
+        ));
+        browser.until_text("a copy from here on");
+        browser.until("return !document.getElementById('log').innerText.includes('as you said')");
+        browser.press("#back");
+        browser.until("return document.querySelectorAll('#sessions a').length === 2");
+        browser.until("return [...document.querySelectorAll('#sessions .row span:first-child')].every(e => e.textContent.endsWith('Rounded totals'))");
+        browser.picture(&format!("{size}-list.png"));
+        server.until("/agent/history", |all| {
+            let all = all["sessions"].as_array().unwrap();
+            all.iter().all(|s| s["live"] == false)
+        });
+    }
+}
+
+/// Typed words, focus and scroll position stay while lists change.
+#[test]
+fn lists_change_in_place() {
+    let home = scripted(&[]);
+    let steps: Vec<String> = (0..40).map(|n| step(&format!("answer {n}"), &[])).collect();
+    std::fs::write(home.rewake_home().join("script.toml"), steps.concat()).unwrap();
+    for n in 0..12 {
+        done_session(&home, &format!("task {n}"));
+    }
+    let Some(browser) = Browser::sized("light", 390, 844) else {
+        return skip_everywhere("chromium and chromedriver");
+    };
+    let server = Serve::start(&home, &[]);
+    browser.go(&format!(
+        "http://127.0.0.1:{}/#token={}",
+        server.port, server.token
+    ));
+    browser.until("return document.querySelectorAll('#sessions a').length === 12");
+    let focus = "const a = document.querySelectorAll('#sessions a')[5]; a.focus(); window.scrollTo(0, 150); \
+                 window.had = a; return window.scrollY";
+    let at = browser.script(focus);
+    assert_eq!(at, 150);
+    // One below it moves to the top, and gets another name.
+    let listed = server.get("/agent/history").json();
+    let id = listed["sessions"][9]["id"].as_str().unwrap().to_string();
+    let path = format!("/sessions/{id}");
+    server
+        .send("PATCH", &path, &json!({"title": "another name"}))
+        .expect(202);
+    browser.until(
+        "return document.querySelector('#sessions .row span').textContent === 'another name'",
+    );
+    browser.until("return document.activeElement === window.had && window.had.isConnected");
+    // A question that stays is the same node, with what is typed in it.
+    let ask = (
+        "ask_user",
+        json!({"questions": [{"question": "Which?", "header": "One",
+        "options": [{"label": "A"}, {"label": "B"}]}]}),
+    );
+    std::fs::write(home.rewake_home().join("script.toml"), step("", &[ask])).unwrap();
+    let begin = json!({"prompt": "ask me", "folder": home.workspace()});
+    let made = server.post("/sessions", &begin).expect(201).json();
+    let id = made["session"].as_str().unwrap().to_string();
+    server.until("/questions", |asked| asked[0]["form"]["wanted"].is_object());
+    browser.script(&format!("location.hash = 's={id}'"));
+    browser.until("return Boolean(document.querySelector('.question input:not([type])'))");
+    browser.type_in("#questions input:not([type])", "none of them");
+    browser.script("window.had = document.activeElement; return about(view)");
+    let text = json!({"text": "waits for you"});
+    server
+        .post(&format!("/sessions/{id}/messages"), &text)
+        .expect(202);
+    browser.until_text("waits: waits for you");
+    browser.until(
+        "return document.activeElement === window.had && window.had.value === 'none of them'",
+    );
+    server
+        .post(&format!("/sessions/{id}/stop"), &json!({}))
+        .expect(202);
+    server.until(&format!("/sessions/{id}"), |s| s["live"] == false);
+}
+
+/// Two tabs of one browser, each with the link of another scope.
+#[test]
+fn each_tab_has_the_scope_of_its_own_token() {
+    let home = scripted(&[step("ok", &[])]);
+    done_session(&home, "x");
+    let Some(browser) = Browser::open("light") else {
+        return skip_everywhere("chromium and chromedriver");
+    };
+    let server = Serve::start(&home, &[]);
+    let tokens = std::fs::read_to_string(home.rewake_home().join("keys/.serve.token")).unwrap();
+    let read = tokens
+        .lines()
+        .find_map(|line| line.strip_prefix("read "))
+        .unwrap();
+    let may = |expected: bool| {
+        browser.press("#sessions a");
+        browser.until("return view && view.last !== null");
+        let shown = "return getComputedStyle(document.querySelector('main:not([hidden]) footer')).display !== 'none'";
+        assert_eq!(browser.script(shown), expected);
+        browser.press("#back");
+        let shown =
+            "return getComputedStyle(document.getElementById('start-form')).display !== 'none'";
+        assert_eq!(browser.script(shown), expected);
+    };
+    browser.go(&format!(
+        "http://127.0.0.1:{}/#token={}",
+        server.port, server.token
+    ));
+    may(true);
+    let first = browser
+        .at
+        .get(&format!("/session/{}/window", browser.session))
+        .json()["value"]
+        .clone();
+    let made = browser.post("/window/new", &json!({"type": "tab"}));
+    browser.post("/window", &json!({"handle": made["handle"]}));
+    browser.go(&format!("http://127.0.0.1:{}/#token={read}", server.port));
+    may(false);
+    // Neither a reload of the one nor of the other changes anything.
+    for (tab, expected) in [(&first, true), (&made["handle"], false), (&first, true)] {
+        browser.post("/window", &json!({ "handle": tab }));
+        browser.post("/refresh", &json!({}));
+        may(expected);
+    }
+    assert_eq!(
+        browser.script("return localStorage.length + document.cookie.length"),
+        0
+    );
 }

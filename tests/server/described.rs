@@ -61,9 +61,10 @@ fn every_status_that_is_described_is_given() {
             .path
             .replace("{id}", &id)
             .replace("{hash}", &"0".repeat(64))
-            .replace("{call}", "1.0");
+            .replace("{call}", "1.0")
+            .replace("{run}", "nothing");
         let missing = route.path.replace("{id}", "zzz").replace("{hash}", "x");
-        let missing = missing.replace("{call}", "1.0");
+        let missing = missing.replace("{call}", "1.0").replace("{run}", "x");
         let method = route.method;
         let mut note = |reply: Reply| {
             let key = (method.to_string(), route.path.to_string(), reply.status);
@@ -89,14 +90,18 @@ fn every_status_that_is_described_is_given() {
             continue;
         }
         note(ask(method, &path, host, ""));
-        if route.path.contains("{id}") {
+        if route.path.contains('{') {
             let unreadable = route.path.replace("{id}", "%ff").replace("{hash}", "x");
-            let unreadable = unreadable.replace("{call}", "x");
+            let unreadable = unreadable.replace("{call}", "x").replace("{run}", "%ff");
             note(ask(method, &unreadable, &good, "{}"));
         }
         // The stream of all sessions misses none, and never ends.
         if route.path != "/events" {
             let body = r#"{"text":"x","verdict":"allow","prompt":"x","title":"x"}"#;
+            let body = match route.path.ends_with("/rewind") {
+                true => r#"{"entry":1,"what":"files"}"#,
+                false => body,
+            };
             note(ask(method, &missing, &good, body));
         }
         for body in [
@@ -107,6 +112,7 @@ fn every_status_that_is_described_is_given() {
             r#"{"verdict":"allow"}"#,
             r#"{"answer":"decline"}"#,
             r#"{"title":"x"}"#,
+            r#"{"entry":1,"what":"conversation","preview":true}"#,
         ] {
             if method != "GET" {
                 note(ask(method, &missing, &good, body));
@@ -114,7 +120,11 @@ fn every_status_that_is_described_is_given() {
             }
         }
         if method == "GET" {
-            for query in ["?limit=x&from=x", "?limit=0&from=5&to=3"] {
+            for query in [
+                "?limit=x&from=x&tail=x",
+                "?limit=0&from=5&to=3",
+                "?session=zzz",
+            ] {
                 let is_stream = route.path.ends_with("/events") && query.contains("from=5");
                 if !is_stream {
                     note(ask(method, &format!("{path}{query}"), &good, ""));
@@ -162,6 +172,11 @@ fn every_status_that_is_described_is_given() {
     given.insert(("POST".to_string(), verdict, 202));
     let answers = "/sessions/{id}/answers".to_string();
     given.insert(("POST".to_string(), answers, 202));
+    // In `changed`, where something runs and files change.
+    for path in ["/sessions/{id}/diff", "/sessions/{id}/calls/{call}/diff"] {
+        given.insert(("GET".to_string(), path.to_string(), 200));
+    }
+    given.insert(("POST".to_string(), "/ps/{run}/stop".to_string(), 202));
     let change = "/sessions/{id}/calls/{call}/change".to_string();
     given.insert(("GET".to_string(), change, 200));
     let mut described = BTreeSet::new();

@@ -104,7 +104,7 @@ fn the_number_of_a_signal_survives_kills_and_is_given_once() {
     let home = scripted(&[step("one", &[]), step("two", &[])]);
     let id = done_session(&home, "x");
     let path = format!("/sessions/{id}");
-    let title = |n: usize| json!({"title": format!("name {n}")});
+    let turns = |n: usize| json!({"turns": n + 100});
     let waiting = || -> Vec<i64> {
         let store = Store::open(&home.rewake_home()).unwrap();
         let waiting = store.inbox().signals(&id).unwrap();
@@ -122,7 +122,7 @@ fn the_number_of_a_signal_survives_kills_and_is_given_once() {
                     if is_over.load(Ordering::SeqCst) {
                         return;
                     }
-                    if let Some(number) = patch(server_port, &token, path, &title(n)) {
+                    if let Some(number) = patch(server_port, &token, path, &turns(n)) {
                         told.lock().unwrap().push(number);
                     }
                 }
@@ -147,13 +147,13 @@ fn the_number_of_a_signal_survives_kills_and_is_given_once() {
     home.run(["-p", "-r", &id, "go on"]).expect(0);
     assert_eq!(waiting(), [0; 0]);
     let server = Serve::start(&home, &[]);
-    let next = server.send("PATCH", &path, &title(0)).expect(202).json();
+    let next = server.send("PATCH", &path, &turns(0)).expect(202).json();
     let next = next["ids"][0].as_i64().unwrap();
     assert!(next > *kept.last().unwrap(), "{next} was given before");
     assert_eq!(waiting(), [next]);
 }
 
-/// One title, and the number that it was accepted with. `None`: the server is gone.
+/// One limit, and the number that it was accepted with. `None`: the server is gone.
 fn patch(port: u16, token: &str, path: &str, body: &Value) -> Option<i64> {
     use std::io::{Read, Write};
     let mut stream = std::net::TcpStream::connect(("127.0.0.1", port)).ok()?;

@@ -13,6 +13,7 @@ mod support;
 
 mod attacked;
 mod browser;
+mod changed;
 mod client;
 mod described;
 mod failing;

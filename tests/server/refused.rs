@@ -105,11 +105,22 @@ fn each_scope_may_so_much_and_no_more() {
     server.token = admin.clone();
     server.send("PATCH", &patch, &yolo).expect(202);
     server.token = read;
-    server.get("/agent/history").expect(200);
+    let reply = server.get("/agent/history").expect(200);
+    assert!(reply.has_header("rewake-scope: read"), "{}", reply.head);
     // Whoever may only look answers nothing, sends nothing and begins nothing.
     let allow = json!({"verdict": "allow", "text": "x", "prompt": "x"});
-    for more in ["/verdicts", "/messages", "/stop", "/pause", "/go", "/fork"] {
-        let path = format!("/sessions/{id}{more}");
+    let orders = [
+        "/verdicts",
+        "/messages",
+        "/stop",
+        "/pause",
+        "/go",
+        "/fork",
+        "/rewind",
+        "/compact",
+    ];
+    let orders = orders.map(|more| format!("/sessions/{id}{more}"));
+    for path in orders.into_iter().chain(["/ps/0/stop".to_string()]) {
         server
             .post(&path, &allow)
             .refused(403, "the token has the scope read");
@@ -148,7 +159,8 @@ fn each_scope_may_so_much_and_no_more() {
 
     let mut shows = Serve::start(&home, &["--read-only"]);
     shows.token = admin;
-    shows.get("/agent/history").expect(200);
+    let reply = shows.get("/agent/history").expect(200);
+    assert!(reply.has_header("rewake-scope: read"), "{}", reply.head);
     shows
         .send("PATCH", &patch, &json!({"mode": "plan"}))
         .refused(403, "only shows");
@@ -294,7 +306,7 @@ fn malformed_requests_are_refused_with_a_reason() {
         (json!({"temperature": 9.0}), "makes no sense"),
         (json!({"turns": 0}), "from 1 to"),
         (json!({"usd": 0.0}), "makes no sense"),
-        (json!({"title": ""}), "a title has"),
+        (json!({"title": " \n "}), "the title is empty"),
         (json!({"model": "no/such"}), ""),
         (json!({"turns": 1, "no_limits": true}), "limits, and none"),
     ] {

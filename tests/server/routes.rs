@@ -446,7 +446,10 @@ fn health_and_static_files_need_no_token() {
     for (path, kind) in [
         ("/", "text/html; charset=utf-8"),
         ("/app.js", "text/javascript; charset=utf-8"),
+        ("/markdown.js", "text/javascript; charset=utf-8"),
         ("/style.css", "text/css; charset=utf-8"),
+        ("/icon.svg", "image/svg+xml"),
+        ("/manifest.webmanifest", "application/manifest+json"),
         ("/openapi.json", "application/json"),
     ] {
         let reply = server.get(path).expect(200);
@@ -471,7 +474,10 @@ fn health_and_static_files_need_no_token() {
         assert!(!reply.head.to_lowercase().contains("access-control"));
         assert!(!reply.head.to_lowercase().contains("set-cookie"));
     }
-    let script = server.get("/app.js").text();
+    let manifest = server.get("/manifest.webmanifest").json();
+    assert_eq!(manifest["start_url"], "/");
+    assert!(!manifest.to_string().contains("token"));
+    let script = server.get("/app.js").text() + &server.get("/markdown.js").text();
     for word in [
         "innerHTML",
         "outerHTML",
@@ -484,11 +490,11 @@ fn health_and_static_files_need_no_token() {
     ] {
         assert!(!script.contains(word), "the page has {word}");
     }
-    let page: usize = ["/", "/app.js", "/style.css"]
+    let page: usize = ["/", "/app.js", "/markdown.js", "/style.css", "/icon.svg"]
         .map(|path| server.get(path).body.len())
         .iter()
         .sum();
-    assert!(page < 60_000, "the page has {page} bytes");
+    assert!(page < 70_000, "the page has {page} bytes");
 }
 
 #[test]

@@ -11,7 +11,7 @@ use similar::{ChangeTag, TextDiff};
 use super::ExportError;
 use crate::core::entry::Record;
 use crate::core::marks::title_line;
-use crate::core::text::count;
+use crate::core::text::{count, session_name};
 use crate::core::visible::visible;
 use crate::session::describe::{BodyPart, Describer, Kind, Stream};
 use crate::store::{SessionInfo, Store};
@@ -39,7 +39,7 @@ pub(crate) fn markdown(
 }
 
 fn head(info: &SessionInfo, out: &mut impl Write) -> Result<(), ExportError> {
-    let title = info.title.as_deref().unwrap_or("untitled");
+    let title = session_name(info.title.as_deref());
     writeln!(out, "# {}\n", title_line(title, TITLE_CHARS))?;
     writeln!(out, "- session: {}", info.id)?;
     writeln!(out, "- folder: {}", line(&info.folder))?;

@@ -165,7 +165,7 @@ impl OpenSession {
 
     /// Returns the title of the terminal. `asks`: a question is open.
     pub(super) fn title(&self, asks: bool) -> String {
-        let title = self.now.title.as_deref().unwrap_or("new session");
+        let title = crate::core::text::session_name(self.now.title.as_deref());
         let title = crate::core::marks::title_line(title, 60);
         let state = match (asks, self.phase) {
             (true, _) => "asks: ",

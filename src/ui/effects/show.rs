@@ -12,7 +12,7 @@ use crate::command::RunState;
 use crate::core::custom::Template;
 use crate::core::entry::{CallId, MemoryKind, Seq};
 use crate::core::marks::title_line;
-use crate::core::text::{clip, count, one_line};
+use crate::core::text::{clip, count, one_line, session_name};
 use crate::session::hook_list::{HookList, hook_list};
 use crate::session::{
     Details, EditQuery, FilesRow, GLANCE_ENTRIES, Offer, ServerRow, SessionError, ago,
@@ -331,7 +331,10 @@ impl Effects {
                     None => "",
                 };
                 PickerItem {
-                    label: format!("{fork}{}", title_line(seen.name(&info), LABEL_CHARS)),
+                    label: format!(
+                        "{fork}{}",
+                        title_line(session_name(info.title.as_deref()), LABEL_CHARS)
+                    ),
                     detail: format!(
                         "{state} · {} ago · {} · {}",
                         ago(now - info.updated_ms),

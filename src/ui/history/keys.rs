@@ -131,10 +131,10 @@ impl Pane {
             (KeyCode::Enter | KeyCode::Right, Some(row)) => {
                 PaneOutcome::Request(self.open(&row.id, &row.title))
             }
-            (KeyCode::Delete, Some(row)) => self.ask_trash(row.id, row.name),
+            (KeyCode::Delete, Some(row)) => self.ask_trash(row.id, row.title),
             (KeyCode::Char(c), row) if is_control(key) => match (command(c), row) {
                 (Some(Command::BringBack), row) => self.bring_back(row.map(|row| row.id)),
-                (Some(Command::Trash), Some(row)) => self.ask_trash(row.id, row.name),
+                (Some(Command::Trash), Some(row)) => self.ask_trash(row.id, row.title),
                 (Some(Command::Resume), Some(row)) => PaneOutcome::Resume(row.id),
                 (Some(Command::Fork), Some(row)) => PaneOutcome::ForkAt {
                     id: row.id,

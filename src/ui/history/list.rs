@@ -160,7 +160,6 @@ impl List {
     pub(super) fn rename(&mut self, id: &str, title: &str) {
         for row in self.rows.iter_mut().filter(|row| row.id == id) {
             row.title = title.to_string();
-            row.name = title.to_string();
         }
     }
 

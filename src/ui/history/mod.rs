@@ -167,8 +167,6 @@ pub struct Page {
 #[derive(Debug, Clone, PartialEq)]
 struct Row {
     id: String,
-    /// The displayed name: the one that a person gave, else the last request of the user.
-    name: String,
     /// The title of the session, or the first words of the user.
     title: String,
     workspace: String,

@@ -16,7 +16,7 @@ use super::{
 };
 use crate::core::entry::{Block, Entry, Fact, Outcome, Record, Seq};
 use crate::core::happened::most_telling_line;
-use crate::core::text::{clip, count};
+use crate::core::text::{clip, count, session_name};
 use crate::core::tree::{may_change_files, named};
 use crate::model::Figures;
 use crate::session::{
@@ -220,7 +220,6 @@ impl<'a> HistoryReader<'a> {
             place: one_clean_line(&self.place(&info.workspace)),
             updated_ms: info.updated_ms,
             standing: self.ctx.session_list().standing(&info, &glance),
-            name: clean_title(glance.name(&info)),
             entries: info.entries,
             bytes: info.bytes,
             cost: match cost {
@@ -581,7 +580,7 @@ fn branch(found: store::Branch) -> Branch {
 }
 
 fn title(title: Option<&str>) -> String {
-    clean_title(title.unwrap_or("untitled"))
+    clean_title(session_name(title))
 }
 
 /// Returns the sessions whose title has all the words, or nearly.

@@ -306,7 +306,7 @@ fn card_text(offers: &[Offer]) -> String {
             .to_string(),
     ];
     for (place, offer) in offers.iter().enumerate() {
-        let title = offer.info.title.as_deref().unwrap_or("untitled");
+        let title = crate::core::text::session_name(offer.info.title.as_deref());
         let title = crate::core::marks::title_line(title, 200);
         let age = ago(crate::session::now_ms() - offer.info.updated_ms);
         let held = match offer.held_by {

@@ -1,7 +1,7 @@
 //! The drawing of the resume prompt.
 
 use crate::core::marks::title_line;
-use crate::core::text::count;
+use crate::core::text::{count, session_name};
 use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
@@ -146,7 +146,7 @@ fn offer_lines(
     // A name from the user is more useful than the last message.
     let request = details.and_then(|details| details.request.as_deref());
     let title = offer.info.title.as_deref().or(request);
-    let shown = title_line(title.unwrap_or("untitled"), TITLE_CHARS);
+    let shown = title_line(session_name(title), TITLE_CHARS);
     let title = clip(&clean_line(&shown), columns.saturating_sub(2));
     let mut lines = vec![Line::from(vec![
         Span::styled(mark, theme.accent),

@@ -135,14 +135,9 @@ impl Pane {
     /// Returns details of the chosen row that the row itself does not show.
     fn details(&self, row: &Row) -> String {
         let mut parts = Vec::new();
-        let begins = row.title.trim_end_matches('…');
-        if row.is_fork {
-            parts.push(format!("fork of: {}", row.title));
-        } else if !row.name.starts_with(begins) {
-            parts.push(format!("of: {}", row.title));
-        }
         if let Some(about) = self.list.about() {
-            let is_new = |last: &&String| **last != row.name;
+            let begins = row.title.trim_end_matches('…');
+            let is_new = |last: &&String| !last.starts_with(begins);
             let last = about.by_user.as_ref().filter(is_new);
             parts.extend(last.map(|last| format!("last: {last}")));
             parts.extend(about.requests.map(|requests| count(requests, "request")));
@@ -189,7 +184,7 @@ fn session(
         (_, true) => "⑂ ",
         _ => "",
     };
-    let title = clip(&format!("{fork}{}", row.name), room);
+    let title = clip(&format!("{fork}{}", row.title), room);
     let blank = " ".repeat((room + 1).saturating_sub(width(&title)));
     Line::from(vec![
         Span::styled(mark, theme.accent),
