@@ -164,8 +164,8 @@ pub enum EditorMode {
     Vim,
 }
 
-/// `[keys]` as written. `crate::ui::keys` reads it, so that a wrong key is only a warning. A value
-/// that is no table is stored without a name.
+/// `[keys]` as written. `crate::ui::keys` reads it, so that a wrong key is only a warning. Anything but a
+/// table is stored without a name.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(from = "toml::Value")]
 pub struct KeysConfig(pub BTreeMap<String, toml::Value>);

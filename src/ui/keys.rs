@@ -16,8 +16,8 @@ use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 pub(crate) use map::{HelpLine, Keymap, help, warnings};
 pub use table::Action;
-pub(crate) use table::Context;
 use table::{Chord, Press, normal};
+pub(crate) use table::{Context, Group};
 
 /// Maximum time between two presses of the same key (`Esc Esc`).
 pub(crate) const DOUBLE_WAIT: Duration = Duration::from_millis(500);

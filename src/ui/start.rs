@@ -62,7 +62,7 @@ pub(super) fn app(ctx: &AppContext) -> App {
     let warnings = ctx.loaded.warnings.iter();
     app.warned.extend(warnings.map(ToString::to_string));
     app.warned.extend(style::warnings(ctx));
-    app.input.composer.set_keymap(Keymap::of(ctx.config()));
+    app.input.composer.keys.map = Keymap::of(ctx.config());
     let is_vim = ctx.config().editor.mode == EditorMode::Vim;
     app.input.composer.set_vim(is_vim);
     app.session.phase = Phase::Starting;

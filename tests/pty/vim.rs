@@ -82,8 +82,12 @@ fn a_workspace_cannot_set_keys_or_the_editor() {
         "{doctor}"
     );
     let mut terminal = Terminal::start(&home, &[]);
-    terminal.says("dd stays text");
-    terminal.sees("▌ dd stays text");
+    terminal.sees("Describe a task");
+    terminal.types("one");
+    terminal.sees("› one");
+    terminal.types(ESC);
+    terminal.types("dd");
+    terminal.sees("› onedd");
 }
 
 #[test]
@@ -100,7 +104,11 @@ fn a_megabyte_that_is_pasted_is_a_placeholder_and_is_sent_whole() {
     terminal.sees("[Pasted text #1 +35000 lines]");
     terminal.types(ENTER);
     terminal.sees("I have all of it.");
-    let log = home.run(["show", "--json"]).stdout;
+    let newest = home.run(["history", "--json"]).stdout;
+    let newest: serde_json::Value = serde_json::from_str(newest.lines().next().unwrap()).unwrap();
+    let log = home
+        .run(["export", newest["id"].as_str().unwrap(), "--json"])
+        .stdout;
     let sent = serde_json::to_string(pasted.trim_end()).unwrap();
     assert!(log.contains(&sent), "the log has another text");
 }

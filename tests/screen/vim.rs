@@ -20,16 +20,16 @@ fn the_border_shows_the_mode_and_enter_sends_in_each() {
     stage.keys("fix the parser");
     stage.does_not_see("NORMAL");
     stage.keys("<Esc>");
-    stage.sees(" NORMAL ");
+    stage.sees("NORMAL");
     stage.keys("bcwlexer<Esc>0cwmend<Esc>");
     stage.sees("› mend the lexer");
     stage.keys("v");
-    stage.sees(" VISUAL ");
+    stage.sees("VISUAL");
     stage.keys("w");
     let style = stage.style_of("mend the");
     assert!(style.add_modifier.contains(Modifier::REVERSED));
     stage.keys("<Esc>");
-    stage.sees(" NORMAL ");
+    stage.sees("NORMAL");
     stage.keys("<Enter>");
     assert_eq!(stage.sent(), ["mend the lexer"]);
     // The next message begins with letters.
@@ -99,7 +99,7 @@ fn keys_with_two_presses_and_help_work_in_normal_mode() {
     stage.keys("<Esc>?");
     stage.sees("keys and commands");
     stage.keys("<Esc>ione two<Esc><C-x>u");
-    stage.sees(" NORMAL ");
+    stage.sees("NORMAL");
     stage.does_not_see("one two");
 }
 

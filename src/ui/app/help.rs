@@ -6,20 +6,20 @@ use ratatui::text::Line;
 
 use super::{InputBox, Overlay, Prompts};
 use crate::ui::commands::{Custom, commands};
-use crate::ui::keys::{self, Action, Keymap};
+use crate::ui::keys::{self, Action, Group, Keymap};
 use crate::ui::overlay::Section;
 
 /// Suffix for keys that type a character unless the box is empty.
 const NOTHING_TYPED: &str = " (nothing typed)";
 
 /// The keys at the top of the help.
-const USUAL_KEYS: [(Action, &str); 6] = [
-    (Action::Submit, "send; while it works, queue"),
-    (Action::Newline, "new line"),
-    (Action::Interrupt, "stop"),
-    (Action::CycleMode, "next permission mode"),
-    (Action::ToggleExpand, "unfold and fold"),
-    (Action::Rewind, "rewind to before a message"),
+const USUAL_KEYS: [Action; 6] = [
+    Action::Submit,
+    Action::Newline,
+    Action::Interrupt,
+    Action::CycleMode,
+    Action::ToggleExpand,
+    Action::Rewind,
 ];
 
 /// Common part of the titles of sections with commands.
@@ -36,17 +36,18 @@ impl Prompts {
             }
             _ => None,
         };
-        let sheet = help_sheet(custom, input.composer.keymap());
+        let sheet = help_sheet(custom, &input.composer.keys.map);
         let row = |keys: &str, what: &str| Line::raw(format!("  {keys:<26} {what}"));
-        let mut lines = Vec::new();
-        let mut put = |section: &Section| {
-            lines.push(Line::raw(section.title.clone()));
-            lines.extend(section.rows.iter().map(|(keys, what)| row(keys, what)));
-        };
         let has_keys = |section: &&Section| !section.title.contains(COMMANDS_TITLE);
-        let mut sections = sheet.iter().filter(has_keys);
-        sections.by_ref().take(1).for_each(&mut put);
-        let rest: Vec<&Section> = sections.collect();
+        let written = |section: &Section| {
+            let rows = section.rows.iter().map(|(keys, what)| row(keys, what));
+            std::iter::once(Line::raw(section.title.clone()))
+                .chain(rows)
+                .collect::<Vec<_>>()
+        };
+        let mut sections = sheet.iter().filter(has_keys).map(written);
+        let mut lines = sections.next().unwrap_or_default();
+        let rest: Vec<Line<'static>> = sections.flatten().collect();
         // In line mode no list explains the commands.
         lines.push(Line::raw("Commands"));
         lines.extend(commands().map(|c| row(&format!("/{} {}", c.name, c.argument), c.help)));
@@ -55,10 +56,7 @@ impl Prompts {
                 .iter()
                 .map(|c| row(&format!("/{} {}", c.name, c.argument), &c.help)),
         );
-        for section in rest {
-            lines.push(Line::raw(section.title.clone()));
-            lines.extend(section.rows.iter().map(|(keys, what)| row(keys, what)));
-        }
+        lines.extend(rest);
         self.view("keys and commands", lines);
         if let Overlay::Viewer(viewer) = &mut self.overlay {
             viewer.sheet = sheet;
@@ -81,19 +79,6 @@ fn help_sheet(custom: &[Arc<Custom>], keymap: &Keymap) -> Vec<Section> {
             section.rows.push((keys.to_string(), what.to_string()));
         }
     };
-    // Most people need only these.
-    for (action, what) in USUAL_KEYS {
-        match keymap.key_in(action, true) {
-            key if key.is_empty() => {}
-            key => put("Most used", &key, what),
-        }
-    }
-    let own: Vec<String> = commands().map(|c| format!("/{}", c.name)).collect();
-    put("All commands", "", &own.join(" "));
-    let custom: Vec<String> = custom.iter().map(|c| format!("/{}", c.name)).collect();
-    if !custom.is_empty() {
-        put("Custom commands", "", &custom.join(" "));
-    }
     // Keys with the same effect share a row. Keys that also type act only in an empty box.
     let mut keys: Vec<keys::HelpLine> = Vec::new();
     for line in keys::help(keymap) {
@@ -105,17 +90,37 @@ fn help_sheet(custom: &[Arc<Custom>], keymap: &Keymap) -> Vec<Section> {
             _ => keys.push(keys::HelpLine { text, ..line }),
         }
     }
-    for (place, line) in keys.iter().enumerate() {
-        put(line.group.title(), &line.keys, line.text);
-        if place == 0 {
-            put(line.group.title(), "y n 1 2", "answer; Enter confirms");
+    for action in USUAL_KEYS {
+        for line in keys.iter().filter(|line| line.action == action) {
+            put("Most used", &line.keys, line.text);
         }
+    }
+    let own: Vec<String> = commands().map(|c| format!("/{}", c.name)).collect();
+    put("All commands", "", &own.join(" "));
+    let custom: Vec<String> = custom.iter().map(|c| format!("/{}", c.name)).collect();
+    if !custom.is_empty() {
+        put("Custom commands", "", &custom.join(" "));
+    }
+    put(
+        Group::Conversation.title(),
+        "y n 1 2",
+        "answer; Enter confirms",
+    );
+    for line in keys
+        .iter()
+        .filter(|line| !USUAL_KEYS.contains(&line.action))
+    {
+        put(line.group.title(), &line.keys, line.text);
     }
     put("In the box", "@", "a file or a folder; also @~/ @../ @/");
     put("In the box", "!", "a shell command; !! with the terminal");
     put("In the box", "/", "a command, from a list");
+    let title = match keymap.key(Action::History) {
+        key if key.is_empty() => "History".to_string(),
+        key => format!("History ({key})"),
+    };
     for (keys, what) in crate::ui::history::help() {
-        put("History (F2)", keys, what);
+        put(&title, keys, what);
     }
     sheet
 }

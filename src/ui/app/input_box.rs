@@ -266,7 +266,7 @@ impl InputBox {
         let text = text.strip_suffix('\n').unwrap_or(text);
         if text != self.composer.for_editor() && !text.trim().is_empty() {
             self.composer.edited(text);
-            let undoes = self.composer.keymap().more(Action::Undo, "undoes it");
+            let undoes = self.composer.keys.map.more(Action::Undo, "undoes it");
             *hint = Some(format!(
                 "what you wrote in your editor is in the box{undoes}"
             ));
@@ -328,9 +328,20 @@ impl InputBox {
         is_changed.then(|| format!("it was changed: {}", self.queued_keys()))
     }
 
+    /// Returns the hint after Esc while there is text in the box and nothing to stop.
+    pub(super) fn words_stay(&self, next: Action, effect: &str) -> String {
+        let keymap = &self.composer.keys.map;
+        let steps = [
+            keymap.hint(Action::Clear, "clears it"),
+            keymap.hint(next, effect),
+        ];
+        let steps: Vec<String> = steps.into_iter().filter(|step| !step.is_empty()).collect();
+        format!("your text stays; {}", steps.join(", then "))
+    }
+
     /// Returns the keys of a queued message in the box.
     fn queued_keys(&self) -> String {
-        let keymap = self.composer.keymap();
+        let keymap = &self.composer.keys.map;
         let saves = keymap.hint(Action::Submit, "saves it, or deletes it if empty");
         let leaves = keymap.more(Action::Interrupt, "leaves it");
         format!("{saves}{leaves}")

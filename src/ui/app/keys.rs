@@ -157,7 +157,7 @@ impl App {
             Overlay::Card(_) | Overlay::FirstRun(_)
         );
         if may_help
-            && (self.input.composer.action_of(key) == Some(Action::Help)
+            && (self.input.composer.keys.action_of(key) == Some(Action::Help)
                 || (key.code == KeyCode::Char('?') && self.input.composer.is_empty()))
         {
             self.prompts.show_help(&self.input);
@@ -429,7 +429,7 @@ impl App {
             Action::Interrupt => return self.interrupt(),
             // Another mode may settle the question, which would be an answer.
             Action::CycleMode if self.prompts.asking().is_some() => {
-                let key = self.input.composer.keymap().key(Action::CycleMode);
+                let key = self.input.composer.keys.map.key(Action::CycleMode);
                 self.hint = Some(format!(
                     "a question came up: press {key} again once it can be answered"
                 ));
@@ -508,28 +508,20 @@ impl App {
                 vec![Intent::open(SessionSelector::New)]
             }
             Phase::Watching => {
-                self.hint = Some(self.words_stay(Action::Interrupt, "leaves this session"));
+                self.hint = Some(
+                    self.input
+                        .words_stay(Action::Interrupt, "leaves this session"),
+                );
                 Vec::new()
             }
             _ => {
                 self.conversation.transcript.scroll_end();
                 if !self.input.composer.is_empty() {
-                    self.hint = Some(self.words_stay(Action::Rewind, "rewinds"));
+                    self.hint = Some(self.input.words_stay(Action::Rewind, "rewinds"));
                 }
                 Vec::new()
             }
         }
-    }
-
-    /// Returns the hint after Esc while there is text in the box and nothing to stop.
-    fn words_stay(&self, next: Action, effect: &str) -> String {
-        let keymap = self.input.composer.keymap();
-        let steps = [
-            keymap.hint(Action::Clear, "clears it"),
-            keymap.hint(next, effect),
-        ];
-        let steps: Vec<String> = steps.into_iter().filter(|step| !step.is_empty()).collect();
-        format!("your text stays; {}", steps.join(", then "))
     }
 
     /// Handles Ctrl+C on an empty box: stops the work, or quits when it is pressed twice.
@@ -549,7 +541,7 @@ impl App {
             true => "again quits",
             false => "again quits; running commands keep running",
         };
-        self.hint = Some(self.input.composer.keymap().hint(Action::AskQuit, hint));
+        self.hint = Some(self.input.composer.keys.map.hint(Action::AskQuit, hint));
         match is_working {
             true => vec![Intent::Engine(Command::STOP)],
             false => Vec::new(),
@@ -595,7 +587,7 @@ impl App {
             KeyCode::Esc => vec![Intent::Engine(Command::STOP)],
             KeyCode::Char('c') if ctrl && self.session.phase == Phase::Watching => self.ask_quit(),
             KeyCode::Char('c') if ctrl => vec![Intent::Engine(Command::STOP)],
-            _ => match self.input.composer.action_of(key) {
+            _ => match self.input.composer.keys.action_of(key) {
                 Some(Action::CycleMode) => self.session.cycle_mode(),
                 // Looking round while it asks.
                 Some(Action::PageUp) => self.scroll(true, self.conversation.page()),

@@ -10,6 +10,7 @@ use super::Composer;
 use super::buffer::pieces;
 use super::chips::is_chip;
 use super::popup::{Popup, Suggestion};
+use super::vim::Vim;
 use super::wrap::{self, Row};
 use crate::ui::text::{clip, width};
 
@@ -100,7 +101,7 @@ impl Composer {
         let block = Block::new()
             .borders(Borders::TOP | Borders::BOTTOM)
             .border_style(border);
-        let block = match self.mode_name() {
+        let block = match self.vim.as_ref().and_then(Vim::mode_name) {
             Some(mode) => block.title_top(Line::styled(mode, styles.accent).right_aligned()),
             None => block,
         };

@@ -29,7 +29,7 @@ use std::sync::Arc;
 
 use crate::ui::commands::{Custom, SlashCommand};
 use crate::ui::files::Files;
-use crate::ui::keys::{Action, Context, Keymap, Keys, Pressed};
+use crate::ui::keys::{Action, Context, Keys, Pressed};
 use crate::ui::offered::ServerOffers;
 
 use buffer::Buffer;
@@ -107,7 +107,7 @@ pub struct Composer {
     buffer: Buffer,
     chips: Chips,
     history: History,
-    keys: Keys,
+    pub(crate) keys: Keys,
     /// Vim's keys, if they are on.
     vim: Option<Vim>,
     search: Option<Search>,
@@ -138,21 +138,6 @@ impl Composer {
             history: History::new(prompts),
             ..Composer::default()
         }
-    }
-
-    /// Returns the keys in use.
-    pub(crate) fn keymap(&self) -> &Keymap {
-        &self.keys.map
-    }
-
-    /// Uses other keys.
-    pub(crate) fn set_keymap(&mut self, map: Keymap) {
-        self.keys.map = map;
-    }
-
-    /// Returns the action of a key in the main screen.
-    pub(crate) fn action_of(&self, key: &KeyEvent) -> Option<Action> {
-        self.keys.action_of(key)
     }
 
     /// Returns whether prompts are searched.

@@ -33,18 +33,6 @@ impl Composer {
         }
     }
 
-    /// Returns the name of the mode. `None`: letters are text.
-    pub(super) fn mode_name(&self) -> Option<&'static str> {
-        match self.vim.as_ref()?.mode() {
-            Mode::Insert => None,
-            Mode::Normal => Some(" NORMAL "),
-            Mode::Visual {
-                is_lines: false, ..
-            } => Some(" VISUAL "),
-            Mode::Visual { is_lines: true, .. } => Some(" VISUAL LINE "),
-        }
-    }
-
     /// Returns the selected bytes of the text.
     pub(super) fn selection(&self) -> Option<Range<usize>> {
         let vim = self.vim.as_ref()?;

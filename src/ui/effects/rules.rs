@@ -28,7 +28,7 @@ impl Effects {
     /// Uses these settings from now on.
     pub(crate) fn use_settings(&mut self, ctx: Arc<AppContext>, app: &mut App) {
         app.attention.config = ctx.config().notify.clone();
-        app.input.composer.set_keymap(Keymap::of(ctx.config()));
+        app.input.composer.keys.map = Keymap::of(ctx.config());
         self.ctx = ctx;
         self.rules_are_due = true;
         self.settle_settings(app);

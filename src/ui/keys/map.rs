@@ -266,6 +266,7 @@ impl Press {
 /// A line of the help sheet.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct HelpLine {
+    pub action: Action,
     pub group: Group,
     /// `F2, Ctrl+X h`
     pub keys: String,
@@ -278,6 +279,7 @@ pub(crate) fn help(map: &Keymap) -> Vec<HelpLine> {
     let line = |(b, keys): (&'static Binding, &[Chord])| {
         let keys: Vec<String> = keys.iter().map(Chord::spelled).collect();
         (!keys.is_empty()).then(|| HelpLine {
+            action: b.action,
             group: b.group,
             keys: keys.join(", "),
             text: b.help,

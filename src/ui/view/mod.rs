@@ -192,7 +192,8 @@ fn placeholder(frame: &mut Frame<'_>, area: Rect, app: &App) {
     let queues = app
         .input
         .composer
-        .keymap()
+        .keys
+        .map
         .hint(Action::Submit, "queues it");
     let words = match app.session.phase {
         Phase::Working { .. } => &format!("Type on: {queues}"),
@@ -330,7 +331,8 @@ fn command_line(command: &UserCommand, app: &App, columns: usize) -> Line<'stati
             let ends = app
                 .input
                 .composer
-                .keymap()
+                .keys
+                .map
                 .more(Action::Interrupt, "ends it");
             (format!(" · {age}{ends}"), app.look.theme.dim)
         }
@@ -358,7 +360,7 @@ fn printed_lines(command: &UserCommand, app: &App, columns: usize) -> Vec<Line<'
 
 /// Describes the work on files for which a person waits.
 fn files_work(app: &App) -> String {
-    let keymap = app.input.composer.keymap();
+    let keymap = &app.input.composer.keys.map;
     match app.session.files_work {
         Some(FilesWork::SettingBack { done, all }) if done > 0 => {
             let (done, all) = (figure(done), figure(all));
@@ -400,7 +402,7 @@ fn activity(app: &App, columns: usize) -> Line<'static> {
         return Line::styled(clip(&text, columns), theme.error);
     }
     let hint = app.hint.clone().unwrap_or_default();
-    let keymap = app.input.composer.keymap();
+    let keymap = &app.input.composer.keys.map;
     let asks = app.prompts.questions.is_open();
     let (text, style) = match app.session.phase {
         Phase::Starting => ("looking for unfinished sessions …".to_string(), theme.dim),
@@ -489,7 +491,7 @@ fn aside(app: &App) -> String {
         one_line(question.asker(), 40),
         one_line(&question.line(), 60),
     );
-    let keymap = app.input.composer.keymap();
+    let keymap = &app.input.composer.keys.map;
     let stops = match (app.session.phase, app.input.composer.is_empty()) {
         (_, false) => " once the box is empty",
         (Phase::Working { .. }, true) => &keymap.more(Action::Interrupt, "stops"),

@@ -82,7 +82,7 @@ fn head(app: &App) -> Vec<Line<'static>> {
         }
         Line::from(spans)
     };
-    let keymap = app.input.composer.keymap();
+    let keymap = &app.input.composer.keys.map;
     let (help, history) = (
         keymap.key_in(Action::Help, true),
         keymap.key(Action::History),

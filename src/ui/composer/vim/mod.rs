@@ -72,7 +72,7 @@ struct Change {
     typed: Option<Typed>,
 }
 
-/// The text that was typed in insert mode, after so many characters before it were deleted.
+/// The text that was typed in insert mode, and the number of characters before it that were deleted.
 #[derive(Debug, Clone, Default)]
 struct Typed {
     text: String,
@@ -121,12 +121,24 @@ impl Vim {
         self.mode
     }
 
+    /// Returns the name of the mode. `None`: letters are text.
+    pub(super) fn mode_name(&self) -> Option<&'static str> {
+        match self.mode {
+            Mode::Insert => None,
+            Mode::Normal => Some(" NORMAL "),
+            Mode::Visual {
+                is_lines: false, ..
+            } => Some(" VISUAL "),
+            Mode::Visual { is_lines: true, .. } => Some(" VISUAL LINE "),
+        }
+    }
+
     /// Returns whether Enter is a part of a command.
     pub(super) fn takes_enter(&self) -> bool {
         self.pending.wait == Some('r')
     }
 
-    /// Returns whether a command is begun.
+    /// Returns whether a command is incomplete.
     pub(super) fn is_pending(&self) -> bool {
         self.pending != Pending::default()
     }
@@ -308,14 +320,6 @@ impl Vim {
         };
         let columns = motion::column(&page.text, end) - motion::column(&page.text, before);
         Some((lines, columns, is_lines))
-    }
-
-    /// Returns the later end of the selection.
-    fn extent_end(&self, page: &Page) -> usize {
-        match self.mode {
-            Mode::Visual { anchor, .. } => anchor.max(page.cursor),
-            Mode::Insert | Mode::Normal => page.cursor,
-        }
     }
 
     /// Selects as much text as was changed before.
@@ -520,9 +524,8 @@ impl Vim {
         let Mode::Visual { anchor, is_lines } = self.mode else {
             return false;
         };
-        let is_case = |wanted: bool| command.key == if wanted { 'V' } else { 'v' };
         match (command.key, command.arg) {
-            ('v' | 'V', _) if is_case(is_lines) => self.mode = Mode::Normal,
+            ('v' | 'V', _) if (command.key == 'V') == is_lines => self.mode = Mode::Normal,
             ('v' | 'V', _) => {
                 self.mode = Mode::Visual {
                     anchor,
@@ -553,12 +556,13 @@ impl Vim {
                     false => motion::previous(&page.text, end),
                 };
             }
-            _ => return self.change_selection(page, command),
+            _ => return self.change_selection(page, command, anchor.max(page.cursor)),
         }
         true
     }
 
-    fn change_selection(&mut self, page: &mut Page, command: Command) -> bool {
+    /// Changes the selection, of which `last` is the later end.
+    fn change_selection(&mut self, page: &mut Page, command: Command, last: usize) -> bool {
         let key = command.key;
         if let Mode::Visual { is_lines, .. } = &mut self.mode {
             *is_lines |= "DXYCSR".contains(key);
@@ -576,7 +580,6 @@ impl Vim {
         if op.is_none() && !is_other {
             return self.go(page, command);
         }
-        let last = self.extent_end(page);
         self.mode = Mode::Normal;
         self.memory.goal = None;
         page.cursor = span.cursor;

@@ -10,14 +10,14 @@ use super::motion::{
 
 /// Text that was deleted or copied. Lines come without the last line end.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Register {
+pub(in super::super) struct Register {
     pub text: String,
     pub is_lines: bool,
 }
 
 /// The text that an operator changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Span {
+pub(in super::super) struct Span {
     pub start: usize,
     pub end: usize,
     pub is_lines: bool,
@@ -188,7 +188,7 @@ impl Page {
         true
     }
 
-    /// `J`: joins so many lines, with a blank between them.
+    /// `J`: joins lines, with a blank between them.
     pub fn join(&mut self, lines: usize) -> bool {
         let Some(last) = lines_below(&self.text, self.cursor, lines - 1) else {
             if lines > 2 {
