@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::client::{LIMIT, Serve};
 use crate::support::{Home, Live, run};
-use crate::{SCRIPTED, done_session, scripted, step};
+use crate::{SCRIPTED, done_session, scripted, step, writes};
 
 /// A session that wrote `f` twice, and its writing calls.
 fn rewritten() -> (Home, String, [String; 2]) {
@@ -65,7 +65,8 @@ fn each_call_has_the_diff_of_the_files_that_it_changed() {
     let read = of(&format!("{reply}.0")).expect(200).json();
     assert_eq!(read["files"], json!([]));
     of("x").refused(400, "calls 3.0");
-    of("99.0").refused(409, "no result");
+    of("99.0").refused(404, "no entry");
+    of("1.0").refused(409, "no result");
 
     let all = server
         .get(&format!("/sessions/{id}/diff"))
@@ -228,10 +229,7 @@ fn a_session_is_rewound_and_a_preview_changes_nothing() {
 
 #[test]
 fn a_session_that_is_in_use_is_not_rewound() {
-    let home = scripted(&[
-        step("", &[("bash", json!({"command": "true"}))]),
-        step("done", &[]),
-    ]);
+    let home = writes();
     let server = Serve::start(&home, &[]);
     let mut live = Live::spawn(home.rewake([
         "-p",
@@ -280,6 +278,8 @@ fn a_session_is_compacted_by_a_process_that_the_server_starts() {
 #[test]
 fn a_session_is_started_with_limits() {
     let home = scripted(&[step("one", &[])]);
+    let price = "[models.\"s/play\"]\ninput_price = 1.0\noutput_price = 1.0\n";
+    home.write_config(&format!("{SCRIPTED}{price}"));
     let server = Serve::start(&home, &[]);
     let begin = |more: Value| {
         let mut body = json!({"prompt": "x", "folder": home.workspace()});
