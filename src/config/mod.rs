@@ -61,8 +61,8 @@ pub use provider::{
 pub use schema::{
     CheckConfig, Config, ContextConfig, FilesConfig, FilesInTime, FilesWatch, InstructionsConfig,
     LogConfig, LogLevel, ModelFigures, NetworkUse, NotifyConfig, NotifyMethod, NotifyOn,
-    PermissionsConfig, ProviderEntry, RetryConfig, SandboxConfig, SandboxUse, ShellConfig,
-    StoreConfig, TelemetryConfig, UiConfig, WebConfig,
+    PermissionsConfig, ProviderEntry, RetryConfig, SandboxConfig, SandboxUse, Scrollback,
+    ShellConfig, StoreConfig, TelemetryConfig, UiConfig, WebConfig,
 };
 pub use setting::Setting;
 pub use worktree::{project_note, project_root, worktree_at, worktrees_folder, worktrees_of};

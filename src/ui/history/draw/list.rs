@@ -135,16 +135,14 @@ impl Pane {
     /// Returns details of the chosen row that the row itself does not show.
     fn details(&self, row: &Row) -> String {
         let mut parts = Vec::new();
-        let begins = row.title.trim_end_matches('…');
-        if row.is_fork {
-            parts.push(format!("fork of: {}", row.title));
-        } else if !row.name.starts_with(begins) {
-            parts.push(format!("of: {}", row.title));
+        let about = self.list.about();
+        let last = about
+            .and_then(|about| about.by_user.as_ref())
+            .unwrap_or(&row.name);
+        if !last.starts_with(row.title.trim_end_matches('…')) {
+            parts.push(format!("last: {last}"));
         }
-        if let Some(about) = self.list.about() {
-            let is_new = |last: &&String| **last != row.name;
-            let last = about.by_user.as_ref().filter(is_new);
-            parts.extend(last.map(|last| format!("last: {last}")));
+        if let Some(about) = about {
             parts.extend(about.requests.map(|requests| count(requests, "request")));
             parts.extend(about.output.clone());
         }
@@ -189,7 +187,7 @@ fn session(
         (_, true) => "⑂ ",
         _ => "",
     };
-    let title = clip(&format!("{fork}{}", row.name), room);
+    let title = clip(&format!("{fork}{}", row.title), room);
     let blank = " ".repeat((room + 1).saturating_sub(width(&title)));
     Line::from(vec![
         Span::styled(mark, theme.accent),

@@ -110,29 +110,28 @@ fn the_question_mark_toggles_all_keys_and_the_session_figures() {
 }
 
 #[test]
-fn a_row_is_the_last_request_and_the_chosen_one_says_what_it_is_of() {
+fn a_row_is_the_title_and_the_chosen_one_names_the_last_request() {
     let scene = full();
     let mut play = Play::new(&scene);
     let screen = play.screen(80, 24);
     // Nobody answered the fork's last words.
-    assert!(screen.contains("fork of: fix the parser") && !screen.contains("last said"));
-    assert!(screen.contains("· go on  "), "{screen}");
+    assert!(screen.contains("⑂ fix the parser") && !screen.contains("last said"));
     play.keys(&[KeyCode::Down]);
     let screen = play.screen(80, 24);
     assert!(
-        screen.contains("of: fix the parser ␛[31mtest it fails on 日本語"),
+        screen.contains("› · fix the parser ␛[31mtest it fails on 日本語"),
         "{screen}"
     );
+    assert!(screen.contains("      last: go on · "), "{screen}");
     assert!(screen.contains(" · 2 requests "), "{screen}");
     assert!(
         screen.contains("last said: Now all of them pass."),
         "{screen}"
     );
-    assert!(!screen.contains("fork of:") && !screen.contains("last: "));
     // The one whose title is all that was said needs no second time.
     play.keys(&[KeyCode::Down]);
     let screen = play.screen(80, 24);
-    assert!(!screen.contains("of: ") && screen.contains("      1 request "));
+    assert!(!screen.contains("last: ") && screen.contains("      1 request "));
 }
 
 #[test]
