@@ -16,6 +16,7 @@ use super::wire::{
 };
 use crate::core::entry::{CallId, Seq, Verdict};
 use crate::core::form::{self, FieldKind, FormAnswer, RequestedAnswer, ServerQuestion};
+use crate::core::offer::RuleOffer;
 use crate::core::signal::Signal;
 use crate::core::state::State;
 use crate::engine::{ChildQuestion, Command};
@@ -47,7 +48,7 @@ struct OpenRequest {
     key: QuestionKey,
     method: &'static str,
     params: Value,
-    /// The rule that "always" allows.
+    /// The rules that "always" allows.
     rule: Option<String>,
     /// The question of a server. `None`: the question is whether a call may run.
     form: Option<ServerQuestion>,
@@ -229,7 +230,8 @@ fn permission(key: QuestionKey, mut call: Value, why: &str, rule: Option<String>
     call["content"] = content.into();
     let mut options = vec![json!({ "optionId": ALLOW, "name": "Allow", "kind": "allow_once" })];
     options.extend(rule.as_ref().map(|rule| {
-        let name = format!("Allow {rule} in this session");
+        let offer = RuleOffer::parse(rule).map(|offer| offer.to_words());
+        let name = format!("Allow {} in this session", offer.as_ref().unwrap_or(rule));
         json!({ "optionId": ALWAYS, "name": name, "kind": "allow_always" })
     }));
     options.push(json!({ "optionId": REJECT, "name": "Reject", "kind": "reject_once" }));

@@ -62,7 +62,8 @@ pub use schema::{
     CheckConfig, Config, ContextConfig, EditorConfig, EditorMode, FilesConfig, FilesInTime,
     FilesWatch, InstructionsConfig, KeysConfig, LogConfig, LogLevel, ModelFigures, NetworkUse,
     NotifyConfig, NotifyMethod, NotifyOn, PermissionsConfig, ProviderEntry, RetryConfig,
-    SandboxConfig, SandboxUse, ShellConfig, StoreConfig, TelemetryConfig, UiConfig, WebConfig,
+    SandboxConfig, SandboxUse, Scrollback, ShellConfig, StoreConfig, TelemetryConfig, UiConfig,
+    WebConfig,
 };
 pub use setting::Setting;
 pub use worktree::{project_note, project_root, worktree_at, worktrees_folder, worktrees_of};

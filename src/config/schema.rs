@@ -135,6 +135,21 @@ pub struct UiConfig {
     pub quiet_ms: u64,
     /// The wheel scrolls and a click folds. If false, the terminal handles the mouse.
     pub mouse: bool,
+    /// The text that stays in the terminal when the screen is left.
+    pub scrollback: Scrollback,
+}
+
+/// The text that is printed to the terminal's scrollback when the screen is left.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize))]
+#[serde(rename_all = "lowercase")]
+pub enum Scrollback {
+    /// The conversation since the start.
+    #[default]
+    Conversation,
+    /// Its last two screens.
+    Screens,
+    None,
 }
 
 impl Default for UiConfig {
@@ -142,6 +157,7 @@ impl Default for UiConfig {
         UiConfig {
             quiet_ms: 700,
             mouse: true,
+            scrollback: Scrollback::default(),
         }
     }
 }

@@ -147,11 +147,6 @@ fn take_out(list: &mut Array, at: usize) {
     }
 }
 
-/// Adds a rule to `permissions.allow`.
-pub(crate) fn allow(target: &WriteTarget, rule: &str) -> Result<SettingChange, ConfigError> {
-    add_rules(target, "allow", &[rule.to_string()])
-}
-
 /// Adds rules to a list of `permissions`: `allow`, `ask` or `deny`.
 pub(crate) fn add_rules(
     target: &WriteTarget,
@@ -342,6 +337,10 @@ mod tests {
         let paths = Paths::new(&env).unwrap();
         paths.create().unwrap();
         paths
+    }
+
+    fn allow(target: &WriteTarget, rule: &str) -> Result<SettingChange, ConfigError> {
+        add_rules(target, "allow", &[rule.to_string()])
     }
 
     #[test]

@@ -3,8 +3,9 @@
 use super::access::Access;
 use super::entry::{CallId, HookVerdict, Outcome, Output, Verdict};
 use super::hook::{self, CallGuards};
+use super::offer::RuleOffer;
 use super::permission::{PathUse, Permission, is_offered};
-use super::policy::{Decision, Judgement, Rule};
+use super::policy::{Decision, Judgement};
 use super::settings::Policy;
 use super::state::{OpenCall, State};
 use super::text;
@@ -20,12 +21,12 @@ pub enum Authorization {
         /// Sandbox policy of the command. `None`: the call runs no command.
         access: Option<Access>,
     },
-    /// A person is asked. `rule` is the rule that "always" would add.
+    /// A person is asked. `rule` has the rules that "always" would add.
     Ask {
         /// The reason for the question.
         why: String,
-        /// The rule for "always". `None`: "always" is not offered.
-        rule: Option<Rule>,
+        /// The rules for "always". `None`: "always" is not offered.
+        rule: Option<RuleOffer>,
         /// The sandbox policy that approval would grant.
         access: Option<Access>,
     },
@@ -102,8 +103,8 @@ fn ask_about_changed_description(
     let permission @ Permission::Foreign { name } = &open.described()?.permission else {
         return None;
     };
-    let asked = Rule::parse(open.asked.as_ref()?.rule.as_deref()?).ok()?;
-    asked.spec_of(name)?;
+    let asked = RuleOffer::parse(open.asked.as_ref()?.rule.as_deref()?).ok()?;
+    asked.rules().iter().find_map(|rule| rule.spec_of(name))?;
     match judge_call(state, policy, open, permission).decision {
         Decision::Ask {
             why,
@@ -175,7 +176,7 @@ pub fn still_allowed(state: &State, policy: &Policy, open: &OpenCall) -> Result<
 pub struct Question {
     pub call: CallId,
     pub why: String,
-    pub rule: Option<Rule>,
+    pub rule: Option<RuleOffer>,
     pub access: Option<Access>,
 }
 

@@ -9,6 +9,20 @@ use super::text::one_line;
 const BYTES_PER_CHAR: usize = 16;
 const LEAST_BYTES: usize = 1_024;
 
+/// Maximum length of a title that a person gives.
+pub(crate) const MAX_TITLE_CHARS: usize = 200;
+
+/// Cuts a title that a person gives to [`MAX_TITLE_CHARS`].
+pub(crate) fn cut_title(title: &str) -> String {
+    match title.char_indices().nth(MAX_TITLE_CHARS) {
+        None => title.to_string(),
+        Some(_) => {
+            let start: String = title.chars().take(MAX_TITLE_CHARS - 1).collect();
+            format!("{}…", start.trim_end())
+        }
+    }
+}
+
 /// Returns the first line with text, without Markdown's marks and with single spaces: for titles,
 /// and for the first words of a message. Text that is only marks stays as it is.
 pub(crate) fn title_line(text: &str, max_chars: usize) -> String {
@@ -211,6 +225,15 @@ mod tests {
             check(text, text);
         }
         check("`rm *.rs` and `**`", "rm *.rs and **");
+    }
+
+    #[test]
+    fn a_long_title_is_cut_to_its_limit() {
+        assert_eq!(cut_title("short"), "short");
+        let cut = cut_title(&"ä".repeat(10_000));
+        assert_eq!(cut.chars().count(), MAX_TITLE_CHARS);
+        assert!(cut.ends_with("ä…"));
+        assert_eq!(cut_title(&cut), cut);
     }
 
     #[test]

@@ -1,15 +1,123 @@
-//! The rule that "always" would add for a call that needs approval.
+//! The rules that "always" would add for a call that needs approval.
 //!
 //! Invariant: a rule is offered only if a person can foresee its effect: no rule for programs that
 //! run or destroy whatever their arguments say.
 
+use std::fmt;
+
 use super::access::Access;
 use super::path;
-use super::permission::{LookBack, PathUse, Reach};
+use super::permission::{FOREIGN_PREFIX, LookBack, PathUse, Reach, served_parts};
 use super::read_only_commands;
 use super::rule::{Bases, Likeness, Rule, of_spec};
 use super::shell::{SimpleCommand, Word};
 use super::visible;
+
+/// Maximum number of rules of one offer.
+const MAX_RULES: usize = 5;
+
+/// Names of the rules for commands. Only they are offered together.
+const OF_COMMANDS: [&str; 3] = ["Bash", "Network", "Full"];
+
+/// The rules that "always" would add for one call: one rule, or one for each part of a command
+/// line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RuleOffer(Vec<Rule>);
+
+impl From<Rule> for RuleOffer {
+    fn from(rule: Rule) -> RuleOffer {
+        RuleOffer(vec![rule])
+    }
+}
+
+impl fmt::Display for RuleOffer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&joined(&self.0, ", "))
+    }
+}
+
+impl RuleOffer {
+    /// Returns the rules. There is at least one.
+    pub fn rules(&self) -> &[Rule] {
+        &self.0
+    }
+
+    /// Parses an offer in the form in which it is recorded: `Bash(a:*), Bash(b:*)`. Only rules of
+    /// plain commands are separated, so the comma of a path is never taken for another rule.
+    pub fn parse(text: &str) -> Result<RuleOffer, String> {
+        let parts: Vec<&str> = text.split(", ").collect();
+        match parts.iter().all(|part| is_of_plain_command(part)) {
+            true => Ok(RuleOffer(
+                parts
+                    .into_iter()
+                    .map(Rule::parse)
+                    .collect::<Result<_, _>>()?,
+            )),
+            false => Rule::parse(text).map(RuleOffer::from),
+        }
+    }
+
+    /// Returns the offer that settles both parts of a command line.
+    pub(super) fn and(mut self, other: RuleOffer) -> Option<RuleOffer> {
+        if self == other {
+            return Some(self);
+        }
+        for rule in other.0 {
+            if !self.0.contains(&rule) {
+                self.0.push(rule);
+            }
+        }
+        let is_recordable = |rule: &Rule| is_of_plain_command(&rule.to_string());
+        (self.0.len() <= MAX_RULES && self.0.iter().all(is_recordable)).then_some(self)
+    }
+
+    /// Describes the effect for a person: "`cargo test` and `cargo fmt`", "this tool", or the rule
+    /// itself.
+    pub fn to_words(&self) -> String {
+        let words: Vec<String> = self.0.iter().map(words_of).collect();
+        match words.as_slice() {
+            [first @ .., last] if !first.is_empty() => format!("{} and {last}", first.join(", ")),
+            words => words.concat(),
+        }
+    }
+}
+
+/// Returns the rule for all tools of a server, by the name of one of them.
+pub fn for_server_of(name: &str) -> Option<Rule> {
+    let (server, _) = served_parts(name)?;
+    let rule = Rule::parse(&format!("{FOREIGN_PREFIX}{server}")).ok()?;
+    (!name.contains('*') && name.is_ascii() && rule.covers_foreign(name)).then_some(rule)
+}
+
+fn joined(rules: &[Rule], separator: &str) -> String {
+    let texts: Vec<String> = rules.iter().map(Rule::to_string).collect();
+    texts.join(separator)
+}
+
+/// Returns whether this is a rule for commands whose words are plain: no bracket or comma in it.
+fn is_of_plain_command(rule: &str) -> bool {
+    let inner = rule.strip_suffix(')').and_then(|rule| rule.split_once('('));
+    inner.is_some_and(|(name, words)| {
+        OF_COMMANDS.contains(&name) && words.chars().all(|c| is_plain_char(c) || " :*".contains(c))
+    })
+}
+
+fn words_of(rule: &Rule) -> String {
+    let text = rule.to_string();
+    if text.starts_with(FOREIGN_PREFIX) {
+        return "this tool".to_string();
+    }
+    if !is_of_plain_command(&text) {
+        return text;
+    }
+    let (name, words) = text.split_once('(').unwrap_or_default();
+    let words = words.trim_end_matches(')').trim_end_matches(":*");
+    match name {
+        "Network" => format!("`{words}` with the network"),
+        "Full" => format!("`{words}` without the sandbox"),
+        _ => format!("`{words}`"),
+    }
+}
 
 /// Programs whose first two words identify the action.
 #[rustfmt::skip]
@@ -100,11 +208,12 @@ fn is_plain(word: &Word) -> bool {
     word.is_literal()
         && !word.quoted
         && !word.text.starts_with('-')
-        && word
-            .text
-            .chars()
-            // Other letters are refused because many look like these, and a person reads the rule.
-            .all(|c| c.is_ascii_alphanumeric() || "._-+/@".contains(c))
+        && word.text.chars().all(is_plain_char)
+}
+
+/// Other letters are refused because many look like these, and a person reads the rule.
+fn is_plain_char(c: char) -> bool {
+    c.is_ascii_alphanumeric() || "._-+/@".contains(c)
 }
 
 /// Returns the rule for a path: its folder, or the path itself if the folder would be too wide.
@@ -182,6 +291,48 @@ pub(crate) fn for_foreign(name: &str, hash: Option<&str>) -> Option<Rule> {
 mod tests {
     use super::*;
     use crate::core::shell;
+
+    #[test]
+    fn an_offer_of_several_rules_is_recorded_and_read_again() {
+        let rule = |text: &str| RuleOffer::from(Rule::parse(text).unwrap());
+        let both = rule("Bash(cargo test:*)").and(rule("Bash(cargo fmt:*)"));
+        let both = both.unwrap();
+        assert_eq!(both.to_string(), "Bash(cargo test:*), Bash(cargo fmt:*)");
+        assert_eq!(both.to_words(), "`cargo test` and `cargo fmt`");
+        assert_eq!(RuleOffer::parse(&both.to_string()).unwrap(), both);
+        // The same rule settles both parts.
+        assert_eq!(both.clone().and(both.clone()).unwrap(), both);
+        // A rule for a path is never a part of such a list.
+        assert_eq!(both.clone().and(rule("Edit(src/**)")), None);
+        let path = "Edit(a), Bash(rm:*)/**)";
+        for text in [path, "Bash(a, b:*)", "Bash(a), Edit(b)"] {
+            let offer = RuleOffer::parse(text).map(|offer| offer.rules().len());
+            assert!(offer.as_ref().map_or(true, |rules| *rules == 1), "{text}");
+        }
+        let many = ["a", "b", "c", "d", "e", "f"].map(|name| rule(&format!("Bash({name}:*)")));
+        let all = many.into_iter().map(Some).reduce(|all, one| all?.and(one?));
+        assert_eq!(all.flatten(), None);
+    }
+
+    #[test]
+    fn an_offer_in_words_has_no_hash() {
+        for (text, words) in [
+            ("Bash(make)", "`make`"),
+            ("Network(npm install:*)", "`npm install` with the network"),
+            ("Full(git push:*)", "`git push` without the sandbox"),
+            ("Edit(src/**)", "Edit(src/**)"),
+            ("mcp__a__b(spec:0123456789abcdef)", "this tool"),
+        ] {
+            assert_eq!(RuleOffer::parse(text).unwrap().to_words(), words);
+        }
+        let server = |name| for_server_of(name).map(|rule| rule.to_string());
+        assert_eq!(
+            server("mcp__files__read_file").as_deref(),
+            Some("mcp__files")
+        );
+        assert_eq!(server("bash"), None);
+        assert_eq!(server("mcp__*__x"), None);
+    }
 
     #[test]
     fn the_words_that_say_what_is_done_are_offered() {

@@ -20,7 +20,7 @@ mod tests;
 
 use super::access::Access;
 use super::entry::Mode;
-use super::offer;
+use super::offer::{self, RuleOffer};
 use super::path;
 use super::permission::{LookBack, PathUse, Permission, Reach};
 use super::rule::Bases;
@@ -108,8 +108,8 @@ pub enum Decision {
     Ask {
         /// The reason why the call needs approval.
         why: String,
-        /// The allow rule that "always" would add.
-        rule: Option<Rule>,
+        /// The allow rules that "always" would add.
+        rule: Option<RuleOffer>,
     },
     /// It never runs.
     Deny {
@@ -243,7 +243,7 @@ enum Finding {
     /// Neither mode nor rules allow it; a rule could.
     Unknown {
         why: String,
-        rule: Option<Rule>,
+        rule: Option<RuleOffer>,
     },
     /// A person is asked, whatever the rules allow.
     Asked(String),
@@ -272,7 +272,7 @@ impl Finding {
         }
     }
 
-    /// Returns the stricter of two. A rule is offered only if it would settle both.
+    /// Returns the stricter of two. Rules are offered only if they would settle both.
     fn and(self, other: Finding) -> Finding {
         match (self, other) {
             (
@@ -287,7 +287,7 @@ impl Finding {
                 } else {
                     format!("{why}; {also}")
                 },
-                rule: rule.filter(|r| second.as_ref() == Some(r)),
+                rule: rule.zip(second).and_then(|(rule, second)| rule.and(second)),
             },
             (a, b) if a.rank() >= b.rank() => a,
             (_, b) => b,
@@ -401,7 +401,7 @@ impl<'a> Evaluation<'a> {
         }
         Finding::Unknown {
             why: self.why_path(writes, path, &spots),
-            rule: offer::for_path(path_use, &open, &self.bases, protected),
+            rule: offer::for_path(path_use, &open, &self.bases, protected).map(RuleOffer::from),
         }
     }
 
@@ -547,7 +547,7 @@ impl<'a> Evaluation<'a> {
         }
         Finding::Unknown {
             why: "it looks at sessions of other projects".to_string(),
-            rule: offer::for_look_back(tool),
+            rule: offer::for_look_back(tool).map(RuleOffer::from),
         }
     }
 
@@ -586,7 +586,7 @@ impl<'a> Evaluation<'a> {
         }
         Finding::Unknown {
             why: self.why_foreign(name),
-            rule: offer::for_foreign(name, hash),
+            rule: offer::for_foreign(name, hash).map(RuleOffer::from),
         }
     }
 
@@ -605,7 +605,7 @@ impl<'a> Evaluation<'a> {
         }
         Finding::Unknown {
             why: format!("it fetches a page of `{host}`"),
-            rule: offer::for_host(host),
+            rule: offer::for_host(host).map(RuleOffer::from),
         }
     }
 
@@ -621,7 +621,7 @@ impl<'a> Evaluation<'a> {
         }
         Finding::Unknown {
             why: "it searches the web".to_string(),
-            rule: offer::for_search(),
+            rule: offer::for_search().map(RuleOffer::from),
         }
     }
 

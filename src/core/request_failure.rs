@@ -1,42 +1,63 @@
-//! The message of a failed model request: the failure, the reason, and at the end the address.
+//! The message of a failed model request: the reason, the provider, and at the end the address.
 
 /// The parts of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct RequestFailure<'a> {
     pub provider: &'a str,
-    /// `HTTP 400: …` with the server's words, or another reason.
+    /// The server's words with `(HTTP 400)` after them, or another reason. In messages of older
+    /// versions the status is first: `HTTP 400: …`.
     pub reason: &'a str,
 }
 
-/// Returns `request to NAME failed: REASON (ADDRESS)`.
+/// Returns `REASON from NAME at ADDRESS`. The status of a `reason` such as `HTTP 400: WORDS` follows
+/// the words.
 pub(crate) fn message(provider: &str, reason: &str, address: &str) -> String {
-    format!("request to {provider} failed: {reason} ({address})")
+    let parts = reason.split_once(": ");
+    match parts.filter(|(status, words)| is_status(status) && !words.trim().is_empty()) {
+        Some((status, words)) => format!("{words} ({status}) from {provider} at {address}"),
+        None => format!("{reason} from {provider} at {address}"),
+    }
+}
+
+/// Returns whether this is `HTTP` and a status.
+fn is_status(text: &str) -> bool {
+    let status = text.strip_prefix("HTTP ");
+    status.is_some_and(|s| s.len() == 3 && s.bytes().all(|b| b.is_ascii_digit()))
 }
 
 impl<'a> RequestFailure<'a> {
-    /// Parses a message, also one of an older version, `asking NAME at ADDRESS: REASON`. `None`: it
-    /// is another message.
+    /// Parses a message, also one of an older version: `asking NAME at ADDRESS: REASON`, or
+    /// `request to NAME failed: REASON (ADDRESS)`. `None`: it is another message.
     pub fn parse(message: &'a str) -> Option<RequestFailure<'a>> {
         if let Some(rest) = message.strip_prefix("asking ") {
             let (provider, rest) = rest.split_once(" at ")?;
             let (_, reason) = rest.split_once(": ")?;
             return Some(RequestFailure { provider, reason });
         }
-        let rest = message.strip_prefix("request to ")?;
-        let (provider, reason) = rest.split_once(" failed: ")?;
-        let reason = match reason.rfind(" (http") {
-            Some(end) => &reason[..end],
-            None => reason,
-        };
+        let rest = message.strip_prefix("request to ");
+        if let Some((provider, reason)) = rest.and_then(|rest| rest.split_once(" failed: ")) {
+            let reason = match reason.rfind(" (http") {
+                Some(end) => &reason[..end],
+                None => reason,
+            };
+            return Some(RequestFailure { provider, reason });
+        }
+        let (rest, _) = message.rsplit_once(" at http")?;
+        let (reason, provider) = rest.rsplit_once(" from ")?;
         Some(RequestFailure { provider, reason })
     }
 
-    /// The server's own words, without the status before them. `None`: it gave none.
+    /// Returns the server's own words, without the status. `None`: it gave none.
     pub fn server_words(&self) -> Option<&'a str> {
-        match self.reason.strip_prefix("HTTP ") {
-            Some(status) => status.split_once(": ").map(|(_, words)| words),
-            None => Some(self.reason),
+        if let Some(status) = self.reason.strip_prefix("HTTP ") {
+            return status.split_once(": ").map(|(_, words)| words);
         }
+        let rest = self.reason.strip_suffix(')');
+        let parts = rest.and_then(|rest| rest.rsplit_once(" ("));
+        Some(match parts {
+            Some((words, status)) if is_status(status) => words,
+            _ => self.reason,
+        })
     }
 }
 
@@ -45,15 +66,38 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_message_of_this_version_and_of_an_older_one_is_taken_apart() {
+    fn a_message_begins_with_its_reason() {
+        let url = "http://127.0.0.1:8080/v1/messages";
+        for (reason, begins) in [
+            (
+                "HTTP 401: invalid API key",
+                "invalid API key (HTTP 401) from mock at http",
+            ),
+            ("HTTP 500", "HTTP 500 from mock at http"),
+            (
+                "connection refused: x",
+                "connection refused: x from mock at http",
+            ),
+        ] {
+            let message = message("mock", reason, url);
+            assert!(message.starts_with(begins), "{message}");
+        }
+    }
+
+    #[test]
+    fn a_message_of_this_version_and_of_older_ones_is_taken_apart() {
         let url = "http://127.0.0.1:8080/v1/messages";
         let new = |reason: &str| message("mock", reason, url);
         let tried = new("HTTP 529: see http://h (later)") + " (tried 3 times)";
-        let old = format!("asking mock at {url}: HTTP 401: no such key: x");
+        let from = new("HTTP 529: nothing from x at http://h");
+        let second = format!("request to mock failed: HTTP 401: no such key: x ({url})");
+        let first = format!("asking mock at {url}: HTTP 401: no such key: x");
         let table = [
             (new("HTTP 401: no such key: x"), Some("no such key: x")),
-            (old, Some("no such key: x")),
+            (second, Some("no such key: x")),
+            (first, Some("no such key: x")),
             (tried, Some("see http://h (later)")),
+            (from, Some("nothing from x at http://h")),
             (new("HTTP 500"), None),
             (new("connection refused"), Some("connection refused")),
         ];

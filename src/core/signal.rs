@@ -7,6 +7,7 @@
 //!
 //! Messages are not signals: they wait in the inbox, and become `Said`.
 
+use super::marks::cut_title;
 use serde::{Deserialize, Serialize};
 
 use super::entry::{CallId, Choice, Entry, Seq, Verdict};
@@ -134,7 +135,7 @@ impl Signal {
             (Signal::Limit { .. }, Entry::Chose(choice)) => {
                 choice.limits.is_some() && choice.origin.is_some()
             }
-            (Signal::Name { title }, Entry::Named { title: named }) => title == named,
+            (Signal::Name { title }, Entry::Named { title: named }) => cut_title(title) == *named,
             _ => false,
         }
     }

@@ -19,7 +19,7 @@ pub(crate) fn clip(text: &str, max_bytes: usize) -> Cow<'_, str> {
     }
     match max_bytes.checked_sub(ELLIPSIS.len_utf8()) {
         Some(room) => {
-            let mut out = text[..boundary_below(text, room)].to_string();
+            let mut out = text[..whole_below(text, room)].to_string();
             out.push(ELLIPSIS);
             Cow::Owned(out)
         }
@@ -78,6 +78,28 @@ pub(crate) fn boundary_below(text: &str, at: usize) -> usize {
     boundaries.find(|i| text.is_char_boundary(*i)).unwrap_or(0)
 }
 
+/// Returns the same as [`boundary_below`], and never a place inside of an emoji of several
+/// characters, such as one with a skin tone.
+fn whole_below(text: &str, at: usize) -> usize {
+    let mut at = boundary_below(text, at);
+    loop {
+        let before = text[..at].chars().next_back();
+        let after = text[at..].chars().next();
+        match before.zip(after) {
+            Some((before, after)) if extends(after) || before == JOINER => at -= before.len_utf8(),
+            _ => return at,
+        }
+    }
+}
+
+const JOINER: char = '\u{200d}';
+
+/// Returns whether a character changes the one before it: a skin tone, a joiner, a variation
+/// selector or an accent.
+fn extends(c: char) -> bool {
+    matches!(c, '\u{1f3fb}'..='\u{1f3ff}' | JOINER | '\u{fe0e}' | '\u{fe0f}' | '\u{20e3}' | '\u{300}'..='\u{36f}')
+}
+
 /// Returns the first boundary of characters at or after `at`.
 pub(super) fn boundary_above(text: &str, at: usize) -> usize {
     let mut boundaries = at..text.len();
@@ -111,7 +133,9 @@ pub(crate) fn one_line(text: &str, max_chars: usize) -> String {
     if joined.chars().count() <= max_chars {
         return joined;
     }
-    let mut out: String = joined.chars().take(max_chars.saturating_sub(1)).collect();
+    let most = joined.char_indices().nth(max_chars.saturating_sub(1));
+    let end = most.map_or(joined.len(), |(at, _)| whole_below(&joined, at));
+    let mut out = joined[..end].to_string();
     if max_chars > 0 {
         out.push(ELLIPSIS);
     }
@@ -315,6 +339,17 @@ mod tests {
             nearest("max_token", ["max_turns", "max_tokens"]),
             Some("max_tokens")
         );
+    }
+
+    #[test]
+    fn an_emoji_with_a_skin_tone_is_never_cut() {
+        let text = "ab👍🏽cd";
+        for bytes in 5..=12 {
+            let cut = clip(text, bytes).into_owned();
+            assert!(cut == "ab…" || cut == text, "{bytes}: {cut}");
+        }
+        assert_eq!(one_line("ab👍🏽cde", 5), "ab👍🏽…");
+        assert_eq!(one_line("ab👍🏽cde", 4), "ab…");
     }
 
     proptest! {

@@ -14,6 +14,8 @@ pub(crate) const RAN: &str = "the user ran a command: ";
 pub(crate) const RAN_ON_TERMINAL: &str = "the user ran a command on the terminal: ";
 /// The same for a command that was recorded and not started.
 pub(crate) const NOT_BEGUN: &str = "the user ran a command that was not begun: ";
+/// Beginning of the note as the user reads it.
+pub(crate) const YOU_RAN: &str = "you ran: ";
 /// The consequence for such a command.
 pub(crate) const TYPE_AGAIN: &str =
     "it is not run now; the user types it again if it is still wanted";
@@ -79,7 +81,7 @@ pub fn to_person<'a>(note: &'a str, about: Option<&About>) -> Cow<'a, str> {
 
 fn of_command(note: &str) -> Cow<'_, str> {
     let begins = [
-        (RAN, "you ran: "),
+        (RAN, YOU_RAN),
         (RAN_ON_TERMINAL, "you ran on the terminal: "),
         (NOT_BEGUN, "not run: "),
     ];

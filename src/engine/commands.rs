@@ -4,6 +4,7 @@
 //! Invariant: commands are applied in the order they came in. A command that finds no room to be
 //! recorded waits, and so do all commands after it.
 
+use crate::core::marks::cut_title;
 use std::sync::atomic::Ordering;
 
 use super::rewind::RewindOrder;
@@ -229,7 +230,10 @@ impl<W: World> Engine<W> {
                 self.asking.answer(log, call, &key, answer).await?;
             }
             Signal::Choose(choice) => self.requests.choose(log, choice).await?,
-            Signal::Name { title } => log.record(Write::of(Entry::Named { title })).await?,
+            Signal::Name { title } => {
+                let title = cut_title(&title);
+                log.record(Write::of(Entry::Named { title })).await?;
+            }
             Signal::Compact => self.requests.compaction = true,
             Signal::Limit { turns, usd, tokens } => log.limit(turns, usd, tokens).await?,
         }

@@ -122,6 +122,22 @@ pub(crate) fn end_of_turn(entry: &Entry) -> Option<How> {
     }
 }
 
+/// Returns whether the next request is smaller after the entry: a summary or a note replaces a part.
+pub(crate) fn is_compaction(entry: &Entry) -> bool {
+    matches!(entry, Entry::Compacted { .. } | Entry::Continued { .. })
+}
+
+/// Returns the start and the exit code of a shell command of the user that ended.
+pub(crate) fn end_of_user_command(entry: &Entry) -> Option<(Seq, Option<i32>)> {
+    match entry {
+        Entry::Noted {
+            about: Some(About::UserCommandEnded { entry, exit_code }),
+            ..
+        } => Some((*entry, *exit_code)),
+        _ => None,
+    }
+}
+
 /// A part of the body, which follows the title. The parts are in this order.
 #[derive(Debug)]
 pub(crate) enum BodyPart<'a> {

@@ -1,6 +1,7 @@
 //! Flags of a start that are recorded in the session, so that they apply after a resume and after
 //! an update of rewake too.
 
+use crate::core::marks::cut_title;
 use std::path::{Path, PathBuf};
 
 use super::layers::AddedByUser;
@@ -61,7 +62,7 @@ impl GivenFlags {
     pub(super) fn queue_name(&self, session: &mut Session) -> Result<(), SessionError> {
         let log = &mut session.log;
         if let Some(name) = self.name.as_ref()
-            && !(log.state.is_named() && log.state.title() == Some(name))
+            && !(log.state.is_named() && log.state.title() == Some(&cut_title(name)))
         {
             let signal = Signal::Name {
                 title: name.clone(),

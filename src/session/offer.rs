@@ -232,7 +232,7 @@ fn in_short(failure: &Failure) -> String {
         return format!("the key in {variable} was refused ({status})");
     }
     let provider = RequestFailure::parse(message);
-    let provider = provider.map(|failed| format!("{}: {}", failed.provider, failed.reason));
+    let provider = provider.map(|failed| format!("{} from {}", failed.reason, failed.provider));
     let words = provider.as_deref().unwrap_or(message).split_whitespace();
     let words: Vec<&str> = words.filter(|word| !word.contains("://")).collect();
     one_line(&words.join(" "), 120)
@@ -341,7 +341,7 @@ mod tests {
         assert_eq!(
             of(
                 FailureClass::Auth,
-                &format!("request to mock failed: HTTP 401: no such key ({url})"),
+                &format!("no such key (HTTP 401) from mock at {url}"),
                 Some("check the key in MOCK_KEY, and that it may use this model"),
             ),
             "the key in MOCK_KEY was refused (401)"
@@ -352,7 +352,7 @@ mod tests {
                 &format!("asking mock at {url}: HTTP 529: see {url} later"),
                 None,
             ),
-            "mock: HTTP 529: see later"
+            "HTTP 529: see later from mock"
         );
         assert_eq!(
             of(FailureClass::Nonsense, "the answer is empty", None),

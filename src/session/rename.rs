@@ -1,6 +1,7 @@
 //! A new title for a session that no process uses. In an open session, the engine records the
 //! title.
 
+use crate::core::marks::cut_title;
 use std::path::Path;
 
 use super::now_ms;
@@ -21,7 +22,7 @@ pub fn rename(
         let info = store.history().find(id)?;
         let mut head = store.load_each(id, |_| Ok::<(), StoreError>(()))?;
         let mut entries = vec![Entry::Named {
-            title: title.to_string(),
+            title: cut_title(title),
         }];
         // A new name does not offer a dismissed session again.
         entries.extend(info.dismissed.then_some(Entry::Dismissed));

@@ -6,6 +6,7 @@
 
 mod alike;
 
+use std::cell::RefCell;
 use std::ops::Range;
 use std::time::Duration;
 
@@ -15,6 +16,7 @@ use similar::{ChangeTag, DiffOp, DiffTag, TextDiff};
 
 use crate::core::text::count;
 
+use super::highlight::Highlighter;
 use super::text::{Break, clean_line, clip, clip_middle, push_span, wrap};
 use super::theme::Theme;
 use crate::core::visible::{MAX_BLANK_LINES, counted, figure};
@@ -27,6 +29,8 @@ const MAX_TIME: Duration = Duration::from_millis(60);
 const MAX_WORDS_TIME: Duration = Duration::from_millis(2);
 const MAX_BYTES: usize = 2 * 1024 * 1024;
 const MAX_LINE_BYTES: usize = 2_000;
+/// Maximum size of a text whose code is coloured.
+const MAX_CODE_BYTES: usize = 128 * 1024;
 
 /// The format of a diff.
 pub(crate) struct Shape<'a> {
@@ -35,7 +39,33 @@ pub(crate) struct Shape<'a> {
     /// length, for a person who approves the change.
     pub max_lines: Option<usize>,
     pub theme: &'a Theme,
+    /// Colours the code. `None`: code is not coloured.
+    pub code: Option<RefCell<&'a mut Highlighter>>,
+    /// The file, whose name tells the language.
+    pub path: &'a str,
 }
+
+impl Shape<'_> {
+    /// Returns the lines of a text in the colours of its language, cleaned as the diff shows them.
+    /// Without a background that marks a changed line, its own colour stays.
+    fn coloured(&self, text: &str) -> ColouredLines {
+        let has_background = self.theme.diff_add.bg.and(self.theme.diff_del.bg).is_some();
+        let (_, language) = self.path.rsplit_once('.').unwrap_or_default();
+        match &self.code {
+            Some(code) if has_background && text.len() <= MAX_CODE_BYTES => {
+                let lines: Vec<_> = text.lines().map(clean_line).collect();
+                let clean = lines.join("\n");
+                code.borrow_mut()
+                    .lines(&clean, 0, language, self.theme)
+                    .lines
+            }
+            _ => Vec::new(),
+        }
+    }
+}
+
+/// The parts of each line with their styles.
+type ColouredLines = Vec<Vec<(Style, String)>>;
 
 /// The lines of a diff, without the heading that names the file.
 pub(crate) struct Changed {
@@ -79,8 +109,8 @@ pub(crate) fn part(first: usize, before: &str, after: &str, shape: &Shape<'_>) -
 /// A piece of a line, and whether it differs.
 type DiffPart<'a> = (bool, &'a str);
 
-struct Sheet<'a> {
-    shape: &'a Shape<'a>,
+struct Sheet<'s, 'a> {
+    shape: &'s Shape<'a>,
     /// The columns of line numbers, when lines have numbers.
     number_columns: Option<usize>,
     /// Number of lines before those that are compared.
@@ -92,10 +122,12 @@ struct Sheet<'a> {
     left_out: usize,
     /// Blank lines that were not put yet: their kind, the number of the first, how many.
     blank: Option<(ChangeTag, usize, usize)>,
+    /// The compared texts in the colours of their language.
+    coloured: (ColouredLines, ColouredLines),
 }
 
-impl<'a> Sheet<'a> {
-    fn new(shape: &'a Shape<'a>, number_columns: Option<usize>) -> Sheet<'a> {
+impl<'s, 'a> Sheet<'s, 'a> {
+    fn new(shape: &'s Shape<'a>, number_columns: Option<usize>) -> Sheet<'s, 'a> {
         Sheet {
             shape,
             number_columns,
@@ -106,6 +138,7 @@ impl<'a> Sheet<'a> {
             shown: 0,
             left_out: 0,
             blank: None,
+            coloured: Default::default(),
         }
     }
 
@@ -118,6 +151,7 @@ impl<'a> Sheet<'a> {
             self.note(&sizes);
             return;
         }
+        self.coloured = (self.shape.coloured(old), self.shape.coloured(new));
         let is_same = old == new;
         let old: Vec<&str> = old.lines().collect();
         let new: Vec<&str> = new.lines().collect();
@@ -247,18 +281,23 @@ impl<'a> Sheet<'a> {
             ChangeTag::Delete => ('-', theme.diff_del, theme.diff_del_word),
             ChangeTag::Insert => ('+', theme.diff_add, theme.diff_add_word),
         };
-        let mut spans = Vec::new();
         let mut room = match self.shape.max_lines {
             Some(_) => MAX_LINE_BYTES,
             None => usize::MAX,
         };
+        let mut shown = Vec::new();
         for (place, (differs, part)) in parts.iter().enumerate() {
             let part = counted(part, place == 0);
             let part = crate::core::text::clip(&part, room);
             room -= part.len();
-            let style = if *differs { word } else { style };
-            push_span(&mut spans, style, &clean_line(&part));
+            shown.push((*differs, clean_line(&part).into_owned()));
         }
+        let colours = match tag {
+            ChangeTag::Equal => None,
+            ChangeTag::Delete => self.coloured.0.get(number),
+            ChangeTag::Insert => self.coloured.1.get(number),
+        };
+        let spans = styled(&shown, (style, word), colours);
         let first = match self.number_columns {
             Some(columns) => format!("{:>columns$} {sign} ", self.first + number + 1),
             None => format!("{sign} "),
@@ -337,6 +376,41 @@ impl Changed {
     }
 }
 
+/// Returns the parts of a line: words that differ in the style `word`, and the rest in `style` with
+/// the colours of its code. A line that is shown in another form than its code has none.
+fn styled(
+    parts: &[(bool, String)],
+    (style, word): (Style, Style),
+    colours: Option<&Vec<(Style, String)>>,
+) -> Vec<Span<'static>> {
+    let line: String = parts.iter().map(|(_, part)| part.as_str()).collect();
+    let is_line = |parts: &&Vec<(Style, String)>| {
+        let code: String = parts.iter().map(|(_, text)| text.as_str()).collect();
+        code == line
+    };
+    let whole = vec![(Style::new(), line.clone())];
+    let mut colours = colours.filter(is_line).unwrap_or(&whole).iter();
+    let (mut colour, mut left) = (Style::new(), 0);
+    let mut spans = Vec::new();
+    for (differs, part) in parts {
+        let mut rest = part.as_str();
+        while !rest.is_empty() {
+            if left == 0 {
+                let Some((next, text)) = colours.next() else {
+                    break;
+                };
+                (colour, left) = (*next, text.len());
+            }
+            let (text, after) = rest.split_at(left.min(rest.len()));
+            let style = if *differs { word } else { style.patch(colour) };
+            push_span(&mut spans, style, text);
+            left -= text.len();
+            rest = after;
+        }
+    }
+    spans
+}
+
 fn background(style: Style) -> Style {
     Style {
         bg: style.bg,
@@ -392,6 +466,8 @@ mod tests {
             width: 40,
             max_lines: Some(50),
             theme,
+            code: None,
+            path: "",
         }
     }
 

@@ -56,6 +56,7 @@ use std::time::{Duration, Instant};
 use crossterm::event::Event;
 use input::TerminalItem;
 
+use crate::config::Scrollback;
 use crate::core::entry::SaveReason;
 use crate::engine::{self, Command};
 use crate::report::{self, exit, note, note_background, raw};
@@ -194,12 +195,18 @@ fn run_screen(ctx: AppContext, start: Start, made: &mut Vec<String>) -> Closed {
     };
     let ended = looping.run();
     let has_left = looping.leave(&ended);
-    let words = match (is_printed, &ended) {
-        (true, LoopEnd::Left) => {
+    let scrollback = match (is_lines, is_printed, is_ephemeral) {
+        (true, ..) | (false, false, true) => Scrollback::None,
+        (false, true, _) => Scrollback::Conversation,
+        (false, false, false) => effects.ctx.config().ui.scrollback,
+    };
+    let words = match ended.leaves_words() {
+        true => {
+            let (_, height) = app.look.size;
             let mut layout = app.look.layout(app.now_ms);
-            app.conversation.printed(&mut layout)
+            app.conversation.printed(scrollback, height, &mut layout)
         }
-        _ => String::new(),
+        false => String::new(),
     };
     drop(screen);
     if !matches!(ended, LoopEnd::TerminalGone | LoopEnd::NotBegun(..)) {
@@ -218,6 +225,17 @@ enum LoopEnd {
     TerminalGone,
     /// The start failed: the reason, and a hint.
     NotBegun(String, Option<String>),
+}
+
+impl LoopEnd {
+    /// Returns whether the terminal is there, and the person may want to read on in it.
+    fn leaves_words(&self) -> bool {
+        match self {
+            LoopEnd::Left | LoopEnd::TimedOut => true,
+            LoopEnd::Signal(code) => *code != exit::SIGHUP,
+            LoopEnd::Demo | LoopEnd::TerminalGone | LoopEnd::NotBegun(..) => false,
+        }
+    }
 }
 
 struct Loop<'a> {

@@ -108,7 +108,8 @@ fn head(text: &str, max: usize) -> &str {
     &text[..fitting(text.graphemes(true), max)]
 }
 
-fn tail(text: &str, max: usize) -> &str {
+/// Returns the end of the text that fits into `max` columns.
+pub fn tail(text: &str, max: usize) -> &str {
     &text[text.len() - fitting(text.graphemes(true).rev(), max)..]
 }
 
@@ -131,6 +132,14 @@ pub fn short(n: u64) -> String {
         ..1_000 => n.to_string(),
         1_000..1_000_000 => format!("{:.1}k", n as f64 / 1e3),
         _ => format!("{:.1}M", n as f64 / 1e6),
+    }
+}
+
+/// `$0.04`
+pub fn dollars(usd: f64) -> String {
+    match usd {
+        ..0.005 => "<$0.01".to_string(),
+        _ => format!("${usd:.2}"),
     }
 }
 
@@ -324,6 +333,8 @@ mod tests {
             ("e\u{301}", 1),
             ("👩\u{200d}👧", 2),
             ("🇩🇪", 2),
+            ("👍🏽", 2),
+            ("👩🏽\u{200d}🚀", 2),
             ("שלום", 4),
             ("\u{644}\u{627}", 2),
         ] {
@@ -337,6 +348,9 @@ mod tests {
         assert_eq!(clip("hello!", 5), "hell…");
         assert_eq!(clip("日本語", 4), "日…");
         assert_eq!(clip("👩\u{200d}👧x👩\u{200d}👧", 4), "👩\u{200d}👧x…");
+        assert_eq!(clip("👍🏽👍🏽👍🏽", 4), "👍🏽…");
+        assert_eq!(clip("a👩🏽\u{200d}🚀b", 3), "a…");
+        assert_eq!(tail("ab👍🏽c", 2), "c");
         assert_eq!(clip("hello", 0), "");
         assert_eq!(clip_middle("src/core/text.rs", 9), "src/…t.rs");
         assert_eq!(clip_middle("日本語日本語", 6), "日…語");

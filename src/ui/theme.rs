@@ -231,6 +231,12 @@ impl Theme {
     /// Returns the same theme in the colours of a terminal.
     pub fn at_depth(mut self, depth: Depth) -> Theme {
         self.depth = self.depth.map(|_| depth);
+        for style in [&mut self.diff_add, &mut self.diff_del] {
+            *style = diff_at_depth(*style, depth, false);
+        }
+        for style in [&mut self.diff_add_word, &mut self.diff_del_word] {
+            *style = diff_at_depth(*style, depth, true);
+        }
         for key in Theme::KEYS {
             if let Some(style) = self.style_mut(key) {
                 style.fg = style.fg.map(|c| downgrade(c, depth));
@@ -368,6 +374,53 @@ fn downgrade(colour: Color, depth: Depth) -> Color {
         (Color::Indexed(index), Depth::Ansi16) => nearest_16(rgb_of_256(index)),
         _ => colour,
     }
+}
+
+/// Returns a style of diffs for a terminal of this depth. The nearest colour of a dark background is
+/// often a grey, so the hue is chosen first: a diff stays red and green. With 16 colours only the
+/// text has a colour, and words that differ are reversed.
+fn diff_at_depth(style: Style, depth: Depth, is_word: bool) -> Style {
+    let hue = |colour| match colour {
+        Some(Color::Rgb(r, g, b)) => hue([r, g, b]),
+        _ => None,
+    };
+    match (depth, hue(style.fg), hue(style.bg), style.bg) {
+        (Depth::Ansi256, _, Some(hue), Some(Color::Rgb(r, g, b))) => {
+            let is_dark = BackgroundTone::of([r, g, b]) == BackgroundTone::Dark;
+            // Levels of the cube with the hue, and without it.
+            let (with, without) = match (is_dark, is_word) {
+                (true, false) => (1, 0),
+                (true, true) => (2, 0),
+                (false, false) => (5, 4),
+                (false, true) => (5, 3),
+            };
+            let [r, g, b] = hue.map(|has| if has { with } else { without });
+            let style = style.bg(Color::Indexed(16 + 36 * r + 6 * g + b));
+            match is_dark && is_word {
+                true => style.fg(Color::Indexed(231)),
+                false => style,
+            }
+        }
+        (Depth::Ansi16, Some([red, green, blue]), ..) => {
+            let index = u8::from(red) + 2 * u8::from(green) + 4 * u8::from(blue);
+            let style = Style {
+                fg: Some(Color::Indexed(index)),
+                bg: None,
+                ..style
+            };
+            if is_word { style.reversed() } else { style }
+        }
+        _ => style,
+    }
+}
+
+/// Returns which of red, green and blue are strong in a colour. `None`: it is a grey.
+fn hue(rgb: [u8; 3]) -> Option<[bool; 3]> {
+    const LEAST: u8 = 8;
+    let most = rgb.into_iter().max().unwrap_or(0);
+    let least = rgb.into_iter().min().unwrap_or(0);
+    let middle = least + (most - least) / 2;
+    (most - least >= LEAST).then(|| rgb.map(|part| part > middle))
 }
 
 /// The six levels of xterm's colour cube.
@@ -616,6 +669,43 @@ mod tests {
         ] {
             assert_eq!(BackgroundTone::of_colorfgbg(value), ground, "{value}");
         }
+    }
+
+    #[test]
+    fn diffs_stay_red_and_green_with_few_colours() {
+        for name in ["dark", "light"] {
+            let theme = Theme::named(name).unwrap();
+            let of = |depth| {
+                let theme = theme.clone().at_depth(depth);
+                [
+                    (theme.diff_add, [false, true, false]),
+                    (theme.diff_add_word, [false, true, false]),
+                    (theme.diff_del, [true, false, false]),
+                    (theme.diff_del_word, [true, false, false]),
+                ]
+            };
+            for (style, want) in of(Depth::Ansi256) {
+                assert_eq!(hue(rgb(style.bg)), Some(want), "{name} {style:?}");
+            }
+            let [(add, _), (add_word, _), (del, _), (del_word, _)] = of(Depth::Ansi16);
+            let (green, red) = (Color::Indexed(2), Color::Indexed(1));
+            assert_eq!([add.fg, add_word.fg], [Some(green); 2], "{name}");
+            assert_eq!([del.fg, del_word.fg], [Some(red); 2], "{name}");
+            assert_eq!([add.bg, del.bg], [None; 2], "{name}");
+            assert_ne!((add, del), (add_word, del_word), "{name}");
+        }
+        // A theme with other hues keeps them.
+        let blue = Theme::parse(
+            "b",
+            "base = \"dark\"\ndiff_add = { fg = \"#99aaff\", bg = \"#14182b\" }",
+        );
+        let blue = blue.unwrap();
+        let at_256 = blue.clone().at_depth(Depth::Ansi256).diff_add;
+        assert_eq!(at_256.bg, Some(Color::Indexed(17)));
+        assert_eq!(
+            blue.at_depth(Depth::Ansi16).diff_add.fg,
+            Some(Color::Indexed(4))
+        );
     }
 
     #[test]

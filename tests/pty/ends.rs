@@ -153,3 +153,39 @@ fn resuming_an_unknown_session_keeps_the_current_one_open() {
     open_gate(&home);
     terminal.sees("So it ended.");
 }
+
+#[test]
+fn the_conversation_stays_in_the_scrollback_when_the_screen_is_left() {
+    let home = scripted(&[step("The answer is 42.", &[]), step("And 43.", &[])]);
+    let mut terminal = Terminal::start(&home, &["how much is it?"]);
+    terminal.sees("The answer is 42.");
+    terminal.types("\x04");
+    assert_eq!(terminal.ends().code(), Some(0));
+    assert!(!terminal.is_on_other_screen());
+    terminal.sees("how much is it?");
+    terminal.sees("The answer is 42.");
+    terminal.sees("to resume: rewake -c");
+    // A resumed session prints only its new part.
+    let mut again = Terminal::start(&home, &["-c", "and the next?"]);
+    again.sees("And 43.");
+    again.types("\x04");
+    again.ends();
+    again.sees("and the next?");
+    assert!(
+        !again.screen().contains("The answer is 42."),
+        "{}",
+        again.screen()
+    );
+    // As the config says, nothing stays.
+    let config = std::fs::read_to_string(home.rewake_home().join("config.toml")).unwrap();
+    home.write_config(&config.replace(
+        "[providers.s]",
+        "[ui]\nscrollback = \"none\"\n[providers.s]",
+    ));
+    let mut last = Terminal::start(&home, &["-c"]);
+    last.sees("And 43.");
+    last.types("\x04");
+    last.ends();
+    last.sees("to resume: rewake -c");
+    assert!(!last.screen().contains("And 43."), "{}", last.screen());
+}

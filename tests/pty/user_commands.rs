@@ -18,7 +18,7 @@ fn output_of_a_user_command_is_shown_while_it_runs() {
     terminal.no_longer_sees("› echo it be");
     open_gate(&home);
     terminal.sees("the real end");
-    terminal.sees("exit code 3");
+    terminal.sees("exit 3");
     terminal.no_longer_sees("Esc ends it");
 }
 
@@ -34,7 +34,7 @@ fn a_command_of_the_user_survives_the_death_of_the_agent_and_its_end_is_told() {
     open_gate(&home);
     let mut terminal = Terminal::start(&home, &["-c"]);
     terminal.sees("the real end");
-    terminal.sees("exit code 3");
+    terminal.sees("exit 3");
     terminal.says("what came of it?");
     terminal.sees("I read it.");
     assert_eq!(home.read("ran"), "x\n");

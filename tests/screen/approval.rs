@@ -381,11 +381,11 @@ fn a_rule_that_is_too_long_for_its_row_is_read_first() {
     let rule = format!("Bash({}end:*)", "make target ".repeat(30));
     let mut stage = Stage::new(80, 24);
     asked(&mut stage, Some(&rule));
-    stage.sees("end:*)");
+    stage.sees("end`");
     // And in a row of all answers none has room for it.
     let mut stage = Stage::new(120, 12);
     asked(&mut stage, Some("Bash(git push:*)"));
-    stage.sees("Bash(git push:*)");
+    stage.sees("`git push`");
 }
 
 #[test]
@@ -504,7 +504,7 @@ fn asks_about_an_edit(stage: &mut Stage) {
     stage.open();
     stage.asks(id, "it changes `src/parser.rs`", None);
     let text = "// a\n// b\n\nfn next(&self) -> usize {\n    self.at - 1\n}\n";
-    stage.send(Msg::AskedFile(id, text.into()));
+    stage.send(Msg::AskedFile(id, Some(text.into())));
 }
 
 #[test]
@@ -530,7 +530,7 @@ fn an_edit_that_is_asked_about_stands_in_its_place_in_the_file() {
     let id = stage.replies(vec![edit("src/parser.rs", "self.at - 1", "self.at")])[0];
     stage.open();
     stage.asks(id, "it changes `src/parser.rs`", None);
-    stage.send(Msg::AskedFile(id, "another file\n".into()));
+    stage.send(Msg::AskedFile(id, Some("another file\n".into())));
     stage.sees("- self.at - 1");
     stage.does_not_see("another file");
 }
@@ -595,7 +595,7 @@ fn a_file_that_would_be_written_over_is_asked_about_with_what_changes() {
     let ids = stage.replies(calls);
     stage.asks_one_of(ids[0], "it changes `a.txt`", None, (1, 3));
     stage.sees("1 + 1");
-    stage.send(Msg::AskedFile(ids[0], "1\n2\n3\n".into()));
+    stage.send(Msg::AskedFile(ids[0], Some("1\n2\n3\n".into())));
     stage.does_not_see("1 + 1");
     stage.sees("3 - 3");
     stage.sees("3 + three");
@@ -632,7 +632,7 @@ fn the_title_of_a_question_names_the_file_of_the_diff_below_it() {
     stage.sees("plan 1 of 1 · mend the lexer");
     stage.asks(ids[1], "it changes `a.rs`", None);
     let rows = stage.rows();
-    let title = rows.iter().position(|row| row == "┃ Change a.rs?");
+    let title = rows.iter().position(|row| row == "┃ Change a.rs? · +1 −1");
     assert!(rows[title.unwrap() + 1].contains("- old"), "{rows:#?}");
     // Of two edits in one answer, each has its own title, whatever stands above.
     let mut stage = Stage::opened(80, 24);
@@ -648,7 +648,7 @@ fn the_title_of_a_question_names_the_file_of_the_diff_below_it() {
             (place + 1, 2),
         );
         let rows = stage.rows();
-        let title = format!("┃ Change {path}? · {} of 2", place + 1);
+        let title = format!("┃ Change {path}? · {} of 2 · +1 −1", place + 1);
         let at = rows.iter().position(|row| *row == title).expect(&title);
         assert!(rows[at + 1].contains(&format!("- {old}")), "{rows:#?}");
         assert!(rows[at + 3].contains("y  once"), "{rows:#?}");
@@ -784,4 +784,78 @@ fn the_question_of_a_task_is_answered_on_the_screen_of_its_parent() {
     stage.sees("Run this without the sandbox?");
     stage.engine_event(Event::ChildAsks(None));
     stage.does_not_see("Run this without");
+}
+
+fn rule_of(stage: &Stage) -> Option<(RuleScope, String)> {
+    stage.wanted.iter().find_map(|intent| match intent {
+        Intent::AllowRule(scope, rule) => Some((*scope, rule.clone())),
+        Intent::Engine(Command::Decide {
+            rule: Some(rule), ..
+        }) => Some((RuleScope::Session, rule.clone())),
+        _ => None,
+    })
+}
+
+#[test]
+fn the_rules_for_the_parts_of_a_line_are_one_choice_in_words() {
+    let rules = "Bash(cargo test:*), Bash(cargo fmt:*)";
+    let mut stage = Stage::opened(80, 24);
+    stage.says("check it");
+    let id = stage.replies(vec![bash("cargo test && cargo fmt")])[0];
+    stage.asks(id, WHY, Some(rules));
+    stage.sees("a  always in this project  allows `cargo test` and `cargo fmt`");
+    stage.does_not_see("Bash(");
+    stage.chooses("a");
+    assert_eq!(rule_of(&stage), Some((RuleScope::Project, rules.into())));
+}
+
+#[test]
+fn a_servers_tool_is_allowed_alone_or_with_its_server_in_words() {
+    let ask = || {
+        let mut stage = Stage::opened(80, 24);
+        stage.says("go");
+        let arguments = json!({ "tool": "mcp__mail__send", "arguments": { "to": "bob" } });
+        let id = stage.replies(vec![call("mcp_call", arguments)])[0];
+        stage.asks(id, WHY, Some("mcp__mail__send(spec:0123456789abcdef)"));
+        stage
+    };
+    let mut stage = ask();
+    stage.sees("s  for this session        allows this tool");
+    stage.sees("t  for this session        allows all tools of this server");
+    stage.does_not_see("spec:");
+    stage.does_not_see("0123456789");
+    stage.chooses("t");
+    let server = (RuleScope::Session, "mcp__mail".to_string());
+    assert_eq!(rule_of(&stage), Some(server));
+    assert_eq!(verdicts(&stage), [Verdict::Allow]);
+    let mut stage = ask();
+    stage.chooses("e");
+    let tool = "mcp__mail__send(spec:0123456789abcdef)".to_string();
+    assert_eq!(rule_of(&stage), Some((RuleScope::Everywhere, tool)));
+}
+
+#[test]
+fn a_long_new_file_needs_no_scrolling() {
+    let content: String = (1..=110).map(|n| format!("line {n}\n")).collect();
+    let ask = |found: Option<&str>| {
+        let mut stage = Stage::opened(80, 24);
+        stage.says("write it");
+        let id = stage.replies(vec![write("new.txt", &content)])[0];
+        stage.asks(id, "it changes `new.txt`", None);
+        stage.send(Msg::AskedFile(id, found.map(str::to_string)));
+        stage.quiet();
+        stage
+    };
+    let mut stage = ask(None);
+    stage.sees("Write new.txt? · new file · +110 −0");
+    stage.sees("more lines · Enter chooses");
+    // The call is not shown a second time above the question.
+    assert_eq!(stage.screen().matches("new.txt").count(), 1);
+    stage.chooses("y");
+    assert_eq!(verdicts(&stage), [Verdict::Allow]);
+    // What is written over must be seen.
+    let mut stage = ask(Some("old\n"));
+    stage.chooses("y");
+    stage.sees("scroll to the end first");
+    assert_eq!(verdicts(&stage), []);
 }

@@ -391,9 +391,9 @@ fn a_shell_command_that_runs_is_ended_by_escape_and_by_ctrl_c() {
         // The newest first, each once; and only then what the key is else.
         stage.keys(key);
         assert_eq!(stopped(&stage), ["r2"]);
-        stage.sees("! sleep 2000 · 1 s · it is being ended");
+        stage.sees("running    sleep 2000 · 1 s · it is being ended");
         stage.log(user_command_ended(2));
-        stage.does_not_see("! sleep 2000");
+        stage.does_not_see("it is being ended");
         stage.waits(1_000);
         stage.keys(key);
         assert_eq!(stopped(&stage), ["r2", "r1"]);
@@ -467,19 +467,19 @@ fn a_shell_command_shows_the_last_lines_that_it_printed() {
         why: "no".into(),
     };
     stage.engine_event(refused);
-    stage.sees("! make · 0 s");
+    stage.sees("running    make · 0 s");
 }
 
 #[test]
 fn a_shell_command_that_is_refused_is_shown_no_longer() {
     let mut stage = Stage::opened(80, 24);
     stage.keys("!make<Enter>");
-    stage.sees("! make · 0 s");
+    stage.sees("running    make · 0 s");
     stage.engine_event(Event::CommandNotRun {
         command: "make".into(),
         why: "no room".into(),
     });
-    stage.does_not_see("! make · 0 s");
+    stage.does_not_see("running    make · 0 s");
     stage.sees("make was not run: no room");
 }
 
@@ -527,4 +527,24 @@ fn ctrl_c_clears_then_leaves_and_ctrl_d_leaves_an_empty_box() {
         !stage.is_over(),
         "two that are far apart are no wish to leave"
     );
+}
+
+#[test]
+fn a_shell_command_that_ended_looks_like_one_of_the_model() {
+    let mut stage = Stage::opened(80, 24);
+    let output: String = (1..=20).map(|n| format!("line {n}\n")).collect();
+    stage.log(user_command("make test", "r1"));
+    stage.log(Entry::Noted {
+        text: format!("the user ran a command: make test\nexit code 2\n```\n{output}```"),
+        about: Some(About::UserCommandEnded {
+            entry: 1,
+            exit_code: Some(2),
+        }),
+    });
+    let row = stage.line_with("make test");
+    assert!(row.starts_with("✗ you ran    make test"), "{row}");
+    assert!(row.contains("exit 2"), "{row}");
+    stage.sees("… 10 earlier lines (Ctrl+O)");
+    stage.sees("line 20");
+    stage.does_not_see("note");
 }

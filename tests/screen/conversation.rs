@@ -313,3 +313,55 @@ fn thinking_is_one_line_while_it_lasts_and_how_long_after_it() {
     stage.replies(vec![thinking("Where does it end?"), text("So.")]);
     stage.sees("  thought 4 s");
 }
+
+#[test]
+fn a_turn_that_is_continued_without_a_message_has_its_summary_too() {
+    let mut stage = Stage::opened(80, 30);
+    stage.says("go");
+    stage.log(entry::failed(
+        "overloaded (HTTP 529) from mock at http://h",
+        "later",
+    ));
+    stage.sees("✗ overloaded (HTTP 529) from mock");
+    stage.log(entry::resumed(
+        "resumed 01a1 \"go\", failed 1 s ago: 3 entries",
+        None,
+    ));
+    stage.log(entry::replied(vec![text("It is done.")]));
+    stage.rest();
+    let rows = stage.rows();
+    let ends = rows.iter().filter(|row| row.starts_with("  done"));
+    assert_eq!(ends.count(), 1, "{rows:#?}");
+}
+
+#[test]
+fn a_summary_names_the_tokens_before_and_after_and_the_hint_goes() {
+    let mut stage = Stage::opened(80, 24);
+    stage.says(&"many words ".repeat(2_000));
+    stage.replies(vec![text("first")]);
+    stage.says("second");
+    stage.replies(vec![text("second answer")]);
+    stage.rest();
+    stage.keys("/compact<Enter>");
+    stage.sees("the older part will be summarised");
+    stage.log(entry::closed(1, 2));
+    stage.does_not_see("will be summarised");
+    let row = stage.line_with("were summarised");
+    assert!(row.contains("k → ") && row.contains(" tokens"), "{row}");
+    stage.keys("/compact<Enter>");
+    stage.rest();
+    stage.sees("there is nothing to summarise yet");
+}
+
+#[test]
+fn the_cost_of_the_session_is_shown_in_money_and_thousands_of_tokens() {
+    let mut stage = Stage::opened(80, 24);
+    stage.says("go");
+    stage.replies(vec![text("done")]);
+    stage.rest();
+    stage.keys("/cost<Enter>");
+    stage.sees("this session  $0.01");
+    stage.sees("sent          4.2k tokens, 3.0k of them from the cache");
+    stage.sees("received      150 tokens");
+    stage.sees("last turn     4.3k tokens · $0.01");
+}

@@ -2,6 +2,7 @@
 
 use proptest::collection::vec;
 use proptest::prelude::*;
+use rewake::config::Scrollback;
 use rewake::core::entry::Mode;
 use rewake::engine::Event;
 use serde_json::json;
@@ -159,7 +160,8 @@ proptest! {
         }
         let _ = {
             let mut layout = stage.app.look.layout(stage.app.now_ms);
-            stage.app.conversation.printed(&mut layout)
+            let all = Scrollback::Conversation;
+            stage.app.conversation.printed(all, 0, &mut layout)
         };
     }
 }

@@ -276,7 +276,7 @@ fn counts_of_what_is_not_shown_are_true() {
     let mut stage = Stage::opened(80, 40);
     stage.says("go");
     stage.runs(bash("make"), 0, cut);
-    stage.sees("+ 4997 lines");
+    stage.sees("… 4,997 earlier lines (Ctrl+O)");
 }
 
 #[test]
@@ -301,7 +301,7 @@ fn ran(took_ms: u64, exit_code: Option<i32>) -> Option<Fact> {
 }
 
 #[test]
-fn calls_that_only_look_are_one_block_and_commands_that_only_look_are_among_them() {
+fn calls_that_only_look_are_one_block_and_commands_are_not_among_them() {
     let mut stage = Stage::opened(100, 40);
     stage.says("look round");
     stage.calls(call("read", json!({ "path": "tally.py" })), "1\tx\n");
@@ -310,11 +310,11 @@ fn calls_that_only_look_are_one_block_and_commands_that_only_look_are_among_them
     stage.runs(bash("cat notes.txt | head -3"), 0, "all of the notes");
     let read = json!({ "command": "sed -n 1,9p a.py", "access": "read" });
     stage.runs(call("bash", read), 0, "all of a.py");
-    stage.sees(
-        "· read       tally.py · \"round\" (5 hits) · cat notes.txt | head -3 · sed -n 1,9p a.py",
-    );
-    stage.does_not_see("all of");
-    // One alone shows what it printed, as one that ran something or failed does.
+    stage.sees("· read       tally.py · \"round\" (5 hits)");
+    stage.sees("· ran        cat notes.txt | head -3");
+    stage.sees("· ran        sed -n 1,9p a.py");
+    stage.sees("all of a.py");
+    // Each shows what it printed, as one that ran something or failed does.
     stage.runs(bash("python3 test.py"), 0, "all tests passed");
     stage.runs(bash("cat nothing"), 1, "no such file");
     stage.sees("· ran        python3 test.py");
@@ -490,4 +490,53 @@ fn a_tool_of_a_server_is_named_by_server_and_tool_with_its_arguments_as_data() {
         }
         stage.rest();
     });
+}
+
+#[test]
+fn a_failed_command_shows_ten_lines_and_another_three() {
+    let output: String = (1..=68).map(|n| format!("line {n}\n")).collect();
+    let mut stage = Stage::opened(80, 30);
+    stage.says("go");
+    stage.runs(bash("make test"), 2, &output);
+    let rows = stage.rows();
+    let at = rows.iter().position(|row| row.contains("earlier")).unwrap();
+    assert!(rows[at - 1].contains("✗ ran        make test"), "{rows:#?}");
+    assert_eq!(rows[at].trim(), "… 58 earlier lines (Ctrl+O)");
+    assert_eq!(rows[at + 1].trim(), "line 59");
+    assert_eq!(rows[at + 10].trim(), "line 68");
+    let mut stage = Stage::opened(80, 30);
+    stage.says("go");
+    stage.runs(bash("make test"), 0, &output);
+    stage.sees("… 65 earlier lines (Ctrl+O)");
+    stage.does_not_see("line 65 ");
+    stage.sees("line 66");
+    stage.keys("<C-o>");
+    stage.does_not_see("earlier");
+}
+
+#[test]
+fn a_command_is_no_part_of_a_group_that_read() {
+    let mut stage = Stage::opened(80, 24);
+    stage.says("look");
+    stage.calls(call("read", json!({ "path": "a.rs" })), "1\tx\n");
+    stage.runs(bash("ls src"), 0, "main.rs");
+    stage.calls(call("read", json!({ "path": "b.rs" })), "1\tx\n");
+    stage.sees("· read       a.rs");
+    stage.sees("· ran        ls src");
+    stage.sees("main.rs");
+    stage.sees("· read       b.rs");
+}
+
+#[test]
+fn output_is_broken_between_words() {
+    let words = "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda omicron upsilon";
+    let mut stage = Stage::opened(60, 24);
+    stage.says("go");
+    stage.runs(bash("say"), 0, words);
+    let rows = stage.rows();
+    let at = rows.iter().position(|row| row.contains("alpha")).unwrap();
+    for row in &rows[at..at + 2] {
+        let last = row.split_whitespace().last().unwrap();
+        assert!(words.split(' ').any(|word| word == last), "{row}");
+    }
 }

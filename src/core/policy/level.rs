@@ -4,14 +4,14 @@
 //! understood: any line may run. The user's rules still apply to what the words show. Without the
 //! sandbox a line is judged by its words alone ([`super::line`]).
 
-use super::line::{Shell, paths_in};
+use super::line::{Shell, cd_target, paths_in};
 use super::{Evaluation, Finding, asked, denied, planning};
 use crate::core::access::Access;
 use crate::core::entry::Mode;
-use crate::core::offer;
+use crate::core::offer::{self, RuleOffer};
 use crate::core::path;
 use crate::core::permission::PathUse;
-use crate::core::read_only_commands::Reads;
+use crate::core::read_only_commands::{self, Reads};
 use crate::core::rule::{Likeness, Rule, Rules};
 use crate::core::shell::{self, SimpleCommand};
 
@@ -253,18 +253,25 @@ impl Evaluation<'_> {
         }
     }
 
-    /// Returns the rule that would give this line this access, if it may be offered and no other
-    /// rule contradicts it.
-    fn offered(&self, text: &str, access: Access) -> Option<Rule> {
+    /// Returns the rules that would give this line this access, if they may be offered and no
+    /// other rule contradicts them.
+    fn offered(&self, text: &str, access: Access) -> Option<RuleOffer> {
         let parts = shell::split(text).ok()?;
-        let [part] = parts.as_slice() else {
-            return None;
+        // A rule for a command that only reads would give it access that it does not need.
+        let only_reads = |part: &SimpleCommand| {
+            read_only_commands::reads(part).is_ok() || cd_target(part).is_some()
         };
-        let rule = offer::for_access(part, access)?;
+        if parts.len() > 1 && parts.iter().any(only_reads) {
+            return None;
+        }
+        let offers = parts
+            .iter()
+            .map(|part| offer::for_access(part, access).map(RuleOffer::from));
+        let offer = offers.reduce(|all, one| all?.and(one?))??;
         let mut rules = self.rules.clone();
-        rules.allow.push(rule.clone());
+        rules.allow.extend(offer.rules().iter().cloned());
         let with_it = self.with_rules(self.mode, &rules);
-        (with_it.grants(text) >= Some(access)).then_some(rule)
+        (with_it.grants(text) >= Some(access)).then_some(offer)
     }
 
     /// Returns the same workspace with another mode and other rules.

@@ -6,7 +6,7 @@
 use super::{Evaluation, Finding, asked, denied};
 use crate::core::access::Access;
 use crate::core::entry::Mode;
-use crate::core::offer;
+use crate::core::offer::{self, RuleOffer};
 use crate::core::path;
 use crate::core::permission::PathUse;
 use crate::core::read_only_commands::{self, Reads};
@@ -202,7 +202,8 @@ impl<'a> Evaluation<'a> {
                 // A listed command needs approval only because of its folder. A rule for it would
                 // apply to every other folder too.
                 rule: offer::for_command(command)
-                    .filter(|_| read_only_commands::reads(command).is_err()),
+                    .filter(|_| read_only_commands::reads(command).is_err())
+                    .map(RuleOffer::from),
             },
             (None, Ok(_)) => Finding::Fine,
         }

@@ -677,7 +677,13 @@ fn always_is_offered_where_one_rule_is_enough() {
         ("npm test -- x", "Bash(npm test:*)"),
         ("cd src && npm test | head", "Bash(npm test:*)"),
         ("npm test; npm test x", "Bash(npm test:*)"),
-        ("npm test; cargo test", ""),
+        (
+            "npm test; cargo test",
+            "Bash(npm test:*), Bash(cargo test:*)",
+        ),
+        ("cd x && npm test && npm test", "Bash(npm test:*)"),
+        ("npm test && rm x", ""),
+        ("npm test && make > log", ""),
         ("npm test > log", ""),
         ("echo a > src/log", "Edit(src/**)"),
         ("cat /etc/hosts", "Read(//etc/**)"),
@@ -896,9 +902,9 @@ proptest! {
     #[test]
     fn an_offered_rule_settles_the_question(line in line(), rules in some_rules(), mode in 0_usize..4) {
         if let Decision::Ask { rule: Some(rule), .. } = decided(&bash(&line), MODES[mode], &rules) {
-            prop_assert_eq!(&Rule::parse(&rule.to_string()).unwrap(), &rule);
+            prop_assert_eq!(&RuleOffer::parse(&rule.to_string()).unwrap(), &rule);
             let mut with = rules;
-            with.allow.push(rule);
+            with.allow.extend(rule.rules().iter().cloned());
             prop_assert_eq!(decided(&bash(&line), MODES[mode], &with), Decision::Allow);
         }
     }

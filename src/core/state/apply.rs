@@ -10,6 +10,7 @@ use crate::core::entry::{
 use crate::core::hook::{self, PendingHooks};
 use crate::core::limits::{Count, Counts};
 use crate::core::loop_guard::LoopGuard;
+use crate::core::offer::RuleOffer;
 use crate::core::permission::is_offered;
 use crate::core::rule::Rule;
 use crate::core::structured::{self, AnswerStatus, Structured};
@@ -229,9 +230,11 @@ impl State {
                 });
                 self.approved_hosts.extend(approved_host);
                 // A rule of another version that is not understood allows nothing.
-                let rule = rule.as_deref().and_then(|text| Rule::parse(text).ok());
-                if let Some(rule) = rule.filter(|rule| !self.session_rules.contains(rule)) {
-                    self.session_rules.push(rule);
+                let offer = rule.as_deref().and_then(|text| RuleOffer::parse(text).ok());
+                for rule in offer.iter().flat_map(RuleOffer::rules) {
+                    if !self.session_rules.contains(rule) {
+                        self.session_rules.push(rule.clone());
+                    }
                 }
             }
             Entry::Started {

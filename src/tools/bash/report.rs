@@ -301,6 +301,9 @@ pub(crate) fn how(ended: &RunEnd) -> (String, Option<i32>) {
 const OUTPUT_LOST: &str = "it had ended when the machine went down, which took its output: what is left of that may lack \
      parts; look at what it did before you repeat it";
 
+/// The end of a command that the user stopped.
+pub(crate) const STOPPED: &str = "stopped before it ended";
+
 /// Beginning of the note on a command whose end is not known.
 const KEEPER_KILLED: &str = "the supervisor of this command was killed; the output ends here";
 
@@ -318,7 +321,7 @@ fn ending(ended: &RunEnd) -> (String, Option<i32>) {
                 None,
             )
         }
-        How::Stopped => ("stopped before it ended".into(), None),
+        How::Stopped => (STOPPED.into(), None),
         How::NotRun(why) => (format!("it never ran: {why}"), None),
         How::Lost { group: Some(group) } => (
             format!(

@@ -1,5 +1,6 @@
 //! The effects of the slash commands.
 
+use crate::core::marks::MAX_TITLE_CHARS;
 use ratatui::text::{Line, Span};
 use serde_json::Value;
 
@@ -19,7 +20,10 @@ use crate::ui::rewind::RewindWhat;
 use crate::ui::text::clean_line;
 use crate::ui::theme::Theme;
 use crate::ui::transcript::Tone;
-use crate::ui::view::context_lines;
+use crate::ui::view::{context_lines, cost_lines};
+
+/// Shown until the older part is summarised, or is not.
+pub(super) const COMPACTING: &str = "the older part will be summarised when no call is open";
 
 impl App {
     pub(super) fn command(&mut self, command: SlashCommand, argument: &str) -> Vec<Intent> {
@@ -53,12 +57,16 @@ impl App {
             }
             SlashCommand::History => return self.prompts.open_history(&words),
             SlashCommand::Compact => {
-                self.hint = Some("the older part will be summarised when no call is open".into());
+                self.hint = Some(COMPACTING.into());
                 return vec![Intent::Engine(Command::Signal(Signal::Compact))];
             }
             SlashCommand::Context => {
                 let lines = context_lines(self);
                 self.prompts.view("context", lines);
+            }
+            SlashCommand::Cost => {
+                let lines = cost_lines(self);
+                self.prompts.view("cost", lines);
             }
             SlashCommand::Plan => {
                 let lines = plan_lines(self.session.now.plan.as_ref(), &self.look.theme);
@@ -99,7 +107,7 @@ impl App {
             SlashCommand::Export => return self.session.export(&words),
             SlashCommand::Rename => {
                 return vec![Intent::Engine(Command::Signal(Signal::Name {
-                    title: one_line(&words, 120),
+                    title: one_line(&words, MAX_TITLE_CHARS),
                 }))];
             }
             SlashCommand::Theme if words.is_empty() => return vec![Intent::Themes],

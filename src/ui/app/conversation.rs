@@ -4,9 +4,13 @@ use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::text::Line;
 
 use super::Intent;
+use crate::config::Scrollback;
 use crate::core::entry::{Record, Seq};
 use crate::core::text::one_line;
-use crate::ui::transcript::{LayoutContext, MAX_WORDS_CHARS, Transcript, TranscriptSearch};
+use crate::ui::transcript::{LayoutContext, MAX_WORDS_CHARS, Scroll, Transcript, TranscriptSearch};
+
+/// Maximum number of lines that stay in the terminal.
+const MAX_PRINTED_LINES: usize = 10_000;
 
 /// The transcript, and the part of it that is seen.
 pub struct Conversation {
@@ -15,6 +19,8 @@ pub struct Conversation {
     pub seen_height: usize,
     /// Earlier entries are on their way.
     is_fetching: bool,
+    /// The last entry that was there when the session was opened. `None`: there was none.
+    since: Option<Seq>,
 }
 
 impl Conversation {
@@ -23,6 +29,7 @@ impl Conversation {
             transcript: Transcript::default(),
             seen_height: 20,
             is_fetching: false,
+            since: None,
         }
     }
 
@@ -79,15 +86,29 @@ impl Conversation {
         }
     }
 
-    /// Returns the conversation as plain text, for a terminal that keeps it.
-    pub fn printed(&mut self, layout: &mut LayoutContext<'_>) -> String {
-        self.transcript.scroll_home();
-        let lines = self.transcript.visible(usize::MAX, layout);
+    /// Returns the text that stays in the terminal when a screen of this height is left: the last
+    /// lines of the conversation since this start. Empty: none.
+    pub fn printed(
+        &mut self,
+        scrollback: Scrollback,
+        height: u16,
+        layout: &mut LayoutContext<'_>,
+    ) -> String {
+        let rows = match scrollback {
+            Scrollback::None => return String::new(),
+            _ if self.shows_start() => return String::new(),
+            Scrollback::Screens => 2 * usize::from(height),
+            Scrollback::Conversation => MAX_PRINTED_LINES,
+        };
+        self.transcript.drop_before(self.since);
+        self.transcript.scroll = Scroll::End;
+        let lines = self.transcript.visible(rows, layout);
         let line = |line: &Line<'_>| {
             let text: String = line.spans.iter().map(|s| s.content.as_ref()).collect();
             text.trim_end().to_string()
         };
-        lines.iter().map(line).collect::<Vec<_>>().join("\n")
+        let text = lines.iter().map(line).collect::<Vec<_>>().join("\n");
+        text.trim_matches('\n').to_string()
     }
 
     /// Returns the user's message at this place.
@@ -102,9 +123,10 @@ impl Conversation {
         self.transcript.has_only_notices() && self.transcript.stream.is_empty()
     }
 
-    /// Shows another session.
-    pub(super) fn open(&mut self, transcript: Transcript) {
+    /// Shows another session. `since`: its last entry that an earlier start recorded.
+    pub(super) fn open(&mut self, transcript: Transcript, since: Option<Seq>) {
         self.transcript = transcript;
+        self.since = since;
         self.is_fetching = false;
     }
 

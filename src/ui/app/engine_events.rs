@@ -1,11 +1,13 @@
 //! Events of the engine, shown.
 
+use super::commands::COMPACTING;
 use super::open_session::rest_hint;
 use super::{App, Intent, LOOKING_FOR_SESSION, Overlay, Phase, SAID_WHEN_OPEN, UserCommands, Yes};
 use crate::core::entry::{Entry, Mode, Record};
 use crate::core::text::one_line;
 use crate::engine::{ContextChange, Event};
 use crate::model::Delta;
+use crate::session::describe::is_compaction;
 use crate::session::{ResumeReport, journal_fails};
 use crate::ui::commands::on_screen;
 use crate::ui::live::{LiveEvent, NotOpened, Opening, SessionView};
@@ -32,6 +34,13 @@ impl App {
                 });
                 self.session.phase = Phase::Resting(why);
                 self.prompts.questions.close_own(self.now_ms);
+                if self
+                    .hint
+                    .take_if(|hint| hint.as_str() == COMPACTING)
+                    .is_some()
+                {
+                    self.hint = Some("there is nothing to summarise yet".into());
+                }
                 if let Some(hint) = rest_hint(why) {
                     self.hint = Some(hint.into());
                 }
@@ -133,8 +142,11 @@ impl App {
 
     fn opened(&mut self, opening: Opening) -> Vec<Intent> {
         let figures = Some(self.session.figures.clone());
-        self.conversation
-            .open(Transcript::with_prices(&opening.recent, figures));
+        // The screen of an earlier start showed what was there.
+        let earlier = opening.recent.last().filter(|_| opening.found.is_some());
+        let since = earlier.map(|record| record.seq);
+        let transcript = Transcript::with_prices(&opening.recent, figures);
+        self.conversation.open(transcript, since);
         for warning in &opening.warnings {
             self.conversation
                 .transcript
@@ -224,7 +236,15 @@ impl App {
             intents.extend(questions.recorded(call, settles, &self.session, self.now_ms));
         }
         self.conversation.transcript.fold(record);
+        let before = self.session.request_tokens();
         self.session.recorded(record, now, self.now_ms);
+        if is_compaction(&record.entry) {
+            let tokens = before.zip(self.session.request_tokens());
+            if let Some((before, after)) = tokens {
+                self.conversation.transcript.add_tokens(before, after);
+            }
+            self.hint.take_if(|hint| hint.as_str() == COMPACTING);
+        }
         let of_user = &self.session.now.user_commands;
         intents.extend(self.user_commands.recorded(record, of_user));
         intents

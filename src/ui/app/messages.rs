@@ -54,8 +54,8 @@ pub enum Msg {
     Dismissed(String, Result<(), String>),
     /// The last lines of the output of running commands.
     Tails(Vec<(CallId, String)>),
-    /// The text of the file whose edit needs approval.
-    AskedFile(CallId, String),
+    /// The text of the file whose change needs approval. `None`: there is no such file.
+    AskedFile(CallId, Option<String>),
     /// Entries of a session before those that are shown, or the reason why they cannot be read.
     Earlier(String, Result<Vec<Record>, String>),
     History(history::HistoryResponse),
@@ -167,7 +167,7 @@ pub enum Intent {
     Dismiss(String),
     /// Fetches entries before this one.
     Earlier(Seq),
-    /// Writes a rule into a file of the user.
+    /// Writes the rules of an offer into a file of the user.
     AllowRule(RuleScope, String),
     /// Removes a rule from a list of a file of the user.
     RemoveRule {

@@ -138,6 +138,11 @@ impl OpenSession {
         }
     }
 
+    /// Returns the estimated tokens of the next request.
+    pub(super) fn request_tokens(&self) -> Option<u64> {
+        self.now.gauge.as_ref().map(|gauge| gauge.parts.all())
+    }
+
     /// Notes that everything so far is on the disk.
     pub(super) fn is_recorded(&mut self, now_ms: i64) {
         self.kept = SaveStatus {

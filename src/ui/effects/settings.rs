@@ -10,7 +10,8 @@ use super::changes::{Acting, Moment, PendingChanges};
 use crate::command::{RunInfo, RunState, Runs};
 use crate::config::write::{SettingChange, WriteTarget};
 use crate::config::{self, ConfigError, Content, Loaded, Origin, Paths};
-use crate::core::rule::RuleScope;
+use crate::core::offer::RuleOffer;
+use crate::core::rule::{Rule, RuleScope};
 use crate::engine::Command;
 use crate::model::discover::LLAMA_CPP;
 use crate::model::provider::Secret;
@@ -187,28 +188,38 @@ impl SettingsJob {
 }
 
 impl SettingsJob {
-    /// Adds a rule to a file of the user, where only a person writes. It applies at once, also when
-    /// the other changes in the files do not.
-    fn allow_always(&mut self, scope: RuleScope, rule: &str) {
-        let rules = |ctx: &AppContext| ctx.config().permissions.allow.clone();
+    /// Adds the rules of an offer to a file of the user, where only a person writes. They apply at
+    /// once, also when the other changes in the files do not.
+    fn allow_always(&mut self, scope: RuleScope, offer: &str) {
+        let rules: Vec<String> = match RuleOffer::parse(offer) {
+            Ok(offer) => offer.rules().iter().map(Rule::to_string).collect(),
+            Err(why) => return self.notify(Tone::Bad, why),
+        };
         let target = self.target(scope);
-        if let Err(e) = self.change_file(&target, |target| config::write::allow(target, rule)) {
+        let write = |target: &WriteTarget| config::write::add_rules(target, "allow", &rules);
+        if let Err(e) = self.change_file(&target, write) {
             return self.notify(Tone::Bad, e.to_string());
         }
         self.reload();
-        if !rules(&self.ctx).iter().any(|known| known == rule) {
-            let origin = Origin::Flag("granted on the screen".to_string());
-            self.apply(self.ctx.loaded.allowing(rule, origin));
+        for rule in &rules {
+            if !self.ctx.config().permissions.allow.contains(rule) {
+                let origin = Origin::Flag("granted on the screen".to_string());
+                self.apply(self.ctx.loaded.allowing(rule, origin));
+            }
         }
         let place = match scope {
             RuleScope::Everywhere => "everywhere",
             RuleScope::Project | RuleScope::Session => "in this project",
         };
+        let (noun, it, removes) = match rules.len() {
+            1 => ("rule", "It is", "it"),
+            _ => ("rules", "They are", "them"),
+        };
         // Several lines stay in the conversation: a new rule must not go unnoticed.
         self.notify(
             Tone::Calm,
             format!(
-                "new permanent rule, {place}: {rule}\nIt is in {}. /permissions removes it.",
+                "new permanent {noun}, {place}: {offer}\n{it} in {}. /permissions removes {removes}.",
                 target.file.display()
             ),
         );

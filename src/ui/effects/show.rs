@@ -97,8 +97,12 @@ impl Effects {
     /// lines around it.
     pub(super) fn read_asked(&self, call: CallId, path: PathBuf) {
         self.aside(move || {
+            let found = std::fs::symlink_metadata(&path).map_err(|e| e.kind());
+            if found.err() == Some(std::io::ErrorKind::NotFound) {
+                return Some(Msg::AskedFile(call, None));
+            }
             let text = crate::config::read_text(&path, MAX_ASKED_BYTES).ok()?;
-            Some(Msg::AskedFile(call, text))
+            Some(Msg::AskedFile(call, Some(text)))
         });
     }
 

@@ -7,7 +7,7 @@ use crate::core::entry::{Block, CallId, Entry, Fact, Outcome, Record, Seq};
 use crate::core::marks::without_marks;
 use crate::core::text::{clip, one_line};
 use crate::core::tree::may_change_files;
-use crate::session::describe::{Describer, end_of_turn};
+use crate::session::describe::{Describer, Kind, end_of_turn};
 use crate::tools::{self, Verb};
 
 /// Maximum length of the subject of a call.
@@ -77,7 +77,11 @@ impl Timeline {
             // Open calls belong to the other branch.
             Entry::Forked { .. } => return self.open.clear(),
             entry if ends_something(entry) => {
-                What::Ended(one_clean_line(&self.describer.describe(record).line()))
+                let it = self.describer.describe(record);
+                What::Ended(one_clean_line(&match it.kind {
+                    Kind::Failure => format!("✗ {}", it.title),
+                    _ => it.line().into_owned(),
+                }))
             }
             _ => return,
         };

@@ -5,9 +5,11 @@
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::text::Line;
+use unicode_segmentation::UnicodeSegmentation;
 
 use crate::core::access::Access;
 use crate::core::entry::{CallId, Mode, Seq};
+use crate::core::offer::{self, RuleOffer};
 use crate::core::policy::AccessText;
 use crate::core::rule::RuleScope;
 use crate::core::tool::ToolCall;
@@ -33,8 +35,12 @@ pub struct Approval {
     pub edit: Option<(String, String)>,
     /// The access of the command. `None`: the call does not run a command.
     pub access: Option<AccessText>,
-    /// The rule that an answer can add, for the scope that the answer names.
+    /// The rules that an answer can add, for the scope that the answer names.
     pub rule: Option<String>,
+    /// The rule for all tools of the server whose tool is called.
+    pub server_rule: Option<String>,
+    /// The call writes a file that is not there: all of it is new, and a yes needs no scrolling.
+    pub is_new_file: bool,
     /// The answer that Enter gives.
     pub at: Choice,
     /// The reason for a denial, while it is typed.
@@ -57,6 +63,8 @@ pub struct Laid {
     pub generation: u64,
     pub layout: Layout,
     pub lines: Vec<Line<'static>>,
+    /// The numbers of added and removed lines of a change.
+    pub counts: Option<(usize, usize)>,
 }
 
 /// The layout of a question for the available rows.
@@ -139,6 +147,8 @@ pub enum Choice {
     Once,
     /// The call runs, and a rule is added for this scope.
     Rule(RuleScope),
+    /// The call runs, and all tools of its server run in this session.
+    Server,
     /// The call does not run. A reason for the model may be typed.
     Deny,
 }
@@ -152,7 +162,7 @@ pub enum Answer {
     Unread,
     /// The call runs, this once.
     Once,
-    /// The call runs, and this rule is stored.
+    /// The call runs, and these rules are stored.
     Rule(RuleScope, String),
     /// The call does not run. This reason is for the model.
     Deny(String),
@@ -181,7 +191,7 @@ const NO_RULE: &str = "a rule covers single commands";
 const NO_REASON: &str = "the user said no; ask what they want instead, or go another way";
 
 impl Approval {
-    /// Makes a question that was not drawn yet. `number` is unique in this run; `rule` is the rule
+    /// Makes a question that was not drawn yet. `number` is unique in this run; `rule` has the rules
     /// that "always" would add.
     pub fn new(
         number: u64,
@@ -190,6 +200,7 @@ impl Approval {
         why: String,
         rule: Option<String>,
     ) -> Approval {
+        let server = offer::for_server_of(call.full_name()).filter(|_| rule.is_some());
         Approval {
             number,
             place: (1, 1),
@@ -202,6 +213,8 @@ impl Approval {
             why,
             access: None,
             rule,
+            server_rule: server.map(|rule| rule.to_string()),
+            is_new_file: false,
             at: Choice::Once,
             reason: None,
             top: 0,
@@ -234,8 +247,19 @@ impl Approval {
         };
     }
 
-    /// Sets the text of the file, so that the change is shown at its place in the file.
-    pub fn file_read(&mut self, text: String) {
+    /// Returns the effect of the offered rules in words: "`cargo test` and `cargo fmt`".
+    pub fn rule_in_words(&self) -> Option<String> {
+        let rule = self.rule.as_ref()?;
+        Some(RuleOffer::parse(rule).map_or_else(|_| rule.clone(), |offer| offer.to_words()))
+    }
+
+    /// Sets the text of the file, so that the change is shown at its place in the file. `None`:
+    /// there is no such file.
+    pub fn file_read(&mut self, text: Option<String>) {
+        let Some(text) = text else {
+            self.is_new_file = matches!(self.shown.body, ShownBody::File { .. });
+            return;
+        };
         let after = match &self.shown.body {
             ShownBody::Edits { edits, .. } => tools::edited_text(edits, &text),
             ShownBody::File { content, .. } => Some(content.clone()),
@@ -255,16 +279,18 @@ impl Approval {
     /// Returns the offered answers, in their order. "Always" is offered only if there is a rule for
     /// it.
     pub fn choices(&self) -> Vec<Choice> {
-        match self.rule {
-            Some(_) => vec![
-                Choice::Once,
-                Choice::Rule(RuleScope::Session),
-                Choice::Rule(RuleScope::Project),
-                Choice::Rule(RuleScope::Everywhere),
-                Choice::Deny,
-            ],
-            None => vec![Choice::Once, Choice::Deny],
+        let mut choices = vec![Choice::Once];
+        if self.rule.is_some() {
+            let scopes = [
+                RuleScope::Session,
+                RuleScope::Project,
+                RuleScope::Everywhere,
+            ];
+            choices.extend(scopes.map(Choice::Rule));
         }
+        choices.extend(self.server_rule.iter().map(|_| Choice::Server));
+        choices.push(Choice::Deny);
+        choices
     }
 
     /// Sets the access of the command, and the choice that is preselected for it.
@@ -294,6 +320,7 @@ impl Approval {
             's' => Choice::Rule(RuleScope::Session),
             'a' => Choice::Rule(RuleScope::Project),
             'e' => Choice::Rule(RuleScope::Everywhere),
+            't' => Choice::Server,
             'n' | 'd' => Choice::Deny,
             _ => return None,
         };
@@ -308,7 +335,7 @@ impl Approval {
 
     /// Records that the drawn lines are on the screen.
     pub fn drawn(&mut self) {
-        self.end_seen |= self.extent.has_end(self.top);
+        self.end_seen |= self.is_new_file || self.extent.has_end(self.top);
     }
 
     /// Takes a key that scrolls the question. Returns false for another key.
@@ -328,6 +355,9 @@ impl Approval {
             Some((word, rest)) => (word, rest.trim()),
             None => (line, ""),
         };
+        if let ("t", "", Some(rule)) = (word, rest, &self.server_rule) {
+            return Some(Ok(Answer::Rule(RuleScope::Session, rule.clone())));
+        }
         Some(Ok(match (word, rest, self.rule.clone()) {
             ("y" | "yes", "", _) => Answer::Once,
             ("n" | "no", "", _) => Answer::Deny(NO_REASON.to_string()),
@@ -376,16 +406,20 @@ impl Approval {
     }
 
     fn choose(&mut self, choice: Choice) -> Answer {
-        match (choice, &self.rule) {
-            (Choice::Rule(_), None) => Answer::Open,
-            (Choice::Once | Choice::Rule(_), _) if !self.end_seen => Answer::Unread,
-            (Choice::Once, _) => Answer::Once,
-            (Choice::Rule(scope), Some(rule)) => Answer::Rule(scope, rule.clone()),
-            (Choice::Deny, _) => {
+        let (scope, rule) = match choice {
+            Choice::Deny => {
                 self.at = Choice::Deny;
                 self.reason = Some(String::new());
-                Answer::Open
+                return Answer::Open;
             }
+            _ if !self.end_seen => return Answer::Unread,
+            Choice::Once => return Answer::Once,
+            Choice::Rule(scope) => (scope, &self.rule),
+            Choice::Server => (RuleScope::Session, &self.server_rule),
+        };
+        match rule {
+            Some(rule) => Answer::Rule(scope, rule.clone()),
+            None => Answer::Open,
         }
     }
 
@@ -407,7 +441,10 @@ impl Approval {
                 return Answer::Back;
             }
             KeyCode::Char('u') if ctrl => reason.clear(),
-            KeyCode::Backspace => drop(reason.pop()),
+            KeyCode::Backspace => {
+                let last = reason.grapheme_indices(true).next_back();
+                reason.truncate(last.map_or(0, |(at, _)| at));
+            }
             KeyCode::Char(c) if !ctrl => reason.push(c),
             _ => return Answer::Pass,
         }

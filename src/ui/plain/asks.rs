@@ -192,7 +192,7 @@ fn question(asked: &Approval, theme: &Theme) -> String {
         None => {}
     }
     let mut answers = vec!["y yes, this once".to_string()];
-    if let Some(rule) = &asked.rule {
+    if let Some(rule) = asked.rule_in_words() {
         for (letter, scope) in [
             ("s", RuleScope::Session),
             ("a", RuleScope::Project),
@@ -205,6 +205,9 @@ fn question(asked: &Approval, theme: &Theme) -> String {
             };
             answers.push(format!("{letter} yes, and {rule} {words}"));
         }
+    }
+    if asked.server_rule.is_some() {
+        answers.push("t yes, and all tools of this server for this session".to_string());
     }
     answers.push("n no; a reason may follow".to_string());
     lines.push(format!("Answer with a line: {}", answers.join("; ")));
@@ -230,7 +233,7 @@ fn in_words(call: &ToolCall, shown: &Shown, theme: &Theme) -> (String, Vec<Strin
         }
     };
     let mut lines: Vec<String> = about.lines().map(str::to_string).collect();
-    let changes = change_lines(shown, COLUMNS, true, theme);
+    let changes = change_lines(shown, COLUMNS, theme);
     lines.extend(changes.iter().map(plain));
     (format!("{} {what}", visible(&call.shown_name())), lines)
 }

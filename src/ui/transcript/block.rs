@@ -111,6 +111,8 @@ pub struct Call {
     pub call: ToolCall,
     pub shown: Shown,
     pub status: Status,
+    /// A shell command of the user (`!`), shown like one of the model.
+    pub(super) is_of_user: bool,
     /// The last lines that a running command printed.
     pub tail: String,
     /// The plan that the call set, once it has its result.
@@ -247,6 +249,22 @@ impl Block {
 }
 
 impl Call {
+    /// Makes a call that has not started.
+    pub(super) fn new(call: ToolCall) -> Call {
+        Call {
+            shown: tools::shown(&call),
+            call,
+            status: Status::Waiting,
+            is_of_user: false,
+            tail: String::new(),
+            plan: None,
+            span: (None, None),
+            changes: Changes::NotAsked,
+            hashes: None,
+            place: EditLocation::NotAsked,
+        }
+    }
+
     /// Returns the subject of the call, in one line.
     pub fn subject(&self) -> &str {
         self.call.subject()
@@ -308,8 +326,7 @@ impl Call {
                 ..
             }
         );
-        let looks = self.shown.verb == Verb::Look || self.shown.only_looks;
-        is_done && looks && !self.has_failed()
+        is_done && self.shown.verb == Verb::Look && !self.has_failed()
     }
 
     /// Returns the subject of a call in a group: `"round" (2 hits)` for a search.

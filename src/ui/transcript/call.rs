@@ -6,6 +6,8 @@
 //!              + 5 lines
 //! ```
 
+use std::cell::RefCell;
+
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
@@ -13,7 +15,7 @@ use super::block::{Call, Changes, EditLocation, Exit, Status};
 use super::paragraph::{LayoutContext, code, paragraph};
 use crate::core::cut::lines_represented;
 use crate::core::entry::{Outcome, Plan, StepState};
-use crate::core::text::{count, in_one_line};
+use crate::core::text::{count, in_one_line, large_count};
 use crate::core::to_person::result_to_person;
 use crate::core::tool::ToolCall;
 use crate::session::{ChangedFiles, clock};
@@ -36,10 +38,14 @@ const WIDE: u16 = 60;
 
 /// Number of the last lines of a folded output.
 const FOLDED_LINES: usize = 3;
+/// The same for a call that failed.
+const FOLDED_LINES_OF_FAILURE: usize = 10;
 /// Maximum rows of one line of a folded output.
 const FOLDED_ROWS: usize = 2;
 /// Maximum lines of a folded diff.
 const FOLDED_DIFF: usize = 24;
+/// The verb for a shell command of the user (`!`).
+const YOU_RAN: &str = "you ran";
 /// The recorded reason of a call that the user stopped.
 const STOPPED: &str = "stopped";
 /// Unfolded, no more than this is shown; all of it is in the store.
@@ -55,8 +61,7 @@ pub(super) fn lines(
         call.status,
         Status::Waiting | Status::Asked | Status::Allowed
     );
-    let is_asked = matches!(call.status, Status::Asked);
-    if is_asked && matches!(call.shown.body, ShownBody::Command { .. }) {
+    if matches!(call.status, Status::Asked) && !matches!(call.shown.body, ShownBody::Plan(_)) {
         return Vec::new();
     }
     let before = before(layout);
@@ -229,9 +234,11 @@ fn status(call: &Call, layout: &LayoutContext<'_>) -> CallHeader {
             match outcome {
                 Outcome::Denied { .. } => (("◌", theme.dim), "denied", result),
                 Outcome::Interrupted { .. } => (("◌", theme.dim), verb.to_do(), result),
+                _ if call.has_failed() && call.is_of_user => (("✗", theme.error), YOU_RAN, result),
                 _ if call.has_failed() => (("✗", theme.error), verb.done(), result),
                 Outcome::Error { .. } | Outcome::Done { .. } => match call.is_in_background() {
                     true => (("◐", theme.running), "started", result),
+                    false if call.is_of_user => (("·", theme.dim), YOU_RAN, result),
                     false => (("·", theme.dim), verb.done(), result),
                 },
             }
@@ -318,11 +325,18 @@ pub(super) fn duration(ms: u64) -> Option<String> {
 }
 
 /// Returns the change of an edit, or of a file that is written.
-fn changed(call: &Call, unfolded: bool, layout: &LayoutContext<'_>) -> Option<diff::Changed> {
+fn changed(call: &Call, unfolded: bool, layout: &mut LayoutContext<'_>) -> Option<diff::Changed> {
     let inside = layout.edge().saturating_sub(before(layout).len()).max(1);
     let max = if unfolded { MAX_LINES } else { FOLDED_DIFF };
     let inside = u16::try_from(inside).unwrap_or(u16::MAX);
-    let shape = shape(inside, Some(max), layout.theme);
+    let (ShownBody::Edits { path, .. } | ShownBody::File { path, .. }) = &call.shown.body else {
+        return None;
+    };
+    let shape = diff::Shape {
+        code: Some(RefCell::new(&mut *layout.code)),
+        path,
+        ..shape(inside, Some(max), layout.theme)
+    };
     let mut changed = match &call.place {
         EditLocation::Known(place) => diff::part(place.first, &place.before, &place.after, &shape),
         _ => change(&call.shown, &shape)?,
@@ -349,10 +363,13 @@ fn shape(width: u16, max_lines: Option<usize>, theme: &Theme) -> diff::Shape<'_>
         width,
         max_lines,
         theme,
+        code: None,
+        path: "",
     }
 }
 
-fn change(shown: &Shown, shape: &diff::Shape<'_>) -> Option<diff::Changed> {
+/// Returns the change of an edit, or of a file that is written. `None`: the call is neither.
+pub(crate) fn change(shown: &Shown, shape: &diff::Shape<'_>) -> Option<diff::Changed> {
     match &shown.body {
         ShownBody::Edits { edits, .. } => Some(diff::edits(edits, shape)),
         ShownBody::File { content, .. } => Some(diff::file(None, content, shape)),
@@ -371,16 +388,10 @@ pub(super) fn counts(call: &Call, theme: &Theme) -> (usize, usize) {
     })
 }
 
-/// Returns the full change that a person is asked about, with the name of the file or without.
-pub fn change_lines(
-    shown: &Shown,
-    width: u16,
-    with_head: bool,
-    theme: &Theme,
-) -> Vec<Line<'static>> {
+/// Returns the full change that a person is asked about, with the name of the file.
+pub fn change_lines(shown: &Shown, width: u16, theme: &Theme) -> Vec<Line<'static>> {
     let shape = shape(width, None, theme);
     match (&shown.body, change(shown, &shape)) {
-        (_, Some(changed)) if !with_head => changed.lines,
         (ShownBody::Edits { path, .. } | ShownBody::File { path, .. }, Some(changed)) => {
             changed.with_head(path, &shape)
         }
@@ -416,7 +427,8 @@ fn output(call: &Call, unfolded: bool, layout: &LayoutContext<'_>) -> Vec<Line<'
     let is_printed = call.shown.result == ShownResult::Printed;
     let (outcome, exit) = match &call.status {
         Status::Running { .. } => {
-            return tail_of(call.tail.trim_end(), is_printed, false, unfolded, layout);
+            let max = if unfolded { MAX_LINES } else { FOLDED_LINES };
+            return tail_of(call.tail.trim_end(), is_printed, false, max, layout);
         }
         Status::Over { outcome, exit, .. } => (outcome, *exit),
         Status::Waiting | Status::Asked | Status::Allowed => return Vec::new(),
@@ -445,7 +457,12 @@ fn output(call: &Call, unfolded: bool, layout: &LayoutContext<'_>) -> Vec<Line<'
             notes: Vec::new(),
         },
     };
-    let mut lines = tail_of(printed.text, is_printed, true, unfolded, layout);
+    let max = match (unfolded, call.has_failed()) {
+        (true, _) => MAX_LINES,
+        (false, true) => FOLDED_LINES_OF_FAILURE,
+        (false, false) => FOLDED_LINES,
+    };
+    let mut lines = tail_of(printed.text, is_printed, true, max, layout);
     let ended = printed.ended.map(str::to_string);
     for note in ended.into_iter().chain(printed.notes).chain(why) {
         let before = before(layout);
@@ -454,20 +471,20 @@ fn output(call: &Call, unfolded: bool, layout: &LayoutContext<'_>) -> Vec<Line<'
     lines
 }
 
-/// Returns the last lines, and the number of earlier ones. Only the end of a running command's
-/// output is known, so its lines are not counted.
+/// Returns the number of earlier lines, and at most `max` last lines. Only the end of a running
+/// command's output is known, so its lines are not counted.
 fn tail_of(
     words: &str,
     is_printed: bool,
     is_whole: bool,
-    unfolded: bool,
+    max: usize,
     layout: &LayoutContext<'_>,
 ) -> Vec<Line<'static>> {
     let theme = layout.theme;
     if words.is_empty() {
         return Vec::new();
     }
-    let max = if unfolded { MAX_LINES } else { FOLDED_LINES };
+    let unfolded = max == MAX_LINES;
     let all: Vec<&str> = words.lines().collect();
     let mut skipped = all.len().saturating_sub(max);
     // Blank lines at the cut say nothing.
@@ -488,6 +505,16 @@ fn tail_of(
             .collect(),
     };
     let mut lines = Vec::new();
+    if skipped > 0 && is_whole {
+        // A single line may represent several hidden lines.
+        let earlier = &all[..skipped];
+        let earlier: usize = earlier.iter().map(|line| lines_represented(line)).sum();
+        let key = if unfolded { "" } else { " (Ctrl+O)" };
+        let more = format!("… {}{key}", large_count(earlier, "earlier line"));
+        let room = layout.edge().saturating_sub(before_text.len());
+        let more = format!("{before_text}{}", text::clip(&more, room));
+        lines.push(Line::styled(more, theme.dim));
+    }
     let columns = layout.edge();
     for line in shown {
         let quiet = theme.dim.patch(line.style);
@@ -495,7 +522,7 @@ fn tail_of(
         let spans: Vec<Span<'static>> = spans
             .map(|span| Span::styled(span.content, quiet.patch(span.style)))
             .collect();
-        let at = text::Break::Anywhere;
+        let at = text::Break::Words;
         let mut wrapped = text::wrap(&spans, columns, &before, &before, at);
         // One line of a folded output must not fill the screen.
         if !unfolded && wrapped.len() > FOLDED_ROWS {
@@ -506,15 +533,6 @@ fn tail_of(
             }
         }
         lines.extend(wrapped);
-    }
-    if skipped > 0 && is_whole {
-        // A single line may represent several hidden lines.
-        let behind: usize = all[..skipped]
-            .iter()
-            .map(|line| lines_represented(line))
-            .sum();
-        let more = format!("{before_text}+ {}", count(behind, "line"));
-        lines.push(Line::styled(more, theme.dim));
     }
     lines
 }

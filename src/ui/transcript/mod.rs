@@ -19,6 +19,7 @@ use std::ops::Range;
 pub use crate::session::describe::{How, Tone};
 use block::Together;
 pub use block::{Block, Call, Exit, Kind, Status};
+pub(crate) use call::change;
 pub use call::{change_lines, spinner};
 pub use changes::Span;
 pub use paragraph::LayoutContext;
@@ -27,11 +28,14 @@ pub use search::{MAX_WORDS_CHARS, TranscriptSearch};
 pub use turn::TurnEnd;
 
 use super::markdown;
+use super::text::short;
 use super::theme::Theme;
 use crate::core::entry::{CallId, Entry, Fact, Outcome, Output, Record, Seq};
+use crate::core::to_person::YOU_RAN;
 use crate::model::{Delta, Figures};
 use crate::session::describe::{self, BodyPart, CallStatus, Describer, Description};
 use crate::tools;
+use crate::tools::bash::STOPPED;
 
 /// The conversation: its blocks, the stream, and the scroll position.
 #[derive(Default)]
@@ -42,6 +46,8 @@ pub struct Transcript {
     calls: HashMap<CallId, usize>,
     /// The block of each command that still runs in the background, by its id.
     background: HashMap<String, usize>,
+    /// The user's commands that have not ended, with their starts: UTC, milliseconds since 1970.
+    user_commands: HashMap<Seq, (String, i64)>,
     pub stream: Stream,
     /// The first entry that is shown; earlier ones are read when the user scrolls to them.
     pub first: Option<Seq>,
@@ -53,6 +59,8 @@ pub struct Transcript {
     before_ms: i64,
     /// The open turn.
     turn: Option<turn::Turn>,
+    /// A turn has ended here. Work after it belongs to another turn, even without a message.
+    has_ended_turn: bool,
     /// Prices of tokens. `None`: prices are not shown.
     figures: Option<Figures>,
     pub scroll: Scroll,
@@ -181,6 +189,17 @@ impl Transcript {
         self.scroll.shift(count);
     }
 
+    /// Removes the blocks of the entries up to this one.
+    pub(super) fn drop_before(&mut self, last: Option<Seq>) {
+        let is_earlier = |block: &Block| last.is_some_and(|last| block.seq <= last);
+        let count = self
+            .blocks
+            .iter()
+            .take_while(|block| is_earlier(block))
+            .count();
+        self.blocks.drain(..count);
+    }
+
     /// Takes in a piece of the answer that is streaming.
     pub fn delta(&mut self, delta: &Delta, now_ms: i64) {
         self.stream.feed(delta, now_ms);
@@ -217,18 +236,46 @@ impl Transcript {
             }
             self.resumed = Some(self.blocks.len());
         }
-        if matches!(record.entry, Entry::Said { .. }) && self.turn.is_none() {
-            self.turn = Some(turn::Turn::begun(record.at_ms));
+        if let Entry::UserCommand { command, .. } = &record.entry {
+            let started = (command.clone(), record.at_ms);
+            self.user_commands.insert(record.seq, started);
         }
+        self.begin_turn(record);
         if let Some(turn) = &mut self.turn {
             turn.fold(record, self.last_ms);
         }
         self.before_ms = std::mem::replace(&mut self.last_ms, record.at_ms);
         let described = self.describer.describe(record);
-        self.add((record.seq, record.at_ms), described);
+        let at = (record.seq, record.at_ms);
+        match describe::end_of_user_command(&record.entry) {
+            Some((entry, exit_code)) if described.words().starts_with(YOU_RAN) => {
+                self.user_command_ended(at, entry, exit_code, &described.words());
+            }
+            _ => self.add(at, described),
+        }
         self.note_span(record);
         self.note_hashes(record);
         self.end_turn(record);
+    }
+
+    /// Begins a turn with a message, or with the first work after a turn: it was continued without
+    /// a message.
+    fn begin_turn(&mut self, record: &Record) {
+        if self.turn.is_some() {
+            return;
+        }
+        let begun_ms = match &record.entry {
+            Entry::Said { .. } | Entry::Lifted { .. } => record.at_ms,
+            Entry::Replied { took_ms, .. } if self.has_ended_turn => {
+                record.at_ms.saturating_sub_unsigned(*took_ms)
+            }
+            Entry::Started { .. } if self.has_ended_turn => record.at_ms,
+            entry if self.has_ended_turn && describe::end_of_turn(entry) == Some(How::Failed) => {
+                record.at_ms
+            }
+            _ => return,
+        };
+        self.turn = Some(turn::Turn::begun(begun_ms));
     }
 
     fn end_turn(&mut self, record: &Record) {
@@ -236,6 +283,7 @@ impl Transcript {
             return;
         };
         if let Some(turn) = self.turn.take() {
+            self.has_ended_turn = true;
             // The end of the turn shows this.
             let is_said = |block: &mut Block| matches!(block.kind, Kind::Marker { .. });
             if how == How::Stopped {
@@ -338,18 +386,7 @@ impl Transcript {
                 }
                 BodyPart::Call(call) => {
                     self.calls.insert(call.id, self.blocks.len());
-                    let call = Call {
-                        shown: tools::shown(&call),
-                        call,
-                        status: Status::Waiting,
-                        tail: String::new(),
-                        plan: None,
-                        span: (None, None),
-                        changes: block::Changes::NotAsked,
-                        hashes: None,
-                        place: block::EditLocation::NotAsked,
-                    };
-                    self.push(at, Kind::Call(Box::new(call)));
+                    self.push(at, Kind::Call(Box::new(Call::new(call))));
                 }
                 BodyPart::Command(_)
                 | BodyPart::Images(_)
@@ -458,6 +495,51 @@ impl Transcript {
         }
     }
 
+    /// Shows a shell command of the user that ended, like a command of the model.
+    fn user_command_ended(
+        &mut self,
+        at: (Seq, i64),
+        entry: Seq,
+        exit_code: Option<i32>,
+        words: &str,
+    ) {
+        let (first, _) = words.split_once('\n').unwrap_or((words, ""));
+        let (command, since_ms) = match self.user_commands.remove(&entry) {
+            // While a call is open, the end is recorded later.
+            Some((command, ms)) => (command, Some(ms).filter(|_| self.turn.is_none())),
+            // Its start is among the entries that are not loaded.
+            None => (first.trim_start_matches(YOU_RAN).to_string(), None),
+        };
+        // The note names the command, the way in which it ended, and its output.
+        let mut after = words.lines().skip(command.lines().count().max(1));
+        let how = after.next().unwrap_or_default();
+        let output: Vec<&str> = after.collect();
+        let mut output = output.join("\n");
+        if exit_code.is_none() && how != STOPPED {
+            output = format!("{output}\n[{how}]");
+        }
+        let outcome = match how {
+            STOPPED => Outcome::Interrupted {
+                output: Output::text(output),
+                why: "stopped".into(),
+            },
+            _ => Outcome::done(output),
+        };
+        let arguments = serde_json::json!({ "command": command }).to_string();
+        let id = CallId {
+            reply: entry,
+            index: 0,
+        };
+        let mut call = Call::new(tools::call(id, "bash", &arguments));
+        call.is_of_user = true;
+        call.status = Status::Over {
+            outcome,
+            took_ms: since_ms.and_then(|since_ms| u64::try_from(at.1 - since_ms).ok()),
+            exit: exit_code.map_or(Exit::Ended, Exit::Code),
+        };
+        self.push(at, Kind::Call(Box::new(call)));
+    }
+
     /// Marks the block of a background command as ended.
     fn background_ended(&mut self, id: &str, exit_code: Option<i32>) {
         let place = self.background.remove(id);
@@ -544,6 +626,25 @@ impl Transcript {
         {
             call.tail = text;
         }
+    }
+
+    /// Adds the tokens of the next request before and after a summary to the line about it.
+    pub fn add_tokens(&mut self, before: u64, after: u64) {
+        if let Some(block) = self.blocks.last_mut()
+            && let Kind::Marker { text, .. } = &mut block.kind
+        {
+            text.push_str(&format!(" · {} → {} tokens", short(before), short(after)));
+            block.touch();
+        }
+    }
+
+    /// Returns the end of the last turn.
+    pub fn last_turn(&self) -> Option<&TurnEnd> {
+        let mut blocks = self.blocks.iter().rev();
+        blocks.find_map(|block| match &block.kind {
+            Kind::TurnEnd(end) => Some(&**end),
+            _ => None,
+        })
     }
 
     /// Returns the last words of the model, in full.

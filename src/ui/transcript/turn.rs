@@ -13,7 +13,7 @@ use crate::core::text::count;
 use crate::model::Figures;
 use crate::session::clock;
 use crate::session::describe::How;
-use crate::ui::text::{Break, clean_line, wrap};
+use crate::ui::text::{Break, clean_line, dollars, short, wrap};
 
 /// Maximum number of files that are named.
 const MAX_FILES: usize = 3;
@@ -119,6 +119,14 @@ impl Turn {
 }
 
 impl TurnEnd {
+    /// `12.3k tokens · $0.04`. Empty: no token was used.
+    pub fn spent(&self) -> String {
+        let tokens = (self.tokens > 0).then(|| format!("{} tokens", short(self.tokens)));
+        let cost = self.cost_usd.filter(|cost| *cost > 0.0).map(dollars);
+        let parts: Vec<String> = tokens.into_iter().chain(cost).collect();
+        parts.join(" · ")
+    }
+
     /// `done in 39 s · tally.py +2 −1 · 1 command failed · 12.3k tokens · $0.04 · 22:50`
     pub fn to_text(&self, zone: &TimeZone) -> String {
         let (how, after) = match self.how {
@@ -142,12 +150,7 @@ impl TurnEnd {
         if self.failed_commands > 0 {
             parts.push(format!("{} failed", count(self.failed_commands, "command")));
         }
-        if self.tokens > 0 {
-            parts.push(format!("{} tokens", crate::ui::text::short(self.tokens)));
-        }
-        if let Some(cost) = self.cost_usd.filter(|cost| *cost > 0.0) {
-            parts.push(format!("${cost:.2}"));
-        }
+        parts.extend(Some(self.spent()).filter(|spent| !spent.is_empty()));
         if let Ok(at) = Timestamp::from_millisecond(self.at_ms) {
             parts.push(at.to_zoned(zone.clone()).strftime("%H:%M").to_string());
         }

@@ -7,6 +7,8 @@
 //!
 //! Invariant: nothing of what would be done is left out, and nothing of it can hide the rest.
 
+use std::cell::RefCell;
+
 use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
@@ -20,9 +22,9 @@ use crate::ui::app::{App, Readiness};
 use crate::ui::diff::{self, Shape};
 use crate::ui::highlight::Highlighter;
 use crate::ui::overlay::{Approval, Choice, Extent, Laid, Layout};
-use crate::ui::text::{Break, clean, clean_line, clip, width, wrap};
+use crate::ui::text::{Break, clean, clean_line, clip, tail, width, wrap};
 use crate::ui::theme::Theme;
-use crate::ui::transcript::change_lines;
+use crate::ui::transcript::change;
 
 /// Minimum number of rows for a frame.
 const FRAMED_ROWS: u16 = 8;
@@ -41,8 +43,9 @@ const MAX_ACCESS_ROWS: usize = 2;
 
 impl Layout {
     fn of(room: u16, asked: Option<&Approval>) -> Layout {
-        // Two more answers, and the access of the command.
+        // More answers, and the access of the command.
         let more = u16::from(asked.is_some_and(|asked| asked.rule.is_some())) * 2
+            + u16::from(asked.is_some_and(|asked| asked.server_rule.is_some()))
             + u16::from(asked.is_some_and(|asked| asked.access.is_some())) * 2;
         Layout {
             framed: room >= FRAMED_ROWS,
@@ -123,15 +126,20 @@ fn inside(columns: u16) -> usize {
     usize::from(columns.saturating_sub(4).max(1))
 }
 
-/// `Run this? · 1 of 3 · 3 commands · 64 lines`
-fn title(asked: &Approval, room: usize, extent: Option<Extent>) -> String {
-    let parts = parts(asked, extent);
-    let parts: String = parts.iter().map(|part| format!(" · {part}")).collect();
-    let long = match &asked.shown.body {
+/// Returns the title of a change with the whole path of its file. Empty: it changes no file.
+fn title_with_path(asked: &Approval) -> String {
+    match &asked.shown.body {
         ShownBody::Edits { path, .. } => format!("Change {}?", counted(path)),
         ShownBody::File { path, .. } => format!("Write {}?", counted(path)),
         _ => String::new(),
-    };
+    }
+}
+
+/// `Run this? · 1 of 3 · 3 commands · 64 lines`. If there is room for the path of a file, it is
+/// never left out.
+fn title(asked: &Approval, room: usize, extent: Option<Extent>) -> String {
+    let mut parts = parts(asked, extent);
+    let long = title_with_path(asked);
     let short = match &asked.shown.body {
         ShownBody::Edits { .. } => "Change this file?".to_string(),
         ShownBody::File { .. } => "Write this file?".to_string(),
@@ -151,10 +159,14 @@ fn title(asked: &Approval, room: usize, extent: Option<Extent>) -> String {
             format!("Call {}?", counted(&asked.call.shown_name()))
         }
     };
-    match !long.is_empty() && width(&long) + width(&parts) <= room {
-        true => format!("{long}{parts}"),
-        false => format!("{short}{parts}"),
-    }
+    let title = if names_file(asked, room) { long } else { short };
+    let with = |parts: &[String]| {
+        let parts = parts.iter().map(|part| format!(" · {part}"));
+        format!("{title}{}", parts.collect::<String>())
+    };
+    // Figures that do not fit are left out.
+    while width(&with(&parts)) > room && parts.pop().is_some() {}
+    with(&parts)
 }
 
 fn counted(path: &str) -> String {
@@ -176,10 +188,14 @@ fn parts(asked: &Approval, extent: Option<Extent>) -> Vec<String> {
             }
         }
         ShownBody::Edits { edits, .. } => parts.extend(many(edits.len(), "edits")),
+        ShownBody::File { .. } if asked.is_new_file => parts.push("new file".to_string()),
         ShownBody::Subject
         | ShownBody::Plan(_)
         | ShownBody::File { .. }
         | ShownBody::Served { .. } => {}
+    }
+    if let Some((added, removed)) = asked.laid.as_ref().and_then(|laid| laid.counts) {
+        parts.push(format!("+{added} −{removed}"));
     }
     if let Some(extent) = extent.filter(|extent| extent.overflows()) {
         parts.push(format!("{} lines", figure(extent.lines)));
@@ -213,51 +229,51 @@ fn lay(app: &mut App, columns: u16, layout: &Layout) {
         lines.extend(words(&asked.because, theme.dim, room));
         lines.extend(access_lines(asked, room, &theme));
     }
-    lines.extend(asked_lines(
-        asked,
-        width,
-        whole || !names_file(asked, room),
-        &theme,
-        highlighter,
-    ));
+    let with_head = whole || !names_file(asked, room);
+    let (asked_lines, counts) = asked_lines(asked, width, with_head, &theme, highlighter);
+    lines.extend(asked_lines);
     if !whole && why(asked, room, &theme).len() > MAX_WHY_ROWS {
         lines.extend(why(asked, room, &theme));
     }
     if let Some(rule) = &asked.rule
-        && (!layout.roomy || with_rule(rule, RuleScope::Project, room).is_none())
+        && (!layout.roomy || with_rule(asked, RuleScope::Project, room).is_none())
     {
         lines.extend(words(
-            "s for this session, a always in this project, e everywhere allow this rule:",
+            "s for this session, a always in this project, e everywhere allow:",
             theme.dim,
             room,
         ));
-        lines.extend(code(rule, theme.code, room));
+        let in_words = asked.rule_in_words();
+        lines.extend(code(in_words.as_ref().unwrap_or(rule), theme.code, room));
+        if asked.server_rule.is_some() {
+            let server = "t for this session allows all tools of this server";
+            lines.extend(words(server, theme.dim, room));
+        }
     }
     asked.laid = Some(Laid {
         width: columns,
         generation,
         layout: *layout,
         lines,
+        counts: counts.filter(|_| !with_head),
     });
 }
 
-/// Returns whether the question names the whole file.
+/// Returns whether the title names the whole file.
 fn names_file(asked: &Approval, room: usize) -> bool {
-    let (ShownBody::Edits { path, .. } | ShownBody::File { path, .. }) = &asked.shown.body else {
-        return false;
-    };
-    title(asked, room, Some(asked.extent)).contains(&counted(path))
+    let title = title_with_path(asked);
+    !title.is_empty() && width(&title) <= room
 }
 
-/// Returns the lines of the command, or of the diff of the change. The diff names the file, unless
-/// the title does.
+/// Returns the lines of the command, or of the diff of the change with its numbers of lines. The
+/// diff names the file, unless the title does.
 fn asked_lines(
     asked: &Approval,
     columns: u16,
     with_head: bool,
     theme: &Theme,
     highlighter: &mut Highlighter,
-) -> Vec<Line<'static>> {
+) -> (Vec<Line<'static>>, Option<(usize, usize)>) {
     let room = usize::from(columns);
     let mut lines = match &asked.shown.body {
         ShownBody::Command { line, .. } => command(line, room, theme, highlighter),
@@ -267,19 +283,28 @@ fn asked_lines(
         ShownBody::Subject | ShownBody::Plan(_) => code(asked.call.subject(), theme.text, room),
     };
     // If the file is known, the change has line numbers and the lines around it.
-    let changes = match &asked.edit {
-        Some((before, after)) if !with_head => {
-            let shape = Shape {
-                width: columns,
-                max_lines: None,
-                theme,
-            };
-            diff::file(Some(before), after, &shape).lines
-        }
-        _ => change_lines(&asked.shown, columns, with_head, theme),
+    let (ShownBody::Edits { path, .. } | ShownBody::File { path, .. }) = &asked.shown.body else {
+        return (lines, None);
     };
-    lines.extend(changes);
-    lines
+    let shape = Shape {
+        width: columns,
+        max_lines: None,
+        theme,
+        code: Some(RefCell::new(highlighter)),
+        path,
+    };
+    let changed = match &asked.edit {
+        Some((before, after)) if !with_head => Some(diff::file(Some(before), after, &shape)),
+        _ => change(&asked.shown, &shape),
+    };
+    let counts = changed
+        .as_ref()
+        .map(|changed| (changed.added, changed.removed));
+    lines.extend(changed.into_iter().flat_map(|changed| match with_head {
+        true => changed.with_head(path, &shape),
+        false => changed.lines,
+    }));
+    (lines, counts)
 }
 
 /// Returns the lines of a command in the colours of the shell's language. No part is dimmed: the
@@ -399,10 +424,7 @@ fn pinned(
 fn reason_line(reason: &str, room: usize, theme: &Theme) -> Line<'static> {
     let reason = clean_line(reason);
     // The end of the typed text stays visible.
-    let mut shown: &str = &reason;
-    while width(shown) + 3 > room && !shown.is_empty() {
-        shown = &shown[shown.chars().next().map_or(0, char::len_utf8)..];
-    }
+    let shown = tail(&reason, room.saturating_sub(3));
     Line::from(vec![
         Span::styled("› ", theme.accent),
         Span::styled(shown.to_string(), theme.text),
@@ -410,9 +432,9 @@ fn reason_line(reason: &str, room: usize, theme: &Theme) -> Line<'static> {
     ])
 }
 
-/// Returns the text of an answer with the scope of its rule, if there is room for all of it.
-fn with_rule(rule: &str, scope: RuleScope, room: usize) -> Option<String> {
-    let shown = visible::command(rule);
+/// Returns the text of an answer with its rules in words, if there is room for all of it.
+fn with_rule(asked: &Approval, scope: RuleScope, room: usize) -> Option<String> {
+    let shown = visible::command(&asked.rule_in_words()?);
     let words = scoped(&format!("allows {}", clean_line(&shown)), scope);
     // Either all answers name the scope, or none does.
     let longest = scoped(
@@ -434,9 +456,12 @@ fn answers(asked: &Approval, is_armed: bool, room: usize, theme: &Theme) -> Vec<
     let line = |choice: &Choice| {
         let words = match (choice, &asked.rule) {
             (Choice::Once, _) => "y  once".to_string(),
-            (Choice::Rule(scope), Some(rule)) => with_rule(rule, *scope, room)
-                .unwrap_or_else(|| scoped("allows the rule that stands above", *scope)),
+            (Choice::Rule(scope), Some(_)) => with_rule(asked, *scope, room)
+                .unwrap_or_else(|| scoped("allows what stands above", *scope)),
             (Choice::Rule(_), None) => String::new(),
+            (Choice::Server, _) => {
+                "t  for this session        allows all tools of this server".to_string()
+            }
             (Choice::Deny, _) => "n  no, and say why".to_string(),
         };
         let words = clip(&words, room.saturating_sub(2));
@@ -480,18 +505,19 @@ fn in_a_row(choice: Choice) -> (&'static str, &'static str) {
         Choice::Rule(RuleScope::Session) => ("s session", "s"),
         Choice::Rule(RuleScope::Project) => ("a always", "a"),
         Choice::Rule(RuleScope::Everywhere) => ("e everywhere", "e"),
+        Choice::Server => ("t all tools", "t"),
         Choice::Deny => ("n no", "n no"),
     }
 }
 
 /// Describes the current effect of keys.
 fn keys(asked: &Approval, readiness: Readiness, room: usize) -> String {
-    let below = asked
+    let below_count = asked
         .extent
         .lines
         .saturating_sub(asked.top + asked.extent.rows);
-    let lines = if below == 1 { "line" } else { "lines" };
-    let below = figure(below);
+    let lines = if below_count == 1 { "line" } else { "lines" };
+    let below = figure(below_count);
     let is_read = asked.end_seen || !asked.extent.overflows();
     let words: &[&str] = match (readiness, is_read) {
         (Readiness::Behind, _) => &[
@@ -506,6 +532,12 @@ fn keys(asked: &Approval, readiness: Readiness, room: usize) -> String {
         }
         (Readiness::Quiet, true) => &["wait a moment before you answer", "a moment …"],
         (Readiness::Typed, true) => &["Enter counts in a moment", "a moment …"],
+        (Readiness::Armed, true) if asked.is_new_file && below_count > 0 => {
+            let long =
+                format!("{below} more {lines} · Enter chooses · ↑ ↓ scroll · Esc stops the model");
+            let short = format!("{below} more {lines} · Enter chooses");
+            return fitting(&[&long, &short, "Enter chooses"], room);
+        }
         (Readiness::Armed, true) if asked.extent.overflows() => &[
             "Enter chooses · ← → · ↑ ↓ scroll · Esc stops the model",
             "Enter chooses · ↑ ↓ scroll",
@@ -546,6 +578,7 @@ fn short_answers(asked: &Approval, brevity: usize) -> String {
             Choice::Rule(RuleScope::Session) => ["s session", "s", "s"],
             Choice::Rule(RuleScope::Project) => ["a always", "a", "a"],
             Choice::Rule(RuleScope::Everywhere) => ["e everywhere", "e", "e"],
+            Choice::Server => ["t all tools", "t", "t"],
             Choice::Deny => ["n no", "n no", "n"],
         };
         let mark = if *choice == asked.at { "›" } else { "" };

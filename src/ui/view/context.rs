@@ -1,9 +1,10 @@
-//! The content of the context window, as `/context` shows it.
+//! The content of the context window, as `/context` shows it, and the cost of the session, as
+//! `/cost` shows it.
 
 use ratatui::text::{Line, Span};
 
 use crate::ui::app::App;
-use crate::ui::text::{clip, short};
+use crate::ui::text::{clip, dollars, short};
 
 /// Maximum columns for the names of the parts.
 const NAME_COLUMNS: usize = 26;
@@ -50,5 +51,43 @@ pub fn context_lines(app: &App) -> Vec<Line<'static>> {
         "/compact summarises all but the newest exchange now",
         theme.dim,
     ));
+    lines
+}
+
+/// Returns the cost of the session and its tokens as lines, for `/cost`.
+pub fn cost_lines(app: &App) -> Vec<Line<'static>> {
+    let theme = &app.look.theme;
+    let session = &app.session;
+    let usage = session.now.usage;
+    let row = |name: &str, figure: String| {
+        Line::from(vec![
+            Span::styled(format!("{name:<14}"), theme.dim),
+            Span::styled(figure, theme.text),
+        ])
+    };
+    let cached = match usage.cached {
+        0 => String::new(),
+        cached => format!(", {} of them from the cache", short(cached)),
+    };
+    let money = match session.cost_usd {
+        Some(0.0) if usage.all() > 0 => "free of charge".to_string(),
+        Some(0.0) => "nothing yet".to_string(),
+        Some(cost) => dollars(cost),
+        None => "not known".to_string(),
+    };
+    let mut lines = vec![
+        Line::styled(session.now.model.clone(), theme.heading()),
+        row("this session", money),
+        row("sent", format!("{} tokens{cached}", short(usage.prompt()))),
+        row("received", format!("{} tokens", short(usage.output))),
+    ];
+    if let Some(end) = app.conversation.transcript.last_turn() {
+        lines.push(row("last turn", end.spent()));
+    }
+    if session.cost_usd.is_none() {
+        let how =
+            "no price is known: set input_price and output_price in [models.\"provider/model\"]";
+        lines.extend([Line::default(), Line::styled(how, theme.dim)]);
+    }
     lines
 }

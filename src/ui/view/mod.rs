@@ -24,7 +24,7 @@ use ratatui::widgets::Paragraph;
 
 use super::app::{App, Overlay, Phase, Readiness, UserCommand};
 use super::keys::Action;
-use super::text::{clean_line, clip, width};
+use super::text::{clean_line, clip, tail, width};
 use super::transcript::spinner;
 use crate::core::next::Why;
 use crate::core::text::{in_one_line, large_count, one_line};
@@ -33,7 +33,7 @@ use crate::core::visible::{visible, without_cosmetics};
 use crate::engine::FilesWork;
 use crate::session::clock;
 
-pub use context::context_lines;
+pub use context::{context_lines, cost_lines};
 
 /// The box grows to this fraction of the screen.
 const BOX_PART: u16 = 3;
@@ -231,10 +231,7 @@ fn box_rows(app: &mut App, area: Rect) -> u16 {
 pub(super) fn words_in_a_row(app: &App, columns: u16) -> Line<'static> {
     let text = clean_line(&app.input.composer.text()).into_owned();
     let room = usize::from(columns).saturating_sub(3);
-    let mut shown = text.as_str();
-    while width(shown) > room && !shown.is_empty() {
-        shown = &shown[shown.chars().next().map_or(0, char::len_utf8)..];
-    }
+    let shown = tail(&text, room);
     Line::from(vec![
         Span::styled("› ", app.look.theme.accent),
         Span::styled(shown.to_string(), app.look.theme.text),
@@ -308,8 +305,8 @@ fn going_on(app: &App, columns: u16) -> Vec<Line<'static>> {
         lines.push(Line::styled(format!("  and {more} more queued"), theme.dim));
     }
     for command in app.user_commands.list.iter().rev().take(MAX_QUEUED).rev() {
-        lines.extend(printed_lines(command, app, columns));
         lines.push(command_line(command, app, columns));
+        lines.extend(printed_lines(command, app, columns));
     }
     if app.user_commands.list.len() > MAX_QUEUED {
         let more = app.user_commands.list.len() - MAX_QUEUED;
@@ -322,26 +319,29 @@ fn going_on(app: &App, columns: u16) -> Vec<Line<'static>> {
     lines
 }
 
-/// `! make test · 12s · Esc ends it`
+/// `◐ running    make test · 12 s · Esc ends it`, like a command of the model.
 fn command_line(command: &UserCommand, app: &App, columns: usize) -> Line<'static> {
     let age = clock((app.now_ms - command.since_ms).max(0));
-    let (end, style) = match command.is_stopped {
-        true => (format!(" · {age} · it is being ended"), app.look.theme.dim),
-        false => {
-            let ends = app
-                .input
-                .composer
-                .keys
-                .map
-                .more(Action::Interrupt, "ends it");
-            (format!(" · {age}{ends}"), app.look.theme.dim)
-        }
+    let theme = &app.look.theme;
+    let keys = &app.input.composer.keys.map;
+    let end = match command.is_stopped {
+        true => format!(" · {age} · it is being ended"),
+        false => format!(" · {age}{}", keys.more(Action::Interrupt, "ends it")),
     };
+    let glyph = spinner((app.now_ms - command.since_ms).max(0));
+    let verb = format!("{:<USER_COMMAND_AT$}", "running");
     let command = in_one_line(&command.command, columns);
-    let room = columns.saturating_sub(width(&end) + 2);
-    let text = format!("! {}{end}", clip(&clean_line(&command), room));
-    Line::styled(clip(&text, columns), style)
+    let room = columns.saturating_sub(width(&end) + width(&verb) + 2);
+    Line::from(vec![
+        Span::styled(format!("{glyph} "), theme.running),
+        Span::styled(verb, theme.dim),
+        Span::styled(clip(&clean_line(&command), room), theme.text),
+        Span::styled(end, theme.dim),
+    ])
 }
+
+/// Columns of the verb before a running command of the user.
+const USER_COMMAND_AT: usize = 11;
 
 /// Returns the last lines of the output so far.
 fn printed_lines(command: &UserCommand, app: &App, columns: usize) -> Vec<Line<'static>> {
@@ -352,7 +352,8 @@ fn printed_lines(command: &UserCommand, app: &App, columns: usize) -> Vec<Line<'
         .filter(|line| !line.trim().is_empty())
         .collect();
     let last = lines.iter().rev().take(LINES).rev();
-    let shown = last.map(|line| clip(&format!("  {}", clean_line(line)), columns));
+    let before = " ".repeat(USER_COMMAND_AT + 2);
+    let shown = last.map(|line| clip(&format!("{before}{}", clean_line(line)), columns));
     shown
         .map(|line| Line::styled(line, app.look.theme.dim))
         .collect()

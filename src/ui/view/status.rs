@@ -2,7 +2,7 @@
 //! failure would lose.
 //!
 //! Without enough room, parts are left out in this order: tokens, the provider before the model,
-//! the branch, the folder, the mode. The model, the use of the context and the unsaved work stay.
+//! the branch, the folder, the cost, the mode. The model, the use of the context and the unsaved work stay.
 
 use ratatui::Frame;
 use ratatui::layout::Rect;
@@ -15,7 +15,7 @@ use crate::core::entry::Mode;
 use crate::core::text::count;
 use crate::session::clock;
 use crate::ui::app::App;
-use crate::ui::text::{clean_line, clip, clip_middle, short, width};
+use crate::ui::text::{clean_line, clip, clip_middle, dollars, short, width};
 
 /// Columns for the reason why nothing is saved; the full text is in a notice.
 const REASON_COLUMNS: usize = 24;
@@ -29,15 +29,17 @@ enum StatusPart {
     Provider,
     Branch,
     Folder,
+    Cost,
     Mode,
     Full,
 }
 
-const PARTS: [StatusPart; 6] = [
+const PARTS: [StatusPart; 7] = [
     StatusPart::Tokens,
     StatusPart::Provider,
     StatusPart::Branch,
     StatusPart::Folder,
+    StatusPart::Cost,
     StatusPart::Mode,
     StatusPart::Full,
 ];
@@ -131,13 +133,15 @@ fn right(app: &App, has: impl Fn(StatusPart) -> bool) -> Vec<Span<'static>> {
     let dim = |text: String| Span::styled(text, theme.dim);
     let usage = app.session.now.usage;
     let mut spans = Vec::new();
+    let mut spent = Vec::new();
     if usage.all() > 0 && has(StatusPart::Tokens) {
-        let cost = match app.session.cost_usd {
-            Some(cost) if cost > 0.0 => format!(" ${cost:.2}"),
-            _ => String::new(),
-        };
         let (sent, got) = (short(usage.prompt()), short(usage.output));
-        spans.push(dim(format!("↑{sent} ↓{got}{cost} · ")));
+        spent.push(format!("↑{sent} ↓{got}"));
+    }
+    let cost = app.session.cost_usd.filter(|cost| *cost > 0.0);
+    spent.extend(cost.filter(|_| has(StatusPart::Cost)).map(dollars));
+    if !spent.is_empty() {
+        spans.push(dim(format!("{} · ", spent.join(" "))));
     }
     if let Some(gauge) = app
         .session

@@ -290,7 +290,14 @@ fn more_access_is_offered_only_where_the_rule_would_give_it() {
         ("docker ps", FULL, "", "Full(docker ps:*)"),
         ("git push origin main", FULL, "", "Full(git push:*)"),
         ("git remote add a b", None, "", "Full(git remote:*)"),
-        // Not one part, not literal, or a program that runs anything.
+        (
+            "cargo fetch && npm install x",
+            NETWORK,
+            "",
+            "Network(cargo fetch:*), Network(npm install:*)",
+        ),
+        ("cd sub && cargo fetch", NETWORK, "", ""),
+        // Not only such parts, not literal, or a program that runs anything.
         ("cargo fetch && rm x", NETWORK, "", ""),
         ("cargo fetch $X", NETWORK, "", ""),
         ("cargo fetch *", NETWORK, "", ""),

@@ -80,7 +80,7 @@ async fn a_gzip_bomb_is_left_at_the_bound_of_what_it_unpacks_to() {
     for (status, said) in [
         // A line without an end.
         ("200 OK", "one event has more than 16 MiB"),
-        ("400 Bad Request", "HTTP 400: xxxxxxxx"),
+        ("400 Bad Request", "xxxxxxxx"),
     ] {
         let head = [head(status, packed), begin.clone()].concat();
         let (base, server) = endless(head, more.clone()).await;
@@ -175,7 +175,7 @@ async fn bytes_that_are_no_text_break_nothing() {
         let refused = wrong(&answer("400 Bad Request", "", body));
         let failure = once(&provider(&bytes(refused).await)).await.unwrap_err();
         assert_eq!(failure.class, FailureClass::BadRequest);
-        let said = "HTTP 400: no \u{fffd}";
+        let said = "no \u{fffd}";
         assert!(failure.message.contains(said), "{}", failure.message);
     }
     // In the headers too.

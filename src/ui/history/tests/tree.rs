@@ -237,7 +237,7 @@ fn on_a_small_screen_there_is_the_list_alone_and_nothing_overlaps() {
     let rows: Vec<&str> = screen.lines().collect();
     assert!(rows[0].contains("History"), "{screen}");
     assert!(
-        rows.iter().any(|row| row.contains("› · fix th…")),
+        rows.iter().any(|row| row.contains("› · fix th")),
         "{screen}"
     );
     assert!(rows[4].contains("Esc"), "{screen}");
