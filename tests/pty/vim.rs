@@ -81,13 +81,8 @@ fn a_workspace_cannot_set_keys_or_the_editor() {
         doctor.contains("only your own config says it: editor.mode"),
         "{doctor}"
     );
-    let mut terminal = Terminal::start(&home, &[]);
-    terminal.sees("Describe a task");
-    terminal.types("one");
-    terminal.sees("› one");
-    terminal.types(ESC);
-    terminal.types("dd");
-    terminal.sees("› onedd");
+    let terminal = Terminal::start(&home, &[]);
+    terminal.sees("not used, since only your own config says it");
 }
 
 #[test]
@@ -104,11 +99,9 @@ fn a_megabyte_that_is_pasted_is_a_placeholder_and_is_sent_whole() {
     terminal.sees("[Pasted text #1 +35000 lines]");
     terminal.types(ENTER);
     terminal.sees("I have all of it.");
-    let newest = home.run(["history", "--json"]).stdout;
-    let newest: serde_json::Value = serde_json::from_str(newest.lines().next().unwrap()).unwrap();
-    let log = home
-        .run(["export", newest["id"].as_str().unwrap(), "--json"])
-        .stdout;
+    let history = home.run(["history"]).expect(0).stdout;
+    let newest = history.split_whitespace().next().unwrap();
+    let log = home.run(["export", newest, "--json"]).expect(0).stdout;
     let sent = serde_json::to_string(pasted.trim_end()).unwrap();
     assert!(log.contains(&sent), "the log has another text");
 }

@@ -117,7 +117,7 @@ fn touches() -> Home {
 fn always_is_for_this_project_and_asks_no_second_time() {
     let home = touches();
     let mut terminal = Terminal::start(&home, &["make them"]);
-    terminal.sees("always in this project allows Bash(touch:*)");
+    terminal.sees("always in this project allows `touch`");
     terminal.chooses("a");
     terminal.sees("new permanent rule, in this project: Bash(touch:*)");
     terminal.sees("Both are there.");
@@ -174,7 +174,7 @@ fn a_rule_for_this_session_is_in_its_log_and_in_no_file() {
         step("As you say.", &[]),
     ]);
     let mut terminal = Terminal::start(&home, &["make them"]);
-    terminal.sees("for this session allows Bash(touch:*)");
+    terminal.sees("for this session allows `touch`");
     terminal.chooses("s");
     terminal.sees("Both are there.");
     let config = std::fs::read_to_string(home.rewake_home().join("config.toml")).unwrap();

@@ -23,7 +23,7 @@ fn the_border_shows_the_mode_and_enter_sends_in_each() {
     stage.sees("NORMAL");
     stage.keys("bcwlexer<Esc>0cwmend<Esc>");
     stage.sees("› mend the lexer");
-    stage.keys("v");
+    stage.keys("0v");
     stage.sees("VISUAL");
     stage.keys("w");
     let style = stage.style_of("mend the");

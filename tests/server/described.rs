@@ -125,7 +125,7 @@ fn every_status_that_is_described_is_given() {
                 "?limit=0&from=5&to=3",
                 "?session=zzz",
             ] {
-                let is_stream = route.path.ends_with("/events") && query.contains("from=5");
+                let is_stream = route.path.ends_with("/events") && !query.contains("from=x");
                 if !is_stream {
                     note(ask(method, &format!("{path}{query}"), &good, ""));
                 }

@@ -216,7 +216,7 @@ fn keys_that_do_not_edit_text_become_actions() {
 #[test]
 fn commands_are_completed() {
     check("/mod<Tab>", "/model |");
-    check("/<Down><Tab>", "/new |");
+    check("/<Down><Tab>", "/resume |");
     check("/mod<Esc><Tab>", "/mod|");
     check("/ren<Enter>", "/rename |");
     check("a /mod<Tab>", "a /mod|");

@@ -209,7 +209,7 @@ pub(crate) const BINDINGS: &[Binding] = {
     use KeyCode as K;
     &[
         bind("submit", InBox, Conversation, Submit, &[key(K::Enter)], "send; while it works, queue"),
-        bind("newline", InBox, Conversation, Newline, &[shift(K::Enter), alt(K::Enter), ctrl_char('j'), ctrl(K::Enter)], "new line (also \\ and Enter)"),
+        bind("newline", InBox, Conversation, Newline, &[shift(K::Enter), alt(K::Enter), ctrl_char('j'), ctrl(K::Enter)], "new line (or \\ and Enter)"),
         bind("stop", Main, Conversation, Interrupt, &[key(K::Esc)], "stop"),
         bind("next_mode", Main, Conversation, CycleMode, &[shift(K::BackTab)], "next permission mode"),
         bind("edit_queued", Queued, Conversation, EditQueued, &[key(K::Up)], "edit the queued message (nothing typed)"),
@@ -235,7 +235,7 @@ pub(crate) const BINDINGS: &[Binding] = {
         bind("background_commands", Main, Panes, Ps, &[after_x('p')], "background commands"),
         bind("wait_for_snapshot", Main, Panes, WaitForFiles, &[after_x('w')], "wait for the snapshot"),
         bind("editor", Main, Panes, ExternalEditor, &[ctrl_char('g'), after_x('e')], "write in your editor"),
-        bind("suspend", Main, Panes, Suspend, &[ctrl_char('z')], "to the shell; fg comes back"),
+        bind("suspend", Main, Panes, Suspend, &[ctrl_char('z')], "to the shell; fg returns"),
         bind("quit_twice", Empty, Panes, AskQuit, &[ctrl_char('c')], "twice: leave (nothing typed)"),
         bind("quit", Empty, Panes, Quit, &[ctrl_char('d')], "leave (nothing typed)"),
 
