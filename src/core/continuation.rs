@@ -229,7 +229,7 @@ fn files(state: &State, exists: &dyn Fn(&str) -> bool) -> String {
     let mut files: Vec<_> = state.ledger.files.iter().collect();
     files.sort_by_key(|(_, t)| (!t.changed, std::cmp::Reverse(t.seq)));
     let there = files.into_iter().filter(|(path, _)| exists(path));
-    // Changed files come before files that were only read, if there is no room for all.
+    // If all do not fit, changed files come before files that were only read.
     let mut there: Vec<_> = there.take(MAX_FILES).collect();
     there.sort_by_key(|(_, t)| std::cmp::Reverse(t.seq));
     let line = |(path, t): &(&String, &super::ledger::Touched)| {

@@ -39,7 +39,7 @@ type Scores<K> = BTreeMap<K, Match>;
 pub(super) struct Match {
     /// Number of words in common.
     common: u32,
-    /// What it is, with its address.
+    /// Its kind and its address.
     lead: String,
     text: String,
 }

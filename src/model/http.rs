@@ -143,7 +143,7 @@ impl Client {
     /// Requests this address once, with the provider's headers.
     ///
     /// # Errors
-    /// There is no answer, or its status is not a success.
+    /// The server does not answer, or its status is not a success.
     pub async fn check(&self, provider: &Provider, url: &Url) -> Result<(), Failure> {
         let Some(codec) = provider.protocol.codec() else {
             return Ok(());

@@ -46,7 +46,7 @@ pub(super) fn arguments(tool: &Entry) -> Value {
     example
 }
 
-/// Returns the tools whose properties all belong to one action. `memory` has a test of its own.
+/// Returns the tools whose properties all belong to one action. Another test is for `memory`.
 fn with_one_action() -> impl Iterator<Item = &'static Entry> {
     TOOLS.iter().filter(|tool| tool.name != MEMORY)
 }

@@ -238,7 +238,8 @@ pub trait World: 'static {
     ) -> impl Future<Output = ToolResult>;
 
     /// Lists the tools that may answer a call of this full name: those of live servers that
-    /// reported a change, and those of its own server at the first start. The future may be dropped.
+    /// reported a change, and those of the tool's server at its first start. The future may be
+    /// dropped.
     fn learn_servers_for(&self, _full_name: &str) -> impl Future<Output = ()> {
         std::future::ready(())
     }
