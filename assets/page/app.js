@@ -380,9 +380,9 @@ function drawList(asks) {
   });
   renew($('sessions'), listed.sessions, (s) => s.id, (s) => {
     const [li, a] = entry(s.id);
-    a.append(row((s.forked_from && !s.parent ? '⑂ ' : '') + s.name, s.state + ' · ' + ago(s.updated_ms), 'state-' + s.state));
+    a.append(row(s.name, s.state + ' · ' + ago(s.updated_ms), 'state-' + s.state));
     if (s.asks) a.append(el('div', 'badge', 'waits for an answer'));
-    if (s.parent) a.append(el('div', 'dim', 'sub-agent'));
+    if (s.parent || s.forked_from) a.append(el('div', 'dim', s.parent ? 'subagent' : 'a fork'));
     if (s.found) a.append(el('div', 'dim', s.found.snippet));
     else if (s.last_request && !s.last_request.startsWith(s.name.replace(/…$/, ''))) a.append(el('div', 'dim', 'last: ' + s.last_request));
     const step = s.plan && s.plan.steps.find((one) => one.state === 'current');
@@ -724,12 +724,12 @@ function hideImage(img) {
 // ---- changed files, running commands
 
 function diffOf(head, text) {
-  const pre = el('pre', 'whole');
+  const pre = el('pre', 'whole lines');
   pre.tabIndex = 0;
   put(pre, head, true);
-  for (const line of text.replace(/\n$/, '').split('\n')) {
+  for (const line of text.replace(/\n+$/, '').split('\n')) {
     const kind = { '+': 'add', '-': 'del', '@': 'hunk' }[line[0]] || '';
-    pre.append(el('span', kind, line + '\n', true));
+    pre.append(el('span', kind, line || ' ', true));
   }
   return pre;
 }
@@ -834,7 +834,9 @@ async function previewRewind() {
     if (what !== 'files') lines.push('The conversation up to here becomes a new session. This one stays.');
     text = lines.join('\n') || 'No file differs.';
   } catch (e) { text = String(e); }
-  if (now === rewinding) put($('rewind-preview'), text, true, true);
+  if (now !== rewinding) return;
+  put($('rewind-preview'), text, true, true);
+  $('rewind').scrollIntoView({ block: 'end' });
 }
 
 $('rewind-what').addEventListener('change', previewRewind);

@@ -188,6 +188,28 @@ fn a_rule_for_this_session_is_in_its_log_and_in_no_file() {
     assert!(!home.path("fourth").exists());
 }
 
+/// Each part of a line gets its own rule, for the project and for the session.
+#[test]
+fn always_for_a_line_of_two_commands_writes_a_rule_for_each() {
+    for letter in ["a", "s"] {
+        let home = home(&[
+            step("", &[bash("touch first && mkdir sub")]),
+            step("", &[bash("mkdir other")]),
+            step("", &[bash("touch second")]),
+            step("All are there.", &[]),
+        ]);
+        let mut terminal = Terminal::start(&home, &["make them"]);
+        terminal.sees("allows `touch` and `mkdir`");
+        terminal.chooses(letter);
+        terminal.sees("All are there.");
+        assert!(home.path("other").exists() && home.path("second").exists());
+        let rules = project_rules(&home).concat();
+        for rule in ["\"Bash(touch:*)\"", "\"Bash(mkdir:*)\""] {
+            assert_eq!(rules.contains(rule), letter == "a", "{rules}");
+        }
+    }
+}
+
 #[test]
 fn a_message_sent_while_a_turn_runs_is_queued_and_editable() {
     let home = scripted(&[]);

@@ -35,7 +35,7 @@ fn the_border_shows_the_mode_and_enter_sends_in_each() {
     // The next message begins with letters.
     stage.does_not_see("NORMAL");
     stage.keys("dd two<C-j>lines<Esc>kd3l<Enter>");
-    assert_eq!(stage.sent(), ["mend the lexer", "ddo\nlines"]);
+    assert_eq!(stage.sent(), ["mend the lexer", "dd t\nlines"]);
     stage.keys("/vim<Enter>");
     stage.sees("vim's keys are off");
     stage.keys("text<Esc>dd");

@@ -150,7 +150,9 @@ fn every_status_that_is_described_is_given() {
             &format!("{host}{token}Content-Type: text/plain\r\n"),
             "x",
         ));
-        let large = format!("{good}Expect: 100-continue\r\n");
+        // With a key, the body is read for every route.
+        let key = route.path.replace(['/', '{', '}'], "-");
+        let large = format!("{good}Idempotency-Key: {key}\r\nExpect: 100-continue\r\n");
         let head = format!(
             "{method} {path} HTTP/1.1\r\nConnection: close\r\nContent-Length: 99999999\r\n{large}\r\n"
         );
