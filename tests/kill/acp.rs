@@ -54,7 +54,13 @@ fn session(random: &mut Random, tally: &mut Tally) {
         "model = \"s/play\"\n[providers.s]\nprotocol = \"script\"\nscript = \"script.toml\"\n",
     );
     let ms = random.between(50, 400);
-    let line = format!("echo start >> effects; sleep 0.{ms:03}; echo the-real-result-$((40 + 2))");
+    // Some commands run until the session is loaded, however slow the machine is.
+    let is_held = tally.kills.is_multiple_of(3);
+    let until = match is_held {
+        true => "until [ -e gate ]; do sleep 0.02; done".to_string(),
+        false => format!("sleep 0.{ms:03}"),
+    };
+    let line = format!("echo start >> effects; {until}; echo the-real-result-$((40 + 2))");
     let arguments = json!({ "command": line, "access": "workspace" });
     let script = format!(
         "[[step]]\ncalls = [{{ name = \"bash\", arguments = '''{arguments}''' }}]\n\
@@ -83,6 +89,9 @@ fn session(random: &mut Random, tally: &mut Tally) {
     let mut editor = Editor::start(&home);
     let load = json!({ "sessionId": id, "cwd": home.workspace(), "mcpServers": [] });
     editor.call("session/load", load);
+    if is_held {
+        std::fs::write(home.path("gate"), "").unwrap();
+    }
     match editor.status.as_deref() {
         Some("completed") => tally.ended += 1,
         Some("in_progress") => {
