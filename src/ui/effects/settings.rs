@@ -17,7 +17,7 @@ use crate::model::discover::LLAMA_CPP;
 use crate::model::provider::Secret;
 use crate::model::{KeyTrial, Models};
 use crate::session::{AppContext, SessionSelector};
-use crate::ui::app::Msg;
+use crate::ui::app::{Begin, Msg};
 use crate::ui::transcript::Tone;
 use crate::ui::{Wake, keys, style};
 
@@ -449,21 +449,13 @@ impl SettingsJob {
             KeyTrial::Accepted => String::new(),
             KeyTrial::NotTried(why) => format!("\nit was not tried: {why}"),
             KeyTrial::Refused(why) => {
-                self.notify(Tone::Bad, format!("{why}\nthe key is not stored"));
-                if model.is_some() {
-                    self.offer_again();
-                }
-                return;
+                return self.not_stored(format!("the key is not stored: {why}"), model.is_some());
             }
         };
         let file = match config::store_key(&ctx.paths, provider, key.expose()) {
             Ok(file) => file,
             Err(e) => {
-                self.notify(Tone::Bad, format!("{e}; nothing is changed"));
-                if model.is_some() {
-                    self.offer_again();
-                }
-                return;
+                return self.not_stored(format!("{e}; nothing is changed"), model.is_some());
             }
         };
         let used = ctx
@@ -505,11 +497,21 @@ impl SettingsJob {
         }
     }
 
-    /// Loads the offers of a start again.
-    fn offer_again(&self) {
+    /// Reports a key that was not stored. The first screen returns with the reason, because it
+    /// covers the notices.
+    fn not_stored(&self, why: String, is_first_screen: bool) {
+        if !is_first_screen {
+            return self.notify(Tone::Bad, why);
+        }
         match crate::ui::begin(&self.ctx, crate::ui::Start::default()) {
-            Ok(begin) => self.send(Msg::Begin(Box::new(begin))),
-            Err(e) => self.notify(Tone::Bad, e.to_string()),
+            Ok(mut begin) => {
+                match &mut begin {
+                    Begin::FirstRun { first, .. } => first.why = why,
+                    _ => self.notify(Tone::Bad, why),
+                }
+                self.send(Msg::Begin(Box::new(begin)));
+            }
+            Err(e) => self.notify(Tone::Bad, format!("{why}\n{e}")),
         }
     }
 
