@@ -477,7 +477,7 @@ fn answer(ctx: &AppContext, id: &str, planned: RewindResult) -> RewindAnswer {
                     Some("/rewind can still rewind the conversation".to_string())
                 }
                 NotRewound::NothingToRedo | NotRewound::OtherFolder(_) => None,
-                NotRewound::OpenCall => Some("Esc stops it".to_string()),
+                NotRewound::OpenCall => Some("stop it first".to_string()),
                 NotRewound::NotKept(_) => {
                     Some("nothing was changed; /doctor says what is kept".to_string())
                 }

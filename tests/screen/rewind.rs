@@ -383,7 +383,7 @@ fn rewind_is_refused_while_working_and_failures_are_shown() {
     stage.engine_event(LiveEvent::Working);
     stage.says("and the tests");
     stage.keys("/undo<Enter>");
-    stage.sees("working: Esc stops it, then rewind the files");
+    stage.sees("working: stop it, then rewind the files");
     assert!(requests(&stage).is_empty());
     // Behind the answer the files may still be looked at.
     stage.replies(vec![text("They pass.")]);

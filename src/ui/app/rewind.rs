@@ -76,7 +76,7 @@ impl Prompts {
             // After its last answer the engine still scans the files, and then plans the rewind.
             Phase::Working { .. } if !session.now.owes => {}
             Phase::Working { .. } => {
-                return Err("working: Esc stops it, then rewind the files".into());
+                return Err("working: stop it, then rewind the files".into());
             }
             _ => {
                 return Err("files can be restored only in a session that is open here".into());

@@ -446,6 +446,8 @@ pub struct Outside {
     pub upgraded: bool,
     /// The session's own model is always overloaded.
     pub overloaded: bool,
+    /// The first answers without a call are cut off by the output limit.
+    pub cuts: bool,
     /// The answer has to fit a schema.
     pub has_schema: bool,
     /// The models that were asked.
@@ -517,6 +519,7 @@ impl Outside {
             summariser_fails: false,
             upgraded: false,
             overloaded: false,
+            cuts: false,
             has_schema: false,
             asked: Vec::new(),
             replies: 0,
@@ -1050,7 +1053,16 @@ impl World for Fake {
                 .get(turn)
                 .cloned()
                 .unwrap_or_else(|| vec![Block::text("done")]);
-            let stop = StopReason::ToolUse;
+            // The first answer without a call, and two more: it ends, also if it is continued too
+            // often.
+            let is_call = |block: &Block| matches!(block, Block::Call { .. });
+            let first = script.iter().position(|blocks| !blocks.iter().any(is_call));
+            let first = first.unwrap_or(script.len());
+            let is_cut = self.outside.borrow().cuts && (first..first + 3).contains(&turn);
+            let stop = match is_cut {
+                true => StopReason::MaxTokens,
+                false => StopReason::ToolUse,
+            };
             Ok(Reply {
                 blocks,
                 usage: Usage::default(),

@@ -103,6 +103,8 @@ struct Case {
     waits: bool,
     /// The model repeats a call this number of times.
     repeats: usize,
+    /// The last answers are cut off by the output limit.
+    cut: bool,
     /// Files are to be set back first; and nothing goes on behind that.
     restoring: bool,
     is_stopped: bool,
@@ -207,6 +209,7 @@ fn run(case: &Case) -> Ran {
     outside.borrow_mut().summariser_fails = case.summariser_fails;
     outside.borrow_mut().upgraded = case.upgraded;
     outside.borrow_mut().overloaded = case.overloaded;
+    outside.borrow_mut().cuts = case.cut;
     outside.borrow_mut().has_schema = case.fits_at.is_some();
     outside.borrow_mut().interleaves =
         case.reading || case.slowly || case.random_script && case.seed.is_multiple_of(2);
@@ -561,6 +564,37 @@ fn every_boundary() {
     }
 }
 
+/// How a process dies: with a power cut, or with a supervisor that ends later.
+const DEATHS: [(bool, bool); 3] = [(false, false), (false, true), (true, false)];
+
+/// Plays a case with a crash at every boundary and another near it, and with a stop or a pause
+/// there and a crash `after` it. How it dies, and whether it stops or pauses, is in turn, unless
+/// all are played ([`plays_all`]): each boundary has each kind of death.
+fn crashes_and_stops(first: &Case, boundaries: u64, again: &[u64], after: &[Option<u64>]) {
+    for at in 1..=boundaries {
+        for (place, again) in (at..).zip(again) {
+            for (power_cut, late_keeper) in in_turn(place, DEATHS) {
+                run(&Case {
+                    crashes: vec![at, at + again],
+                    power_cut,
+                    late_keeper,
+                    ..first.clone()
+                });
+            }
+        }
+        for (place, after) in (at..).zip(after) {
+            for stops in in_turn(place, [true, false]) {
+                run(&Case {
+                    stop_at: stops.then_some(at),
+                    pause_at: (!stops).then_some(at),
+                    crashes: after.map(|after| at + after).into_iter().collect(),
+                    ..first.clone()
+                });
+            }
+        }
+    }
+}
+
 /// Four commands that only read are in flight when the process dies, or the user stops, at every
 /// boundary. [`check_end`] finds that each has one result and ran at most once.
 #[test]
@@ -577,32 +611,12 @@ fn every_boundary_of_commands_at_the_same_time() {
     };
     let most = ran.records.iter().map(|record| started(record.at_ms)).max();
     assert_eq!(most, Some(4), "starts in one transaction");
-    let last = ran.boundaries;
-    for at in 1..=last {
-        for (power_cut, late_keeper) in [(false, false), (false, true), (true, false)] {
-            for again in [1, 2, 5] {
-                run(&Case {
-                    crashes: vec![at, at + again],
-                    power_cut,
-                    late_keeper,
-                    ..first.clone()
-                });
-            }
-        }
-        for crash in [None, Some(1), Some(3)] {
-            let crashes: Vec<u64> = crash.map(|after| at + after).into_iter().collect();
-            run(&Case {
-                stop_at: Some(at),
-                crashes: crashes.clone(),
-                ..first.clone()
-            });
-            run(&Case {
-                pause_at: Some(at),
-                crashes,
-                ..first.clone()
-            });
-        }
-    }
+    crashes_and_stops(
+        &first,
+        ran.boundaries,
+        &[1, 2, 5],
+        &[None, Some(1), Some(3)],
+    );
 }
 
 /// The agent dies, or the user stops or pauses, at every boundary of sessions with hooks. The
@@ -616,31 +630,12 @@ fn every_boundary_of_hooks() {
     let ran = run(&first);
     let hooked = |r: &&Record| r.entry.kind() == "hooked";
     assert!(ran.records.iter().filter(hooked).count() >= 9);
-    for at in 1..=ran.boundaries {
-        for (power_cut, late_keeper) in [(false, false), (false, true), (true, false)] {
-            for again in [1, 2, 5] {
-                run(&Case {
-                    crashes: vec![at, at + again],
-                    power_cut,
-                    late_keeper,
-                    ..first.clone()
-                });
-            }
-        }
-        for crash in [None, Some(1), Some(3)] {
-            let crashes: Vec<u64> = crash.map(|after| at + after).into_iter().collect();
-            run(&Case {
-                stop_at: Some(at),
-                crashes: crashes.clone(),
-                ..first.clone()
-            });
-            run(&Case {
-                pause_at: Some(at),
-                crashes,
-                ..first.clone()
-            });
-        }
-    }
+    crashes_and_stops(
+        &first,
+        ran.boundaries,
+        &[1, 2, 5],
+        &[None, Some(1), Some(3)],
+    );
 }
 
 /// The agent dies, or the user stops or pauses, at every boundary of a session with checks.
@@ -656,36 +651,42 @@ fn every_boundary_of_checks() {
     let is_check = |r: &&Record| r.entry.kind() == "check_started";
     // Two for the first answer, one each for two others.
     assert_eq!(ran.records.iter().filter(is_check).count(), 4);
+    crashes_and_stops(&first, ran.boundaries, &[1, 4], &[None, Some(2)]);
     for at in 1..=ran.boundaries {
-        for (power_cut, late_keeper) in [(false, false), (false, true), (true, false)] {
-            for again in [1, 4] {
-                run(&Case {
-                    crashes: vec![at, at + again],
-                    power_cut,
-                    late_keeper,
-                    ..first.clone()
-                });
-            }
-        }
-        for crash in [None, Some(2)] {
-            let crashes: Vec<u64> = crash.map(|after| at + after).into_iter().collect();
-            run(&Case {
-                stop_at: Some(at),
-                crashes: crashes.clone(),
-                ..first.clone()
-            });
-            run(&Case {
-                pause_at: Some(at),
-                crashes,
-                ..first.clone()
-            });
-        }
         run(&Case {
             say_at: Some(at),
             waits_first: at % 2 == 0,
             crashes: vec![at + 2],
             ..first.clone()
         });
+    }
+}
+
+/// The process dies at every boundary of a session whose last answer is cut off by the output
+/// limit, and so is its continuation: it is continued once, whatever comes between.
+#[test]
+fn every_boundary_of_an_answer_that_is_cut() {
+    let first = Case {
+        cut: true,
+        ..Case::default()
+    };
+    let last = run(&first).boundaries;
+    // Only the end differs from other sessions.
+    for at in last.saturating_sub(12).max(1)..=last {
+        for power_cut in [false, true] {
+            for again in [1, 3] {
+                let ran = run(&Case {
+                    crashes: vec![at, at + again],
+                    power_cut,
+                    ..first.clone()
+                });
+                let is_note = |r: &&Record| {
+                    let about = Some(About::AnswerCut);
+                    matches!(&r.entry, Entry::Noted { about: it, .. } if *it == about)
+                };
+                assert_eq!(ran.records.iter().filter(is_note).count(), 1);
+            }
+        }
     }
 }
 
@@ -709,8 +710,8 @@ fn every_boundary_of_a_task() {
     };
     let last = run(&first).boundaries;
     for at in 1..=last {
-        for power_cut in [false, true] {
-            for again in [1, 2, 4, 7] {
+        for (place, again) in (at..).zip([1, 2, 4, 7]) {
+            for power_cut in in_turn(place, [false, true]) {
                 run(&Case {
                     crashes: vec![at, at + again],
                     power_cut,
@@ -759,18 +760,18 @@ fn every_boundary_of_a_call_of_a_server() {
     };
     let last = run(&first).boundaries;
     for at in 1..=last {
-        for (power_cut, late_keeper) in [(false, false), (true, false)] {
-            for again in [1, 2, 3, 5] {
+        for (place, again) in (at..).zip([1, 2, 3, 5]) {
+            for power_cut in in_turn(place, [false, true]) {
                 run(&Case {
                     crashes: vec![at, at + again],
                     power_cut,
-                    late_keeper,
                     ..first.clone()
                 });
             }
         }
-        for crash in [vec![], vec![at], vec![at + 1], vec![at + 3, at + 4]] {
-            for server in [at, at + 2] {
+        let crashes = [vec![], vec![at], vec![at + 1], vec![at + 3, at + 4]];
+        for (place, crash) in (at..).zip(crashes) {
+            for server in in_turn(place, [at, at + 2]) {
                 run(&Case {
                     servers_die: vec![server, server + 4],
                     crashes: crash.clone(),
@@ -1210,6 +1211,16 @@ fn plays_all() -> bool {
     std::env::var("REWAKE_SIM_PAIRS").is_ok_and(|pairs| pairs == "all")
 }
 
+/// Returns one of these in turn, or all of them ([`plays_all`]).
+fn in_turn<T, const N: usize>(place: u64, all: [T; N]) -> impl Iterator<Item = T> {
+    let count = N as u64;
+    let is_it = move |n: u64| plays_all() || n == place % count;
+    (0..)
+        .zip(all)
+        .filter(move |(n, _)| is_it(*n))
+        .map(|(_, one)| one)
+}
+
 /// A person does each thing at each boundary, the last of them at rest, and the process dies at
 /// every one near it: of the three places one at each boundary in turn, or all (`plays_all`).
 #[test]
@@ -1500,6 +1511,7 @@ fn random(seeds: std::ops::Range<u64>) {
             waits: false,
             repeats: 0,
             fits_at: None,
+            cut: seed % 7 == 0,
             restoring: seed % 7 == 0,
             is_stopped: false,
             lags: false,

@@ -17,7 +17,7 @@
 
 mod svg;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -114,6 +114,14 @@ const LOOKS: [Look; 2] = [
     },
 ];
 
+/// What the name of a picture ends with, and its columns and rows. The last one is the size that
+/// the program goes on with.
+const SIZES: [(&str, (u16, u16)); 3] = [
+    ("-80x24", (80, 24)),
+    ("-120x40", (120, 40)),
+    ("", (100, 30)),
+];
+
 const CONFIG: &str = r#"
 model = "played/any"
 [permissions]
@@ -172,11 +180,15 @@ fn each_picture_is_there_in_dark_and_in_light() {
         let [dark, light] = words.map(|words| words.concat().replace(' ', ""));
         assert!(!dark.is_empty(), "{name}");
         // What runs was looked at at another moment.
-        if !MOVING.contains(&name.as_str()) {
+        let sizes = SIZES.iter().map(|(ending, _)| *ending);
+        let screen = sizes
+            .filter(|ending| !ending.is_empty())
+            .find_map(|ending| name.strip_suffix(ending));
+        if !MOVING.contains(&screen.unwrap_or(name)) {
             assert_eq!(dark, light, "{name}");
         }
     }
-    assert!(names.len() >= 18, "{names:?}");
+    assert!(names.len() >= 56, "{names:?}");
 }
 
 /// Pictures with a command that runs.
@@ -202,18 +214,54 @@ fn asked(home: &Home, project: &Path) -> Terminal {
     terminal.types(TASK);
     terminal.types(ENTER);
     terminal.answers("Enter chooses", "");
+    while !["5 -", "5 +"]
+        .iter()
+        .all(|line| is_coloured(&terminal, line))
+    {
+        std::thread::sleep(CALM / 10);
+    }
     std::thread::sleep(CALM);
     terminal
+}
+
+/// Whether code in the line with these words has the colours of its language: the mark, the line
+/// and the part that changed have three others.
+fn is_coloured(terminal: &Terminal, words: &str) -> bool {
+    terminal.cells(|screen| {
+        let (rows, columns) = screen.size();
+        let line = screen
+            .rows(0, columns.get())
+            .position(|row| row.contains(words));
+        let row = line.and_then(|row| u16::try_from(row).ok());
+        row.filter(|row| *row < rows.get()).is_some_and(|row| {
+            let cells = (0..columns.get()).filter_map(|column| screen.cell(row, column));
+            let colours: HashSet<_> = cells
+                .filter(|cell| !cell.contents().trim().is_empty())
+                .map(|cell| format!("{:?}", cell.fgcolor()))
+                .collect();
+            colours.len() > 3
+        })
+    })
 }
 
 fn all(look: &Look) {
     let home = Home::new();
     let project = project(&home, look);
     let take = |terminal: &Terminal, name: &str, title: &str| {
-        std::thread::sleep(CALM);
-        let picture = picture(terminal, title, look);
-        std::fs::write(file(look, name), picture).expect("write a picture");
+        for (ending, (columns, rows)) in SIZES {
+            terminal.resize(columns, rows);
+            std::thread::sleep(CALM);
+            let picture = picture(terminal, title, look);
+            let file = file(look, &format!("{name}{ending}"));
+            std::fs::write(file, picture).expect("write a picture");
+        }
     };
+    // In a home of its own: the first start shows a notice.
+    let new = Home::new();
+    let terminal = start(&new, &self::project(&new, look));
+    terminal.sees("Describe a task");
+    take(&terminal, "start", "An empty session");
+    terminal.kill();
     let mut terminal = asked(&home, &project);
     take(&terminal, "approval", APPROVAL);
     terminal.chooses("y");
