@@ -15,8 +15,8 @@ use super::run::RunArgs;
 use super::serve;
 use super::{
     acp, allow, answer, approvals, compact, completion, deny, diff, dismiss, doctor, export, fork,
-    gc, history, hooks, key, mcp, models, pause, permissions, ps, purge, restore, rewind, sandbox,
-    send, set, show, stats, stop, trust, unblock,
+    gc, history, hooks, import, key, mcp, models, pause, permissions, ps, purge, restore, rewind,
+    sandbox, send, set, show, stats, stop, trust, unblock,
 };
 use crate::config::{ConfigError, Setting};
 use crate::core::text::nearest;
@@ -111,6 +111,7 @@ pub(super) enum Command {
     Deny(deny::DenyArgs),
     Answer(answer::AnswerArgs),
     Ps(ps::PsArgs),
+    Import(import::ImportArgs),
     /// Manage MCP servers
     #[command(subcommand)]
     Mcp(mcp::McpAction),

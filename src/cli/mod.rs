@@ -24,6 +24,7 @@ mod gc;
 mod given_flags;
 mod history;
 mod hooks;
+mod import;
 mod json_schema;
 mod key;
 mod logging;
@@ -216,6 +217,7 @@ fn dispatch(cli: Cli, log: &mut Option<WorkerGuard>, is_json: bool) -> Result<u8
         Command::Diff(args) => diff::run(&place()?.look(log)?, &args),
         Command::Export(args) => export::run(&place()?.look(log)?, &args),
         Command::Stats(args) => stats::run(&place()?.look(log)?, &args),
+        Command::Import(args) => import::run(&place()?.look(log)?, &args),
         // These write to the store.
         Command::Fork(args) => fork::run(&place()?.work(log)?, &args),
         Command::Rewind(args) => rewind::run(&place()?.work(log)?, &args),

@@ -27,6 +27,7 @@ mod files;
 mod flags;
 mod forks;
 mod hooks;
+mod import;
 mod journal;
 mod keeper;
 mod keeper_server;

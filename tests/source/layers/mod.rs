@@ -20,7 +20,7 @@ mod words;
 
 use std::path::{Path, PathBuf};
 
-const ORDER: [&str; 23] = [
+const ORDER: [&str; 24] = [
     "main",
     "cli",
     "ui",
@@ -37,6 +37,7 @@ const ORDER: [&str; 23] = [
     "command",
     "sandbox",
     "telemetry",
+    "import",
     "recovery",
     "store",
     "journal",

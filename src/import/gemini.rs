@@ -1,0 +1,110 @@
+//! Sessions of gemini-cli: JSON lines. A message with a known id replaces the earlier one. After a
+//! resume, the file has a second header and the whole history again as `$set.messages`.
+//!
+//! A call is written only when it has ended: one that was killed leaves no trace.
+//!
+//! Source: files of version 0.61.0 in `tests/fixtures/import`.
+
+use std::collections::HashMap;
+use std::io;
+
+use serde_json::Value;
+
+use super::lines::{Lines, list, text, time};
+use super::qwen::{of_model, of_user};
+use super::{About, Piece, Report, Sink};
+
+/// The place of a message: its line, and its index in `$set.messages`.
+type Place = (u64, Option<usize>);
+
+/// Reads a session. `sink` gets its pieces in order.
+pub(super) fn read(mut lines: Lines, report: &mut Report, sink: Sink<'_>) -> io::Result<About> {
+    let mut about = About::default();
+    let mut order: Vec<Place> = Vec::new();
+    let mut known: HashMap<(String, String), usize> = HashMap::new();
+    let mut note = |message: &Value, place: Place| {
+        // A result may have the id of its call's message.
+        let key = ["id", "type"].map(|name| text(message, &[name]).to_string());
+        match known.get(&key.clone().into()) {
+            Some(at) => order[*at] = place,
+            None => {
+                known.insert(key.into(), order.len());
+                order.push(place);
+            }
+        }
+    };
+    while let Some(line) = lines.next(report)? {
+        let value = &line.value;
+        if let Some(set) = value.get("$set") {
+            for (index, message) in list(set, &["messages"]).iter().enumerate() {
+                note(message, (line.at, Some(index)));
+            }
+        } else if value.get("id").is_some() {
+            note(value, (line.at, None));
+        } else if value.get("sessionId").is_some() {
+            if about.id.is_empty() {
+                about.id = text(value, &["sessionId"]).to_string();
+            }
+        } else {
+            let name = value.as_object().and_then(|object| object.keys().next());
+            report.unknown(name.map_or("line", String::as_str));
+        }
+    }
+    let mut last: Option<(u64, Value)> = None;
+    for (at, index) in order {
+        if last.as_ref().is_none_or(|(known, _)| *known != at) {
+            last = lines.line_at(at)?.map(|value| (at, value));
+        }
+        let Some((_, value)) = &last else { continue };
+        match index {
+            Some(index) => {
+                if let Some(message) = list(value, &["$set", "messages"]).get(index) {
+                    pieces(message, report, sink);
+                }
+            }
+            None => pieces(value, report, sink),
+        }
+    }
+    Ok(about)
+}
+
+fn pieces(message: &Value, report: &mut Report, sink: Sink<'_>) {
+    let at_ms = time(message);
+    let id = text(message, &["id"]);
+    let content = &message["content"];
+    match text(message, &["type"]) {
+        "user" => {
+            for part in list(content, &[]) {
+                of_user(part, at_ms, report, sink);
+            }
+            if let Some(text) = content.as_str() {
+                of_user(&serde_json::json!({ "text": text }), at_ms, report, sink);
+            }
+        }
+        "gemini" => {
+            for part in list(content, &[]) {
+                of_model(part, at_ms, id, sink);
+            }
+            if let Some(text) = content.as_str() {
+                of_model(&serde_json::json!({ "text": text }), at_ms, id, sink);
+            }
+            let calls = list(message, &["toolCalls"]);
+            for call in calls {
+                sink(Piece::Call {
+                    at_ms,
+                    answer: id.to_string(),
+                    id: text(call, &["id"]).to_string(),
+                    name: text(call, &["name"]).to_string(),
+                    arguments: call["args"].to_string(),
+                    printed: None,
+                });
+            }
+            // The results come a second time as a message. The first one counts.
+            for part in calls.iter().flat_map(|call| list(call, &["result"])) {
+                of_user(part, at_ms, report, sink);
+            }
+        }
+        "info" | "warning" | "error" => {}
+        kind => report.unknown(kind),
+    }
+}

@@ -1,0 +1,169 @@
+//! Reads a file of JSON lines, one line at a time, whatever is in it.
+
+use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
+
+use serde_json::Value;
+
+use super::Report;
+
+/// Maximum length of a line, bytes. Longer ones are skipped.
+pub(super) const MAX_LINE: u64 = 64 * 1024 * 1024;
+
+/// A line and where it begins.
+pub(super) struct Line {
+    pub at: u64,
+    pub value: Value,
+}
+
+/// What lines are read from.
+pub(super) trait Source: Read + Seek {}
+
+impl<T: Read + Seek> Source for T {}
+
+pub(super) struct Lines {
+    file: BufReader<Box<dyn Source>>,
+    at: u64,
+    buffer: Vec<u8>,
+}
+
+impl Lines {
+    pub(super) fn new(source: impl Source + 'static) -> Lines {
+        Lines {
+            file: BufReader::with_capacity(64 * 1024, Box::new(source)),
+            at: 0,
+            buffer: Vec::new(),
+        }
+    }
+
+    /// Goes back to the beginning.
+    pub(super) fn rewind(&mut self) -> io::Result<()> {
+        self.seek(0)
+    }
+
+    fn seek(&mut self, at: u64) -> io::Result<()> {
+        self.file.seek(SeekFrom::Start(at))?;
+        self.at = at;
+        Ok(())
+    }
+
+    /// Reads the line that begins at this place again.
+    pub(super) fn line_at(&mut self, at: u64) -> io::Result<Option<Value>> {
+        self.seek(at)?;
+        Ok(self.next(&mut Report::default())?.map(|line| line.value))
+    }
+
+    /// Returns the next line that is JSON, and counts those before it that are not.
+    pub(super) fn next(&mut self, report: &mut Report) -> io::Result<Option<Line>> {
+        loop {
+            let at = self.at;
+            self.buffer.clear();
+            let mut limited = (&mut self.file).take(MAX_LINE + 1);
+            let read = limited.read_until(b'\n', &mut self.buffer)?;
+            if read == 0 {
+                return Ok(None);
+            }
+            self.at += read as u64;
+            let is_whole = self.buffer.last() == Some(&b'\n');
+            if !is_whole && read as u64 > MAX_LINE {
+                self.at += self.skip_line()?;
+                report.lines += 1;
+                report.too_long += 1;
+                continue;
+            }
+            let mut bytes = self.buffer.as_slice();
+            if at == 0 {
+                bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
+            }
+            let bytes = bytes.trim_ascii();
+            if bytes.is_empty() {
+                continue;
+            }
+            report.lines += 1;
+            match parse(bytes, report) {
+                Some(value) => return Ok(Some(Line { at, value })),
+                None => report.damaged += 1,
+            }
+        }
+    }
+
+    /// Skips the rest of a line, without storing it. Returns its length.
+    fn skip_line(&mut self) -> io::Result<u64> {
+        let mut skipped = 0;
+        loop {
+            let chunk = self.file.fill_buf()?;
+            if chunk.is_empty() {
+                return Ok(skipped);
+            }
+            let end = memchr::memchr(b'\n', chunk);
+            let length = end.map_or(chunk.len(), |end| end + 1);
+            self.file.consume(length);
+            skipped += length as u64;
+            if end.is_some() {
+                return Ok(skipped);
+            }
+        }
+    }
+}
+
+/// Parses a line. Objects nested deeper than 128 levels are refused by the parser.
+fn parse(bytes: &[u8], report: &mut Report) -> Option<Value> {
+    if let Ok(value) = serde_json::from_slice::<Value>(bytes) {
+        return value.is_object().then_some(value);
+    }
+    if std::str::from_utf8(bytes).is_ok() {
+        return None;
+    }
+    let value: Value = serde_json::from_str(&String::from_utf8_lossy(bytes)).ok()?;
+    report.not_utf8 += u64::from(value.is_object());
+    value.is_object().then_some(value)
+}
+
+/// Returns the text at a path of names. Empty: there is no such text.
+pub(super) fn text<'a>(value: &'a Value, path: &[&str]) -> &'a str {
+    let found = path.iter().try_fold(value, |at, name| at.get(name));
+    found.and_then(Value::as_str).unwrap_or_default()
+}
+
+/// Returns the list at a path of names, or an empty one.
+pub(super) fn list<'a>(value: &'a Value, path: &[&str]) -> &'a [Value] {
+    let found = path.iter().try_fold(value, |at, name| at.get(name));
+    found.and_then(Value::as_array).map_or(&[], Vec::as_slice)
+}
+
+/// Returns the time of a line in milliseconds since 1970. 0: it has none.
+pub(super) fn time(value: &Value) -> i64 {
+    match &value["timestamp"] {
+        Value::String(text) => text
+            .parse::<jiff::Timestamp>()
+            .map_or(0, |at| at.as_millisecond()),
+        number => number.as_i64().unwrap_or(0),
+    }
+}
+
+/// Joins the texts of a content: a text, or a list of parts with texts.
+pub(super) fn joined(content: &Value) -> String {
+    if let Some(text) = content.as_str() {
+        return text.to_string();
+    }
+    let parts = content.as_array().map_or(&[][..], Vec::as_slice);
+    let texts: Vec<&str> = parts.iter().filter_map(|p| p["text"].as_str()).collect();
+    texts.join("\n")
+}
+
+/// Returns whether a text in the role of the user was written by the agent for its model.
+pub(super) fn is_of_agent(text: &str) -> bool {
+    const MARKS: [&str; 10] = [
+        "<environment_context>",
+        "<user_instructions>",
+        "<permissions instructions>",
+        "<session_context>",
+        "<system-reminder>",
+        "<command-name>",
+        "<command-message>",
+        "<local-command-stdout>",
+        "<local-command-caveat>",
+        "# AGENTS.md instructions",
+    ];
+    let text = text.trim_start();
+    MARKS.iter().any(|mark| text.starts_with(mark))
+}

@@ -1,0 +1,117 @@
+//! A conversation as a tree: each line names its parent. A branch that the user left is one that
+//! contains words of the user and does not lead to the last line.
+
+use std::collections::HashMap;
+
+/// A line of a tree.
+pub(super) struct Link {
+    pub id: String,
+    pub parent: Option<String>,
+    /// It contains words of the user.
+    pub is_said: bool,
+}
+
+/// Returns for each line whether it is part of the conversation that ends at the last line, and
+/// the number of lines whose parents form a circle.
+///
+/// Results of calls that ran at the same time, and a call that was killed, are on branches without
+/// words of the user. They are part of it.
+pub(super) fn current(links: &[Link]) -> (Vec<bool>, u64) {
+    let ids = links.iter().map(|link| link.id.as_str());
+    let by_id: HashMap<&str, usize> = ids.zip(0..).collect();
+    let parent = |place: usize| {
+        let id = links[place].parent.as_deref()?;
+        // The line of a parent may be damaged. The line before is nearest to it.
+        by_id.get(id).copied().or(place.checked_sub(1))
+    };
+    let mut circular = 0;
+    let mut is_part: Vec<Option<bool>> = vec![None; links.len()];
+    let mut at = links.len().checked_sub(1);
+    while let Some(place) = at {
+        if is_part[place].replace(true).is_some() {
+            circular += 1;
+            break;
+        }
+        at = parent(place);
+    }
+    // The walk from which a line was last reached, from 1.
+    let mut reached = vec![0; links.len()];
+    let mut way = Vec::new();
+    for start in 0..links.len() {
+        let mut joins = true;
+        let mut at = Some(start);
+        while let Some(place) = at {
+            if let Some(known) = is_part[place] {
+                joins = known;
+                break;
+            }
+            if std::mem::replace(&mut reached[place], start + 1) == start + 1 {
+                circular += 1;
+                break;
+            }
+            way.push(place);
+            at = parent(place);
+        }
+        for place in way.drain(..).rev() {
+            joins &= !links[place].is_said;
+            is_part[place] = Some(joins);
+        }
+    }
+    let parts = is_part.into_iter().map(Option::unwrap_or_default);
+    (parts.collect(), circular)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn links(lines: &[(&str, Option<&str>, bool)]) -> Vec<Link> {
+        let link = |(id, parent, is_said): &(&str, Option<&str>, bool)| Link {
+            id: id.to_string(),
+            parent: parent.map(String::from),
+            is_said: *is_said,
+        };
+        lines.iter().map(link).collect()
+    }
+
+    #[test]
+    fn a_branch_is_left_only_if_the_user_spoke_there() {
+        let lines = links(&[
+            ("u1", None, true),
+            ("a1", Some("u1"), false),
+            // A killed call and a result of a parallel one.
+            ("a2", Some("a1"), false),
+            ("r2", Some("a2"), false),
+            // A message that was edited.
+            ("u2", Some("a1"), true),
+            ("a3", Some("u2"), false),
+            ("u3", Some("a1"), true),
+            ("a4", Some("u3"), false),
+        ]);
+        let (parts, circular) = current(&lines);
+        assert_eq!(parts, [true, true, true, true, false, false, true, true]);
+        assert_eq!(circular, 0);
+    }
+
+    #[test]
+    fn a_missing_parent_and_a_circle_lose_nothing_else() {
+        let lines = links(&[
+            ("u1", None, true),
+            ("a1", Some("u1"), false),
+            ("u2", Some("damaged"), true),
+            ("a2", Some("u2"), false),
+        ]);
+        assert_eq!(current(&lines).0, [true; 4]);
+        let circle = links(&[
+            ("u1", None, true),
+            ("x", Some("y"), false),
+            ("y", Some("x"), false),
+            ("a1", Some("u1"), false),
+        ]);
+        let (parts, circular) = current(&circle);
+        assert_eq!(parts, [true; 4]);
+        assert_eq!(circular, 1);
+        let itself = links(&[("u1", Some("u1"), true)]);
+        assert_eq!(current(&itself), (vec![true], 1));
+    }
+}

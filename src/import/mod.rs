@@ -1,0 +1,222 @@
+//! Sessions of other coding agents: where they are, and what is in them.
+//!
+//! Each agent has a reader that turns its format into [`Piece`]s. A source is only read: its files
+//! are opened without links and without locks, and a database is copied first. What is in a source
+//! is text: nothing in it is run or opened.
+//!
+//! The formats are those of the files in `tests/fixtures/import`.
+
+mod claude;
+mod codex;
+mod find;
+mod gemini;
+mod lines;
+mod links;
+mod opencode;
+mod pi;
+mod qwen;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, HashSet};
+use std::fmt;
+use std::path::PathBuf;
+
+use serde::Serialize;
+
+use crate::core::text::{count, one_line};
+
+pub use find::{Found, SourceError, Sources};
+
+/// An agent whose sessions can be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Agent {
+    Claude,
+    Codex,
+    Opencode,
+    Pi,
+    Qwen,
+    Gemini,
+}
+
+impl Agent {
+    pub const ALL: [Agent; 6] = [
+        Agent::Claude,
+        Agent::Codex,
+        Agent::Opencode,
+        Agent::Pi,
+        Agent::Qwen,
+        Agent::Gemini,
+    ];
+
+    /// Returns the name in commands and in JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Agent::Claude => "claude",
+            Agent::Codex => "codex",
+            Agent::Opencode => "opencode",
+            Agent::Pi => "pi",
+            Agent::Qwen => "qwen",
+            Agent::Gemini => "gemini",
+        }
+    }
+}
+
+impl fmt::Display for Agent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// A part of a conversation, in the order of the source.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Piece {
+    /// A message of the user.
+    Said { at_ms: i64, text: String },
+    /// Text of an answer. Pieces with the same `answer` belong to one answer.
+    Text {
+        at_ms: i64,
+        answer: String,
+        text: String,
+    },
+    /// A call of a tool in an answer.
+    Call {
+        at_ms: i64,
+        answer: String,
+        id: String,
+        name: String,
+        /// JSON, or text where the source has text.
+        arguments: String,
+        /// Output of a call without a result, if the source has it.
+        printed: Option<String>,
+    },
+    /// The result of a call.
+    Result {
+        at_ms: i64,
+        call: String,
+        text: String,
+        is_error: bool,
+    },
+    /// A summary that replaces the earlier conversation.
+    Summary { at_ms: i64, text: String },
+}
+
+/// What the agent says of a session.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct About {
+    pub id: String,
+    /// The version of the agent that began the session.
+    pub version: Option<String>,
+    pub folder: Option<PathBuf>,
+    pub title: Option<String>,
+}
+
+/// What a reader noticed, by number.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Report {
+    /// Lines, or rows of a database.
+    pub lines: u64,
+    /// Lines that are not JSON: torn, overwritten or cut off.
+    pub damaged: u64,
+    /// Lines with bytes that are not UTF-8. They are read.
+    pub not_utf8: u64,
+    /// Lines that are longer than [`lines::MAX_LINE`]. They are skipped.
+    pub too_long: u64,
+    /// Lines of a kind that this version does not know, with their number.
+    pub unknown: BTreeMap<String, u64>,
+    /// Texts that the agent wrote for its model, not the user.
+    pub of_agent: u64,
+    /// Results that no call asked for, or that had come already.
+    pub extra_results: u64,
+    /// Lines whose parents form a circle.
+    pub circular: u64,
+    /// Tables of a database that could be read only in part, with the reason.
+    pub partial: Vec<String>,
+}
+
+/// Maximum number of kinds that are counted one by one.
+const MAX_KINDS: usize = 20;
+/// Maximum length of the name of a kind, bytes.
+const MAX_KIND: usize = 60;
+
+impl Report {
+    fn unknown(&mut self, kind: &str) {
+        let kind = one_line(kind, MAX_KIND);
+        match self.unknown.len() < MAX_KINDS || self.unknown.contains_key(&kind) {
+            true => *self.unknown.entry(kind).or_default() += 1,
+            false => *self.unknown.entry("others".into()).or_default() += 1,
+        }
+    }
+
+    /// Returns whether more than half of the lines are of unknown kinds.
+    pub fn is_newer_than_known(&self) -> bool {
+        self.unknown.values().sum::<u64>() * 2 > self.lines
+    }
+
+    /// Returns what is wrong, a line for each kind. Empty: nothing is.
+    pub fn problems(&self) -> Vec<String> {
+        let some = [
+            (self.damaged, "damaged line", "skipped"),
+            (self.too_long, "line", "of more than 64 MiB skipped"),
+            (self.not_utf8, "line", "with bytes that are not UTF-8"),
+            (self.circular, "line", "with parents in a circle"),
+            (
+                self.extra_results,
+                "result",
+                "without a call, or a second time",
+            ),
+        ];
+        let some = some.into_iter().filter(|(number, ..)| *number > 0);
+        let mut problems: Vec<String> = some
+            .map(|(number, what, how)| format!("{} {how}", count(number, what)))
+            .collect();
+        problems.extend(self.partial.iter().cloned());
+        for (kind, number) in &self.unknown {
+            problems.push(format!(
+                "{} of the unknown kind {kind}",
+                count(*number, "line")
+            ));
+        }
+        problems
+    }
+}
+
+/// What a reader hands over, piece by piece.
+type Sink<'a> = &'a mut dyn FnMut(Piece);
+
+/// Follows calls and results. Each call gets the first result that names it; others are counted.
+#[derive(Debug, Default)]
+pub(crate) struct OpenCalls {
+    open: Vec<String>,
+    seen: HashSet<String>,
+}
+
+impl OpenCalls {
+    /// Takes a piece. False: a result without a call, or a call that was made before.
+    pub(crate) fn take(&mut self, piece: &Piece) -> bool {
+        match piece {
+            Piece::Call { id, .. } => {
+                let is_new = self.seen.insert(id.clone());
+                if is_new {
+                    self.open.push(id.clone());
+                }
+                is_new
+            }
+            Piece::Result { call, .. } => {
+                let place = self.open.iter().position(|id| id == call);
+                if let Some(place) = place {
+                    self.open.remove(place);
+                }
+                place.is_some()
+            }
+            _ => true,
+        }
+    }
+
+    /// Returns the number of calls without a result.
+    pub(crate) fn count(&self) -> u64 {
+        self.open.len() as u64
+    }
+}

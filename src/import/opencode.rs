@@ -1,0 +1,225 @@
+//! Sessions of opencode: an SQLite database with the tables `session`, `message` and `part`.
+//!
+//! After a kill the database may be empty, with all rows in its `-wal` file. Both are copied to a
+//! private folder and opened there, so the source stays as it is. Only tables are read.
+//!
+//! Source: files of version 1.18.33 in `tests/fixtures/import`.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{self, Read, Seek, Write};
+use std::path::Path;
+
+use rusqlite::{Connection, OpenFlags, params};
+use serde_json::Value;
+
+use super::lines::text;
+use super::{About, Piece, Report, Sink};
+use crate::workspace::handle::Folder;
+
+/// Bytes of the header of a `-wal` file. They change when it is written from its beginning again.
+const WAL_HEADER: usize = 32;
+/// How often a copy is made again if the source was written meanwhile.
+const ATTEMPTS: usize = 3;
+
+/// A copy of a database.
+pub(super) struct Database {
+    connection: Connection,
+    _folder: tempfile::TempDir,
+}
+
+/// A session that a database lists.
+pub(super) struct Listed {
+    pub about: About,
+    pub updated_ms: i64,
+    /// Bytes of its messages and parts.
+    pub bytes: u64,
+}
+
+impl Database {
+    /// Copies the database `name` of a folder, with its `-wal` file, and opens the copy.
+    pub(super) fn copy(folder: &Folder, name: &str) -> io::Result<Database> {
+        let private = tempfile::Builder::new()
+            .prefix("rewake-import-")
+            .tempdir()?;
+        for attempt in 1.. {
+            let before = wal_header(folder, name)?;
+            for ending in ["", "-wal"] {
+                let name = format!("{name}{ending}");
+                let to = private.path().join(format!("copy.db{ending}"));
+                match super::find::regular(folder, Path::new(&name)) {
+                    Ok(mut file) => drop(io::copy(&mut file, &mut File::create(to)?)?),
+                    Err(e) if e.kind() == io::ErrorKind::NotFound && !ending.is_empty() => {}
+                    Err(e) => return Err(e),
+                }
+            }
+            if wal_header(folder, name)? == before || attempt == ATTEMPTS {
+                break;
+            }
+        }
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let connection = Connection::open_with_flags(private.path().join("copy.db"), flags)
+            .and_then(|connection| {
+                connection.pragma_update(None, "trusted_schema", false)?;
+                Ok(connection)
+            })
+            .map_err(io::Error::other)?;
+        Ok(Database {
+            connection,
+            _folder: private,
+        })
+    }
+
+    /// Lists the sessions that a person began: not those of subagents.
+    pub(super) fn sessions(&self, report: &mut Report) -> Vec<Listed> {
+        let query = "SELECT id, version, directory, title, time_updated,
+                (SELECT coalesce(sum(length(data)), 0) FROM message WHERE session_id = session.id)
+                + (SELECT coalesce(sum(length(data)), 0) FROM part WHERE session_id = session.id)
+             FROM session WHERE parent_id IS NULL ORDER BY time_updated DESC";
+        self.rows("session", query, None, report, |row| {
+            let known = |text: String| Some(text).filter(|text| !text.is_empty());
+            Ok(Listed {
+                about: About {
+                    id: row.get(0)?,
+                    version: known(row.get(1)?),
+                    folder: known(row.get(2)?).map(Into::into),
+                    title: known(row.get(3)?),
+                },
+                updated_ms: row.get(4)?,
+                bytes: u64::try_from(row.get::<_, i64>(5)?).unwrap_or(0),
+            })
+        })
+    }
+
+    /// Reads a session. `sink` gets its pieces in order.
+    pub(super) fn read(&self, session: &str, report: &mut Report, sink: Sink<'_>) {
+        let messages = "SELECT id, data FROM message WHERE session_id = ?1
+             ORDER BY time_created, id";
+        let messages = self.rows("message", messages, Some(session), report, |row| {
+            Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?))
+        });
+        for (id, data) in messages {
+            let Some(message) = json(&data, report) else {
+                continue;
+            };
+            let parts = "SELECT data FROM part WHERE message_id = ?1 ORDER BY id";
+            let parts = self.rows("part", parts, Some(&id), report, |row| row.get(0));
+            let parts: Vec<Value> = parts
+                .iter()
+                .filter_map(|data: &String| json(data, report))
+                .collect();
+            pieces(&id, &message, &parts, report, sink);
+        }
+    }
+
+    /// Returns the rows up to the first one that is damaged, which the report names.
+    fn rows<T>(
+        &self,
+        table: &str,
+        query: &str,
+        key: Option<&str>,
+        report: &mut Report,
+        row: impl FnMut(&rusqlite::Row<'_>) -> rusqlite::Result<T>,
+    ) -> Vec<T> {
+        let mut read = Vec::new();
+        let mut all = || -> rusqlite::Result<()> {
+            let mut statement = self.connection.prepare(query)?;
+            let rows = match key {
+                Some(key) => statement.query_map(params![key], row)?,
+                None => statement.query_map([], row)?,
+            };
+            for one in rows {
+                read.push(one?);
+            }
+            Ok(())
+        };
+        if let Err(e) = all() {
+            let said = format!("the table {table} could be read only in part: {e}");
+            if !report.partial.contains(&said) {
+                report.partial.push(said);
+            }
+        }
+        read
+    }
+}
+
+/// Returns the header of the `-wal` file. Empty: there is none.
+fn wal_header(folder: &Folder, name: &str) -> io::Result<Vec<u8>> {
+    let name = format!("{name}-wal");
+    let mut header = Vec::new();
+    match super::find::regular(folder, Path::new(OsStr::new(&name))) {
+        Ok(file) => drop(file.take(WAL_HEADER as u64).read_to_end(&mut header)?),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+        Err(e) => return Err(e),
+    }
+    Ok(header)
+}
+
+fn json(data: &str, report: &mut Report) -> Option<Value> {
+    report.lines += 1;
+    let value = serde_json::from_str(data).ok();
+    report.damaged += u64::from(value.is_none());
+    value
+}
+
+fn pieces(id: &str, message: &Value, parts: &[Value], report: &mut Report, sink: Sink<'_>) {
+    let at_ms = message["time"]["created"].as_i64().unwrap_or(0);
+    let is_user = message["role"] == "user";
+    for part in parts {
+        let words = text(part, &["text"]);
+        match text(part, &["type"]) {
+            "text" if words.trim().is_empty() => {}
+            "text" if is_user && part["synthetic"] == true => report.of_agent += 1,
+            "text" if is_user => sink(Piece::Said {
+                at_ms,
+                text: unquoted(words),
+            }),
+            "text" if message["summary"] == true => sink(Piece::Summary {
+                at_ms,
+                text: words.to_string(),
+            }),
+            "text" => sink(Piece::Text {
+                at_ms,
+                answer: id.to_string(),
+                text: words.to_string(),
+            }),
+            "tool" => call(id, at_ms, part, sink),
+            "step-start" | "step-finish" | "reasoning" | "snapshot" | "patch" | "agent"
+            | "retry" | "compaction" | "subtask" | "file" => {}
+            kind => report.unknown(kind),
+        }
+    }
+}
+
+fn call(answer: &str, at_ms: i64, part: &Value, sink: Sink<'_>) {
+    let state = &part["state"];
+    let id = text(part, &["callID"]).to_string();
+    let status = text(state, &["status"]);
+    let printed = text(state, &["metadata", "output"]);
+    let is_open = !matches!(status, "completed" | "error");
+    sink(Piece::Call {
+        at_ms,
+        answer: answer.to_string(),
+        id: id.clone(),
+        name: text(part, &["tool"]).to_string(),
+        arguments: state["input"].to_string(),
+        printed: (is_open && !printed.is_empty()).then(|| printed.to_string()),
+    });
+    if !is_open {
+        let said = match status {
+            "error" => text(state, &["error"]),
+            _ => text(state, &["output"]),
+        };
+        sink(Piece::Result {
+            at_ms,
+            call: id,
+            text: said.to_string(),
+            is_error: status == "error",
+        });
+    }
+}
+
+/// Removes the quotes of a message that is one JSON string, as `opencode run` stores it.
+fn unquoted(text: &str) -> String {
+    serde_json::from_str(text.trim()).unwrap_or_else(|_| text.to_string())
+}

@@ -1,0 +1,198 @@
+#![allow(clippy::unwrap_used, reason = "all of this file is a test")]
+
+use std::io::Cursor;
+use std::path::{Path, PathBuf};
+
+use super::lines::Lines;
+use super::*;
+
+fn fixtures() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/import")
+}
+
+/// The files of JSON lines below a folder.
+fn files(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(folder).unwrap().flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            files(&path, found);
+        } else if path.extension().is_some_and(|ending| ending == "jsonl") {
+            found.push(path);
+        }
+    }
+}
+
+/// The agent, the name of the fixture and its bytes.
+fn all() -> Vec<(Agent, String, Vec<u8>)> {
+    let mut all = Vec::new();
+    for agent in Agent::ALL {
+        for state in ["killed", "resumed"] {
+            let entries = std::fs::read_dir(fixtures()).unwrap().flatten();
+            let names = entries.map(|entry| entry.file_name().into_string().unwrap());
+            let is_it = |name: &String| name.starts_with(agent.name()) && name.ends_with(state);
+            let name = names.filter(is_it).next().unwrap();
+            let mut found = Vec::new();
+            files(&fixtures().join(&name), &mut found);
+            for path in found {
+                all.push((agent, name.clone(), std::fs::read(path).unwrap()));
+            }
+        }
+    }
+    assert_eq!(all.len(), 10, "opencode has a database");
+    all
+}
+
+fn read(agent: Agent, bytes: &[u8]) -> (About, Vec<Piece>, Report) {
+    let mut report = Report::default();
+    let mut pieces = Vec::new();
+    let mut sink = |piece| pieces.push(piece);
+    let lines = Lines::new(Cursor::new(bytes.to_vec()));
+    let about = match agent {
+        Agent::Claude => claude::read(lines, &mut report, &mut sink),
+        Agent::Codex => codex::read(lines, &mut report, &mut sink),
+        Agent::Pi => pi::read(lines, &mut report, &mut sink),
+        Agent::Qwen => qwen::read(lines, &mut report, &mut sink),
+        Agent::Gemini => gemini::read(lines, &mut report, &mut sink),
+        Agent::Opencode => unreachable!(),
+    };
+    (about.unwrap(), pieces, report)
+}
+
+fn said(pieces: &[Piece]) -> Vec<&str> {
+    let texts = pieces.iter().filter_map(|piece| match piece {
+        Piece::Said { text, .. } => Some(text.as_str()),
+        _ => None,
+    });
+    texts.collect()
+}
+
+/// The results that belong to a call, in order.
+fn results(pieces: &[Piece]) -> Vec<&str> {
+    let mut calls = OpenCalls::default();
+    let mut found = Vec::new();
+    for piece in pieces {
+        if calls.take(piece)
+            && let Piece::Result { text, .. } = piece
+        {
+            found.push(text.as_str());
+        }
+    }
+    found
+}
+
+fn open(pieces: &[Piece]) -> u64 {
+    let mut calls = OpenCalls::default();
+    for piece in pieces {
+        calls.take(piece);
+    }
+    calls.count()
+}
+
+#[test]
+fn each_agent_gives_the_words_of_the_user_and_one_result_for_each_call() {
+    for (agent, name, bytes) in all() {
+        let (about, pieces, report) = read(agent, &bytes);
+        assert!(!about.id.is_empty(), "{name}");
+        let mut want = vec!["Please run the two commands of the plan. The word is marmalade."];
+        if name.ends_with("resumed") {
+            want.push("Go on with the plan, then say tangerine.");
+        }
+        assert_eq!(said(&pieces), want, "{name}");
+        let results = results(&pieces);
+        assert!(
+            results[0].contains("first-result-7341"),
+            "{name}: {results:?}"
+        );
+        let second = name.ends_with("resumed");
+        let has_second = results
+            .get(1)
+            .is_some_and(|r| r.contains("second-result-8812"));
+        assert_eq!(has_second, second, "{name}: {results:?}");
+        assert!(
+            results.iter().all(|result| !result.contains("half-output")),
+            "{name}"
+        );
+        // gemini-cli writes a call when it has ended.
+        let open_calls = u64::from(agent != Agent::Gemini);
+        assert_eq!(open(&pieces), open_calls, "{name}");
+        assert_eq!(report.problems(), Vec::<String>::new(), "{name}");
+        if agent != Agent::Gemini {
+            assert_eq!(
+                about.folder.as_deref(),
+                Some(Path::new("/tmp/demo")),
+                "{name}"
+            );
+        }
+    }
+}
+
+/// A kill cuts a file anywhere. What was read before stays, but for the last answer.
+#[test]
+fn every_prefix_of_a_source_is_read() {
+    for (agent, name, bytes) in all() {
+        let mut before: Vec<Piece> = Vec::new();
+        let every = bytes.len() / 800 + 1;
+        let ends = (0..=bytes.len()).filter(|end| {
+            let is_near_a_line_end =
+                bytes[..*end].ends_with(b"\n") || bytes[*end..].starts_with(b"\n");
+            is_near_a_line_end || end % every == 0
+        });
+        for end in ends {
+            let (_, pieces, _) = read(agent, &bytes[..end]);
+            let same = before
+                .iter()
+                .zip(&pieces)
+                .take_while(|(a, b)| a == b)
+                .count();
+            // A message of gemini-cli is written a second time with its calls.
+            let may_change = if agent == Agent::Gemini {
+                before.len()
+            } else {
+                0
+            };
+            assert!(same + may_change >= before.len(), "{name}, {end} bytes");
+            before = pieces;
+        }
+    }
+}
+
+#[test]
+fn damage_is_counted_and_loses_its_own_line_only() {
+    let (_, _, bytes) = all().swap_remove(0);
+    let (_, whole, _) = read(Agent::Claude, &bytes);
+    let mut damaged = b"\xef\xbb\xbf".to_vec();
+    damaged.extend(
+        String::from_utf8(bytes)
+            .unwrap()
+            .replace('\n', "\r\n")
+            .into_bytes(),
+    );
+    damaged.extend(b"\0\0\0\0\n[1]\n{\"type\":\"tomorrow\"}\n{\"type\":\"mode\",\"x\":\"\xff\"}\n{\"type\":\"as");
+    let (_, pieces, report) = read(Agent::Claude, &damaged);
+    assert_eq!(pieces, whole);
+    let want = [
+        "3 damaged lines skipped",
+        "1 line with bytes that are not UTF-8",
+        "1 line of the unknown kind tomorrow",
+    ];
+    assert_eq!(report.problems(), want);
+}
+
+#[test]
+fn a_line_that_is_too_deep_is_damage() {
+    let deep = format!(
+        "{{\"type\":\"user\",\"x\":{}1{}}}\n",
+        "[".repeat(5_000),
+        "]".repeat(5_000)
+    );
+    let (_, pieces, report) = read(Agent::Claude, deep.as_bytes());
+    assert!(pieces.is_empty());
+    assert_eq!(report.damaged, 1);
+}
+
+#[test]
+fn a_file_of_a_later_version_is_noticed() {
+    let lines = "{\"type\":\"next\"}\n{\"type\":\"newer\"}\n{\"type\":\"mode\"}\n";
+    let (_, _, report) = read(Agent::Claude, lines.as_bytes());
+    assert!(report.is_newer_than_known());
+}
