@@ -79,7 +79,7 @@ pub(super) fn read(mut lines: Lines, report: &mut Report, sink: Sink<'_>) -> io:
 }
 
 fn note_about(line: &Value, about: &mut About) {
-    let mut first = |known: &mut String, name: &str| {
+    let first = |known: &mut String, name: &str| {
         if known.is_empty() {
             *known = text(line, &[name]).to_string();
         }

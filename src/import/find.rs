@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::FileType;
 
 use super::lines::{Lines, text};
+use super::open::regular;
 use super::opencode::Database;
 use super::{About, Agent, OpenCalls, Piece, Report, claude, codex, gemini, pi, qwen};
 use crate::config::Env;
@@ -258,13 +259,14 @@ impl Reading<'_> {
                 about: listed.about,
                 path: path.clone(),
                 updated_ms: 0,
-                bytes: listed.bytes,
+                bytes: 0,
                 open_calls: 0,
                 report: Report::default(),
             };
             let mut seen = Seen::default();
             let mut of_one = report.clone();
-            database.read(&one.about.id, &mut of_one, &mut |piece| seen.take(&piece));
+            let mut sink = |piece: Piece| seen.take(&piece);
+            one.bytes = database.read(&one.about.id, &mut of_one, &mut sink);
             seen.end(&mut one, of_one, listed.updated_ms);
             self.found.push(one);
         }
@@ -281,7 +283,7 @@ impl Reading<'_> {
     }
 }
 
-/// What a look at the pieces of a session finds.
+/// The sum of the pieces of a session.
 #[derive(Default)]
 struct Seen {
     calls: OpenCalls,
@@ -308,7 +310,7 @@ impl Seen {
     fn end(self, one: &mut Found, report: Report, otherwise_ms: i64) {
         one.report = report;
         one.open_calls = self.calls.count();
-        // gemini-cli and Codex write each result twice.
+        // gemini-cli writes each result twice.
         if !matches!(one.agent, Agent::Gemini) {
             one.report.extra_results += self.extra;
         }
@@ -320,15 +322,6 @@ impl Seen {
         one.about.title = title
             .map(|title| title_line(&title, TITLE_CHARS))
             .or(self.first_words);
-    }
-}
-
-/// Opens a regular file below a folder; no part of its path may be a link.
-pub(super) fn regular(folder: &Folder, path: &Path) -> io::Result<File> {
-    let file = folder.file(path)?;
-    match file.metadata()?.is_file() {
-        true => Ok(file),
-        false => Err(io::Error::other("it is not a regular file")),
     }
 }
 

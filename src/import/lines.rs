@@ -15,7 +15,7 @@ pub(super) struct Line {
     pub value: Value,
 }
 
-/// What lines are read from.
+/// A source of lines.
 pub(super) trait Source: Read + Seek {}
 
 impl<T: Read + Seek> Source for T {}
@@ -94,7 +94,7 @@ impl Lines {
             if chunk.is_empty() {
                 return Ok(skipped);
             }
-            let end = memchr::memchr(b'\n', chunk);
+            let end = chunk.iter().position(|byte| *byte == b'\n');
             let length = end.map_or(chunk.len(), |end| end + 1);
             self.file.consume(length);
             skipped += length as u64;

@@ -12,6 +12,7 @@ mod find;
 mod gemini;
 mod lines;
 mod links;
+mod open;
 mod opencode;
 mod pi;
 mod qwen;
@@ -103,7 +104,7 @@ pub enum Piece {
     Summary { at_ms: i64, text: String },
 }
 
-/// What the agent says of a session.
+/// The description of a session by its agent.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct About {
     pub id: String,
@@ -113,7 +114,7 @@ pub struct About {
     pub title: Option<String>,
 }
 
-/// What a reader noticed, by number.
+/// Counts of damage and of unknown content in a source.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Report {
     /// Lines, or rows of a database.
@@ -183,7 +184,7 @@ impl Report {
     }
 }
 
-/// What a reader hands over, piece by piece.
+/// The receiver of the pieces of a session, one by one.
 type Sink<'a> = &'a mut dyn FnMut(Piece);
 
 /// Follows calls and results. Each call gets the first result that names it; others are counted.

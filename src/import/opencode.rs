@@ -7,14 +7,15 @@
 
 use std::ffi::OsStr;
 use std::fs::File;
-use std::io::{self, Read, Seek, Write};
+use std::io::{self, Read};
 use std::path::Path;
 
-use rusqlite::{Connection, OpenFlags, params};
+use rusqlite::{Connection, params};
 use serde_json::Value;
 
 use super::lines::text;
 use super::{About, Piece, Report, Sink};
+use crate::store::database::open_damaged;
 use crate::workspace::handle::Folder;
 
 /// Bytes of the header of a `-wal` file. They change when it is written from its beginning again.
@@ -32,8 +33,6 @@ pub(super) struct Database {
 pub(super) struct Listed {
     pub about: About,
     pub updated_ms: i64,
-    /// Bytes of its messages and parts.
-    pub bytes: u64,
 }
 
 impl Database {
@@ -47,7 +46,7 @@ impl Database {
             for ending in ["", "-wal"] {
                 let name = format!("{name}{ending}");
                 let to = private.path().join(format!("copy.db{ending}"));
-                match super::find::regular(folder, Path::new(&name)) {
+                match super::open::regular(folder, Path::new(&name)) {
                     Ok(mut file) => drop(io::copy(&mut file, &mut File::create(to)?)?),
                     Err(e) if e.kind() == io::ErrorKind::NotFound && !ending.is_empty() => {}
                     Err(e) => return Err(e),
@@ -57,13 +56,9 @@ impl Database {
                 break;
             }
         }
-        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let connection = Connection::open_with_flags(private.path().join("copy.db"), flags)
-            .and_then(|connection| {
-                connection.pragma_update(None, "trusted_schema", false)?;
-                Ok(connection)
-            })
-            .map_err(io::Error::other)?;
+        let connection = open_damaged(&private.path().join("copy.db")).map_err(io::Error::other)?;
+        let trust = connection.pragma_update(None, "trusted_schema", false);
+        trust.map_err(io::Error::other)?;
         Ok(Database {
             connection,
             _folder: private,
@@ -72,10 +67,8 @@ impl Database {
 
     /// Lists the sessions that a person began: not those of subagents.
     pub(super) fn sessions(&self, report: &mut Report) -> Vec<Listed> {
-        let query = "SELECT id, version, directory, title, time_updated,
-                (SELECT coalesce(sum(length(data)), 0) FROM message WHERE session_id = session.id)
-                + (SELECT coalesce(sum(length(data)), 0) FROM part WHERE session_id = session.id)
-             FROM session WHERE parent_id IS NULL ORDER BY time_updated DESC";
+        let query = "SELECT id, version, directory, title, time_updated FROM session
+             WHERE parent_id IS NULL ORDER BY time_updated DESC";
         self.rows("session", query, None, report, |row| {
             let known = |text: String| Some(text).filter(|text| !text.is_empty());
             Ok(Listed {
@@ -86,30 +79,31 @@ impl Database {
                     title: known(row.get(3)?),
                 },
                 updated_ms: row.get(4)?,
-                bytes: u64::try_from(row.get::<_, i64>(5)?).unwrap_or(0),
             })
         })
     }
 
-    /// Reads a session. `sink` gets its pieces in order.
-    pub(super) fn read(&self, session: &str, report: &mut Report, sink: Sink<'_>) {
+    /// Reads a session. `sink` gets its pieces in order. Returns the bytes of its messages and their
+    /// parts.
+    pub(super) fn read(&self, session: &str, report: &mut Report, sink: Sink<'_>) -> u64 {
+        let mut bytes = 0;
         let messages = "SELECT id, data FROM message WHERE session_id = ?1
              ORDER BY time_created, id";
         let messages = self.rows("message", messages, Some(session), report, |row| {
             Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?))
         });
         for (id, data) in messages {
+            bytes += data.len();
             let Some(message) = json(&data, report) else {
                 continue;
             };
             let parts = "SELECT data FROM part WHERE message_id = ?1 ORDER BY id";
             let parts = self.rows("part", parts, Some(&id), report, |row| row.get(0));
-            let parts: Vec<Value> = parts
-                .iter()
-                .filter_map(|data: &String| json(data, report))
-                .collect();
+            bytes += parts.iter().map(String::len).sum::<usize>();
+            let parts: Vec<Value> = parts.iter().filter_map(|data| json(data, report)).collect();
             pieces(&id, &message, &parts, report, sink);
         }
+        bytes as u64
     }
 
     /// Returns the rows up to the first one that is damaged, which the report names.
@@ -122,7 +116,7 @@ impl Database {
         row: impl FnMut(&rusqlite::Row<'_>) -> rusqlite::Result<T>,
     ) -> Vec<T> {
         let mut read = Vec::new();
-        let mut all = || -> rusqlite::Result<()> {
+        let all = || -> rusqlite::Result<()> {
             let mut statement = self.connection.prepare(query)?;
             let rows = match key {
                 Some(key) => statement.query_map(params![key], row)?,
@@ -147,7 +141,7 @@ impl Database {
 fn wal_header(folder: &Folder, name: &str) -> io::Result<Vec<u8>> {
     let name = format!("{name}-wal");
     let mut header = Vec::new();
-    match super::find::regular(folder, Path::new(OsStr::new(&name))) {
+    match super::open::regular(folder, Path::new(OsStr::new(&name))) {
         Ok(file) => drop(file.take(WAL_HEADER as u64).read_to_end(&mut header)?),
         Err(e) if e.kind() == io::ErrorKind::NotFound => {}
         Err(e) => return Err(e),

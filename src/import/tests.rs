@@ -1,3 +1,5 @@
+//! The readers on the fixtures, on every prefix of them, and on damage.
+
 #![allow(clippy::unwrap_used, reason = "all of this file is a test")]
 
 use std::io::Cursor;
