@@ -30,9 +30,9 @@ fn all() -> Vec<(Agent, String, Vec<u8>)> {
     for agent in Agent::ALL {
         for state in ["killed", "resumed"] {
             let entries = std::fs::read_dir(fixtures()).unwrap().flatten();
-            let names = entries.map(|entry| entry.file_name().into_string().unwrap());
+            let mut names = entries.map(|entry| entry.file_name().into_string().unwrap());
             let is_it = |name: &String| name.starts_with(agent.name()) && name.ends_with(state);
-            let name = names.filter(is_it).next().unwrap();
+            let name = names.find(is_it).unwrap();
             let mut found = Vec::new();
             files(&fixtures().join(&name), &mut found);
             for path in found {
