@@ -16,9 +16,10 @@ use super::wire::{
 };
 use crate::core::entry::{CallId, Seq, Verdict};
 use crate::core::form::{self, FieldKind, FormAnswer, RequestedAnswer, ServerQuestion};
-use crate::core::offer::RuleOffer;
+use crate::core::offer::{self, RuleOffer};
 use crate::core::signal::Signal;
 use crate::core::state::State;
+use crate::core::tool::ToolCall;
 use crate::engine::{ChildQuestion, Command};
 use crate::session::{denial, short_id};
 
@@ -28,6 +29,7 @@ const MAX_REPEATS: u32 = 3;
 
 const ALLOW: &str = "allow";
 const ALWAYS: &str = "always";
+const SERVER: &str = "always_server";
 const REJECT: &str = "reject";
 
 /// The identity of a question.
@@ -48,8 +50,8 @@ struct OpenRequest {
     key: QuestionKey,
     method: &'static str,
     params: Value,
-    /// The rules that "always" allows.
-    rule: Option<String>,
+    /// The options that allow more than the call, each with its rules.
+    rules: Vec<(&'static str, String)>,
     /// The question of a server. `None`: the question is whether a call may run.
     form: Option<ServerQuestion>,
     repeats: u32,
@@ -113,7 +115,12 @@ impl Questions {
         };
         self.ask(
             output,
-            permission(key, fields, &asked.why, asked.rule.clone()),
+            permission(
+                key,
+                fields,
+                &asked.why,
+                offers(&open.call, asked.rule.as_ref()),
+            ),
         );
     }
 
@@ -167,7 +174,7 @@ impl Questions {
                 let short = short_id(&question.session);
                 fields["toolCallId"] = format!("{short}-{}", question.call.id.wire()).into();
                 let why = format!("the task {:?} asks: {}", question.title, question.why);
-                Some(permission(key, fields, &why, None))
+                Some(permission(key, fields, &why, Vec::new()))
             }
         };
         if let Some(request) = request {
@@ -222,24 +229,42 @@ impl Questions {
     }
 }
 
-fn permission(key: QuestionKey, mut call: Value, why: &str, rule: Option<String>) -> OpenRequest {
+/// Returns the options that allow more than a call, each with its name and its rules.
+fn offers(call: &ToolCall, rule: Option<&String>) -> Vec<(&'static str, String, String)> {
+    let Some(rule) = rule else { return Vec::new() };
+    let words = RuleOffer::parse(rule).map(|offer| offer.to_words());
+    let name = format!("Allow {} in this session", words.as_ref().unwrap_or(rule));
+    let server = offer::for_server_of(call.full_name()).map(|rule| {
+        let name = "Allow all tools of this server in this session".to_string();
+        (SERVER, name, rule.to_string())
+    });
+    let this = (ALWAYS, name, rule.clone());
+    [Some(this), server].into_iter().flatten().collect()
+}
+
+fn permission(
+    key: QuestionKey,
+    mut call: Value,
+    why: &str,
+    offers: Vec<(&'static str, String, String)>,
+) -> OpenRequest {
     let mut content = vec![text_content(why)];
     if let Some(diffs) = call.get("content").and_then(Value::as_array) {
         content.extend(diffs.iter().cloned());
     }
     call["content"] = content.into();
     let mut options = vec![json!({ "optionId": ALLOW, "name": "Allow", "kind": "allow_once" })];
-    options.extend(rule.as_ref().map(|rule| {
-        let offer = RuleOffer::parse(rule).map(|offer| offer.to_words());
-        let name = format!("Allow {} in this session", offer.as_ref().unwrap_or(rule));
-        json!({ "optionId": ALWAYS, "name": name, "kind": "allow_always" })
-    }));
+    options.extend(
+        offers
+            .iter()
+            .map(|(id, name, _)| json!({ "optionId": id, "name": name, "kind": "allow_always" })),
+    );
     options.push(json!({ "optionId": REJECT, "name": "Reject", "kind": "reject_once" }));
     OpenRequest {
         params: json!({ "sessionId": key.session, "toolCall": call, "options": options }),
         key,
         method: "session/request_permission",
-        rule,
+        rules: offers.into_iter().map(|(id, _, rule)| (id, rule)).collect(),
         form: None,
         repeats: 0,
     }
@@ -257,8 +282,9 @@ fn verdict(request: &OpenRequest, result: &RawValue) -> Option<Answered> {
     let verdict = match option.as_str() {
         ALLOW => Verdict::Allow,
         REJECT => denial(None),
-        ALWAYS => {
-            let rule = Some(request.rule.clone()?);
+        ALWAYS | SERVER => {
+            let mut rules = request.rules.iter();
+            let rule = Some(rules.find(|(id, _)| *id == option)?.1.clone());
             let verdict = Verdict::Allow;
             let command = Command::Decide {
                 call,

@@ -199,8 +199,8 @@ fn push<T>(queue: &mut VecDeque<T>, max: usize, item: T) {
 
 impl Ledger {
     /// Returns the changed files, the newest first, and the last command that failed, in at most
-    /// `room` bytes.
-    pub fn facts(&self, room: usize) -> String {
+    /// `room` bytes. Files below `folder` are named by their path in it.
+    pub fn facts(&self, room: usize, folder: &str) -> String {
         let failing = self.failing().map_or_else(String::new, |ran| {
             let said = match ran.last_line.is_empty() {
                 true => String::new(),
@@ -220,7 +220,10 @@ impl Ledger {
         let mut names = String::new();
         let mut named = 0;
         for (path, _) in &changed {
-            let name = one_line(path, LINE_CHARS);
+            let below = path
+                .strip_prefix(folder)
+                .and_then(|rest| rest.strip_prefix('/'));
+            let name = one_line(below.unwrap_or(path), LINE_CHARS);
             if names.len() + 2 + name.len() > room {
                 break;
             }
@@ -285,26 +288,26 @@ mod tests {
     #[test]
     fn facts_name_changed_files_newest_first_and_keep_to_their_room() {
         let mut ledger = Ledger::default();
-        assert_eq!(ledger.facts(400), "");
+        assert_eq!(ledger.facts(400, "/work"), "");
         ledger.touch(1, "src/old.rs", true);
         ledger.touch(2, "src/only_read.rs", false);
-        ledger.touch(3, "src/new.rs", true);
+        ledger.touch(3, "/work/src/new.rs", true);
         assert_eq!(
-            ledger.facts(400),
+            ledger.facts(400, "/work"),
             "- changed files: src/new.rs, src/old.rs\n"
         );
         for n in 0..100 {
             ledger.touch(4 + n, &format!("src/file_{n}.rs"), true);
         }
         for room in 0..500 {
-            let facts = ledger.facts(room);
+            let facts = ledger.facts(room, "/work");
             assert!(facts.len() <= room, "{room}: {facts}");
         }
         assert!(
             ledger
-                .facts(400)
+                .facts(400, "/work")
                 .starts_with("- changed files: src/file_99.rs, src/file_98.rs")
         );
-        assert!(ledger.facts(400).contains(", and 7"));
+        assert!(ledger.facts(400, "/work").contains(", and 7"));
     }
 }

@@ -47,7 +47,7 @@ fn preface_body(state: &State, budget: &Budget, last: Seq) -> String {
         let lines = state.ledger.result_lines(RESULTS_BYTES);
         text.push_str(&format!("\n## Results of the last answer\n{lines}"));
     }
-    let facts = state.ledger.facts(FACTS_BYTES);
+    let facts = state.ledger.facts(FACTS_BYTES, &state.folder);
     if !facts.is_empty() {
         text.push_str(&format!("\n## Facts from the log\n{facts}"));
     }

@@ -198,3 +198,48 @@ fn a_file_of_a_later_version_is_noticed() {
     let (_, _, report) = read(Agent::Claude, lines.as_bytes());
     assert!(report.is_newer_than_known());
 }
+
+/// Lines are dropped, doubled, exchanged and cut. Each call still gets one result at most.
+#[test]
+fn changed_sources_are_read() {
+    for (agent, name, bytes) in all() {
+        let lines: Vec<&[u8]> = bytes.split_inclusive(|byte| *byte == b'\n').collect();
+        for seed in 0..60_u64 {
+            let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+            let mut random = |below: usize| {
+                state = state
+                    .wrapping_mul(6_364_136_223_846_793_005)
+                    .wrapping_add(1);
+                usize::try_from(state >> 33).unwrap() % below.max(1)
+            };
+            let mut changed: Vec<Vec<u8>> = lines.iter().map(|line| line.to_vec()).collect();
+            for _ in 0..=random(4) {
+                let (at, other) = (random(changed.len()), random(changed.len()));
+                match random(4) {
+                    0 => drop(changed.remove(at)),
+                    1 => changed.insert(at, changed[other].clone()),
+                    2 => changed.swap(at, other),
+                    _ => {
+                        let length = random(changed[at].len());
+                        changed[at].truncate(length);
+                    }
+                }
+            }
+            let (_, pieces, _) = read(agent, &changed.concat());
+            let calls: Vec<&str> = pieces
+                .iter()
+                .filter_map(|piece| match piece {
+                    Piece::Call { id, .. } => Some(id.as_str()),
+                    _ => None,
+                })
+                .collect();
+            let different: HashSet<&str> = calls.iter().copied().collect();
+            let results = results(&pieces).len() as u64;
+            assert_eq!(
+                results + open(&pieces),
+                different.len() as u64,
+                "{name}, {seed}"
+            );
+        }
+    }
+}

@@ -7,6 +7,42 @@ use crate::editor::Editor;
 use crate::support::{Home, spoken};
 use crate::{SERVER, entries, scripted, step};
 
+/// Two tools of a server are called, each twice, and none is allowed.
+#[test]
+fn all_tools_of_a_server_are_allowed_in_a_session() {
+    let (home, server) = asking();
+    let tools = json!(["append", "echo"].map(|name| {
+        json!({ "name": name, "description": "Does it", "inputSchema": { "type": "object" } })
+    }));
+    std::fs::write(home.rewake_home().join("tools.json"), tools.to_string()).unwrap();
+    let call = |tool: &str| {
+        (
+            "mcp_call",
+            json!({ "tool": tool, "arguments": { "text": "one" } }),
+        )
+    };
+    let script = [
+        step("", &[("mcp_find", json!({ "query": "" }))]),
+        step("", &[call("mcp__far__echo")]),
+        step("", &[call("mcp__far__append")]),
+        step("done", &[]),
+    ];
+    crate::play(&home, &script);
+    home.write_config(crate::SCRIPTED);
+    let mut editor = Editor::with(&home, &[], json!({}));
+    let id = open(&mut editor, &home, &server);
+    let prompt = editor.prompt(&id, "call both");
+    let asked = editor.choose("always_server");
+    let options = asked["params"]["options"].as_array().unwrap();
+    let names: Vec<_> = options.iter().map(|option| &option["name"]).collect();
+    assert_eq!(names[2], "Allow all tools of this server in this session");
+    assert_eq!(editor.stop_reason(&prompt), "end_turn");
+    let questions = editor.seen.iter();
+    let questions = questions.filter(|line| line["method"] == "session/request_permission");
+    assert_eq!(questions.count(), 1);
+    editor.finish();
+}
+
 fn asking() -> (Home, Value) {
     let call = json!({ "tool": "mcp__far__asks_old",
         "arguments": { "file": "effects", "text": "one" } });

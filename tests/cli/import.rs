@@ -239,3 +239,18 @@ fn a_damaged_database_is_read_up_to_the_damage() {
         checked.stdout
     );
 }
+
+#[test]
+fn a_title_is_shown_as_text() {
+    let home = Home::new();
+    let folder = home.user().join(".claude/projects/x");
+    std::fs::create_dir_all(&folder).unwrap();
+    let line = serde_json::json!({ "type": "user", "uuid": "1", "sessionId": "\u{1b}[31mred",
+        "cwd": "/tmp/\u{1b}]0;x\u{7}", "message": { "content": "\u{1b}[2Jwipe\r\u{202e}it" } });
+    std::fs::write(folder.join("1.jsonl"), format!("{line}\n")).unwrap();
+    let found = home.run(["import", "--all"]).expect(0);
+    assert!(found.stdout.contains("wipe"), "{}", found.stdout);
+    for bad in ['\u{1b}', '\r', '\u{202e}', '\u{7}'] {
+        assert!(!found.stdout.contains(bad), "{:?}", found.stdout);
+    }
+}

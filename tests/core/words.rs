@@ -407,7 +407,7 @@ fn a_restart_names_its_reason_and_a_summary_is_followed_by_facts() {
             note.starts_with(&format!("<continuation>\n{why} ")),
             "{window} {results}: {note}"
         );
-        let facts = session.state.ledger.facts(400);
+        let facts = session.state.ledger.facts(400, &session.state.folder);
         assert!(
             facts.contains("last failing command: `make check`: exit 2"),
             "{facts}"
