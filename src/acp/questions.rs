@@ -352,7 +352,7 @@ fn elicitation(
         key,
         method: "elicitation/create",
         params,
-        rule: None,
+        rules: Vec::new(),
         form: Some(question.clone()),
         repeats: 0,
     })

@@ -32,7 +32,7 @@ pub(crate) struct ImportArgs {
     /// Print one JSON object
     #[arg(long, conflicts_with = "check")]
     pub json: bool,
-    /// Report damage and unknown lines; exit code 1 if there are any
+    /// Report damage and unknown lines, with exit code 1 if there are any
     #[arg(long)]
     pub check: bool,
 }

@@ -13,7 +13,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
     (
         "Sessions",
         &[
-            "history", "show", "fork", "compact", "export", "stats", "dismiss", "purge",
+            "history", "show", "fork", "compact", "export", "import", "stats", "dismiss", "purge",
         ],
     ),
     ("Files", &["diff", "rewind", "restore", "gc"]),
