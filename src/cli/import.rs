@@ -46,7 +46,9 @@ fn agent(name: &str) -> Result<Agent, String> {
 }
 
 pub(super) fn run(ctx: &AppContext, args: &ImportArgs) -> Result<u8, CliError> {
-    let here = [ctx.here.root.clone(), ctx.env.cwd().to_path_buf()];
+    let cwd = ctx.env.cwd();
+    let mut here = vec![ctx.here.root.clone(), cwd.to_path_buf()];
+    here.extend(cwd.canonicalize());
     let is_everywhere = args.all || !args.sessions.is_empty();
     let folders = (!is_everywhere).then_some(here.as_slice());
     let (mut found, errors) = Sources::new(&ctx.env).list(args.from, folders);

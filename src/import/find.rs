@@ -98,7 +98,9 @@ impl Sources {
         let mut errors = Vec::new();
         let is_wanted = |agent: Agent| only.is_none_or(|only| only == agent);
         for (agent, root) in self.0.iter().filter(|(agent, _)| is_wanted(*agent)) {
-            let opened = match Folder::open(root) {
+            // The folder of an agent is often a link. Below it, none is followed.
+            let opened = root.canonicalize().and_then(|root| Folder::open(&root));
+            let opened = match opened {
                 Ok(opened) => opened,
                 Err(e) if e.kind() == ErrorKind::NotFound => continue,
                 Err(e) => {

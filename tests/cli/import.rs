@@ -117,6 +117,9 @@ fn the_list_is_of_this_folder_unless_all_are_wanted() {
     for part in ["codex", "1 call without result", "marmalade", "/tmp/demo"] {
         assert!(output.contains(part), "{part}: {output}");
     }
+    // A link to the folder of the agent is followed, as those who share their settings have one.
+    std::os::unix::fs::symlink(&moved, home.user().join(".codex")).unwrap();
+    assert_eq!(listed(&home, &["--all", "--from", "codex"]).len(), 1);
     let wrong = home.run(["import", "--from", "crush"]).expect(2);
     assert!(
         wrong.stderr.contains("claude, codex, opencode"),
