@@ -78,7 +78,7 @@ pub(super) fn run(ctx: &AppContext, args: &ImportArgs) -> Result<u8, CliError> {
     Ok(exit::DONE)
 }
 
-/// `claude    147e5f31-dc4c  2026-11-23 23:06  8 KB  1 call without result  Fix the parser`
+/// `claude    147e5f31-dc4c  2026-11-23 23:06  8 KiB  1 call without result  Fix the parser`
 fn listed(one: &Found, is_everywhere: bool) -> String {
     let open = match one.open_calls {
         0 => String::new(),

@@ -288,26 +288,26 @@ mod tests {
     #[test]
     fn facts_name_changed_files_newest_first_and_keep_to_their_room() {
         let mut ledger = Ledger::default();
-        assert_eq!(ledger.facts(400, "/work"), "");
+        assert_eq!(ledger.facts(400, "/home/ada"), "");
         ledger.touch(1, "src/old.rs", true);
         ledger.touch(2, "src/only_read.rs", false);
-        ledger.touch(3, "/work/src/new.rs", true);
+        ledger.touch(3, "/home/ada/src/new.rs", true);
         assert_eq!(
-            ledger.facts(400, "/work"),
+            ledger.facts(400, "/home/ada"),
             "- changed files: src/new.rs, src/old.rs\n"
         );
         for n in 0..100 {
             ledger.touch(4 + n, &format!("src/file_{n}.rs"), true);
         }
         for room in 0..500 {
-            let facts = ledger.facts(room, "/work");
+            let facts = ledger.facts(room, "/home/ada");
             assert!(facts.len() <= room, "{room}: {facts}");
         }
         assert!(
             ledger
-                .facts(400, "/work")
+                .facts(400, "/home/ada")
                 .starts_with("- changed files: src/file_99.rs, src/file_98.rs")
         );
-        assert!(ledger.facts(400, "/work").contains(", and 7"));
+        assert!(ledger.facts(400, "/home/ada").contains(", and 7"));
     }
 }

@@ -114,8 +114,8 @@ const LOOKS: [Look; 2] = [
     },
 ];
 
-/// What the name of a picture ends with, and its columns and rows. The last one is the size that
-/// the program goes on with.
+/// The end of the name of a picture, and its columns and rows. The program continues in the last
+/// size.
 const SIZES: [(&str, (u16, u16)); 3] = [
     ("-80x24", (80, 24)),
     ("-120x40", (120, 40)),
@@ -256,7 +256,7 @@ fn all(look: &Look) {
             std::fs::write(file, picture).expect("write a picture");
         }
     };
-    // In a home of its own: the first start shows a notice.
+    // In a separate home: the first start shows a notice.
     let new = Home::new();
     let terminal = start(&new, &self::project(&new, look));
     terminal.sees("Describe a task");
