@@ -100,6 +100,7 @@ pub fn opened(folder: &str) -> Entry {
         model: "local/test-model".into(),
         mode: Mode::default(),
         layers: PromptPrefix::default(),
+        imported: None,
     }
 }
 

@@ -205,5 +205,6 @@ fn replied(blocks: Vec<Block>, stop: StopReason) -> Entry {
         model: "local/test-model".into(),
         took_ms: 1,
         asked_bytes: 0,
+        source_usage: None,
     }
 }

@@ -161,6 +161,7 @@ fn replied(blocks: Vec<Block>) -> Entry {
         model: "local/test-model".into(),
         took_ms: 1,
         asked_bytes: 0,
+        source_usage: None,
     }
 }
 

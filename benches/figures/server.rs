@@ -112,6 +112,7 @@ fn exchange(text: String, answer: String) -> Vec<Entry> {
         model: "local/test-model".into(),
         took_ms: 1,
         asked_bytes: 0,
+        source_usage: None,
     };
     vec![said, replied]
 }

@@ -163,6 +163,9 @@ fn with_children_below(top: Vec<SessionInfo>, children: Vec<SessionInfo>) -> Vec
 fn label(info: &SessionInfo, seen: &SessionSummary) -> String {
     let title = session_name(info.title.as_deref());
     let title = title_line(title, TITLE_CHARS);
+    if let Some(agent) = &info.replica {
+        return format!("{agent}: {title}");
+    }
     if info.parent.is_some() {
         return format!("└ task: {title}");
     }

@@ -1,40 +1,56 @@
-//! `rewake import`: lists the sessions of other agents, and checks their files.
+//! `rewake import`: lists, checks and imports the sessions of other agents.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde_json::json;
 
+use super::confirm::{can_ask, is_yes};
 use super::print_json;
 use super::time::local_time;
 use crate::core::text::{count, nearest, one_line, size_text};
 use crate::core::visible::command;
-use crate::import::{Agent, Found, SourceError, Sources};
+use crate::import::{Agent, Cache, Found, Importer, SourceError, Sources};
 use crate::report::{CliError, exit, line, note};
 use crate::session::AppContext;
+use crate::store::{CachedSource, Store, database};
+use crate::workspace::here;
 
 /// Characters of an id in the list.
 const ID_CHARS: usize = 13;
 const TITLE_CHARS: usize = 80;
 
-/// List the sessions that other agents have of this folder
+/// Import sessions of other agents, or list those of this folder
 #[derive(Debug, Clone, PartialEq, Args)]
 pub(crate) struct ImportArgs {
     /// Beginning of a session's ID, or its file
-    #[arg(value_name = "ID|PATH", requires = "check")]
+    #[arg(value_name = "ID|PATH")]
     pub sessions: Vec<String>,
-    /// List those of every folder
-    #[arg(long)]
+    /// Those of every folder
+    #[arg(long, conflicts_with = "sessions")]
     pub all: bool,
-    /// List only sessions of this agent
+    /// Import all that are listed
+    #[arg(long, conflicts_with_all = ["json", "check"])]
+    pub yes: bool,
+    /// Only sessions of this agent
     #[arg(long, value_name = "AGENT", value_parser = agent)]
     pub from: Option<Agent>,
-    /// Print one JSON object
-    #[arg(long, conflicts_with = "check")]
+    /// Print the list as one JSON object
+    #[arg(long, conflicts_with_all = ["check", "sessions"])]
     pub json: bool,
+    /// Import again under a new ID
+    #[arg(long, conflicts_with_all = ["json", "check"])]
+    pub new_id: bool,
     /// Report damage and unknown lines, with exit code 1 if there are any
     #[arg(long)]
     pub check: bool,
+}
+
+impl ImportArgs {
+    /// Returns whether sessions are imported, not only listed or checked.
+    pub(super) fn imports(&self) -> bool {
+        self.yes || !self.sessions.is_empty() && !self.check
+    }
 }
 
 fn agent(name: &str) -> Result<Agent, String> {
@@ -51,7 +67,22 @@ pub(super) fn run(ctx: &AppContext, args: &ImportArgs) -> Result<u8, CliError> {
     here.extend(cwd.canonicalize());
     let is_everywhere = args.all || !args.sessions.is_empty();
     let folders = (!is_everywhere).then_some(here.as_slice());
-    let (mut found, errors) = Sources::new(&ctx.env).list(args.from, folders);
+    let imports = args.imports();
+    // A list creates no store.
+    let mut store = match imports || database::exists(&ctx.paths.data_dir) {
+        true => Some(ctx.open_store()?),
+        false => None,
+    };
+    let cache = match &store {
+        // A check reads everything.
+        Some(store) if !args.check => Cache::new(store.history().cached_sources()?),
+        _ => Cache::default(),
+    };
+    let sources = Sources::new(&ctx.env);
+    let (mut found, errors) = sources.list(args.from, folders, &cache);
+    if let (Some(store), false) = (&mut store, args.check) {
+        remember(store, &found);
+    }
     if args.json {
         return json(&found, &errors);
     }
@@ -59,10 +90,14 @@ pub(super) fn run(ctx: &AppContext, args: &ImportArgs) -> Result<u8, CliError> {
         note(&command(&error.to_string()));
     }
     if !args.sessions.is_empty() {
-        found = named(found, &args.sessions, ctx)?;
+        found = named(found, &sources, args, ctx)?;
     }
     if args.check {
         return Ok(check(&found, !errors.is_empty()));
+    }
+    if let Some(store) = store.as_mut().filter(|_| imports) {
+        let is_sound = import(ctx, store, &mut found, args.new_id) && errors.is_empty();
+        return Ok(if is_sound { exit::DONE } else { exit::FAILED });
     }
     for one in &found {
         line(&listed(one, args.all));
@@ -76,6 +111,63 @@ pub(super) fn run(ctx: &AppContext, args: &ImportArgs) -> Result<u8, CliError> {
         });
     }
     Ok(exit::DONE)
+}
+
+/// Stores what was read, so that the next list is fast. A failure changes nothing else.
+fn remember(store: &mut Store, found: &[Found]) {
+    let read: Vec<CachedSource> = found
+        .iter()
+        .filter(|one| one.was_read)
+        .map(Found::cached)
+        .collect();
+    if !read.is_empty()
+        && let Err(error) = store.cache_sources(&read)
+    {
+        tracing::warn!(%error, "what was read of other agents is not stored");
+    }
+}
+
+/// Imports the sessions and prints the ID of each. Returns whether all were imported.
+fn import(ctx: &AppContext, store: &mut Store, found: &mut [Found], new_id: bool) -> bool {
+    let workspace_of = |folder: &Path| match here(folder) {
+        Ok(here) => here.root.to_string_lossy().into_owned(),
+        Err(_) => folder.to_string_lossy().into_owned(),
+    };
+    let mut importer = Importer {
+        store,
+        data_dir: &ctx.paths.data_dir,
+        workspace_of: &workspace_of,
+        new_id,
+    };
+    let mut is_sound = true;
+    // The oldest first: its copy has the older ID.
+    for one in found.iter_mut().rev() {
+        match importer.import(one) {
+            Ok(imported) => {
+                if let Some(before) = &imported.before {
+                    note(&format!(
+                        "{before} has other entries than the source has now, so another copy was made"
+                    ));
+                }
+                let problems = imported.report.problems();
+                if !problems.is_empty() {
+                    let source = command(&one.path.to_string_lossy());
+                    note(&format!("{source}: {}", problems.join(", ")));
+                }
+                line(&imported.session);
+            }
+            Err(error) => {
+                is_sound = false;
+                let hint = error.hint().map(|hint| format!("\n  {hint}"));
+                note(&format!(
+                    "{}{}",
+                    command(&error.to_string()),
+                    hint.unwrap_or_default()
+                ));
+            }
+        }
+    }
+    is_sound
 }
 
 /// `claude    147e5f31-dc4c  2026-11-23 23:06  8 KiB  1 call without result  Fix the parser`
@@ -115,7 +207,7 @@ fn json(found: &[Found], errors: &[SourceError]) -> Result<u8, CliError> {
             "updated_ms": one.updated_ms,
             "bytes": one.bytes,
             "open_calls": one.open_calls,
-            "imported": null,
+            "imported": one.session,
         })
     });
     let errors = errors
@@ -128,14 +220,26 @@ fn json(found: &[Found], errors: &[SourceError]) -> Result<u8, CliError> {
 }
 
 /// Returns the sessions whose ID begins with one of these, or whose file is one of these.
-fn named(found: Vec<Found>, names: &[String], ctx: &AppContext) -> Result<Vec<Found>, CliError> {
-    let is_it = |one: &Found, name: &str| {
-        one.about.id.starts_with(name) || one.path == ctx.env.cwd().join(PathBuf::from(name))
-    };
-    if let Some(name) = names
-        .iter()
-        .find(|name| !found.iter().any(|one| is_it(one, name)))
-    {
+fn named(
+    mut found: Vec<Found>,
+    sources: &Sources,
+    args: &ImportArgs,
+    ctx: &AppContext,
+) -> Result<Vec<Found>, CliError> {
+    let path_of = |name: &str| ctx.env.cwd().join(PathBuf::from(name));
+    let is_it =
+        |one: &Found, name: &str| one.about.id.starts_with(name) || one.path == path_of(name);
+    for name in &args.sessions {
+        if found.iter().any(|one| is_it(one, name)) {
+            continue;
+        }
+        let path = path_of(name);
+        if path.symlink_metadata().is_ok() {
+            may_be_read(&path, args)?;
+            let one = sources.file(&path, args.from);
+            found.push(one.map_err(|e| CliError::new(exit::FAILED, command(&e.to_string())))?);
+            continue;
+        }
         let ids = found.iter().map(|one| one.about.id.as_str());
         let nearest = nearest(name, ids);
         let error = CliError::new(exit::USAGE, format!("no agent has a session {name:?}"));
@@ -144,8 +248,21 @@ fn named(found: Vec<Found>, names: &[String], ctx: &AppContext) -> Result<Vec<Fo
             None => "rewake import --all lists all".to_string(),
         }));
     }
-    let is_named = |one: &Found| names.iter().any(|name| is_it(one, name));
+    let is_named = |one: &Found| args.sessions.iter().any(|name| is_it(one, name));
     Ok(found.into_iter().filter(is_named).collect())
+}
+
+/// Asks before a file outside of the folders of the agents is imported. Without a terminal, its
+/// name is consent.
+fn may_be_read(path: &Path, args: &ImportArgs) -> Result<(), CliError> {
+    let question = format!(
+        "{} is in no folder of an agent, and its messages will count as yours. Import it?",
+        command(&path.to_string_lossy())
+    );
+    match args.check || args.yes || !can_ask() || is_yes(&question) {
+        true => Ok(()),
+        false => Err(CliError::new(exit::USAGE, "nothing was imported")),
+    }
 }
 
 /// Prints what is wrong with each session. Returns the exit code.

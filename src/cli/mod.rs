@@ -217,6 +217,9 @@ fn dispatch(cli: Cli, log: &mut Option<WorkerGuard>, is_json: bool) -> Result<u8
         Command::Diff(args) => diff::run(&place()?.look(log)?, &args),
         Command::Export(args) => export::run(&place()?.look(log)?, &args),
         Command::Stats(args) => stats::run(&place()?.look(log)?, &args),
+        Command::Import(args) if args.imports() => {
+            import::run(&place()?.of_person()?.work(log)?, &args)
+        }
         Command::Import(args) => import::run(&place()?.look(log)?, &args),
         // These write to the store.
         Command::Fork(args) => fork::run(&place()?.work(log)?, &args),

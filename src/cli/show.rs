@@ -3,10 +3,11 @@
 use clap::Args;
 
 use super::time::local_time;
-use crate::core::entry::{Entry, Record};
+use crate::core::entry::{Entry, Record, Usage};
 use crate::core::gauge::Parts;
 use crate::core::state::State;
 use crate::core::text::{clip, count, one_line, session_name};
+use crate::core::visible::command;
 use crate::core::window::CompactionSettings;
 use crate::model::Figures;
 use crate::report::{CliError, exit, line};
@@ -108,6 +109,31 @@ fn head(ctx: &AppContext, id: &str, records: &[Record], state: &State) {
             .map(|c| format!("; ${c:.4}"))
             .unwrap_or_default()
     ));
+    if let Some(source) = &state.imported {
+        let mut counted = Usage::default();
+        for record in records {
+            if let Entry::Replied {
+                source_usage: Some(usage),
+                ..
+            } = &record.entry
+            {
+                counted.add(usage);
+            }
+        }
+        let version = source.agent_version.as_deref().unwrap_or_default();
+        line(&format!(
+            "source    {}",
+            command(&format!(
+                "{} {version}, session {}; it counted {} in, {} cached, {} written to the cache, {} out",
+                source.agent,
+                source.id,
+                counted.input,
+                counted.cached,
+                counted.cache_written,
+                counted.output
+            ))
+        ));
+    }
     if let Some(from) = &state.forked_from {
         line(&format!("forked    from {} at {}", from.session, from.seq));
     }

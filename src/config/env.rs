@@ -12,12 +12,14 @@ use super::ConfigError;
 pub struct Env {
     vars: BTreeMap<OsString, OsString>,
     cwd: PathBuf,
+    is_folder_named: bool,
 }
 
 impl Env {
     /// Reads the environment of this process. If its working folder does not exist any more, uses
     /// `named` if that is absolute.
     pub fn capture(named: Option<&Path>) -> Result<Env, ConfigError> {
+        let is_folder_named = named.is_some();
         let named = named.filter(|folder| folder.is_absolute());
         let cwd = match (std::env::current_dir(), named) {
             (Ok(cwd), _) => cwd,
@@ -30,7 +32,10 @@ impl Env {
                 );
             }
         };
-        Ok(Env::new(std::env::vars_os(), cwd))
+        Ok(Env {
+            is_folder_named,
+            ..Env::new(std::env::vars_os(), cwd)
+        })
     }
 
     /// Creates an environment with these variables. `cwd`: the folder for relative paths.
@@ -45,7 +50,13 @@ impl Env {
                 .map(|(name, value)| (name.into(), value.into()))
                 .collect(),
             cwd: cwd.into(),
+            is_folder_named: false,
         }
+    }
+
+    /// Returns whether the user named the folder of this start with `-C`.
+    pub fn is_folder_named(&self) -> bool {
+        self.is_folder_named
     }
 
     /// Returns the value of a variable that is set, not empty and UTF-8.

@@ -16,6 +16,7 @@ mod check;
 mod choice;
 mod content;
 mod hook;
+mod import_source;
 mod kept;
 mod plan;
 mod usage;
@@ -33,6 +34,7 @@ pub use check::CheckEnding;
 pub use choice::{Choice, FallbackModel, Mode, RunLimits, Unfit};
 pub use content::{BlobRef, Block, Image, PromptPrefix, StopReason, ToolSpec, UsedCommand, Via};
 pub use hook::{HookEvent, HookResult, HookRun, HookVerdict, HookWrote};
+pub use import_source::{ImportSource, ReplicaOrigin};
 pub use kept::{KeptWhy, MAX_KEPT, UnrestoredPath};
 pub use plan::{Plan, PlanStep, StepState};
 pub use usage::{MAX_TOKENS, Spent, Usage, token_count};
@@ -67,6 +69,10 @@ pub enum Entry {
         mode: Mode,
         /// The beginning of every request, as this version rendered it.
         layers: PromptPrefix,
+        /// The session of another agent that this one is a copy of. Until a `Forked`, only an
+        /// import appends to it, and its calls have results without a start.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        imported: Option<Box<ImportSource>>,
     },
     /// The session is a subagent. This entry follows `Opened`.
     Assigned(Assignment),
@@ -110,6 +116,9 @@ pub enum Entry {
         /// it.
         #[serde(default)]
         asked_bytes: u64,
+        /// Tokens that another agent counted for an imported answer. They are not in any sum.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        source_usage: Option<Usage>,
     },
     /// A person is asked about a call; other processes see the question here. A later question
     /// about the same call replaces it.
@@ -335,6 +344,10 @@ pub enum Entry {
         /// other session.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         folder: Option<String>,
+        /// The entry before this one belongs to a copy that was imported. Its mode and the files that
+        /// were read in it do not apply here, and `folder` has no copies of its files.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        from_replica: Option<ReplicaOrigin>,
     },
     /// An answer was compared with the schema that it has to fit.
     Checked {

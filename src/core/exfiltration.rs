@@ -359,6 +359,7 @@ mod tests {
             model: "m".into(),
             took_ms: 0,
             asked_bytes: 0,
+            source_usage: None,
         }
     }
 

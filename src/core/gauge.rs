@@ -92,6 +92,7 @@ mod tests {
                 model: "a/b".into(),
                 mode: Mode::Default,
                 layers,
+                imported: None,
             },
         );
         said(&mut state, 8_000);

@@ -341,12 +341,16 @@ impl Messages {
                     self.push(Role::User, [note(&inlined(&text, self.inline, record.seq))]);
                 }
             }
-            Entry::Forked { folder, .. } => {
+            Entry::Forked {
+                folder,
+                from_replica,
+                ..
+            } => {
                 self.close_all(
                     "interrupted: this session was copied from another one while this call was open, \
                      and the other may have done it: look at its effects before you repeat it",
                 );
-                if let Some(folder) = folder {
+                if let (Some(folder), None) = (folder, from_replica) {
                     self.flush();
                     self.push(Role::User, [note(&rewind::folder_copy_note(folder))]);
                 }

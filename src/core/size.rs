@@ -77,6 +77,7 @@ pub fn record_bytes(record: &Record, inline: usize) -> usize {
         Entry::Restored { .. } => text(rewind::told(&record.entry).map_or(0, |t| t.len())),
         Entry::Forked {
             folder: Some(folder),
+            from_replica: None,
             ..
         } => text(rewind::folder_copy_note(folder).len()),
         Entry::Checked { told, .. } => text(told.as_ref().map_or(0, String::len)),

@@ -15,8 +15,8 @@ use super::choice::Effort;
 use super::cleared_results::ClearedResults;
 use super::ending::Ending;
 use super::entry::{
-    Assignment, Block, CallId, ChildRun, Entry, Failure, ForkPoint, Guard, HookEvent, Mode, Plan,
-    PromptPrefix, Record, RunLimits, Seq, StopReason, UnrestoredPath, Usage, Verdict,
+    Assignment, Block, CallId, ChildRun, Entry, Failure, ForkPoint, Guard, HookEvent, ImportSource,
+    Mode, Plan, PromptPrefix, Record, RunLimits, Seq, StopReason, UnrestoredPath, Usage, Verdict,
 };
 use super::exfiltration::SentBefore;
 use super::external_changes::ExternalChanges;
@@ -163,6 +163,8 @@ pub struct State {
     pub finished: u64,
     /// The point from which the session was forked. `None`: it is not a fork.
     pub forked_from: Option<ForkPoint>,
+    /// The session of another agent that this one is a copy of. `None` after a fork.
+    pub imported: Option<Box<ImportSource>>,
     /// Number of continuations: the context started over from a note.
     pub continuations: u32,
     name: Option<String>,
@@ -413,6 +415,7 @@ impl State {
             cut_answers: 0,
             finished: 0,
             forked_from: None,
+            imported: None,
             continuations: 0,
             name: None,
             made_title: None,

@@ -196,6 +196,7 @@ pub fn line(record: &Record, max_bytes: usize) -> Option<String> {
         },
         Entry::Forked {
             folder: Some(folder),
+            from_replica: None,
             ..
         } => format!("[{seq}] note: {}", cut(&rewind::folder_copy_note(folder))),
         Entry::Checked {
@@ -329,6 +330,7 @@ mod tests {
                 model: "a/b".into(),
                 mode: Mode::Default,
                 layers: PromptPrefix::default(),
+                imported: None,
             });
             log
         }
@@ -363,6 +365,7 @@ mod tests {
                 model: "a/b".into(),
                 took_ms: 0,
                 asked_bytes: 0,
+                source_usage: None,
             });
             self.push(Entry::Finished {
                 call: CallId { reply, index: 0 },

@@ -181,6 +181,7 @@ mod tests {
                 system: format!("x\n<environment>\nfolder: /w\n{said}\n</environment>"),
                 ..PromptPrefix::default()
             },
+            imported: None,
         };
         let mut state = State::new(describe);
         for entry in std::iter::once(&opened).chain(entries) {

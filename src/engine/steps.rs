@@ -98,6 +98,7 @@ impl<W: World> Engine<W> {
                 model,
                 took_ms: u64::try_from(world.now_ms() - began_ms).unwrap_or(0),
                 asked_bytes,
+                source_usage: None,
             },
             Err(error)
                 if self

@@ -2,13 +2,13 @@
 //!
 //! Source: files of version 2.1.197 in `tests/fixtures/import`.
 
-use std::collections::HashSet;
 use std::io;
 
 use serde_json::Value;
 
-use super::lines::{Lines, is_of_agent, joined, list, text, time};
-use super::links::{Link, current};
+use super::lines::{Lines, is_of_agent, joined, list, text, time, with_images};
+use super::links::{TreeFormat, TreeLine, read_tree};
+use super::tools::usage;
 use super::{About, Piece, Report, Sink};
 
 /// Kinds of lines without a part of the conversation.
@@ -33,52 +33,47 @@ const OTHER_KINDS: [&str; 17] = [
 ];
 
 /// Reads a session. `sink` gets its pieces in order.
-pub(super) fn read(mut lines: Lines, report: &mut Report, sink: Sink<'_>) -> io::Result<About> {
-    let mut about = About::default();
-    let mut links = Vec::new();
-    let mut answers = Vec::new();
-    while let Some(line) = lines.next(report)? {
-        let line = &line.value;
-        note_about(line, &mut about);
-        let Some(link) = link(line) else { continue };
-        links.push(link);
-        answers.push(text(line, &["message", "id"]).to_string());
-    }
-    let (mut is_part, circular) = current(&links);
-    report.circular += circular;
-    // All lines of an answer belong to it, wherever their parents lead.
-    let live: HashSet<&str> = answers
-        .iter()
-        .zip(&is_part)
-        .filter(|(id, part)| **part && !id.is_empty())
-        .map(|(id, _)| id.as_str())
-        .collect();
-    for (place, id) in answers.iter().enumerate() {
-        is_part[place] |= live.contains(id.as_str());
-    }
-    lines.rewind()?;
-    let mut place = 0;
-    let mut unreported = Report::default();
-    while let Some(line) = lines.next(&mut unreported)? {
-        let line = &line.value;
+pub(super) fn read(lines: Lines, report: &mut Report, sink: Sink<'_>) -> io::Result<About> {
+    let mut session = Claude::default();
+    read_tree(lines, &mut session, report, sink)?;
+    Ok(session.0)
+}
+
+#[derive(Default)]
+struct Claude(About);
+
+impl TreeFormat for Claude {
+    fn note(&mut self, line: &Value, report: &mut Report) {
+        note_about(line, &mut self.0);
         match text(line, &["type"]) {
             "user" | "assistant" | "system" => {}
             kind if OTHER_KINDS.contains(&kind) => {}
             kind => report.unknown(kind),
         }
-        if link(line).is_none() {
-            continue;
-        }
-        let is_here = is_part.get(place).copied().unwrap_or_default();
-        place += 1;
-        if is_here {
-            pieces(line, report, sink);
-        }
     }
-    Ok(about)
+
+    fn place(&self, line: &Value) -> Option<TreeLine> {
+        let kind = text(line, &["type"]);
+        let id = text(line, &["uuid"]);
+        if id.is_empty() || line["isSidechain"] == true {
+            return None;
+        }
+        let parent = ["parentUuid", "logicalParentUuid"].map(|name| line[name].as_str());
+        Some(TreeLine {
+            id: id.to_string(),
+            parent: parent.into_iter().flatten().next().map(String::from),
+            is_said: kind == "user" && said(line).is_some_and(|(text, _)| !is_of_agent(&text)),
+            answer: text(line, &["message", "id"]).to_string(),
+        })
+    }
+
+    fn pieces(&mut self, line: &Value, report: &mut Report, sink: Sink<'_>) {
+        pieces(line, report, sink);
+    }
 }
 
 fn note_about(line: &Value, about: &mut About) {
+    about.note_time(time(line));
     let first = |known: &mut String, name: &str| {
         if known.is_empty() {
             *known = text(line, &[name]).to_string();
@@ -104,23 +99,8 @@ fn note_about(line: &Value, about: &mut About) {
     }
 }
 
-/// Returns the place in the tree of a line that is a part of the conversation.
-fn link(line: &Value) -> Option<Link> {
-    let kind = text(line, &["type"]);
-    let id = text(line, &["uuid"]);
-    if id.is_empty() || line["isSidechain"] == true {
-        return None;
-    }
-    let parent = ["parentUuid", "logicalParentUuid"].map(|name| line[name].as_str());
-    Some(Link {
-        id: id.to_string(),
-        parent: parent.into_iter().flatten().next().map(String::from),
-        is_said: kind == "user" && said(line).is_some_and(|text| !is_of_agent(&text)),
-    })
-}
-
-/// Returns the words of the user in a line.
-fn said(line: &Value) -> Option<String> {
+/// Returns the words of the user in a line, and the images with them.
+fn said(line: &Value) -> Option<(String, Vec<Vec<u8>>)> {
     let content = &line["message"]["content"];
     let is_other = line["isMeta"] == true || line["isCompactSummary"] == true;
     let has_result = list(content, &[])
@@ -129,7 +109,8 @@ fn said(line: &Value) -> Option<String> {
     if is_other || has_result {
         return None;
     }
-    Some(joined(content)).filter(|text| !text.trim().is_empty())
+    let said = with_images(content);
+    Some(said).filter(|(text, images)| !text.trim().is_empty() || !images.is_empty())
 }
 
 fn pieces(line: &Value, report: &mut Report, sink: Sink<'_>) {
@@ -146,16 +127,22 @@ fn pieces(line: &Value, report: &mut Report, sink: Sink<'_>) {
                 .iter()
                 .filter(|p| p["type"] == "tool_result")
             {
+                let (result, images) = with_images(&part["content"]);
                 sink(Piece::Result {
                     at_ms,
                     call: text(part, &["tool_use_id"]).to_string(),
-                    text: joined(&part["content"]),
+                    text: result,
                     is_error: part["is_error"] == true,
+                    images,
                 });
             }
             match said(line) {
-                Some(text) if is_of_agent(&text) => report.of_agent += 1,
-                Some(text) => sink(Piece::Said { at_ms, text }),
+                Some((text, _)) if is_of_agent(&text) => report.of_agent += 1,
+                Some((text, images)) => sink(Piece::Said {
+                    at_ms,
+                    text,
+                    images,
+                }),
                 None => {}
             }
         }
@@ -180,6 +167,11 @@ fn pieces(line: &Value, report: &mut Report, sink: Sink<'_>) {
                     _ => {}
                 }
             }
+            sink(Piece::Counted {
+                answer,
+                model: text(line, &["message", "model"]).to_string(),
+                usage: usage(&line["message"]["usage"]),
+            });
         }
         _ => {}
     }

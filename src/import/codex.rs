@@ -5,28 +5,26 @@
 
 use std::io;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use super::lines::{Lines, joined, text, time};
+use super::lines::{Lines, is_of_agent, joined, list, text, time, with_images, with_kept};
+use super::tools::usage;
 use super::{About, Piece, Report, Sink};
 
 /// Kinds of lines without a part of the conversation.
-const OTHER_KINDS: [&str; 4] = [
-    "ghost_snapshot",
-    "token_usage_record",
-    "turn_context",
-    "world_state",
-];
+const OTHER_KINDS: [&str; 2] = ["ghost_snapshot", "world_state"];
 
 /// Reads a session. `sink` gets its pieces in order.
 pub(super) fn read(mut lines: Lines, report: &mut Report, sink: Sink<'_>) -> io::Result<About> {
     let mut about = About::default();
     // Items up to the next result or message are one answer.
     let mut answer = 0_u64;
+    let mut model = String::new();
     while let Some(line) = lines.next(report)? {
         let line = &line.value;
         let payload = &line["payload"];
         let at_ms = time(line);
+        about.note_time(at_ms);
         match text(line, &["type"]) {
             "session_meta" if about.id.is_empty() => {
                 about.id = text(payload, &["id"]).to_string();
@@ -37,12 +35,22 @@ pub(super) fn read(mut lines: Lines, report: &mut Report, sink: Sink<'_>) -> io:
             "session_meta" => {}
             "compacted" => sink(Piece::Summary {
                 at_ms,
-                text: text(payload, &["message"]).to_string(),
+                text: summary(payload),
+            }),
+            "turn_context" => model = text(payload, &["model"]).to_string(),
+            "token_usage_record" => sink(Piece::Counted {
+                answer: answer.to_string(),
+                model: model.clone(),
+                usage: usage(&payload["usage"]),
             }),
             "event_msg" => {
-                if let Some(text) = said(payload) {
+                if let Some((text, images)) = said(payload) {
                     answer += 1;
-                    sink(Piece::Said { at_ms, text });
+                    sink(Piece::Said {
+                        at_ms,
+                        text,
+                        images,
+                    });
                 }
             }
             "response_item" => item(payload, at_ms, &mut answer, report, sink),
@@ -53,17 +61,33 @@ pub(super) fn read(mut lines: Lines, report: &mut Report, sink: Sink<'_>) -> io:
     Ok(about)
 }
 
+/// Returns a summary, with the messages that Codex kept beside it.
+fn summary(compacted: &Value) -> String {
+    let kept = list(compacted, &["replacement_history"]);
+    let kept = kept.iter().map(|item| joined(&item["content"]));
+    let kept: Vec<String> = kept
+        .filter(|text| !text.is_empty() && !is_of_agent(text))
+        .collect();
+    let kept: Vec<&str> = kept.iter().map(String::as_str).collect();
+    with_kept(text(compacted, &["message"]), &kept)
+}
+
 /// Returns the words of the user that an event confirms: of a completed item, or as versions before
 /// 0.150 wrote it.
-fn said(event: &Value) -> Option<String> {
-    let text = match text(event, &["type"]) {
-        "user_message" => text(event, &["message"]).to_string(),
+fn said(event: &Value) -> Option<(String, Vec<Vec<u8>>)> {
+    let said = match text(event, &["type"]) {
+        "user_message" => {
+            let images = list(event, &["images"]).iter();
+            let images = images.map(|url| json!({ "image_url": url }));
+            let (addresses, images) = with_images(&images.collect());
+            (format!("{}{addresses}", text(event, &["message"])), images)
+        }
         "item_completed" if event["item"]["type"] == "UserMessage" => {
-            joined(&event["item"]["content"])
+            with_images(&event["item"]["content"])
         }
         _ => return None,
     };
-    Some(text).filter(|text| !text.trim().is_empty())
+    Some(said).filter(|(text, images)| !text.trim().is_empty() || !images.is_empty())
 }
 
 fn item(item: &Value, at_ms: i64, answer: &mut u64, report: &mut Report, sink: Sink<'_>) {
@@ -90,22 +114,23 @@ fn item(item: &Value, at_ms: i64, answer: &mut u64, report: &mut Report, sink: S
         }
         "custom_tool_call" => {
             let input = Value::from(text(item, &["input"]));
-            let arguments = serde_json::json!({ "input": input }).to_string();
+            let arguments = json!({ "input": input }).to_string();
             sink(call(id, text(item, &["name"]), arguments));
         }
         "local_shell_call" => sink(call(id, "shell", item["action"].to_string())),
         "function_call_output" | "custom_tool_call_output" => {
             *answer += 1;
             let output = &item["output"];
-            let text = match output {
-                Value::Object(object) => object.get("content").map(joined).unwrap_or_default(),
-                output => joined(output),
+            let (text, images) = match output {
+                Value::Object(object) => with_images(object.get("content").unwrap_or(output)),
+                output => with_images(output),
             };
             sink(Piece::Result {
                 at_ms,
                 call: id.to_string(),
                 text,
                 is_error: output["success"] == false,
+                images,
             });
         }
         "reasoning" | "web_search_call" | "ghost_snapshot" | "compaction" => {}

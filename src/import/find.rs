@@ -1,18 +1,21 @@
 //! Finds the sessions of other agents below the home folder.
 
-use std::fs::File;
+use std::collections::HashMap;
+use std::fs::{File, Metadata};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::FileType;
+use serde::{Deserialize, Serialize};
 
-use super::lines::{Lines, text};
+use super::lines::{Line, Lines, text};
 use super::open::regular;
 use super::opencode::Database;
-use super::{About, Agent, OpenCalls, Piece, Report, claude, codex, gemini, pi, qwen};
+use super::{About, Agent, OpenCalls, Piece, Report, Sink, claude, codex, gemini, pi, qwen};
 use crate::config::Env;
 use crate::core::marks::title_line;
+use crate::store::CachedSource;
 use crate::workspace::handle::Folder;
 
 /// Maximum number of lines that are read to find the folder of a session.
@@ -36,7 +39,177 @@ pub struct Found {
     pub bytes: u64,
     /// Calls without a result.
     pub open_calls: u64,
+    /// It has a message of the user.
+    pub has_messages: bool,
+    /// More than half of its lines are of unknown kinds.
+    pub is_newer: bool,
+    /// The state of its file when it was read, and when it was imported last.
+    state: FileState,
+    imported: Option<FileState>,
+    /// The folder of the agent, and the path of the file below it.
+    root: PathBuf,
+    way: PathBuf,
+    /// Its copy. `None`: it was not imported.
+    pub session: Option<String>,
+    /// What the calls at its end printed that have no result.
+    pub(super) printed: Vec<Option<String>>,
+    /// It was read now, not taken from the cache.
+    pub was_read: bool,
     pub report: Report,
+}
+
+/// What is stored of a session, so that an unchanged one is not read again.
+#[derive(Debug, Serialize, Deserialize)]
+struct Stored {
+    agent: Agent,
+    about: About,
+    updated_ms: i64,
+    bytes: u64,
+    open_calls: u64,
+    has_messages: bool,
+    is_newer: bool,
+    imported: Option<FileState>,
+    #[serde(default)]
+    printed: Vec<Option<String>>,
+}
+
+/// The size of a file in bytes, and the time of its last change in nanoseconds since 1970. Of a
+/// database: the sum, and the later time, of its two files.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct FileState {
+    bytes: u64,
+    modified: i64,
+}
+
+impl FileState {
+    fn of(file: &Metadata) -> FileState {
+        let seconds = file.mtime().saturating_mul(1_000_000_000);
+        FileState {
+            bytes: file.len(),
+            modified: seconds.saturating_add(file.mtime_nsec()),
+        }
+    }
+}
+
+/// Returns what the calls at the end of an imported session printed, one by one, from the text in
+/// [`CachedSource::about`].
+pub fn printed_of(about: &str) -> Vec<Option<String>> {
+    let stored: Option<Stored> = serde_json::from_str(about).ok();
+    stored.map(|stored| stored.printed).unwrap_or_default()
+}
+
+impl Found {
+    /// Reads the session. `sink` gets its pieces in order.
+    pub(super) fn read(
+        &self,
+        report: &mut Report,
+        sink: Sink<'_>,
+        database: Option<&Database>,
+    ) -> io::Result<()> {
+        if let Some(database) = database {
+            database.read(&self.about.id, report, sink);
+            return Ok(());
+        }
+        let folder = Folder::open(&self.root.canonicalize()?)?;
+        let lines = Lines::new(regular(&folder, &self.way)?);
+        read_lines(self.agent, lines, report, sink).map(drop)
+    }
+
+    /// Returns a copy of the database that contains it.
+    pub(super) fn database(&self) -> Result<Database, SourceError> {
+        let open = || Database::copy(&Folder::open(&self.root.canonicalize()?)?, DATABASE);
+        open().map_err(|e| self.unreadable(&e))
+    }
+
+    pub(super) fn unreadable(&self, error: &io::Error) -> SourceError {
+        unreadable(&self.path, error)
+    }
+
+    /// Returns the copy that has all of it.
+    pub(super) fn whole_copy(&self) -> Option<&String> {
+        self.session
+            .as_ref()
+            .filter(|_| self.imported == Some(self.state))
+    }
+
+    /// Notes that this copy has all of it.
+    pub(super) fn was_imported(&mut self, session: String, printed: Vec<Option<String>>) {
+        self.session = Some(session);
+        self.imported = Some(self.state);
+        self.printed = printed;
+    }
+
+    /// Returns it as it was stored.
+    fn stored(cached: &CachedSource, root: &Path, way: &Path) -> Option<Found> {
+        let stored: Stored = serde_json::from_str(&cached.about).ok()?;
+        Some(Found {
+            agent: stored.agent,
+            about: stored.about,
+            path: root.join(way),
+            updated_ms: stored.updated_ms,
+            bytes: stored.bytes,
+            open_calls: stored.open_calls,
+            has_messages: stored.has_messages,
+            is_newer: stored.is_newer,
+            state: FileState {
+                bytes: cached.bytes,
+                modified: cached.modified,
+            },
+            imported: stored.imported,
+            root: root.to_path_buf(),
+            way: way.to_path_buf(),
+            session: cached.session.clone(),
+            printed: stored.printed,
+            was_read: false,
+            report: Report::default(),
+        })
+    }
+
+    /// Returns it as it is stored.
+    pub fn cached(&self) -> CachedSource {
+        let stored = Stored {
+            agent: self.agent,
+            about: self.about.clone(),
+            updated_ms: self.updated_ms,
+            bytes: self.bytes,
+            open_calls: self.open_calls,
+            has_messages: self.has_messages,
+            is_newer: self.is_newer,
+            imported: self.imported,
+            printed: self.printed.clone(),
+        };
+        CachedSource {
+            path: self.path.to_string_lossy().into_owned(),
+            id: match self.agent {
+                Agent::Opencode => self.about.id.clone(),
+                _ => String::new(),
+            },
+            bytes: self.state.bytes,
+            modified: self.state.modified,
+            about: serde_json::to_string(&stored).unwrap_or_default(),
+            session: self.session.clone(),
+        }
+    }
+}
+
+/// What was stored of sessions before, by path.
+#[derive(Debug, Default)]
+pub struct Cache(HashMap<String, Vec<CachedSource>>);
+
+impl Cache {
+    pub fn new(sources: Vec<CachedSource>) -> Cache {
+        let mut by_path: HashMap<String, Vec<CachedSource>> = HashMap::new();
+        for source in sources {
+            by_path.entry(source.path.clone()).or_default().push(source);
+        }
+        Cache(by_path)
+    }
+
+    fn of(&self, path: &Path) -> &[CachedSource] {
+        self.0
+            .get(&*path.to_string_lossy())
+            .map_or(&[], Vec::as_slice)
+    }
 }
 
 /// A source that could not be read.
@@ -88,11 +261,13 @@ impl Sources {
 
     /// Lists the sessions, the newest first, and what could not be read.
     ///
-    /// `only`: those of this agent. `folders`: those of these folders. Both `None`: all.
+    /// `only`: those of this agent. `folders`: those of these folders. Both `None`: all. What is in
+    /// `cache` and unchanged is not read.
     pub fn list(
         &self,
         only: Option<Agent>,
         folders: Option<&[PathBuf]>,
+        cache: &Cache,
     ) -> (Vec<Found>, Vec<SourceError>) {
         let mut found = Vec::new();
         let mut errors = Vec::new();
@@ -116,6 +291,7 @@ impl Sources {
                 agent: *agent,
                 folder: &opened,
                 is_here: &is_here,
+                cache,
                 found: &mut found,
                 errors: &mut errors,
             };
@@ -127,6 +303,62 @@ impl Sources {
         found.sort_by(|a, b| (b.updated_ms, &b.path).cmp(&(a.updated_ms, &a.path)));
         (found, errors)
     }
+}
+
+impl Sources {
+    /// Reads a file in any folder. `agent`: the agent that wrote it. `None`: its first lines tell.
+    pub fn file(&self, path: &Path, agent: Option<Agent>) -> Result<Found, SourceError> {
+        let read = || {
+            let folder = path.parent().unwrap_or(Path::new("/")).canonicalize()?;
+            let name = path
+                .file_name()
+                .ok_or_else(|| io::Error::other("it is not a file"))?;
+            let opened = Folder::open(&folder)?;
+            let file = regular(&opened, Path::new(name))?;
+            let agent = match agent {
+                Some(agent) => agent,
+                None => agent_of(file.try_clone()?)?,
+            };
+            let reading = Reading {
+                root: &folder,
+                agent,
+                folder: &opened,
+                is_here: &|_| true,
+                cache: &Cache::default(),
+                found: &mut Vec::new(),
+                errors: &mut Vec::new(),
+            };
+            let one = reading.read_file(file, Path::new(name))?;
+            one.ok_or_else(|| io::Error::other("it has no session"))
+        };
+        let mut one = read().map_err(|e| unreadable(path, &e))?;
+        one.path = path.to_path_buf();
+        Ok(one)
+    }
+}
+
+/// Returns the agent that wrote a file, from its first lines.
+fn agent_of(file: File) -> io::Result<Agent> {
+    let mut lines = Lines::new(file);
+    lines.rewind()?;
+    let mut agent = None;
+    for _ in 0..HEAD_LINES {
+        let Some(Line { value, .. }) = lines.next(&mut Report::default())? else {
+            break;
+        };
+        let has = |name: &str| value.get(name).is_some();
+        agent = match text(&value, &["type"]) {
+            "session_meta" => Some(Agent::Codex),
+            "session" if has("version") => Some(Agent::Pi),
+            "user" | "assistant" if !value["message"]["parts"].is_null() => Some(Agent::Qwen),
+            "user" | "assistant" if has("message") && has("uuid") => Some(Agent::Claude),
+            "" if has("projectHash") => Some(Agent::Gemini),
+            _ => continue,
+        };
+        break;
+    }
+    lines.rewind()?;
+    agent.ok_or_else(|| io::Error::other("it is of no agent that is known: --from names it"))
 }
 
 /// Returns the way from the folder of an agent to its sessions.
@@ -164,6 +396,7 @@ struct Reading<'a> {
     agent: Agent,
     folder: &'a Folder,
     is_here: &'a dyn Fn(Option<&PathBuf>) -> bool,
+    cache: &'a Cache,
     found: &'a mut Vec<Found>,
     errors: &'a mut Vec<SourceError>,
 }
@@ -202,52 +435,89 @@ impl Reading<'_> {
     }
 
     fn file(&mut self, folder: &Folder, name: &Path, way: &Path) {
+        let read = regular(folder, name).and_then(|file| self.read_file(file, way));
+        match read {
+            Ok(one) => self.found.extend(one),
+            Err(e) => self.errors.push(unreadable(&self.root.join(way), &e)),
+        }
+    }
+
+    /// Reads a session, unless it is of another folder.
+    fn read_file(&self, file: File, way: &Path) -> io::Result<Option<Found>> {
+        let state = FileState::of(&file.metadata()?);
         let path = self.root.join(way);
+        let cached = self.cache.of(&path).first();
+        let known = cached.and_then(|cached| Found::stored(cached, self.root, way));
+        let known = match known {
+            Some(known) if known.state == state => {
+                let is_here = (self.is_here)(known.about.folder.as_ref());
+                return Ok(is_here.then_some(known));
+            }
+            known => known,
+        };
         let project = match self.agent {
             Agent::Gemini => project_root(self.folder, way),
             _ => None,
         };
-        let read = regular(folder, name).and_then(|file| {
-            if !(self.is_here)(project.clone().or(head_folder(file.try_clone()?)?).as_ref()) {
-                return Ok(None);
-            }
-            let stat = file.metadata()?;
-            let mut one = Found {
-                agent: self.agent,
-                about: About::default(),
-                path: path.clone(),
-                updated_ms: 0,
-                bytes: stat.len(),
-                open_calls: 0,
-                report: Report::default(),
-            };
-            let mut seen = Seen::default();
-            let mut report = Report::default();
-            let mut sink = |piece: Piece| seen.take(&piece);
-            let reader = match self.agent {
-                Agent::Claude => claude::read,
-                Agent::Codex => codex::read,
-                Agent::Pi => pi::read,
-                Agent::Qwen => qwen::read,
-                Agent::Gemini => gemini::read,
-                Agent::Opencode => return Ok(None),
-            };
-            one.about = reader(Lines::new(file), &mut report, &mut sink)?;
-            one.about.folder = one.about.folder.or(project.clone());
-            seen.end(&mut one, report, stat.mtime().saturating_mul(1_000));
-            Ok(Some(one))
-        });
-        match read {
-            Ok(one) => self.found.extend(one),
-            Err(e) => self.errors.push(unreadable(&path, &e)),
+        if !(self.is_here)(project.clone().or(head_folder(file.try_clone()?)?).as_ref()) {
+            return Ok(None);
+        }
+        let mut seen = Seen::default();
+        let mut report = Report::default();
+        let mut sink = |piece: Piece| seen.take(&piece);
+        let mut about = read_lines(self.agent, Lines::new(file), &mut report, &mut sink)?;
+        about.folder = about.folder.or(project);
+        if about.id.is_empty() {
+            let name = way.file_stem().unwrap_or_default();
+            about.id = name.to_string_lossy().into_owned();
+        }
+        let mut one = self.described(about, way, state, known.as_ref());
+        one.bytes = state.bytes;
+        seen.end(&mut one, report, state.modified / 1_000_000);
+        Ok(Some(one))
+    }
+
+    fn described(&self, about: About, way: &Path, state: FileState, known: Option<&Found>) -> Found {
+        Found {
+            agent: self.agent,
+            about,
+            path: self.root.join(way),
+            updated_ms: 0,
+            bytes: 0,
+            open_calls: 0,
+            has_messages: false,
+            is_newer: false,
+            state,
+            imported: known.and_then(|known| known.imported),
+            root: self.root.to_path_buf(),
+            way: way.to_path_buf(),
+            session: known.and_then(|known| known.session.clone()),
+            printed: Vec::new(),
+            was_read: true,
+            report: Report::default(),
         }
     }
 
     fn database(&mut self) {
-        let path = self.root.join(DATABASE);
+        let way = Path::new(DATABASE);
+        let path = self.root.join(way);
+        let state = match self.database_state() {
+            Ok(state) => state,
+            Err(e) if e.kind() == ErrorKind::NotFound => return,
+            Err(e) => return self.errors.push(unreadable(&path, &e)),
+        };
+        let cached = self.cache.of(&path).iter();
+        let known: Vec<Found> = cached
+            .filter_map(|cached| Found::stored(cached, self.root, way))
+            .collect();
+        if !known.is_empty() && known.iter().all(|known| known.state == state) {
+            let here = known
+                .into_iter()
+                .filter(|k| (self.is_here)(k.about.folder.as_ref()));
+            return self.found.extend(here);
+        }
         let database = match Database::copy(self.folder, DATABASE) {
             Ok(database) => database,
-            Err(e) if e.kind() == ErrorKind::NotFound => return,
             Err(e) => return self.errors.push(unreadable(&path, &e)),
         };
         let mut report = Report::default();
@@ -256,19 +526,13 @@ impl Reading<'_> {
             if !(self.is_here)(listed.about.folder.as_ref()) {
                 continue;
             }
-            let mut one = Found {
-                agent: self.agent,
-                about: listed.about,
-                path: path.clone(),
-                updated_ms: 0,
-                bytes: 0,
-                open_calls: 0,
-                report: Report::default(),
-            };
             let mut seen = Seen::default();
             let mut of_one = report.clone();
             let mut sink = |piece: Piece| seen.take(&piece);
-            one.bytes = database.read(&one.about.id, &mut of_one, &mut sink);
+            let bytes = database.read(&listed.about.id, &mut of_one, &mut sink);
+            let known = known.iter().find(|known| known.about.id == listed.about.id);
+            let mut one = self.described(listed.about, way, state, known);
+            one.bytes = bytes;
             seen.end(&mut one, of_one, listed.updated_ms);
             self.found.push(one);
         }
@@ -283,6 +547,36 @@ impl Reading<'_> {
             });
         }
     }
+
+    fn database_state(&self) -> io::Result<FileState> {
+        let state = |name: &str| {
+            let file = regular(self.folder, Path::new(name))?;
+            Ok::<_, io::Error>(FileState::of(&file.metadata()?))
+        };
+        let mut sum = state(DATABASE)?;
+        if let Ok(log) = state(&format!("{DATABASE}-wal")) {
+            sum.bytes += log.bytes;
+            sum.modified = sum.modified.max(log.modified);
+        }
+        Ok(sum)
+    }
+}
+
+/// Reads a session in lines.
+fn read_lines(
+    agent: Agent,
+    lines: Lines,
+    report: &mut Report,
+    sink: Sink<'_>,
+) -> io::Result<About> {
+    match agent {
+        Agent::Claude => claude::read(lines, report, sink),
+        Agent::Codex => codex::read(lines, report, sink),
+        Agent::Pi => pi::read(lines, report, sink),
+        Agent::Qwen => qwen::read(lines, report, sink),
+        Agent::Gemini => gemini::read(lines, report, sink),
+        Agent::Opencode => Ok(About::default()),
+    }
 }
 
 /// The sum of the pieces of a session.
@@ -296,12 +590,7 @@ struct Seen {
 
 impl Seen {
     fn take(&mut self, piece: &Piece) {
-        let (Piece::Said { at_ms, .. }
-        | Piece::Text { at_ms, .. }
-        | Piece::Call { at_ms, .. }
-        | Piece::Result { at_ms, .. }
-        | Piece::Summary { at_ms, .. }) = piece;
-        self.updated_ms = self.updated_ms.max(*at_ms);
+        self.updated_ms = self.updated_ms.max(piece.at_ms());
         if let (Piece::Said { text, .. }, None) = (piece, &self.first_words) {
             self.first_words = Some(title_line(text, TITLE_CHARS));
         }
@@ -310,8 +599,10 @@ impl Seen {
     }
 
     fn end(self, one: &mut Found, report: Report, otherwise_ms: i64) {
+        one.is_newer = report.is_newer_than_known();
         one.report = report;
         one.open_calls = self.calls.count();
+        one.has_messages = self.first_words.is_some();
         // gemini-cli writes each result twice.
         if !matches!(one.agent, Agent::Gemini) {
             one.report.extra_results += self.extra;

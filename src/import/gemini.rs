@@ -12,6 +12,7 @@ use serde_json::Value;
 
 use super::lines::{Lines, list, text, time};
 use super::qwen::{of_model, of_user};
+use super::tools::usage;
 use super::{About, Piece, Report, Sink};
 
 /// The place of a message: its line, and its index in `$set.messages`.
@@ -44,6 +45,8 @@ pub(super) fn read(mut lines: Lines, report: &mut Report, sink: Sink<'_>) -> io:
         } else if value.get("sessionId").is_some() {
             if about.id.is_empty() {
                 about.id = text(value, &["sessionId"]).to_string();
+                let began = serde_json::json!({ "timestamp": value["startTime"] });
+                about.note_time(time(&began));
             }
         } else {
             let name = value.as_object().and_then(|object| object.keys().next());
@@ -71,22 +74,17 @@ pub(super) fn read(mut lines: Lines, report: &mut Report, sink: Sink<'_>) -> io:
 fn pieces(message: &Value, report: &mut Report, sink: Sink<'_>) {
     let at_ms = time(message);
     let id = text(message, &["id"]);
-    let content = &message["content"];
+    let parts = match &message["content"] {
+        Value::Array(parts) => parts.clone(),
+        content => vec![serde_json::json!({ "text": content })],
+    };
     match text(message, &["type"]) {
         "user" => {
-            for part in list(content, &[]) {
-                of_user(part, at_ms, report, sink);
-            }
-            if let Some(text) = content.as_str() {
-                of_user(&serde_json::json!({ "text": text }), at_ms, report, sink);
-            }
+            of_user(&parts, at_ms, report, sink);
         }
         "gemini" => {
-            for part in list(content, &[]) {
+            for part in &parts {
                 of_model(part, at_ms, id, sink);
-            }
-            if let Some(text) = content.as_str() {
-                of_model(&serde_json::json!({ "text": text }), at_ms, id, sink);
             }
             let calls = list(message, &["toolCalls"]);
             for call in calls {
@@ -99,9 +97,14 @@ fn pieces(message: &Value, report: &mut Report, sink: Sink<'_>) {
                     printed: None,
                 });
             }
+            sink(Piece::Counted {
+                answer: id.to_string(),
+                model: text(message, &["model"]).to_string(),
+                usage: usage(&message["tokens"]),
+            });
             // The results come a second time as a message. The first one counts.
-            for part in calls.iter().flat_map(|call| list(call, &["result"])) {
-                of_user(part, at_ms, report, sink);
+            for call in calls {
+                of_user(list(call, &["result"]), at_ms, report, sink);
             }
         }
         "info" | "warning" | "error" => {}

@@ -2,6 +2,8 @@
 
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
 use super::Report;
@@ -166,4 +168,60 @@ pub(super) fn is_of_agent(text: &str) -> bool {
     ];
     let text = text.trim_start();
     MARKS.iter().any(|mark| text.starts_with(mark))
+}
+
+/// Returns the text of a content, and the bytes of its images. Only base64 is an image: an address
+/// is text, and nothing is opened.
+pub(super) fn with_images(content: &Value) -> (String, Vec<Vec<u8>>) {
+    let mut text = joined(content);
+    let mut images = Vec::new();
+    for part in list(content, &[]) {
+        match picture(part) {
+            Some(Ok(bytes)) => images.push(bytes),
+            Some(Err(address)) => text.push_str(&format!("\n[image: {address}]")),
+            None => {}
+        }
+    }
+    (text, images)
+}
+
+/// Returns the bytes of a part that is an image, or its address.
+fn picture(part: &Value) -> Option<Result<Vec<u8>, String>> {
+    const DATA: [&[&str]; 3] = [&["source", "data"], &["inlineData", "data"], &["data"]];
+    let data = DATA.iter().map(|path| text(part, path));
+    if let Some(data) = data.into_iter().find(|data| !data.is_empty()) {
+        return STANDARD.decode(data).ok().map(Ok);
+    }
+    const ADDRESSES: [&[&str]; 3] = [&["image_url"], &["url"], &["source", "url"]];
+    let addresses = ADDRESSES.iter().map(|path| text(part, path));
+    let address = addresses.into_iter().find(|address| !address.is_empty())?;
+    match address.strip_prefix("data:image/") {
+        Some(data) => {
+            let (_, data) = data.split_once(";base64,")?;
+            STANDARD.decode(data).ok().map(Ok)
+        }
+        None => Some(Err(address.chars().take(200).collect())),
+    }
+}
+
+/// Maximum length of the messages that are kept with a summary, bytes.
+pub(super) const KEPT_BYTES: usize = 16 * 1024;
+
+/// Returns a summary with the messages that the agent kept after it, the last ones if they are long.
+pub(super) fn with_kept(summary: &str, kept: &[&str]) -> String {
+    let mut room = KEPT_BYTES;
+    let fits = |text: &&&str| {
+        let fits = text.len() < room;
+        room = room.saturating_sub(text.len() + 1);
+        fits
+    };
+    let mut texts: Vec<&str> = kept.iter().rev().take_while(fits).copied().collect();
+    if texts.is_empty() {
+        return summary.to_string();
+    }
+    texts.reverse();
+    format!(
+        "{summary}\n\nThe last messages before the summary:\n{}",
+        texts.join("\n")
+    )
 }

@@ -1,14 +1,68 @@
 //! A conversation as a tree: each line names its parent. A branch that the user left is one that
 //! contains words of the user and does not lead to the last line.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::io;
+
+use serde_json::Value;
+
+use super::lines::Lines;
+use super::{Report, Sink};
 
 /// A line of a tree.
-pub(super) struct Link {
+pub(super) struct TreeLine {
     pub id: String,
     pub parent: Option<String>,
     /// It contains words of the user.
     pub is_said: bool,
+    /// The answer that it is a line of. Empty: none, or the line is all of it.
+    pub answer: String,
+}
+
+/// The reader of a format with a tree.
+pub(super) trait TreeFormat {
+    /// Reads what a line says about the session.
+    fn note(&mut self, line: &Value, report: &mut Report);
+    /// Returns the place of a line in the tree. `None`: it is not a part of the conversation.
+    fn place(&self, line: &Value) -> Option<TreeLine>;
+    /// Returns the pieces of a line of the conversation.
+    fn pieces(&mut self, line: &Value, report: &mut Report, sink: Sink<'_>);
+}
+
+/// Reads the lines of a tree twice: their places first, then the pieces of the conversation.
+pub(super) fn read_tree(
+    mut lines: Lines,
+    format: &mut dyn TreeFormat,
+    report: &mut Report,
+    sink: Sink<'_>,
+) -> io::Result<()> {
+    let mut places = Vec::new();
+    while let Some(line) = lines.next(report)? {
+        format.note(&line.value, report);
+        places.extend(format.place(&line.value));
+    }
+    let (mut is_part, circular) = current(&places);
+    report.circular += circular;
+    // All lines of an answer belong to it, wherever their parents lead.
+    let with_answer = places
+        .iter()
+        .zip(&is_part)
+        .filter(|(line, _)| !line.answer.is_empty());
+    let live: HashSet<&str> = with_answer
+        .filter(|(_, part)| **part)
+        .map(|(line, _)| line.answer.as_str())
+        .collect();
+    for (place, line) in places.iter().enumerate() {
+        is_part[place] |= live.contains(line.answer.as_str());
+    }
+    lines.rewind()?;
+    let mut parts = is_part.into_iter();
+    while let Some(line) = lines.next(&mut Report::default())? {
+        if format.place(&line.value).is_some() && parts.next().unwrap_or_default() {
+            format.pieces(&line.value, report, sink);
+        }
+    }
+    Ok(())
 }
 
 /// Returns for each line whether it is part of the conversation that ends at the last line, and
@@ -16,7 +70,7 @@ pub(super) struct Link {
 ///
 /// Results of calls that ran at the same time, and a call that was killed, are on branches without
 /// words of the user. They are part of it.
-pub(super) fn current(links: &[Link]) -> (Vec<bool>, u64) {
+pub(super) fn current(links: &[TreeLine]) -> (Vec<bool>, u64) {
     let ids = links.iter().map(|link| link.id.as_str());
     let by_id: HashMap<&str, usize> = ids.zip(0..).collect();
     let parent = |place: usize| {
@@ -65,11 +119,12 @@ pub(super) fn current(links: &[Link]) -> (Vec<bool>, u64) {
 mod tests {
     use super::*;
 
-    fn links(lines: &[(&str, Option<&str>, bool)]) -> Vec<Link> {
-        let link = |(id, parent, is_said): &(&str, Option<&str>, bool)| Link {
+    fn links(lines: &[(&str, Option<&str>, bool)]) -> Vec<TreeLine> {
+        let link = |(id, parent, is_said): &(&str, Option<&str>, bool)| TreeLine {
             id: id.to_string(),
             parent: parent.map(String::from),
             is_said: *is_said,
+            answer: String::new(),
         };
         lines.iter().map(link).collect()
     }

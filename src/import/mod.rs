@@ -12,10 +12,13 @@ mod find;
 mod gemini;
 mod lines;
 mod links;
+mod normal;
 mod open;
 mod opencode;
 mod pi;
 mod qwen;
+mod run;
+mod tools;
 
 #[cfg(test)]
 mod tests;
@@ -24,14 +27,17 @@ use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 use std::path::PathBuf;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
+use crate::core::entry::Usage;
 use crate::core::text::{count, one_line};
 
-pub use find::{Found, SourceError, Sources};
+pub use find::{Cache, Found, SourceError, Sources, printed_of};
+pub use run::{ImportError, Imported, Importer};
+pub use tools::foreign_tools;
 
 /// An agent whose sessions can be read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Agent {
     Claude,
@@ -75,7 +81,12 @@ impl fmt::Display for Agent {
 #[derive(Debug, Clone, PartialEq)]
 pub enum Piece {
     /// A message of the user.
-    Said { at_ms: i64, text: String },
+    Said {
+        at_ms: i64,
+        text: String,
+        /// The bytes of its images.
+        images: Vec<Vec<u8>>,
+    },
     /// Text of an answer. Pieces with the same `answer` belong to one answer.
     Text {
         at_ms: i64,
@@ -99,19 +110,50 @@ pub enum Piece {
         call: String,
         text: String,
         is_error: bool,
+        images: Vec<Vec<u8>>,
+    },
+    /// The model of an answer, and the tokens that the agent counted for it.
+    Counted {
+        answer: String,
+        model: String,
+        usage: Usage,
     },
     /// A summary that replaces the earlier conversation.
     Summary { at_ms: i64, text: String },
 }
 
+impl Piece {
+    /// Returns its time, milliseconds since 1970. 0: it has none.
+    fn at_ms(&self) -> i64 {
+        match self {
+            Piece::Said { at_ms, .. }
+            | Piece::Text { at_ms, .. }
+            | Piece::Call { at_ms, .. }
+            | Piece::Result { at_ms, .. }
+            | Piece::Summary { at_ms, .. } => *at_ms,
+            Piece::Counted { .. } => 0,
+        }
+    }
+}
+
 /// The description of a session by its agent.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct About {
     pub id: String,
     /// The version of the agent that began the session.
     pub version: Option<String>,
     pub folder: Option<PathBuf>,
     pub title: Option<String>,
+    /// The first time in the source, milliseconds since 1970. 0: there is none.
+    pub began_ms: i64,
+}
+
+impl About {
+    fn note_time(&mut self, at_ms: i64) {
+        if self.began_ms == 0 {
+            self.began_ms = at_ms;
+        }
+    }
 }
 
 /// Counts of damage and of unknown content in a source.
@@ -131,6 +173,14 @@ pub struct Report {
     pub of_agent: u64,
     /// Results that no call asked for, or that had come already.
     pub extra_results: u64,
+    /// Calls with the ID of an earlier one.
+    pub extra_calls: u64,
+    /// Parts of answers before the first message of the user.
+    pub unasked: u64,
+    /// Calls with arguments of more than 1 MiB.
+    pub cut_arguments: u64,
+    /// Images that models do not accept.
+    pub refused_images: u64,
     /// Lines whose parents form a circle.
     pub circular: u64,
     /// Tables of a database that could be read only in part, with the reason.
@@ -151,6 +201,15 @@ impl Report {
         }
     }
 
+    /// Adds the counts of the conversion.
+    fn add(&mut self, other: Report) {
+        self.extra_results += other.extra_results;
+        self.extra_calls += other.extra_calls;
+        self.unasked += other.unasked;
+        self.cut_arguments += other.cut_arguments;
+        self.refused_images += other.refused_images;
+    }
+
     /// Returns whether more than half of the lines are of unknown kinds.
     pub fn is_newer_than_known(&self) -> bool {
         self.unknown.values().sum::<u64>() * 2 > self.lines
@@ -167,6 +226,22 @@ impl Report {
                 self.extra_results,
                 "result",
                 "without a call, or a second time",
+            ),
+            (self.extra_calls, "call", "with the ID of an earlier one"),
+            (
+                self.unasked,
+                "part",
+                "of answers before the first message skipped",
+            ),
+            (
+                self.cut_arguments,
+                "call",
+                "with arguments of more than 1 MiB, which are cut",
+            ),
+            (
+                self.refused_images,
+                "image",
+                "that models do not accept skipped",
             ),
         ];
         let some = some.into_iter().filter(|(number, ..)| *number > 0);

@@ -11,9 +11,10 @@ use std::io::{self, Read};
 use std::path::Path;
 
 use rusqlite::{Connection, params};
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use super::lines::text;
+use super::lines::{text, with_images};
+use super::tools::usage;
 use super::{About, Piece, Report, Sink};
 use crate::store::database::open_damaged;
 use crate::workspace::handle::Folder;
@@ -67,7 +68,7 @@ impl Database {
 
     /// Lists the sessions that a person began: not those of subagents.
     pub(super) fn sessions(&self, report: &mut Report) -> Vec<Listed> {
-        let query = "SELECT id, version, directory, title, time_updated FROM session
+        let query = "SELECT id, version, directory, title, time_updated, time_created FROM session
              WHERE parent_id IS NULL ORDER BY time_updated DESC";
         self.rows("session", query, None, report, |row| {
             let known = |text: String| Some(text).filter(|text| !text.is_empty());
@@ -77,6 +78,7 @@ impl Database {
                     version: known(row.get(1)?),
                     folder: known(row.get(2)?).map(Into::into),
                     title: known(row.get(3)?),
+                    began_ms: row.get(5)?,
                 },
                 updated_ms: row.get(4)?,
             })
@@ -159,15 +161,15 @@ fn json(data: &str, report: &mut Report) -> Option<Value> {
 fn pieces(id: &str, message: &Value, parts: &[Value], report: &mut Report, sink: Sink<'_>) {
     let at_ms = message["time"]["created"].as_i64().unwrap_or(0);
     let is_user = message["role"] == "user";
+    let mut said = Vec::new();
+    // All calls of an answer come before the first result.
+    let mut results = Vec::new();
     for part in parts {
         let words = text(part, &["text"]);
         match text(part, &["type"]) {
             "text" if words.trim().is_empty() => {}
             "text" if is_user && part["synthetic"] == true => report.of_agent += 1,
-            "text" if is_user => sink(Piece::Said {
-                at_ms,
-                text: unquoted(words),
-            }),
+            "text" if is_user => said.push(json!({ "text": unquoted(words) })),
             "text" if message["summary"] == true => sink(Piece::Summary {
                 at_ms,
                 text: words.to_string(),
@@ -177,40 +179,62 @@ fn pieces(id: &str, message: &Value, parts: &[Value], report: &mut Report, sink:
                 answer: id.to_string(),
                 text: words.to_string(),
             }),
-            "tool" => call(id, at_ms, part, sink),
+            "file" if is_user => said.push(part.clone()),
+            "tool" => {
+                sink(call(id, at_ms, part));
+                results.extend(result(at_ms, part));
+            }
             "step-start" | "step-finish" | "reasoning" | "snapshot" | "patch" | "agent"
             | "retry" | "compaction" | "subtask" | "file" => {}
             kind => report.unknown(kind),
         }
     }
-}
-
-fn call(answer: &str, at_ms: i64, part: &Value, sink: Sink<'_>) {
-    let state = &part["state"];
-    let id = text(part, &["callID"]).to_string();
-    let status = text(state, &["status"]);
-    let printed = text(state, &["metadata", "output"]);
-    let is_open = !matches!(status, "completed" | "error");
-    sink(Piece::Call {
-        at_ms,
-        answer: answer.to_string(),
-        id: id.clone(),
-        name: text(part, &["tool"]).to_string(),
-        arguments: state["input"].to_string(),
-        printed: (is_open && !printed.is_empty()).then(|| printed.to_string()),
-    });
-    if !is_open {
-        let said = match status {
-            "error" => text(state, &["error"]),
-            _ => text(state, &["output"]),
-        };
-        sink(Piece::Result {
+    let (text, images) = with_images(&Value::Array(said));
+    if !text.trim().is_empty() || !images.is_empty() {
+        sink(Piece::Said {
             at_ms,
-            call: id,
-            text: said.to_string(),
-            is_error: status == "error",
+            text,
+            images,
         });
     }
+    if !is_user {
+        sink(Piece::Counted {
+            answer: id.to_string(),
+            model: message["modelID"].as_str().unwrap_or_default().to_string(),
+            usage: usage(&message["tokens"]),
+        });
+    }
+    results.into_iter().for_each(sink);
+}
+
+fn call(answer: &str, at_ms: i64, part: &Value) -> Piece {
+    let state = &part["state"];
+    let printed = text(state, &["metadata", "output"]);
+    Piece::Call {
+        at_ms,
+        answer: answer.to_string(),
+        id: text(part, &["callID"]).to_string(),
+        name: text(part, &["tool"]).to_string(),
+        arguments: state["input"].to_string(),
+        printed: (!printed.is_empty()).then(|| printed.to_string()),
+    }
+}
+
+/// Returns the result of a call, if it has ended.
+fn result(at_ms: i64, part: &Value) -> Option<Piece> {
+    let state = &part["state"];
+    let said = match text(state, &["status"]) {
+        "error" => text(state, &["error"]),
+        "completed" => text(state, &["output"]),
+        _ => return None,
+    };
+    Some(Piece::Result {
+        at_ms: state["time"]["end"].as_i64().unwrap_or(at_ms),
+        call: text(part, &["callID"]).to_string(),
+        text: said.to_string(),
+        is_error: state["status"] == "error",
+        images: Vec::new(),
+    })
 }
 
 /// Removes the quotes of a message that is one JSON string, as `opencode run` stores it.

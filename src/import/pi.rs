@@ -1,12 +1,16 @@
 //! Sessions of pi: JSON lines, a tree by `parentId`. Source: files of version 0.73.1, format 3, in
 //! `tests/fixtures/import`.
 
+use std::collections::VecDeque;
 use std::io;
 
 use serde_json::Value;
 
-use super::lines::{Lines, is_of_agent, joined, list, text, time};
-use super::links::{Link, current};
+use super::lines::{
+    KEPT_BYTES, Lines, is_of_agent, joined, list, text, time, with_images, with_kept,
+};
+use super::links::{TreeFormat, TreeLine, read_tree};
+use super::tools::usage;
 use super::{About, Piece, Report, Sink};
 
 /// Kinds of lines without a part of the conversation.
@@ -20,67 +24,97 @@ const OTHER_KINDS: [&str; 6] = [
 ];
 
 /// Reads a session. `sink` gets its pieces in order.
-pub(super) fn read(mut lines: Lines, report: &mut Report, sink: Sink<'_>) -> io::Result<About> {
-    let mut about = About::default();
-    let mut links = Vec::new();
-    while let Some(line) = lines.next(report)? {
-        let line = &line.value;
+pub(super) fn read(lines: Lines, report: &mut Report, sink: Sink<'_>) -> io::Result<About> {
+    let mut session = Pi::default();
+    read_tree(lines, &mut session, report, sink)?;
+    Ok(session.about)
+}
+
+#[derive(Default)]
+struct Pi {
+    about: About,
+    /// The last messages, with their IDs: a summary names the first one that it keeps.
+    last: VecDeque<(String, String)>,
+}
+
+impl TreeFormat for Pi {
+    fn note(&mut self, line: &Value, report: &mut Report) {
+        let about = &mut self.about;
+        about.note_time(time(line));
         let known = |name: &str| Some(text(line, &[name])).filter(|text| !text.is_empty());
         match text(line, &["type"]) {
             "session" if about.id.is_empty() => {
                 about.id = text(line, &["id"]).to_string();
                 about.folder = known("cwd").map(Into::into);
             }
-            "session_info" => about.title = known("name").map(String::from).or(about.title),
+            "session_info" => about.title = known("name").map(String::from).or(about.title.take()),
             "message" | "compaction" | "branch_summary" => {}
             kind if OTHER_KINDS.contains(&kind) => {}
             kind => report.unknown(kind),
         }
-        links.extend(link(line));
     }
-    let (is_part, circular) = current(&links);
-    report.circular += circular;
-    lines.rewind()?;
-    let mut parts = is_part.into_iter();
-    while let Some(line) = lines.next(&mut Report::default())? {
-        let line = &line.value;
-        if link(line).is_some() && parts.next().unwrap_or_default() {
-            pieces(line, report, sink);
-        }
-    }
-    Ok(about)
-}
 
-fn link(line: &Value) -> Option<Link> {
-    let id = text(line, &["id"]);
-    if id.is_empty() || line["type"] == "session" {
-        return None;
+    fn place(&self, line: &Value) -> Option<TreeLine> {
+        let id = text(line, &["id"]);
+        if id.is_empty() || line["type"] == "session" {
+            return None;
+        }
+        Some(TreeLine {
+            id: id.to_string(),
+            parent: line["parentId"].as_str().map(String::from),
+            is_said: line["message"]["role"] == "user",
+            answer: String::new(),
+        })
     }
-    Some(Link {
-        id: id.to_string(),
-        parent: line["parentId"].as_str().map(String::from),
-        is_said: line["message"]["role"] == "user",
-    })
+
+    fn pieces(&mut self, line: &Value, report: &mut Report, sink: Sink<'_>) {
+        if line["type"] == "compaction" {
+            let first = text(line, &["firstKeptEntryId"]);
+            let kept = self.last.iter().skip_while(|(id, _)| id != first);
+            let kept: Vec<&str> = kept.map(|(_, text)| text.as_str()).collect();
+            let summary = text(line, &["summary"]);
+            return sink(Piece::Summary {
+                at_ms: time(line),
+                text: with_kept(summary, &kept),
+            });
+        }
+        let message = &line["message"];
+        let said = joined(&message["content"]);
+        if !said.trim().is_empty() {
+            let said = format!("{}: {said}", text(message, &["role"]));
+            self.last.push_back((text(line, &["id"]).to_string(), said));
+        }
+        let bytes =
+            |last: &VecDeque<(String, String)>| last.iter().map(|(_, t)| t.len()).sum::<usize>();
+        while self.last.len() > 1 && bytes(&self.last) > KEPT_BYTES {
+            self.last.pop_front();
+        }
+        pieces(line, report, sink);
+    }
 }
 
 fn pieces(line: &Value, report: &mut Report, sink: Sink<'_>) {
     let at_ms = time(line);
     let message = &line["message"];
-    if line["type"] == "compaction" {
-        let text = text(line, &["summary"]).to_string();
-        return sink(Piece::Summary { at_ms, text });
-    }
     match text(message, &["role"]) {
-        "user" => match joined(&message["content"]) {
-            text if is_of_agent(&text) => report.of_agent += 1,
-            text => sink(Piece::Said { at_ms, text }),
+        "user" => match with_images(&message["content"]) {
+            (text, _) if is_of_agent(&text) => report.of_agent += 1,
+            (text, images) => sink(Piece::Said {
+                at_ms,
+                text,
+                images,
+            }),
         },
-        "toolResult" => sink(Piece::Result {
-            at_ms,
-            call: text(message, &["toolCallId"]).to_string(),
-            text: joined(&message["content"]),
-            is_error: message["isError"] == true,
-        }),
+        "toolResult" => {
+            let (result, images) = with_images(&message["content"]);
+            sink(Piece::Result {
+                at_ms,
+                call: text(message, &["toolCallId"]).to_string(),
+                text: result,
+                is_error: message["isError"] == true,
+                images,
+            });
+        }
         "assistant" => {
             let answer = text(line, &["id"]).to_string();
             for part in list(message, &["content"]) {
@@ -101,6 +135,11 @@ fn pieces(line: &Value, report: &mut Report, sink: Sink<'_>) {
                     _ => {}
                 }
             }
+            sink(Piece::Counted {
+                answer,
+                model: text(message, &["model"]).to_string(),
+                usage: usage(&message["usage"]),
+            });
         }
         _ => {}
     }

@@ -5,16 +5,25 @@ use std::io;
 
 use serde_json::Value;
 
-use super::lines::{Lines, is_of_agent, list, text, time};
-use super::links::{Link, current};
+use super::lines::{Lines, is_of_agent, list, text, time, with_images};
+use super::links::{TreeFormat, TreeLine, read_tree};
+use super::tools::usage;
 use super::{About, Piece, Report, Sink};
 
 /// Reads a session. `sink` gets its pieces in order.
-pub(super) fn read(mut lines: Lines, report: &mut Report, sink: Sink<'_>) -> io::Result<About> {
-    let mut about = About::default();
-    let mut links = Vec::new();
-    while let Some(line) = lines.next(report)? {
-        let line = &line.value;
+pub(super) fn read(lines: Lines, report: &mut Report, sink: Sink<'_>) -> io::Result<About> {
+    let mut session = Qwen::default();
+    read_tree(lines, &mut session, report, sink)?;
+    Ok(session.0)
+}
+
+#[derive(Default)]
+struct Qwen(About);
+
+impl TreeFormat for Qwen {
+    fn note(&mut self, line: &Value, report: &mut Report) {
+        let about = &mut self.0;
+        about.note_time(time(line));
         let known = |name: &str| Some(text(line, &[name])).filter(|text| !text.is_empty());
         if about.id.is_empty() {
             about.id = text(line, &["sessionId"]).to_string();
@@ -25,62 +34,67 @@ pub(super) fn read(mut lines: Lines, report: &mut Report, sink: Sink<'_>) -> io:
             "user" | "assistant" | "tool_result" | "system" => {}
             kind => report.unknown(kind),
         }
-        links.extend(link(line));
     }
-    let (is_part, circular) = current(&links);
-    report.circular += circular;
-    lines.rewind()?;
-    let mut parts = is_part.into_iter();
-    while let Some(line) = lines.next(&mut Report::default())? {
-        let line = &line.value;
-        if link(line).is_some() && parts.next().unwrap_or_default() {
-            pieces(line, report, sink);
-        }
+
+    fn place(&self, line: &Value) -> Option<TreeLine> {
+        let id = text(line, &["uuid"]);
+        (!id.is_empty()).then(|| TreeLine {
+            id: id.to_string(),
+            parent: line["parentUuid"].as_str().map(String::from),
+            is_said: line["type"] == "user",
+            answer: String::new(),
+        })
     }
-    Ok(about)
-}
 
-fn link(line: &Value) -> Option<Link> {
-    let id = text(line, &["uuid"]);
-    (!id.is_empty()).then(|| Link {
-        id: id.to_string(),
-        parent: line["parentUuid"].as_str().map(String::from),
-        is_said: line["type"] == "user",
-    })
-}
-
-fn pieces(line: &Value, report: &mut Report, sink: Sink<'_>) {
-    let at_ms = time(line);
-    let kind = text(line, &["type"]);
-    for part in list(line, &["message", "parts"]) {
-        match kind {
-            "user" | "tool_result" => of_user(part, at_ms, report, sink),
-            "assistant" => of_model(part, at_ms, text(line, &["uuid"]), sink),
+    fn pieces(&mut self, line: &Value, report: &mut Report, sink: Sink<'_>) {
+        let at_ms = time(line);
+        let parts = list(line, &["message", "parts"]);
+        match text(line, &["type"]) {
+            "user" | "tool_result" => of_user(parts, at_ms, report, sink),
+            "assistant" => {
+                let id = text(line, &["uuid"]);
+                for part in parts {
+                    of_model(part, at_ms, id, sink);
+                }
+                sink(Piece::Counted {
+                    answer: id.to_string(),
+                    model: text(line, &["model"]).to_string(),
+                    usage: usage(&line["usageMetadata"]),
+                });
+            }
             _ => {}
         }
     }
 }
 
-/// Takes a part of a message in the role of the user: words, or a result.
-pub(super) fn of_user(part: &Value, at_ms: i64, report: &mut Report, sink: Sink<'_>) {
-    if let Some(response) = part.get("functionResponse") {
-        let body = &response["response"];
-        let failed = body.get("error").is_some();
-        let body = &body[if failed { "error" } else { "output" }];
-        sink(Piece::Result {
-            at_ms,
-            call: text(response, &["id"]).to_string(),
-            text: body.as_str().map_or_else(|| body.to_string(), String::from),
-            is_error: failed,
-        });
+/// Takes the parts of a message in the role of the user: words, or results.
+pub(super) fn of_user(parts: &[Value], at_ms: i64, report: &mut Report, sink: Sink<'_>) {
+    let mut said = Vec::new();
+    for part in parts {
+        if let Some(response) = part.get("functionResponse") {
+            let body = &response["response"];
+            let failed = body.get("error").is_some();
+            let body = &body[if failed { "error" } else { "output" }];
+            sink(Piece::Result {
+                at_ms,
+                call: text(response, &["id"]).to_string(),
+                text: body.as_str().map_or_else(|| body.to_string(), String::from),
+                is_error: failed,
+                images: Vec::new(),
+            });
+        } else if is_of_agent(text(part, &["text"])) {
+            report.of_agent += 1;
+        } else {
+            said.push(part.clone());
+        }
     }
-    match text(part, &["text"]) {
-        "" => {}
-        text if is_of_agent(text) => report.of_agent += 1,
-        text => sink(Piece::Said {
+    let (text, images) = with_images(&Value::Array(said));
+    if !text.trim().is_empty() || !images.is_empty() {
+        sink(Piece::Said {
             at_ms,
-            text: text.to_string(),
-        }),
+            text,
+            images,
+        });
     }
 }
 

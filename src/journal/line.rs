@@ -14,12 +14,15 @@ use super::chain_hash::ChainHash;
 use crate::core::entry::Seq;
 
 /// Version of the line format. A newer one is not read.
-pub const FORM: u32 = 1;
+pub const FORM: u32 = 2;
+/// The version that says all about a session, except about a replica. Older versions of rewake read
+/// it.
+pub const FIRST_FORM: u32 = 1;
 
 /// The first line of each file and of each frame.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Header {
-    /// See [`FORM`].
+    /// [`FIRST_FORM`], and [`FORM`] for a replica.
     pub rewake: u32,
     /// ID of the store that wrote it.
     pub store: String,
@@ -31,6 +34,9 @@ pub struct Header {
     /// For a fork: the entry that it continues from.
     #[serde(default)]
     pub forked: Option<Parent>,
+    /// The session is a copy of another agent's, and only an import appends to it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub replica: bool,
     /// Sequence number of the next entry, and the tip of all entries before it.
     pub first: Seq,
     pub tip: ChainHash,
@@ -124,7 +130,8 @@ impl Line {
             return blob.bytes().map(Line::Blob);
         }
         let header: Header = serde_json::from_str(line).ok()?;
-        (header.rewake == FORM).then_some(Line::Header(header))
+        let is_known = (FIRST_FORM..=FORM).contains(&header.rewake);
+        is_known.then_some(Line::Header(header))
     }
 }
 
@@ -186,12 +193,13 @@ mod tests {
             folder: "/w".into(),
             created_ms: 1,
             forked: None,
+            replica: false,
             first: 0,
             tip: ChainHash::of_nothing(),
         };
         let line = serde_json::to_string(&header).unwrap();
         assert!(matches!(Line::read(line.as_bytes()), Some(Line::Header(h)) if h == header));
-        let newer = line.replace("\"rewake\":1", "\"rewake\":2");
+        let newer = line.replace("\"rewake\":2", "\"rewake\":3");
         assert!(Line::read(newer.as_bytes()).is_none());
     }
 }

@@ -112,7 +112,9 @@ fn code_of(error: &StoreError) -> u8 {
         | StoreError::DiskError { .. }
         | StoreError::Moved { .. }
         | StoreError::HeadMoved { .. } => exit::RESUMABLE,
-        StoreError::NotFound { .. } | StoreError::Ambiguous { .. } => exit::USAGE,
+        StoreError::NotFound { .. } | StoreError::Ambiguous { .. } | StoreError::Replica { .. } => {
+            exit::USAGE
+        }
         StoreError::TooMany { .. }
         | StoreError::Newer { .. }
         | StoreError::Unknown { .. }
@@ -136,6 +138,8 @@ impl From<SessionError> for CliError {
             SessionError::Store(error) => error.into(),
             SessionError::Config(error) => error.into(),
             SessionError::NothingHere(_)
+            | SessionError::OnlyReplicas { .. }
+            | SessionError::NoSourceFolder { .. }
             | SessionError::Folder { .. }
             | SessionError::Worktree(_)
             | SessionError::GivenId { .. }

@@ -92,6 +92,7 @@ impl From<StoreError> for Problem {
             StoreError::Held { .. }
             | StoreError::Elsewhere { .. }
             | StoreError::HeadMoved { .. }
+            | StoreError::Replica { .. }
             | StoreError::Gap(_)
             | StoreError::BackInTime { .. }
             | StoreError::Unknown { .. } => StatusCode::CONFLICT,
@@ -131,9 +132,12 @@ impl From<SessionError> for Problem {
         let status = match error {
             SessionError::Store(error) => return error.into(),
             SessionError::Config(_) => StatusCode::BAD_REQUEST,
-            SessionError::NothingHere(_) | SessionError::Lost { .. } => StatusCode::NOT_FOUND,
+            SessionError::NothingHere(_)
+            | SessionError::OnlyReplicas { .. }
+            | SessionError::Lost { .. } => StatusCode::NOT_FOUND,
             SessionError::Folder { .. }
             | SessionError::Worktree(_)
+            | SessionError::NoSourceFolder { .. }
             | SessionError::GivenId { .. }
             | SessionError::Illegal { .. }
             | SessionError::Running { .. } => StatusCode::CONFLICT,

@@ -210,7 +210,8 @@ impl AppContext {
     /// session without a message, the config does so too.
     fn choices(&self, state: &State, as_new: bool) -> Result<Option<Choice>, SessionError> {
         let by_flag = |key: &str| as_new || matches!(self.loaded.origins.of(key), Origin::Flag(_));
-        let model = match by_flag("model") {
+        // The model of another agent's session has no provider here.
+        let model = match by_flag("model") || !state.model.contains('/') {
             true => Some(self.config().model_name(&self.env)?.to_string()),
             false => None,
         };

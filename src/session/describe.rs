@@ -47,6 +47,7 @@ pub(crate) enum Kind<'a> {
     Model {
         /// `provider/model`.
         model: &'a str,
+        /// For an imported answer, what the other agent counted.
         usage: &'a Usage,
         took_ms: u64,
     },
@@ -206,6 +207,14 @@ impl Describer {
 
     pub(crate) fn describe<'a>(&mut self, record: &'a Record) -> Description<'a> {
         match &record.entry {
+            Entry::Opened {
+                imported: Some(source),
+                ..
+            } => {
+                let version = source.agent_version.as_deref().unwrap_or_default();
+                let agent = format!("{} {version}", source.agent);
+                detail(format!("imported from {}", agent.trim()))
+            }
             Entry::Opened { version, .. } => detail(format!("opened by rewake {version}")),
             Entry::Assigned(assignment) => detail(format!(
                 "a task of session {}",
@@ -243,13 +252,14 @@ impl Describer {
             Entry::Replied {
                 blocks,
                 usage,
+                source_usage,
                 model,
                 took_ms,
                 ..
             } => {
                 let kind = Kind::Model {
                     model,
-                    usage,
+                    usage: source_usage.as_ref().unwrap_or(usage),
                     took_ms: *took_ms,
                 };
                 self.replied(record.seq, blocks, kind)
@@ -344,11 +354,16 @@ impl Describer {
             } => detail("files are being put into the new folder".to_string()),
             Entry::Restoring { .. } => detail("the files are being restored".to_string()),
             Entry::Restored { .. } => restored(&record.entry),
-            Entry::Forked { from, folder } => {
+            Entry::Forked {
+                from,
+                folder,
+                from_replica,
+            } => {
                 let origin = short_id(&from.session);
-                let files = match folder {
-                    Some(folder) => format!("it has files of its own in {folder}"),
-                    None => "files are shared".to_string(),
+                let files = match (folder, from_replica) {
+                    (Some(folder), None) => format!("it has files of its own in {folder}"),
+                    (Some(folder), Some(_)) => format!("it works in {folder}"),
+                    (None, _) => "files are shared".to_string(),
                 };
                 let text = format!("forked from {origin} at entry {}; {files}", from.seq);
                 event(Tone::Calm, text)

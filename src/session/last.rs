@@ -47,6 +47,7 @@ fn newest(
 ) -> Result<Option<(SessionInfo, Vec<Record>)>, StoreError> {
     let filter = SessionFilter {
         workspace: Some(workspace),
+        without_replicas: true,
         ..SessionFilter::default()
     };
     let sessions = store.history().sessions(filter, SESSIONS)?;
@@ -166,6 +167,7 @@ mod tests {
             model: "m".into(),
             took_ms: 0,
             asked_bytes: 0,
+            source_usage: None,
         }
     }
 
@@ -220,6 +222,7 @@ mod tests {
             model: None,
             usage: Usage::default(),
             bytes: 0,
+            replica: None,
         }
     }
 

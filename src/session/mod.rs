@@ -38,6 +38,7 @@ mod processes;
 mod purge;
 mod reading;
 mod rename;
+mod replica;
 mod resume_report;
 mod rewind;
 mod rewind_preview;
@@ -205,6 +206,12 @@ pub enum SessionError {
     /// The workspace with this root has no session to resume.
     #[error("there is no session in {0}")]
     NothingHere(PathBuf),
+    /// The workspace has only copies of sessions of other agents.
+    #[error("the only sessions here are imported: {session} is one of {agent}")]
+    OnlyReplicas { session: String, agent: String },
+    /// A fork of an imported session has no folder.
+    #[error("cannot continue session {session}: its folder {folder} does not exist")]
+    NoSourceFolder { session: String, folder: String },
     /// The requested session is missing, and other recorded sessions are missing too.
     #[error("{why}")]
     Lost {
@@ -252,6 +259,12 @@ impl SessionError {
                 "start one: rewake -p \"what to do\"; rewake history lists those of other folders"
                     .into(),
             ),
+            SessionError::OnlyReplicas { session, .. } => {
+                Some(format!("rewake -r {session} continues it in a fork"))
+            }
+            SessionError::NoSourceFolder { session, .. } => Some(format!(
+                "make the folder again, or name another one: rewake -C DIR -r {session}"
+            )),
             SessionError::GivenId { .. } => {
                 Some("give another UUID, or none: rewake -p \"what to do\"".into())
             }

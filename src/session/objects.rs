@@ -55,6 +55,8 @@ pub struct ListedSession {
     pub unfinished: bool,
     pub entries: u64,
     pub forked_from: Option<ForkPoint>,
+    /// The agent whose session it is a copy of.
+    pub imported_from: Option<String>,
     /// The session that gave this subagent its task.
     pub parent: Option<String>,
     pub created_ms: i64,
@@ -283,6 +285,7 @@ impl SessionList {
             unfinished: info.unfinished,
             entries: info.entries,
             forked_from: info.forked_from,
+            imported_from: info.replica,
             parent: info.parent,
             created_ms: info.created_ms,
             updated_ms: info.updated_ms,

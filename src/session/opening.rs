@@ -11,6 +11,7 @@ use super::last::last_session;
 use super::layers::{self, Renderer};
 use super::missing_sessions::MissingSessions;
 use super::reading::{Recent, fold, readable};
+use super::replica;
 use super::resume_report::ResumeReport;
 use super::{
     AppContext, Opened, Parting, Session, SessionError, SessionSelector, VERSION, journal_fails,
@@ -200,14 +201,15 @@ impl AppContext {
             SessionSelector::Given { id } => given(self, store, id, now_ms, interactive),
             SessionSelector::Newest { fork } => {
                 let newest = store.history().newest(Some(&self.workspace()))?;
-                let info =
-                    newest.ok_or_else(|| SessionError::NothingHere(self.here.root.clone()))?;
+                let info = newest.ok_or_else(|| self.nothing_here(&store))?;
                 let parting = fork.then_some(Parting::End);
                 self.take_up(store, info, parting, now_ms, interactive)
             }
             SessionSelector::Named { id, fork } => {
                 let info = store.history().find(id)?;
-                let parting = fork.then_some(Parting::End);
+                // Only an import appends to a copy of another agent's session.
+                let forks = *fork || info.replica.is_some();
+                let parting = forks.then_some(Parting::End);
                 self.take_up(store, info, parting, now_ms, interactive)
             }
             SessionSelector::ForkAt { id, seq } => {
@@ -215,6 +217,14 @@ impl AppContext {
                 let parting = Some(Parting::Behind(*seq));
                 self.take_up(store, info, parting, now_ms, interactive)
             }
+        }
+    }
+
+    fn nothing_here(&self, store: &Store) -> SessionError {
+        let replica = store.history().newest_replica(&self.workspace());
+        match replica {
+            Ok(Some((session, agent))) => SessionError::OnlyReplicas { session, agent },
+            _ => SessionError::NothingHere(self.here.root.clone()),
         }
     }
 
@@ -243,6 +253,7 @@ impl AppContext {
             model,
             mode: self.config().permission_mode,
             layers,
+            imported: None,
         };
         // The lock is taken before anybody can see the session.
         let (id, mut lock) = match given {
@@ -362,7 +373,10 @@ impl AppContext {
         interactive: bool,
     ) -> Result<Session, SessionError> {
         let was_away = self.worktrees().there(Path::new(&info.folder))?;
-        let its = self.of(&info)?;
+        let its = match info.replica.is_some() && self.place_of_fork(&info)?.is_some() {
+            true => self.clone(),
+            false => self.of(&info)?,
+        };
         let taking = parting.map_or(Taking::Up, Taking::Copy);
         let mut session = its.reopen(store, info, taking, now_ms, interactive)?;
         session.warnings.extend(was_away);
@@ -481,6 +495,12 @@ impl AppContext {
         also: impl FnOnce(&State) -> (Vec<Entry>, Vec<NewTree>),
     ) -> Result<Copied, SessionError> {
         let (mut state, warning) = readable(store, origin, parting)?;
+        let info = store.history().find(origin)?;
+        let of_replica = replica::note(store, &info, &state);
+        let place = match place {
+            None if of_replica.is_some() => self.place_of_fork(&info)?,
+            place => place,
+        };
         // Not before the lock: a start compares the two times.
         let now_ms = now_ms.max(super::now_ms());
         let from = ForkPoint {
@@ -498,12 +518,10 @@ impl AppContext {
                 why,
             })
         };
-        let forked = Entry::Forked {
-            from: from.clone(),
-            folder: place.as_ref().map(|place| place.folder.clone()),
-        };
-        fold(&mut state, forked)?;
+        let folder = place.as_ref().map(|place| place.folder.clone());
+        fold(&mut state, store.history().forked(&from, folder)?)?;
         let (mut also, trees) = also(&state);
+        also.extend(of_replica);
         // The entries after this one are lost, so the workspace may have changes that the fork does
         // not know.
         let gap = store

@@ -185,6 +185,7 @@ impl SessionList {
             unfinished: false,
             without_dismissed: false,
             children: true,
+            without_replicas: false,
         };
         let sessions = store.history().sessions(filter, MAX_SESSIONS)?;
         let others = sessions.iter().filter(|other| other.id != info.id);

@@ -71,6 +71,7 @@ impl SessionList {
             unfinished: true,
             without_dismissed: !all,
             children: false,
+            without_replicas: true,
         };
         store.history().sessions(filter, 10)
     }
@@ -85,6 +86,7 @@ impl SessionList {
     ) -> Result<Vec<Finished>, SessionError> {
         let filter = SessionFilter {
             workspace: Some(&self.workspace),
+            without_replicas: true,
             ..SessionFilter::default()
         };
         let mut found = Vec::new();

@@ -211,6 +211,7 @@ impl AppContext {
             model,
             mode: state.mode,
             layers,
+            imported: None,
         };
         let said = Entry::Said {
             text: order.prompt.replace('\0', "\u{2400}"),

@@ -15,6 +15,7 @@ use super::inbox::{SignalId, obey};
 use super::journal_writer::Recorded;
 use super::memories::remember;
 use super::models::{LearntRatio, learn_ratio};
+use super::replica::{refuse_replica, set_replica};
 use super::row::{Body, MAX_SUM_OF_TOKENS, checksum, clip, int, sum_of_tokens};
 use super::sessions::DISMISSED;
 use super::trees::{self, NewTree};
@@ -143,6 +144,7 @@ impl Store {
         let prepared = Prepared::new(&batch.entries, &batch.blobs)?;
         let mut next = head.clone();
         let tx = self.write_entries(&next.session, WHAT)?;
+        refuse_replica(&tx, &next.session)?;
         // This comes first, since a message that is still queued counts as unfinished work.
         if let Some(id) = batch.taken {
             take(&tx, next.key, id)?;
@@ -412,6 +414,11 @@ fn derive_rows(
             ..
         } => remember(tx, head.key, seq, at_ms, memory),
         Entry::Assigned(assignment) => is_child_of(tx, head, &assignment.parent),
+        Entry::Opened {
+            imported: Some(source),
+            ..
+        } => set_replica(tx, head, Some(&source.agent)),
+        Entry::Forked { .. } => set_replica(tx, head, None),
         Entry::Hooked {
             event: HookEvent::UserPromptSubmit,
             results,

@@ -39,6 +39,9 @@ pub enum StoreError {
     /// Another process or thread appended to the session.
     #[error("cannot append to session {session}: it was continued somewhere else")]
     HeadMoved { session: String },
+    /// The session is a copy of another agent's. Only an import appends to it.
+    #[error("cannot change session {session}: it is a copy of a session of {agent}")]
+    Replica { session: String, agent: String },
     /// Another connection locked the database for the whole waiting time.
     #[error("cannot {what}: the session store is busy")]
     Busy { what: &'static str },
@@ -222,6 +225,9 @@ impl StoreError {
                 "it was written by a newer version: update rewake".to_string()
             }
             StoreError::Busy { .. } => "another process is writing for long: try again".to_string(),
+            StoreError::Replica { session, .. } => {
+                format!("rewake -r {session} continues it in a fork")
+            }
             StoreError::HeadMoved { session } => {
                 format!("open it again: rewake -r {session}")
             }

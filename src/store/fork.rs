@@ -27,7 +27,7 @@ use super::row::int;
 use super::tips::tip_of;
 use super::trees::NewTree;
 use super::{History, Store, StoreError, trees};
-use crate::core::entry::{Entry, ForkPoint, Seq};
+use crate::core::entry::{Entry, ForkPoint, ReplicaOrigin, Seq};
 
 const WHAT: &str = "fork the session";
 
@@ -71,10 +71,8 @@ impl Store {
         let ForkPoint { session: from, seq } = &new.from;
         let (session, seq) = (new.id.clone(), *seq);
         let place = new.place.as_ref();
-        let mut entries = vec![Entry::Forked {
-            from: new.from.clone(),
-            folder: place.map(|place| place.folder.clone()),
-        }];
+        let folder = place.map(|place| place.folder.clone());
+        let mut entries = vec![self.history().forked(&new.from, folder)?];
         entries.extend_from_slice(also);
         let batch = Prepared::new(&entries, &[])?;
         // These reads come before the write transaction. SQLite writes nothing more in a
@@ -127,6 +125,25 @@ impl Store {
 }
 
 impl History<'_> {
+    /// Returns the first entry of a fork. It says whether the entry before it belongs to a copy that
+    /// was imported: the session that was asked for may be a fork of that copy.
+    pub fn forked(&self, from: &ForkPoint, folder: Option<String>) -> Result<Entry, StoreError> {
+        let (_, row) = row_of(self.conn, &from.session, from.seq)?;
+        let agent: Option<String> = self
+            .conn
+            .prepare_cached(
+                "SELECT s.replica FROM entries e JOIN sessions s ON s.key = e.session
+                 WHERE e.id = ?1",
+            )
+            .and_then(|mut s| s.query_row([row], |row| row.get(0)))
+            .doing(WHAT)?;
+        Ok(Entry::Forked {
+            from: from.clone(),
+            folder,
+            from_replica: agent.map(|agent| ReplicaOrigin { agent: Some(agent) }),
+        })
+    }
+
     /// Fails when the session has no entry with this number.
     pub fn has_entry(&self, session: &str, seq: Seq) -> Result<(), StoreError> {
         let head = read_head(self.conn, session)?;
@@ -197,7 +214,11 @@ pub(super) fn close_calls(
             |row| row.get(0),
         )
         .doing(WHAT_BROUGHT)?;
-    let forked = [Entry::Forked { from, folder: None }];
+    let forked = [Entry::Forked {
+        from,
+        folder: None,
+        from_replica: None,
+    }];
     Prepared::new(&forked, &[])?.put(tx, head, now_ms(), unfinished)
 }
 

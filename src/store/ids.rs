@@ -53,6 +53,11 @@ fn id_at(ms: u64) -> String {
     let random = Uuid::new_v4();
     let mut rest = [0; 10];
     rest.copy_from_slice(&random.as_bytes()[..10]);
+    id_of(ms, rest)
+}
+
+/// Returns the ID with this time and these other bytes.
+pub fn id_of(ms: u64, rest: [u8; 10]) -> String {
     Builder::from_unix_timestamp_millis(ms, &rest)
         .into_uuid()
         .to_string()

@@ -19,7 +19,7 @@ use super::row::{BodyReader, RawRow, RowPosition, SELECT_ROW, count};
 use super::{Store, StoreError};
 use crate::core::entry::{Entry, Seq};
 use crate::journal::chain_hash::ChainHash;
-use crate::journal::line::{EntryLine, FORM, Header, Parent};
+use crate::journal::line::{EntryLine, FIRST_FORM, FORM, Header, Parent};
 use crate::journal::writer::{Journal, Lines};
 
 const WHAT: &str = "write the journal";
@@ -316,7 +316,8 @@ fn raw(json: &str) -> Result<Box<RawValue>, StoreError> {
 
 /// Returns the header of this session's journal, which the first own entry of the session follows.
 fn header(conn: &Connection, store: &str, session: &str) -> Result<Header, StoreError> {
-    let sql = "SELECT s.workspace, s.folder, s.created_ms, o.id, s.forked_seq
+    let sql =
+        "SELECT s.workspace, s.folder, s.created_ms, o.id, s.forked_seq, s.replica IS NOT NULL
       FROM sessions s LEFT JOIN sessions o ON o.key = s.forked_from WHERE s.id = ?1";
     let row = conn.prepare_cached(sql).and_then(|mut s| {
         s.query_row([session], |row| {
@@ -326,8 +327,10 @@ fn header(conn: &Connection, store: &str, session: &str) -> Result<Header, Store
                 session,
                 seq: count(seq),
             });
+            let replica: bool = row.get(5)?;
             Ok(Header {
-                rewake: FORM,
+                rewake: if replica { FORM } else { FIRST_FORM },
+                replica,
                 store: store.to_string(),
                 session: session.to_string(),
                 workspace: row.get(0)?,

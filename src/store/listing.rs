@@ -19,7 +19,7 @@ use super::index::IndexedText;
 use super::load::explained;
 use super::query::{escape, snippet, terms};
 use super::row::{BodyReader, count};
-use super::sessions::{IS_BLANK, IS_CHILD, SELECT, info};
+use super::sessions::{IS_BLANK, IS_CHILD, POSITION, SELECT, info};
 use super::{Checkpoint, History, Index, SessionInfo, Store, StoreError};
 use crate::core::entry::Seq;
 
@@ -59,9 +59,12 @@ pub struct MessageMatch {
 /// are not listed.
 fn listing_sql() -> String {
     format!(
-        "SELECT s.key, s.title, workspace = ?1, iif({IS_CHILD}, s.forked_from, NULL) FROM sessions s
-WHERE (s.trashed_ms IS NOT NULL) = ?2 AND NOT ({IS_BLANK})
-ORDER BY workspace = ?1 DESC, max(head) OVER (PARTITION BY workspace) DESC, head DESC"
+        "SELECT key, title, here, parent FROM (
+  SELECT s.key, s.title, s.workspace, s.workspace = ?1 AS here, s.replica, s.updated_ms,
+    iif({IS_CHILD}, s.forked_from, NULL) AS parent, {POSITION} AS position
+  FROM sessions s WHERE (s.trashed_ms IS NOT NULL) = ?2 AND NOT ({IS_BLANK}))
+ORDER BY here DESC, max(position) OVER (PARTITION BY workspace) DESC, position DESC,
+  replica IS NULL, updated_ms DESC"
     )
 }
 

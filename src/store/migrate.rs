@@ -22,6 +22,7 @@ pub(super) const MIGRATIONS: &[&str] = &[
     include_str!("../../assets/migrations/0006_signals.sql"),
     include_str!("../../assets/migrations/0007_catalogue.sql"),
     include_str!("../../assets/migrations/0008_telemetry.sql"),
+    include_str!("../../assets/migrations/0009_import.sql"),
 ];
 
 pub(super) fn is_current(conn: &Connection, migrations: &[&str]) -> Result<bool, StoreError> {

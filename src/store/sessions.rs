@@ -13,6 +13,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use super::chain::read_head;
 use super::error::Doing;
 use super::load::explained;
+use super::replica::refuse_replica;
 use super::row::{count, int, sum_of_tokens};
 use super::{History, Store, StoreError};
 use crate::core::entry::{ForkPoint, Usage};
@@ -53,6 +54,8 @@ pub struct SessionInfo {
     pub usage: Usage,
     /// Stored size of the entries that it recorded itself and of their blobs, in bytes.
     pub bytes: u64,
+    /// The agent whose session it is a copy of. `None`: it is a session of rewake.
+    pub replica: Option<String>,
 }
 
 /// The sessions that a list includes. By default all.
@@ -66,6 +69,8 @@ pub struct SessionFilter<'a> {
     pub without_dismissed: bool,
     /// Includes sessions of subagents, which only their parents continue.
     pub children: bool,
+    /// Leaves out copies of sessions of other agents.
+    pub without_replicas: bool,
 }
 
 /// Value of the column `unfinished` for a session that is unfinished and whose last entry says that
@@ -76,8 +81,13 @@ pub(super) const DISMISSED: i64 = 2;
 pub(super) const SELECT: &str =
     "SELECT s.id, s.workspace, s.folder, s.title, s.length, o.id, s.forked_seq,
   s.created_ms, s.updated_ms, s.unfinished, s.version, s.model, s.input, s.cached,
-  s.cache_written, s.output, s.bytes, s.billed
+  s.cache_written, s.output, s.bytes, s.billed, s.replica
 FROM sessions s LEFT JOIN sessions o ON o.key = s.forked_from";
+
+/// SQL value for the place of a session in lists: its head. A copy of a session of another agent
+/// has the place of the newest session before its last entry.
+pub(super) const POSITION: &str = "iif(s.replica IS NULL, s.head, coalesce(
+  max(iif(s.replica IS NULL, s.head, NULL)) OVER (ORDER BY s.updated_ms), 0))";
 
 /// SQL condition for the session of a subagent: it has a parent, and shares no entry with it.
 pub(super) const IS_CHILD: &str = "(s.forked_from IS NOT NULL AND s.forked_seq IS NULL)";
@@ -114,20 +124,29 @@ impl History<'_> {
         let sql = format!(
             "{SELECT} WHERE {condition} AND s.unfinished >= ?2 AND s.trashed_ms IS NULL
              AND (s.unfinished <> {DISMISSED} OR NOT ?4) AND (?5 OR NOT {IS_CHILD})
-             AND NOT ({IS_BLANK}) ORDER BY s.head DESC LIMIT ?3"
+             AND (s.replica IS NULL OR NOT ?6) AND NOT ({IS_BLANK})
+             ORDER BY {POSITION} DESC, s.replica IS NULL, s.updated_ms DESC LIMIT ?3"
         );
         let SessionFilter {
             workspace,
             unfinished,
             without_dismissed,
             children,
+            without_replicas,
         } = filter;
         explained(self.conn, self.copies, || {
             self.conn
                 .prepare_cached(&sql)
                 .and_then(|mut s| {
                     s.query_map(
-                        params![workspace, unfinished, limit, without_dismissed, children],
+                        params![
+                            workspace,
+                            unfinished,
+                            limit,
+                            without_dismissed,
+                            children,
+                            without_replicas
+                        ],
                         info,
                     )?
                     .collect()
@@ -244,10 +263,12 @@ impl History<'_> {
         })
     }
 
-    /// Returns the session with the newest entry, without blank ones.
+    /// Returns the session with the newest entry, without blank ones and copies of sessions of other
+    /// agents.
     pub fn newest(&self, workspace: Option<&str>) -> Result<Option<SessionInfo>, StoreError> {
         let filter = SessionFilter {
             workspace,
+            without_replicas: true,
             ..SessionFilter::default()
         };
         Ok(self.sessions(filter, 1)?.pop())
@@ -380,6 +401,7 @@ pub(super) fn info(row: &Row<'_>) -> rusqlite::Result<SessionInfo> {
         },
         bytes: count(row.get(16)?),
         dismissed: unfinished == DISMISSED,
+        replica: row.get(18)?,
     })
 }
 
@@ -393,9 +415,16 @@ impl Store {
     /// reads it afterwards.
     ///
     /// # Errors
+    /// `Replica`: only an import appends to it.
     /// `Elsewhere`, `Gap` and `BackInTime`: resuming could repeat an effect. `Damaged` and
     /// `Corrupt`: the database contradicts itself or its journal.
     pub fn take_up(&mut self, session: &str) -> Result<(), StoreError> {
+        refuse_replica(&self.conn, session)?;
+        self.take_up_replica(session)
+    }
+
+    /// Does the same for any session. An import continues a copy of another agent's one.
+    pub(super) fn take_up_replica(&mut self, session: &str) -> Result<(), StoreError> {
         self.check_other_machine(session)?;
         self.history().check_no_gap(session)?;
         self.check_missing_entries(session)?;

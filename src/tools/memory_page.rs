@@ -447,6 +447,7 @@ mod tests {
             model: "m".into(),
             took_ms: 0,
             asked_bytes: 0,
+            source_usage: None,
         });
         let page = past.done("memory_page", json!({"address": "entry 1"}));
         assert!(page.ends_with("I look\ncalls read\npath: a\n"), "{page}");

@@ -50,6 +50,7 @@ fn old_session(home: &Home) -> String {
             tools: vec![old_tool()],
             instructions: String::new(),
         },
+        imported: None,
     };
     let said = Entry::Said {
         text: "mend the parser".into(),
@@ -65,6 +66,7 @@ fn old_session(home: &Home) -> String {
         model: MODEL.into(),
         took_ms: 1,
         asked_bytes: 100,
+        source_usage: None,
     };
     let old_call = r#"{"steps":[{"text":"mend it","state":"current"}]}"#;
     let plan = Plan {

@@ -98,6 +98,7 @@ impl Session {
             model: MODEL.into(),
             mode: Mode::Default,
             layers: layers(),
+            imported: None,
         });
         session
     }
@@ -227,6 +228,7 @@ impl Session {
             model: MODEL.into(),
             took_ms: 0,
             asked_bytes: 0,
+            source_usage: None,
         });
     }
 }

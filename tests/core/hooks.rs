@@ -82,6 +82,7 @@ fn state(verdicts: &[HookVerdict], have_ended: bool) -> State {
                 }],
                 ..PromptPrefix::default()
             },
+            imported: None,
         },
         Entry::Said {
             text: "go".into(),
@@ -97,6 +98,7 @@ fn state(verdicts: &[HookVerdict], have_ended: bool) -> State {
             model: "s/m".into(),
             took_ms: 0,
             asked_bytes: 0,
+            source_usage: None,
         },
         Entry::Hooking {
             event: HookEvent::PreToolUse,
@@ -272,6 +274,7 @@ fn said(verdicts: &[HookVerdict]) -> Vec<Entry> {
         model: "s/m".into(),
         mode: Mode::Default,
         layers: PromptPrefix::default(),
+        imported: None,
     }];
     for verdict in verdicts {
         let of = entries.len() as Seq;
@@ -416,6 +419,7 @@ fn a_fork_has_its_messages_judged_again() {
             seq: 2,
         },
         folder: None,
+        from_replica: None,
     };
     let all = said(&[HookVerdict::Deny]);
     for length in [2, 3] {

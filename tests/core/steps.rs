@@ -87,6 +87,7 @@ fn opened() -> Entry {
             tools: names.iter().map(spec).collect(),
             ..PromptPrefix::default()
         },
+        imported: None,
     }
 }
 
@@ -109,6 +110,7 @@ fn replied(blocks: Vec<Block>) -> Entry {
         model: MODEL.into(),
         took_ms: 1,
         asked_bytes: 0,
+        source_usage: None,
     }
 }
 
@@ -466,7 +468,11 @@ fn next_step_follows_from_the_log() {
     check(
         then(
             turn(vec![bash("x")]),
-            vec![Entry::Forked { from, folder: None }],
+            vec![Entry::Forked {
+                from,
+                folder: None,
+                from_replica: None,
+            }],
         ),
         Step::CallModel,
     );
@@ -687,7 +693,11 @@ fn rules_of_a_session_are_folded_from_its_log() {
     };
     let copy = [
         allowed("Bash(make:*)"),
-        vec![Entry::Forked { from, folder: None }],
+        vec![Entry::Forked {
+            from,
+            folder: None,
+            from_replica: None,
+        }],
     ]
     .concat();
     assert_eq!(rules(copy), [""; 0]);
@@ -754,6 +764,7 @@ fn calls_that_cannot_run_are_closed_with_a_reason() {
             model: MODEL.into(),
             took_ms: 0,
             asked_bytes: 0,
+            source_usage: None,
         };
         let state = state([said("go"), reply]);
         let open = state.first_open().expect("an open call").clone();
@@ -923,6 +934,7 @@ fn an_answer_that_the_output_limit_cut_is_continued_once() {
             model,
             took_ms: 1,
             asked_bytes: 0,
+            source_usage: None,
         }
     };
     let cut = || ends(StopReason::MaxTokens);
@@ -1089,6 +1101,7 @@ fn a_command_of_the_user_is_unfinished_until_its_end_is_told() {
             seq: 1,
         },
         folder: None,
+        from_replica: None,
     };
     let fork = state(vec![user_command(), forked]);
     assert!(fork.user_commands.is_empty());
@@ -1265,6 +1278,7 @@ fn any_move() -> impl Strategy<Value = Move> {
                 model,
                 took_ms: 0,
                 asked_bytes: 0,
+                source_usage: None,
             }
         });
     let plain = prop_oneof![
@@ -1280,7 +1294,7 @@ fn any_move() -> impl Strategy<Value = Move> {
         1 => Just(failed()),
         1 => Just(resumed(By::Start)),
         1 => Just(Entry::Saved { reason: SaveReason::Timer, tree: None, why: None }),
-        1 => Just(Entry::Forked { from: ForkPoint { session: "s".into(), seq: 0 }, folder: None }),
+        1 => Just(Entry::Forked { from: ForkPoint { session: "s".into(), seq: 0 }, folder: None, from_replica: None, }),
         1 => Just(restoring()),
         2 => Just(restored(None)),
         1 => any_text().prop_map(|note| Entry::Continued { note, by: SummaryBy::Digest, spent: Vec::new(), story: None }),
@@ -1817,6 +1831,7 @@ fn a_restore_keeps_the_next_step_and_leaves_none_to_a_fork() {
             seq: 2,
         },
         folder: None,
+        from_replica: None,
     };
     let copy = state(vec![said("go"), restoring(), forked]);
     assert_eq!(copy.restoring, None);

@@ -325,6 +325,7 @@ async fn a_message_of_the_user_ends_a_wait() {
         model: "m".to_string(),
         mode: Mode::Default,
         layers: PromptPrefix::default(),
+        imported: None,
     };
     store.create(&new, 0, opened).unwrap();
     let sends = async {

@@ -161,6 +161,7 @@ impl Log {
             model: "m".into(),
             mode: Mode::Default,
             layers: PromptPrefix::default(),
+            imported: None,
         };
         let (head, first) = store.create(&new, 0, opened).unwrap();
         Log {
@@ -197,6 +198,7 @@ impl Log {
                 model: "m".into(),
                 took_ms: 0,
                 asked_bytes: 0,
+                source_usage: None,
             },
             vec![],
         );

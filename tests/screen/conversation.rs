@@ -185,6 +185,7 @@ fn a_fork_says_where_it_comes_from_and_closes_its_calls() {
             seq,
         },
         folder: None,
+        from_replica: None,
     });
     stage.open();
     stage.sees(&format!(

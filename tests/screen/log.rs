@@ -41,6 +41,7 @@ impl Default for Log {
                 tools: Vec::new(),
                 instructions: String::new(),
             },
+            imported: None,
         });
         log
     }
@@ -146,6 +147,7 @@ pub mod entry {
             model: "anthropic/claude-sonnet-4-5".into(),
             took_ms: 900,
             asked_bytes: 12_000,
+            source_usage: None,
         }
     }
 

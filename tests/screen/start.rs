@@ -33,6 +33,7 @@ pub fn offer(n: u8, title: &str) -> Offer {
             model: Some("anthropic/claude-sonnet-4-5".into()),
             usage: Default::default(),
             bytes: 0,
+            replica: None,
         },
         held_by: None,
         details: None,

@@ -187,6 +187,7 @@ fn add(store: &mut Store, id: &str, bytes: usize) {
         model: "s/play".into(),
         took_ms: 0,
         asked_bytes: 0,
+        source_usage: None,
     };
     let said = Entry::Said {
         text: "more".into(),

@@ -42,7 +42,8 @@ fn each_branch_has_its_own_chain() {
         records[3].entry,
         Entry::Forked {
             from: from.clone(),
-            folder: None
+            folder: None,
+            from_replica: None,
         }
     );
     let info = store.history().find(branch.session()).unwrap();

@@ -230,7 +230,11 @@ fn check(store: &mut Store, schema: u32) {
     expected.extend(records(
         3,
         FORKED_MS,
-        vec![Entry::Forked { from, folder: None }],
+        vec![Entry::Forked {
+            from,
+            folder: None,
+            from_replica: None,
+        }],
     ));
     assert_eq!(found, expected);
 

@@ -114,6 +114,7 @@ fn usage_is_summed_per_session() {
         model: "openai/other".into(),
         took_ms: 0,
         asked_bytes: 0,
+        source_usage: None,
     };
     append(
         &mut store,

@@ -45,6 +45,7 @@ fn push() -> Entry {
         model: "m/x".into(),
         took_ms: 0,
         asked_bytes: 0,
+        source_usage: None,
     }
 }
 

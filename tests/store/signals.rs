@@ -419,6 +419,7 @@ fn billed_cost_is_summed_and_restored() {
             usage,
             took_ms: 0,
             asked_bytes: 0,
+            source_usage: None,
         };
         append(store, &mut head, vec![replied]);
         store.history().find(&id).unwrap().usage.billed_nanos

@@ -58,6 +58,7 @@ pub fn opened() -> Entry {
             }],
             instructions: String::new(),
         },
+        imported: None,
     }
 }
 
@@ -215,6 +216,7 @@ pub fn all_kinds() -> Vec<Entry> {
             model: "openai/other".into(),
             took_ms: 1_234,
             asked_bytes: 0,
+            source_usage: None,
         },
         Entry::Decided {
             at: None,

@@ -145,6 +145,7 @@ fn situation(
             model: "test/model".to_string(),
             mode: Mode::Default,
             layers: PromptPrefix::default(),
+            imported: None,
         },
         Entry::Said {
             text: prompt,
@@ -207,6 +208,7 @@ fn replied(blocks: Vec<Block>) -> Entry {
         model: "test/model".to_string(),
         took_ms: 0,
         asked_bytes: 0,
+        source_usage: None,
     }
 }
 

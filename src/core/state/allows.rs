@@ -345,7 +345,7 @@ impl State {
     }
 
     /// Checks a result: a call with an effect can be done only after it was started. Before that it
-    /// can fail, be denied or be interrupted.
+    /// can fail, be denied or be interrupted. Calls of another agent were started there.
     fn may_finish(&self, id: CallId, outcome: &Outcome) -> Result<(), String> {
         let open = self.open_call(id)?;
         let idempotent = open.call.class() == Some(Class::Idempotent);
@@ -353,7 +353,9 @@ impl State {
             self.guards_have_ended(id)?;
         }
         match outcome {
-            Outcome::Done { .. } if !idempotent && open.guard.is_none() => {
+            Outcome::Done { .. }
+                if !idempotent && open.guard.is_none() && self.imported.is_none() =>
+            {
                 Err(format!("call {id} is done but was never begun"))
             }
             Outcome::Denied { .. } if open.guard.is_some() => {

@@ -94,7 +94,9 @@ impl State {
                 model,
                 mode,
                 layers,
+                imported,
             } => {
+                self.imported.clone_from(imported);
                 self.folder = folder.clone();
                 self.version = version.clone();
                 self.model = model.clone();
@@ -407,7 +409,16 @@ impl State {
                 self.progress();
                 self.keep(record);
             }
-            Entry::Forked { from, folder } => self.forked(record, from, folder.as_ref()),
+            Entry::Forked {
+                from,
+                folder,
+                from_replica,
+            } => {
+                self.forked(record, from, folder.as_ref());
+                if from_replica.is_some() {
+                    self.leave_replica();
+                }
+            }
             Entry::Chose(choice) => self.chose(choice),
             Entry::UserCommand { command, guard } => {
                 let command = UserCommand {

@@ -1,10 +1,11 @@
 //! The part of the state that is the model's view of the log: the records in the context, and the
 //! text that replaces the others.
 
-use crate::core::entry::{Entry, Fact, ForkPoint, Record, Seq, Spent, SummaryBy};
+use crate::core::entry::{Entry, Fact, ForkPoint, Mode, Record, Seq, Spent, SummaryBy};
 use crate::core::exfiltration::{PageLog, SentBefore};
 use crate::core::external_changes::ExternalChanges;
 use crate::core::limits::Count;
+use crate::core::loop_guard::LoopGuard;
 use crate::core::preface::{self, Preface};
 
 use super::{Background, State};
@@ -181,7 +182,15 @@ impl State {
             open.finished = true;
         }
         self.restarts = 0;
+        self.imported = None;
         self.keep(record);
+    }
+
+    /// Leaves a copy that was imported: nothing that applied there applies here.
+    pub(super) fn leave_replica(&mut self) {
+        self.mode = Mode::default();
+        self.seen.clear();
+        self.loop_guard = LoopGuard::default();
     }
 }
 

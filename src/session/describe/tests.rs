@@ -26,6 +26,7 @@ fn replied(blocks: Vec<Block>) -> Entry {
         model: "s/play".into(),
         took_ms: 1,
         asked_bytes: 0,
+        source_usage: None,
     }
 }
 
@@ -108,6 +109,7 @@ fn every_kind_is_part_of_the_conversation_or_a_detail() {
                 model: "a/b".into(),
                 mode: Mode::Default,
                 layers: layers(),
+                imported: None,
             },
             ("opened by rewake 1", Detail),
         ),
@@ -211,6 +213,7 @@ fn every_kind_is_part_of_the_conversation_or_a_detail() {
                     seq: 12,
                 },
                 folder: None,
+                from_replica: None,
             },
             (
                 "forked from 0197a1b2-c3d4 at entry 12; files are shared",

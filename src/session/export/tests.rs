@@ -22,6 +22,7 @@ fn recorded_session() -> (tempfile::TempDir, Store, String) {
         model: "s/play".into(),
         mode: Mode::Default,
         layers: PromptPrefix::default(),
+        imported: None,
     };
     let (mut head, _) = store.create(&new, 1_000, opened).unwrap();
     let output = Output {
@@ -47,6 +48,7 @@ fn recorded_session() -> (tempfile::TempDir, Store, String) {
             model: "s/play".into(),
             took_ms: 1,
             asked_bytes: 0,
+            source_usage: None,
         },
         Entry::Finished {
             call: CallId { reply: 2, index: 0 },
@@ -116,6 +118,7 @@ fn exported_calls(calls: &[(&str, serde_json::Value)]) -> String {
         model: "s/writer".into(),
         took_ms: 1,
         asked_bytes: 0,
+        source_usage: None,
     };
     let batch = Batch {
         at_ms: 62_000,

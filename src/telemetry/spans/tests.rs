@@ -29,6 +29,7 @@ fn replied(blocks: Vec<Block>) -> Entry {
         model: "mistral/small".into(),
         took_ms: 40,
         asked_bytes: 0,
+        source_usage: None,
     }
 }
 
@@ -234,7 +235,11 @@ fn an_answer_without_a_message_is_its_own_turn_and_a_fork_begins_without_one() {
     let log = vec![
         said("do it"),
         calls(&["bash"]),
-        Entry::Forked { from, folder: None },
+        Entry::Forked {
+            from,
+            folder: None,
+            from_replica: None,
+        },
         answer("a note asked for this"),
     ];
     assert_eq!(

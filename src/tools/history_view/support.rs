@@ -28,6 +28,7 @@ fn begin(store: &mut Store, workspace: &str) -> Head {
         model: "m".into(),
         mode: Mode::Default,
         layers: PromptPrefix::default(),
+        imported: None,
     };
     store.create(&new, 0, opened).unwrap().0
 }

@@ -215,7 +215,10 @@ impl<'a> HistoryReader<'a> {
         let tokens = info.usage.all();
         let snippet = self.list.snippets.get(&key);
         Row {
-            title: title(info.title.as_deref()),
+            title: match &info.replica {
+                Some(agent) => format!("{agent}: {}", title(info.title.as_deref())),
+                None => title(info.title.as_deref()),
+            },
             workspace: one_clean_line(&info.workspace),
             place: one_clean_line(&self.place(&info.workspace)),
             updated_ms: info.updated_ms,

@@ -41,6 +41,7 @@ fn started_with(boot: &str, command: &str, mode: &str, access: Option<Access>) -
             model: "local/test-model".into(),
             took_ms: 0,
             asked_bytes: 0,
+            source_usage: None,
         }
     });
     let spec = Spec {

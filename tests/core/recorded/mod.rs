@@ -213,6 +213,7 @@ fn next_request(one: &Recorded, model: &str) -> Value {
             model: model.into(),
             mode: Mode::Default,
             layers: PromptPrefix::default(),
+            imported: None,
         },
         said("hi"),
         Entry::Replied {
@@ -222,6 +223,7 @@ fn next_request(one: &Recorded, model: &str) -> Value {
             model: "p/m".into(),
             took_ms: 0,
             asked_bytes: 0,
+            source_usage: None,
         },
     ];
     let entries = entries.into_iter().chain(done).chain([said("go on")]);

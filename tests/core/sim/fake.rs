@@ -306,6 +306,7 @@ pub fn opened() -> Entry {
         model: MODEL.into(),
         mode: Mode::Default,
         layers: layers(),
+        imported: None,
     }
 }
 

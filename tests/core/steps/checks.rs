@@ -286,7 +286,11 @@ fn a_fork_has_neither_the_check_nor_the_changes_of_the_other_branch() {
     };
     let fork = then(vec![
         started("lint", ANSWER),
-        Entry::Forked { from, folder: None },
+        Entry::Forked {
+            from,
+            folder: None,
+            from_replica: None,
+        },
     ]);
     assert_eq!(fork.checks.running(), None);
     assert_eq!(fork.checks.written().count(), 0);

@@ -436,6 +436,7 @@ fn opened() -> Entry {
             tools: ["glob", "write", "edit", "bash"].map(spec).into(),
             ..PromptPrefix::default()
         },
+        imported: None,
     }
 }
 

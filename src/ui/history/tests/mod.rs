@@ -77,6 +77,7 @@ fn begin(store: &mut Store, workspace: &str, at_ms: i64) -> Head {
         model: "anthropic/claude-sonnet-4-5".into(),
         mode: Mode::Default,
         layers: PromptPrefix::default(),
+        imported: None,
     };
     store.create(&new, at_ms, opened).unwrap().0
 }
@@ -112,6 +113,7 @@ fn replied(blocks: Vec<Block>) -> Entry {
         model: "anthropic/claude-sonnet-4-5".into(),
         took_ms: 1,
         asked_bytes: 0,
+        source_usage: None,
     }
 }
 

@@ -46,6 +46,7 @@ impl Kept {
             model: "a/b".into(),
             mode: Mode::Default,
             layers: PromptPrefix::default(),
+            imported: None,
         };
         let (head, _) = store.create(&new, 0, opened).unwrap();
         let keeping = Keeping {

@@ -303,6 +303,7 @@ fn opened(folder: String) -> Entry {
             tools: ["read", "write", "bash"].map(spec).into(),
             ..PromptPrefix::default()
         },
+        imported: None,
     }
 }
 

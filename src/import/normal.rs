@@ -1,0 +1,410 @@
+//! Turns the pieces of any agent's session into entries that may follow each other.
+//!
+//! The result depends on the bytes of the source alone, and no entry on later bytes, except those
+//! of the last answer. So an import of a longer source continues an earlier one.
+
+use std::collections::HashSet;
+
+use super::tools::{model_name, translated};
+use super::{About, Agent, Piece, Report};
+use crate::core::cut::{CutSource, cut, is_cut};
+use crate::core::entry::{
+    Block, CallId, Entry, Image, ImportSource, Mode, Outcome, Output, PromptPrefix, Seq,
+    StopReason, SummaryBy, Usage, Via,
+};
+use crate::core::image;
+use crate::store::blob_ref;
+
+/// The version of the conversion, in `Opened.version`. It does not follow the version of rewake,
+/// so that entries stay the same.
+pub(super) const VERSION: &str = "import/1";
+
+/// Size from which a result is stored in a blob, and only its beginning and end are in the entry.
+const INLINE_BYTES: usize = 16 * 1024;
+
+const INTERRUPTED: &str =
+    "the agent ended while this call was open: look at its effects before you repeat it";
+
+/// The receiver of entries, each with its time and its blobs.
+pub(super) type Entries<'a> = &'a mut dyn FnMut(i64, Entry, Vec<Vec<u8>>);
+
+/// An answer that is not recorded yet.
+struct Answer {
+    id: String,
+    at_ms: i64,
+    blocks: Vec<Block>,
+    /// The IDs of its calls in the source, and what they printed.
+    calls: Vec<(String, Option<String>)>,
+    model: String,
+    usages: Vec<(String, Usage)>,
+}
+
+/// A call without a result.
+struct Open {
+    source_id: String,
+    call: CallId,
+    printed: Option<String>,
+}
+
+pub(super) struct Normal<'a> {
+    agent: Agent,
+    entries: Entries<'a>,
+    next: Seq,
+    answer: Option<Answer>,
+    /// The calls of the last recorded answer without a result, and that answer.
+    open: Vec<Open>,
+    last_answer: String,
+    /// Parts of that answer that came while its calls were open.
+    later: Vec<Piece>,
+    seen: HashSet<String>,
+    /// The model is to answer: only then may an answer follow.
+    is_owed: bool,
+    report: Report,
+}
+
+impl<'a> Normal<'a> {
+    /// Begins with the first entry.
+    pub(super) fn new(agent: Agent, about: &About, entries: Entries<'a>) -> Normal<'a> {
+        let folder = about.folder.as_deref().unwrap_or("/".as_ref());
+        let opened = Entry::Opened {
+            folder: folder.to_string_lossy().into_owned(),
+            version: VERSION.to_string(),
+            model: agent.name().to_string(),
+            mode: Mode::default(),
+            layers: PromptPrefix::default(),
+            imported: Some(Box::new(ImportSource {
+                agent: agent.name().to_string(),
+                agent_version: about.version.clone(),
+                id: about.id.clone(),
+            })),
+        };
+        let mut normal = Normal {
+            agent,
+            entries,
+            next: 0,
+            answer: None,
+            open: Vec::new(),
+            last_answer: String::new(),
+            later: Vec::new(),
+            seen: HashSet::new(),
+            is_owed: false,
+            report: Report::default(),
+        };
+        normal.emit(about.began_ms, opened, Vec::new());
+        normal
+    }
+
+    fn emit(&mut self, at_ms: i64, entry: Entry, blobs: Vec<Vec<u8>>) {
+        (self.entries)(at_ms, entry, blobs);
+        self.next += 1;
+    }
+
+    pub(super) fn take(&mut self, piece: Piece) {
+        match piece {
+            Piece::Said {
+                at_ms,
+                text,
+                images,
+            } => {
+                self.close(at_ms);
+                let (images, blobs) = self.images(images);
+                if text.trim().is_empty() && images.is_empty() {
+                    return;
+                }
+                let said = Entry::Said {
+                    text,
+                    images,
+                    via: Via::Prompt,
+                    command: None,
+                    origin: None,
+                };
+                self.emit(at_ms, said, blobs);
+                self.is_owed = true;
+            }
+            Piece::Summary { at_ms, text } => {
+                self.close(at_ms);
+                if !text.trim().is_empty() {
+                    let continued = Entry::Continued {
+                        note: text.clone(),
+                        by: SummaryBy::Model,
+                        spent: Vec::new(),
+                        story: Some(text),
+                    };
+                    self.emit(at_ms, continued, Vec::new());
+                }
+            }
+            Piece::Text { .. } | Piece::Call { .. } | Piece::Counted { .. } => self.part(piece),
+            Piece::Result {
+                at_ms,
+                call,
+                text,
+                is_error,
+                images,
+            } => {
+                self.end_answer_of(&call);
+                let is_later =
+                    |piece: &Piece| matches!(piece, Piece::Call { id, .. } if *id == call);
+                if self.later.iter().any(is_later) {
+                    self.later.push(Piece::Result {
+                        at_ms,
+                        call,
+                        text,
+                        is_error,
+                        images,
+                    });
+                    return;
+                }
+                let Some(place) = self.open.iter().position(|open| open.source_id == call) else {
+                    // gemini-cli writes each result twice.
+                    self.report.extra_results += u64::from(self.agent != Agent::Gemini);
+                    return;
+                };
+                let open = self.open.remove(place);
+                let (images, mut blobs) = self.images(images);
+                let (mut output, blob) = output(text);
+                output.images = images;
+                blobs.extend(blob);
+                let outcome = match is_error {
+                    true => Outcome::Error { output },
+                    false => Outcome::Done { output },
+                };
+                self.finished(at_ms, open.call, outcome, blobs);
+                self.take_later();
+            }
+        }
+    }
+
+    /// Ends the session. A call without a result stays open: what each of them printed is returned.
+    pub(super) fn end(mut self) -> (Report, Vec<Option<String>>) {
+        self.end_answer();
+        if !self.later.is_empty() {
+            let at_ms = self.later.first().map_or(0, Piece::at_ms);
+            self.close_calls(at_ms);
+            self.take_later();
+            self.end_answer();
+        }
+        let printed = self.open.into_iter().map(|open| open.printed);
+        (self.report, printed.collect())
+    }
+
+    /// Takes a part of an answer.
+    fn part(&mut self, piece: Piece) {
+        let (Piece::Text { answer: id, .. }
+        | Piece::Call { answer: id, .. }
+        | Piece::Counted { answer: id, .. }) = &piece
+        else {
+            return;
+        };
+        let is_same = self.answer.as_ref().is_some_and(|a| a.id == *id);
+        let is_count = matches!(piece, Piece::Counted { .. });
+        if !is_same {
+            // The pending one has calls, so the model was asked again meanwhile.
+            if self.answer.as_ref().is_some_and(|a| !a.calls.is_empty()) && !is_count {
+                self.end_answer();
+            }
+            if !self.open.is_empty() && self.answer.is_none() {
+                if is_count {
+                    return;
+                }
+                if *id == self.last_answer {
+                    self.later.push(piece);
+                    return;
+                }
+                self.close_calls(piece.at_ms());
+                self.take_later();
+            }
+        }
+        match piece {
+            Piece::Text {
+                at_ms,
+                answer,
+                text,
+            } => {
+                if !text.trim().is_empty()
+                    && let Some(answer) = self.pending(at_ms, answer)
+                {
+                    answer.blocks.push(Block::text(text));
+                }
+            }
+            Piece::Call {
+                at_ms,
+                answer,
+                id,
+                name,
+                arguments,
+                printed,
+            } => {
+                if !self.seen.insert(id.clone()) {
+                    self.report.extra_calls += 1;
+                    return;
+                }
+                let call = translated(&name, &arguments);
+                self.report.cut_arguments += u64::from(call.is_cut);
+                if let Some(answer) = self.pending(at_ms, answer) {
+                    answer.blocks.push(Block::Call {
+                        name: call.name,
+                        arguments: call.arguments,
+                        provider_id: None,
+                        signature: None,
+                    });
+                    answer.calls.push((id, printed));
+                }
+            }
+            Piece::Counted {
+                answer,
+                model,
+                usage,
+            } => {
+                if let Some(pending) = &mut self.answer {
+                    if !model.is_empty() {
+                        pending.model = model;
+                    }
+                    pending.usages.retain(|(id, _)| *id != answer);
+                    pending.usages.push((answer, usage));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Returns the pending answer. Two answers in a row are one. `None`: there was no message.
+    fn pending(&mut self, at_ms: i64, id: String) -> Option<&mut Answer> {
+        if !self.is_owed {
+            self.report.unasked += 1;
+            return None;
+        }
+        let answer = self.answer.get_or_insert_with(|| Answer {
+            id: String::new(),
+            at_ms,
+            blocks: Vec::new(),
+            calls: Vec::new(),
+            model: String::new(),
+            usages: Vec::new(),
+        });
+        answer.id = id;
+        Some(answer)
+    }
+
+    /// Records the pending answer.
+    fn end_answer(&mut self) {
+        let Some(answer) = self.answer.take() else {
+            return;
+        };
+        let reply = self.next;
+        let calls = answer.calls.into_iter().zip(0..);
+        self.open
+            .extend(calls.map(|((source_id, printed), index)| Open {
+                source_id,
+                call: CallId { reply, index },
+                printed,
+            }));
+        let mut sum = Usage::default();
+        for (_, usage) in &answer.usages {
+            sum.add(usage);
+        }
+        let stop = match self.open.is_empty() {
+            true => StopReason::EndTurn,
+            false => StopReason::ToolUse,
+        };
+        self.is_owed = !self.open.is_empty();
+        self.last_answer = answer.id;
+        let replied = Entry::Replied {
+            blocks: answer.blocks,
+            usage: Usage::default(),
+            stop,
+            model: model_name(self.agent, &answer.model),
+            took_ms: 0,
+            asked_bytes: 0,
+            source_usage: (sum != Usage::default()).then_some(sum),
+        };
+        self.emit(answer.at_ms, replied, Vec::new());
+    }
+
+    /// Records the pending answer if it has this call.
+    fn end_answer_of(&mut self, call: &str) {
+        let is_there = |a: &Answer| a.calls.iter().any(|(id, _)| id == call);
+        if self.answer.as_ref().is_some_and(is_there) {
+            self.end_answer();
+        }
+    }
+
+    /// Records the pending answer, and an interruption for each of its calls without a result.
+    fn close(&mut self, at_ms: i64) {
+        self.end_answer();
+        self.close_calls(at_ms);
+        if !self.later.is_empty() {
+            self.take_later();
+            self.end_answer();
+            self.close_calls(at_ms);
+        }
+    }
+
+    fn close_calls(&mut self, at_ms: i64) {
+        for open in std::mem::take(&mut self.open) {
+            let (output, blobs) = output(open.printed.unwrap_or_default());
+            let outcome = Outcome::Interrupted {
+                output,
+                why: INTERRUPTED.to_string(),
+            };
+            self.finished(at_ms, open.call, outcome, blobs);
+        }
+    }
+
+    fn finished(&mut self, at_ms: i64, call: CallId, outcome: Outcome, blobs: Vec<Vec<u8>>) {
+        let finished = Entry::Finished {
+            call,
+            outcome,
+            fact: None,
+            tree: None,
+        };
+        self.emit(at_ms, finished, blobs);
+        self.is_owed = true;
+    }
+
+    /// Takes the parts that had to wait for the end of the calls before them.
+    fn take_later(&mut self) {
+        if self.open.is_empty() {
+            for piece in std::mem::take(&mut self.later) {
+                self.take(piece);
+            }
+        }
+    }
+
+    /// Returns the images that models accept, and their bytes.
+    fn images(&mut self, found: Vec<Vec<u8>>) -> (Vec<Image>, Vec<Vec<u8>>) {
+        let mut images = Vec::new();
+        let mut blobs = Vec::new();
+        for bytes in found {
+            match image::check(&bytes) {
+                Ok(info) => {
+                    images.push(Image {
+                        media_type: info.media_type.to_string(),
+                        blob: blob_ref(&bytes),
+                    });
+                    blobs.push(bytes);
+                }
+                Err(_) => self.report.refused_images += 1,
+            }
+        }
+        (images, blobs)
+    }
+}
+
+/// Returns a text as output. A large one is stored whole in a blob.
+fn output(text: String) -> (Output, Vec<Vec<u8>>) {
+    if !is_cut(text.len(), INLINE_BYTES) {
+        return (Output::text(text), Vec::new());
+    }
+    let blob = blob_ref(text.as_bytes());
+    let address = format!("blob:{}", blob.hash);
+    let source = CutSource {
+        address: &address,
+        is_all: true,
+    };
+    let output = Output {
+        text: cut(&text, INLINE_BYTES, source),
+        blob: Some(blob),
+        images: Vec::new(),
+    };
+    (output, vec![text.into_bytes()])
+}

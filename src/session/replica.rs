@@ -1,0 +1,109 @@
+//! Forks of copies of another agent's sessions: the folder of the fork, and what its model is told.
+
+use std::path::Path;
+
+use super::{AppContext, SessionError};
+use crate::core::entry::{Block, Entry};
+use crate::core::state::State;
+use crate::core::text::{count, head_tail};
+use crate::import::{foreign_tools, printed_of};
+use crate::store::{NewPlace, SessionInfo, Store};
+use crate::tools;
+
+/// Maximum length of the arguments and of the output of a call in the note, bytes.
+const SHOWN_BYTES: usize = 2_000;
+/// Maximum number of tools that the note names.
+const MAX_TOOLS: usize = 20;
+const CUT: &str = "\n[… cut …]\n";
+
+impl AppContext {
+    /// Returns the folder of a fork of a copy. `None`: that of the source, which exists.
+    pub(super) fn place_of_fork(
+        &self,
+        info: &SessionInfo,
+    ) -> Result<Option<NewPlace>, SessionError> {
+        if Path::new(&info.folder).is_dir() {
+            return Ok(None);
+        }
+        match self.env.is_folder_named() {
+            true => Ok(Some(NewPlace {
+                workspace: self.workspace(),
+                folder: self.here.folder.to_string_lossy().into_owned(),
+            })),
+            false => Err(SessionError::NoSourceFolder {
+                session: info.id.clone(),
+                folder: info.folder.clone(),
+            }),
+        }
+    }
+}
+
+/// Returns the note for the model of a fork. `state`: of the copy where the fork begins.
+pub(super) fn note(store: &Store, info: &SessionInfo, state: &State) -> Option<Entry> {
+    let source = state.imported.as_ref()?;
+    let version = source.agent_version.as_deref().unwrap_or_default();
+    let agent = format!("{} {version}", source.agent);
+    let mut text = format!(
+        "This session began in another agent, {}, and ended there at {}. Read a file again before you \
+         change it: it may differ from what was read there.",
+        agent.trim(),
+        utc(info.updated_ms)
+    );
+    let about = store.history().source_of(&info.id).ok().flatten();
+    let printed = about.as_deref().map(printed_of).unwrap_or_default();
+    let open = state.calls.iter().filter(|call| !call.finished);
+    let open: Vec<String> = open
+        .enumerate()
+        .map(|(place, open)| {
+            let arguments = head_tail(&open.call.arguments, SHOWN_BYTES, CUT);
+            let printed = printed.get(place).and_then(Option::as_deref);
+            let printed = printed
+                .map(|text| format!("\n  It had printed:\n{}", head_tail(text, SHOWN_BYTES, CUT)));
+            let name = &open.call.name;
+            format!("\n- {name} {arguments}{}", printed.unwrap_or_default())
+        })
+        .collect();
+    if !open.is_empty() {
+        text.push_str(&format!(
+            "\n{} had no result at that time and may have had effects:{}",
+            count(open.len() as u64, "call"),
+            open.concat()
+        ));
+    } else if source.agent == "gemini" && state.owed {
+        text.push_str("\nIts log names a call only when it has ended: one may have run.");
+    }
+    let specs = [tools::specs(), tools::attended_specs()].concat();
+    let known: Vec<&str> = specs.iter().map(|spec| spec.name.as_str()).collect();
+    let blocks = state
+        .context
+        .iter()
+        .filter_map(|record| match &record.entry {
+            Entry::Replied { blocks, .. } => Some(blocks),
+            _ => None,
+        });
+    let names = blocks.flatten().filter_map(|block| match block {
+        Block::Call { name, .. } => Some(name.as_str()),
+        _ => None,
+    });
+    let mut foreign = foreign_tools(names.filter(|name| !known.contains(name)));
+    let more = foreign.len().saturating_sub(MAX_TOOLS);
+    foreign.truncate(MAX_TOOLS);
+    if !foreign.is_empty() {
+        let more = match more {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        text.push_str(&format!(
+            "\nTools of its calls that do not exist here: {}{more}.",
+            foreign.join(", ")
+        ));
+    }
+    Some(Entry::Noted { text, about: None })
+}
+
+fn utc(at_ms: i64) -> String {
+    jiff::Timestamp::from_millisecond(at_ms).map_or_else(
+        |_| "an unknown time".to_string(),
+        |at| at.strftime("%Y-%m-%d %H:%M UTC").to_string(),
+    )
+}
