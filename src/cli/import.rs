@@ -8,7 +8,7 @@ use serde_json::json;
 use super::confirm::{can_ask, is_yes};
 use super::print_json;
 use super::time::local_time;
-use crate::core::text::{count, nearest, one_line, size_text};
+use crate::core::text::{count, one_line, size_text};
 use crate::core::visible::command;
 use crate::import::{Agent, Cache, Found, Importer, SourceError, Sources};
 use crate::report::{CliError, exit, line, note};
@@ -240,8 +240,14 @@ fn named(
             found.push(one.map_err(|e| CliError::new(exit::FAILED, command(&e.to_string())))?);
             continue;
         }
+        let alike = |id: &str| {
+            id.bytes()
+                .zip(name.bytes())
+                .take_while(|(a, b)| a == b)
+                .count()
+        };
         let ids = found.iter().map(|one| one.about.id.as_str());
-        let nearest = nearest(name, ids);
+        let nearest = ids.max_by_key(|id| alike(id)).filter(|id| alike(id) > 0);
         let error = CliError::new(exit::USAGE, format!("no agent has a session {name:?}"));
         return Err(error.with_hint(match nearest {
             Some(id) => format!("the nearest is {id}"),

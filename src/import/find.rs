@@ -477,7 +477,13 @@ impl Reading<'_> {
         Ok(Some(one))
     }
 
-    fn described(&self, about: About, way: &Path, state: FileState, known: Option<&Found>) -> Found {
+    fn described(
+        &self,
+        about: About,
+        way: &Path,
+        state: FileState,
+        known: Option<&Found>,
+    ) -> Found {
         Found {
             agent: self.agent,
             about,
@@ -563,7 +569,7 @@ impl Reading<'_> {
 }
 
 /// Reads a session in lines.
-fn read_lines(
+pub(super) fn read_lines(
     agent: Agent,
     lines: Lines,
     report: &mut Report,

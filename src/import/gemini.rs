@@ -27,6 +27,8 @@ pub(super) fn read(mut lines: Lines, report: &mut Report, sink: Sink<'_>) -> io:
         // A result may have the id of its call's message.
         let key = ["id", "type"].map(|name| text(message, &[name]).to_string());
         match known.get(&key.clone().into()) {
+            // The history that a resume writes has other times, and no counts of tokens.
+            Some(_) if place.1.is_some() => {}
             Some(at) => order[*at] = place,
             None => {
                 known.insert(key.into(), order.len());

@@ -8,6 +8,9 @@ use std::path::{Path, PathBuf};
 use super::lines::Lines;
 use super::*;
 
+mod copies;
+mod entries;
+
 fn fixtures() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/import")
 }
@@ -49,14 +52,7 @@ fn read(agent: Agent, bytes: &[u8]) -> (About, Vec<Piece>, Report) {
     let mut pieces = Vec::new();
     let mut sink = |piece| pieces.push(piece);
     let lines = Lines::new(Cursor::new(bytes.to_vec()));
-    let about = match agent {
-        Agent::Claude => claude::read(lines, &mut report, &mut sink),
-        Agent::Codex => codex::read(lines, &mut report, &mut sink),
-        Agent::Pi => pi::read(lines, &mut report, &mut sink),
-        Agent::Qwen => qwen::read(lines, &mut report, &mut sink),
-        Agent::Gemini => gemini::read(lines, &mut report, &mut sink),
-        Agent::Opencode => unreachable!(),
-    };
+    let about = find::read_lines(agent, lines, &mut report, &mut sink);
     (about.unwrap(), pieces, report)
 }
 
@@ -199,33 +195,38 @@ fn a_file_of_a_later_version_is_noticed() {
     assert!(report.is_newer_than_known());
 }
 
-/// Lines are dropped, doubled, exchanged and cut. Each call still gets one result at most.
+/// Returns the source with lines dropped, doubled, exchanged and cut.
+fn changed(bytes: &[u8], seed: u64) -> Vec<u8> {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut random = |below: usize| {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        usize::try_from(state >> 33).unwrap() % below.max(1)
+    };
+    let lines = bytes.split_inclusive(|byte| *byte == b'\n');
+    let mut changed: Vec<Vec<u8>> = lines.map(<[u8]>::to_vec).collect();
+    for _ in 0..=random(4) {
+        let (at, other) = (random(changed.len()), random(changed.len()));
+        match random(4) {
+            0 => drop(changed.remove(at)),
+            1 => changed.insert(at, changed[other].clone()),
+            2 => changed.swap(at, other),
+            _ => {
+                let length = random(changed[at].len());
+                changed[at].truncate(length);
+            }
+        }
+    }
+    changed.concat()
+}
+
+/// Each call still gets one result at most.
 #[test]
 fn changed_sources_are_read() {
     for (agent, name, bytes) in all() {
-        let lines: Vec<&[u8]> = bytes.split_inclusive(|byte| *byte == b'\n').collect();
         for seed in 0..60_u64 {
-            let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-            let mut random = |below: usize| {
-                state = state
-                    .wrapping_mul(6_364_136_223_846_793_005)
-                    .wrapping_add(1);
-                usize::try_from(state >> 33).unwrap() % below.max(1)
-            };
-            let mut changed: Vec<Vec<u8>> = lines.iter().map(|line| line.to_vec()).collect();
-            for _ in 0..=random(4) {
-                let (at, other) = (random(changed.len()), random(changed.len()));
-                match random(4) {
-                    0 => drop(changed.remove(at)),
-                    1 => changed.insert(at, changed[other].clone()),
-                    2 => changed.swap(at, other),
-                    _ => {
-                        let length = random(changed[at].len());
-                        changed[at].truncate(length);
-                    }
-                }
-            }
-            let (_, pieces, _) = read(agent, &changed.concat());
+            let (_, pieces, _) = read(agent, &changed(&bytes, seed));
             let calls: Vec<&str> = pieces
                 .iter()
                 .filter_map(|piece| match piece {

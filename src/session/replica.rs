@@ -69,8 +69,8 @@ pub(super) fn note(store: &Store, info: &SessionInfo, state: &State) -> Option<E
             count(open.len() as u64, "call"),
             open.concat()
         ));
-    } else if source.agent == "gemini" && state.owed {
-        text.push_str("\nIts log names a call only when it has ended: one may have run.");
+    } else if source.agent == "gemini" {
+        text.push_str("\nIts log names a call only when it has ended: one more may have run.");
     }
     let specs = [tools::specs(), tools::attended_specs()].concat();
     let known: Vec<&str> = specs.iter().map(|spec| spec.name.as_str()).collect();

@@ -149,7 +149,8 @@ mod tests {
                 "9252819e29f33b96",
                 "338aabe09f491dcb",
                 "68b692f9eb5f93a9",
-                "e6630ab0fdb65c08"
+                "e6630ab0fdb65c08",
+                "143bf417a6f6327d"
             ]
         );
     }

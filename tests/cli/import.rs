@@ -7,7 +7,7 @@ use std::time::SystemTime;
 
 use serde_json::Value;
 
-use crate::support::Home;
+use crate::support::{Home, Protocol, Says, Server};
 
 /// Puts the files of these fixtures below the home folder, with the databases decompressed.
 fn with(endings: &[&str]) -> Home {
@@ -256,4 +256,237 @@ fn a_title_is_shown_as_text() {
     for bad in ['\u{1b}', '\r', '\u{202e}', '\u{7}'] {
         assert!(!found.stdout.contains(bad), "{:?}", found.stdout);
     }
+}
+
+/// The fixtures of killed agents, as if they had worked in the workspace of the test.
+fn here(endings: &[&str]) -> Home {
+    let home = with(endings);
+    let work = home.workspace().display().to_string();
+    rewrite(&home.user(), &work);
+    let data = home.user().join(".local/share/opencode/opencode.db");
+    if data.exists() {
+        let connection = rusqlite::Connection::open(data).unwrap();
+        connection
+            .execute("UPDATE session SET directory = ?1", [&work])
+            .unwrap();
+    }
+    home
+}
+
+fn rewrite(folder: &Path, work: &str) {
+    for entry in std::fs::read_dir(folder).unwrap().flatten() {
+        let path = entry.path();
+        let name = entry.file_name().into_string().unwrap();
+        if path.is_dir() {
+            rewrite(&path, work);
+        } else if name.ends_with(".jsonl") || name == ".project_root" {
+            let text = std::fs::read_to_string(&path).unwrap();
+            std::fs::write(&path, text.replace("/tmp/demo", work)).unwrap();
+        }
+    }
+}
+
+/// Imports all, and returns the copies by agent.
+fn imported(home: &Home) -> BTreeMap<String, String> {
+    let ids = home.run(["import", "--yes"]).expect(0).stdout;
+    let all = listed(home, &[]);
+    assert_eq!(ids.lines().count(), all.len());
+    let text = |value: &Value| value.as_str().unwrap().to_string();
+    let copies: BTreeMap<String, String> = all
+        .iter()
+        .map(|one| (text(&one["agent"]), text(&one["imported"])))
+        .collect();
+    assert!(ids.lines().all(|id| copies.values().any(|copy| copy == id)));
+    copies
+}
+
+/// The server of each protocol refuses a request in which a call has no result, or two.
+#[test]
+fn a_killed_session_of_each_agent_continues_in_a_fork() {
+    for protocol in Protocol::ALL {
+        let home = here(&["killed"]);
+        let server = Server::start(|_| Says::text("now I know").into());
+        home.configure(&server, protocol, "");
+        if protocol == Protocol::Gemini {
+            // Calls of another model have a signature that only its newer models demand.
+            let config = home.rewake_home().join("config.toml");
+            let text = std::fs::read_to_string(&config).unwrap();
+            let text = text.replace("local/test-model", "local/gemini-3-pro-preview");
+            std::fs::write(&config, text).unwrap();
+        }
+        let copies = imported(&home);
+        assert_eq!(copies.len(), 6);
+        for (agent, copy) in &copies {
+            let asked = server.requests().len();
+            let run = home.run(["-p", "what next?", "-r", copy]).expect(0);
+            assert!(run.stdout.contains("now I know"), "{agent}: {}", run.stderr);
+            let requests = server.requests();
+            assert_eq!(requests.len(), asked + 1, "{agent}");
+            let body = String::from_utf8_lossy(requests[asked].body.as_ref().unwrap()).into_owned();
+            for part in ["The word is marmalade.", "first-result-7341", "what next?"] {
+                assert!(body.contains(part), "{agent}: {body}");
+            }
+            assert!(
+                body.contains(&format!("another agent, {agent}")),
+                "{agent}: {body}"
+            );
+            match agent.as_str() {
+                "gemini" => assert!(body.contains("one more may have run"), "{body}"),
+                _ => assert!(body.contains("interrupted: "), "{agent}: {body}"),
+            }
+            assert_eq!(
+                body.contains("It had printed"),
+                agent == "opencode",
+                "{body}"
+            );
+            // The call of the source is not run.
+            assert!(!home.path(format!(".mark-{agent}")).exists());
+        }
+    }
+}
+
+#[test]
+fn a_copy_is_shown_searched_and_never_continued_itself() {
+    let home = here(&["killed"]);
+    let server = Server::start(|_| Says::text("now I know").into());
+    home.configure(&server, Protocol::Chat, "");
+    let copies = imported(&home);
+    let list = home.run(["history"]).expect(0).stdout;
+    for agent in copies.keys() {
+        assert!(
+            list.contains(&format!("{agent}: Please run the two commands")),
+            "{list}"
+        );
+    }
+    // The newest one is that of Claude Code.
+    assert!(list.lines().next().unwrap().contains("claude: "), "{list}");
+    let found = home.run(["history", "marmalade"]).expect(0).stdout;
+    assert!(found.lines().count() >= 6, "{found}");
+    let shown = home.run(["show", &copies["codex"]]).expect(0).stdout;
+    assert!(shown.contains("imported from codex 0.169.0"), "{shown}");
+    assert!(shown.contains("source    codex 0.169.0"), "{shown}");
+    let stats = home.run(["stats"]).expect(0).stdout;
+    assert!(!stats.contains("codex"), "{stats}");
+
+    let nothing = home.run(["-c", "-p", "x"]).expect(2);
+    assert!(nothing.stderr.contains("rewake -r"), "{}", nothing.stderr);
+    let refused = home.run(["send", &copies["pi"], "hello"]).expect(2);
+    let why = "a copy of a session of pi";
+    assert!(refused.stderr.contains(why), "{}", refused.stderr);
+    // A fork of a fork at an entry of the copy has nothing of the copy's mode.
+    home.run(["-p", "x", "-r", &copies["pi"]]).expect(0);
+    let newest = home.run(["history"]).expect(0).stdout;
+    let fork = newest.split_whitespace().next().unwrap().to_string();
+    home.run(["fork", &fork, "--at", "2"]).expect(0);
+    let newest = home.run(["history"]).expect(0).stdout;
+    let second = newest.split_whitespace().next().unwrap().to_string();
+    assert_ne!(second, fork);
+    let exported = home.run(["export", "--json", &second]).expect(0).stdout;
+    assert!(exported.contains("\"from_replica\""), "{exported}");
+    // `-c` continues the fork.
+    home.run(["-c", "-p", "x"]).expect(0);
+}
+
+#[test]
+fn a_fork_needs_a_folder() {
+    let home = with(&["claude-2.1.197-killed"]);
+    let server = Server::start(|_| Says::text("now I know").into());
+    home.configure(&server, Protocol::Chat, "");
+    let path = listed(&home, &["--all"]);
+    assert_eq!(path.len(), 1);
+    let text = std::fs::read_dir(home.user().join(".claude/projects")).unwrap();
+    let folder = text.flatten().next().unwrap().path();
+    let file = std::fs::read_dir(&folder)
+        .unwrap()
+        .flatten()
+        .next()
+        .unwrap()
+        .path();
+    let text = std::fs::read_to_string(&file).unwrap();
+    std::fs::write(&file, text.replace("/tmp/demo", "/gone/away")).unwrap();
+    let id = home
+        .run(["import", file.to_str().unwrap()])
+        .expect(0)
+        .stdout;
+    let id = id.trim();
+    let refused = home.run(["-p", "x", "-r", id]).expect(2);
+    assert!(
+        refused.stderr.contains("/gone/away does not exist"),
+        "{}",
+        refused.stderr
+    );
+    assert!(
+        refused.stderr.contains("rewake -C DIR -r"),
+        "{}",
+        refused.stderr
+    );
+    let work = home.workspace();
+    let run = home
+        .run(["-C", work.to_str().unwrap(), "-p", "x", "-r", id])
+        .expect(0);
+    assert!(run.stdout.contains("now I know"), "{}", run.stderr);
+    home.run(["-c", "-p", "x"]).expect(0);
+}
+
+#[test]
+fn what_cannot_be_imported_is_named() {
+    let home = here(&["claude-2.1.197-killed"]);
+    let unknown = home.run(["import", "147e5f31-dead"]).expect(2);
+    assert!(
+        unknown.stderr.contains("the nearest is 147e5f31-dc4c"),
+        "{}",
+        unknown.stderr
+    );
+
+    let file = home.path("claude.jsonl");
+    let source = home.user().join(".claude/projects");
+    let folder = std::fs::read_dir(source)
+        .unwrap()
+        .flatten()
+        .next()
+        .unwrap()
+        .path();
+    let first = std::fs::read_dir(&folder)
+        .unwrap()
+        .flatten()
+        .next()
+        .unwrap()
+        .path();
+    let mut bytes = std::fs::read(first).unwrap();
+    bytes.extend(b"\0\0\0\n{\"type\":\"assis");
+    std::fs::write(&file, &bytes).unwrap();
+    let damaged = home.run(["import", "claude.jsonl"]).expect(0);
+    assert!(
+        damaged.stderr.contains("2 damaged lines skipped"),
+        "{}",
+        damaged.stderr
+    );
+    assert_eq!(damaged.stdout.lines().count(), 1);
+
+    std::os::unix::fs::symlink(&file, home.path("link.jsonl")).unwrap();
+    for path in ["link.jsonl", "."] {
+        let refused = home.run(["import", path]).expect(1);
+        assert!(refused.stderr.contains(path), "{}", refused.stderr);
+    }
+    let newer = "{\"type\":\"tomorrow\"}\n".repeat(9);
+    let line =
+        "{\"type\":\"user\",\"uuid\":\"1\",\"sessionId\":\"n\",\"message\":{\"content\":\"x\"}}\n";
+    std::fs::write(home.path("newer.jsonl"), format!("{line}{newer}")).unwrap();
+    let refused = home
+        .run(["import", "--from", "claude", "newer.jsonl"])
+        .expect(1);
+    assert!(
+        refused
+            .stderr
+            .contains("newer than this version of rewake knows"),
+        "{}",
+        refused.stderr
+    );
+    std::fs::write(home.path("other.jsonl"), "{}\n").unwrap();
+    let refused = home.run(["import", "other.jsonl"]).expect(1);
+    assert!(
+        refused.stderr.contains("--from names it"),
+        "{}",
+        refused.stderr
+    );
 }

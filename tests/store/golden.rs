@@ -7,12 +7,15 @@
 use std::path::{Path, PathBuf};
 
 use rewake::core::choice::Effort;
-use rewake::core::entry::{CallId, Choice, Mode, Verdict, Via};
+use rewake::core::entry::{
+    Block, CallId, Choice, ImportSource, Mode, StopReason, Usage, Verdict, Via,
+};
 use rewake::core::entry::{Entry, ForkPoint, Record};
 use rewake::core::form::FormAnswer;
 use rewake::core::signal::Signal;
 use rewake::store::{
-    Batch, Catalogued, Draft, Message, Store, Telemetry, TelemetryCursor, blob_ref,
+    Batch, CachedSource, Catalogued, Copied, Draft, Message, NewSession, ReplicaWriter, Store,
+    Telemetry, TelemetryCursor, blob_ref, id_of,
 };
 use rusqlite::Connection;
 
@@ -25,7 +28,7 @@ const TRASHED_MS: i64 = 4_000;
 const ELSEWHERE: &str = "/elsewhere";
 
 /// The schema of this version: its file is what [`write_golden`] makes.
-const NEWEST: u32 = 8;
+const NEWEST: u32 = 9;
 
 fn golden(schema: u32) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/golden/store-v{schema}.sql"))
@@ -97,6 +100,96 @@ fn write_session(store: &mut Store) {
     let mut gone = session(store, ELSEWHERE);
     append(store, &mut gone, vec![said("thrown away")]);
     store.trash(gone.session(), TRASHED_MS).unwrap();
+    write_copy(store);
+}
+
+fn copied_id() -> String {
+    id_of(5_000, [9; 10])
+}
+
+/// A session of another agent, and a fork of it.
+fn copied() -> Vec<Entry> {
+    let mut opened = opened();
+    if let Entry::Opened {
+        version,
+        model,
+        imported,
+        ..
+    } = &mut opened
+    {
+        *version = "import/1".into();
+        *model = "claude".into();
+        *imported = Some(Box::new(ImportSource {
+            agent: "claude".into(),
+            agent_version: Some("2.1.197".into()),
+            id: "of claude".into(),
+        }));
+    }
+    let usage = Usage {
+        input: 7,
+        output: 2,
+        ..Usage::default()
+    };
+    let replied = Entry::Replied {
+        blocks: vec![Block::call("bash", "{\"command\":\"ls\"}")],
+        usage: Usage::default(),
+        stop: StopReason::ToolUse,
+        model: "claude/opus".into(),
+        took_ms: 0,
+        asked_bytes: 0,
+        source_usage: Some(usage),
+    };
+    vec![opened, said("of another agent"), replied]
+}
+
+fn write_copy(store: &mut Store) {
+    let new = NewSession {
+        id: copied_id(),
+        workspace: "/copied".into(),
+        folder: "/copied".into(),
+    };
+    let mut writer = ReplicaWriter::new(store, new, 5_000).unwrap();
+    for (at_ms, entry) in (5_000..).zip(copied()) {
+        assert!(writer.push(at_ms, entry, vec![]).unwrap());
+    }
+    assert_eq!(writer.finish().unwrap(), Copied::Appended(3));
+    fork(store, &copied_id(), 2, 6_000).unwrap();
+    let source = CachedSource {
+        path: "/source".into(),
+        id: String::new(),
+        bytes: 10,
+        modified: 11,
+        about: "{}".into(),
+        session: Some(copied_id()),
+    };
+    store.cache_sources(&[source]).unwrap();
+}
+
+fn check_copy(store: &Store) {
+    let (_, found) = store.load(&copied_id()).unwrap();
+    let expected = (0..).zip(copied()).map(|(seq, entry)| Record {
+        seq,
+        at_ms: 5_000 + seq as i64,
+        entry,
+    });
+    assert_eq!(found, expected.collect::<Vec<_>>());
+    let info = store.history().find(&copied_id()).unwrap();
+    assert_eq!(info.replica.as_deref(), Some("claude"));
+    assert_eq!(info.usage, Usage::default());
+    let fork = store.history().newest(Some("/copied")).unwrap().unwrap();
+    assert_eq!(fork.replica, None);
+    let (_, found) = store.load(&fork.id).unwrap();
+    let Some(Entry::Forked { from_replica, .. }) = found.last().map(|r| &r.entry) else {
+        panic!("{found:?}");
+    };
+    assert_eq!(
+        from_replica.as_ref().unwrap().agent.as_deref(),
+        Some("claude")
+    );
+    let cached = store.history().cached_sources().unwrap();
+    assert_eq!(cached.len(), 1);
+    assert_eq!((cached[0].bytes, cached[0].modified), (10, 11));
+    assert_eq!(cached[0].session, Some(copied_id()));
 }
 
 /// What is on the disk is read for ever: as it was written, to the letter.
@@ -254,6 +347,9 @@ fn check(store: &mut Store, schema: u32) {
     assert_eq!(known, (schema >= 7).then(catalogued));
     let sent = Telemetry::of(store).cursor(&origin.session).unwrap();
     assert_eq!(sent, (schema >= 8).then(cursor));
+    if schema >= 9 {
+        check_copy(store);
+    }
     let info = store.history().find(&origin.session).unwrap();
     assert_eq!(info.title.as_deref(), Some("The parser"));
     assert_eq!(info.model.as_deref(), Some("ollama/small"));
@@ -360,7 +456,15 @@ fn a_database_of_schema_8_says_what_it_said() {
     let (dir, mut store) = opened_from(8);
     check(&mut store, 8);
     assert_eq!(store.check().quick_check().unwrap(), Vec::<String>::new());
-    assert!(!dir.path().join("rewake.db.schema-8").exists());
+    assert!(dir.path().join("rewake.db.schema-8").exists());
+}
+
+#[test]
+fn a_database_of_schema_9_says_what_it_said() {
+    let (dir, mut store) = opened_from(9);
+    check(&mut store, 9);
+    assert_eq!(store.check().quick_check().unwrap(), Vec::<String>::new());
+    assert!(!dir.path().join("rewake.db.schema-9").exists());
 }
 
 #[test]

@@ -847,7 +847,7 @@ fn a_journal_of_a_newer_version_is_named_and_left_alone() {
     drop(store);
     let tail = scene.place().folder.join(head.session()).join("tail.jsonl");
     let text = fs::read_to_string(&tail).unwrap();
-    let newer = text.replacen("\"rewake\":1", "\"rewake\":2", 1);
+    let newer = text.replacen("\"rewake\":1", "\"rewake\":3", 1);
     fs::write(&tail, &newer).unwrap();
     let mut store = scene.open();
     store.take_up(head.session()).unwrap();

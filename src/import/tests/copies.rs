@@ -1,0 +1,246 @@
+//! Copies in a store: made once, continued, made anew, purged.
+
+use std::fs;
+
+use super::*;
+use crate::config::Env;
+use crate::core::entry::Entry;
+use crate::store::{Batch, Message, Store, StoreError, database};
+
+/// A home folder with a session of Claude Code, and a data folder.
+struct Place {
+    _folder: tempfile::TempDir,
+    home: PathBuf,
+    data: PathBuf,
+}
+
+impl Place {
+    fn new() -> Place {
+        let folder = tempfile::tempdir().unwrap();
+        let (home, data) = (folder.path().join("home"), folder.path().join("data"));
+        fs::create_dir_all(home.join(".claude/projects/p")).unwrap();
+        fs::create_dir(&data).unwrap();
+        Place {
+            _folder: folder,
+            home,
+            data,
+        }
+    }
+
+    fn write(&self, bytes: &[u8]) {
+        fs::write(self.home.join(".claude/projects/p/s.jsonl"), bytes).unwrap();
+    }
+
+    fn store(&self) -> Store {
+        Store::open(&self.data).unwrap()
+    }
+
+    fn found(&self, store: &Store) -> Found {
+        let env = Env::new([("HOME", self.home.as_os_str())], "/");
+        let cache = Cache::new(store.history().cached_sources().unwrap());
+        let (mut found, errors) = Sources::new(&env).list(None, None, &cache);
+        assert!(errors.is_empty(), "{errors:?}");
+        found.pop().unwrap()
+    }
+
+    fn import(&self, store: &mut Store) -> Result<Imported, ImportError> {
+        self.import_as(store, false)
+    }
+
+    fn import_as(&self, store: &mut Store, new_id: bool) -> Result<Imported, ImportError> {
+        let mut found = self.found(store);
+        let workspace_of = |folder: &Path| folder.to_string_lossy().into_owned();
+        let mut importer = Importer {
+            store,
+            data_dir: &self.data,
+            workspace_of: &workspace_of,
+            new_id,
+        };
+        importer.import(&mut found)
+    }
+}
+
+fn bytes() -> Vec<u8> {
+    let (_, _, bytes) = all()
+        .into_iter()
+        .find(|(_, name, _)| name.starts_with("claude") && name.ends_with("resumed"))
+        .unwrap();
+    bytes
+}
+
+/// The tips of a session, which name all of its entries.
+fn tips(place: &Place, session: &str) -> Vec<Vec<u8>> {
+    let conn = database::open_damaged(&place.data.join("rewake.db")).unwrap();
+    let mut read = conn
+        .prepare(
+            "SELECT tip FROM entries e JOIN sessions s ON s.key = e.session WHERE s.id = ?1
+             ORDER BY seq",
+        )
+        .unwrap();
+    let tips = read.query_map([session], |row| row.get(0)).unwrap();
+    tips.map(Result::unwrap).collect()
+}
+
+#[test]
+fn a_second_import_appends_what_is_new() {
+    let bytes = bytes();
+    let place = Place::new();
+    let mut store = place.store();
+    let half = bytes[..bytes.len() * 2 / 3]
+        .iter()
+        .rposition(|b| *b == b'\n')
+        .unwrap();
+    place.write(&bytes[..=half]);
+    let first = place.import(&mut store).unwrap();
+    assert!(first.appended > 0);
+    let before = tips(&place, &first.session);
+
+    let again = place.import(&mut store).unwrap();
+    assert_eq!(
+        (again.session.as_str(), again.appended),
+        (first.session.as_str(), 0)
+    );
+
+    place.write(&bytes);
+    let grown = place.import(&mut store).unwrap();
+    assert_eq!(grown.session, first.session);
+    assert!(grown.appended > 0 && grown.before.is_none());
+    let after = tips(&place, &first.session);
+    assert_eq!(after[..before.len()], before);
+    assert_eq!(after.len() as u64, before.len() as u64 + grown.appended);
+
+    // Without the cache, the copy itself shows that nothing is new.
+    store.cache_sources(&[]).unwrap();
+    let conn = database::open_damaged(&place.data.join("rewake.db")).unwrap();
+    conn.execute("DELETE FROM imported", []).unwrap();
+    let again = place.import(&mut store).unwrap();
+    assert_eq!((again.session, again.appended), (first.session.clone(), 0));
+
+    // A store elsewhere has the same ID and the same tips.
+    let other = Place::new();
+    other.write(&bytes);
+    let elsewhere = other.import(&mut other.store()).unwrap();
+    assert_eq!(elsewhere.session, first.session);
+    assert_eq!(tips(&other, &first.session), after);
+}
+
+#[test]
+fn a_changed_source_becomes_a_second_copy() {
+    let bytes = bytes();
+    let place = Place::new();
+    let mut store = place.store();
+    place.write(&bytes);
+    let first = place.import(&mut store).unwrap();
+    let changed = String::from_utf8(bytes)
+        .unwrap()
+        .replace("marmalade", "honey");
+    place.write(changed.as_bytes());
+    let second = place.import(&mut store).unwrap();
+    assert_ne!(second.session, first.session);
+    assert_eq!(second.before.as_ref(), Some(&first.session));
+    // No fork uses the first one.
+    assert!(store.history().is_in_trash(&first.session).unwrap());
+    assert!(!store.history().is_in_trash(&second.session).unwrap());
+    let again = place.import(&mut store).unwrap();
+    assert_eq!((again.session, again.appended), (second.session, 0));
+}
+
+#[test]
+fn only_an_import_changes_a_copy() {
+    let place = Place::new();
+    let mut store = place.store();
+    place.write(&bytes());
+    let session = place.import(&mut store).unwrap().session;
+    let info = store.history().find(&session).unwrap();
+    assert_eq!(info.replica.as_deref(), Some("claude"));
+    assert!(!info.unfinished && info.usage.all() == 0);
+    assert!(
+        store
+            .history()
+            .newest(Some(&info.workspace))
+            .unwrap()
+            .is_none()
+    );
+
+    let refused = |error: StoreError| {
+        assert!(matches!(error, StoreError::Replica { .. }), "{error}");
+        assert!(error.hint().unwrap().contains("rewake -r"), "{error}");
+    };
+    let (mut head, _) = store.load(&session).unwrap();
+    let batch = Batch {
+        entries: vec![Entry::Noted {
+            text: "x".to_string(),
+            about: None,
+        }],
+        ..Batch::default()
+    };
+    refused(store.append(&mut head, &batch).unwrap_err());
+    refused(store.take_up(&session).unwrap_err());
+    let message = Message {
+        text: "x".to_string(),
+        images: Vec::new(),
+        via: crate::core::entry::Via::Signal,
+        command: None,
+        origin: None,
+    };
+    refused(
+        store
+            .inbox_mut()
+            .queue(&session, &message, &[], 1)
+            .unwrap_err(),
+    );
+    let signal = |_| crate::core::signal::Signal::GoOn;
+    refused(
+        store
+            .inbox_mut()
+            .signal(&session, "cli", 1, signal)
+            .unwrap_err(),
+    );
+    assert_eq!(store.load(&session).unwrap().0, head);
+}
+
+#[test]
+fn a_purged_copy_comes_back_only_on_request() {
+    let place = Place::new();
+    let mut store = place.store();
+    place.write(&bytes());
+    let first = place.import(&mut store).unwrap().session;
+    let folder = place.data.join("purged");
+    fs::create_dir_all(&folder).unwrap();
+    fs::write(folder.join(format!("{first}.done")), "").unwrap();
+    let conn = database::open_damaged(&place.data.join("rewake.db")).unwrap();
+    conn.execute("UPDATE sessions SET id = 'gone' WHERE id = ?1", [&first])
+        .unwrap();
+    let error = place.import(&mut store).unwrap_err();
+    assert!(matches!(error, ImportError::Purged { .. }), "{error}");
+    assert!(error.hint().unwrap().contains("--new-id"));
+    let second = place.import_as(&mut store, true).unwrap().session;
+    assert_ne!(second, first);
+    assert_eq!(place.import(&mut store).unwrap().session, second);
+}
+
+#[test]
+fn a_source_without_words_or_of_a_later_version_is_refused() {
+    let place = Place::new();
+    let mut store = place.store();
+    place.write(b"{\"type\":\"mode\"}\n");
+    let error = place.import(&mut store).unwrap_err();
+    assert!(matches!(error, ImportError::Empty(_)), "{error}");
+    let mut newer = bytes();
+    for _ in 0..100 {
+        newer.extend(b"{\"type\":\"tomorrow\"}\n");
+    }
+    place.write(&newer);
+    let error = place.import(&mut store).unwrap_err();
+    assert!(
+        error.to_string().contains("newer than this version"),
+        "{error}"
+    );
+    assert!(
+        store
+            .history()
+            .sessions(Default::default(), 9)
+            .unwrap()
+            .is_empty()
+    );
+}
