@@ -298,3 +298,47 @@ impl Store {
         tx.commit().doing(WHAT)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::new_id;
+
+    #[test]
+    fn a_full_disk_leaves_a_shorter_copy_that_grows_later() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut store = Store::open(dir.path()).unwrap();
+        let new = NewSession {
+            id: new_id(),
+            workspace: "/w".into(),
+            folder: "/w".into(),
+        };
+        let entry = |number: usize| Entry::Noted {
+            text: format!("{number}{}", blake3::hash(&number.to_le_bytes())),
+            about: None,
+        };
+        let limit = |store: &Store, pages: i64| {
+            store
+                .conn
+                .pragma_update_and_check(None, "max_page_count", pages, |_| Ok(()))
+                .unwrap();
+        };
+        let push = |store: &mut Store, limited: bool| -> Result<Copied, StoreError> {
+            let mut writer = ReplicaWriter::new(store, new.clone(), 1)?;
+            for number in 0..2_500 {
+                if number == 1_200 && limited {
+                    limit(writer.store, 1);
+                }
+                writer.push(1, entry(number), Vec::new())?;
+            }
+            writer.finish()
+        };
+        let full = push(&mut store, true).unwrap_err();
+        assert!(matches!(full, StoreError::Full { .. }), "{full}");
+        assert_eq!(store.load(&new.id).unwrap().1.len(), 1_000);
+        limit(&store, 1 << 30);
+        assert_eq!(push(&mut store, false).unwrap(), Copied::Appended(1_500));
+        assert_eq!(push(&mut store, false).unwrap(), Copied::Appended(0));
+        assert_eq!(store.load(&new.id).unwrap().1.len(), 2_500);
+    }
+}

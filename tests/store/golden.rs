@@ -103,7 +103,7 @@ fn write_session(store: &mut Store) {
     write_copy(store);
 }
 
-fn copied_id() -> String {
+pub fn copied_id() -> String {
     id_of(5_000, [9; 10])
 }
 
@@ -142,7 +142,7 @@ fn copied() -> Vec<Entry> {
     vec![opened, said("of another agent"), replied]
 }
 
-fn write_copy(store: &mut Store) {
+pub fn write_copy(store: &mut Store) {
     let new = NewSession {
         id: copied_id(),
         workspace: "/copied".into(),

@@ -11,6 +11,7 @@ use rewake::store::{
     new_id,
 };
 
+use crate::golden::{copied_id, write_copy};
 use crate::scene::Scene;
 use crate::story::*;
 
@@ -71,7 +72,8 @@ fn seen(store: &Store, ids: &[String]) -> Seen {
     }
 }
 
-/// Two long sessions, a fork of the first, queued words and unsent ones, a signal, one in the trash.
+/// Two long sessions, a fork of the first, queued words and unsent ones, a signal, one in the trash,
+/// and a copy of another agent's session with a fork.
 fn furnished(scene: &Scene) -> Vec<String> {
     let mut store = scene.open();
     let mut first = session(&mut store, HERE);
@@ -114,9 +116,10 @@ fn furnished(scene: &Scene) -> Vec<String> {
         .set_input(branch.session(), "not sent yet")
         .unwrap();
     store.trash(trashed.session(), 7).unwrap();
-    [first, second, branch, trashed]
-        .map(|head| head.session().to_string())
-        .to_vec()
+    write_copy(&mut store);
+    let own = [first, second, branch, trashed];
+    let own = own.map(|head| head.session().to_string());
+    [own.as_slice(), &[copied_id()]].concat()
 }
 
 fn with_page_zeroed(database: &[u8], page: usize) -> Vec<u8> {
@@ -135,9 +138,10 @@ fn garbage_is_replaced_by_what_the_journal_has() {
     let rebuilt = rebuild_with(&scene, true, &[]);
     // What the tables lost is said, but for what the journal has too.
     let rebuilt = rebuilt.unwrap();
-    let entries = before.logs.iter().map(|log| log.len() as u64).sum::<u64>() - 21;
+    // A fork shares 21 entries, and that of the copy has one that is not in `logs`.
+    let entries = before.logs.iter().map(|log| log.len() as u64).sum::<u64>() - 21 + 1;
     assert_eq!((rebuilt.entries, rebuilt.from_journal), (entries, entries));
-    assert_eq!((rebuilt.lost(), rebuilt.sessions), (0, 4));
+    assert_eq!((rebuilt.lost(), rebuilt.sessions), (0, 6));
     let line = rebuilt.line();
     let said = format!("rebuilt from the journal: {entries} of {entries} entries; the old file is");
     assert!(line.contains(&said), "{line}");
@@ -150,6 +154,8 @@ fn garbage_is_replaced_by_what_the_journal_has() {
     assert_eq!(seen(&store, &ids).signals, before.signals);
     assert_eq!(seen(&store, &ids).inputs, before.inputs);
     assert!(store.history().is_in_trash(&ids[3]).unwrap());
+    let copy = store.history().find(&ids[4]).unwrap();
+    assert_eq!(copy.replica.as_deref(), Some("claude"));
     let blob = blob_ref(BLOB).hash;
     assert_eq!(store.blob(&blob).unwrap().as_deref(), Some(BLOB));
     // And a second start has nothing to do.

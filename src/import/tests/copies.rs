@@ -5,7 +5,7 @@ use std::fs;
 use super::*;
 use crate::config::Env;
 use crate::core::entry::Entry;
-use crate::store::{Batch, Message, Store, StoreError, database};
+use crate::store::{Batch, Message, NewSession, ReplicaWriter, Store, StoreError, database};
 
 /// A home folder with a session of Claude Code, and a data folder.
 struct Place {
@@ -243,4 +243,53 @@ fn a_source_without_words_or_of_a_later_version_is_refused() {
             .unwrap()
             .is_empty()
     );
+}
+
+/// A source of so many messages that its import takes several transactions.
+fn long() -> Vec<u8> {
+    let mut text = String::new();
+    for number in 0..2_600 {
+        let line = serde_json::json!({
+            "type": "user", "uuid": number.to_string(), "sessionId": "long", "cwd": "/w",
+            "parentUuid": (number > 0).then(|| (number - 1).to_string()),
+            "timestamp": "2026-01-02T03:04:05Z", "message": { "content": format!("words {number}") },
+        });
+        text.push_str(&format!("{line}\n"));
+    }
+    text.into_bytes()
+}
+
+/// A kill leaves a shorter copy after any transaction, and the next import makes it whole.
+#[test]
+fn a_killed_import_is_made_whole_by_the_next() {
+    let bytes = long();
+    let whole = Place::new();
+    whole.write(&bytes);
+    let session = whole.import(&mut whole.store()).unwrap().session;
+    let want = tips(&whole, &session);
+    assert_eq!(want.len(), 2_601);
+    let entries = entries::entries(Agent::Claude, &bytes);
+    for killed_after in [500, 1_500, 2_500] {
+        let place = Place::new();
+        place.write(&bytes);
+        let mut store = place.store();
+        let new = NewSession {
+            id: session.clone(),
+            workspace: "/w".to_string(),
+            folder: "/w".to_string(),
+        };
+        let mut writer = ReplicaWriter::new(&mut store, new, entries[0].0).unwrap();
+        for (at_ms, entry) in &entries[..killed_after] {
+            writer.push(*at_ms, entry.clone(), Vec::new()).unwrap();
+        }
+        // Without its end, as after a kill.
+        drop(writer);
+        let before = tips(&place, &session).len();
+        assert_eq!(before, killed_after / 1_000 * 1_000);
+        drop(store);
+        let imported = place.import(&mut place.store()).unwrap();
+        assert_eq!(imported.session, session);
+        assert_eq!(imported.appended as usize, want.len() - before);
+        assert_eq!(tips(&place, &session), want);
+    }
 }

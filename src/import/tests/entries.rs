@@ -389,6 +389,28 @@ fn only_a_copy_has_results_without_a_start() {
     assert!(fold(done).is_err());
 }
 
+/// Whatever a copy says, a fork has the default mode and knows no file.
+#[test]
+fn a_fork_leaves_the_mode_and_the_files_of_a_copy() {
+    let (_, _, bytes) = all().swap_remove(0);
+    let mut imported = entries(Agent::Claude, &bytes);
+    if let Entry::Opened { mode, .. } = &mut imported[0].1 {
+        *mode = Mode::AcceptEdits;
+    }
+    for (_, entry) in &mut imported {
+        if let Entry::Finished { fact, .. } = entry {
+            *fact = Some(crate::core::entry::Fact::Seen {
+                path: "/w/a".to_string(),
+                hash: "h".to_string(),
+            });
+        }
+    }
+    let state = folded(&imported, "copy");
+    assert!(state.mode == Mode::AcceptEdits && !state.seen.is_empty());
+    // It checks both.
+    first_request(&imported, "fork");
+}
+
 fn claude_lines(lines: &[Value]) -> Vec<u8> {
     let mut text = String::new();
     let mut parent = Value::Null;
