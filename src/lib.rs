@@ -132,7 +132,7 @@
 //! | [`command`] | shell commands that outlive the agent: keeper, runs; and [servers](command::server) |
 //! | [`sandbox`] | limits on commands that the kernel enforces: Landlock, seccomp, namespaces |
 //! | [`telemetry`] | spans and metrics of sessions for an OpenTelemetry collector; off by default |
-//! | [`import`] | sessions of other agents: finding and reading them |
+//! | [`import`] | sessions of other agents: finding, reading and copying them |
 //! | [`recovery`] | a new database instead of a damaged one, from its readable rows and the journals |
 //! | [`store`] | SQLite: append, load, fork, search, blobs, drafts, inbox, signals, locks; trees and contents of files |
 //! | [`journal`] | a second copy of each session as plain files, in lines with chained hashes; no SQLite |

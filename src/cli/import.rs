@@ -13,7 +13,7 @@ use crate::core::visible::command;
 use crate::import::{Agent, Cache, Found, Importer, SourceError, Sources};
 use crate::report::{CliError, exit, line, note};
 use crate::session::AppContext;
-use crate::store::{CachedSource, Store, database};
+use crate::store::{CachedSource, Store, cache_sources, database};
 use crate::workspace::here;
 
 /// Characters of an id in the list.
@@ -121,7 +121,7 @@ fn remember(store: &mut Store, found: &[Found]) {
         .map(Found::cached)
         .collect();
     if !read.is_empty()
-        && let Err(error) = store.cache_sources(&read)
+        && let Err(error) = cache_sources(store, &read)
     {
         tracing::warn!(%error, "what was read of other agents is not stored");
     }

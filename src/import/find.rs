@@ -51,14 +51,14 @@ pub struct Found {
     way: PathBuf,
     /// Its copy. `None`: it was not imported.
     pub session: Option<String>,
-    /// What the calls at its end printed that have no result.
+    /// The output of each call at its end that has no result.
     pub(super) printed: Vec<Option<String>>,
     /// It was read now, not taken from the cache.
     pub was_read: bool,
     pub report: Report,
 }
 
-/// What is stored of a session, so that an unchanged one is not read again.
+/// A session as it is stored, so that an unchanged one is not read again.
 #[derive(Debug, Serialize, Deserialize)]
 struct Stored {
     agent: Agent,
@@ -192,7 +192,7 @@ impl Found {
     }
 }
 
-/// What was stored of sessions before, by path.
+/// The sessions that were stored before, by path.
 #[derive(Debug, Default)]
 pub struct Cache(HashMap<String, Vec<CachedSource>>);
 

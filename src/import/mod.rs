@@ -1,8 +1,8 @@
-//! Sessions of other coding agents: where they are, and what is in them.
+//! Sessions of other coding agents: where they are, what is in them, and copies of them.
 //!
-//! Each agent has a reader that turns its format into [`Piece`]s. A source is only read: its files
-//! are opened without links and without locks, and a database is copied first. What is in a source
-//! is text: nothing in it is run or opened.
+//! Each agent has a reader that turns its format into [`Piece`]s, and `normal` alone turns pieces
+//! into entries. A source is only read: its files are opened without links and without locks, and a
+//! database is copied first. What is in a source is text: nothing in it is run or opened.
 //!
 //! The formats are those of the files in `tests/fixtures/import`.
 

@@ -11,7 +11,8 @@ use super::normal::Normal;
 use super::opencode::Database;
 use super::{Agent, Report};
 use crate::store::{
-    Copied, NewSession, ReplicaWriter, SessionLock, Store, StoreError, id_of, is_purged, now_ms,
+    Copied, NewSession, ReplicaWriter, SessionLock, Store, StoreError, cache_sources, id_of,
+    is_purged, now_ms,
 };
 
 /// Maximum number of copies of one source.
@@ -94,7 +95,7 @@ impl Importer<'_> {
             let (copied, report, printed) = self.copy(found, &session, database.as_ref())?;
             if let Copied::Appended(appended) = copied {
                 found.was_imported(session.clone(), printed);
-                self.store.cache_sources(&[found.cached()])?;
+                cache_sources(self.store, &[found.cached()])?;
                 if let Some(before) = &before {
                     self.leave(before)?;
                 }

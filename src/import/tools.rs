@@ -73,7 +73,7 @@ pub(super) fn translated(name: &str, arguments: &str) -> CallText {
         },
         None => CallText {
             name: safe_name(name),
-            // A text in place of an object is valid nowhere.
+            // Providers accept only an object.
             arguments: match given {
                 Some(_) => arguments.to_string(),
                 None => json!({ "input": arguments }).to_string(),

@@ -201,7 +201,7 @@ impl AppContext {
             SessionSelector::Given { id } => given(self, store, id, now_ms, interactive),
             SessionSelector::Newest { fork } => {
                 let newest = store.history().newest(Some(&self.workspace()))?;
-                let info = newest.ok_or_else(|| self.nothing_here(&store))?;
+                let info = newest.ok_or_else(|| replica::nothing_here(self, &store))?;
                 let parting = fork.then_some(Parting::End);
                 self.take_up(store, info, parting, now_ms, interactive)
             }
@@ -217,14 +217,6 @@ impl AppContext {
                 let parting = Some(Parting::Behind(*seq));
                 self.take_up(store, info, parting, now_ms, interactive)
             }
-        }
-    }
-
-    fn nothing_here(&self, store: &Store) -> SessionError {
-        let replica = store.history().newest_replica(&self.workspace());
-        match replica {
-            Ok(Some((session, agent))) => SessionError::OnlyReplicas { session, agent },
-            _ => SessionError::NothingHere(self.here.root.clone()),
         }
     }
 
@@ -373,7 +365,7 @@ impl AppContext {
         interactive: bool,
     ) -> Result<Session, SessionError> {
         let was_away = self.worktrees().there(Path::new(&info.folder))?;
-        let its = match info.replica.is_some() && self.place_of_fork(&info)?.is_some() {
+        let its = match info.replica.is_some() && replica::place_of_fork(self, &info)?.is_some() {
             true => self.clone(),
             false => self.of(&info)?,
         };
@@ -498,7 +490,7 @@ impl AppContext {
         let info = store.history().find(origin)?;
         let of_replica = replica::note(store, &info, &state);
         let place = match place {
-            None if of_replica.is_some() => self.place_of_fork(&info)?,
+            None if of_replica.is_some() => replica::place_of_fork(self, &info)?,
             place => place,
         };
         // Not before the lock: a start compares the two times.

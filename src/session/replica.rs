@@ -16,25 +16,31 @@ const SHOWN_BYTES: usize = 2_000;
 const MAX_TOOLS: usize = 20;
 const CUT: &str = "\n[… cut …]\n";
 
-impl AppContext {
-    /// Returns the folder of a fork of a copy. `None`: that of the source, which exists.
-    pub(super) fn place_of_fork(
-        &self,
-        info: &SessionInfo,
-    ) -> Result<Option<NewPlace>, SessionError> {
-        if Path::new(&info.folder).is_dir() {
-            return Ok(None);
-        }
-        match self.env.is_folder_named() {
-            true => Ok(Some(NewPlace {
-                workspace: self.workspace(),
-                folder: self.here.folder.to_string_lossy().into_owned(),
-            })),
-            false => Err(SessionError::NoSourceFolder {
-                session: info.id.clone(),
-                folder: info.folder.clone(),
-            }),
-        }
+/// Returns the folder of a fork of a copy. `None`: that of the source, which exists.
+pub(super) fn place_of_fork(
+    ctx: &AppContext,
+    info: &SessionInfo,
+) -> Result<Option<NewPlace>, SessionError> {
+    if Path::new(&info.folder).is_dir() {
+        return Ok(None);
+    }
+    match ctx.env.is_folder_named() {
+        true => Ok(Some(NewPlace {
+            workspace: ctx.workspace(),
+            folder: ctx.here.folder.to_string_lossy().into_owned(),
+        })),
+        false => Err(SessionError::NoSourceFolder {
+            session: info.id.clone(),
+            folder: info.folder.clone(),
+        }),
+    }
+}
+
+/// Returns the error of a workspace without a session to continue.
+pub(super) fn nothing_here(ctx: &AppContext, store: &Store) -> SessionError {
+    match store.history().newest_replica(&ctx.workspace()) {
+        Ok(Some((session, agent))) => SessionError::OnlyReplicas { session, agent },
+        _ => SessionError::NothingHere(ctx.here.root.clone()),
     }
 }
 

@@ -420,23 +420,7 @@ impl Store {
     /// `Corrupt`: the database contradicts itself or its journal.
     pub fn take_up(&mut self, session: &str) -> Result<(), StoreError> {
         refuse_replica(&self.conn, session)?;
-        self.take_up_replica(session)
-    }
-
-    /// Does the same for any session. An import continues a copy of another agent's one.
-    pub(super) fn take_up_replica(&mut self, session: &str) -> Result<(), StoreError> {
-        self.check_other_machine(session)?;
-        self.history().check_no_gap(session)?;
-        self.check_missing_entries(session)?;
-        let restored = self.restore_from_journal(session);
-        if restored.as_ref().is_err_and(StoreError::is_damage) {
-            // Loading the whole session names the damaged entry.
-            self.load_each(session, |_| Ok::<(), StoreError>(()))?;
-        }
-        restored?;
-        // The restore may have found a gap in the journal.
-        self.history().check_no_gap(session)?;
-        self.ends_at_its_head(session)
+        bring_up_to_date(self, session)
     }
 
     /// Fails when the session has entries after its head: the row of the session is older than they
@@ -458,6 +442,22 @@ impl Store {
             )))),
         }
     }
+}
+
+/// Does the same as [`Store::take_up`] for any session: an import appends to a copy.
+pub(super) fn bring_up_to_date(store: &mut Store, session: &str) -> Result<(), StoreError> {
+    store.check_other_machine(session)?;
+    store.history().check_no_gap(session)?;
+    store.check_missing_entries(session)?;
+    let restored = store.restore_from_journal(session);
+    if restored.as_ref().is_err_and(StoreError::is_damage) {
+        // Loading the whole session names the damaged entry.
+        store.load_each(session, |_| Ok::<(), StoreError>(()))?;
+    }
+    restored?;
+    // The restore may have found a gap in the journal.
+    store.history().check_no_gap(session)?;
+    store.ends_at_its_head(session)
 }
 
 const WHAT_TRASH: &str = "move the session to the trash";

@@ -15,7 +15,7 @@ use rewake::core::form::FormAnswer;
 use rewake::core::signal::Signal;
 use rewake::store::{
     Batch, CachedSource, Catalogued, Copied, Draft, Message, NewSession, ReplicaWriter, Store,
-    Telemetry, TelemetryCursor, blob_ref, id_of,
+    Telemetry, TelemetryCursor, blob_ref, cache_sources, id_of,
 };
 use rusqlite::Connection;
 
@@ -162,7 +162,7 @@ pub fn write_copy(store: &mut Store) {
         about: "{}".into(),
         session: Some(copied_id()),
     };
-    store.cache_sources(&[source]).unwrap();
+    cache_sources(store, &[source]).unwrap();
 }
 
 fn check_copy(store: &Store) {

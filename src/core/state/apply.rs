@@ -414,10 +414,7 @@ impl State {
                 folder,
                 from_replica,
             } => {
-                self.forked(record, from, folder.as_ref());
-                if from_replica.is_some() {
-                    self.leave_replica();
-                }
+                self.forked(record, from, folder.as_ref(), from_replica.is_some());
             }
             Entry::Chose(choice) => self.chose(choice),
             Entry::UserCommand { command, guard } => {

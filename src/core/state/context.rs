@@ -152,7 +152,13 @@ impl State {
 
     /// Starts a fork: every open call is closed, and running work stays with the session that
     /// started it.
-    pub(super) fn forked(&mut self, record: &Record, from: &ForkPoint, folder: Option<&String>) {
+    pub(super) fn forked(
+        &mut self,
+        record: &Record,
+        from: &ForkPoint,
+        folder: Option<&String>,
+        from_replica: bool,
+    ) {
         self.forked_from = Some(from.clone());
         if let Some(folder) = folder {
             self.folder.clone_from(folder);
@@ -183,14 +189,13 @@ impl State {
         }
         self.restarts = 0;
         self.imported = None;
+        if from_replica {
+            // Nothing that applied to the copy applies here.
+            self.mode = Mode::default();
+            self.seen.clear();
+            self.loop_guard = LoopGuard::default();
+        }
         self.keep(record);
-    }
-
-    /// Leaves a copy that was imported: nothing that applied there applies here.
-    pub(super) fn leave_replica(&mut self) {
-        self.mode = Mode::default();
-        self.seen.clear();
-        self.loop_guard = LoopGuard::default();
     }
 }
 

@@ -1,4 +1,4 @@
-//! Copies in a store: made once, continued, made anew, purged.
+//! Copies in a store: made once, continued, made a second time, purged.
 
 use std::fs;
 
@@ -110,7 +110,7 @@ fn a_second_import_appends_what_is_new() {
     assert_eq!(after.len() as u64, before.len() as u64 + grown.appended);
 
     // Without the cache, the copy itself shows that nothing is new.
-    store.cache_sources(&[]).unwrap();
+    crate::store::cache_sources(&mut store, &[]).unwrap();
     let conn = database::open_damaged(&place.data.join("rewake.db")).unwrap();
     conn.execute("DELETE FROM imported", []).unwrap();
     let again = place.import(&mut store).unwrap();
@@ -245,7 +245,7 @@ fn a_source_without_words_or_of_a_later_version_is_refused() {
     );
 }
 
-/// A source of so many messages that its import takes several transactions.
+/// A source with 2,600 messages: its import takes several transactions.
 fn long() -> Vec<u8> {
     let mut text = String::new();
     for number in 0..2_600 {

@@ -594,7 +594,7 @@ fn images_are_blobs_and_addresses_are_text() {
     assert!(found.contains_key(&images[0].blob.hash));
 }
 
-/// A summary begins the context anew, and what was before it stays an entry.
+/// The context begins with the summary, and all before it stays in entries.
 #[test]
 fn a_compaction_is_a_continuation() {
     let mut summary = user("the summary".into());
