@@ -20,6 +20,10 @@ use crate::workspace::handle::Folder;
 
 /// Maximum number of lines that are read to find the folder of a session.
 const HEAD_LINES: usize = 50;
+/// Maximum number of files of an agent whose first lines are read at a start.
+const MAX_HEADS: u32 = 200;
+/// Maximum size of a database that is read at a start, bytes.
+const MAX_DATABASE: u64 = 16 * 1024 * 1024;
 /// Maximum length of a title, characters.
 const TITLE_CHARS: usize = 200;
 /// The database of opencode.
@@ -294,6 +298,8 @@ impl Sources {
                 cache,
                 found: &mut found,
                 errors: &mut errors,
+                heads_left: None,
+                is_any_here: false,
             };
             match agent {
                 Agent::Opencode => reading.database(),
@@ -306,6 +312,39 @@ impl Sources {
 }
 
 impl Sources {
+    /// Returns the agents that have a session of one of these folders, from the first lines of a
+    /// limited number of files. A large database is not read.
+    pub fn agents_of(&self, folders: &[PathBuf]) -> Vec<Agent> {
+        let is_here =
+            |folder: Option<&PathBuf>| folder.is_some_and(|folder| folders.contains(folder));
+        let has_any = |(agent, root): &&(Agent, PathBuf)| {
+            let folder = root.canonicalize().and_then(|root| Folder::open(&root));
+            let Ok(folder) = folder else {
+                return false;
+            };
+            let mut reading = Reading {
+                root,
+                agent: *agent,
+                folder: &folder,
+                is_here: &is_here,
+                cache: &Cache::default(),
+                found: &mut Vec::new(),
+                errors: &mut Vec::new(),
+                heads_left: Some(MAX_HEADS),
+                is_any_here: false,
+            };
+            match agent {
+                Agent::Opencode => reading.has_database_of_here(),
+                _ => {
+                    reading.files(parts(*agent), &folder, Path::new(""));
+                    reading.is_any_here
+                }
+            }
+        };
+        let found = self.0.iter().filter(has_any);
+        found.map(|(agent, _)| *agent).collect()
+    }
+
     /// Reads a file in any folder. `agent`: the agent that wrote it. `None`: its first lines tell.
     pub fn file(&self, path: &Path, agent: Option<Agent>) -> Result<Found, SourceError> {
         let read = || {
@@ -327,6 +366,8 @@ impl Sources {
                 cache: &Cache::default(),
                 found: &mut Vec::new(),
                 errors: &mut Vec::new(),
+                heads_left: None,
+                is_any_here: false,
             };
             let one = reading.read_file(file, Path::new(name))?;
             one.ok_or_else(|| io::Error::other("it has no session"))
@@ -399,6 +440,9 @@ struct Reading<'a> {
     cache: &'a Cache,
     found: &'a mut Vec<Found>,
     errors: &'a mut Vec<SourceError>,
+    /// Only the first lines are read, of this number of files, up to one that is wanted.
+    heads_left: Option<u32>,
+    is_any_here: bool,
 }
 
 impl Reading<'_> {
@@ -406,11 +450,16 @@ impl Reading<'_> {
         let Some((part, rest)) = parts.split_first() else {
             return;
         };
-        let listed = match folder.list() {
+        let mut listed = match folder.list() {
             Ok(listed) => listed,
             Err(e) => return self.errors.push(unreadable(&self.root.join(way), &e)),
         };
+        // The names of newer ones are mostly higher.
+        listed.sort_by(|(a, _), (b, _)| b.cmp(a));
         for (name, kind) in listed {
+            if self.heads_left == Some(0) {
+                return;
+            }
             let way = way.join(&name);
             let shown = name.to_string_lossy();
             match part {
@@ -435,6 +484,15 @@ impl Reading<'_> {
     }
 
     fn file(&mut self, folder: &Folder, name: &Path, way: &Path) {
+        if let Some(left) = &mut self.heads_left {
+            *left -= 1;
+            let file = regular(folder, name);
+            if file.is_ok_and(|file| self.is_of_here(file, way).unwrap_or(false)) {
+                self.is_any_here = true;
+                self.heads_left = Some(0);
+            }
+            return;
+        }
         let read = regular(folder, name).and_then(|file| self.read_file(file, way));
         match read {
             Ok(one) => self.found.extend(one),
@@ -455,18 +513,14 @@ impl Reading<'_> {
             }
             known => known,
         };
-        let project = match self.agent {
-            Agent::Gemini => project_root(self.folder, way),
-            _ => None,
-        };
-        if !(self.is_here)(project.clone().or(head_folder(file.try_clone()?)?).as_ref()) {
+        if !self.is_of_here(file.try_clone()?, way)? {
             return Ok(None);
         }
         let mut seen = Seen::default();
         let mut report = Report::default();
         let mut sink = |piece: Piece| seen.take(&piece);
         let mut about = read_lines(self.agent, Lines::new(file), &mut report, &mut sink)?;
-        about.folder = about.folder.or(project);
+        about.folder = about.folder.or(self.project(way));
         if about.id.is_empty() {
             let name = way.file_stem().unwrap_or_default();
             about.id = name.to_string_lossy().into_owned();
@@ -475,6 +529,22 @@ impl Reading<'_> {
         one.bytes = state.bytes;
         seen.end(&mut one, report, state.modified / 1_000_000);
         Ok(Some(one))
+    }
+
+    /// Returns whether one of the first lines of a file names a folder that is wanted.
+    fn is_of_here(&self, file: File, way: &Path) -> io::Result<bool> {
+        let folder = match self.project(way) {
+            Some(project) => Some(project),
+            None => head_folder(file)?,
+        };
+        Ok((self.is_here)(folder.as_ref()))
+    }
+
+    fn project(&self, way: &Path) -> Option<PathBuf> {
+        match self.agent {
+            Agent::Gemini => project_root(self.folder, way),
+            _ => None,
+        }
     }
 
     fn described(
@@ -552,6 +622,17 @@ impl Reading<'_> {
                 why: why.clone(),
             });
         }
+    }
+
+    fn has_database_of_here(&self) -> bool {
+        let is_small = |state: FileState| state.bytes <= MAX_DATABASE;
+        if !self.database_state().is_ok_and(is_small) {
+            return false;
+        }
+        let database = Database::copy(self.folder, DATABASE);
+        let listed = database.map(|database| database.sessions(&mut Report::default()));
+        let mut listed = listed.into_iter().flatten();
+        listed.any(|listed| (self.is_here)(listed.about.folder.as_ref()))
     }
 
     fn database_state(&self) -> io::Result<FileState> {

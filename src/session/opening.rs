@@ -236,7 +236,10 @@ impl AppContext {
         let catalogue = self.catalogue(&store);
         let renderer = Renderer::new(self, interactive, catalogue.clone());
         let renderer = renderer.with_added(self.given.added(None));
-        let (layers, warnings) = renderer.render(&budget, now_ms);
+        let (layers, mut warnings) = renderer.render(&budget, now_ms);
+        if interactive {
+            warnings.extend(replica::sessions_of_others(self, &store));
+        }
         let layers = self.with_last_session(layers, &store, &budget);
         let folder = self.here.folder.to_string_lossy().into_owned();
         let opened = Entry::Opened {

@@ -6,7 +6,7 @@ use super::{AppContext, SessionError};
 use crate::core::entry::{Block, Entry};
 use crate::core::state::State;
 use crate::core::text::{count, head_tail};
-use crate::import::{foreign_tools, printed_of};
+use crate::import::{Agent, Sources, foreign_tools, printed_of};
 use crate::store::{NewPlace, SessionInfo, Store};
 use crate::tools;
 
@@ -34,6 +34,25 @@ pub(super) fn place_of_fork(
             folder: info.folder.clone(),
         }),
     }
+}
+
+/// Returns the notice that other agents have sessions of this folder. It is given at the first start
+/// in a folder.
+pub(super) fn sessions_of_others(ctx: &AppContext, store: &Store) -> Option<String> {
+    if store.history().count_in(&ctx.workspace()).ok()? > 0 {
+        return None;
+    }
+    let folders = [ctx.here.root.clone(), ctx.here.folder.clone()];
+    let agents = Sources::new(&ctx.env).agents_of(&folders);
+    let names: Vec<&str> = agents.into_iter().map(Agent::name).collect();
+    let (last, others) = names.split_last()?;
+    let (names, verb) = match others {
+        [] => (last.to_string(), "has"),
+        others => (format!("{} and {last}", others.join(", ")), "have"),
+    };
+    Some(format!(
+        "{names} {verb} sessions of this folder; rewake import lists them"
+    ))
 }
 
 /// Returns the error of a workspace without a session to continue.

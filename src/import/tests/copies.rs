@@ -293,3 +293,14 @@ fn a_killed_import_is_made_whole_by_the_next() {
         assert_eq!(tips(&place, &session), want);
     }
 }
+
+#[test]
+fn a_start_learns_which_agents_have_sessions_here() {
+    let place = Place::new();
+    place.write(&bytes());
+    let env = Env::new([("HOME", place.home.as_os_str())], "/");
+    let sources = Sources::new(&env);
+    let agents = |folder: &str| sources.agents_of(&[PathBuf::from(folder)]);
+    assert_eq!(agents("/tmp/demo"), [Agent::Claude]);
+    assert_eq!(agents("/tmp"), []);
+}
