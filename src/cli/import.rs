@@ -41,6 +41,9 @@ pub(crate) struct ImportArgs {
     /// Import again under a new ID
     #[arg(long, conflicts_with_all = ["json", "check"])]
     pub new_id: bool,
+    /// Import also the branches that the user left, each as a session
+    #[arg(long, conflicts_with_all = ["json", "check"])]
+    pub branches: bool,
     /// Report damage and unknown lines, with exit code 1 if there are any
     #[arg(long)]
     pub check: bool,
@@ -96,6 +99,10 @@ pub(super) fn run(ctx: &AppContext, args: &ImportArgs) -> Result<u8, CliError> {
         return Ok(check(&found, !errors.is_empty()));
     }
     if let Some(store) = store.as_mut().filter(|_| imports) {
+        if args.branches {
+            let left: Vec<Found> = found.iter().flat_map(|one| one.branches(&cache)).collect();
+            found.extend(left);
+        }
         let is_sound = import(ctx, store, &mut found, args.new_id) && errors.is_empty();
         return Ok(if is_sound { exit::DONE } else { exit::FAILED });
     }

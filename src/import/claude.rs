@@ -32,10 +32,15 @@ const OTHER_KINDS: [&str; 17] = [
     "worktree-state",
 ];
 
-/// Reads a session. `sink` gets its pieces in order.
-pub(super) fn read(lines: Lines, report: &mut Report, sink: Sink<'_>) -> io::Result<About> {
+/// Reads a session up to its end, or to that of a branch. `sink` gets its pieces in order.
+pub(super) fn read(
+    lines: Lines,
+    end: Option<&str>,
+    report: &mut Report,
+    sink: Sink<'_>,
+) -> io::Result<About> {
     let mut session = Claude::default();
-    read_tree(lines, &mut session, report, sink)?;
+    session.0.left = read_tree(lines, &mut session, end, report, sink)?;
     Ok(session.0)
 }
 

@@ -32,7 +32,7 @@ const DATABASE: &str = "opencode.db";
 const PROJECT_ROOT: &str = ".project_root";
 
 /// A session of another agent.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Found {
     pub agent: Agent,
     pub about: About,
@@ -53,6 +53,8 @@ pub struct Found {
     /// The folder of the agent, and the path of the file below it.
     root: PathBuf,
     way: PathBuf,
+    /// The end of the branch that it is. `None`: it is the conversation as the user left it.
+    pub branch: Option<String>,
     /// Its copy. `None`: it was not imported.
     pub session: Option<String>,
     /// The output of each call at its end that has no result.
@@ -116,7 +118,7 @@ impl Found {
         }
         let folder = Folder::open(&self.root.canonicalize()?)?;
         let lines = Lines::new(regular(&folder, &self.way)?);
-        read_lines(self.agent, lines, report, sink).map(drop)
+        read_lines(self.agent, lines, self.branch.as_deref(), report, sink).map(drop)
     }
 
     /// Returns a copy of the database that contains it.
@@ -127,6 +129,23 @@ impl Found {
 
     pub(super) fn unreadable(&self, error: &io::Error) -> SourceError {
         unreadable(&self.path, error)
+    }
+
+    /// Returns the branches of it that the user left.
+    pub fn branches(&self, cache: &Cache) -> Vec<Found> {
+        let branch = |end: &String| {
+            let mut cached = cache.of(&self.path).iter();
+            let cached = cached.find(|cached| cached.id == *end);
+            let known = cached.and_then(|cached| Found::stored(cached, &self.root, &self.way));
+            Found {
+                branch: Some(end.clone()),
+                session: known.as_ref().and_then(|known| known.session.clone()),
+                imported: known.and_then(|known| known.imported),
+                printed: Vec::new(),
+                ..self.clone()
+            }
+        };
+        self.about.left.iter().map(branch).collect()
     }
 
     /// Returns the copy that has all of it.
@@ -162,6 +181,7 @@ impl Found {
             imported: stored.imported,
             root: root.to_path_buf(),
             way: way.to_path_buf(),
+            branch: None,
             session: cached.session.clone(),
             printed: stored.printed,
             was_read: false,
@@ -186,7 +206,7 @@ impl Found {
             path: self.path.to_string_lossy().into_owned(),
             id: match self.agent {
                 Agent::Opencode => self.about.id.clone(),
-                _ => String::new(),
+                _ => self.branch.clone().unwrap_or_default(),
             },
             bytes: self.state.bytes,
             modified: self.state.modified,
@@ -504,7 +524,8 @@ impl Reading<'_> {
     fn read_file(&self, file: File, way: &Path) -> io::Result<Option<Found>> {
         let state = FileState::of(&file.metadata()?);
         let path = self.root.join(way);
-        let cached = self.cache.of(&path).first();
+        let mut cached = self.cache.of(&path).iter();
+        let cached = cached.find(|cached| cached.id.is_empty());
         let known = cached.and_then(|cached| Found::stored(cached, self.root, way));
         let known = match known {
             Some(known) if known.state == state => {
@@ -519,7 +540,7 @@ impl Reading<'_> {
         let mut seen = Seen::default();
         let mut report = Report::default();
         let mut sink = |piece: Piece| seen.take(&piece);
-        let mut about = read_lines(self.agent, Lines::new(file), &mut report, &mut sink)?;
+        let mut about = read_lines(self.agent, Lines::new(file), None, &mut report, &mut sink)?;
         about.folder = about.folder.or(self.project(way));
         if about.id.is_empty() {
             let name = way.file_stem().unwrap_or_default();
@@ -567,6 +588,7 @@ impl Reading<'_> {
             imported: known.and_then(|known| known.imported),
             root: self.root.to_path_buf(),
             way: way.to_path_buf(),
+            branch: None,
             session: known.and_then(|known| known.session.clone()),
             printed: Vec::new(),
             was_read: true,
@@ -649,18 +671,19 @@ impl Reading<'_> {
     }
 }
 
-/// Reads a session in lines.
+/// Reads a session in lines. `end`: the end of the branch to read, if the format has branches.
 pub(super) fn read_lines(
     agent: Agent,
     lines: Lines,
+    end: Option<&str>,
     report: &mut Report,
     sink: Sink<'_>,
 ) -> io::Result<About> {
     match agent {
-        Agent::Claude => claude::read(lines, report, sink),
+        Agent::Claude => claude::read(lines, end, report, sink),
         Agent::Codex => codex::read(lines, report, sink),
-        Agent::Pi => pi::read(lines, report, sink),
-        Agent::Qwen => qwen::read(lines, report, sink),
+        Agent::Pi => pi::read(lines, end, report, sink),
+        Agent::Qwen => qwen::read(lines, end, report, sink),
         Agent::Gemini => gemini::read(lines, report, sink),
         Agent::Opencode => Ok(About::default()),
     }

@@ -9,6 +9,9 @@ use serde_json::Value;
 use super::lines::Lines;
 use super::{Report, Sink};
 
+/// Maximum number of branches of one session.
+const MAX_BRANCHES: usize = 100;
+
 /// A line of a tree.
 pub(super) struct TreeLine {
     pub id: String,
@@ -29,19 +32,24 @@ pub(super) trait TreeFormat {
     fn pieces(&mut self, line: &Value, report: &mut Report, sink: Sink<'_>);
 }
 
-/// Reads the lines of a tree twice: their places first, then the pieces of the conversation.
+/// Reads the lines of a tree twice: their places first, then the pieces of the conversation that
+/// ends at the line with the ID `end`. `None`: at the last line.
+///
+/// Returns the IDs at which the branches end that the user left.
 pub(super) fn read_tree(
     mut lines: Lines,
     format: &mut dyn TreeFormat,
+    end: Option<&str>,
     report: &mut Report,
     sink: Sink<'_>,
-) -> io::Result<()> {
+) -> io::Result<Vec<String>> {
     let mut places = Vec::new();
     while let Some(line) = lines.next(report)? {
         format.note(&line.value, report);
         places.extend(format.place(&line.value));
     }
-    let (mut is_part, circular) = current(&places);
+    let last = end.and_then(|end| places.iter().position(|line| line.id == end));
+    let (mut is_part, circular) = current(&places, last);
     report.circular += circular;
     // All lines of an answer belong to it, wherever their parents lead.
     let with_answer = places
@@ -55,6 +63,7 @@ pub(super) fn read_tree(
     for (place, line) in places.iter().enumerate() {
         is_part[place] |= live.contains(line.answer.as_str());
     }
+    let left = ends_of_left(&places, &is_part);
     lines.rewind()?;
     let mut parts = is_part.into_iter();
     while let Some(line) = lines.next(&mut Report::default())? {
@@ -62,15 +71,28 @@ pub(super) fn read_tree(
             format.pieces(&line.value, report, sink);
         }
     }
-    Ok(())
+    Ok(left)
 }
 
-/// Returns for each line whether it is part of the conversation that ends at the last line, and
-/// the number of lines whose parents form a circle.
+/// Returns the IDs of the lines that are not part of the conversation and that no line follows.
+fn ends_of_left(places: &[TreeLine], is_part: &[bool]) -> Vec<String> {
+    let parents = places.iter().filter_map(|line| line.parent.as_deref());
+    let parents: HashSet<&str> = parents.collect();
+    let left = places
+        .iter()
+        .zip(is_part)
+        .filter(|(line, part)| !**part && !parents.contains(line.id.as_str()));
+    left.map(|(line, _)| line.id.clone())
+        .take(MAX_BRANCHES)
+        .collect()
+}
+
+/// Returns for each line whether it is part of the conversation that ends at the line `end`, or the
+/// last one, and the number of lines whose parents form a circle.
 ///
 /// Results of calls that ran at the same time, and a call that was killed, are on branches without
 /// words of the user. They are part of it.
-pub(super) fn current(links: &[TreeLine]) -> (Vec<bool>, u64) {
+fn current(links: &[TreeLine], end: Option<usize>) -> (Vec<bool>, u64) {
     let ids = links.iter().map(|link| link.id.as_str());
     let by_id: HashMap<&str, usize> = ids.zip(0..).collect();
     let parent = |place: usize| {
@@ -80,7 +102,7 @@ pub(super) fn current(links: &[TreeLine]) -> (Vec<bool>, u64) {
     };
     let mut circular = 0;
     let mut is_part: Vec<Option<bool>> = vec![None; links.len()];
-    let mut at = links.len().checked_sub(1);
+    let mut at = end.or(links.len().checked_sub(1));
     while let Some(place) = at {
         if is_part[place].replace(true).is_some() {
             circular += 1;
@@ -143,9 +165,13 @@ mod tests {
             ("u3", Some("a1"), true),
             ("a4", Some("u3"), false),
         ]);
-        let (parts, circular) = current(&lines);
+        let (parts, circular) = current(&lines, None);
         assert_eq!(parts, [true, true, true, true, false, false, true, true]);
         assert_eq!(circular, 0);
+        assert_eq!(ends_of_left(&lines, &parts), ["a3"]);
+        // The branch that was left, without what came after it was left.
+        let (parts, _) = current(&lines, Some(5));
+        assert_eq!(parts, [true, true, true, true, true, true, false, false]);
     }
 
     #[test]
@@ -156,17 +182,17 @@ mod tests {
             ("u2", Some("damaged"), true),
             ("a2", Some("u2"), false),
         ]);
-        assert_eq!(current(&lines).0, [true; 4]);
+        assert_eq!(current(&lines, None).0, [true; 4]);
         let circle = links(&[
             ("u1", None, true),
             ("x", Some("y"), false),
             ("y", Some("x"), false),
             ("a1", Some("u1"), false),
         ]);
-        let (parts, circular) = current(&circle);
+        let (parts, circular) = current(&circle, None);
         assert_eq!(parts, [true; 4]);
         assert_eq!(circular, 1);
         let itself = links(&[("u1", Some("u1"), true)]);
-        assert_eq!(current(&itself), (vec![true], 1));
+        assert_eq!(current(&itself, None), (vec![true], 1));
     }
 }

@@ -146,6 +146,9 @@ pub struct About {
     pub title: Option<String>,
     /// The first time in the source, milliseconds since 1970. 0: there is none.
     pub began_ms: i64,
+    /// The IDs at which the branches end that the user left.
+    #[serde(default)]
+    pub left: Vec<String>,
 }
 
 impl About {

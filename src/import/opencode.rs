@@ -79,6 +79,7 @@ impl Database {
                     folder: known(row.get(2)?).map(Into::into),
                     title: known(row.get(3)?),
                     began_ms: row.get(5)?,
+                    left: Vec::new(),
                 },
                 updated_ms: row.get(4)?,
             })

@@ -23,10 +23,15 @@ const OTHER_KINDS: [&str; 6] = [
     "thinking_level_change",
 ];
 
-/// Reads a session. `sink` gets its pieces in order.
-pub(super) fn read(lines: Lines, report: &mut Report, sink: Sink<'_>) -> io::Result<About> {
+/// Reads a session up to its end, or to that of a branch. `sink` gets its pieces in order.
+pub(super) fn read(
+    lines: Lines,
+    end: Option<&str>,
+    report: &mut Report,
+    sink: Sink<'_>,
+) -> io::Result<About> {
     let mut session = Pi::default();
-    read_tree(lines, &mut session, report, sink)?;
+    session.about.left = read_tree(lines, &mut session, end, report, sink)?;
     Ok(session.about)
 }
 

@@ -10,10 +10,15 @@ use super::links::{TreeFormat, TreeLine, read_tree};
 use super::tools::usage;
 use super::{About, Piece, Report, Sink};
 
-/// Reads a session. `sink` gets its pieces in order.
-pub(super) fn read(lines: Lines, report: &mut Report, sink: Sink<'_>) -> io::Result<About> {
+/// Reads a session up to its end, or to that of a branch. `sink` gets its pieces in order.
+pub(super) fn read(
+    lines: Lines,
+    end: Option<&str>,
+    report: &mut Report,
+    sink: Sink<'_>,
+) -> io::Result<About> {
     let mut session = Qwen::default();
-    read_tree(lines, &mut session, report, sink)?;
+    session.0.left = read_tree(lines, &mut session, end, report, sink)?;
     Ok(session.0)
 }
 

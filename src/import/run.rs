@@ -190,7 +190,8 @@ impl Importer<'_> {
 /// Returns the ID of a copy of a source.
 fn id(found: &Found, number: u32) -> String {
     let about = &found.about;
-    let text = format!("{}\0{}\0{number}", found.agent, about.id);
+    let branch = found.branch.as_deref().unwrap_or_default();
+    let text = format!("{}\0{}\0{branch}\0{number}", found.agent, about.id);
     let hash = blake3::hash(text.as_bytes());
     let mut rest = [0; 10];
     rest.copy_from_slice(&hash.as_bytes()[..10]);

@@ -52,7 +52,7 @@ fn read(agent: Agent, bytes: &[u8]) -> (About, Vec<Piece>, Report) {
     let mut pieces = Vec::new();
     let mut sink = |piece| pieces.push(piece);
     let lines = Lines::new(Cursor::new(bytes.to_vec()));
-    let about = find::read_lines(agent, lines, &mut report, &mut sink);
+    let about = find::read_lines(agent, lines, None, &mut report, &mut sink);
     (about.unwrap(), pieces, report)
 }
 

@@ -304,3 +304,48 @@ fn a_start_learns_which_agents_have_sessions_here() {
     assert_eq!(agents("/tmp/demo"), [Agent::Claude]);
     assert_eq!(agents("/tmp"), []);
 }
+
+/// Each branch that the user left becomes a copy, with the words before it.
+#[test]
+fn a_branch_that_was_left_is_a_copy_on_request() {
+    let line = |id: &str, parent: Option<&str>, text: &str| {
+        serde_json::json!({ "type": "user", "uuid": id, "parentUuid": parent, "sessionId": "s",
+            "cwd": "/w", "timestamp": "2026-01-02T03:04:05Z", "message": { "content": text } })
+    };
+    let lines = [
+        line("1", None, "first"),
+        line("2", Some("1"), "left"),
+        line("3", Some("1"), "kept"),
+    ];
+    let place = Place::new();
+    place.write(lines.map(|line| format!("{line}\n")).concat().as_bytes());
+    let mut store = place.store();
+    let whole = place.import(&mut store).unwrap().session;
+    let words = |store: &Store, session: &str| {
+        let (_, records) = store.load(session).unwrap();
+        let said = records.into_iter().filter_map(|record| match record.entry {
+            Entry::Said { text, .. } => Some(text),
+            _ => None,
+        });
+        said.collect::<Vec<_>>()
+    };
+    assert_eq!(words(&store, &whole), ["first", "kept"]);
+    for appended in [3, 0] {
+        let cache = Cache::new(store.history().cached_sources().unwrap());
+        let mut branches = place.found(&store).branches(&cache);
+        assert_eq!(branches.len(), 1);
+        let workspace_of = |folder: &Path| folder.to_string_lossy().into_owned();
+        let mut importer = Importer {
+            store: &mut store,
+            data_dir: &place.data,
+            workspace_of: &workspace_of,
+            new_id: false,
+        };
+        let left = importer.import(&mut branches[0]).unwrap();
+        assert_ne!(left.session, whole);
+        assert_eq!(left.appended, appended);
+        assert_eq!(words(&store, &left.session), ["first", "left"]);
+    }
+    // The list still finds the conversation itself.
+    assert_eq!(place.found(&store).session, Some(whole));
+}
