@@ -179,7 +179,8 @@ impl Connection {
         let sessions: Vec<Value> = page
             .sessions
             .iter()
-            .filter(|listed| listed.parent.is_none())
+            // A copy of another agent's session is continued only in a fork.
+            .filter(|listed| listed.parent.is_none() && listed.imported_from.is_none())
             .map(|listed| {
                 let updated = jiff::Timestamp::from_millisecond(listed.updated_ms).ok();
                 json!({

@@ -151,6 +151,7 @@ fn open(
     let which = match (opening, params.session_id) {
         (Opening::New, _) => SessionSelector::New,
         (_, Some(id)) if uuid::Uuid::try_parse(&id).is_ok() => {
+            refuse_copy(&ctx, &id)?;
             SessionSelector::Named { id, fork: false }
         }
         (_, id) => return Err(RpcError::unknown_session(&id.unwrap_or_default())),
@@ -176,6 +177,19 @@ fn open(
         chosen.mode = Some(Mode::Default);
     }
     Ok((session, ctx))
+}
+
+/// Refuses a copy of another agent's session. It would continue in a fork, whose ID is another one
+/// than the client asked for.
+fn refuse_copy(ctx: &AppContext, id: &str) -> Result<(), RpcError> {
+    let (store, _) = ctx.open_store_for_reading()?;
+    match store.history().find(id).ok().and_then(|info| info.replica) {
+        Some(agent) => Err(RpcError::from(StoreError::Replica {
+            session: id.to_string(),
+            agent,
+        })),
+        None => Ok(()),
+    }
 }
 
 fn open_error(ctx: &AppContext, error: SessionError) -> RpcError {

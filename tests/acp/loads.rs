@@ -229,6 +229,26 @@ fn sessions_are_listed_in_pages() {
     editor.finish();
 }
 
+/// It would continue in a fork, and its client knows only the ID that it asked for.
+#[test]
+fn a_copy_of_another_agents_session_is_not_loaded() {
+    let home = scripted(&[step("one", &[])]);
+    let work = home.workspace().display().to_string();
+    let line = json!({ "type": "user", "uuid": "1", "sessionId": "s", "cwd": work,
+        "timestamp": "2026-01-02T03:04:05Z", "message": { "content": "words" } });
+    std::fs::write(home.path("claude.jsonl"), format!("{line}\n")).unwrap();
+    let copy = home.run(["import", "claude.jsonl"]).expect(0).stdout;
+    let mut editor = Editor::start(&home);
+    let page = editor
+        .call("session/list", json!({ "cwd": home.workspace() }))
+        .unwrap();
+    assert_eq!(page["sessions"], json!([]));
+    let refused = editor.load(&home, copy.trim()).unwrap_err();
+    let text = refused.to_string();
+    assert!(text.contains("a copy of a session of claude"), "{text}");
+    editor.finish();
+}
+
 #[test]
 fn closing_a_session_ends_its_work() {
     let home = scripted(&[step("", &[gated()]), step("not reached", &[])]);
