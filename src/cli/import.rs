@@ -9,7 +9,7 @@ use super::confirm::{can_ask, is_yes};
 use super::print_json;
 use super::time::local_time;
 use crate::core::text::{count, one_line, size_text};
-use crate::core::visible::command;
+use crate::core::visible::visible;
 use crate::import::{Agent, Cache, Found, Importer, SourceError, Sources};
 use crate::report::{CliError, exit, line, note};
 use crate::session::AppContext;
@@ -72,9 +72,13 @@ pub(super) fn run(ctx: &AppContext, args: &ImportArgs) -> Result<u8, CliError> {
     let folders = (!is_everywhere).then_some(here.as_slice());
     let imports = args.imports();
     // A list creates no store.
-    let mut store = match imports || database::exists(&ctx.paths.data_dir) {
+    let mut store = match imports {
         true => Some(ctx.open_store()?),
-        false => None,
+        // A list needs it only to be fast.
+        false => match database::exists(&ctx.paths.data_dir) {
+            true => ctx.open_store().ok(),
+            false => None,
+        },
     };
     let cache = match &store {
         // A check reads everything.
@@ -89,11 +93,16 @@ pub(super) fn run(ctx: &AppContext, args: &ImportArgs) -> Result<u8, CliError> {
     if args.json {
         return json(&found, &errors);
     }
-    for error in &errors {
-        note(&command(&error.to_string()));
-    }
     if !args.sessions.is_empty() {
         found = named(found, &sources, args, ctx)?;
+    }
+    // Files beside those that are wanted do not matter.
+    let errors = match args.sessions.is_empty() {
+        true => errors,
+        false => Vec::new(),
+    };
+    for error in &errors {
+        note(&visible(&error.to_string()));
     }
     if args.check {
         return Ok(check(&found, !errors.is_empty()));
@@ -158,7 +167,7 @@ fn import(ctx: &AppContext, store: &mut Store, found: &mut [Found], new_id: bool
                 }
                 let problems = imported.report.problems();
                 if !problems.is_empty() {
-                    let source = command(&one.path.to_string_lossy());
+                    let source = visible(&one.path.to_string_lossy()).into_owned();
                     note(&format!("{source}: {}", problems.join(", ")));
                 }
                 line(&imported.session);
@@ -168,7 +177,7 @@ fn import(ctx: &AppContext, store: &mut Store, found: &mut [Found], new_id: bool
                 let hint = error.hint().map(|hint| format!("\n  {hint}"));
                 note(&format!(
                     "{}{}",
-                    command(&error.to_string()),
+                    visible(&error.to_string()),
                     hint.unwrap_or_default()
                 ));
             }
@@ -185,14 +194,14 @@ fn listed(one: &Found, is_everywhere: bool) -> String {
     };
     let title = one.about.title.as_deref().unwrap_or_default();
     let folder = one.about.folder.as_ref().filter(|_| is_everywhere);
-    let folder = folder.map(|folder| format!("  {}", command(&folder.to_string_lossy())));
+    let folder = folder.map(|folder| format!("  {}", visible(&folder.to_string_lossy())));
     let text = format!(
         "{:<8}  {}  {}  {:>7}  {open:<21}  {}{}",
         one.agent,
-        one_line(&command(short(&one.about.id)), ID_CHARS),
+        one_line(&visible(short(&one.about.id)), ID_CHARS),
         local_time(one.updated_ms),
         size_text(one.bytes),
-        one_line(&command(title), TITLE_CHARS),
+        one_line(&visible(title), TITLE_CHARS),
         folder.unwrap_or_default(),
     );
     text.trim_end().to_string()
@@ -236,15 +245,16 @@ fn named(
     let path_of = |name: &str| ctx.env.cwd().join(PathBuf::from(name));
     let is_it =
         |one: &Found, name: &str| one.about.id.starts_with(name) || one.path == path_of(name);
+    let mut may_be_read = args.check || args.yes || !can_ask();
     for name in &args.sessions {
         if found.iter().any(|one| is_it(one, name)) {
             continue;
         }
         let path = path_of(name);
         if path.symlink_metadata().is_ok() {
-            may_be_read(&path, args)?;
+            may_be_read = may_be_read || is_allowed(&path)?;
             let one = sources.file(&path, args.from);
-            found.push(one.map_err(|e| CliError::new(exit::FAILED, command(&e.to_string())))?);
+            found.push(one.map_err(|e| CliError::new(exit::FAILED, visible(&e.to_string())))?);
             continue;
         }
         let alike = |id: &str| {
@@ -267,13 +277,13 @@ fn named(
 
 /// Asks before a file outside of the folders of the agents is imported. Without a terminal, its
 /// name is consent.
-fn may_be_read(path: &Path, args: &ImportArgs) -> Result<(), CliError> {
+fn is_allowed(path: &Path) -> Result<bool, CliError> {
     let question = format!(
         "{} is in no folder of an agent, and its messages will count as yours. Import it?",
-        command(&path.to_string_lossy())
+        visible(&path.to_string_lossy())
     );
-    match args.check || args.yes || !can_ask() || is_yes(&question) {
-        true => Ok(()),
+    match is_yes(&question) {
+        true => Ok(true),
         false => Err(CliError::new(exit::USAGE, "nothing was imported")),
     }
 }
@@ -297,8 +307,8 @@ fn check(found: &[Found], has_errors: bool) -> u8 {
             line(&format!(
                 "{:<8}  {}  {}",
                 one.agent,
-                one_line(&command(short(&one.about.id)), ID_CHARS),
-                one_line(&command(&problem), 200)
+                one_line(&visible(short(&one.about.id)), ID_CHARS),
+                one_line(&visible(&problem), 200)
             ));
         }
     }

@@ -7,7 +7,7 @@ use crate::core::entry::{Entry, Record, Usage};
 use crate::core::gauge::Parts;
 use crate::core::state::State;
 use crate::core::text::{clip, count, one_line, session_name};
-use crate::core::visible::command;
+use crate::core::visible::visible;
 use crate::core::window::CompactionSettings;
 use crate::model::Figures;
 use crate::report::{CliError, exit, line};
@@ -123,7 +123,7 @@ fn head(ctx: &AppContext, id: &str, records: &[Record], state: &State) {
         let version = source.agent_version.as_deref().unwrap_or_default();
         line(&format!(
             "source    {}",
-            command(&format!(
+            visible(&format!(
                 "{} {version}, session {}; it counted {} in, {} cached, {} written to the cache, {} out",
                 source.agent,
                 source.id,

@@ -25,12 +25,13 @@ mod tests;
 
 use std::collections::{BTreeMap, HashSet};
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
 use crate::core::entry::Usage;
 use crate::core::text::{count, one_line};
+use crate::core::visible::visible;
 
 pub use find::{Cache, Found, SourceError, Sources, printed_of};
 pub use run::{ImportError, Imported, Importer};
@@ -151,7 +152,18 @@ pub struct About {
     pub left: Vec<String>,
 }
 
+/// Returns a text of a source as one line without control characters.
+fn shown(text: &str, max_chars: usize) -> String {
+    one_line(&visible(text), max_chars)
+}
+
 impl About {
+    /// Returns the folder without control characters. A folder that has some is not found.
+    fn shown_folder(&self) -> String {
+        let folder = self.folder.as_deref().unwrap_or(Path::new("/"));
+        visible(&folder.to_string_lossy()).to_string()
+    }
+
     fn note_time(&mut self, at_ms: i64) {
         if self.began_ms == 0 {
             self.began_ms = at_ms;

@@ -6,7 +6,7 @@
 use std::collections::HashSet;
 
 use super::tools::{model_name, translated};
-use super::{About, Agent, Piece, Report};
+use super::{About, Agent, Piece, Report, shown};
 use crate::core::cut::{CutSource, cut, is_cut};
 use crate::core::entry::{
     Block, CallId, Entry, Image, ImportSource, Mode, Outcome, Output, PromptPrefix, Seq,
@@ -24,6 +24,10 @@ const INLINE_BYTES: usize = 16 * 1024;
 
 const INTERRUPTED: &str =
     "the agent ended while this call was open: look at its effects before you repeat it";
+
+/// Maximum lengths of a version and of an ID of another agent, characters.
+const MAX_VERSION: usize = 40;
+const MAX_ID: usize = 200;
 
 /// The receiver of entries, each with its time and its blobs.
 pub(super) type Entries<'a> = &'a mut dyn FnMut(i64, Entry, Vec<Vec<u8>>);
@@ -65,17 +69,19 @@ pub(super) struct Normal<'a> {
 impl<'a> Normal<'a> {
     /// Begins with the first entry.
     pub(super) fn new(agent: Agent, about: &About, entries: Entries<'a>) -> Normal<'a> {
-        let folder = about.folder.as_deref().unwrap_or("/".as_ref());
         let opened = Entry::Opened {
-            folder: folder.to_string_lossy().into_owned(),
+            folder: about.shown_folder(),
             version: VERSION.to_string(),
             model: agent.name().to_string(),
             mode: Mode::default(),
             layers: PromptPrefix::default(),
             imported: Some(Box::new(ImportSource {
                 agent: agent.name().to_string(),
-                agent_version: about.version.clone(),
-                id: about.id.clone(),
+                agent_version: about
+                    .version
+                    .as_deref()
+                    .map(|text| shown(text, MAX_VERSION)),
+                id: shown(&about.id, MAX_ID),
             })),
         };
         let mut normal = Normal {

@@ -144,11 +144,11 @@ impl Importer<'_> {
         database: Option<&Database>,
     ) -> Result<(Copied, Report, Vec<Option<String>>), ImportError> {
         let mut lock = SessionLock::take(self.data_dir, session)?;
-        let folder = found.about.folder.as_deref().unwrap_or("/".as_ref());
+        let folder = found.about.shown_folder();
         let new = NewSession {
             id: session.to_string(),
-            workspace: (self.workspace_of)(folder),
-            folder: folder.to_string_lossy().into_owned(),
+            workspace: (self.workspace_of)(Path::new(&folder)),
+            folder,
         };
         let mut writer = ReplicaWriter::new(self.store, new, found.about.began_ms)?;
         let mut failed = None;

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::Agent;
+use super::{Agent, shown};
 use crate::core::entry::{Usage, token_count};
 use crate::core::text::clip;
 
@@ -10,7 +10,7 @@ use crate::core::text::clip;
 const SHARED: [&str; 6] = ["bash", "read", "edit", "write", "grep", "glob"];
 /// Maximum length of a tool's name. Providers accept no longer one.
 const MAX_NAME: usize = 64;
-/// Maximum length of the name of a model, bytes.
+/// Maximum length of the name of a model, characters.
 const MAX_MODEL: usize = 200;
 /// Maximum length of arguments, bytes. Longer ones are cut.
 const MAX_ARGUMENTS: usize = 1024 * 1024;
@@ -236,6 +236,6 @@ pub(super) fn usage(value: &Value) -> Usage {
 pub(super) fn model_name(agent: Agent, model: &str) -> String {
     match model {
         "" => agent.name().to_string(),
-        model => format!("{agent}/{}", clip(model, MAX_MODEL)),
+        model => format!("{agent}/{}", shown(model, MAX_MODEL)),
     }
 }

@@ -9,6 +9,7 @@ use super::append::{NewSession, Prepared};
 use super::chain::{Head, read_head};
 use super::error::Doing;
 use super::journal_writer::Recorded;
+use super::replica::refuse_replica;
 use super::row::Body;
 use super::sessions::bring_up_to_date;
 use super::tips::tip_upto;
@@ -50,15 +51,16 @@ pub enum Copied {
 }
 
 impl<'s> ReplicaWriter<'s> {
-    /// # Errors
-    /// The session exists and is not a copy: `HeadMoved`.
+    /// Begins an import. A session of rewake itself is never appended to: it differs.
     pub fn new(
         store: &'s mut Store,
         new: NewSession,
         created_ms: i64,
     ) -> Result<ReplicaWriter<'s>, StoreError> {
         let mut head = None;
+        let mut differs = false;
         if store.history().knows(&new.id)? {
+            differs = refuse_replica(&store.conn, &new.id).is_ok();
             // A kill may have come between a transaction and its lines in the journal.
             bring_up_to_date(store, &new.id)?;
             let mut known = read_head(&store.conn, &new.id)?;
@@ -76,7 +78,7 @@ impl<'s> ReplicaWriter<'s> {
             blobs: Vec::new(),
             bytes: 0,
             appended: 0,
-            differs: false,
+            differs,
         })
     }
 
@@ -92,6 +94,7 @@ impl<'s> ReplicaWriter<'s> {
         self.tip = self.tip.and(self.next, at_ms, json.as_bytes());
         self.next += 1;
         match &self.head {
+            _ if self.differs => {}
             Some(head) if self.next < head.length => {}
             Some(head) if self.next == head.length => self.differs = head.tip != self.tip,
             _ => {
@@ -108,7 +111,7 @@ impl<'s> ReplicaWriter<'s> {
 
     /// Ends the import.
     pub fn finish(mut self) -> Result<Copied, StoreError> {
-        if let Some(head) = &self.head
+        if let Some(head) = self.head.as_ref().filter(|_| !self.differs)
             && let Some(last) = self.next.checked_sub(1).filter(|_| self.next < head.length)
         {
             self.differs = tip_upto(&self.store.conn, &self.new.id, last)? != self.tip;
