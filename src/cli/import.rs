@@ -90,6 +90,7 @@ pub(super) fn run(ctx: &AppContext, args: &ImportArgs) -> Result<u8, CliError> {
     if let (Some(store), false) = (&mut store, args.check) {
         remember(store, &found);
     }
+    found.retain(|one| one.is_of_here);
     if args.json {
         return json(&found, &errors);
     }
@@ -154,6 +155,7 @@ fn import(ctx: &AppContext, store: &mut Store, found: &mut [Found], new_id: bool
         data_dir: &ctx.paths.data_dir,
         workspace_of: &workspace_of,
         new_id,
+        database: None,
     };
     let mut is_sound = true;
     // The oldest first: its copy has the older ID.

@@ -68,6 +68,7 @@ impl TreeFormat for Claude {
             id: id.to_string(),
             parent: parent.into_iter().flatten().next().map(String::from),
             is_said: kind == "user" && said(line).is_some_and(|(text, _)| !is_of_agent(&text)),
+            is_message: matches!(kind, "user" | "assistant"),
             answer: text(line, &["message", "id"]).to_string(),
         })
     }

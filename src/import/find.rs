@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::fs::{File, Metadata};
-use std::io::{self, ErrorKind};
+use std::io::{self, Cursor, ErrorKind, Read, Seek};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -20,6 +20,8 @@ use crate::workspace::handle::Folder;
 
 /// Maximum number of lines that are read to find the folder of a session.
 const HEAD_LINES: usize = 50;
+/// Maximum number of bytes of these lines.
+const HEAD_BYTES: u64 = 1024 * 1024;
 /// Maximum number of files of an agent whose first lines are read at a start.
 const MAX_HEADS: u32 = 200;
 /// Maximum size of a database that is read at a start, bytes.
@@ -61,6 +63,8 @@ pub struct Found {
     pub(super) printed: Vec<Option<String>>,
     /// It was read now, not taken from the cache.
     pub was_read: bool,
+    /// It is of a wanted folder. A database is read as a whole.
+    pub is_of_here: bool,
     pub report: Report,
 }
 
@@ -185,6 +189,7 @@ impl Found {
             session: cached.session.clone(),
             printed: stored.printed,
             was_read: false,
+            is_of_here: true,
             report: Report::default(),
         })
     }
@@ -398,10 +403,21 @@ impl Sources {
     }
 }
 
+/// Returns the first lines of a file. The copy of a descriptor has the same position in the file, so
+/// the file is then at its beginning again.
+fn head(mut file: File) -> io::Result<Lines> {
+    let mut bytes = Vec::new();
+    file.rewind()?;
+    Read::by_ref(&mut file)
+        .take(HEAD_BYTES)
+        .read_to_end(&mut bytes)?;
+    file.rewind()?;
+    Ok(Lines::new(Cursor::new(bytes)))
+}
+
 /// Returns the agent that wrote a file, from its first lines.
 fn agent_of(file: File) -> io::Result<Agent> {
-    let mut lines = Lines::new(file);
-    lines.rewind()?;
+    let mut lines = head(file)?;
     let mut agent = None;
     for _ in 0..HEAD_LINES {
         let Some(Line { value, .. }) = lines.next(&mut Report::default())? else {
@@ -418,7 +434,6 @@ fn agent_of(file: File) -> io::Result<Agent> {
         };
         break;
     }
-    lines.rewind()?;
     agent.ok_or_else(|| io::Error::other("it is of no agent that is known: --from names it"))
 }
 
@@ -590,8 +605,9 @@ impl Reading<'_> {
             way: way.to_path_buf(),
             branch: None,
             session: known.and_then(|known| known.session.clone()),
-            printed: Vec::new(),
+            printed: known.map(|known| known.printed.clone()).unwrap_or_default(),
             was_read: true,
+            is_of_here: true,
             report: Report::default(),
         }
     }
@@ -608,11 +624,11 @@ impl Reading<'_> {
         let known: Vec<Found> = cached
             .filter_map(|cached| Found::stored(cached, self.root, way))
             .collect();
-        if !known.is_empty() && known.iter().all(|known| known.state == state) {
-            let here = known
-                .into_iter()
-                .filter(|k| (self.is_here)(k.about.folder.as_ref()));
-            return self.found.extend(here);
+        // All sessions of a database are stored together.
+        if known.iter().any(|known| known.state == state) {
+            let now = known.into_iter().filter(|known| known.state == state);
+            let is_here = |one: &Found| (self.is_here)(one.about.folder.as_ref());
+            return self.found.extend(now.filter(is_here));
         }
         let database = match Database::copy(self.folder, DATABASE) {
             Ok(database) => database,
@@ -621,9 +637,7 @@ impl Reading<'_> {
         let mut report = Report::default();
         let before = self.found.len();
         for listed in database.sessions(&mut report) {
-            if !(self.is_here)(listed.about.folder.as_ref()) {
-                continue;
-            }
+            let is_here = (self.is_here)(listed.about.folder.as_ref());
             let mut seen = Seen::default();
             let mut of_one = report.clone();
             let mut sink = |piece: Piece| seen.take(&piece);
@@ -631,6 +645,7 @@ impl Reading<'_> {
             let known = known.iter().find(|known| known.about.id == listed.about.id);
             let mut one = self.described(listed.about, way, state, known);
             one.bytes = bytes;
+            one.is_of_here = is_here;
             seen.end(&mut one, of_one, listed.updated_ms);
             self.found.push(one);
         }
@@ -730,8 +745,7 @@ impl Seen {
 
 /// Returns the folder that one of the first lines names.
 fn head_folder(file: File) -> io::Result<Option<PathBuf>> {
-    let mut lines = Lines::new(file);
-    lines.rewind()?;
+    let mut lines = head(file)?;
     let mut found = None;
     for _ in 0..HEAD_LINES {
         let Some(line) = lines.next(&mut Report::default())? else {
@@ -749,8 +763,6 @@ fn head_folder(file: File) -> io::Result<Option<PathBuf>> {
             break;
         }
     }
-    // The copy of a descriptor has the same position in the file.
-    lines.rewind()?;
     Ok(found)
 }
 
@@ -759,7 +771,7 @@ fn project_root(folder: &Folder, way: &Path) -> Option<PathBuf> {
     let project = way.parent()?.parent()?.join(PROJECT_ROOT);
     let file = regular(folder, &project).ok()?;
     let mut text = String::new();
-    io::Read::read_to_string(&mut io::Read::take(file, 4_096), &mut text).ok()?;
+    file.take(4_096).read_to_string(&mut text).ok()?;
     Some(text.trim())
         .filter(|text| !text.is_empty())
         .map(PathBuf::from)

@@ -154,7 +154,7 @@ pub(super) fn joined(content: &Value) -> String {
 
 /// Returns whether a text in the role of the user was written by the agent for its model.
 pub(super) fn is_of_agent(text: &str) -> bool {
-    const MARKS: [&str; 10] = [
+    const MARKS: [&str; 11] = [
         "<environment_context>",
         "<user_instructions>",
         "<permissions instructions>",
@@ -165,6 +165,7 @@ pub(super) fn is_of_agent(text: &str) -> bool {
         "<local-command-stdout>",
         "<local-command-caveat>",
         "# AGENTS.md instructions",
+        "[Request interrupted by user",
     ];
     let text = text.trim_start();
     MARKS.iter().any(|mark| text.starts_with(mark))

@@ -18,6 +18,8 @@ pub(super) struct TreeLine {
     pub parent: Option<String>,
     /// It contains words of the user.
     pub is_said: bool,
+    /// It is a message, not a note of the agent about itself. The conversation ends at the last one.
+    pub is_message: bool,
     /// The answer that it is a line of. Empty: none, or the line is all of it.
     pub answer: String,
 }
@@ -48,7 +50,10 @@ pub(super) fn read_tree(
         format.note(&line.value, report);
         places.extend(format.place(&line.value));
     }
-    let last = end.and_then(|end| places.iter().position(|line| line.id == end));
+    let last = match end {
+        Some(end) => places.iter().position(|line| line.id == end),
+        None => places.iter().rposition(|line| line.is_message),
+    };
     let (mut is_part, circular) = current(&places, last);
     report.circular += circular;
     // All lines of an answer belong to it, wherever their parents lead.
@@ -146,6 +151,7 @@ mod tests {
             id: id.to_string(),
             parent: parent.map(String::from),
             is_said: *is_said,
+            is_message: true,
             answer: String::new(),
         };
         lines.iter().map(link).collect()

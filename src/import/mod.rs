@@ -34,6 +34,7 @@ use crate::core::text::{count, one_line};
 use crate::core::visible::visible;
 
 pub use find::{Cache, Found, SourceError, Sources, printed_of};
+pub use opencode::Database;
 pub use run::{ImportError, Imported, Importer};
 pub use tools::foreign_tools;
 
@@ -158,9 +159,9 @@ fn shown(text: &str, max_chars: usize) -> String {
 }
 
 impl About {
-    /// Returns the folder without control characters. A folder that has some is not found.
+    /// Returns the folder without control characters, or nothing. A folder with some is not found.
     fn shown_folder(&self) -> String {
-        let folder = self.folder.as_deref().unwrap_or(Path::new("/"));
+        let folder = self.folder.as_deref().unwrap_or(Path::new(""));
         visible(&folder.to_string_lossy()).to_string()
     }
 
@@ -280,7 +281,7 @@ type Sink<'a> = &'a mut dyn FnMut(Piece);
 /// Follows calls and results. Each call gets the first result that names it; others are counted.
 #[derive(Debug, Default)]
 pub(crate) struct OpenCalls {
-    open: Vec<String>,
+    open: HashSet<String>,
     seen: HashSet<String>,
 }
 
@@ -291,17 +292,11 @@ impl OpenCalls {
             Piece::Call { id, .. } => {
                 let is_new = self.seen.insert(id.clone());
                 if is_new {
-                    self.open.push(id.clone());
+                    self.open.insert(id.clone());
                 }
                 is_new
             }
-            Piece::Result { call, .. } => {
-                let place = self.open.iter().position(|id| id == call);
-                if let Some(place) = place {
-                    self.open.remove(place);
-                }
-                place.is_some()
-            }
+            Piece::Result { call, .. } => self.open.remove(call),
             _ => true,
         }
     }

@@ -3,7 +3,7 @@
 //! The result depends on the bytes of the source alone, and no entry on later bytes, except those
 //! of the last answer. So an import of a longer source continues an earlier one.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use super::tools::{model_name, translated};
 use super::{About, Agent, Piece, Report, shown};
@@ -37,15 +37,14 @@ struct Answer {
     id: String,
     at_ms: i64,
     blocks: Vec<Block>,
-    /// The IDs of its calls in the source, and what they printed.
-    calls: Vec<(String, Option<String>)>,
+    /// The calls by their IDs in the source: the index, and the printed output.
+    calls: HashMap<String, (u32, Option<String>)>,
     model: String,
-    usages: Vec<(String, Usage)>,
+    usages: HashMap<String, Usage>,
 }
 
 /// A call without a result.
 struct Open {
-    source_id: String,
     call: CallId,
     printed: Option<String>,
 }
@@ -56,10 +55,11 @@ pub(super) struct Normal<'a> {
     next: Seq,
     answer: Option<Answer>,
     /// The calls of the last recorded answer without a result, and that answer.
-    open: Vec<Open>,
+    open: HashMap<String, Open>,
     last_answer: String,
-    /// Parts of that answer that came while its calls were open.
+    /// Parts of that answer that came while its calls were open, and the IDs of calls in them.
     later: Vec<Piece>,
+    later_calls: HashSet<String>,
     seen: HashSet<String>,
     /// The model is to answer: only then may an answer follow.
     is_owed: bool,
@@ -89,9 +89,10 @@ impl<'a> Normal<'a> {
             entries,
             next: 0,
             answer: None,
-            open: Vec::new(),
+            open: HashMap::new(),
             last_answer: String::new(),
             later: Vec::new(),
+            later_calls: HashSet::new(),
             seen: HashSet::new(),
             is_owed: false,
             report: Report::default(),
@@ -148,9 +149,7 @@ impl<'a> Normal<'a> {
                 images,
             } => {
                 self.end_answer_of(&call);
-                let is_later =
-                    |piece: &Piece| matches!(piece, Piece::Call { id, .. } if *id == call);
-                if self.later.iter().any(is_later) {
+                if self.later_calls.contains(&call) {
                     self.later.push(Piece::Result {
                         at_ms,
                         call,
@@ -160,12 +159,11 @@ impl<'a> Normal<'a> {
                     });
                     return;
                 }
-                let Some(place) = self.open.iter().position(|open| open.source_id == call) else {
+                let Some(open) = self.open.remove(&call) else {
                     // gemini-cli writes each result twice.
                     self.report.extra_results += u64::from(self.agent != Agent::Gemini);
                     return;
                 };
-                let open = self.open.remove(place);
                 let (images, mut blobs) = self.images(images);
                 let (mut output, blob) = output(text);
                 output.images = images;
@@ -183,13 +181,13 @@ impl<'a> Normal<'a> {
     /// Ends the session. A call without a result stays open: what each of them printed is returned.
     pub(super) fn end(mut self) -> (Report, Vec<Option<String>>) {
         self.end_answer();
-        if !self.later.is_empty() {
+        while !self.later.is_empty() {
             let at_ms = self.later.first().map_or(0, Piece::at_ms);
             self.close_calls(at_ms);
             self.take_later();
             self.end_answer();
         }
-        let printed = self.open.into_iter().map(|open| open.printed);
+        let printed = self.take_open().into_iter().map(|open| open.printed);
         (self.report, printed.collect())
     }
 
@@ -213,6 +211,9 @@ impl<'a> Normal<'a> {
                     return;
                 }
                 if *id == self.last_answer {
+                    if let Piece::Call { id, .. } = &piece {
+                        self.later_calls.insert(id.clone());
+                    }
                     self.later.push(piece);
                     return;
                 }
@@ -253,7 +254,8 @@ impl<'a> Normal<'a> {
                         provider_id: None,
                         signature: None,
                     });
-                    answer.calls.push((id, printed));
+                    let index = answer.calls.len() as u32;
+                    answer.calls.insert(id, (index, printed));
                 }
             }
             Piece::Counted {
@@ -265,8 +267,7 @@ impl<'a> Normal<'a> {
                     if !model.is_empty() {
                         pending.model = model;
                     }
-                    pending.usages.retain(|(id, _)| *id != answer);
-                    pending.usages.push((answer, usage));
+                    pending.usages.insert(answer, usage);
                 }
             }
             _ => {}
@@ -283,9 +284,9 @@ impl<'a> Normal<'a> {
             id: String::new(),
             at_ms,
             blocks: Vec::new(),
-            calls: Vec::new(),
+            calls: HashMap::new(),
             model: String::new(),
-            usages: Vec::new(),
+            usages: HashMap::new(),
         });
         answer.id = id;
         Some(answer)
@@ -297,15 +298,16 @@ impl<'a> Normal<'a> {
             return;
         };
         let reply = self.next;
-        let calls = answer.calls.into_iter().zip(0..);
-        self.open
-            .extend(calls.map(|((source_id, printed), index)| Open {
-                source_id,
-                call: CallId { reply, index },
-                printed,
-            }));
+        self.open = answer
+            .calls
+            .into_iter()
+            .map(|(id, (index, printed))| {
+                let call = CallId { reply, index };
+                (id, Open { call, printed })
+            })
+            .collect();
         let mut sum = Usage::default();
-        for (_, usage) in &answer.usages {
+        for usage in answer.usages.values() {
             sum.add(usage);
         }
         let stop = match self.open.is_empty() {
@@ -328,7 +330,7 @@ impl<'a> Normal<'a> {
 
     /// Records the pending answer if it has this call.
     fn end_answer_of(&mut self, call: &str) {
-        let is_there = |a: &Answer| a.calls.iter().any(|(id, _)| id == call);
+        let is_there = |a: &Answer| a.calls.contains_key(call);
         if self.answer.as_ref().is_some_and(is_there) {
             self.end_answer();
         }
@@ -338,15 +340,22 @@ impl<'a> Normal<'a> {
     fn close(&mut self, at_ms: i64) {
         self.end_answer();
         self.close_calls(at_ms);
-        if !self.later.is_empty() {
+        while !self.later.is_empty() {
             self.take_later();
             self.end_answer();
             self.close_calls(at_ms);
         }
     }
 
+    /// Removes the calls without a result, in their order.
+    fn take_open(&mut self) -> Vec<Open> {
+        let mut open: Vec<Open> = self.open.drain().map(|(_, open)| open).collect();
+        open.sort_by_key(|open| open.call);
+        open
+    }
+
     fn close_calls(&mut self, at_ms: i64) {
-        for open in std::mem::take(&mut self.open) {
+        for open in self.take_open() {
             let (output, blobs) = output(open.printed.unwrap_or_default());
             let outcome = Outcome::Interrupted {
                 output,
@@ -370,6 +379,7 @@ impl<'a> Normal<'a> {
     /// Takes the parts that had to wait for the end of the calls before them.
     fn take_later(&mut self) {
         if self.open.is_empty() {
+            self.later_calls.clear();
             for piece in std::mem::take(&mut self.later) {
                 self.take(piece);
             }

@@ -24,8 +24,8 @@ const WAL_HEADER: usize = 32;
 /// How often a copy is made again if the source was written meanwhile.
 const ATTEMPTS: usize = 3;
 
-/// A copy of a database.
-pub(super) struct Database {
+/// A copy of the database of opencode.
+pub struct Database {
     connection: Connection,
     _folder: tempfile::TempDir,
 }
@@ -60,6 +60,7 @@ impl Database {
         let connection = open_damaged(&private.path().join("copy.db")).map_err(io::Error::other)?;
         let trust = connection.pragma_update(None, "trusted_schema", false);
         trust.map_err(io::Error::other)?;
+        check_tables(&connection)?;
         Ok(Database {
             connection,
             _folder: private,
@@ -90,14 +91,14 @@ impl Database {
     /// parts.
     pub(super) fn read(&self, session: &str, report: &mut Report, sink: Sink<'_>) -> u64 {
         let mut bytes = 0;
-        let messages = "SELECT id, data FROM message WHERE session_id = ?1
-             ORDER BY time_created, id";
-        let messages = self.rows("message", messages, Some(session), report, |row| {
-            Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?))
-        });
-        for (id, data) in messages {
-            bytes += data.len();
-            let Some(message) = json(&data, report) else {
+        let messages = "SELECT id FROM message WHERE session_id = ?1 ORDER BY time_created, id";
+        let messages: Vec<String> =
+            self.rows("message", messages, Some(session), report, |row| row.get(0));
+        for id in messages {
+            let data = "SELECT data FROM message WHERE id = ?1 LIMIT 1";
+            let data: Vec<String> = self.rows("message", data, Some(&id), report, |row| row.get(0));
+            bytes += data.iter().map(String::len).sum::<usize>();
+            let Some(message) = data.first().and_then(|data| json(data, report)) else {
                 continue;
             };
             let parts = "SELECT data FROM part WHERE message_id = ?1 ORDER BY id";
@@ -137,6 +138,22 @@ impl Database {
             }
         }
         read
+    }
+}
+
+/// Checks that what is read are tables with columns that are stored. A view or a generated column
+/// could compute without end.
+fn check_tables(connection: &Connection) -> io::Result<()> {
+    let query = "SELECT count(*) FROM sqlite_master m WHERE name IN ('session', 'message', 'part')
+       AND (type <> 'table' OR rootpage = 0
+         OR EXISTS (SELECT 1 FROM pragma_table_xinfo(m.name) WHERE hidden <> 0))";
+    // A database that cannot be read is reported when its tables are read.
+    let computed: i64 = connection
+        .query_row(query, [], |row| row.get(0))
+        .unwrap_or(0);
+    match computed {
+        0 => Ok(()),
+        _ => Err(io::Error::other("it is no database of opencode")),
     }
 }
 

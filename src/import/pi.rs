@@ -68,6 +68,7 @@ impl TreeFormat for Pi {
             id: id.to_string(),
             parent: line["parentId"].as_str().map(String::from),
             is_said: line["message"]["role"] == "user",
+            is_message: line["type"] == "message",
             answer: String::new(),
         })
     }

@@ -47,6 +47,7 @@ impl TreeFormat for Qwen {
             id: id.to_string(),
             parent: line["parentUuid"].as_str().map(String::from),
             is_said: line["type"] == "user",
+            is_message: line["type"] != "system",
             answer: String::new(),
         })
     }

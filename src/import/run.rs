@@ -65,12 +65,15 @@ pub struct Importer<'a> {
     pub workspace_of: &'a dyn Fn(&Path) -> String,
     /// Makes another copy, whatever copies there are or were.
     pub new_id: bool,
+    /// The copy of the last database, with the path of the database.
+    pub database: Option<(PathBuf, Database)>,
 }
 
 impl Importer<'_> {
     /// Imports a session, or appends what is new in it.
     pub fn import(&mut self, found: &mut Found) -> Result<Imported, ImportError> {
         if let Some(session) = found.whole_copy().cloned().filter(|_| !self.new_id) {
+            self.restore(&session)?;
             return Ok(Imported {
                 session,
                 appended: 0,
@@ -85,16 +88,30 @@ impl Importer<'_> {
             return Err(ImportError::Empty(found.path.clone()));
         }
         let (newest, free) = self.copies(found)?;
-        let database = match found.agent {
-            Agent::Opencode => Some(found.database()?),
+        let database = match (found.agent, self.database.take()) {
+            (Agent::Opencode, Some((path, database))) if path == found.path => Some(database),
+            (Agent::Opencode, _) => Some(found.database()?),
             _ => None,
         };
+        let imported = self.import_from(found, database.as_ref(), newest, free);
+        self.database = database.map(|database| (found.path.clone(), database));
+        imported
+    }
+
+    fn import_from(
+        &mut self,
+        found: &mut Found,
+        database: Option<&Database>,
+        newest: Option<u32>,
+        free: u32,
+    ) -> Result<Imported, ImportError> {
         let mut before: Option<String> = None;
-        for number in newest.filter(|_| !self.new_id).into_iter().chain(free) {
+        for number in newest.filter(|_| !self.new_id).into_iter().chain([free]) {
             let session = id(found, number);
-            let (copied, report, printed) = self.copy(found, &session, database.as_ref())?;
+            let (copied, report, printed) = self.copy(found, &session, database)?;
             if let Copied::Appended(appended) = copied {
                 found.was_imported(session.clone(), printed);
+                self.restore(&session)?;
                 cache_sources(self.store, &[found.cached()])?;
                 if let Some(before) = &before {
                     self.leave(before)?;
@@ -111,11 +128,8 @@ impl Importer<'_> {
         Err(StoreError::no_session(&found.about.id).into())
     }
 
-    /// Returns the number of the newest copy, and those that are free.
-    fn copies(
-        &self,
-        found: &Found,
-    ) -> Result<(Option<u32>, impl Iterator<Item = u32> + use<>), ImportError> {
+    /// Returns the number of the newest copy, and the first one that is free.
+    fn copies(&self, found: &Found) -> Result<(Option<u32>, u32), ImportError> {
         let (mut newest, mut purged, mut free) = (None, None, 0);
         for number in 0..MAX_COPIES {
             let session = id(found, number);
@@ -133,7 +147,7 @@ impl Importer<'_> {
                 path: found.path.clone(),
                 session,
             }),
-            _ => Ok((newest, free..=free)),
+            _ => Ok((newest, free)),
         }
     }
 
@@ -176,6 +190,14 @@ impl Importer<'_> {
         let copied = writer.finish()?;
         lock.recorded();
         Ok((copied, report, printed))
+    }
+
+    /// Takes a copy out of the trash: the user wants it.
+    fn restore(&mut self, session: &str) -> Result<(), StoreError> {
+        match self.store.history().is_in_trash(session)? {
+            true => self.store.restore(session),
+            false => Ok(()),
+        }
     }
 
     /// Moves a copy to the trash that another one replaces, unless a fork continues it.

@@ -210,8 +210,8 @@ pub enum SessionError {
     #[error("the only sessions here are imported: {session} is one of {agent}")]
     OnlyReplicas { session: String, agent: String },
     /// A fork of an imported session has no folder.
-    #[error("cannot continue session {session}: its folder {folder} does not exist")]
-    NoSourceFolder { session: String, folder: String },
+    #[error("cannot continue session {session}: {why}")]
+    NoSourceFolder { session: String, why: String },
     /// The requested session is missing, and other recorded sessions are missing too.
     #[error("{why}")]
     Lost {

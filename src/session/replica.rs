@@ -31,7 +31,10 @@ pub(super) fn place_of_fork(
         })),
         false => Err(SessionError::NoSourceFolder {
             session: info.id.clone(),
-            folder: info.folder.clone(),
+            why: match info.folder.as_str() {
+                "" => "its source names no folder".to_string(),
+                folder => format!("its folder {folder} does not exist"),
+            },
         }),
     }
 }
@@ -75,6 +78,8 @@ pub(super) fn note(store: &Store, info: &SessionInfo, state: &State) -> Option<E
         utc(info.updated_ms)
     );
     let about = store.history().source_of(&info.id).ok().flatten();
+    // It is of the calls at the end.
+    let about = about.filter(|_| state.next_seq() == info.entries);
     let printed = about.as_deref().map(printed_of).unwrap_or_default();
     let open = state.calls.iter().filter(|call| !call.finished);
     let open: Vec<String> = open

@@ -12,7 +12,7 @@ use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use rusqlite::{Connection, Transaction, params};
+use rusqlite::{Connection, OptionalExtension, Transaction, params};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
@@ -23,6 +23,7 @@ use super::database::{private_file, private_folder};
 use super::error::{Doing, io as io_error};
 use super::journal_writer::Recorded;
 use super::machine::now_ms;
+use super::replica::set_replica;
 use super::row::int;
 use super::tips::tip_of;
 use super::trees::NewTree;
@@ -175,7 +176,6 @@ fn row_of(conn: &Connection, session: &str, seq: Seq) -> Result<(Head, Option<i6
 /// Returns the step of the plan at this row. Every checkpoint stores it, so the nearest checkpoint
 /// at or before the row has it.
 fn plan_step_at(conn: &Connection, row: Option<i64>) -> rusqlite::Result<Option<String>> {
-    use rusqlite::OptionalExtension;
     conn.prepare_cached(
         "WITH RECURSIVE chain (id) AS (
            SELECT ?1
@@ -203,6 +203,18 @@ pub(super) fn close_calls(
     other: &str,
     seq: Seq,
 ) -> Result<(), StoreError> {
+    // A copy of another agent's session has no call that rewake could repeat.
+    let agent: Option<String> = tx
+        .query_row(
+            "SELECT replica FROM sessions WHERE (key = ?1 OR id = ?2) AND replica IS NOT NULL",
+            params![head.key, other],
+            |row| row.get(0),
+        )
+        .optional()
+        .doing(WHAT_BROUGHT)?;
+    if agent.is_some() {
+        return set_replica(tx, head, agent.as_deref()).doing(WHAT_BROUGHT);
+    }
     let from = ForkPoint {
         session: other.to_string(),
         seq,

@@ -63,7 +63,7 @@ fn listing_sql() -> String {
   SELECT s.key, s.title, s.workspace, s.workspace = ?1 AS here, s.replica, s.updated_ms,
     iif({IS_CHILD}, s.forked_from, NULL) AS parent, {POSITION} AS position
   FROM sessions s WHERE (s.trashed_ms IS NOT NULL) = ?2 AND NOT ({IS_BLANK}))
-ORDER BY here DESC, max(position) OVER (PARTITION BY workspace) DESC, position DESC,
+ORDER BY here DESC, max(position) OVER (PARTITION BY workspace) DESC, workspace, position DESC,
   replica IS NULL, updated_ms DESC"
     )
 }

@@ -177,6 +177,7 @@ impl<'s> ReplicaWriter<'s> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::core::entry::{ImportSource, Mode, PromptPrefix};
     use crate::store::new_id;
 
     #[test]
@@ -188,9 +189,24 @@ mod tests {
             workspace: "/w".into(),
             folder: "/w".into(),
         };
-        let entry = |number: usize| Entry::Noted {
-            text: format!("{number}{}", blake3::hash(&number.to_le_bytes())),
-            about: None,
+        let source = ImportSource {
+            agent: "pi".to_string(),
+            agent_version: None,
+            id: "s".to_string(),
+        };
+        let entry = |number: usize| match number {
+            0 => Entry::Opened {
+                folder: "/w".to_string(),
+                version: "import/1".to_string(),
+                model: "pi".to_string(),
+                mode: Mode::Default,
+                layers: PromptPrefix::default(),
+                imported: Some(Box::new(source.clone())),
+            },
+            number => Entry::Noted {
+                text: format!("{number}{}", blake3::hash(&number.to_le_bytes())),
+                about: None,
+            },
         };
         let limit = |store: &Store, pages: i64| {
             store

@@ -490,3 +490,29 @@ fn what_cannot_be_imported_is_named() {
         refused.stderr
     );
 }
+
+/// A database is read as a whole: a list in one folder does not hide the sessions of another.
+#[test]
+fn a_list_in_one_folder_does_not_hide_sessions_of_another() {
+    let home = here(&["opencode-1.18.33-killed"]);
+    let data = home.user().join(".local/share/opencode/opencode.db");
+    let other = home.path("other");
+    std::fs::create_dir(&other).unwrap();
+    let connection = rusqlite::Connection::open(data).unwrap();
+    let copy = format!(
+        "CREATE TEMP TABLE t AS SELECT * FROM session;
+         UPDATE t SET id = 'ses_other', directory = '{}';
+         INSERT INTO session SELECT * FROM t;",
+        other.display()
+    );
+    connection.execute_batch(&copy).unwrap();
+    drop(connection);
+    home.run(["history"]).expect(0);
+    for _ in 0..2 {
+        assert_eq!(listed(&home, &[]).len(), 1);
+        let there = home.run(["-C", other.to_str().unwrap(), "import", "--json"]);
+        let there: Value = serde_json::from_str(&there.expect(0).stdout).unwrap();
+        assert_eq!(there["sessions"][0]["id"], "ses_other", "{there}");
+        assert_eq!(listed(&home, &["--all"]).len(), 2);
+    }
+}

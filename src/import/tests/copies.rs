@@ -55,6 +55,7 @@ impl Place {
             data_dir: &self.data,
             workspace_of: &workspace_of,
             new_id,
+            database: None,
         };
         importer.import(&mut found)
     }
@@ -142,7 +143,11 @@ fn a_changed_source_becomes_a_second_copy() {
     assert!(store.history().is_in_trash(&first.session).unwrap());
     assert!(!store.history().is_in_trash(&second.session).unwrap());
     let again = place.import(&mut store).unwrap();
-    assert_eq!((again.session, again.appended), (second.session, 0));
+    assert_eq!((&again.session, again.appended), (&second.session, 0));
+    // An import of a copy in the trash takes it out.
+    store.trash(&second.session, 1).unwrap();
+    place.import(&mut store).unwrap();
+    assert!(!store.history().is_in_trash(&second.session).unwrap());
 }
 
 #[test]
@@ -340,6 +345,7 @@ fn a_branch_that_was_left_is_a_copy_on_request() {
             data_dir: &place.data,
             workspace_of: &workspace_of,
             new_id: false,
+            database: None,
         };
         let left = importer.import(&mut branches[0]).unwrap();
         assert_ne!(left.session, whole);

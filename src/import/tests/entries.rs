@@ -648,3 +648,60 @@ fn a_compaction_is_a_continuation() {
         "{text}"
     );
 }
+
+/// However often calls of one answer come while others run, none of its parts is lost.
+#[test]
+fn parts_of_an_answer_that_came_later_are_all_taken() {
+    let bash = |id: &str| call(id, "Bash", serde_json::json!({ "command": id }));
+    let mut lines = vec![user("do it".into())];
+    let answer = |block: Value| answer("m", block);
+    lines.extend([answer(bash("1")), answer(bash("2"))]);
+    lines.push(result("1", "result 1".into()));
+    lines.extend([answer(bash("3")), answer(bash("4"))]);
+    lines.push(result("3", "result 3".into()));
+    lines.push(answer(
+        serde_json::json!({ "type": "text", "text": "nearly" }),
+    ));
+    lines.push(answer(bash("5")));
+    let open = entries(Agent::Claude, &claude_lines(&lines));
+    lines.push(user("next".into()));
+    let closed = entries(Agent::Claude, &claude_lines(&lines));
+    for entries in [open, closed] {
+        let request = first_request(&entries, "later");
+        check_request(&request, "later");
+        let calls = request.messages.iter().flat_map(|m| m.parts.iter());
+        let calls = calls.filter(|part| matches!(part, MessagePart::Call { .. }));
+        assert_eq!(calls.count(), 5);
+        assert!(texts(&request).contains("nearly"));
+    }
+}
+
+#[test]
+fn a_last_line_without_a_parent_does_not_end_the_conversation() {
+    let note = serde_json::json!({ "type": "system", "parentUuid": null });
+    let interrupted = user("[Request interrupted by user for tool use]".into());
+    let bytes = claude_lines(&[user("words".into()), interrupted, note]);
+    let (_, pieces, report) = read(Agent::Claude, &bytes);
+    assert_eq!(said(&pieces), ["words"]);
+    assert_eq!(report.of_agent, 1);
+}
+
+/// A view or a generated column could compute for ever.
+#[test]
+fn a_database_that_computes_is_refused() {
+    let computed = [
+        "CREATE VIEW session AS SELECT 1 AS id",
+        "CREATE TABLE part (id, message_id, data AS (printf('%.*c', 900000000, 'x')))",
+    ];
+    for sql in computed {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("opencode.db");
+        fs::write(&path, "").unwrap();
+        let connection = crate::store::database::open_damaged(&path).unwrap();
+        connection.execute_batch(sql).unwrap();
+        drop(connection);
+        let folder = Folder::open(place.path()).unwrap();
+        let refused = Database::copy(&folder, "opencode.db").err().unwrap();
+        assert!(refused.to_string().contains("no database of opencode"));
+    }
+}
