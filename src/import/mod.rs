@@ -192,7 +192,7 @@ pub struct Report {
     /// Calls with the ID of an earlier one.
     pub extra_calls: u64,
     /// Parts of answers before the first message of the user.
-    pub unasked: u64,
+    pub without_message: u64,
     /// Calls with arguments of more than 1 MiB.
     pub cut_arguments: u64,
     /// Images that models do not accept.
@@ -221,7 +221,7 @@ impl Report {
     fn add(&mut self, other: Report) {
         self.extra_results += other.extra_results;
         self.extra_calls += other.extra_calls;
-        self.unasked += other.unasked;
+        self.without_message += other.without_message;
         self.cut_arguments += other.cut_arguments;
         self.refused_images += other.refused_images;
     }
@@ -245,7 +245,7 @@ impl Report {
             ),
             (self.extra_calls, "call", "with the ID of an earlier one"),
             (
-                self.unasked,
+                self.without_message,
                 "part",
                 "of answers before the first message skipped",
             ),

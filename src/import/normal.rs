@@ -277,7 +277,7 @@ impl<'a> Normal<'a> {
     /// Returns the pending answer. Two answers in a row are one. `None`: there was no message.
     fn pending(&mut self, at_ms: i64, id: String) -> Option<&mut Answer> {
         if !self.is_owed {
-            self.report.unasked += 1;
+            self.report.without_message += 1;
             return None;
         }
         let answer = self.answer.get_or_insert_with(|| Answer {
