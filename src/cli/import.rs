@@ -91,6 +91,10 @@ pub(super) fn run(ctx: &AppContext, args: &ImportArgs) -> Result<u8, CliError> {
         remember(store, &found);
     }
     found.retain(|one| one.is_of_here);
+    if args.sessions.is_empty() && !args.check {
+        // An agent that was killed at its start leaves a session without a message.
+        found.retain(|one| one.has_messages || one.is_newer);
+    }
     if args.json {
         return json(&found, &errors);
     }

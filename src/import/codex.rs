@@ -39,7 +39,7 @@ pub(super) fn read(mut lines: Lines, report: &mut Report, sink: Sink<'_>) -> io:
             }),
             "turn_context" => model = text(payload, &["model"]).to_string(),
             "token_usage_record" => sink(Piece::Counted {
-                answer: answer.to_string(),
+                answer: text(payload, &["response_id"]).to_string(),
                 model: model.clone(),
                 usage: usage(&payload["usage"]),
             }),

@@ -10,9 +10,10 @@ use rustix::fs::FileType;
 use serde::{Deserialize, Serialize};
 
 use super::lines::{Line, Lines, text};
+use super::normal::Normal;
 use super::open::regular;
 use super::opencode::Database;
-use super::{About, Agent, OpenCalls, Piece, Report, Sink, claude, codex, gemini, pi, qwen};
+use super::{About, Agent, Piece, Report, Sink, claude, codex, gemini, pi, qwen};
 use crate::config::Env;
 use crate::core::marks::title_line;
 use crate::store::CachedSource;
@@ -552,10 +553,11 @@ impl Reading<'_> {
         if !self.is_of_here(file.try_clone()?, way)? {
             return Ok(None);
         }
-        let mut seen = Seen::default();
         let mut report = Report::default();
-        let mut sink = |piece: Piece| seen.take(&piece);
-        let mut about = read_lines(self.agent, Lines::new(file), None, &mut report, &mut sink)?;
+        let (about, seen) = seen(self.agent, |sink| {
+            read_lines(self.agent, Lines::new(file), None, &mut report, sink)
+        });
+        let mut about = about?;
         about.folder = about.folder.or(self.project(way));
         if about.id.is_empty() {
             let name = way.file_stem().unwrap_or_default();
@@ -638,10 +640,10 @@ impl Reading<'_> {
         let before = self.found.len();
         for listed in database.sessions(&mut report) {
             let is_here = (self.is_here)(listed.about.folder.as_ref());
-            let mut seen = Seen::default();
             let mut of_one = report.clone();
-            let mut sink = |piece: Piece| seen.take(&piece);
-            let bytes = database.read(&listed.about.id, &mut of_one, &mut sink);
+            let (bytes, seen) = seen(self.agent, |sink| {
+                database.read(&listed.about.id, &mut of_one, sink)
+            });
             let known = known.iter().find(|known| known.about.id == listed.about.id);
             let mut one = self.described(listed.about, way, state, known);
             one.bytes = bytes;
@@ -707,31 +709,38 @@ pub(super) fn read_lines(
 /// The sum of the pieces of a session.
 #[derive(Default)]
 struct Seen {
-    calls: OpenCalls,
     first_words: Option<String>,
     updated_ms: i64,
-    extra: u64,
+    open_calls: u64,
+    report: Report,
+}
+
+/// Reads a session and returns what the list shows of it. It is converted as for an import, so both
+/// count the same.
+fn seen<T>(agent: Agent, read: impl FnOnce(Sink<'_>) -> T) -> (T, Seen) {
+    let mut seen = Seen::default();
+    let mut ignored = |_, _, _| {};
+    let mut normal = Normal::new(agent, &About::default(), &mut ignored);
+    let read = read(&mut |piece| {
+        seen.updated_ms = seen.updated_ms.max(piece.at_ms());
+        if let (Piece::Said { text, .. }, None) = (&piece, &seen.first_words) {
+            seen.first_words = Some(title_line(text, TITLE_CHARS));
+        }
+        normal.take(piece);
+    });
+    let (report, printed) = normal.end();
+    seen.open_calls = printed.len() as u64;
+    seen.report = report;
+    (read, seen)
 }
 
 impl Seen {
-    fn take(&mut self, piece: &Piece) {
-        self.updated_ms = self.updated_ms.max(piece.at_ms());
-        if let (Piece::Said { text, .. }, None) = (piece, &self.first_words) {
-            self.first_words = Some(title_line(text, TITLE_CHARS));
-        }
-        let is_extra = !self.calls.take(piece);
-        self.extra += u64::from(is_extra);
-    }
-
     fn end(self, one: &mut Found, report: Report, otherwise_ms: i64) {
         one.is_newer = report.is_newer_than_known();
         one.report = report;
-        one.open_calls = self.calls.count();
+        one.report.add(self.report);
+        one.open_calls = self.open_calls;
         one.has_messages = self.first_words.is_some();
-        // gemini-cli writes each result twice.
-        if !matches!(one.agent, Agent::Gemini) {
-            one.report.extra_results += self.extra;
-        }
         one.updated_ms = match self.updated_ms {
             0 => otherwise_ms,
             at_ms => at_ms,

@@ -23,7 +23,7 @@ mod tools;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -277,32 +277,3 @@ impl Report {
 
 /// The receiver of the pieces of a session, one by one.
 type Sink<'a> = &'a mut dyn FnMut(Piece);
-
-/// Follows calls and results. Each call gets the first result that names it; others are counted.
-#[derive(Debug, Default)]
-pub(crate) struct OpenCalls {
-    open: HashSet<String>,
-    seen: HashSet<String>,
-}
-
-impl OpenCalls {
-    /// Takes a piece. False: a result without a call, or a call that was made before.
-    pub(crate) fn take(&mut self, piece: &Piece) -> bool {
-        match piece {
-            Piece::Call { id, .. } => {
-                let is_new = self.seen.insert(id.clone());
-                if is_new {
-                    self.open.insert(id.clone());
-                }
-                is_new
-            }
-            Piece::Result { call, .. } => self.open.remove(call),
-            _ => true,
-        }
-    }
-
-    /// Returns the number of calls without a result.
-    pub(crate) fn count(&self) -> u64 {
-        self.open.len() as u64
-    }
-}

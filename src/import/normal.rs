@@ -60,7 +60,9 @@ pub(super) struct Normal<'a> {
     /// Parts of that answer that came while its calls were open, and the IDs of calls in them.
     later: Vec<Piece>,
     later_calls: HashSet<String>,
-    seen: HashSet<String>,
+    /// The answer in which the ID of a call was used last. Some local servers give each answer the
+    /// same IDs.
+    seen: HashMap<String, String>,
     /// The model is to answer: only then may an answer follow.
     is_owed: bool,
     report: Report,
@@ -93,7 +95,7 @@ impl<'a> Normal<'a> {
             last_answer: String::new(),
             later: Vec::new(),
             later_calls: HashSet::new(),
-            seen: HashSet::new(),
+            seen: HashMap::new(),
             is_owed: false,
             report: Report::default(),
         };
@@ -241,7 +243,12 @@ impl<'a> Normal<'a> {
                 arguments,
                 printed,
             } => {
-                if !self.seen.insert(id.clone()) {
+                let earlier = self.seen.insert(id.clone(), answer.clone());
+                let is_pending = self
+                    .answer
+                    .as_ref()
+                    .is_some_and(|a| a.calls.contains_key(&id));
+                if earlier.is_some_and(|earlier| earlier == answer) || is_pending {
                     self.report.extra_calls += 1;
                     return;
                 }

@@ -20,7 +20,10 @@ fn files(folder: &Path, found: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(folder).unwrap().flatten() {
         let path = entry.path();
         if path.is_dir() {
-            files(&path, found);
+            // Claude Code stores subagents beside the session.
+            if !path.ends_with("subagents") {
+                files(&path, found);
+            }
         } else if path.extension().is_some_and(|ending| ending == "jsonl") {
             found.push(path);
         }
@@ -30,21 +33,42 @@ fn files(folder: &Path, found: &mut Vec<PathBuf>) {
 /// The agent, the name of the fixture and its bytes.
 fn all() -> Vec<(Agent, String, Vec<u8>)> {
     let mut all = Vec::new();
-    for agent in Agent::ALL {
-        for state in ["killed", "resumed"] {
-            let entries = std::fs::read_dir(fixtures()).unwrap().flatten();
-            let mut names = entries.map(|entry| entry.file_name().into_string().unwrap());
-            let is_it = |name: &String| name.starts_with(agent.name()) && name.ends_with(state);
-            let name = names.find(is_it).unwrap();
-            let mut found = Vec::new();
-            files(&fixtures().join(&name), &mut found);
-            for path in found {
-                all.push((agent, name.clone(), std::fs::read(path).unwrap()));
-            }
+    let entries = std::fs::read_dir(fixtures()).unwrap().flatten();
+    let names = entries.map(|entry| entry.file_name().into_string().unwrap());
+    let mut names: Vec<String> = names.collect();
+    names.sort();
+    for name in names {
+        let agent = Agent::ALL.into_iter();
+        let agent = agent.filter(|agent| name.starts_with(agent.name()));
+        let mut found = Vec::new();
+        files(&fixtures().join(&name), &mut found);
+        for path in found {
+            let agent = agent.clone().next().unwrap();
+            all.push((agent, name.clone(), std::fs::read(path).unwrap()));
         }
     }
-    assert_eq!(all.len(), 10, "opencode has a database");
+    assert_eq!(all.len(), 13, "opencode has a database");
     all
+}
+
+/// The same for the plan of two commands, of which the second was killed.
+fn all_killed() -> Vec<(Agent, String, Vec<u8>)> {
+    let is_killed = |name: &String| name.ends_with("killed") || name.ends_with("resumed");
+    let all = all().into_iter().filter(|(_, name, _)| is_killed(name));
+    all.collect()
+}
+
+/// Ends of some prefixes: each line end, and this number of others. `REWAKE_IMPORT_PREFIXES=all`: each
+/// byte.
+fn ends(bytes: &[u8], others: usize) -> impl Iterator<Item = usize> + '_ {
+    let every = match std::env::var("REWAKE_IMPORT_PREFIXES").as_deref() {
+        Ok("all") => 1,
+        _ => bytes.len() / others + 1,
+    };
+    (0..=bytes.len()).filter(move |end| {
+        let is_near_a_line_end = bytes[..*end].ends_with(b"\n") || bytes[*end..].starts_with(b"\n");
+        is_near_a_line_end || end % every == 0
+    })
 }
 
 fn read(agent: Agent, bytes: &[u8]) -> (About, Vec<Piece>, Report) {
@@ -64,31 +88,9 @@ fn said(pieces: &[Piece]) -> Vec<&str> {
     texts.collect()
 }
 
-/// The results that belong to a call, in order.
-fn results(pieces: &[Piece]) -> Vec<&str> {
-    let mut calls = OpenCalls::default();
-    let mut found = Vec::new();
-    for piece in pieces {
-        if calls.take(piece)
-            && let Piece::Result { text, .. } = piece
-        {
-            found.push(text.as_str());
-        }
-    }
-    found
-}
-
-fn open(pieces: &[Piece]) -> u64 {
-    let mut calls = OpenCalls::default();
-    for piece in pieces {
-        calls.take(piece);
-    }
-    calls.count()
-}
-
 #[test]
-fn each_agent_gives_the_words_of_the_user_and_one_result_for_each_call() {
-    for (agent, name, bytes) in all() {
+fn each_agent_gives_the_words_of_the_user() {
+    for (agent, name, bytes) in all_killed() {
         let (about, pieces, report) = read(agent, &bytes);
         assert!(!about.id.is_empty(), "{name}");
         let mut want = vec!["Please run the two commands of the plan. The word is marmalade."];
@@ -96,23 +98,6 @@ fn each_agent_gives_the_words_of_the_user_and_one_result_for_each_call() {
             want.push("Go on with the plan, then say tangerine.");
         }
         assert_eq!(said(&pieces), want, "{name}");
-        let results = results(&pieces);
-        assert!(
-            results[0].contains("first-result-7341"),
-            "{name}: {results:?}"
-        );
-        let second = name.ends_with("resumed");
-        let has_second = results
-            .get(1)
-            .is_some_and(|r| r.contains("second-result-8812"));
-        assert_eq!(has_second, second, "{name}: {results:?}");
-        assert!(
-            results.iter().all(|result| !result.contains("half-output")),
-            "{name}"
-        );
-        // gemini-cli writes a call when it has ended.
-        let open_calls = u64::from(agent != Agent::Gemini);
-        assert_eq!(open(&pieces), open_calls, "{name}");
         assert_eq!(report.problems(), Vec::<String>::new(), "{name}");
         if agent != Agent::Gemini {
             assert_eq!(
@@ -129,13 +114,7 @@ fn each_agent_gives_the_words_of_the_user_and_one_result_for_each_call() {
 fn every_prefix_of_a_source_is_read() {
     for (agent, name, bytes) in all() {
         let mut before: Vec<Piece> = Vec::new();
-        let every = bytes.len() / 800 + 1;
-        let ends = (0..=bytes.len()).filter(|end| {
-            let is_near_a_line_end =
-                bytes[..*end].ends_with(b"\n") || bytes[*end..].starts_with(b"\n");
-            is_near_a_line_end || end % every == 0
-        });
-        for end in ends {
+        for end in ends(&bytes, 800) {
             let (_, pieces, _) = read(agent, &bytes[..end]);
             let same = before
                 .iter()
@@ -156,7 +135,7 @@ fn every_prefix_of_a_source_is_read() {
 
 #[test]
 fn damage_is_counted_and_loses_its_own_line_only() {
-    let (_, _, bytes) = all().swap_remove(0);
+    let (_, _, bytes) = all_killed().swap_remove(0);
     let (_, whole, _) = read(Agent::Claude, &bytes);
     let mut damaged = b"\xef\xbb\xbf".to_vec();
     damaged.extend(
@@ -219,28 +198,4 @@ fn changed(bytes: &[u8], seed: u64) -> Vec<u8> {
         }
     }
     changed.concat()
-}
-
-/// Each call still gets one result at most.
-#[test]
-fn changed_sources_are_read() {
-    for (agent, name, bytes) in all() {
-        for seed in 0..60_u64 {
-            let (_, pieces, _) = read(agent, &changed(&bytes, seed));
-            let calls: Vec<&str> = pieces
-                .iter()
-                .filter_map(|piece| match piece {
-                    Piece::Call { id, .. } => Some(id.as_str()),
-                    _ => None,
-                })
-                .collect();
-            let different: HashSet<&str> = calls.iter().copied().collect();
-            let results = results(&pieces).len() as u64;
-            assert_eq!(
-                results + open(&pieces),
-                different.len() as u64,
-                "{name}, {seed}"
-            );
-        }
-    }
 }

@@ -97,6 +97,25 @@ fn sessions_of_six_agents_are_listed_and_stay_as_they_are() {
     }
 }
 
+/// Agents that are killed at their start leave such sessions.
+#[test]
+fn a_session_without_a_message_is_not_listed() {
+    let home = with(&["killed"]);
+    let of_codex = |path: &String| path.contains(".codex");
+    let file = files(&home.user()).into_keys().find(of_codex).unwrap();
+    let first = std::fs::read(&file).unwrap();
+    let first = first.split_inclusive(|byte| *byte == b'\n').next().unwrap();
+    std::fs::write(&file, first).unwrap();
+    assert_eq!(listed(&home, &["--all"]).len(), 5);
+    let all = home.run(["import", "--all", "--yes"]).expect(0);
+    assert_eq!(all.stdout.lines().count(), 5);
+    let named = home.run(["import", &file]).expect(1);
+    let why = "it has no message of the user";
+    assert!(named.stderr.contains(why), "{}", named.stderr);
+    // The list is a cache: the session is read again when it has grown.
+    assert_eq!(listed(&home, &["--all"]).len(), 5);
+}
+
 #[test]
 fn the_list_is_of_this_folder_unless_all_are_wanted() {
     let home = with(&["killed"]);

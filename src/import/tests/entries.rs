@@ -126,6 +126,13 @@ fn check_request(request: &Request, what: &str) {
     assert_eq!(role, Role::User, "{what}");
 }
 
+fn said_in(entry: &Entry) -> Option<&str> {
+    match entry {
+        Entry::Said { text, .. } => Some(text),
+        _ => None,
+    }
+}
+
 fn texts(request: &Request) -> String {
     let parts = request.messages.iter().flat_map(|m| m.parts.iter());
     let texts = parts.filter_map(|part| match part {
@@ -163,7 +170,7 @@ fn of_database(name: &str, log: impl Fn(Vec<u8>) -> Vec<u8>) -> (About, Vec<Piec
 
 /// The agent, the name of the fixture, and the entries of it.
 fn all_entries() -> Vec<(Agent, String, Imported)> {
-    let mut all: Vec<(Agent, String, Imported)> = all()
+    let mut all: Vec<(Agent, String, Imported)> = all_killed()
         .into_iter()
         .map(|(agent, name, bytes)| (agent, name, entries(agent, &bytes)))
         .collect();
@@ -262,13 +269,7 @@ fn settled(entries: &[(i64, Entry)]) -> &[(i64, Entry)] {
 fn a_longer_source_continues_the_entries_of_a_shorter_one() {
     for (agent, name, bytes) in all() {
         let mut before: Imported = Vec::new();
-        let every = bytes.len() / 400 + 1;
-        let ends = (0..=bytes.len()).filter(|end| {
-            let is_near_a_line_end =
-                bytes[..*end].ends_with(b"\n") || bytes[*end..].starts_with(b"\n");
-            is_near_a_line_end || end % every == 0
-        });
-        for end in ends {
+        for end in ends(&bytes, 400) {
             let what = format!("{name}, {end} bytes");
             let (about, pieces, _) = read(agent, &bytes[..end]);
             // Without a message nothing is imported.
@@ -286,40 +287,82 @@ fn a_longer_source_continues_the_entries_of_a_shorter_one() {
     }
 }
 
+/// Ends of frames, and other places: some, or each one and 1,000 with `REWAKE_IMPORT_PREFIXES=all`.
 #[test]
 fn every_prefix_of_a_write_ahead_log_is_read() {
     const HEADER: usize = 32;
     const FRAME: usize = 24 + 4_096;
-    for name in ["opencode-1.18.33-killed", "opencode-1.18.33-resumed"] {
-        let (_, whole, _) = of_database(name, |bytes| bytes);
-        let mut most = 0;
-        let mut frames = 0;
-        of_database(name, |bytes| {
-            assert_eq!((bytes.len() - HEADER) % FRAME, 0);
+    let (every, others) = match std::env::var("REWAKE_IMPORT_PREFIXES").as_deref() {
+        Ok("all") => (1, 1_000),
+        _ => (5, 40),
+    };
+    for state in ["killed", "resumed", "subagent"] {
+        let name = format!("opencode-1.18.33-{state}");
+        let size = std::cell::Cell::new(0);
+        let (_, whole, _) = of_database(&name, |bytes| {
+            size.set(bytes.len());
             bytes
         });
-        loop {
-            let end = HEADER + frames * FRAME + frames * 977 % FRAME * (frames % 2);
-            let mut is_end = false;
-            let cell = std::cell::Cell::new(false);
-            let (about, pieces, _) = of_database(name, |mut bytes| {
-                cell.set(bytes.len() <= end);
+        assert_eq!((size.get() - HEADER) % FRAME, 0);
+        let frames = (HEADER..=size.get()).step_by(every * FRAME);
+        let others = (0..others).map(|n| n * 7_919_777 % size.get());
+        let mut most = 0;
+        for end in others.chain(frames).chain([size.get()]) {
+            let (about, pieces, _) = of_database(&name, |mut bytes| {
                 bytes.truncate(end);
                 bytes
             });
-            is_end |= cell.get();
             most = most.max(pieces.len());
-            let what = format!("{name}, {frames} frames");
+            let what = format!("{name}, {end} bytes");
             if !said(&pieces).is_empty() {
                 let entries = converted(Agent::Opencode, &about, pieces);
                 check_request(&first_request(&entries, &what), &what);
             }
-            if is_end {
-                break;
-            }
-            frames += 1;
         }
         assert_eq!(most, whole.len(), "{name}");
+    }
+}
+
+/// Files of real sessions with a compaction and with subagents.
+#[test]
+fn a_compaction_and_subagents_are_as_the_agent_wrote_them() {
+    let of_name = |name: &str| {
+        let (agent, _, bytes) = all().into_iter().find(|(_, n, _)| n == name).unwrap();
+        let (about, pieces, report) = read(agent, &bytes);
+        assert_eq!(report.problems(), Vec::<String>::new(), "{name}");
+        converted(agent, &about, pieces)
+    };
+    let opencode = of_database("opencode-1.18.33-subagent", |bytes| bytes);
+    let all = [
+        ("claude-2.1.197-compacted", true),
+        ("codex-0.171.0-compacted", true),
+        ("qwen-0.15.10-subagent", false),
+        ("opencode-1.18.33-subagent", false),
+    ];
+    for (name, is_compacted) in all {
+        let entries = match name.starts_with("opencode") {
+            true => converted(Agent::Opencode, &opencode.0, opencode.1.clone()),
+            false => of_name(name),
+        };
+        let request = first_request(&entries, name);
+        check_request(&request, name);
+        let text = texts(&request);
+        let has_continued = entries
+            .iter()
+            .any(|(_, entry)| matches!(entry, Entry::Continued { .. }));
+        assert_eq!(has_continued, is_compacted, "{name}");
+        let said: Vec<&str> = entries.iter().filter_map(|(_, e)| said_in(e)).collect();
+        let want: &[&str] = match name {
+            "claude-2.1.197-compacted" => &["Please run the two marmalade commands", "go on"],
+            "codex-0.171.0-compacted" => &["Please run the two marmalade commands", "go on now"],
+            _ => &["Please run the two marmalade commands"],
+        };
+        assert_eq!(said, want, "{name}");
+        // Codex ran no subagent here.
+        let has_subagent = text.contains("The subagent is done.");
+        assert_eq!(has_subagent, !name.starts_with("codex"), "{name}: {text}");
+        // The work of a subagent is not a part of the conversation.
+        assert!(!text.contains("from-the-subagent"), "{name}: {text}");
     }
 }
 
@@ -343,7 +386,7 @@ fn changed_sources_give_legal_entries_and_a_valid_request() {
 /// Without an import, a result of a call that never started is refused. After a fork too.
 #[test]
 fn only_a_copy_has_results_without_a_start() {
-    let (_, _, bytes) = all().swap_remove(0);
+    let (_, _, bytes) = all_killed().swap_remove(0);
     let imported = entries(Agent::Claude, &bytes);
     let call = CallId { reply: 2, index: 0 };
     let at = imported
@@ -392,7 +435,7 @@ fn only_a_copy_has_results_without_a_start() {
 /// Whatever a copy says, a fork has the default mode and knows no file.
 #[test]
 fn a_fork_leaves_the_mode_and_the_files_of_a_copy() {
-    let (_, _, bytes) = all().swap_remove(0);
+    let (_, _, bytes) = all_killed().swap_remove(0);
     let mut imported = entries(Agent::Claude, &bytes);
     if let Entry::Opened { mode, .. } = &mut imported[0].1 {
         *mode = Mode::AcceptEdits;
@@ -444,6 +487,36 @@ fn call(id: &str, name: &str, input: Value) -> Value {
 
 fn result(id: &str, content: Value) -> Value {
     user(serde_json::json!([{ "type": "tool_result", "tool_use_id": id, "content": content }]))
+}
+
+/// Local servers often number the calls of each answer from the same ID.
+#[test]
+fn an_id_that_comes_again_in_a_later_answer_is_another_call() {
+    let bash = |command: &str| call("call_0", "Bash", serde_json::json!({ "command": command }));
+    let lines = [
+        user("do it".into()),
+        answer("m1", bash("one")),
+        answer("m1", bash("one")),
+        result("call_0", "result one".into()),
+        result("call_0", "result one".into()),
+        answer("m2", bash("two")),
+        result("call_0", "result two".into()),
+        answer("m3", bash("three")),
+    ];
+    let (about, pieces, _) = read(Agent::Claude, &claude_lines(&lines));
+    let mut entries = Vec::new();
+    let mut push = |at_ms, entry, _| entries.push((at_ms, entry));
+    let mut normal = Normal::new(Agent::Claude, &about, &mut push);
+    pieces.into_iter().for_each(|piece| normal.take(piece));
+    let (report, open) = normal.end();
+    assert_eq!((report.extra_calls, report.extra_results), (1, 1));
+    assert_eq!(open.len(), 1);
+    let request = first_request(&entries, "repeated");
+    check_request(&request, "repeated");
+    let text = texts(&request);
+    for part in ["result one", "result two", "interrupted"] {
+        assert!(text.contains(part), "{text}");
+    }
 }
 
 /// Calls that stream in while others run, in one answer.
