@@ -165,6 +165,7 @@
 //! the session reports that.
 
 pub mod acp;
+pub mod bundle;
 pub mod cli;
 pub mod command;
 pub mod config;

@@ -1,37 +1,59 @@
-//! `rewake export ID`: exports a session as Markdown or JSON, to stdout or a file.
+//! `rewake export ID`: exports a session as Markdown or JSON, to stdout or a file, and sessions as a
+//! bundle.
 
 use std::io::{BufWriter, Write};
 use std::path::PathBuf;
 
 use clap::Args;
 
+use super::bundle;
 use crate::report::{CliError, exit};
 use crate::session::AppContext;
 use crate::session::export::{ExportError, Format, Replace, to_file};
 
-/// Export a session as Markdown or JSON
+/// Export a session as Markdown or JSON, or sessions as a bundle
 #[derive(Debug, Clone, PartialEq, Args)]
 pub(crate) struct ExportArgs {
     /// Session ID or its beginning
-    pub id: String,
+    #[arg(value_name = "ID", required_unless_present = "all")]
+    pub ids: Vec<String>,
     /// Export one JSON object with every entry of the log
     #[arg(long)]
     pub json: bool,
+    /// Write a bundle, which rewake import reads, to this file or `-`
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "output"])]
+    pub bundle: Option<PathBuf>,
+    /// All sessions outside the trash
+    #[arg(long, requires = "bundle", conflicts_with = "ids")]
+    pub all: bool,
     /// Write to this file instead of stdout
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
     /// Replace an existing file
-    #[arg(long, requires = "output")]
+    #[arg(long)]
     pub force: bool,
 }
 
 pub(super) fn run(ctx: &AppContext, args: &ExportArgs) -> Result<u8, CliError> {
+    if let Some(to) = &args.bundle {
+        return bundle::export(ctx, args, to);
+    }
+    if args.force && args.output.is_none() {
+        return Err(CliError::new(
+            exit::USAGE,
+            "--force needs --output or --bundle",
+        ));
+    }
+    let [id] = args.ids.as_slice() else {
+        let error = CliError::new(exit::USAGE, "a document has one session");
+        return Err(error.with_hint("--bundle FILE takes several"));
+    };
     let format = match args.json {
         true => Format::Json,
         false => Format::Markdown,
     };
     let store = super::open_store_for_reading(ctx)?;
-    let id = store.history().find(&args.id)?.id;
+    let id = store.history().find(id)?.id;
     match &args.output {
         Some(file) => {
             let replace = match args.force {

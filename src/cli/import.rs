@@ -1,10 +1,11 @@
-//! `rewake import`: lists, checks and imports the sessions of other agents.
+//! `rewake import`: lists, checks and imports the sessions of other agents, and those of bundles.
 
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde_json::json;
 
+use super::bundle;
 use super::confirm::{can_ask, is_yes};
 use super::print_json;
 use super::time::local_time;
@@ -14,16 +15,15 @@ use crate::import::{Agent, Cache, Found, Importer, SourceError, Sources};
 use crate::report::{CliError, exit, line, note};
 use crate::session::AppContext;
 use crate::store::{CachedSource, Store, cache_sources, database};
-use crate::workspace::here;
 
 /// Characters of an id in the list.
 const ID_CHARS: usize = 13;
 const TITLE_CHARS: usize = 80;
 
-/// Import sessions of other agents, or list those of this folder
+/// Import sessions of other agents or a bundle, or list those of this folder
 #[derive(Debug, Clone, PartialEq, Args)]
 pub(crate) struct ImportArgs {
-    /// Beginning of a session's ID, or its file
+    /// Beginning of a session's ID, its file, a bundle, or `-` for stdin
     #[arg(value_name = "ID|PATH")]
     pub sessions: Vec<String>,
     /// Those of every folder
@@ -36,14 +36,20 @@ pub(crate) struct ImportArgs {
     #[arg(long, value_name = "AGENT", value_parser = agent)]
     pub from: Option<Agent>,
     /// Print the list as one JSON object
-    #[arg(long, conflicts_with_all = ["check", "sessions"])]
+    #[arg(long, conflicts_with = "check")]
     pub json: bool,
     /// Import again under a new ID
-    #[arg(long, conflicts_with_all = ["json", "check"])]
+    #[arg(long, conflicts_with = "check")]
     pub new_id: bool,
     /// Import also the branches that the user left, each as a session
     #[arg(long, conflicts_with_all = ["json", "check"])]
     pub branches: bool,
+    /// Continue the sessions of a bundle in this folder
+    #[arg(long, value_name = "DIR")]
+    pub folder: Option<PathBuf>,
+    /// Import each session of a damaged bundle up to the damage
+    #[arg(long)]
+    pub partial: bool,
     /// Report damage and unknown lines, with exit code 1 if there are any
     #[arg(long)]
     pub check: bool,
@@ -65,6 +71,14 @@ fn agent(name: &str) -> Result<Agent, String> {
 }
 
 pub(super) fn run(ctx: &AppContext, args: &ImportArgs) -> Result<u8, CliError> {
+    let bundles = bundle::bundles(ctx, args)?;
+    if !bundles.is_empty() {
+        return bundle::import(ctx, args, &bundles);
+    }
+    if args.json && (args.new_id || !args.sessions.is_empty()) {
+        let error = "--json prints the list of other agents, or what was imported of a bundle";
+        return Err(CliError::new(exit::USAGE, error));
+    }
     let cwd = ctx.env.cwd();
     let mut here = vec![ctx.here.root.clone(), cwd.to_path_buf()];
     here.extend(cwd.canonicalize());
@@ -150,14 +164,10 @@ fn remember(store: &mut Store, found: &[Found]) {
 
 /// Imports the sessions and prints the ID of each. Returns whether all were imported.
 fn import(ctx: &AppContext, store: &mut Store, found: &mut [Found], new_id: bool) -> bool {
-    let workspace_of = |folder: &Path| match here(folder) {
-        Ok(here) => here.root.to_string_lossy().into_owned(),
-        Err(_) => folder.to_string_lossy().into_owned(),
-    };
     let mut importer = Importer {
         store,
         data_dir: &ctx.paths.data_dir,
-        workspace_of: &workspace_of,
+        workspace_of: &bundle::root_of,
         new_id,
         database: None,
     };

@@ -9,6 +9,7 @@ mod answer;
 mod approvals;
 pub(crate) mod args;
 mod bridge;
+mod bundle;
 mod child;
 mod compact;
 mod completion;

@@ -34,9 +34,16 @@ pub struct Header {
     /// For a fork: the entry that it continues from.
     #[serde(default)]
     pub forked: Option<Parent>,
-    /// The session is a copy of another agent's, and only an import appends to it.
+    /// The session is a copy, and only an import appends to it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub replica: bool,
+    /// For a copy of a session of another store: where it comes from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<String>,
+    /// The machine that wrote it: `MACHINE:BOOT:NAME`, the first two as hashes. `None`: an older
+    /// version wrote it, or the system does not identify the machine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub machine: Option<String>,
     /// Sequence number of the next entry, and the tip of all entries before it.
     pub first: Seq,
     pub tip: ChainHash,
@@ -194,6 +201,8 @@ mod tests {
             created_ms: 1,
             forked: None,
             replica: false,
+            source: None,
+            machine: None,
             first: 0,
             tip: ChainHash::of_nothing(),
         };

@@ -368,7 +368,7 @@ impl AppContext {
         interactive: bool,
     ) -> Result<Session, SessionError> {
         let was_away = self.worktrees().there(Path::new(&info.folder))?;
-        let its = match info.replica.is_some() && replica::place_of_fork(self, &info)?.is_some() {
+        let its = match info.replica.is_some() && replica::is_elsewhere(self, &info)? {
             true => self.clone(),
             false => self.of(&info)?,
         };
@@ -516,6 +516,14 @@ impl AppContext {
         let folder = place.as_ref().map(|place| place.folder.clone());
         fold(&mut state, store.history().forked(&from, folder)?)?;
         let (mut also, trees) = also(&state);
+        let choice = replica::choice(self, &info, &state);
+        let warning = warning.or_else(|| {
+            let model = choice.as_ref().map(|_| &state.model)?;
+            Some(format!(
+                "the model {model} of the session cannot be used here"
+            ))
+        });
+        also.extend(choice);
         also.extend(of_replica);
         // The entries after this one are lost, so the workspace may have changes that the fork does
         // not know.

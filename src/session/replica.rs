@@ -1,13 +1,15 @@
-//! Forks of copies of another agent's sessions: the folder of the fork, and what its model is told.
+//! Forks of copies, of another agent's sessions and of those in bundles: the folder of the fork, its
+//! model, and what the model is told.
 
 use std::path::Path;
 
 use super::{AppContext, SessionError};
-use crate::core::entry::{Block, Entry};
+use crate::core::entry::{Block, Choice, Entry};
 use crate::core::state::State;
 use crate::core::text::{count, head_tail};
 use crate::import::{Agent, Sources, foreign_tools, printed_of};
-use crate::store::{NewPlace, SessionInfo, Store};
+use crate::model::Models;
+use crate::store::{NewPlace, SessionInfo, Store, host_of, is_of_rewake};
 use crate::tools;
 
 /// Maximum length of the arguments and of the output of a call in the note, bytes.
@@ -16,19 +18,35 @@ const SHOWN_BYTES: usize = 2_000;
 const MAX_TOOLS: usize = 20;
 const CUT: &str = "\n[… cut …]\n";
 
-/// Returns the folder of a fork of a copy. `None`: that of the source, which exists.
+/// Returns the folder of a fork of a copy. `None`: that of the copy, with the files that its entries
+/// name.
 pub(super) fn place_of_fork(
     ctx: &AppContext,
     info: &SessionInfo,
 ) -> Result<Option<NewPlace>, SessionError> {
-    if Path::new(&info.folder).is_dir() {
-        return Ok(None);
-    }
-    match ctx.env.is_folder_named() {
-        true => Ok(Some(NewPlace {
+    let is_of_rewake = info.replica.as_deref().is_some_and(is_of_rewake);
+    Ok(match is_elsewhere(ctx, info)? {
+        true => Some(NewPlace {
             workspace: ctx.workspace(),
             folder: ctx.here.folder.to_string_lossy().into_owned(),
-        })),
+        }),
+        // The files of the other machine are not here.
+        false if is_of_rewake => Some(NewPlace {
+            workspace: info.workspace.clone(),
+            folder: info.folder.clone(),
+        }),
+        false => None,
+    })
+}
+
+/// Returns whether a fork of a copy works in the folder of this start, because the user named it and
+/// the folder of the copy does not exist.
+pub(super) fn is_elsewhere(ctx: &AppContext, info: &SessionInfo) -> Result<bool, SessionError> {
+    if Path::new(&info.folder).is_dir() {
+        return Ok(false);
+    }
+    match ctx.env.is_folder_named() {
+        true => Ok(true),
         false => Err(SessionError::NoSourceFolder {
             session: info.id.clone(),
             why: match info.folder.as_str() {
@@ -66,8 +84,25 @@ pub(super) fn nothing_here(ctx: &AppContext, store: &Store) -> SessionError {
     }
 }
 
+/// Returns the choice of the configured model, if the model of a copy cannot be used here.
+pub(super) fn choice(ctx: &AppContext, info: &SessionInfo, state: &State) -> Option<Entry> {
+    let is_of_rewake = info.replica.as_deref().is_some_and(is_of_rewake);
+    let models = Models::new(ctx.config().clone(), ctx.env.clone());
+    if !is_of_rewake || models.check(&state.model).is_ok() {
+        return None;
+    }
+    let model = ctx.config().model_name(&ctx.env).ok()?.to_string();
+    Some(Entry::Chose(Choice {
+        model: Some(model),
+        ..Choice::default()
+    }))
+}
+
 /// Returns the note for the model of a fork. `state`: of the copy where the fork begins.
 pub(super) fn note(store: &Store, info: &SessionInfo, state: &State) -> Option<Entry> {
+    if let (None, Some(host)) = (&state.imported, info.replica.as_deref().and_then(host_of)) {
+        return Some(note_of_bundle(host, info, state));
+    }
     let source = state.imported.as_ref()?;
     let version = source.agent_version.as_deref().unwrap_or_default();
     let agent = format!("{} {version}", source.agent);
@@ -81,24 +116,9 @@ pub(super) fn note(store: &Store, info: &SessionInfo, state: &State) -> Option<E
     // It is of the calls at the end.
     let about = about.filter(|_| state.next_seq() == info.entries);
     let printed = about.as_deref().map(printed_of).unwrap_or_default();
-    let open = state.calls.iter().filter(|call| !call.finished);
-    let open: Vec<String> = open
-        .enumerate()
-        .map(|(place, open)| {
-            let arguments = head_tail(&open.call.arguments, SHOWN_BYTES, CUT);
-            let printed = printed.get(place).and_then(Option::as_deref);
-            let printed = printed
-                .map(|text| format!("\n  It had printed:\n{}", head_tail(text, SHOWN_BYTES, CUT)));
-            let name = &open.call.name;
-            format!("\n- {name} {arguments}{}", printed.unwrap_or_default())
-        })
-        .collect();
-    if !open.is_empty() {
-        text.push_str(&format!(
-            "\n{} had no result at that time and may have had effects:{}",
-            count(open.len() as u64, "call"),
-            open.concat()
-        ));
+    let open = open_calls(state, &printed);
+    if let Some(open) = &open {
+        text.push_str(open);
     } else if source.agent == "gemini" {
         text.push_str("\nIts log names a call only when it has ended: one more may have run.");
     }
@@ -129,6 +149,42 @@ pub(super) fn note(store: &Store, info: &SessionInfo, state: &State) -> Option<E
         ));
     }
     Some(Entry::Noted { text, about: None })
+}
+
+/// Returns the calls without a result, with what they had printed. `None`: there is none.
+fn open_calls(state: &State, printed: &[Option<String>]) -> Option<String> {
+    let open = state.calls.iter().filter(|call| !call.finished);
+    let open: Vec<String> = open
+        .enumerate()
+        .map(|(place, open)| {
+            let arguments = head_tail(&open.call.arguments, SHOWN_BYTES, CUT);
+            let printed = printed.get(place).and_then(Option::as_deref);
+            let printed = printed
+                .map(|text| format!("\n  It had printed:\n{}", head_tail(text, SHOWN_BYTES, CUT)));
+            let name = &open.call.name;
+            format!("\n- {name} {arguments}{}", printed.unwrap_or_default())
+        })
+        .collect();
+    let number = count(open.len() as u64, "call");
+    (!open.is_empty()).then(|| {
+        format!(
+            "\n{number} had no result at that time and may have had effects:{}",
+            open.concat()
+        )
+    })
+}
+
+/// Returns the note for the fork of a session that came in a bundle.
+fn note_of_bundle(host: &str, info: &SessionInfo, state: &State) -> Entry {
+    let mut text = format!(
+        "This session comes from another machine, {host}, where its folder was {}. Its last entry there \
+         is of {}. Its commands do not run here, and files may differ: read a file again before you \
+         change it.",
+        state.folder,
+        utc(info.updated_ms)
+    );
+    text.push_str(&open_calls(state, &[]).unwrap_or_default());
+    Entry::Noted { text, about: None }
 }
 
 fn utc(at_ms: i64) -> String {

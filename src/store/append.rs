@@ -442,7 +442,8 @@ fn forget_title(tx: &Transaction<'_>, head: &Head) -> rusqlite::Result<()> {
 /// its origin, so `forked_seq` stays `NULL`.
 fn is_child_of(tx: &Transaction<'_>, head: &Head, parent: &str) -> rusqlite::Result<()> {
     tx.prepare_cached(
-        "UPDATE sessions SET forked_from = (SELECT key FROM sessions WHERE id = ?2)
+        "UPDATE sessions AS s SET forked_from = (SELECT p.key FROM sessions p
+           WHERE p.id = ?2 AND (p.replica IS NULL) = (s.replica IS NULL))
          WHERE key = ?1 AND forked_seq IS NULL",
     )?
     .execute(params![head.key, parent])

@@ -14,7 +14,9 @@ use super::chain::{Head, read_head};
 use super::copies::Copies;
 use super::error::Doing;
 use super::high_water_mark::MarkText;
+use super::machine::Machine;
 use super::pending_rows::recognised;
+use super::replica::is_of_rewake;
 use super::row::{BodyReader, RawRow, RowPosition, SELECT_ROW, count};
 use super::{Store, StoreError};
 use crate::core::entry::{Entry, Seq};
@@ -315,9 +317,8 @@ fn raw(json: &str) -> Result<Box<RawValue>, StoreError> {
 }
 
 /// Returns the header of this session's journal, which the first own entry of the session follows.
-fn header(conn: &Connection, store: &str, session: &str) -> Result<Header, StoreError> {
-    let sql =
-        "SELECT s.workspace, s.folder, s.created_ms, o.id, s.forked_seq, s.replica IS NOT NULL
+pub(super) fn header(conn: &Connection, store: &str, session: &str) -> Result<Header, StoreError> {
+    let sql = "SELECT s.workspace, s.folder, s.created_ms, o.id, s.forked_seq, s.replica
       FROM sessions s LEFT JOIN sessions o ON o.key = s.forked_from WHERE s.id = ?1";
     let row = conn.prepare_cached(sql).and_then(|mut s| {
         s.query_row([session], |row| {
@@ -327,10 +328,15 @@ fn header(conn: &Connection, store: &str, session: &str) -> Result<Header, Store
                 session,
                 seq: count(seq),
             });
-            let replica: bool = row.get(5)?;
+            let replica: Option<String> = row.get(5)?;
             Ok(Header {
-                rewake: if replica { FORM } else { FIRST_FORM },
-                replica,
+                rewake: match replica {
+                    Some(_) => FORM,
+                    None => FIRST_FORM,
+                },
+                replica: replica.is_some(),
+                source: replica.filter(|source| is_of_rewake(source)),
+                machine: Machine::this().map(Machine::word),
                 store: store.to_string(),
                 session: session.to_string(),
                 workspace: row.get(0)?,

@@ -33,7 +33,7 @@ impl Machine {
     pub(super) fn this() -> Option<&'static Machine> {
         static THIS: OnceLock<Option<Machine>> = OnceLock::new();
         THIS.get_or_init(|| {
-            let name = host_name().unwrap_or_default();
+            let name = system_name().unwrap_or_default();
             let id = machine_id().unwrap_or_else(|| name.clone());
             let boot = boot_id().unwrap_or_default();
             (!id.is_empty() && !boot.is_empty()).then(|| Machine::of(&id, &boot, &name))
@@ -75,6 +75,13 @@ impl Machine {
     }
 }
 
+/// Returns the name of this machine, for a person.
+pub fn host_name() -> String {
+    let name = Machine::this().map(|machine| machine.name.clone());
+    name.filter(|name| !name.is_empty())
+        .unwrap_or_else(|| "unknown".to_string())
+}
+
 fn machine_id() -> Option<String> {
     let read = |path| fs::read_to_string(path).ok();
     let id = read("/etc/machine-id").or_else(|| read("/var/lib/dbus/machine-id"))?;
@@ -88,7 +95,7 @@ fn boot_id() -> Option<String> {
 }
 
 #[cfg(target_os = "linux")]
-fn host_name() -> Option<String> {
+fn system_name() -> Option<String> {
     trimmed(fs::read_to_string("/proc/sys/kernel/hostname").ok()?)
 }
 
@@ -98,7 +105,7 @@ fn boot_id() -> Option<String> {
 }
 
 #[cfg(not(target_os = "linux"))]
-fn host_name() -> Option<String> {
+fn system_name() -> Option<String> {
     of_sysctl("kern.hostname")
 }
 

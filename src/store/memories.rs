@@ -58,9 +58,10 @@ pub(super) fn remember(
     memory: &Memory,
 ) -> rusqlite::Result<()> {
     let (topic, text) = (&memory.topic, &memory.text);
-    tx.prepare_cached(
+    // A bundle could plant them.
+    let made = tx.prepare_cached(
         "INSERT INTO memories (workspace, session, seq, kind, topic, text, created_ms, last_used_ms)
-         SELECT workspace, key, ?2, ?3, ?4, ?5, ?6, ?6 FROM sessions WHERE key = ?1",
+         SELECT workspace, key, ?2, ?3, ?4, ?5, ?6, ?6 FROM sessions WHERE key = ?1 AND replica IS NULL",
     )?
     .execute(params![
         session,
@@ -70,6 +71,9 @@ pub(super) fn remember(
         text,
         at_ms
     ])?;
+    if made == 0 {
+        return Ok(());
+    }
     tx.prepare_cached("INSERT INTO memory_index (rowid, text, topic) VALUES (?1, ?2, ?3)")?
         .execute(params![tx.last_insert_rowid(), text, topic])?;
     Ok(())

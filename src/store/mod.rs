@@ -15,6 +15,7 @@
 mod append;
 mod backup_status;
 mod blobs;
+mod bundle;
 mod chain;
 pub mod contents;
 mod conversation;
@@ -66,6 +67,10 @@ use rusqlite::{Connection, Transaction};
 pub use append::{Batch, NewSession};
 pub use backup_status::BackupStatus;
 pub use blobs::blob_ref;
+pub use bundle::{
+    Compared, ExportView, ImportLock, NewReplica, PartSink, Planned, SessionPart, append_replica,
+    id_of_copy,
+};
 pub use chain::Head;
 pub use chain::VisitedEntry;
 pub use conversation::Conversation;
@@ -82,7 +87,7 @@ pub use listing::{ListPosition, MessageMatch, SessionKey};
 pub use listing::{NewEntry, PageFilter, Paged};
 pub use lock::SessionLock;
 pub use lock::WorkspaceLock;
-pub use machine::now_ms;
+pub use machine::{host_name, now_ms};
 pub use memories::{MemoryQuery, Remembered};
 pub use missing::Gap;
 pub use models::Catalogued;
@@ -93,7 +98,7 @@ pub use packs::PackWriter;
 pub use purge::{Removed, is_purged};
 pub use query::MatchLocation;
 pub use reconcile::RestoreReport;
-pub use replica::{CachedSource, cache_sources};
+pub use replica::{CachedSource, cache_sources, host_of, is_of_rewake, replica_source};
 pub use replica_writer::{Copied, ReplicaWriter};
 pub use scrub::Scrubbed;
 pub use sessions::{SessionFilter, SessionInfo};

@@ -12,6 +12,24 @@ use super::{History, Store, StoreError};
 
 const WHAT: &str = "import the session";
 
+/// How the column `replica` begins for a session of rewake in another store. The host follows.
+const OF_REWAKE: &str = "rewake@";
+
+/// Returns the value of the column `replica` for a session of the store of this host.
+pub fn replica_source(host: &str) -> String {
+    format!("{OF_REWAKE}{host}")
+}
+
+/// Returns whether a copy is of a session of rewake, not of another agent.
+pub fn is_of_rewake(replica: &str) -> bool {
+    host_of(replica).is_some()
+}
+
+/// Returns the host from which a session of rewake came.
+pub fn host_of(replica: &str) -> Option<&str> {
+    replica.strip_prefix(OF_REWAKE)
+}
+
 /// Refuses a change of a session that only an import may change.
 pub(super) fn refuse_replica(conn: &Connection, session: &str) -> Result<(), StoreError> {
     let agent: Option<Option<String>> = conn
@@ -33,9 +51,13 @@ pub(super) fn set_replica(
     head: &Head,
     agent: Option<&str>,
 ) -> rusqlite::Result<()> {
-    tx.prepare_cached("UPDATE sessions SET replica = ?2 WHERE key = ?1 AND replica IS NOT ?2")?
-        .execute(params![head.key, agent])
-        .map(drop)
+    // That a copy is of a session of rewake is not in its entries.
+    tx.prepare_cached(
+        "UPDATE sessions SET replica = ?2 WHERE key = ?1 AND replica IS NOT ?2
+         AND (replica IS NULL OR replica NOT GLOB 'rewake@*')",
+    )?
+    .execute(params![head.key, agent])
+    .map(drop)
 }
 
 impl History<'_> {

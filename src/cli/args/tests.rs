@@ -181,8 +181,10 @@ fn a_subcommand_wins_over_the_prompt() {
         (
             "export --json -o out.json --force 0197",
             Command::Export(ExportArgs {
-                id: id(),
+                ids: vec![id()],
                 json: true,
+                bundle: None,
+                all: false,
                 output: Some("out.json".into()),
                 force: true,
             }),

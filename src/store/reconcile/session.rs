@@ -17,6 +17,7 @@ use crate::store::fork::{add_diverged_title, close_calls};
 use crate::store::gap::add_restored_count;
 use crate::store::ids::id_of_diverged;
 use crate::store::machine::now_ms;
+use crate::store::replica::is_of_rewake;
 use crate::store::restore_entries::{Came, restore_lines};
 use crate::store::row::int;
 use crate::store::tips::tip_upto;
@@ -177,8 +178,8 @@ impl Store {
         let tx = self.write(WHAT)?;
         tx.execute(
             "INSERT INTO sessions (id, workspace, folder, head, length, forked_from, forked_seq,
-               created_ms, updated_ms)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?8)",
+               created_ms, updated_ms, replica)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?8, ?9)",
             params![
                 id,
                 header.workspace,
@@ -187,7 +188,8 @@ impl Store {
                 int(head.length),
                 from.0,
                 from.1.map(int),
-                header.created_ms
+                header.created_ms,
+                header.source.filter(|source| is_of_rewake(source)),
             ],
         )
         .doing(WHAT)?;

@@ -20,7 +20,7 @@ mod words;
 
 use std::path::{Path, PathBuf};
 
-const ORDER: [&str; 24] = [
+const ORDER: [&str; 25] = [
     "main",
     "cli",
     "ui",
@@ -38,6 +38,7 @@ const ORDER: [&str; 24] = [
     "sandbox",
     "telemetry",
     "import",
+    "bundle",
     "recovery",
     "store",
     "journal",

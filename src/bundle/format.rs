@@ -1,0 +1,242 @@
+//! The format: zstd frames of JSON lines, and a hash of all bytes at the end.
+//!
+//! The hash is in a skippable frame (RFC 8878), so `zstd -dc` reads a bundle.
+
+use std::io::{self, BufRead, Read, Write};
+
+use serde::{Deserialize, Serialize};
+use zstd::zstd_safe::{self, CParameter};
+
+use super::BundleError;
+use crate::journal::chain_hash::ChainHash;
+
+/// Version of the format. A newer one is refused.
+pub(super) const FORM: u32 = 1;
+/// Maximum size of a frame before compression, bytes.
+pub(super) const MAX_FRAME: usize = 8 << 20;
+/// Size at which a frame is written, bytes.
+const FULL_FRAME: usize = 4 << 20;
+/// The first bytes of a frame.
+const MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
+/// The header of a skippable frame of 32 bytes.
+const TRAILER_HEADER: [u8; 8] = [0x50, 0x2a, 0x4d, 0x18, 32, 0, 0, 0];
+/// Size of the trailer, bytes: a skippable frame with a blake3 hash.
+pub(super) const TRAILER: u64 = 40;
+const LEVEL: i32 = 3;
+/// The bit of a frame's descriptor that says that a checksum follows.
+const HAS_CHECKSUM: u8 = 0b100;
+
+/// The first line.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct About {
+    /// [`FORM`].
+    pub bundle: u32,
+    /// The version of rewake that made it.
+    pub rewake: String,
+    /// The schema of its database.
+    pub schema: u32,
+    /// The ID of its store.
+    pub store: String,
+    pub host: String,
+    pub os: String,
+    /// When it was made: UTC, milliseconds since 1970.
+    pub at_ms: i64,
+    /// The sessions that were asked for.
+    pub sessions: Vec<Listed>,
+    /// Number of lines after this one, without the last one.
+    pub lines: u64,
+    /// Number of bytes of these lines.
+    pub bytes: u64,
+}
+
+/// A session in the first line.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Listed {
+    pub id: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    /// Number of entries, those of its ancestors included.
+    pub entries: u64,
+    pub tip: ChainHash,
+    /// Stored size of its own entries, bytes.
+    pub bytes: u64,
+}
+
+/// The last line.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct End {
+    pub end: Ended,
+}
+
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Ended {
+    /// Number of all lines, with the first and the last one.
+    pub lines: u64,
+    pub sessions: u64,
+}
+
+/// Returns whether a file that begins with these bytes is a bundle.
+pub fn is_bundle(first: &[u8]) -> bool {
+    first.starts_with(&MAGIC)
+}
+
+/// Writes lines as frames, and the hash at the end.
+pub(super) struct FrameWriter<W: Write> {
+    to: W,
+    hash: blake3::Hasher,
+    open: Vec<u8>,
+    compressor: zstd::bulk::Compressor<'static>,
+}
+
+impl<W: Write> FrameWriter<W> {
+    pub(super) fn new(to: W) -> io::Result<FrameWriter<W>> {
+        let mut compressor = zstd::bulk::Compressor::new(LEVEL)?;
+        compressor.set_parameter(CParameter::ChecksumFlag(true))?;
+        Ok(FrameWriter {
+            to,
+            hash: blake3::Hasher::new(),
+            open: Vec::new(),
+            compressor,
+        })
+    }
+
+    pub(super) fn line(&mut self, line: &[u8]) -> io::Result<()> {
+        self.open.extend_from_slice(line);
+        self.open.push(b'\n');
+        match self.open.len() < FULL_FRAME {
+            true => Ok(()),
+            false => self.flush(),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let open = std::mem::take(&mut self.open);
+        for part in open.chunks(MAX_FRAME) {
+            let frame = self.compressor.compress(part)?;
+            self.hash.update(&frame);
+            self.to.write_all(&frame)?;
+        }
+        Ok(())
+    }
+
+    /// Writes the rest and the hash.
+    pub(super) fn finish(mut self) -> io::Result<W> {
+        self.flush()?;
+        self.to.write_all(&TRAILER_HEADER)?;
+        self.to.write_all(self.hash.finalize().as_bytes())?;
+        self.to.flush()?;
+        Ok(self.to)
+    }
+}
+
+/// Checks the hash at the end of a file of this size.
+pub(super) fn check_trailer(mut file: impl Read, size: u64) -> Result<(), BundleError> {
+    let Some(content) = size.checked_sub(TRAILER) else {
+        return Err(BundleError::damaged("its end", "it is too short"));
+    };
+    let mut hash = blake3::Hasher::new();
+    hash.update_reader((&mut file).take(content))?;
+    let mut trailer = Vec::new();
+    file.take(TRAILER).read_to_end(&mut trailer)?;
+    let is_whole = trailer.strip_prefix(&TRAILER_HEADER[..]) == Some(hash.finalize().as_bytes());
+    match is_whole {
+        true => Ok(()),
+        false => Err(BundleError::damaged(
+            "its end",
+            "the hash of its bytes is missing or wrong: it was changed or cut",
+        )),
+    }
+}
+
+/// Decompresses frames one after the other. A frame says its size, at most [`MAX_FRAME`].
+pub(super) struct FrameReader<R: Read> {
+    from: R,
+    /// Number of bytes that were not read yet.
+    left: u64,
+    /// Number of frames that were read.
+    frames: u64,
+    compressed: Vec<u8>,
+    /// A decompressed frame, and the position in it.
+    frame: Vec<u8>,
+    at: usize,
+    decompressor: zstd::bulk::Decompressor<'static>,
+}
+
+impl<R: Read> FrameReader<R> {
+    /// `size`: of all frames, bytes.
+    pub(super) fn new(from: R, size: u64) -> io::Result<FrameReader<R>> {
+        Ok(FrameReader {
+            from,
+            left: size,
+            frames: 0,
+            compressed: Vec::new(),
+            frame: Vec::new(),
+            at: 0,
+            decompressor: zstd::bulk::Decompressor::new()?,
+        })
+    }
+
+    fn next_frame(&mut self) -> io::Result<()> {
+        let most = zstd_safe::compress_bound(MAX_FRAME) + 64;
+        let wanted = most.saturating_sub(self.compressed.len()) as u64;
+        let read = (&mut self.from)
+            .take(wanted.min(self.left))
+            .read_to_end(&mut self.compressed)?;
+        self.left -= read as u64;
+        self.at = 0;
+        self.frame.clear();
+        if self.compressed.is_empty() {
+            return Ok(());
+        }
+        let number = self.frames + 1;
+        let damaged =
+            |why: &str| io::Error::new(io::ErrorKind::InvalidData, format!("frame {number} {why}"));
+        let has_checksum = self
+            .compressed
+            .get(4)
+            .is_some_and(|d| d & HAS_CHECKSUM != 0);
+        if !is_bundle(&self.compressed) || !has_checksum {
+            return Err(damaged("is no frame of a bundle"));
+        }
+        let size = zstd_safe::get_frame_content_size(&self.compressed)
+            .ok()
+            .flatten();
+        let size = size.and_then(|size| usize::try_from(size).ok());
+        let Some(size) = size.filter(|size| (1..=MAX_FRAME).contains(size)) else {
+            return Err(damaged("does not say its size, or is too large"));
+        };
+        let length = zstd_safe::find_frame_compressed_size(&self.compressed)
+            .map_err(|_| damaged("is cut or too large"))?;
+        let frame = self
+            .decompressor
+            .decompress(&self.compressed[..length], size);
+        self.frame = frame.map_err(|e| damaged(&format!("cannot be decompressed: {e}")))?;
+        if self.frame.len() != size {
+            return Err(damaged("has another size than it says"));
+        }
+        self.compressed.drain(..length);
+        self.frames = number;
+        Ok(())
+    }
+}
+
+impl<R: Read> Read for FrameReader<R> {
+    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+        let read = self.fill_buf()?.read(to)?;
+        self.consume(read);
+        Ok(read)
+    }
+}
+
+impl<R: Read> BufRead for FrameReader<R> {
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        if self.at == self.frame.len() {
+            self.next_frame()?;
+        }
+        Ok(&self.frame[self.at..])
+    }
+
+    fn consume(&mut self, read: usize) {
+        self.at += read;
+    }
+}

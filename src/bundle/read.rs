@@ -1,0 +1,579 @@
+//! Reading and verifying a bundle.
+//!
+//! Invariant: nothing is passed on of a bundle that was not verified to its end. With `partial`, each
+//! session ends at its last valid entry.
+
+use std::collections::{BTreeMap, HashSet};
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
+use std::path::Path;
+
+use super::BundleError;
+use super::format::{About, End, Ended, FORM, FrameReader, TRAILER, check_trailer};
+use crate::core::entry::{Entry, Record, Seq};
+use crate::core::state::State;
+use crate::core::tool::Describe;
+use crate::journal::chain_hash::ChainHash;
+use crate::journal::line::{EntryLine, Header, Line, is_newer};
+use crate::store::is_session_id;
+
+/// Maximum size of a line, bytes. It is that of a journal.
+const MAX_LINE: u64 = 400 << 20;
+/// Maximum number of sessions of a bundle.
+const MAX_SESSIONS: usize = 100_000;
+
+/// The bytes of a bundle, in a file without a name that nobody else can open. A kill leaves nothing.
+pub struct InputFile {
+    file: File,
+    size: u64,
+}
+
+impl InputFile {
+    /// Copies all bytes into a file on the disk of this folder.
+    pub fn copy(mut from: impl Read, folder: &Path) -> Result<InputFile, BundleError> {
+        let mut file = tempfile::tempfile_in(folder)?;
+        let size = io::copy(&mut from, &mut file)?;
+        Ok(InputFile { file, size })
+    }
+
+    fn at_begin(&self) -> io::Result<&File> {
+        (&self.file).seek(SeekFrom::Start(0))?;
+        Ok(&self.file)
+    }
+}
+
+/// A session of a bundle that was verified.
+#[derive(Debug)]
+pub struct CheckedSession {
+    pub header: Header,
+    /// The tips of its own entries. The first one is that of the entry `header.first`.
+    pub tips: Vec<ChainHash>,
+    /// The session that started it as a subagent.
+    pub parent: Option<String>,
+    /// Number of calls that are open at its end.
+    pub open_calls: u64,
+    /// It was asked for at the export.
+    pub is_named: bool,
+}
+
+impl CheckedSession {
+    /// Returns the sequence number after its last entry.
+    pub fn end(&self) -> Seq {
+        self.header.first + self.tips.len() as u64
+    }
+
+    /// Returns the tip of the entry before this place.
+    fn tip_before(&self, place: Seq) -> Option<ChainHash> {
+        match place.checked_sub(self.header.first)? {
+            0 => Some(self.header.tip),
+            own => self.tips.get(usize::try_from(own).ok()? - 1).copied(),
+        }
+    }
+}
+
+/// A bundle that was verified.
+pub struct Bundle {
+    input: InputFile,
+    pub about: About,
+    pub sessions: Vec<CheckedSession>,
+    /// The reason why not all of it is here. It is there only with `partial`.
+    pub loss: Option<BundleError>,
+}
+
+impl Bundle {
+    /// Verifies all bytes of a bundle, and that the entries of each session may follow each other.
+    ///
+    /// `partial`: a damaged bundle is read up to the damage.
+    pub fn check(
+        input: InputFile,
+        describe: Describe,
+        partial: bool,
+    ) -> Result<Bundle, BundleError> {
+        let whole = check_trailer(input.at_begin()?, input.size);
+        let mut loss = None;
+        if let Err(error) = whole {
+            match partial && error.is_damage() {
+                true => loss = Some(error),
+                false => return Err(error),
+            }
+        }
+        let mut structure = Structure::default();
+        let read = structure.read(&input);
+        if let Err(error) = read {
+            match partial && error.is_damage() && structure.about.is_some() {
+                true => loss = Some(error),
+                false => return Err(error),
+            }
+        }
+        let Some(about) = structure.about else {
+            return Err(BundleError::damaged("its begin", "it has no line"));
+        };
+        let mut sessions = structure.sessions;
+        // A session without an entry is nothing.
+        sessions.retain(|session| !session.tips.is_empty());
+        let mut bundle = Bundle {
+            input,
+            about,
+            sessions,
+            loss,
+        };
+        bundle.fold(describe, partial)?;
+        Ok(bundle)
+    }
+
+    /// Returns a reader of the lines of its sessions, as they were verified.
+    pub(super) fn reader(&self) -> Result<Reader<'_>, BundleError> {
+        let numbers = self.sessions.iter().map(|s| s.header.session.as_str());
+        Ok(Reader {
+            lines: Lines::new(&self.input)?,
+            numbers: numbers.zip(0..).collect(),
+            bundle: self,
+            session: None,
+            next: 0,
+            peeked: None,
+        })
+    }
+
+    /// Folds each session from its first entry. With `partial`, a session ends before the entry that
+    /// may not stand where it stands.
+    fn fold(&mut self, describe: Describe, partial: bool) -> Result<(), BundleError> {
+        // The states at the entries that forks continue.
+        let mut shared: BTreeMap<(String, Seq), Option<State>> = BTreeMap::new();
+        for session in &self.sessions {
+            if let Some(forked) = &session.header.forked {
+                shared.insert((forked.session.clone(), forked.seq), None);
+            }
+        }
+        let mut folding = Folding {
+            describe,
+            shared,
+            made_by: self.about.rewake.clone(),
+            open: None,
+            ends: BTreeMap::new(),
+        };
+        let mut reader = self.reader()?;
+        for (number, session) in self.sessions.iter().enumerate() {
+            while let Some(line) = reader.next_of(number)? {
+                folding.take(number, session, line, partial)?;
+            }
+        }
+        drop(reader);
+        folding.end_session();
+        for (number, session) in self.sessions.iter_mut().enumerate() {
+            let Some(ended) = folding.ends.remove(&number) else {
+                session.tips.clear();
+                continue;
+            };
+            let own = ended.end.saturating_sub(session.header.first);
+            session
+                .tips
+                .truncate(usize::try_from(own).unwrap_or(usize::MAX));
+            session.parent = ended.parent;
+            session.open_calls = ended.open_calls;
+            if let Some(why) = ended.why {
+                self.loss.get_or_insert(why);
+            }
+        }
+        self.sessions.retain(|session| !session.tips.is_empty());
+        Ok(())
+    }
+}
+
+/// A line of a session that was verified.
+pub(super) enum BundleLine {
+    Blob(Vec<u8>),
+    Entry(EntryLine),
+}
+
+/// Reads the lines of the sessions of a bundle, one session after the other.
+pub(super) struct Reader<'b> {
+    lines: Lines<'b>,
+    bundle: &'b Bundle,
+    numbers: BTreeMap<&'b str, usize>,
+    /// The session that is being read. `None`: it is not wanted.
+    session: Option<usize>,
+    /// Sequence number of its next entry.
+    next: Seq,
+    /// A line of a later session.
+    peeked: Option<(usize, BundleLine)>,
+}
+
+impl Reader<'_> {
+    /// Returns the next line of this session. `None`: it has no more. Lines of earlier sessions are
+    /// passed over.
+    pub(super) fn next_of(&mut self, number: usize) -> Result<Option<BundleLine>, BundleError> {
+        loop {
+            if self.peeked.is_none() {
+                self.peeked = self.next()?;
+            }
+            match &self.peeked {
+                Some((of, _)) if *of < number => self.peeked = None,
+                Some((of, _)) if *of == number => {
+                    return Ok(self.peeked.take().map(|(_, line)| line));
+                }
+                _ => return Ok(None),
+            }
+        }
+    }
+
+    fn next(&mut self) -> Result<Option<(usize, BundleLine)>, BundleError> {
+        loop {
+            let line = match self.lines.next() {
+                Ok(Some(line)) => line,
+                Ok(None) => return Ok(None),
+                // With `partial`, what follows the damage is not wanted.
+                Err(_) if self.bundle.loss.is_some() => return Ok(None),
+                Err(error) => return Err(error),
+            };
+            // After its last verified entry, nothing of a session is wanted.
+            let end = |number: &usize| self.bundle.sessions[*number].end();
+            let session = self.session.filter(|number| self.next < end(number));
+            match (line, session) {
+                (Line::Header(header), _) => {
+                    self.session = self.numbers.get(header.session.as_str()).copied();
+                    self.next = header.first;
+                }
+                (Line::Blob(bytes), Some(number)) => {
+                    return Ok(Some((number, BundleLine::Blob(bytes))));
+                }
+                (Line::Entry(line), Some(number)) => {
+                    self.next += 1;
+                    return Ok(Some((number, BundleLine::Entry(line))));
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+struct Folding {
+    describe: Describe,
+    shared: BTreeMap<(String, Seq), Option<State>>,
+    made_by: String,
+    open: Option<(usize, String, Option<State>, FoldedEnd)>,
+    ends: BTreeMap<usize, FoldedEnd>,
+}
+
+/// The end of a session that was folded.
+#[derive(Default)]
+struct FoldedEnd {
+    end: Seq,
+    parent: Option<String>,
+    open_calls: u64,
+    why: Option<BundleError>,
+}
+
+impl Folding {
+    fn take(
+        &mut self,
+        number: usize,
+        session: &CheckedSession,
+        line: BundleLine,
+        partial: bool,
+    ) -> Result<(), BundleError> {
+        let BundleLine::Entry(line) = line else {
+            return Ok(());
+        };
+        if self.open.as_ref().is_none_or(|(open, ..)| *open != number) {
+            self.end_session();
+            let state = match &session.header.forked {
+                None => Some(State::new(self.describe)),
+                // An ancestor may have lost the entry that is continued.
+                Some(forked) => {
+                    let key = (forked.session.clone(), forked.seq);
+                    self.shared.get(&key).cloned().flatten()
+                }
+            };
+            let id = session.header.session.clone();
+            let ended = FoldedEnd {
+                end: session.header.first,
+                ..FoldedEnd::default()
+            };
+            self.open = Some((number, id, state, ended));
+        }
+        let Some((_, id, Some(state), ended)) = &mut self.open else {
+            return Ok(());
+        };
+        if ended.why.is_some() {
+            return Ok(());
+        }
+        let place = format!("entry {} of session {id}", line.seq);
+        let folded = entry(&line, &place, &self.made_by).and_then(|entry| {
+            if let Entry::Assigned(assignment) = &entry {
+                ended.parent = Some(assignment.parent.clone());
+            }
+            let record = Record {
+                seq: line.seq,
+                at_ms: line.at_ms,
+                entry,
+            };
+            let folded = state.fold(&record);
+            folded.map_err(|why| BundleError::damaged(&place, why))
+        });
+        match folded {
+            Ok(()) => {
+                ended.end = line.seq + 1;
+                if let Some(kept) = self.shared.get_mut(&(id.clone(), line.seq)) {
+                    *kept = Some(state.clone());
+                }
+                Ok(())
+            }
+            Err(error) if partial && error.is_damage() => {
+                ended.why = Some(error);
+                Ok(())
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn end_session(&mut self) {
+        if let Some((number, _, Some(state), mut ended)) = self.open.take() {
+            let open = state.calls.iter().filter(|call| !call.finished);
+            ended.open_calls = open.count() as u64;
+            self.ends.insert(number, ended);
+        }
+    }
+}
+
+/// Returns the entry of a line.
+fn entry(line: &EntryLine, place: &str, made_by: &str) -> Result<Entry, BundleError> {
+    serde_json::from_str(line.entry.get()).map_err(|e| {
+        let why = e.to_string();
+        match why.starts_with("unknown variant") {
+            true => BundleError::Newer {
+                why: format!("{place} is of a kind that is not known here"),
+                made_by: made_by.to_string(),
+            },
+            false => BundleError::damaged(place, why),
+        }
+    })
+}
+
+/// The lines of a bundle between the first and the last one.
+struct Lines<'i> {
+    frames: FrameReader<BufReader<&'i File>>,
+    line: Vec<u8>,
+    number: u64,
+    bytes: u64,
+    about: About,
+    end: Option<Ended>,
+}
+
+impl<'i> Lines<'i> {
+    fn new(input: &'i InputFile) -> Result<Lines<'i>, BundleError> {
+        let file = BufReader::new(input.at_begin()?);
+        let mut lines = Lines {
+            frames: FrameReader::new(file, input.size.saturating_sub(TRAILER))?,
+            line: Vec::new(),
+            number: 0,
+            bytes: 0,
+            about: About {
+                bundle: 0,
+                rewake: String::new(),
+                schema: 0,
+                store: String::new(),
+                host: String::new(),
+                os: String::new(),
+                at_ms: 0,
+                sessions: Vec::new(),
+                lines: 0,
+                bytes: 0,
+            },
+            end: None,
+        };
+        if !lines.read_line()? {
+            return Err(lines.damaged("it has no line"));
+        }
+        lines.about = lines.first()?;
+        lines.bytes = 0;
+        Ok(lines)
+    }
+
+    fn first(&self) -> Result<About, BundleError> {
+        #[derive(serde::Deserialize)]
+        struct Form {
+            bundle: u32,
+            #[serde(default)]
+            rewake: String,
+        }
+        let form: Form =
+            serde_json::from_slice(&self.line).map_err(|_| self.damaged("it is no bundle"))?;
+        if form.bundle != FORM {
+            return Err(BundleError::Newer {
+                why: format!("its format is {}, and {FORM} is known", form.bundle),
+                made_by: form.rewake,
+            });
+        }
+        serde_json::from_slice(&self.line).map_err(|e| self.damaged(&e.to_string()))
+    }
+
+    /// Returns the next line. `None`: the last line was reached, and nothing follows it.
+    fn next(&mut self) -> Result<Option<Line>, BundleError> {
+        if self.end.is_some() || !self.read_line()? {
+            return Err(self.damaged("the last line is missing"));
+        }
+        if self.line.starts_with(b"{\"end\"") {
+            let End { end } =
+                serde_json::from_slice(&self.line).map_err(|e| self.damaged(&e.to_string()))?;
+            let is_whole = self.about.lines + 2 == end.lines
+                && end.lines == self.number
+                && self.bytes - self.line.len() as u64 - 1 == self.about.bytes;
+            if !is_whole {
+                return Err(self.damaged("the numbers of lines and bytes are others than it says"));
+            }
+            self.end = Some(end);
+            let mut rest = [0];
+            return match self.frames.read(&mut rest).map_err(|e| self.failed(e))? {
+                0 => Ok(None),
+                _ => Err(self.damaged("something follows the last line")),
+            };
+        }
+        match Line::read(&self.line) {
+            Some(Line::Entry(line)) if line.taken.is_some() || line.signal.is_some() => {
+                let why = "it names a queued message or a signal, which no export does";
+                Err(BundleError::refused(format!("line {}", self.number), why))
+            }
+            Some(line) => Ok(Some(line)),
+            None if is_newer(&self.line) => Err(BundleError::Newer {
+                why: format!("line {} is of a newer format", self.number),
+                made_by: self.about.rewake.clone(),
+            }),
+            None => {
+                Err(self.damaged("it is no line of a bundle, or its bytes do not match its hash"))
+            }
+        }
+    }
+
+    fn read_line(&mut self) -> Result<bool, BundleError> {
+        self.line.clear();
+        let read = (&mut self.frames)
+            .take(MAX_LINE)
+            .read_until(b'\n', &mut self.line);
+        self.number += 1;
+        let read = read.map_err(|e| self.failed(e))?;
+        self.bytes += read as u64;
+        match (read, self.line.pop()) {
+            (0, _) => Ok(false),
+            (_, Some(b'\n')) => Ok(true),
+            _ => Err(self.damaged("it is cut or too long")),
+        }
+    }
+
+    fn failed(&self, error: io::Error) -> BundleError {
+        match error.kind() {
+            io::ErrorKind::InvalidData => self.damaged(&error.to_string()),
+            _ => BundleError::Io(error),
+        }
+    }
+
+    fn damaged(&self, why: &str) -> BundleError {
+        BundleError::damaged(format!("line {}", self.number), why)
+    }
+}
+
+/// The sessions of a bundle, with the tips of their entries.
+#[derive(Default)]
+struct Structure {
+    about: Option<About>,
+    sessions: Vec<CheckedSession>,
+}
+
+impl Structure {
+    fn read(&mut self, input: &InputFile) -> Result<(), BundleError> {
+        let mut lines = Lines::new(input)?;
+        let named: HashSet<String> = lines.about.sessions.iter().map(|s| s.id.clone()).collect();
+        self.about = Some(lines.about.clone());
+        while let Some(line) = lines.next()? {
+            let place = format!("line {}", lines.number);
+            match line {
+                Line::Header(header) => {
+                    let is_named = named.contains(&header.session);
+                    self.header(header, is_named, &place)?;
+                }
+                Line::Blob(_) if self.sessions.is_empty() => {
+                    return Err(BundleError::damaged(place, "it belongs to no session"));
+                }
+                Line::Blob(_) => {}
+                Line::Entry(line) => self.entry(&line, &place)?,
+            }
+        }
+        let about = &lines.about;
+        let ended = lines.end.as_ref().map_or(0, |end| end.sessions);
+        if ended != self.sessions.len() as u64 {
+            return Err(BundleError::damaged("its end", "a session is missing"));
+        }
+        for listed in &about.sessions {
+            let found = self.sessions.iter().find(|s| s.header.session == listed.id);
+            let is_it = found.is_some_and(|session| {
+                session.end() == listed.entries
+                    && session.tip_before(listed.entries) == Some(listed.tip)
+            });
+            if !is_it {
+                let why = "its entries are others than the first line says";
+                return Err(BundleError::damaged(
+                    format!("session {}", shown(&listed.id)),
+                    why,
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn header(&mut self, header: Header, is_named: bool, place: &str) -> Result<(), BundleError> {
+        if !is_session_id(&header.session) {
+            return Err(BundleError::refused(
+                place,
+                format!("{:?} is no ID of a session", shown(&header.session)),
+            ));
+        }
+        if self.sessions.len() >= MAX_SESSIONS {
+            return Err(BundleError::refused(place, "it has too many sessions"));
+        }
+        let is_there = |id: &str| self.sessions.iter().find(|s| s.header.session == id);
+        if is_there(&header.session).is_some() {
+            return Err(BundleError::damaged(
+                place,
+                "this session was there already",
+            ));
+        }
+        let (first, tip) = match &header.forked {
+            None => (0, Some(ChainHash::of_nothing())),
+            Some(forked) => {
+                let parent = is_there(&forked.session);
+                let after = forked.seq.saturating_add(1);
+                (after, parent.and_then(|parent| parent.tip_before(after)))
+            }
+        };
+        if header.first != first || tip != Some(header.tip) {
+            let why = "the entry that it continues is not there";
+            return Err(BundleError::damaged(place, why));
+        }
+        self.sessions.push(CheckedSession {
+            header,
+            tips: Vec::new(),
+            parent: None,
+            open_calls: 0,
+            is_named,
+        });
+        Ok(())
+    }
+
+    fn entry(&mut self, line: &EntryLine, place: &str) -> Result<(), BundleError> {
+        let Some(session) = self.sessions.last_mut() else {
+            return Err(BundleError::damaged(place, "it belongs to no session"));
+        };
+        let before = session.tips.last().copied().unwrap_or(session.header.tip);
+        if line.seq != session.end() || !line.follows(before) {
+            return Err(BundleError::damaged(
+                place,
+                "it does not follow the entry before it",
+            ));
+        }
+        session.tips.push(line.tip);
+        Ok(())
+    }
+}
+
+fn shown(id: &str) -> String {
+    crate::core::text::one_line(&crate::core::visible::visible(id), 60)
+}
