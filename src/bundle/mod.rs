@@ -10,9 +10,6 @@ mod read;
 mod record;
 mod write;
 
-#[cfg(test)]
-mod tests;
-
 use std::io;
 
 use crate::store::StoreError;

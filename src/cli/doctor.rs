@@ -50,6 +50,9 @@ pub(crate) struct DoctorArgs {
     /// Also read another data folder, database or journal
     #[arg(long, value_name = "PATH", requires = "repair")]
     pub from: Vec<PathBuf>,
+    /// Take what --from names for sessions of this machine, not as copies
+    #[arg(long, requires = "from")]
+    pub same_machine: bool,
     /// Read all stored data and report damage
     #[arg(long, conflicts_with = "repair")]
     pub scrub: bool,
@@ -92,7 +95,9 @@ pub(super) fn run(place: &SessionPlace, args: &DoctorArgs) -> Result<u8, CliErro
     let load = || config::load(env, paths, &here.root, settings);
     match args {
         DoctorArgs { as_is: true, .. } => return journal::take_as_is(&load()?, paths),
-        DoctorArgs { repair: true, .. } => return repair::repair(&load()?, paths, &args.from),
+        DoctorArgs { repair: true, .. } => {
+            return repair::repair(&load()?, paths, &args.from, args.same_machine);
+        }
         DoctorArgs { scrub: true, .. } => return repair::scrub(&load()?, paths),
         _ => {}
     }

@@ -9,7 +9,6 @@ use std::thread;
 use crate::journal::folder::{folders, is_set_aside, session_of};
 use crate::journal::salvage::{ReadablePart, Salvaged, salvage};
 use crate::store::StoreError;
-use crate::store::recovering::Purged;
 
 /// Size of a batch of pieces, in bytes.
 const BATCH: usize = 256 << 10;
@@ -31,21 +30,21 @@ pub(super) struct Journal {
     pub is_set_aside: bool,
 }
 
-/// Reads everything readable in this folder, one journal after the other. Includes journals that
-/// were set aside.
+/// Reads everything readable of the sessions that are wanted, one journal after the other. Includes
+/// journals that were set aside.
 ///
 /// # Errors
 /// Those of `each`.
 pub(super) fn read(
     journal: &Path,
-    purged: &Purged,
+    is_wanted: &(dyn Fn(&str) -> bool + Sync),
     each: &mut dyn FnMut(Read) -> Result<(), StoreError>,
 ) -> Result<(), StoreError> {
     thread::scope(|scope| {
         let (sender, given) = sync_channel(BATCHES);
         scope.spawn(move || {
             for folder in folders(journal) {
-                if !purged.has(&session_of(&folder)) && give(&folder, &sender).is_none() {
+                if is_wanted(&session_of(&folder)) && give(&folder, &sender).is_none() {
                     return;
                 }
             }

@@ -19,19 +19,21 @@ mod record;
 mod sessions;
 mod sql;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::core::text::count;
-use crate::journal::folder::JournalPlace;
+use crate::journal::folder::{JournalPlace, folders, session_of};
+use crate::journal::line::Header;
+use crate::journal::read::headers;
 use crate::journal::salvage::ReadablePart;
 use crate::journal::state::read_state;
 use crate::store::recovering::{
     HighWaterMark, MarkText, NewDatabase, Purged, StoreLock, WHAT, database, finish, gap_of,
-    in_use, io_error, is_begun, private_folder, purged, swap,
+    in_use, io_error, is_begun, is_of_another_machine, machine_name, private_folder, purged, swap,
 };
-use crate::store::{Gap, StoreError, now_ms};
+use crate::store::{Gap, StoreError, now_ms, replica_source};
 use background_sync::SyncAhead;
 use copy::{copy_files, copy_in};
 use database::Names;
@@ -49,6 +51,9 @@ const LAST_SECOND: &str = "this computer was restarted after the last entry: if 
 pub struct Repair<'a> {
     /// Other copies: data folders, databases, journals.
     pub from: &'a [PathBuf],
+    /// Whether their sessions belong to this machine, whatever they say. Otherwise those of another
+    /// store or another machine become copies.
+    pub same_machine: bool,
     /// Whether to change nothing if entries stay lost that were not reported as missing before.
     pub only_whole: bool,
     /// Receives the progress messages for the user.
@@ -189,7 +194,7 @@ impl<'a> Rebuilding<'a> {
 
     fn make(&mut self, repair: &mut Repair<'_>) -> Result<Option<Recovered>, StoreError> {
         let mut copies = Vec::new();
-        let mut journals: Vec<PathBuf> = self.place.iter().map(|p| p.folder.clone()).collect();
+        let mut journals = Vec::new();
         for from in repair.from {
             let (database, journal) = copy_in(from)?;
             copies.extend(database);
@@ -206,6 +211,11 @@ impl<'a> Rebuilding<'a> {
         if repair.only_whole && self.may_lack_the_last() {
             return Ok(None);
         }
+        progress.begin("reading the journal");
+        if let Some(place) = self.place {
+            self.read_journal(&place.folder, &BTreeMap::new(), progress)?;
+        }
+        let own = self.own_store();
         // SQLite would create files beside a copy, so it reads a duplicate.
         let mut private = Vec::new();
         for copy in &copies {
@@ -214,11 +224,29 @@ impl<'a> Rebuilding<'a> {
             private.push(folder);
             copy_files(copy, &path).map_err(|e| io_error(format!("read {}", copy.display()), e))?;
             progress.begin(&format!("reading {}", copy.display()));
-            self.read_database(&path, &mut Vec::new(), progress)?;
+            let is_own = own.is_some() && Source::open(&path)?.and_then(|s| s.store()) == own;
+            match is_own || repair.same_machine {
+                true => drop(self.read_database(&path, &mut Vec::new(), progress)?),
+                false => torn.push(format!(
+                    "{} is of another store: rewake export --bundle there, or --same-machine",
+                    copy.display()
+                )),
+            }
         }
-        progress.begin("reading the journal");
         for journal in &journals {
-            self.read_journal(journal, progress)?;
+            let elsewhere = match repair.same_machine {
+                true => BTreeMap::new(),
+                false => elsewhere(journal, own.as_deref()),
+            };
+            // What a session did elsewhere is not appended to one of this store.
+            for id in elsewhere.keys().filter(|id| self.is_own(id)) {
+                torn.push(format!(
+                    "session {id} is here, and its copy in {} is of another store or machine: it is \
+                     not used",
+                    journal.display()
+                ));
+            }
+            self.read_journal(journal, &elsewhere, progress)?;
         }
         self.found.flush()?;
         self.found.find_missing_parents()?;
@@ -329,15 +357,44 @@ impl<'a> Rebuilding<'a> {
         Ok(is_whole)
     }
 
+    /// Returns the ID of this store. `None`: nothing here says it.
+    fn own_store(&self) -> Option<String> {
+        let by_database = || self.sources.first().filter(|_| self.was_there)?.store();
+        let by_journal = || {
+            self.sessions
+                .values()
+                .find_map(|known| known.header.as_ref())
+        };
+        match &*self.said.store {
+            "" => by_database().or_else(|| by_journal().map(|header| header.store.clone())),
+            store => Some(store.to_string()),
+        }
+    }
+
+    /// Returns whether this store has a session that is not from elsewhere.
+    fn is_own(&self, session: &str) -> bool {
+        let known = self.sessions.get(session);
+        known.is_some_and(|known| known.source.is_none())
+    }
+
+    /// `elsewhere`: the sessions of another store or machine, with where they come from.
     fn read_journal(
         &mut self,
         journal: &Path,
+        elsewhere: &BTreeMap<String, String>,
         progress: &mut Progress<'_>,
     ) -> Result<(), StoreError> {
+        let own: HashSet<String> = elsewhere
+            .keys()
+            .filter(|id| self.is_own(id))
+            .cloned()
+            .collect();
         let (found, new, sessions) = (&mut self.found, &self.new, &mut self.sessions);
+        let purged = &self.purged;
+        let is_wanted = |session: &str| !purged.has(session) && !own.contains(session);
         let damaged = &mut self.damaged_files;
         let mut lines = 0_u64;
-        journal::read(journal, &self.purged, &mut |read| match read {
+        journal::read(journal, &is_wanted, &mut |read| match read {
             journal::Read::Pieces(pieces) => {
                 lines += pieces.len() as u64;
                 progress.so_far(|| count(lines, "line"));
@@ -352,8 +409,10 @@ impl<'a> Rebuilding<'a> {
                     *damaged += read.damaged;
                 }
                 if !read.ends.is_empty() || !read.unproven.is_empty() {
-                    let known = sessions.entry(journal.session).or_default();
+                    let session = journal.session;
+                    let known = sessions.entry(session.clone()).or_default();
                     known.header = known.header.take().or(read.header);
+                    known.source = elsewhere.get(&session).cloned();
                     known.unproven.extend(read.unproven);
                     match journal.is_set_aside {
                         true => known.set_aside.extend(read.ends),
@@ -480,6 +539,24 @@ impl<'a> Rebuilding<'a> {
     }
 }
 
+/// Returns the sessions of a journal that another store or another machine wrote in, with where they
+/// come from.
+fn elsewhere(journal: &Path, own: Option<&str>) -> BTreeMap<String, String> {
+    let is_elsewhere = |header: &Header| {
+        own != Some(&*header.store) || is_of_another_machine(header.machine.as_deref())
+    };
+    let mut found = BTreeMap::new();
+    for folder in folders(journal) {
+        // A journal that cannot be read has nothing to restore.
+        let headers = headers(&folder).unwrap_or_default();
+        if let Some(header) = headers.iter().find(|header| is_elsewhere(header)) {
+            let host = machine_name(header.machine.as_deref());
+            found.insert(session_of(&folder), replica_source(&host));
+        }
+    }
+    found
+}
+
 /// Returns the new keys of a database's sessions, by their old keys.
 fn keys(
     number: usize,
@@ -498,7 +575,8 @@ fn store_id<'a>(
     said: &'a MarkText,
     sessions: &'a BTreeMap<String, SessionCopies>,
 ) -> Option<&'a str> {
-    let by_journal = sessions.values().find_map(|known| known.header.as_ref());
+    let own = sessions.values().filter(|known| known.source.is_none());
+    let by_journal = own.filter_map(|known| known.header.as_ref()).next();
     match &*said.store {
         "" => by_journal.map(|header| &*header.store),
         store => Some(store),

@@ -344,6 +344,7 @@ impl<'a> Writing<'_, '_, 'a> {
             folder,
             created_ms,
             from,
+            replica: begin.known.replica(),
         })
     }
 

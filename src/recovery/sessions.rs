@@ -16,8 +16,8 @@ use super::found::{EntryIndex, Rows};
 use crate::core::entry::Seq;
 use crate::journal::chain_hash::ChainHash;
 use crate::journal::line::Header;
-use crate::store::Gap;
 use crate::store::recovering::{Purged, SessionRow, id_of_diverged, parents_first};
+use crate::store::{Gap, is_of_rewake};
 
 /// Everything that the copies have of one session.
 #[derive(Default)]
@@ -31,6 +31,22 @@ pub(super) struct SessionCopies {
     pub set_aside: Vec<(Seq, ChainHash)>,
     /// Entries of these journals that come after unreadable lines.
     pub unproven: Vec<(Seq, ChainHash)>,
+    /// Where it comes from, if it is of another store or another machine. It becomes a copy.
+    pub source: Option<String>,
+}
+
+impl SessionCopies {
+    /// Returns the value of the column `replica` for a session of rewake that is a copy.
+    pub(super) fn replica(&self) -> Option<&str> {
+        let row = self
+            .row
+            .as_ref()
+            .and_then(|(_, row)| row.replica.as_deref());
+        let header = self.header.as_ref();
+        let header = header.and_then(|header| header.source.as_deref());
+        let known = self.source.as_deref().or(row).or(header);
+        known.filter(|source| is_of_rewake(source))
+    }
 }
 
 /// Returns the session that this one was forked from, by its row or its journal.

@@ -89,6 +89,12 @@ impl Source {
             .collect()
     }
 
+    /// Returns the ID of its store. `None`: it cannot be read.
+    pub(super) fn store(&self) -> Option<String> {
+        let sql = "SELECT value FROM meta WHERE name = 'store'";
+        self.conn.query_row(sql, [], |row| row.get(0)).ok()
+    }
+
     pub(super) fn read_sessions(&mut self) {
         let mut sessions = Vec::new();
         let is_whole = each_row(&self.conn, "sessions", Some("key"), None, &mut |row| {
@@ -153,6 +159,7 @@ fn session(row: &Row<'_>) -> rusqlite::Result<SessionRow> {
         trashed_ms: row.get("trashed_ms").unwrap_or(None),
         billed: row.get("billed").unwrap_or(None),
         asks: row.get("asks").unwrap_or(false),
+        replica: row.get("replica").unwrap_or_default(),
     })
 }
 

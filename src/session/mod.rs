@@ -484,6 +484,7 @@ impl AppContext {
         let place = self.journal_place();
         let repair = Repair {
             from: &[],
+            same_machine: false,
             only_whole: true,
             progress: &mut |doing| tracing::info!(doing, "rebuild"),
         };

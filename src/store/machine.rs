@@ -61,6 +61,12 @@ impl Machine {
         format!("{}:{}:{}", self.id, self.boot, self.name)
     }
 
+    /// Returns whether the machine itself is this one. Containers under one kernel have one boot, and
+    /// are machines of their own.
+    fn is_this(&self) -> bool {
+        Machine::this().is_some_and(|this| this.id == self.id)
+    }
+
     pub(super) fn is_another(&self) -> bool {
         Machine::this().is_some_and(|this| !this.is_same(self))
     }
@@ -73,6 +79,19 @@ impl Machine {
     fn is_same(&self, other: &Machine) -> bool {
         self.id == other.id || self.boot == other.boot
     }
+}
+
+/// Returns whether a header with this machine is of another one. `None`: an older version wrote it.
+pub(crate) fn is_of_another_machine(word: Option<&str>) -> bool {
+    word.is_some_and(|word| !Machine::read(word).is_some_and(|machine| machine.is_this()))
+}
+
+/// Returns the name of a machine as a header has it.
+pub(crate) fn machine_name(word: Option<&str>) -> String {
+    let machine = word.and_then(Machine::read);
+    let name = machine.map(|machine| machine.name);
+    name.filter(|name| !name.is_empty())
+        .unwrap_or_else(|| "unknown".to_string())
 }
 
 /// Returns the name of this machine, for a person.

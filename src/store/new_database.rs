@@ -72,6 +72,8 @@ pub(crate) struct SessionRow {
     pub trashed_ms: Option<i64>,
     pub billed: Option<i64>,
     pub asks: bool,
+    /// See [`super::replica_source`].
+    pub replica: Option<String>,
 }
 
 /// A session before its first own entry.
@@ -82,6 +84,8 @@ pub(crate) struct RestoredSession<'a> {
     /// UTC, milliseconds since 1970.
     pub created_ms: i64,
     pub from: Option<ForkedFrom>,
+    /// Where it comes from, if it is a copy of a session of another store.
+    pub replica: Option<&'a str>,
 }
 
 /// The entry that a fork continues, in the new database.
@@ -178,8 +182,8 @@ impl NewRows<'_> {
         self.tx
             .execute(
                 "INSERT INTO sessions (id, workspace, folder, head, length, forked_from,
-                   forked_seq, created_ms, updated_ms)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?8)",
+                   forked_seq, created_ms, updated_ms, replica)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?8, ?9)",
                 params![
                     session.id,
                     session.workspace,
@@ -189,6 +193,7 @@ impl NewRows<'_> {
                     session.from.as_ref().map(|from| from.session),
                     session.from.as_ref().map(|from| int(from.seq)),
                     session.created_ms,
+                    session.replica,
                 ],
             )
             .doing(WHAT)?;

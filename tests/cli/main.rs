@@ -13,6 +13,7 @@ mod support;
 mod access;
 mod background;
 mod bridge;
+mod bundles;
 mod checks;
 mod children;
 mod commands;

@@ -95,6 +95,7 @@ fn child_recovers() {
     };
     let repair = Repair {
         from: &[],
+        same_machine: true,
         only_whole: false,
         progress: &mut |_| {},
     };

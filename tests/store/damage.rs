@@ -470,6 +470,7 @@ fn roots(conn: &Connection, names: &[&str]) -> Vec<u32> {
 fn repaired(dir: &std::path::Path) -> Option<Recovered> {
     let repair = Repair {
         from: &[],
+        same_machine: true,
         only_whole: true,
         progress: &mut |_| {},
     };

@@ -46,6 +46,7 @@ impl Scene {
     ) -> Result<Option<Recovered>, StoreError> {
         let repair = Repair {
             from,
+            same_machine: true,
             only_whole,
             progress: &mut |_| {},
         };

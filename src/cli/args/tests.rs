@@ -223,6 +223,7 @@ fn a_subcommand_wins_over_the_prompt() {
                 as_is: false,
                 repair: true,
                 from: vec!["a".into(), "b".into()],
+                same_machine: false,
                 scrub: false,
             }),
         ),

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use crate::cli::confirm::{can_ask, is_yes};
 use crate::config::{Loaded, Paths};
 use crate::core::text::count;
 use crate::recovery::{Recovered, Repair, recover};
@@ -10,7 +11,16 @@ use crate::session::journal_place;
 use crate::store::{JournalPlace, Scrubbed, Store, StoreError, database};
 
 /// Runs `rewake doctor --repair`.
-pub(super) fn repair(loaded: &Loaded, paths: &Paths, from: &[PathBuf]) -> Result<u8, CliError> {
+/// `same_machine`: the sessions of the other copies belong to this machine.
+pub(super) fn repair(
+    loaded: &Loaded,
+    paths: &Paths,
+    from: &[PathBuf],
+    same_machine: bool,
+) -> Result<u8, CliError> {
+    if same_machine {
+        ask_same_machine()?;
+    }
     let place = journal_place(&loaded.config.store, paths);
     if from.is_empty() && is_sound(paths, place.as_ref())? {
         line("the database is sound: it is left as it is");
@@ -18,6 +28,7 @@ pub(super) fn repair(loaded: &Loaded, paths: &Paths, from: &[PathBuf]) -> Result
     }
     let repair = Repair {
         from,
+        same_machine,
         only_whole: false,
         progress: &mut |doing| note(doing),
     };
@@ -33,6 +44,25 @@ pub(super) fn repair(loaded: &Loaded, paths: &Paths, from: &[PathBuf]) -> Result
     };
     line(&rebuilt.line());
     Ok(report_repair(&rebuilt))
+}
+
+/// Asks whether what these sessions began is to be continued here.
+fn ask_same_machine() -> Result<(), CliError> {
+    let question = "the sessions are continued as if they had run on this machine: open calls are looked \
+        for on its disk, or run again, and their permissions apply. Is it the same machine?";
+    if !can_ask() {
+        let error = CliError::new(
+            exit::USAGE,
+            "--same-machine asks a question, and there is no terminal",
+        );
+        return Err(
+            error.with_hint("without it, the sessions become copies, which rewake -r forks")
+        );
+    }
+    match is_yes(question) {
+        true => Ok(()),
+        false => Err(CliError::new(exit::USAGE, "nothing was changed")),
+    }
 }
 
 fn report_repair(rebuilt: &Recovered) -> u8 {

@@ -1,0 +1,438 @@
+//! `rewake export --bundle` and `rewake import FILE`: sessions move between two homes.
+
+use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::LIMIT;
+use crate::support::{Answer, Home, Live, Protocol, Says, Server, run, skip_everywhere};
+
+/// Number of kills of the agent. `REWAKE_BUNDLE_KILLS` sets another one.
+const KILLS: u64 = 3;
+
+/// A model that runs a command with an effect, and then one that waits, in the folder of the agent.
+fn worker() -> Server {
+    Server::start(|seen| match seen.turn {
+        0 => Answer::call(
+            "bash",
+            json!({ "command": "echo one >> effects; echo printed-one" }),
+        ),
+        1 => Answer::call("write", json!({ "path": "made", "content": "made" })),
+        2 => Answer::call(
+            "bash",
+            json!({ "command": "echo two >> effects; sleep 20" }),
+        ),
+        _ => Answer::text("all of it is done"),
+    })
+}
+
+/// Where the same session is continued: the model only speaks.
+fn speaker() -> Server {
+    Server::start(|_| Says::text("I go on here").into())
+}
+
+fn newest(home: &Home) -> String {
+    let found = home.run(["history", "--json"]).expect(0).stdout;
+    let first: Value = match serde_json::from_str(&found) {
+        Ok(all) => all,
+        Err(_) => serde_json::from_str(found.lines().next().unwrap()).unwrap(),
+    };
+    let first = first
+        .get("sessions")
+        .map_or(first.clone(), |all| all[0].clone());
+    first["id"].as_str().unwrap().to_string()
+}
+
+/// A session that was killed in its second command.
+fn killed(server: &Server) -> (Home, String) {
+    let home = Home::with(server, Protocol::Chat);
+    let args = [
+        "-p",
+        "please work",
+        "--permission-mode",
+        "bypassPermissions",
+    ];
+    let mut live = Live::spawn(home.rewake(args));
+    let end = Instant::now() + LIMIT;
+    while !home.read("effects").contains("two") {
+        assert!(Instant::now() < end, "the command did not begin");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert!(live.kill());
+    live.wait(LIMIT);
+    let id = newest(&home);
+    (home, id)
+}
+
+fn bundle_of(home: &Home, id: &str) -> Vec<u8> {
+    let output = home
+        .rewake(["export", id, "--bundle", "-"])
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{output:?}");
+    output.stdout
+}
+
+/// Imports from stdin. Returns the IDs.
+fn imported(home: &Home, bytes: &[u8], more: &[&str]) -> Vec<String> {
+    let args = [&["import", "-"], more].concat();
+    let mut command = home.rewake(args);
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(bytes).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let text = String::from_utf8(output.stdout).unwrap();
+    text.lines().map(String::from).collect()
+}
+
+#[test]
+fn a_killed_session_continues_in_a_fork_on_another_machine() {
+    for protocol in Protocol::ALL {
+        let (there, id) = killed(&worker());
+        let bytes = bundle_of(&there, &id);
+        let server = speaker();
+        let here = Home::with(&server, protocol);
+        assert_eq!(imported(&here, &bytes, &[]), [id.clone()]);
+        assert_eq!(imported(&here, &bytes, &[]), [id.clone()]);
+        let list = here.run(["history"]).expect(0).stdout;
+        assert!(list.contains("rewake@"), "{list}");
+        // The folder of the other machine is still there: both homes are on one disk.
+        let went = here.run(["-p", "go on", "-r", &id]).expect(0);
+        assert!(went.stdout.contains("I go on here"), "{}", went.stderr);
+        let requests = server.requests();
+        let body = String::from_utf8_lossy(requests[0].body.as_ref().unwrap()).into_owned();
+        for part in [
+            "please work",
+            "printed-one",
+            "interrupted: ",
+            "This session comes from another machine",
+            "had no result at that time",
+            "go on",
+        ] {
+            assert!(body.contains(part), "{}: {part}: {body}", protocol.name());
+        }
+        assert!(!body.contains("bypassPermissions"), "{body}");
+        server.assert_no_violations();
+        assert_eq!(there.read("effects"), "one\ntwo\n");
+        // -c and offers leave the copy out.
+        std::fs::remove_dir_all(here.workspace()).unwrap();
+        std::fs::create_dir(here.workspace()).unwrap();
+        let nothing = here.run(["-c", "-p", "x"]).expect(2);
+        assert!(!nothing.stderr.is_empty());
+    }
+}
+
+#[test]
+fn no_open_call_is_run_elsewhere() {
+    let kills = std::env::var("REWAKE_BUNDLE_KILLS").ok();
+    let kills: u64 = kills.and_then(|n| n.parse().ok()).unwrap_or(KILLS);
+    for n in 0..kills {
+        let server = worker();
+        let there = Home::with(&server, Protocol::Chat);
+        let args = [
+            "-p",
+            "please work",
+            "--permission-mode",
+            "bypassPermissions",
+        ];
+        let mut live = Live::spawn(there.rewake(args));
+        // Any moment counts: what was recorded until then is exported.
+        std::thread::sleep(Duration::from_millis(30 + n * 37 % 700));
+        live.kill();
+        live.wait(LIMIT);
+        if there.run(["history"]).expect(0).stdout.is_empty() {
+            continue;
+        }
+        let id = newest(&there);
+        let bytes = bundle_of(&there, &id);
+        let other = speaker();
+        let here = Home::with(&other, Protocol::Chat);
+        let folder = here.workspace();
+        let ids = imported(&here, &bytes, &["--folder", folder.to_str().unwrap()]);
+        assert_eq!(ids, [id.clone()]);
+        here.run(["-p", "go on", "-r", &id]).expect(0);
+        assert_eq!(here.read("effects"), "", "kill {n}");
+        assert!(!here.path("made").exists(), "kill {n}");
+        other.assert_no_violations();
+        // The journal by hand gives a copy, too.
+        let by_hand = Home::with(&other, Protocol::Chat);
+        let journal = there.rewake_home().join("journal");
+        let repaired = by_hand.run(["doctor", "--repair", "--from", journal.to_str().unwrap()]);
+        assert!(
+            repaired.code() == Some(0),
+            "{} {}",
+            repaired.stdout,
+            repaired.stderr
+        );
+        by_hand
+            .run([
+                "-p",
+                "go on",
+                "-r",
+                &id,
+                "-C",
+                by_hand.workspace().to_str().unwrap(),
+            ])
+            .expect(0);
+        assert_eq!(by_hand.read("effects"), "", "kill {n}");
+        assert!(!by_hand.path("made").exists(), "kill {n}");
+        // Nor is anything repeated where it came from.
+        let count = |text: &str| there.read("effects").matches(text).count();
+        assert!(count("one") <= 1 && count("two") <= 1, "kill {n}");
+    }
+}
+
+#[test]
+fn a_fork_has_a_folder_and_a_model_of_this_machine() {
+    let (there, id) = killed(&worker());
+    let bytes = bundle_of(&there, &id);
+    let server = speaker();
+    let here = Home::new();
+    here.write_config(&format!(
+        "model = \"near/one\"\n[providers.near]\nprotocol = \"openai-chat\"\nbase_url = \"{}\"\napi_key_env = \"LOCAL_KEY\"\n",
+        server.base_url(Protocol::Chat)
+    ));
+    imported(&here, &bytes, &[]);
+    // The other machine is out of reach.
+    let gone = there.workspace();
+    drop(there);
+    assert!(!gone.exists());
+    let refused = here.run(["-p", "go on", "-r", &id]).expect(2);
+    assert!(refused.stderr.contains("-C"), "{}", refused.stderr);
+    let work = here.workspace();
+    let went = here
+        .run(["-C", work.to_str().unwrap(), "-p", "go on", "-r", &id])
+        .expect(0);
+    assert!(
+        went.stderr
+            .contains("local/test-model of the session cannot be used"),
+        "{}",
+        went.stderr
+    );
+    let forked = here.run(["history"]).expect(0).stdout;
+    assert!(forked.lines().next().unwrap().contains("⑂"), "{forked}");
+    let other = Home::with(&server, Protocol::Chat);
+    let folder = other.user();
+    imported(&other, &bytes, &["--folder", folder.to_str().unwrap()]);
+    other.run(["-p", "go on", "-r", &id]).expect(0);
+    let show = other.run(["history", "--json", "--all"]).stdout;
+    assert!(
+        !show.contains("please work") || show.contains(folder.to_str().unwrap()),
+        "{show}"
+    );
+}
+
+#[test]
+fn files_are_whole_private_and_never_replaced_unasked() {
+    let server = speaker();
+    let home = Home::with(&server, Protocol::Chat);
+    home.run(["-p", "one"]).expect(0);
+    home.run(["-p", "two"]).expect(0);
+    let all = home
+        .run(["export", "--all", "--bundle", "all.rewake"])
+        .expect(0);
+    assert!(
+        all.stderr.contains("2 sessions") && all.stderr.contains("secrets"),
+        "{}",
+        all.stderr
+    );
+    let file = home.path("all.rewake");
+    assert_eq!(
+        std::fs::metadata(&file).unwrap().permissions().mode() & 0o777,
+        0o600
+    );
+    let refused = home
+        .run(["export", "--all", "--bundle", "all.rewake"])
+        .expect(2);
+    assert!(refused.stderr.contains("--force"), "{}", refused.stderr);
+    home.run(["export", "--all", "--bundle", "all.rewake", "--force"])
+        .expect(0);
+    let left = std::fs::read_dir(home.workspace()).unwrap().count();
+    assert_eq!(left, 1, "only the bundle");
+    let check = home.run(["import", "--check", "all.rewake"]).expect(0);
+    assert_eq!(check.stdout.lines().count(), 2, "{}", check.stdout);
+    // Its name does not matter.
+    let renamed = home.path("0197");
+    std::fs::rename(&file, &renamed).unwrap();
+    let json = home.run(["import", "0197", "--json"]).expect(0).stdout;
+    let json: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json["sessions"].as_array().unwrap().len(), 2);
+    assert_eq!(json["sessions"][0]["appended"], 0);
+    if Command::new("zstd").arg("--version").output().is_err() {
+        return skip_everywhere("zstd");
+    }
+    let lines = Command::new("zstd")
+        .arg("-dc")
+        .arg(&renamed)
+        .output()
+        .unwrap();
+    assert!(lines.status.success());
+    assert!(lines.stdout.starts_with(b"{\"bundle\":1"));
+}
+
+#[test]
+fn a_bundle_goes_through_age() {
+    if Command::new("age-keygen")
+        .arg("--version")
+        .output()
+        .is_err()
+    {
+        return skip_everywhere("age");
+    }
+    let server = speaker();
+    let home = Home::with(&server, Protocol::Chat);
+    home.run(["-p", "one"]).expect(0);
+    let id = newest(&home);
+    let here = Home::with(&server, Protocol::Chat);
+    let script = "age-keygen -o key 2>/dev/null && \
+        \"$REWAKE\" export \"$ID\" --bundle - | age -r \"$(age-keygen -y key)\" > x.age && \
+        age -d -i key x.age | REWAKE_HOME=\"$OTHER\" \"$REWAKE\" import -";
+    let mut command = home.rewake::<&str>([]);
+    let mut shell = Command::new("bash");
+    shell
+        .args(["-o", "pipefail", "-c", script])
+        .current_dir(home.workspace())
+        .env_clear()
+        .env("REWAKE", env!("CARGO_BIN_EXE_rewake"))
+        .env("ID", &id)
+        .env("OTHER", here.rewake_home());
+    for (name, value) in command.stdin(Stdio::null()).get_envs() {
+        shell.envs(value.map(|value| (name, value)));
+    }
+    let ran = run(shell, LIMIT).expect(0);
+    assert_eq!(ran.stdout.trim(), id, "{}", ran.stderr);
+}
+
+#[test]
+fn bad_input_is_named_and_nothing_is_recorded() {
+    let server = speaker();
+    let there = Home::with(&server, Protocol::Chat);
+    there.run(["-p", "one"]).expect(0);
+    let id = newest(&there);
+    let bytes = bundle_of(&there, &id);
+    let here = Home::with(&server, Protocol::Chat);
+    let mut changed = bytes.clone();
+    changed[100] ^= 1;
+    let cut = &bytes[..bytes.len() - 1];
+    let longer = [&bytes[..], b"x"].concat();
+    for (name, bytes) in [("changed", &changed[..]), ("cut", cut), ("longer", &longer)] {
+        std::fs::write(here.path(name), bytes).unwrap();
+        let refused = here.run(["import", name]).expect(1);
+        assert!(
+            refused.stderr.contains("damaged"),
+            "{name}: {}",
+            refused.stderr
+        );
+        assert!(
+            refused.stderr.contains("--partial"),
+            "{name}: {}",
+            refused.stderr
+        );
+        assert!(refused.stdout.is_empty());
+        here.run(["import", name, "--check"]).expect(1);
+    }
+    assert!(here.run(["history"]).expect(0).stdout.is_empty());
+    std::fs::write(here.path("good"), &bytes).unwrap();
+    for (args, says) in [
+        (
+            vec!["import", "good", "--folder", "nowhere"],
+            "is no folder",
+        ),
+        (
+            vec!["import", "good", "claude"],
+            "not imported in one command",
+        ),
+        (vec!["import", "good", "--branches"], "other agents"),
+        (vec!["import", "x", "--partial"], "for bundles"),
+        (vec!["export", "--bundle", "x"], "ID"),
+        (vec!["export", "a", "--all", "--bundle", "x"], "--all"),
+        (vec!["export", &id, "--force"], "--output"),
+        (vec!["export", "ffff", "--bundle", "x"], "ffff"),
+        (
+            vec!["doctor", "--repair", "--from", ".", "--same-machine"],
+            "no terminal",
+        ),
+    ] {
+        let refused = here.run(&args).expect(2);
+        assert!(
+            refused.stderr.contains(says),
+            "{args:?}: {}",
+            refused.stderr
+        );
+    }
+    let lost = there
+        .run(["export", &id, "--bundle", "no/such/folder/x"])
+        .expect(1);
+    assert!(lost.stderr.contains("no/such/folder"), "{}", lost.stderr);
+    let near = there.run(["export", "0000", "--bundle", "x"]).expect(2);
+    assert!(near.stderr.contains(&id[..8]), "{}", near.stderr);
+    assert!(!there.path("x").exists());
+    // --partial has what comes before the damage. Of one frame that is nothing.
+    let partial = here.run(["import", "cut", "--partial"]).expect(0);
+    assert!(
+        partial.stderr.contains("not all of the bundle"),
+        "{}",
+        partial.stderr
+    );
+    assert_eq!(partial.stdout.trim(), id);
+}
+
+#[test]
+fn a_damaged_session_is_not_exported() {
+    let server = speaker();
+    let home = Home::with(&server, Protocol::Chat);
+    home.run(["-p", "one"]).expect(0);
+    let id = newest(&home);
+    let database = rusqlite::Connection::open(home.rewake_home().join("rewake.db")).unwrap();
+    let changed = database.execute("UPDATE entries SET body = x'00' WHERE seq = 1", []);
+    assert_eq!(changed.unwrap(), 1);
+    drop(database);
+    let refused = home.run(["export", &id, "--bundle", "x"]).expect(1);
+    assert!(
+        refused.stderr.contains("doctor --repair"),
+        "{}",
+        refused.stderr
+    );
+    assert!(!home.path("x").exists());
+    assert_eq!(std::fs::read_dir(home.workspace()).unwrap().count(), 0);
+}
+
+#[test]
+fn two_imports_at_once_both_succeed_and_a_killed_one_is_completed() {
+    let server = speaker();
+    let there = Home::with(&server, Protocol::Chat);
+    for n in 0..4 {
+        there
+            .run(["-p", &format!("words {n} {}", "x".repeat(20_000))])
+            .expect(0);
+    }
+    there
+        .run(["export", "--all", "--bundle", "all.rewake"])
+        .expect(0);
+    let file = there.path("all.rewake");
+    let file = file.to_str().unwrap();
+    let here = Home::with(&server, Protocol::Chat);
+    let both = [(); 2].map(|()| Live::spawn(here.rewake(["import", file])));
+    let [a, b] = both.map(|live| live.wait(LIMIT).expect(0).stdout);
+    assert_eq!(a.lines().count(), 4);
+    assert_eq!(a, b);
+    let whole = here.run(["import", file, "--json"]).expect(0).stdout;
+    for n in 0..10_u64 {
+        let here = Home::with(&server, Protocol::Chat);
+        let mut live = Live::spawn(here.rewake(["import", file]));
+        std::thread::sleep(Duration::from_millis(n * 8));
+        live.kill();
+        live.wait(LIMIT);
+        assert_eq!(here.run(["import", file]).expect(0).stdout, a);
+        assert_eq!(here.run(["import", file, "--json"]).expect(0).stdout, whole);
+        here.run(["doctor", "--scrub"]).expect(0);
+    }
+}
