@@ -26,6 +26,8 @@ const MAX_SESSIONS: usize = 100_000;
 pub struct InputFile {
     file: File,
     size: u64,
+    /// Size of the frames: all before the hash at the end, if there is one.
+    frames: u64,
 }
 
 impl InputFile {
@@ -33,7 +35,11 @@ impl InputFile {
     pub fn copy(mut from: impl Read, folder: &Path) -> Result<InputFile, BundleError> {
         let mut file = tempfile::tempfile_in(folder)?;
         let size = io::copy(&mut from, &mut file)?;
-        Ok(InputFile { file, size })
+        Ok(InputFile {
+            file,
+            size,
+            frames: size.saturating_sub(TRAILER),
+        })
     }
 
     fn at_begin(&self) -> io::Result<&File> {
@@ -85,7 +91,7 @@ impl Bundle {
     ///
     /// `partial`: a damaged bundle is read up to the damage.
     pub fn check(
-        input: InputFile,
+        mut input: InputFile,
         describe: Describe,
         partial: bool,
     ) -> Result<Bundle, BundleError> {
@@ -96,6 +102,8 @@ impl Bundle {
                 true => loss = Some(error),
                 false => return Err(error),
             }
+            // It was cut, so its last bytes may be those of a frame.
+            input.frames = input.size;
         }
         let mut structure = Structure::default();
         let read = structure.read(&input);
@@ -363,7 +371,7 @@ impl<'i> Lines<'i> {
     fn new(input: &'i InputFile) -> Result<Lines<'i>, BundleError> {
         let file = BufReader::new(input.at_begin()?);
         let mut lines = Lines {
-            frames: FrameReader::new(file, input.size.saturating_sub(TRAILER))?,
+            frames: FrameReader::new(file, input.frames)?,
             line: Vec::new(),
             number: 0,
             bytes: 0,

@@ -272,6 +272,11 @@ fn title(title: Option<&str>) -> String {
 impl From<BundleError> for CliError {
     fn from(error: BundleError) -> CliError {
         match error {
+            // What the journal has would be missing in the bundle.
+            BundleError::Store(error) if error.is_damage() => {
+                let error = CliError::new(exit::FAILED, error.to_string());
+                error.with_hint("rewake doctor --repair restores what the journal has")
+            }
             BundleError::Store(error) => error.into(),
             BundleError::Io(e) if e.kind() == std::io::ErrorKind::BrokenPipe => {
                 CliError::new(exit::FAILED, "the reader of the bundle ended")

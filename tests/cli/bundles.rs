@@ -105,7 +105,14 @@ fn a_killed_session_continues_in_a_fork_on_another_machine() {
         let list = here.run(["history"]).expect(0).stdout;
         assert!(list.contains("rewake@"), "{list}");
         // The folder of the other machine is still there: both homes are on one disk.
-        let went = here.run(["-p", "go on", "-r", &id]).expect(0);
+        // Calls of another model have a signature that only newer models of Gemini demand.
+        let model = match protocol {
+            Protocol::Gemini => "local/gemini-3-pro-preview",
+            _ => "local/test-model",
+        };
+        let went = here
+            .run(["-p", "go on", "-r", &id, "--model", model])
+            .expect(0);
         assert!(went.stdout.contains("I go on here"), "{}", went.stderr);
         let requests = server.requests();
         let body = String::from_utf8_lossy(requests[0].body.as_ref().unwrap()).into_owned();
@@ -372,7 +379,9 @@ fn bad_input_is_named_and_nothing_is_recorded() {
         .run(["export", &id, "--bundle", "no/such/folder/x"])
         .expect(1);
     assert!(lost.stderr.contains("no/such/folder"), "{}", lost.stderr);
-    let near = there.run(["export", "0000", "--bundle", "x"]).expect(2);
+    let near = there
+        .run(["export", &format!("{}zz", &id[..11]), "--bundle", "x"])
+        .expect(2);
     assert!(near.stderr.contains(&id[..8]), "{}", near.stderr);
     assert!(!there.path("x").exists());
     // --partial has what comes before the damage. Of one frame that is nothing.
