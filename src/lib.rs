@@ -133,6 +133,7 @@
 //! | [`sandbox`] | limits on commands that the kernel enforces: Landlock, seccomp, namespaces |
 //! | [`telemetry`] | spans and metrics of sessions for an OpenTelemetry collector; off by default |
 //! | [`import`] | sessions of other agents: finding, reading and copying them |
+//! | [`bundle`] | files with sessions for another store: writing, verifying and copying them |
 //! | [`recovery`] | a new database instead of a damaged one, from its readable rows and the journals |
 //! | [`store`] | SQLite: append, load, fork, search, blobs, drafts, inbox, signals, locks; trees and contents of files |
 //! | [`journal`] | a second copy of each session as plain files, in lines with chained hashes; no SQLite |

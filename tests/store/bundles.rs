@@ -643,6 +643,11 @@ fn hostile_bundles_are_refused() {
     };
     let id = changed(&bytes, 1, |line| line["session"] = json!("../../x"));
     assert!(is_refused("an ID", &id).to_string().contains("no ID"));
+    // The hash at the end is right, but not that of the entry.
+    let mut other = lines(&bytes);
+    other[3] = other[3].replace("please work", "please rest");
+    let refused = is_refused("another text", &made_of(&other, 1 << 20));
+    assert!(refused.to_string().contains("line 4"), "{refused}");
     // The call of this result never started.
     let illegal = changed(&bytes, 4, |line| {
         line["entry"] = json!({ "kind": "noted", "text": "instead of the start" });
