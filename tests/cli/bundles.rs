@@ -100,8 +100,8 @@ fn a_killed_session_continues_in_a_fork_on_another_machine() {
         let bytes = bundle_of(&there, &id);
         let server = speaker();
         let here = Home::with(&server, protocol);
-        assert_eq!(imported(&here, &bytes, &[]), [id.clone()]);
-        assert_eq!(imported(&here, &bytes, &[]), [id.clone()]);
+        assert_eq!(imported(&here, &bytes, &[]), std::slice::from_ref(&id));
+        assert_eq!(imported(&here, &bytes, &[]), std::slice::from_ref(&id));
         let list = here.run(["history"]).expect(0).stdout;
         assert!(list.contains("rewake@"), "{list}");
         // The folder of the other machine is still there: both homes are on one disk.
@@ -164,7 +164,7 @@ fn no_open_call_is_run_elsewhere() {
         let here = Home::with(&other, Protocol::Chat);
         let folder = here.workspace();
         let ids = imported(&here, &bytes, &["--folder", folder.to_str().unwrap()]);
-        assert_eq!(ids, [id.clone()]);
+        assert_eq!(ids, std::slice::from_ref(&id));
         here.run(["-p", "go on", "-r", &id]).expect(0);
         assert_eq!(here.read("effects"), "", "kill {n}");
         assert!(!here.path("made").exists(), "kill {n}");
