@@ -2,13 +2,19 @@
 //!
 //! The hash is in a skippable frame (RFC 8878), so `zstd -dc` reads a bundle.
 
+use std::borrow::Cow;
 use std::io::{self, BufRead, Read, Write};
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 use zstd::zstd_safe::{self, CParameter};
 
 use super::BundleError;
+use crate::core::tree::ContentHash;
 use crate::journal::chain_hash::ChainHash;
+use crate::journal::line::{bytes_of, spelled};
+use crate::store::MovedTree;
 
 /// Version of the format. A newer one is refused.
 pub(super) const FORM: u32 = 1;
@@ -35,7 +41,7 @@ pub struct About {
     pub rewake: String,
     /// The schema of its database.
     pub schema: u32,
-    /// The ID of its store.
+    /// A hash of the ID of its store.
     pub store: String,
     pub host: String,
     pub os: String,
@@ -58,8 +64,72 @@ pub struct Listed {
     /// Number of entries, those of its ancestors included.
     pub entries: u64,
     pub tip: ChainHash,
-    /// Stored size of its own entries, bytes.
+    /// Stored size of the entries that it recorded itself, bytes.
     pub bytes: u64,
+}
+
+/// The content of a file: text, or base64.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct ContentLine<'a> {
+    /// blake3, in hex.
+    pub content: Cow<'a, str>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub text: Option<Cow<'a, str>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub base64: Option<Cow<'a, str>>,
+}
+
+/// A state of the files of a workspace, as the difference to an earlier one.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct TreeLine {
+    /// Its name in entries.
+    pub tree: String,
+    /// The root of the workspace, in base64.
+    pub root: String,
+    /// The tree that it is a difference to, which comes before it. `None`: it has all paths.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<String>,
+    /// The difference as the store encodes it, in base64.
+    pub delta: String,
+}
+
+impl ContentLine<'_> {
+    pub(super) fn of(hash: ContentHash, bytes: &[u8]) -> ContentLine<'_> {
+        let (text, base64) = spelled(bytes);
+        ContentLine {
+            content: blake3::Hash::from_bytes(hash).to_hex().to_string().into(),
+            text,
+            base64,
+        }
+    }
+
+    /// Returns the content. `None`: it does not match its hash.
+    pub(super) fn bytes(&self) -> Option<(ContentHash, Vec<u8>)> {
+        let bytes = bytes_of(self.text.as_deref(), self.base64.as_deref())?;
+        let hash = blake3::hash(&bytes);
+        (hash.to_hex().as_str() == self.content).then_some((*hash.as_bytes(), bytes))
+    }
+}
+
+impl TreeLine {
+    pub(super) fn of(tree: MovedTree) -> TreeLine {
+        TreeLine {
+            root: STANDARD.encode(&tree.root),
+            delta: STANDARD.encode(&tree.encoded),
+            tree: tree.name,
+            parent: tree.parent,
+        }
+    }
+
+    /// Returns the tree. `None`: its texts are not base64.
+    pub(super) fn tree(self) -> Option<MovedTree> {
+        Some(MovedTree {
+            root: STANDARD.decode(&self.root).ok()?,
+            encoded: STANDARD.decode(&self.delta).ok()?,
+            name: self.tree,
+            parent: self.parent,
+        })
+    }
 }
 
 /// The last line.
@@ -155,7 +225,9 @@ pub(super) struct FrameReader<R: Read> {
     left: u64,
     /// Number of frames that were read.
     frames: u64,
+    /// Compressed bytes, and how many of them were decompressed.
     compressed: Vec<u8>,
+    used: usize,
     /// A decompressed frame, and the position in it.
     frame: Vec<u8>,
     at: usize,
@@ -170,6 +242,7 @@ impl<R: Read> FrameReader<R> {
             left: size,
             frames: 0,
             compressed: Vec::new(),
+            used: 0,
             frame: Vec::new(),
             at: 0,
             decompressor: zstd::bulk::Decompressor::new()?,
@@ -178,43 +251,42 @@ impl<R: Read> FrameReader<R> {
 
     fn next_frame(&mut self) -> io::Result<()> {
         let most = zstd_safe::compress_bound(MAX_FRAME) + 64;
-        let wanted = most.saturating_sub(self.compressed.len()) as u64;
-        let read = (&mut self.from)
-            .take(wanted.min(self.left))
-            .read_to_end(&mut self.compressed)?;
-        self.left -= read as u64;
+        // Small frames do not move the bytes after them each time.
+        if self.left > 0 && self.compressed.len() - self.used < most {
+            self.compressed.drain(..self.used);
+            self.used = 0;
+            let wanted = (2 * most - self.compressed.len()) as u64;
+            let read = (&mut self.from)
+                .take(wanted.min(self.left))
+                .read_to_end(&mut self.compressed)?;
+            self.left -= read as u64;
+        }
         self.at = 0;
         self.frame.clear();
-        if self.compressed.is_empty() {
+        let compressed = &self.compressed[self.used..];
+        if compressed.is_empty() {
             return Ok(());
         }
         let number = self.frames + 1;
         let damaged =
             |why: &str| io::Error::new(io::ErrorKind::InvalidData, format!("frame {number} {why}"));
-        let has_checksum = self
-            .compressed
-            .get(4)
-            .is_some_and(|d| d & HAS_CHECKSUM != 0);
-        if !is_bundle(&self.compressed) || !has_checksum {
+        let has_checksum = compressed.get(4).is_some_and(|d| d & HAS_CHECKSUM != 0);
+        if !is_bundle(compressed) || !has_checksum {
             return Err(damaged("is no frame of a bundle"));
         }
-        let size = zstd_safe::get_frame_content_size(&self.compressed)
-            .ok()
-            .flatten();
+        let size = zstd_safe::get_frame_content_size(compressed).ok().flatten();
         let size = size.and_then(|size| usize::try_from(size).ok());
         let Some(size) = size.filter(|size| (1..=MAX_FRAME).contains(size)) else {
             return Err(damaged("does not say its size, or is too large"));
         };
-        let length = zstd_safe::find_frame_compressed_size(&self.compressed)
+        let length = zstd_safe::find_frame_compressed_size(compressed)
             .map_err(|_| damaged("is cut or too large"))?;
-        let frame = self
-            .decompressor
-            .decompress(&self.compressed[..length], size);
+        let frame = self.decompressor.decompress(&compressed[..length], size);
         self.frame = frame.map_err(|e| damaged(&format!("cannot be decompressed: {e}")))?;
         if self.frame.len() != size {
             return Err(damaged("has another size than it says"));
         }
-        self.compressed.drain(..length);
+        self.used += length;
         self.frames = number;
         Ok(())
     }

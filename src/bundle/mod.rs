@@ -5,6 +5,7 @@
 //! and what it records are copies. Only another import appends to them, and they are continued in a
 //! fork.
 
+mod files;
 mod format;
 mod read;
 mod record;
@@ -14,10 +15,11 @@ use std::io;
 
 use crate::store::StoreError;
 
+pub use files::CheckedFiles;
 pub use format::{About, Listed, is_bundle};
 pub use read::{Bundle, CheckedSession, InputFile};
 pub use record::{Import, Importer};
-pub use write::{Exported, Exporting};
+pub use write::{Exported, Exporting, Files};
 
 /// An export or import that failed.
 #[derive(Debug, thiserror::Error)]

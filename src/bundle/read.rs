@@ -3,24 +3,34 @@
 //! Invariant: nothing is passed on of a bundle that was not verified to its end. With `partial`, each
 //! session ends at its last valid entry.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
 use std::path::Path;
 
 use super::BundleError;
-use super::format::{About, End, Ended, FORM, FrameReader, TRAILER, check_trailer};
+use super::files::CheckedFiles;
+use super::format::{
+    About, ContentLine, End, Ended, FORM, FrameReader, TRAILER, TreeLine, check_trailer,
+};
 use crate::core::entry::{Entry, Record, Seq};
 use crate::core::state::State;
 use crate::core::tool::Describe;
+use crate::core::tree::{ContentHash, uses};
 use crate::journal::chain_hash::ChainHash;
 use crate::journal::line::{EntryLine, Header, Line, is_newer};
-use crate::store::is_session_id;
+use crate::store::{MovedTree, is_session_id};
 
 /// Maximum size of a line, bytes. It is that of a journal.
 const MAX_LINE: u64 = 400 << 20;
+/// Maximum size of the first line, bytes.
+const MAX_FIRST_LINE: u64 = 32 << 20;
+/// Maximum size of the last line, bytes.
+const MAX_LAST_LINE: u64 = 1_024;
 /// Maximum number of sessions of a bundle.
 const MAX_SESSIONS: usize = 100_000;
+/// Maximum size of the states that are kept for forks, as bytes of their entries.
+const MAX_KEPT: u64 = 512 << 20;
 
 /// The bytes of a bundle, in a file without a name that nobody else can open. A kill leaves nothing.
 pub struct InputFile {
@@ -52,12 +62,14 @@ impl InputFile {
 #[derive(Debug)]
 pub struct CheckedSession {
     pub header: Header,
-    /// The tips of its own entries. The first one is that of the entry `header.first`.
+    /// The tips of the entries that it recorded itself, from `header.first` on.
     pub tips: Vec<ChainHash>,
     /// The session that started it as a subagent.
     pub parent: Option<String>,
     /// Number of calls that are open at its end.
     pub open_calls: u64,
+    /// The trees of the bundle that its own entries name.
+    pub trees: BTreeSet<String>,
     /// It was asked for at the export.
     pub is_named: bool,
 }
@@ -79,9 +91,10 @@ impl CheckedSession {
 
 /// A bundle that was verified.
 pub struct Bundle {
-    input: InputFile,
+    pub(super) input: InputFile,
     pub about: About,
     pub sessions: Vec<CheckedSession>,
+    pub files: CheckedFiles,
     /// The reason why not all of it is here. It is there only with `partial`.
     pub loss: Option<BundleError>,
 }
@@ -123,6 +136,7 @@ impl Bundle {
             input,
             about,
             sessions,
+            files: structure.files,
             loss,
         };
         bundle.fold(describe, partial)?;
@@ -146,16 +160,21 @@ impl Bundle {
     /// may not stand where it stands.
     fn fold(&mut self, describe: Describe, partial: bool) -> Result<(), BundleError> {
         // The states at the entries that forks continue.
-        let mut shared: BTreeMap<(String, Seq), Option<State>> = BTreeMap::new();
+        let mut shared: BTreeMap<(String, Seq), Shared> = BTreeMap::new();
         for session in &self.sessions {
             if let Some(forked) = &session.header.forked {
-                shared.insert((forked.session.clone(), forked.seq), None);
+                let key = (forked.session.clone(), forked.seq);
+                shared.entry(key).or_default().forks += 1;
             }
         }
         let mut folding = Folding {
             describe,
             shared,
             made_by: self.about.rewake.clone(),
+            files: &self.files,
+            kept: 0,
+            lengths: HashMap::new(),
+            begins_with: 0,
             open: None,
             ends: BTreeMap::new(),
         };
@@ -167,8 +186,9 @@ impl Bundle {
         }
         drop(reader);
         folding.end_session();
+        let mut ends = folding.ends;
         for (number, session) in self.sessions.iter_mut().enumerate() {
-            let Some(ended) = folding.ends.remove(&number) else {
+            let Some(ended) = ends.remove(&number) else {
                 session.tips.clear();
                 continue;
             };
@@ -178,12 +198,51 @@ impl Bundle {
                 .truncate(usize::try_from(own).unwrap_or(usize::MAX));
             session.parent = ended.parent;
             session.open_calls = ended.open_calls;
+            session.trees = ended.trees;
             if let Some(why) = ended.why {
                 self.loss.get_or_insert(why);
             }
         }
         self.sessions.retain(|session| !session.tips.is_empty());
-        Ok(())
+        match self.loss {
+            None => self.check_needed(),
+            Some(_) => Ok(()),
+        }
+    }
+
+    /// Refuses sessions that the first line does not name and that no named one needs: nobody would be
+    /// told about them.
+    fn check_needed(&self) -> Result<(), BundleError> {
+        let ids = self.sessions.iter().map(|s| s.header.session.as_str());
+        let numbers: HashMap<&str, usize> = ids.zip(0..).collect();
+        let needs = |session: &CheckedSession| {
+            let forked = session.header.forked.as_ref();
+            forked.and_then(|forked| numbers.get(forked.session.as_str()).copied())
+        };
+        let mut children: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+        for (number, session) in self.sessions.iter().enumerate() {
+            let parent = session.parent.as_deref().and_then(|id| numbers.get(id));
+            if let Some(parent) = parent {
+                children.entry(*parent).or_default().push(number);
+            }
+        }
+        let named = (0..).zip(&self.sessions).filter(|(_, s)| s.is_named);
+        let mut open: Vec<usize> = named.map(|(number, _)| number).collect();
+        let mut needed = BTreeSet::new();
+        while let Some(number) = open.pop() {
+            if needed.insert(number) {
+                open.extend(needs(&self.sessions[number]));
+                open.extend(children.get(&number).into_iter().flatten());
+            }
+        }
+        let other = (0..).zip(&self.sessions).find(|(n, _)| !needed.contains(n));
+        match other {
+            Some((_, other)) => Err(BundleError::refused(
+                format!("session {}", other.header.session),
+                "no session that the first line names needs it",
+            )),
+            None => Ok(()),
+        }
     }
 }
 
@@ -227,7 +286,8 @@ impl Reader<'_> {
     fn next(&mut self) -> Result<Option<(usize, BundleLine)>, BundleError> {
         loop {
             let line = match self.lines.next() {
-                Ok(Some(line)) => line,
+                Ok(Some(BundlePart::Line(line))) => line,
+                Ok(Some(BundlePart::Content(..) | BundlePart::Tree(_))) => continue,
                 Ok(None) => return Ok(None),
                 // With `partial`, what follows the damage is not wanted.
                 Err(_) if self.bundle.loss.is_some() => return Ok(None),
@@ -254,12 +314,29 @@ impl Reader<'_> {
     }
 }
 
-struct Folding {
+struct Folding<'b> {
     describe: Describe,
-    shared: BTreeMap<(String, Seq), Option<State>>,
+    files: &'b CheckedFiles,
+    shared: BTreeMap<(String, Seq), Shared>,
+    /// Size of the states in `shared`, as bytes of their entries.
+    kept: u64,
+    /// The lengths of the entries of the open session, bytes.
+    lengths: HashMap<Seq, u64>,
+    /// Size of the state that the open session continues, as bytes of its entries.
+    begins_with: u64,
     made_by: String,
     open: Option<(usize, String, Option<State>, FoldedEnd)>,
     ends: BTreeMap<usize, FoldedEnd>,
+}
+
+/// The state at an entry that forks continue.
+#[derive(Default)]
+struct Shared {
+    state: Option<State>,
+    /// Size of its entries, bytes.
+    bytes: u64,
+    /// Number of forks that have not taken it yet.
+    forks: u64,
 }
 
 /// The end of a session that was folded.
@@ -268,10 +345,11 @@ struct FoldedEnd {
     end: Seq,
     parent: Option<String>,
     open_calls: u64,
+    trees: BTreeSet<String>,
     why: Option<BundleError>,
 }
 
-impl Folding {
+impl Folding<'_> {
     fn take(
         &mut self,
         number: usize,
@@ -284,15 +362,17 @@ impl Folding {
         };
         if self.open.as_ref().is_none_or(|(open, ..)| *open != number) {
             self.end_session();
+            let id = session.header.session.clone();
+            self.lengths.clear();
+            self.begins_with = 0;
             let state = match &session.header.forked {
                 None => Some(State::new(self.describe)),
-                // An ancestor may have lost the entry that is continued.
-                Some(forked) => {
-                    let key = (forked.session.clone(), forked.seq);
-                    self.shared.get(&key).cloned().flatten()
-                }
+                Some(forked) => self.continued(&(forked.session.clone(), forked.seq)),
             };
-            let id = session.header.session.clone();
+            if state.is_none() && !partial {
+                let why = "the entry that it continues is not there";
+                return Err(BundleError::damaged(format!("session {id}"), why));
+            }
             let ended = FoldedEnd {
                 end: session.header.first,
                 ..FoldedEnd::default()
@@ -310,6 +390,8 @@ impl Folding {
             if let Entry::Assigned(assignment) = &entry {
                 ended.parent = Some(assignment.parent.clone());
             }
+            let trees = uses(&entry).filter(|tree| self.files.has(tree));
+            ended.trees.extend(trees.map(str::to_string));
             let record = Record {
                 seq: line.seq,
                 at_ms: line.at_ms,
@@ -321,9 +403,18 @@ impl Folding {
         match folded {
             Ok(()) => {
                 ended.end = line.seq + 1;
-                if let Some(kept) = self.shared.get_mut(&(id.clone(), line.seq)) {
-                    *kept = Some(state.clone());
+                self.lengths.insert(line.seq, line.entry.get().len() as u64);
+                let Some(kept) = self.shared.get_mut(&(id.clone(), line.seq)) else {
+                    return Ok(());
+                };
+                let lengths = state.context.iter().map(|r| self.lengths.get(&r.seq));
+                kept.bytes = self.begins_with + lengths.flatten().sum::<u64>();
+                self.kept += kept.bytes;
+                if self.kept > MAX_KEPT {
+                    let why = "too many forks of long sessions for one bundle";
+                    return Err(BundleError::refused(place, why));
                 }
+                kept.state = Some(state.clone());
                 Ok(())
             }
             Err(error) if partial && error.is_damage() => {
@@ -331,6 +422,20 @@ impl Folding {
                 Ok(())
             }
             Err(error) => Err(error),
+        }
+    }
+
+    /// Returns the state that a fork continues. `None`: an ancestor has lost the entry.
+    fn continued(&mut self, key: &(String, Seq)) -> Option<State> {
+        let shared = self.shared.get_mut(key)?;
+        shared.forks -= 1;
+        self.begins_with = shared.bytes;
+        match shared.forks {
+            0 => {
+                self.kept -= shared.bytes;
+                shared.state.take()
+            }
+            _ => shared.state.clone(),
         }
     }
 
@@ -357,8 +462,15 @@ fn entry(line: &EntryLine, place: &str, made_by: &str) -> Result<Entry, BundleEr
     })
 }
 
+/// A line between the first and the last one, whose hash was checked if it has one.
+pub(super) enum BundlePart {
+    Line(Line),
+    Content(ContentHash, Vec<u8>),
+    Tree(MovedTree),
+}
+
 /// The lines of a bundle between the first and the last one.
-struct Lines<'i> {
+pub(super) struct Lines<'i> {
     frames: FrameReader<BufReader<&'i File>>,
     line: Vec<u8>,
     number: u64,
@@ -368,7 +480,7 @@ struct Lines<'i> {
 }
 
 impl<'i> Lines<'i> {
-    fn new(input: &'i InputFile) -> Result<Lines<'i>, BundleError> {
+    pub(super) fn new(input: &'i InputFile) -> Result<Lines<'i>, BundleError> {
         let file = BufReader::new(input.at_begin()?);
         let mut lines = Lines {
             frames: FrameReader::new(file, input.frames)?,
@@ -389,7 +501,7 @@ impl<'i> Lines<'i> {
             },
             end: None,
         };
-        if !lines.read_line()? {
+        if !lines.read_line(MAX_FIRST_LINE)? {
             return Err(lines.damaged("it has no line"));
         }
         lines.about = lines.first()?;
@@ -416,14 +528,15 @@ impl<'i> Lines<'i> {
     }
 
     /// Returns the next line. `None`: the last line was reached, and nothing follows it.
-    fn next(&mut self) -> Result<Option<Line>, BundleError> {
-        if self.end.is_some() || !self.read_line()? {
+    pub(super) fn next(&mut self) -> Result<Option<BundlePart>, BundleError> {
+        let left = self.about.bytes.saturating_sub(self.bytes) + MAX_LAST_LINE;
+        if self.end.is_some() || !self.read_line(left.min(MAX_LINE))? {
             return Err(self.damaged("the last line is missing"));
         }
         if self.line.starts_with(b"{\"end\"") {
             let End { end } =
                 serde_json::from_slice(&self.line).map_err(|e| self.damaged(&e.to_string()))?;
-            let is_whole = self.about.lines + 2 == end.lines
+            let is_whole = self.about.lines.checked_add(2) == Some(end.lines)
                 && end.lines == self.number
                 && self.bytes - self.line.len() as u64 - 1 == self.about.bytes;
             if !is_whole {
@@ -436,12 +549,29 @@ impl<'i> Lines<'i> {
                 _ => Err(self.damaged("something follows the last line")),
             };
         }
+        let is_more = self.number - 1 > self.about.lines || self.bytes > self.about.bytes;
+        if is_more {
+            return Err(self.damaged("it has more lines or bytes than the first line says"));
+        }
+        if self.line.starts_with(b"{\"content\"") {
+            let content = serde_json::from_slice::<ContentLine<'_>>(&self.line).ok();
+            let (hash, bytes) = content
+                .and_then(|content| content.bytes())
+                .ok_or_else(|| self.damaged("its bytes do not match its hash"))?;
+            return Ok(Some(BundlePart::Content(hash, bytes)));
+        }
+        if self.line.starts_with(b"{\"tree\"") {
+            let tree = serde_json::from_slice::<TreeLine>(&self.line).ok();
+            let tree = tree.and_then(TreeLine::tree);
+            let tree = tree.ok_or_else(|| self.damaged("it is no tree"))?;
+            return Ok(Some(BundlePart::Tree(tree)));
+        }
         match Line::read(&self.line) {
             Some(Line::Entry(line)) if line.taken.is_some() || line.signal.is_some() => {
                 let why = "it names a queued message or a signal, which no export does";
                 Err(BundleError::refused(format!("line {}", self.number), why))
             }
-            Some(line) => Ok(Some(line)),
+            Some(line) => Ok(Some(BundlePart::Line(line))),
             None if is_newer(&self.line) => Err(BundleError::Newer {
                 why: format!("line {} is of a newer format", self.number),
                 made_by: self.about.rewake.clone(),
@@ -452,10 +582,10 @@ impl<'i> Lines<'i> {
         }
     }
 
-    fn read_line(&mut self) -> Result<bool, BundleError> {
+    fn read_line(&mut self, most: u64) -> Result<bool, BundleError> {
         self.line.clear();
         let read = (&mut self.frames)
-            .take(MAX_LINE)
+            .take(most)
             .read_until(b'\n', &mut self.line);
         self.number += 1;
         let read = read.map_err(|e| self.failed(e))?;
@@ -484,15 +614,41 @@ impl<'i> Lines<'i> {
 struct Structure {
     about: Option<About>,
     sessions: Vec<CheckedSession>,
+    /// Their places in it.
+    numbers: HashMap<String, usize>,
+    files: CheckedFiles,
 }
 
 impl Structure {
     fn read(&mut self, input: &InputFile) -> Result<(), BundleError> {
         let mut lines = Lines::new(input)?;
         let named: HashSet<String> = lines.about.sessions.iter().map(|s| s.id.clone()).collect();
+        if named.len() != lines.about.sessions.len() || named.len() > MAX_SESSIONS {
+            return Err(BundleError::refused(
+                "its first line",
+                "it names a session twice, or too many",
+            ));
+        }
+        let disk = rustix::fs::fstatvfs(&input.file).map_err(io::Error::from)?;
+        let free = disk.f_bavail.saturating_mul(disk.f_frsize);
+        if lines.about.bytes > free {
+            let needed = lines.about.bytes;
+            return Err(BundleError::NoSpace { needed, free });
+        }
         self.about = Some(lines.about.clone());
         while let Some(line) = lines.next()? {
             let place = format!("line {}", lines.number);
+            let line = match line {
+                BundlePart::Line(line) => line,
+                BundlePart::Content(_, bytes) => {
+                    self.files.content(&bytes, &place)?;
+                    continue;
+                }
+                BundlePart::Tree(tree) => {
+                    self.files.tree(&tree, &place)?;
+                    continue;
+                }
+            };
             match line {
                 Line::Header(header) => {
                     let is_named = named.contains(&header.session);
@@ -511,7 +667,7 @@ impl Structure {
             return Err(BundleError::damaged("its end", "a session is missing"));
         }
         for listed in &about.sessions {
-            let found = self.sessions.iter().find(|s| s.header.session == listed.id);
+            let found = self.numbers.get(&listed.id).map(|n| &self.sessions[*n]);
             let is_it = found.is_some_and(|session| {
                 session.end() == listed.entries
                     && session.tip_before(listed.entries) == Some(listed.tip)
@@ -537,7 +693,7 @@ impl Structure {
         if self.sessions.len() >= MAX_SESSIONS {
             return Err(BundleError::refused(place, "it has too many sessions"));
         }
-        let is_there = |id: &str| self.sessions.iter().find(|s| s.header.session == id);
+        let is_there = |id: &str| self.numbers.get(id).map(|number| &self.sessions[*number]);
         if is_there(&header.session).is_some() {
             return Err(BundleError::damaged(
                 place,
@@ -549,6 +705,8 @@ impl Structure {
             Some(forked) => {
                 let parent = is_there(&forked.session);
                 let after = forked.seq.saturating_add(1);
+                // The session that recorded the shared entry, not a fork of that one.
+                let parent = parent.filter(|parent| parent.header.first < after);
                 (after, parent.and_then(|parent| parent.tip_before(after)))
             }
         };
@@ -556,11 +714,14 @@ impl Structure {
             let why = "the entry that it continues is not there";
             return Err(BundleError::damaged(place, why));
         }
+        self.numbers
+            .insert(header.session.clone(), self.sessions.len());
         self.sessions.push(CheckedSession {
             header,
             tips: Vec::new(),
             parent: None,
             open_calls: 0,
+            trees: BTreeSet::new(),
             is_named,
         });
         Ok(())

@@ -2,22 +2,20 @@
 //!
 //! Invariant: a session that is not a copy never changes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use super::read::BundleLine;
+use super::read::{BundleLine, BundlePart, Lines};
 use super::{Bundle, BundleError, CheckedSession};
-use crate::core::text::one_line;
+use crate::core::path::clean;
 use crate::core::visible::visible;
 use crate::journal::chain_hash::ChainHash;
 use crate::journal::line::Parent;
 use crate::store::{
-    Compared, ImportLock, NewReplica, NewSession, PartSink, SessionLock, SessionPart, Store,
-    StoreError, append_replica, id_of_copy, is_purged, replica_source,
+    Compared, FileImport, ImportLock, NewReplica, NewSession, PartSink, SessionLock, SessionPart,
+    Store, StoreError, append_replica, id_of_copy, is_purged, replica_source,
 };
 
-/// Maximum length of the name of a host, characters.
-const HOST_CHARS: usize = 60;
 /// Maximum number of copies of one session.
 const MAX_COPIES: u32 = 100;
 
@@ -29,8 +27,14 @@ pub struct Importer<'a> {
     pub folder: Option<&'a Path>,
     /// Returns the root of the workspace of a folder.
     pub workspace_of: &'a dyn Fn(&Path) -> String,
+    /// Returns whether a session may be continued in a folder because the bundle says so.
+    pub may_work_in: &'a dyn Fn(&Path) -> bool,
     /// Imports a session whose copy was purged, under another ID.
     pub new_id: bool,
+    /// Maximum stored size of all files, bytes (`files.max_bytes`).
+    pub max_file_bytes: u64,
+    /// UTC, milliseconds since 1970.
+    pub now_ms: i64,
 }
 
 /// A session that was imported.
@@ -57,11 +61,14 @@ impl Importer<'_> {
     /// Each session is there completely or not at all. The next import completes the others.
     pub fn import(&mut self, bundle: &Bundle) -> Result<Vec<Import>, BundleError> {
         let _lock = ImportLock::take(self.data_dir)?;
-        let disk = rustix::fs::statvfs(self.data_dir).map_err(std::io::Error::from)?;
-        let free = disk.f_bavail.saturating_mul(disk.f_frsize);
-        if bundle.about.bytes > free {
-            let needed = bundle.about.bytes;
-            return Err(BundleError::NoSpace { needed, free });
+        let stored = self.store.snapshots().files_bytes()?;
+        if bundle.files.bytes > self.max_file_bytes.saturating_sub(stored) {
+            let why = format!(
+                "its files have {} bytes, and files.max_bytes leaves {}",
+                bundle.files.bytes,
+                self.max_file_bytes.saturating_sub(stored)
+            );
+            return Err(BundleError::refused("its files", why));
         }
         // All IDs are known before the first row is written.
         let mut places = Vec::new();
@@ -83,6 +90,12 @@ impl Importer<'_> {
                 appended[number] =
                     self.record(&bundle.about.host, session, place, &ids, &mut next)?;
             }
+        }
+        drop(reader);
+        if bundle.files.states() > 0 {
+            let trees = bundle.sessions.iter().map(|session| session.trees.clone());
+            let uses = places.iter().map(|place| place.id.clone()).zip(trees);
+            bundle.record_files(self.store, self.data_dir, &uses.collect(), self.now_ms)?;
         }
         let all = bundle.sessions.iter().zip(places).zip(appended);
         let import = |((session, place), appended): ((&CheckedSession, Place), u64)| Import {
@@ -134,7 +147,9 @@ impl Importer<'_> {
         };
         let folder = match self.folder {
             Some(folder) => folder.to_string_lossy().into_owned(),
-            None => visible(&header.folder).into_owned(),
+            None => Some(session.folder())
+                .filter(|folder| (self.may_work_in)(Path::new(folder)))
+                .unwrap_or_default(),
         };
         let new = NewReplica {
             session: NewSession {
@@ -143,12 +158,17 @@ impl Importer<'_> {
                 folder,
             },
             created_ms: header.created_ms,
-            source: replica_source(&host(from)),
+            source: replica_source(from),
             forked: header.forked.as_ref().map(|forked| Parent {
                 session: here(&forked.session),
                 seq: forked.seq,
             }),
-            parent: session.parent.as_deref().map(here),
+            // Only a session of the bundle.
+            parent: session
+                .parent
+                .as_deref()
+                .filter(|parent| *parent != header.session && ids.contains_key(parent))
+                .map(here),
         };
         let mut lock = SessionLock::take(self.data_dir, &place.id)?;
         let pass_on = |sink: PartSink<'_>| {
@@ -166,14 +186,63 @@ impl Importer<'_> {
     }
 }
 
-/// Returns the name of a host without control characters.
-pub(super) fn host(name: &str) -> String {
-    one_line(&visible(name), HOST_CHARS)
-}
-
 impl CheckedSession {
+    /// Returns the folder in which it was used. Empty: none that can be one here.
+    pub fn folder(&self) -> String {
+        let folder = visible(&self.header.folder);
+        match folder.starts_with('/') {
+            true => clean(&folder),
+            false => String::new(),
+        }
+    }
+
     /// Returns the tip of its last entry.
     pub fn tip(&self) -> ChainHash {
         self.tips.last().copied().unwrap_or(self.header.tip)
+    }
+}
+
+impl Bundle {
+    /// Records the files for the sessions here, by the names of their trees.
+    fn record_files(
+        &self,
+        store: &mut Store,
+        data_dir: &Path,
+        uses: &BTreeMap<String, BTreeSet<String>>,
+        at_ms: i64,
+    ) -> Result<(), BundleError> {
+        let mut lines = Lines::new(&self.input)?;
+        let mut next = || loop {
+            match lines.next() {
+                Ok(Some(BundlePart::Line(_))) => {}
+                Ok(part) => return Ok(part),
+                // With `partial`, what follows the damage is not wanted.
+                Err(_) if self.loss.is_some() => return Ok(None),
+                Err(error) => return Err(error),
+            }
+        };
+        let mut import = FileImport::new(store, data_dir, uses, at_ms);
+        let mut first = None;
+        while let Some(part) = next()? {
+            match part {
+                BundlePart::Content(hash, bytes) => import.content(hash, &bytes)?,
+                BundlePart::Tree(tree) => {
+                    first = Some(tree);
+                    break;
+                }
+                BundlePart::Line(_) => {}
+            }
+        }
+        import.trees(&mut || {
+            let tree = match first.take() {
+                Some(tree) => Some(tree),
+                None => next()?.and_then(|part| match part {
+                    BundlePart::Tree(tree) => Some(tree),
+                    BundlePart::Content(..) | BundlePart::Line(_) => None,
+                }),
+            };
+            // With `partial`, a tree that was not verified is the first one of the damage.
+            Ok::<_, BundleError>(tree.filter(|tree| self.files.has(&tree.name)))
+        })
     }
 }

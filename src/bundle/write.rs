@@ -1,22 +1,42 @@
 //! Export: one state of the database as a bundle.
 
+use std::collections::BTreeSet;
 use std::io::Write;
 
 use super::BundleError;
-use super::format::{About, End, Ended, FORM, FrameWriter, Listed};
+use super::format::{About, ContentLine, End, Ended, FORM, FrameWriter, Listed, TreeLine};
+use crate::core::entry::Seq;
 use crate::journal::line::BlobLine;
-use crate::store::{ExportView, Planned, SessionPart};
+use crate::store::{ExportView, ExportedFiles, FilePart, Planned, SessionPart, SessionRead};
+
+/// The states of files that are exported.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Files {
+    None,
+    /// The newest one of each session.
+    Last,
+    /// All that entries name.
+    All,
+}
 
 /// A bundle that is about to be written.
 pub struct Exporting<'v> {
     view: &'v ExportView<'v>,
     planned: Vec<Planned>,
     about: About,
-    missing_blobs: u64,
+    files: ExportedFiles,
+    missing: Missing,
 }
 
-/// What a bundle contains, for a person.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+/// Number of parts that the store has lost.
+#[derive(Debug, Clone, Copy, Default)]
+struct Missing {
+    blobs: u64,
+    contents: u64,
+}
+
+/// The contents of a bundle, for a person.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Exported {
     /// Number of sessions, ancestors and subagents included.
     pub sessions: u64,
@@ -26,6 +46,12 @@ pub struct Exported {
     pub waiting: u64,
     /// Number of large outputs that the store has lost.
     pub missing_blobs: u64,
+    /// Number of states of files.
+    pub states: u64,
+    /// Number of states and of contents of files that the store has lost.
+    pub missing_files: u64,
+    /// Paths whose content is not stored, with the reason.
+    pub left_out: Vec<String>,
 }
 
 impl<'v> Exporting<'v> {
@@ -36,6 +62,7 @@ impl<'v> Exporting<'v> {
     pub fn new(
         view: &'v ExportView<'v>,
         named: &[String],
+        files: Files,
         host: String,
         at_ms: i64,
     ) -> Result<Exporting<'v>, BundleError> {
@@ -47,7 +74,7 @@ impl<'v> Exporting<'v> {
                 bundle: FORM,
                 rewake: env!("CARGO_PKG_VERSION").to_string(),
                 schema,
-                store: store.to_string(),
+                store,
                 host,
                 os: std::env::consts::OS.to_string(),
                 at_ms,
@@ -57,23 +84,63 @@ impl<'v> Exporting<'v> {
             },
             view,
             planned,
-            missing_blobs: 0,
+            files: ExportedFiles::default(),
+            missing: Missing::default(),
         };
         let (mut lines, mut bytes) = (0, 0);
-        exporting.missing_blobs = exporting.lines(&mut |line| {
+        let mut count = |line: &[u8]| {
             lines += 1;
             bytes += line.len() as u64 + 1;
             Ok(())
-        })?;
+        };
+        let read = exporting.sessions(&mut count)?;
+        exporting.missing.blobs = read.iter().map(|session| session.missing_blobs).sum();
+        exporting.files = exporting.find_files(&read, files)?;
+        exporting.missing.contents = exporting.file_lines(&mut count)?;
         (exporting.about.lines, exporting.about.bytes) = (lines, bytes);
         Ok(exporting)
+    }
+
+    /// Returns the files to export.
+    fn find_files(&self, read: &[SessionRead], files: Files) -> Result<ExportedFiles, BundleError> {
+        let of = |id: &str| {
+            let number = self.planned.iter().position(|s| s.header.session == id)?;
+            Some((&self.planned[number].header, read.get(number)?))
+        };
+        // The newest tree up to a place, in the session or in those that it continues.
+        let newest = |id: &str| {
+            let (mut id, mut upto) = (id, Seq::MAX);
+            loop {
+                let (header, read) = of(id)?;
+                let own = read.trees.iter().rev().find(|(seq, _)| *seq <= upto);
+                match (own, &header.forked) {
+                    (Some((_, tree)), _) => return Some(tree.clone()),
+                    (None, Some(forked)) => (id, upto) = (&forked.session, forked.seq),
+                    (None, None) => return None,
+                }
+            }
+        };
+        let ids = self.planned.iter().map(|s| s.header.session.as_str());
+        let last: BTreeSet<String> = match files {
+            Files::None => return Ok(ExportedFiles::default()),
+            Files::Last | Files::All => ids.filter_map(newest).collect(),
+        };
+        let mut names = last.clone();
+        if files == Files::All {
+            let all = read.iter().flat_map(|session| &session.trees);
+            names.extend(all.map(|(_, tree)| tree.clone()));
+        }
+        Ok(self.view.files(&names, &last)?)
     }
 
     /// Returns what it contains.
     pub fn summary(&self) -> Result<Exported, BundleError> {
         let mut summary = Exported {
             sessions: self.planned.len() as u64,
-            missing_blobs: self.missing_blobs,
+            missing_blobs: self.missing.blobs,
+            states: self.files.states,
+            missing_files: self.files.missing + self.missing.contents,
+            left_out: self.files.left_out.iter().cloned().collect(),
             ..Exported::default()
         };
         for session in &self.planned {
@@ -87,7 +154,9 @@ impl<'v> Exporting<'v> {
     pub fn write<W: Write>(&self, to: W) -> Result<W, BundleError> {
         let mut frames = FrameWriter::new(to)?;
         frames.line(&json(&self.about)?)?;
-        self.lines(&mut |line| Ok(frames.line(line)?))?;
+        let mut line = |line: &[u8]| Ok(frames.line(line)?);
+        self.sessions(&mut line)?;
+        self.file_lines(&mut line)?;
         let end = Ended {
             lines: self.about.lines + 2,
             sessions: self.planned.len() as u64,
@@ -96,22 +165,35 @@ impl<'v> Exporting<'v> {
         Ok(frames.finish()?)
     }
 
-    /// Passes on the lines of all sessions. Returns the number of blobs that are missing.
-    fn lines(
+    /// Passes on the lines of all sessions.
+    fn sessions(
         &self,
         each: &mut dyn FnMut(&[u8]) -> Result<(), BundleError>,
-    ) -> Result<u64, BundleError> {
-        let mut missing = 0;
+    ) -> Result<Vec<SessionRead>, BundleError> {
+        let mut done = Vec::new();
         for session in &self.planned {
             each(&json(&session.header)?)?;
-            missing += self
+            let read = self
                 .view
                 .read::<BundleError>(session, &mut |part| match part {
                     SessionPart::Blob(bytes) => each(&json(&BlobLine::of(bytes))?),
                     SessionPart::Entry(line) => each(&json(line)?),
                 })?;
+            done.push(read);
         }
-        Ok(missing)
+        Ok(done)
+    }
+
+    /// Passes on the lines of the files. Returns the number of contents that are missing.
+    fn file_lines(
+        &self,
+        each: &mut dyn FnMut(&[u8]) -> Result<(), BundleError>,
+    ) -> Result<u64, BundleError> {
+        self.view
+            .read_files::<BundleError>(&self.files, &mut |part| match part {
+                FilePart::Content(hash, bytes) => each(&json(&ContentLine::of(hash, &bytes))?),
+                FilePart::Tree(tree) => each(&json(&TreeLine::of(tree))?),
+            })
     }
 }
 

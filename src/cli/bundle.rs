@@ -4,21 +4,21 @@ use std::fs::File;
 use std::io::{BufWriter, IsTerminal, Read};
 use std::path::{Path, PathBuf};
 
+use clap::ValueEnum;
 use serde_json::json;
 use tempfile::NamedTempFile;
 
 use super::confirm::{can_ask, is_yes};
-use super::export::ExportArgs;
-use super::import::ImportArgs;
 use super::print_json;
 use crate::bundle::{
-    About, Bundle, BundleError, Exporting, Import, Importer, InputFile, is_bundle,
+    About, Bundle, BundleError, CheckedSession, Exported, Exporting, Files, Import, Importer,
+    InputFile, is_bundle,
 };
 use crate::core::text::{count, one_line};
 use crate::core::visible::visible;
 use crate::report::{CliError, exit, line, note};
-use crate::session::{AppContext, short_id};
-use crate::store::{host_name, now_ms};
+use crate::session::{AppContext, added_folder, short_id};
+use crate::store::{ExportView, host_name, now_ms};
 use crate::tools;
 use crate::workspace::here;
 
@@ -26,8 +26,34 @@ const TITLE_CHARS: usize = 80;
 /// Maximum number of sessions that a question names.
 const MAX_NAMED: usize = 10;
 
+/// The states of files in a bundle.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum FilesArg {
+    Last,
+    All,
+}
+
+/// The request for an export.
+pub(super) struct ToExport<'a> {
+    pub ids: &'a [String],
+    /// All sessions outside the trash.
+    pub all: bool,
+    pub files: Option<FilesArg>,
+    /// Replace an existing file.
+    pub force: bool,
+}
+
+/// The request for an import.
+pub(super) struct ToImport<'a> {
+    pub folder: Option<&'a Path>,
+    pub partial: bool,
+    pub new_id: bool,
+    pub json: bool,
+    pub check: bool,
+}
+
 /// Runs `rewake export --bundle`.
-pub(super) fn export(ctx: &AppContext, args: &ExportArgs, to: &Path) -> Result<u8, CliError> {
+pub(super) fn export(ctx: &AppContext, args: &ToExport<'_>, to: &Path) -> Result<u8, CliError> {
     let is_stdout = to == Path::new("-");
     if is_stdout && std::io::stdout().is_terminal() {
         let error = CliError::new(exit::USAGE, "a bundle is not for a terminal");
@@ -35,17 +61,22 @@ pub(super) fn export(ctx: &AppContext, args: &ExportArgs, to: &Path) -> Result<u
     }
     let store = super::open_store_for_reading(ctx)?;
     let mut named = Vec::new();
-    for id in &args.ids {
+    for id in args.ids {
         named.push(store.history().find(id)?.id);
     }
-    let view = store.export_view()?;
+    let view = ExportView::of(&store)?;
     if args.all {
         named = view.all()?;
     }
     if named.is_empty() {
         return Err(CliError::new(exit::USAGE, "there is no session to export"));
     }
-    let exporting = Exporting::new(&view, &named, host_name(), now_ms())?;
+    let files = match args.files {
+        None => Files::None,
+        Some(FilesArg::Last) => Files::Last,
+        Some(FilesArg::All) => Files::All,
+    };
+    let exporting = Exporting::new(&view, &named, files, host_name(), now_ms())?;
     match is_stdout {
         true => drop(exporting.write(BufWriter::new(std::io::stdout().lock()))?),
         false => to_file(&exporting, &ctx.env.cwd().join(to), args.force)?,
@@ -65,7 +96,32 @@ pub(super) fn export(ctx: &AppContext, args: &ExportArgs, to: &Path) -> Result<u
         said.push_str(&format!("; {missing} missing in the store"));
     }
     note(&said);
+    if files != Files::None {
+        note(&files_note(&summary));
+    }
     Ok(exit::DONE)
+}
+
+/// Returns what of the files is in a bundle, and what is not.
+fn files_note(summary: &Exported) -> String {
+    let mut said = match summary.states {
+        0 => "no state of files is stored for it".to_string(),
+        states => format!("{} of files", count(states, "state")),
+    };
+    if summary.missing_files > 0 {
+        let missing = summary.missing_files;
+        said.push_str(&format!("; {missing} states or files missing in the store"));
+    }
+    let (shown, more) = summary
+        .left_out
+        .split_at(summary.left_out.len().min(MAX_NAMED));
+    if !shown.is_empty() {
+        said.push_str(&format!("; not in it: {}", shown.join(", ")));
+    }
+    if !more.is_empty() {
+        said.push_str(&format!(" and {} more", more.len()));
+    }
+    said
 }
 
 /// Writes the file under a temporary name, and renames it when all of it is on the disk.
@@ -105,9 +161,9 @@ fn to_file(exporting: &Exporting<'_>, path: &Path, replace: bool) -> Result<(), 
 
 /// Returns the files among the sessions to import that are bundles. Their first bytes tell, not their
 /// names. `-` is stdin.
-pub(super) fn bundles(ctx: &AppContext, args: &ImportArgs) -> Result<Vec<PathBuf>, CliError> {
+pub(super) fn bundles(ctx: &AppContext, names: &[String]) -> Result<Vec<PathBuf>, CliError> {
     let mut found = Vec::new();
-    for name in &args.sessions {
+    for name in names {
         if name == "-" {
             if std::io::stdin().is_terminal() {
                 let error = CliError::new(exit::USAGE, "a bundle is not typed at a terminal");
@@ -118,24 +174,16 @@ pub(super) fn bundles(ctx: &AppContext, args: &ImportArgs) -> Result<Vec<PathBuf
         }
         let path = ctx.env.cwd().join(name);
         let mut first = [0; 4];
-        // What is no file, or a FIFO, is not opened: it may be an ID, and opening could wait.
+        // Only a file is opened: the name may be an ID, and opening a FIFO could wait.
         let is_file = path.metadata().is_ok_and(|file| file.is_file());
         let mut read = || File::open(&path)?.read_exact(&mut first);
         if is_file && read().is_ok() && is_bundle(&first) {
             found.push(path);
         }
     }
-    let others = args.sessions.len() - found.len();
+    let others = names.len() - found.len();
     if !found.is_empty() && others > 0 {
         let error = "bundles and sessions of other agents are not imported in one command";
-        return Err(CliError::new(exit::USAGE, error));
-    }
-    if found.is_empty() && (args.folder.is_some() || args.partial) {
-        let error = "--folder and --partial are for bundles, and none is named";
-        return Err(CliError::new(exit::USAGE, error));
-    }
-    if !found.is_empty() && (args.branches || args.from.is_some()) {
-        let error = "--branches and --from are for sessions of other agents";
         return Err(CliError::new(exit::USAGE, error));
     }
     Ok(found)
@@ -144,12 +192,12 @@ pub(super) fn bundles(ctx: &AppContext, args: &ImportArgs) -> Result<Vec<PathBuf
 /// Runs `rewake import FILE`.
 pub(super) fn import(
     ctx: &AppContext,
-    args: &ImportArgs,
+    args: &ToImport<'_>,
     files: &[PathBuf],
 ) -> Result<u8, CliError> {
     let mut imported = Vec::new();
     for file in files {
-        let bundle = checked(ctx, args, file)?;
+        let bundle = checked(ctx, args.partial, file)?;
         let from = from(&bundle.about);
         if let Some(loss) = &bundle.loss {
             note(&format!("not all of the bundle can be imported: {loss}"));
@@ -160,7 +208,11 @@ pub(super) fn import(
         }
         let mut named = Vec::new();
         for listed in bundle.about.sessions.iter().take(MAX_NAMED) {
-            named.push(format!("\n  {}", title(listed.title.as_deref())));
+            let folder = match args.folder {
+                Some(_) => String::new(),
+                None => folder_of(&bundle, &listed.id),
+            };
+            named.push(format!("\n  {}{folder}", title(listed.title.as_deref())));
         }
         note(&format!("{from}:{}", named.concat()));
         let question = "its messages will count as yours in a fork. Import it?";
@@ -191,7 +243,7 @@ pub(super) fn import(
     Ok(exit::DONE)
 }
 
-fn checked(ctx: &AppContext, args: &ImportArgs, file: &Path) -> Result<Bundle, CliError> {
+fn checked(ctx: &AppContext, partial: bool, file: &Path) -> Result<Bundle, CliError> {
     let data_dir = &ctx.paths.data_dir;
     let temporary = std::env::temp_dir();
     // A check creates no store.
@@ -205,11 +257,11 @@ fn checked(ctx: &AppContext, args: &ImportArgs, file: &Path) -> Result<Bundle, C
             .map_err(BundleError::from)
             .and_then(|file| InputFile::copy(file, folder)),
     };
-    Ok(Bundle::check(copied?, tools::describe, args.partial)?)
+    Ok(Bundle::check(copied?, tools::describe, partial)?)
 }
 
-fn record(ctx: &AppContext, args: &ImportArgs, bundle: &Bundle) -> Result<Vec<Import>, CliError> {
-    let folder = match &args.folder {
+fn record(ctx: &AppContext, args: &ToImport<'_>, bundle: &Bundle) -> Result<Vec<Import>, CliError> {
+    let folder = match args.folder {
         Some(folder) => {
             let path = ctx.env.cwd().join(folder);
             let canonical = path.canonicalize().ok().filter(|path| path.is_dir());
@@ -225,7 +277,11 @@ fn record(ctx: &AppContext, args: &ImportArgs, bundle: &Bundle) -> Result<Vec<Im
         data_dir: &ctx.paths.data_dir,
         folder: folder.as_deref(),
         workspace_of: &root_of,
+        // A folder that is not here yet is checked when it is used.
+        may_work_in: &|folder| !folder.exists() || added_folder(ctx, folder).is_ok(),
         new_id: args.new_id,
+        max_file_bytes: ctx.config().files.max_bytes,
+        now_ms: now_ms(),
     };
     let mut imported = importer.import(bundle)?;
     // Ancestors and subagents were not asked for.
@@ -243,6 +299,13 @@ pub(super) fn root_of(folder: &Path) -> String {
 
 fn list(bundle: &Bundle) {
     note(&format!("{}: no problems", from(&bundle.about)));
+    if bundle.files.states() > 0 {
+        note(&format!(
+            "{} and {} of files",
+            count(bundle.files.states(), "state"),
+            count(bundle.files.contents, "content")
+        ));
+    }
     for session in &bundle.sessions {
         let id = session.header.session.as_str();
         let listed = bundle.about.sessions.iter().find(|listed| listed.id == id);
@@ -255,7 +318,18 @@ fn list(bundle: &Bundle) {
             calls => format!("  {} without a result", count(calls, "call")),
         };
         let entries = count(session.end() - session.header.first, "entry");
-        line(&format!("{id}  {entries}{open}  {title}"));
+        let folder = folder_of(bundle, id);
+        line(&format!("{id}  {entries}{open}  {title}{folder}"));
+    }
+}
+
+/// Returns `  in /the/folder` for a session.
+fn folder_of(bundle: &Bundle, id: &str) -> String {
+    let found = bundle.sessions.iter().find(|s| s.header.session == id);
+    let folder = found.map(CheckedSession::folder).unwrap_or_default();
+    match folder.is_empty() {
+        true => String::new(),
+        false => format!("  in {}", one_line(&folder, TITLE_CHARS)),
     }
 }
 

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::bundle;
+use super::bundle::{self, FilesArg, ToExport};
 use crate::report::{CliError, exit};
 use crate::session::AppContext;
 use crate::session::export::{ExportError, Format, Replace, to_file};
@@ -26,6 +26,9 @@ pub(crate) struct ExportArgs {
     /// All sessions outside the trash
     #[arg(long, requires = "bundle", conflicts_with = "ids")]
     pub all: bool,
+    /// Also the files of the newest state, or of all states
+    #[arg(long, value_name = "WHICH", requires = "bundle")]
+    pub files: Option<FilesArg>,
     /// Write to this file instead of stdout
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
@@ -36,7 +39,13 @@ pub(crate) struct ExportArgs {
 
 pub(super) fn run(ctx: &AppContext, args: &ExportArgs) -> Result<u8, CliError> {
     if let Some(to) = &args.bundle {
-        return bundle::export(ctx, args, to);
+        let wanted = ToExport {
+            ids: &args.ids,
+            all: args.all,
+            files: args.files,
+            force: args.force,
+        };
+        return bundle::export(ctx, &wanted, to);
     }
     if args.force && args.output.is_none() {
         return Err(CliError::new(

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use serde_json::json;
 
-use super::bundle;
+use super::bundle::{self, ToImport};
 use super::confirm::{can_ask, is_yes};
 use super::print_json;
 use super::time::local_time;
@@ -20,7 +20,7 @@ use crate::store::{CachedSource, Store, cache_sources, database};
 const ID_CHARS: usize = 13;
 const TITLE_CHARS: usize = 80;
 
-/// Import sessions of other agents or a bundle, or list those of this folder
+/// Import sessions of other agents or of a bundle, or list the former
 #[derive(Debug, Clone, PartialEq, Args)]
 pub(crate) struct ImportArgs {
     /// Beginning of a session's ID, its file, a bundle, or `-` for stdin
@@ -71,9 +71,24 @@ fn agent(name: &str) -> Result<Agent, String> {
 }
 
 pub(super) fn run(ctx: &AppContext, args: &ImportArgs) -> Result<u8, CliError> {
-    let bundles = bundle::bundles(ctx, args)?;
+    let bundles = bundle::bundles(ctx, &args.sessions)?;
+    if bundles.is_empty() && (args.folder.is_some() || args.partial) {
+        let error = "--folder and --partial are for bundles, and none is named";
+        return Err(CliError::new(exit::USAGE, error));
+    }
     if !bundles.is_empty() {
-        return bundle::import(ctx, args, &bundles);
+        if args.branches || args.from.is_some() {
+            let error = "--branches and --from are for sessions of other agents";
+            return Err(CliError::new(exit::USAGE, error));
+        }
+        let wanted = ToImport {
+            folder: args.folder.as_deref(),
+            partial: args.partial,
+            new_id: args.new_id,
+            json: args.json,
+            check: args.check,
+        };
+        return bundle::import(ctx, &wanted, &bundles);
     }
     if args.json && (args.new_id || !args.sessions.is_empty()) {
         let error = "--json prints the list of other agents, or what was imported of a bundle";

@@ -728,9 +728,9 @@ fn seen<T>(agent: Agent, read: impl FnOnce(Sink<'_>) -> T) -> (T, Seen) {
         }
         normal.take(piece);
     });
-    let (report, printed) = normal.end();
-    seen.open_calls = printed.len() as u64;
-    seen.report = report;
+    let ended = normal.end();
+    seen.open_calls = ended.without_result;
+    seen.report = ended.report;
     (read, seen)
 }
 
@@ -740,7 +740,8 @@ impl Seen {
         one.report = report;
         one.report.add(self.report);
         one.open_calls = self.open_calls;
-        one.has_messages = self.first_words.is_some();
+        // A table that cannot be read may have messages.
+        one.has_messages = self.first_words.is_some() || !one.report.partial.is_empty();
         one.updated_ms = match self.updated_ms {
             0 => otherwise_ms,
             at_ms => at_ms,

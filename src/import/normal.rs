@@ -65,7 +65,18 @@ pub(super) struct Normal<'a> {
     seen: HashMap<String, String>,
     /// The model is to answer: only then may an answer follow.
     is_owed: bool,
+    /// Number of calls that had no result when the session went further.
+    interrupted: u64,
     report: Report,
+}
+
+/// The end of a session.
+pub(super) struct Ended {
+    pub report: Report,
+    /// The output so far of each call that is open at the end.
+    pub printed: Vec<Option<String>>,
+    /// Number of all calls without a result.
+    pub without_result: u64,
 }
 
 impl<'a> Normal<'a> {
@@ -97,6 +108,7 @@ impl<'a> Normal<'a> {
             later_calls: HashSet::new(),
             seen: HashMap::new(),
             is_owed: false,
+            interrupted: 0,
             report: Report::default(),
         };
         normal.emit(about.began_ms, opened, Vec::new());
@@ -180,8 +192,8 @@ impl<'a> Normal<'a> {
         }
     }
 
-    /// Ends the session. A call without a result stays open: what each of them printed is returned.
-    pub(super) fn end(mut self) -> (Report, Vec<Option<String>>) {
+    /// Ends the session. A call without a result stays open.
+    pub(super) fn end(mut self) -> Ended {
         self.end_answer();
         while !self.later.is_empty() {
             let at_ms = self.later.first().map_or(0, Piece::at_ms);
@@ -190,7 +202,12 @@ impl<'a> Normal<'a> {
             self.end_answer();
         }
         let printed = self.take_open().into_iter().map(|open| open.printed);
-        (self.report, printed.collect())
+        let printed: Vec<Option<String>> = printed.collect();
+        Ended {
+            report: self.report,
+            without_result: self.interrupted + printed.len() as u64,
+            printed,
+        }
     }
 
     /// Takes a part of an answer.
@@ -363,6 +380,7 @@ impl<'a> Normal<'a> {
 
     fn close_calls(&mut self, at_ms: i64) {
         for open in self.take_open() {
+            self.interrupted += 1;
             let (output, blobs) = output(open.printed.unwrap_or_default());
             let outcome = Outcome::Interrupted {
                 output,

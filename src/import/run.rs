@@ -7,7 +7,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::find::{Found, SourceError};
-use super::normal::Normal;
+use super::normal::{Ended, Normal};
 use super::opencode::Database;
 use super::{Agent, Report};
 use crate::store::{
@@ -181,7 +181,11 @@ impl Importer<'_> {
         let mut normal = Normal::new(found.agent, &found.about, &mut entries);
         let mut report = Report::default();
         let read = found.read(&mut report, &mut |piece| normal.take(piece), database);
-        let (of_entries, printed) = normal.end();
+        let Ended {
+            report: of_entries,
+            printed,
+            ..
+        } = normal.end();
         read.map_err(|e: io::Error| found.unreadable(&e))?;
         if let Some(error) = failed {
             return Err(error.into());

@@ -94,25 +94,35 @@ pub struct BlobLine<'a> {
 
 impl BlobLine<'_> {
     pub fn of(bytes: &[u8]) -> BlobLine<'_> {
-        let text = std::str::from_utf8(bytes).ok().map(Cow::Borrowed);
+        let (text, base64) = spelled(bytes);
         BlobLine {
             blob: blake3::hash(bytes).to_hex().to_string().into(),
-            base64: match text {
-                Some(_) => None,
-                None => Some(STANDARD.encode(bytes).into()),
-            },
             text,
+            base64,
         }
     }
 
     /// Returns the bytes. `None`: they do not match the hash.
     pub fn bytes(&self) -> Option<Vec<u8>> {
-        let bytes = match (&self.text, &self.base64) {
-            (Some(text), None) => text.as_bytes().to_vec(),
-            (None, Some(text)) => STANDARD.decode(text.as_bytes()).ok()?,
-            _ => return None,
-        };
+        let bytes = bytes_of(self.text.as_deref(), self.base64.as_deref())?;
         (blake3::hash(&bytes).to_hex().as_str() == self.blob).then_some(bytes)
+    }
+}
+
+/// Returns bytes as text if they are UTF-8, else in base64.
+pub fn spelled(bytes: &[u8]) -> (Option<Cow<'_, str>>, Option<Cow<'_, str>>) {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => (Some(text.into()), None),
+        Err(_) => (None, Some(STANDARD.encode(bytes).into())),
+    }
+}
+
+/// Returns the bytes of [`spelled`]. `None`: none or both are there, or it is not base64.
+pub fn bytes_of(text: Option<&str>, base64: Option<&str>) -> Option<Vec<u8>> {
+    match (text, base64) {
+        (Some(text), None) => Some(text.as_bytes().to_vec()),
+        (None, Some(text)) => STANDARD.decode(text.as_bytes()).ok(),
+        _ => None,
     }
 }
 

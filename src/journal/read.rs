@@ -95,36 +95,6 @@ pub fn begin(folder: &Path) -> io::Result<Option<Header>> {
     Ok(None)
 }
 
-/// Returns all readable headers of a journal: different stores and machines may have written it.
-///
-/// # Errors
-/// A file could not be read.
-pub fn headers(folder: &Path) -> io::Result<Vec<Header>> {
-    let mut headers = Vec::new();
-    for path in files(folder)? {
-        let file = File::open(&path)?;
-        let mut from: Box<dyn BufRead> = match path.to_string_lossy().ends_with(FRAMES) {
-            true => Box::new(BufReader::new(zstd::Decoder::new(file)?)),
-            false => Box::new(BufReader::new(file)),
-        };
-        let mut line = Vec::new();
-        // What cannot be decompressed has no header that counts.
-        while (&mut from)
-            .take(MAX_LINE_BYTES)
-            .read_until(b'\n', &mut line)
-            .is_ok_and(|read| read > 0)
-        {
-            if line.starts_with(b"{\"rewake\"")
-                && let Some(Line::Header(header)) = Line::read(&line)
-            {
-                headers.push(header);
-            }
-            line.clear();
-        }
-    }
-    Ok(headers)
-}
-
 /// Returns the files of a journal, ordered by their first entry, with the tail last. A closed tail
 /// sorts between the frames. If it already has a frame, it comes after that frame, and its lines
 /// are known by then.

@@ -4,6 +4,7 @@
 //! Invariant: a [`ReadablePart::Entry`] has the tip that the entry was checked to follow. In a file or
 //! frame, nothing after a header of another session than that of the folder is passed on.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
@@ -57,6 +58,8 @@ impl ReadablePart {
 #[derive(Default)]
 pub struct Salvaged {
     pub header: Option<Header>,
+    /// The stores and machines that wrote it, by its headers.
+    pub writers: BTreeSet<(String, Option<String>)>,
     /// The sequence number and the tip of the last entry of each stretch without a gap.
     pub ends: Vec<(Seq, ChainHash)>,
     /// Entries that nothing here proves, and that no other entry follows.
@@ -187,6 +190,8 @@ impl Reading<'_> {
                         tip: header.tip,
                         is_unproven: false,
                     });
+                    let writer = (header.store.clone(), header.machine.clone());
+                    self.found.writers.insert(writer);
                     self.found.header.get_or_insert(header);
                 }
                 Some(Line::Blob(bytes)) => (self.each)(ReadablePart::Blob(bytes))?,

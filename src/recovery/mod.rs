@@ -19,15 +19,13 @@ mod record;
 mod sessions;
 mod sql;
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::core::text::count;
 use crate::journal::folder::{JournalPlace, folders, session_of};
-use crate::journal::line::Header;
-use crate::journal::read::headers;
-use crate::journal::salvage::ReadablePart;
+use crate::journal::salvage::{ReadablePart, salvage};
 use crate::journal::state::read_state;
 use crate::store::recovering::{
     HighWaterMark, MarkText, NewDatabase, Purged, StoreLock, WHAT, database, finish, gap_of,
@@ -193,12 +191,13 @@ impl<'a> Rebuilding<'a> {
     }
 
     fn make(&mut self, repair: &mut Repair<'_>) -> Result<Option<Recovered>, StoreError> {
-        let mut copies = Vec::new();
-        let mut journals = Vec::new();
+        let mut given = Vec::new();
         for from in repair.from {
             let (database, journal) = copy_in(from)?;
-            copies.extend(database);
-            journals.extend(journal);
+            given.push((
+                database,
+                journal.map(|journal| (writers(&journal), journal)),
+            ));
         }
         let mut progress = Progress::new(&mut *repair.progress);
         let progress = &mut progress;
@@ -218,31 +217,38 @@ impl<'a> Rebuilding<'a> {
         let own = self.own_store();
         // SQLite would create files beside a copy, so it reads a duplicate.
         let mut private = Vec::new();
-        for copy in &copies {
+        for (copy, journal) in &given {
+            let Some(copy) = copy else {
+                continue;
+            };
             let folder = tempfile::tempdir_in(self.data_dir).map_err(|e| io_error(WHAT, e))?;
             let path = folder.path().join("copy.db");
             private.push(folder);
             copy_files(copy, &path).map_err(|e| io_error(format!("read {}", copy.display()), e))?;
             progress.begin(&format!("reading {}", copy.display()));
-            let is_own = own.is_some() && Source::open(&path)?.and_then(|s| s.store()) == own;
+            // A database does not say which machine wrote it, but the journal beside it does.
+            let mut beside = journal.iter().flat_map(|(writers, _)| writers.values());
+            let is_moved = beside.any(|by| by.iter().any(|by| !is_here(by, own.as_deref())));
+            let is_own =
+                own.is_some() && !is_moved && Source::open(&path)?.and_then(|s| s.store()) == own;
             match is_own || repair.same_machine {
                 true => drop(self.read_database(&path, &mut Vec::new(), progress)?),
                 false => torn.push(format!(
-                    "{} is of another store: rewake export --bundle there, or --same-machine",
+                    "{} is of another store or machine: rewake export --bundle there, or --same-machine",
                     copy.display()
                 )),
             }
         }
-        for journal in &journals {
+        for (writers, journal) in given.iter().filter_map(|(_, journal)| journal.as_ref()) {
             let elsewhere = match repair.same_machine {
                 true => BTreeMap::new(),
-                false => elsewhere(journal, own.as_deref()),
+                false => elsewhere(writers, own.as_deref()),
             };
             // What a session did elsewhere is not appended to one of this store.
             for id in elsewhere.keys().filter(|id| self.is_own(id)) {
                 torn.push(format!(
                     "session {id} is here, and its copy in {} is of another store or machine: it is \
-                     not used",
+                     not used; --same-machine uses it",
                     journal.display()
                 ));
             }
@@ -412,7 +418,11 @@ impl<'a> Rebuilding<'a> {
                     let session = journal.session;
                     let known = sessions.entry(session.clone()).or_default();
                     known.header = known.header.take().or(read.header);
-                    known.source = elsewhere.get(&session).cloned();
+                    // A copy stays one, also if another journal of it is of this store.
+                    known.source = known
+                        .source
+                        .take()
+                        .or_else(|| elsewhere.get(&session).cloned());
                     known.unproven.extend(read.unproven);
                     match journal.is_set_aside {
                         true => known.set_aside.extend(read.ends),
@@ -539,22 +549,32 @@ impl<'a> Rebuilding<'a> {
     }
 }
 
-/// Returns the sessions of a journal that another store or another machine wrote in, with where they
-/// come from.
-fn elsewhere(journal: &Path, own: Option<&str>) -> BTreeMap<String, String> {
-    let is_elsewhere = |header: &Header| {
-        own != Some(&*header.store) || is_of_another_machine(header.machine.as_deref())
+/// The stores and machines that wrote in a journal, by session.
+type Writers = BTreeMap<String, BTreeSet<(String, Option<String>)>>;
+
+/// Returns the writers of each session of a journal. What this cannot read has nothing to restore: the
+/// same reading gives the entries.
+fn writers(journal: &Path) -> Writers {
+    let of = |folder: &PathBuf| {
+        let read = salvage(folder, &mut |_| Ok(())).unwrap_or_default();
+        (session_of(folder), read.writers)
     };
-    let mut found = BTreeMap::new();
-    for folder in folders(journal) {
-        // A journal that cannot be read has nothing to restore.
-        let headers = headers(&folder).unwrap_or_default();
-        if let Some(header) = headers.iter().find(|header| is_elsewhere(header)) {
-            let host = machine_name(header.machine.as_deref());
-            found.insert(session_of(&folder), replica_source(&host));
-        }
-    }
-    found
+    folders(journal).iter().map(of).collect()
+}
+
+fn is_here((store, machine): &(String, Option<String>), own: Option<&str>) -> bool {
+    own == Some(&**store) && !is_of_another_machine(machine.as_deref())
+}
+
+/// Returns the sessions that another store or another machine wrote in, or nobody that is known, with
+/// where they come from.
+fn elsewhere(writers: &Writers, own: Option<&str>) -> BTreeMap<String, String> {
+    let source = |(id, by): (&String, &BTreeSet<(String, Option<String>)>)| {
+        let other = by.iter().find(|writer| !is_here(writer, own));
+        let host = machine_name(other.and_then(|(_, machine)| machine.as_deref()));
+        (other.is_some() || by.is_empty()).then(|| (id.clone(), replica_source(&host)))
+    };
+    writers.iter().filter_map(source).collect()
 }
 
 /// Returns the new keys of a database's sessions, by their old keys.

@@ -338,13 +338,14 @@ impl<'a> Writing<'_, '_, 'a> {
             (None, Some(header)) => (&*header.workspace, &*header.folder, header.created_ms),
             (None, None) => ("", "", 0),
         };
+        let replica = begin.known.replica();
         self.new.session(&RestoredSession {
             id: &begin.id,
             workspace,
             folder,
             created_ms,
             from,
-            replica: begin.known.replica(),
+            replica: replica.as_deref(),
         })
     }
 
@@ -354,17 +355,23 @@ impl<'a> Writing<'_, '_, 'a> {
         };
         let Ready { entry, was, .. } = ready;
         let prepared = &ready.prepared;
+        let is_elsewhere = begin.known.source.is_some();
+        let owed = entry.owed && !is_elsewhere;
         let row = self
             .new
-            .append(head, prepared, entry.at_ms, entry.owed, ready.tip)?;
+            .append(head, prepared, entry.at_ms, owed, ready.tip)?;
         if ready.may_fork {
             made.rows.entry(ready.tip).or_insert(row);
         }
         made.entries += 1;
-        made.became.note(was.taken, was.signal);
+        // Those of another store are numbers of its messages and signals.
+        if !is_elsewhere {
+            made.became.note(was.taken, was.signal);
+        }
         self.progress.so_far(|| count(made.entries, "entry"));
         let is_unknown = was.taken.is_none() && was.signal.is_none();
-        if is_unknown && begin.waits_since.is_some_and(|since| entry.seq >= since) {
+        if is_unknown && !is_elsewhere && begin.waits_since.is_some_and(|since| entry.seq >= since)
+        {
             note_said(made, &begin.id, entry.seq, prepared);
         }
         made.from_journal += u64::from(!entry.in_row);

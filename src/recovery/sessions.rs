@@ -17,7 +17,7 @@ use crate::core::entry::Seq;
 use crate::journal::chain_hash::ChainHash;
 use crate::journal::line::Header;
 use crate::store::recovering::{Purged, SessionRow, id_of_diverged, parents_first};
-use crate::store::{Gap, is_of_rewake};
+use crate::store::{Gap, host_of, replica_source};
 
 /// Everything that the copies have of one session.
 #[derive(Default)]
@@ -37,7 +37,7 @@ pub(super) struct SessionCopies {
 
 impl SessionCopies {
     /// Returns the value of the column `replica` for a session of rewake that is a copy.
-    pub(super) fn replica(&self) -> Option<&str> {
+    pub(super) fn replica(&self) -> Option<String> {
         let row = self
             .row
             .as_ref()
@@ -45,7 +45,7 @@ impl SessionCopies {
         let header = self.header.as_ref();
         let header = header.and_then(|header| header.source.as_deref());
         let known = self.source.as_deref().or(row).or(header);
-        known.filter(|source| is_of_rewake(source))
+        known.and_then(host_of).map(replica_source)
     }
 }
 

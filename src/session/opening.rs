@@ -491,17 +491,21 @@ impl AppContext {
     ) -> Result<Copied, SessionError> {
         let (mut state, warning) = readable(store, origin, parting)?;
         let info = store.history().find(origin)?;
-        let of_replica = replica::note(store, &info, &state);
-        let place = match place {
-            None if of_replica.is_some() => replica::place_of_fork(self, &info)?,
-            place => place,
-        };
-        // Not before the lock: a start compares the two times.
-        let now_ms = now_ms.max(super::now_ms());
         let from = ForkPoint {
             session: origin.to_string(),
             seq: state.next_seq() - 1,
         };
+        // The session may be a fork of the copy.
+        let of_copy = store.history().copy_at(&from)?;
+        let note = of_copy
+            .as_ref()
+            .map(|copy| replica::note(store, copy, &state));
+        let place = match (place, &of_copy) {
+            (None, Some(copy)) => replica::place_of_fork(self, &info, copy)?,
+            (place, _) => place,
+        };
+        // Not before the lock: a start compares the two times.
+        let now_ms = now_ms.max(super::now_ms());
         let fold = |state: &mut State, entry: Entry| {
             let record = Record {
                 seq: state.next_seq(),
@@ -515,16 +519,15 @@ impl AppContext {
         };
         let folder = place.as_ref().map(|place| place.folder.clone());
         fold(&mut state, store.history().forked(&from, folder)?)?;
-        let (mut also, trees) = also(&state);
-        let choice = replica::choice(self, &info, &state);
+        let (more, trees) = also(&state);
+        let copy = of_copy.as_ref();
+        let choice = copy.and_then(|copy| replica::choice(self, copy, &state));
         let warning = warning.or_else(|| {
             let model = choice.as_ref().map(|_| &state.model)?;
             Some(format!(
                 "the model {model} of the session cannot be used here"
             ))
         });
-        also.extend(choice);
-        also.extend(of_replica);
         // The entries after this one are lost, so the workspace may have changes that the fork does
         // not know.
         let gap = store
@@ -532,10 +535,13 @@ impl AppContext {
             .gap(origin)?
             .filter(|gap| gap.first == from.seq + 1);
         let warning = warning.or_else(|| gap.as_ref().map(Gap::line));
-        also.extend(gap.map(|gap| Entry::Noted {
+        let of_gap = gap.map(|gap| Entry::Noted {
             text: gap.note(),
             about: None,
-        }));
+        });
+        // A restore of files comes last: until its end nothing else may follow.
+        let before = [choice, note, of_gap];
+        let also: Vec<Entry> = before.into_iter().flatten().chain(more).collect();
         for entry in &also {
             fold(&mut state, entry.clone())?;
         }

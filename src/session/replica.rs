@@ -18,20 +18,23 @@ const SHOWN_BYTES: usize = 2_000;
 const MAX_TOOLS: usize = 20;
 const CUT: &str = "\n[… cut …]\n";
 
-/// Returns the folder of a fork of a copy. `None`: that of the copy, with the files that its entries
-/// name.
+/// Returns the folder of a fork of `info` at an entry of a copy. `None`: that of the copy, with the
+/// files that its entries name.
 pub(super) fn place_of_fork(
     ctx: &AppContext,
     info: &SessionInfo,
+    copy: &SessionInfo,
 ) -> Result<Option<NewPlace>, SessionError> {
-    let is_of_rewake = info.replica.as_deref().is_some_and(is_of_rewake);
-    Ok(match is_elsewhere(ctx, info)? {
+    let is_of_rewake = copy.replica.as_deref().is_some_and(is_of_rewake);
+    // A fork of the copy has a folder here.
+    let is_elsewhere = info.replica.is_some() && is_elsewhere(ctx, info)?;
+    Ok(match is_elsewhere {
         true => Some(NewPlace {
             workspace: ctx.workspace(),
             folder: ctx.here.folder.to_string_lossy().into_owned(),
         }),
         // The files of the other machine are not here.
-        false if is_of_rewake => Some(NewPlace {
+        false if is_of_rewake || info.replica.is_none() => Some(NewPlace {
             workspace: info.workspace.clone(),
             folder: info.folder.clone(),
         }),
@@ -99,13 +102,15 @@ pub(super) fn choice(ctx: &AppContext, info: &SessionInfo, state: &State) -> Opt
 }
 
 /// Returns the note for the model of a fork. `state`: of the copy where the fork begins.
-pub(super) fn note(store: &Store, info: &SessionInfo, state: &State) -> Option<Entry> {
-    if let (None, Some(host)) = (&state.imported, info.replica.as_deref().and_then(host_of)) {
-        return Some(note_of_bundle(host, info, state));
+pub(super) fn note(store: &Store, info: &SessionInfo, state: &State) -> Entry {
+    if let Some(host) = info.replica.as_deref().and_then(host_of) {
+        return note_of_bundle(host, info, state);
     }
-    let source = state.imported.as_ref()?;
-    let version = source.agent_version.as_deref().unwrap_or_default();
-    let agent = format!("{} {version}", source.agent);
+    let source = state.imported.as_deref();
+    let version = source.and_then(|source| source.agent_version.as_deref());
+    let name = source.map(|source| source.agent.as_str());
+    let name = name.or(info.replica.as_deref()).unwrap_or_default();
+    let agent = format!("{name} {}", version.unwrap_or_default());
     let mut text = format!(
         "This session began in another agent, {}, and ended there at {}. Read a file again before you \
          change it: it may differ from what was read there.",
@@ -119,7 +124,7 @@ pub(super) fn note(store: &Store, info: &SessionInfo, state: &State) -> Option<E
     let open = open_calls(state, &printed);
     if let Some(open) = &open {
         text.push_str(open);
-    } else if source.agent == "gemini" {
+    } else if name == "gemini" {
         text.push_str("\nIts log names a call only when it has ended: one more may have run.");
     }
     let specs = [tools::specs(), tools::attended_specs()].concat();
@@ -148,7 +153,7 @@ pub(super) fn note(store: &Store, info: &SessionInfo, state: &State) -> Option<E
             foreign.join(", ")
         ));
     }
-    Some(Entry::Noted { text, about: None })
+    Entry::Noted { text, about: None }
 }
 
 /// Returns the calls without a result, with what they had printed. `None`: there is none.

@@ -443,7 +443,7 @@ fn forget_title(tx: &Transaction<'_>, head: &Head) -> rusqlite::Result<()> {
 fn is_child_of(tx: &Transaction<'_>, head: &Head, parent: &str) -> rusqlite::Result<()> {
     tx.prepare_cached(
         "UPDATE sessions AS s SET forked_from = (SELECT p.key FROM sessions p
-           WHERE p.id = ?2 AND (p.replica IS NULL) = (s.replica IS NULL))
+           WHERE p.id = ?2 AND p.key <> s.key AND (p.replica IS NULL) = (s.replica IS NULL))
          WHERE key = ?1 AND forked_seq IS NULL",
     )?
     .execute(params![head.key, parent])

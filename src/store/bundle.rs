@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::fs::File;
 use std::path::Path;
 
-use rusqlite::{Transaction, params};
+use rusqlite::{Connection, Transaction, params};
 use rustix::fs::{FlockOperation, flock};
 use serde_json::value::RawValue;
 
@@ -19,12 +19,13 @@ use super::database::{private_file, private_folder};
 use super::error::{Doing, io as io_error};
 use super::ids::{id_of_diverged, parents_first};
 use super::journal_writer::{Recorded, header};
-use super::replica::refuse_replica;
+use super::replica::{is_of_rewake, refuse_replica};
 use super::row::{BodyReader, RawRow, RowPosition, SELECT_ROW, count, int};
 use super::sessions::{IS_CHILD, bring_up_to_date};
 use super::tips::tip_upto;
 use super::{History, Store, StoreError};
 use crate::core::entry::Seq;
+use crate::core::tree::uses;
 use crate::journal::chain_hash::ChainHash;
 use crate::journal::line::{EntryLine, Header, Parent};
 
@@ -33,7 +34,9 @@ const WHAT: &str = "import the session";
 
 /// One state of the database.
 pub struct ExportView<'s> {
-    tx: Transaction<'s>,
+    pub(super) tx: Transaction<'s>,
+    /// The folder of packs.
+    pub(super) packs: &'s Path,
     store: String,
     schema: u32,
 }
@@ -47,7 +50,7 @@ pub struct Planned {
     pub end: Seq,
     /// The tip of that entry.
     pub tip: ChainHash,
-    /// Stored size of its own entries, in bytes.
+    /// Stored size of the entries that it recorded itself, in bytes.
     pub bytes: u64,
     /// It was asked for. Others are its ancestors and subagents.
     pub is_named: bool,
@@ -60,10 +63,19 @@ pub enum SessionPart<'a> {
     Entry(&'a EntryLine),
 }
 
-impl Store {
+/// The findings of an export in the entries of a session.
+#[derive(Debug, Default)]
+pub struct SessionRead {
+    /// Number of blobs that are not stored any more.
+    pub missing_blobs: u64,
+    /// The names of the trees in its entries, with the places of these.
+    pub trees: Vec<(Seq, String)>,
+}
+
+impl<'s> ExportView<'s> {
     /// Begins to read one state of the database.
-    pub fn export_view(&self) -> Result<ExportView<'_>, StoreError> {
-        let tx = self.conn.unchecked_transaction().doing(WHAT_EXPORT)?;
+    pub fn of(of: &'s Store) -> Result<ExportView<'s>, StoreError> {
+        let tx = of.conn.unchecked_transaction().doing(WHAT_EXPORT)?;
         let store = tx
             .query_row("SELECT value FROM meta WHERE name = 'store'", [], |row| {
                 row.get(0)
@@ -72,14 +84,19 @@ impl Store {
         let schema = tx
             .pragma_query_value(None, "user_version", |row| row.get(0))
             .doing(WHAT_EXPORT)?;
-        Ok(ExportView { tx, store, schema })
+        Ok(ExportView {
+            tx,
+            packs: &of.packs,
+            store,
+            schema,
+        })
     }
 }
 
 impl ExportView<'_> {
-    /// Returns the ID of the store, and its schema.
-    pub fn store(&self) -> (&str, u32) {
-        (&self.store, self.schema)
+    /// Returns the hash of the ID of the store, and its schema.
+    pub fn store(&self) -> (String, u32) {
+        (hashed(&self.store), self.schema)
     }
 
     /// Returns all sessions outside the trash that lists show.
@@ -114,6 +131,10 @@ impl ExportView<'_> {
         let mut open: Vec<String> = ends.keys().cloned().collect();
         while let Some(id) = open.pop() {
             let mut header = header(&self.tx, &self.store, &id)?;
+            // With both, a journal could be made that `doctor --repair --from` takes for one of
+            // this store.
+            header.store = hashed(&header.store);
+            (header.machine, header.source) = (None, None);
             self.find_owner(&mut header)?;
             if let Some(Parent { session, seq }) = &header.forked {
                 let end = ends.entry(session.clone()).or_insert(0);
@@ -195,8 +216,7 @@ impl ExportView<'_> {
             .doing(WHAT_EXPORT)
     }
 
-    /// Reads the own entries of a session, each after its blobs. Returns the number of blobs that
-    /// are missing.
+    /// Reads the own entries of a session, each after its blobs.
     ///
     /// # Errors
     /// `Corrupt`: an entry is damaged. Those of `each`.
@@ -204,7 +224,7 @@ impl ExportView<'_> {
         &self,
         planned: &Planned,
         each: &mut dyn FnMut(SessionPart<'_>) -> Result<(), E>,
-    ) -> Result<u64, E> {
+    ) -> Result<SessionRead, E> {
         let session = planned.header.session.as_str();
         let first = planned.header.first;
         let head = read_head(&self.tx, session)?;
@@ -219,7 +239,7 @@ impl ExportView<'_> {
         let mut statement = self.tx.prepare_cached(SELECT_ROW).doing(WHAT_EXPORT)?;
         let mut bodies = BodyReader::new()?;
         let mut given = HashSet::new();
-        let mut missing = 0;
+        let mut done = SessionRead::default();
         for (seq, id) in (first..planned.end).zip(rows) {
             let position = RowPosition {
                 session,
@@ -239,10 +259,12 @@ impl ExportView<'_> {
                 if given.insert(reference.hash.clone()) {
                     match blob(&self.tx, &reference.hash)? {
                         Some(bytes) => each(SessionPart::Blob(&bytes))?,
-                        None => missing += 1,
+                        None => done.missing_blobs += 1,
                     }
                 }
             }
+            let trees = uses(&linked.record.entry).map(|tree| (seq, tree.to_string()));
+            done.trees.extend(trees);
             let json = RawValue::from_string(json.to_string()).doing(WHAT_EXPORT);
             each(SessionPart::Entry(&EntryLine {
                 seq,
@@ -255,8 +277,13 @@ impl ExportView<'_> {
             }))?;
             parent = Some(id);
         }
-        Ok(missing)
+        Ok(done)
     }
+}
+
+/// Returns the ID of a store as bundles have it.
+fn hashed(store: &str) -> String {
+    blake3::hash(store.as_bytes()).to_hex()[..32].to_string()
 }
 
 /// Held while an import works: another one waits for its end.
@@ -311,12 +338,20 @@ impl History<'_> {
         };
         let is_same = there
             .is_some_and(|tip| tip_upto(self.conn, session, last).is_ok_and(|here| here == *tip));
-        let is_copy = refuse_replica(self.conn, session).is_err();
+        // A copy of another agent follows its source, not a bundle.
+        let is_copy = is_copy_of_rewake(self.conn, session)?;
         Ok(match (is_same, length >= end) {
             (true, true) => Compared::Whole,
             (true, false) if is_copy => Compared::Shorter,
             _ => Compared::Differs,
         })
+    }
+}
+
+fn is_copy_of_rewake(conn: &Connection, session: &str) -> Result<bool, StoreError> {
+    match refuse_replica(conn, session) {
+        Err(StoreError::Replica { agent, .. }) => Ok(is_of_rewake(&agent)),
+        refused => refused.map(|()| false),
     }
 }
 
@@ -419,6 +454,14 @@ pub fn append_replica<E: From<StoreError>>(
             params![head.key, parent],
         )
         .doing(WHAT)?;
+    }
+    // Its entries may say that it is not a copy, or a session of this ID may be new.
+    if !is_copy_of_rewake(&tx, id)? {
+        return Err(StoreError::Replica {
+            session: id.clone(),
+            agent: new.source.clone(),
+        }
+        .into());
     }
     let Some(line) = last else {
         // Nothing was recorded: neither is the row of a new session.

@@ -148,15 +148,13 @@ impl Snapshots<'_> {
     /// # Errors
     /// `Damaged` when the bytes do not match the hash.
     pub fn content(&self, hash: &ContentHash) -> Result<Option<Vec<u8>>, StoreError> {
-        let id = self.content_row(hash)?;
-        id.map(|(id, _)| read(self.conn, self.packs, id, 0))
-            .transpose()
+        content(self.conn, self.packs, hash)
     }
 
     /// Reads a content as the base of another one. Returns `None` if it is not stored, or already
     /// depends on [`MAX_DEPTH`] bases.
     pub fn base(&self, hash: &ContentHash) -> Result<Option<Base>, StoreError> {
-        let Some((id, depth)) = self.content_row(hash)? else {
+        let Some((id, depth)) = content_row(self.conn, hash)? else {
             return Ok(None);
         };
         if depth >= MAX_DEPTH {
@@ -171,17 +169,7 @@ impl Snapshots<'_> {
 
     /// Returns whether a content is stored.
     pub fn has_content(&self, hash: &ContentHash) -> Result<bool, StoreError> {
-        Ok(self.content_row(hash)?.is_some())
-    }
-
-    fn content_row(&self, hash: &ContentHash) -> Result<Option<(i64, u32)>, StoreError> {
-        self.conn
-            .prepare_cached("SELECT id, depth FROM contents WHERE hash = ?1")
-            .and_then(|mut s| {
-                s.query_row([hash.as_slice()], |row| Ok((row.get(0)?, row.get(1)?)))
-                    .optional()
-            })
-            .doing(WHAT_READ)
+        Ok(content_row(self.conn, hash)?.is_some())
     }
 
     /// Stores many contents before a tree names them. They are durable when this returns. Contents
@@ -209,6 +197,25 @@ impl Snapshots<'_> {
             .map(count)
             .doing("see what the files take")
     }
+}
+
+/// Reads a content, as [`Snapshots::content`].
+pub(super) fn content(
+    conn: &Connection,
+    packs: &Path,
+    hash: &ContentHash,
+) -> Result<Option<Vec<u8>>, StoreError> {
+    let id = content_row(conn, hash)?;
+    id.map(|(id, _)| read(conn, packs, id, 0)).transpose()
+}
+
+fn content_row(conn: &Connection, hash: &ContentHash) -> Result<Option<(i64, u32)>, StoreError> {
+    conn.prepare_cached("SELECT id, depth FROM contents WHERE hash = ?1")
+        .and_then(|mut s| {
+            s.query_row([hash.as_slice()], |row| Ok((row.get(0)?, row.get(1)?)))
+                .optional()
+        })
+        .doing(WHAT_READ)
 }
 
 /// Inserts a content. One that is stored already stays unchanged.

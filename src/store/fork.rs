@@ -27,7 +27,7 @@ use super::replica::set_replica;
 use super::row::int;
 use super::tips::tip_of;
 use super::trees::NewTree;
-use super::{History, Store, StoreError, trees};
+use super::{History, SessionInfo, Store, StoreError, trees};
 use crate::core::entry::{Entry, ForkPoint, ReplicaOrigin, Seq};
 
 const WHAT: &str = "fork the session";
@@ -129,20 +129,28 @@ impl History<'_> {
     /// Returns the first entry of a fork. It says whether the entry before it belongs to a copy that
     /// was imported: the session that was asked for may be a fork of that copy.
     pub fn forked(&self, from: &ForkPoint, folder: Option<String>) -> Result<Entry, StoreError> {
-        let (_, row) = row_of(self.conn, &from.session, from.seq)?;
-        let agent: Option<String> = self
-            .conn
-            .prepare_cached(
-                "SELECT s.replica FROM entries e JOIN sessions s ON s.key = e.session
-                 WHERE e.id = ?1",
-            )
-            .and_then(|mut s| s.query_row([row], |row| row.get(0)))
-            .doing(WHAT)?;
+        let copy = self.copy_at(from)?;
         Ok(Entry::Forked {
             from: from.clone(),
             folder,
-            from_replica: agent.map(|agent| ReplicaOrigin { agent: Some(agent) }),
+            from_replica: copy
+                .and_then(|copy| copy.replica)
+                .map(|agent| ReplicaOrigin { agent: Some(agent) }),
         })
+    }
+
+    /// Returns the copy that an entry belongs to. `None`: it belongs to a session of this store.
+    pub fn copy_at(&self, from: &ForkPoint) -> Result<Option<SessionInfo>, StoreError> {
+        let (_, row) = row_of(self.conn, &from.session, from.seq)?;
+        let id: Option<String> = self
+            .conn
+            .prepare_cached(
+                "SELECT s.id FROM entries e JOIN sessions s ON s.key = e.session
+                 WHERE e.id = ?1 AND s.replica IS NOT NULL",
+            )
+            .and_then(|mut s| s.query_row([row], |row| row.get(0)).optional())
+            .doing(WHAT)?;
+        id.map(|id| self.find(&id)).transpose()
     }
 
     /// Fails when the session has no entry with this number.

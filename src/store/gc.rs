@@ -146,7 +146,9 @@ fn dropped_sessions(tx: &Transaction<'_>, since_ms: i64) -> Result<Vec<(i64, boo
     let mut sessions: BTreeMap<i64, Session> = tx
         .prepare(
             "SELECT key, forked_from, trashed_ms IS NOT NULL,
-                    trashed_ms IS NULL AND (unfinished OR updated_ms >= ?1) FROM sessions",
+                    trashed_ms IS NULL AND (unfinished OR updated_ms >= ?1 OR EXISTS (
+                      SELECT 1 FROM tree_uses u JOIN trees t ON t.id = u.tree
+                      WHERE u.session = key AND t.at_ms >= ?1)) FROM sessions",
         )
         .and_then(|mut s| {
             s.query_map([since_ms], |row| {
@@ -175,11 +177,13 @@ fn dropped_sessions(tx: &Transaction<'_>, since_ms: i64) -> Result<Vec<(i64, boo
     Ok(dropped.map(|(key, s)| (*key, s.is_trashed)).collect())
 }
 
-/// Returns the trees that a session names, and the last one of each workspace.
+/// Returns the trees that a session names, and the last one of each workspace here. Trees of bundles
+/// have other roots.
 fn referenced_trees(tx: &Transaction<'_>) -> Result<BTreeSet<i64>, StoreError> {
     ids(
         tx,
-        "SELECT tree FROM tree_uses UNION SELECT max(id) FROM trees GROUP BY place",
+        "SELECT tree FROM tree_uses UNION SELECT max(t.id) FROM trees t JOIN places p ON p.key = t.place
+         WHERE substr(p.root, 1, 1) = x'2f' GROUP BY p.key",
     )
 }
 
@@ -190,7 +194,7 @@ fn ids(tx: &Transaction<'_>, sql: &str) -> Result<BTreeSet<i64>, StoreError> {
 }
 
 /// Returns the contents of all files in these trees.
-fn named_contents(
+pub(super) fn named_contents(
     tx: &Transaction<'_>,
     kept: &BTreeSet<i64>,
 ) -> Result<BTreeSet<ContentHash>, StoreError> {

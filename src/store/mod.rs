@@ -16,6 +16,7 @@ mod append;
 mod backup_status;
 mod blobs;
 mod bundle;
+mod bundle_files;
 mod chain;
 pub mod contents;
 mod conversation;
@@ -68,9 +69,10 @@ pub use append::{Batch, NewSession};
 pub use backup_status::BackupStatus;
 pub use blobs::blob_ref;
 pub use bundle::{
-    Compared, ExportView, ImportLock, NewReplica, PartSink, Planned, SessionPart, append_replica,
-    id_of_copy,
+    Compared, ExportView, ImportLock, NewReplica, PartSink, Planned, SessionPart, SessionRead,
+    append_replica, id_of_copy,
 };
+pub use bundle_files::{ExportedFiles, FileImport, FilePart};
 pub use chain::Head;
 pub use chain::VisitedEntry;
 pub use conversation::Conversation;
@@ -105,7 +107,7 @@ pub use sessions::{SessionFilter, SessionInfo};
 pub use telemetry::TelemetryCursor;
 pub use trace::Checkpoint;
 pub use trace::{Branch, Family, Traced};
-pub use trees::{Cause, KnownTree, NewTree, TreeLink};
+pub use trees::{Cause, KnownTree, MovedTree, NewTree, TreeLink, root_in_bundle};
 pub use views::{
     Catalogue, Check, History, Inbox, InboxWriter, Index, Models, Snapshots, Telemetry,
 };

@@ -9,15 +9,20 @@ use super::chain::Head;
 use super::error::Doing;
 use super::row::{count, int};
 use super::{History, Store, StoreError};
+use crate::core::text::one_line;
+use crate::core::visible::visible;
 
 const WHAT: &str = "import the session";
 
 /// How the column `replica` begins for a session of rewake in another store. The host follows.
 const OF_REWAKE: &str = "rewake@";
 
+/// Maximum length of the name of a host, characters.
+const HOST_CHARS: usize = 60;
+
 /// Returns the value of the column `replica` for a session of the store of this host.
 pub fn replica_source(host: &str) -> String {
-    format!("{OF_REWAKE}{host}")
+    format!("{OF_REWAKE}{}", one_line(&visible(host), HOST_CHARS))
 }
 
 /// Returns whether a copy is of a session of rewake, not of another agent.

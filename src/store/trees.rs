@@ -28,6 +28,13 @@ const MAX_DELTAS: u32 = 512;
 
 const LEVEL: i32 = 3;
 
+/// Maximum size of a tree of a bundle before compression, in bytes.
+const MAX_MOVED: usize = 1 << 26;
+
+/// The root of a tree that came in a bundle begins with it. A folder of this machine has an absolute
+/// path, so no scan, rewind or restore of one takes the tree for its own.
+const OF_BUNDLE: &[u8] = b"bundle:";
+
 /// The reason for a snapshot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cause {
@@ -220,6 +227,18 @@ fn name_of(root: Option<&[u8]>, parent: Option<&str>, encoded: &[u8]) -> [u8; 16
     name
 }
 
+/// Returns whether a tree has this name, in its present or its older form.
+fn is_name(name: &[u8], root: &[u8], parent: Option<&str>, encoded: &[u8]) -> bool {
+    name_of(Some(root), parent, encoded).as_slice() == name
+        || name_of(None, parent, encoded).as_slice() == name
+}
+
+/// Returns the root that a tree of a bundle had on its machine. `None`: it is a tree of a folder here.
+pub fn root_in_bundle(root: &Path) -> Option<PathBuf> {
+    let there = root.as_os_str().as_bytes().strip_prefix(OF_BUNDLE)?;
+    Some(PathBuf::from(OsString::from_vec(there.to_vec())))
+}
+
 /// Parses a name of an entry into bytes.
 fn parsed(name: &str) -> Option<Vec<u8>> {
     let digits = |at: usize| u8::from_str_radix(name.get(at..at + 2)?, 16).ok();
@@ -238,15 +257,12 @@ impl Snapshots<'_> {
         let Some(wanted) = parsed(name) else {
             return Ok(None);
         };
-        let id = self
-            .conn
-            .prepare_cached("SELECT id FROM trees WHERE name = ?1")
-            .and_then(|mut s| s.query_row([wanted], |row| row.get(0)).optional())
-            .doing(WHAT)?;
+        let id = id_named(self.conn, &wanted)?;
         id.map(|id| read(self.conn, id)).transpose()
     }
 
-    /// Returns the root of a tree's workspace.
+    /// Returns the root of a tree's workspace. For a tree that came in a bundle it is not absolute,
+    /// see [`root_in_bundle`].
     pub fn tree_root(&self, name: &str) -> Result<Option<PathBuf>, StoreError> {
         let Some(wanted) = parsed(name) else {
             return Ok(None);
@@ -269,11 +285,7 @@ impl Snapshots<'_> {
         let Some(wanted) = parsed(name) else {
             return Ok(None);
         };
-        let id: Option<i64> = self
-            .conn
-            .prepare_cached("SELECT id FROM trees WHERE name = ?1")
-            .and_then(|mut s| s.query_row([wanted], |row| row.get(0)).optional())
-            .doing(WHAT)?;
+        let id = id_named(self.conn, &wanted)?;
         let Some(row) = id.map(|id| row(self.conn, id)).transpose()? else {
             return Ok(None);
         };
@@ -392,8 +404,8 @@ pub(super) fn delta(row: &TreeRow, parent: Option<&str>) -> Result<Delta, StoreE
     let damaged = |why: &str| StoreError::damaged(format!("the tree {name} is damaged: {why}"));
     let encoded = zstd::bulk::decompress(&row.body, MAX_BODY);
     let encoded = encoded.map_err(|_| damaged("it cannot be unpacked"))?;
-    let is_named = |root| name_of(root, parent, &encoded).as_slice() == row.name;
-    if !is_named(Some(row.root.as_slice())) && !is_named(None) {
+    let root = row.root.strip_prefix(OF_BUNDLE).unwrap_or(&row.root);
+    if !is_name(&row.name, root, parent, &encoded) {
         return Err(damaged("its name is that of another"));
     }
     Delta::decode(&encoded).map_err(|why| damaged(&why))
@@ -423,7 +435,11 @@ pub(super) fn insert(tx: &Transaction<'_>, at_ms: i64, tree: &NewTree) -> rusqli
     };
     tx.prepare_cached(
         "INSERT INTO trees (name, place, parent, at_ms, cause, live, files, bytes, since, depth, body)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11) ON CONFLICT (name) DO NOTHING",
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)
+         -- A tree of a bundle with this name becomes one of the folder here.
+         ON CONFLICT (name) DO UPDATE SET place = excluded.place, at_ms = excluded.at_ms,
+           cause = excluded.cause, live = excluded.live, files = excluded.files, bytes = excluded.bytes
+         WHERE (SELECT substr(root, 1, 7) FROM places WHERE key = trees.place) = CAST('bundle:' AS BLOB)",
     )?
     .execute(params![
         tree.name.as_slice(),
@@ -439,6 +455,125 @@ pub(super) fn insert(tx: &Transaction<'_>, at_ms: i64, tree: &NewTree) -> rusqli
         tree.body
     ])?;
     Ok(())
+}
+
+/// A tree as a bundle has it.
+pub struct MovedTree {
+    pub name: String,
+    /// The root on the machine where it was made.
+    pub root: Vec<u8>,
+    /// The name of the tree that it is a delta to. `None`: it has all paths.
+    pub parent: Option<String>,
+    /// The delta, as it is encoded.
+    pub encoded: Vec<u8>,
+}
+
+impl MovedTree {
+    /// Returns the delta.
+    ///
+    /// # Errors
+    /// Returns a message if the tree does not match its name or is too large.
+    pub fn delta(&self) -> Result<Delta, String> {
+        if self.encoded.len() > MAX_MOVED {
+            return Err("the tree is too large".to_string());
+        }
+        let is_named = parsed(&self.name)
+            .is_some_and(|name| is_name(&name, &self.root, self.parent.as_deref(), &self.encoded));
+        match is_named && self.root.starts_with(b"/") {
+            true => Delta::decode(&self.encoded),
+            false => Err("the tree does not match its name".to_string()),
+        }
+    }
+}
+
+/// Reads a tree for a bundle.
+pub(super) fn moved(conn: &Connection, id: i64) -> Result<MovedTree, StoreError> {
+    let row = row(conn, id)?;
+    let parent = match row.parent {
+        Some(parent) => Some(name(&self::row(conn, parent)?)),
+        None => None,
+    };
+    delta(&row, parent.as_deref())?;
+    let encoded = zstd::bulk::decompress(&row.body, MAX_BODY)
+        .map_err(|_| StoreError::damaged(format!("the tree {} cannot be unpacked", name(&row))))?;
+    Ok(MovedTree {
+        name: name(&row),
+        root: row
+            .root
+            .strip_prefix(OF_BUNDLE)
+            .unwrap_or(&row.root)
+            .to_vec(),
+        parent,
+        encoded,
+    })
+}
+
+/// Inserts a tree of a bundle, which was checked, unless it is stored.
+///
+/// # Errors
+/// `Damaged`: the tree that it is a delta to is not stored.
+pub(super) fn insert_moved(
+    tx: &Transaction<'_>,
+    at_ms: i64,
+    tree: &MovedTree,
+) -> Result<(), StoreError> {
+    let Some(name) = parsed(&tree.name).filter(|_| tree.encoded.len() <= MAX_MOVED) else {
+        return Ok(());
+    };
+    if id_named(tx, &name)?.is_some() {
+        return Ok(());
+    }
+    let damaged = |why| StoreError::damaged(format!("the tree {} {why}", tree.name));
+    let (mut since, mut depth, mut parent) = (0, 0, None);
+    if let Some(of) = &tree.parent {
+        let id = id_of(tx, of)?.ok_or_else(|| damaged("has no parent"))?;
+        let row = row(tx, id)?;
+        since = row.since + tree.encoded.len() as u64;
+        depth = row.depth + 1;
+        parent = Some(id);
+    }
+    if depth >= MAX_DELTAS {
+        return Err(damaged("has no beginning"));
+    }
+    let body = zstd::bulk::compress(&tree.encoded, LEVEL)
+        .map_err(|e| super::error::io("import the files", e))?;
+    let root = [OF_BUNDLE, &tree.root].concat();
+    let sql = "INSERT INTO places (root) VALUES (?1) ON CONFLICT (root) DO NOTHING";
+    tx.prepare_cached(sql)
+        .and_then(|mut s| s.execute([&root]))
+        .doing(WHAT)?;
+    tx.prepare_cached(
+        "INSERT INTO trees (name, place, parent, at_ms, cause, files, bytes, since, depth, body)
+         SELECT ?1, key, ?3, ?4, ?5, 0, 0, ?6, ?7, ?8 FROM places WHERE root = ?2",
+    )
+    .and_then(|mut s| {
+        s.execute(params![
+            name,
+            root,
+            parent,
+            at_ms,
+            Cause::Outside.name(),
+            int(since),
+            depth,
+            body
+        ])
+    })
+    .doing(WHAT)?;
+    Ok(())
+}
+
+/// Returns the row ID of the tree with this name.
+pub(super) fn id_of(conn: &Connection, name: &str) -> Result<Option<i64>, StoreError> {
+    match parsed(name) {
+        Some(name) => id_named(conn, &name),
+        None => Ok(None),
+    }
+}
+
+fn id_named(conn: &Connection, name: &[u8]) -> Result<Option<i64>, StoreError> {
+    conn.prepare_cached("SELECT id FROM trees WHERE name = ?1")
+        .and_then(|mut s| s.query_row([name], |row| row.get(0)).optional())
+        .doing(WHAT)
 }
 
 /// Records that the session uses the trees that an entry names, if they are stored.

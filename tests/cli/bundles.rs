@@ -237,6 +237,174 @@ fn a_fork_has_a_folder_and_a_model_of_this_machine() {
     );
 }
 
+/// A project with files that a bundle must not place, and a session that changed two of them.
+fn project() -> (Home, String) {
+    let server = Server::start(|seen| match seen.turn {
+        0 => Answer::call(
+            "bash",
+            json!({ "command": "echo changed > a; mkdir -p sub; printf '\\377\\000' > sub/raw" }),
+        ),
+        _ => Answer::text("changed"),
+    });
+    let home = Home::with(&server, Protocol::Chat);
+    let work = home.workspace();
+    let write = |path: &str, text: &str| {
+        let path = work.join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    };
+    write("a", "first");
+    write(".vscode/tasks.json", "{}");
+    write("AGENTS.md", "obey");
+    write(".env", "SECRET=1");
+    write("run.sh", "#!/bin/sh");
+    let mode = std::fs::Permissions::from_mode(0o4755);
+    std::fs::set_permissions(work.join("run.sh"), mode).unwrap();
+    for (target, link) in [
+        ("a", "inside"),
+        ("/etc/passwd", "out"),
+        ("sub/../../x", "up"),
+    ] {
+        std::os::unix::fs::symlink(target, work.join(link)).unwrap();
+    }
+    let args = [
+        "-p",
+        "change them",
+        "--permission-mode",
+        "bypassPermissions",
+    ];
+    home.run(args).expect(0);
+    let id = newest(&home);
+    (home, id)
+}
+
+#[test]
+fn files_come_along_and_protected_ones_are_not_placed() {
+    let (there, id) = project();
+    let exported = there
+        .run(["export", &id, "--bundle", "s.rewake", "--files", "last"])
+        .expect(0);
+    assert!(
+        exported.stderr.contains(".env (a secret)"),
+        "{}",
+        exported.stderr
+    );
+    let bytes = std::fs::read(there.path("s.rewake")).unwrap();
+    drop(there);
+    let server = speaker();
+    let here = Home::with(&server, Protocol::Chat);
+    imported(&here, &bytes, &[]);
+    let taken = here.path("taken");
+    std::fs::create_dir(&taken).unwrap();
+    std::fs::write(taken.join("mine"), "mine").unwrap();
+    let refused = here.run(["fork", &id, "--files", "taken"]).expect(2);
+    for way in ["rewake diff", "rewake restore"] {
+        assert!(refused.stderr.contains(way), "{}", refused.stderr);
+    }
+    let forked = here.run(["fork", &id, "--files", "new"]).expect(0);
+    let new = here.path("new");
+    let read = |path: &str| std::fs::read(new.join(path)).unwrap();
+    assert_eq!(read("a"), b"changed\n");
+    assert_eq!(read("sub/raw"), [0xff, 0]);
+    assert_eq!(read("inside"), b"changed\n");
+    let mode = std::fs::metadata(new.join("run.sh")).unwrap().permissions();
+    assert_eq!(mode.mode() & 0o7777, 0o755);
+    let all: Vec<String> = std::fs::read_dir(&new)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    for absent in [".vscode", "AGENTS.md", ".env", "out", "up"] {
+        assert!(!all.iter().any(|name| name == absent), "{all:?}");
+        assert!(
+            forked.stderr.contains(absent),
+            "{absent}: {}",
+            forked.stderr
+        );
+    }
+    // The fork works there, and a file must be read before it is changed.
+    let fork = forked.stdout.trim().to_string();
+    here.run(["-p", "go on", "-r", &fork]).expect(0);
+    let body = server.requests()[0].body.clone().unwrap();
+    let body = String::from_utf8_lossy(&body).into_owned();
+    assert!(body.contains("comes from another machine"), "{body}");
+    assert!(body.contains(new.to_str().unwrap()), "{body}");
+    // For an existing checkout, single files are taken, and nothing is written by itself.
+    let at = format!("{id}:4");
+    let mut found = Vec::new();
+    for entry in 1..9 {
+        let at = format!("{id}:{entry}");
+        let one = here.run(["restore", "a", "--at", &at, "-o", "-"]);
+        found.push(one.stdout);
+    }
+    assert!(
+        found.iter().any(|text| text == "changed\n"),
+        "{at}: {found:?}"
+    );
+    let refused = here.run(["restore", "a", "--at", &at, "--yes"]);
+    assert_ne!(refused.code(), Some(0));
+    assert!(!here.path("a").exists());
+    // Without files there is nothing to put into a folder.
+    let (plain, id) = project();
+    let bytes = bundle_of(&plain, &id);
+    drop(plain);
+    imported(&here, &bytes, &[]);
+    let refused = here.run(["fork", &id, "--files", "newer"]).expect(2);
+    assert!(refused.stderr.contains("bundle"), "{}", refused.stderr);
+    assert!(!here.path("newer").exists());
+}
+
+/// The entry before a fork may belong to the copy, though the session that is asked does not.
+#[test]
+fn a_fork_of_a_fork_works_in_the_folder_of_the_fork() {
+    let (there, id) = killed(&worker());
+    let bytes = bundle_of(&there, &id);
+    drop(there);
+    let server = speaker();
+    let here = Home::with(&server, Protocol::Chat);
+    let folder = here.user();
+    imported(&here, &bytes, &["--folder", folder.to_str().unwrap()]);
+    let first = here.run(["fork", &id]).expect(0).stdout.trim().to_string();
+    let second = here.run(["fork", &first, "--at", "1"]).expect(0);
+    let second = second.stdout.trim().to_string();
+    here.run(["-p", "go on", "-r", &second]).expect(0);
+    let requests = server.requests();
+    let body = String::from_utf8_lossy(requests[0].body.as_ref().unwrap()).into_owned();
+    assert!(
+        body.contains("This session comes from another machine"),
+        "{body}"
+    );
+    assert!(
+        body.contains(&format!("folder: {}", folder.display())),
+        "{body}"
+    );
+}
+
+/// The folder that a bundle names does not open the home folder of this machine.
+#[test]
+fn a_bundle_of_the_home_folder_needs_a_folder() {
+    let server = speaker();
+    let home = Home::with(&server, Protocol::Chat);
+    let user = home.user();
+    home.run(["-C", user.to_str().unwrap(), "-p", "one"])
+        .expect(0);
+    let listed = home.run(["-C", user.to_str().unwrap(), "history", "--json"]);
+    let listed = listed.expect(0).stdout;
+    let id = listed.split("\"id\":\"").nth(1).unwrap()[..36].to_string();
+    std::fs::write(home.path("s.rewake"), bundle_of(&home, &id)).unwrap();
+    // Another store of a user whose home folder has the same path.
+    let here = Home::with(&server, Protocol::Chat);
+    let bundle = home.path("s.rewake");
+    let as_user = |args: &[&str]| {
+        let mut command = here.rewake(args);
+        command.env("HOME", &user);
+        run(command, LIMIT)
+    };
+    let imported = as_user(&["import", bundle.to_str().unwrap()]).expect(0);
+    assert_eq!(imported.stdout.trim(), id);
+    let refused = as_user(&["-p", "go on", "-r", &id]).expect(2);
+    assert!(refused.stderr.contains("-C"), "{}", refused.stderr);
+}
+
 #[test]
 fn files_are_whole_private_and_never_replaced_unasked() {
     let server = speaker();

@@ -4,10 +4,10 @@ use std::io::Read;
 use std::path::Path;
 
 use proptest::prelude::*;
-use rewake::bundle::{Bundle, BundleError, Exporting, Import, Importer, InputFile};
+use rewake::bundle::{Bundle, BundleError, Exporting, Files, Import, Importer, InputFile};
 use rewake::core::entry::*;
 use rewake::journal::chain_hash::ChainHash;
-use rewake::store::{NewSession, Store, blob_ref, new_id};
+use rewake::store::{Batch, ExportView, NewSession, Store, blob_ref, new_id};
 use rewake::tools::describe;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -76,7 +76,7 @@ fn memory() -> Option<Fact> {
 }
 
 /// The sessions of a store: one with a memory, a blob, a mode and an open call, a fork of it, a fork
-/// of that one from before its own entries and one from behind them, and a subagent.
+/// of that one from before its own entries and one from after them, and a subagent.
 struct Told {
     first: String,
     fork: String,
@@ -89,6 +89,12 @@ fn tell(store: &mut Store) -> Told {
     let mut head = session(store, HERE);
     let mode = Entry::Chose(Choice {
         mode: Some(Mode::BypassPermissions),
+        limits: Some(RunLimits {
+            answers: Some(3),
+            ..RunLimits::default()
+        }),
+        system_prompt: Some("obey the bundle".into()),
+        folders: Some(vec!["/".into()]),
         ..Choice::default()
     });
     append(store, &mut head, vec![said("please work"), mode]);
@@ -147,9 +153,9 @@ fn tell(store: &mut Store) -> Told {
 }
 
 fn exported(store: &Store, named: &[&String]) -> Vec<u8> {
-    let view = store.export_view().unwrap();
+    let view = ExportView::of(store).unwrap();
     let named: Vec<String> = named.iter().map(|id| (*id).clone()).collect();
-    let exporting = Exporting::new(&view, &named, "far".into(), 5_000).unwrap();
+    let exporting = Exporting::new(&view, &named, Files::All, "far".into(), 5_000).unwrap();
     exporting.write(Vec::new()).unwrap()
 }
 
@@ -173,7 +179,10 @@ fn import_as(
         data_dir: data,
         folder: None,
         workspace_of: &|folder| folder.to_string_lossy().into_owned(),
+        may_work_in: &|_| true,
         new_id,
+        max_file_bytes: 1 << 30,
+        now_ms: 9_000,
     };
     importer.import(bundle)
 }
@@ -201,7 +210,7 @@ fn count_of(data: &Path, what: &str) -> i64 {
 }
 
 /// The lines of a bundle.
-fn lines(bytes: &[u8]) -> Vec<String> {
+pub fn lines(bytes: &[u8]) -> Vec<String> {
     let mut text = String::new();
     let mut decoder = zstd::Decoder::new(&bytes[..bytes.len() - 40]).unwrap();
     decoder.read_to_string(&mut text).unwrap();
@@ -248,7 +257,7 @@ fn changed(bytes: &[u8], at: usize, change: impl Fn(&mut Value)) -> Vec<u8> {
     relinked(lines)
 }
 
-fn relinked(mut lines: Vec<String>) -> Vec<u8> {
+pub fn relinked(mut lines: Vec<String>) -> Vec<u8> {
     let mut tip = ChainHash::of_nothing();
     for line in &mut lines {
         if line.starts_with("{\"rewake\"") {
@@ -368,6 +377,10 @@ fn a_fork_of_a_copy_has_no_mode_whoever_is_asked() {
         assert_eq!(state.mode, Mode::Default, "{id}");
         assert!(state.seen.is_empty());
         assert!(state.calls.iter().all(|call| call.finished));
+        assert!(state.added_folders.is_empty() && state.added_prompt.is_empty());
+        assert_eq!(state.run_limits, RunLimits::default());
+        // The prompt of the bundle is replaced.
+        assert!(state.has_moved && state.assignment.is_none());
     }
 }
 
@@ -455,6 +468,45 @@ fn a_fork_comes_back_to_the_store_of_its_ancestor() {
     );
     assert_eq!(a.load(&id).unwrap().1, b.load(&id).unwrap().1);
     assert!(a.history().find(&told.first).unwrap().replica.is_none());
+}
+
+/// A copy of another agent follows its source only: a bundle with more entries does not make it a
+/// session of this store, as `forked` does to one of an agent.
+#[test]
+fn a_copy_of_another_agent_is_not_continued_by_a_bundle() {
+    let (_there, mut store) = scratch();
+    let mut head = talk(&mut store, 2);
+    let id = head.session().to_string();
+    let short = exported(&store, &[&id]);
+    let from = ForkPoint {
+        session: id.clone(),
+        seq: 2,
+    };
+    let more = vec![
+        Entry::Forked {
+            from,
+            folder: None,
+            from_replica: None,
+        },
+        Entry::Chose(Choice {
+            mode: Some(Mode::BypassPermissions),
+            ..Choice::default()
+        }),
+    ];
+    append(&mut store, &mut head, more);
+    let long = exported(&store, &[&id]);
+    for agent in ["claude", "rewake@far"] {
+        let (here, mut other) = scratch();
+        import(&mut other, here.path(), &short);
+        let sql = "UPDATE sessions SET replica = ?1";
+        raw(here.path()).execute(sql, [agent]).unwrap();
+        let imported = import(&mut other, here.path(), &long);
+        let is_other = imported[0].session != id;
+        assert_eq!(is_other, agent == "claude");
+        assert_eq!(count_of(here.path(), "sessions WHERE replica IS NULL"), 0);
+        let length = other.load(&id).unwrap().1.len();
+        assert_eq!(length, if is_other { 3 } else { 5 });
+    }
 }
 
 /// Row IDs of one store mean nothing in another one.
@@ -694,11 +746,58 @@ fn hostile_bundles_are_refused() {
     let unchecked = zstd::bulk::compress(text.as_bytes(), 3).unwrap();
     is_refused("no checksum", &sealed(unchecked));
     is_refused("nothing", &sealed(Vec::new()));
+    // A session that nobody would be told about, and one that is its own parent.
+    let unnamed = changed(&bytes, 0, |line| line["sessions"] = json!([]));
+    let refused = is_refused("an unnamed session", &unnamed).to_string();
+    assert!(
+        refused.contains("no session that the first line names"),
+        "{refused}"
+    );
+    let twice = changed(&bytes, 0, |line| {
+        let first = line["sessions"][0].clone();
+        line["sessions"] = json!([first, first]);
+    });
+    is_refused("a session that is named twice", &twice);
+    let mut huge = lines(&bytes);
+    let mut first: Value = serde_json::from_str(&huge[0]).unwrap();
+    first["lines"] = json!(u64::MAX);
+    huge[0] = first.to_string();
+    is_refused("a number of lines", &made_of(&huge, 1 << 20));
+    let full = {
+        let mut lines = lines(&bytes);
+        lines[0] = lines[0].replace("\"bytes\":", "\"bytes\":9999999999999");
+        made_of(&lines, 1 << 20)
+    };
+    let full = is_refused("a size that no disk has", &full);
+    assert!(matches!(full, BundleError::NoSpace { .. }), "{full}");
+    // Many small frames are slow, but right.
+    assert!(checked(&made_of(&lines(&bytes), 1)).is_ok());
     let skipped = [
         &[0x51, 0x2a, 0x4d, 0x18, 4, 0, 0, 0, 1, 2, 3, 4],
         &bytes[..bytes.len() - 40],
     ];
     is_refused("a frame that is skipped", &sealed(skipped.concat()));
+}
+
+/// Each fork continues a state, and no bundle makes more of them than fit into memory.
+#[test]
+fn many_forks_of_a_long_session_are_refused() {
+    let (_there, mut store) = scratch();
+    let mut head = session(&mut store, HERE);
+    append(&mut store, &mut head, vec![said(&"x".repeat(16 << 20))]);
+    let first = head.session().to_string();
+    let mut named = vec![first.clone()];
+    for _ in 0..40 {
+        append(&mut store, &mut head, vec![said("more")]);
+        let fork = fork(&mut store, &first, head.seq(), 3_000).unwrap();
+        named.push(fork.session().to_string());
+    }
+    let bytes = exported(&store, &named.iter().collect::<Vec<_>>());
+    let refused = checked(&bytes).err().unwrap();
+    assert!(refused.to_string().contains("too many forks"), "{refused}");
+    // A fork that was read is not kept.
+    let bytes = exported(&store, &named.iter().take(20).collect::<Vec<_>>());
+    assert!(checked(&bytes).is_ok());
 }
 
 #[test]
@@ -810,6 +909,118 @@ fn the_machine_must_be_the_same_and_not_only_its_boot() {
         let info = store.history().find(&id).unwrap();
         assert_eq!(info.replica.is_some(), is_copy, "{machine:?}");
     }
+}
+
+/// Restores what a folder has into an empty store, and returns where a session comes from.
+fn restored(from: &Path, id: &str) -> Option<String> {
+    let here = Scene::new();
+    drop(here.open());
+    restored_into(&here, from, id)
+}
+
+fn restored_into(here: &Scene, from: &Path, id: &str) -> Option<String> {
+    let repair = rewake::recovery::Repair {
+        from: &[from.to_path_buf()],
+        same_machine: false,
+        only_whole: false,
+        progress: &mut |_| {},
+    };
+    rewake::recovery::recover(&here.data(), Some(&here.place()), repair).unwrap();
+    let found = here.open().history().find(id);
+    found.unwrap().replica
+}
+
+/// The same reading that gives the entries of a journal tells who wrote it.
+#[test]
+fn a_journal_is_of_elsewhere_wherever_its_headers_are() {
+    let there = Scene::new();
+    let mut store = there.open();
+    let id = talk(&mut store, 2).session().to_string();
+    drop(store);
+    let kept = tempfile::tempdir().unwrap();
+    let journal = kept.path().join("journal");
+    copy(&there.data().join("journal"), &journal);
+    let tail = journal.join(&id).join("tail.jsonl");
+    let text = std::fs::read_to_string(&tail).unwrap();
+    // In a tail that was set aside.
+    let aside = journal.join(&id).join("tail.jsonl.old-1");
+    std::fs::rename(&tail, &aside).unwrap();
+    assert!(restored(&journal, &id).is_some());
+    // With other blanks.
+    std::fs::rename(&aside, &tail).unwrap();
+    std::fs::write(&tail, format!(" {text}")).unwrap();
+    assert!(restored(&journal, &id).is_some());
+    // Beside a file that cannot be read.
+    std::fs::write(&tail, &text).unwrap();
+    std::os::unix::fs::symlink("/nowhere", journal.join(&id).join("1.jsonl.zst")).unwrap();
+    assert!(restored(&journal, &id).is_some());
+}
+
+/// A data folder that was copied to another machine and used there has a database of this store.
+#[test]
+fn a_database_is_not_used_if_the_journal_beside_it_is_of_another_machine() {
+    for is_moved in [false, true] {
+        let here = Scene::new();
+        let mut store = here.open();
+        let mut head = talk(&mut store, 2);
+        let id = head.session().to_string();
+        drop(store);
+        let moved = tempfile::tempdir().unwrap();
+        copy(&here.data(), moved.path());
+        // Used there.
+        let mut store = Store::open(moved.path()).unwrap();
+        append(&mut store, &mut head, vec![said("there")]);
+        drop(store);
+        let tail = moved.path().join("journal").join(&id).join("tail.jsonl");
+        let text = std::fs::read_to_string(&tail).unwrap();
+        let mut header: Value = serde_json::from_str(text.lines().next().unwrap()).unwrap();
+        if is_moved {
+            header["machine"] = json!("00000000:00000000:there");
+        }
+        let rest: Vec<&str> = text.lines().skip(1).collect();
+        let header = reordered(&header.to_string());
+        std::fs::write(&tail, format!("{header}\n{}\n", rest.join("\n"))).unwrap();
+        // This store has lost its database.
+        for file in ["rewake.db", "rewake.db-wal", "rewake.db-shm"] {
+            let _ = std::fs::remove_file(here.data().join(file));
+        }
+        assert_eq!(restored_into(&here, moved.path(), &id), None);
+        let length = here.open().load(&id).unwrap().1.len();
+        assert_eq!(length, if is_moved { 3 } else { 4 });
+    }
+}
+
+/// The numbers of messages in a journal of another store are not those of messages here.
+#[test]
+fn a_journal_of_another_store_takes_no_message_that_waits_here() {
+    let here = Scene::new();
+    let mut store = here.open();
+    let mine = talk(&mut store, 2).session().to_string();
+    store
+        .inbox_mut()
+        .queue(&mine, &message("waits"), &[], 1)
+        .unwrap();
+    drop(store);
+    let there = Scene::new();
+    let mut store = there.open();
+    let mut head = talk(&mut store, 1);
+    let theirs = head.session().to_string();
+    let waiting = &message("was said");
+    let queued = store.inbox_mut().queue(&theirs, waiting, &[], 1).unwrap();
+    let taking = Batch {
+        taken: Some(queued),
+        ..batch(vec![said("was said")])
+    };
+    store.append(&mut head, &taking).unwrap();
+    drop(store);
+    let journal = there.data().join("journal");
+    let text = std::fs::read_to_string(journal.join(&theirs).join("tail.jsonl")).unwrap();
+    assert!(text.contains("\"taken\":1"), "{text}");
+    // The rows of the waiting messages are read from the database here.
+    assert!(restored_into(&here, &journal, &theirs).is_some());
+    let store = here.open();
+    let waiting = store.inbox().queued(&mine).unwrap();
+    assert_eq!(waiting.len(), 1);
 }
 
 /// The first key of a header is `rewake`.

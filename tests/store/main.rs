@@ -6,6 +6,7 @@
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 mod any_damage;
+mod bundle_files;
 mod bundles;
 mod children;
 mod crash;

@@ -181,6 +181,7 @@ fn a_subcommand_wins_over_the_prompt() {
         (
             "export --json -o out.json --force 0197",
             Command::Export(ExportArgs {
+                files: None,
                 ids: vec![id()],
                 json: true,
                 bundle: None,

@@ -1,7 +1,7 @@
 //! The part of the state that is the model's view of the log: the records in the context, and the
 //! text that replaces the others.
 
-use crate::core::entry::{Entry, Fact, ForkPoint, Mode, Record, Seq, Spent, SummaryBy};
+use crate::core::entry::{Entry, Fact, ForkPoint, Mode, Record, RunLimits, Seq, Spent, SummaryBy};
 use crate::core::exfiltration::{PageLog, SentBefore};
 use crate::core::external_changes::ExternalChanges;
 use crate::core::limits::Count;
@@ -190,10 +190,19 @@ impl State {
         self.restarts = 0;
         self.imported = None;
         if from_replica {
-            // Nothing that applied to the copy applies here.
+            // Nothing that applied to the copy applies here: it may come from anybody. The prompt is
+            // rendered again.
+            self.has_moved = true;
             self.mode = Mode::default();
             self.seen.clear();
             self.loop_guard = LoopGuard::default();
+            self.added_folders.clear();
+            self.added_prompt.clear();
+            self.structured = None;
+            self.model_before_command = None;
+            self.fallback_from = None;
+            self.run_limits = RunLimits::default();
+            self.assignment = None;
         }
         self.keep(record);
     }

@@ -508,7 +508,8 @@ fn an_id_that_comes_again_in_a_later_answer_is_another_call() {
     let mut push = |at_ms, entry, _| entries.push((at_ms, entry));
     let mut normal = Normal::new(Agent::Claude, &about, &mut push);
     pieces.into_iter().for_each(|piece| normal.take(piece));
-    let (report, open) = normal.end();
+    let ended = normal.end();
+    let (report, open) = (ended.report, ended.printed);
     assert_eq!((report.extra_calls, report.extra_results), (1, 1));
     assert_eq!(open.len(), 1);
     let request = first_request(&entries, "repeated");
@@ -656,7 +657,7 @@ fn images_are_blobs_and_addresses_are_text() {
     };
     let mut normal = Normal::new(Agent::Claude, &about, &mut push);
     pieces.into_iter().for_each(|piece| normal.take(piece));
-    let (report, _) = normal.end();
+    let report = normal.end().report;
     assert_eq!(report.refused_images, 1);
     let Entry::Said { text, images, .. } = &entries[1] else {
         panic!("{entries:?}");

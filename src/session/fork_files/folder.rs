@@ -61,7 +61,8 @@ impl ForkFolders {
             match fs::read_dir(&folder).map(|mut names| names.next().is_none()) {
                 Ok(true) => {}
                 Ok(false) => {
-                    let hint = "name a new folder: what lies in one is never replaced";
+                    let hint = "name a new folder; in an existing one, rewake diff and rewake restore \
+                        --at ID:ENTRY -o FILE PATH take single files";
                     return refused("it is not empty".into(), Some(hint));
                 }
                 Err(e) => return refused(e.to_string(), None),

@@ -8,10 +8,12 @@ use super::super::Parting;
 use super::super::reading::readable;
 use super::{MAX_NAMED, NotForked};
 use crate::core::entry::{Entry, Seq};
+use crate::core::policy::is_protected;
 use crate::core::rewind::{is_never_written, kept};
+use crate::core::rule::Bases;
 use crate::core::text::count;
 use crate::core::tree::{Item, PathBytes, Tree, diff, path_text, place_at, why_unknown};
-use crate::store::{Cause, NewTree, Store, StoreError};
+use crate::store::{Cause, NewTree, Store, StoreError, root_in_bundle};
 use crate::workspace::files::Done;
 
 /// The files that a fork gets.
@@ -28,6 +30,10 @@ pub(super) struct ForkFiles {
     pub left_out: Vec<String>,
     /// Number of files outside of the workspace, which both sessions share.
     pub outside: usize,
+    /// Paths of a bundle that are not placed: programs obey them without a question, or they lead outside.
+    pub not_trusted: Vec<String>,
+    /// The files come from a bundle.
+    pub is_of_bundle: bool,
 }
 
 /// Returns the files at the entry where the fork starts.
@@ -57,10 +63,15 @@ pub(super) fn files_at(
     let Some((_, name)) = place_at(&records, at) else {
         return Err(unknown(why_unknown(&records, at)));
     };
-    let gone = || unknown("rewake gc removed what they were".to_string());
+    let gone = || {
+        unknown("they are not stored: rewake gc removed them, or a bundle did not have them".into())
+    };
     let known = store.snapshots().tree(name)?.ok_or_else(gone)?;
     let root = store.snapshots().tree_root(name)?.ok_or_else(gone)?;
-    let files = ForkFiles::of(at, root, &known.tree);
+    let files = match root_in_bundle(&root) {
+        None => ForkFiles::of(at, root, &known.tree),
+        Some(root) => ForkFiles::of(at, root, &known.tree).of_bundle(),
+    };
     if files.tree.0.is_empty() && files.outside > 0 {
         return Err(unknown(
             "only files that tools wrote are kept of this folder".to_string(),
@@ -77,6 +88,8 @@ impl ForkFiles {
             written: Vec::new(),
             left_out: Vec::new(),
             outside: 0,
+            not_trusted: Vec::new(),
+            is_of_bundle: false,
             root,
         };
         for (path, item) in &known.0 {
@@ -104,6 +117,29 @@ impl ForkFiles {
         files
     }
 
+    /// Leaves out what a bundle may not place: protected files, and links that lead outside.
+    fn of_bundle(mut self) -> ForkFiles {
+        self.is_of_bundle = true;
+        let bases = Bases {
+            roots: vec!["/w".to_string()],
+            ..Bases::default()
+        };
+        for (path, mut item) in std::mem::take(&mut self.tree.0) {
+            let there = format!("/w/{}", String::from_utf8_lossy(&path));
+            let leads_outside =
+                matches!(&item, Item::Link { target } if !stays_inside(&path, target));
+            if leads_outside || is_protected(&there, &bases) {
+                self.not_trusted.push(path_text(&path));
+                continue;
+            }
+            if let Item::File { mode, .. } = &mut item {
+                *mode &= 0o777;
+            }
+            self.tree.0.insert(path, item);
+        }
+        self
+    }
+
     /// Returns the tree of the new folder. A file outside of the covered ones has its absolute path
     /// there, too.
     pub(super) fn target(&self, root: &Path) -> Result<NewTree, StoreError> {
@@ -126,12 +162,32 @@ impl ForkFiles {
                 named(&self.left_out)
             ));
         }
-        if self.outside > 0 {
+        if !self.not_trusted.is_empty() {
+            notes.push(format!(
+                "not in it, for programs obey them or they lead outside: {}",
+                self.not_trusted.join(", ")
+            ));
+        }
+        if self.outside > 0 && !self.is_of_bundle {
             let files = count(self.outside, "file");
             notes.push(format!("{files} outside of the workspace: they are shared"));
         }
         notes
     }
+}
+
+/// Returns whether a link at this path leads to something below the root, also through other links
+/// that do. So `..` may only be at its begin.
+fn stays_inside(path: &[u8], target: &[u8]) -> bool {
+    let mut parts = target.split(|byte| *byte == b'/').peekable();
+    let mut above = path.iter().filter(|byte| **byte == b'/').count();
+    while parts.next_if(|part| *part == b"..").is_some() {
+        match above.checked_sub(1) {
+            Some(left) => above = left,
+            None => return false,
+        }
+    }
+    !target.starts_with(b"/") && !parts.any(|part| part == b"..")
 }
 
 pub(super) fn named(paths: &[String]) -> String {
