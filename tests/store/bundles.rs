@@ -5,7 +5,10 @@ use std::path::Path;
 
 use proptest::prelude::*;
 use rewake::bundle::{Bundle, BundleError, Exporting, Files, Import, Importer, InputFile};
+use rewake::core::budget::Budget;
 use rewake::core::entry::*;
+use rewake::core::prompt::{KeptMessages, request};
+use rewake::core::state::State;
 use rewake::journal::chain_hash::ChainHash;
 use rewake::store::{Batch, ExportView, NewSession, Store, blob_ref, new_id};
 use rewake::tools::describe;
@@ -370,7 +373,7 @@ fn a_fork_of_a_copy_has_no_mode_whoever_is_asked() {
     let asked = direct.session().to_string();
     let of_fork = fork(&mut other, &asked, 7, 7_000).unwrap();
     for id in [asked, of_fork.session().to_string()] {
-        let mut state = rewake::core::state::State::new(describe);
+        let mut state = State::new(describe);
         for record in other.load(&id).unwrap().1 {
             state.fold(&record).unwrap();
         }
@@ -468,6 +471,171 @@ fn a_fork_comes_back_to_the_store_of_its_ancestor() {
     );
     assert_eq!(a.load(&id).unwrap().1, b.load(&id).unwrap().1);
     assert!(a.history().find(&told.first).unwrap().replica.is_none());
+}
+
+/// The end of a session in each state in which it can be left, after a message and an answer.
+fn states() -> Vec<(&'static str, Vec<Entry>)> {
+    let image = Image {
+        media_type: "image/png".into(),
+        blob: blob_ref(BLOB),
+    };
+    let with_image = Entry::Finished {
+        call: call(4),
+        outcome: Outcome::Done {
+            output: Output {
+                text: "shown".into(),
+                blob: None,
+                images: vec![image.clone()],
+            },
+        },
+        fact: None,
+        tree: None,
+    };
+    let open = |name: &str, guard: Guard| {
+        let started = Entry::Started {
+            call: call(4),
+            guard,
+            access: None,
+        };
+        vec![replied(name, "{}"), started]
+    };
+    let run = || ("run-1".to_string(), "b".to_string());
+    let served = || Guard::Served {
+        server: "files".into(),
+        run: run().0,
+        boot: run().1,
+        request: "1".into(),
+        repeatable: true,
+    };
+    let mut of_server = open("mcp__files__look", served());
+    of_server.extend([with_image.clone(), replied("", "")]);
+    let mut asked = vec![replied("bash", r#"{"command":"true"}"#)];
+    asked.push(Entry::Asked {
+        call: call(4),
+        why: "it writes".into(),
+        rule: None,
+        access: None,
+        at: None,
+        form: None,
+    });
+    let compacted = Entry::Compacted {
+        window: 1,
+        first: 1,
+        last: 2,
+        summary: "it was asked to work".into(),
+        by: SummaryBy::Model,
+        spent: vec![],
+        preface: Some("it was asked to work".into()),
+    };
+    let continued = Entry::Continued {
+        note: "it was asked to work, and works".into(),
+        by: SummaryBy::Model,
+        spent: vec![],
+        story: None,
+    };
+    let child = Guard::Child {
+        session: new_id(),
+        run: run().0,
+        boot: run().1,
+        background: false,
+        done: 0,
+        in_vain: 0,
+        before: vec![],
+        worked_ms: 0,
+    };
+    let checked = Guard::Checked {
+        path: "/made".into(),
+        before: None,
+        after: "ab".into(),
+    };
+    let supervised = Guard::Supervised {
+        run: run().0,
+        boot: run().1,
+        background: false,
+    };
+    let pause = Entry::Paused { origin: None };
+    vec![
+        ("plain", vec![]),
+        (
+            "an image",
+            vec![Entry::Said {
+                text: "look".into(),
+                images: vec![image],
+                via: Via::Prompt,
+                command: None,
+                origin: None,
+            }],
+        ),
+        ("a result of a server", of_server),
+        ("compacted", vec![compacted, said("and then")]),
+        ("continued", vec![continued, said("and then")]),
+        ("idempotent", vec![replied("read", r#"{"path":"a"}"#)]),
+        ("checked", open("write", checked)),
+        ("supervised", open("bash", supervised)),
+        ("a subagent", open("task", child)),
+        ("served", open("mcp__files__look", served())),
+        ("asks", open("ask_user", Guard::Asks)),
+        ("opaque", open("foreign", Guard::Opaque)),
+        ("a question", asked),
+        ("paused", vec![said("and then"), pause]),
+    ]
+}
+
+/// Returns the state of a fork at the end of a session, after one more message.
+fn forked_at_the_end(store: &Store, id: &str, folder: Option<&str>, what: &str) -> State {
+    let mut state = State::new(describe);
+    let records = store.load(id).unwrap().1;
+    for record in &records {
+        let legal = state.fold(record);
+        assert!(legal.is_ok(), "{what}: {legal:?}");
+    }
+    let from = ForkPoint {
+        session: id.into(),
+        seq: state.next_seq() - 1,
+    };
+    let folder = folder.map(String::from);
+    let forked = store.history().forked(&from, folder).unwrap();
+    for entry in [forked, said("go further")] {
+        let record = Record {
+            seq: state.next_seq(),
+            at_ms: 9_000,
+            entry,
+        };
+        state.fold(&record).unwrap();
+    }
+    state
+}
+
+#[test]
+fn each_state_of_a_session_asks_for_the_same_elsewhere() {
+    for (what, end) in states() {
+        let (_there, mut store) = scratch();
+        let mut head = session(&mut store, HERE);
+        let begin = vec![said("please work"), replied("", ""), said("and now")];
+        let mut all = batch([begin, end].concat());
+        all.blobs = vec![BLOB.to_vec()];
+        store.append(&mut head, &all).unwrap();
+        let id = head.session().to_string();
+        let bytes = exported(&store, &[&id]);
+        let (here, mut other) = scratch();
+        let imported = import(&mut other, here.path(), &bytes);
+        assert_eq!(imported[0].session, id, "{what}");
+        assert_eq!(store.load(&id).unwrap().1, other.load(&id).unwrap().1);
+        let budget = Budget::new(200_000, 8_000, None);
+        let asked = |state: &State| {
+            let mut kept = KeptMessages::default();
+            let request = request(state, &budget, 16 * 1024, &mut kept);
+            format!("{:#?}", request.messages)
+        };
+        let there = forked_at_the_end(&store, &id, None, what);
+        let elsewhere = forked_at_the_end(&other, &id, Some("/elsewhere"), what);
+        assert_eq!(asked(&there), asked(&elsewhere), "{what}");
+        assert!(elsewhere.calls.iter().all(|call| call.finished), "{what}");
+        assert!(!elsewhere.paused, "{what}");
+        let has_blob = what == "an image" || what == "a result of a server";
+        let blob = other.blob(&blob_ref(BLOB).hash).unwrap();
+        assert_eq!(blob.is_some(), has_blob, "{what}");
+    }
 }
 
 /// A copy of another agent follows its source only: a bundle with more entries does not make it a
