@@ -28,6 +28,10 @@ const MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 const TRAILER_HEADER: [u8; 8] = [0x50, 0x2a, 0x4d, 0x18, 32, 0, 0, 0];
 /// Size of the trailer, bytes: a skippable frame with a blake3 hash.
 pub(super) const TRAILER: u64 = 40;
+/// Number of compressed bytes that are read at once.
+const READ_AT_ONCE: usize = 1 << 20;
+/// Maximum size of the header and the checksum of a frame, bytes.
+const MAX_FRAME_HEADER: usize = 64;
 const LEVEL: i32 = 3;
 /// The bit of a frame's descriptor that says that a checksum follows.
 const HAS_CHECKSUM: u8 = 0b100;
@@ -249,27 +253,34 @@ impl<R: Read> FrameReader<R> {
         })
     }
 
-    fn next_frame(&mut self) -> io::Result<()> {
-        let most = zstd_safe::compress_bound(MAX_FRAME) + 64;
-        // Small frames do not move the bytes after them each time.
-        if self.left > 0 && self.compressed.len() - self.used < most {
+    /// Makes this number of compressed bytes available, if there are as many.
+    fn fill(&mut self, wanted: usize) -> io::Result<()> {
+        let missing = wanted.saturating_sub(self.compressed.len() - self.used);
+        if missing > 0 && self.left > 0 {
             self.compressed.drain(..self.used);
             self.used = 0;
-            let wanted = (2 * most - self.compressed.len()) as u64;
             let read = (&mut self.from)
-                .take(wanted.min(self.left))
+                .take((missing as u64).min(self.left))
                 .read_to_end(&mut self.compressed)?;
             self.left -= read as u64;
         }
+        Ok(())
+    }
+
+    fn next_frame(&mut self) -> io::Result<()> {
         self.at = 0;
         self.frame.clear();
-        let compressed = &self.compressed[self.used..];
-        if compressed.is_empty() {
-            return Ok(());
+        // Small frames do not move the bytes after them each time.
+        if self.compressed.len() - self.used < MAX_FRAME_HEADER {
+            self.fill(READ_AT_ONCE)?;
         }
         let number = self.frames + 1;
         let damaged =
             |why: &str| io::Error::new(io::ErrorKind::InvalidData, format!("frame {number} {why}"));
+        let compressed = &self.compressed[self.used..];
+        if compressed.is_empty() {
+            return Ok(());
+        }
         let has_checksum = compressed.get(4).is_some_and(|d| d & HAS_CHECKSUM != 0);
         if !is_bundle(compressed) || !has_checksum {
             return Err(damaged("is no frame of a bundle"));
@@ -279,8 +290,17 @@ impl<R: Read> FrameReader<R> {
         let Some(size) = size.filter(|size| (1..=MAX_FRAME).contains(size)) else {
             return Err(damaged("does not say its size, or is too large"));
         };
-        let length = zstd_safe::find_frame_compressed_size(compressed)
-            .map_err(|_| damaged("is cut or too large"))?;
+        let most = zstd_safe::compress_bound(MAX_FRAME) + MAX_FRAME_HEADER;
+        let mut wanted = READ_AT_ONCE;
+        let length = loop {
+            match zstd_safe::find_frame_compressed_size(&self.compressed[self.used..]) {
+                Ok(length) => break length,
+                Err(_) if wanted < 2 * most && self.left > 0 => self.fill(wanted.min(most))?,
+                Err(_) => return Err(damaged("is cut or too large")),
+            }
+            wanted *= 2;
+        };
+        let compressed = &self.compressed[self.used..];
         let frame = self.decompressor.decompress(&compressed[..length], size);
         self.frame = frame.map_err(|e| damaged(&format!("cannot be decompressed: {e}")))?;
         if self.frame.len() != size {

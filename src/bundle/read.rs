@@ -173,6 +173,7 @@ impl Bundle {
             made_by: self.about.rewake.clone(),
             files: &self.files,
             kept: 0,
+            is_forked: false,
             lengths: HashMap::new(),
             begins_with: 0,
             open: None,
@@ -320,7 +321,9 @@ struct Folding<'b> {
     shared: BTreeMap<(String, Seq), Shared>,
     /// Size of the states in `shared`, as bytes of their entries.
     kept: u64,
-    /// The lengths of the entries of the open session, bytes.
+    /// A later session continues the open one.
+    is_forked: bool,
+    /// The lengths of the entries of the open session, bytes. Empty if it is not forked.
     lengths: HashMap<Seq, u64>,
     /// Size of the state that the open session continues, as bytes of its entries.
     begins_with: u64,
@@ -364,6 +367,8 @@ impl Folding<'_> {
             self.end_session();
             let id = session.header.session.clone();
             self.lengths.clear();
+            let forked = self.shared.range((id.clone(), 0)..=(id.clone(), Seq::MAX));
+            self.is_forked = forked.count() > 0;
             self.begins_with = 0;
             let state = match &session.header.forked {
                 None => Some(State::new(self.describe)),
@@ -403,6 +408,9 @@ impl Folding<'_> {
         match folded {
             Ok(()) => {
                 ended.end = line.seq + 1;
+                if !self.is_forked {
+                    return Ok(());
+                }
                 self.lengths.insert(line.seq, line.entry.get().len() as u64);
                 let Some(kept) = self.shared.get_mut(&(id.clone(), line.seq)) else {
                     return Ok(());

@@ -29,6 +29,7 @@ mod flags;
 mod forks;
 mod hooks;
 mod import;
+mod install;
 mod journal;
 mod keeper;
 mod keeper_server;

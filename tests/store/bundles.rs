@@ -491,13 +491,13 @@ fn states() -> Vec<(&'static str, Vec<Entry>)> {
         fact: None,
         tree: None,
     };
-    let open = |name: &str, guard: Guard| {
+    let open = |name: &str, arguments: &str, guard: Guard| {
         let started = Entry::Started {
             call: call(4),
             guard,
             access: None,
         };
-        vec![replied(name, "{}"), started]
+        vec![replied(name, arguments), started]
     };
     let run = || ("run-1".to_string(), "b".to_string());
     let served = || Guard::Served {
@@ -507,7 +507,7 @@ fn states() -> Vec<(&'static str, Vec<Entry>)> {
         request: "1".into(),
         repeatable: true,
     };
-    let mut of_server = open("mcp__files__look", served());
+    let mut of_server = open("mcp__files__look", "{}", served());
     of_server.extend([with_image.clone(), replied("", "")]);
     let mut asked = vec![replied("bash", r#"{"command":"true"}"#)];
     asked.push(Entry::Asked {
@@ -570,12 +570,25 @@ fn states() -> Vec<(&'static str, Vec<Entry>)> {
         ("compacted", vec![compacted, said("and then")]),
         ("continued", vec![continued, said("and then")]),
         ("idempotent", vec![replied("read", r#"{"path":"a"}"#)]),
-        ("checked", open("write", checked)),
-        ("supervised", open("bash", supervised)),
-        ("a subagent", open("task", child)),
-        ("served", open("mcp__files__look", served())),
-        ("asks", open("ask_user", Guard::Asks)),
-        ("opaque", open("foreign", Guard::Opaque)),
+        (
+            "checked",
+            open("write", r#"{"path":"made","content":"x"}"#, checked),
+        ),
+        (
+            "supervised",
+            open("bash", r#"{"command":"true"}"#, supervised),
+        ),
+        ("a subagent", open("task", r#"{"prompt":"do it"}"#, child)),
+        ("served", open("mcp__files__look", "{}", served())),
+        (
+            "asks",
+            open(
+                "ask_user",
+                r#"{"questions":[{"question":"which?"}]}"#,
+                Guard::Asks,
+            ),
+        ),
+        ("opaque", open("mcp__old__look", "{}", Guard::Opaque)),
         ("a question", asked),
         ("paused", vec![said("and then"), pause]),
     ]

@@ -1,0 +1,555 @@
+//! `install.sh` and the scripts of a release, against a mirror on this machine.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tempfile::TempDir;
+
+use crate::LIMIT;
+use crate::support::{Run, run, skip_everywhere};
+
+const VERSION: &str = "9.9.9";
+/// No limit of a download.
+const ALL: u64 = u64::MAX;
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn target() -> String {
+    match (std::env::consts::OS, std::env::consts::ARCH) {
+        ("macos", arch) => format!("{arch}-apple-darwin"),
+        (_, arch) => format!("{arch}-unknown-linux-musl"),
+    }
+}
+
+fn name() -> String {
+    format!("rewake-{VERSION}-{}", target())
+}
+
+/// A release as a web server has it, and the server.
+struct Mirror {
+    folder: TempDir,
+    address: String,
+    /// Number of bytes of an archive after which the connection breaks.
+    cut: Arc<AtomicU64>,
+}
+
+impl Mirror {
+    /// `program`: the program in the archive.
+    fn new(program: &str) -> Mirror {
+        let folder = tempfile::tempdir().unwrap();
+        let version = folder.path().join(format!("download/v{VERSION}"));
+        fs::create_dir_all(&version).unwrap();
+        fs::create_dir_all(folder.path().join("latest/download")).unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mirror = Mirror {
+            address: format!("http://{}", listener.local_addr().unwrap()),
+            cut: Arc::new(AtomicU64::new(ALL)),
+            folder,
+        };
+        let (files, cut) = (mirror.folder.path().to_path_buf(), Arc::clone(&mirror.cut));
+        std::thread::spawn(move || {
+            for stream in listener.incoming().map_while(Result::ok) {
+                let _ = serve(&stream, &files, cut.load(Ordering::Relaxed));
+            }
+        });
+        mirror.pack(|folder| {
+            fs::create_dir(folder.join(name())).unwrap();
+            write_program(&folder.join(name()).join("rewake"), program);
+        });
+        mirror
+    }
+
+    fn archive(&self) -> PathBuf {
+        let folder = self.folder.path().join(format!("download/v{VERSION}"));
+        folder.join(format!("{}.tar.gz", name()))
+    }
+
+    /// Packs another archive, with its checksum.
+    fn pack(&self, make: impl FnOnce(&Path)) {
+        let made = tempfile::tempdir().unwrap();
+        make(made.path());
+        let mut tar = Command::new("tar");
+        tar.arg("-czf")
+            .arg(self.archive())
+            .arg("-C")
+            .arg(made.path())
+            .arg(name());
+        assert!(tar.status().unwrap().success());
+        let sum = sha256(&fs::read(self.archive()).unwrap());
+        self.write_sums(&format!("{sum}  {}.tar.gz\n", name()));
+    }
+
+    fn write_sums(&self, text: &str) {
+        let version = self
+            .folder
+            .path()
+            .join(format!("download/v{VERSION}/SHA256SUMS"));
+        fs::write(version, text).unwrap();
+        fs::write(self.folder.path().join("latest/download/SHA256SUMS"), text).unwrap();
+    }
+}
+
+fn write_program(path: &Path, text: &str) {
+    fs::write(path, text).unwrap();
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+fn sha256(bytes: &[u8]) -> String {
+    let digest = ring::digest::digest(&ring::digest::SHA256, bytes);
+    digest
+        .as_ref()
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
+}
+
+fn serve(stream: &TcpStream, files: &Path, cut: u64) -> std::io::Result<()> {
+    let mut lines = BufReader::new(stream);
+    let mut first = String::new();
+    lines.read_line(&mut first)?;
+    let mut line = String::new();
+    while lines.read_line(&mut line)? > 2 {
+        line.clear();
+    }
+    let path = first.split(' ').nth(1).unwrap_or_default();
+    let file = files.join(path.trim_start_matches('/'));
+    let mut to = stream;
+    let Ok(bytes) = fs::read(&file) else {
+        return to.write_all(
+            b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n",
+        );
+    };
+    let length = bytes.len();
+    write!(
+        to,
+        "HTTP/1.1 200 OK\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n"
+    )?;
+    let is_archive = path.ends_with(".tar.gz");
+    let sent = if is_archive {
+        cut.min(length as u64)
+    } else {
+        length as u64
+    };
+    to.write_all(&bytes[..usize::try_from(sent).unwrap()])
+}
+
+/// The home folder of a user who installs.
+struct User {
+    home: TempDir,
+}
+
+impl User {
+    fn new() -> User {
+        User {
+            home: tempfile::tempdir().unwrap(),
+        }
+    }
+
+    fn bin(&self) -> PathBuf {
+        self.home.path().join(".local/bin")
+    }
+
+    /// A shell that runs a script, without a terminal.
+    fn shell(&self, shell: &[&str], script: &Path, mirror: &Mirror) -> Command {
+        let mut command = Command::new("setsid");
+        command.arg("-w").args(shell).arg(script);
+        command
+            .env_clear()
+            .env("PATH", std::env::var_os("PATH").unwrap())
+            .env("HOME", self.home.path())
+            .env("REWAKE_RELEASES", &mirror.address)
+            .stdin(Stdio::null());
+        command
+    }
+
+    fn install(&self, mirror: &Mirror) -> Run {
+        let mut command = self.shell(&["sh"], &root().join("install.sh"), mirror);
+        command.arg("--yes");
+        run(command, LIMIT)
+    }
+
+    /// Nothing is there: neither a program, nor a receipt, nor anything temporary.
+    #[track_caller]
+    fn has_nothing(&self, why: &Run) {
+        let bin = fs::read_dir(self.bin()).map_or(0, Iterator::count);
+        assert_eq!(bin, 0, "{} {}", why.stdout, why.stderr);
+        assert!(!self.home.path().join(".local/share/rewake").exists());
+    }
+}
+
+fn program() -> String {
+    format!("#!/bin/sh\necho rewake {VERSION}\n")
+}
+
+fn has(command: &str) -> bool {
+    let mut which = Command::new("sh");
+    which.args(["-c", &format!("command -v {command}")]);
+    which
+        .stdout(Stdio::null())
+        .status()
+        .is_ok_and(|status| status.success())
+}
+
+fn can_install() -> bool {
+    let can = has("tar") && has("gzip") && has("setsid") && (has("curl") || has("wget"));
+    if !can {
+        skip_everywhere("tar, gzip, setsid and curl or wget");
+    }
+    can
+}
+
+#[test]
+fn one_command_installs_in_each_shell() {
+    if !can_install() {
+        return;
+    }
+    let mirror = Mirror::new(&program());
+    for shell in [&["sh"][..], &["dash"], &["bash"], &["busybox", "sh"]] {
+        if !has(shell[0]) {
+            skip_everywhere(shell[0]);
+            continue;
+        }
+        let user = User::new();
+        // As `curl … | sh -s -- --yes`.
+        let mut command = user.shell(shell, Path::new("-s"), &mirror);
+        command.args(["--", "--yes"]);
+        command.stdin(fs::File::open(root().join("install.sh")).unwrap());
+        let ran = run(command, LIMIT).expect(0);
+        assert!(ran.stdout.contains("is not on PATH"), "{}", ran.stdout);
+        let placed = user.bin().join("rewake");
+        assert_eq!(fs::read_to_string(&placed).unwrap(), program());
+        assert_eq!(fs::read_dir(user.bin()).unwrap().count(), 1);
+        let receipt = user.home.path().join(".local/share/rewake/install.json");
+        let receipt: serde_json::Value =
+            serde_json::from_slice(&fs::read(receipt).unwrap()).unwrap();
+        assert_eq!(receipt["channel"], "script");
+        assert_eq!(receipt["version"], VERSION);
+        assert_eq!(receipt["path"], placed.to_str().unwrap());
+        // No start-up file is made.
+        assert_eq!(fs::read_dir(user.home.path()).unwrap().count(), 1);
+        // Again, and a chosen version.
+        let mut again = user.shell(shell, &root().join("install.sh"), &mirror);
+        again.arg("--yes").env("REWAKE_VERSION", VERSION);
+        run(again, LIMIT).expect(0);
+    }
+}
+
+#[test]
+fn a_download_that_is_cut_places_nothing() {
+    if !can_install() {
+        return;
+    }
+    let mirror = Mirror::new(&program());
+    let length = fs::metadata(mirror.archive()).unwrap().len();
+    for part in 0..10 {
+        mirror.cut.store(length * part / 10, Ordering::Relaxed);
+        let user = User::new();
+        let ran = user.install(&mirror).expect(1);
+        user.has_nothing(&ran);
+    }
+    // A part of the script itself does nothing.
+    let script = fs::read_to_string(root().join("install.sh")).unwrap();
+    let cut = tempfile::tempdir().unwrap();
+    let whole = script.trim_end().len();
+    for end in (0..whole).step_by(97).chain([whole - 1, whole - 5]) {
+        let user = User::new();
+        let path = cut.path().join("install.sh");
+        fs::write(&path, &script[..end]).unwrap();
+        mirror.cut.store(ALL, Ordering::Relaxed);
+        let mut command = user.shell(&["sh"], &path, &mirror);
+        command.arg("--yes");
+        let ran = run(command, LIMIT);
+        user.has_nothing(&ran);
+    }
+}
+
+#[test]
+fn what_is_not_the_release_is_refused() {
+    if !can_install() {
+        return;
+    }
+    let refused = |mirror: &Mirror, why: &str| {
+        let user = User::new();
+        let ran = user.install(mirror).expect(1);
+        assert!(ran.stderr.contains(why), "{why}: {}", ran.stderr);
+        user.has_nothing(&ran);
+    };
+    let mirror = Mirror::new(&program());
+    let sums = fs::read_to_string(mirror.folder.path().join("latest/download/SHA256SUMS")).unwrap();
+    let wrong = sums.replace(&sums[..8], "00000000");
+    for (text, why) in [
+        (wrong.as_str(), "the checksum of"),
+        ("", "names no archive for"),
+        ("<!DOCTYPE html><html></html>\n", "names no archive for"),
+        (
+            &sums.replace(&target(), "mips-unknown-linux"),
+            "names no archive for",
+        ),
+        (&"x".repeat(3 << 20), "cannot download"),
+    ] {
+        mirror.write_sums(text);
+        refused(&mirror, why);
+    }
+    mirror.pack(|folder| {
+        fs::create_dir(folder.join(name())).unwrap();
+        symlink("/bin/true", folder.join(name()).join("rewake")).unwrap();
+    });
+    refused(&mirror, "is not a file");
+    mirror.pack(|folder| fs::create_dir(folder.join(name())).unwrap());
+    refused(&mirror, "has no entry");
+    refused(&Mirror::new("not a program"), "does not start");
+    refused(&Mirror::new("#!/bin/sh\nexit 1\n"), "does not start");
+    refused(
+        &Mirror::new("#!/bin/sh\necho rewake 0.0.1\n"),
+        "not version",
+    );
+    // The old program stays.
+    let user = User::new();
+    fs::create_dir_all(user.bin()).unwrap();
+    write_program(&user.bin().join("rewake"), "old");
+    user.install(&Mirror::new("not a program")).expect(1);
+    assert_eq!(
+        fs::read_to_string(user.bin().join("rewake")).unwrap(),
+        "old"
+    );
+}
+
+#[test]
+fn an_address_from_elsewhere_needs_a_yes() {
+    if !can_install() {
+        return;
+    }
+    let mirror = Mirror::new(&program());
+    let user = User::new();
+    let script = root().join("install.sh");
+    let ran = run(user.shell(&["sh"], &script, &mirror), LIMIT).expect(2);
+    assert!(ran.stderr.contains(&mirror.address), "{}", ran.stderr);
+    assert!(ran.stderr.contains("--yes"), "{}", ran.stderr);
+    user.has_nothing(&ran);
+    for address in [
+        "http://example.com",
+        "ftp://127.0.0.1",
+        "http://localhost.example.com",
+        "",
+    ] {
+        let mut command = user.shell(&["sh"], &script, &mirror);
+        command.arg("--yes").env("REWAKE_RELEASES", address);
+        let ran = run(command, LIMIT).expect(2);
+        user.has_nothing(&ran);
+    }
+    let mut command = user.shell(&["sh"], &script, &mirror);
+    command.arg("--no");
+    run(command, LIMIT).expect(2);
+}
+
+#[test]
+fn what_the_machine_lacks_is_named() {
+    if !can_install() {
+        return;
+    }
+    let mirror = Mirror::new(&program());
+    let tools = tempfile::tempdir().unwrap();
+    let all = "sh setsid uname mkdir mktemp rm sed head cut tar gzip chmod mv sync cat printf pwd";
+    for tool in all.split(' ') {
+        let mut which = Command::new("sh");
+        which.args(["-c", &format!("command -v {tool}")]);
+        let found = which.output().unwrap().stdout;
+        let found = String::from_utf8(found).unwrap();
+        if found.starts_with('/') {
+            symlink(found.trim(), tools.path().join(tool)).unwrap();
+        }
+    }
+    let with = |more: &[&str], user: &User| {
+        for tool in more {
+            let target = tools.path().join(tool);
+            let which = Command::new("which").arg(tool).output().unwrap().stdout;
+            let _ = fs::remove_file(&target);
+            symlink(String::from_utf8(which).unwrap().trim(), target).unwrap();
+        }
+        let mut command = user.shell(&["sh"], &root().join("install.sh"), &mirror);
+        command.arg("--yes").env("PATH", tools.path());
+        run(command, LIMIT)
+    };
+    let user = User::new();
+    let ran = with(&[], &user).expect(1);
+    assert!(ran.stderr.contains("curl or wget"), "{}", ran.stderr);
+    user.has_nothing(&ran);
+    let download = if has("wget") { "wget" } else { "curl" };
+    let ran = with(&[download], &user).expect(1);
+    assert!(ran.stderr.contains("sha256sum or shasum"), "{}", ran.stderr);
+    user.has_nothing(&ran);
+    with(&["sha256sum"], &user).expect(0);
+    // An unknown system, and a folder that cannot be written.
+    write_program(&tools.path().join("uname2"), "#!/bin/sh\necho Plan9 mips\n");
+    fs::remove_file(tools.path().join("uname")).unwrap();
+    fs::rename(tools.path().join("uname2"), tools.path().join("uname")).unwrap();
+    let user = User::new();
+    let ran = with(&[], &user).expect(1);
+    assert!(ran.stderr.contains("cargo install"), "{}", ran.stderr);
+    user.has_nothing(&ran);
+    let mut command = user.shell(&["sh"], &root().join("install.sh"), &mirror);
+    command.arg("--yes").env("REWAKE_BIN_DIR", "/proc/self");
+    let ran = run(command, LIMIT).expect(1);
+    assert!(ran.stderr.contains("/proc/self"), "{}", ran.stderr);
+}
+
+/// The packager lists every file, and the installer that it makes knows its address.
+#[test]
+fn a_release_is_packed_only_with_an_address() {
+    if !can_install() {
+        return;
+    }
+    let version = env!("CARGO_PKG_VERSION");
+    let files = tempfile::tempdir().unwrap();
+    let package = |address: Option<&str>| {
+        let mut command = Command::new("bash");
+        command.arg(root().join(".ci/package")).arg(files.path());
+        command.env_remove("REWAKE_RELEASES").stdin(Stdio::null());
+        command.envs(address.map(|address| ("REWAKE_RELEASES", address)));
+        run(command, LIMIT)
+    };
+    let address = "https://example.com/releases";
+    let ran = package(Some(address)).expect(1);
+    assert!(ran.stderr.contains("has no archive"), "{}", ran.stderr);
+    let archive = format!("rewake-{version}-{}.tar.gz", target());
+    fs::write(files.path().join(&archive), "archive").unwrap();
+    if env!("CARGO_PKG_REPOSITORY").is_empty() {
+        let ran = package(None).expect(1);
+        assert!(ran.stderr.contains("repository"), "{}", ran.stderr);
+        assert!(!files.path().join("SHA256SUMS").exists());
+        let ran = package(Some("https://x.example/'; rm -rf ~; '")).expect(1);
+        assert!(!files.path().join("SHA256SUMS").exists(), "{}", ran.stderr);
+    }
+    for _ in 0..2 {
+        package(Some(address)).expect(0);
+        let sums = fs::read_to_string(files.path().join("SHA256SUMS")).unwrap();
+        let listed: Vec<&str> = sums.lines().map(|line| &line[66..]).collect();
+        assert_eq!(listed, ["install.sh", &archive]);
+        for line in sums.lines() {
+            let bytes = fs::read(files.path().join(&line[66..])).unwrap();
+            assert_eq!(line[..64], sha256(&bytes));
+        }
+    }
+    let script = fs::read_to_string(files.path().join("install.sh")).unwrap();
+    let own = root().join("install.sh");
+    let lines = |text: &str| {
+        text.lines()
+            .filter(|line| !line.starts_with("built_in="))
+            .count()
+    };
+    assert_eq!(lines(&script), lines(&fs::read_to_string(own).unwrap()));
+    assert!(script.contains("\nbuilt_in='https://"), "{script}");
+}
+
+#[test]
+fn the_notes_of_a_release_need_a_tag_a_date_and_a_text() {
+    let version = env!("CARGO_PKG_VERSION");
+    let folder = tempfile::tempdir().unwrap();
+    fs::create_dir(folder.path().join(".ci")).unwrap();
+    let script = folder.path().join(".ci/notes");
+    fs::copy(root().join(".ci/notes"), &script).unwrap();
+    fs::copy(root().join("Cargo.toml"), folder.path().join("Cargo.toml")).unwrap();
+    let notes = |changelog: &str, tag: &str| {
+        fs::write(folder.path().join("CHANGELOG.md"), changelog).unwrap();
+        let mut command = Command::new("bash");
+        command.arg(&script).arg(tag).stdin(Stdio::null());
+        run(command, LIMIT)
+    };
+    let tag = format!("v{version}");
+    let dated = format!(
+        "# Changelog\n\n## [{version}] - 2026-11-24\n\nText.\n\n### Part\n\n- one\n\n## [0.0.1] - 2026-01-01\n\n- old\n"
+    );
+    let printed = notes(&dated, &tag).expect(0).stdout;
+    assert_eq!(printed.trim_end(), "Text.\n\n### Part\n\n- one");
+    for (changelog, tag, why) in [
+        (dated.as_str(), "v9.9.9", "the tag is v9.9.9"),
+        (&dated, version, "the tag must be"),
+        (
+            &dated.replace(" - 2026-11-24", " - unreleased"),
+            &tag,
+            "has no date",
+        ),
+        (
+            &dated.replace(&format!("[{version}]"), "[8.8.8]"),
+            &tag,
+            "has no section",
+        ),
+        (
+            &dated.replace("Text.\n\n### Part\n\n- one\n", ""),
+            &tag,
+            "is empty",
+        ),
+        (
+            &dated.replace("# Changelog\n", "# Changelog\n\n## [Unreleased]\n\n- new\n"),
+            &tag,
+            "[Unreleased]",
+        ),
+    ] {
+        let refused = notes(changelog, tag).expect(1);
+        assert!(refused.stderr.contains(why), "{why}: {}", refused.stderr);
+        assert_eq!(refused.stdout, "");
+    }
+    // The changelog of this version can be released.
+    let own = fs::read_to_string(root().join("CHANGELOG.md")).unwrap();
+    notes(&own, &tag).expect(0);
+}
+
+/// Names at registries are settings of the owner: a name that nobody registered can be taken by anybody.
+#[test]
+fn a_channel_without_a_name_is_not_promised() {
+    let cargo: toml::Table =
+        toml::from_str(&fs::read_to_string(root().join("Cargo.toml")).unwrap()).unwrap();
+    let package = cargo["package"].as_table().unwrap();
+    let channels = package["metadata"]["channels"].as_table().unwrap();
+    let readme = fs::read_to_string(root().join("README.md")).unwrap();
+    let promises = [
+        ("crate", "cargo binstall"),
+        ("npm", "npm i"),
+        ("tap", "brew install"),
+    ];
+    for (channel, command) in promises {
+        let is_set = !channels[channel].as_str().unwrap().is_empty();
+        assert_eq!(readme.contains(command), is_set, "{channel}");
+    }
+    let repository = package["repository"].as_str().unwrap();
+    let first = readme
+        .split("## Install")
+        .nth(1)
+        .unwrap()
+        .lines()
+        .nth(3)
+        .unwrap();
+    match repository.is_empty() {
+        true => assert_eq!(first, "cargo install --path . --locked"),
+        false => assert!(
+            first.starts_with("curl -fsSL ") && first.contains(repository),
+            "{first}"
+        ),
+    }
+    // The workflow publishes nothing without an address, and names each action by its hash.
+    let workflow = fs::read_to_string(root().join(".github/workflows/release.yml")).unwrap();
+    assert!(workflow.contains("grep -q '^repository = \"https://' Cargo.toml"));
+    for line in workflow.lines().filter(|line| line.contains("uses: ")) {
+        let hash = line.split('@').nth(1).unwrap().split(' ').next().unwrap();
+        assert!(
+            hash.len() == 40 && hash.bytes().all(|b| b.is_ascii_hexdigit()),
+            "{line}"
+        );
+    }
+    assert_eq!(workflow.matches("contents: write").count(), 1);
+    assert!(
+        workflow
+            .split("  publish:")
+            .next()
+            .unwrap()
+            .contains("contents: read")
+    );
+}
