@@ -7,7 +7,7 @@ use std::str::FromStr;
 use clap::Args;
 
 use super::diff::{tree, unknown_files};
-use super::rewind::{Manner, PathChoices, files, spelled};
+use super::rewind::{Manner, PathChoices, files, refuse_copy, spelled};
 use crate::core::entry::Seq;
 use crate::core::tree::{Item, PathBytes, tree_at, why_unknown};
 use crate::engine::{Back, Rewind};
@@ -61,6 +61,9 @@ pub(super) fn run(ctx: &AppContext, args: &RestoreArgs) -> Result<u8, CliError> 
     if let Some(output) = &args.output {
         return print_one(ctx, &named, at, output);
     }
+    refuse_copy(ctx, &at.id).map_err(|error| {
+        error.with_hint("rewake restore PATH --at ID:ENTRY -o FILE writes one file as it was there")
+    })?;
     let manner = Manner {
         preview: false,
         yes: args.yes,

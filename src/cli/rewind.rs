@@ -26,7 +26,7 @@ use crate::session::{
     AppContext, NEVER_SET_BACK, RewindPreview, Session, SessionSelector, drive, journal_fails,
     short_id,
 };
-use crate::store::Store;
+use crate::store::{Store, StoreError};
 use crate::world::machine::Machine;
 
 /// Maximum number of unchanged paths that are named.
@@ -206,12 +206,26 @@ fn copied(copy: &str, manner: Manner) {
     ));
 }
 
+/// Refuses a copy that was imported. To open it would make a fork, which has no files here.
+pub(super) fn refuse_copy(ctx: &AppContext, id: &str) -> Result<(), CliError> {
+    let info = super::open_store_for_reading(ctx)?.history().find(id)?;
+    match info.replica {
+        None => Ok(()),
+        Some(agent) => Err(StoreError::Replica {
+            session: info.id,
+            agent,
+        }
+        .into()),
+    }
+}
+
 /// Runs `work` with the engine of a session. The engine starts no work by itself.
 fn with_engine<T>(
     ctx: &AppContext,
     id: &str,
     work: impl AsyncFnOnce(&mut Engine<Machine>, &str, &str) -> T,
 ) -> Result<(String, T), CliError> {
+    refuse_copy(ctx, id)?;
     let which = SessionSelector::Named {
         id: id.to_string(),
         fork: false,

@@ -277,6 +277,12 @@ impl Snapshots<'_> {
         Ok(root.map(|root| PathBuf::from(OsString::from_vec(root))))
     }
 
+    /// Returns whether a tree came in a bundle.
+    pub fn is_of_bundle(&self, name: &str) -> Result<bool, StoreError> {
+        let root = self.tree_root(name)?;
+        Ok(root.is_some_and(|root| root_in_bundle(&root).is_some()))
+    }
+
     /// Returns the stored delta of the tree with this name, if it is a delta to the tree `parent`.
     ///
     /// # Errors

@@ -340,9 +340,24 @@ fn files_come_along_and_protected_ones_are_not_placed() {
         found.iter().any(|text| text == "changed\n"),
         "{at}: {found:?}"
     );
-    let refused = here.run(["restore", "a", "--at", &at, "--yes"]);
-    assert_ne!(refused.code(), Some(0));
+    let before = here.run(["history"]).expect(0).stdout;
+    for refused in [
+        here.run(["restore", "a", "--at", &at, "--yes"]).expect(2),
+        here.run(["rewind", &id, "4", "--files", "--yes"]).expect(2),
+        here.run(["rewind", &id, "4", "--both", "--yes"]).expect(2),
+    ] {
+        assert!(
+            refused.stderr.contains("it is a copy"),
+            "{}",
+            refused.stderr
+        );
+    }
     assert!(!here.path("a").exists());
+    // And no fork is left of it.
+    assert_eq!(
+        here.run(["history"]).expect(0).stdout.lines().count(),
+        before.lines().count()
+    );
     // Without files there is nothing to put into a folder.
     let (plain, id) = project();
     let bytes = bundle_of(&plain, &id);
@@ -351,6 +366,42 @@ fn files_come_along_and_protected_ones_are_not_placed() {
     let refused = here.run(["fork", &id, "--files", "newer"]).expect(2);
     assert!(refused.stderr.contains("bundle"), "{}", refused.stderr);
     assert!(!here.path("newer").exists());
+}
+
+/// What the command of the other machine changed after the last snapshot is only there.
+#[test]
+fn a_killed_session_gets_the_files_of_its_last_snapshot() {
+    let (there, id) = killed(&worker());
+    there
+        .run(["export", &id, "--bundle", "s.rewake", "--files", "last"])
+        .expect(0);
+    let bytes = std::fs::read(there.path("s.rewake")).unwrap();
+    let server = speaker();
+    let here = Home::with(&server, Protocol::Chat);
+    imported(&here, &bytes, &[]);
+    let forked = here.run(["fork", &id, "--files", "new"]).expect(0);
+    assert!(
+        forked.stderr.contains("the files are those of entry"),
+        "{}",
+        forked.stderr
+    );
+    let read = |name: &str| std::fs::read_to_string(here.path("new").join(name)).unwrap();
+    assert_eq!(
+        (read("effects"), read("made")),
+        ("one\n".into(), "made".into())
+    );
+    here.run(["-p", "go further", "-r", forked.stdout.trim()])
+        .expect(0);
+    let body = server.requests()[0].body.clone().unwrap();
+    let body = String::from_utf8_lossy(&body).into_owned();
+    assert!(body.contains("had no result at that time"), "{body}");
+    // A session of this machine says where its files are known.
+    let refused = there.run(["fork", &id, "--files", "new"]).expect(2);
+    assert!(
+        refused.stderr.contains("they are known at entry"),
+        "{}",
+        refused.stderr
+    );
 }
 
 /// The entry before a fork may belong to the copy, though the session that is asked does not.

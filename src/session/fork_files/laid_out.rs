@@ -12,7 +12,9 @@ use crate::core::policy::is_protected;
 use crate::core::rewind::{is_never_written, kept};
 use crate::core::rule::Bases;
 use crate::core::text::count;
-use crate::core::tree::{Item, PathBytes, Tree, diff, path_text, place_at, why_unknown};
+use crate::core::tree::{
+    Item, PathBytes, Tree, diff, named as named_tree, path_text, place_at, why_unknown,
+};
 use crate::store::{Cause, NewTree, Store, StoreError, root_in_bundle};
 use crate::workspace::files::Done;
 
@@ -34,6 +36,8 @@ pub(super) struct ForkFiles {
     pub not_trusted: Vec<String>,
     /// The files come from a bundle.
     pub is_of_bundle: bool,
+    /// The entry of the snapshot, if later calls may have changed the files on the other machine.
+    pub last_of_bundle: Option<Seq>,
 }
 
 /// Returns the files at the entry where the fork starts.
@@ -45,33 +49,45 @@ pub(super) fn files_at(
     let (state, _) = readable(store, session, parting)?;
     let at = state.next_seq().saturating_sub(1);
     let (_, records) = store.load(session)?;
-    let known_from = || {
-        records
+    let last_known = || {
+        let upto = records
             .iter()
+            .rev()
             .map(|r| r.seq)
+            .skip_while(|seq| *seq > at);
+        upto.into_iter()
             .find(|seq| place_at(&records, *seq).is_some())
     };
     let unknown = |why: String| {
-        let hint = match known_from() {
-            Some(first) => format!(
-                "they are known from entry {first} on: --at {first}; without --files the fork shares the files"
+        let hint = match last_known() {
+            Some(last) => format!(
+                "they are known at entry {last}: --at {last}; without --files the fork shares the files"
             ),
             None => "without --files the fork shares the files".to_string(),
         };
         NotForked::Unknown { at, why, hint }
     };
-    let Some((_, name)) = place_at(&records, at) else {
-        return Err(unknown(why_unknown(&records, at)));
+    let known = place_at(&records, at);
+    // What a call of another machine changed after its last snapshot is only there.
+    let before = records.iter().rev().filter(|record| record.seq <= at);
+    let before = before
+        .filter_map(|r| Some((r.seq, named_tree(&r.entry)?)))
+        .next();
+    let (name, last_of_bundle) = match (known, before) {
+        (Some((_, name)), _) => (name, None),
+        (None, Some((seq, name))) if store.snapshots().is_of_bundle(name)? => (name, Some(seq)),
+        (None, _) => return Err(unknown(why_unknown(&records, at))),
     };
     let gone = || {
         unknown("they are not stored: rewake gc removed them, or a bundle did not have them".into())
     };
     let known = store.snapshots().tree(name)?.ok_or_else(gone)?;
     let root = store.snapshots().tree_root(name)?.ok_or_else(gone)?;
-    let files = match root_in_bundle(&root) {
+    let mut files = match root_in_bundle(&root) {
         None => ForkFiles::of(at, root, &known.tree),
         Some(root) => ForkFiles::of(at, root, &known.tree).of_bundle(),
     };
+    files.last_of_bundle = last_of_bundle;
     if files.tree.0.is_empty() && files.outside > 0 {
         return Err(unknown(
             "only files that tools wrote are kept of this folder".to_string(),
@@ -90,6 +106,7 @@ impl ForkFiles {
             outside: 0,
             not_trusted: Vec::new(),
             is_of_bundle: false,
+            last_of_bundle: None,
             root,
         };
         for (path, item) in &known.0 {
@@ -156,6 +173,11 @@ impl ForkFiles {
 
     pub(super) fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
+        if let Some(seq) = self.last_of_bundle {
+            notes.push(format!(
+                "the files are those of entry {seq}: what later calls changed is not in the bundle"
+            ));
+        }
         if !self.left_out.is_empty() {
             notes.push(format!(
                 "not in it, for their content is not kept: {}",
