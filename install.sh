@@ -29,7 +29,11 @@ fetch() {
     (
         ulimit -f "$3"
         if command -v curl >/dev/null 2>&1; then
-            curl -fsSL --retry 2 -o "$2" "$1"
+            # What begins with https is not continued without it.
+            case $1 in
+                https:*) curl -fsSL --proto '=https' --proto-redir '=https' --retry 2 -o "$2" "$1" ;;
+                *) curl -fsSL --retry 2 -o "$2" "$1" ;;
+            esac
         else
             wget -q -O "$2" "$1"
         fi
@@ -94,8 +98,10 @@ main() {
     base=${base%/}
     [ -n "$base" ] || failed "this script has no address of releases" "name one: REWAKE_RELEASES=https://…" 2
     case $base in
+        # Neither a user's name before the host, nor what a terminal obeys.
+        *[!A-Za-z0-9.:/_~%+-]*) failed "the address of the releases has a character that none has" '' 2 ;;
         https://?*) ;;
-        http://localhost/* | http://localhost:* | http://127.0.0.1/* | http://127.0.0.1:* | 'http://[::1]'*) ;;
+        http://localhost/* | http://localhost:* | http://127.0.0.1/* | http://127.0.0.1:*) ;;
         *) failed "the address $base is neither https nor on this machine" '' 2 ;;
     esac
     # The address may come from a project's .envrc.
@@ -106,24 +112,43 @@ main() {
     needs sha256sum shasum
     needs tar
     needs gzip
+    case $base in
+        https:*)
+            if ! command -v curl >/dev/null 2>&1 && wget --help 2>&1 | grep -qi busybox; then
+                failed "the wget of this machine does not check certificates" "install curl, then try again"
+            fi
+            ;;
+    esac
+    data=${REWAKE_HOME:-${XDG_DATA_HOME:-${HOME:?}/.local/share}/rewake}
     bin=${REWAKE_BIN_DIR:-${HOME:?}/.local/bin}
+    case $data$bin in
+        *[[:cntrl:]]*) failed "the name of a folder has a control character" '' 2 ;;
+    esac
     target=$(target)
     mkdir -p "$bin" || failed "cannot create $bin" "choose another folder: REWAKE_BIN_DIR=…"
-    bin=$(cd "$bin" && pwd)
+    bin=$(CDPATH='' cd -- "$bin" && pwd)
     new=$(mktemp -d "$bin/.rewake-install.XXXXXX") || failed "cannot write to $bin" "choose another folder: REWAKE_BIN_DIR=…"
     trap 'rm -rf "$new"' EXIT
     trap 'exit 130' INT
     trap 'exit 143' TERM HUP
 
     sums=latest/download/SHA256SUMS
-    [ -z "${REWAKE_VERSION:-}" ] || sums=download/v$REWAKE_VERSION/SHA256SUMS
+    wanted=${REWAKE_VERSION:-}
+    wanted=${wanted#v}
+    if [ -n "$wanted" ]; then
+        case $wanted in
+            *[!0-9A-Za-z.+-]*) failed "REWAKE_VERSION is not a version" '' 2 ;;
+        esac
+        echo "REWAKE_VERSION names version $wanted"
+        sums=download/v$wanted/SHA256SUMS
+    fi
     fetch "$base/$sums" "$new/SHA256SUMS" "$max_list"
     name=$(sed -n "s/^[0-9a-f]\{64\} [ *]\(rewake-[0-9][0-9A-Za-z.+-]*-$target\)\.tar\.gz\$/\1/p" "$new/SHA256SUMS" | head -n 1)
     [ -n "$name" ] || failed "$base/$sums names no archive for $target"
     version=${name#rewake-}
     version=${version%"-$target"}
-    if [ -n "${REWAKE_VERSION:-}" ] && [ "$version" != "$REWAKE_VERSION" ]; then
-        failed "$base/$sums is of version $version, not $REWAKE_VERSION"
+    if [ -n "$wanted" ] && [ "$version" != "$wanted" ]; then
+        failed "$base/$sums is of version $version, not $wanted"
     fi
     sum=$(sed -n "s/^\([0-9a-f]\{64\}\) [ *]$name\.tar\.gz\$/\1/p" "$new/SHA256SUMS" | head -n 1)
     archive=$base/download/v$version/$name.tar.gz
@@ -143,12 +168,11 @@ main() {
     sync
     mv -f "$new/$name/rewake" "$bin/rewake" || failed "cannot place $bin/rewake"
 
-    # rewake update replaces only what this script installed.
-    data=${REWAKE_HOME:-${XDG_DATA_HOME:-$HOME/.local/share}/rewake}
+    # It says later that this script installed the program, and where.
     receipt="{\"channel\":\"script\",\"path\":$(quoted "$bin/rewake"),\"version\":$(quoted "$version")}"
     if ! (umask 077 && mkdir -p "$data" && printf '%s\n' "$receipt" >"$data/install.json.new" &&
         mv -f "$data/install.json.new" "$data/install.json"); then
-        echo "warning: cannot write $data/install.json, so rewake update cannot replace this binary" >&2
+        echo "warning: cannot write $data/install.json, which says that this script installed the program" >&2
     fi
     echo "installed rewake $version: $bin/rewake"
     case :$PATH: in

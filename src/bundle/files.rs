@@ -4,21 +4,21 @@ use std::collections::BTreeMap;
 
 use super::BundleError;
 use crate::core::rewind::is_never_written;
-use crate::core::tree::path_text;
+use crate::core::tree::{ContentHash, path_text};
 use crate::store::MovedTree;
 
 /// Maximum number of trees that one is made of.
 const MAX_DELTAS: u32 = 512;
+/// Maximum size in memory of the trees that one is made of, bytes.
+const MAX_SIZE: usize = 256 << 20;
 
 /// The files of a bundle that were verified.
 #[derive(Debug, Default)]
 pub struct CheckedFiles {
-    /// The trees by their names, with the number of trees before each.
-    trees: BTreeMap<String, u32>,
-    /// Number of contents.
-    pub contents: u64,
-    /// Size of the contents, bytes.
-    pub bytes: u64,
+    /// The trees by their names, with the number of trees that each is made of, and their size.
+    trees: BTreeMap<String, (u32, usize)>,
+    /// The contents, with their sizes in bytes.
+    pub contents: Vec<(ContentHash, u64)>,
 }
 
 impl CheckedFiles {
@@ -32,19 +32,38 @@ impl CheckedFiles {
         self.trees.contains_key(tree)
     }
 
-    pub(super) fn content(&mut self, bytes: &[u8], place: &str) -> Result<(), BundleError> {
+    /// Returns whether a content or a tree came already.
+    pub(super) fn have_begun(&self) -> bool {
+        !self.trees.is_empty() || !self.contents.is_empty()
+    }
+
+    pub(super) fn content(
+        &mut self,
+        hash: ContentHash,
+        bytes: &[u8],
+        place: &str,
+    ) -> Result<(), BundleError> {
         if !self.trees.is_empty() {
             let why = "a content follows a tree, which may name it";
             return Err(BundleError::refused(place, why));
         }
-        self.contents += 1;
-        self.bytes += bytes.len() as u64;
+        self.contents.push((hash, bytes.len() as u64));
         Ok(())
     }
 
     pub(super) fn tree(&mut self, tree: &MovedTree, place: &str) -> Result<(), BundleError> {
+        let (depth, size) = match &tree.parent {
+            None => (0, 0),
+            Some(parent) => *self.trees.get(parent).ok_or_else(|| {
+                let why = "the tree that it is a difference to is not there";
+                BundleError::damaged(place, why)
+            })?,
+        };
+        if depth >= MAX_DELTAS {
+            return Err(BundleError::refused(place, "a tree is made of too many"));
+        }
         let delta = tree
-            .delta()
+            .delta(MAX_SIZE - size)
             .map_err(|why| BundleError::damaged(place, why))?;
         for path in delta.0.keys() {
             if let Some(why) = refusal(path) {
@@ -55,25 +74,14 @@ impl CheckedFiles {
                 ));
             }
         }
-        let depth = match &tree.parent {
-            None => Some(0),
-            Some(parent) => self.trees.get(parent).map(|depth| depth + 1),
-        };
-        match depth.filter(|depth| *depth < MAX_DELTAS) {
-            Some(depth) => {
-                self.trees.insert(tree.name.clone(), depth);
-                Ok(())
-            }
-            None => {
-                let why = "the tree that it is a difference to is not there, or too far away";
-                Err(BundleError::damaged(place, why))
-            }
-        }
+        let made_of = (depth + 1, size + delta.size());
+        self.trees.insert(tree.name.clone(), made_of);
+        Ok(())
     }
 }
 
 /// Returns why a path cannot be one of an export. An absolute one is a file that a tool wrote outside
-/// of the workspace. It is never placed.
+/// of the files that snapshots cover. It is placed only if it is below the root.
 fn refusal(path: &[u8]) -> Option<&'static str> {
     let below = path.strip_prefix(b"/").unwrap_or(path);
     let leaves = |part: &[u8]| matches!(part, b"" | b"." | b"..");

@@ -39,6 +39,8 @@ pub enum BundleError {
     Refused { place: String, why: String },
     #[error("cannot import the bundle: {needed} bytes are needed, and {free} are free")]
     NoSpace { needed: u64, free: u64 },
+    #[error("cannot import the files: they need {needed} bytes, and files.max_bytes leaves {left}")]
+    Full { needed: u64, left: u64 },
     #[error("cannot import session {session}: its copy was purged")]
     Purged { session: String },
 }
@@ -72,6 +74,9 @@ impl BundleError {
                     .to_string(),
             ),
             BundleError::Newer { .. } => Some("update rewake".to_string()),
+            BundleError::Full { .. } => {
+                Some("raise files.max_bytes, or make room with rewake gc".to_string())
+            }
             BundleError::Purged { .. } => Some("--new-id imports it again".to_string()),
             BundleError::Io(_) | BundleError::Refused { .. } | BundleError::NoSpace { .. } => None,
         }

@@ -647,9 +647,13 @@ impl Structure {
         while let Some(line) = lines.next()? {
             let place = format!("line {}", lines.number);
             let line = match line {
+                BundlePart::Line(_) if self.files.have_begun() => {
+                    let why = "sessions come before files";
+                    return Err(BundleError::refused(place, why));
+                }
                 BundlePart::Line(line) => line,
-                BundlePart::Content(_, bytes) => {
-                    self.files.content(&bytes, &place)?;
+                BundlePart::Content(hash, bytes) => {
+                    self.files.content(hash, &bytes, &place)?;
                     continue;
                 }
                 BundlePart::Tree(tree) => {

@@ -27,8 +27,6 @@ pub struct Importer<'a> {
     pub folder: Option<&'a Path>,
     /// Returns the root of the workspace of a folder.
     pub workspace_of: &'a dyn Fn(&Path) -> String,
-    /// Returns whether a session may be continued in a folder because the bundle says so.
-    pub may_work_in: &'a dyn Fn(&Path) -> bool,
     /// Imports a session whose copy was purged, under another ID.
     pub new_id: bool,
     /// Maximum stored size of all files, bytes (`files.max_bytes`).
@@ -61,15 +59,7 @@ impl Importer<'_> {
     /// Each session is there completely or not at all. The next import completes the others.
     pub fn import(&mut self, bundle: &Bundle) -> Result<Vec<Import>, BundleError> {
         let _lock = ImportLock::take(self.data_dir)?;
-        let stored = self.store.snapshots().files_bytes()?;
-        if bundle.files.bytes > self.max_file_bytes.saturating_sub(stored) {
-            let why = format!(
-                "its files have {} bytes, and files.max_bytes leaves {}",
-                bundle.files.bytes,
-                self.max_file_bytes.saturating_sub(stored)
-            );
-            return Err(BundleError::refused("its files", why));
-        }
+        self.check_room(bundle)?;
         // All IDs are known before the first row is written.
         let mut places = Vec::new();
         for session in &bundle.sessions {
@@ -105,6 +95,22 @@ impl Importer<'_> {
             is_named: session.is_named,
         };
         Ok(all.map(import).collect())
+    }
+
+    /// Fails if the files that are not here yet are more than the configuration allows.
+    fn check_room(&self, bundle: &Bundle) -> Result<(), BundleError> {
+        let snapshots = self.store.snapshots();
+        let mut needed = 0;
+        for (hash, bytes) in &bundle.files.contents {
+            if !snapshots.has_content(hash)? {
+                needed += bytes;
+            }
+        }
+        let left = self.max_file_bytes.saturating_sub(snapshots.files_bytes()?);
+        match needed > left {
+            true => Err(BundleError::Full { needed, left }),
+            false => Ok(()),
+        }
     }
 
     /// Returns the ID that a session has here, or gets.
@@ -147,9 +153,7 @@ impl Importer<'_> {
         };
         let folder = match self.folder {
             Some(folder) => folder.to_string_lossy().into_owned(),
-            None => Some(session.folder())
-                .filter(|folder| (self.may_work_in)(Path::new(folder)))
-                .unwrap_or_default(),
+            None => session.folder(),
         };
         let new = NewReplica {
             session: NewSession {

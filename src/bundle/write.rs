@@ -1,6 +1,6 @@
 //! Export: one state of the database as a bundle.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::io::Write;
 
 use super::BundleError;
@@ -103,10 +103,12 @@ impl<'v> Exporting<'v> {
 
     /// Returns the files to export.
     fn find_files(&self, read: &[SessionRead], files: Files) -> Result<ExportedFiles, BundleError> {
-        let of = |id: &str| {
-            let number = self.planned.iter().position(|s| s.header.session == id)?;
-            Some((&self.planned[number].header, read.get(number)?))
-        };
+        let headers = self.planned.iter().map(|session| &session.header);
+        let by_id: HashMap<&str, _> = headers
+            .zip(read)
+            .map(|(header, read)| (header.session.as_str(), (header, read)))
+            .collect();
+        let of = |id: &str| by_id.get(id).copied();
         // The newest tree up to a place, in the session or in those that it continues.
         let newest = |id: &str| {
             let (mut id, mut upto) = (id, Seq::MAX);

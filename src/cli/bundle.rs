@@ -17,7 +17,7 @@ use crate::bundle::{
 use crate::core::text::{count, one_line};
 use crate::core::visible::visible;
 use crate::report::{CliError, exit, line, note};
-use crate::session::{AppContext, added_folder, short_id};
+use crate::session::{AppContext, short_id};
 use crate::store::{ExportView, host_name, now_ms};
 use crate::tools;
 use crate::workspace::here;
@@ -277,8 +277,6 @@ fn record(ctx: &AppContext, args: &ToImport<'_>, bundle: &Bundle) -> Result<Vec<
         data_dir: &ctx.paths.data_dir,
         folder: folder.as_deref(),
         workspace_of: &root_of,
-        // A folder that is not here yet is checked when it is used.
-        may_work_in: &|folder| !folder.exists() || added_folder(ctx, folder).is_ok(),
         new_id: args.new_id,
         max_file_bytes: ctx.config().files.max_bytes,
         now_ms: now_ms(),
@@ -303,7 +301,7 @@ fn list(bundle: &Bundle) {
         note(&format!(
             "{} and {} of files",
             count(bundle.files.states(), "state"),
-            count(bundle.files.contents, "content")
+            count(bundle.files.contents.len() as u64, "content")
         ));
     }
     for session in &bundle.sessions {

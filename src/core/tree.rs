@@ -22,6 +22,9 @@ pub type PathBytes = Vec<u8>;
 /// Maximum length of a path in bytes, as in the kernel.
 const MAX_PATH_BYTES: usize = 4_096;
 
+/// Approximate size of a path in memory beside its bytes.
+const PATH_OVERHEAD: usize = 128;
+
 /// The version of the format of [`Delta::encode`].
 const VERSION: u8 = 1;
 
@@ -317,6 +320,12 @@ impl Delta {
         self.0.is_empty()
     }
 
+    /// Returns its approximate size in memory, bytes.
+    pub fn size(&self) -> usize {
+        let paths = self.0.keys().map(|path| path.len() + PATH_OVERHEAD);
+        paths.sum()
+    }
+
     /// Encodes the delta as it is stored: sorted, each path without the part that it shares with
     /// the previous one.
     pub fn encode(&self) -> Vec<u8> {
@@ -338,6 +347,13 @@ impl Delta {
     /// # Errors
     /// Returns a message if the bytes are damaged, or a newer version wrote them.
     pub fn decode(encoded: &[u8]) -> Result<Delta, String> {
+        Delta::decode_within(encoded, usize::MAX)
+    }
+
+    /// Decodes the bytes of [`Delta::encode`] of somebody else: few bytes can be many long paths.
+    /// `most`: the sum of [`Delta::size`].
+    pub fn decode_within(encoded: &[u8], most: usize) -> Result<Delta, String> {
+        let mut size = 0_usize;
         let mut input = Input(encoded);
         if input.byte()? != VERSION {
             return Err("a newer version wrote it".to_string());
@@ -354,6 +370,10 @@ impl Delta {
                 return Err("a path in it is not a path".to_string());
             }
             let change = decode_change(operation, &mut input)?;
+            size = size.saturating_add(path.len() + PATH_OVERHEAD);
+            if size > most {
+                return Err("it has too many paths".to_string());
+            }
             before.clone_from(&path);
             if changes.insert(path, change).is_some() {
                 return Err("a path is in it twice".to_string());

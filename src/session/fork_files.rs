@@ -11,15 +11,17 @@
 
 use std::fs;
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use super::opening::NewCopy;
 use super::{AppContext, Parting, SessionError, git_worktree, now_ms};
 use crate::config::Env;
 use crate::core::entry::{Entry, Record, Seq};
+use crate::core::rewind::is_never_written;
 use crate::core::tree::Tree;
 use crate::store::{
-    Batch, ForkNote, NewPlace, NewTree, SessionInfo, SessionLock, Store, StoreError,
+    Batch, ForkNote, NewPlace, NewTree, SessionInfo, SessionLock, Store, StoreError, root_in_bundle,
 };
 use crate::workspace::files::{CutShort, Order, Point, forget_staged, restore};
 use folder::{beside, is_empty_worktree, is_repository, make_like};
@@ -127,7 +129,8 @@ impl AppContext {
                 fresh
             }
         };
-        let below = below(origin, &files.root);
+        let root_there = root_in_bundle(&files.root);
+        let below = below(origin, root_there.as_deref().unwrap_or(&files.root));
         let target = files.target(&root).map_err(NotForked::from)?;
         let note = ForkNote {
             folder: root.join(&below),
@@ -373,9 +376,10 @@ impl ForkFolders {
 fn below(origin: &SessionInfo, root: &Path) -> PathBuf {
     let folder = Path::new(&origin.folder).canonicalize();
     let folder = folder.unwrap_or_else(|_| PathBuf::from(&origin.folder));
-    folder
-        .strip_prefix(root)
-        .map(Path::to_path_buf)
+    let below = folder.strip_prefix(root).map(Path::to_path_buf);
+    below
+        .ok()
+        .filter(|below| !is_never_written(below.as_os_str().as_bytes()))
         .unwrap_or_default()
 }
 

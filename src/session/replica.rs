@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use super::{AppContext, SessionError};
+use super::{AppContext, SessionError, added_folder};
 use crate::core::entry::{Block, Choice, Entry};
 use crate::core::state::State;
 use crate::core::text::{count, head_tail};
@@ -45,16 +45,24 @@ pub(super) fn place_of_fork(
 /// Returns whether a fork of a copy works in the folder of this start, because the user named it and
 /// the folder of the copy does not exist.
 pub(super) fn is_elsewhere(ctx: &AppContext, info: &SessionInfo) -> Result<bool, SessionError> {
-    if Path::new(&info.folder).is_dir() {
+    let folder = Path::new(&info.folder);
+    // A bundle may name any folder of this machine.
+    let is_of_rewake = info.replica.as_deref().is_some_and(is_of_rewake);
+    let refused = match is_of_rewake && folder.is_dir() {
+        true => added_folder(ctx, folder).err(),
+        false => None,
+    };
+    if folder.is_dir() && refused.is_none() {
         return Ok(false);
     }
     match ctx.env.is_folder_named() {
         true => Ok(true),
         false => Err(SessionError::NoSourceFolder {
             session: info.id.clone(),
-            why: match info.folder.as_str() {
-                "" => "its source names no folder".to_string(),
-                folder => format!("its folder {folder} does not exist"),
+            why: match (info.folder.as_str(), refused) {
+                ("", _) => "its source names no folder".to_string(),
+                (folder, Some(why)) => format!("{folder} is not used for it: {why}"),
+                (folder, None) => format!("its folder {folder} does not exist"),
             },
         }),
     }

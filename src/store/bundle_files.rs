@@ -22,6 +22,7 @@ const WHAT: &str = "import the files";
 /// Stored size of the contents that are collected before they are recorded, bytes.
 const MAX_AT_ONCE: u64 = 8 << 20;
 const MAX_COUNT_AT_ONCE: usize = 1_000;
+const MAX_TREES_AT_ONCE: usize = 100;
 
 /// The files of the sessions of an export.
 #[derive(Debug, Default)]
@@ -155,16 +156,31 @@ impl<'s> FileImport<'s> {
         Ok(())
     }
 
-    /// Records the trees that `next` returns, and which copies use them, in one transaction.
+    /// Records the trees that `next` returns, and then which copies use them. The reading is outside of
+    /// the transactions, so agents that run do not wait for it.
     pub fn trees<E: From<StoreError>>(
         mut self,
         next: &mut dyn FnMut() -> Result<Option<MovedTree>, E>,
     ) -> Result<(), E> {
         self.flush()?;
-        let tx = self.store.write(WHAT)?;
-        while let Some(tree) = next()? {
-            trees::insert_moved(&tx, self.at_ms, &tree)?;
+        let mut open: Vec<MovedTree> = Vec::new();
+        loop {
+            let tree = next()?;
+            let is_end = tree.is_none();
+            open.extend(tree);
+            let bytes: usize = open.iter().map(|tree| tree.encoded.len()).sum();
+            if is_end || open.len() >= MAX_TREES_AT_ONCE || bytes as u64 > MAX_AT_ONCE {
+                let tx = self.store.write(WHAT)?;
+                for tree in open.drain(..) {
+                    trees::insert_moved(&tx, self.at_ms, &tree)?;
+                }
+                tx.commit().doing(WHAT)?;
+            }
+            if is_end {
+                break;
+            }
         }
+        let tx = self.store.write(WHAT)?;
         for (session, names) in self.uses {
             for name in names {
                 let Some(tree) = trees::id_of(&tx, name)? else {

@@ -475,18 +475,23 @@ pub struct MovedTree {
 }
 
 impl MovedTree {
-    /// Returns the delta.
+    /// Returns the delta. `most`: its size in memory, bytes.
     ///
     /// # Errors
     /// Returns a message if the tree does not match its name or is too large.
-    pub fn delta(&self) -> Result<Delta, String> {
+    pub fn delta(&self, most: usize) -> Result<Delta, String> {
         if self.encoded.len() > MAX_MOVED {
             return Err("the tree is too large".to_string());
         }
-        let is_named = parsed(&self.name)
+        // A name has one spelling: the store compares its bytes.
+        let bytes = |name: &str| parsed(name).filter(|bytes| hex(bytes) == name);
+        let has_parent = self.parent.as_deref().is_none_or(|p| bytes(p).is_some());
+        let is_named = bytes(&self.name)
             .is_some_and(|name| is_name(&name, &self.root, self.parent.as_deref(), &self.encoded));
-        match is_named && self.root.starts_with(b"/") {
-            true => Delta::decode(&self.encoded),
+        // A NUL ends the root in the hash.
+        let is_root = self.root.starts_with(b"/") && !self.root.contains(&0);
+        match is_named && has_parent && is_root {
+            true => Delta::decode_within(&self.encoded, most),
             false => Err("the tree does not match its name".to_string()),
         }
     }

@@ -227,7 +227,8 @@ fn a_fork_has_a_folder_and_a_model_of_this_machine() {
     let forked = here.run(["history"]).expect(0).stdout;
     assert!(forked.lines().next().unwrap().contains("⑂"), "{forked}");
     let other = Home::with(&server, Protocol::Chat);
-    let folder = other.user();
+    let folder = other.user().join("project");
+    std::fs::create_dir(&folder).unwrap();
     imported(&other, &bytes, &["--folder", folder.to_str().unwrap()]);
     other.run(["-p", "go on", "-r", &id]).expect(0);
     let show = other.run(["history", "--json", "--all"]).stdout;
@@ -307,6 +308,15 @@ fn files_come_along_and_protected_ones_are_not_placed() {
     assert_eq!(read("a"), b"changed\n");
     assert_eq!(read("sub/raw"), [0xff, 0]);
     assert_eq!(read("inside"), b"changed\n");
+    // Nor the mode of the folder.
+    let mode = std::fs::metadata(&new).unwrap().permissions();
+    assert_eq!(mode.mode() & 0o777, 0o700);
+    let refused = here.run(["fork", &id, "--worktree"]).expect(2);
+    assert!(
+        refused.stderr.contains("not a git repository"),
+        "{}",
+        refused.stderr
+    );
     let mode = std::fs::metadata(new.join("run.sh")).unwrap().permissions();
     assert_eq!(mode.mode() & 0o7777, 0o755);
     let all: Vec<String> = std::fs::read_dir(&new)
@@ -366,6 +376,9 @@ fn files_come_along_and_protected_ones_are_not_placed() {
     let refused = here.run(["fork", &id, "--files", "newer"]).expect(2);
     assert!(refused.stderr.contains("bundle"), "{}", refused.stderr);
     assert!(!here.path("newer").exists());
+    // A bundle chooses no repository here.
+    let refused = here.run(["fork", &id, "--worktree"]).expect(2);
+    assert!(!refused.stderr.is_empty());
 }
 
 /// What the command of the other machine changed after the last snapshot is only there.
@@ -412,7 +425,8 @@ fn a_fork_of_a_fork_works_in_the_folder_of_the_fork() {
     drop(there);
     let server = speaker();
     let here = Home::with(&server, Protocol::Chat);
-    let folder = here.user();
+    let folder = here.user().join("project");
+    std::fs::create_dir(&folder).unwrap();
     imported(&here, &bytes, &["--folder", folder.to_str().unwrap()]);
     let first = here.run(["fork", &id]).expect(0).stdout.trim().to_string();
     let second = here.run(["fork", &first, "--at", "1"]).expect(0);
@@ -662,5 +676,16 @@ fn two_imports_at_once_both_succeed_and_a_killed_one_is_completed() {
         assert_eq!(here.run(["import", file]).expect(0).stdout, a);
         assert_eq!(here.run(["import", file, "--json"]).expect(0).stdout, whole);
         here.run(["doctor", "--scrub"]).expect(0);
+    }
+    // A killed export makes no file, or a whole one.
+    for n in 0..10_u64 {
+        let name = format!("killed-{n}.rewake");
+        let mut live = Live::spawn(there.rewake(["export", "--all", "--bundle", &name]));
+        std::thread::sleep(Duration::from_millis(n * 8));
+        live.kill();
+        live.wait(LIMIT);
+        if there.path(&name).exists() {
+            there.run(["import", "--check", &name]).expect(0);
+        }
     }
 }

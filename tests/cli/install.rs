@@ -338,6 +338,8 @@ fn an_address_from_elsewhere_needs_a_yes() {
         "http://example.com",
         "ftp://127.0.0.1",
         "http://localhost.example.com",
+        "http://localhost:1@127.0.0.1:9",
+        "https://example.com/\r\u{1b}[2K",
         "",
     ] {
         let mut command = user.shell(&["sh"], &script, &mirror);
@@ -357,7 +359,8 @@ fn what_the_machine_lacks_is_named() {
     }
     let mirror = Mirror::new(&program());
     let tools = tempfile::tempdir().unwrap();
-    let all = "sh setsid uname mkdir mktemp rm sed head cut tar gzip chmod mv sync cat printf pwd";
+    let all =
+        "sh setsid uname mkdir mktemp rm sed head cut tar gzip grep chmod mv sync cat printf pwd";
     for tool in all.split(' ') {
         let mut which = Command::new("sh");
         which.args(["-c", &format!("command -v {tool}")]);

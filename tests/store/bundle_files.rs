@@ -91,7 +91,6 @@ fn import(store: &mut Store, data: &Path, bundle: &Bundle) -> Result<(), BundleE
         data_dir: data,
         folder: None,
         workspace_of: &|folder| folder.to_string_lossy().into_owned(),
-        may_work_in: &|_| true,
         new_id: false,
         max_file_bytes: 1 << 20,
         now_ms: 9_000,
@@ -139,7 +138,7 @@ fn files_arrive_with_their_sessions_and_belong_to_no_folder_here() {
     import(&mut other, here.path(), &without).unwrap();
     assert_eq!(count_of(here.path(), "trees"), 0);
     let with = checked(&exported(&store, &id, Files::All), false).unwrap();
-    assert_eq!((with.files.states(), with.files.contents), (2, 4));
+    assert_eq!((with.files.states(), with.files.contents.len()), (2, 4));
     for _ in 0..2 {
         import(&mut other, here.path(), &with).unwrap();
         assert_eq!(count_of(here.path(), "trees"), 2);
@@ -159,7 +158,7 @@ fn files_arrive_with_their_sessions_and_belong_to_no_folder_here() {
     assert_eq!(other.snapshots().last_tree(Path::new(HERE)).unwrap(), None);
     // A copy exports them again, byte for byte.
     let again = checked(&exported(&other, &id, Files::All), false).unwrap();
-    assert_eq!((again.files.states(), again.files.contents), (2, 4));
+    assert_eq!((again.files.states(), again.files.contents.len()), (2, 4));
     let (third_dir, mut third) = scratch();
     import(&mut third, third_dir.path(), &again).unwrap();
     assert_eq!(root_of(&third, &two), format!("bundle:{HERE}"));
@@ -174,7 +173,7 @@ fn files_arrive_with_their_sessions_and_belong_to_no_folder_here() {
 
     // The newest state alone needs the trees before it, but not their contents.
     let newest = checked(&exported(&store, &id, Files::Last), false).unwrap();
-    assert_eq!((newest.files.states(), newest.files.contents), (2, 4));
+    assert_eq!((newest.files.states(), newest.files.contents.len()), (2, 4));
     keep(
         &mut store,
         &mut head,
@@ -183,7 +182,7 @@ fn files_arrive_with_their_sessions_and_belong_to_no_folder_here() {
         &[],
     );
     let newest = checked(&exported(&store, &id, Files::Last), false).unwrap();
-    assert_eq!(newest.files.contents, 1);
+    assert_eq!(newest.files.contents.len(), 1);
 
     // Files that were just imported stay, also if their session is old. Without a session that uses
     // them they go.
@@ -325,4 +324,34 @@ fn a_tree_has_the_name_that_follows_from_it() {
     let root = tree["root"].as_str().unwrap();
     let relative = base64::Engine::encode(&base64::engine::general_purpose::STANDARD, "w");
     assert!(checked(&changed(root, &relative), false).is_err());
+    // A name has one spelling, since the store compares its bytes.
+    let name = tree["tree"].as_str().unwrap();
+    assert_ne!(name, name.to_uppercase());
+    assert!(checked(&changed(name, &name.to_uppercase()), false).is_err());
+    // No session comes after the files.
+    let mut late = lines.clone();
+    let last = late.len() - 1;
+    let noted = late
+        .iter()
+        .position(|line| line.starts_with("{\"seq\":1,"))
+        .unwrap();
+    let noted = late.remove(noted);
+    late.insert(last - 1, noted);
+    assert!(checked(&crate::bundles::relinked(late), false).is_err());
+}
+
+/// Few bytes can be many long paths.
+#[test]
+fn a_tree_has_a_maximum_size_in_memory() {
+    let paths = (0..400_u32).map(|n| {
+        let path = format!("{}{n:04}", "a".repeat(4_000)).into_bytes();
+        (path, rewake::core::tree::Change::Gone { left: false })
+    });
+    let delta = Delta(paths.collect());
+    let encoded = delta.encode();
+    assert!(encoded.len() < 10_000);
+    assert!(delta.size() > 1_600_000);
+    assert_eq!(Delta::decode_within(&encoded, delta.size()).unwrap(), delta);
+    let refused = Delta::decode_within(&encoded, delta.size() - 1).unwrap_err();
+    assert!(refused.contains("too many paths"), "{refused}");
 }

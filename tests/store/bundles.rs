@@ -182,7 +182,6 @@ fn import_as(
         data_dir: data,
         folder: None,
         workspace_of: &|folder| folder.to_string_lossy().into_owned(),
-        may_work_in: &|_| true,
         new_id,
         max_file_bytes: 1 << 30,
         now_ms: 9_000,

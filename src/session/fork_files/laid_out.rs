@@ -18,11 +18,14 @@ use crate::core::tree::{
 use crate::store::{Cause, NewTree, Store, StoreError, root_in_bundle};
 use crate::workspace::files::Done;
 
+/// Maximum number of files of a bundle that are named because they are not placed.
+const MAX_NOT_TRUSTED: usize = 100;
+
 /// The files that a fork gets.
 pub(super) struct ForkFiles {
     /// The last entry that the fork shares.
     pub at: Seq,
-    /// The root of the original workspace.
+    /// The root of the original workspace. Of a bundle it is not a path here.
     pub root: PathBuf,
     /// All files, by their paths below the root.
     pub tree: Tree,
@@ -50,13 +53,9 @@ pub(super) fn files_at(
     let at = state.next_seq().saturating_sub(1);
     let (_, records) = store.load(session)?;
     let last_known = || {
-        let upto = records
-            .iter()
-            .rev()
-            .map(|r| r.seq)
-            .skip_while(|seq| *seq > at);
-        upto.into_iter()
-            .find(|seq| place_at(&records, *seq).is_some())
+        let upto = records.iter().rev().map(|r| r.seq);
+        let mut upto = upto.skip_while(|seq| *seq > at);
+        upto.find(|seq| place_at(&records, *seq).is_some())
     };
     let unknown = |why: String| {
         let hint = match last_known() {
@@ -69,10 +68,8 @@ pub(super) fn files_at(
     };
     let known = place_at(&records, at);
     // What a call of another machine changed after its last snapshot is only there.
-    let before = records.iter().rev().filter(|record| record.seq <= at);
-    let before = before
-        .filter_map(|r| Some((r.seq, named_tree(&r.entry)?)))
-        .next();
+    let mut before = records.iter().rev().filter(|record| record.seq <= at);
+    let before = before.find_map(|r| Some((r.seq, named_tree(&r.entry)?)));
     let (name, last_of_bundle) = match (known, before) {
         (Some((_, name)), _) => (name, None),
         (None, Some((seq, name))) if store.snapshots().is_of_bundle(name)? => (name, Some(seq)),
@@ -85,7 +82,11 @@ pub(super) fn files_at(
     let root = store.snapshots().tree_root(name)?.ok_or_else(gone)?;
     let mut files = match root_in_bundle(&root) {
         None => ForkFiles::of(at, root, &known.tree),
-        Some(root) => ForkFiles::of(at, root, &known.tree).of_bundle(),
+        // The folder of the other machine is none of this one, whatever its path.
+        Some(there) => ForkFiles {
+            root,
+            ..ForkFiles::of(at, there, &known.tree).of_bundle()
+        },
     };
     files.last_of_bundle = last_of_bundle;
     if files.tree.0.is_empty() && files.outside > 0 {
@@ -187,7 +188,7 @@ impl ForkFiles {
         if !self.not_trusted.is_empty() {
             notes.push(format!(
                 "not in it, for programs obey them or they lead outside: {}",
-                self.not_trusted.join(", ")
+                first(&self.not_trusted, MAX_NOT_TRUSTED)
             ));
         }
         if self.outside > 0 && !self.is_of_bundle {
@@ -213,8 +214,12 @@ fn stays_inside(path: &[u8], target: &[u8]) -> bool {
 }
 
 pub(super) fn named(paths: &[String]) -> String {
-    let shown = paths.iter().take(MAX_NAMED).cloned().collect::<Vec<_>>();
-    let more = paths.len().saturating_sub(MAX_NAMED);
+    first(paths, MAX_NAMED)
+}
+
+fn first(paths: &[String], most: usize) -> String {
+    let shown = paths.iter().take(most).cloned().collect::<Vec<_>>();
+    let more = paths.len().saturating_sub(most);
     match more {
         0 => shown.join(", "),
         more => format!("{} and {more} more", shown.join(", ")),
