@@ -333,7 +333,7 @@ fn files_come_along_and_protected_ones_are_not_placed() {
     }
     // The fork works there, and a file must be read before it is changed.
     let fork = forked.stdout.trim().to_string();
-    here.run(["-p", "go on", "-r", &fork]).expect(0);
+    here.run(["-p", "continue", "-r", &fork]).expect(0);
     let body = server.requests()[0].body.clone().unwrap();
     let body = String::from_utf8_lossy(&body).into_owned();
     assert!(body.contains("comes from another machine"), "{body}");
@@ -381,7 +381,7 @@ fn files_come_along_and_protected_ones_are_not_placed() {
     assert!(!refused.stderr.is_empty());
 }
 
-/// What the command of the other machine changed after the last snapshot is only there.
+/// The changes of a command of the other machine after the last snapshot are only there.
 #[test]
 fn a_killed_session_gets_the_files_of_its_last_snapshot() {
     let (there, id) = killed(&worker());
@@ -431,7 +431,7 @@ fn a_fork_of_a_fork_works_in_the_folder_of_the_fork() {
     let first = here.run(["fork", &id]).expect(0).stdout.trim().to_string();
     let second = here.run(["fork", &first, "--at", "1"]).expect(0);
     let second = second.stdout.trim().to_string();
-    here.run(["-p", "go on", "-r", &second]).expect(0);
+    here.run(["-p", "continue", "-r", &second]).expect(0);
     let requests = server.requests();
     let body = String::from_utf8_lossy(requests[0].body.as_ref().unwrap()).into_owned();
     assert!(
@@ -466,7 +466,7 @@ fn a_bundle_of_the_home_folder_needs_a_folder() {
     };
     let imported = as_user(&["import", bundle.to_str().unwrap()]).expect(0);
     assert_eq!(imported.stdout.trim(), id);
-    let refused = as_user(&["-p", "go on", "-r", &id]).expect(2);
+    let refused = as_user(&["-p", "continue", "-r", &id]).expect(2);
     assert!(refused.stderr.contains("-C"), "{}", refused.stderr);
 }
 

@@ -1016,15 +1016,7 @@ fn the_journal_of_another_store_gives_copies() {
             let _ = std::fs::remove_file(here.data().join("rewake.db-wal"));
             mine
         });
-        let repair = rewake::recovery::Repair {
-            from: std::slice::from_ref(&journal),
-            same_machine: false,
-            only_whole: false,
-            progress: &mut |_| {},
-        };
-        rewake::recovery::recover(&here.data(), Some(&here.place()), repair)
-            .unwrap()
-            .unwrap();
+        assert!(restored_into(&here, &journal, &told.first).is_some());
         let store = here.open();
         for id in [&told.first, &told.late, &told.child] {
             let info = store.history().find(id).unwrap();
@@ -1076,18 +1068,8 @@ fn the_machine_must_be_the_same_and_not_only_its_boot() {
         for file in ["rewake.db", "rewake.db-wal", "rewake.db-shm"] {
             let _ = std::fs::remove_file(there.data().join(file));
         }
-        let repair = rewake::recovery::Repair {
-            from: std::slice::from_ref(&journal),
-            same_machine: false,
-            only_whole: false,
-            progress: &mut |_| {},
-        };
-        rewake::recovery::recover(&there.data(), Some(&there.place()), repair)
-            .unwrap()
-            .unwrap();
-        let store = there.open();
-        let info = store.history().find(&id).unwrap();
-        assert_eq!(info.replica.is_some(), is_copy, "{machine:?}");
+        let source = restored_into(&there, &journal, &id);
+        assert_eq!(source.is_some(), is_copy, "{machine:?}");
     }
 }
 

@@ -82,7 +82,7 @@ pub(super) fn files_at(
     let root = store.snapshots().tree_root(name)?.ok_or_else(gone)?;
     let mut files = match root_in_bundle(&root) {
         None => ForkFiles::of(at, root, &known.tree),
-        // The folder of the other machine is none of this one, whatever its path.
+        // It is not a folder of this machine, whatever its path.
         Some(there) => ForkFiles {
             root,
             ..ForkFiles::of(at, there, &known.tree).of_bundle()
