@@ -93,7 +93,7 @@ pub(super) async fn compact(
     let GoOn { start } = body::json_if_any(request).await?;
     let found = app.stores.read(move |ctx, store| {
         let id = store.history().find(&id)?.id;
-        let is_in_use = ctx.session_list().is_in_use(&id);
+        let is_in_use = ctx.session_list().is_worked_in(&id);
         Ok((id, is_in_use))
     });
     let (session, is_in_use) = found.await?;

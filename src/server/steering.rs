@@ -17,8 +17,10 @@ use crate::core::form::FormAnswer;
 use crate::core::image;
 use crate::core::signal::Signal;
 use crate::core::text::one_line;
-use crate::session::{Accepted, Delivery, QuestionChoice, Receipt, decode_image, denial};
-use crate::store::Message as InboxMessage;
+use crate::session::{
+    Accepted, AppContext, Delivery, QuestionChoice, Receipt, decode_image, denial,
+};
+use crate::store::{Message as InboxMessage, Store};
 
 /// Origin of these signals, as entries record it.
 pub(super) const ORIGIN: &str = "http";
@@ -40,9 +42,16 @@ async fn accepted(
     if start && last == Delivery::Kept {
         match app.starter.continue_session(&app.stores, &session).await {
             Ok(()) => started = true,
-            // Another process was faster and works on the session.
-            Err(_) if app.stores.ctx().session_list().is_in_use(&session) => last = Delivery::Heard,
-            Err(problem) => failed = Some(problem.value()),
+            Err(problem) => {
+                let id = session.clone();
+                let read =
+                    move |ctx: &AppContext, _: &mut Store| Ok(ctx.session_list().is_worked_in(&id));
+                match app.stores.read(read).await? {
+                    // Another process was faster.
+                    true => last = Delivery::Heard,
+                    false => failed = Some(problem.value()),
+                }
+            }
         }
     }
     let answer = Accepted {

@@ -63,6 +63,12 @@ impl SessionList {
         SessionLock::is_held(&self.data_dir, session)
     }
 
+    /// Returns whether a process works in the session, and does not only look at its journal. It
+    /// may wait for the end of that look.
+    pub fn is_worked_in(&self, session: &str) -> bool {
+        SessionLock::is_worked_in(&self.data_dir, session)
+    }
+
     /// Returns the unfinished sessions of this folder, newest first. Dismissed ones are included
     /// only with `all`.
     pub fn unfinished(&self, store: &Store, all: bool) -> Result<Vec<SessionInfo>, StoreError> {

@@ -268,7 +268,7 @@ impl AppContext {
         steering.check_not_below_agent()?;
         self.check_signal(info, &signal)?;
         let without_signal = |sending| Receipt { id: None, sending };
-        let is_live = SessionLock::is_held(&steering.data_dir, &info.id);
+        let is_live = SessionLock::is_worked_in(&steering.data_dir, &info.id);
         if matches!(signal, Signal::Stop { .. }) && !is_live {
             return Ok(without_signal(Delivery::NothingToDo));
         }
@@ -370,7 +370,7 @@ impl Steering {
     }
 
     fn sending_to(&self, session: &str) -> Delivery {
-        match SessionLock::is_held(&self.data_dir, session) {
+        match SessionLock::is_worked_in(&self.data_dir, session) {
             true => Delivery::Heard,
             false => Delivery::Kept,
         }

@@ -290,6 +290,22 @@ impl SessionLock {
         File::open(path)
             .is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
     }
+
+    /// Returns whether a process works in the session. A process that only compares the journal
+    /// with the database has the lock, too, but does not sign it. This waits for its end, at most
+    /// [`LEFT_TO_A_CHILD`]. Messages and orders ask this: that process would not take them.
+    pub fn is_worked_in(data_dir: &Path, session: &str) -> bool {
+        let since = Instant::now();
+        while SessionLock::is_held(data_dir, session) {
+            // A process that could not sign works in it, too.
+            if SessionLock::holder(data_dir, session).is_some() || since.elapsed() > LEFT_TO_A_CHILD
+            {
+                return true;
+            }
+            sleep(PAUSE);
+        }
+        false
+    }
 }
 
 impl Drop for SessionLock {
@@ -593,5 +609,27 @@ mod tests {
         let (id, lock) = SessionLock::take_new(home.path()).unwrap();
         assert!(taken.iter().all(|taken| short_id(taken) != short_id(&id)));
         drop(lock);
+    }
+
+    /// A process that only compares a journal takes no message, so it does not work in the session.
+    #[test]
+    fn a_look_at_a_journal_is_waited_out() {
+        let home = tempfile::tempdir().unwrap();
+        let (id, lock) = SessionLock::take_new(home.path()).unwrap();
+        assert!(SessionLock::is_worked_in(home.path(), &id));
+        drop(lock);
+        assert!(!SessionLock::is_worked_in(home.path(), &id));
+        let look = SessionLock::lock_unsigned(home.path(), &id).unwrap();
+        let (asks, asked) = std::sync::mpsc::channel();
+        let other = thread::spawn({
+            let (folder, id) = (home.path().to_path_buf(), id.clone());
+            move || {
+                asks.send(SessionLock::is_held(&folder, &id)).unwrap();
+                SessionLock::is_worked_in(&folder, &id)
+            }
+        });
+        assert!(asked.recv().unwrap());
+        drop(look);
+        assert!(!other.join().unwrap());
     }
 }
