@@ -16,7 +16,7 @@ use super::serve;
 use super::{
     acp, allow, answer, approvals, compact, completion, deny, diff, dismiss, doctor, export, fork,
     gc, history, hooks, import, key, mcp, models, pause, permissions, ps, purge, restore, rewind,
-    sandbox, send, set, show, stats, stop, trust, unblock,
+    sandbox, send, set, show, stats, stop, trust, unblock, update,
 };
 use crate::config::{ConfigError, Setting};
 use crate::core::text::nearest;
@@ -127,6 +127,7 @@ pub(super) enum Command {
     Key(key::KeyArgs),
     Sandbox(sandbox::SandboxArgs),
     Doctor(doctor::DoctorArgs),
+    Update(update::UpdateArgs),
     Acp(acp::AcpArgs),
     #[cfg(feature = "serve")]
     Serve(serve::ServeArgs),

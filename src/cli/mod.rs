@@ -53,6 +53,7 @@ mod table;
 mod time;
 mod trust;
 mod unblock;
+mod update;
 mod values;
 
 use std::ffi::OsString;
@@ -209,6 +210,7 @@ fn dispatch(cli: Cli, log: &mut Option<WorkerGuard>, is_json: bool) -> Result<u8
         Command::Hooks { action } => hooks::run(place()?, &action.unwrap_or_default()),
         Command::Trust(args) => trust::run(&place()?.of_person()?, &args),
         Command::Key(args) => key::run(&place()?.of_person()?.config()?, &args),
+        Command::Update(args) => update::run(&place()?.of_person()?.config()?, &args),
         Command::Sandbox(args) => sandbox::run(&place()?.config()?, &args),
         Command::Models(args) => models::run(&place()?.config()?, &args),
         Command::Permissions(args) => permissions::run(&place()?.config()?, &args),

@@ -552,9 +552,13 @@ fn on_screen(ctx: &AppContext, args: &RunArgs) -> Result<u8, CliError> {
         timeout: args.timeout,
         is_ephemeral: args.ephemeral,
     };
+    super::update::ask_if_wanted(ctx);
     let (closed, made) = ui::run(ctx.clone(), start);
     if args.ephemeral && closed == ui::Closed::Code(exit::DONE) {
         made.iter().for_each(|id| purge_ended(ctx, id));
+    }
+    if closed == ui::Closed::Code(exit::DONE) {
+        super::update::say_if_newer(ctx);
     }
     match closed {
         ui::Closed::Code(code) => Ok(code),

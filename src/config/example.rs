@@ -90,6 +90,7 @@ fn the_example_config_names_every_key() {
         "agents",
         "web",
         "telemetry",
+        "update",
         "log",
     ];
     // `crate::ui::keys` compares the names of keys.

@@ -68,6 +68,7 @@ pub struct Config {
     #[cfg_attr(test, serde(skip_serializing_if = "Vec::is_empty"))]
     pub check: Vec<CheckConfig>,
     pub telemetry: TelemetryConfig,
+    pub update: UpdateConfig,
     pub log: LogConfig,
     /// Settings of providers. [`Config::provider`] returns the complete settings of one.
     pub providers: BTreeMap<String, ProviderEntry>,
@@ -116,6 +117,7 @@ impl Default for Config {
             web: WebConfig::default(),
             check: Vec::new(),
             telemetry: TelemetryConfig::default(),
+            update: UpdateConfig::default(),
             log: LogConfig::default(),
             providers: BTreeMap::new(),
             mcp_servers: BTreeMap::new(),
@@ -635,6 +637,18 @@ pub struct TelemetryConfig {
     pub enabled: bool,
     /// Prompts, answers, arguments and results are sent too.
     pub contents: bool,
+}
+
+/// Updates of the program. Only the user's own file and flags apply.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize))]
+#[serde(default, deny_unknown_fields, expecting = "a table")]
+pub struct UpdateConfig {
+    /// Ask the release server once a day for a newer version.
+    pub check: bool,
+    /// Certificates (PEM) of the release server that are trusted besides those of the system.
+    #[cfg_attr(test, serde(skip_serializing))]
+    pub ca_file: Option<PathBuf>,
 }
 
 /// Content of the log file.

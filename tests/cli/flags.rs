@@ -38,8 +38,7 @@ fn words_of_other_agents_reach_no_model() {
         ("sessions", "rewake history"),
         ("resume", "rewake -r"),
         ("continue", "rewake -c"),
-        ("update", "install"),
-        ("upgrade", "install"),
+        ("upgrade", "rewake update"),
         ("config", "config.toml"),
         ("init", "rewake -p /init"),
         ("review", "rewake -p \"review"),
@@ -73,7 +72,7 @@ fn words_of_other_agents_reach_no_model() {
     assert!(server.requests().is_empty());
     // As a prompt they are sent.
     home.run(["-p", "login"]).expect(0);
-    home.run(["-p", "--", "update"]).expect(0);
+    home.run(["-p", "--", "upgrade"]).expect(0);
     assert_eq!(history(&home).len(), 2);
 }
 

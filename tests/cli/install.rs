@@ -1,144 +1,19 @@
 //! `install.sh` and the scripts of a release, against a mirror on this machine.
 
 use std::fs;
-use std::io::{BufRead, BufReader, Write};
-use std::net::{TcpListener, TcpStream};
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 use tempfile::TempDir;
 
 use crate::LIMIT;
+use crate::mirror::{ALL, Mirror, VERSION, has, name, sha256, target, write_program};
 use crate::support::{Run, run, skip_everywhere};
-
-const VERSION: &str = "9.9.9";
-/// No limit of a download.
-const ALL: u64 = u64::MAX;
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
-}
-
-fn target() -> String {
-    match (std::env::consts::OS, std::env::consts::ARCH) {
-        ("macos", arch) => format!("{arch}-apple-darwin"),
-        (_, arch) => format!("{arch}-unknown-linux-musl"),
-    }
-}
-
-fn name() -> String {
-    format!("rewake-{VERSION}-{}", target())
-}
-
-/// A release as a web server has it, and the server.
-struct Mirror {
-    folder: TempDir,
-    address: String,
-    /// Number of bytes of an archive after which the connection breaks.
-    cut: Arc<AtomicU64>,
-}
-
-impl Mirror {
-    /// `program`: the program in the archive.
-    fn new(program: &str) -> Mirror {
-        let folder = tempfile::tempdir().unwrap();
-        let version = folder.path().join(format!("download/v{VERSION}"));
-        fs::create_dir_all(&version).unwrap();
-        fs::create_dir_all(folder.path().join("latest/download")).unwrap();
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let mirror = Mirror {
-            address: format!("http://{}", listener.local_addr().unwrap()),
-            cut: Arc::new(AtomicU64::new(ALL)),
-            folder,
-        };
-        let (files, cut) = (mirror.folder.path().to_path_buf(), Arc::clone(&mirror.cut));
-        std::thread::spawn(move || {
-            for stream in listener.incoming().map_while(Result::ok) {
-                let _ = serve(&stream, &files, cut.load(Ordering::Relaxed));
-            }
-        });
-        mirror.pack(|folder| {
-            fs::create_dir(folder.join(name())).unwrap();
-            write_program(&folder.join(name()).join("rewake"), program);
-        });
-        mirror
-    }
-
-    fn archive(&self) -> PathBuf {
-        let folder = self.folder.path().join(format!("download/v{VERSION}"));
-        folder.join(format!("{}.tar.gz", name()))
-    }
-
-    /// Packs another archive, with its checksum.
-    fn pack(&self, make: impl FnOnce(&Path)) {
-        let made = tempfile::tempdir().unwrap();
-        make(made.path());
-        let mut tar = Command::new("tar");
-        tar.arg("-czf")
-            .arg(self.archive())
-            .arg("-C")
-            .arg(made.path())
-            .arg(name());
-        assert!(tar.status().unwrap().success());
-        let sum = sha256(&fs::read(self.archive()).unwrap());
-        self.write_sums(&format!("{sum}  {}.tar.gz\n", name()));
-    }
-
-    fn write_sums(&self, text: &str) {
-        let version = self
-            .folder
-            .path()
-            .join(format!("download/v{VERSION}/SHA256SUMS"));
-        fs::write(version, text).unwrap();
-        fs::write(self.folder.path().join("latest/download/SHA256SUMS"), text).unwrap();
-    }
-}
-
-fn write_program(path: &Path, text: &str) {
-    fs::write(path, text).unwrap();
-    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
-}
-
-fn sha256(bytes: &[u8]) -> String {
-    let digest = ring::digest::digest(&ring::digest::SHA256, bytes);
-    digest
-        .as_ref()
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect()
-}
-
-fn serve(stream: &TcpStream, files: &Path, cut: u64) -> std::io::Result<()> {
-    let mut lines = BufReader::new(stream);
-    let mut first = String::new();
-    lines.read_line(&mut first)?;
-    let mut line = String::new();
-    while lines.read_line(&mut line)? > 2 {
-        line.clear();
-    }
-    let path = first.split(' ').nth(1).unwrap_or_default();
-    let file = files.join(path.trim_start_matches('/'));
-    let mut to = stream;
-    let Ok(bytes) = fs::read(&file) else {
-        return to.write_all(
-            b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n",
-        );
-    };
-    let length = bytes.len();
-    write!(
-        to,
-        "HTTP/1.1 200 OK\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n"
-    )?;
-    let is_archive = path.ends_with(".tar.gz");
-    let sent = if is_archive {
-        cut.min(length as u64)
-    } else {
-        length as u64
-    };
-    to.write_all(&bytes[..usize::try_from(sent).unwrap()])
 }
 
 /// The home folder of a user who installs.
@@ -187,15 +62,6 @@ impl User {
 
 fn program() -> String {
     format!("#!/bin/sh\necho rewake {VERSION}\n")
-}
-
-fn has(command: &str) -> bool {
-    let mut which = Command::new("sh");
-    which.args(["-c", &format!("command -v {command}")]);
-    which
-        .stdout(Stdio::null())
-        .status()
-        .is_ok_and(|status| status.success())
 }
 
 fn can_install() -> bool {

@@ -114,9 +114,7 @@ impl ForeignWord {
                 id => format!("rewake -r {id}"),
             },
             "continue" => "rewake -c resumes the newest session here".to_string(),
-            "update" | "upgrade" => {
-                "in a clone of rewake, git pull and cargo install --path . --locked install a new version".to_string()
-            }
+            "upgrade" => "rewake update installs the newest version".to_string(),
             "config" | "configure" => {
                 format!("edit {}; rewake doctor checks it", config.display())
             }
@@ -196,8 +194,7 @@ mod tests {
             ("rewake resume", "rewake -c"),
             ("rewake resume 0197", "rewake -r 0197"),
             ("rewake continue", "rewake -c"),
-            ("rewake update", "cargo install"),
-            ("rewake upgrade", "cargo install"),
+            ("rewake upgrade", "rewake update"),
             ("rewake config", "edit /c/config.toml; rewake doctor"),
             ("rewake init", "rewake -p /init"),
             ("rewake review --uncommitted", "rewake -p \"review "),

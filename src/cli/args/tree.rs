@@ -41,6 +41,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
             "permissions",
             "sandbox",
             "doctor",
+            "update",
             "demo",
             "completion",
             "man",

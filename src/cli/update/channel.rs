@@ -1,0 +1,204 @@
+//! How the program was installed: the receipt of `install.sh`, and the command that updates it
+//! otherwise.
+//!
+//! The names at registries are settings of the owner in Cargo.toml. A name that is not set appears
+//! nowhere, because somebody else could register it.
+
+use std::fs::{self, File, Metadata};
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::folder::{Folder, PROGRAM};
+use super::release::built_in;
+use super::{failed, failed_at};
+use crate::command::own_exe;
+use crate::report::CliError;
+
+const CARGO_TOML: &str = include_str!("../../../Cargo.toml");
+/// File of the data folder.
+const RECEIPT: &str = "install.json";
+const MAX_RECEIPT_BYTES: u64 = 64 * 1024;
+/// The channel of `install.sh`.
+const SCRIPT: &str = "script";
+
+/// The file of the installer: `{"channel":"script","path":"/home/ann/.local/bin/rewake","version":"0.1.0"}`.
+#[derive(Debug, Serialize, Deserialize)]
+struct Receipt {
+    channel: String,
+    path: PathBuf,
+    version: String,
+}
+
+/// Returns the folder of the program that runs, if `install.sh` installed it.
+///
+/// # Errors
+/// The folder cannot be opened.
+pub fn installed(data_dir: &Path) -> Result<Option<Folder>, CliError> {
+    let Some(receipt) = read(&data_dir.join(RECEIPT)) else {
+        return Ok(None);
+    };
+    let is_named = receipt.path.file_name().is_some_and(|name| name == PROGRAM);
+    match receipt
+        .path
+        .parent()
+        .filter(|_| is_named && receipt.channel == SCRIPT)
+    {
+        Some(folder) => Folder::open(folder, &running()?),
+        None => Ok(None),
+    }
+}
+
+fn running() -> Result<Metadata, CliError> {
+    let found = own_exe().and_then(fs::metadata);
+    found.map_err(|e| failed(format!("cannot find this program's own file: {e}")))
+}
+
+/// Returns the receipt. One that cannot be read is none.
+fn read(file: &Path) -> Option<Receipt> {
+    let mut text = String::new();
+    if !fs::symlink_metadata(file).ok()?.is_file() {
+        return None;
+    }
+    File::open(file)
+        .ok()?
+        .take(MAX_RECEIPT_BYTES)
+        .read_to_string(&mut text)
+        .ok()?;
+    serde_json::from_str(&text).ok()
+}
+
+/// Writes the receipt of a version.
+///
+/// # Errors
+/// The file cannot be written.
+pub fn write_receipt(data_dir: &Path, folder: &Folder, version: &str) -> Result<(), CliError> {
+    let receipt = Receipt {
+        channel: SCRIPT.to_string(),
+        path: folder.file(PROGRAM),
+        version: version.to_string(),
+    };
+    let file = data_dir.join(RECEIPT);
+    let write = || -> std::io::Result<()> {
+        let mut beside = tempfile::NamedTempFile::new_in(data_dir)?;
+        writeln!(beside, "{}", serde_json::to_string(&receipt)?)?;
+        beside.as_file().sync_all()?;
+        beside.persist(&file).map(drop).map_err(|e| e.error)
+    };
+    write().map_err(|e| failed_at(&file, e))
+}
+
+/// A name at a registry. `None`: the owner has set none.
+fn setting(name: &str) -> Option<String> {
+    let settings: toml::Table = CARGO_TOML.parse().ok()?;
+    let channels = settings.get("package")?.get("metadata")?.get("channels")?;
+    let value = channels.get(name)?.as_str()?;
+    (!value.is_empty()).then(|| value.to_string())
+}
+
+/// Returns the command that updates a program that `install.sh` did not install, by its path.
+pub fn command() -> String {
+    let path = std::env::current_exe().unwrap_or_default();
+    command_for(&path, |file| Path::new(file).exists(), setting, built_in())
+}
+
+fn command_for(
+    path: &Path,
+    exists: impl Fn(&str) -> bool,
+    setting: impl Fn(&str) -> Option<String>,
+    releases: Option<String>,
+) -> String {
+    let has = |part: &str| path.components().any(|found| found.as_os_str() == part);
+    let package = match () {
+        () if !path.starts_with("/usr/bin") => None,
+        () if exists("/var/lib/dpkg/info/rewake.list") => Some("sudo dpkg -i rewake_*.deb"),
+        () => Some("sudo rpm -U rewake-*.rpm"),
+    };
+    let command = match () {
+        () if has("node_modules") => setting("npm").map(|name| format!("npm i -g {name}@latest")),
+        () if has("Cellar") => setting("tap").map(|tap| format!("brew upgrade {tap}/rewake")),
+        () if has(".cargo") => setting("crate").map(|name| format!("cargo binstall {name}")),
+        () => None,
+    };
+    let package = package
+        .zip(releases.as_ref())
+        .map(|(command, releases)| format!("{command} with the package of {releases}/latest"));
+    let script = releases.map(|base| format!("curl -fsSL {base}/latest/download/install.sh | sh"));
+    let from_sources = || "cargo install --path . --locked in the new sources".to_string();
+    command
+        .or(package)
+        .or_else(|| script.filter(|_| !has(".cargo")))
+        .unwrap_or_else(from_sources)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_is_that_of_the_channel() {
+        let named = |name: &str| Some(format!("the-{name}"));
+        let of = |path: &str, releases: Option<&str>| {
+            let exists = |file: &str| file == "/var/lib/dpkg/info/rewake.list";
+            command_for(Path::new(path), exists, named, releases.map(String::from))
+        };
+        let releases = Some("https://r.example");
+        for (path, command) in [
+            (
+                "/usr/lib/node_modules/x/bin/rewake",
+                "npm i -g the-npm@latest",
+            ),
+            (
+                "/opt/homebrew/Cellar/rewake/1/bin/rewake",
+                "brew upgrade the-tap/rewake",
+            ),
+            ("/home/ann/.cargo/bin/rewake", "cargo binstall the-crate"),
+            (
+                "/usr/bin/rewake",
+                "sudo dpkg -i rewake_*.deb with the package of https://r.example/latest",
+            ),
+            (
+                "/home/ann/bin/rewake",
+                "curl -fsSL https://r.example/latest/download/install.sh | sh",
+            ),
+        ] {
+            assert_eq!(of(path, releases), command);
+        }
+        let from_sources = "cargo install --path . --locked in the new sources";
+        assert_eq!(of("/usr/bin/rewake", None), from_sources);
+        assert_eq!(of("/home/ann/bin/rewake", None), from_sources);
+        // A name that is not set appears nowhere.
+        let unset = |path: &str| command_for(Path::new(path), |_| false, |_| None, None);
+        for path in [
+            "/x/node_modules/y",
+            "/x/Cellar/y",
+            "/x/.cargo/bin/y",
+            "/usr/bin/rewake",
+        ] {
+            assert_eq!(unset(path), from_sources);
+        }
+    }
+
+    /// A name that is not set appears nowhere in the README either, and one that is set does.
+    #[test]
+    fn the_readme_names_the_channels_that_are_set() {
+        let readme = include_str!("../../../README.md");
+        for (name, command) in [
+            ("npm", "npm i -g "),
+            ("tap", "brew install "),
+            ("crate", "cargo binstall "),
+        ] {
+            let shown = match setting(name) {
+                Some(name) => readme.contains(&format!("{command}{name}")),
+                None => !readme.contains(command),
+            };
+            assert!(shown, "{name}");
+        }
+        let script = "/latest/download/install.sh | sh";
+        assert_eq!(readme.contains(script), built_in().is_some());
+        if let Some(releases) = built_in() {
+            assert!(readme.contains(&format!("curl -fsSL {releases}{script}")));
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! The folder of the program: placing a new program, and going back to the old one.
+//!
+//! Invariant: after each step a program that works has the name `rewake`, also after a kill and a
+//! power cut. Each name in the folder is used by the descriptor of the folder, and no link is
+//! followed.
+
+use std::fs::{File, Metadata, Permissions};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, fsync, linkat, openat, renameat, statat, unlinkat};
+use rustix::io::Errno;
+
+use super::{failed, failed_at};
+use crate::report::CliError;
+
+/// The program, and the one before it.
+pub const PROGRAM: &str = "rewake";
+pub const OLD: &str = "rewake.old";
+/// The new program, before it is placed.
+pub const NEW: &str = ".rewake.new";
+/// The program that becomes the old one.
+const OLD_NEW: &str = ".rewake.old.new";
+
+/// The folder of an installed program.
+#[derive(Debug)]
+pub struct Folder {
+    dir: OwnedFd,
+    pub path: PathBuf,
+}
+
+impl Folder {
+    /// Opens the folder, if its `rewake` is the program that runs. `running`: the metadata of that.
+    ///
+    /// # Errors
+    /// The folder cannot be opened. `None`: another program, or a link, has the name.
+    pub fn open(path: &Path, running: &Metadata) -> Result<Option<Folder>, CliError> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let dir = openat(CWD, path, flags, Mode::empty()).map_err(|e| failed_at(path, e))?;
+        let folder = Folder {
+            dir,
+            path: path.to_path_buf(),
+        };
+        let found = folder.open_regular(PROGRAM).and_then(|file| {
+            let found = file.metadata();
+            found.map_err(|e| failed_at(path, e))
+        });
+        let is_running =
+            found.is_ok_and(|found| (found.ino(), found.dev()) == (running.ino(), running.dev()));
+        Ok(is_running.then_some(folder))
+    }
+
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.path.join(name)
+    }
+
+    /// Removes what a killed update left, and completes an exchange that was interrupted.
+    ///
+    /// # Errors
+    /// The folder cannot be written.
+    pub fn clean(&self) -> Result<(), CliError> {
+        if !self.has(OLD) && self.has(OLD_NEW) {
+            self.rename(OLD_NEW, OLD)?;
+        }
+        self.remove(NEW)?;
+        self.remove(OLD_NEW)
+    }
+
+    /// Creates a file without a name in the folder. A kill leaves nothing.
+    ///
+    /// # Errors
+    /// The folder cannot be written.
+    pub fn nameless(&self) -> Result<File, CliError> {
+        tempfile::tempfile_in(&self.path).map_err(|e| self.failed("write to", "", e))
+    }
+
+    /// Creates the file of the new program, which only the user can run.
+    ///
+    /// # Errors
+    /// The folder cannot be written.
+    pub fn create_new(&self) -> Result<File, CliError> {
+        self.create(NEW).map_err(|e| self.failed("create", NEW, e))
+    }
+
+    /// Replaces the program by the new one. The program so far becomes the old one.
+    ///
+    /// # Errors
+    /// A step failed. The program so far is in its place.
+    pub fn place(&self) -> Result<(), CliError> {
+        let new = self.open_regular(NEW)?;
+        let shared = self
+            .open_regular(PROGRAM)?
+            .metadata()
+            .and_then(|found| new.set_permissions(Permissions::from_mode(found.mode() & 0o777)))
+            .and_then(|()| new.sync_all());
+        shared.map_err(|e| self.failed("write", NEW, e))?;
+        self.link(PROGRAM, OLD_NEW)?;
+        reached("linked");
+        self.rename(OLD_NEW, OLD)?;
+        // Nothing was renamed if both names were links to one file.
+        self.remove(OLD_NEW)?;
+        self.sync()?;
+        reached("kept");
+        self.rename(NEW, PROGRAM)?;
+        reached("placed");
+        self.sync()
+    }
+
+    /// Exchanges the program and the old one.
+    ///
+    /// # Errors
+    /// The old one is missing, or a step failed. Then the program so far is in its place.
+    pub fn exchange(&self) -> Result<(), CliError> {
+        self.link(PROGRAM, OLD_NEW)?;
+        reached("linked");
+        self.rename(OLD, PROGRAM)?;
+        // A kill here is completed by `clean`.
+        reached("placed");
+        self.rename(OLD_NEW, OLD)?;
+        reached("exchanged");
+        self.sync()
+    }
+
+    /// Opens a regular file of the folder for reading.
+    ///
+    /// # Errors
+    /// It is missing or another kind of file.
+    pub fn open_regular(&self, name: &str) -> Result<File, CliError> {
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let file = openat(&self.dir, name, flags, Mode::empty())
+            .map_err(|e| self.failed("open", name, e.into()))?;
+        let file = File::from(file);
+        match file.metadata().is_ok_and(|found| found.is_file()) {
+            true => Ok(file),
+            false => Err(failed_at(&self.file(name), "not a regular file")),
+        }
+    }
+
+    fn create(&self, name: &str) -> io::Result<File> {
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+        Ok(openat(&self.dir, name, flags, Mode::RWXU)?.into())
+    }
+
+    /// Gives a file a second name, or copies it on a file system without hard links.
+    fn link(&self, from: &str, to: &str) -> Result<(), CliError> {
+        let linked = match without_links() {
+            true => Err(Errno::PERM),
+            false => linkat(&self.dir, from, &self.dir, to, AtFlags::empty()),
+        };
+        if linked.is_ok() {
+            return Ok(());
+        }
+        let mut source = self.open_regular(from)?;
+        let mut copied = || -> io::Result<()> {
+            let mut copy = self.create(to)?;
+            io::copy(&mut source, &mut copy)?;
+            copy.set_permissions(source.metadata()?.permissions())?;
+            copy.sync_all()
+        };
+        copied().map_err(|e| self.failed("write", to, e))
+    }
+
+    fn rename(&self, from: &str, to: &str) -> Result<(), CliError> {
+        renameat(&self.dir, from, &self.dir, to).map_err(|e| self.failed("replace", to, e.into()))
+    }
+
+    fn remove(&self, name: &str) -> Result<(), CliError> {
+        match unlinkat(&self.dir, name, AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => Ok(()),
+            Err(e) => Err(self.failed("remove", name, e.into())),
+        }
+    }
+
+    /// Removes what an update that failed leaves.
+    pub fn give_up(&self) {
+        let _ = self.remove(NEW);
+        let _ = self.remove(OLD_NEW);
+    }
+
+    fn has(&self, name: &str) -> bool {
+        statat(&self.dir, name, AtFlags::SYMLINK_NOFOLLOW).is_ok()
+    }
+
+    fn sync(&self) -> Result<(), CliError> {
+        // File systems without this need none.
+        match fsync(&self.dir) {
+            Ok(()) | Err(Errno::INVAL) => Ok(()),
+            Err(e) => Err(self.failed("sync", "", e.into())),
+        }
+    }
+
+    /// Returns the error of the folder, or of a file in it.
+    pub(super) fn failed(&self, act: &str, name: &str, error: io::Error) -> CliError {
+        let path = match name {
+            "" => self.path.clone(),
+            name => self.file(name),
+        };
+        let hint = match error.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+                format!("free space in {}, then: rewake update", self.path.display())
+            }
+            io::ErrorKind::NotFound => "rewake update --to VERSION installs a version".to_string(),
+            _ => "install it in a folder of yours: REWAKE_BIN_DIR=~/.local/bin sh install.sh"
+                .to_string(),
+        };
+        failed(format!("cannot {act} {}: {error}", path.display())).with_hint(hint)
+    }
+}
+
+/// Returns whether a test wants a file system without hard links.
+fn without_links() -> bool {
+    cfg!(debug_assertions) && std::env::var_os("REWAKE_TEST_UPDATE_LINKS").is_some()
+}
+
+/// Kills this process at a named step, in a test. A release build has no such steps.
+pub(super) fn reached(step: &str) {
+    if cfg!(debug_assertions)
+        && std::env::var_os("REWAKE_TEST_UPDATE_KILL").is_some_and(|at| at == step)
+    {
+        let own = rustix::process::getpid();
+        let _ = rustix::process::kill_process(own, rustix::process::Signal::KILL);
+    }
+}
