@@ -6,6 +6,7 @@
 #
 # REWAKE_VERSION   a version instead of the newest one
 # REWAKE_BIN_DIR   the folder of the program (default: ~/.local/bin)
+# REWAKE_SHA256    the checksum that the archive must have, besides that of SHA256SUMS
 # REWAKE_RELEASES  another address of the releases; https, or http on this machine
 #
 # The checksum is compared before anything is placed, and the last step is a rename. All of it is in a
@@ -152,6 +153,8 @@ main() {
     fi
     sum=$(sed -n "s/^\([0-9a-f]\{64\}\) [ *]$name\.tar\.gz\$/\1/p" "$new/SHA256SUMS" | head -n 1)
     archive=$base/download/v$version/$name.tar.gz
+    [ -z "${REWAKE_SHA256:-}" ] || [ "$REWAKE_SHA256" = "$sum" ] ||
+        failed "$base/$sums has another checksum for $name.tar.gz than REWAKE_SHA256"
     fetch "$archive" "$new/archive" "$max_archive"
     [ "$(sum_of "$new/archive")" = "$sum" ] ||
         failed "the checksum of $archive is not that of SHA256SUMS" "nothing was installed; try again"

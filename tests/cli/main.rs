@@ -11,6 +11,7 @@
 mod support;
 
 mod access;
+mod action;
 mod background;
 mod bridge;
 mod bundles;
@@ -44,6 +45,7 @@ mod nasty;
 mod network;
 mod old_sessions;
 mod output;
+mod packages;
 mod pages;
 mod recovered;
 mod refused;

@@ -179,26 +179,4 @@ mod tests {
             assert_eq!(unset(path), from_sources);
         }
     }
-
-    /// A name that is not set appears nowhere in the README either, and one that is set does.
-    #[test]
-    fn the_readme_names_the_channels_that_are_set() {
-        let readme = include_str!("../../../README.md");
-        for (name, command) in [
-            ("npm", "npm i -g "),
-            ("tap", "brew install "),
-            ("crate", "cargo binstall "),
-        ] {
-            let shown = match setting(name) {
-                Some(name) => readme.contains(&format!("{command}{name}")),
-                None => !readme.contains(command),
-            };
-            assert!(shown, "{name}");
-        }
-        let script = "/latest/download/install.sh | sh";
-        assert_eq!(readme.contains(script), built_in().is_some());
-        if let Some(releases) = built_in() {
-            assert!(readme.contains(&format!("curl -fsSL {releases}{script}")));
-        }
-    }
 }
