@@ -493,7 +493,7 @@ fn what_the_installer_did_not_install_is_not_replaced() {
         );
         let ran = user.update(&mirror, &["--check"]).expect(0);
         assert!(
-            ran.stdout.contains("to update: cargo install"),
+            ran.stdout.contains("to update: in a clone"),
             "{}",
             ran.stdout
         );

@@ -112,7 +112,7 @@ fn command_for(
     let has = |part: &str| path.components().any(|found| found.as_os_str() == part);
     let package = match () {
         () if !path.starts_with("/usr/bin") => None,
-        () if exists("/var/lib/dpkg/info/rewake.list") => Some("sudo dpkg -i rewake_*.deb"),
+        () if exists("/etc/debian_version") => Some("sudo dpkg -i rewake_*.deb"),
         () => Some("sudo rpm -U rewake-*.rpm"),
     };
     let command = match () {
@@ -125,7 +125,8 @@ fn command_for(
         .zip(releases.as_ref())
         .map(|(command, releases)| format!("{command} with the package of {releases}/latest"));
     let script = releases.map(|base| format!("curl -fsSL {base}/latest/download/install.sh | sh"));
-    let from_sources = || "cargo install --path . --locked in the new sources".to_string();
+    let from_sources =
+        || "in a clone of the new version: cargo install --path . --locked".to_string();
     command
         .or(package)
         .or_else(|| script.filter(|_| !has(".cargo")))
@@ -140,7 +141,7 @@ mod tests {
     fn the_command_is_that_of_the_channel() {
         let named = |name: &str| Some(format!("the-{name}"));
         let of = |path: &str, releases: Option<&str>| {
-            let exists = |file: &str| file == "/var/lib/dpkg/info/rewake.list";
+            let exists = |file: &str| file == "/etc/debian_version";
             command_for(Path::new(path), exists, named, releases.map(String::from))
         };
         let releases = Some("https://r.example");
@@ -165,7 +166,7 @@ mod tests {
         ] {
             assert_eq!(of(path, releases), command);
         }
-        let from_sources = "cargo install --path . --locked in the new sources";
+        let from_sources = "in a clone of the new version: cargo install --path . --locked";
         assert_eq!(of("/usr/bin/rewake", None), from_sources);
         assert_eq!(of("/home/ann/bin/rewake", None), from_sources);
         // A name that is not set appears nowhere.
