@@ -422,3 +422,21 @@ fn a_channel_without_a_name_is_not_promised() {
             .contains("contents: read")
     );
 }
+
+#[test]
+fn all_scripts_pass_shellcheck() {
+    if !has("shellcheck") {
+        return skip_everywhere("shellcheck");
+    }
+    let mut scripts = vec![root().join("install.sh")];
+    for folder in [".ci", ".github/action"] {
+        let files = fs::read_dir(root().join(folder)).unwrap();
+        scripts.extend(files.map(|file| file.unwrap().path()));
+    }
+    scripts.retain(|path| fs::read_to_string(path).is_ok_and(|text| text.starts_with("#!")));
+    assert!(scripts.len() > 8, "{scripts:?}");
+    let mut shellcheck = Command::new("shellcheck");
+    shellcheck.args(scripts);
+    let ran = run(shellcheck, LIMIT);
+    assert!(ran.status.success(), "{}", ran.stdout);
+}
