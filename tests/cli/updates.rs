@@ -14,7 +14,7 @@ use tempfile::TempDir;
 
 use crate::mirror::{Mirror, VERSION, has, name, sha256, write_program};
 use crate::served::until;
-use crate::support::{Home, Run, run, skip, skip_everywhere};
+use crate::support::{Home, Run, Terminal, run, skip, skip_everywhere};
 use crate::{LIMIT, SCRIPTED, bash, play, step};
 
 const OWN: &str = env!("CARGO_PKG_VERSION");
@@ -764,4 +764,53 @@ fn a_session_that_runs_keeps_its_version() {
     assert!(session.wait().unwrap().success());
     assert_eq!(user.home.read("second"), "second\n");
     user.has(VERSION, Some(OWN));
+}
+
+/// Once a day, only if the person's own config wants it, and it stops no start.
+#[test]
+fn the_screen_tells_of_a_newer_version_when_it_is_left() {
+    let mirror = Mirror::new(&says(VERSION));
+    let user = Installed::new();
+    play(&user.home, &[]);
+    let answer = user.home.rewake_home().join("update.json");
+    let session = || {
+        let mut command = user.home.rewake(["--no-alt-screen"]);
+        command.env("REWAKE_RELEASES", &mirror.address);
+        let terminal = Terminal::of(command);
+        terminal.sees("Describe a task");
+        terminal
+    };
+    let left = |mut terminal: Terminal| {
+        terminal.types("\x04");
+        assert!(terminal.ends().success());
+        terminal.screen()
+    };
+    let line = format!("version {VERSION} of rewake is available: rewake update");
+    // Not without the setting, and not by that of a folder.
+    user.home.write_config(SCRIPTED);
+    let folder = user.home.workspace().join(".rewake");
+    fs::create_dir(&folder).unwrap();
+    fs::write(folder.join("config.toml"), "[update]\ncheck = true\n").unwrap();
+    assert!(!left(session()).contains(&line));
+    assert!(!answer.exists());
+    user.home
+        .write_config(&format!("{SCRIPTED}\n[update]\ncheck = true\n"));
+    let terminal = session();
+    until("the answer is stored", || answer.exists());
+    assert!(left(terminal).contains(&line));
+    let stored = fs::read_to_string(&answer).unwrap();
+    // The second start of a day asks nobody.
+    let sums = mirror.folder.path().join("latest/download/SHA256SUMS");
+    fs::remove_file(sums).unwrap();
+    assert!(left(session()).contains(&line));
+    assert_eq!(fs::read_to_string(&answer).unwrap(), stored);
+    // A day later, from a server that fails.
+    let old = stored.replace("\"asked_ms\":1", "\"asked_ms\":");
+    assert_ne!(old, stored);
+    fs::write(&answer, &old).unwrap();
+    let terminal = session();
+    until("it asked again", || {
+        fs::read_to_string(&answer).is_ok_and(|now| now != old)
+    });
+    assert!(left(terminal).contains(&line));
 }

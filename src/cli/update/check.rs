@@ -22,15 +22,15 @@ struct Asked {
     base: String,
     /// UTC, milliseconds since 1970.
     asked_ms: i64,
-    /// `None`: there was no answer.
+    /// `None`: there was no answer yet.
     newest: Option<Version>,
 }
 
 /// Asks in the background, if it was not done in the last 24 hours. A failure is only logged.
 pub fn ask_daily(server: ReleaseServer, state_dir: PathBuf, now_ms: i64) {
-    if last(&state_dir, &server.base)
-        .is_some_and(|last| (0..DAY_MS).contains(&(now_ms - last.asked_ms)))
-    {
+    let before = last(&state_dir, &server.base);
+    let is_new = |asked: &Asked| (0..DAY_MS).contains(&(now_ms - asked.asked_ms));
+    if before.as_ref().is_some_and(is_new) {
         return;
     }
     let ask = move || {
@@ -45,7 +45,10 @@ pub fn ask_daily(server: ReleaseServer, state_dir: PathBuf, now_ms: i64) {
         let asked = Asked {
             base: server.base,
             asked_ms: now_ms,
-            newest: found.ok().map(|release| release.version),
+            newest: found
+                .ok()
+                .map(|release| release.version)
+                .or(before.and_then(|before| before.newest)),
         };
         if let Err(error) = write(&state_dir, &asked) {
             tracing::warn!(%error, "the newest version is not stored");
