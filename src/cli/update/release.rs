@@ -174,7 +174,7 @@ impl ReleaseServer {
         to: &mut impl Write,
         unwritten: impl Fn(io::Error) -> CliError,
     ) -> Result<String, CliError> {
-        let failed = |why: String| {
+        let unreachable = |why: String| {
             failed(format!("cannot download {url}: {why}"))
                 .with_hint("check the network and the proxy (HTTPS_PROXY), then: rewake update")
         };
@@ -183,15 +183,15 @@ impl ReleaseServer {
             .get(url)
             .send()
             .await
-            .map_err(|e| failed(reason(e)))?;
+            .map_err(|e| unreachable(reason(e)))?;
         match response.status() {
             StatusCode::OK => {}
             StatusCode::NOT_FOUND => return Err(failed(format!("there is no {url}"))),
-            status => return Err(failed(status.to_string())),
+            status => return Err(unreachable(status.to_string())),
         }
         let mut context = Context::new(&SHA256);
         let mut length = 0;
-        while let Some(chunk) = response.chunk().await.map_err(|e| failed(reason(e)))? {
+        while let Some(chunk) = response.chunk().await.map_err(|e| unreachable(reason(e)))? {
             length += chunk.len() as u64;
             if length > max {
                 return Err(failed(format!("{url} has more than {}", size_text(max))));
