@@ -6,7 +6,11 @@
 #        action.sh run        the session of an earlier attempt, or a new one
 #        action.sh save       a bundle of it, also when the run was stopped
 set -euo pipefail
-state=${RUNNER_TEMP:?}/rewake
+[[ ${KEY:-} =~ ^[A-Za-z0-9_.-]{1,80}$ ]] || {
+    echo "::error::rewake: the key has other characters than letters, digits, _, . and -" >&2
+    exit 1
+}
+state=${RUNNER_TEMP:?}/rewake-$KEY
 export REWAKE_HOME=$state/home
 export PATH=$state/bin:$PATH
 
@@ -18,9 +22,10 @@ failed() {
 # What somebody without write access starts could spend the owner's keys.
 check() {
     case $GITHUB_EVENT_NAME in
-        pull_request_target | workflow_run | issue_comment | issues)
+        push | pull_request | schedule | workflow_dispatch | merge_group | release) ;;
+        *)
             [ "${ALLOW_EVENT:-}" = true ] ||
-                failed "the event $GITHUB_EVENT_NAME is started from outside: allow-event: true permits it"
+                failed "the event $GITHUB_EVENT_NAME can be started from outside: allow-event: true permits it"
             ;;
     esac
     [ "${ALLOW_ACTOR:-}" = true ] && return
@@ -49,61 +54,75 @@ install() {
         sh "$root/install.sh" --yes
 }
 
-# Prints the folder of the newest artifact of this key: rewake-KEY-ATTEMPT-SESSION.
+# Prints the folder of the artifact of the newest attempt before this one: rewake-KEY-ATTEMPT-SESSION.
 newest() {
-    local folder name found=-1 best=
+    local folder name attempt found=0 best=
     for folder in "$state"/artifacts/*/; do
         name=$(basename "$folder")
-        [[ $name =~ ^rewake-"$KEY"-([0-9]{1,9})-[0-9a-f-]{36}$ ]] || continue
-        if ((10#${BASH_REMATCH[1]} > found)); then
-            found=$((10#${BASH_REMATCH[1]}))
+        [[ $name =~ ^rewake-"$KEY"-([1-9][0-9]{0,8})-[0-9a-f-]{36}$ ]] || continue
+        attempt=${BASH_REMATCH[1]}
+        if ((attempt >= ${GITHUB_RUN_ATTEMPT:-1})); then continue; fi
+        if ((attempt == found)); then
+            failed "two sessions of attempt $attempt have the key $KEY: give each its own key"
+        fi
+        if ((attempt > found)); then
+            found=$attempt
             best=$folder
         fi
     done
     printf '%s' "$best"
 }
 
-check_key() {
-    [[ ${KEY:-} =~ ^[A-Za-z0-9_.-]{1,80}$ ]] || failed "the key has other characters than letters, digits, _, . and -"
-}
-
 # Puts the files of a session over those of the checkout. tar replaces links, and follows none.
 restore_files() {
     local fork
-    fork=$(rewake fork "$1" --files "$state/files") || {
-        echo "::warning::rewake: the bundle has no files, so the session continues with those of the checkout" >&2
-        return 0
-    }
+    rm -rf "$state/files"
+    fork=$(rewake fork "$1" --files "$state/files") || failed "the files of the session cannot be restored"
     (cd "$state/files" && find . -mindepth 1 -maxdepth 1 -print0 | tar --null -T - -cf -) | tar -xf -
     rm -rf "$state/files"
     # It was only for the files.
     rewake purge "$fork" --yes >/dev/null
 }
 
+# Commands of the model must not write what the runner reads, and their output is no command for it.
+start() {
+    local token
+    token=$(new_id)
+    printf '%s' "$token" >"$state/token"
+    echo "::stop-commands::$token"
+    exec env -u GITHUB_ENV -u GITHUB_OUTPUT -u GITHUB_PATH -u GITHUB_STATE -u GITHUB_STEP_SUMMARY \
+        rewake -p "$@"
+}
+
 run() {
-    check_key
     mkdir -p "$state"
+    [ ! -e "$state/session" ] || failed "the key $KEY is used twice in this job: give each session its own key"
     (umask 077 && mkdir -p "$REWAKE_HOME" && printf '%s\n' "${CONFIG:-}" >"$REWAKE_HOME/config.toml")
     local args=() line
     while IFS= read -r line; do
         [ -z "$line" ] || args+=("$line")
     done <<<"${ARGS:-}"
-    local earlier id
+    local earlier id list
     earlier=$(newest)
     if [ -n "$earlier" ]; then
         # A bundle that is damaged ends this here: a new session would do everything twice.
-        id=$(rewake import "$earlier/session.rewake" --folder . | tail -n 1) ||
-            failed "the session of the attempt before cannot be read: delete its artifact to start again"
-        restore_files "$id"
+        list=$(rewake import "$earlier/session.rewake" --check 2>&1) || {
+            echo "$list" >&2
+            failed "the session of the attempt before cannot be read: if it is damaged, delete its artifact to start again"
+        }
+        id=$(rewake import "$earlier/session.rewake" --folder . | tail -n 1)
+        [ -n "$id" ] || failed "the session of the attempt before was not imported"
+        # Without a snapshot there are none.
+        if grep -Eq '^[1-9][0-9]* states? and ' <<<"$list"; then restore_files "$id"; fi
         id=$(rewake fork "$id")
         printf '%s' "$id" >"$state/session"
-        export_name "$id"
-        exec rewake -p -r "$id" ${args[@]+"${args[@]}"}
+        echo "session=$id" >>"${GITHUB_OUTPUT:?}"
+        start -r "$id" ${args[@]+"${args[@]}"}
     fi
     id=$(new_id)
     printf '%s' "$id" >"$state/session"
-    export_name "$id"
-    exec rewake -p --session-id "$id" ${args[@]+"${args[@]}"} -- "${PROMPT:?}"
+    echo "session=$id" >>"${GITHUB_OUTPUT:?}"
+    start --session-id "$id" ${args[@]+"${args[@]}"} -- "${PROMPT:?}"
 }
 
 new_id() {
@@ -114,18 +133,12 @@ new_id() {
     fi
 }
 
-# The outputs are there before the run, so that they are there after its end by a signal.
-export_name() {
-    {
-        echo "session=$1"
-        echo "artifact=rewake-$KEY-${GITHUB_RUN_ATTEMPT:-1}-$1"
-    } >>"${GITHUB_OUTPUT:?}"
-}
-
 save() {
     local id
+    [ ! -r "$state/token" ] || echo "::$(cat "$state/token")::"
     id=$(cat "$state/session" 2>/dev/null) || { echo "there is no session to save" >&2 && return; }
     rewake export "$id" --bundle "$state/session.rewake" --force --files last
+    echo "artifact=rewake-$KEY-${GITHUB_RUN_ATTEMPT:-1}-$id" >>"${GITHUB_OUTPUT:?}"
 }
 
 case ${1:-} in

@@ -3,6 +3,7 @@
 'use strict';
 const { spawn } = require('node:child_process');
 const { constants } = require('node:os');
+const { isatty } = require('node:tty');
 
 const name = `SCOPE/rewake-${process.platform}-${process.arch}`;
 let program;
@@ -13,10 +14,15 @@ try {
   console.error('hint: install again without --omit=optional; it exists for Linux and macOS on x64 and arm64');
   process.exit(1);
 }
-const child = spawn(program, process.argv.slice(2), { stdio: 'inherit' });
-// The terminal signals the whole group, so the program has that signal already. It decides.
+let child;
 const signals = ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT'];
-for (const signal of signals) process.on(signal, () => child.kill(signal));
+// The keys of a terminal signal its whole group, so the program has these already.
+const ofTerminal = isatty(0) ? ['SIGINT', 'SIGQUIT'] : [];
+// Before the program starts: it must not survive a signal that ends this process.
+for (const signal of signals) {
+  process.on(signal, () => ofTerminal.includes(signal) || child.kill(signal));
+}
+child = spawn(program, process.argv.slice(2), { stdio: 'inherit' });
 child.on('error', (error) => {
   console.error(`error: cannot start ${program}: ${error.message}`);
   process.exit(1);

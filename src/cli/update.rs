@@ -82,18 +82,18 @@ pub(super) fn run(ctx: &AppContext, args: &UpdateArgs) -> Result<u8, CliError> {
         .build()
         .map_err(|error| CliError::new(exit::FAILED, error.to_string()))?;
     let data_dir = &ctx.paths.data_dir;
-    let folder = installed(data_dir)?;
     if args.check {
         let release = runtime.block_on(server(ctx)?.release(None))?;
-        return compare(&release, folder.is_some());
+        return compare(&release, installed(data_dir).is_some());
     }
-    let folder = folder.ok_or_else(|| {
+    let _lock = lock(data_dir)?;
+    let folder = installed(data_dir).ok_or_else(|| {
         CliError::new(exit::FAILED, "install.sh did not install this program").with_hint(command())
     })?;
+    folder.lock()?;
     if args.undo {
-        let _lock = lock(data_dir)?;
         let version = runtime.block_on(undo(&folder))?;
-        write_receipt(data_dir, &folder, &version.to_string())?;
+        write_receipt(data_dir, &folder, &version);
         line(&format!(
             "{} is version {version} now",
             folder.file(PROGRAM).display()
@@ -108,7 +108,6 @@ pub(super) fn run(ctx: &AppContext, args: &UpdateArgs) -> Result<u8, CliError> {
             "install from it?",
         )?;
     }
-    let _lock = lock(data_dir)?;
     let release = runtime.block_on(server.release(args.to.as_ref()))?;
     let own = own_version()?;
     match args.to {
@@ -132,7 +131,7 @@ pub(super) fn run(ctx: &AppContext, args: &UpdateArgs) -> Result<u8, CliError> {
         release.version, server.base
     ));
     runtime.block_on(install(&server, &release, &folder))?;
-    write_receipt(data_dir, &folder, &release.version.to_string())?;
+    write_receipt(data_dir, &folder, &release.version);
     report(&folder, &own, &release);
     Ok(exit::DONE)
 }
@@ -181,23 +180,29 @@ fn confirm(yes: bool, what: &str, question: &str) -> Result<(), CliError> {
     }
 }
 
+/// Returns the server that the daily question asks: that of this build. Another address would have
+/// to be confirmed. A debug build has none, and takes that of the environment, for tests.
+fn asked_daily(ctx: &AppContext) -> Option<ReleaseServer> {
+    let server = server(ctx).ok().filter(|_| ctx.config().update.check)?;
+    (server.is_built_in || cfg!(debug_assertions)).then_some(server)
+}
+
 /// Asks the release server for a newer version in the background, if the user's config says so.
 pub(super) fn ask_if_wanted(ctx: &AppContext) {
-    if ctx.config().update.check
-        && let Ok(server) = server(ctx)
-    {
+    if let Some(server) = asked_daily(ctx) {
         ask_daily(server, ctx.paths.state_dir.clone(), now_ms());
     }
 }
 
 /// Prints a note if a newer version is known and the user wants to know it.
 pub(super) fn say_if_newer(ctx: &AppContext) {
-    if ctx.config().update.check
-        && let Ok(server) = server(ctx)
+    if let Some(server) = asked_daily(ctx)
         && let Some(newest) = newer(&server.base, &ctx.paths.state_dir)
     {
-        note(&format!(
-            "version {newest} of rewake is available: rewake update"
-        ));
+        let how = match installed(&ctx.paths.data_dir) {
+            Some(_) => "rewake update".to_string(),
+            None => command(),
+        };
+        note(&format!("version {newest} of rewake is available: {how}"));
     }
 }

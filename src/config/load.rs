@@ -572,13 +572,15 @@ mod tests {
     fn relative_paths_are_meant_from_where_they_are_written() {
         let f = Fixture::new();
         std::fs::write(f.paths().config_dir.join("sh"), "").unwrap();
-        f.user("shell.path = \"sh\"\n[providers.openai]\napi_key_file = \"key\"\nca_file = \"~/ca.pem\"");
+        f.user("shell.path = \"sh\"\n[providers.openai]\napi_key_file = \"key\"\nca_file = \"~/ca.pem\"\n[update]\nca_file = \"own.pem\"");
         let flags = ["providers.s.protocol=script", "providers.s.script=answers"];
         let loaded = f.load(&[("HOME", "/home/ann")], &flags).unwrap();
         assert_eq!(
             loaded.config.shell.path,
             Some(f.paths().config_dir.join("sh"))
         );
+        let own = f.paths().config_dir.join("own.pem");
+        assert_eq!(loaded.config.update.ca_file, Some(own));
         let openai = loaded.config.provider("openai").unwrap();
         assert_eq!(openai.api_key_file, Some(f.paths().config_dir.join("key")));
         assert_eq!(openai.ca_file, Some("/home/ann/ca.pem".into()));

@@ -619,7 +619,11 @@ mod tests {
         assert!(SessionLock::is_worked_in(home.path(), &id));
         drop(lock);
         assert!(!SessionLock::is_worked_in(home.path(), &id));
+        // A look that never ends is taken for a process that could not sign.
         let look = SessionLock::lock_unsigned(home.path(), &id).unwrap();
+        let since = Instant::now();
+        assert!(SessionLock::is_worked_in(home.path(), &id));
+        assert!(since.elapsed() >= LEFT_TO_A_CHILD);
         let (asks, asked) = std::sync::mpsc::channel();
         let other = thread::spawn({
             let (folder, id) = (home.path().to_path_buf(), id.clone());

@@ -25,12 +25,17 @@ impl Runner {
             root: tempfile::tempdir().unwrap(),
             attempt,
         };
-        for folder in ["home", "temp/rewake/bin", "temp/rewake/artifacts", "tools"] {
+        for folder in [
+            "home",
+            "temp/rewake-job/bin",
+            "temp/rewake-job/artifacts",
+            "tools",
+        ] {
             fs::create_dir_all(runner.path(folder)).unwrap();
         }
         symlink(
             env!("CARGO_BIN_EXE_rewake"),
-            runner.path("temp/rewake/bin/rewake"),
+            runner.path("temp/rewake-job/bin/rewake"),
         )
         .unwrap();
         runner.may("write");
@@ -43,7 +48,13 @@ impl Runner {
 
     /// What the API says about the permission of each actor.
     fn may(&self, permission: &str) {
-        let says = format!("#!/bin/sh\ncase $* in *Nobody*) exit 1 ;; esac\necho {permission}\n");
+        let says = format!(
+            "#!/bin/sh\ncase \"$*\" in
+                *Nobody*) exit 1 ;;
+                'api repos/ann/work/collaborators/'*'/permission --jq .permission') echo {permission} ;;
+                *) exit 1 ;;
+            esac\n"
+        );
         write_program(&self.path("tools/gh"), says);
     }
 
@@ -78,14 +89,16 @@ impl Runner {
     }
 
     fn bundle(&self) -> PathBuf {
-        self.path("temp/rewake/session.rewake")
+        self.path("temp/rewake-job/session.rewake")
     }
 
     /// Gives the artifact of another attempt to this one.
     fn takes(&self, other: &Runner) -> PathBuf {
-        let folder = self
-            .path("temp/rewake/artifacts")
-            .join(other.output("artifact"));
+        self.takes_as(other, &other.output("artifact"))
+    }
+
+    fn takes_as(&self, other: &Runner, name: &str) -> PathBuf {
+        let folder = self.path("temp/rewake-job/artifacts").join(name);
         fs::create_dir(&folder).unwrap();
         fs::copy(other.bundle(), folder.join("session.rewake")).unwrap();
         folder.join("session.rewake")
@@ -96,7 +109,7 @@ impl Runner {
         command.args(["history", "--json"]).env_clear();
         command
             .env("HOME", self.path("home"))
-            .env("REWAKE_HOME", self.path("temp/rewake/home"));
+            .env("REWAKE_HOME", self.path("temp/rewake-job/home"));
         let list = run(command, LIMIT).expect(0).stdout;
         let list: serde_json::Value = serde_json::from_str(&list).unwrap();
         list["sessions"].as_array().unwrap().len()
@@ -136,7 +149,12 @@ impl Repository {
 /// attempt.
 fn config(at: &Path) -> String {
     let steps = [
-        step("", &[bash("echo one >> ../done; echo new > new")]),
+        step(
+            "",
+            &[bash(
+                "echo one >> ../done; echo new > new; echo $GITHUB_OUTPUT$GITHUB_ENV nothing > ../seen",
+            )],
+        ),
         step(
             "",
             &[bash(
@@ -183,20 +201,42 @@ fn a_killed_attempt_is_continued_in_a_fresh_clone() {
     child.kill().unwrap();
     child.wait().unwrap();
     let id = first.output("session");
+    let one = repository.0.path().join("one");
+    let said = run(first.step("save", &one), LIMIT).expect(0).stdout;
     assert_eq!(first.output("artifact"), format!("rewake-job-1-{id}"));
-    run(first.step("save", &repository.0.path().join("one")), LIMIT).expect(0);
+    // Commands for the runner count again.
+    let token = fs::read_to_string(first.path("temp/rewake-job/token")).unwrap();
+    assert!(said.contains(&format!("::{token}::")), "{said}");
+    let again = run(started(&first, &one), LIMIT).expect(1);
+    assert!(again.stderr.contains("is used twice"), "{}", again.stderr);
 
     let second = Runner::new(2);
     second.takes(&first);
-    // Not of this key, older, and no artifact of the action.
-    for other in ["rewake-job-x-0-y", "rewake-other-7-x", "notes"] {
-        fs::create_dir(second.path("temp/rewake/artifacts").join(other)).unwrap();
+    // Not of this key, not of an attempt before, and no artifact of the action.
+    for other in [
+        "rewake-other-1",
+        "rewake-job-x-1",
+        "rewake-job-2",
+        "rewake-job-999999999",
+    ] {
+        let name = format!("{other}-{id}");
+        fs::create_dir(second.path("temp/rewake-job/artifacts").join(name)).unwrap();
     }
+    fs::create_dir(second.path("temp/rewake-job/artifacts/notes")).unwrap();
     let folder = repository.clone("two");
     let ran = run(started(&second, &folder), LIMIT).expect(0);
     assert!(ran.stdout.contains("the end"), "{}", ran.stdout);
     let done = fs::read_to_string(repository.0.path().join("done")).unwrap();
     assert_eq!(done, "one\ntwo\n");
+    assert_eq!(
+        fs::read_to_string(repository.0.path().join("seen")).unwrap(),
+        "nothing\n"
+    );
+    assert!(
+        ran.stdout.starts_with("::stop-commands::"),
+        "{}",
+        ran.stdout
+    );
     assert_eq!(fs::read_to_string(folder.join("new")).unwrap(), "new\n");
     assert_eq!(fs::read_to_string(folder.join("kept")).unwrap(), "kept\n");
     assert_ne!(second.output("session"), id);
@@ -208,12 +248,29 @@ fn a_killed_attempt_is_continued_in_a_fresh_clone() {
     let third = Runner::new(3);
     third.takes(&first);
     third.takes(&second);
-    run(started(&third, &repository.clone("three")), LIMIT).expect(0);
+    let ran = run(started(&third, &repository.clone("three")), LIMIT).expect(0);
+    // That of the first would go to its end here.
+    assert!(!ran.stdout.contains("the end"), "{}", ran.stdout);
     assert_eq!(
         fs::read_to_string(repository.0.path().join("done")).unwrap(),
         done
     );
     fs::write(repository.0.path().join("gate"), "").unwrap();
+
+    // Two of one attempt: nobody knows which one is meant.
+    let fourth = Runner::new(4);
+    fourth.takes(&second);
+    let other = second
+        .output("artifact")
+        .replace(&second.output("session"), &id);
+    fourth.takes_as(&first, &other);
+    let ran = run(started(&fourth, &repository.clone("four")), LIMIT).expect(1);
+    assert!(
+        ran.stderr.contains("two sessions of attempt 2"),
+        "{}",
+        ran.stderr
+    );
+    assert_eq!(fourth.output("session"), "");
 }
 
 #[test]
@@ -276,7 +333,15 @@ fn only_who_may_write_starts_it() {
         run(command, LIMIT).expect(code).stderr
     };
     check(&[], 0);
-    for event in ["pull_request_target", "issue_comment", "workflow_run"] {
+    for event in [
+        "pull_request_target",
+        "issue_comment",
+        "issues",
+        "workflow_run",
+        "discussion",
+        "watch",
+        "fork",
+    ] {
         let said = check(&[("GITHUB_EVENT_NAME", event)], 1);
         assert!(said.contains("allow-event"), "{said}");
         check(&[("GITHUB_EVENT_NAME", event), ("ALLOW_EVENT", "true")], 0);
@@ -310,14 +375,14 @@ fn the_program_is_installed_by_its_checksum() {
     let sum = sha256(&fs::read(mirror.archive()).unwrap());
     let install = |sum: &str| {
         let runner = Runner::new(1);
-        fs::remove_file(runner.path("temp/rewake/bin/rewake")).unwrap();
+        fs::remove_file(runner.path("temp/rewake-job/bin/rewake")).unwrap();
         let mut command = runner.step("install", runner.root.path());
         command
             .env("REWAKE_RELEASES", &mirror.address)
             .env("VERSION", VERSION)
             .env("SHA256", sum);
         let ran = run(command, LIMIT);
-        (ran, runner.path("temp/rewake/bin/rewake").exists())
+        (ran, runner.path("temp/rewake-job/bin/rewake").exists())
     };
     for sum in ["", &sum] {
         let (ran, is_there) = install(sum);

@@ -13,7 +13,7 @@ use tempfile::TempDir;
 
 use crate::LIMIT;
 use crate::mirror::{has, sha256, write_program};
-use crate::support::{Run, run, skip_everywhere};
+use crate::support::{Run, Terminal, run, skip_everywhere};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 const BASE: &str = "https://releases.example/releases";
@@ -37,6 +37,12 @@ case $1 in
         while :; do sleep 0.05; done
         ;;
     plain) echo ready; exec sleep 600 ;;
+    count)
+        trap 'count=$((count + 1)); echo got $count' INT
+        echo ready
+        while [ ! -e gate ]; do sleep 0.05; done
+        echo \"in all $count\"
+        ;;
     *) echo \"rewake VERSION $*\" ;;
 esac
 ";
@@ -165,6 +171,14 @@ fn a_release_lists_all_of_its_files() {
         listed.insert(name.to_string());
     }
     assert_eq!(listed, names);
+    // A file with the archives of two versions would confuse every installer.
+    let old = all
+        .files()
+        .join("rewake-0.0.1-x86_64-unknown-linux-musl.tar.gz");
+    fs::write(&old, "").unwrap();
+    let ran = all.package().expect(1);
+    assert!(ran.stderr.contains("of another version"), "{}", ran.stderr);
+    fs::remove_file(old).unwrap();
     assert!(names.contains("rewake.rb") && names.contains("install.sh"));
     // cargo binstall finds the archive of each target.
     let cargo: toml::Table =
@@ -259,7 +273,7 @@ fn the_npm_package_forwards_signals_and_exit_codes() {
     let rewake = prefix.path().join("bin/rewake");
     let start = |args: &[&str]| {
         let mut command = Command::new(&rewake);
-        command.args(args);
+        command.args(args).stdin(Stdio::null());
         command
     };
     let ran = run(start(&[]), LIMIT).expect(1);
@@ -290,6 +304,17 @@ fn the_npm_package_forwards_signals_and_exit_codes() {
         let (status, _) = signalled("plain", signal);
         assert_eq!(status.signal(), Some(signal.as_raw()), "{name}");
     }
+    // Ctrl+C at a terminal reaches the program once.
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = start(&["count"]);
+    command.current_dir(folder.path());
+    let mut terminal = Terminal::of(command);
+    terminal.sees("ready");
+    terminal.types("\x03");
+    terminal.sees("got 1");
+    fs::write(folder.path().join("gate"), "").unwrap();
+    terminal.sees("in all 1");
+    assert!(terminal.ends().success());
     // It runs nothing when it is installed.
     let manifest = prefix
         .path()

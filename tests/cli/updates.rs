@@ -2,6 +2,7 @@
 //! machine. The new versions are scripts that print their version.
 
 use std::fs;
+use std::io::Write;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -213,7 +214,7 @@ fn undo_exchanges_both_programs_and_undo_again_exchanges_them_back() {
         let file = |path: PathBuf| fs::metadata(path).unwrap().ino();
         let (program, old) = (file(user.program()), file(user.old()));
         undo(OWN);
-        assert_eq!(file(user.program()), old);
+        assert!(without_links || file(user.program()) == old);
         undo(OWN);
         // Without links it is a copy of the first one.
         assert_eq!(file(user.program()) == program, !without_links);
@@ -227,6 +228,15 @@ fn undo_exchanges_both_programs_and_undo_again_exchanges_them_back() {
         let ran = user.update(&mirror, &["--undo"]).expect(1);
         assert!(ran.stderr.contains("does not start"), "{}", ran.stderr);
         assert_eq!(fs::read_to_string(user.old()).unwrap(), "not a program");
+        // Nothing is exchanged with itself.
+        fs::remove_file(user.old()).unwrap();
+        fs::hard_link(user.program(), user.old()).unwrap();
+        let ran = user.update(&mirror, &["--undo"]).expect(1);
+        assert!(
+            ran.stderr.contains("are the same program"),
+            "{}",
+            ran.stderr
+        );
         // Nor is a link followed.
         fs::remove_file(user.old()).unwrap();
         symlink("/bin/true", user.old()).unwrap();
@@ -272,6 +282,16 @@ fn a_newest_version_that_is_older_installs_nothing() {
     let ran = user.update(&mirror, &["--to", OWN, "--yes"]).expect(0);
     assert!(ran.stdout.contains("installed already"), "{}", ran.stdout);
     user.has(OWN, None);
+    // A mirror that lists several versions in each file.
+    let sums = |version: &str| {
+        let file = format!("download/v{version}/SHA256SUMS");
+        fs::read_to_string(mirror.folder.path().join(file)).unwrap()
+    };
+    mirror.write_sums(&format!("{}{}{}", sums(OLDER), sums(VERSION), sums(OWN)));
+    let ran = user.update(&mirror, &["--check"]).expect(0);
+    assert!(ran.stdout.contains(VERSION), "{}", ran.stdout);
+    user.update(&mirror, &["--to", VERSION, "--yes"]).expect(0);
+    user.has(VERSION, Some(OWN));
 }
 
 #[test]
@@ -442,14 +462,6 @@ fn another_address_needs_a_yes_and_must_be_safe() {
         );
         assert!(!ran.stderr.contains('\u{1b}'), "{}", ran.stderr);
     }
-    // A folder's config sets no certificates, and no daily question.
-    let folder = user.home.workspace().join(".rewake");
-    fs::create_dir(&folder).unwrap();
-    fs::write(
-        folder.join("config.toml"),
-        "[update]\ncheck = true\nca_file = \"/x\"\n",
-    )
-    .unwrap();
     user.refused(
         &mirror,
         &["--check", "--to", "1.0.0"],
@@ -540,6 +552,12 @@ fn a_second_update_says_who_has_the_lock() {
     held.lock().unwrap();
     user.refused(&mirror, &["--yes"], 1, "in process 4242");
     drop(held);
+    // Another data folder may have a receipt of the same program.
+    let folder = fs::File::open(user.bin.path()).unwrap();
+    folder.lock().unwrap();
+    user.refused(&mirror, &["--yes"], 1, "another update of");
+    user.refused(&mirror, &["--undo"], 1, "another update of");
+    drop(folder);
     // Nor is a link followed.
     fs::remove_file(&lock).unwrap();
     let other = user.home.path("other");
@@ -645,15 +663,9 @@ fn a_kill_at_any_step_leaves_a_program_that_works() {
     }
     let mirror = Mirror::new(&says(VERSION));
     for without_links in [false, true] {
-        for step in [
-            "downloaded",
-            "unpacked",
-            "tried",
-            "linked",
-            "kept",
-            "placed",
-        ] {
+        for step in ["downloaded", "unpacked", "tried", "linked", "placed"] {
             let user = Installed::new();
+            write_program(&user.old(), says(OLDER));
             let killed = |args: &[&str]| {
                 let mut command = user.command(&mirror, args);
                 command.env("REWAKE_TEST_UPDATE_KILL", step);
@@ -662,15 +674,21 @@ fn a_kill_at_any_step_leaves_a_program_that_works() {
                 }
                 assert_eq!(run(command, LIMIT).signal(), Some(9), "{step}");
             };
+            let placed = if step == "placed" { VERSION } else { OWN };
+            let before = (placed.to_string(), Some(OLDER.to_string()));
             killed(&["--yes"]);
-            let expected = if step == "placed" { VERSION } else { OWN };
-            assert_eq!(user.versions().0, expected, "{step}");
-            if step != "placed" {
-                // The same again, over what the first left.
-                killed(&["--yes"]);
-                assert_eq!(user.versions().0, OWN, "{step}");
-                user.update(&mirror, &["--yes"]).expect(0);
-            }
+            assert_eq!(user.versions(), before, "{step}");
+            // The same again, over what the first left.
+            user.place();
+            killed(&["--yes"]);
+            let old = if step == "placed" { OWN } else { OLDER };
+            assert_eq!(
+                user.versions(),
+                (placed.to_string(), Some(old.to_string())),
+                "{step}"
+            );
+            user.place();
+            user.update(&mirror, &["--yes"]).expect(0);
             user.has(VERSION, Some(OWN));
         }
     }
@@ -679,28 +697,40 @@ fn a_kill_at_any_step_leaves_a_program_that_works() {
 #[test]
 fn a_kill_during_undo_loses_no_program() {
     let mirror = Mirror::new(&says(VERSION));
-    for (without_links, step) in [
-        (false, "linked"),
-        (false, "placed"),
-        (false, "exchanged"),
-        (true, "linked"),
-        (true, "placed"),
-    ] {
-        let user = Installed::new();
-        fs::copy(user.program(), user.old()).unwrap();
-        let undo = |kill: bool| {
-            let mut command = user.command(&mirror, &["--undo"]);
-            if without_links {
-                command.env("REWAKE_TEST_UPDATE_LINKS", "none");
-            }
-            if kill {
-                command.env("REWAKE_TEST_UPDATE_KILL", step);
-            }
-            run(command, LIMIT)
-        };
-        assert_eq!(undo(true).signal(), Some(9), "{step}");
-        undo(false).expect(0);
-        user.has(OWN, Some(OWN));
+    for without_links in [false, true] {
+        for step in ["linked", "placed"] {
+            let user = Installed::new();
+            // It runs, and is another one.
+            fs::copy(user.program(), user.old()).unwrap();
+            let mut longer = fs::File::options().append(true).open(user.old()).unwrap();
+            longer.write_all(b"old").unwrap();
+            drop(longer);
+            let length = |path: PathBuf| fs::metadata(path).unwrap().len();
+            let (program, old) = (length(user.program()), length(user.old()));
+            let undo = |kill: bool| {
+                let mut command = user.command(&mirror, &["--undo"]);
+                if without_links {
+                    command.env("REWAKE_TEST_UPDATE_LINKS", "none");
+                }
+                if kill {
+                    command.env("REWAKE_TEST_UPDATE_KILL", step);
+                }
+                run(command, LIMIT)
+            };
+            assert_eq!(undo(true).signal(), Some(9), "{step}");
+            undo(false).expect(0);
+            user.has(OWN, Some(OWN));
+            // What was done before the kill is completed, and then undone.
+            let expected = match step {
+                "placed" => (program, old),
+                _ => (old, program),
+            };
+            assert_eq!(
+                (length(user.program()), length(user.old())),
+                expected,
+                "{step}"
+            );
+        }
     }
 }
 
@@ -785,12 +815,17 @@ fn the_screen_tells_of_a_newer_version_when_it_is_left() {
         assert!(terminal.ends().success());
         terminal.screen()
     };
-    let line = format!("version {VERSION} of rewake is available: rewake update");
+    let line = format!("version {VERSION} of rewake is available: ");
     // Not without the setting, and not by that of a folder.
     user.home.write_config(SCRIPTED);
     let folder = user.home.workspace().join(".rewake");
     fs::create_dir(&folder).unwrap();
-    fs::write(folder.join("config.toml"), "[update]\ncheck = true\n").unwrap();
+    fs::write(
+        folder.join("config.toml"),
+        "theme = \"dark\"\n[update]\ncheck = true\n",
+    )
+    .unwrap();
+    user.home.run(["trust", "--yes"]).expect(0);
     assert!(!left(session()).contains(&line));
     assert!(!answer.exists());
     user.home

@@ -4,17 +4,17 @@
 //! The names at registries are settings of the owner in Cargo.toml. A name that is not set appears
 //! nowhere, because somebody else could register it.
 
-use std::fs::{self, File, Metadata};
+use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
+use semver::Version;
 use serde::{Deserialize, Serialize};
 
 use super::folder::{Folder, PROGRAM};
 use super::release::built_in;
-use super::{failed, failed_at};
 use crate::command::own_exe;
-use crate::report::CliError;
+use crate::report::note;
 
 const CARGO_TOML: &str = include_str!("../../../Cargo.toml");
 /// File of the data folder.
@@ -32,27 +32,14 @@ struct Receipt {
 }
 
 /// Returns the folder of the program that runs, if `install.sh` installed it.
-///
-/// # Errors
-/// The folder cannot be opened.
-pub fn installed(data_dir: &Path) -> Result<Option<Folder>, CliError> {
-    let Some(receipt) = read(&data_dir.join(RECEIPT)) else {
-        return Ok(None);
-    };
+pub fn installed(data_dir: &Path) -> Option<Folder> {
+    let receipt = read(&data_dir.join(RECEIPT))?;
     let is_named = receipt.path.file_name().is_some_and(|name| name == PROGRAM);
-    match receipt
-        .path
-        .parent()
-        .filter(|_| is_named && receipt.channel == SCRIPT)
-    {
-        Some(folder) => Folder::open(folder, &running()?),
-        None => Ok(None),
+    if !is_named || receipt.channel != SCRIPT {
+        return None;
     }
-}
-
-fn running() -> Result<Metadata, CliError> {
-    let found = own_exe().and_then(fs::metadata);
-    found.map_err(|e| failed(format!("cannot find this program's own file: {e}")))
+    let running = own_exe().and_then(fs::metadata).ok()?;
+    Folder::open(receipt.path.parent()?, &running)
 }
 
 /// Returns the receipt. One that cannot be read is none.
@@ -69,11 +56,9 @@ fn read(file: &Path) -> Option<Receipt> {
     serde_json::from_str(&text).ok()
 }
 
-/// Writes the receipt of a version.
-///
-/// # Errors
-/// The file cannot be written.
-pub fn write_receipt(data_dir: &Path, folder: &Folder, version: &str) -> Result<(), CliError> {
+/// Writes the receipt of a version. Without it the next update works, too: it has the version of the
+/// program itself.
+pub fn write_receipt(data_dir: &Path, folder: &Folder, version: &Version) {
     let receipt = Receipt {
         channel: SCRIPT.to_string(),
         path: folder.file(PROGRAM),
@@ -86,7 +71,12 @@ pub fn write_receipt(data_dir: &Path, folder: &Folder, version: &str) -> Result<
         beside.as_file().sync_all()?;
         beside.persist(&file).map(drop).map_err(|e| e.error)
     };
-    write().map_err(|e| failed_at(&file, e))
+    if let Err(error) = write() {
+        note(&format!(
+            "warning: cannot write {}: {error}",
+            file.display()
+        ));
+    }
 }
 
 /// A name at a registry. `None`: the owner has set none.
@@ -112,8 +102,8 @@ fn command_for(
     let has = |part: &str| path.components().any(|found| found.as_os_str() == part);
     let package = match () {
         () if !path.starts_with("/usr/bin") => None,
-        () if exists("/etc/debian_version") => Some("sudo dpkg -i rewake_*.deb"),
-        () => Some("sudo rpm -U rewake-*.rpm"),
+        () if exists("/etc/debian_version") => Some(("rewake_VERSION_ARCH.deb", "sudo dpkg -i")),
+        () => Some(("rewake-VERSION-1.ARCH.rpm", "sudo rpm -U")),
     };
     let command = match () {
         () if has("node_modules") => setting("npm").map(|name| format!("npm i -g {name}@latest")),
@@ -123,7 +113,9 @@ fn command_for(
     };
     let package = package
         .zip(releases.as_ref())
-        .map(|(command, releases)| format!("{command} with the package of {releases}/latest"));
+        .map(|((file, command), releases)| {
+            format!("download {file} from {releases}/latest, then: {command} FILE")
+        });
     let script = releases.map(|base| format!("curl -fsSL {base}/latest/download/install.sh | sh"));
     let from_sources =
         || "in a clone of the new version: cargo install --path . --locked".to_string();
@@ -157,7 +149,7 @@ mod tests {
             ("/home/ann/.cargo/bin/rewake", "cargo binstall the-crate"),
             (
                 "/usr/bin/rewake",
-                "sudo dpkg -i rewake_*.deb with the package of https://r.example/latest",
+                "download rewake_VERSION_ARCH.deb from https://r.example/latest, then: sudo dpkg -i FILE",
             ),
             (
                 "/home/ann/bin/rewake",

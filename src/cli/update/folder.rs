@@ -10,7 +10,10 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, CWD, Mode, OFlags, fsync, linkat, openat, renameat, statat, unlinkat};
+use rustix::fs::{
+    AtFlags, CWD, FlockOperation, Mode, OFlags, flock, fsync, linkat, openat, renameat, statat,
+    unlinkat,
+};
 use rustix::io::Errno;
 
 use super::{failed, failed_at};
@@ -29,43 +32,68 @@ const OLD_NEW: &str = ".rewake.old.new";
 pub struct Folder {
     dir: OwnedFd,
     pub path: PathBuf,
+    /// Device and number of the file of the program that runs.
+    running: (u64, u64),
 }
 
 impl Folder {
     /// Opens the folder, if its `rewake` is the program that runs. `running`: the metadata of that.
+    /// `None`: the folder does not exist, or another program or a link has the name.
+    pub fn open(path: &Path, running: &Metadata) -> Option<Folder> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let folder = Folder {
+            dir: openat(CWD, path, flags, Mode::empty()).ok()?,
+            path: path.to_path_buf(),
+            running: (running.dev(), running.ino()),
+        };
+        folder.has_running_program().then_some(folder)
+    }
+
+    fn has_running_program(&self) -> bool {
+        self.inode(PROGRAM).is_ok_and(|found| found == self.running)
+    }
+
+    /// Locks updates of the folder while it is open. The lock of the data folder is not enough:
+    /// another data folder may have a receipt of this program.
     ///
     /// # Errors
-    /// The folder cannot be opened. `None`: another program, or a link, has the name.
-    pub fn open(path: &Path, running: &Metadata) -> Result<Option<Folder>, CliError> {
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let dir = openat(CWD, path, flags, Mode::empty()).map_err(|e| failed_at(path, e))?;
-        let folder = Folder {
-            dir,
-            path: path.to_path_buf(),
-        };
-        let found = folder.open_regular(PROGRAM).and_then(|file| {
-            let found = file.metadata();
-            found.map_err(|e| failed_at(path, e))
-        });
-        let is_running =
-            found.is_ok_and(|found| (found.ino(), found.dev()) == (running.ino(), running.dev()));
-        Ok(is_running.then_some(folder))
+    /// Another process updates it, or has done so since this program started.
+    pub fn lock(&self) -> Result<(), CliError> {
+        let folder = self.path.display();
+        match flock(&self.dir, FlockOperation::NonBlockingLockExclusive) {
+            Err(Errno::WOULDBLOCK) => {
+                Err(failed(format!("another update of {folder} is in progress")))
+            }
+            Err(error) => Err(self.failed("lock", "", error.into())),
+            Ok(()) if self.has_running_program() => Ok(()),
+            Ok(()) => Err(failed(format!("{folder} was updated meanwhile"))
+                .with_hint("run the command again")),
+        }
+    }
+
+    /// Returns the device and the number of a regular file.
+    fn inode(&self, name: &str) -> Result<(u64, u64), CliError> {
+        let found = self.open_regular(name)?.metadata();
+        let found = found.map_err(|e| self.failed("read", name, e))?;
+        Ok((found.dev(), found.ino()))
     }
 
     pub fn file(&self, name: &str) -> PathBuf {
         self.path.join(name)
     }
 
-    /// Removes what a killed update left, and completes an exchange that was interrupted.
+    /// Removes what a killed update left, and completes one that had placed its program.
     ///
     /// # Errors
     /// The folder cannot be written.
     pub fn clean(&self) -> Result<(), CliError> {
-        if !self.has(OLD) && self.has(OLD_NEW) {
+        // While the new program waits, the other name is a second one of the program, or a part of
+        // a copy of it.
+        if self.has(OLD_NEW) && !self.has(NEW) {
             self.rename(OLD_NEW, OLD)?;
         }
-        self.remove(NEW)?;
-        self.remove(OLD_NEW)
+        self.remove(OLD_NEW)?;
+        self.remove(NEW)
     }
 
     /// Creates a file without a name in the folder. A kill leaves nothing.
@@ -84,10 +112,24 @@ impl Folder {
         self.create(NEW).map_err(|e| self.failed("create", NEW, e))
     }
 
+    /// Gives the old program the name of a new one, to exchange both.
+    ///
+    /// # Errors
+    /// The old one is missing or is the program that runs.
+    pub fn take_old(&self) -> Result<(), CliError> {
+        match self.inode(OLD)? {
+            old if old == self.running => Err(failed(format!(
+                "{} and {OLD} are the same program",
+                self.file(PROGRAM).display()
+            ))),
+            _ => self.link(OLD, NEW),
+        }
+    }
+
     /// Replaces the program by the new one. The program so far becomes the old one.
     ///
     /// # Errors
-    /// A step failed. The program so far is in its place.
+    /// A step failed. The program so far is in its place, or the next update completes this one.
     pub fn place(&self) -> Result<(), CliError> {
         let new = self.open_regular(NEW)?;
         let shared = self
@@ -96,30 +138,19 @@ impl Folder {
             .and_then(|found| new.set_permissions(Permissions::from_mode(found.mode() & 0o777)))
             .and_then(|()| new.sync_all());
         shared.map_err(|e| self.failed("write", NEW, e))?;
+        if self.has(OLD) {
+            // Only a file can be replaced, and afterwards it would be too late for an error.
+            self.open_regular(OLD)?;
+        }
         self.link(PROGRAM, OLD_NEW)?;
+        self.sync()?;
         reached("linked");
+        self.rename(NEW, PROGRAM)?;
+        self.sync()?;
+        reached("placed");
         self.rename(OLD_NEW, OLD)?;
         // Nothing was renamed if both names were links to one file.
         self.remove(OLD_NEW)?;
-        self.sync()?;
-        reached("kept");
-        self.rename(NEW, PROGRAM)?;
-        reached("placed");
-        self.sync()
-    }
-
-    /// Exchanges the program and the old one.
-    ///
-    /// # Errors
-    /// The old one is missing, or a step failed. Then the program so far is in its place.
-    pub fn exchange(&self) -> Result<(), CliError> {
-        self.link(PROGRAM, OLD_NEW)?;
-        reached("linked");
-        self.rename(OLD, PROGRAM)?;
-        // A kill here is completed by `clean`.
-        reached("placed");
-        self.rename(OLD_NEW, OLD)?;
-        reached("exchanged");
         self.sync()
     }
 
@@ -173,12 +204,6 @@ impl Folder {
         }
     }
 
-    /// Removes what an update that failed leaves.
-    pub fn give_up(&self) {
-        let _ = self.remove(NEW);
-        let _ = self.remove(OLD_NEW);
-    }
-
     fn has(&self, name: &str) -> bool {
         statat(&self.dir, name, AtFlags::SYMLINK_NOFOLLOW).is_ok()
     }
@@ -199,11 +224,14 @@ impl Folder {
         };
         let hint = match error.kind() {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-                format!("free space in {}, then: rewake update", self.path.display())
+                format!("free space in {}, then try again", self.path.display())
+            }
+            io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+                "install it in a folder of yours: REWAKE_BIN_DIR=~/.local/bin sh install.sh"
+                    .to_string()
             }
             io::ErrorKind::NotFound => "rewake update --to VERSION installs a version".to_string(),
-            _ => "install it in a folder of yours: REWAKE_BIN_DIR=~/.local/bin sh install.sh"
-                .to_string(),
+            _ => return failed(format!("cannot {act} {}: {error}", path.display())),
         };
         failed(format!("cannot {act} {}: {error}", path.display())).with_hint(hint)
     }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use semver::Version;
 
 use super::archive::unpack;
-use super::folder::{Folder, NEW, OLD, reached};
+use super::folder::{Folder, NEW, reached};
 use super::release::{Release, ReleaseServer};
 use super::{failed, failed_at};
 use crate::core::text::one_line;
@@ -111,7 +111,7 @@ pub async fn install(
     folder.clean()?;
     let done = install_in(server, release, folder).await;
     if done.is_err() {
-        folder.give_up();
+        let _ = folder.clean();
     }
     done
 }
@@ -146,10 +146,15 @@ async fn install_in(
 /// The old program is missing or does not start. The program so far is in its place.
 pub async fn undo(folder: &Folder) -> Result<Version, CliError> {
     folder.clean()?;
-    folder.open_regular(OLD)?;
-    let version = version_of(&folder.file(OLD)).await?;
-    folder.exchange()?;
-    Ok(version)
+    folder.take_old()?;
+    let done = match version_of(&folder.file(NEW)).await {
+        Ok(version) => folder.place().map(|()| version),
+        Err(error) => Err(error),
+    };
+    if done.is_err() {
+        let _ = folder.clean();
+    }
+    done
 }
 
 async fn expect(program: &Path, version: &Version) -> Result<(), CliError> {

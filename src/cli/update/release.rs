@@ -127,7 +127,12 @@ impl ReleaseServer {
         self.download(&url, MAX_SUMS_BYTES, &mut sums, |e| failed(e.to_string()))
             .await?;
         let sums = String::from_utf8_lossy(&sums);
-        let release = sums.lines().find_map(|line| Release::read(line, &target));
+        let releases = sums.lines().filter_map(|line| Release::read(line, &target));
+        let release = match wanted {
+            // A mirror may list several in one file.
+            Some(wanted) => releases.max_by_key(|release| release.version == *wanted),
+            None => releases.max_by(|one, other| one.version.cmp(&other.version)),
+        };
         let release =
             release.ok_or_else(|| failed(format!("{url} names no archive for {target}")))?;
         match wanted {
@@ -231,9 +236,16 @@ fn is_safe(url: &Url) -> bool {
 }
 
 fn follow(attempt: Attempt<'_>) -> reqwest::redirect::Action {
+    let was_https = attempt
+        .previous()
+        .first()
+        .is_some_and(|url| url.scheme() == "https");
+    let is_https = attempt.url().scheme() == "https";
     match () {
         () if attempt.previous().len() > MAX_REDIRECTS => attempt.error("too many redirects"),
-        () if !is_safe(attempt.url()) => attempt.error("a redirect leads to an unsafe address"),
+        () if !is_https && (was_https || !is_safe(attempt.url())) => {
+            attempt.error("a redirect leads to an address without TLS")
+        }
         () => attempt.follow(),
     }
 }
