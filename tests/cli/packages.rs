@@ -269,7 +269,7 @@ fn the_npm_package_forwards_signals_and_exit_codes() {
     let own = format!("rewake-test-rewake-{platform}-x64-{VERSION}.tgz");
     let launcher = format!("rewake-test-{VERSION}.tgz");
     // Without the package of this system, as with --omit=optional.
-    npm(&[launcher.clone()]);
+    npm(std::slice::from_ref(&launcher));
     let rewake = prefix.path().join("bin/rewake");
     let start = |args: &[&str]| {
         let mut command = Command::new(&rewake);

@@ -219,7 +219,7 @@ fn undo_exchanges_both_programs_and_undo_again_exchanges_them_back() {
         // Without links it is a copy of the first one.
         assert_eq!(file(user.program()) == program, !without_links);
         user.has(OWN, Some(OWN));
-        write_program(&user.old(), &says(OLDER));
+        write_program(&user.old(), says(OLDER));
         undo(OLDER);
         user.has(OLDER, Some(OWN));
         // An old program that does not start stays the old one.
@@ -350,14 +350,14 @@ fn a_release_that_is_wrong_changes_nothing() {
     );
     packs(
         &|folder| {
-            write_program(&folder.join("rewake"), &says(VERSION));
+            write_program(&folder.join("rewake"), says(VERSION));
             symlink("/etc/passwd", folder.join("notes")).unwrap();
         },
         "is a link",
     );
     packs(
         &|folder| {
-            write_program(&folder.join("docs"), &says(VERSION));
+            write_program(&folder.join("docs"), says(VERSION));
             fs::hard_link(folder.join("docs"), folder.join("rewake")).unwrap();
         },
         "is a link",
@@ -425,7 +425,7 @@ fn an_entry_that_leads_outside_is_refused() {
         let made = TempDir::new().unwrap();
         let folder = made.path().join(name());
         fs::create_dir(&folder).unwrap();
-        write_program(&folder.join("rewake"), &says(VERSION));
+        write_program(&folder.join("rewake"), says(VERSION));
         fs::write(folder.join("notes"), "x").unwrap();
         let mut tar = Command::new("tar");
         tar.args(["-P", "-czf"]).arg(mirror.archive());
