@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 use tempfile::TempDir;
 
 use crate::LIMIT;
-use crate::mirror::{ALL, Mirror, VERSION, has, name, sha256, target, write_program};
+use crate::mirror::{ALL, Mirror, VERSION, has, name, target, write_program};
 use crate::support::{Run, run, skip_everywhere};
 
 fn root() -> &'static Path {
@@ -268,54 +268,6 @@ fn what_the_machine_lacks_is_named() {
     command.arg("--yes").env("REWAKE_BIN_DIR", "/proc/self");
     let ran = run(command, LIMIT).expect(1);
     assert!(ran.stderr.contains("/proc/self"), "{}", ran.stderr);
-}
-
-/// The packager lists every file, and the installer that it makes knows its address.
-#[test]
-fn a_release_is_packed_only_with_an_address() {
-    if !can_install() {
-        return;
-    }
-    let version = env!("CARGO_PKG_VERSION");
-    let files = tempfile::tempdir().unwrap();
-    let package = |address: Option<&str>| {
-        let mut command = Command::new("bash");
-        command.arg(root().join(".ci/package")).arg(files.path());
-        command.env_remove("REWAKE_RELEASES").stdin(Stdio::null());
-        command.envs(address.map(|address| ("REWAKE_RELEASES", address)));
-        run(command, LIMIT)
-    };
-    let address = "https://example.com/releases";
-    let ran = package(Some(address)).expect(1);
-    assert!(ran.stderr.contains("has no archive"), "{}", ran.stderr);
-    let archive = format!("rewake-{version}-{}.tar.gz", target());
-    fs::write(files.path().join(&archive), "archive").unwrap();
-    if env!("CARGO_PKG_REPOSITORY").is_empty() {
-        let ran = package(None).expect(1);
-        assert!(ran.stderr.contains("repository"), "{}", ran.stderr);
-        assert!(!files.path().join("SHA256SUMS").exists());
-        let ran = package(Some("https://x.example/'; rm -rf ~; '")).expect(1);
-        assert!(!files.path().join("SHA256SUMS").exists(), "{}", ran.stderr);
-    }
-    for _ in 0..2 {
-        package(Some(address)).expect(0);
-        let sums = fs::read_to_string(files.path().join("SHA256SUMS")).unwrap();
-        let listed: Vec<&str> = sums.lines().map(|line| &line[66..]).collect();
-        assert_eq!(listed, ["install.sh", &archive]);
-        for line in sums.lines() {
-            let bytes = fs::read(files.path().join(&line[66..])).unwrap();
-            assert_eq!(line[..64], sha256(&bytes));
-        }
-    }
-    let script = fs::read_to_string(files.path().join("install.sh")).unwrap();
-    let own = root().join("install.sh");
-    let lines = |text: &str| {
-        text.lines()
-            .filter(|line| !line.starts_with("built_in="))
-            .count()
-    };
-    assert_eq!(lines(&script), lines(&fs::read_to_string(own).unwrap()));
-    assert!(script.contains("\nbuilt_in='https://"), "{script}");
 }
 
 #[test]

@@ -118,11 +118,16 @@ impl Project {
     }
 
     fn package(&self) -> Run {
+        self.package_for(Some(BASE))
+    }
+
+    fn package_for(&self, address: Option<&str>) -> Run {
         let mut command = Command::new("bash");
         command
             .arg(self.folder.path().join(".ci/package"))
             .arg(self.files());
-        command.env("REWAKE_RELEASES", BASE).stdin(Stdio::null());
+        command.env_remove("REWAKE_RELEASES").stdin(Stdio::null());
+        command.envs(address.map(|address| ("REWAKE_RELEASES", address)));
         run(command, LIMIT)
     }
 
@@ -213,6 +218,42 @@ fn a_release_lists_all_of_its_files() {
             "{target}"
         );
     }
+}
+
+/// The installer that is made knows its address, and is otherwise the same.
+#[test]
+fn a_release_is_packed_only_with_an_address() {
+    if !needs(&["bash", "tar", "gzip"]) {
+        return;
+    }
+    let project = Project::new(&[]);
+    let is_refused = |address: Option<&str>, why: &str| {
+        let ran = project.package_for(address).expect(1);
+        assert!(ran.stderr.contains(why), "{}", ran.stderr);
+        assert!(!project.files().join("SHA256SUMS").exists());
+    };
+    if env!("CARGO_PKG_REPOSITORY").is_empty() {
+        is_refused(None, "repository");
+        is_refused(
+            Some("https://x.example/'; rm -rf ~; '"),
+            "neither http nor https",
+        );
+    }
+    project.package().expect(0);
+    let made = fs::read_to_string(project.files().join("install.sh")).unwrap();
+    let own = fs::read_to_string(project.folder.path().join("install.sh")).unwrap();
+    let rest = |text: &str| {
+        let lines = text.lines().filter(|line| !line.starts_with("built_in="));
+        lines.map(String::from).collect::<Vec<_>>()
+    };
+    assert_eq!(rest(&made), rest(&own));
+    assert!(made.contains("\nbuilt_in='https://"), "{made}");
+    for target in TARGETS {
+        let archive = format!("rewake-{VERSION}-{target}.tar.gz");
+        fs::remove_file(project.files().join(archive)).unwrap();
+    }
+    let ran = project.package().expect(1);
+    assert!(ran.stderr.contains("has no archive"), "{}", ran.stderr);
 }
 
 #[test]
