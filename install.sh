@@ -10,7 +10,7 @@
 # REWAKE_RELEASES  another address of the releases; https, or http on this machine
 #
 # The checksum is compared before anything is placed, and the last step is a rename. All of it is in a
-# function that the last line calls, so a part of this file does nothing.
+# function that the last line calls, so a partially downloaded script does nothing.
 set -eu
 
 # The address of the releases. .ci/package fills it in.
@@ -30,7 +30,7 @@ fetch() {
     (
         ulimit -f "$3"
         if command -v curl >/dev/null 2>&1; then
-            # What begins with https is not continued without it.
+            # An https download must not be redirected to http.
             case $1 in
                 https:*) curl -fsSL --proto '=https' --proto-redir '=https' --retry 2 -o "$2" "$1" ;;
                 *) curl -fsSL --retry 2 -o "$2" "$1" ;;
@@ -70,7 +70,7 @@ target() {
         'Linux aarch64' | 'Linux arm64') echo aarch64-unknown-linux-musl ;;
         'Darwin x86_64') echo x86_64-apple-darwin ;;
         'Darwin arm64') echo aarch64-apple-darwin ;;
-        *) failed "there is no binary for $(uname -sm)" "build it from the sources: cargo install --path . --locked" ;;
+        *) failed "there is no binary for $(uname -sm)" "build it from source: cargo install --path . --locked" ;;
     esac
 }
 
@@ -100,10 +100,10 @@ main() {
     [ -n "$base" ] || failed "this script has no address of releases" "name one: REWAKE_RELEASES=https://…" 2
     case $base in
         # Neither a user's name before the host, nor what a terminal obeys.
-        *[!A-Za-z0-9.:/_~%+-]*) failed "the address of the releases has a character that none has" '' 2 ;;
+        *[!A-Za-z0-9.:/_~%+-]*) failed "the release address has a character that is not allowed" '' 2 ;;
         https://?*) ;;
         http://localhost/* | http://localhost:* | http://127.0.0.1/* | http://127.0.0.1:*) ;;
-        *) failed "the address $base is neither https nor on this machine" '' 2 ;;
+        *) failed "the release address $base must be https, or http on this machine" '' 2 ;;
     esac
     # The address may come from a project's .envrc.
     if [ "$base" != "${built_in%/}" ] && [ -z "$yes" ]; then
@@ -149,15 +149,15 @@ main() {
     version=${name#rewake-}
     version=${version%"-$target"}
     if [ -n "$wanted" ] && [ "$version" != "$wanted" ]; then
-        failed "$base/$sums is of version $version, not $wanted"
+        failed "$base/$sums is for version $version, not $wanted"
     fi
     sum=$(sed -n "s/^\([0-9a-f]\{64\}\) [ *]$name\.tar\.gz\$/\1/p" "$new/SHA256SUMS" | head -n 1)
     archive=$base/download/v$version/$name.tar.gz
     [ -z "${REWAKE_SHA256:-}" ] || [ "$REWAKE_SHA256" = "$sum" ] ||
-        failed "$base/$sums has another checksum for $name.tar.gz than REWAKE_SHA256"
+        failed "the checksum of $name.tar.gz in $base/$sums does not match REWAKE_SHA256"
     fetch "$archive" "$new/archive" "$max_archive"
     [ "$(sum_of "$new/archive")" = "$sum" ] ||
-        failed "the checksum of $archive is not that of SHA256SUMS" "nothing was installed; try again"
+        failed "the checksum of $archive does not match SHA256SUMS" "nothing was installed; try again"
 
     # Only this one entry, and only a file.
     (cd "$new" && tar -xzf archive "$name/rewake") || failed "$archive has no entry $name/rewake"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The steps of action.yml. Inputs come only as environment variables, never as text of a script.
+# The steps of action.yml. Inputs come only as environment variables, and are never interpolated into a script.
 #
 # usage: action.sh check      who may start this
 #        action.sh install    the program, by its checksum
@@ -19,13 +19,13 @@ failed() {
     exit 1
 }
 
-# What somebody without write access starts could spend the owner's keys.
+# A run that somebody without write access starts would spend the owner's API budget.
 check() {
     case $GITHUB_EVENT_NAME in
         push | pull_request | schedule | workflow_dispatch | merge_group | release) ;;
         *)
             [ "${ALLOW_EVENT:-}" = true ] ||
-                failed "the event $GITHUB_EVENT_NAME can be started from outside: allow-event: true permits it"
+                failed "the event $GITHUB_EVENT_NAME can be triggered by people without write access; to allow it, set allow-event: true"
             ;;
     esac
     [ "${ALLOW_ACTOR:-}" = true ] && return
@@ -35,7 +35,7 @@ check() {
         may=$(gh api "repos/$GITHUB_REPOSITORY/collaborators/$actor/permission" --jq .permission) || may=unknown
         case $may in
             admin | maintain | write) ;;
-            *) failed "$actor has no write access to $GITHUB_REPOSITORY ($may): allow-actor: true permits it" ;;
+            *) failed "$actor has no write access to $GITHUB_REPOSITORY ($may); to allow it, set allow-actor: true" ;;
         esac
     done
 }
@@ -84,7 +84,7 @@ restore_files() {
     rewake purge "$fork" --yes >/dev/null
 }
 
-# Commands of the model must not write what the runner reads, and their output is no command for it.
+# Hides the runner's command files from the model's commands, and stops workflow commands in their output.
 start() {
     local token
     token=$(new_id)
@@ -108,11 +108,11 @@ run() {
         # A bundle that is damaged ends this here: a new session would do everything twice.
         list=$(rewake import "$earlier/session.rewake" --check 2>&1) || {
             echo "$list" >&2
-            failed "the session of the attempt before cannot be read: if it is damaged, delete its artifact to start again"
+            failed "the session of the previous attempt cannot be read: if it is damaged, delete its artifact to start again"
         }
         id=$(rewake import "$earlier/session.rewake" --folder . | tail -n 1)
-        [ -n "$id" ] || failed "the session of the attempt before was not imported"
-        # Without a snapshot there are none.
+        [ -n "$id" ] || failed "the session of the previous attempt was not imported"
+        # A bundle without a snapshot has no files to restore.
         if grep -Eq '^[1-9][0-9]* states? and ' <<<"$list"; then restore_files "$id"; fi
         id=$(rewake fork "$id")
         printf '%s' "$id" >"$state/session"

@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-// Starts the program of this machine's package, with the same terminal, signals and exit code.
+// Starts the binary from the platform package, with the same terminal, signals and exit code.
 'use strict';
 const { spawn } = require('node:child_process');
 const { constants } = require('node:os');
@@ -10,17 +10,17 @@ let program;
 try {
   program = require.resolve(`${name}/bin/rewake`);
 } catch {
-  console.error(`error: the package ${name} is not installed, so there is no rewake for this system`);
-  console.error('hint: install again without --omit=optional; it exists for Linux and macOS on x64 and arm64');
+  console.error(`error: the platform package ${name} is not installed`);
+  console.error('hint: reinstall without --omit=optional (supported: Linux and macOS, x64 and arm64)');
   process.exit(1);
 }
 let child;
 const signals = ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT'];
-// The keys of a terminal signal its whole group, so the program has these already.
-const ofTerminal = isatty(0) ? ['SIGINT', 'SIGQUIT'] : [];
+// Ctrl+C and Ctrl+\ signal the whole foreground process group, so the program receives these.
+const terminalSignals = isatty(0) ? ['SIGINT', 'SIGQUIT'] : [];
 // Before the program starts: it must not survive a signal that ends this process.
 for (const signal of signals) {
-  process.on(signal, () => ofTerminal.includes(signal) || child.kill(signal));
+  process.on(signal, () => terminalSignals.includes(signal) || child.kill(signal));
 }
 child = spawn(program, process.argv.slice(2), { stdio: 'inherit' });
 child.on('error', (error) => {

@@ -7,7 +7,7 @@
 //! | [`archive`] | the program in an archive |
 //! | [`install`] | downloading, trying and placing a version |
 //! | [`folder`] | the names in the folder of the program |
-//! | [`check`] | the daily question for a newer version |
+//! | [`check`] | the daily update check |
 //!
 //! The layout of a release is in docs/install.md. Whatever a release server sends is hostile until
 //! its checksum matches, and even then only one regular file of it is used.
@@ -37,19 +37,19 @@ use release::{RELEASES, Release, ReleaseServer};
 /// Update a rewake that install.sh installed
 ///
 /// The old program stays beside it as rewake.old. Running sessions keep their version until
-/// they end. For another installation it prints the command to use.
+/// they end. If rewake was installed another way, it prints how to update it.
 #[derive(Debug, Clone, PartialEq, Args)]
 pub(crate) struct UpdateArgs {
-    /// Compare the versions, and install nothing
+    /// Check for a newer version without installing it
     #[arg(long, conflicts_with_all = ["to", "undo", "yes"])]
     pub check: bool,
-    /// Install this version, also an older one
+    /// Install this version, even an older one
     #[arg(long, value_name = "VERSION", value_parser = version)]
     pub to: Option<Version>,
-    /// Exchange the program and rewake.old
+    /// Go back to the previous version (swaps rewake and rewake.old)
     #[arg(long, conflicts_with = "to")]
     pub undo: bool,
-    /// Do not ask
+    /// Skip the confirmations
     #[arg(long)]
     pub yes: bool,
 }
@@ -180,8 +180,8 @@ fn confirm(yes: bool, what: &str, question: &str) -> Result<(), CliError> {
     }
 }
 
-/// Returns the server that the daily question asks: that of this build. Another address would have
-/// to be confirmed. A debug build has none, and takes that of the environment, for tests.
+/// Returns the server for the daily update check: that of this build. Another address would have to
+/// be confirmed. A debug build has none, and takes that of the environment, for tests.
 fn asked_daily(ctx: &AppContext) -> Option<ReleaseServer> {
     let server = server(ctx).ok().filter(|_| ctx.config().update.check)?;
     (server.is_built_in || cfg!(debug_assertions)).then_some(server)

@@ -274,7 +274,7 @@ fn a_killed_attempt_is_continued_in_a_fresh_clone() {
 }
 
 #[test]
-fn an_artifact_that_is_cut_or_changed_starts_nothing() {
+fn a_truncated_or_changed_artifact_starts_no_session() {
     if !can_act() {
         return;
     }
@@ -322,7 +322,7 @@ fn an_artifact_that_is_cut_or_changed_starts_nothing() {
 }
 
 #[test]
-fn only_who_may_write_starts_it() {
+fn only_actors_with_write_access_start_a_run() {
     if !can_act() {
         return;
     }

@@ -236,7 +236,7 @@ fn a_release_is_packed_only_with_an_address() {
         is_refused(None, "repository");
         is_refused(
             Some("https://x.example/'; rm -rf ~; '"),
-            "neither http nor https",
+            "must be http or https",
         );
     }
     project.package().expect(0);
@@ -318,7 +318,7 @@ fn the_npm_package_forwards_signals_and_exit_codes() {
         command
     };
     let ran = run(start(&[]), LIMIT).expect(1);
-    assert!(ran.stderr.contains("hint: install again"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("hint: reinstall"), "{}", ran.stderr);
     npm(&[launcher, own]);
     let ran = run(start(&["a b", "$c"]), LIMIT).expect(0);
     assert_eq!(ran.stdout, format!("rewake {VERSION} a b $c\n"));
@@ -369,7 +369,7 @@ fn the_npm_package_forwards_signals_and_exit_codes() {
 }
 
 #[test]
-fn the_debian_package_installs_and_goes() {
+fn the_debian_package_installs_and_uninstalls() {
     if !needs(&["bash", "tar", "gzip", "dpkg-deb", "dpkg"]) {
         return;
     }

@@ -16,7 +16,7 @@ const MAX_PROGRAM_BYTES: u64 = 200 * 1024 * 1024;
 const MAX_UNPACKED_BYTES: u64 = 2 * MAX_PROGRAM_BYTES;
 
 /// Writes the entry `NAME/rewake` of an archive to a file. The other entries are only checked.
-/// `unwritten` makes the error of the file.
+/// `unwritten` makes the error of a write that failed.
 ///
 /// # Errors
 /// The archive is damaged or too large, has a link or a path that leads outside, or no program. Or
@@ -43,7 +43,7 @@ pub fn unpack(
         let kind = entry.header().entry_type();
         if !is_inside || !matches!(kind, EntryType::Regular | EntryType::Directory) {
             return Err(wrong(format!(
-                "the entry {path:?} is a link or leads outside"
+                "the entry {path:?} is not a file or folder inside {name}/"
             )));
         }
         if path != wanted {
@@ -51,7 +51,7 @@ pub fn unpack(
         }
         if found || kind != EntryType::Regular || entry.size() > MAX_PROGRAM_BYTES {
             return Err(wrong(format!(
-                "{path:?} is not one file of at most 200 MiB"
+                "{path:?} must occur once, as a regular file of at most 200 MiB"
             )));
         }
         copy(&mut entry, program).map_err(|failed| match failed {
@@ -64,7 +64,7 @@ pub fn unpack(
     let mut rest = entries.into_inner();
     io::copy(&mut rest, &mut io::sink()).map_err(|e| wrong(e.to_string()))?;
     match found {
-        _ if rest.limit() == 0 => Err(wrong("it is larger than any program".to_string())),
+        _ if rest.limit() == 0 => Err(wrong("it is larger than 400 MiB when unpacked".to_string())),
         true => Ok(()),
         false => Err(wrong(format!("there is no entry {wanted:?}"))),
     }

@@ -1,4 +1,4 @@
-//! The daily question for a newer version, if the user's own config has `[update] check = true`.
+//! The daily update check, if the user's own config has `[update] check = true`.
 //! Its answer is stored in the state folder, and shown when the screen is left.
 
 use std::fs;

@@ -1,8 +1,8 @@
 //! The folder of the program: placing a new program, and going back to the old one.
 //!
 //! Invariant: after each step a program that works has the name `rewake`, also after a kill and a
-//! power cut. Each name in the folder is used by the descriptor of the folder, and no link is
-//! followed.
+//! power cut. Opening, linking, renaming and removing use the descriptor of the folder and follow no
+//! link. The temporary archive and the trial of a program use its path.
 
 use std::fs::{File, Metadata, Permissions};
 use std::io;
@@ -32,7 +32,7 @@ const OLD_NEW: &str = ".rewake.old.new";
 pub struct Folder {
     dir: OwnedFd,
     pub path: PathBuf,
-    /// Device and number of the file of the program that runs.
+    /// Device and inode number of the running program.
     running: (u64, u64),
 }
 
@@ -71,7 +71,7 @@ impl Folder {
         }
     }
 
-    /// Returns the device and the number of a regular file.
+    /// Returns the device and the inode number of a regular file.
     fn inode(&self, name: &str) -> Result<(u64, u64), CliError> {
         let found = self.open_regular(name)?.metadata();
         let found = found.map_err(|e| self.failed("read", name, e))?;
@@ -96,11 +96,11 @@ impl Folder {
         self.remove(NEW)
     }
 
-    /// Creates a file without a name in the folder. A kill leaves nothing.
+    /// Creates an anonymous temporary file in the folder. A kill leaves nothing.
     ///
     /// # Errors
     /// The folder cannot be written.
-    pub fn nameless(&self) -> Result<File, CliError> {
+    pub fn anonymous(&self) -> Result<File, CliError> {
         tempfile::tempfile_in(&self.path).map_err(|e| self.failed("write to", "", e))
     }
 
@@ -126,10 +126,10 @@ impl Folder {
         }
     }
 
-    /// Replaces the program by the new one. The program so far becomes the old one.
+    /// Replaces the program by the new one. The current program becomes the old one.
     ///
     /// # Errors
-    /// A step failed. The program so far is in its place, or the next update completes this one.
+    /// A step failed. The current program stays in place, or the next update completes this one.
     pub fn place(&self) -> Result<(), CliError> {
         let new = self.open_regular(NEW)?;
         let shared = self
@@ -209,7 +209,7 @@ impl Folder {
     }
 
     fn sync(&self) -> Result<(), CliError> {
-        // File systems without this need none.
+        // Some file systems cannot sync a folder.
         match fsync(&self.dir) {
             Ok(()) | Err(Errno::INVAL) => Ok(()),
             Err(e) => Err(self.failed("sync", "", e.into())),

@@ -102,7 +102,7 @@ pub fn lock(data_dir: &Path) -> Result<File, CliError> {
 /// Downloads the program of a release, tries it, and replaces the installed one.
 ///
 /// # Errors
-/// A step failed. The program so far is in its place.
+/// A step failed. The current program stays in place.
 pub async fn install(
     server: &ReleaseServer,
     release: &Release,
@@ -121,7 +121,7 @@ async fn install_in(
     release: &Release,
     folder: &Folder,
 ) -> Result<(), CliError> {
-    let mut archive = folder.nameless()?;
+    let mut archive = folder.anonymous()?;
     server
         .archive(release, &mut archive, |e| folder.failed("write to", "", e))
         .await?;
@@ -143,7 +143,7 @@ async fn install_in(
 /// Exchanges the program and the one before it. Returns the version that is in place then.
 ///
 /// # Errors
-/// The old program is missing or does not start. The program so far is in its place.
+/// The old program is missing or does not start. The current program stays in place.
 pub async fn undo(folder: &Folder) -> Result<Version, CliError> {
     folder.clean()?;
     folder.take_old()?;

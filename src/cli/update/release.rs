@@ -89,11 +89,13 @@ impl ReleaseServer {
                 base,
                 ca_file,
             }),
+            _ if !base.chars().all(is_plain) => Err(CliError::new(
+                exit::USAGE,
+                format!("the release address {base:?} has a character that is not allowed"),
+            )),
             _ => Err(CliError::new(
                 exit::USAGE,
-                format!(
-                    "{RELEASES} is {base:?}, which is neither an https address nor http on this machine"
-                ),
+                format!("the release address {base:?} must be https, or http on this machine"),
             )),
         }
     }
@@ -137,7 +139,7 @@ impl ReleaseServer {
             release.ok_or_else(|| failed(format!("{url} names no archive for {target}")))?;
         match wanted {
             Some(wanted) if *wanted != release.version => Err(failed(format!(
-                "{url} is of version {}, not {wanted}",
+                "{url} is for version {}, not {wanted}",
                 release.version
             ))),
             _ => Ok(release),
@@ -145,7 +147,7 @@ impl ReleaseServer {
     }
 
     /// Downloads the archive of a release to a file, and compares its checksum. `unwritten` makes the
-    /// error of that file.
+    /// error of a write that failed.
     ///
     /// # Errors
     /// It cannot be downloaded or written, or is another one.
@@ -164,14 +166,14 @@ impl ReleaseServer {
             .await?;
         if sum != release.sum {
             return Err(
-                failed(format!("the checksum of {url} is not that of SHA256SUMS"))
+                failed(format!("the checksum of {url} does not match SHA256SUMS"))
                     .with_hint("nothing was changed; try again: rewake update"),
             );
         }
         Ok(())
     }
 
-    /// Downloads a file, and returns its SHA-256. `unwritten` makes the error of the target.
+    /// Downloads a file, and returns its SHA-256. `unwritten` makes the error of a write that failed.
     async fn download(
         &self,
         url: &str,
