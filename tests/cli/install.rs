@@ -152,7 +152,7 @@ fn what_is_not_the_release_is_refused() {
     let sums = fs::read_to_string(mirror.folder.path().join("latest/download/SHA256SUMS")).unwrap();
     let wrong = sums.replace(&sums[..8], "00000000");
     for (text, why) in [
-        (wrong.as_str(), "the checksum of"),
+        (wrong.as_str(), "does not match SHA256SUMS"),
         ("", "names no archive for"),
         ("<!DOCTYPE html><html></html>\n", "names no archive for"),
         (
