@@ -5,7 +5,7 @@
 //! | [`channel`] | how the program was installed |
 //! | [`release`] | the address of the releases, `SHA256SUMS`, downloads |
 //! | [`archive`] | the program in an archive |
-//! | [`install`] | downloading, trying and placing a version |
+//! | [`mod@install`] | downloading, trying and placing a version |
 //! | [`folder`] | the names in the folder of the program |
 //! | [`check`] | the daily update check |
 //!
