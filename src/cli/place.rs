@@ -39,7 +39,7 @@ impl SessionPlace {
             false => Ok(self),
             true => Err(CliError::new(
                 exit::USAGE,
-                "trust, keys and sessions are not changed from inside a command that an agent runs",
+                "trust, keys, sessions and the program are not changed from inside a command that an agent runs",
             )
             .with_hint("type it in a terminal of your own")),
         }

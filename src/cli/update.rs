@@ -100,6 +100,17 @@ pub(super) fn run(ctx: &AppContext, args: &UpdateArgs) -> Result<u8, CliError> {
         ));
         return Ok(exit::DONE);
     }
+    if folder.is_old() {
+        let program = folder.file(PROGRAM);
+        return Err(CliError::new(
+            exit::FAILED,
+            format!("this is {OLD}, not the installed program"),
+        )
+        .with_hint(format!(
+            "{} update, or go back: {OLD} update --undo",
+            program.display()
+        )));
+    }
     let server = server(ctx)?;
     if !server.is_built_in {
         confirm(

@@ -228,6 +228,27 @@ fn undo_exchanges_both_programs_and_undo_again_exchanges_them_back() {
         let ran = user.update(&mirror, &["--undo"]).expect(1);
         assert!(ran.stderr.contains("does not start"), "{}", ran.stderr);
         assert_eq!(fs::read_to_string(user.old()).unwrap(), "not a program");
+        // The old program goes back to itself, also if the new one cannot.
+        fs::remove_file(user.old()).unwrap();
+        fs::rename(user.program(), user.old()).unwrap();
+        write_program(&user.program(), "#!/bin/sh\nexit 1\n");
+        let of_old = |args: &[&str]| {
+            let mut command = user.command(&mirror, args);
+            let mut old = Command::new(user.old());
+            old.args(command.get_args())
+                .current_dir(user.home.workspace())
+                .env_clear();
+            old.envs(command.get_envs().filter_map(|(k, v)| Some((k, v?))));
+            command = old;
+            run(command, LIMIT)
+        };
+        let ran = of_old(&["--yes"]).expect(1);
+        assert!(ran.stderr.contains("this is rewake.old"), "{}", ran.stderr);
+        of_old(&["--undo"]).expect(0);
+        assert_eq!(
+            fs::read_to_string(user.old()).unwrap(),
+            "#!/bin/sh\nexit 1\n"
+        );
         // Nothing is exchanged with itself.
         fs::remove_file(user.old()).unwrap();
         fs::hard_link(user.program(), user.old()).unwrap();

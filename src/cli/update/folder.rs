@@ -37,8 +37,8 @@ pub struct Folder {
 }
 
 impl Folder {
-    /// Opens the folder, if its `rewake` is the program that runs. `running`: the metadata of that.
-    /// `None`: the folder does not exist, or another program or a link has the name.
+    /// Opens the folder, if its `rewake` or `rewake.old` is the program that runs. `running`: the
+    /// metadata of that. `None`: the folder does not exist, or other programs or links have the names.
     pub fn open(path: &Path, running: &Metadata) -> Option<Folder> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let folder = Folder {
@@ -50,7 +50,13 @@ impl Folder {
     }
 
     fn has_running_program(&self) -> bool {
-        self.inode(PROGRAM).is_ok_and(|found| found == self.running)
+        self.is_old() || self.inode(PROGRAM).is_ok_and(|found| found == self.running)
+    }
+
+    /// Returns whether the old program runs. It can go back to itself, and do nothing else.
+    pub fn is_old(&self) -> bool {
+        self.inode(OLD).is_ok_and(|found| found == self.running)
+            && self.inode(PROGRAM).is_ok_and(|found| found != self.running)
     }
 
     /// Locks updates of the folder while it is open. The lock of the data folder is not enough:
@@ -115,10 +121,10 @@ impl Folder {
     /// Gives the old program the name of a new one, to exchange both.
     ///
     /// # Errors
-    /// The old one is missing or is the program that runs.
+    /// The old one is missing, or is the same file.
     pub fn take_old(&self) -> Result<(), CliError> {
         match self.inode(OLD)? {
-            old if old == self.running => Err(failed(format!(
+            old if old == self.inode(PROGRAM)? => Err(failed(format!(
                 "{} and {OLD} are the same program",
                 self.file(PROGRAM).display()
             ))),

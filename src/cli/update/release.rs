@@ -167,7 +167,7 @@ impl ReleaseServer {
         if sum != release.sum {
             return Err(
                 failed(format!("the checksum of {url} does not match SHA256SUMS"))
-                    .with_hint("nothing was changed; try again: rewake update"),
+                    .with_hint("nothing was changed; try again"),
             );
         }
         Ok(())
@@ -182,8 +182,9 @@ impl ReleaseServer {
         unwritten: impl Fn(io::Error) -> CliError,
     ) -> Result<String, CliError> {
         let unreachable = |why: String| {
-            failed(format!("cannot download {url}: {why}"))
-                .with_hint("check the network and the proxy (HTTPS_PROXY), then: rewake update")
+            failed(format!("cannot download {url}: {why}")).with_hint(
+                "check the address, the network and the proxy (HTTPS_PROXY), then try again",
+            )
         };
         let client = self.client()?;
         let mut response = client
