@@ -46,7 +46,7 @@ impl Runner {
         self.root.path().join(name)
     }
 
-    /// What the API says about the permission of each actor.
+    /// Sets the answer of the API about the permission of each actor.
     fn may(&self, permission: &str) {
         let says = format!(
             "#!/bin/sh\ncase \"$*\" in

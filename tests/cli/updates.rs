@@ -404,6 +404,8 @@ fn a_release_that_is_wrong_changes_nothing() {
         ("#!/bin/sh\nexit 3\n".to_string(), "exit status: 3"),
         ("#!/bin/sh\nexec sleep 60\n".to_string(), "no answer in 5s"),
         ("#!/bin/sh\necho other 1\n".to_string(), "another program"),
+        // It is stopped when it prints more than any version.
+        ("#!/bin/sh\nexec yes\n".to_string(), "does not start"),
         (says("9.9.8"), "is version 9.9.8, not 9.9.9"),
         ("\x7fELF\x02\x01\x01".to_string(), "does not start"),
     ] {
@@ -790,7 +792,7 @@ fn a_session_that_runs_keeps_its_version() {
     }
     let mirror = Mirror::new(&says(VERSION));
     let user = Installed::new();
-    let waits = bash("touch begun; until [ -e gate ]; do sleep 0.05; done");
+    let waits = bash("touch started; until [ -e gate ]; do sleep 0.05; done");
     let steps = [
         step("", &[waits]),
         step("", &[bash("echo second > second")]),
@@ -808,7 +810,7 @@ fn a_session_that_runs_keeps_its_version() {
         command.current_dir(user.home.workspace());
         command.spawn().unwrap()
     };
-    until("the command runs", || user.home.path("begun").exists());
+    until("the command runs", || user.home.path("started").exists());
     user.update(&mirror, &["--yes"]).expect(0);
     fs::write(user.home.path("gate"), "").unwrap();
     assert!(session.wait().unwrap().success());

@@ -8,6 +8,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use semver::Version;
+use tokio::io::AsyncReadExt;
 
 use super::archive::unpack;
 use super::folder::{Folder, NEW, reached};
@@ -20,6 +21,9 @@ use crate::report::CliError;
 /// Time within which a program must print its version.
 const STARTS_WITHIN: Duration = Duration::from_secs(5);
 
+/// Maximum size of the version that a program prints.
+const MAX_VERSION_BYTES: u64 = 1024;
+
 /// Maximum length of foreign text in an error, in characters.
 const MAX_QUOTED: usize = 80;
 
@@ -28,27 +32,37 @@ const MAX_QUOTED: usize = 80;
 /// # Errors
 /// It does not start, does not end in time, or is another program.
 async fn version_of(program: &Path) -> Result<Version, CliError> {
-    let mut command = tokio::process::Command::new(program);
-    let started = command
-        .arg("--version")
-        .stdin(Stdio::null())
-        .stderr(Stdio::null())
-        .kill_on_drop(true)
-        .output();
+    let started = async {
+        let mut child = tokio::process::Command::new(program)
+            .arg("--version")
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .kill_on_drop(true)
+            .spawn()?;
+        let mut text = Vec::new();
+        if let Some(stdout) = child.stdout.take() {
+            stdout
+                .take(MAX_VERSION_BYTES)
+                .read_to_end(&mut text)
+                .await?;
+        }
+        Ok::<_, std::io::Error>((child.wait().await?, text))
+    };
     let wrong = |why: String| {
         failed(format!(
             "{} does not start on this machine: {why}",
             program.display()
         ))
     };
-    let output = match tokio::time::timeout(STARTS_WITHIN, started).await {
-        Ok(output) => output.map_err(|e| wrong(e.to_string()))?,
+    let (status, text) = match tokio::time::timeout(STARTS_WITHIN, started).await {
+        Ok(ended) => ended.map_err(|e| wrong(e.to_string()))?,
         Err(_) => return Err(wrong(format!("no answer in {STARTS_WITHIN:?}"))),
     };
-    if !output.status.success() {
-        return Err(wrong(output.status.to_string()));
+    if !status.success() {
+        return Err(wrong(status.to_string()));
     }
-    let text = String::from_utf8_lossy(&output.stdout);
+    let text = String::from_utf8_lossy(&text);
     let said = text.strip_prefix("rewake ").and_then(|rest| {
         let version = rest.split([' ', '\n']).next()?;
         Version::parse(version).ok()
