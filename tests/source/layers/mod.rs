@@ -14,6 +14,7 @@ mod drawing;
 mod kinds;
 mod links;
 mod methods;
+mod mutants;
 mod phrases;
 mod threads;
 mod words;
