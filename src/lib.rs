@@ -132,6 +132,7 @@
 //! | [`command`] | shell commands that outlive the agent: keeper, runs; and [servers](command::server) |
 //! | [`sandbox`] | limits on commands that the kernel enforces: Landlock, seccomp, namespaces |
 //! | [`telemetry`] | spans and metrics of sessions for an OpenTelemetry collector; off by default |
+//! | `shared` | the shared log of sessions in PostgreSQL: address, schema, health |
 //! | [`import`] | sessions of other agents: finding, reading and copying them |
 //! | [`bundle`] | files with sessions for another store: writing, verifying and copying them |
 //! | [`recovery`] | a new database instead of a damaged one, from its readable rows and the journals |
@@ -184,6 +185,7 @@ pub mod sandbox;
 #[cfg(feature = "serve")]
 pub mod server;
 pub mod session;
+pub mod shared;
 pub mod store;
 pub mod telemetry;
 pub mod tools;

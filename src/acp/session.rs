@@ -380,7 +380,7 @@ impl LiveSession {
         loop {
             let step = async {
                 match driver.run(By::Person).await? {
-                    RestReason::Left(_) => Ok(true),
+                    RestReason::Left(_) => Ok::<_, EngineError>(true),
                     RestReason::Waiting(why) => {
                         self.rested(why, driver.engine.state());
                         driver.engine.idle().await?;
@@ -392,7 +392,7 @@ impl LiveSession {
                 Ok(true) => return Ok(()),
                 Ok(false) => {}
                 // An engine that leaves does not wait for room.
-                Err(EngineError::Store(error)) if error.is_passing() && !is_last_try => {
+                Err(error) if error.is_passing() && !is_last_try => {
                     self.shown.borrow().notice("error", &error.to_string());
                     tokio::time::sleep(AGAIN).await;
                     is_last_try = driver.engine.is_abandoned();

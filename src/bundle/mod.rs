@@ -19,7 +19,7 @@ pub use files::CheckedFiles;
 pub use format::{About, Listed, is_bundle};
 pub use read::{Bundle, CheckedSession, InputFile};
 pub use record::{Import, Importer};
-pub use write::{Exported, Exporting, Files};
+pub use write::{Exported, Exporting, Files, write_session};
 
 /// An export or import that failed.
 #[derive(Debug, thiserror::Error)]

@@ -6,7 +6,7 @@ use std::io::Write;
 use super::BundleError;
 use super::format::{About, ContentLine, End, Ended, FORM, FrameWriter, Listed, TreeLine};
 use crate::core::entry::Seq;
-use crate::journal::line::BlobLine;
+use crate::journal::line::{BlobLine, EntryLine, Header};
 use crate::store::{ExportView, ExportedFiles, FilePart, Planned, SessionPart, SessionRead};
 
 /// The states of files that are exported.
@@ -197,6 +197,55 @@ impl<'v> Exporting<'v> {
                 FilePart::Tree(tree) => each(&json(&TreeLine::of(tree))?),
             })
     }
+}
+
+/// Writes a bundle of one session that does not come from a store here. `blobs`: the bytes that its
+/// entries refer to.
+pub fn write_session<W: Write>(
+    to: W,
+    host: String,
+    header: &Header,
+    lines: &[EntryLine],
+    blobs: &[Vec<u8>],
+    at_ms: i64,
+) -> Result<W, BundleError> {
+    let mut all = vec![json(header)?];
+    for blob in blobs {
+        all.push(json(&BlobLine::of(blob))?);
+    }
+    for line in lines {
+        all.push(json(line)?);
+    }
+    let bytes = all.iter().map(|line| line.len() as u64 + 1).sum();
+    let about = About {
+        bundle: FORM,
+        rewake: env!("CARGO_PKG_VERSION").to_string(),
+        schema: 0,
+        store: header.store.clone(),
+        host,
+        os: String::new(),
+        at_ms,
+        sessions: vec![Listed {
+            id: header.session.clone(),
+            title: None,
+            entries: lines.len() as u64,
+            tip: lines.last().map_or(header.tip, |line| line.tip),
+            bytes,
+        }],
+        lines: all.len() as u64,
+        bytes,
+    };
+    let mut frames = FrameWriter::new(to)?;
+    frames.line(&json(&about)?)?;
+    for line in &all {
+        frames.line(line)?;
+    }
+    let end = Ended {
+        lines: about.lines + 2,
+        sessions: 1,
+    };
+    frames.line(&json(&End { end })?)?;
+    Ok(frames.finish()?)
 }
 
 impl Listed {

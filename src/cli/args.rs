@@ -10,6 +10,8 @@ use std::path::PathBuf;
 use clap::error::ErrorKind;
 use clap::{ArgAction, Args, FromArgMatches, Parser, Subcommand};
 
+#[cfg(feature = "fleet")]
+use super::fleet;
 use super::run::RunArgs;
 #[cfg(feature = "serve")]
 use super::serve;
@@ -129,6 +131,8 @@ pub(super) enum Command {
     Doctor(doctor::DoctorArgs),
     Update(update::UpdateArgs),
     Acp(acp::AcpArgs),
+    #[cfg(feature = "fleet")]
+    Fleet(fleet::FleetArgs),
     #[cfg(feature = "serve")]
     Serve(serve::ServeArgs),
     /// Show a session that survives a kill (no key, no network)

@@ -17,6 +17,10 @@ pub(crate) struct ExportArgs {
     /// Session ID or its beginning
     #[arg(value_name = "ID", required_unless_present = "all")]
     pub ids: Vec<String>,
+    /// Copy the sessions from the shared database first
+    #[cfg(feature = "fleet")]
+    #[arg(long, conflicts_with = "all")]
+    pub shared: bool,
     /// Export one JSON object with every entry of the log
     #[arg(long)]
     pub json: bool,

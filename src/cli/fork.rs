@@ -12,6 +12,10 @@ use crate::session::{AppContext, ForkFolder, NotForked, Parting, now_ms, short_i
 pub(crate) struct ForkArgs {
     /// Session ID or its beginning
     pub id: String,
+    /// Copy the session from the shared database first
+    #[cfg(feature = "fleet")]
+    #[arg(long)]
+    pub shared: bool,
     /// End the copy after this entry, as `rewake show` numbers them
     #[arg(long, value_name = "ENTRY")]
     pub at: Option<u64>,

@@ -39,6 +39,10 @@ pub(crate) struct GivenArgs {
     /// Name the session
     #[arg(long, value_name = "TEXT")]
     pub name: Option<String>,
+
+    /// Record the session in the shared database too
+    #[arg(long)]
+    pub shared: bool,
 }
 
 /// Returns the flags that a session records.
@@ -58,6 +62,7 @@ pub(super) fn given(ctx: &AppContext, args: &GivenArgs) -> Result<GivenFlags, Cl
         system_prompt: prompt.map(|text| system_prompt(ctx, text)).transpose()?,
         folders: (!folders.is_empty()).then_some(folders),
         name: args.name.as_deref().map(name).transpose()?,
+        shared: args.shared,
         is_attended: false,
     })
 }

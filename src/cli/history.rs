@@ -25,6 +25,10 @@ const TITLE_CHARS: usize = 200;
 /// List sessions, or search them for QUERY
 #[derive(Debug, Clone, PartialEq, Default, Args)]
 pub(crate) struct HistoryArgs {
+    /// Print the sessions of the shared database
+    #[cfg(feature = "fleet")]
+    #[arg(long, conflicts_with_all = ["query", "limit", "before", "folder"])]
+    pub shared: bool,
     /// Words to search for in messages, calls and output
     #[arg(value_name = "QUERY")]
     pub query: Vec<String>,

@@ -20,6 +20,8 @@ mod diff;
 mod dismiss;
 mod doctor;
 mod export;
+#[cfg(feature = "fleet")]
+mod fleet;
 mod fork;
 mod gc;
 mod given_flags;
@@ -45,6 +47,8 @@ mod send;
 #[cfg(feature = "serve")]
 pub(crate) mod serve;
 mod set;
+#[cfg(feature = "fleet")]
+mod shared;
 mod show;
 mod stats;
 mod steer;
@@ -215,6 +219,30 @@ fn dispatch(cli: Cli, log: &mut Option<WorkerGuard>, is_json: bool) -> Result<u8
         Command::Models(args) => models::run(&place()?.config()?, &args),
         Command::Permissions(args) => permissions::run(&place()?.config()?, &args),
         // These only read the store.
+        #[cfg(feature = "fleet")]
+        Command::History(args) if args.shared => {
+            shared::list(&place()?.of_person()?.look(log)?, args.json)
+        }
+        #[cfg(feature = "fleet")]
+        Command::Show(mut args) if args.shared => {
+            let ctx = place()?.of_person()?.work(log)?;
+            args.id = shared::copy(&ctx, &args.id)?;
+            show::run(&ctx, &args)
+        }
+        #[cfg(feature = "fleet")]
+        Command::Export(mut args) if args.shared => {
+            let ctx = place()?.of_person()?.work(log)?;
+            for id in &mut args.ids {
+                *id = shared::copy(&ctx, id)?;
+            }
+            export::run(&ctx, &args)
+        }
+        #[cfg(feature = "fleet")]
+        Command::Fork(mut args) if args.shared => {
+            let ctx = place()?.of_person()?.work(log)?;
+            args.id = shared::copy(&ctx, &args.id)?;
+            fork::run(&ctx, &args)
+        }
         Command::History(args) => history::run(&place()?.look(log)?, args),
         Command::Show(args) => show::run(&place()?.look(log)?, &args),
         Command::Diff(args) => diff::run(&place()?.look(log)?, &args),
@@ -243,6 +271,8 @@ fn dispatch(cli: Cli, log: &mut Option<WorkerGuard>, is_json: bool) -> Result<u8
         Command::Answer(args) => answer::run(&place()?.work(log)?, &args),
         Command::Ps(args) => ps::run(&place()?.work(log)?, &args),
         Command::Mcp(action) => mcp::run(&place()?.work(log)?, &action),
+        #[cfg(feature = "fleet")]
+        Command::Fleet(args) => fleet::run(&place()?.of_person()?.config()?, &args),
         Command::Acp(args) => acp::run(place()?, args, log),
         #[cfg(feature = "serve")]
         Command::Serve(args) => serve::run(&place()?.work(log)?, args),

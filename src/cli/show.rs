@@ -27,6 +27,10 @@ const CALL_CHARS: usize = 300;
 pub(crate) struct ShowArgs {
     /// Session ID or its beginning
     pub id: String,
+    /// Copy the session from the shared database first
+    #[cfg(feature = "fleet")]
+    #[arg(long)]
+    pub shared: bool,
     /// Print a summary as one JSON object (all entries: rewake export --json)
     #[arg(long)]
     pub json: bool,

@@ -91,6 +91,7 @@ fn the_example_config_names_every_key() {
         "web",
         "telemetry",
         "update",
+        "fleet",
         "log",
     ];
     // `crate::ui::keys` compares the names of keys.

@@ -55,7 +55,7 @@ impl Leaf {
     pub(super) fn resolved(mut self, env: &Env, base: &Path) -> Leaf {
         let is_path = match self.path.iter().map(String::as_str).collect::<Vec<_>>()[..] {
             ["providers", _, key] => PATH_KEYS.contains(&key),
-            ["shell", "path"] | ["update", "ca_file"] => true,
+            ["shell", "path"] | ["update" | "fleet", "ca_file"] => true,
             _ => false,
         };
         let holds_paths = matches!(

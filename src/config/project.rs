@@ -44,12 +44,13 @@ fn is_harmless(path: &[String]) -> bool {
 
 /// Returns whether only the user's own file and flags may set this key, even in a trusted folder.
 /// These keys choose the user's keys, protect against accidental ones, start the user's programs, open a private network to
-/// pages, send data to a collector, or contact the release server.
+/// pages, send data to a collector, contact the release server, or use the
+/// shared database.
 fn is_user_only(path: &[String]) -> bool {
     path.first().is_some_and(|first| {
         matches!(
             first.as_str(),
-            "ui" | "editor" | "keys" | "notify" | "web" | "telemetry" | "update"
+            "ui" | "editor" | "keys" | "notify" | "web" | "telemetry" | "update" | "fleet"
         )
     })
 }

@@ -367,8 +367,11 @@ impl Config {
             .providers
             .values()
             .filter_map(|p| p.api_key_env.clone());
-        let configured = configured.filter(|name| !name.is_empty());
-        builtin.chain(configured).collect()
+        // The address of the shared database has its password, or the file does.
+        let fleet = self.fleet.url_env.clone().into_iter();
+        let configured = configured.chain(fleet).filter(|name| !name.is_empty());
+        let password_file = std::iter::once("PGPASSFILE".to_string());
+        builtin.chain(configured).chain(password_file).collect()
     }
 
     /// Returns the error for an unknown provider.

@@ -69,6 +69,7 @@ pub struct Config {
     pub check: Vec<CheckConfig>,
     pub telemetry: TelemetryConfig,
     pub update: UpdateConfig,
+    pub fleet: FleetConfig,
     pub log: LogConfig,
     /// Settings of providers. [`Config::provider`] returns the complete settings of one.
     pub providers: BTreeMap<String, ProviderEntry>,
@@ -118,6 +119,7 @@ impl Default for Config {
             check: Vec::new(),
             telemetry: TelemetryConfig::default(),
             update: UpdateConfig::default(),
+            fleet: FleetConfig::default(),
             log: LogConfig::default(),
             providers: BTreeMap::new(),
             mcp_servers: BTreeMap::new(),
@@ -647,6 +649,22 @@ pub struct UpdateConfig {
     /// Ask the release server once a day for a newer version.
     pub check: bool,
     /// Certificates (PEM) of the release server that are trusted besides those of the system.
+    #[cfg_attr(test, serde(skip_serializing))]
+    pub ca_file: Option<PathBuf>,
+}
+
+/// The database of shared sessions. Only the user's own file and flags apply.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize))]
+#[serde(default, deny_unknown_fields, expecting = "a table")]
+pub struct FleetConfig {
+    /// `postgresql://USER@HOST:PORT/DATABASE`.
+    #[cfg_attr(test, serde(skip_serializing))]
+    pub url: Option<String>,
+    /// Variable with the address. It takes precedence.
+    #[cfg_attr(test, serde(skip_serializing))]
+    pub url_env: Option<String>,
+    /// Certificates (PEM) of the server that are trusted besides those of the system.
     #[cfg_attr(test, serde(skip_serializing))]
     pub ca_file: Option<PathBuf>,
 }

@@ -31,6 +31,7 @@ mod recall;
 mod recorder;
 mod rewind;
 mod server_asks;
+mod sharing;
 mod signals;
 mod steps;
 mod structured;
@@ -69,6 +70,8 @@ use crate::core::settings::{PermissionCheck, Policy};
 use crate::core::signal::Signal;
 use crate::core::state::{Illegal, State};
 use crate::model::Delta;
+use crate::shared::SharedError;
+use crate::shared::writer::SharedWriter;
 use crate::store::{AbandonedDraft, Head, InboxId, Message, Queued, Store, StoreError};
 use crate::world::{ServerRequest, World};
 
@@ -238,6 +241,9 @@ pub enum EngineError {
     /// written.
     #[error(transparent)]
     Illegal(#[from] Illegal),
+    /// The shared database did not record it.
+    #[error(transparent)]
+    Shared(#[from] SharedError),
 }
 
 impl EngineError {
@@ -248,6 +254,16 @@ impl EngineError {
             EngineError::Illegal(_) => {
                 Some("this is a fault of rewake; rewake doctor looks at the store".into())
             }
+            EngineError::Shared(error) => error.hint().map(str::to_string),
+        }
+    }
+
+    /// Returns whether the same work may be tried again later.
+    pub fn is_passing(&self) -> bool {
+        match self {
+            EngineError::Store(error) => error.is_passing(),
+            EngineError::Illegal(_) => false,
+            EngineError::Shared(error) => matches!(error, SharedError::Away { .. }),
         }
     }
 }
@@ -281,6 +297,8 @@ pub struct Log {
     pub head: Head,
     /// The fold of the log up to `head`.
     pub state: State,
+    /// The shared database that records the session too, before this store does.
+    pub shared: Option<SharedWriter>,
 }
 
 /// A callback for every event, with the state after it.
@@ -450,7 +468,7 @@ impl<W: World> Engine<W> {
     pub async fn run(&mut self) -> Result<RestReason, EngineError> {
         let mut rested = false;
         loop {
-            self.log.refresh()?;
+            self.log.refresh().await?;
             // During a restore, nothing else may be recorded.
             if self.log.state.restoring.is_some()
                 && rest(&self.log.state, &self.log.policy) != Some(Why::CrashLoop)

@@ -7,12 +7,14 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::sharing::Sharing;
 use super::{EngineError, Event, Log, OnEvent};
 use crate::core::budget::Budget;
 use crate::core::entry::{Entry, Guard, HookRun, Record};
 use crate::core::prompt::KeptMessages;
 use crate::core::settings::Policy;
 use crate::core::state::{Illegal, State};
+use crate::shared::writer::{Fate, Listed};
 use crate::store::{self, Batch, Head, InboxId, LearntRatio, NewTree, SignalId, Store, StoreError};
 use crate::tools;
 use crate::world::{Boundary, World};
@@ -66,6 +68,7 @@ pub(super) struct Recorder<W> {
     stored_ratio: Option<(String, f64)>,
     /// The log could not be read again after an append failed, so the state is not reliable.
     is_stale: bool,
+    sharing: Sharing,
 }
 
 impl<W: World> Recorder<W> {
@@ -76,7 +79,12 @@ impl<W: World> Recorder<W> {
         begins_within: Duration,
         on_event: OnEvent,
     ) -> Recorder<W> {
-        let Log { store, head, state } = log;
+        let Log {
+            store,
+            head,
+            state,
+            shared,
+        } = log;
         Recorder {
             store,
             head,
@@ -92,6 +100,7 @@ impl<W: World> Recorder<W> {
             held: None,
             stored_ratio: None,
             is_stale: false,
+            sharing: Sharing::new(shared),
         }
     }
 
@@ -129,7 +138,7 @@ impl<W: World> Recorder<W> {
     /// The state is folded first, since the row of the session (is it unfinished?) follows from it.
     /// If the log cannot be written, the state is read from it again.
     pub(super) async fn record(&mut self, write: Write) -> Result<(), EngineError> {
-        self.refresh()?;
+        self.refresh().await?;
         let first = self.held.as_ref().map_or(&write, |held| &held.write);
         let kind = first.entries.first().map_or("none", Entry::kind);
         self.world.boundary(Boundary::BeforeAppend(kind)).await;
@@ -163,18 +172,22 @@ impl<W: World> Recorder<W> {
             unfinished: self.state.unfinished(),
             asks: Some(self.state.asks()),
         };
-        let mut busy = 0;
-        let appended = loop {
-            match self.store.append(&mut self.head, &batch) {
-                // Another process writes for long. The entries must not be lost because of that.
-                Err(StoreError::Busy { .. }) if busy < BUSY_TRIES => busy += 1,
-                appended => break appended,
-            }
-        };
-        let records = match appended {
+        let listed = Listed::of(&self.state);
+        let notice = |text| (self.on_event)(&self.state, Event::Notice(text));
+        let pushed = self
+            .sharing
+            .push(&self.head, &batch, &hooks, listed, notice);
+        if pushed.await? {
+            self.world.boundary(Boundary::Pushed).await;
+        }
+        let records = match append(&mut self.store, &mut self.head, &batch) {
             Ok(records) => records,
             Err(error) => {
                 self.stored_ratio = None;
+                // The shared database has them, so they follow later.
+                if self.sharing.is_pushing() {
+                    return Err(error.into());
+                }
                 self.reload()?;
                 // They are prepared again with the entry that they follow.
                 self.discard_hooks(&hooks).await;
@@ -184,6 +197,7 @@ impl<W: World> Recorder<W> {
         let first = records.first().map_or(0, |record| record.seq);
         self.fire_hooks_after(first, &batch.entries);
         self.held = None;
+        self.sharing.is_stored();
         if let Some((id, _)) = signal {
             self.forget_signal(id);
         }
@@ -225,7 +239,40 @@ impl<W: World> Recorder<W> {
         Ok(())
     }
 
-    pub(super) fn refresh(&mut self) -> Result<(), EngineError> {
+    /// Reads the log again, if that is necessary. Entries that the shared database has and this store
+    /// lacks are stored first.
+    pub(super) async fn refresh(&mut self) -> Result<(), EngineError> {
+        if self.sharing.is_pushing() {
+            self.is_stale = true;
+        }
+        let fate = self.sharing.settle(&self.head).await?;
+        if let (Some(fate), Some(pushing)) = (fate, self.sharing.take()) {
+            match fate {
+                Fate::NotRecorded => {
+                    self.reload()?;
+                    // They are prepared again with the entry that they follow.
+                    self.discard_hooks(&pushing.hooks).await;
+                }
+                Fate::Recorded => {
+                    let records = match append(&mut self.store, &mut self.head, &pushing.batch) {
+                        Ok(records) => records,
+                        Err(error) => {
+                            self.sharing.keep(pushing);
+                            return Err(error.into());
+                        }
+                    };
+                    // A held answer was among them.
+                    self.held = None;
+                    self.reload()?;
+                    self.signal = SignalCause::default();
+                    let first = records.first().map_or(0, |record| record.seq);
+                    self.fire_hooks_after(first, &pushing.batch.entries);
+                    for record in records {
+                        self.emit(Event::Recorded(Box::new(record)));
+                    }
+                }
+            }
+        }
         match self.is_stale {
             true => self.reload(),
             false => Ok(()),
@@ -233,7 +280,7 @@ impl<W: World> Recorder<W> {
     }
 
     pub(super) async fn hold(&mut self, write: Write) -> Result<(), EngineError> {
-        self.refresh()?;
+        self.refresh().await?;
         let at_ms = self.world.now_ms();
         let mut write = write;
         self.fold_with_hooks(&mut write, at_ms).await?;
@@ -343,6 +390,18 @@ impl<W: World> Recorder<W> {
         });
         self.report_journal();
         is_more
+    }
+}
+
+/// Appends a batch. Another process may write for long, and the entries must not be lost because of
+/// that.
+fn append(store: &mut Store, head: &mut Head, batch: &Batch) -> Result<Vec<Record>, StoreError> {
+    let mut busy = 0;
+    loop {
+        match store.append(head, batch) {
+            Err(StoreError::Busy { .. }) if busy < BUSY_TRIES => busy += 1,
+            appended => return appended,
+        }
     }
 }
 

@@ -17,7 +17,7 @@ use crate::core::entry::Seq;
 use crate::journal::chain_hash::ChainHash;
 use crate::journal::line::Header;
 use crate::store::recovering::{Purged, SessionRow, id_of_diverged, parents_first};
-use crate::store::{Gap, host_of, replica_source};
+use crate::store::{Gap, of_header};
 
 /// Everything that the copies have of one session.
 #[derive(Default)]
@@ -45,7 +45,7 @@ impl SessionCopies {
         let header = self.header.as_ref();
         let header = header.and_then(|header| header.source.as_deref());
         let known = self.source.as_deref().or(row).or(header);
-        known.and_then(host_of).map(replica_source)
+        known.and_then(of_header)
     }
 }
 

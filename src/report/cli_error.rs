@@ -4,6 +4,7 @@ use super::exit;
 use crate::config::ConfigError;
 use crate::engine::EngineError;
 use crate::session::SessionError;
+use crate::shared::SharedError;
 use crate::store::StoreError;
 use crate::workspace::HereError;
 
@@ -87,6 +88,7 @@ impl From<&EngineError> for CliError {
         let code = match error {
             EngineError::Store(error) => code_of(error),
             EngineError::Illegal(_) => exit::FAILED,
+            EngineError::Shared(error) => code_of_shared(error),
         };
         CliError {
             message: error.to_string(),
@@ -97,6 +99,24 @@ impl From<&EngineError> for CliError {
             } else {
                 code
             },
+        }
+    }
+}
+
+fn code_of_shared(error: &SharedError) -> u8 {
+    match error {
+        SharedError::Setup { .. } => exit::USAGE,
+        SharedError::Away { .. } | SharedError::Lost { .. } => exit::RESUMABLE,
+        SharedError::Failed { .. } => exit::FAILED,
+    }
+}
+
+impl From<SharedError> for CliError {
+    fn from(error: SharedError) -> CliError {
+        CliError {
+            message: error.to_string(),
+            hint: error.hint().map(str::to_string),
+            code: code_of_shared(&error),
         }
     }
 }
@@ -112,9 +132,10 @@ fn code_of(error: &StoreError) -> u8 {
         | StoreError::DiskError { .. }
         | StoreError::Moved { .. }
         | StoreError::HeadMoved { .. } => exit::RESUMABLE,
-        StoreError::NotFound { .. } | StoreError::Ambiguous { .. } | StoreError::Replica { .. } => {
-            exit::USAGE
-        }
+        StoreError::NotFound { .. }
+        | StoreError::Ambiguous { .. }
+        | StoreError::Replica { .. }
+        | StoreError::Shared { .. } => exit::USAGE,
         StoreError::TooMany { .. }
         | StoreError::Newer { .. }
         | StoreError::Unknown { .. }
@@ -137,6 +158,7 @@ impl From<SessionError> for CliError {
         match error {
             SessionError::Store(error) => error.into(),
             SessionError::Config(error) => error.into(),
+            SessionError::Shared(error) => error.into(),
             SessionError::NothingHere(_)
             | SessionError::OnlyReplicas { .. }
             | SessionError::NoSourceFolder { .. }

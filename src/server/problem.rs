@@ -93,6 +93,7 @@ impl From<StoreError> for Problem {
             | StoreError::Elsewhere { .. }
             | StoreError::HeadMoved { .. }
             | StoreError::Replica { .. }
+            | StoreError::Shared { .. }
             | StoreError::Gap(_)
             | StoreError::BackInTime { .. }
             | StoreError::Unknown { .. } => StatusCode::CONFLICT,
@@ -132,6 +133,7 @@ impl From<SessionError> for Problem {
         let status = match error {
             SessionError::Store(error) => return error.into(),
             SessionError::Config(_) => StatusCode::BAD_REQUEST,
+            SessionError::Shared(_) => StatusCode::SERVICE_UNAVAILABLE,
             SessionError::NothingHere(_)
             | SessionError::OnlyReplicas { .. }
             | SessionError::Lost { .. } => StatusCode::NOT_FOUND,

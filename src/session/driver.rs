@@ -41,7 +41,7 @@ impl Driver {
     /// As [`Engine::run`]. It may be called again, and then retries to record.
     pub async fn run(&mut self, by: By) -> Result<RestReason, EngineError> {
         let rest = self.resume_and_run(by).await;
-        self.is_unrecorded = matches!(&rest, Err(EngineError::Store(error)) if error.is_passing());
+        self.is_unrecorded = matches!(&rest, Err(error) if error.is_passing());
         let warning = self.telemetry.as_ref().and_then(Sender::take_warning);
         notify(&mut self.engine, warning);
         rest

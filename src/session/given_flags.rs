@@ -26,6 +26,8 @@ pub struct GivenFlags {
     pub folders: Option<Vec<String>>,
     /// `--name`.
     pub name: Option<String>,
+    /// `--shared`: the session is recorded in the shared database.
+    pub shared: bool,
     /// Questions of a run without a screen wait for an answer: `--on-approval wait`.
     pub is_attended: bool,
 }

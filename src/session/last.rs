@@ -223,6 +223,7 @@ mod tests {
             usage: Usage::default(),
             bytes: 0,
             replica: None,
+            shared: None,
         }
     }
 

@@ -52,6 +52,7 @@ mod server_words;
 mod servers;
 mod session_diff;
 mod session_list;
+pub mod shared;
 mod skills;
 mod steer;
 mod summary;
@@ -66,6 +67,7 @@ mod worktree_use;
 mod worktrees;
 
 pub use crate::core::ending::Ending;
+use crate::shared::SharedError;
 pub use crate::store::now_ms;
 pub use crate::store::short_id;
 pub use authors::FileAuthors;
@@ -198,6 +200,8 @@ pub enum SessionError {
     Store(#[from] StoreError),
     #[error(transparent)]
     Config(#[from] ConfigError),
+    #[error(transparent)]
+    Shared(#[from] SharedError),
     /// An error of the folder that a session works in.
     #[error("session {session}: {why}")]
     Folder { session: String, why: HereError },
@@ -251,6 +255,7 @@ impl SessionError {
         match self {
             SessionError::Store(e) => e.hint(),
             SessionError::Config(e) => e.hint().map(str::to_string),
+            SessionError::Shared(e) => e.hint().map(str::to_string),
             SessionError::Folder { .. } => Some("it works in that folder: make it again".into()),
             SessionError::Illegal { session, .. } => Some(format!(
                 "rewake history lists the others; rewake doctor looks at the store ({session})"

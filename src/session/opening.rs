@@ -13,6 +13,7 @@ use super::missing_sessions::MissingSessions;
 use super::reading::{Recent, fold, readable};
 use super::replica;
 use super::resume_report::ResumeReport;
+use super::shared;
 use super::{
     AppContext, Opened, Parting, Session, SessionError, SessionSelector, VERSION, journal_fails,
     now_ms,
@@ -193,10 +194,12 @@ impl AppContext {
     ) -> Result<Session, SessionError> {
         let now_ms = now_ms();
         match which {
-            SessionSelector::New if interactive => match self.blank(&store)? {
-                Some(blank) => self.reuse(store, blank, now_ms),
-                None => self.create(store, None, now_ms, interactive),
-            },
+            SessionSelector::New if interactive && !self.given.shared => {
+                match self.blank(&store)? {
+                    Some(blank) => self.reuse(store, blank, now_ms),
+                    None => self.create(store, None, now_ms, interactive),
+                }
+            }
             SessionSelector::New => self.create(store, None, now_ms, interactive),
             SessionSelector::Given { id } => given(self, store, id, now_ms, interactive),
             SessionSelector::Newest { fork } => {
@@ -206,7 +209,12 @@ impl AppContext {
                 self.take_up(store, info, parting, now_ms, interactive)
             }
             SessionSelector::Named { id, fork } => {
-                let info = store.history().find(id)?;
+                let info = match store.history().find(id) {
+                    Err(StoreError::NotFound { .. }) if self.given.shared => {
+                        return Err(shared::is_not_here(id));
+                    }
+                    info => info?,
+                };
                 // Only an import appends to a copy of another agent's session.
                 let forks = *fork || info.replica.is_some();
                 let parting = forks.then_some(Parting::End);
@@ -261,11 +269,21 @@ impl AppContext {
             folder,
         };
         // Not before the lock: a start compares the two times.
-        let (head, first) = store.create(&new, super::now_ms(), opened)?;
+        let now_ms = super::now_ms();
+        let shared = match self.given.shared {
+            true => Some(shared::create(self, &mut store, &new, now_ms, &opened)?),
+            false => None,
+        };
+        let (head, first) = store.create(&new, now_ms, opened)?;
         lock.recorded();
         let state = State::of(tools::describe, [&first])
             .map_err(|why| SessionError::Illegal { session: id, why })?;
-        let log = Log { store, head, state };
+        let log = Log {
+            store,
+            head,
+            state,
+            shared,
+        };
         let opened = Opened {
             log,
             lock,
@@ -407,6 +425,15 @@ impl AppContext {
                 (info.id.clone(), lock)
             }
         };
+        let shared = match (&info.shared, taking) {
+            (Some(_), Taking::Up | Taking::Blank) => {
+                Some(shared::take(self, &mut store, &id, &mut warnings)?)
+            }
+            (None, Taking::Up | Taking::Blank) if self.given.shared => {
+                return Err(shared::is_not_shared(&id));
+            }
+            _ => None,
+        };
         store.take_up(&id)?;
         let mut recent = Recent::new(interactive);
         let (head, state, last) = fold(&store, &id, &mut recent)?;
@@ -431,7 +458,12 @@ impl AppContext {
         sweep(&runs, &id, &state);
         sweep_servers(&self.servers()?, &id, &state);
         let catalogue = self.catalogue(&store);
-        let log = Log { store, head, state };
+        let log = Log {
+            store,
+            head,
+            state,
+            shared,
+        };
         let opened = Opened {
             log,
             lock,

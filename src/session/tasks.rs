@@ -102,6 +102,13 @@ impl AppContext {
         call: CallId,
         state: &State,
     ) -> Result<String, PrepareError> {
+        let parent_info = store
+            .history()
+            .find(parent)
+            .map_err(|e| no_session(e.into()))?;
+        if parent_info.shared.is_some() {
+            return Err(refused("a shared session has no subagents yet"));
+        }
         let agent = self.command_files().agent_of(order).map_err(refused)?;
         let named = agent.as_ref().and_then(|agent| agent.file.model.clone());
         // Short names of models, as other programs use them, are ignored.

@@ -15,7 +15,7 @@ use super::inbox::{SignalId, obey};
 use super::journal_writer::Recorded;
 use super::memories::remember;
 use super::models::{LearntRatio, learn_ratio};
-use super::replica::{refuse_replica, set_replica};
+use super::replica::{Held, refuse_replica, set_replica};
 use super::row::{Body, MAX_SUM_OF_TOKENS, checksum, clip, int, sum_of_tokens};
 use super::sessions::DISMISSED;
 use super::trees::{self, NewTree};
@@ -81,14 +81,15 @@ impl Store {
         let session = new.id.clone();
         let entries = [opened];
         let batch = Prepared::new(&entries, &[])?;
+        let source = Held::source_of(self.held.as_ref(), &session).map(str::to_string);
         let tx = self.write_entries(&session, WHAT)?;
         // The head is set below, in the same transaction. SQLite checks the reference at the end of
         // it.
         tx.prepare_cached(
-            "INSERT INTO sessions (id, workspace, folder, head, length, created_ms, updated_ms)
-             VALUES (?1, ?2, ?3, 0, 0, ?4, ?4)",
+            "INSERT INTO sessions (id, workspace, folder, head, length, created_ms, updated_ms, replica)
+             VALUES (?1, ?2, ?3, 0, 0, ?4, ?4, ?5)",
         )
-        .and_then(|mut s| s.execute(params![session, new.workspace, new.folder, at_ms]))
+        .and_then(|mut s| s.execute(params![session, new.workspace, new.folder, at_ms, source]))
         .doing(WHAT)?;
         let mut head = Head::before_first(session, tx.last_insert_rowid());
         let before = head.clone();
@@ -143,8 +144,9 @@ impl Store {
     fn append_once(&mut self, head: &mut Head, batch: &Batch) -> Result<Vec<Record>, StoreError> {
         let prepared = Prepared::new(&batch.entries, &batch.blobs)?;
         let mut next = head.clone();
+        let held = self.held.as_ref().map(|held| held.session.clone());
         let tx = self.write_entries(&next.session, WHAT)?;
-        refuse_replica(&tx, &next.session)?;
+        refuse_replica(&tx, &next.session, held.as_deref())?;
         // This comes first, since a message that is still queued counts as unfinished work.
         if let Some(id) = batch.taken {
             take(&tx, next.key, id)?;

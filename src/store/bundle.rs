@@ -349,8 +349,9 @@ impl History<'_> {
 }
 
 fn is_copy_of_rewake(conn: &Connection, session: &str) -> Result<bool, StoreError> {
-    match refuse_replica(conn, session) {
+    match refuse_replica(conn, session, None) {
         Err(StoreError::Replica { agent, .. }) => Ok(is_of_rewake(&agent)),
+        Err(StoreError::Shared { .. }) => Ok(false),
         refused => refused.map(|()| false),
     }
 }

@@ -42,6 +42,9 @@ pub enum StoreError {
     /// The session is a copy of another agent's. Only an import appends to it.
     #[error("cannot change session {session}: it is a copy of a session of {agent}")]
     Replica { session: String, agent: String },
+    /// Only the process that holds the lease of a shared session appends to it.
+    #[error("session {session} is shared in {database}")]
+    Shared { session: String, database: String },
     /// Another connection locked the database for the whole waiting time.
     #[error("cannot {what}: the session store is busy")]
     Busy { what: &'static str },
@@ -228,7 +231,7 @@ impl StoreError {
             StoreError::Replica { session, .. } => {
                 format!("rewake -r {session} continues it in a fork")
             }
-            StoreError::HeadMoved { session } => {
+            StoreError::Shared { session, .. } | StoreError::HeadMoved { session } => {
                 format!("open it again: rewake -r {session}")
             }
             // A fork from the readable entries works without a repair.

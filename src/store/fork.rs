@@ -23,7 +23,7 @@ use super::database::{private_file, private_folder};
 use super::error::{Doing, io as io_error};
 use super::journal_writer::Recorded;
 use super::machine::now_ms;
-use super::replica::set_replica;
+use super::replica::{IS_COPY, set_replica};
 use super::row::int;
 use super::tips::tip_of;
 use super::trees::NewTree;
@@ -144,10 +144,10 @@ impl History<'_> {
         let (_, row) = row_of(self.conn, &from.session, from.seq)?;
         let id: Option<String> = self
             .conn
-            .prepare_cached(
+            .prepare_cached(&format!(
                 "SELECT s.id FROM entries e JOIN sessions s ON s.key = e.session
-                 WHERE e.id = ?1 AND s.replica IS NOT NULL",
-            )
+                 WHERE e.id = ?1 AND {IS_COPY}"
+            ))
             .and_then(|mut s| s.query_row([row], |row| row.get(0)).optional())
             .doing(WHAT)?;
         id.map(|id| self.find(&id)).transpose()

@@ -16,7 +16,7 @@ use super::error::Doing;
 use super::high_water_mark::MarkText;
 use super::machine::Machine;
 use super::pending_rows::recognised;
-use super::replica::is_of_rewake;
+use super::replica::of_header;
 use super::row::{BodyReader, RawRow, RowPosition, SELECT_ROW, count};
 use super::{Store, StoreError};
 use crate::core::entry::{Entry, Seq};
@@ -335,7 +335,7 @@ pub(super) fn header(conn: &Connection, store: &str, session: &str) -> Result<He
                     None => FIRST_FORM,
                 },
                 replica: replica.is_some(),
-                source: replica.filter(|source| is_of_rewake(source)),
+                source: replica.filter(|source| of_header(source).is_some()),
                 machine: Machine::this().map(Machine::word),
                 store: store.to_string(),
                 session: session.to_string(),

@@ -18,8 +18,9 @@ use super::error::Doing;
 use super::index::IndexedText;
 use super::load::explained;
 use super::query::{escape, snippet, terms};
+use super::replica::IS_COPY;
 use super::row::{BodyReader, count};
-use super::sessions::{IS_BLANK, IS_CHILD, POSITION, SELECT, info};
+use super::sessions::{IS_BLANK, IS_CHILD, SELECT, info, position};
 use super::{Checkpoint, History, Index, SessionInfo, Store, StoreError};
 use crate::core::entry::Seq;
 
@@ -60,11 +61,12 @@ pub struct MessageMatch {
 fn listing_sql() -> String {
     format!(
         "SELECT key, title, here, parent FROM (
-  SELECT s.key, s.title, s.workspace, s.workspace = ?1 AS here, s.replica, s.updated_ms,
-    iif({IS_CHILD}, s.forked_from, NULL) AS parent, {POSITION} AS position
+  SELECT s.key, s.title, s.workspace, s.workspace = ?1 AS here, {IS_COPY} AS copy, s.updated_ms,
+    iif({IS_CHILD}, s.forked_from, NULL) AS parent, {} AS position
   FROM sessions s WHERE (s.trashed_ms IS NOT NULL) = ?2 AND NOT ({IS_BLANK}))
 ORDER BY here DESC, max(position) OVER (PARTITION BY workspace) DESC, workspace, position DESC,
-  replica IS NULL, updated_ms DESC"
+  NOT copy, updated_ms DESC",
+        position()
     )
 }
 

@@ -94,6 +94,13 @@ pub(crate) fn machine_name(word: Option<&str>) -> String {
         .unwrap_or_else(|| "unknown".to_string())
 }
 
+/// Returns this machine, its start and its name: two hashes and a word. `None`: the system does not
+/// identify it.
+pub fn home_of_machine() -> Option<(String, String, String)> {
+    let this = Machine::this()?;
+    Some((this.id.clone(), this.boot.clone(), host_name()))
+}
+
 /// Returns the name of this machine, for a person.
 pub fn host_name() -> String {
     let name = Machine::this().map(|machine| machine.name.clone());

@@ -61,7 +61,8 @@ pub(super) fn remember(
     // A bundle could plant them.
     let made = tx.prepare_cached(
         "INSERT INTO memories (workspace, session, seq, kind, topic, text, created_ms, last_used_ms)
-         SELECT workspace, key, ?2, ?3, ?4, ?5, ?6, ?6 FROM sessions WHERE key = ?1 AND replica IS NULL",
+         SELECT workspace, key, ?2, ?3, ?4, ?5, ?6, ?6 FROM sessions
+         WHERE key = ?1 AND (replica IS NULL OR replica GLOB 'shared@*')",
     )?
     .execute(params![
         session,

@@ -56,6 +56,7 @@ mod restore_entries;
 mod row;
 mod scrub;
 mod sessions;
+pub mod shared;
 mod telemetry;
 mod tips;
 mod trace;
@@ -89,7 +90,7 @@ pub use listing::{ListPosition, MessageMatch, SessionKey};
 pub use listing::{NewEntry, PageFilter, Paged};
 pub use lock::SessionLock;
 pub use lock::WorkspaceLock;
-pub use machine::{host_name, now_ms};
+pub use machine::{home_of_machine, host_name, now_ms};
 pub use memories::{MemoryQuery, Remembered};
 pub use missing::Gap;
 pub use models::Catalogued;
@@ -100,6 +101,7 @@ pub use packs::PackWriter;
 pub use purge::{Removed, is_purged};
 pub use query::MatchLocation;
 pub use reconcile::RestoreReport;
+pub(crate) use replica::of_header;
 pub use replica::{CachedSource, cache_sources, host_of, is_of_rewake, replica_source};
 pub use replica_writer::{Copied, ReplicaWriter};
 pub use scrub::Scrubbed;
@@ -127,6 +129,8 @@ pub struct Store {
     /// The journal and the high-water mark. `None`: the store has neither.
     copies: Option<copies::Copies>,
     brought: RestoreReport,
+    /// The shared session whose lease this process holds.
+    held: Option<replica::Held>,
     in_use: database::InUse,
     /// The folder of packs.
     packs: std::path::PathBuf,

@@ -61,6 +61,7 @@ impl Store {
             has_all_tips: false,
             copies: None,
             brought: RestoreReport::default(),
+            held: None,
             in_use: InUse::look(data_dir),
             packs: packs::folder(data_dir),
             _files: files.opened(),

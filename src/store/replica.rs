@@ -17,12 +17,39 @@ const WHAT: &str = "import the session";
 /// How the column `replica` begins for a session of rewake in another store. The host follows.
 const OF_REWAKE: &str = "rewake@";
 
-/// Maximum length of the name of a host, characters.
+/// How it begins for a session of this store that is recorded in a shared database. The name of the
+/// database follows. Only the process that holds the lease of the session appends to it.
+const OF_SHARED: &str = "shared@";
+
+/// SQL condition for a copy, of another agent's session or of one in another store.
+pub(super) const IS_COPY: &str = "(s.replica IS NOT NULL AND s.replica NOT GLOB 'shared@*')";
+
+/// Maximum length of the name of a host or a database, characters.
 const HOST_CHARS: usize = 60;
 
 /// Returns the value of the column `replica` for a session of the store of this host.
 pub fn replica_source(host: &str) -> String {
     format!("{OF_REWAKE}{}", one_line(&visible(host), HOST_CHARS))
+}
+
+/// Returns the value of the column `replica` for a session that is recorded in this database.
+pub(super) fn shared_source(database: &str) -> String {
+    format!("{OF_SHARED}{}", one_line(&visible(database), HOST_CHARS))
+}
+
+/// Returns the database in which a session is recorded.
+pub(super) fn database_of(replica: &str) -> Option<&str> {
+    replica.strip_prefix(OF_SHARED)
+}
+
+/// Returns the value of the column `replica` that the header of a journal states. That of another
+/// agent follows from the entries.
+pub(crate) fn of_header(source: &str) -> Option<String> {
+    match (host_of(source), database_of(source)) {
+        (Some(host), _) => Some(replica_source(host)),
+        (None, Some(database)) => Some(shared_source(database)),
+        (None, None) => None,
+    }
 }
 
 /// Returns whether a copy is of a session of rewake, not of another agent.
@@ -35,18 +62,45 @@ pub fn host_of(replica: &str) -> Option<&str> {
     replica.strip_prefix(OF_REWAKE)
 }
 
-/// Refuses a change of a session that only an import may change.
-pub(super) fn refuse_replica(conn: &Connection, session: &str) -> Result<(), StoreError> {
+/// The shared session whose lease this process holds.
+pub(super) struct Held {
+    pub session: String,
+    /// The value of its column `replica`.
+    pub source: String,
+}
+
+impl Held {
+    /// Returns the value of the column `replica` of a new session.
+    pub(super) fn source_of<'a>(held: Option<&'a Held>, session: &str) -> Option<&'a str> {
+        let held = held.filter(|held| held.session == session);
+        held.map(|held| held.source.as_str())
+    }
+}
+
+/// Refuses a change of a session that only an import may change, or that is shared. `held`: the shared
+/// session whose lease this process holds.
+pub(super) fn refuse_replica(
+    conn: &Connection,
+    session: &str,
+    held: Option<&str>,
+) -> Result<(), StoreError> {
     let agent: Option<Option<String>> = conn
         .prepare_cached("SELECT replica FROM sessions WHERE id = ?1")
         .and_then(|mut s| s.query_row([session], |row| row.get(0)).optional())
         .doing("look at the session")?;
     match agent.flatten() {
         None => Ok(()),
-        Some(agent) => Err(StoreError::Replica {
-            session: session.to_string(),
-            agent,
-        }),
+        Some(replica) => match database_of(&replica) {
+            Some(_) if held == Some(session) => Ok(()),
+            Some(database) => Err(StoreError::Shared {
+                session: session.to_string(),
+                database: database.to_string(),
+            }),
+            None => Err(StoreError::Replica {
+                session: session.to_string(),
+                agent: replica,
+            }),
+        },
     }
 }
 
@@ -59,7 +113,7 @@ pub(super) fn set_replica(
     // That a copy is of a session of rewake is not in its entries.
     tx.prepare_cached(
         "UPDATE sessions SET replica = ?2 WHERE key = ?1 AND replica IS NOT ?2
-         AND (replica IS NULL OR replica NOT GLOB 'rewake@*')",
+         AND (replica IS NULL OR replica NOT GLOB '*@*')",
     )?
     .execute(params![head.key, agent])
     .map(drop)
@@ -80,10 +134,10 @@ impl History<'_> {
     /// Returns the newest copy of a workspace, with the name of its agent.
     pub fn newest_replica(&self, workspace: &str) -> Result<Option<(String, String)>, StoreError> {
         self.conn
-            .prepare_cached(
-                "SELECT id, replica FROM sessions WHERE workspace = ?1 AND replica IS NOT NULL
-                 AND trashed_ms IS NULL ORDER BY updated_ms DESC LIMIT 1",
-            )
+            .prepare_cached(&format!(
+                "SELECT id, replica FROM sessions s WHERE workspace = ?1 AND {IS_COPY}
+                 AND trashed_ms IS NULL ORDER BY updated_ms DESC LIMIT 1"
+            ))
             .and_then(|mut s| {
                 s.query_row([workspace], |row| Ok((row.get(0)?, row.get(1)?)))
                     .optional()

@@ -60,7 +60,10 @@ impl<'s> ReplicaWriter<'s> {
         let mut head = None;
         let mut differs = false;
         if store.history().knows(&new.id)? {
-            differs = refuse_replica(&store.conn, &new.id).is_ok();
+            differs = !matches!(
+                refuse_replica(&store.conn, &new.id, None),
+                Err(StoreError::Replica { .. })
+            );
             // A kill may have come between a transaction and its lines in the journal.
             bring_up_to_date(store, &new.id)?;
             let mut known = read_head(&store.conn, &new.id)?;

@@ -13,7 +13,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use super::chain::read_head;
 use super::error::Doing;
 use super::load::explained;
-use super::replica::refuse_replica;
+use super::replica::{IS_COPY, database_of, refuse_replica};
 use super::row::{count, int, sum_of_tokens};
 use super::{History, Store, StoreError};
 use crate::core::entry::{ForkPoint, Usage};
@@ -56,6 +56,8 @@ pub struct SessionInfo {
     pub bytes: u64,
     /// The agent whose session it is a copy of. `None`: it is a session of rewake.
     pub replica: Option<String>,
+    /// The database in which it is recorded too.
+    pub shared: Option<String>,
 }
 
 /// The sessions that a list includes. By default all.
@@ -86,8 +88,12 @@ FROM sessions s LEFT JOIN sessions o ON o.key = s.forked_from";
 
 /// SQL value for the place of a session in lists: its head. A copy of a session of another agent
 /// has the place of the newest session before its last entry.
-pub(super) const POSITION: &str = "iif(s.replica IS NULL, s.head, coalesce(
-  max(iif(s.replica IS NULL, s.head, NULL)) OVER (ORDER BY s.updated_ms), 0))";
+pub(super) fn position() -> String {
+    format!(
+        "iif({IS_COPY}, coalesce(
+           max(iif({IS_COPY}, NULL, s.head)) OVER (ORDER BY s.updated_ms), 0), s.head)"
+    )
+}
 
 /// SQL condition for the session of a subagent: it has a parent, and shares no entry with it.
 pub(super) const IS_CHILD: &str = "(s.forked_from IS NOT NULL AND s.forked_seq IS NULL)";
@@ -124,8 +130,9 @@ impl History<'_> {
         let sql = format!(
             "{SELECT} WHERE {condition} AND s.unfinished >= ?2 AND s.trashed_ms IS NULL
              AND (s.unfinished <> {DISMISSED} OR NOT ?4) AND (?5 OR NOT {IS_CHILD})
-             AND (s.replica IS NULL OR NOT ?6) AND NOT ({IS_BLANK})
-             ORDER BY {POSITION} DESC, s.replica IS NULL, s.updated_ms DESC LIMIT ?3"
+             AND NOT ({IS_COPY} AND ?6) AND NOT ({IS_BLANK})
+             ORDER BY {} DESC, NOT {IS_COPY}, s.updated_ms DESC LIMIT ?3",
+            position()
         );
         let SessionFilter {
             workspace,
@@ -376,6 +383,7 @@ pub(super) fn info(row: &Row<'_>) -> rusqlite::Result<SessionInfo> {
     let origin: Option<String> = row.get(5)?;
     let forked_seq: Option<i64> = row.get(6)?;
     let unfinished: i64 = row.get(9)?;
+    let replica: Option<String> = row.get(18)?;
     Ok(SessionInfo {
         id: row.get(0)?,
         workspace: row.get(1)?,
@@ -401,7 +409,8 @@ pub(super) fn info(row: &Row<'_>) -> rusqlite::Result<SessionInfo> {
         },
         bytes: count(row.get(16)?),
         dismissed: unfinished == DISMISSED,
-        replica: row.get(18)?,
+        shared: replica.as_deref().and_then(database_of).map(str::to_string),
+        replica: replica.filter(|replica| database_of(replica).is_none()),
     })
 }
 
@@ -419,7 +428,8 @@ impl Store {
     /// `Elsewhere`, `Gap` and `BackInTime`: resuming could repeat an effect. `Damaged` and
     /// `Corrupt`: the database contradicts itself or its journal.
     pub fn take_up(&mut self, session: &str) -> Result<(), StoreError> {
-        refuse_replica(&self.conn, session)?;
+        let held = self.held.as_ref().map(|held| held.session.as_str());
+        refuse_replica(&self.conn, session, held)?;
         bring_up_to_date(self, session)
     }
 

@@ -395,7 +395,7 @@ async fn attend(driver: &mut Driver, on_event: &OnLiveEvent) -> Result<(), Engin
         let step = async {
             on_event(LiveEvent::Working);
             match driver.run(By::Person).await? {
-                RestReason::Left(_) => Ok(true),
+                RestReason::Left(_) => Ok::<_, EngineError>(true),
                 RestReason::Waiting(why) => {
                     on_event(LiveEvent::Resting(why));
                     driver.engine.idle().await?;
@@ -407,7 +407,7 @@ async fn attend(driver: &mut Driver, on_event: &OnLiveEvent) -> Result<(), Engin
             Ok(true) => return Ok(()),
             Ok(false) => {}
             // An engine that leaves does not wait for room. The last message was tried once more.
-            Err(EngineError::Store(error)) if error.is_passing() && !is_last_try => {
+            Err(error) if error.is_passing() && !is_last_try => {
                 on_event(LiveEvent::Paused(error.to_string(), error.hint()));
                 tokio::time::sleep(AGAIN).await;
                 is_last_try = driver.engine.is_abandoned();

@@ -175,6 +175,8 @@ pub enum Boundary {
     BeforeAppend(&'static str),
     /// After an entry of this kind was recorded.
     AfterAppend(&'static str),
+    /// The shared database has entries that this store lacks.
+    Pushed,
 }
 
 /// Everything that the engine does outside of its log.

@@ -34,6 +34,7 @@ pub fn offer(n: u8, title: &str) -> Offer {
             usage: Default::default(),
             bytes: 0,
             replica: None,
+            shared: None,
         },
         held_by: None,
         details: None,

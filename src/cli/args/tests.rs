@@ -181,6 +181,8 @@ fn a_subcommand_wins_over_the_prompt() {
         (
             "export --json -o out.json --force 0197",
             Command::Export(ExportArgs {
+                #[cfg(feature = "fleet")]
+                shared: false,
                 files: None,
                 ids: vec![id()],
                 json: true,

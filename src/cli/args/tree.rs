@@ -47,7 +47,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
             "man",
         ],
     ),
-    ("Integrations", &["acp", "mcp", "hooks", "serve"]),
+    ("Integrations", &["acp", "mcp", "hooks", "serve", "fleet"]),
 ];
 
 /// Old names of subcommands and flags, with the new ones.
@@ -123,7 +123,7 @@ mod tests {
         let tree = command();
         let mut names: Vec<&str> = tree.get_subcommands().map(Command::get_name).collect();
         names.sort_unstable();
-        if cfg!(feature = "serve") {
+        if cfg!(all(feature = "serve", feature = "fleet")) {
             assert_eq!(grouped, names);
         }
     }

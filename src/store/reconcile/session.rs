@@ -17,7 +17,7 @@ use crate::store::fork::{add_diverged_title, close_calls};
 use crate::store::gap::add_restored_count;
 use crate::store::ids::id_of_diverged;
 use crate::store::machine::now_ms;
-use crate::store::replica::is_of_rewake;
+use crate::store::replica::of_header;
 use crate::store::restore_entries::{Came, restore_lines};
 use crate::store::row::int;
 use crate::store::tips::tip_upto;
@@ -189,7 +189,7 @@ impl Store {
                 from.0,
                 from.1.map(int),
                 header.created_ms,
-                header.source.filter(|source| is_of_rewake(source)),
+                header.source.as_deref().and_then(of_header),
             ],
         )
         .doing(WHAT)?;

@@ -460,7 +460,13 @@ fn one_process(
             });
         }
         let world = Rc::new(Fake::new(Rc::clone(outside)));
-        let mut engine = Engine::new(Log { store, head, state }, world, settings, inbox, on_event);
+        let log = Log {
+            store,
+            head,
+            state,
+            shared: None,
+        };
+        let mut engine = Engine::new(log, world, settings, inbox, on_event);
         let life = async {
             if again {
                 engine

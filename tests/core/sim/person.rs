@@ -303,7 +303,12 @@ fn life(dir: &Path, session: &str, outside: &Rc<RefCell<Outside>>, again: bool) 
         let state = State::of(rewake::tools::describe, &records).expect("the log folds");
         check_acknowledged(&records, session, outside);
         outside.borrow_mut().replies = replies(&records);
-        let log = Log { store, head, state };
+        let log = Log {
+            store,
+            head,
+            state,
+            shared: None,
+        };
         let world = Rc::new(Fake::new(Rc::clone(outside)));
         let hears = hears(outside, session);
         let mut engine = Engine::new(log, world, settings(policy()), inbox, hears);

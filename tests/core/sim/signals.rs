@@ -184,7 +184,12 @@ fn life(dir: &Path, session: &str, outside: &Rc<RefCell<Outside>>, again: bool) 
         check_acknowledged(&records, session, outside);
         let replied = records.iter().filter(|r| r.entry.kind() == "replied");
         outside.borrow_mut().replies = replied.count();
-        let log = Log { store, head, state };
+        let log = Log {
+            store,
+            head,
+            state,
+            shared: None,
+        };
         let world = Rc::new(Fake::new(Rc::clone(outside)));
         let hears = hears(dir, session, outside);
         let mut engine = Engine::new(log, world, settings(policy()), inbox, hears);

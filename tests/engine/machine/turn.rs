@@ -196,7 +196,12 @@ impl Turn {
             fallbacks: vec![],
         };
         let (_commands, inbox) = unbounded_channel();
-        let log = Log { store, head, state };
+        let log = Log {
+            store,
+            head,
+            state,
+            shared: None,
+        };
         let mut engine = Engine::new(log, world, settings, inbox, Box::new(|_, _| {}));
         let life = async {
             if again {

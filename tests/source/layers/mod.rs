@@ -21,7 +21,7 @@ mod words;
 
 use std::path::{Path, PathBuf};
 
-const ORDER: [&str; 25] = [
+const ORDER: [&str; 26] = [
     "main",
     "cli",
     "ui",
@@ -38,6 +38,7 @@ const ORDER: [&str; 25] = [
     "command",
     "sandbox",
     "telemetry",
+    "shared",
     "import",
     "bundle",
     "recovery",

@@ -98,7 +98,12 @@ impl Stage {
         });
         let (say, inbox) = unbounded_channel();
         let session = head.session().to_string();
-        let log = Log { store, head, state };
+        let log = Log {
+            store,
+            head,
+            state,
+            shared: None,
+        };
         let engine = Engine::new(log, world, settings(), inbox, Box::new(|_, _| {}));
         Stage {
             engine,

@@ -1,0 +1,110 @@
+//! The interface of a shared database: PostgreSQL, and a log in memory for tests.
+
+use std::time::Duration;
+
+use super::SharedError;
+use crate::core::entry::Seq;
+use crate::journal::chain_hash::ChainHash;
+
+/// The end of a session: the tip of its last entry, and the number of its entries.
+pub type EndOfLog = (ChainHash, Seq);
+
+/// Size of the authentication code of a line, bytes.
+pub const MAC_BYTES: usize = 32;
+
+/// The data folder and the machine that record a session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Home {
+    /// The store and the machine, as hashes.
+    pub home: String,
+    /// The start of the machine, as a hash.
+    pub boot: String,
+    /// The name of the machine, for people.
+    pub host: String,
+}
+
+/// A line of the log as it is stored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredLine {
+    /// A line of a journal, compressed with zstd.
+    pub body: Vec<u8>,
+    /// Its authentication code, by the key of the store that recorded it.
+    pub mac: [u8; MAC_BYTES],
+}
+
+/// Bytes that entries refer to, with their blake3.
+pub type StoredObject = ([u8; 32], Vec<u8>);
+
+/// Entries to append.
+#[derive(Debug, Clone)]
+pub struct Push {
+    pub session: String,
+    /// The end that they follow.
+    pub before: EndOfLog,
+    /// The end after them.
+    pub after: EndOfLog,
+    pub lines: Vec<StoredLine>,
+    pub objects: Vec<StoredObject>,
+    /// For lists.
+    pub title: String,
+    pub state: &'static str,
+}
+
+/// A lease that was taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Claimed {
+    pub fence: i64,
+    pub end: EndOfLog,
+}
+
+/// The state of a lease.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Beat {
+    /// It was extended.
+    Held,
+    /// It ended, and nobody claimed the session since.
+    Ended,
+    /// Another process claimed the session.
+    Taken,
+}
+
+/// A database of shared sessions.
+///
+/// [`SharedError::Away`] from a call that changes something: whether it did is not known.
+#[allow(
+    async_fn_in_trait,
+    reason = "one thread runs all calls, so that no future has to be Send"
+)]
+pub trait SharedLog {
+    /// Returns the time without a sign of life after which a session is free.
+    async fn lease(&mut self) -> Result<Duration, SharedError>;
+    /// Creates a session with its first entries. Returns its fence. `None`: its ID is taken.
+    async fn create(
+        &mut self,
+        home: &Home,
+        header: &str,
+        push: &Push,
+    ) -> Result<Option<i64>, SharedError>;
+    /// Takes the lease of a session of this data folder.
+    ///
+    /// # Errors
+    /// `Lost`: another machine recorded it, or an earlier start of this one has the lease.
+    async fn claim(&mut self, session: &str, home: &Home) -> Result<Claimed, SharedError>;
+    /// Appends entries, and extends the lease. Returns false if the caller does not hold the lease,
+    /// or the session has another end.
+    async fn push(&mut self, fence: i64, push: &Push) -> Result<bool, SharedError>;
+    /// Extends the lease.
+    async fn beat(&mut self, session: &str, fence: i64) -> Result<Beat, SharedError>;
+    /// Returns lines from this place on, at most as many as fit in memory, and what they refer to.
+    async fn lines(&mut self, session: &str, first: Seq) -> Result<Vec<StoredLine>, SharedError>;
+    /// Returns the bytes with these hashes.
+    async fn objects(
+        &mut self,
+        session: &str,
+        hashes: &[[u8; 32]],
+    ) -> Result<Vec<StoredObject>, SharedError>;
+    /// Gives the lease back.
+    async fn release(&mut self, session: &str, fence: i64) -> Result<(), SharedError>;
+    /// Returns a time that also passes while the machine sleeps.
+    fn now(&self) -> Duration;
+}

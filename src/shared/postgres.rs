@@ -1,0 +1,349 @@
+//! The log in PostgreSQL. It connects when it is first used, and again after a connection broke.
+
+use std::time::Duration;
+
+use tokio_postgres::types::ToSql;
+use tokio_postgres::{Error, Row, Statement};
+use uuid::Uuid;
+
+use super::SharedError;
+use super::address::Address;
+use super::connection::Connection;
+use super::log::{Beat, Claimed, EndOfLog, Home, Push, SharedLog, StoredLine, StoredObject};
+use crate::core::entry::Seq;
+use crate::core::text::one_line;
+use crate::core::visible::visible;
+use crate::journal::chain_hash::ChainHash;
+
+/// The level of the kinds of entries that this version knows.
+pub const LEVEL: i32 = 1;
+/// Maximum number of lines that are read at once.
+const LINES_AT_ONCE: i64 = 1_000;
+/// Maximum time for which a server that does not have it on its standbys is asked again.
+const REPLICATION: Duration = Duration::from_millis(200);
+
+const CREATE: &str =
+    "SELECT rewake.create_1($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)";
+const CLAIM: &str = "SELECT fence, tip, length FROM rewake.claim_1($1, $2, $3, $4)";
+const PUSH: &str = "SELECT rewake.push_1($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)";
+const BEAT: &str = "SELECT rewake.beat_1($1, $2)";
+const LINES: &str = "SELECT body, mac FROM rewake.lines WHERE session = $1 AND seq >= $2
+ ORDER BY seq LIMIT $3";
+const OBJECTS: &str =
+    "SELECT hash, body FROM rewake.objects WHERE session = $1 AND hash = ANY ($2)";
+
+/// A database of shared sessions.
+pub struct Postgres {
+    address: Address,
+    connected: Option<Connected>,
+}
+
+struct Connected {
+    connection: Connection,
+    push: Statement,
+    beat: Statement,
+}
+
+impl Postgres {
+    pub fn new(address: Address) -> Postgres {
+        Postgres {
+            address,
+            connected: None,
+        }
+    }
+
+    async fn connected(&mut self) -> Result<&Connected, SharedError> {
+        let open = self.connected.take();
+        let open = open.filter(|open| !open.connection.client.is_closed());
+        let connected = match open {
+            Some(connected) => connected,
+            None => {
+                let connection = Connection::connect(&self.address).await?;
+                let explain = |error: Error| connection.explain(&error);
+                let push = connection.client.prepare(PUSH).await.map_err(explain)?;
+                let beat = connection.client.prepare(BEAT).await.map_err(explain)?;
+                Connected {
+                    connection,
+                    push,
+                    beat,
+                }
+            }
+        };
+        Ok(self.connected.insert(connected))
+    }
+
+    async fn rows(
+        &mut self,
+        sql: &str,
+        params: &[&(dyn ToSql + Sync)],
+    ) -> Result<Vec<Row>, SharedError> {
+        let connection = &self.connected().await?.connection;
+        let rows = connection.client.query(sql, params).await;
+        rows.map_err(|error| connection.explain(&error))
+    }
+}
+
+impl Connected {
+    /// Waits until the standbys have what was acknowledged with a warning: a sign of life that they
+    /// have proves that they have all before it.
+    async fn is_replicated(&self, session: Uuid, fence: i64) -> Result<(), SharedError> {
+        while self.connection.take_warning() {
+            tracing::warn!("the database has not sent the entries to its standbys yet");
+            tokio::time::sleep(REPLICATION).await;
+            let client = &self.connection.client;
+            client
+                .query(&self.beat, &[&session, &fence])
+                .await
+                .map_err(|error| self.connection.explain(&error))?;
+        }
+        Ok(())
+    }
+}
+
+impl SharedLog for Postgres {
+    async fn lease(&mut self) -> Result<Duration, SharedError> {
+        let sql = "SELECT (extract(epoch FROM lease) * 1000)::bigint, schema FROM rewake.meta";
+        let rows = self.rows(sql, &[]).await?;
+        let row = rows.first().ok_or_else(|| SharedError::Failed {
+            what: format!("{}: rewake.meta is empty", self.address.shown),
+        })?;
+        let schema: i32 = row.get(1);
+        if schema > super::schema::SCHEMA {
+            return Err(super::schema::is_newer(&self.address.shown, schema));
+        }
+        let ms: i64 = row.get(0);
+        Ok(Duration::from_millis(u64::try_from(ms).unwrap_or_default()))
+    }
+
+    async fn create(
+        &mut self,
+        home: &Home,
+        header: &str,
+        push: &Push,
+    ) -> Result<Option<i64>, SharedError> {
+        let id = id_of(&push.session)?;
+        let arrays = Arrays::of(push);
+        let rows = self
+            .rows(
+                CREATE,
+                &[
+                    &id,
+                    &home.home,
+                    &home.boot,
+                    &home.host,
+                    &header,
+                    &arrays.tip,
+                    &arrays.bodies,
+                    &arrays.macs,
+                    &arrays.hashes,
+                    &arrays.objects,
+                    &push.title,
+                    &push.state,
+                    &LEVEL,
+                ],
+            )
+            .await?;
+        let fence: i64 = rows.first().map_or(0, |row| row.get(0));
+        if fence == 0 {
+            return Ok(None);
+        }
+        self.connected().await?.is_replicated(id, fence).await?;
+        Ok(Some(fence))
+    }
+
+    async fn claim(&mut self, session: &str, home: &Home) -> Result<Claimed, SharedError> {
+        let id = id_of(session)?;
+        let params: [&(dyn ToSql + Sync); 4] = [&id, &home.home, &home.boot, &home.host];
+        let rows = self.rows(CLAIM, &params).await?;
+        let Some(row) = rows.first() else {
+            return Err(self.not_claimed(session, home).await?);
+        };
+        let claimed = Claimed {
+            fence: row.get(0),
+            end: self.end(row.get(1), row.get(2))?,
+        };
+        // That the end is acknowledged must hold for its entries too.
+        self.connected()
+            .await?
+            .is_replicated(id, claimed.fence)
+            .await?;
+        Ok(claimed)
+    }
+
+    async fn push(&mut self, fence: i64, push: &Push) -> Result<bool, SharedError> {
+        let id = id_of(&push.session)?;
+        let arrays = Arrays::of(push);
+        let length = i64::try_from(push.before.1).unwrap_or(i64::MAX);
+        let connected = self.connected().await?;
+        let rows = connected
+            .connection
+            .client
+            .query(
+                &connected.push,
+                &[
+                    &id,
+                    &fence,
+                    &push.before.0.as_bytes(),
+                    &length,
+                    &arrays.tip,
+                    &arrays.bodies,
+                    &arrays.macs,
+                    &arrays.hashes,
+                    &arrays.objects,
+                    &push.title,
+                    &push.state,
+                    &LEVEL,
+                ],
+            )
+            .await
+            .map_err(|error| connected.connection.explain(&error))?;
+        connected.is_replicated(id, fence).await?;
+        Ok(rows.first().is_some_and(|row| row.get(0)))
+    }
+
+    async fn beat(&mut self, session: &str, fence: i64) -> Result<Beat, SharedError> {
+        let id = id_of(session)?;
+        let connected = self.connected().await?;
+        let connection = &connected.connection;
+        let explain = |error: Error| connection.explain(&error);
+        let rows = connection
+            .client
+            .query(&connected.beat, &[&id, &fence])
+            .await
+            .map_err(explain)?;
+        if rows.first().is_some_and(|row| row.get(0)) {
+            return Ok(Beat::Held);
+        }
+        let sql = "SELECT fence FROM rewake.sessions WHERE id = $1";
+        let rows = connection
+            .client
+            .query(sql, &[&id])
+            .await
+            .map_err(explain)?;
+        Ok(match rows.first().map(|row| row.get::<_, i64>(0)) {
+            Some(now) if now == fence => Beat::Ended,
+            _ => Beat::Taken,
+        })
+    }
+
+    async fn lines(&mut self, session: &str, first: Seq) -> Result<Vec<StoredLine>, SharedError> {
+        let id = id_of(session)?;
+        let first = i64::try_from(first).unwrap_or(i64::MAX);
+        let rows = self.rows(LINES, &[&id, &first, &LINES_AT_ONCE]).await?;
+        let line = |row: &Row| {
+            let mac: Vec<u8> = row.get(1);
+            StoredLine {
+                body: row.get(0),
+                mac: mac.try_into().unwrap_or_default(),
+            }
+        };
+        Ok(rows.iter().map(line).collect())
+    }
+
+    async fn objects(
+        &mut self,
+        session: &str,
+        hashes: &[[u8; 32]],
+    ) -> Result<Vec<StoredObject>, SharedError> {
+        let id = id_of(session)?;
+        let hashes: Vec<&[u8]> = hashes.iter().map(|hash| &hash[..]).collect();
+        let rows = self.rows(OBJECTS, &[&id, &hashes]).await?;
+        let object = |row: &Row| {
+            let hash: Vec<u8> = row.get(0);
+            (hash.try_into().unwrap_or_default(), row.get(1))
+        };
+        Ok(rows.iter().map(object).collect())
+    }
+
+    async fn release(&mut self, session: &str, fence: i64) -> Result<(), SharedError> {
+        let id = id_of(session)?;
+        self.rows("SELECT rewake.release_1($1, $2)", &[&id, &fence])
+            .await
+            .map(drop)
+    }
+
+    #[cfg(target_os = "linux")]
+    fn now(&self) -> Duration {
+        since(rustix::time::ClockId::Boottime)
+    }
+
+    /// On macOS this clock also counts the time of sleep.
+    #[cfg(not(target_os = "linux"))]
+    fn now(&self) -> Duration {
+        since(rustix::time::ClockId::Monotonic)
+    }
+}
+
+fn since(clock: rustix::time::ClockId) -> Duration {
+    let now = rustix::time::clock_gettime(clock);
+    Duration::new(
+        u64::try_from(now.tv_sec).unwrap_or_default(),
+        u32::try_from(now.tv_nsec).unwrap_or_default(),
+    )
+}
+
+impl Postgres {
+    /// Returns the reason why a session cannot be claimed.
+    async fn not_claimed(
+        &mut self,
+        session: &str,
+        home: &Home,
+    ) -> Result<SharedError, SharedError> {
+        let sql = "SELECT home = $2 AND role = session_user, host, role::text,
+           coalesce(ceil(extract(epoch FROM lease_until - clock_timestamp())), 0)::bigint
+           FROM rewake.sessions WHERE id = $1";
+        let rows = self.rows(sql, &[&id_of(session)?, &home.home]).await?;
+        let shown = &self.address.shown;
+        let Some(row) = rows.first() else {
+            return Ok(SharedError::setup(
+                format!("{shown} has no session {session}"),
+                "rewake history --shared lists them",
+            ));
+        };
+        let (is_own, host, role, seconds): (bool, String, String, i64) =
+            (row.get(0), row.get(1), row.get(2), row.get(3));
+        let host = one_line(&visible(&host), 60);
+        let what = match is_own {
+            true => format!("{shown}: {host} has session {session} for another {seconds} s"),
+            false => format!(
+                "{shown}: {host} recorded session {session}, as {}",
+                one_line(&visible(&role), 60)
+            ),
+        };
+        Ok(SharedError::Lost { what })
+    }
+
+    fn end(&self, tip: Vec<u8>, length: i64) -> Result<EndOfLog, SharedError> {
+        let tip = ChainHash::from_bytes(&tip).ok_or_else(|| SharedError::Failed {
+            what: format!("{}: a tip has no 16 bytes", self.address.shown),
+        })?;
+        Ok((tip, u64::try_from(length).unwrap_or_default()))
+    }
+}
+
+fn id_of(session: &str) -> Result<Uuid, SharedError> {
+    Uuid::try_parse(session).map_err(|_| SharedError::Failed {
+        what: format!("{session:?} is not the ID of a session"),
+    })
+}
+
+/// Entries as arrays.
+struct Arrays<'p> {
+    tip: &'p [u8],
+    bodies: Vec<&'p [u8]>,
+    macs: Vec<&'p [u8]>,
+    hashes: Vec<&'p [u8]>,
+    objects: Vec<&'p [u8]>,
+}
+
+impl Arrays<'_> {
+    fn of(push: &Push) -> Arrays<'_> {
+        Arrays {
+            tip: push.after.0.as_bytes(),
+            bodies: push.lines.iter().map(|line| &line.body[..]).collect(),
+            macs: push.lines.iter().map(|line| &line.mac[..]).collect(),
+            hashes: push.objects.iter().map(|(hash, _)| &hash[..]).collect(),
+            objects: push.objects.iter().map(|(_, body)| &body[..]).collect(),
+        }
+    }
+}

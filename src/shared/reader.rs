@@ -1,0 +1,237 @@
+//! The sessions of a database as anybody with the role `rewake_reader` sees them: a list, and one of
+//! them as a bundle. The importer of bundles verifies it, since other programs may have written it.
+
+use std::io::Write;
+
+use tokio_postgres::Row;
+use uuid::Uuid;
+
+use super::connection::Connection;
+use super::log::{SharedLog, StoredLine};
+use super::postgres::{LEVEL, Postgres};
+use super::{SharedError, hashes_of, writer};
+use crate::bundle::{BundleError, write_session};
+use crate::core::entry::Seq;
+use crate::journal::chain_hash::ChainHash;
+use crate::journal::line::{EntryLine, FIRST_FORM, Header, Line};
+
+/// Maximum number of sessions of the list.
+const MAX_SESSIONS: i64 = 100;
+/// Number of hashes of a request.
+const HASHES_AT_ONCE: usize = 100;
+/// Number of sessions that an error names.
+const NAMED: i64 = 5;
+
+/// A session of the list.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct SharedSession {
+    pub id: String,
+    pub title: String,
+    /// `idle`, `working` or `asks`.
+    pub state: String,
+    /// The name of the machine that recorded it.
+    pub host: String,
+    /// The role that recorded it.
+    pub role: String,
+    pub entries: i64,
+    /// UTC, milliseconds since 1970.
+    pub updated_ms: i64,
+    /// Whether a process holds its lease.
+    pub held: bool,
+    #[serde(skip)]
+    header: String,
+    #[serde(skip)]
+    tip: Vec<u8>,
+    #[serde(skip)]
+    needs: i32,
+}
+
+const COLUMNS: &str = "id::text, title, state, host, role::text, length,
+  (extract(epoch FROM updated) * 1000)::bigint, coalesce(lease_until > clock_timestamp(), false),
+  header, tip, needs";
+
+impl SharedSession {
+    fn of(row: &Row) -> SharedSession {
+        SharedSession {
+            id: row.get(0),
+            title: row.get(1),
+            state: row.get(2),
+            host: row.get(3),
+            role: row.get(4),
+            entries: row.get(5),
+            updated_ms: row.get(6),
+            held: row.get(7),
+            header: row.get(8),
+            tip: row.get(9),
+            needs: row.get(10),
+        }
+    }
+
+    /// Returns the folder in which it works.
+    pub fn folder(&self) -> String {
+        self.header()
+            .map_or_else(String::new, |header| header.folder)
+    }
+
+    fn header(&self) -> Option<Header> {
+        match Line::read(self.header.as_bytes()) {
+            Some(Line::Header(header)) => Some(header),
+            _ => None,
+        }
+    }
+
+    /// Returns the end of its log.
+    pub fn end(&self) -> Option<(ChainHash, Seq)> {
+        let tip = ChainHash::from_bytes(&self.tip)?;
+        Some((tip, u64::try_from(self.entries).ok()?))
+    }
+}
+
+impl Connection {
+    /// Returns the sessions that changed last.
+    ///
+    /// # Errors
+    /// The server does not answer, or the role may not read.
+    pub async fn sessions(&self) -> Result<Vec<SharedSession>, SharedError> {
+        let sql = format!(
+            "SELECT {COLUMNS} FROM rewake.sessions ORDER BY updated DESC LIMIT {MAX_SESSIONS}"
+        );
+        let rows = self.client.query(&sql, &[]).await;
+        let rows = rows.map_err(|e| self.explain(&e))?;
+        Ok(rows.iter().map(SharedSession::of).collect())
+    }
+
+    /// Returns the session whose ID begins so.
+    ///
+    /// # Errors
+    /// There is none, or more than one.
+    pub async fn find(&self, beginning: &str) -> Result<SharedSession, SharedError> {
+        let none = || {
+            SharedError::setup(
+                format!("{} has no session {beginning:?}", self.address.shown),
+                "rewake history --shared lists them",
+            )
+        };
+        let (first, last) = ids_of(beginning).ok_or_else(none)?;
+        let sql = format!(
+            "SELECT {COLUMNS} FROM rewake.sessions WHERE id BETWEEN $1 AND $2 LIMIT {NAMED}"
+        );
+        let rows = self.client.query(&sql, &[&first, &last]).await;
+        let rows = rows.map_err(|e| self.explain(&e))?;
+        match &rows[..] {
+            [] => Err(none()),
+            [row] => Ok(SharedSession::of(row)),
+            several => {
+                let ids: Vec<String> = several.iter().map(|row| row.get(0)).collect();
+                Err(SharedError::setup(
+                    format!(
+                        "several sessions begin with {beginning}: {}",
+                        ids.join(", ")
+                    ),
+                    "give more of the ID",
+                ))
+            }
+        }
+    }
+}
+
+/// Returns the first and the last ID that begin so.
+fn ids_of(beginning: &str) -> Option<(Uuid, Uuid)> {
+    let digits = beginning.trim().to_ascii_lowercase().replace('-', "");
+    if digits.is_empty() || digits.len() > 32 {
+        return None;
+    }
+    let filled =
+        |with: &str| Uuid::try_parse(&format!("{digits}{}", with.repeat(32 - digits.len())));
+    Some((filled("0").ok()?, filled("f").ok()?))
+}
+
+/// Writes a session as a bundle.
+///
+/// # Errors
+/// The server does not answer, or a line of the session is damaged. The session is named.
+pub async fn bundle<W: Write>(
+    mut log: Postgres,
+    of: &SharedSession,
+    to: W,
+    at_ms: i64,
+) -> Result<W, SharedError> {
+    let damaged = |what: &str| SharedError::Failed {
+        what: format!("session {}: {what}", of.id),
+    };
+    if of.needs > LEVEL {
+        return Err(SharedError::setup(
+            format!("session {} has entries of a newer version", of.id),
+            "rewake update",
+        ));
+    }
+    let said = of
+        .header()
+        .ok_or_else(|| damaged("its header is damaged"))?;
+    let header = Header {
+        rewake: FIRST_FORM,
+        store: of.host.clone(),
+        session: of.id.clone(),
+        forked: None,
+        replica: false,
+        source: None,
+        machine: None,
+        first: 0,
+        tip: ChainHash::of_nothing(),
+        ..said
+    };
+    let mut lines = Vec::new();
+    let mut blobs = Vec::new();
+    let length = of.entries.try_into().unwrap_or_default();
+    while lines.len() < length {
+        let first = lines.len() as Seq;
+        let stored: Vec<StoredLine> = log.lines(&of.id, first).await?;
+        if stored.is_empty() {
+            return Err(damaged(&format!("entry {first} is missing")));
+        }
+        for line in &stored {
+            let (_, entry) = writer::read(line)
+                .ok_or_else(|| damaged(&format!("entry {} is damaged", lines.len())))?;
+            // Rows of the store that recorded it mean nothing here.
+            lines.push(EntryLine {
+                taken: None,
+                signal: None,
+                owed: false,
+                ..entry
+            });
+        }
+    }
+    lines.truncate(length);
+    for hashes in hashes_of(&lines).chunks(HASHES_AT_ONCE) {
+        for (hash, bytes) in log.objects(&of.id, hashes).await? {
+            if *blake3::hash(&bytes).as_bytes() != hash {
+                return Err(damaged(
+                    "bytes of an output or an image do not match their hash",
+                ));
+            }
+            blobs.push(bytes);
+        }
+    }
+    let written = write_session(to, of.host.clone(), &header, &lines, &blobs, at_ms);
+    written.map_err(|error: BundleError| damaged(&error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_beginning_of_an_id_gives_a_range() {
+        let range = |beginning| ids_of(beginning).map(|(a, b)| (a.to_string(), b.to_string()));
+        assert_eq!(
+            range("01A2-b").unwrap(),
+            (
+                "01a2b000-0000-0000-0000-000000000000".to_string(),
+                "01a2bfff-ffff-ffff-ffff-ffffffffffff".to_string()
+            )
+        );
+        for none in ["", "x", "01'", &"0".repeat(33)] {
+            assert_eq!(range(none), None, "{none:?}");
+        }
+    }
+}

@@ -1,0 +1,552 @@
+//! The holder of the lease of one session. It runs on a thread, so that the lease is extended while
+//! the agent is busy.
+//!
+//! Invariant: entries whose fate is not known are never given up. A claim gives a new fence, which
+//! the database compares, so that a request that is still on its way cannot arrive later.
+
+use std::io;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
+use std::time::Duration;
+
+use tokio::sync::{mpsc, oneshot};
+use zstd::bulk::{compress, decompress};
+
+use super::SharedError;
+use super::log::{Beat, EndOfLog, Home, Push, SharedLog, StoredLine};
+use crate::core::marks::cut_title;
+use crate::core::state::State;
+use crate::journal::line::{EntryLine, Line};
+use crate::store::shared::NewLines;
+
+/// Maximum number of waiting requests. A session has one at a time.
+const REQUESTS: usize = 4;
+const LEVEL: i32 = 3;
+/// Maximum size of a line, bytes.
+const MAX_LINE: usize = 64 << 20;
+/// Maximum size of the entries of one transaction, bytes.
+const BYTES_AT_ONCE: usize = 4 << 20;
+/// Time between two attempts to reach the database.
+const RETRY: Duration = Duration::from_millis(300);
+/// Maximum time for which the end of a process waits for the database.
+const CLOSING: Duration = Duration::from_secs(2);
+
+/// The state of a session for lists.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Listed {
+    pub title: String,
+    pub state: &'static str,
+}
+
+impl Listed {
+    /// Returns what lists show of this state.
+    pub fn of(state: &State) -> Listed {
+        Listed {
+            title: cut_title(state.title().unwrap_or_default()),
+            state: match (state.asks(), state.unfinished()) {
+                (true, _) => "asks",
+                (false, true) => "working",
+                (false, false) => "idle",
+            },
+        }
+    }
+}
+
+/// The fate of entries without an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fate {
+    Recorded,
+    /// They will not be recorded.
+    NotRecorded,
+}
+
+type Reply<T> = oneshot::Sender<Result<T, SharedError>>;
+
+enum Request {
+    Create {
+        header: String,
+        push: Push,
+        reply: Reply<()>,
+    },
+    Claim(Reply<EndOfLog>),
+    Lines(u64, Reply<NewLines>),
+    Push(Push, Reply<()>),
+    Settle(EndOfLog, EndOfLog, Reply<Fate>),
+}
+
+/// A shared session whose lease this process holds or takes.
+pub struct SharedWriter {
+    requests: Option<mpsc::Sender<Request>>,
+    /// Disconnected when the thread ends.
+    ended: Option<Receiver<()>>,
+    session: String,
+    /// The database, for messages.
+    pub database: String,
+    key: [u8; 32],
+}
+
+impl SharedWriter {
+    /// Returns a writer, and the work of its thread.
+    pub fn new<L: SharedLog>(
+        log: L,
+        home: Home,
+        session: String,
+        database: String,
+        key: [u8; 32],
+    ) -> (SharedWriter, impl Future<Output = ()>) {
+        let (writer, holder, received) = SharedWriter::parts(log, home, session, database, key);
+        (writer, holder.run(received))
+    }
+
+    /// Returns a writer with its thread. A drop waits a short time for the end of that.
+    ///
+    /// # Errors
+    /// The system starts no thread.
+    pub fn start<L: SharedLog + Send + 'static>(
+        log: L,
+        home: Home,
+        session: String,
+        database: String,
+        key: [u8; 32],
+    ) -> io::Result<SharedWriter> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
+        let (is_running, ended) = sync_channel::<()>(0);
+        let (mut writer, holder, received) = SharedWriter::parts(log, home, session, database, key);
+        std::thread::Builder::new()
+            .name("shared log".to_string())
+            .spawn(move || {
+                runtime.block_on(holder.run(received));
+                drop(is_running);
+            })?;
+        writer.ended = Some(ended);
+        Ok(writer)
+    }
+
+    fn parts<L>(
+        log: L,
+        home: Home,
+        session: String,
+        database: String,
+        key: [u8; 32],
+    ) -> (SharedWriter, Holder<L>, mpsc::Receiver<Request>) {
+        let (requests, received) = mpsc::channel(REQUESTS);
+        let holder = Holder {
+            log,
+            home,
+            key,
+            session: session.clone(),
+            database: database.clone(),
+            fence: None,
+            good_until: Duration::ZERO,
+            lease: None,
+        };
+        let writer = SharedWriter {
+            requests: Some(requests),
+            ended: None,
+            session,
+            database,
+            key,
+        };
+        (writer, holder, received)
+    }
+
+    fn ask<T>(
+        &self,
+        request: impl FnOnce(Reply<T>) -> Request,
+    ) -> oneshot::Receiver<Result<T, SharedError>> {
+        let (reply, answer) = oneshot::channel();
+        if let Some(requests) = &self.requests {
+            // If the thread ended, nobody replies.
+            let _ = requests.try_send(request(reply));
+        }
+        answer
+    }
+
+    fn push_of(
+        &self,
+        before: EndOfLog,
+        new: &NewLines,
+        listed: Listed,
+    ) -> Result<Push, SharedError> {
+        let lines: Result<Vec<StoredLine>, SharedError> = new
+            .lines
+            .iter()
+            .map(|line| stored(&self.key, &self.session, line))
+            .collect();
+        let objects = new.blobs.iter();
+        Ok(Push {
+            session: self.session.clone(),
+            before,
+            after: new.end().unwrap_or(before),
+            lines: lines?,
+            objects: objects
+                .map(|bytes| (*blake3::hash(bytes).as_bytes(), bytes.clone()))
+                .collect(),
+            title: listed.title,
+            state: listed.state,
+        })
+    }
+
+    /// Creates the session with its first entries. It blocks.
+    pub fn create(
+        &self,
+        before: EndOfLog,
+        header: String,
+        new: &NewLines,
+        listed: Listed,
+    ) -> Result<(), SharedError> {
+        let push = self.push_of(before, new, listed)?;
+        let request = |reply| Request::Create {
+            header,
+            push,
+            reply,
+        };
+        self.blocking(request)
+    }
+
+    /// Takes the lease. Returns the end of the session. It blocks.
+    pub fn claim(&self) -> Result<EndOfLog, SharedError> {
+        self.blocking(Request::Claim)
+    }
+
+    /// Returns entries that this store recorded, from this place on. It blocks.
+    ///
+    /// # Errors
+    /// `Damaged`: another program wrote them.
+    pub fn lines(&self, first: u64) -> Result<NewLines, SharedError> {
+        self.blocking(|reply| Request::Lines(first, reply))
+    }
+
+    fn blocking<T>(&self, request: impl FnOnce(Reply<T>) -> Request) -> Result<T, SharedError> {
+        let answer = self.ask(request).blocking_recv();
+        answer.unwrap_or_else(|_| Err(self.ended()))
+    }
+
+    /// Records entries in the database. They are there when this returns.
+    ///
+    /// # Errors
+    /// `Away`: their fate is not known, see [`SharedWriter::settle`]. `Lost`: another process has the
+    /// session.
+    pub async fn push(
+        &self,
+        before: EndOfLog,
+        new: &NewLines,
+        listed: Listed,
+    ) -> Result<(), SharedError> {
+        let push = self.push_of(before, new, listed)?;
+        let answer = self.ask(|reply| Request::Push(push, reply)).await;
+        answer.unwrap_or_else(|_| Err(self.ended()))
+    }
+
+    /// The same as [`SharedWriter::push`], for the time before the session runs. It blocks.
+    pub fn push_blocking(
+        &self,
+        before: EndOfLog,
+        new: &NewLines,
+        listed: Listed,
+    ) -> Result<(), SharedError> {
+        let push = self.push_of(before, new, listed)?;
+        self.blocking(|reply| Request::Push(push, reply))
+    }
+
+    /// Finds out whether entries were recorded. If they were not, they never will be.
+    pub async fn settle(&self, before: EndOfLog, after: EndOfLog) -> Result<Fate, SharedError> {
+        let answer = self
+            .ask(|reply| Request::Settle(before, after, reply))
+            .await;
+        answer.unwrap_or_else(|_| Err(self.ended()))
+    }
+
+    fn ended(&self) -> SharedError {
+        SharedError::Away {
+            what: format!("{}: the connection ended", self.database),
+        }
+    }
+}
+
+impl Drop for SharedWriter {
+    fn drop(&mut self) {
+        // The thread gives the lease back, and ends.
+        self.requests = None;
+        if let Some(ended) = self.ended.take()
+            && ended
+                .recv_timeout(CLOSING)
+                .is_err_and(|e| e == RecvTimeoutError::Timeout)
+        {
+            tracing::warn!("the lease was not given back");
+        }
+    }
+}
+
+/// Returns a line as it is stored.
+fn stored(key: &[u8; 32], session: &str, line: &EntryLine) -> Result<StoredLine, SharedError> {
+    let failed = |why: String| SharedError::Failed {
+        what: format!("entry {}: {why}", line.seq),
+    };
+    let json = serde_json::to_vec(line).map_err(|e| failed(e.to_string()))?;
+    if json.len() > MAX_LINE {
+        return Err(failed(format!("it has more than {} MiB", MAX_LINE >> 20)));
+    }
+    Ok(StoredLine {
+        mac: mac(key, session, &json),
+        body: compress(&json, LEVEL).map_err(|e| failed(e.to_string()))?,
+    })
+}
+
+/// Reads a stored line, without any check of its origin.
+pub(super) fn read(line: &StoredLine) -> Option<(Vec<u8>, EntryLine)> {
+    let json = decompress(&line.body, MAX_LINE).ok()?;
+    match Line::read(&json) {
+        Some(Line::Entry(entry)) => Some((json, entry)),
+        _ => None,
+    }
+}
+
+fn mac(key: &[u8; 32], session: &str, json: &[u8]) -> [u8; 32] {
+    let mut hasher = blake3::Hasher::new_keyed(key);
+    hasher.update(session.as_bytes()).update(json);
+    *hasher.finalize().as_bytes()
+}
+
+/// The part of a writer that runs on its thread.
+struct Holder<L> {
+    log: L,
+    home: Home,
+    key: [u8; 32],
+    session: String,
+    database: String,
+    /// `None`: the lease was not taken, or the fate of the last entries is not known.
+    fence: Option<i64>,
+    /// The lease lasts at least until then, by [`SharedLog::now`].
+    good_until: Duration,
+    lease: Option<Duration>,
+}
+
+impl<L: SharedLog> Holder<L> {
+    async fn run(mut self, mut requests: mpsc::Receiver<Request>) {
+        loop {
+            let pause = self.lease.unwrap_or(Duration::from_secs(30)) / 3;
+            let request = tokio::select! {
+                biased;
+                request = requests.recv() => request,
+                () = tokio::time::sleep(pause), if self.fence.is_some() => {
+                    self.beat().await;
+                    continue;
+                }
+            };
+            match request {
+                Some(request) => self.answer(request).await,
+                None => break,
+            }
+        }
+        if let Some(fence) = self.fence {
+            let released = self.log.release(&self.session, fence);
+            match tokio::time::timeout(CLOSING, released).await {
+                Ok(Ok(())) => {}
+                released => tracing::warn!(?released, "the lease was not given back"),
+            }
+        }
+    }
+
+    async fn answer(&mut self, request: Request) {
+        // A caller that is gone wants no reply.
+        match request {
+            Request::Create {
+                header,
+                push,
+                reply,
+            } => drop(reply.send(self.create(&header, &push).await)),
+            Request::Claim(reply) => drop(reply.send(self.claim().await)),
+            Request::Lines(first, reply) => drop(reply.send(self.lines(first).await)),
+            Request::Push(push, reply) => drop(reply.send(self.push(&push).await)),
+            Request::Settle(before, after, reply) => {
+                drop(reply.send(self.settle(before, after).await));
+            }
+        }
+    }
+
+    async fn lease(&mut self) -> Result<Duration, SharedError> {
+        match self.lease {
+            Some(lease) => Ok(lease),
+            None => {
+                let lease = self.log.lease().await?;
+                self.lease = Some(lease);
+                Ok(lease)
+            }
+        }
+    }
+
+    /// Notes a sign of life that was sent at this time. The lease began later.
+    fn lives(&mut self, since: Duration) {
+        self.good_until = since + self.lease.unwrap_or_default() * 5 / 6;
+    }
+
+    async fn create(&mut self, header: &str, push: &Push) -> Result<(), SharedError> {
+        self.lease().await?;
+        let since = self.log.now();
+        match self.log.create(&self.home, header, push).await {
+            Ok(Some(fence)) => {
+                self.fence = Some(fence);
+                self.lives(since);
+                Ok(())
+            }
+            // The ID is new, so only this process can have taken it.
+            Ok(None) => self.push(push).await,
+            Err(SharedError::Away { .. }) => self.push(push).await,
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn claim(&mut self) -> Result<EndOfLog, SharedError> {
+        self.lease().await?;
+        let since = self.log.now();
+        self.fence = None;
+        let claimed = self.log.claim(&self.session, &self.home).await?;
+        self.fence = Some(claimed.fence);
+        self.lives(since);
+        Ok(claimed.end)
+    }
+
+    fn lost(&self, why: &str) -> SharedError {
+        SharedError::Lost {
+            what: format!("{}: session {}: {why}", self.database, self.session),
+        }
+    }
+
+    /// Repeats an attempt while the database is away, as long as the lease lasts.
+    async fn push(&mut self, push: &Push) -> Result<(), SharedError> {
+        loop {
+            match self.try_push(push).await {
+                Err(SharedError::Away { .. }) if self.log.now() < self.good_until => {
+                    tokio::time::sleep(RETRY).await;
+                }
+                done => return done,
+            }
+        }
+    }
+
+    async fn try_push(&mut self, push: &Push) -> Result<(), SharedError> {
+        let mut claims = 0;
+        loop {
+            let Some(fence) = self.fence else {
+                match self.settled(push.before, push.after).await? {
+                    Fate::Recorded => return Ok(()),
+                    Fate::NotRecorded => continue,
+                }
+            };
+            let since = self.log.now();
+            let pushed = self.log.push(fence, push).await;
+            match pushed {
+                Ok(true) => {
+                    self.lives(since);
+                    return Ok(());
+                }
+                Ok(false) => {
+                    self.fence = None;
+                    claims += 1;
+                    // Only a lease that ended may be taken again.
+                    if claims > 1 || self.log.beat(&self.session, fence).await? != Beat::Ended {
+                        return Err(self.lost("another process continued it"));
+                    }
+                }
+                Err(error) => {
+                    self.fence = None;
+                    return Err(error);
+                }
+            }
+        }
+    }
+
+    async fn settle(&mut self, before: EndOfLog, after: EndOfLog) -> Result<Fate, SharedError> {
+        self.fence = None;
+        self.settled(before, after).await
+    }
+
+    /// Claims the session again, and compares its end.
+    async fn settled(&mut self, before: EndOfLog, after: EndOfLog) -> Result<Fate, SharedError> {
+        let end = self.claim().await?;
+        match () {
+            () if end == after => Ok(Fate::Recorded),
+            () if end == before => Ok(Fate::NotRecorded),
+            () => {
+                self.fence = None;
+                Err(self.lost("another process continued it"))
+            }
+        }
+    }
+
+    async fn beat(&mut self) {
+        let Some(fence) = self.fence else {
+            return;
+        };
+        let since = self.log.now();
+        match self.log.beat(&self.session, fence).await {
+            Ok(Beat::Held) => self.lives(since),
+            // The next entries claim the session again, and compare its end.
+            Ok(Beat::Ended | Beat::Taken) => {
+                tracing::warn!(session = self.session, "the lease ended");
+            }
+            Err(error) => tracing::warn!(%error, "the lease was not extended"),
+        }
+    }
+
+    /// Returns the lines from this place on that this store recorded.
+    async fn lines(&mut self, first: u64) -> Result<NewLines, SharedError> {
+        let mut new = NewLines {
+            lines: Vec::new(),
+            blobs: Vec::new(),
+        };
+        loop {
+            let next = first + new.lines.len() as u64;
+            let stored = self.log.lines(&self.session, next).await?;
+            if stored.is_empty() {
+                break;
+            }
+            for line in &stored {
+                let entry = read(line).filter(|(json, _)| {
+                    blake3::Hash::from(mac(&self.key, &self.session, json))
+                        == blake3::Hash::from(line.mac)
+                });
+                let Some((_, entry)) = entry else {
+                    return Err(SharedError::foreign(&self.session, next));
+                };
+                new.lines.push(entry);
+            }
+        }
+        let hashes = super::hashes_of(&new.lines);
+        for part in hashes.chunks(100) {
+            for (hash, bytes) in self.log.objects(&self.session, part).await? {
+                // An object with another hash is as good as missing.
+                if *blake3::hash(&bytes).as_bytes() == hash {
+                    new.blobs.push(bytes);
+                }
+            }
+        }
+        Ok(new)
+    }
+}
+
+/// Splits lines into parts that fit in one transaction.
+pub fn parts(new: NewLines) -> Vec<NewLines> {
+    let mut parts = vec![NewLines {
+        lines: Vec::new(),
+        blobs: new.blobs,
+    }];
+    let mut bytes = 0;
+    for line in new.lines {
+        bytes += line.entry.get().len();
+        if bytes > BYTES_AT_ONCE {
+            bytes = 0;
+            parts.push(NewLines {
+                lines: Vec::new(),
+                blobs: Vec::new(),
+            });
+        }
+        if let Some(part) = parts.last_mut() {
+            part.lines.push(line);
+        }
+    }
+    parts.retain(|part| !part.lines.is_empty());
+    parts
+}

@@ -1,0 +1,273 @@
+//! Sessions that are recorded in a shared database too: the lines for the database, and the lines of
+//! the database that this store lacks.
+//!
+//! Invariant: a shared session is appended to only while this process holds its lease.
+
+use rusqlite::{OptionalExtension, Transaction, params};
+use serde_json::value::RawValue;
+
+use super::append::{Batch, Prepared};
+use super::blobs::{Packed, insert_blob};
+use super::chain::{Head, read_head};
+use super::error::Doing;
+use super::ids::id_of_diverged;
+use super::inbox::{InboxId, SignalId};
+use super::journal_writer::{Recorded, header};
+use super::replica::{Held, shared_source};
+use super::row::Body;
+use super::sessions::bring_up_to_date;
+use super::tips::tip_upto;
+use super::{ExportView, Planned, SessionPart, Store, StoreError};
+use crate::core::entry::{Entry, Seq};
+use crate::journal::chain_hash::ChainHash;
+use crate::journal::line::EntryLine;
+
+const WHAT: &str = "record the shared session";
+
+/// Size of the key of a store, bytes.
+const KEY_BYTES: usize = 32;
+
+/// Entries for the database, and the bytes that they refer to.
+#[derive(Debug, Clone)]
+pub struct NewLines {
+    pub lines: Vec<EntryLine>,
+    pub blobs: Vec<Vec<u8>>,
+}
+
+impl NewLines {
+    /// Returns the end after these lines. `None`: it has no line.
+    pub fn end(&self) -> Option<(ChainHash, Seq)> {
+        let last = self.lines.last()?;
+        Some((last.tip, last.seq + 1))
+    }
+}
+
+/// Returns entries as the lines that follow this end of a session.
+pub fn lines_of(
+    (mut tip, length): (ChainHash, Seq),
+    at_ms: i64,
+    entries: &[Entry],
+    owed: bool,
+) -> Result<Vec<EntryLine>, StoreError> {
+    let line = |(seq, entry): (Seq, &Entry)| {
+        let body = Body::new(entry).doing(WHAT)?;
+        tip = tip.and(seq, at_ms, body.json().as_bytes());
+        Ok(EntryLine {
+            seq,
+            at_ms,
+            tip,
+            taken: None,
+            signal: None,
+            owed,
+            entry: RawValue::from_string(body.json().to_string()).doing(WHAT)?,
+        })
+    };
+    (length..).zip(entries).map(line).collect()
+}
+
+impl Batch {
+    /// Returns the lines of this batch after the end of a session.
+    pub fn lines_after(&self, head: &Head) -> Result<NewLines, StoreError> {
+        let mut lines = lines_of(head.end(), self.at_ms, &self.entries, self.unfinished)?;
+        if let Some(first) = lines.first_mut() {
+            first.taken = self.taken.map(InboxId::number);
+            first.signal = self.signal.map(SignalId::number);
+        }
+        Ok(NewLines {
+            lines,
+            blobs: self.blobs.clone(),
+        })
+    }
+}
+
+impl Head {
+    /// Returns the tip of the last entry, and the number of entries.
+    pub fn end(&self) -> (ChainHash, Seq) {
+        (self.tip, self.length)
+    }
+}
+
+/// Lets this store append to a shared session, since this process holds its lease. If the session
+/// is created later, it is marked as shared.
+pub fn hold(store: &mut Store, session: &str, database: &str) {
+    store.held = Some(Held {
+        session: session.to_string(),
+        source: shared_source(database),
+    });
+}
+
+/// Returns the key by which this store knows the entries that it sent to a database. It is made
+/// once.
+pub fn key(store: &mut Store) -> Result<[u8; KEY_BYTES], StoreError> {
+    let tx = store.write(WHAT)?;
+    let known: Option<String> = tx
+        .query_row(
+            "SELECT value FROM meta WHERE name = 'shared_key'",
+            [],
+            |row| row.get(0),
+        )
+        .optional()
+        .doing(WHAT)?;
+    let known = known.and_then(|hex| blake3::Hash::from_hex(hex).ok());
+    if let Some(key) = known {
+        return Ok(*key.as_bytes());
+    }
+    // Two IDs have 148 random bits.
+    let random = [uuid::Uuid::new_v4(), uuid::Uuid::new_v4()].map(uuid::Uuid::into_bytes);
+    let key = blake3::hash(&random.concat());
+    tx.execute(
+        "INSERT OR REPLACE INTO meta VALUES ('shared_key', ?1)",
+        [key.to_hex().as_str()],
+    )
+    .doing(WHAT)?;
+    tx.commit().doing(WHAT)?;
+    Ok(*key.as_bytes())
+}
+
+/// Returns the ID of this store.
+pub fn store_id(store: &Store) -> Result<String, StoreError> {
+    store
+        .conn
+        .query_row("SELECT value FROM meta WHERE name = 'store'", [], |row| {
+            row.get(0)
+        })
+        .doing(WHAT)
+}
+
+/// Returns the end of a session here. Entries that only its journal has are restored first. The
+/// caller has its lock.
+pub fn end_of(store: &mut Store, session: &str) -> Result<(ChainHash, Seq), StoreError> {
+    bring_up_to_date(store, session)?;
+    let head = read_head(&store.conn, session)?;
+    Ok((tip_upto(&store.conn, session, head.seq())?, head.length))
+}
+
+/// Returns the tip of the entry before this place of a session.
+pub fn tip_before(store: &Store, session: &str, place: Seq) -> Result<ChainHash, StoreError> {
+    match place.checked_sub(1) {
+        None => Ok(ChainHash::of_nothing()),
+        Some(last) => tip_upto(&store.conn, session, last),
+    }
+}
+
+/// Returns the lines of a session from this place on.
+pub fn lines_from(store: &Store, session: &str, first: Seq) -> Result<NewLines, StoreError> {
+    let view = ExportView::of(store)?;
+    let mut header = header(&store.conn, &store_id(store)?, session)?;
+    header.first = first;
+    header.tip = tip_before(store, session, first)?;
+    let planned = Planned {
+        header,
+        title: None,
+        end: read_head(&store.conn, session)?.length,
+        tip: ChainHash::of_nothing(),
+        bytes: 0,
+        is_named: true,
+    };
+    let mut found = NewLines {
+        lines: Vec::new(),
+        blobs: Vec::new(),
+    };
+    view.read::<StoreError>(&planned, &mut |part| {
+        match part {
+            SessionPart::Blob(bytes) => found.blobs.push(bytes.to_vec()),
+            SessionPart::Entry(line) => found.lines.push(line.clone()),
+        }
+        Ok(())
+    })?;
+    Ok(found)
+}
+
+/// Appends lines of the database that this store lacks, since the process ended between the two.
+/// Messages and signals that became entries are removed. The caller has the lock of the session.
+///
+/// # Errors
+/// `Damaged`: they do not follow.
+pub fn append(store: &mut Store, session: &str, new: &NewLines) -> Result<(), StoreError> {
+    bring_up_to_date(store, session)?;
+    let mut head = read_head(&store.conn, session)?;
+    head.tip = tip_upto(&store.conn, session, head.seq())?;
+    let tx = store.write_entries(session, WHAT)?;
+    let before = put(&tx, &mut head, new)?;
+    tx.commit().doing(WHAT)?;
+    followed(store, &before, &head, new)
+}
+
+/// Replaces the entries of a shared session by those of the database, which differ. The session
+/// as it was here gets another ID, which is returned, and is no longer shared.
+pub fn replace(store: &mut Store, session: &str, new: &NewLines) -> Result<String, StoreError> {
+    let (tip, _) = end_of(store, session)?;
+    let parted = id_of_diverged(session, tip);
+    let tx = store.write_entries(session, WHAT)?;
+    tx.execute(
+        "UPDATE sessions SET id = ?2 WHERE id = ?1",
+        [session, &parted],
+    )
+    .doing(WHAT)?;
+    tx.execute(
+        "INSERT INTO sessions (id, workspace, folder, head, length, created_ms, updated_ms, replica)
+         SELECT ?1, workspace, folder, 0, 0, created_ms, updated_ms, replica
+         FROM sessions WHERE id = ?2",
+        [session, &parted],
+    )
+    .doing(WHAT)?;
+    let mut head = Head::before_first(session.to_string(), tx.last_insert_rowid());
+    tx.execute(
+        "UPDATE sessions SET replica = NULL WHERE id = ?1",
+        [&parted],
+    )
+    .doing(WHAT)?;
+    let before = put(&tx, &mut head, new)?;
+    tx.commit().doing(WHAT)?;
+    followed(store, &before, &head, new)?;
+    Ok(parted)
+}
+
+/// Writes the journal after lines were appended.
+fn followed(
+    store: &mut Store,
+    before: &Head,
+    head: &Head,
+    new: &NewLines,
+) -> Result<(), StoreError> {
+    let Some(last) = new.lines.last() else {
+        return Ok(());
+    };
+    let entry = [serde_json::from_str(last.entry.get()).doing(WHAT)?];
+    let recorded = Recorded {
+        at_ms: last.at_ms,
+        entries: &entry,
+        json: vec![last.entry.get()],
+        blobs: &[],
+        taken: None,
+        signal: None,
+        owed: last.owed,
+    };
+    // The journal lacks those before the last one, and gets all of them.
+    store.follow(before, head, &recorded);
+    store.inbox_mut().write_pending_rows(head.session());
+    Ok(())
+}
+
+/// Appends lines, and returns the end before the last one.
+fn put(tx: &Transaction<'_>, head: &mut Head, new: &NewLines) -> Result<Head, StoreError> {
+    for blob in &new.blobs {
+        insert_blob(tx, &Packed::new(blob)).doing(WHAT)?;
+    }
+    let mut before = head.clone();
+    for line in &new.lines {
+        before = head.clone();
+        for (table, row) in [("inbox", line.taken), ("signals", line.signal)] {
+            let sql = format!("DELETE FROM {table} WHERE id = ?1 AND session = ?2");
+            tx.execute(&sql, params![row, head.key]).doing(WHAT)?;
+        }
+        Prepared::of_line(line)?.put(tx, head, line.at_ms, line.owed)?;
+        if head.tip != line.tip {
+            return Err(StoreError::damaged(format!(
+                "entry {} of session {} does not follow",
+                line.seq, head.session
+            )));
+        }
+    }
+    Ok(before)
+}
