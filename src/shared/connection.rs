@@ -1,6 +1,7 @@
 //! A connection to the database, and the meaning of the server's errors.
 
 use std::future::poll_fn;
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -181,11 +182,15 @@ fn without_answer(address: &Address, error: &Error) -> SharedError {
     let mut is_tls = false;
     while let Some(source) = inner.source() {
         inner = source;
-        is_tls |= inner.is::<rustls::Error>();
+        // The source of an I/O error is that of the error in it.
+        let within = inner
+            .downcast_ref::<io::Error>()
+            .and_then(io::Error::get_ref);
+        is_tls |= inner.is::<rustls::Error>() || within.is_some_and(|e| e.is::<rustls::Error>());
     }
     let why = one_line(&visible(&inner.to_string()), MAX_QUOTED);
     let what = format!("{}: {why}", address.shown);
-    match is_tls || inner.is::<rustls::Error>() {
+    match is_tls {
         true => SharedError::setup(
             what,
             "the server needs a certificate for this name; fleet.ca_file trusts a private authority",

@@ -29,6 +29,21 @@ impl Authority {
         format!("-----BEGIN CERTIFICATE-----\n{coded}\n-----END CERTIFICATE-----\n")
     }
 
+    /// The certificate and the key of a server of this name, as files have them.
+    pub fn files(&self, name: &str) -> (String, String) {
+        let key = KeyPair::generate().expect("make a key");
+        let params = CertificateParams::new([name.to_string()]).expect("a name");
+        let certificate = params.signed_by(&key, &self.issuer).expect("sign it");
+        let pem = |kind: &str, bytes: &[u8]| {
+            let coded = base64::engine::general_purpose::STANDARD.encode(bytes);
+            format!("-----BEGIN {kind}-----\n{coded}\n-----END {kind}-----\n")
+        };
+        (
+            pem("CERTIFICATE", certificate.der()),
+            pem("PRIVATE KEY", &key.serialize_der()),
+        )
+    }
+
     /// For a server of this name or address.
     pub fn server(&self, name: &str) -> Arc<rustls::ServerConfig> {
         let key = KeyPair::generate().expect("make a key");
