@@ -172,13 +172,23 @@ impl<W: World> Recorder<W> {
             unfinished: self.state.unfinished(),
             asks: Some(self.state.asks()),
         };
+        if let Err(error) = self.sharing.prepare(&mut self.store, &batch) {
+            self.reload()?;
+            self.discard_hooks(&hooks).await;
+            return Err(error.into());
+        }
         let listed = Listed::of(&self.state);
         let notice = |text| (self.on_event)(&self.state, Event::Notice(text));
         let pushed = self
             .sharing
             .push(&self.head, &batch, &hooks, listed, notice);
-        if pushed.await? {
-            self.world.boundary(Boundary::Pushed).await;
+        match pushed.await {
+            Ok(true) => self.world.boundary(Boundary::Pushed).await,
+            Ok(false) => {}
+            Err(error) => {
+                self.is_stale = true;
+                return Err(error);
+            }
         }
         let records = match append(&mut self.store, &mut self.head, &batch) {
             Ok(records) => records,

@@ -10,7 +10,8 @@ use crate::core::entry::HookRun;
 use crate::shared::SharedError;
 use crate::shared::log::EndOfLog;
 use crate::shared::writer::{Fate, Listed, SharedWriter};
-use crate::store::{Batch, Head};
+use crate::store::shared::keep_tree;
+use crate::store::{Batch, Head, Store, StoreError};
 
 use super::EngineError;
 
@@ -37,6 +38,14 @@ impl Sharing {
         Sharing {
             writer,
             pushing: None,
+        }
+    }
+
+    /// Stores what has to be here before a batch is in the database.
+    pub fn prepare(&self, store: &mut Store, batch: &Batch) -> Result<(), StoreError> {
+        match self.writer {
+            Some(_) => keep_tree(store, batch),
+            None => Ok(()),
         }
     }
 

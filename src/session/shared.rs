@@ -62,11 +62,25 @@ pub(super) fn take(
     warnings: &mut Vec<String>,
 ) -> Result<SharedWriter, SessionError> {
     let writer = start(ctx, store, session)?;
+    match_logs(&writer, store, session, warnings)?;
+    Ok(writer)
+}
+
+/// Takes the lease, and makes both logs the same. The caller has the lock of the session.
+///
+/// # Errors
+/// `Lost`: another process has the lease, or the database has entries that this store did not record.
+pub fn match_logs(
+    writer: &SharedWriter,
+    store: &mut Store,
+    session: &str,
+    warnings: &mut Vec<String>,
+) -> Result<(), SessionError> {
     let theirs = writer.claim()?;
     shared::hold(store, session, &writer.database);
     let ours = shared::end_of(store, session)?;
     if theirs == ours {
-        return Ok(writer);
+        return Ok(());
     }
     let continues_theirs =
         theirs.1 < ours.1 && shared::tip_before(store, session, theirs.1)? == theirs.0;
@@ -86,7 +100,7 @@ pub(super) fn take(
             writer.database,
             count(ours.1 - theirs.1, "entry")
         ));
-        return Ok(writer);
+        return Ok(());
     }
     let missing = match ours.1 < theirs.1 {
         true => Some(writer.lines(ours.1)?),
@@ -106,7 +120,7 @@ pub(super) fn take(
         }
     }
     match shared::end_of(store, session)? == theirs {
-        true => Ok(writer),
+        true => Ok(()),
         false => Err(SharedError::Failed {
             what: format!("{}: session {session} misses entries", writer.database),
         }

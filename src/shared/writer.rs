@@ -25,8 +25,9 @@ const LEVEL: i32 = 3;
 const MAX_LINE: usize = 64 << 20;
 /// Maximum size of the entries of one transaction, bytes.
 const BYTES_AT_ONCE: usize = 4 << 20;
-/// Time between two attempts to reach the database.
-const RETRY: Duration = Duration::from_millis(300);
+/// Time before the first further attempt to reach the database. It doubles.
+const FIRST_RETRY: Duration = Duration::from_millis(10);
+const LAST_RETRY: Duration = Duration::from_secs(1);
 /// Maximum time for which the end of a process waits for the database.
 const CLOSING: Duration = Duration::from_secs(2);
 
@@ -416,10 +417,12 @@ impl<L: SharedLog> Holder<L> {
 
     /// Repeats an attempt while the database is away, as long as the lease lasts.
     async fn push(&mut self, push: &Push) -> Result<(), SharedError> {
+        let mut pause = FIRST_RETRY;
         loop {
             match self.try_push(push).await {
                 Err(SharedError::Away { .. }) if self.log.now() < self.good_until => {
-                    tokio::time::sleep(RETRY).await;
+                    tokio::time::sleep(pause).await;
+                    pause = (pause * 2).min(LAST_RETRY);
                 }
                 done => return done,
             }

@@ -17,6 +17,7 @@ use super::replica::{Held, shared_source};
 use super::row::Body;
 use super::sessions::bring_up_to_date;
 use super::tips::tip_upto;
+use super::trees;
 use super::{ExportView, Planned, SessionPart, Store, StoreError};
 use crate::core::entry::{Entry, Seq};
 use crate::journal::chain_hash::ChainHash;
@@ -94,6 +95,17 @@ pub fn hold(store: &mut Store, session: &str, database: &str) {
         session: session.to_string(),
         source: shared_source(database),
     });
+}
+
+/// Stores a state of the files that a batch names, before the batch is sent to the database. So the
+/// state is there even if the process ends before the batch is stored here.
+pub fn keep_tree(store: &mut Store, batch: &Batch) -> Result<(), StoreError> {
+    let Some(tree) = &batch.tree else {
+        return Ok(());
+    };
+    let tx = store.write(WHAT)?;
+    trees::insert(&tx, batch.at_ms, tree).doing(WHAT)?;
+    tx.commit().doing(WHAT)
 }
 
 /// Returns the key by which this store knows the entries that it sent to a database. It is made

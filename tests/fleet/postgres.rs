@@ -6,6 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
+use std::time::Duration;
 
 use crate::support::skip_everywhere;
 
@@ -104,23 +105,29 @@ impl Postgres {
         Some(server)
     }
 
-    /// Starts the server, on a new port if it has none.
+    /// Starts the server, on a new port if it has none. Somebody else may have taken the port.
     pub fn up(&mut self, settings: &str) {
-        if self.port == 0 {
-            let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-            self.port = free.local_addr().unwrap().port();
+        let is_new = self.port == 0;
+        for _ in 0..20 {
+            if is_new {
+                let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+                self.port = free.local_addr().unwrap().port();
+            }
+            let options = format!(
+                "-c listen_addresses=127.0.0.1 -c port={} -c unix_socket_directories={} {settings}",
+                self.port,
+                self.root.path().display()
+            );
+            let mut up = self.control();
+            up.args(["-w", "-t", "120", "-o", &options, "-l"]);
+            up.arg(self.root.path().join("log")).arg("start");
+            up.stdout(Stdio::null()).stderr(Stdio::null());
+            if up.status().unwrap().success() {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(300));
         }
-        let options = format!(
-            "-c listen_addresses=127.0.0.1 -c port={} -c unix_socket_directories={} {settings}",
-            self.port,
-            self.root.path().display()
-        );
-        let mut up = self.control();
-        up.args(["-w", "-t", "120", "-o", &options, "-l"]);
-        up.arg(self.root.path().join("log")).arg("start");
-        up.stdout(Stdio::null()).stderr(Stdio::null());
-        let status = up.status().unwrap();
-        assert!(status.success(), "{}", self.log());
+        panic!("{}", self.log());
     }
 
     /// Stops the server: `fast`, or `immediate`, which is like a crash.

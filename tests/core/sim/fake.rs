@@ -20,7 +20,8 @@ use rewake::core::tool::ToolCall;
 use rewake::core::tree::{Item, Tree};
 use rewake::engine::Command;
 use rewake::model::{Delta, Reply};
-use rewake::store::{Cause, Message, NewTree};
+use rewake::shared::writer::SharedWriter;
+use rewake::store::{Cause, Message, NewTree, Store};
 use rewake::tools::{self, ToolResult, Work};
 use rewake::world::{
     BackgroundEnd, Boundary, Images, PrepareError, Settled, Snapshot, SnapshotRequest, World,
@@ -435,6 +436,8 @@ pub struct Outside {
     pub other: Option<(u64, Box<dyn Fn()>)>,
     /// It is called at each boundary, before the process may die there.
     pub watch: Option<Box<dyn FnMut(Boundary)>>,
+    /// Takes the lease of the session, if it is shared.
+    pub shared: Option<Rc<dyn Fn(&mut Store, &str) -> SharedWriter>>,
     pub commands: Option<UnboundedSender<Command>>,
     pub acknowledged: Vec<(String, Record)>,
     clock_ms: i64,
@@ -510,6 +513,7 @@ impl Outside {
             person: Person::default(),
             other: None,
             watch: None,
+            shared: None,
             commands: None,
             acknowledged: Vec::new(),
             clock_ms: 0,

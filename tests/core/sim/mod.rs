@@ -17,6 +17,7 @@ mod hooks;
 mod lag;
 mod person;
 mod served;
+mod shared;
 mod signals;
 mod stage;
 
@@ -112,6 +113,8 @@ struct Case {
     fits_at: Option<usize>,
     /// The session has a journal, and a kill after a commit comes before its lines are written.
     lags: bool,
+    /// The session is in a shared database, whose pushes have these faults.
+    shared: Option<Vec<(u64, shared::Fault)>>,
 }
 
 /// The version that takes a session up.
@@ -126,6 +129,8 @@ struct Ran {
     asked: Vec<String>,
     /// The most commands that ran at the same time.
     most_acting: usize,
+    /// Requests to append to the shared database.
+    pushes: u64,
 }
 
 fn policy(window: u64) -> Policy {
@@ -214,7 +219,13 @@ fn run(case: &Case) -> Ran {
     outside.borrow_mut().interleaves =
         case.reading || case.slowly || case.random_script && case.seed.is_multiple_of(2);
 
+    let memory = case.shared.clone().map(shared::Memory::with);
     let session = begin(dir.path());
+    if let Some(memory) = memory.clone() {
+        memory.take_over(dir.path(), &session);
+        let start = move |store: &mut Store, session: &str| memory.started(store, session);
+        outside.borrow_mut().shared = Some(Rc::new(start));
+    }
     let lag = case
         .lags
         .then(|| Lag::watch(dir.path(), &session, &outside));
@@ -229,6 +240,9 @@ fn run(case: &Case) -> Ran {
     let most_acting = outside.borrow().most_acting;
     outside.borrow_mut().children_end();
     let records = check_end(dir.path(), &session, &outside);
+    if let Some(memory) = &memory {
+        memory.check(dir.path(), &session);
+    }
     let effects = outside.borrow().effects.clone();
     outside.borrow().hooks.check(&records, &effects);
     if case.checked {
@@ -275,6 +289,7 @@ fn run(case: &Case) -> Ran {
         looks,
         asked,
         most_acting,
+        pushes: memory.map_or(0, |memory| memory.pushes()),
     }
 }
 
@@ -369,13 +384,16 @@ fn one_process(
         .build()
         .expect("a runtime");
     let crash = outside.borrow().crash.clone();
+    let start = outside.borrow().shared.clone();
+    let mut store = Store::open(dir).expect("the store opens");
+    // This blocks, so it comes before the runtime.
+    let shared = start.map(|start| start(&mut store, session));
     runtime.block_on(async {
         let (commands, inbox) = unbounded_channel();
         if std::mem::take(&mut outside.borrow_mut().lifts) {
             let _ = commands.send(Command::Signal(Signal::GoOn));
         }
         outside.borrow_mut().commands = Some(commands);
-        let mut store = Store::open(dir).expect("the store opens");
         if has_journal {
             let kept = store.start_copies(dir, &lag::place(dir));
             kept.expect("the journal opens");
@@ -464,7 +482,7 @@ fn one_process(
             store,
             head,
             state,
-            shared: None,
+            shared,
         };
         let mut engine = Engine::new(log, world, settings, inbox, on_event);
         let life = async {
@@ -1521,6 +1539,7 @@ fn random(seeds: std::ops::Range<u64>) {
             restoring: seed % 7 == 0,
             is_stopped: false,
             lags: false,
+            shared: None,
         };
         let result = std::panic::catch_unwind(|| run(&case));
         if let Err(panic) = result {

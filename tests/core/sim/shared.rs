@@ -1,0 +1,346 @@
+//! The simulation of a shared session: a database in memory that loses answers, delays requests, and
+//! compares fences; and processes that are copies of each other.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use rewake::core::entry::{Entry, Record, Seq};
+use rewake::journal::chain_hash::ChainHash;
+use rewake::session::shared::match_logs;
+use rewake::shared::SharedError;
+use rewake::shared::log::{
+    Beat, Claimed, EndOfLog, Home, Push, SharedLog, StoredLine, StoredObject,
+};
+use rewake::shared::writer::{Listed, SharedWriter};
+use rewake::store::shared::{NewLines, end_of, key, lines_from, lines_of};
+use rewake::store::{NewSession, Store, new_id};
+
+use super::{Case, fake, fresh_store, run};
+
+const DATABASE: &str = "memory";
+
+/// What becomes of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fault {
+    /// It is done, and the answer is lost.
+    LostAnswer,
+    /// It never arrives.
+    LostRequest,
+    /// It arrives after the next claim, and its sender hears nothing.
+    Late,
+}
+
+#[derive(Default)]
+struct Tables {
+    fence: i64,
+    end: Option<EndOfLog>,
+    lines: Vec<StoredLine>,
+    objects: Vec<StoredObject>,
+    pushes: u64,
+    /// The push with this number, from 1, has this fault.
+    faults: Vec<(u64, Fault)>,
+    late: Option<(i64, Push)>,
+    /// Late requests that arrived.
+    arrived_late: u64,
+}
+
+impl Tables {
+    fn push(&mut self, fence: i64, push: &Push) -> bool {
+        if fence != self.fence || self.end != Some(push.before) {
+            return false;
+        }
+        self.end = Some(push.after);
+        self.lines.extend(push.lines.iter().cloned());
+        self.objects.extend(push.objects.iter().cloned());
+        true
+    }
+}
+
+/// A database with one session.
+#[derive(Clone, Default)]
+pub struct Memory(Arc<Mutex<Tables>>);
+
+impl Memory {
+    pub fn with(faults: Vec<(u64, Fault)>) -> Memory {
+        let memory = Memory::default();
+        memory.0.lock().unwrap().faults = faults;
+        memory
+    }
+
+    pub fn pushes(&self) -> u64 {
+        self.0.lock().unwrap().pushes
+    }
+
+    /// Returns a writer for a store.
+    pub fn writer(&self, store: &mut Store, session: &str) -> SharedWriter {
+        let home = Home {
+            home: "home".into(),
+            boot: "boot".into(),
+            host: "host".into(),
+        };
+        let key = key(store).unwrap();
+        let (session, database) = (session.to_string(), DATABASE.to_string());
+        SharedWriter::start(self.clone(), home, session, database, key).unwrap()
+    }
+
+    /// Makes a session shared, with the entries that it has.
+    pub fn take_over(&self, dir: &Path, session: &str) {
+        let database = rusqlite::Connection::open(dir.join("rewake.db")).unwrap();
+        let sql = "UPDATE sessions SET replica = 'shared@memory' WHERE id = ?1";
+        assert_eq!(database.execute(sql, [session]).unwrap(), 1);
+        drop(database);
+        let mut store = Store::open(dir).unwrap();
+        let writer = self.writer(&mut store, session);
+        let new = lines_from(&store, session, 0).unwrap();
+        let before = (ChainHash::of_nothing(), 0);
+        writer.create(before, "{}".into(), &new, listed()).unwrap();
+    }
+
+    /// Takes the lease for a process that starts.
+    pub fn started(&self, store: &mut Store, session: &str) -> SharedWriter {
+        let writer = self.writer(store, session);
+        let mut warnings = Vec::new();
+        match_logs(&writer, store, session, &mut warnings).unwrap();
+        assert_eq!(warnings, Vec::<String>::new());
+        writer
+    }
+
+    /// The database and the store have the same entries.
+    pub fn check(&self, dir: &Path, session: &str) {
+        let mut store = Store::open(dir).unwrap();
+        let end = end_of(&mut store, session).unwrap();
+        let tables = self.0.lock().unwrap();
+        assert_eq!(tables.end, Some(end));
+        assert_eq!(tables.lines.len() as u64, end.1);
+    }
+}
+
+fn listed() -> Listed {
+    Listed {
+        title: String::new(),
+        state: "idle",
+    }
+}
+
+fn away() -> SharedError {
+    SharedError::Away {
+        what: "memory: no answer".into(),
+    }
+}
+
+impl SharedLog for Memory {
+    async fn lease(&mut self) -> Result<Duration, SharedError> {
+        Ok(Duration::from_secs(600))
+    }
+
+    async fn create(&mut self, _: &Home, _: &str, push: &Push) -> Result<Option<i64>, SharedError> {
+        let mut tables = self.0.lock().unwrap();
+        tables.fence = 1;
+        tables.end = Some(push.before);
+        assert!(tables.push(1, push));
+        Ok(Some(1))
+    }
+
+    async fn claim(&mut self, session: &str, _: &Home) -> Result<Claimed, SharedError> {
+        let mut tables = self.0.lock().unwrap();
+        tables.fence += 1;
+        let (fence, Some(end)) = (tables.fence, tables.end) else {
+            panic!("{session} was not created");
+        };
+        if let Some((fence, push)) = tables.late.take() {
+            tables.arrived_late += 1;
+            assert!(
+                !tables.push(fence, &push),
+                "a request arrived after a claim"
+            );
+        }
+        Ok(Claimed { fence, end })
+    }
+
+    async fn push(&mut self, fence: i64, push: &Push) -> Result<bool, SharedError> {
+        let mut tables = self.0.lock().unwrap();
+        tables.pushes += 1;
+        let number = tables.pushes;
+        let fault = tables.faults.iter().find(|(of, _)| *of == number);
+        match fault.map(|(_, fault)| *fault) {
+            None => Ok(tables.push(fence, push)),
+            Some(Fault::LostAnswer) => {
+                tables.push(fence, push);
+                Err(away())
+            }
+            Some(Fault::LostRequest) => Err(away()),
+            Some(Fault::Late) => {
+                tables.late = Some((fence, push.clone()));
+                Err(away())
+            }
+        }
+    }
+
+    async fn beat(&mut self, _: &str, fence: i64) -> Result<Beat, SharedError> {
+        Ok(match self.0.lock().unwrap().fence == fence {
+            true => Beat::Held,
+            false => Beat::Taken,
+        })
+    }
+
+    async fn lines(&mut self, _: &str, first: Seq) -> Result<Vec<StoredLine>, SharedError> {
+        let tables = self.0.lock().unwrap();
+        let lines = tables.lines.iter().skip(first as usize).take(7);
+        Ok(lines.cloned().collect())
+    }
+
+    async fn objects(
+        &mut self,
+        _: &str,
+        hashes: &[[u8; 32]],
+    ) -> Result<Vec<StoredObject>, SharedError> {
+        let tables = self.0.lock().unwrap();
+        let wanted = tables
+            .objects
+            .iter()
+            .filter(|(hash, _)| hashes.contains(hash));
+        Ok(wanted.cloned().collect())
+    }
+
+    /// A process that is killed gives nothing back.
+    async fn release(&mut self, _: &str, _: i64) -> Result<(), SharedError> {
+        Ok(())
+    }
+
+    fn now(&self) -> Duration {
+        Duration::ZERO
+    }
+}
+
+const FAULTS: [Fault; 3] = [Fault::LostAnswer, Fault::LostRequest, Fault::Late];
+
+/// A crash at every boundary of a shared session. Where the process dies after the database has
+/// entries, the next one gets them from there.
+#[test]
+fn every_boundary_of_a_shared_session() {
+    let first = Case {
+        shared: Some(vec![]),
+        hooked: true,
+        ..Case::default()
+    };
+    let last = run(&first).boundaries;
+    for at in 1..=last {
+        run(&Case {
+            crashes: vec![at, at + 2],
+            power_cut: at % 2 == 0,
+            say_at: Some(at),
+            ..first.clone()
+        });
+    }
+}
+
+/// An answer, a request or both are lost at every push, and the process dies near it.
+#[test]
+fn lost_answers_at_every_push() {
+    let first = Case {
+        shared: Some(vec![]),
+        ..Case::default()
+    };
+    let ran = run(&first);
+    assert!(ran.pushes > 10, "{} pushes", ran.pushes);
+    for number in 1..=ran.pushes {
+        let fault = FAULTS[number as usize % FAULTS.len()];
+        run(&Case {
+            shared: Some(vec![(number, fault), (number + 2, Fault::LostAnswer)]),
+            ..first.clone()
+        });
+        let at = number * ran.boundaries / ran.pushes;
+        run(&Case {
+            shared: Some(vec![(number, fault)]),
+            crashes: vec![at],
+            ..first.clone()
+        });
+    }
+}
+
+/// Two processes with one identity, as of a machine that was cloned or frozen. At each step one of them
+/// appends, and any of its answers may be lost. The log is that of one of them, and the other one is
+/// told.
+#[test]
+fn of_two_holders_one_appends() {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    for woken_at in 0..6_u64 {
+        for fault in [
+            None,
+            Some(Fault::LostAnswer),
+            Some(Fault::LostRequest),
+            Some(Fault::Late),
+        ] {
+            let dir = fresh_store();
+            let mut store = Store::open(dir.path()).unwrap();
+            let session = new_id();
+            // The push of the frozen one that has the fault.
+            let faults = fault.map(|fault| (woken_at + 1, fault));
+            let memory = Memory::with(Vec::from_iter(faults));
+            let new = NewSession {
+                id: session.clone(),
+                workspace: "/w".into(),
+                folder: "/w".into(),
+            };
+            store.create(&new, 0, fake::opened()).unwrap();
+            drop(store);
+            memory.take_over(dir.path(), &session);
+            let mut store = Store::open(dir.path()).unwrap();
+            let frozen = memory.started(&mut store, &session);
+            let mut end = end_of(&mut store, &session).unwrap();
+            let next = |end: EndOfLog, text: &str| NewLines {
+                lines: lines_of(
+                    end,
+                    1,
+                    &[Entry::Noted {
+                        text: text.into(),
+                        about: None,
+                    }],
+                    false,
+                )
+                .unwrap(),
+                blobs: vec![],
+            };
+            for number in 0..woken_at {
+                let new = next(end, &format!("mine {number}"));
+                runtime.block_on(frozen.push(end, &new, listed())).unwrap();
+                end = new.end().unwrap();
+            }
+            let other = memory.writer(&mut store, &session);
+            assert_eq!(other.claim().unwrap(), end);
+            let theirs = next(end, "theirs");
+            // The frozen one wakes before or after the other one appends.
+            let mine = next(end, "mine");
+            let woken = runtime.block_on(frozen.push(end, &mine, listed()));
+            let (lines, tip) = {
+                let tables = memory.0.lock().unwrap();
+                (tables.lines.len() as u64, tables.end)
+            };
+            match woken {
+                // Its answer was lost, so it claimed the session again: the other one is told.
+                Ok(()) => {
+                    assert!(fault.is_some());
+                    assert_eq!(tip, mine.end());
+                    let told = runtime.block_on(other.push(end, &theirs, listed()));
+                    assert!(matches!(told, Err(SharedError::Lost { .. })), "{told:?}");
+                }
+                Err(SharedError::Lost { .. }) => {
+                    assert_eq!((lines, tip), (end.1, Some(end)));
+                    runtime
+                        .block_on(other.push(end, &theirs, listed()))
+                        .unwrap();
+                    let again = runtime.block_on(frozen.push(end, &mine, listed()));
+                    assert!(matches!(again, Err(SharedError::Lost { .. })), "{again:?}");
+                    assert_eq!(memory.0.lock().unwrap().end, theirs.end());
+                }
+                Err(error) => panic!("{error}"),
+            }
+            let records: Vec<Record> = store.load(&session).unwrap().1;
+            assert_eq!(records.len(), 1, "a writer appends to no store");
+        }
+    }
+}
