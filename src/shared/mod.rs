@@ -87,8 +87,8 @@ fn hashes_of(lines: &[EntryLine]) -> Vec<[u8; 32]> {
         .filter_map(|line| serde_json::from_str::<Entry>(line.entry.get()).ok());
     let hashes: BTreeSet<[u8; 32]> = entries
         .flat_map(|entry| {
-            let hashes = entry.blobs().into_iter();
-            hashes
+            entry
+                .blobs()
                 .filter_map(|blob| blake3::Hash::from_hex(&blob.hash).ok())
                 .map(|hash| *hash.as_bytes())
                 .collect::<Vec<_>>()

@@ -210,11 +210,11 @@ fn a_worker_writes_no_table_and_a_reader_no_session() {
         }
     }
     // A worker changes only sessions that it has claimed: another role cannot claim it.
-    let claim =
-        format!("SELECT count(*) FROM rewake.claim_1('{id}', home, boot, 'x') , rewake.sessions");
-    let claim = claim.replace("claim_1('", "claim_1('").replace(
-        "home, boot, 'x') , rewake.sessions",
-        &format!("(SELECT home FROM rewake.sessions WHERE id = '{id}'), (SELECT boot FROM rewake.sessions WHERE id = '{id}'), 'x')"),
+    let of = |column: &str| format!("(SELECT {column} FROM rewake.sessions WHERE id = '{id}')");
+    let claim = format!(
+        "SELECT count(*) FROM rewake.claim_1('{id}', {}, {}, 'x')",
+        of("home"),
+        of("boot")
     );
     assert_eq!(
         server.sql_as("other", "team", &claim),

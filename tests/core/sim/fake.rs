@@ -399,6 +399,9 @@ struct Child {
     background: bool,
 }
 
+/// Takes the lease of a session, and returns its writer.
+pub type TakesLease = dyn Fn(&mut Store, &str) -> SharedWriter;
+
 /// What outlives a process.
 pub struct Outside {
     script: Script,
@@ -437,7 +440,7 @@ pub struct Outside {
     /// It is called at each boundary, before the process may die there.
     pub watch: Option<Box<dyn FnMut(Boundary)>>,
     /// Takes the lease of the session, if it is shared.
-    pub shared: Option<Rc<dyn Fn(&mut Store, &str) -> SharedWriter>>,
+    pub shared: Option<Rc<TakesLease>>,
     pub commands: Option<UnboundedSender<Command>>,
     pub acknowledged: Vec<(String, Record)>,
     clock_ms: i64,
