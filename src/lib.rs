@@ -132,7 +132,7 @@
 //! | [`command`] | shell commands that outlive the agent: keeper, runs; and [servers](command::server) |
 //! | [`sandbox`] | limits on commands that the kernel enforces: Landlock, seccomp, namespaces |
 //! | [`telemetry`] | spans and metrics of sessions for an OpenTelemetry collector; off by default |
-//! | `shared` | the shared log of sessions in PostgreSQL: address, schema, health |
+//! | [`shared`] | the log of shared sessions in PostgreSQL: leases, lost answers, address, schema |
 //! | [`import`] | sessions of other agents: finding, reading and copying them |
 //! | [`bundle`] | files with sessions for another store: writing, verifying and copying them |
 //! | [`recovery`] | a new database instead of a damaged one, from its readable rows and the journals |
