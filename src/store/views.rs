@@ -44,7 +44,7 @@ pub struct InboxWriter<'a> {
     pub(super) conn: &'a Connection,
     pub(super) in_use: &'a InUse,
     pub(super) copies: Option<&'a mut Copies>,
-    /// See [`Store::hold_shared`].
+    /// See [`super::shared::hold`].
     pub(super) held: Option<&'a str>,
 }
 
