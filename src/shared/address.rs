@@ -67,6 +67,10 @@ impl Address {
         };
         // The library's error may quote the address.
         let mut config: Config = url.parse().map_err(|_| invalid("is malformed"))?;
+        // This address is connected to, whatever the name is.
+        if !config.get_hostaddrs().is_empty() {
+            return Err(invalid("has a hostaddr: name the host"));
+        }
         let is_here = config.get_hosts().iter().all(is_here);
         let has_tls = match mode {
             None => !is_here,
@@ -199,6 +203,7 @@ mod tests {
             ("db.example:6432/team", true)
         );
         assert!(read("postgres://ann@db.example/team").unwrap().has_tls);
+        assert!(read("postgres://ann@localhost/team?hostaddr=203.0.113.7").is_err());
         assert!(!read("postgres://ann@localhost/team").unwrap().has_tls);
         assert!(!read("postgres://ann@[::1]/team").unwrap().has_tls);
         assert!(

@@ -91,10 +91,16 @@ impl Connected {
             tracing::warn!("the database has not sent the entries to its standbys yet");
             tokio::time::sleep(REPLICATION).await;
             let client = &self.connection.client;
-            client
+            let rows = client
                 .query(&self.beat, &[&session, &fence])
                 .await
                 .map_err(|error| self.connection.explain(&error))?;
+            // Without a change the server waits for nothing.
+            if !rows.first().is_some_and(|row| row.get(0)) {
+                return Err(SharedError::Away {
+                    what: "the standbys of the database have not got the entries".to_string(),
+                });
+            }
         }
         Ok(())
     }
