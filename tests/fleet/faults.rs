@@ -247,7 +247,7 @@ fn of_two_copies_of_a_machine_one_stops() {
         .iter()
         .filter(|e| e.to_string().contains("\"interrupted\""));
     assert_eq!(interrupted.count(), 1);
-    // What the first one recorded here is in the database, or it is a session of its own.
+    // What the first one recorded here is in the database, or it is another session.
     let run = home.run(["-p", "again", "-r", &id]).expect(0);
     assert!(!run.stderr.contains("other entries"), "{}", run.stderr);
     same(&server, &home, &id);

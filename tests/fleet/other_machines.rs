@@ -1,4 +1,4 @@
-//! What other machines do with a session, and what a hostile database does to them.
+//! A session on other machines, and a hostile database.
 
 use crate::postgres::{Postgres, WORKER};
 use crate::support::Home;
@@ -47,7 +47,7 @@ fn any_machine_lists_shows_exports_and_forks_a_session() {
     let work = first.workspace();
     let fork = ["fork", &id, "--shared", "-C", work.to_str().unwrap()];
     let fork = other.run(fork).expect(0).stdout;
-    let run = other.run(["-p", "go on", "-r", fork.trim()]).expect(0);
+    let run = other.run(["-p", "more", "-r", fork.trim()]).expect(0);
     assert!(run.stdout.contains("continued"), "{}", run.stdout);
     // The fork is of that machine alone.
     assert_eq!(server.sql("SELECT count(*) FROM rewake.sessions"), "1");

@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// What happens to a connection.
+/// The treatment of a connection.
 const PASS: u8 = 0;
 const STALL: u8 = 1;
 const REFUSE: u8 = 2;
-/// The next answer that has begun to arrive is dropped, and the connection with it.
+/// The next answer that arrives is dropped, and the connection with it.
 const DROP_ANSWER: u8 = 3;
 
 pub struct Proxy {

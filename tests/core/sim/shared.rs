@@ -20,7 +20,7 @@ use super::{Case, fake, fresh_store, run};
 
 const DATABASE: &str = "memory";
 
-/// What becomes of a request.
+/// The fate of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
     /// It is done, and the answer is lost.
