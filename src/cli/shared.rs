@@ -9,7 +9,7 @@ use crate::core::text::{count, one_line, session_name};
 use crate::core::visible::visible;
 use crate::report::{CliError, exit, line, note};
 use crate::session::shared::{fleet_address, update_shared};
-use crate::session::{AppContext, short_id};
+use crate::session::{AppContext, SessionError, short_id};
 use crate::shared::SharedError;
 use crate::shared::connection::Connection;
 use crate::shared::postgres::Postgres;
@@ -77,11 +77,17 @@ pub(super) fn copy(ctx: &AppContext, beginning: &str) -> Result<String, CliError
     };
     if known.is_some_and(|known| known.shared.is_some()) {
         // A process that works in it has it all.
-        if !SessionLock::is_held(data_dir, &found.id) {
-            let warnings = update_shared(ctx, store, &found.id)?;
-            warnings.iter().for_each(|text| note(text));
+        if SessionLock::is_held(data_dir, &found.id) {
+            return Ok(found.id);
         }
-        return Ok(found.id);
+        match update_shared(ctx, &mut store, &found.id) {
+            Ok(warnings) => {
+                warnings.iter().for_each(|text| note(text));
+                return Ok(found.id);
+            }
+            Err(SessionError::Shared(error)) => note(&format!("{error}; a copy is read")),
+            Err(error) => return Err(error.into()),
+        }
     }
     let failed = |error: std::io::Error| SharedError::Failed {
         what: error.to_string(),

@@ -181,7 +181,7 @@ impl<W: World> Recorder<W> {
         let notice = |text| (self.on_event)(&self.state, Event::Notice(text));
         let pushed = self
             .sharing
-            .push(&self.head, &batch, &hooks, listed, notice);
+            .push(&self.store, &self.head, &batch, &hooks, listed, notice);
         match pushed.await {
             Ok(true) => self.world.boundary(Boundary::Pushed).await,
             Ok(false) => {}

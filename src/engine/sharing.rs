@@ -10,7 +10,7 @@ use crate::core::entry::HookRun;
 use crate::shared::SharedError;
 use crate::shared::log::EndOfLog;
 use crate::shared::writer::{Fate, Listed, SharedWriter};
-use crate::store::shared::keep_tree;
+use crate::store::shared::{keep_tree, lines_after};
 use crate::store::{Batch, Head, Store, StoreError};
 
 use super::EngineError;
@@ -55,6 +55,7 @@ impl Sharing {
     /// `Away`: whether it is recorded is not known.
     pub async fn push(
         &mut self,
+        store: &Store,
         head: &Head,
         batch: &Batch,
         hooks: &[HookRun],
@@ -65,7 +66,7 @@ impl Sharing {
             return Ok(false);
         };
         let before = head.end();
-        let new = batch.lines_after(head)?;
+        let new = lines_after(store, head, batch)?;
         self.pushing = Some(Box::new(Pushing {
             batch: batch.clone(),
             after: new.end().unwrap_or(before),

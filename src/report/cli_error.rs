@@ -105,7 +105,7 @@ impl From<&EngineError> for CliError {
 
 fn code_of_shared(error: &SharedError) -> u8 {
     match error {
-        SharedError::Setup { .. } => exit::USAGE,
+        SharedError::Setup { .. } | SharedError::Missing { .. } => exit::USAGE,
         SharedError::Away { .. } | SharedError::Lost { .. } => exit::RESUMABLE,
         SharedError::Failed { .. } => exit::FAILED,
     }

@@ -270,10 +270,20 @@ impl AppContext {
         };
         // Not before the lock: a start compares the two times.
         let now_ms = super::now_ms();
-        let shared = match self.given.shared {
-            true => Some(shared::create(self, &mut store, &new, now_ms, &opened)?),
-            false => None,
+        let (shared, known) = match self.given.shared {
+            true => {
+                let (writer, known) = shared::create(self, &mut store, &new, now_ms, &opened)?;
+                (Some(writer), known)
+            }
+            false => (None, None),
         };
+        if let Some((at_ms, opened)) = known {
+            store.create(&new, at_ms, opened)?;
+            lock.recorded();
+            drop((shared, lock));
+            let info = store.history().find(&id)?;
+            return self.take_up(store, info, None, now_ms, interactive);
+        }
         let (head, first) = store.create(&new, now_ms, opened)?;
         lock.recorded();
         let state = State::of(tools::describe, [&first])
@@ -412,6 +422,7 @@ impl AppContext {
     ) -> Result<Session, SessionError> {
         let mut warnings = Vec::new();
         let (id, mut lock) = match taking {
+            Taking::Copy(_) if self.given.shared => return Err(shared::is_fork()),
             Taking::Copy(parting) => {
                 // These checks come before anything is created.
                 store.check_other_machine(&info.id)?;

@@ -10,22 +10,49 @@ use crate::core::text::count;
 use crate::journal::chain_hash::ChainHash;
 use crate::journal::line::{FIRST_FORM, Header};
 use crate::shared::SharedError;
-use crate::shared::log::Home;
+use crate::shared::log::{EndOfLog, Home};
 use crate::shared::writer::{Listed, SharedWriter, parts};
 use crate::store::shared::{self, NewLines};
 use crate::store::{NewSession, Store, home_of_machine};
 
-/// Creates a session in the database, with its first entry.
+/// The end of a session without entries.
+fn nothing() -> EndOfLog {
+    (ChainHash::of_nothing(), 0)
+}
+
+/// Creates a session in the database, with its first entry. Returns the first entry that the database
+/// has and this store lacks, if a process of this data folder ended between the two.
 pub(super) fn create(
     ctx: &AppContext,
     store: &mut Store,
     new: &NewSession,
     at_ms: i64,
     opened: &Entry,
-) -> Result<SharedWriter, SessionError> {
+) -> Result<(SharedWriter, Option<(i64, Entry)>), SessionError> {
     let writer = start(ctx, store, &new.id)?;
-    let before = (ChainHash::of_nothing(), 0);
-    let lines = shared::lines_of(before, at_ms, std::slice::from_ref(opened), false)?;
+    let lines = shared::lines_of(nothing(), at_ms, std::slice::from_ref(opened), false)?;
+    let blobs = Vec::new();
+    let created = create_with(&writer, new, at_ms, &NewLines { lines, blobs }, idle(""));
+    let first = match created {
+        Err(SharedError::Lost { .. }) => {
+            let end = writer.claim()?;
+            let new = writer.lines(nothing(), end)?;
+            let line = new.and_then(|new| new.lines.into_iter().next());
+            line.and_then(|line| Some((line.at_ms, serde_json::from_str(line.entry.get()).ok()?)))
+        }
+        created => created.map(|()| None)?,
+    };
+    shared::hold(store, &new.id, &writer.database);
+    Ok((writer, first))
+}
+
+fn create_with(
+    writer: &SharedWriter,
+    new: &NewSession,
+    at_ms: i64,
+    lines: &NewLines,
+    listed: Listed,
+) -> Result<(), SharedError> {
     let header = Header {
         rewake: FIRST_FORM,
         store: String::new(),
@@ -38,19 +65,19 @@ pub(super) fn create(
         source: None,
         machine: None,
         first: 0,
-        tip: before.0,
+        tip: ChainHash::of_nothing(),
     };
     let header = serde_json::to_string(&header).map_err(|e| SharedError::Failed {
         what: e.to_string(),
     })?;
-    let listed = Listed {
-        title: String::new(),
+    writer.create(nothing(), header, lines, listed)
+}
+
+fn idle(title: &str) -> Listed {
+    Listed {
+        title: title.to_string(),
         state: "idle",
-    };
-    let blobs = Vec::new();
-    writer.create(before, header, &NewLines { lines, blobs }, listed)?;
-    shared::hold(store, &new.id, &writer.database);
-    Ok(writer)
+    }
 }
 
 /// Takes the lease of a session, and makes both logs the same. The caller has the lock of the
@@ -76,7 +103,12 @@ pub fn match_logs(
     session: &str,
     warnings: &mut Vec<String>,
 ) -> Result<(), SessionError> {
-    let theirs = writer.claim()?;
+    let claimed = writer.claim();
+    let is_missing = matches!(claimed, Err(SharedError::Missing { .. }));
+    let theirs = match claimed {
+        _ if is_missing => nothing(),
+        claimed => claimed?,
+    };
     shared::hold(store, session, &writer.database);
     let ours = shared::end_of(store, session)?;
     if theirs == ours {
@@ -87,12 +119,20 @@ pub fn match_logs(
     if continues_theirs {
         // A failover to a standby lost entries that were acknowledged.
         let mut before = theirs;
-        let listed = Listed {
-            title: store.history().find(session)?.title.unwrap_or_default(),
-            state: "idle",
-        };
+        let info = store.history().find(session)?;
+        let listed = idle(info.title.as_deref().unwrap_or_default());
         for part in parts(shared::lines_from(store, session, theirs.1)?) {
-            writer.push_blocking(before, &part, listed.clone())?;
+            match is_missing && before.1 == 0 {
+                true => {
+                    let new = NewSession {
+                        id: session.to_string(),
+                        workspace: info.workspace.clone(),
+                        folder: info.folder.clone(),
+                    };
+                    create_with(writer, &new, info.created_ms, &part, listed.clone())?;
+                }
+                false => writer.push_blocking(before, &part, listed.clone())?,
+            }
             before = part.end().unwrap_or(before);
         }
         warnings.push(format!(
@@ -103,15 +143,16 @@ pub fn match_logs(
         return Ok(());
     }
     let missing = match ours.1 < theirs.1 {
-        true => Some(writer.lines(ours.1)?),
+        true => writer.lines(ours, theirs)?,
         false => None,
     };
     match missing {
-        Some(new) if new.lines.first().is_some_and(|line| line.follows(ours.0)) => {
-            shared::append(store, session, &new)?;
-        }
-        _ => {
-            let parted = shared::replace(store, session, &writer.lines(0)?)?;
+        Some(new) => shared::append(store, session, &new)?,
+        None => {
+            let Some(all) = writer.lines(nothing(), theirs)? else {
+                return Err(SharedError::gap(session, 0).into());
+            };
+            let parted = shared::replace(store, session, &all)?;
             warnings.push(format!(
                 "{} has other entries of this session than this machine, and they count; those of \
                  this machine are session {parted}",
@@ -133,6 +174,15 @@ pub(super) fn is_not_shared(session: &str) -> SessionError {
     SharedError::setup(
         format!("session {session} is not shared"),
         format!("without --shared it is continued: rewake -r {session}"),
+    )
+    .into()
+}
+
+/// Returns the error of a fork, which no database records.
+pub(super) fn is_fork() -> SessionError {
+    SharedError::setup(
+        "a fork is recorded on this machine only",
+        "leave out --shared",
     )
     .into()
 }
@@ -203,12 +253,12 @@ fn home(store: &Store) -> Result<Home, SessionError> {
 #[cfg(feature = "fleet")]
 pub fn update_shared(
     ctx: &AppContext,
-    mut store: Store,
+    store: &mut Store,
     session: &str,
 ) -> Result<Vec<String>, SessionError> {
     let mut lock = crate::store::SessionLock::take(&ctx.paths.data_dir, session)?;
     let mut warnings = Vec::new();
-    take(ctx, &mut store, session, &mut warnings)?;
+    take(ctx, store, session, &mut warnings)?;
     lock.recorded();
     Ok(warnings)
 }

@@ -4,6 +4,7 @@ use std::future::poll_fn;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
@@ -11,7 +12,8 @@ use rustls::{ClientConfig, RootCertStore};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::JoinHandle;
 use tokio_postgres::error::{Severity, SqlState};
-use tokio_postgres::{AsyncMessage, Client, Error, NoTls};
+use tokio_postgres::types::{FromSql, ToSql};
+use tokio_postgres::{AsyncMessage, Client, Error, NoTls, Row, ToStatement};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::SharedError;
@@ -21,6 +23,9 @@ use crate::core::visible::visible;
 
 /// Maximum length of a server's text in a message, in characters.
 const MAX_QUOTED: usize = 200;
+
+/// Maximum time for an answer. The transfer of the largest push takes less on a slow network.
+const ANSWER: Duration = Duration::from_secs(10);
 
 /// A connection. It is closed when it is dropped.
 pub struct Connection {
@@ -43,6 +48,13 @@ impl Connection {
     /// # Errors
     /// See [`SharedError`].
     pub async fn connect(address: &Address) -> Result<Connection, SharedError> {
+        match tokio::time::timeout(ANSWER, Connection::open(address)).await {
+            Ok(connection) => connection,
+            Err(_) => Err(no_answer(address)),
+        }
+    }
+
+    async fn open(address: &Address) -> Result<Connection, SharedError> {
         let failed = |error: Error| explain(address, &error);
         let has_warned = Arc::new(AtomicBool::new(false));
         let warned = has_warned.clone();
@@ -65,6 +77,25 @@ impl Connection {
         })
     }
 
+    /// Runs a statement, and waits for its rows.
+    ///
+    /// # Errors
+    /// See [`SharedError`]. `Away` also if no answer comes: the connection is closed then.
+    pub async fn rows<T: ?Sized + ToStatement>(
+        &self,
+        statement: &T,
+        params: &[&(dyn ToSql + Sync)],
+    ) -> Result<Vec<Row>, SharedError> {
+        let asked = self.client.query(statement, params);
+        match tokio::time::timeout(ANSWER, asked).await {
+            Ok(rows) => rows.map_err(|error| self.explain(&error)),
+            Err(_) => {
+                self.task.abort();
+                Err(no_answer(&self.address))
+            }
+        }
+    }
+
     /// Returns whether the server warned since the last call.
     pub(super) fn take_warning(&self) -> bool {
         self.has_warned.swap(false, Ordering::Relaxed)
@@ -73,6 +104,32 @@ impl Connection {
     pub(super) fn explain(&self, error: &Error) -> SharedError {
         explain(&self.address, error)
     }
+}
+
+/// Returns the error of a request without an answer.
+fn no_answer(address: &Address) -> SharedError {
+    SharedError::Away {
+        what: format!(
+            "{}: no answer for {} s",
+            address.shown,
+            ANSWER.as_secs()
+        ),
+    }
+}
+
+/// Returns a value of a row.
+///
+/// # Errors
+/// `Failed`: it has another type, or is missing.
+pub(super) fn get<'r, T: FromSql<'r>>(row: &'r Row, at: usize) -> Result<T, SharedError> {
+    row.try_get(at).map_err(|error| SharedError::Failed {
+        what: format!("the database returned another value than expected: {error}"),
+    })
+}
+
+/// Returns the value of the only row. No row: false.
+pub(super) fn flag(rows: &[Row]) -> Result<bool, SharedError> {
+    rows.first().map_or(Ok(false), |row| get(row, 0))
 }
 
 /// Works for a connection, and notes warnings of the server.

@@ -4,7 +4,7 @@ use serde::Serialize;
 use tokio_postgres::{Error, Row};
 
 use super::SharedError;
-use super::connection::Connection;
+use super::connection::{Connection, get};
 use super::schema::{SCHEMA, is_newer};
 
 /// Oldest version of the server, as `server_version_num`: 13.
@@ -109,10 +109,11 @@ impl Connection {
             )
             .await
             .map_err(explain)?;
-        if meta.get::<_, i32>(0) > SCHEMA {
-            return Err(is_newer(&self.address.shown, meta.get(0)));
+        let schema: i32 = get(&meta, 0)?;
+        if schema > SCHEMA {
+            return Err(is_newer(&self.address.shown, schema));
         }
-        let (lease_ms, work_dir): (i64, Option<String>) = (meta.get(1), meta.get(2));
+        let (lease_ms, work_dir): (i64, Option<String>) = (get(&meta, 1)?, get(&meta, 2)?);
         found.push(good(&format!(
             "schema {SCHEMA}, lease of {lease_ms} ms, work folder {}",
             work_dir.as_deref().unwrap_or("not set")
@@ -126,24 +127,24 @@ impl Connection {
     /// The server does not answer, or the role may not read.
     pub async fn held_sessions(&self) -> Result<Vec<HeldSession>, SharedError> {
         let rows = self
-            .client
-            .query(
+            .rows(
                 "SELECT id::text, title, host, role::text,
                         (extract(epoch FROM lease_until - clock_timestamp()) * 1000)::bigint
                  FROM rewake.sessions WHERE lease_until > clock_timestamp()
                  ORDER BY lease_until LIMIT 1000",
                 &[],
             )
-            .await
-            .map_err(|e| self.explain(&e))?;
-        let held = |row: &Row| HeldSession {
-            id: row.get(0),
-            title: row.get(1),
-            host: row.get(2),
-            role: row.get(3),
-            lease_ms: row.get(4),
+            .await?;
+        let held = |row: &Row| {
+            Ok(HeldSession {
+                id: get(row, 0)?,
+                title: get(row, 1)?,
+                host: get(row, 2)?,
+                role: get(row, 3)?,
+                lease_ms: get(row, 4)?,
+            })
         };
-        Ok(rows.iter().map(held).collect())
+        rows.iter().map(held).collect()
     }
 }
 

@@ -47,6 +47,9 @@ pub enum SharedError {
     /// Another process has the session, or entries are not those of this store.
     #[error("{what}")]
     Lost { what: String },
+    /// The database does not have the session.
+    #[error("{what}")]
+    Missing { what: String },
     /// The server refused a request that should be right.
     #[error("{what}")]
     Failed { what: String },
@@ -69,12 +72,21 @@ impl SharedError {
         }
     }
 
+    /// Returns the error of a session that misses an entry in the database.
+    pub(crate) fn gap(session: &str, seq: u64) -> SharedError {
+        SharedError::setup(
+            format!("session {session}: entry {seq} in the database is missing or does not follow"),
+            format!("a fork of what is in this data folder continues it: rewake fork {session}"),
+        )
+    }
+
     /// Returns advice for the user.
     pub fn hint(&self) -> Option<&str> {
         match self {
             SharedError::Setup { hint, .. } => Some(hint),
             SharedError::Away { .. } => Some("check the network and the server, then try again"),
             SharedError::Lost { .. } => Some("a fork continues it: rewake fork ID --shared"),
+            SharedError::Missing { .. } => Some("rewake history --shared lists the sessions"),
             SharedError::Failed { .. } => None,
         }
     }

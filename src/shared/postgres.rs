@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use super::SharedError;
 use super::address::Address;
-use super::connection::Connection;
+use super::connection::{Connection, flag, get};
 use super::log::{Beat, Claimed, EndOfLog, Home, Push, SharedLog, StoredLine, StoredObject};
 use crate::core::entry::Seq;
 use crate::core::text::one_line;
@@ -27,10 +27,13 @@ const CREATE: &str =
 const CLAIM: &str = "SELECT fence, tip, length FROM rewake.claim_1($1, $2, $3, $4)";
 const PUSH: &str = "SELECT rewake.push_1($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)";
 const BEAT: &str = "SELECT rewake.beat_1($1, $2)";
-const LINES: &str = "SELECT body, mac FROM rewake.lines WHERE session = $1 AND seq >= $2
- ORDER BY seq LIMIT $3";
-const OBJECTS: &str =
-    "SELECT hash, body FROM rewake.objects WHERE session = $1 AND hash = ANY ($2)";
+/// At most 64 MiB, and one line more. A larger line is left out, as if it were missing.
+const LINES: &str = "SELECT body, mac FROM (
+   SELECT body, mac, seq, sum(octet_length(body)) OVER (ORDER BY seq) - octet_length(body) AS before
+   FROM rewake.lines WHERE session = $1 AND seq >= $2 ORDER BY seq LIMIT $3) l
+ WHERE before < 67108864 AND octet_length(body) <= 67108864 ORDER BY seq";
+const OBJECTS: &str = "SELECT hash, body FROM rewake.objects
+ WHERE session = $1 AND hash = ANY ($2) AND octet_length(body) <= 67108864";
 
 /// A database of shared sessions.
 pub struct Postgres {
@@ -77,26 +80,32 @@ impl Postgres {
         sql: &str,
         params: &[&(dyn ToSql + Sync)],
     ) -> Result<Vec<Row>, SharedError> {
-        let connection = &self.connected().await?.connection;
-        let rows = connection.client.query(sql, params).await;
-        rows.map_err(|error| connection.explain(&error))
+        self.connected().await?.connection.rows(sql, params).await
+    }
+
+    /// Waits for the standbys, on the connection that was used last: another one has no warning.
+    async fn is_replicated(&self, session: Uuid, fence: i64) -> Result<(), SharedError> {
+        match &self.connected {
+            Some(connected) => connected.is_replicated(session, fence).await,
+            None => Ok(()),
+        }
     }
 }
 
 impl Connected {
+    async fn beat(&self, session: Uuid, fence: i64) -> Result<bool, SharedError> {
+        let rows = self.connection.rows(&self.beat, &[&session, &fence]).await?;
+        flag(&rows)
+    }
+
     /// Waits until the standbys have what was acknowledged with a warning: a sign of life that they
     /// have proves that they have all before it.
     async fn is_replicated(&self, session: Uuid, fence: i64) -> Result<(), SharedError> {
         while self.connection.take_warning() {
             tracing::warn!("the database has not sent the entries to its standbys yet");
             tokio::time::sleep(REPLICATION).await;
-            let client = &self.connection.client;
-            let rows = client
-                .query(&self.beat, &[&session, &fence])
-                .await
-                .map_err(|error| self.connection.explain(&error))?;
             // Without a change the server waits for nothing.
-            if !rows.first().is_some_and(|row| row.get(0)) {
+            if !self.beat(session, fence).await? {
                 return Err(SharedError::Away {
                     what: "the standbys of the database have not got the entries".to_string(),
                 });
@@ -108,16 +117,24 @@ impl Connected {
 
 impl SharedLog for Postgres {
     async fn lease(&mut self) -> Result<Duration, SharedError> {
-        let sql = "SELECT (extract(epoch FROM lease) * 1000)::bigint, schema FROM rewake.meta";
+        let sql = "SELECT (extract(epoch FROM lease) * 1000)::bigint, schema,
+           current_setting('fsync') <> 'off' AND current_setting('full_page_writes') <> 'off'
+           FROM rewake.meta";
         let rows = self.rows(sql, &[]).await?;
+        let shown = &self.address.shown;
         let row = rows.first().ok_or_else(|| SharedError::Failed {
-            what: format!("{}: rewake.meta is empty", self.address.shown),
+            what: format!("{shown}: rewake.meta is empty"),
         })?;
-        let schema: i32 = row.get(1);
+        let (ms, schema): (i64, i32) = (get(row, 0)?, get(row, 1)?);
         if schema > super::schema::SCHEMA {
-            return Err(super::schema::is_newer(&self.address.shown, schema));
+            return Err(super::schema::is_newer(shown, schema));
         }
-        let ms: i64 = row.get(0);
+        if !get::<bool>(row, 2)? {
+            return Err(SharedError::setup(
+                format!("{shown}: fsync or full_page_writes is off, so a power cut loses entries"),
+                "set both on in its postgresql.conf; rewake fleet check names the one that is off",
+            ));
+        }
         Ok(Duration::from_millis(u64::try_from(ms).unwrap_or_default()))
     }
 
@@ -149,11 +166,11 @@ impl SharedLog for Postgres {
                 ],
             )
             .await?;
-        let fence: i64 = rows.first().map_or(0, |row| row.get(0));
+        let fence: i64 = rows.first().map_or(Ok(0), |row| get(row, 0))?;
         if fence == 0 {
             return Ok(None);
         }
-        self.connected().await?.is_replicated(id, fence).await?;
+        self.is_replicated(id, fence).await?;
         Ok(Some(fence))
     }
 
@@ -165,14 +182,11 @@ impl SharedLog for Postgres {
             return Err(self.not_claimed(session, home).await?);
         };
         let claimed = Claimed {
-            fence: row.get(0),
-            end: self.end(row.get(1), row.get(2))?,
+            fence: get(row, 0)?,
+            end: self.end(get(row, 1)?, get(row, 2)?)?,
         };
         // That the end is acknowledged must hold for its entries too.
-        self.connected()
-            .await?
-            .is_replicated(id, claimed.fence)
-            .await?;
+        self.is_replicated(id, claimed.fence).await?;
         Ok(claimed)
     }
 
@@ -183,8 +197,7 @@ impl SharedLog for Postgres {
         let connected = self.connected().await?;
         let rows = connected
             .connection
-            .client
-            .query(
+            .rows(
                 &connected.push,
                 &[
                     &id,
@@ -201,34 +214,22 @@ impl SharedLog for Postgres {
                     &LEVEL,
                 ],
             )
-            .await
-            .map_err(|error| connected.connection.explain(&error))?;
+            .await?;
         connected.is_replicated(id, fence).await?;
-        Ok(rows.first().is_some_and(|row| row.get(0)))
+        flag(&rows)
     }
 
     async fn beat(&mut self, session: &str, fence: i64) -> Result<Beat, SharedError> {
         let id = id_of(session)?;
         let connected = self.connected().await?;
-        let connection = &connected.connection;
-        let explain = |error: Error| connection.explain(&error);
-        let rows = connection
-            .client
-            .query(&connected.beat, &[&id, &fence])
-            .await
-            .map_err(explain)?;
-        if rows.first().is_some_and(|row| row.get(0)) {
+        if connected.beat(id, fence).await? {
             return Ok(Beat::Held);
         }
-        let sql = "SELECT fence FROM rewake.sessions WHERE id = $1";
-        let rows = connection
-            .client
-            .query(sql, &[&id])
-            .await
-            .map_err(explain)?;
-        Ok(match rows.first().map(|row| row.get::<_, i64>(0)) {
-            Some(now) if now == fence => Beat::Ended,
-            _ => Beat::Taken,
+        let sql = "SELECT fence = $2 FROM rewake.sessions WHERE id = $1";
+        let rows = connected.connection.rows(sql, &[&id, &fence]).await?;
+        Ok(match flag(&rows)? {
+            true => Beat::Ended,
+            false => Beat::Taken,
         })
     }
 
@@ -237,13 +238,13 @@ impl SharedLog for Postgres {
         let first = i64::try_from(first).unwrap_or(i64::MAX);
         let rows = self.rows(LINES, &[&id, &first, &LINES_AT_ONCE]).await?;
         let line = |row: &Row| {
-            let mac: Vec<u8> = row.get(1);
-            StoredLine {
-                body: row.get(0),
+            let mac: Vec<u8> = get(row, 1)?;
+            Ok(StoredLine {
+                body: get(row, 0)?,
                 mac: mac.try_into().unwrap_or_default(),
-            }
+            })
         };
-        Ok(rows.iter().map(line).collect())
+        rows.iter().map(line).collect()
     }
 
     async fn objects(
@@ -255,10 +256,10 @@ impl SharedLog for Postgres {
         let hashes: Vec<&[u8]> = hashes.iter().map(|hash| &hash[..]).collect();
         let rows = self.rows(OBJECTS, &[&id, &hashes]).await?;
         let object = |row: &Row| {
-            let hash: Vec<u8> = row.get(0);
-            (hash.try_into().unwrap_or_default(), row.get(1))
+            let hash: Vec<u8> = get(row, 0)?;
+            Ok((hash.try_into().unwrap_or_default(), get(row, 1)?))
         };
-        Ok(rows.iter().map(object).collect())
+        rows.iter().map(object).collect()
     }
 
     async fn release(&mut self, session: &str, fence: i64) -> Result<(), SharedError> {
@@ -301,13 +302,12 @@ impl Postgres {
         let rows = self.rows(sql, &[&id_of(session)?, &home.home]).await?;
         let shown = &self.address.shown;
         let Some(row) = rows.first() else {
-            return Ok(SharedError::setup(
-                format!("{shown} has no session {session}"),
-                "rewake history --shared lists them",
-            ));
+            return Ok(SharedError::Missing {
+                what: format!("{shown} has no session {session}"),
+            });
         };
         let (is_own, host, role, seconds): (bool, String, String, i64) =
-            (row.get(0), row.get(1), row.get(2), row.get(3));
+            (get(row, 0)?, get(row, 1)?, get(row, 2)?, get(row, 3)?);
         let host = one_line(&visible(&host), 60);
         let what = match is_own {
             true => format!("{shown}: {host} has session {session} for another {seconds} s"),

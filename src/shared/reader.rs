@@ -6,7 +6,7 @@ use std::io::Write;
 use tokio_postgres::Row;
 use uuid::Uuid;
 
-use super::connection::Connection;
+use super::connection::{Connection, get};
 use super::log::{SharedLog, StoredLine};
 use super::postgres::{LEVEL, Postgres};
 use super::{SharedError, hashes_of, writer};
@@ -18,7 +18,9 @@ use crate::journal::line::{EntryLine, FIRST_FORM, Header, Line};
 /// Maximum number of sessions of the list.
 const MAX_SESSIONS: i64 = 100;
 /// Number of hashes of a request.
-const HASHES_AT_ONCE: usize = 100;
+const HASHES_AT_ONCE: usize = 10;
+/// Maximum size of a session that is read, in memory, bytes.
+const MAX_BYTES: usize = 1 << 30;
 /// Number of sessions that an error names.
 const NAMED: i64 = 5;
 
@@ -51,20 +53,20 @@ const COLUMNS: &str = "id::text, title, state, host, role::text, length,
   header, tip, needs";
 
 impl SharedSession {
-    fn of(row: &Row) -> SharedSession {
-        SharedSession {
-            id: row.get(0),
-            title: row.get(1),
-            state: row.get(2),
-            host: row.get(3),
-            role: row.get(4),
-            entries: row.get(5),
-            updated_ms: row.get(6),
-            held: row.get(7),
-            header: row.get(8),
-            tip: row.get(9),
-            needs: row.get(10),
-        }
+    fn of(row: &Row) -> Result<SharedSession, SharedError> {
+        Ok(SharedSession {
+            id: get(row, 0)?,
+            title: get(row, 1)?,
+            state: get(row, 2)?,
+            host: get(row, 3)?,
+            role: get(row, 4)?,
+            entries: get(row, 5)?,
+            updated_ms: get(row, 6)?,
+            held: get(row, 7)?,
+            header: get(row, 8)?,
+            tip: get(row, 9)?,
+            needs: get(row, 10)?,
+        })
     }
 
     /// Returns the folder in which it works.
@@ -96,9 +98,8 @@ impl Connection {
         let sql = format!(
             "SELECT {COLUMNS} FROM rewake.sessions ORDER BY updated DESC LIMIT {MAX_SESSIONS}"
         );
-        let rows = self.client.query(&sql, &[]).await;
-        let rows = rows.map_err(|e| self.explain(&e))?;
-        Ok(rows.iter().map(SharedSession::of).collect())
+        let rows = self.rows(&sql, &[]).await?;
+        rows.iter().map(SharedSession::of).collect()
     }
 
     /// Returns the session whose ID begins so.
@@ -116,13 +117,13 @@ impl Connection {
         let sql = format!(
             "SELECT {COLUMNS} FROM rewake.sessions WHERE id BETWEEN $1 AND $2 LIMIT {NAMED}"
         );
-        let rows = self.client.query(&sql, &[&first, &last]).await;
-        let rows = rows.map_err(|e| self.explain(&e))?;
+        let rows = self.rows(&sql, &[&first, &last]).await?;
         match &rows[..] {
             [] => Err(none()),
-            [row] => Ok(SharedSession::of(row)),
+            [row] => SharedSession::of(row),
             several => {
-                let ids: Vec<String> = several.iter().map(|row| row.get(0)).collect();
+                let ids: Result<Vec<String>, _> = several.iter().map(|row| get(row, 0)).collect();
+                let ids = ids?;
                 Err(SharedError::setup(
                     format!(
                         "several sessions begin with {beginning}: {}",
@@ -182,6 +183,7 @@ pub async fn bundle<W: Write>(
     };
     let mut lines = Vec::new();
     let mut blobs = Vec::new();
+    let mut bytes = 0;
     let length = of.entries.try_into().unwrap_or_default();
     while lines.len() < length {
         let first = lines.len() as Seq;
@@ -190,8 +192,12 @@ pub async fn bundle<W: Write>(
             return Err(damaged(&format!("entry {first} is missing")));
         }
         for line in &stored {
-            let (_, entry) = writer::read(line)
+            let (json, entry) = writer::read(line)
                 .ok_or_else(|| damaged(&format!("entry {} is damaged", lines.len())))?;
+            bytes += json.len();
+            if bytes > MAX_BYTES {
+                return Err(damaged(&format!("it has more than {} MiB", MAX_BYTES >> 20)));
+            }
             // Rows of the store that recorded it mean nothing here.
             lines.push(EntryLine {
                 taken: None,
@@ -203,13 +209,17 @@ pub async fn bundle<W: Write>(
     }
     lines.truncate(length);
     for hashes in hashes_of(&lines).chunks(HASHES_AT_ONCE) {
-        for (hash, bytes) in log.objects(&of.id, hashes).await? {
-            if *blake3::hash(&bytes).as_bytes() != hash {
+        for (hash, object) in log.objects(&of.id, hashes).await? {
+            if *blake3::hash(&object).as_bytes() != hash {
                 return Err(damaged(
                     "bytes of an output or an image do not match their hash",
                 ));
             }
-            blobs.push(bytes);
+            bytes += object.len();
+            if bytes > MAX_BYTES {
+                return Err(damaged(&format!("it has more than {} MiB", MAX_BYTES >> 20)));
+            }
+            blobs.push(object);
         }
     }
     let written = write_session(to, of.host.clone(), &header, &lines, &blobs, at_ms);

@@ -8,6 +8,7 @@ use std::io;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::Duration;
 
+use tokio::sync::oneshot::error::RecvError;
 use tokio::sync::{mpsc, oneshot};
 use zstd::bulk::{compress, decompress};
 
@@ -69,7 +70,11 @@ enum Request {
         reply: Reply<()>,
     },
     Claim(Reply<EndOfLog>),
-    Lines(u64, Reply<NewLines>),
+    Lines {
+        after: EndOfLog,
+        until: EndOfLog,
+        reply: Reply<Option<NewLines>>,
+    },
     Push(Push, Reply<()>),
     Settle(EndOfLog, EndOfLog, Reply<Fate>),
 }
@@ -211,17 +216,36 @@ impl SharedWriter {
         self.blocking(Request::Claim)
     }
 
-    /// Returns entries that this store recorded, from this place on. It blocks.
+    /// Returns the entries between two ends, which this store recorded. `None`: the first of them
+    /// does not follow. It blocks.
     ///
     /// # Errors
-    /// `Damaged`: another program wrote them.
-    pub fn lines(&self, first: u64) -> Result<NewLines, SharedError> {
-        self.blocking(|reply| Request::Lines(first, reply))
+    /// `Lost`: another program wrote them. `Setup`: one is missing.
+    pub fn lines(
+        &self,
+        after: EndOfLog,
+        until: EndOfLog,
+    ) -> Result<Option<NewLines>, SharedError> {
+        self.blocking(|reply| Request::Lines {
+            after,
+            until,
+            reply,
+        })
     }
 
     fn blocking<T>(&self, request: impl FnOnce(Reply<T>) -> Request) -> Result<T, SharedError> {
-        let answer = self.ask(request).blocking_recv();
-        answer.unwrap_or_else(|_| Err(self.ended()))
+        self.received(self.ask(request).blocking_recv())
+    }
+
+    fn received<T>(
+        &self,
+        answer: Result<Result<T, SharedError>, RecvError>,
+    ) -> Result<T, SharedError> {
+        answer.unwrap_or_else(|_| {
+            Err(SharedError::Away {
+                what: format!("{}: the connection ended", self.database),
+            })
+        })
     }
 
     /// Records entries in the database. They are there when this returns.
@@ -236,8 +260,7 @@ impl SharedWriter {
         listed: Listed,
     ) -> Result<(), SharedError> {
         let push = self.push_of(before, new, listed)?;
-        let answer = self.ask(|reply| Request::Push(push, reply)).await;
-        answer.unwrap_or_else(|_| Err(self.ended()))
+        self.received(self.ask(|reply| Request::Push(push, reply)).await)
     }
 
     /// The same as [`SharedWriter::push`], for the time before the session runs. It blocks.
@@ -253,16 +276,8 @@ impl SharedWriter {
 
     /// Finds out whether entries were recorded. If they were not, they never will be.
     pub async fn settle(&self, before: EndOfLog, after: EndOfLog) -> Result<Fate, SharedError> {
-        let answer = self
-            .ask(|reply| Request::Settle(before, after, reply))
-            .await;
-        answer.unwrap_or_else(|_| Err(self.ended()))
-    }
-
-    fn ended(&self) -> SharedError {
-        SharedError::Away {
-            what: format!("{}: the connection ended", self.database),
-        }
+        let settled = self.ask(|reply| Request::Settle(before, after, reply));
+        self.received(settled.await)
     }
 }
 
@@ -359,7 +374,11 @@ impl<L: SharedLog> Holder<L> {
                 reply,
             } => drop(reply.send(self.create(&header, &push).await)),
             Request::Claim(reply) => drop(reply.send(self.claim().await)),
-            Request::Lines(first, reply) => drop(reply.send(self.lines(first).await)),
+            Request::Lines {
+                after,
+                until,
+                reply,
+            } => drop(reply.send(self.lines(after, until).await)),
             Request::Push(push, reply) => drop(reply.send(self.push(&push).await)),
             Request::Settle(before, after, reply) => {
                 drop(reply.send(self.settle(before, after).await));
@@ -385,17 +404,24 @@ impl<L: SharedLog> Holder<L> {
 
     async fn create(&mut self, header: &str, push: &Push) -> Result<(), SharedError> {
         self.lease().await?;
-        let since = self.log.now();
-        match self.log.create(&self.home, header, push).await {
-            Ok(Some(fence)) => {
-                self.fence = Some(fence);
-                self.lives(since);
-                Ok(())
+        self.lives(self.log.now());
+        let mut pause = FIRST_RETRY;
+        loop {
+            let since = self.log.now();
+            match self.log.create(&self.home, header, push).await {
+                Ok(Some(fence)) => {
+                    self.fence = Some(fence);
+                    self.lives(since);
+                    return Ok(());
+                }
+                // Perhaps by this request, whose answer was lost.
+                Ok(None) => return self.push(push).await,
+                Err(SharedError::Away { .. }) if since < self.good_until => {
+                    tokio::time::sleep(pause).await;
+                    pause = (pause * 2).min(LAST_RETRY);
+                }
+                Err(error) => return Err(error),
             }
-            // The ID is new, so only this process can have taken it.
-            Ok(None) => self.push(push).await,
-            Err(SharedError::Away { .. }) => self.push(push).await,
-            Err(error) => Err(error),
         }
     }
 
@@ -494,19 +520,23 @@ impl<L: SharedLog> Holder<L> {
         }
     }
 
-    /// Returns the lines from this place on that this store recorded.
-    async fn lines(&mut self, first: u64) -> Result<NewLines, SharedError> {
+    async fn lines(
+        &mut self,
+        after: EndOfLog,
+        until: EndOfLog,
+    ) -> Result<Option<NewLines>, SharedError> {
         let mut new = NewLines {
             lines: Vec::new(),
             blobs: Vec::new(),
         };
         loop {
-            let next = first + new.lines.len() as u64;
+            let next = after.1 + new.lines.len() as u64;
             let stored = self.log.lines(&self.session, next).await?;
-            if stored.is_empty() {
+            let left = usize::try_from(until.1.saturating_sub(next)).unwrap_or(usize::MAX);
+            if stored.is_empty() || left == 0 {
                 break;
             }
-            for line in &stored {
+            for line in stored.iter().take(left) {
                 let entry = read(line).filter(|(json, _)| {
                     blake3::Hash::from(mac(&self.key, &self.session, json))
                         == blake3::Hash::from(line.mac)
@@ -515,6 +545,16 @@ impl<L: SharedLog> Holder<L> {
                     return Err(SharedError::foreign(&self.session, next));
                 };
                 new.lines.push(entry);
+            }
+        }
+        match new.gap(after) {
+            Some(seq) if new.lines.first().is_some_and(|l| l.seq == seq && seq == after.1) => {
+                return Ok(None);
+            }
+            None if new.end() == Some(until) => {}
+            gap => {
+                let seq = gap.unwrap_or(after.1 + new.lines.len() as u64);
+                return Err(SharedError::gap(&self.session, seq));
             }
         }
         let hashes = super::hashes_of(&new.lines);
@@ -526,7 +566,7 @@ impl<L: SharedLog> Holder<L> {
                 }
             }
         }
-        Ok(new)
+        Ok(Some(new))
     }
 }
 

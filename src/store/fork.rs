@@ -23,7 +23,7 @@ use super::database::{private_file, private_folder};
 use super::error::{Doing, io as io_error};
 use super::journal_writer::Recorded;
 use super::machine::now_ms;
-use super::replica::{IS_COPY, set_replica};
+use super::replica::{IS_COPY, IS_SHARED, set_replica};
 use super::row::int;
 use super::tips::tip_of;
 use super::trees::NewTree;
@@ -211,17 +211,23 @@ pub(super) fn close_calls(
     other: &str,
     seq: Seq,
 ) -> Result<(), StoreError> {
-    // A copy of another agent's session has no call that rewake could repeat.
-    let agent: Option<String> = tx
+    // A copy of another agent's session has no call that rewake could repeat. Of a shared session
+    // the database decides which entries count.
+    let (agent, is_shared): (Option<String>, bool) = tx
         .query_row(
-            "SELECT replica FROM sessions WHERE (key = ?1 OR id = ?2) AND replica IS NOT NULL",
+            &format!(
+                "SELECT (SELECT replica FROM sessions s WHERE (key = ?1 OR id = ?2) AND {IS_COPY}),
+                   EXISTS (SELECT 1 FROM sessions s WHERE key = ?1 AND {IS_SHARED})"
+            ),
             params![head.key, other],
-            |row| row.get(0),
+            |row| Ok((row.get(0)?, row.get(1)?)),
         )
-        .optional()
         .doing(WHAT_BROUGHT)?;
     if agent.is_some() {
         return set_replica(tx, head, agent.as_deref()).doing(WHAT_BROUGHT);
+    }
+    if is_shared {
+        return Ok(());
     }
     let from = ForkPoint {
         session: other.to_string(),

@@ -16,7 +16,7 @@ use super::blobs::{Packed, insert_blob};
 use super::chain::read_head;
 use super::database::begin;
 use super::error::Doing;
-use super::replica::refuse_replica;
+use super::replica::refuse_copy;
 use super::row::count;
 use super::{Inbox, InboxWriter, StoreError};
 use crate::core::entry::{Image, Seq, UsedCommand, Via};
@@ -198,7 +198,7 @@ impl InboxWriter<'_> {
         at_ms: i64,
         draft: Option<Draft>,
     ) -> Result<InboxId, StoreError> {
-        refuse_replica(self.conn, session, self.held)?;
+        refuse_copy(self.conn, session)?;
         let body = serde_json::to_string(message).doing(WHAT)?;
         let packed: Vec<Packed<'_>> = blobs.iter().map(|bytes| Packed::new(bytes)).collect();
         let tx = begin(self.conn, self.in_use, WHAT)?;
@@ -346,7 +346,7 @@ impl InboxWriter<'_> {
         signal: impl FnOnce(Seq) -> Signal,
     ) -> Result<SignalId, StoreError> {
         let tx = begin(self.conn, self.in_use, WHAT_SIGNAL)?;
-        refuse_replica(&tx, session, self.held)?;
+        refuse_copy(&tx, session)?;
         let head = read_head(&tx, session)?;
         let waiting: i64 = tx
             .prepare_cached("SELECT count(*) FROM signals WHERE session = ?1")

@@ -21,6 +21,9 @@ const OF_REWAKE: &str = "rewake@";
 /// database follows. Only the process that holds the lease of the session appends to it.
 const OF_SHARED: &str = "shared@";
 
+/// SQL condition for a session that is recorded in a shared database.
+pub(super) const IS_SHARED: &str = "coalesce(s.replica GLOB 'shared@*', 0)";
+
 /// SQL condition for a copy, of another agent's session or of one in another store.
 pub(super) const IS_COPY: &str = "(s.replica IS NOT NULL AND s.replica NOT GLOB 'shared@*')";
 
@@ -102,6 +105,12 @@ pub(super) fn refuse_replica(
             }),
         },
     }
+}
+
+/// Refuses a message or a signal for a session that only an import may change.
+pub(super) fn refuse_copy(conn: &Connection, session: &str) -> Result<(), StoreError> {
+    // The process that holds the lease of a shared session takes them from here.
+    refuse_replica(conn, session, Some(session))
 }
 
 /// Records that this session is a copy of one of `agent`, or that it is none any more.

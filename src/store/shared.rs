@@ -3,13 +3,16 @@
 //!
 //! Invariant: a shared session is appended to only while this process holds its lease.
 
+use std::collections::BTreeSet;
+
 use rusqlite::{OptionalExtension, Transaction, params};
 use serde_json::value::RawValue;
 
 use super::append::{Batch, Prepared};
-use super::blobs::{Packed, insert_blob};
+use super::blobs::{Packed, blob, blob_ref, insert_blob};
 use super::chain::{Head, read_head};
 use super::error::Doing;
+use super::fork::close_calls;
 use super::ids::id_of_diverged;
 use super::inbox::{InboxId, SignalId};
 use super::journal_writer::{Recorded, header};
@@ -41,6 +44,16 @@ impl NewLines {
         let last = self.lines.last()?;
         Some((last.tip, last.seq + 1))
     }
+
+    /// Returns the place of the first line that does not follow the one before it.
+    pub fn gap(&self, (mut tip, length): (ChainHash, Seq)) -> Option<Seq> {
+        let gap = (length..).zip(&self.lines).find(|(seq, line)| {
+            let follows = line.seq == *seq && line.follows(tip);
+            tip = line.tip;
+            !follows
+        });
+        gap.map(|(seq, _)| seq)
+    }
 }
 
 /// Returns entries as the lines that follow this end of a session.
@@ -66,19 +79,24 @@ pub fn lines_of(
     (length..).zip(entries).map(line).collect()
 }
 
-impl Batch {
-    /// Returns the lines of this batch after the end of a session.
-    pub fn lines_after(&self, head: &Head) -> Result<NewLines, StoreError> {
-        let mut lines = lines_of(head.end(), self.at_ms, &self.entries, self.unfinished)?;
-        if let Some(first) = lines.first_mut() {
-            first.taken = self.taken.map(InboxId::number);
-            first.signal = self.signal.map(SignalId::number);
-        }
-        Ok(NewLines {
-            lines,
-            blobs: self.blobs.clone(),
-        })
+/// Returns the lines of a batch after the end of a session, with all bytes that they refer to.
+pub fn lines_after(store: &Store, head: &Head, batch: &Batch) -> Result<NewLines, StoreError> {
+    let mut lines = lines_of(head.end(), batch.at_ms, &batch.entries, batch.unfinished)?;
+    if let Some(first) = lines.first_mut() {
+        first.taken = batch.taken.map(InboxId::number);
+        first.signal = batch.signal.map(SignalId::number);
     }
+    let mut blobs = batch.blobs.clone();
+    let sent: BTreeSet<String> = blobs.iter().map(|bytes| blob_ref(bytes).hash).collect();
+    // Images of a message were stored with the message.
+    for of in batch.entries.iter().flat_map(Entry::blobs) {
+        if !sent.contains(&of.hash)
+            && let Some(bytes) = blob(&store.conn, &of.hash)?
+        {
+            blobs.push(bytes);
+        }
+    }
+    Ok(NewLines { lines, blobs })
 }
 
 impl Head {
@@ -206,10 +224,20 @@ pub fn append(store: &mut Store, session: &str, new: &NewLines) -> Result<(), St
 }
 
 /// Replaces the entries of a shared session by those of the database, which differ. The session
-/// as it was here gets another ID, which is returned, and is no longer shared.
+/// as it was here gets another ID, which is returned, and is no longer shared. Its open calls are
+/// closed, since the database may have their results.
 pub fn replace(store: &mut Store, session: &str, new: &NewLines) -> Result<String, StoreError> {
-    let (tip, _) = end_of(store, session)?;
+    let (tip, length) = end_of(store, session)?;
+    let mut parted_head = read_head(&store.conn, session)?;
+    parted_head.tip = tip;
     let parted = id_of_diverged(session, tip);
+    let mut common = 0;
+    for line in new.lines.iter().take_while(|line| line.seq < length) {
+        if tip_upto(&store.conn, session, line.seq)? != line.tip {
+            break;
+        }
+        common = line.seq;
+    }
     let tx = store.write_entries(session, WHAT)?;
     tx.execute(
         "UPDATE sessions SET id = ?2 WHERE id = ?1",
@@ -225,11 +253,14 @@ pub fn replace(store: &mut Store, session: &str, new: &NewLines) -> Result<Strin
     .doing(WHAT)?;
     let mut head = Head::before_first(session.to_string(), tx.last_insert_rowid());
     tx.execute(
-        "UPDATE sessions SET replica = NULL WHERE id = ?1",
+        "UPDATE sessions SET replica = NULL, title = coalesce(title, '') || ' (as this machine had it)'
+         WHERE id = ?1",
         [&parted],
     )
     .doing(WHAT)?;
     let before = put(&tx, &mut head, new)?;
+    parted_head.session.clone_from(&parted);
+    close_calls(&tx, &mut parted_head, session, common)?;
     tx.commit().doing(WHAT)?;
     followed(store, &before, &head, new)?;
     Ok(parted)

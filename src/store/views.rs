@@ -44,8 +44,6 @@ pub struct InboxWriter<'a> {
     pub(super) conn: &'a Connection,
     pub(super) in_use: &'a InUse,
     pub(super) copies: Option<&'a mut Copies>,
-    /// See [`super::shared::hold`].
-    pub(super) held: Option<&'a str>,
 }
 
 /// The last known tool lists of MCP servers.
@@ -111,7 +109,6 @@ impl Store {
             conn: &self.conn,
             in_use: &self.in_use,
             copies: self.copies.as_mut(),
-            held: self.held.as_ref().map(|held| held.session.as_str()),
         }
     }
 

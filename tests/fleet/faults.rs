@@ -327,6 +327,11 @@ fn where_both_were_continued_the_database_counts_and_the_rest_is_a_session() {
         "{texts}"
     );
     assert_eq!(store.history().find(parted).unwrap().shared, None);
+    // Its calls are closed: the database may have their results.
+    assert!(matches!(
+        records.last().unwrap().entry,
+        rewake::core::entry::Entry::Forked { .. }
+    ));
     same(&server, &home, &id);
 }
 

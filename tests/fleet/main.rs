@@ -14,6 +14,7 @@ mod faults;
 mod other_machines;
 mod postgres;
 mod proxy;
+mod restored;
 mod setup;
 
 use std::collections::BTreeMap;

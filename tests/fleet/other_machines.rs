@@ -63,6 +63,31 @@ fn any_machine_lists_shows_exports_and_forks_a_session() {
     same(&server, &first, &id);
 }
 
+/// The bytes of images and long outputs are on any machine.
+#[test]
+fn images_of_messages_are_shared() {
+    let Some(server) = Postgres::start() else {
+        return;
+    };
+    let first = home(&server, server.port, &[step("seen", &[])]);
+    let image = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/server/dot.png");
+    first
+        .run(["-p", "look", "--image", image, "--shared"])
+        .expect(0);
+    let id = newest(&first);
+    assert_eq!(
+        server.sql("SELECT count(*) FROM rewake.objects"),
+        "1",
+        "the image"
+    );
+    let other = elsewhere(&server);
+    other.run(["show", &id, "--shared"]).expect(0);
+    let stored = std::fs::read(image).unwrap();
+    let store = rewake::store::Store::open(&other.rewake_home()).unwrap();
+    let hash = blake3::hash(&stored).to_hex().to_string();
+    assert_eq!(store.blob(&hash).unwrap(), Some(stored));
+}
+
 #[test]
 fn a_session_without_the_flag_is_nowhere_else() {
     let Some(server) = Postgres::start() else {
@@ -86,7 +111,6 @@ fn nothing_is_appended_without_the_lease() {
     home.run(["-p", "count", "--shared"]).expect(0);
     let id = newest(&home);
     for command in [
-        vec!["send", &id, "--text", "more"],
         vec!["set", &id, "--title", "other"],
         vec!["dismiss", &id],
     ] {
@@ -98,6 +122,14 @@ fn nothing_is_appended_without_the_lease() {
         );
     }
     let entries = same(&server, &home, &id);
+    // A message waits for the process that takes the lease, and becomes one entry.
+    home.run(["send", &id, "and say it"]).expect(0);
+    assert_eq!(same(&server, &home, &id).len(), entries.len());
+    play(&home, &[effects(1).concat(), step("said", &[]).repeat(2)]);
+    home.run(["-p", "-r", &id]).expect(0);
+    let entries = same(&server, &home, &id);
+    let said = entries.iter().filter(|e| e["text"] == "and say it");
+    assert_eq!(said.count(), 1);
     // Without the database nothing is recorded, and nothing is lost.
     server.down("fast");
     refused(home.run(["-p", "more", "-r", &id]), 75, &["hint: "]);

@@ -108,6 +108,7 @@ fn what_is_wrong_is_said_with_what_to_do() {
     server.up("-c fsync=off");
     let wrong = check(&server.url(WORKER)).expect(2);
     assert!(wrong.stdout.contains("fsync is off"), "{}", wrong.stdout);
+    refused(shared(&server.url(WORKER)), 2, &["fsync", "power cut"]);
     server.down("fast");
     refused(check(&server.url(WORKER)), 75, &["hint: "]);
     refused(shared(&server.url(WORKER)), 75, &["hint: "]);

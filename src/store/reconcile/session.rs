@@ -17,7 +17,7 @@ use crate::store::fork::{add_diverged_title, close_calls};
 use crate::store::gap::add_restored_count;
 use crate::store::ids::id_of_diverged;
 use crate::store::machine::now_ms;
-use crate::store::replica::of_header;
+use crate::store::replica::{database_of, of_header};
 use crate::store::restore_entries::{Came, restore_lines};
 use crate::store::row::int;
 use crate::store::tips::tip_upto;
@@ -189,7 +189,12 @@ impl Store {
                 from.0,
                 from.1.map(int),
                 header.created_ms,
-                header.source.as_deref().and_then(of_header),
+                // A branch has its own ID, which no database knows.
+                header
+                    .source
+                    .as_deref()
+                    .and_then(of_header)
+                    .filter(|of| branch.is_none() || database_of(of).is_none()),
             ],
         )
         .doing(WHAT)?;
