@@ -109,11 +109,7 @@ impl Connection {
 /// Returns the error of a request without an answer.
 fn no_answer(address: &Address) -> SharedError {
     SharedError::Away {
-        what: format!(
-            "{}: no answer for {} s",
-            address.shown,
-            ANSWER.as_secs()
-        ),
+        what: format!("{}: no answer for {} s", address.shown, ANSWER.as_secs()),
     }
 }
 

@@ -94,7 +94,10 @@ impl Postgres {
 
 impl Connected {
     async fn beat(&self, session: Uuid, fence: i64) -> Result<bool, SharedError> {
-        let rows = self.connection.rows(&self.beat, &[&session, &fence]).await?;
+        let rows = self
+            .connection
+            .rows(&self.beat, &[&session, &fence])
+            .await?;
         flag(&rows)
     }
 

@@ -196,7 +196,10 @@ pub async fn bundle<W: Write>(
                 .ok_or_else(|| damaged(&format!("entry {} is damaged", lines.len())))?;
             bytes += json.len();
             if bytes > MAX_BYTES {
-                return Err(damaged(&format!("it has more than {} MiB", MAX_BYTES >> 20)));
+                return Err(damaged(&format!(
+                    "it has more than {} MiB",
+                    MAX_BYTES >> 20
+                )));
             }
             // Rows of the store that recorded it mean nothing here.
             lines.push(EntryLine {
@@ -217,7 +220,10 @@ pub async fn bundle<W: Write>(
             }
             bytes += object.len();
             if bytes > MAX_BYTES {
-                return Err(damaged(&format!("it has more than {} MiB", MAX_BYTES >> 20)));
+                return Err(damaged(&format!(
+                    "it has more than {} MiB",
+                    MAX_BYTES >> 20
+                )));
             }
             blobs.push(object);
         }

@@ -221,11 +221,7 @@ impl SharedWriter {
     ///
     /// # Errors
     /// `Lost`: another program wrote them. `Setup`: one is missing.
-    pub fn lines(
-        &self,
-        after: EndOfLog,
-        until: EndOfLog,
-    ) -> Result<Option<NewLines>, SharedError> {
+    pub fn lines(&self, after: EndOfLog, until: EndOfLog) -> Result<Option<NewLines>, SharedError> {
         self.blocking(|reply| Request::Lines {
             after,
             until,
@@ -548,7 +544,12 @@ impl<L: SharedLog> Holder<L> {
             }
         }
         match new.gap(after) {
-            Some(seq) if new.lines.first().is_some_and(|l| l.seq == seq && seq == after.1) => {
+            Some(seq)
+                if new
+                    .lines
+                    .first()
+                    .is_some_and(|l| l.seq == seq && seq == after.1) =>
+            {
                 return Ok(None);
             }
             None if new.end() == Some(until) => {}

@@ -110,10 +110,7 @@ fn nothing_is_appended_without_the_lease() {
     let home = home(&server, server.port, &effects(1));
     home.run(["-p", "count", "--shared"]).expect(0);
     let id = newest(&home);
-    for command in [
-        vec!["set", &id, "--title", "other"],
-        vec!["dismiss", &id],
-    ] {
+    for command in [vec!["set", &id, "--title", "other"], vec!["dismiss", &id]] {
         let run = home.run(&command);
         // One that is done is not offered anyway.
         assert!(
