@@ -14,7 +14,7 @@ use crate::session::{AppContext, clock, short_id};
 use crate::shared::address::Address;
 use crate::shared::connection::Connection;
 use crate::shared::health::{Finding, Level};
-use crate::shared::schema::{FleetSettings, Initialised, init, sql};
+use crate::shared::schema::{FleetSettings, Initialised, SCHEMA, init, sql};
 
 /// Default of `--lease`.
 const LEASE: Duration = Duration::from_secs(30);
@@ -84,6 +84,9 @@ pub(super) fn run(ctx: &AppContext, args: &FleetArgs) -> Result<u8, CliError> {
                 line(&match done {
                     Initialised::Created => {
                         format!("{} has the tables of rewake now", address.shown)
+                    }
+                    Initialised::Upgraded(from) => {
+                        format!("{} had schema {from} and has {SCHEMA} now", address.shown)
                     }
                     Initialised::Unchanged => format!("{} had the tables of rewake", address.shown),
                 });

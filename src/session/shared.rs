@@ -31,8 +31,11 @@ pub(super) fn create(
 ) -> Result<(SharedWriter, Option<(i64, Entry)>), SessionError> {
     let writer = start(ctx, store, &new.id)?;
     let lines = shared::lines_of(nothing(), at_ms, std::slice::from_ref(opened), false)?;
-    let blobs = Vec::new();
-    let created = create_with(&writer, new, at_ms, &NewLines { lines, blobs }, idle(""));
+    let lines = NewLines {
+        lines,
+        ..NewLines::default()
+    };
+    let created = create_with(&writer, new, at_ms, &lines, idle(""));
     let first = match created {
         Err(SharedError::Lost { .. }) => {
             let end = writer.claim()?;

@@ -10,6 +10,7 @@ use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, RootCertStore};
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio_postgres::error::{Severity, SqlState};
 use tokio_postgres::types::{FromSql, ToSql};
@@ -33,6 +34,7 @@ pub struct Connection {
     pub address: Address,
     /// The server warned since the last look: a commit is not on the standbys yet.
     has_warned: Arc<AtomicBool>,
+    notified: Arc<Notify>,
     task: JoinHandle<()>,
 }
 
@@ -57,22 +59,24 @@ impl Connection {
     async fn open(address: &Address) -> Result<Connection, SharedError> {
         let failed = |error: Error| explain(address, &error);
         let has_warned = Arc::new(AtomicBool::new(false));
-        let warned = has_warned.clone();
+        let notified = Arc::new(Notify::new());
+        let (warned, notify) = (has_warned.clone(), notified.clone());
         let (client, task) = match address.has_tls {
             true => {
                 let tls = MakeRustlsConnect::new(tls(address)?);
                 let (client, connection) = address.config.connect(tls).await.map_err(failed)?;
-                (client, tokio::spawn(run(connection, warned)))
+                (client, tokio::spawn(run(connection, warned, notify)))
             }
             false => {
                 let (client, connection) = address.config.connect(NoTls).await.map_err(failed)?;
-                (client, tokio::spawn(run(connection, warned)))
+                (client, tokio::spawn(run(connection, warned, notify)))
             }
         };
         Ok(Connection {
             client,
             address: address.clone(),
             has_warned,
+            notified,
             task,
         })
     }
@@ -99,6 +103,11 @@ impl Connection {
     /// Returns whether the server warned since the last call.
     pub(super) fn take_warning(&self) -> bool {
         self.has_warned.swap(false, Ordering::Relaxed)
+    }
+
+    /// Waits for a notification. One that came since the last call counts.
+    pub(super) async fn notified(&self) {
+        self.notified.notified().await;
     }
 
     pub(super) fn explain(&self, error: &Error) -> SharedError {
@@ -128,9 +137,12 @@ pub(super) fn flag(rows: &[Row]) -> Result<bool, SharedError> {
     rows.first().map_or(Ok(false), |row| get(row, 0))
 }
 
-/// Works for a connection, and notes warnings of the server.
-async fn run<S, T>(mut connection: tokio_postgres::Connection<S, T>, has_warned: Arc<AtomicBool>)
-where
+/// Works for a connection, and notes warnings and notifications of the server.
+async fn run<S, T>(
+    mut connection: tokio_postgres::Connection<S, T>,
+    has_warned: Arc<AtomicBool>,
+    notified: Arc<Notify>,
+) where
     S: AsyncRead + AsyncWrite + Unpin,
     T: AsyncRead + AsyncWrite + Unpin,
 {
@@ -141,6 +153,7 @@ where
                     has_warned.store(true, Ordering::Relaxed);
                 }
             }
+            Some(Ok(AsyncMessage::Notification(_))) => notified.notify_one(),
             Some(Ok(_)) => {}
             Some(Err(error)) => {
                 tracing::info!(%error, "the connection to the shared database ended");
@@ -201,13 +214,14 @@ pub(super) fn explain(address: &Address, error: &Error) -> SharedError {
         }
         code if [
             SqlState::UNDEFINED_TABLE,
+            SqlState::UNDEFINED_COLUMN,
             SqlState::UNDEFINED_FUNCTION,
             SqlState::INVALID_SCHEMA_NAME,
         ]
         .contains(code) =>
         {
             SharedError::setup(
-                format!("{shown} has no tables of rewake"),
+                format!("{shown} has no tables of rewake, or older ones"),
                 "its owner makes them: rewake fleet init",
             )
         }

@@ -3,9 +3,8 @@
 use serde::Serialize;
 use tokio_postgres::{Error, Row};
 
-use super::SharedError;
 use super::connection::{Connection, get};
-use super::schema::{SCHEMA, is_newer};
+use super::{SharedError, schema};
 
 /// Oldest version of the server, as `server_version_num`: 13.
 const OLDEST: i32 = 130_000;
@@ -101,22 +100,12 @@ impl Connection {
                 return Ok(found);
             }
         });
-        let meta = self
-            .client
-            .query_one(
-                "SELECT schema, (extract(epoch FROM lease) * 1000)::bigint, work_dir FROM rewake.meta",
-                &[],
-            )
-            .await
-            .map_err(explain)?;
-        let schema: i32 = get(&meta, 0)?;
-        if schema > SCHEMA {
-            return Err(is_newer(&self.address.shown, schema));
-        }
-        let (lease_ms, work_dir): (i64, Option<String>) = (get(&meta, 1)?, get(&meta, 2)?);
+        let meta = schema::meta(self).await?;
         found.push(good(&format!(
-            "schema {SCHEMA}, lease of {lease_ms} ms, work folder {}",
-            work_dir.as_deref().unwrap_or("not set")
+            "schema {}, lease of {} ms, work folder {}",
+            meta.schema,
+            meta.lease.as_millis(),
+            meta.work_dir.as_deref().unwrap_or("not set")
         )));
         Ok(found)
     }

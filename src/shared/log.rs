@@ -48,6 +48,38 @@ pub struct Push {
     /// For lists.
     pub title: String,
     pub state: &'static str,
+    /// The mail that becomes these entries.
+    pub taken: Vec<i64>,
+    /// Where the files of the session are, if they changed: JSON.
+    pub files: Option<String>,
+}
+
+/// A message or a signal that somebody sent by the database.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mail {
+    /// Its number in the database.
+    pub id: i64,
+    pub kind: MailKind,
+    /// The JSON of a message or a signal.
+    pub body: String,
+    /// The database role that sent it.
+    pub origin: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MailKind {
+    Message,
+    Signal,
+}
+
+impl MailKind {
+    /// Returns the value of the column `kind`.
+    pub fn name(self) -> &'static str {
+        match self {
+            MailKind::Message => "message",
+            MailKind::Signal => "signal",
+        }
+    }
 }
 
 /// A lease that was taken.
@@ -103,6 +135,12 @@ pub trait SharedLog {
         session: &str,
         hashes: &[[u8; 32]],
     ) -> Result<Vec<StoredObject>, SharedError>;
+    /// Returns the mail of a session, the oldest first.
+    async fn mail(&mut self, session: &str) -> Result<Vec<Mail>, SharedError>;
+    /// Removes mail that becomes no entry. Only the holder of the lease can.
+    async fn forget(&mut self, session: &str, fence: i64, ids: &[i64]) -> Result<(), SharedError>;
+    /// Waits until somebody may have sent mail: at most a second.
+    async fn wait_for_mail(&mut self);
     /// Gives the lease back.
     async fn release(&mut self, session: &str, fence: i64) -> Result<(), SharedError>;
     /// Returns a time that also passes while the machine sleeps.

@@ -6,10 +6,12 @@ use tokio_postgres::types::ToSql;
 use tokio_postgres::{Error, Row, Statement};
 use uuid::Uuid;
 
-use super::SharedError;
 use super::address::Address;
 use super::connection::{Connection, flag, get};
-use super::log::{Beat, Claimed, EndOfLog, Home, Push, SharedLog, StoredLine, StoredObject};
+use super::log::{
+    Beat, Claimed, EndOfLog, Home, Mail, MailKind, Push, SharedLog, StoredLine, StoredObject,
+};
+use super::{SharedError, schema};
 use crate::core::entry::Seq;
 use crate::core::text::one_line;
 use crate::core::visible::visible;
@@ -25,13 +27,18 @@ const REPLICATION: Duration = Duration::from_millis(200);
 const CREATE: &str =
     "SELECT rewake.create_1($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)";
 const CLAIM: &str = "SELECT fence, tip, length FROM rewake.claim_1($1, $2, $3, $4)";
-const PUSH: &str = "SELECT rewake.push_1($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)";
+const PUSH: &str =
+    "SELECT rewake.push_2($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)";
 const BEAT: &str = "SELECT rewake.beat_1($1, $2)";
 /// At most 64 MiB, and one line more. A larger line is left out, as if it were missing.
 const LINES: &str = "SELECT body, mac FROM (
    SELECT body, mac, seq, sum(octet_length(body)) OVER (ORDER BY seq) - octet_length(body) AS before
    FROM rewake.lines WHERE session = $1 AND seq >= $2 ORDER BY seq LIMIT $3) l
  WHERE before < 67108864 AND octet_length(body) <= 67108864 ORDER BY seq";
+const MAIL: &str = "SELECT id, kind, body, origin::text FROM rewake.mail WHERE session = $1
+ ORDER BY id LIMIT 100";
+/// Time after which mail is looked for without a notification.
+const LOOK: Duration = Duration::from_secs(1);
 const OBJECTS: &str = "SELECT hash, body FROM rewake.objects
  WHERE session = $1 AND hash = ANY ($2) AND octet_length(body) <= 67108864";
 
@@ -65,6 +72,9 @@ impl Postgres {
                 let explain = |error: Error| connection.explain(&error);
                 let push = connection.client.prepare(PUSH).await.map_err(explain)?;
                 let beat = connection.client.prepare(BEAT).await.map_err(explain)?;
+                // Without it, mail is looked for every second.
+                let listens = connection.client.batch_execute("LISTEN rewake").await;
+                listens.map_err(explain)?;
                 Connected {
                     connection,
                     push,
@@ -120,25 +130,19 @@ impl Connected {
 
 impl SharedLog for Postgres {
     async fn lease(&mut self) -> Result<Duration, SharedError> {
-        let sql = "SELECT (extract(epoch FROM lease) * 1000)::bigint, schema,
-           current_setting('fsync') <> 'off' AND current_setting('full_page_writes') <> 'off'
-           FROM rewake.meta";
-        let rows = self.rows(sql, &[]).await?;
+        let connection = &self.connected().await?.connection;
+        let lease = schema::meta(connection).await?.lease;
+        let sql = "SELECT current_setting('fsync') <> 'off'
+           AND current_setting('full_page_writes') <> 'off'";
+        let is_safe = flag(&connection.rows(sql, &[]).await?)?;
         let shown = &self.address.shown;
-        let row = rows.first().ok_or_else(|| SharedError::Failed {
-            what: format!("{shown}: rewake.meta is empty"),
-        })?;
-        let (ms, schema): (i64, i32) = (get(row, 0)?, get(row, 1)?);
-        if schema > super::schema::SCHEMA {
-            return Err(super::schema::is_newer(shown, schema));
-        }
-        if !get::<bool>(row, 2)? {
+        if !is_safe {
             return Err(SharedError::setup(
                 format!("{shown}: fsync or full_page_writes is off, so a power cut loses entries"),
                 "set both on in its postgresql.conf; rewake fleet check names the one that is off",
             ));
         }
-        Ok(Duration::from_millis(u64::try_from(ms).unwrap_or_default()))
+        Ok(lease)
     }
 
     async fn create(
@@ -215,6 +219,8 @@ impl SharedLog for Postgres {
                     &push.title,
                     &push.state,
                     &LEVEL,
+                    &push.taken,
+                    &push.files,
                 ],
             )
             .await?;
@@ -263,6 +269,40 @@ impl SharedLog for Postgres {
             Ok((hash.try_into().unwrap_or_default(), get(row, 1)?))
         };
         rows.iter().map(object).collect()
+    }
+
+    async fn mail(&mut self, session: &str) -> Result<Vec<Mail>, SharedError> {
+        let rows = self.rows(MAIL, &[&id_of(session)?]).await?;
+        let mail = |row: &Row| {
+            Ok(Mail {
+                id: get(row, 0)?,
+                kind: match get::<&str>(row, 1)? {
+                    "message" => MailKind::Message,
+                    _ => MailKind::Signal,
+                },
+                body: get(row, 2)?,
+                origin: get(row, 3)?,
+            })
+        };
+        rows.iter().map(mail).collect()
+    }
+
+    async fn forget(&mut self, session: &str, fence: i64, ids: &[i64]) -> Result<(), SharedError> {
+        let id = id_of(session)?;
+        self.rows("SELECT rewake.forget_1($1, $2, $3)", &[&id, &fence, &ids])
+            .await
+            .map(drop)
+    }
+
+    async fn wait_for_mail(&mut self) {
+        let pause = tokio::time::sleep(LOOK);
+        match &self.connected {
+            Some(connected) => tokio::select! {
+                () = pause => {}
+                () = connected.connection.notified() => {}
+            },
+            None => pause.await,
+        }
     }
 
     async fn release(&mut self, session: &str, fence: i64) -> Result<(), SharedError> {

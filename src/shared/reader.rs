@@ -46,11 +46,14 @@ pub struct SharedSession {
     tip: Vec<u8>,
     #[serde(skip)]
     needs: i32,
+    /// Where its files are: JSON.
+    #[serde(skip)]
+    pub files: Option<String>,
 }
 
 const COLUMNS: &str = "id::text, title, state, host, role::text, length,
   (extract(epoch FROM updated) * 1000)::bigint, coalesce(lease_until > clock_timestamp(), false),
-  header, tip, needs";
+  header, tip, needs, files";
 
 impl SharedSession {
     fn of(row: &Row) -> Result<SharedSession, SharedError> {
@@ -66,6 +69,7 @@ impl SharedSession {
             header: get(row, 8)?,
             tip: get(row, 9)?,
             needs: get(row, 10)?,
+            files: get(row, 11)?,
         })
     }
 

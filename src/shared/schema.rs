@@ -5,12 +5,16 @@ use std::time::Duration;
 use tokio_postgres::Transaction;
 
 use super::SharedError;
-use super::connection::Connection;
+use super::connection::{Connection, get};
 
 /// The version of the schema that this program makes and uses.
-pub const SCHEMA: i32 = 1;
+pub const SCHEMA: i32 = 2;
 
-const SQL: &str = include_str!("../../assets/fleet/schema.sql");
+/// What each version adds to the one before it.
+const VERSIONS: [&str; SCHEMA as usize] = [
+    include_str!("../../assets/fleet/1.sql"),
+    include_str!("../../assets/fleet/2.sql"),
+];
 /// Key of the advisory lock of an initialisation.
 const LOCK: i64 = 0x7265_7761_6b65;
 
@@ -27,6 +31,8 @@ pub struct FleetSettings {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Initialised {
     Created,
+    /// From this version.
+    Upgraded(i32),
     /// The schema was there. Its settings are those given now.
     Unchanged,
 }
@@ -38,7 +44,8 @@ pub fn sql(settings: &FleetSettings, default_lease: Duration) -> String {
         None => "NULL".to_string(),
     };
     format!(
-        "BEGIN;\n{SQL}\nINSERT INTO rewake.meta (schema, lease, work_dir) VALUES ({SCHEMA}, '{} ms', {work_dir});\nCOMMIT;",
+        "BEGIN;\n{}\nINSERT INTO rewake.meta (schema, lease, work_dir) VALUES ({SCHEMA}, '{} ms', {work_dir});\nCOMMIT;",
+        VERSIONS.join("\n"),
         settings.lease.unwrap_or(default_lease).as_millis()
     )
 }
@@ -64,9 +71,15 @@ pub async fn init(
         .await
         .map_err(explain)?;
     let lease_ms = settings.lease.map(|lease| lease.as_secs_f64() * 1000.0);
-    let done = match version(&tx).await.map_err(explain)? {
+    let found = version(&tx).await.map_err(explain)?;
+    for sql in VERSIONS
+        .iter()
+        .skip(found.unwrap_or(0).try_into().unwrap_or(0))
+    {
+        tx.batch_execute(sql).await.map_err(explain)?;
+    }
+    let done = match found {
         None => {
-            tx.batch_execute(SQL).await.map_err(explain)?;
             tx.execute(
                 "INSERT INTO rewake.meta (schema, lease, work_dir)
                  VALUES ($1, $2 * interval '1 ms', $3)",
@@ -81,22 +94,63 @@ pub async fn init(
             Initialised::Created
         }
         Some(newer) if newer > SCHEMA => return Err(is_newer(&address.shown, newer)),
-        Some(_) => {
+        Some(older) => {
             tx.execute(
                 "UPDATE rewake.meta SET lease = coalesce($1 * interval '1 ms', lease),
-                                        work_dir = coalesce($2, work_dir)",
-                &[&lease_ms, &settings.work_dir],
+                                        work_dir = coalesce($2, work_dir), schema = $3",
+                &[&lease_ms, &settings.work_dir, &SCHEMA],
             )
             .await
             .map_err(explain)?;
-            Initialised::Unchanged
+            match older < SCHEMA {
+                true => Initialised::Upgraded(older),
+                false => Initialised::Unchanged,
+            }
         }
     };
     tx.commit().await.map_err(explain)?;
     Ok(done)
 }
 
-pub(super) fn is_newer(shown: &str, found: i32) -> SharedError {
+/// What `rewake.meta` says.
+#[derive(Debug, Clone)]
+pub struct Meta {
+    pub schema: i32,
+    pub lease: Duration,
+    pub work_dir: Option<String>,
+}
+
+/// Reads `rewake.meta`.
+///
+/// # Errors
+/// This program cannot use the tables.
+pub(super) async fn meta(connection: &Connection) -> Result<Meta, SharedError> {
+    let shown = &connection.address.shown;
+    // A column that an older version lacks must not be named.
+    let sql = "SELECT schema, (extract(epoch FROM lease) * 1000)::bigint, work_dir,
+       coalesce((to_jsonb(m) ->> 'oldest')::integer, 1) FROM rewake.meta m";
+    let rows = connection.rows(sql, &[]).await?;
+    let row = rows.first().ok_or_else(|| SharedError::Failed {
+        what: format!("{shown}: rewake.meta is empty"),
+    })?;
+    let (schema, ms, oldest): (i32, i64, i32) = (get(row, 0)?, get(row, 1)?, get(row, 3)?);
+    if oldest > SCHEMA {
+        return Err(is_newer(shown, schema));
+    }
+    if schema < SCHEMA {
+        return Err(SharedError::setup(
+            format!("{shown} has schema {schema}, and this program needs {SCHEMA}"),
+            "its owner upgrades it: rewake fleet init",
+        ));
+    }
+    Ok(Meta {
+        schema,
+        lease: Duration::from_millis(u64::try_from(ms).unwrap_or_default()),
+        work_dir: get(row, 2)?,
+    })
+}
+
+fn is_newer(shown: &str, found: i32) -> SharedError {
     SharedError::setup(
         format!("{shown} has schema {found}, and this program knows {SCHEMA}"),
         "use a newer rewake",

@@ -191,6 +191,8 @@ impl SharedWriter {
                 .collect(),
             title: listed.title,
             state: listed.state,
+            taken: new.taken.clone(),
+            files: None,
         })
     }
 
@@ -521,10 +523,7 @@ impl<L: SharedLog> Holder<L> {
         after: EndOfLog,
         until: EndOfLog,
     ) -> Result<Option<NewLines>, SharedError> {
-        let mut new = NewLines {
-            lines: Vec::new(),
-            blobs: Vec::new(),
-        };
+        let mut new = NewLines::default();
         loop {
             let next = after.1 + new.lines.len() as u64;
             let stored = self.log.lines(&self.session, next).await?;
@@ -576,16 +575,14 @@ pub fn parts(new: NewLines) -> Vec<NewLines> {
     let mut parts = vec![NewLines {
         lines: Vec::new(),
         blobs: new.blobs,
+        taken: new.taken,
     }];
     let mut bytes = 0;
     for line in new.lines {
         bytes += line.entry.get().len();
         if bytes > BYTES_AT_ONCE {
             bytes = 0;
-            parts.push(NewLines {
-                lines: Vec::new(),
-                blobs: Vec::new(),
-            });
+            parts.push(NewLines::default());
         }
         if let Some(part) = parts.last_mut() {
             part.lines.push(line);

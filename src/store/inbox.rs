@@ -131,6 +131,13 @@ impl Inbox<'_> {
 }
 
 impl InboxWriter<'_> {
+    /// Marks what is queued next with its number in a shared database.
+    #[must_use]
+    pub fn of_mail(mut self, mail: i64) -> Self {
+        self.mail = Some(mail);
+        self
+    }
+
     /// Queues a message. The session counts as unfinished from now on. `blobs` are the message's
     /// images.
     pub fn queue(
@@ -199,7 +206,7 @@ impl InboxWriter<'_> {
         draft: Option<Draft>,
     ) -> Result<InboxId, StoreError> {
         refuse_copy(self.conn, session)?;
-        let body = serde_json::to_string(message).doing(WHAT)?;
+        let body = with_mail(message, self.mail)?;
         let packed: Vec<Packed<'_>> = blobs.iter().map(|bytes| Packed::new(bytes)).collect();
         let tx = begin(self.conn, self.in_use, WHAT)?;
         let key = read_head(&tx, session)?.key;
@@ -227,7 +234,10 @@ impl InboxWriter<'_> {
         let body = serde_json::to_string(message).doing(WHAT_EDIT)?;
         let rows = self
             .conn
-            .prepare_cached("UPDATE inbox SET body = ?2 WHERE id = ?1")
+            .prepare_cached(
+                "UPDATE inbox SET body = iif(json_extract(body, '$.mail') IS NULL, ?2,
+                   json_set(?2, '$.mail', json_extract(body, '$.mail'))) WHERE id = ?1",
+            )
             .and_then(|mut s| s.execute(params![id.0, body]))
             .doing(WHAT_EDIT)?;
         if let Some(session) = session_of(self.conn, "inbox", id.0) {
@@ -249,6 +259,15 @@ impl InboxWriter<'_> {
         }
         one_of(rows, id)
     }
+}
+
+/// Returns a row for the inbox or the signals. `mail`: its number in a shared database.
+fn with_mail(row: &impl Serialize, mail: Option<i64>) -> Result<String, StoreError> {
+    let mut row = serde_json::to_value(row).doing(WHAT)?;
+    if let (Some(fields), Some(mail)) = (row.as_object_mut(), mail) {
+        fields.insert("mail".to_string(), mail.into());
+    }
+    serde_json::to_string(&row).doing(WHAT)
 }
 
 /// Removes a message from the queue of its session.
@@ -359,7 +378,7 @@ impl InboxWriter<'_> {
                 limit: MAX_SIGNALS,
             });
         }
-        let body = serde_json::to_string(&signal(head.seq())).doing(WHAT_SIGNAL)?;
+        let body = with_mail(&signal(head.seq()), self.mail)?;
         tx.prepare_cached(
             "INSERT INTO signals (session, at_ms, origin, body) VALUES (?1, ?2, ?3, ?4)",
         )

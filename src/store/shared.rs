@@ -32,10 +32,12 @@ const WHAT: &str = "record the shared session";
 const KEY_BYTES: usize = 32;
 
 /// Entries for the database, and the bytes that they refer to.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct NewLines {
     pub lines: Vec<EntryLine>,
     pub blobs: Vec<Vec<u8>>,
+    /// The mail that becomes these entries.
+    pub taken: Vec<i64>,
 }
 
 impl NewLines {
@@ -96,7 +98,12 @@ pub fn lines_after(store: &Store, head: &Head, batch: &Batch) -> Result<NewLines
             blobs.push(bytes);
         }
     }
-    Ok(NewLines { lines, blobs })
+    let taken = mail_of(store, batch.taken, batch.signal)?;
+    Ok(NewLines {
+        lines,
+        blobs,
+        taken,
+    })
 }
 
 impl Head {
@@ -124,6 +131,42 @@ pub fn keep_tree(store: &mut Store, batch: &Batch) -> Result<(), StoreError> {
     let tx = store.write(WHAT)?;
     trees::insert(&tx, batch.at_ms, tree).doing(WHAT)?;
     tx.commit().doing(WHAT)
+}
+
+/// Returns the mail that waits here as this message and this signal.
+fn mail_of(
+    store: &Store,
+    message: Option<InboxId>,
+    signal: Option<SignalId>,
+) -> Result<Vec<i64>, StoreError> {
+    let rows = [
+        ("inbox", message.map(InboxId::number)),
+        ("signals", signal.map(SignalId::number)),
+    ];
+    let mut found = Vec::new();
+    for (table, row) in rows {
+        let sql = format!("SELECT json_extract(body, '$.mail') FROM {table} WHERE id = ?1");
+        let mail: Option<Option<i64>> = store
+            .conn
+            .prepare_cached(&sql)
+            .and_then(|mut s| s.query_row([row], |row| row.get(0)).optional())
+            .doing(WHAT)?;
+        found.extend(mail.flatten());
+    }
+    Ok(found)
+}
+
+/// Returns the mail that waits here.
+pub fn waiting_mail(store: &Store, session: &str) -> Result<BTreeSet<i64>, StoreError> {
+    store
+        .conn
+        .prepare_cached(
+            "SELECT json_extract(w.body, '$.mail') AS mail FROM (
+               SELECT session, body FROM inbox UNION ALL SELECT session, body FROM signals) w
+             JOIN sessions s ON s.key = w.session WHERE s.id = ?1 AND mail IS NOT NULL",
+        )
+        .and_then(|mut s| s.query_map([session], |row| row.get(0))?.collect())
+        .doing(WHAT)
 }
 
 /// Returns the key by which this store knows the entries that it sent to a database. It is made
@@ -194,10 +237,7 @@ pub fn lines_from(store: &Store, session: &str, first: Seq) -> Result<NewLines, 
         bytes: 0,
         is_named: true,
     };
-    let mut found = NewLines {
-        lines: Vec::new(),
-        blobs: Vec::new(),
-    };
+    let mut found = NewLines::default();
     view.read::<StoreError>(&planned, &mut |part| {
         match part {
             SessionPart::Blob(bytes) => found.blobs.push(bytes.to_vec()),

@@ -44,6 +44,8 @@ pub struct InboxWriter<'a> {
     pub(super) conn: &'a Connection,
     pub(super) in_use: &'a InUse,
     pub(super) copies: Option<&'a mut Copies>,
+    /// See [`InboxWriter::of_mail`].
+    pub(super) mail: Option<i64>,
 }
 
 /// The last known tool lists of MCP servers.
@@ -109,6 +111,7 @@ impl Store {
             conn: &self.conn,
             in_use: &self.in_use,
             copies: self.copies.as_mut(),
+            mail: None,
         }
     }
 

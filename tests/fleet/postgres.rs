@@ -65,9 +65,11 @@ impl Postgres {
     pub fn start() -> Option<Postgres> {
         let server = Postgres::empty()?;
         server.sql(&format!("CREATE ROLE {WORKER} LOGIN"));
-        let schema = std::fs::read_to_string("assets/fleet/schema.sql").unwrap();
-        server.sql(&schema);
-        server.sql("INSERT INTO rewake.meta (schema, lease) VALUES (1, '5 s')");
+        for version in ["1", "2"] {
+            let sql = std::fs::read_to_string(format!("assets/fleet/{version}.sql"));
+            server.sql(&sql.unwrap());
+        }
+        server.sql("INSERT INTO rewake.meta (schema, lease) VALUES (2, '5 s')");
         server.sql(&format!("GRANT rewake_worker TO {WORKER}"));
         Some(server)
     }

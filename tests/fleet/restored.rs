@@ -26,7 +26,7 @@ fn a_session_that_only_the_database_has_is_continued_under_its_id() {
     };
     let home = home(&server, server.port, &effects(2));
     home.run(["-p", "first", "--shared"]).expect(0);
-    server.sql("TRUNCATE rewake.sessions, rewake.lines, rewake.objects");
+    server.sql("TRUNCATE rewake.sessions CASCADE");
     copy(&home, false);
     for already in [2, 6] {
         copy(&home, true);
@@ -44,7 +44,7 @@ fn a_session_that_only_the_database_has_is_continued_under_its_id() {
         home.run(start).expect(0);
         let entries = same(&server, &home, ID);
         assert_eq!(entries[0]["kind"], "opened");
-        server.sql("TRUNCATE rewake.sessions, rewake.lines, rewake.objects");
+        server.sql("TRUNCATE rewake.sessions CASCADE");
     }
 }
 
@@ -105,7 +105,7 @@ fn a_session_that_the_database_lost_is_recorded_there_again() {
     let home = home(&server, server.port, &effects(2));
     home.run(["-p", "count", "--shared"]).expect(0);
     let id = newest(&home);
-    server.sql("TRUNCATE rewake.sessions, rewake.lines, rewake.objects");
+    server.sql("TRUNCATE rewake.sessions CASCADE");
     play(&home, &[effects(2).concat(), step("more", &[])]);
     let run = home.run(["-p", "more", "-r", &id]).expect(0);
     assert!(run.stderr.contains("had lost"), "{}", run.stderr);

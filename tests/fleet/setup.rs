@@ -35,7 +35,7 @@ fn two_at_once_make_one_schema() {
     assert!(said[1].contains("has the tables"), "{said:?}");
     assert_eq!(
         server.sql("SELECT schema, lease FROM rewake.meta"),
-        "1|00:00:07"
+        "2|00:00:07"
     );
     home.run(["fleet", "init", "--work-dir", "/srv/it's"])
         .expect(0);
@@ -45,6 +45,32 @@ fn two_at_once_make_one_schema() {
     server.sql("DROP SCHEMA rewake CASCADE");
     server.sql(&printed.stdout.replace("BEGIN;", "").replace("COMMIT;", ""));
     home.run(["fleet", "check"]).expect(0);
+}
+
+/// A database of an older version is upgraded, with the sessions in it.
+#[test]
+fn an_older_schema_is_upgraded() {
+    let Some(server) = Postgres::empty() else {
+        return;
+    };
+    server.sql(&std::fs::read_to_string("assets/fleet/1.sql").unwrap());
+    server.sql("INSERT INTO rewake.meta (schema, lease) VALUES (1, '9 s')");
+    let home = at(&server.url(OWNER));
+    refused(
+        home.run(["-p", "go", "--shared"]),
+        2,
+        &["older ones", "rewake fleet init"],
+    );
+    refused(home.run(["history", "--shared"]), 2, &["rewake fleet init"]);
+    let said = home.run(["fleet", "init"]).expect(0).stdout;
+    assert!(said.contains("had schema 1 and has 2 now"), "{said}");
+    home.run(["-p", "go", "--shared"]).expect(0);
+    let said = home.run(["fleet", "init"]).expect(0).stdout;
+    assert!(said.contains("had the tables"), "{said}");
+    assert_eq!(
+        server.sql("SELECT schema, lease FROM rewake.meta"),
+        "2|00:00:09"
+    );
 }
 
 #[test]
@@ -91,16 +117,18 @@ fn what_is_wrong_is_said_with_what_to_do() {
     refused(shared(&server.url(WORKER)), 2, &["GRANT rewake_worker"]);
     server.sql(&format!("GRANT rewake_worker TO {WORKER}"));
     check(&server.url(WORKER)).expect(0);
-    // A newer schema.
-    server.sql("UPDATE rewake.meta SET schema = 2");
-    refused(check(&server.url(WORKER)), 2, &["schema 2", "newer rewake"]);
-    refused(shared(&server.url(WORKER)), 2, &["schema 2"]);
+    // A newer schema that this version cannot use, and one that it can.
+    server.sql("UPDATE rewake.meta SET schema = 9, oldest = 9");
+    refused(check(&server.url(WORKER)), 2, &["schema 9", "newer rewake"]);
+    refused(shared(&server.url(WORKER)), 2, &["schema 9"]);
     refused(
         at(&server.url(OWNER)).run(["fleet", "init"]),
         2,
-        &["schema 2"],
+        &["schema 9"],
     );
-    server.sql("UPDATE rewake.meta SET schema = 1");
+    server.sql("UPDATE rewake.meta SET schema = 9, oldest = 2");
+    check(&server.url(WORKER)).expect(0);
+    server.sql("UPDATE rewake.meta SET schema = 2, oldest = 1");
     // A connection that would lose entries.
     server.sql("ALTER ROLE worker SET synchronous_commit = off");
     check(&server.url(WORKER)).expect(0);

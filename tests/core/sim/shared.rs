@@ -10,7 +10,7 @@ use rewake::journal::chain_hash::ChainHash;
 use rewake::session::shared::match_logs;
 use rewake::shared::SharedError;
 use rewake::shared::log::{
-    Beat, Claimed, EndOfLog, Home, Push, SharedLog, StoredLine, StoredObject,
+    Beat, Claimed, EndOfLog, Home, Mail, Push, SharedLog, StoredLine, StoredObject,
 };
 use rewake::shared::writer::{Listed, SharedWriter};
 use rewake::store::shared::{NewLines, end_of, key, lines_from, lines_of};
@@ -37,6 +37,7 @@ struct Tables {
     end: Option<EndOfLog>,
     lines: Vec<StoredLine>,
     objects: Vec<StoredObject>,
+    mail: Vec<Mail>,
     pushes: u64,
     /// The push with this number, from 1, has this fault.
     faults: Vec<(u64, Fault)>,
@@ -53,6 +54,7 @@ impl Tables {
         self.end = Some(push.after);
         self.lines.extend(push.lines.iter().cloned());
         self.objects.extend(push.objects.iter().cloned());
+        self.mail.retain(|mail| !push.taken.contains(&mail.id));
         true
     }
 }
@@ -203,6 +205,22 @@ impl SharedLog for Memory {
         Ok(wanted.cloned().collect())
     }
 
+    async fn mail(&mut self, _: &str) -> Result<Vec<Mail>, SharedError> {
+        Ok(self.0.lock().unwrap().mail.clone())
+    }
+
+    async fn forget(&mut self, _: &str, fence: i64, ids: &[i64]) -> Result<(), SharedError> {
+        let mut tables = self.0.lock().unwrap();
+        if tables.fence == fence {
+            tables.mail.retain(|mail| !ids.contains(&mail.id));
+        }
+        Ok(())
+    }
+
+    async fn wait_for_mail(&mut self) {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+
     /// A process that is killed gives nothing back.
     async fn release(&mut self, _: &str, _: i64) -> Result<(), SharedError> {
         Ok(())
@@ -303,7 +321,7 @@ fn of_two_holders_one_appends() {
                     false,
                 )
                 .unwrap(),
-                blobs: vec![],
+                ..NewLines::default()
             };
             for number in 0..woken_at {
                 let new = next(end, &format!("mine {number}"));
