@@ -12,6 +12,10 @@ use crate::session::AppContext;
 pub(crate) struct AllowArgs {
     /// Session ID or its beginning (@here: newest session of this folder)
     pub id: String,
+    /// The session is in the shared database
+    #[cfg(feature = "fleet")]
+    #[arg(long)]
+    pub shared: bool,
     /// Call to answer, as `rewake approvals` shows it (if there are several)
     #[arg(value_name = "CALL")]
     pub call: Option<CallId>,

@@ -14,10 +14,16 @@ use crate::ui::call_in_words;
 
 /// Interval for checking for new questions.
 const LOOK: Duration = Duration::from_millis(200);
+#[cfg(feature = "fleet")]
+const LOOK_SHARED: Duration = Duration::from_secs(1);
 
 /// List open questions of all sessions and how to answer them
 #[derive(Debug, Clone, PartialEq, Args)]
 pub(crate) struct ApprovalsArgs {
+    /// List those of the shared database
+    #[cfg(feature = "fleet")]
+    #[arg(long)]
+    pub shared: bool,
     /// Keep running and print each new question
     #[arg(long)]
     pub watch: bool,
@@ -28,14 +34,43 @@ pub(crate) struct ApprovalsArgs {
 
 /// Prints the questions, oldest first.
 pub(super) fn run(ctx: &AppContext, args: &ApprovalsArgs) -> Result<u8, CliError> {
-    let ApprovalsArgs { watch, json } = *args;
     let store = super::open_store(ctx)?;
-    let mut known: Vec<(String, u64)> = Vec::new();
     let mut version = None;
-    loop {
+    print_each(ctx, args, LOOK, || {
         let now = store.inbox().data_version()?;
-        if version.replace(now) != Some(now) {
-            let (questions, unread) = ctx.steering().questions(&store, &FoldCache::default())?;
+        if version.replace(now) == Some(now) {
+            return Ok(None);
+        }
+        let (questions, unread) = ctx.steering().questions(&store, &FoldCache::default())?;
+        let unread = unread.iter().map(ToString::to_string).collect();
+        Ok(Some((questions, unread)))
+    })
+}
+
+/// Prints the questions in the shared database, oldest first.
+#[cfg(feature = "fleet")]
+pub(super) fn run_shared(ctx: &AppContext, args: &ApprovalsArgs) -> Result<u8, CliError> {
+    print_each(ctx, args, LOOK_SHARED, || {
+        let (questions, unread) = super::shared::questions(ctx)?;
+        let unread = unread.into_iter().map(|error| error.message).collect();
+        Ok(Some((questions, unread)))
+    })
+}
+
+/// The open questions, and the errors of sessions that cannot be read.
+type Found = (Vec<Question>, Vec<String>);
+
+/// Prints each question once. `look` returns `None` if nothing changed.
+fn print_each(
+    ctx: &AppContext,
+    args: &ApprovalsArgs,
+    pause: Duration,
+    mut look: impl FnMut() -> Result<Option<Found>, CliError>,
+) -> Result<u8, CliError> {
+    let (watch, json) = (args.watch, args.json);
+    let mut known: Vec<(String, u64)> = Vec::new();
+    loop {
+        if let Some((questions, unread)) = look()? {
             for error in unread.iter().filter(|_| known.is_empty()) {
                 note(&format!("a session cannot be read: {error}"));
             }
@@ -55,7 +90,7 @@ pub(super) fn run(ctx: &AppContext, args: &ApprovalsArgs) -> Result<u8, CliError
             }
             return Ok(exit::DONE);
         }
-        std::thread::sleep(LOOK);
+        std::thread::sleep(pause);
     }
 }
 

@@ -20,7 +20,7 @@ use crate::report::{CliError, exit, line, note};
 use crate::session::{AppContext, short_id};
 use crate::store::{ExportView, host_name, now_ms};
 use crate::tools;
-use crate::workspace::here;
+use crate::workspace::root_text;
 
 const TITLE_CHARS: usize = 80;
 /// Maximum number of sessions that a question names.
@@ -276,7 +276,7 @@ fn record(ctx: &AppContext, args: &ToImport<'_>, bundle: &Bundle) -> Result<Vec<
         store: &mut store,
         data_dir: &ctx.paths.data_dir,
         folder: folder.as_deref(),
-        workspace_of: &root_of,
+        workspace_of: &root_text,
         new_id: args.new_id,
         max_file_bytes: ctx.config().files.max_bytes,
         now_ms: now_ms(),
@@ -285,14 +285,6 @@ fn record(ctx: &AppContext, args: &ToImport<'_>, bundle: &Bundle) -> Result<Vec<
     // Ancestors and subagents were not asked for.
     imported.retain(|one| one.is_named);
     Ok(imported)
-}
-
-/// Returns the root of the workspace of a folder, or the folder if it does not exist.
-pub(super) fn root_of(folder: &Path) -> String {
-    match here(folder) {
-        Ok(here) => here.root.to_string_lossy().into_owned(),
-        Err(_) => folder.to_string_lossy().into_owned(),
-    }
 }
 
 fn list(bundle: &Bundle) {

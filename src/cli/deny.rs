@@ -8,10 +8,14 @@ use crate::report::{CliError, exit};
 use crate::session::{AppContext, denial};
 
 /// Deny a call that needs approval
-#[derive(Debug, Clone, PartialEq, Args)]
+#[derive(Debug, Clone, PartialEq, Default, Args)]
 pub(crate) struct DenyArgs {
     /// Session ID or its beginning (@here: newest session of this folder)
     pub id: String,
+    /// The session is in the shared database
+    #[cfg(feature = "fleet")]
+    #[arg(long)]
+    pub shared: bool,
     /// Call, as `rewake approvals` shows it, and a reason for the model
     #[arg(value_name = "CALL|WHY", num_args = 0..=2)]
     pub rest: Vec<String>,
@@ -31,9 +35,16 @@ impl DenyArgs {
     }
 }
 
+impl DenyArgs {
+    /// Parses them, or says what is wrong.
+    pub(super) fn parsed(&self) -> Result<(Option<CallId>, Verdict), CliError> {
+        self.answer()
+            .map_err(|why| CliError::new(exit::USAGE, why))
+    }
+}
+
 pub(super) fn run(ctx: &AppContext, args: &DenyArgs) -> Result<u8, CliError> {
-    let answer = args.answer();
-    let (call, verdict) = answer.map_err(|why| CliError::new(exit::USAGE, why))?;
+    let (call, verdict) = args.parsed()?;
     steer::answer(ctx, &args.id, call, verdict)
 }
 
@@ -47,6 +58,7 @@ mod tests {
             let args = DenyArgs {
                 id: String::new(),
                 rest: rest.iter().map(ToString::to_string).collect(),
+                ..DenyArgs::default()
             };
             args.answer()
         };

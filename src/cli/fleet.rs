@@ -5,10 +5,10 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 
 use super::print_json;
-use super::shared::blocking;
 use crate::core::text::one_line;
 use crate::core::visible::visible;
 use crate::report::{CliError, exit, line, note};
+use crate::session::remote::blocking;
 use crate::session::shared::fleet_address;
 use crate::session::{AppContext, clock, short_id};
 use crate::shared::address::Address;

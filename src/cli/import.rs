@@ -15,6 +15,7 @@ use crate::import::{Agent, Cache, Found, Importer, SourceError, Sources};
 use crate::report::{CliError, exit, line, note};
 use crate::session::AppContext;
 use crate::store::{CachedSource, Store, cache_sources, database};
+use crate::workspace::root_text;
 
 /// Characters of an id in the list.
 const ID_CHARS: usize = 13;
@@ -182,7 +183,7 @@ fn import(ctx: &AppContext, store: &mut Store, found: &mut [Found], new_id: bool
     let mut importer = Importer {
         store,
         data_dir: &ctx.paths.data_dir,
-        workspace_of: &bundle::root_of,
+        workspace_of: &root_text,
         new_id,
         database: None,
     };

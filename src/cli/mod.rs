@@ -65,6 +65,8 @@ use std::ffi::OsString;
 use clap::error::{ContextKind, ContextValue};
 use tracing_appender::non_blocking::WorkerGuard;
 
+#[cfg(feature = "fleet")]
+use crate::core::{entry::Verdict, signal::Signal};
 use crate::config::{Env, Paths};
 use crate::headless::failed_start;
 use crate::report::{CliError, exit, lost_output, note, print, raw};
@@ -242,6 +244,37 @@ fn dispatch(cli: Cli, log: &mut Option<WorkerGuard>, is_json: bool) -> Result<u8
             let ctx = place()?.of_person()?.work(log)?;
             args.id = shared::copy(&ctx, &args.id)?;
             fork::run(&ctx, &args)
+        }
+        #[cfg(feature = "fleet")]
+        Command::Send(args) if args.shared => {
+            send::run_shared(&place()?.of_person()?.work(log)?, &args)
+        }
+        #[cfg(feature = "fleet")]
+        Command::Stop(args) if args.shared => {
+            shared::send_signal(&place()?.of_person()?.work(log)?, &args.id, Signal::STOP)
+        }
+        #[cfg(feature = "fleet")]
+        Command::Pause(args) if args.shared => {
+            shared::send_signal(&place()?.of_person()?.work(log)?, &args.id, Signal::PAUSE)
+        }
+        #[cfg(feature = "fleet")]
+        Command::Unblock(args) if args.shared => {
+            shared::send_signal(&place()?.of_person()?.work(log)?, &args.id, Signal::GoOn)
+        }
+        #[cfg(feature = "fleet")]
+        Command::Approvals(args) if args.shared => {
+            approvals::run_shared(&place()?.of_person()?.work(log)?, &args)
+        }
+        #[cfg(feature = "fleet")]
+        Command::Allow(args) if args.shared => {
+            let ctx = place()?.of_person()?.work(log)?;
+            shared::answer(&ctx, &args.id, args.call, Verdict::Allow)
+        }
+        #[cfg(feature = "fleet")]
+        Command::Deny(args) if args.shared => {
+            let ctx = place()?.of_person()?.work(log)?;
+            let (call, verdict) = args.parsed()?;
+            shared::answer(&ctx, &args.id, call, verdict)
         }
         Command::History(args) => history::run(&place()?.look(log)?, args),
         Command::Show(args) => show::run(&place()?.look(log)?, &args),

@@ -12,6 +12,10 @@ use crate::session::AppContext;
 pub(crate) struct PauseArgs {
     /// Session ID or its beginning (@here: newest session of this folder)
     pub id: String,
+    /// The session is in the shared database
+    #[cfg(feature = "fleet")]
+    #[arg(long)]
+    pub shared: bool,
 }
 
 pub(super) fn run(ctx: &AppContext, args: &PauseArgs) -> Result<u8, CliError> {

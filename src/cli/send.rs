@@ -8,6 +8,8 @@ use clap::Args;
 use super::given_flags;
 use super::print_json;
 use super::run::{STDIN_MAX_BYTES, note_while_stdin_is_read};
+#[cfg(feature = "fleet")]
+use super::steer::report_delivery_to;
 use super::steer::{ORIGIN, open_store, report_delivery};
 use crate::core::background::BackgroundMode;
 use crate::core::entry::{By, Via};
@@ -21,6 +23,10 @@ use crate::store::{Message, SessionInfo, StoreError};
 pub(crate) struct SendArgs {
     /// Session ID or its beginning (@here: newest session of this folder)
     pub id: String,
+    /// The session is in the shared database
+    #[cfg(feature = "fleet")]
+    #[arg(long, conflicts_with = "start")]
+    pub shared: bool,
     /// Message text (- reads it, or the rest of it, from stdin)
     #[arg(value_name = "TEXT")]
     pub text: Vec<String>,
@@ -38,15 +44,7 @@ pub(crate) struct SendArgs {
 pub(super) fn run(ctx: &AppContext, args: &SendArgs) -> Result<u8, CliError> {
     let mut store = open_store(ctx)?;
     let info = ctx.steering().find_session(&store, &args.id)?;
-    let text = text(&args.text)?;
-    let (images, blobs) = given_flags::images(&args.image)?;
-    let message = Message {
-        text,
-        images,
-        via: Via::Signal,
-        command: None,
-        origin: None,
-    };
+    let (message, blobs) = message(args)?;
     let receipt = ctx
         .steering()
         .send(&mut store, &info.id, message, &blobs, ORIGIN)?;
@@ -56,6 +54,33 @@ pub(super) fn run(ctx: &AppContext, args: &SendArgs) -> Result<u8, CliError> {
         _ if args.json => print_json(&Accepted::of(info.id, &[receipt])),
         sending => Ok(report_delivery(&info, sending)),
     }
+}
+
+/// Sends a message to a session of the shared database.
+#[cfg(feature = "fleet")]
+pub(super) fn run_shared(ctx: &AppContext, args: &SendArgs) -> Result<u8, CliError> {
+    let (steering, found) = super::shared::steering(ctx, &args.id)?;
+    let mut store = open_store(ctx)?;
+    let (message, blobs) = message(args)?;
+    let receipt = steering.send(&mut store, &found.id, message, &blobs, ORIGIN)?;
+    match args.json {
+        true => print_json(&Accepted::of(found.id, &[receipt])),
+        false => Ok(report_delivery_to(&found.id, receipt.sending, true)),
+    }
+}
+
+/// Reads the message and the bytes of its images.
+fn message(args: &SendArgs) -> Result<(Message, Vec<Vec<u8>>), CliError> {
+    let text = text(&args.text)?;
+    let (images, blobs) = given_flags::images(&args.image)?;
+    let message = Message {
+        text,
+        images,
+        via: Via::Signal,
+        command: None,
+        origin: None,
+    };
+    Ok((message, blobs))
 }
 
 /// Continues a session that no process uses. If another process was faster, does nothing.

@@ -1,41 +1,30 @@
-//! The sessions of the shared database, for commands with `--shared`: a list, and a copy here.
+//! The sessions of the shared database, for commands with `--shared`: a list, a copy here, and what is
+//! sent to them.
 
 use serde_json::json;
 
-use super::print_json;
 use super::time::local_time;
-use crate::bundle::{Bundle, Importer, InputFile};
+use super::{print_json, steer};
+use crate::core::entry::{CallId, Verdict};
+use crate::core::signal::Signal;
 use crate::core::text::{count, one_line, session_name};
 use crate::core::visible::visible;
 use crate::report::{CliError, exit, line, note};
-use crate::session::shared::{fleet_address, update_shared};
-use crate::session::{AppContext, SessionError, short_id};
+use crate::session::remote::{self, blocking};
+use crate::session::shared::fleet_address;
+use crate::session::{AppContext, Question, Steering, short_id};
 use crate::shared::SharedError;
 use crate::shared::connection::Connection;
-use crate::shared::postgres::Postgres;
-use crate::shared::reader::bundle;
-use crate::store::{SessionLock, now_ms};
-use crate::tools;
+use crate::shared::reader::SharedSession;
 
 const TITLE_CHARS: usize = 80;
 const HOST_CHARS: usize = 40;
 
-/// Runs requests to the database.
-pub(super) fn blocking<T>(work: impl Future<Output = Result<T, CliError>>) -> Result<T, CliError> {
-    tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| CliError::new(exit::FAILED, error.to_string()))?
-        .block_on(work)
-}
-
 /// Prints the sessions that changed last.
 pub(super) fn list(ctx: &AppContext, json: bool) -> Result<u8, CliError> {
     let address = fleet_address(ctx)?;
-    let sessions = blocking(async {
-        let connection = Connection::connect(&address).await?;
-        Ok(connection.sessions().await?)
-    })?;
+    let sessions = blocking(async { Connection::connect(&address).await?.sessions().await })
+        .map_err(|error: SharedError| CliError::from(error))?;
     if json {
         return print_json(&json!({ "sessions": sessions }));
     }
@@ -61,57 +50,69 @@ pub(super) fn list(ctx: &AppContext, json: bool) -> Result<u8, CliError> {
     Ok(exit::DONE)
 }
 
-/// Copies a session from the database, or the entries that its copy lacks. A session of this data
-/// folder gets what the database has more. Returns its ID here.
+/// Copies a session from the database. Returns its ID here.
 pub(super) fn copy(ctx: &AppContext, beginning: &str) -> Result<String, CliError> {
+    let copied = remote::copy(ctx, &mut ctx.open_store()?, beginning)?;
+    copied.notes.iter().for_each(|text| note(text));
+    Ok(copied.id)
+}
+
+/// Returns a sender to a session of the database, and the session.
+pub(super) fn steering(
+    ctx: &AppContext,
+    beginning: &str,
+) -> Result<(Steering, SharedSession), CliError> {
     let address = fleet_address(ctx)?;
+    let found = blocking(async { Connection::connect(&address).await?.find(beginning).await })
+        .map_err(|error: SharedError| CliError::from(error))?;
+    Ok((ctx.steering().by(remote::post(ctx, &found.id)?), found))
+}
+
+/// Sends a signal to a session of the database.
+pub(super) fn send_signal(ctx: &AppContext, id: &str, signal: Signal) -> Result<u8, CliError> {
+    let (steering, found) = steering(ctx, id)?;
+    let receipt = steering.signal_by_post(signal)?;
+    Ok(steer::report_delivery_to(&found.id, receipt.sending, true))
+}
+
+/// Answers a call of a session of the database.
+pub(super) fn answer(
+    ctx: &AppContext,
+    id: &str,
+    call: Option<CallId>,
+    verdict: Verdict,
+) -> Result<u8, CliError> {
+    let (steering, found) = steering(ctx, id)?;
     let mut store = ctx.open_store()?;
-    let data_dir = &ctx.paths.data_dir;
-    let found = blocking(async {
-        let connection = Connection::connect(&address).await?;
-        Ok(connection.find(beginning).await?)
-    })?;
-    let known = match store.history().knows(&found.id)? {
-        true => Some(store.history().find(&found.id)?),
-        false => None,
-    };
-    if known.is_some_and(|known| known.shared.is_some()) {
-        // A process that works in it has it all.
-        if SessionLock::is_held(data_dir, &found.id) {
-            return Ok(found.id);
-        }
-        match update_shared(ctx, &mut store, &found.id) {
-            Ok(warnings) => {
-                warnings.iter().for_each(|text| note(text));
-                return Ok(found.id);
+    let copied = remote::copy(ctx, &mut store, &found.id)?;
+    let info = store.history().find(&copied.id)?;
+    let (question, receipt) =
+        steering.answer(&mut store, &info, call, verdict.clone(), steer::ORIGIN)?;
+    note(&steer::answered(&verdict, &question));
+    Ok(steer::report_delivery_to(&found.id, receipt.sending, true))
+}
+
+/// Returns the open questions of all sessions of the database, and the errors of those that cannot be
+/// read.
+pub(super) fn questions(ctx: &AppContext) -> Result<(Vec<Question>, Vec<CliError>), CliError> {
+    let address = fleet_address(ctx)?;
+    let asking = blocking(async { Connection::connect(&address).await?.asking().await })
+        .map_err(|error: SharedError| CliError::from(error))?;
+    let mut store = ctx.open_store()?;
+    let (mut questions, mut unread) = (Vec::new(), Vec::new());
+    for session in asking {
+        let read = remote::copy(ctx, &mut store, &session.id).and_then(|copied| {
+            let info = store.history().find(&copied.id)?;
+            let mut of_session = ctx.steering().questions_of(&store, &info)?;
+            for question in &mut of_session {
+                question.is_live = copied.of.held;
             }
-            Err(SessionError::Shared(error)) => note(&format!("{error}; a copy is read")),
-            Err(error) => return Err(error.into()),
+            Ok(of_session)
+        });
+        match read {
+            Ok(of_session) => questions.extend(of_session),
+            Err(error) => unread.push(error.into()),
         }
     }
-    let failed = |error: std::io::Error| SharedError::Failed {
-        what: error.to_string(),
-    };
-    let file = tempfile::tempfile_in(data_dir).map_err(failed)?;
-    let mut file = blocking(async {
-        let log = Postgres::new(address.clone());
-        Ok(bundle(log, &found, file, now_ms()).await?)
-    })?;
-    std::io::Seek::rewind(&mut file).map_err(failed)?;
-    let bundle = Bundle::check(InputFile::copy(file, data_dir)?, tools::describe, false)?;
-    let mut importer = Importer {
-        store: &mut store,
-        data_dir,
-        folder: None,
-        workspace_of: &super::bundle::root_of,
-        new_id: false,
-        max_file_bytes: ctx.config().files.max_bytes,
-        now_ms: now_ms(),
-    };
-    let imported = importer.import(&bundle)?;
-    imported
-        .into_iter()
-        .next()
-        .map(|one| one.session)
-        .ok_or_else(|| CliError::new(exit::FAILED, format!("session {} has no entry", found.id)))
+    Ok((questions, unread))
 }

@@ -4,7 +4,7 @@
 use crate::core::entry::{CallId, Verdict};
 use crate::core::signal::Signal;
 use crate::report::{CliError, exit, note};
-use crate::session::{AppContext, Delivery, SteerError, short_id};
+use crate::session::{AppContext, Delivery, Question, SteerError, short_id};
 use crate::store::{SessionInfo, Store};
 
 /// Origin of these signals, as entries record it.
@@ -44,22 +44,35 @@ pub(super) fn answer(
 ) -> Result<u8, CliError> {
     let mut store = open_store(ctx)?;
     let info = ctx.steering().find_session(&store, id)?;
+    let (question, receipt) =
+        ctx.steering()
+            .answer(&mut store, &info, call, verdict.clone(), ORIGIN)?;
+    note(&answered(&verdict, &question));
+    Ok(report_delivery(&info, receipt.sending))
+}
+
+/// Returns the line about a verdict.
+pub(super) fn answered(verdict: &Verdict, question: &Question) -> String {
     let what = match verdict {
         Verdict::Allow => "allowed",
         Verdict::Deny { .. } => "denied",
     };
-    let (question, receipt) = ctx
-        .steering()
-        .answer(&mut store, &info, call, verdict, ORIGIN)?;
-    note(&format!("{what}: {}", question.call.in_one_line(200)));
-    Ok(report_delivery(&info, receipt.sending))
+    format!("{what}: {}", question.call.in_one_line(200))
 }
 
 /// Reports the result of an order.
 pub(super) fn report_delivery(info: &SessionInfo, sending: Delivery) -> u8 {
-    let id = short_id(&info.id);
+    report_delivery_to(&info.id, sending, false)
+}
+
+/// Reports the result of an order to a session, of this data folder or of the shared database.
+pub(super) fn report_delivery_to(id: &str, sending: Delivery, is_shared: bool) -> u8 {
+    let id = short_id(id);
     note(&match sending {
         Delivery::Heard => format!("sent to {id}"),
+        Delivery::Kept if is_shared => {
+            format!("kept for {id}: nobody works in it; the next process that does takes it")
+        }
         Delivery::Kept => format!(
             "kept for {id}: nobody works in it; rewake -r {id}, or rewake -p -r {id}, takes it up"
         ),

@@ -12,6 +12,10 @@ use crate::session::{Accepted, AppContext};
 pub(crate) struct StopArgs {
     /// Session ID or its beginning (@here: newest session of this folder)
     pub id: String,
+    /// The session is in the shared database
+    #[cfg(feature = "fleet")]
+    #[arg(long)]
+    pub shared: bool,
     /// Print a JSON object, as the server's route does
     #[arg(long)]
     pub json: bool,

@@ -8,10 +8,14 @@ use crate::report::CliError;
 use crate::session::AppContext;
 
 /// Unblock a paused or failed session
-#[derive(Debug, Clone, PartialEq, Args)]
+#[derive(Debug, Clone, PartialEq, Default, Args)]
 pub(crate) struct UnblockArgs {
     /// Session ID or its beginning (@here: newest session of this folder)
     pub id: String,
+    /// The session is in the shared database
+    #[cfg(feature = "fleet")]
+    #[arg(long)]
+    pub shared: bool,
 }
 
 pub(super) fn run(ctx: &AppContext, args: &UnblockArgs) -> Result<u8, CliError> {

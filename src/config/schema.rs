@@ -667,6 +667,8 @@ pub struct FleetConfig {
     /// Certificates (PEM) of the server that are trusted besides those of the system.
     #[cfg_attr(test, serde(skip_serializing))]
     pub ca_file: Option<PathBuf>,
+    /// Database roles whose `rewake allow --shared` counts here.
+    pub approvers: Vec<String>,
 }
 
 /// Content of the log file.

@@ -160,6 +160,7 @@ impl From<SessionError> for CliError {
             SessionError::Config(error) => error.into(),
             SessionError::Shared(error) => error.into(),
             SessionError::NothingHere(_)
+            | SessionError::Elsewhere { .. }
             | SessionError::OnlyReplicas { .. }
             | SessionError::NoSourceFolder { .. }
             | SessionError::Folder { .. }

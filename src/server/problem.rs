@@ -136,6 +136,7 @@ impl From<SessionError> for Problem {
             SessionError::Shared(_) => StatusCode::SERVICE_UNAVAILABLE,
             SessionError::NothingHere(_)
             | SessionError::OnlyReplicas { .. }
+            | SessionError::Elsewhere { .. }
             | SessionError::Lost { .. } => StatusCode::NOT_FOUND,
             SessionError::Folder { .. }
             | SessionError::Worktree(_)

@@ -52,6 +52,10 @@ mod server_words;
 mod servers;
 mod session_diff;
 mod session_list;
+#[cfg(not(feature = "fleet"))]
+pub mod no_remote;
+#[cfg(feature = "fleet")]
+pub mod remote;
 pub mod shared;
 mod skills;
 mod steer;
@@ -105,8 +109,8 @@ pub use servers::ServerFolders;
 pub use session_diff::{FileDiff, NoDiff, call_diff, session_diff};
 pub use session_list::{Finished, SessionList};
 pub use steer::{
-    Accepted, Delivery, HERE, MAX_MESSAGE_BYTES, Question, QuestionChoice, Receipt, Refusal,
-    SteerError, Steering, check_message, decode_image, denial, read_image,
+    Accepted, Delivery, HERE, MAX_MESSAGE_BYTES, Outgoing, Post, Question, QuestionChoice, Receipt,
+    Refusal, SteerError, Steering, check_message, decode_image, denial, read_image,
 };
 pub use summary::{GLANCE_ENTRIES, SessionState, SessionSummary, glance};
 pub use tasks::decode_from_parent;
@@ -202,6 +206,9 @@ pub enum SessionError {
     Config(#[from] ConfigError),
     #[error(transparent)]
     Shared(#[from] SharedError),
+    /// A shared session of another data folder.
+    #[error("session {session} is not in this data folder")]
+    Elsewhere { session: String },
     /// An error of the folder that a session works in.
     #[error("session {session}: {why}")]
     Folder { session: String, why: HereError },
@@ -256,6 +263,9 @@ impl SessionError {
             SessionError::Store(e) => e.hint(),
             SessionError::Config(e) => e.hint().map(str::to_string),
             SessionError::Shared(e) => e.hint().map(str::to_string),
+            SessionError::Elsewhere { session } => Some(format!(
+                "a fork continues it: rewake fork {session} --shared; without -p, -r watches it"
+            )),
             SessionError::Folder { .. } => Some("it works in that folder: make it again".into()),
             SessionError::Illegal { session, .. } => Some(format!(
                 "rewake history lists the others; rewake doctor looks at the store ({session})"

@@ -211,10 +211,15 @@ impl AppContext {
             SessionSelector::Named { id, fork } => {
                 let info = match store.history().find(id) {
                     Err(StoreError::NotFound { .. }) if self.given.shared => {
-                        return Err(shared::is_not_here(id));
+                        return Err(SessionError::Elsewhere {
+                            session: id.clone(),
+                        });
                     }
                     info => info?,
                 };
+                if self.given.shared && !*fork && info.replica.is_some() {
+                    return Err(SessionError::Elsewhere { session: info.id });
+                }
                 // Only an import appends to a copy of another agent's session.
                 let forks = *fork || info.replica.is_some();
                 let parting = forks.then_some(Parting::End);

@@ -93,6 +93,7 @@ pub(super) fn take(
 ) -> Result<SharedWriter, SessionError> {
     let writer = start(ctx, store, session)?;
     match_logs(&writer, store, session, warnings)?;
+    writer.take_mail()?;
     Ok(writer)
 }
 
@@ -190,29 +191,25 @@ pub(super) fn is_fork() -> SessionError {
     .into()
 }
 
-/// Returns the error of a session that another data folder recorded.
-pub(super) fn is_not_here(session: &str) -> SessionError {
-    SharedError::setup(
-        format!("session {session} is not in this data folder"),
-        format!("a fork continues it: rewake fork {session} --shared"),
-    )
-    .into()
-}
-
 #[cfg(feature = "fleet")]
 fn start(ctx: &AppContext, store: &mut Store, session: &str) -> Result<SharedWriter, SessionError> {
+    use crate::shared::mailbox::Mailbox;
     use crate::shared::postgres::Postgres;
 
     let address = fleet_address(ctx)?;
     let shown = address.shown.clone();
     let home = home(store)?;
     let key = shared::key(store)?;
+    let approvers = ctx.config().fleet.approvers.clone();
+    let data_dir = ctx.paths.data_dir.clone();
+    let mailbox = Mailbox::new(data_dir, session.to_string(), approvers);
     SharedWriter::start(
         Postgres::new(address),
         home,
         session.to_string(),
         shown,
         key,
+        Some(mailbox),
     )
     .map_err(SessionError::Runtime)
 }

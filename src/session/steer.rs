@@ -234,8 +234,20 @@ pub fn decode_image(data: &str) -> Result<(Image, Vec<u8>), String> {
     Ok((image, bytes))
 }
 
-/// A sender of messages, signals and answers to the sessions of this data folder.
+/// What is sent to a session on another machine.
+pub enum Outgoing<'m> {
+    /// A message, and the bytes of its images.
+    Message(&'m Message, &'m [Vec<u8>]),
+    Signal(Signal),
+}
+
+/// Sends to a session on another machine.
+pub type Post = Box<dyn Fn(Outgoing<'_>) -> Result<Receipt, SessionError>>;
+
+/// A sender of messages, signals and answers to the sessions of this data folder, or to one on
+/// another machine.
 pub struct Steering {
+    post: Option<Post>,
     /// The value of [`command::keeper::RUN_ENV`], which is set in commands of an agent.
     run: Option<String>,
     data_dir: PathBuf,
@@ -247,6 +259,7 @@ impl AppContext {
     /// Returns the [`Steering`] of this process.
     pub fn steering(&self) -> Steering {
         Steering {
+            post: None,
             run: self.env.var(command::keeper::RUN_ENV).map(str::to_string),
             data_dir: self.paths.data_dir.clone(),
             root: self.here.root.clone(),
@@ -286,13 +299,7 @@ impl AppContext {
                 Err(error) => return Err(error.into()),
             }
         }
-        let id = store
-            .inbox_mut()
-            .signal(&info.id, origin, now_ms(), |last| signal.sent_after(last))?;
-        Ok(Receipt {
-            id: Some(id.number()),
-            sending: steering.sending_to(&info.id),
-        })
+        steering.put_signal(store, &info.id, signal, origin)
     }
 
     /// Checks whether a signal is valid, independent of the state of the session.
@@ -332,6 +339,51 @@ impl AppContext {
 }
 
 impl Steering {
+    /// Sends to a session on another machine, of which there is a copy here.
+    #[must_use]
+    pub fn by(self, post: Post) -> Steering {
+        let post = Some(post);
+        Steering { post, ..self }
+    }
+
+    fn put_signal(
+        &self,
+        store: &mut Store,
+        session: &str,
+        signal: Signal,
+        origin: &str,
+    ) -> Result<Receipt, SteerError> {
+        if let Some(post) = &self.post {
+            return Ok(post(Outgoing::Signal(signal))?);
+        }
+        let id = store
+            .inbox_mut()
+            .signal(session, origin, now_ms(), |last| signal.sent_after(last))?;
+        Ok(Receipt {
+            id: Some(id.number()),
+            sending: self.sending_to(session),
+        })
+    }
+
+    /// Sends a signal to a session on another machine.
+    ///
+    /// # Errors
+    /// The signal is not one for other machines, or the database does not take it.
+    pub fn signal_by_post(&self, signal: Signal) -> Result<Receipt, SteerError> {
+        self.check_not_below_agent()?;
+        match (&self.post, &signal) {
+            (
+                Some(post),
+                Signal::Stop { .. } | Signal::Pause { .. } | Signal::GoOn | Signal::Decide { .. },
+            ) => Ok(post(Outgoing::Signal(signal))?),
+            _ => Err(refused(
+                Refusal::Nonsense,
+                "only its own machine can change that in a shared session",
+                "a message, a verdict, a stop, a pause or its end can be sent from here",
+            )),
+        }
+    }
+
     /// Refuses to resume a session inside of an agent's command. There a model could answer its own
     /// questions or choose another mode.
     pub(super) fn may_take_up(&self) -> Result<(), SessionError> {
@@ -397,6 +449,9 @@ impl Steering {
             origin: Some(origin.to_string()),
             ..message
         };
+        if let Some(post) = &self.post {
+            return Ok(post(Outgoing::Message(&message, blobs))?);
+        }
         let id = store
             .inbox_mut()
             .queue_from_outside(session, &message, blobs, now_ms())?;
@@ -458,7 +513,11 @@ impl Steering {
         Ok((questions, unread))
     }
 
-    fn questions_of(
+    /// Returns the open questions of a session.
+    ///
+    /// # Errors
+    /// The session cannot be read.
+    pub fn questions_of(
         &self,
         store: &Store,
         info: &SessionInfo,
@@ -570,13 +629,7 @@ impl Steering {
             asked: found.asked.seq,
             verdict,
         };
-        let id = store
-            .inbox_mut()
-            .signal(&info.id, origin, now_ms(), |_| signal)?;
-        let receipt = Receipt {
-            id: Some(id.number()),
-            sending: self.sending_to(&info.id),
-        };
+        let receipt = self.put_signal(store, &info.id, signal, origin)?;
         Ok((found, receipt))
     }
 
@@ -640,13 +693,7 @@ impl Steering {
             asked: found.asked.seq,
             answer,
         };
-        let sent = store
-            .inbox_mut()
-            .signal(&info.id, origin, now_ms(), |_| signal)?;
-        let receipt = Receipt {
-            id: Some(sent.number()),
-            sending: self.sending_to(&info.id),
-        };
+        let receipt = self.put_signal(store, &info.id, signal, origin)?;
         Ok((found, receipt))
     }
 }

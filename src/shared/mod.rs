@@ -7,6 +7,7 @@
 //! | [`schema`] | creating and upgrading the tables, functions and roles |
 //! | [`health`] | what is wrong with a database, and who has which session |
 //! | [`log`] | what a database does for a session |
+//! | [`mailbox`] | messages and signals of other machines |
 //! | [`writer`] | the holder of a lease: pushes, signs of life, answers that were lost |
 //! | [`postgres`] | the log in PostgreSQL |
 //! | [`reader`] | the list of sessions, and one session as a bundle |
@@ -20,6 +21,7 @@ pub mod connection;
 #[cfg(feature = "fleet")]
 pub mod health;
 pub mod log;
+pub mod mailbox;
 #[cfg(feature = "fleet")]
 pub mod postgres;
 #[cfg(feature = "fleet")]

@@ -128,6 +128,40 @@ impl Connected {
     }
 }
 
+/// Returns lines from this place on, at most as many as fit in memory.
+pub(super) async fn lines(
+    connection: &Connection,
+    session: &str,
+    first: Seq,
+) -> Result<Vec<StoredLine>, SharedError> {
+    let first = i64::try_from(first).unwrap_or(i64::MAX);
+    let params: [&(dyn ToSql + Sync); 3] = [&id_of(session)?, &first, &LINES_AT_ONCE];
+    let rows = connection.rows(LINES, &params).await?;
+    let line = |row: &Row| {
+        let mac: Vec<u8> = get(row, 1)?;
+        Ok(StoredLine {
+            body: get(row, 0)?,
+            mac: mac.try_into().unwrap_or_default(),
+        })
+    };
+    rows.iter().map(line).collect()
+}
+
+/// Returns the bytes with these hashes, unverified.
+pub(super) async fn objects(
+    connection: &Connection,
+    session: &str,
+    hashes: &[[u8; 32]],
+) -> Result<Vec<StoredObject>, SharedError> {
+    let hashes: Vec<&[u8]> = hashes.iter().map(|hash| &hash[..]).collect();
+    let rows = connection.rows(OBJECTS, &[&id_of(session)?, &hashes]).await?;
+    let object = |row: &Row| {
+        let hash: Vec<u8> = get(row, 0)?;
+        Ok((hash.try_into().unwrap_or_default(), get(row, 1)?))
+    };
+    rows.iter().map(object).collect()
+}
+
 impl SharedLog for Postgres {
     async fn lease(&mut self) -> Result<Duration, SharedError> {
         let connection = &self.connected().await?.connection;
@@ -243,17 +277,7 @@ impl SharedLog for Postgres {
     }
 
     async fn lines(&mut self, session: &str, first: Seq) -> Result<Vec<StoredLine>, SharedError> {
-        let id = id_of(session)?;
-        let first = i64::try_from(first).unwrap_or(i64::MAX);
-        let rows = self.rows(LINES, &[&id, &first, &LINES_AT_ONCE]).await?;
-        let line = |row: &Row| {
-            let mac: Vec<u8> = get(row, 1)?;
-            Ok(StoredLine {
-                body: get(row, 0)?,
-                mac: mac.try_into().unwrap_or_default(),
-            })
-        };
-        rows.iter().map(line).collect()
+        lines(&self.connected().await?.connection, session, first).await
     }
 
     async fn objects(
@@ -261,14 +285,7 @@ impl SharedLog for Postgres {
         session: &str,
         hashes: &[[u8; 32]],
     ) -> Result<Vec<StoredObject>, SharedError> {
-        let id = id_of(session)?;
-        let hashes: Vec<&[u8]> = hashes.iter().map(|hash| &hash[..]).collect();
-        let rows = self.rows(OBJECTS, &[&id, &hashes]).await?;
-        let object = |row: &Row| {
-            let hash: Vec<u8> = get(row, 0)?;
-            Ok((hash.try_into().unwrap_or_default(), get(row, 1)?))
-        };
-        rows.iter().map(object).collect()
+        objects(&self.connected().await?.connection, session, hashes).await
     }
 
     async fn mail(&mut self, session: &str) -> Result<Vec<Mail>, SharedError> {
@@ -370,7 +387,7 @@ impl Postgres {
     }
 }
 
-fn id_of(session: &str) -> Result<Uuid, SharedError> {
+pub(super) fn id_of(session: &str) -> Result<Uuid, SharedError> {
     Uuid::try_parse(session).map_err(|_| SharedError::Failed {
         what: format!("{session:?} is not the ID of a session"),
     })

@@ -7,13 +7,14 @@ use tokio_postgres::Row;
 use uuid::Uuid;
 
 use super::connection::{Connection, get};
-use super::log::{SharedLog, StoredLine};
-use super::postgres::{LEVEL, Postgres};
+use super::log::{EndOfLog, MailKind, StoredLine};
+use super::postgres::{LEVEL, id_of, lines, objects};
 use super::{SharedError, hashes_of, writer};
 use crate::bundle::{BundleError, write_session};
 use crate::core::entry::Seq;
 use crate::journal::chain_hash::ChainHash;
 use crate::journal::line::{EntryLine, FIRST_FORM, Header, Line};
+use crate::store::shared::NewLines;
 
 /// Maximum number of sessions of the list.
 const MAX_SESSIONS: i64 = 100;
@@ -106,6 +107,43 @@ impl Connection {
         rows.iter().map(SharedSession::of).collect()
     }
 
+    /// Returns the sessions that ask something, those that wait longest first.
+    ///
+    /// # Errors
+    /// The server does not answer, or the role may not read.
+    pub async fn asking(&self) -> Result<Vec<SharedSession>, SharedError> {
+        let sql = format!(
+            "SELECT {COLUMNS} FROM rewake.sessions WHERE state = 'asks'
+             ORDER BY updated LIMIT {MAX_SESSIONS}"
+        );
+        let rows = self.rows(&sql, &[]).await?;
+        rows.iter().map(SharedSession::of).collect()
+    }
+
+    /// Sends a message or a signal to a session. Returns its number in the database. 0: it took effect
+    /// at once.
+    ///
+    /// # Errors
+    /// The role may not send, or too much waits already.
+    pub async fn send(
+        &self,
+        session: &str,
+        kind: MailKind,
+        body: &str,
+        blobs: &[Vec<u8>],
+    ) -> Result<i64, SharedError> {
+        let hashes: Vec<Vec<u8>> = blobs
+            .iter()
+            .map(|bytes| blake3::hash(bytes).as_bytes().to_vec())
+            .collect();
+        let id = id_of(session)?;
+        let sql = "SELECT rewake.send_1($1, $2, $3, $4, $5)";
+        let rows = self
+            .rows(sql, &[&id, &kind.name(), &body, &hashes, &blobs])
+            .await?;
+        rows.first().map_or(Ok(0), |row| get(row, 0))
+    }
+
     /// Returns the session whose ID begins so.
     ///
     /// # Errors
@@ -156,7 +194,7 @@ fn ids_of(beginning: &str) -> Option<(Uuid, Uuid)> {
 /// # Errors
 /// The server does not answer, or a line of the session is damaged. The session is named.
 pub async fn bundle<W: Write>(
-    mut log: Postgres,
+    connection: &Connection,
     of: &SharedSession,
     to: W,
     at_ms: i64,
@@ -164,12 +202,6 @@ pub async fn bundle<W: Write>(
     let damaged = |what: &str| SharedError::Failed {
         what: format!("session {}: {what}", of.id),
     };
-    if of.needs > LEVEL {
-        return Err(SharedError::setup(
-            format!("session {} has entries of a newer version", of.id),
-            "rewake update",
-        ));
-    }
     let said = of
         .header()
         .ok_or_else(|| damaged("its header is damaged"))?;
@@ -185,28 +217,76 @@ pub async fn bundle<W: Write>(
         tip: ChainHash::of_nothing(),
         ..said
     };
-    let mut lines = Vec::new();
-    let mut blobs = Vec::new();
-    let mut bytes = 0;
-    let length = of.entries.try_into().unwrap_or_default();
-    while lines.len() < length {
-        let first = lines.len() as Seq;
-        let stored: Vec<StoredLine> = log.lines(&of.id, first).await?;
-        if stored.is_empty() {
-            return Err(damaged(&format!("entry {first} is missing")));
+    let nothing = (ChainHash::of_nothing(), 0);
+    let NewLines { lines, blobs, .. } = lines_between(connection, of, nothing).await?;
+    let written = write_session(to, of.host.clone(), &header, &lines, &blobs, at_ms);
+    written.map_err(|error: BundleError| damaged(&error.to_string()))
+}
+
+/// Returns the lines that a copy with this end lacks. They follow it.
+///
+/// # Errors
+/// As [`bundle`], or the copy has other entries.
+pub async fn lines_after(
+    connection: &Connection,
+    of: &SharedSession,
+    end: EndOfLog,
+) -> Result<NewLines, SharedError> {
+    match of.end() {
+        Some(now) if now.1 > end.1 => {}
+        Some(now) if now == end => return Ok(NewLines::default()),
+        _ => {
+            return Err(SharedError::Failed {
+                what: format!("session {} has other entries than its copy here", of.id),
+            });
         }
-        for line in &stored {
+    }
+    let new = lines_between(connection, of, end).await?;
+    match new.gap(end) {
+        None => Ok(new),
+        Some(seq) => Err(SharedError::gap(&of.id, seq)),
+    }
+}
+
+/// Reads the lines from this place on, and the bytes that they refer to.
+async fn lines_between(
+    log: &Connection,
+    of: &SharedSession,
+    (_, first): EndOfLog,
+) -> Result<NewLines, SharedError> {
+    let damaged = |what: &str| SharedError::Failed {
+        what: format!("session {}: {what}", of.id),
+    };
+    if of.needs > LEVEL {
+        return Err(SharedError::setup(
+            format!("session {} has entries of a newer version", of.id),
+            "rewake update",
+        ));
+    }
+    let too_large = || damaged(&format!("it has more than {} MiB", MAX_BYTES >> 20));
+    let mut new = NewLines::default();
+    let mut bytes = 0;
+    let length = u64::try_from(of.entries).unwrap_or_default();
+    loop {
+        let next = first + new.lines.len() as Seq;
+        let left = usize::try_from(length.saturating_sub(next)).unwrap_or(usize::MAX);
+        if left == 0 {
+            break;
+        }
+        let stored: Vec<StoredLine> = lines(log, &of.id, next).await?;
+        if stored.is_empty() {
+            return Err(damaged(&format!("entry {next} is missing")));
+        }
+        for line in stored.iter().take(left) {
+            let place = first + new.lines.len() as Seq;
             let (json, entry) = writer::read(line)
-                .ok_or_else(|| damaged(&format!("entry {} is damaged", lines.len())))?;
+                .ok_or_else(|| damaged(&format!("entry {place} is damaged")))?;
             bytes += json.len();
             if bytes > MAX_BYTES {
-                return Err(damaged(&format!(
-                    "it has more than {} MiB",
-                    MAX_BYTES >> 20
-                )));
+                return Err(too_large());
             }
             // Rows of the store that recorded it mean nothing here.
-            lines.push(EntryLine {
+            new.lines.push(EntryLine {
                 taken: None,
                 signal: None,
                 owed: false,
@@ -214,9 +294,8 @@ pub async fn bundle<W: Write>(
             });
         }
     }
-    lines.truncate(length);
-    for hashes in hashes_of(&lines).chunks(HASHES_AT_ONCE) {
-        for (hash, object) in log.objects(&of.id, hashes).await? {
+    for hashes in hashes_of(&new.lines).chunks(HASHES_AT_ONCE) {
+        for (hash, object) in objects(log, &of.id, hashes).await? {
             if *blake3::hash(&object).as_bytes() != hash {
                 return Err(damaged(
                     "bytes of an output or an image do not match their hash",
@@ -224,16 +303,12 @@ pub async fn bundle<W: Write>(
             }
             bytes += object.len();
             if bytes > MAX_BYTES {
-                return Err(damaged(&format!(
-                    "it has more than {} MiB",
-                    MAX_BYTES >> 20
-                )));
+                return Err(too_large());
             }
-            blobs.push(object);
+            new.blobs.push(object);
         }
     }
-    let written = write_session(to, of.host.clone(), &header, &lines, &blobs, at_ms);
-    written.map_err(|error: BundleError| damaged(&error.to_string()))
+    Ok(new)
 }
 
 #[cfg(test)]

@@ -10,10 +10,12 @@ use std::time::Duration;
 
 use tokio::sync::oneshot::error::RecvError;
 use tokio::sync::{mpsc, oneshot};
+use tokio::time::Instant;
 use zstd::bulk::{compress, decompress};
 
 use super::SharedError;
 use super::log::{Beat, EndOfLog, Home, Push, SharedLog, StoredLine};
+use super::mailbox::Mailbox;
 use crate::core::marks::cut_title;
 use crate::core::state::State;
 use crate::journal::line::{EntryLine, Line};
@@ -77,6 +79,7 @@ enum Request {
     },
     Push(Push, Reply<()>),
     Settle(EndOfLog, EndOfLog, Reply<Fate>),
+    Mail(Reply<()>),
 }
 
 /// A shared session whose lease this process holds or takes.
@@ -98,8 +101,10 @@ impl SharedWriter {
         session: String,
         database: String,
         key: [u8; 32],
+        mailbox: Option<Mailbox>,
     ) -> (SharedWriter, impl Future<Output = ()>) {
-        let (writer, holder, received) = SharedWriter::parts(log, home, session, database, key);
+        let (writer, holder, received) =
+            SharedWriter::parts(log, home, session, database, key, mailbox);
         (writer, holder.run(received))
     }
 
@@ -113,12 +118,14 @@ impl SharedWriter {
         session: String,
         database: String,
         key: [u8; 32],
+        mailbox: Option<Mailbox>,
     ) -> io::Result<SharedWriter> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()?;
         let (is_running, ended) = sync_channel::<()>(0);
-        let (mut writer, holder, received) = SharedWriter::parts(log, home, session, database, key);
+        let (mut writer, holder, received) =
+            SharedWriter::parts(log, home, session, database, key, mailbox);
         std::thread::Builder::new()
             .name("shared log".to_string())
             .spawn(move || {
@@ -135,6 +142,7 @@ impl SharedWriter {
         session: String,
         database: String,
         key: [u8; 32],
+        mailbox: Option<Mailbox>,
     ) -> (SharedWriter, Holder<L>, mpsc::Receiver<Request>) {
         let (requests, received) = mpsc::channel(REQUESTS);
         let holder = Holder {
@@ -146,6 +154,8 @@ impl SharedWriter {
             fence: None,
             good_until: Duration::ZERO,
             lease: None,
+            next_beat: Instant::now(),
+            mailbox,
         };
         let writer = SharedWriter {
             requests: Some(requests),
@@ -229,6 +239,11 @@ impl SharedWriter {
             until,
             reply,
         })
+    }
+
+    /// Brings mail of the database to the inbox of the session. It blocks.
+    pub fn take_mail(&self) -> Result<(), SharedError> {
+        self.blocking(Request::Mail)
     }
 
     fn blocking<T>(&self, request: impl FnOnce(Reply<T>) -> Request) -> Result<T, SharedError> {
@@ -335,17 +350,26 @@ struct Holder<L> {
     /// The lease lasts at least until then, by [`SharedLog::now`].
     good_until: Duration,
     lease: Option<Duration>,
+    next_beat: Instant,
+    /// `None`: the session takes no mail.
+    mailbox: Option<Mailbox>,
 }
 
 impl<L: SharedLog> Holder<L> {
     async fn run(mut self, mut requests: mpsc::Receiver<Request>) {
         loop {
-            let pause = self.lease.unwrap_or(Duration::from_secs(30)) / 3;
+            let takes_mail = self.fence.is_some() && self.mailbox.is_some();
             let request = tokio::select! {
                 biased;
                 request = requests.recv() => request,
-                () = tokio::time::sleep(pause), if self.fence.is_some() => {
+                () = tokio::time::sleep_until(self.next_beat), if self.fence.is_some() => {
                     self.beat().await;
+                    continue;
+                }
+                () = self.log.wait_for_mail(), if takes_mail => {
+                    if let Err(error) = self.take_mail().await {
+                        tracing::info!(%error, "the mail was not read");
+                    }
                     continue;
                 }
             };
@@ -381,6 +405,7 @@ impl<L: SharedLog> Holder<L> {
             Request::Settle(before, after, reply) => {
                 drop(reply.send(self.settle(before, after).await));
             }
+            Request::Mail(reply) => drop(reply.send(self.take_mail().await)),
         }
     }
 
@@ -397,7 +422,34 @@ impl<L: SharedLog> Holder<L> {
 
     /// Notes a sign of life that was sent at this time. The lease began later.
     fn lives(&mut self, since: Duration) {
-        self.good_until = since + self.lease.unwrap_or_default() * 5 / 6;
+        let lease = self.lease.unwrap_or_default();
+        self.good_until = since + lease * 5 / 6;
+        self.next_beat = Instant::now() + lease / 3;
+    }
+
+    /// Brings mail of the database to the inbox of the session.
+    async fn take_mail(&mut self) -> Result<(), SharedError> {
+        let (Some(fence), Some(mailbox)) = (self.fence, &mut self.mailbox) else {
+            return Ok(());
+        };
+        let mail = self.log.mail(&self.session).await?;
+        if mail.is_empty() {
+            return Ok(());
+        }
+        let images = mailbox.images(&mail);
+        let objects = match images.is_empty() {
+            true => Vec::new(),
+            false => self.log.objects(&self.session, &images).await?,
+        };
+        // Their hashes are compared with those in the message.
+        let blobs: Vec<Vec<u8>> = objects.into_iter().map(|(_, bytes)| bytes).collect();
+        let over = mailbox.take(&mail, &blobs).map_err(|error| SharedError::Failed {
+            what: error.to_string(),
+        })?;
+        if !over.is_empty() {
+            self.log.forget(&self.session, fence, &over).await?;
+        }
+        Ok(())
     }
 
     async fn create(&mut self, header: &str, push: &Push) -> Result<(), SharedError> {
@@ -508,6 +560,7 @@ impl<L: SharedLog> Holder<L> {
             return;
         };
         let since = self.log.now();
+        self.next_beat = Instant::now() + self.lease.unwrap_or(LAST_RETRY) / 3;
         match self.log.beat(&self.session, fence).await {
             Ok(Beat::Held) => self.lives(since),
             // The next entries claim the session again, and compare its end.

@@ -21,7 +21,9 @@ use super::row::Body;
 use super::sessions::bring_up_to_date;
 use super::tips::tip_upto;
 use super::trees;
-use super::{ExportView, Planned, SessionPart, Store, StoreError};
+use super::{
+    ExportView, NewReplica, NewSession, Planned, SessionPart, Store, StoreError, append_replica,
+};
 use crate::core::entry::{Entry, Seq};
 use crate::journal::chain_hash::ChainHash;
 use crate::journal::line::EntryLine;
@@ -261,6 +263,33 @@ pub fn append(store: &mut Store, session: &str, new: &NewLines) -> Result<(), St
     let before = put(&tx, &mut head, new)?;
     tx.commit().doing(WHAT)?;
     followed(store, &before, &head, new)
+}
+
+/// Appends lines to the copy of a session of another machine.
+///
+/// # Errors
+/// It is no copy, or they do not follow.
+pub fn append_to_copy(store: &mut Store, session: &str, new: &NewLines) -> Result<(), StoreError> {
+    let info = store.history().find(session)?;
+    let replica = NewReplica {
+        session: NewSession {
+            id: session.to_string(),
+            workspace: info.workspace,
+            folder: info.folder,
+        },
+        created_ms: info.created_ms,
+        source: info.replica.unwrap_or_default(),
+        forked: None,
+        parent: None,
+    };
+    append_replica::<StoreError>(store, &replica, |sink| {
+        for blob in &new.blobs {
+            sink(SessionPart::Blob(blob))?;
+        }
+        let mut lines = new.lines.iter();
+        lines.try_for_each(|line| sink(SessionPart::Entry(line)))
+    })
+    .map(drop)
 }
 
 /// Replaces the entries of a shared session by those of the database, which differ. The session

@@ -136,6 +136,8 @@ pub struct NotOpened {
     pub hint: Option<String>,
     /// Another process has this session open.
     pub held: Option<(String, Option<u32>)>,
+    /// The session is on another machine, and can be watched.
+    pub elsewhere: Option<String>,
 }
 
 /// The part of the session's state that the screen shows.
@@ -512,10 +514,15 @@ impl From<SessionError> for NotOpened {
             }
             _ => None,
         };
+        let elsewhere = match &error {
+            SessionError::Elsewhere { session } => Some(session.clone()),
+            _ => None,
+        };
         NotOpened {
             message: error.to_string(),
             hint: error.hint(),
             held,
+            elsewhere,
         }
     }
 }

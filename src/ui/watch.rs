@@ -17,12 +17,20 @@ use crate::core::state::State;
 use crate::engine::{Command, Event, child_question};
 use crate::model::Delta;
 use crate::session::sandbox;
+#[cfg(not(feature = "fleet"))]
+use crate::session::no_remote::{Remote, post};
+#[cfg(feature = "fleet")]
+use crate::session::remote::{Remote, post};
 use crate::session::{AppContext, QuestionChoice, SessionError, SteerError};
+use crate::shared::SharedError;
 use crate::store::Store;
 use crate::tools;
 
 /// Maximum delay of the screen.
 const LOOK: Duration = Duration::from_millis(200);
+
+/// Interval of the requests to the database, for a session on another machine.
+const PULL: Duration = Duration::from_secs(1);
 
 /// Maximum delay of a message that was typed here.
 const SEND: Duration = Duration::from_millis(20);
@@ -149,12 +157,24 @@ struct Follower {
     server_asked: Option<Seq>,
     /// The question of a subagent: its session, and the `seq` there.
     child_asked: Option<(String, Seq)>,
+    /// The session is on another machine, and `id` is its copy here.
+    remote: Option<Remote>,
+    pulled: Instant,
+    /// The database does not answer.
+    is_away: bool,
 }
 
 impl Follower {
     fn begin(ctx: &AppContext, id: &str, on_event: &OnLiveEvent) -> Result<Follower, SessionError> {
-        let store = ctx.open_store()?;
-        let id = store.history().find(id)?.id;
+        let mut store = ctx.open_store()?;
+        let remote = match ctx.given.shared {
+            true => Some(Remote::open(ctx, &mut store, id)?),
+            false => None,
+        };
+        let id = match &remote {
+            Some(remote) => remote.copy.clone(),
+            None => store.history().find(id)?.id,
+        };
         let mut follower = Follower {
             store,
             id,
@@ -163,6 +183,9 @@ impl Follower {
             asked: None,
             server_asked: None,
             child_asked: None,
+            remote,
+            pulled: Instant::now(),
+            is_away: false,
         };
         let mut recent = Vec::new();
         let state = &mut follower.state;
@@ -197,7 +220,31 @@ impl Follower {
         Ok(follower)
     }
 
+    /// Gets what the session on another machine has more.
+    fn pull(&mut self, on_event: &OnLiveEvent) -> Result<(), SessionError> {
+        let Some(remote) = &mut self.remote else {
+            return Ok(());
+        };
+        if self.pulled.elapsed() < PULL {
+            return Ok(());
+        }
+        self.pulled = Instant::now();
+        let pulled = remote.pull(&mut self.store);
+        let is_away = match pulled {
+            Err(SessionError::Shared(SharedError::Away { what })) => {
+                if !self.is_away {
+                    on_event(Event::Notice(format!("{what}; trying again")).into());
+                }
+                true
+            }
+            pulled => pulled.map(|()| false)?,
+        };
+        self.is_away = is_away;
+        Ok(())
+    }
+
     fn again(&mut self, ctx: &AppContext, on_event: &OnLiveEvent) -> Result<(), SessionError> {
+        self.pull(on_event)?;
         let next = self.state.next_seq();
         let length = self.store.history().find(&self.id)?.entries;
         if length > next {
@@ -231,7 +278,7 @@ impl Follower {
             on_event(Event::Delta(Delta::Text(more.to_string())).into());
         }
         self.streamed = stream;
-        if !ctx.session_list().is_in_use(&self.id) {
+        if self.remote.is_none() && !ctx.session_list().is_in_use(&self.id) {
             on_event(LiveEvent::Free);
         }
         Ok(())
@@ -297,20 +344,24 @@ impl Follower {
         on_event: &OnLiveEvent,
     ) -> Result<(), SteerError> {
         let info = self.store.history().find(&self.id)?;
+        let steering = match &self.remote {
+            Some(remote) => ctx.steering().by(post(ctx, &remote.session)?),
+            None => ctx.steering(),
+        };
         match command {
             Command::Say { message, blobs } => {
-                ctx.steering()
+                steering
                     .send(&mut self.store, &self.id, message.clone(), blobs, ORIGIN)?;
                 on_event(Event::Requeued(waiting(&self.store, &self.id)?).into());
             }
             Command::Decide { call, verdict, .. } => {
                 let verdict = verdict.clone();
-                ctx.steering()
+                steering
                     .answer(&mut self.store, &info, Some(*call), verdict, ORIGIN)?;
             }
             Command::Answer { call, answer, .. } => {
                 let answer = answer.clone();
-                ctx.steering().answer_form(
+                steering.answer_form(
                     &mut self.store,
                     &info,
                     in_call(*call),
@@ -325,7 +376,7 @@ impl Follower {
                 ..
             } => {
                 let (child, answer) = (self.store.history().find(session)?, answer.clone());
-                ctx.steering().answer_form(
+                steering.answer_form(
                     &mut self.store,
                     &child,
                     in_call(*call),
@@ -340,8 +391,11 @@ impl Follower {
                 ..
             } => {
                 let (child, verdict) = (self.store.history().find(session)?, verdict.clone());
-                ctx.steering()
+                steering
                     .answer(&mut self.store, &child, Some(*call), verdict, ORIGIN)?;
+            }
+            Command::Signal(signal) if self.remote.is_some() => {
+                steering.signal_by_post(signal.clone())?;
             }
             Command::Signal(signal) => {
                 ctx.steer(&mut self.store, &info, signal.clone(), ORIGIN)?;

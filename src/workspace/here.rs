@@ -27,6 +27,14 @@ pub enum HereError {
     Unreadable(PathBuf, io::Error),
 }
 
+/// Returns the root of the workspace of a folder, or the folder if it does not exist.
+pub fn root_text(folder: &Path) -> String {
+    match here(folder) {
+        Ok(here) => here.root.to_string_lossy().into_owned(),
+        Err(_) => folder.to_string_lossy().into_owned(),
+    }
+}
+
 /// Returns the workspace of `folder`, which must be absolute: the caller knows what it is relative
 /// to.
 pub fn here(folder: &Path) -> Result<StartFolder, HereError> {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use crate::postgres::{OWNER, Postgres};
 use crate::proxy::Proxy;
 use crate::support::{Home, Live, run};
-use crate::{LIMIT, effects, happened, home, newest, play, refused, same, step};
+use crate::{LIMIT, effects, happened, home, newest, play, refused, same, step, until, when};
 
 /// Every effect happened once, and its session has a result for each.
 #[track_caller]
@@ -25,29 +25,6 @@ fn once(server: &Postgres, home: &Home, n: usize) {
 fn copy(from: &Path, to: &Path) {
     let status = Command::new("cp").arg("-a").arg(from).arg(to).status();
     assert!(status.unwrap().success());
-}
-
-#[track_caller]
-fn when(is_so: impl Fn() -> bool) {
-    let end = Instant::now() + Duration::from_secs(60);
-    while !is_so() {
-        assert!(Instant::now() < end, "it did not come");
-        std::thread::sleep(Duration::from_millis(2));
-    }
-}
-
-/// Until a row of the database is as wanted.
-#[track_caller]
-fn until(server: &Postgres, sql: &str, wanted: impl Fn(&str) -> bool) {
-    let end = Instant::now() + LIMIT;
-    loop {
-        let found = server.sql(sql);
-        if wanted(&found) {
-            return;
-        }
-        assert!(Instant::now() < end, "{sql}: {found}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
 }
 
 /// The start of a call is in the database before its effect, and a restart on the same machine finds

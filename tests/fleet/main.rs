@@ -16,9 +16,10 @@ mod postgres;
 mod proxy;
 mod restored;
 mod setup;
+mod steering;
 
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use postgres::{Postgres, WORKER};
 use rewake::store::Store;
@@ -77,6 +78,37 @@ pub fn happened(home: &Home) -> BTreeMap<String, usize> {
         *counts.entry(line.to_string()).or_default() += 1;
     }
     counts
+}
+
+/// Another machine, which may use the same database.
+pub fn elsewhere(server: &Postgres) -> Home {
+    let other = Home::new();
+    play(&other, &[step("", &[]).repeat(4), step("continued", &[])]);
+    configure(&other, &server.url(WORKER));
+    other
+}
+
+#[track_caller]
+pub fn when(is_so: impl Fn() -> bool) {
+    let end = Instant::now() + Duration::from_secs(60);
+    while !is_so() {
+        assert!(Instant::now() < end, "it did not come");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// Until a row of the database is as wanted.
+#[track_caller]
+pub fn until(server: &Postgres, sql: &str, wanted: impl Fn(&str) -> bool) {
+    let end = Instant::now() + LIMIT;
+    loop {
+        let found = server.sql(sql);
+        if wanted(&found) {
+            return;
+        }
+        assert!(Instant::now() < end, "{sql}: {found}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
 }
 
 /// The ID of the newest session of a home.

@@ -2,14 +2,7 @@
 
 use crate::postgres::{Postgres, WORKER};
 use crate::support::Home;
-use crate::{configure, effects, happened, home, newest, play, refused, same, step};
-
-fn elsewhere(server: &Postgres) -> Home {
-    let other = Home::new();
-    play(&other, &[step("", &[]).repeat(4), step("continued", &[])]);
-    configure(&other, &server.url(WORKER));
-    other
-}
+use crate::{effects, elsewhere, happened, home, newest, play, refused, same, step};
 
 #[test]
 fn any_machine_lists_shows_exports_and_forks_a_session() {

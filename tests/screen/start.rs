@@ -414,6 +414,7 @@ fn messages_typed_while_a_session_opens_are_sent_or_returned() {
         message: "there is no such session".into(),
         hint: None,
         held: None,
+        elsewhere: None,
     }));
     assert_eq!(stage.app.input.composer.text(), "third\nfirst\nsecond");
     // They are not said in whatever is opened next.

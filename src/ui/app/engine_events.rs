@@ -205,6 +205,9 @@ impl App {
     }
 
     fn not_opened(&mut self, why: NotOpened) -> Vec<Intent> {
+        if let Some(session) = why.elsewhere {
+            return vec![Intent::Watch(session)];
+        }
         self.session.phase = Phase::Nothing;
         self.hint
             .take_if(|hint| [LOOKING_FOR_SESSION, SAID_WHEN_OPEN].contains(&hint.as_str()));

@@ -83,7 +83,7 @@ impl Memory {
         };
         let key = key(store).unwrap();
         let (session, database) = (session.to_string(), DATABASE.to_string());
-        SharedWriter::start(self.clone(), home, session, database, key).unwrap()
+        SharedWriter::start(self.clone(), home, session, database, key, None).unwrap()
     }
 
     /// Makes a session shared, with the entries that it has.
