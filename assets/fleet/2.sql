@@ -25,8 +25,8 @@ CREATE TABLE rewake.tasks (
     -- Given by the caller: the same task again is not another one.
     key text UNIQUE CHECK (length(key) <= 200),
     repo text NOT NULL CHECK (length(repo) <= 2000),
-    -- A branch, a tag or a commit. NULL: the default branch.
-    ref text CHECK (length(ref) <= 500),
+    -- The commit that it begins with.
+    commit text NOT NULL CHECK (commit ~ '^[0-9a-f]{40}([0-9a-f]{24})?$'),
     -- A worker needs all of them.
     labels text[] NOT NULL CHECK (cardinality(labels) <= 20),
     -- A wish: the config of the worker limits it.
@@ -37,6 +37,8 @@ CREATE TABLE rewake.tasks (
     starts integer NOT NULL DEFAULT 0,
     -- Nobody takes it until somebody sends `go`.
     paused boolean NOT NULL DEFAULT false,
+    -- The exit code of the worker that ended it last. NULL: none did since it was taken.
+    exit integer,
     origin name NOT NULL,
     created timestamptz NOT NULL DEFAULT clock_timestamp()
 );
@@ -87,7 +89,8 @@ BEGIN
 END
 $$;
 
--- Sends a message or a signal. Returns its number, and 0 if there is no such session.
+-- Sends a message or a signal. Returns its number, 0 if there is no such session, and -1 if it took
+-- effect at once.
 CREATE FUNCTION rewake.send_1(
     session uuid, kind text, body text, hashes bytea[], objects bytea[]
 ) RETURNS bigint
@@ -101,6 +104,15 @@ BEGIN
     IF (SELECT count(*) FROM rewake.mail m WHERE m.session = send_1.session) >= 1000 THEN
         RAISE EXCEPTION 'session % has 1000 messages and signals already', session
             USING ERRCODE = 'configuration_limit_exceeded';
+    END IF;
+    -- Nobody takes a paused task, so the pause needs no entry.
+    IF kind = 'signal' AND body::jsonb ->> 'signal' = 'pause' THEN
+        UPDATE rewake.tasks t SET paused = true FROM rewake.sessions s
+        WHERE t.session = send_1.session AND s.id = t.session
+          AND (s.lease_until IS NULL OR s.lease_until <= clock_timestamp());
+        IF FOUND THEN
+            RETURN -1;
+        END IF;
     END IF;
     INSERT INTO rewake.objects (session, hash, body)
     SELECT send_1.session, h, o FROM unnest(hashes, send_1.objects) AS x (h, o)
@@ -128,8 +140,8 @@ $$;
 -- Creates a task, with its first message. Returns its session. The same key again: the session that
 -- it has.
 CREATE FUNCTION rewake.submit_1(
-    session uuid, key text, repo text, ref text, labels text[], usd double precision,
-    ask_ms bigint, header text, title text, message text
+    session uuid, key text, repo text, commit text, labels text[], usd double precision,
+    ask_ms bigint, tip bytea, header text, title text, message text
 ) RETURNS uuid
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE known uuid;
@@ -143,10 +155,10 @@ BEGIN
     END IF;
     INSERT INTO rewake.sessions
         (id, fence, home, boot, host, role, tip, length, header, title, state, needs)
-    VALUES (submit_1.session, 0, '', '', '', session_user, decode(repeat('00', 16), 'hex'), 0,
+    VALUES (submit_1.session, 0, '', '', '', session_user, submit_1.tip, 0,
             submit_1.header, submit_1.title, 'queued', 0);
-    INSERT INTO rewake.tasks (session, key, repo, ref, labels, usd, ask_ms, origin)
-    VALUES (submit_1.session, submit_1.key, submit_1.repo, submit_1.ref, submit_1.labels,
+    INSERT INTO rewake.tasks (session, key, repo, commit, labels, usd, ask_ms, origin)
+    VALUES (submit_1.session, submit_1.key, submit_1.repo, submit_1.commit, submit_1.labels,
             submit_1.usd, submit_1.ask_ms, session_user);
     PERFORM rewake.send_1(session, 'message', message, '{}', '{}');
     RETURN submit_1.session;
@@ -154,60 +166,74 @@ END
 $$;
 
 -- Takes a task that no living worker has: one that waits, whose worker died, or that got mail. A task
--- that three workers left without an end is paused.
+-- that three workers left without an end is paused. Returns the machine and the end of the lease
+-- before, and whether that was another data folder or machine.
 CREATE FUNCTION rewake.take_1(
     labels text[], home text, boot text, host text, level integer, skip uuid[]
-) RETURNS TABLE (session uuid, fence bigint, tip bytea, length bigint)
+) RETURNS TABLE (session uuid, moved boolean, from_host text, from_until timestamptz)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
-DECLARE task uuid;
+DECLARE
+    task record;
 BEGIN
     LOOP
-        SELECT s.id INTO task FROM rewake.sessions s JOIN rewake.tasks t ON t.session = s.id
+        SELECT s.id, s.home, s.host, s.lease_until, s.updated, t.starts INTO task
+        FROM rewake.sessions s JOIN rewake.tasks t ON t.session = s.id
         WHERE (s.lease_until IS NULL OR s.lease_until <= clock_timestamp())
           AND NOT t.paused AND t.labels <@ take_1.labels AND s.needs <= level
           AND NOT s.id = ANY (skip)
           AND s.id IN (SELECT w.id FROM rewake.sessions w
-                       WHERE w.state IN ('queued', 'working', 'asks')
+                       WHERE w.state IN ('queued', 'working')
                        UNION SELECT m.session FROM rewake.mail m)
         ORDER BY s.updated LIMIT 1
         FOR UPDATE OF s, t SKIP LOCKED;
         IF NOT FOUND THEN
             RETURN;
         END IF;
-        UPDATE rewake.tasks t SET starts = t.starts + 1, paused = t.starts >= 3
-        WHERE t.session = task;
-        IF (SELECT t.paused FROM rewake.tasks t WHERE t.session = task) THEN
-            UPDATE rewake.sessions s SET state = 'paused', lease_until = NULL WHERE s.id = task;
+        UPDATE rewake.tasks t SET starts = t.starts + 1, paused = t.starts >= 3, exit = NULL
+        WHERE t.session = task.id;
+        IF task.starts >= 3 THEN
+            UPDATE rewake.sessions s SET lease_until = NULL WHERE s.id = task.id;
             CONTINUE;
         END IF;
-        RETURN QUERY
         UPDATE rewake.sessions s
         SET fence = s.fence + 1, home = take_1.home, boot = take_1.boot, host = take_1.host,
             role = session_user, lease_until = clock_timestamp() + m.lease
-        FROM rewake.meta m WHERE s.id = task
-        RETURNING s.id, s.fence, s.tip, s.length;
+        FROM rewake.meta m WHERE s.id = task.id;
+        RETURN QUERY SELECT task.id, task.home <> take_1.home AND task.home <> '',
+                            task.host, coalesce(task.lease_until, task.updated);
         RETURN;
     END LOOP;
 END
 $$;
 
--- Gives the lease of a task back after its worker ended well: with the state `idle`, nobody takes it
--- until it gets mail.
-CREATE FUNCTION rewake.release_2(session uuid, fence bigint, state text) RETURNS void
+-- Gives a task back after its worker ended. `state` NULL keeps what the entries say: other workers
+-- continue a task at work. Otherwise nobody takes it until it gets mail.
+CREATE FUNCTION rewake.end_1(session uuid, home text, boot text, state text, exit integer)
+RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE now_is text;
 BEGIN
-    UPDATE rewake.sessions s SET lease_until = NULL, state = release_2.state
-    WHERE s.id = release_2.session AND s.fence = release_2.fence AND s.role = session_user;
-    IF FOUND THEN
-        UPDATE rewake.tasks t SET starts = 0 WHERE t.session = release_2.session;
+    UPDATE rewake.sessions s
+    SET fence = s.fence + 1, lease_until = NULL, state = coalesce(end_1.state, s.state)
+    WHERE s.id = end_1.session AND s.home = end_1.home AND s.boot = end_1.boot
+      AND s.role = session_user
+    RETURNING s.state INTO now_is;
+    IF NOT FOUND THEN
+        RETURN false;
     END IF;
+    -- One that another worker continues did not end well.
+    UPDATE rewake.tasks t
+    SET starts = CASE WHEN now_is IN ('queued', 'working') THEN t.starts ELSE 0 END,
+        exit = CASE WHEN now_is IN ('queued', 'working') THEN NULL ELSE end_1.exit END
+    WHERE t.session = end_1.session;
+    RETURN true;
 END
 $$;
 
 REVOKE ALL ON FUNCTION rewake.append_2, rewake.push_2, rewake.send_1, rewake.forget_1,
-    rewake.submit_1, rewake.take_1, rewake.release_2 FROM PUBLIC;
+    rewake.submit_1, rewake.take_1, rewake.end_1 FROM PUBLIC;
 GRANT SELECT ON ALL TABLES IN SCHEMA rewake TO rewake_reader;
-GRANT EXECUTE ON FUNCTION rewake.push_2, rewake.forget_1, rewake.take_1, rewake.release_2
+GRANT EXECUTE ON FUNCTION rewake.push_2, rewake.forget_1, rewake.take_1, rewake.end_1
     TO rewake_worker;
 GRANT EXECUTE ON FUNCTION rewake.send_1, rewake.submit_1 TO rewake_submitter, rewake_worker;

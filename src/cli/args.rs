@@ -10,8 +10,6 @@ use std::path::PathBuf;
 use clap::error::ErrorKind;
 use clap::{ArgAction, Args, FromArgMatches, Parser, Subcommand};
 
-#[cfg(feature = "fleet")]
-use super::fleet;
 use super::run::RunArgs;
 #[cfg(feature = "serve")]
 use super::serve;
@@ -20,6 +18,8 @@ use super::{
     gc, history, hooks, import, key, mcp, models, pause, permissions, ps, purge, restore, rewind,
     sandbox, send, set, show, stats, stop, trust, unblock, update,
 };
+#[cfg(feature = "fleet")]
+use super::{fleet, submit, worker};
 use crate::config::{ConfigError, Setting};
 use crate::core::text::nearest;
 
@@ -133,6 +133,10 @@ pub(super) enum Command {
     Acp(acp::AcpArgs),
     #[cfg(feature = "fleet")]
     Fleet(fleet::FleetArgs),
+    #[cfg(feature = "fleet")]
+    Submit(submit::SubmitArgs),
+    #[cfg(feature = "fleet")]
+    Worker(worker::WorkerArgs),
     #[cfg(feature = "serve")]
     Serve(serve::ServeArgs),
     /// Show a session that survives a kill (no key, no network)

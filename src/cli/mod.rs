@@ -53,21 +53,25 @@ mod show;
 mod stats;
 mod steer;
 mod stop;
+#[cfg(feature = "fleet")]
+mod submit;
 mod table;
 mod time;
 mod trust;
 mod unblock;
 mod update;
 mod values;
+#[cfg(feature = "fleet")]
+mod worker;
 
 use std::ffi::OsString;
 
 use clap::error::{ContextKind, ContextValue};
 use tracing_appender::non_blocking::WorkerGuard;
 
+use crate::config::{Env, Paths};
 #[cfg(feature = "fleet")]
 use crate::core::{entry::Verdict, signal::Signal};
-use crate::config::{Env, Paths};
 use crate::headless::failed_start;
 use crate::report::{CliError, exit, lost_output, note, print, raw};
 use crate::session::AppContext;
@@ -304,6 +308,10 @@ fn dispatch(cli: Cli, log: &mut Option<WorkerGuard>, is_json: bool) -> Result<u8
         Command::Answer(args) => answer::run(&place()?.work(log)?, &args),
         Command::Ps(args) => ps::run(&place()?.work(log)?, &args),
         Command::Mcp(action) => mcp::run(&place()?.work(log)?, &action),
+        #[cfg(feature = "fleet")]
+        Command::Submit(args) => submit::run(&place()?.of_person()?.config()?, &args),
+        #[cfg(feature = "fleet")]
+        Command::Worker(args) => worker::run(&place()?.of_person()?.work(log)?, &args),
         #[cfg(feature = "fleet")]
         Command::Fleet(args) => fleet::run(&place()?.of_person()?.config()?, &args),
         Command::Acp(args) => acp::run(place()?, args, log),

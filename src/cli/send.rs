@@ -116,7 +116,7 @@ fn start(ctx: &AppContext, info: &SessionInfo) -> Result<u8, CliError> {
 }
 
 /// Returns the text of the arguments. `-` is replaced by stdin.
-fn text(words: &[String]) -> Result<String, CliError> {
+pub(super) fn text(words: &[String]) -> Result<String, CliError> {
     let mut parts = Vec::new();
     for word in words {
         match word.as_str() {

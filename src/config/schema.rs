@@ -669,6 +669,10 @@ pub struct FleetConfig {
     pub ca_file: Option<PathBuf>,
     /// Database roles whose `rewake allow --shared` counts here.
     pub approvers: Vec<String>,
+    /// Repositories of tasks. `*` at the end stands for anything.
+    pub repos: Vec<String>,
+    /// Command for fresh clones, run in the sandbox with the network. It may run again.
+    pub setup: Option<String>,
 }
 
 /// Content of the log file.

@@ -349,6 +349,20 @@ pub enum Entry {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         from_replica: Option<ReplicaOrigin>,
     },
+    /// Another machine continues the session, since the one before was lost. What applied to the
+    /// session there does not apply here.
+    Moved {
+        /// The name of the machine before. Empty: it is not known.
+        from: String,
+        /// The latest end of its commands, by the clock of the database.
+        until: String,
+        /// The name of this machine, its system, and the start of the machine.
+        host: String,
+        os: String,
+        boot: String,
+        /// The mode of this machine.
+        mode: Mode,
+    },
     /// An answer was compared with the schema that it has to fit.
     Checked {
         /// The place of the `Replied` entry.
@@ -694,6 +708,7 @@ impl Entry {
             Entry::Restoring { .. } => "restoring",
             Entry::Restored { .. } => "restored",
             Entry::Forked { .. } => "forked",
+            Entry::Moved { .. } => "moved",
             Entry::Checked { .. } => "checked",
             Entry::Chose(_) => "chose",
             Entry::UserCommand { .. } => "user_command",

@@ -355,6 +355,25 @@ impl Messages {
                     self.push(Role::User, [note(&rewind::folder_copy_note(folder))]);
                 }
             }
+            Entry::Moved { from, host, os, .. } => {
+                let from = if from.is_empty() {
+                    "another machine"
+                } else {
+                    from
+                };
+                let text = note(&format!(
+                    "The session continues on the machine {host} ({os}), since {from} was lost. Here \
+                     are the files of its last recorded state and its commits. Ignored and temporary \
+                     files, running processes, and everything outside of the workspace stayed behind."
+                ));
+                match self.calls.iter().any(|called| called.result.is_none()) {
+                    true => self.after_results.push(text),
+                    false => {
+                        self.flush();
+                        self.push(Role::User, [text]);
+                    }
+                }
+            }
             _ => {}
         }
     }

@@ -264,6 +264,8 @@ pub struct OpenCall {
     pub guard: Option<Guard>,
     /// The access of that `Started`.
     pub started_access: Option<Access>,
+    /// It ran on a machine that was lost: what is known about that.
+    pub lost: Option<String>,
     /// Its result is in the log.
     pub finished: bool,
     /// The result says that the call was refused or failed.

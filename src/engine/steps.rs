@@ -1,5 +1,6 @@
 //! The steps of `next`: one function for each.
 
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -39,6 +40,13 @@ fn unanswered() -> Settled {
     Settled::Ended(ToolResult::of(Outcome::Interrupted {
         output: Output::default(),
         why: "the user stopped before the answer".into(),
+    }))
+}
+
+fn lost_with_machine(why: &str) -> Settled {
+    Settled::Ended(ToolResult::of(Outcome::Interrupted {
+        output: Output::default(),
+        why: why.to_string(),
     }))
 }
 
@@ -279,12 +287,19 @@ impl<W: World> Engine<W> {
             Some((open.call.clone(), guard, open.started_access))
         });
         let started: Vec<StartedCall> = started.collect();
+        let calls = self.log.state.calls.iter();
+        let lost: BTreeMap<CallId, String> = calls
+            .filter_map(|open| Some((open.call.id, open.lost.clone()?)))
+            .collect();
         let world = Rc::clone(&self.log.world);
         let settling = started.clone();
         // A supervisor process that does not answer must not keep the user waiting for ever.
         let patience = if stop { STOP_PATIENCE } else { Duration::MAX };
         let step = async move {
             let settled = settling.iter().map(async |(call, guard, access)| {
+                if let Some(why) = lost.get(&call.id) {
+                    return (call.id, lost_with_machine(why));
+                }
                 if *guard == Guard::Asks {
                     return (call.id, unanswered());
                 }

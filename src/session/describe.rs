@@ -368,6 +368,17 @@ impl Describer {
                 let text = format!("forked from {origin} at entry {}; {files}", from.seq);
                 event(Tone::Calm, text)
             }
+            Entry::Moved { from, host, .. } => {
+                let from = if from.is_empty() {
+                    "another machine"
+                } else {
+                    from
+                };
+                event(
+                    Tone::Calm,
+                    format!("{host} continues, since {from} was lost"),
+                )
+            }
             Entry::Checked { unfit, told, .. } => checked(unfit.as_ref(), told.as_deref()),
             Entry::Chose(choice) => chosen(choice),
             Entry::UserCommand { command, .. } => {

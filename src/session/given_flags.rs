@@ -28,6 +28,8 @@ pub struct GivenFlags {
     pub name: Option<String>,
     /// `--shared`: the session is recorded in the shared database.
     pub shared: bool,
+    /// A worker works on a task of the shared database.
+    pub is_task: bool,
     /// Questions of a run without a screen wait for an answer: `--on-approval wait`.
     pub is_attended: bool,
 }

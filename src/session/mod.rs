@@ -9,6 +9,8 @@ mod authors;
 mod changed_files;
 mod changes;
 pub(crate) mod checks;
+#[cfg(feature = "fleet")]
+pub mod clone;
 pub mod context;
 mod custom;
 pub(crate) mod describe;
@@ -28,6 +30,8 @@ pub(crate) mod hooks;
 mod last;
 mod layers;
 mod missing_sessions;
+#[cfg(not(feature = "fleet"))]
+pub mod no_remote;
 mod notify_command;
 pub mod objects;
 mod offer;
@@ -37,6 +41,8 @@ mod placed_edit;
 mod processes;
 mod purge;
 mod reading;
+#[cfg(feature = "fleet")]
+pub mod remote;
 mod rename;
 mod replica;
 mod resume_report;
@@ -52,11 +58,9 @@ mod server_words;
 mod servers;
 mod session_diff;
 mod session_list;
-#[cfg(not(feature = "fleet"))]
-pub mod no_remote;
-#[cfg(feature = "fleet")]
-pub mod remote;
 pub mod shared;
+#[cfg(feature = "fleet")]
+pub mod shared_task;
 mod skills;
 mod steer;
 mod summary;

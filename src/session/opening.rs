@@ -291,6 +291,9 @@ impl AppContext {
         }
         let (head, first) = store.create(&new, now_ms, opened)?;
         lock.recorded();
+        if let Some(shared) = &shared {
+            shared.take_mail()?;
+        }
         let state = State::of(tools::describe, [&first])
             .map_err(|why| SessionError::Illegal { session: id, why })?;
         let log = Log {

@@ -19,9 +19,7 @@ use crate::tools;
 use crate::workspace::root_text;
 
 /// Runs requests to the database.
-pub fn blocking<T, E: From<SharedError>>(
-    work: impl Future<Output = Result<T, E>>,
-) -> Result<T, E> {
+pub fn blocking<T, E: From<SharedError>>(work: impl Future<Output = Result<T, E>>) -> Result<T, E> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -45,11 +43,7 @@ pub struct Copied {
 ///
 /// # Errors
 /// It is not there, or is damaged there.
-pub fn copy(
-    ctx: &AppContext,
-    store: &mut Store,
-    beginning: &str,
-) -> Result<Copied, SessionError> {
+pub fn copy(ctx: &AppContext, store: &mut Store, beginning: &str) -> Result<Copied, SessionError> {
     let address = fleet_address(ctx)?;
     let data_dir = &ctx.paths.data_dir;
     let of = blocking(async { Connection::connect(&address).await?.find(beginning).await })?;
@@ -100,9 +94,12 @@ pub fn copy(
         now_ms: now_ms(),
     };
     let imported = importer.import(&bundle).map_err(damaged)?;
-    let imported = imported.into_iter().next().ok_or_else(|| SharedError::Failed {
-        what: format!("session {} has no entry yet", of.id),
-    })?;
+    let imported = imported
+        .into_iter()
+        .next()
+        .ok_or_else(|| SharedError::Failed {
+            what: format!("session {} has no entry yet", of.id),
+        })?;
     copied.id = imported.session;
     Ok(copied)
 }
@@ -137,7 +134,9 @@ async fn send(
     let sent = match outgoing {
         Outgoing::Message(message, blobs) => {
             let body = json(serde_json::to_string(message))?;
-            connection.send(&of.id, MailKind::Message, &body, blobs).await?
+            connection
+                .send(&of.id, MailKind::Message, &body, blobs)
+                .await?
         }
         Outgoing::Signal(Signal::Stop { .. }) if !of.held => {
             return Ok(Receipt {
@@ -146,9 +145,13 @@ async fn send(
             });
         }
         Outgoing::Signal(signal) => {
-            let last = u64::try_from(of.entries).unwrap_or_default().saturating_sub(1);
+            let last = u64::try_from(of.entries)
+                .unwrap_or_default()
+                .saturating_sub(1);
             let body = json(serde_json::to_string(&signal.sent_after(last)))?;
-            connection.send(&of.id, MailKind::Signal, &body, &[]).await?
+            connection
+                .send(&of.id, MailKind::Signal, &body, &[])
+                .await?
         }
     };
     Ok(Receipt {

@@ -56,6 +56,11 @@ fn create_with(
     lines: &NewLines,
     listed: Listed,
 ) -> Result<(), SharedError> {
+    writer.create(nothing(), header_of(new, at_ms)?, lines, listed)
+}
+
+/// Returns the header of a session in the database: JSON.
+pub fn header_of(new: &NewSession, at_ms: i64) -> Result<String, SharedError> {
     let header = Header {
         rewake: FIRST_FORM,
         store: String::new(),
@@ -70,10 +75,9 @@ fn create_with(
         first: 0,
         tip: ChainHash::of_nothing(),
     };
-    let header = serde_json::to_string(&header).map_err(|e| SharedError::Failed {
+    serde_json::to_string(&header).map_err(|e| SharedError::Failed {
         what: e.to_string(),
-    })?;
-    writer.create(nothing(), header, lines, listed)
+    })
 }
 
 fn idle(title: &str) -> Listed {
@@ -193,8 +197,20 @@ pub(super) fn is_fork() -> SessionError {
 
 #[cfg(feature = "fleet")]
 fn start(ctx: &AppContext, store: &mut Store, session: &str) -> Result<SharedWriter, SessionError> {
+    start_with(ctx, store, session, false)
+}
+
+/// `of_any_store`: see [`crate::shared::writer::Options`].
+#[cfg(feature = "fleet")]
+pub(super) fn start_with(
+    ctx: &AppContext,
+    store: &mut Store,
+    session: &str,
+    of_any_store: bool,
+) -> Result<SharedWriter, SessionError> {
     use crate::shared::mailbox::Mailbox;
     use crate::shared::postgres::Postgres;
+    use crate::shared::writer::Options;
 
     let address = fleet_address(ctx)?;
     let shown = address.shown.clone();
@@ -209,7 +225,11 @@ fn start(ctx: &AppContext, store: &mut Store, session: &str) -> Result<SharedWri
         session.to_string(),
         shown,
         key,
-        Some(mailbox),
+        Options {
+            mailbox: Some(mailbox),
+            keeps_lease: ctx.given.is_task,
+            of_any_store,
+        },
     )
     .map_err(SessionError::Runtime)
 }
@@ -231,7 +251,7 @@ fn start(
     not(feature = "fleet"),
     allow(dead_code, reason = "only a fleet has machines")
 )]
-fn home(store: &Store) -> Result<Home, SessionError> {
+pub fn home(store: &Store) -> Result<Home, SessionError> {
     let (machine, boot, host) = home_of_machine().ok_or_else(|| {
         SharedError::setup(
             "this machine has no identity, so its sessions cannot be shared",

@@ -48,6 +48,8 @@ pub struct Push {
     /// For lists.
     pub title: String,
     pub state: &'static str,
+    /// The level of the newest kind of these entries: older versions do not read the session.
+    pub needs: i32,
     /// The mail that becomes these entries.
     pub taken: Vec<i64>,
     /// Where the files of the session are, if they changed: JSON.

@@ -94,7 +94,13 @@ impl Mailbox {
                 Ok(Ok(())) => drop(self.seen.insert(mail.id)),
                 Ok(Err(why)) => {
                     let origin = one_line(&visible(&mail.origin), ROLE_CHARS);
-                    tracing::warn!(session = self.session, mail = mail.id, origin, why, "refused");
+                    tracing::warn!(
+                        session = self.session,
+                        mail = mail.id,
+                        origin,
+                        why,
+                        "refused"
+                    );
                     over.push(mail.id);
                 }
                 // The rest waits until there is room.
@@ -133,7 +139,9 @@ impl Mailbox {
                     known.is_some()
                 });
                 if message.images.len() < sent {
-                    message.text.push_str("\n(Some images of this message are missing.)");
+                    message
+                        .text
+                        .push_str("\n(Some images of this message are missing.)");
                 }
                 let message = Message {
                     text: message.text.replace('\0', "\u{2400}"),

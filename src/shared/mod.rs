@@ -10,6 +10,7 @@
 //! | [`mailbox`] | messages and signals of other machines |
 //! | [`writer`] | the holder of a lease: pushes, signs of life, answers that were lost |
 //! | [`postgres`] | the log in PostgreSQL |
+//! | [`queue`] | tasks: submitting one, taking one, and its end |
 //! | [`reader`] | the list of sessions, and one session as a bundle |
 //!
 //! Invariant: no message contains a password. Messages name the host and the database.
@@ -24,6 +25,8 @@ pub mod log;
 pub mod mailbox;
 #[cfg(feature = "fleet")]
 pub mod postgres;
+#[cfg(feature = "fleet")]
+pub mod queue;
 #[cfg(feature = "fleet")]
 pub mod reader;
 #[cfg(feature = "fleet")]

@@ -18,7 +18,7 @@ use crate::core::visible::visible;
 use crate::journal::chain_hash::ChainHash;
 
 /// The level of the kinds of entries that this version knows.
-pub const LEVEL: i32 = 1;
+pub const LEVEL: i32 = 2;
 /// Maximum number of lines that are read at once.
 const LINES_AT_ONCE: i64 = 1_000;
 /// Maximum time for which a server that does not have it on its standbys is asked again.
@@ -154,7 +154,9 @@ pub(super) async fn objects(
     hashes: &[[u8; 32]],
 ) -> Result<Vec<StoredObject>, SharedError> {
     let hashes: Vec<&[u8]> = hashes.iter().map(|hash| &hash[..]).collect();
-    let rows = connection.rows(OBJECTS, &[&id_of(session)?, &hashes]).await?;
+    let rows = connection
+        .rows(OBJECTS, &[&id_of(session)?, &hashes])
+        .await?;
     let object = |row: &Row| {
         let hash: Vec<u8> = get(row, 0)?;
         Ok((hash.try_into().unwrap_or_default(), get(row, 1)?))
@@ -203,7 +205,7 @@ impl SharedLog for Postgres {
                     &arrays.objects,
                     &push.title,
                     &push.state,
-                    &LEVEL,
+                    &push.needs,
                 ],
             )
             .await?;
@@ -252,7 +254,7 @@ impl SharedLog for Postgres {
                     &arrays.objects,
                     &push.title,
                     &push.state,
-                    &LEVEL,
+                    &push.needs,
                     &push.taken,
                     &push.files,
                 ],

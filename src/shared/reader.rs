@@ -279,8 +279,8 @@ async fn lines_between(
         }
         for line in stored.iter().take(left) {
             let place = first + new.lines.len() as Seq;
-            let (json, entry) = writer::read(line)
-                .ok_or_else(|| damaged(&format!("entry {place} is damaged")))?;
+            let (json, entry) =
+                writer::read(line).ok_or_else(|| damaged(&format!("entry {place} is damaged")))?;
             bytes += json.len();
             if bytes > MAX_BYTES {
                 return Err(too_large());

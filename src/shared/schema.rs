@@ -124,7 +124,7 @@ pub struct Meta {
 ///
 /// # Errors
 /// This program cannot use the tables.
-pub(super) async fn meta(connection: &Connection) -> Result<Meta, SharedError> {
+pub async fn meta(connection: &Connection) -> Result<Meta, SharedError> {
     let shown = &connection.address.shown;
     // A column that an older version lacks must not be named.
     let sql = "SELECT schema, (extract(epoch FROM lease) * 1000)::bigint, work_dir,

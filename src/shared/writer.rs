@@ -46,10 +46,11 @@ impl Listed {
     pub fn of(state: &State) -> Listed {
         Listed {
             title: cut_title(state.title().unwrap_or_default()),
-            state: match (state.asks(), state.unfinished()) {
-                (true, _) => "asks",
-                (false, true) => "working",
-                (false, false) => "idle",
+            state: match () {
+                () if state.asks() => "asks",
+                () if state.paused => "paused",
+                () if state.unfinished() => "working",
+                () => "idle",
             },
         }
     }
@@ -80,6 +81,18 @@ enum Request {
     Push(Push, Reply<()>),
     Settle(EndOfLog, EndOfLog, Reply<Fate>),
     Mail(Reply<()>),
+    IsOwn(Reply<bool>),
+}
+
+/// What differs between sessions.
+#[derive(Default)]
+pub struct Options {
+    /// `None`: the session takes no mail.
+    pub mailbox: Option<Mailbox>,
+    /// The end of the process does not give the lease back.
+    pub keeps_lease: bool,
+    /// Entries of other stores are read too. What they allow must not apply.
+    pub of_any_store: bool,
 }
 
 /// A shared session whose lease this process holds or takes.
@@ -101,10 +114,10 @@ impl SharedWriter {
         session: String,
         database: String,
         key: [u8; 32],
-        mailbox: Option<Mailbox>,
+        options: Options,
     ) -> (SharedWriter, impl Future<Output = ()>) {
         let (writer, holder, received) =
-            SharedWriter::parts(log, home, session, database, key, mailbox);
+            SharedWriter::parts(log, home, session, database, key, options);
         (writer, holder.run(received))
     }
 
@@ -118,14 +131,14 @@ impl SharedWriter {
         session: String,
         database: String,
         key: [u8; 32],
-        mailbox: Option<Mailbox>,
+        options: Options,
     ) -> io::Result<SharedWriter> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()?;
         let (is_running, ended) = sync_channel::<()>(0);
         let (mut writer, holder, received) =
-            SharedWriter::parts(log, home, session, database, key, mailbox);
+            SharedWriter::parts(log, home, session, database, key, options);
         std::thread::Builder::new()
             .name("shared log".to_string())
             .spawn(move || {
@@ -142,7 +155,7 @@ impl SharedWriter {
         session: String,
         database: String,
         key: [u8; 32],
-        mailbox: Option<Mailbox>,
+        options: Options,
     ) -> (SharedWriter, Holder<L>, mpsc::Receiver<Request>) {
         let (requests, received) = mpsc::channel(REQUESTS);
         let holder = Holder {
@@ -155,7 +168,7 @@ impl SharedWriter {
             good_until: Duration::ZERO,
             lease: None,
             next_beat: Instant::now(),
-            mailbox,
+            options,
         };
         let writer = SharedWriter {
             requests: Some(requests),
@@ -201,6 +214,7 @@ impl SharedWriter {
                 .collect(),
             title: listed.title,
             state: listed.state,
+            needs: level_of(&new.lines),
             taken: new.taken.clone(),
             files: None,
         })
@@ -239,6 +253,11 @@ impl SharedWriter {
             until,
             reply,
         })
+    }
+
+    /// Returns whether this store recorded the last entry. It takes the lease, and blocks.
+    pub fn is_own(&self) -> Result<bool, SharedError> {
+        self.blocking(Request::IsOwn)
     }
 
     /// Brings mail of the database to the inbox of the session. It blocks.
@@ -308,6 +327,21 @@ impl Drop for SharedWriter {
     }
 }
 
+/// Returns the level of the newest kind of these entries.
+fn level_of(lines: &[EntryLine]) -> i32 {
+    #[derive(serde::Deserialize)]
+    struct Kind {
+        kind: String,
+    }
+    let kinds = lines
+        .iter()
+        .filter_map(|line| serde_json::from_str::<Kind>(line.entry.get()).ok());
+    match kinds.map(|kind| kind.kind).any(|kind| kind == "moved") {
+        true => 2,
+        false => 1,
+    }
+}
+
 /// Returns a line as it is stored.
 fn stored(key: &[u8; 32], session: &str, line: &EntryLine) -> Result<StoredLine, SharedError> {
     let failed = |why: String| SharedError::Failed {
@@ -351,14 +385,13 @@ struct Holder<L> {
     good_until: Duration,
     lease: Option<Duration>,
     next_beat: Instant,
-    /// `None`: the session takes no mail.
-    mailbox: Option<Mailbox>,
+    options: Options,
 }
 
 impl<L: SharedLog> Holder<L> {
     async fn run(mut self, mut requests: mpsc::Receiver<Request>) {
         loop {
-            let takes_mail = self.fence.is_some() && self.mailbox.is_some();
+            let takes_mail = self.fence.is_some() && self.options.mailbox.is_some();
             let request = tokio::select! {
                 biased;
                 request = requests.recv() => request,
@@ -378,7 +411,7 @@ impl<L: SharedLog> Holder<L> {
                 None => break,
             }
         }
-        if let Some(fence) = self.fence {
+        if let Some(fence) = self.fence.filter(|_| !self.options.keeps_lease) {
             let released = self.log.release(&self.session, fence);
             match tokio::time::timeout(CLOSING, released).await {
                 Ok(Ok(())) => {}
@@ -405,6 +438,7 @@ impl<L: SharedLog> Holder<L> {
             Request::Settle(before, after, reply) => {
                 drop(reply.send(self.settle(before, after).await));
             }
+            Request::IsOwn(reply) => drop(reply.send(self.is_own().await)),
             Request::Mail(reply) => drop(reply.send(self.take_mail().await)),
         }
     }
@@ -429,7 +463,7 @@ impl<L: SharedLog> Holder<L> {
 
     /// Brings mail of the database to the inbox of the session.
     async fn take_mail(&mut self) -> Result<(), SharedError> {
-        let (Some(fence), Some(mailbox)) = (self.fence, &mut self.mailbox) else {
+        let (Some(fence), Some(mailbox)) = (self.fence, &mut self.options.mailbox) else {
             return Ok(());
         };
         let mail = self.log.mail(&self.session).await?;
@@ -443,9 +477,11 @@ impl<L: SharedLog> Holder<L> {
         };
         // Their hashes are compared with those in the message.
         let blobs: Vec<Vec<u8>> = objects.into_iter().map(|(_, bytes)| bytes).collect();
-        let over = mailbox.take(&mail, &blobs).map_err(|error| SharedError::Failed {
-            what: error.to_string(),
-        })?;
+        let over = mailbox
+            .take(&mail, &blobs)
+            .map_err(|error| SharedError::Failed {
+                what: error.to_string(),
+            })?;
         if !over.is_empty() {
             self.log.forget(&self.session, fence, &over).await?;
         }
@@ -571,6 +607,26 @@ impl<L: SharedLog> Holder<L> {
         }
     }
 
+    async fn is_own(&mut self) -> Result<bool, SharedError> {
+        let (_, length) = self.claim().await?;
+        let Some(last) = length.checked_sub(1) else {
+            return Ok(true);
+        };
+        let lines = self.log.lines(&self.session, last).await?;
+        let line = lines
+            .first()
+            .ok_or_else(|| SharedError::gap(&self.session, last))?;
+        Ok(self.recorded(line))
+    }
+
+    /// Returns whether this store recorded a line.
+    fn recorded(&self, line: &StoredLine) -> bool {
+        let is_its = |(json, _): (Vec<u8>, EntryLine)| {
+            blake3::Hash::from(mac(&self.key, &self.session, &json)) == blake3::Hash::from(line.mac)
+        };
+        read(line).is_some_and(is_its)
+    }
+
     async fn lines(
         &mut self,
         after: EndOfLog,
@@ -585,10 +641,8 @@ impl<L: SharedLog> Holder<L> {
                 break;
             }
             for line in stored.iter().take(left) {
-                let entry = read(line).filter(|(json, _)| {
-                    blake3::Hash::from(mac(&self.key, &self.session, json))
-                        == blake3::Hash::from(line.mac)
-                });
+                let may = self.options.of_any_store || self.recorded(line);
+                let entry = read(line).filter(|_| may);
                 let Some((_, entry)) = entry else {
                     return Err(SharedError::foreign(&self.session, next));
                 };

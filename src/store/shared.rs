@@ -265,6 +265,31 @@ pub fn append(store: &mut Store, session: &str, new: &NewLines) -> Result<(), St
     followed(store, &before, &head, new)
 }
 
+/// Creates a session with the entries that the database has. It is marked as shared. The caller has
+/// its lock and its lease.
+///
+/// # Errors
+/// They do not follow, or the ID is taken.
+pub fn adopt(
+    store: &mut Store,
+    new: &NewSession,
+    created_ms: i64,
+    lines: &NewLines,
+) -> Result<(), StoreError> {
+    let source = Held::source_of(store.held.as_ref(), &new.id).map(str::to_string);
+    let tx = store.write_entries(&new.id, WHAT)?;
+    tx.execute(
+        "INSERT INTO sessions (id, workspace, folder, head, length, created_ms, updated_ms, replica)
+         VALUES (?1, ?2, ?3, 0, 0, ?4, ?4, ?5)",
+        params![new.id, new.workspace, new.folder, created_ms, source],
+    )
+    .doing(WHAT)?;
+    let mut head = Head::before_first(new.id.clone(), tx.last_insert_rowid());
+    let before = put(&tx, &mut head, lines)?;
+    tx.commit().doing(WHAT)?;
+    followed(store, &before, &head, lines)
+}
+
 /// Appends lines to the copy of a session of another machine.
 ///
 /// # Errors

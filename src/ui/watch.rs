@@ -16,11 +16,11 @@ use crate::core::entry::{CallId, Seq};
 use crate::core::state::State;
 use crate::engine::{Command, Event, child_question};
 use crate::model::Delta;
-use crate::session::sandbox;
 #[cfg(not(feature = "fleet"))]
 use crate::session::no_remote::{Remote, post};
 #[cfg(feature = "fleet")]
 use crate::session::remote::{Remote, post};
+use crate::session::sandbox;
 use crate::session::{AppContext, QuestionChoice, SessionError, SteerError};
 use crate::shared::SharedError;
 use crate::store::Store;
@@ -350,24 +350,16 @@ impl Follower {
         };
         match command {
             Command::Say { message, blobs } => {
-                steering
-                    .send(&mut self.store, &self.id, message.clone(), blobs, ORIGIN)?;
+                steering.send(&mut self.store, &self.id, message.clone(), blobs, ORIGIN)?;
                 on_event(Event::Requeued(waiting(&self.store, &self.id)?).into());
             }
             Command::Decide { call, verdict, .. } => {
                 let verdict = verdict.clone();
-                steering
-                    .answer(&mut self.store, &info, Some(*call), verdict, ORIGIN)?;
+                steering.answer(&mut self.store, &info, Some(*call), verdict, ORIGIN)?;
             }
             Command::Answer { call, answer, .. } => {
                 let answer = answer.clone();
-                steering.answer_form(
-                    &mut self.store,
-                    &info,
-                    in_call(*call),
-                    answer,
-                    ORIGIN,
-                )?;
+                steering.answer_form(&mut self.store, &info, in_call(*call), answer, ORIGIN)?;
             }
             Command::AnswerChild {
                 session,
@@ -376,13 +368,7 @@ impl Follower {
                 ..
             } => {
                 let (child, answer) = (self.store.history().find(session)?, answer.clone());
-                steering.answer_form(
-                    &mut self.store,
-                    &child,
-                    in_call(*call),
-                    answer,
-                    ORIGIN,
-                )?;
+                steering.answer_form(&mut self.store, &child, in_call(*call), answer, ORIGIN)?;
             }
             Command::DecideChild {
                 session,
@@ -391,8 +377,7 @@ impl Follower {
                 ..
             } => {
                 let (child, verdict) = (self.store.history().find(session)?, verdict.clone());
-                steering
-                    .answer(&mut self.store, &child, Some(*call), verdict, ORIGIN)?;
+                steering.answer(&mut self.store, &child, Some(*call), verdict, ORIGIN)?;
             }
             Command::Signal(signal) if self.remote.is_some() => {
                 steering.signal_by_post(signal.clone())?;

@@ -17,6 +17,7 @@ mod proxy;
 mod restored;
 mod setup;
 mod steering;
+mod workers;
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};

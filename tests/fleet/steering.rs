@@ -57,7 +57,11 @@ fn a_message_from_another_machine_becomes_one_entry() {
     other.run(["show", &id, "--shared"]).expect(0);
     // Without a process it waits, and the next one takes it, once.
     let kept = other.run(["send", &id, "later", "--shared"]).expect(0);
-    assert!(kept.stderr.contains("nobody works in it"), "{}", kept.stderr);
+    assert!(
+        kept.stderr.contains("nobody works in it"),
+        "{}",
+        kept.stderr
+    );
     play(&home, &[step("", &[]).repeat(3), step("again", &[])]);
     home.run(["-p", "-r", &id]).expect(0);
     let entries = same(&server, &home, &id);
@@ -129,7 +133,9 @@ fn asking(server: &Postgres) -> (Home, Live, String) {
     let home = home(server, server.port, &[asks, step("done", &[])]);
     let config = std::fs::read_to_string(home.rewake_home().join("config.toml")).unwrap();
     let config = config.replace("bypassPermissions", "default");
-    home.write_config(&format!("{config}approvers = [\"boss\"]\n[permissions]\nask = [\"Bash\"]\n"));
+    home.write_config(&format!(
+        "{config}approvers = [\"boss\"]\n[permissions]\nask = [\"Bash\"]\n"
+    ));
     let agent = Live::spawn(home.rewake(["-p", "go", "--shared", "--on-approval", "wait=5m"]));
     until(
         server,
@@ -162,9 +168,7 @@ fn an_allow_counts_only_from_an_approver_and_once() {
     assert_eq!(kinds(&entries, "decided"), 0);
     // A verdict on another question than the one that is open, from an approver.
     let boss = |body: Value| {
-        let sql = format!(
-            "SELECT rewake.send_1('{id}', 'signal', '{body}', '{{}}', '{{}}') > 0"
-        );
+        let sql = format!("SELECT rewake.send_1('{id}', 'signal', '{body}', '{{}}', '{{}}') > 0");
         assert_eq!(server.sql_as("boss", "team", &sql), ("t".into(), true));
     };
     let asks = other.run(["approvals", "--shared", "--json"]).expect(0);
@@ -236,9 +240,13 @@ fn mail_ids_of_another_session_are_left_alone() {
     play(&two, &[step("done", &[])]);
     two.run(["-p", "other", "--shared"]).expect(0);
     let idle = newest(&two);
-    first.run(["send", &idle, "for the other", "--shared"]).expect(0);
+    first
+        .run(["send", &idle, "for the other", "--shared"])
+        .expect(0);
     let (fence, mail) = (
-        server.sql(&format!("SELECT fence FROM rewake.sessions WHERE id = '{id}'")),
+        server.sql(&format!(
+            "SELECT fence FROM rewake.sessions WHERE id = '{id}'"
+        )),
         server.sql("SELECT max(id) FROM rewake.mail"),
     );
     let forget = format!("SELECT rewake.forget_1('{id}', {fence}, '{{{mail}}}')");

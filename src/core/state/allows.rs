@@ -41,6 +41,7 @@ impl State {
                 | Entry::Dismissed
                 | Entry::Hooked { .. }
                 | Entry::Forked { .. }
+                | Entry::Moved { .. }
                 | Entry::Resumed { .. } => Ok(()),
                 _ => Err("the files are being set back".into()),
             },
@@ -182,6 +183,7 @@ impl State {
             | Entry::Lifted { .. }
             | Entry::Saved { .. }
             | Entry::Forked { .. }
+            | Entry::Moved { .. }
             | Entry::Chose(_)
             | Entry::Named { .. }
             | Entry::Titled { .. }

@@ -416,6 +416,9 @@ impl State {
             } => {
                 self.forked(record, from, folder.as_ref(), from_replica.is_some());
             }
+            Entry::Moved {
+                from, until, mode, ..
+            } => self.moved(record, from, until, *mode),
             Entry::Chose(choice) => self.chose(choice),
             Entry::UserCommand { command, guard } => {
                 let command = UserCommand {
@@ -818,6 +821,7 @@ fn open_calls(reply: Seq, blocks: &[Block], stop: StopReason, describe: Describe
                 asked_about: None,
                 started_access: None,
                 guard: None,
+                lost: None,
                 finished: false,
                 failed: false,
                 denied: false,

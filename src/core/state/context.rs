@@ -1,7 +1,9 @@
 //! The part of the state that is the model's view of the log: the records in the context, and the
 //! text that replaces the others.
 
-use crate::core::entry::{Entry, Fact, ForkPoint, Mode, Record, RunLimits, Seq, Spent, SummaryBy};
+use crate::core::entry::{
+    Entry, Fact, ForkPoint, Guard, Mode, Record, RunLimits, Seq, Spent, SummaryBy,
+};
 use crate::core::exfiltration::{PageLog, SentBefore};
 use crate::core::external_changes::ExternalChanges;
 use crate::core::limits::Count;
@@ -169,18 +171,10 @@ impl State {
             self.may_differ_from_tree = false;
             self.outside = ExternalChanges::default();
         }
-        self.background.clear();
-        self.reminded.clear();
-        self.user_commands.clear();
-        self.hooks.clear();
         // The other branch finishes the restore.
         self.restoring = None;
         self.paused = false;
-        self.taken_up = record.seq;
-        // The rules were allowed for the other session.
-        self.session_rules.clear();
-        self.approved_hosts.clear();
-        self.sent_before = SentBefore::default();
+        self.leave_what_ran(record.seq);
         if self.first_open().is_some() {
             self.owed = true;
         }
@@ -190,21 +184,71 @@ impl State {
         self.restarts = 0;
         self.imported = None;
         if from_replica {
-            // Nothing that applied to the copy applies here: it may come from anybody. The prompt is
-            // rendered again.
-            self.has_moved = true;
-            self.mode = Mode::default();
-            self.seen.clear();
-            self.loop_guard = LoopGuard::default();
-            self.added_folders.clear();
-            self.added_prompt.clear();
-            self.structured = None;
-            self.model_before_command = None;
-            self.fallback_from = None;
-            self.run_limits = RunLimits::default();
-            self.assignment = None;
+            self.trust_nothing(Mode::default());
         }
         self.keep(record);
+    }
+
+    /// Continues on another machine. Calls that ran are lost, and a verdict on one that did not run
+    /// counts no more: the entries may come from anybody.
+    pub(super) fn moved(&mut self, record: &Record, from: &str, until: &str, mode: Mode) {
+        self.leave_what_ran(record.seq);
+        self.trust_nothing(mode);
+        let machine = match from {
+            "" => "the machine".to_string(),
+            from => format!("the machine {from}"),
+        };
+        for open in self.calls.iter_mut().filter(|open| !open.finished) {
+            match open.guard {
+                // The files here decide, and a person may still answer.
+                Some(Guard::Checked { .. } | Guard::Asks) => {}
+                Some(_) => {
+                    let ended = match until {
+                        "" => String::new(),
+                        until => format!("; it ended at {until} at the latest"),
+                    };
+                    open.lost = Some(format!(
+                        "{machine} on which it ran was lost{ended}; whether it had its effect is not \
+                         known, so look before you repeat it"
+                    ));
+                }
+                None => {
+                    open.asked = None;
+                    open.decided = None;
+                    open.allowed_access = None;
+                    open.asked_about = None;
+                }
+            }
+        }
+        self.keep(record);
+    }
+
+    /// Forgets what ran on another machine or in another session, and what was allowed there.
+    fn leave_what_ran(&mut self, seq: Seq) {
+        self.background.clear();
+        self.reminded.clear();
+        self.user_commands.clear();
+        self.hooks.clear();
+        self.taken_up = seq;
+        self.session_rules.clear();
+        self.approved_hosts.clear();
+        self.sent_before = SentBefore::default();
+    }
+
+    /// Nothing that applied before applies here: it may come from anybody. The prompt is rendered
+    /// again.
+    fn trust_nothing(&mut self, mode: Mode) {
+        self.has_moved = true;
+        self.mode = mode;
+        self.seen.clear();
+        self.loop_guard = LoopGuard::default();
+        self.added_folders.clear();
+        self.added_prompt.clear();
+        self.structured = None;
+        self.model_before_command = None;
+        self.fallback_from = None;
+        self.run_limits = RunLimits::default();
+        self.assignment = None;
     }
 }
 
@@ -218,5 +262,6 @@ pub(super) fn changes_the_context(entry: &Entry) -> bool {
             | Entry::Freed { .. }
             | Entry::Learned { .. }
             | Entry::Forked { .. }
+            | Entry::Moved { .. }
     )
 }

@@ -12,7 +12,7 @@ use rewake::shared::SharedError;
 use rewake::shared::log::{
     Beat, Claimed, EndOfLog, Home, Mail, Push, SharedLog, StoredLine, StoredObject,
 };
-use rewake::shared::writer::{Listed, SharedWriter};
+use rewake::shared::writer::{Listed, Options, SharedWriter};
 use rewake::store::shared::{NewLines, end_of, key, lines_from, lines_of};
 use rewake::store::{NewSession, Store, new_id};
 
@@ -83,7 +83,15 @@ impl Memory {
         };
         let key = key(store).unwrap();
         let (session, database) = (session.to_string(), DATABASE.to_string());
-        SharedWriter::start(self.clone(), home, session, database, key, None).unwrap()
+        SharedWriter::start(
+            self.clone(),
+            home,
+            session,
+            database,
+            key,
+            Options::default(),
+        )
+        .unwrap()
     }
 
     /// Makes a session shared, with the entries that it has.

@@ -1,0 +1,398 @@
+//! Tasks and workers: each data folder is a machine with its own folder for clones at the same path.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use rewake::store::Store;
+use serde_json::{Value, json};
+
+use crate::postgres::{Postgres, WORKER};
+use crate::support::git;
+use crate::support::{Home, Live, Run, run};
+use crate::{LIMIT, play, refused, step, until, when};
+
+/// A repository that git serves, a database, and the path of the clones.
+struct Fleet {
+    server: Postgres,
+    /// Has the repository, and the files in which effects are counted.
+    shared: tempfile::TempDir,
+    daemon: std::process::Child,
+    port: u16,
+}
+
+impl Drop for Fleet {
+    fn drop(&mut self) {
+        let _ = self.daemon.kill();
+        let _ = self.daemon.wait();
+    }
+}
+
+impl Fleet {
+    fn start() -> Option<Fleet> {
+        let server = Postgres::start()?;
+        let shared = tempfile::tempdir().unwrap();
+        let repo = shared.path().join("repos/one");
+        std::fs::create_dir_all(&repo).unwrap();
+        std::fs::create_dir_all(shared.path().join("work")).unwrap();
+        git(&repo, &["init", "-q", "-b", "main"]);
+        std::fs::write(repo.join("file"), "first\n").unwrap();
+        git(&repo, &["add", "file"]);
+        git(&repo, &["commit", "-q", "-m", "first"]);
+        let (port, daemon) = serve(shared.path());
+        let sql = format!(
+            "UPDATE rewake.meta SET work_dir = '{}', lease = '4 s'",
+            shared.path().join("work").display()
+        );
+        server.sql(&sql);
+        Some(Fleet {
+            server,
+            shared,
+            daemon,
+            port,
+        })
+    }
+
+    fn repo(&self) -> String {
+        format!("git://127.0.0.1:{}/one", self.port)
+    }
+
+    /// A machine whose model plays these answers.
+    fn machine(&self, steps: &[String]) -> Machine {
+        let home = Home::new();
+        play(&home, steps);
+        let url = self.server.url(WORKER);
+        home.write_config(&format!(
+            "model = \"s/play\"\npermission_mode = \"bypassPermissions\"\n[providers.s]\n\
+             protocol = \"script\"\nscript = \"script.toml\"\n[fleet]\nurl = \"{url}\"\n\
+             repos = [\"git://127.0.0.1:{}/*\"]\n",
+            self.port
+        ));
+        let work = home.path("machine-work");
+        std::fs::create_dir_all(&work).unwrap();
+        Machine {
+            home,
+            work,
+            at: self.shared.path().join("work"),
+        }
+    }
+
+    fn submit(&self, by: &Machine, more: &[&str]) -> String {
+        let repo = self.repo();
+        let args = [&["submit", "do it", "--repo", &repo], more].concat();
+        by.home.run(args).expect(0).stdout.trim().to_string()
+    }
+
+    fn effects(&self) -> String {
+        std::fs::read_to_string(self.shared.path().join("effects")).unwrap_or_default()
+    }
+
+    /// A command that notes an effect outside of the clone, and then runs `then`.
+    fn effect(&self, name: &str, then: &str) -> String {
+        let file = self.shared.path().join("effects");
+        let command = format!("echo {name} >> {}; {then}", file.display());
+        let call = json!({ "command": command, "access": "full" }).to_string();
+        format!(
+            "[[step]]\ncalls = [{{ name = \"bash\", arguments = {} }}]\n",
+            json!(call)
+        )
+    }
+}
+
+/// Serves the repositories of a folder.
+fn serve(folder: &Path) -> (u16, std::process::Child) {
+    for _ in 0..20 {
+        let port = std::net::TcpListener::bind("127.0.0.1:0")
+            .unwrap()
+            .local_addr()
+            .unwrap()
+            .port();
+        let mut child = Command::new("git")
+            .args([
+                "daemon",
+                "--export-all",
+                "--reuseaddr",
+                "--listen=127.0.0.1",
+            ])
+            .arg(format!("--port={port}"))
+            .arg(format!("--base-path={}", folder.join("repos").display()))
+            .stdin(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        loop {
+            if std::net::TcpStream::connect(("127.0.0.1", port)).is_ok() {
+                return (port, child);
+            }
+            if child.try_wait().unwrap().is_some() {
+                break;
+            }
+            std::thread::yield_now();
+        }
+    }
+    panic!("git daemon did not start");
+}
+
+/// A data folder with its own folder for clones.
+struct Machine {
+    home: Home,
+    work: PathBuf,
+    /// Where that folder is for its processes.
+    at: PathBuf,
+}
+
+impl Machine {
+    /// rewake with the folder for clones of this machine.
+    fn command(&self, args: &[&str]) -> Command {
+        let rewake = self.home.rewake(args);
+        let mut command = Command::new("unshare");
+        command
+            .args(["--mount", "--propagation", "private", "sh", "-c"])
+            .arg("mount --bind \"$0\" \"$1\" && shift && exec \"$@\"")
+            .arg(&self.work)
+            .arg(&self.at)
+            .arg(rewake.get_program())
+            .args(rewake.get_args())
+            .stdin(Stdio::null());
+        if let Some(folder) = rewake.get_current_dir() {
+            command.current_dir(folder);
+        }
+        command.env_clear();
+        for (name, value) in rewake.get_envs() {
+            command.env(name, value.unwrap_or_default());
+        }
+        command
+    }
+
+    fn run(&self, args: &[&str]) -> Run {
+        run(self.command(args), LIMIT)
+    }
+
+    /// The entries of a session as this machine has them.
+    fn entries(&self, id: &str) -> Vec<Value> {
+        let store = Store::open(&self.home.rewake_home()).unwrap();
+        let records = store.load(id).unwrap().1;
+        let entries = records
+            .iter()
+            .map(|record| serde_json::to_value(&record.entry));
+        entries.map(Result::unwrap).collect()
+    }
+
+    fn live(&self, args: &[&str]) -> Live {
+        Live::spawn(self.command(args))
+    }
+}
+
+fn kinds(entries: &[Value], kind: &str) -> usize {
+    entries.iter().filter(|e| e["kind"] == kind).count()
+}
+
+#[test]
+fn a_task_is_done_by_a_worker() {
+    let Some(fleet) = Fleet::start() else {
+        return;
+    };
+    let machine = fleet.machine(&[
+        fleet.effect("one", "cat file; git log --format=%s"),
+        step("all done", &[]),
+    ]);
+    let repo = fleet.repo();
+    let waits = ["submit", "do it", "--repo", &repo, "--wait", "--key", "k"];
+    let waits = Live::spawn(machine.home.rewake(waits));
+    let worker = machine.run(&["worker", "--once"]).expect(0);
+    assert!(worker.stdout.contains("all done"), "{}", worker.stdout);
+    let waited = waits.wait(LIMIT).expect(0);
+    let id = waited.stdout.trim().to_string();
+    assert_eq!(fleet.effects(), "one\n");
+    let entries = machine.entries(&id);
+    let text = format!("{entries:?}");
+    assert!(text.contains("first\\nfirst"), "{text}");
+    assert_eq!(kinds(&entries, "moved"), 0);
+    // The same key again is the same task.
+    let again = fleet.submit(&machine, &["--key", "k"]);
+    assert_eq!(again, id);
+    // Without work it ends after a while.
+    machine.run(&["worker", "--once", "--idle", "1s"]).expect(0);
+    machine
+        .run(&["worker", "--slots", "2", "--idle", "1s"])
+        .expect(0);
+    // A message wakes the task.
+    play(
+        &machine.home,
+        &[step("", &[]), step("all done", &[]), step("more done", &[])],
+    );
+    machine
+        .home
+        .run(["send", &id, "and more", "--shared"])
+        .expect(0);
+    let worker = machine.run(&["worker", "--once"]).expect(0);
+    assert!(worker.stdout.contains("more done"), "{}", worker.stdout);
+    assert_eq!(fleet.effects(), "one\n");
+}
+
+#[test]
+fn another_machine_continues_when_a_worker_dies() {
+    let Some(fleet) = Fleet::start() else {
+        return;
+    };
+    let wait = format!(
+        "until [ -e {} ]; do sleep 0.05; done",
+        fleet.shared.path().join("end").display()
+    );
+    let steps = |second: &str| {
+        [
+            step("", &["echo changed > file"]),
+            fleet.effect("one", &wait),
+            fleet.effect(second, "cat file"),
+            step("finished here", &[]),
+        ]
+    };
+    let first = fleet.machine(&steps("two"));
+    let second = fleet.machine(&steps("two"));
+    let id = fleet.submit(&first, &[]);
+    let mut worker = first.live(&["worker", "--once"]);
+    when(|| !fleet.effects().is_empty());
+    assert!(worker.kill());
+    worker.wait(LIMIT);
+    // Its command still waits. The other machine takes the task when the lease is over.
+    let other = second.run(&["worker", "--once"]).expect(0);
+    assert!(other.stdout.contains("finished here"), "{}", other.stdout);
+    std::fs::write(fleet.shared.path().join("end"), "").unwrap();
+    assert_eq!(fleet.effects(), "one\ntwo\n");
+    let entries = second.entries(&id);
+    assert_eq!(kinds(&entries, "moved"), 1, "{entries:#?}");
+    let text = format!("{entries:?}");
+    assert!(text.contains("was lost; it ended at 20"), "{text}");
+    assert_eq!(kinds(&entries, "started"), kinds(&entries, "finished"));
+    // The dead machine has no say any more.
+    let late = first.run(&["-p", "more", "-r", &id]);
+    refused(late, 75, &["recorded session"]);
+}
+
+#[test]
+fn a_restart_on_the_same_machine_has_the_real_results() {
+    let Some(fleet) = Fleet::start() else {
+        return;
+    };
+    let wait = format!(
+        "until [ -e {} ]; do sleep 0.05; done; echo real",
+        fleet.shared.path().join("end").display()
+    );
+    let machine = fleet.machine(&[fleet.effect("one", &wait), step("done", &[])]);
+    let id = fleet.submit(&machine, &[]);
+    let mut worker = machine.live(&["worker", "--once"]);
+    when(|| !fleet.effects().is_empty());
+    assert!(worker.kill());
+    worker.wait(LIMIT);
+    std::fs::write(fleet.shared.path().join("end"), "").unwrap();
+    machine.run(&["worker", "--once"]).expect(0);
+    let entries = machine.entries(&id);
+    assert_eq!(kinds(&entries, "moved"), 0);
+    assert!(format!("{entries:?}").contains("real"), "{entries:?}");
+    assert_eq!(fleet.effects(), "one\n");
+}
+
+#[test]
+fn what_a_worker_and_a_task_lack_is_said() {
+    let Some(fleet) = Fleet::start() else {
+        return;
+    };
+    let machine = fleet.machine(&[step("done", &[])]);
+    let submit = |repo: &str, more: &[&str]| {
+        machine
+            .home
+            .run([&["submit", "x", "--repo", repo], more].concat())
+    };
+    for bad in [
+        "ext::sh -c id",
+        "file:///etc",
+        "-u",
+        "/etc",
+        "git://elsewhere/x",
+    ] {
+        refused(submit(bad, &[]), 2, &["hint: "]);
+    }
+    let repo = fleet.repo();
+    refused(submit(&repo, &["--ref", "no-such"]), 2, &["has no ref"]);
+    refused(
+        submit(&repo, &["--ref", "--upload-pack=x"]),
+        2,
+        &["no name of a ref"],
+    );
+    // A worker whose config does not name the repository does not clone it.
+    let id = fleet.submit(&machine, &["--label", "gpu"]);
+    let other = fleet.machine(&[step("done", &[])]);
+    let config = std::fs::read_to_string(other.home.rewake_home().join("config.toml")).unwrap();
+    other.home.write_config(&config.replace("/*\"]", "/two\"]"));
+    // Labels first: this one has not the label.
+    other.run(&["worker", "--once", "--idle", "1s"]).expect(0);
+    let run = other.run(&["worker", "--once", "--label", "gpu"]);
+    refused(run, 2, &["fleet.repos does not name"]);
+    assert_eq!(fleet.server.sql("SELECT exit FROM rewake.tasks"), "2");
+    other
+        .home
+        .write_config(&config.replace("repos = [", "x = [").replace("x = [", "# ["));
+    refused(
+        other.run(&["worker", "--once"]),
+        2,
+        &["fleet.repos is empty"],
+    );
+    // A second data folder in the same folder.
+    machine.run(&["worker", "--once", "--idle", "1s"]).expect(0);
+    let third = fleet.machine(&[]);
+    let third = Machine {
+        work: machine.work.clone(),
+        ..third
+    };
+    refused(
+        third.run(&["worker", "--once"]),
+        2,
+        &["another data folder"],
+    );
+    fleet.server.sql("UPDATE rewake.meta SET work_dir = NULL");
+    refused(
+        machine.run(&["worker", "--once"]),
+        2,
+        &["names no folder", "--work-dir"],
+    );
+    let _ = id;
+}
+
+/// A task whose workers die three times waits for a person.
+#[test]
+fn a_task_that_kills_its_workers_is_paused() {
+    let Some(fleet) = Fleet::start() else {
+        return;
+    };
+    let machine = fleet.machine(&[step("done", &[])]);
+    let id = fleet.submit(&machine, &[]);
+    for _ in 0..3 {
+        // A worker that takes it and dies.
+        let take = "SELECT count(*) FROM rewake.take_1('{}', 'h', 'b', 'host', 2, '{}')";
+        assert_eq!(
+            fleet.server.sql_as(WORKER, "team", take),
+            ("1".into(), true)
+        );
+        fleet
+            .server
+            .sql("UPDATE rewake.sessions SET lease_until = now() - interval '1 s'");
+    }
+    machine.run(&["worker", "--once", "--idle", "1s"]).expect(0);
+    assert_eq!(fleet.server.sql("SELECT paused FROM rewake.tasks"), "t");
+    let repo = fleet.repo();
+    machine.home.run(["unblock", &id, "--shared"]).expect(0);
+    machine.run(&["worker", "--once"]).expect(0);
+    assert_eq!(
+        fleet.server.sql("SELECT exit, paused FROM rewake.tasks"),
+        "0|f"
+    );
+    let _ = repo;
+    // A pause before a worker has it.
+    let id = fleet.submit(&machine, &[]);
+    machine.home.run(["pause", &id, "--shared"]).expect(0);
+    machine.run(&["worker", "--once", "--idle", "1s"]).expect(0);
+    until(
+        &fleet.server,
+        "SELECT count(*) FROM rewake.tasks WHERE paused",
+        |count| count == "1",
+    );
+}
