@@ -229,7 +229,7 @@ fn stop_flag() -> Result<Arc<AtomicBool>, CliError> {
     Ok(stop)
 }
 
-/// A process of its own for each task.
+/// A place for a process, which works on one task.
 struct Slot {
     child: Option<Child>,
     starts_at: Instant,

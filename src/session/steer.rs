@@ -234,7 +234,7 @@ pub fn decode_image(data: &str) -> Result<(Image, Vec<u8>), String> {
     Ok((image, bytes))
 }
 
-/// What is sent to a session on another machine.
+/// A message or a signal to a session on another machine.
 pub enum Outgoing<'m> {
     /// A message, and the bytes of its images.
     Message(&'m Message, &'m [Vec<u8>]),

@@ -50,13 +50,13 @@ impl Connection {
     /// # Errors
     /// See [`SharedError`].
     pub async fn connect(address: &Address) -> Result<Connection, SharedError> {
-        match tokio::time::timeout(ANSWER, Connection::open(address)).await {
+        match tokio::time::timeout(ANSWER, Connection::to(address)).await {
             Ok(connection) => connection,
             Err(_) => Err(no_answer(address)),
         }
     }
 
-    async fn open(address: &Address) -> Result<Connection, SharedError> {
+    async fn to(address: &Address) -> Result<Connection, SharedError> {
         let failed = |error: Error| explain(address, &error);
         let has_warned = Arc::new(AtomicBool::new(false));
         let notified = Arc::new(Notify::new());

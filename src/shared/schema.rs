@@ -10,7 +10,7 @@ use super::connection::{Connection, get};
 /// The version of the schema that this program makes and uses.
 pub const SCHEMA: i32 = 2;
 
-/// What each version adds to the one before it.
+/// The SQL of each version, which follows the one before it.
 const VERSIONS: [&str; SCHEMA as usize] = [
     include_str!("../../assets/fleet/1.sql"),
     include_str!("../../assets/fleet/2.sql"),
@@ -112,7 +112,7 @@ pub async fn init(
     Ok(done)
 }
 
-/// What `rewake.meta` says.
+/// The content of `rewake.meta`.
 #[derive(Debug, Clone)]
 pub struct Meta {
     pub schema: i32,

@@ -84,7 +84,7 @@ enum Request {
     IsOwn(Reply<bool>),
 }
 
-/// What differs between sessions.
+/// Settings of one session.
 #[derive(Default)]
 pub struct Options {
     /// `None`: the session takes no mail.

@@ -293,7 +293,7 @@ pub fn adopt(
 /// Appends lines to the copy of a session of another machine.
 ///
 /// # Errors
-/// It is no copy, or they do not follow.
+/// It is not a copy, or they do not follow.
 pub fn append_to_copy(store: &mut Store, session: &str, new: &NewLines) -> Result<(), StoreError> {
     let info = store.history().find(session)?;
     let replica = NewReplica {

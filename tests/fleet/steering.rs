@@ -159,7 +159,7 @@ fn an_allow_counts_only_from_an_approver_and_once() {
         asks.contains("echo 0 >> effects") && asks.contains(&id[..13]),
         "{asks}"
     );
-    // A worker that is no approver.
+    // This role is not an approver.
     let sent = other.run(["allow", &id, "--shared"]).expect(0);
     assert!(sent.stderr.contains("allowed: "), "{}", sent.stderr);
     until(&server, NO_MAIL, |count| count == "0");

@@ -19,7 +19,7 @@ use crate::core::tool::{Describe, ToolCall};
 use crate::core::tree;
 use crate::core::unsent::Refused;
 
-use super::context::changes_the_context;
+use super::context::{changes_the_context, moved};
 use super::{
     CutAnswer, Halt, Illegal, Judged, OpenCall, OpenQuestion, PendingQuestion, Restoring, State,
     Unanswered, UserCommand,
@@ -418,7 +418,7 @@ impl State {
             }
             Entry::Moved {
                 from, until, mode, ..
-            } => self.moved(record, from, until, *mode),
+            } => moved(self, record, from, until, *mode),
             Entry::Chose(choice) => self.chose(choice),
             Entry::UserCommand { command, guard } => {
                 let command = UserCommand {

@@ -174,7 +174,7 @@ impl State {
         // The other branch finishes the restore.
         self.restoring = None;
         self.paused = false;
-        self.leave_what_ran(record.seq);
+        leave_what_ran(self, record.seq);
         if self.first_open().is_some() {
             self.owed = true;
         }
@@ -184,72 +184,71 @@ impl State {
         self.restarts = 0;
         self.imported = None;
         if from_replica {
-            self.trust_nothing(Mode::default());
+            trust_nothing(self, Mode::default());
         }
         self.keep(record);
     }
+}
 
-    /// Continues on another machine. Calls that ran are lost, and a verdict on one that did not run
-    /// counts no more: the entries may come from anybody.
-    pub(super) fn moved(&mut self, record: &Record, from: &str, until: &str, mode: Mode) {
-        self.leave_what_ran(record.seq);
-        self.trust_nothing(mode);
-        let machine = match from {
-            "" => "the machine".to_string(),
-            from => format!("the machine {from}"),
-        };
-        for open in self.calls.iter_mut().filter(|open| !open.finished) {
-            match open.guard {
-                // The files here decide, and a person may still answer.
-                Some(Guard::Checked { .. } | Guard::Asks) => {}
-                Some(_) => {
-                    let ended = match until {
-                        "" => String::new(),
-                        until => format!("; it ended at {until} at the latest"),
-                    };
-                    open.lost = Some(format!(
-                        "{machine} on which it ran was lost{ended}; whether it had its effect is not \
-                         known, so look before you repeat it"
-                    ));
-                }
-                None => {
-                    open.asked = None;
-                    open.decided = None;
-                    open.allowed_access = None;
-                    open.asked_about = None;
-                }
+/// Continues on another machine. Calls that ran are lost, and a verdict on one that did not run counts
+/// no more: the entries may come from anybody.
+pub(super) fn moved(state: &mut State, record: &Record, from: &str, until: &str, mode: Mode) {
+    leave_what_ran(state, record.seq);
+    trust_nothing(state, mode);
+    let machine = match from {
+        "" => "the machine".to_string(),
+        from => format!("the machine {from}"),
+    };
+    let ended = match until {
+        "" => String::new(),
+        until => format!("; it ended at {until} at the latest"),
+    };
+    for open in state.calls.iter_mut().filter(|open| !open.finished) {
+        match open.guard {
+            // The files here decide, and a person may still answer.
+            Some(Guard::Checked { .. } | Guard::Asks) => {}
+            Some(_) => {
+                open.lost = Some(format!(
+                    "{machine} on which it ran was lost{ended}; whether it had its effect is not \
+                     known, so look before you repeat it"
+                ));
+            }
+            None => {
+                open.asked = None;
+                open.decided = None;
+                open.allowed_access = None;
+                open.asked_about = None;
             }
         }
-        self.keep(record);
     }
+    state.keep(record);
+}
 
-    /// Forgets what ran on another machine or in another session, and what was allowed there.
-    fn leave_what_ran(&mut self, seq: Seq) {
-        self.background.clear();
-        self.reminded.clear();
-        self.user_commands.clear();
-        self.hooks.clear();
-        self.taken_up = seq;
-        self.session_rules.clear();
-        self.approved_hosts.clear();
-        self.sent_before = SentBefore::default();
-    }
+/// Forgets what ran on another machine or in another session, and what was allowed there.
+fn leave_what_ran(state: &mut State, seq: Seq) {
+    state.background.clear();
+    state.reminded.clear();
+    state.user_commands.clear();
+    state.hooks.clear();
+    state.taken_up = seq;
+    state.session_rules.clear();
+    state.approved_hosts.clear();
+    state.sent_before = SentBefore::default();
+}
 
-    /// Nothing that applied before applies here: it may come from anybody. The prompt is rendered
-    /// again.
-    fn trust_nothing(&mut self, mode: Mode) {
-        self.has_moved = true;
-        self.mode = mode;
-        self.seen.clear();
-        self.loop_guard = LoopGuard::default();
-        self.added_folders.clear();
-        self.added_prompt.clear();
-        self.structured = None;
-        self.model_before_command = None;
-        self.fallback_from = None;
-        self.run_limits = RunLimits::default();
-        self.assignment = None;
-    }
+/// Nothing that applied before applies here: it may come from anybody. The prompt is rendered again.
+fn trust_nothing(state: &mut State, mode: Mode) {
+    state.has_moved = true;
+    state.mode = mode;
+    state.seen.clear();
+    state.loop_guard = LoopGuard::default();
+    state.added_folders.clear();
+    state.added_prompt.clear();
+    state.structured = None;
+    state.model_before_command = None;
+    state.fallback_from = None;
+    state.run_limits = RunLimits::default();
+    state.assignment = None;
 }
 
 /// Returns whether the next request does not begin with the previous one after this entry.
