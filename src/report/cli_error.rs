@@ -86,6 +86,8 @@ impl From<StoreError> for CliError {
 impl From<&EngineError> for CliError {
     fn from(error: &EngineError) -> CliError {
         let code = match error {
+            // The user typed no name, so this is not a usage error.
+            EngineError::Store(error) if code_of(error) == exit::USAGE => exit::FAILED,
             EngineError::Store(error) => code_of(error),
             EngineError::Illegal(_) => exit::FAILED,
             EngineError::Shared(error) => code_of_shared(error),
@@ -93,12 +95,7 @@ impl From<&EngineError> for CliError {
         CliError {
             message: error.to_string(),
             hint: error.hint(),
-            // The user typed no name, so this is not a usage error.
-            code: if code == exit::USAGE {
-                exit::FAILED
-            } else {
-                code
-            },
+            code,
         }
     }
 }
