@@ -529,10 +529,12 @@ impl<L: SharedLog> Holder<L> {
 
     /// Repeats an attempt while the database is away, as long as the lease lasts.
     async fn push(&mut self, push: &Push) -> Result<(), SharedError> {
+        // A database that is full still extends the lease with each claim.
+        let until = self.good_until;
         let mut pause = FIRST_RETRY;
         loop {
             match self.try_push(push).await {
-                Err(SharedError::Away { .. }) if self.log.now() < self.good_until => {
+                Err(SharedError::Away { .. }) if self.log.now() < until => {
                     tokio::time::sleep(pause).await;
                     pause = (pause * 2).min(LAST_RETRY);
                 }
