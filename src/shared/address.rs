@@ -17,7 +17,9 @@ use super::SharedError;
 use crate::config::Env;
 use crate::core::visible::visible;
 
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// Time for each host of an address. It is a part of the time for an answer, so that the next host is
+/// tried if a machine is off.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 /// Time without an answer after which a connection is taken for dead.
 const DEAD_AFTER: Duration = Duration::from_secs(20);
 const MAX_PASSFILE_BYTES: u64 = 1024 * 1024;
