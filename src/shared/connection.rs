@@ -14,7 +14,7 @@ use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio_postgres::error::{Severity, SqlState};
 use tokio_postgres::types::{FromSql, ToSql};
-use tokio_postgres::{AsyncMessage, Client, Error, NoTls, Row, ToStatement};
+use tokio_postgres::{AsyncMessage, Client, Error, NoTls, Row, Statement, ToStatement};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::SharedError;
@@ -90,9 +90,23 @@ impl Connection {
         statement: &T,
         params: &[&(dyn ToSql + Sync)],
     ) -> Result<Vec<Row>, SharedError> {
-        let asked = self.client.query(statement, params);
+        self.answer(self.client.query(statement, params)).await
+    }
+
+    /// Prepares a statement.
+    ///
+    /// # Errors
+    /// As for [`Connection::rows`].
+    pub async fn prepare(&self, sql: &str) -> Result<Statement, SharedError> {
+        self.answer(self.client.prepare(sql)).await
+    }
+
+    async fn answer<T>(
+        &self,
+        asked: impl Future<Output = Result<T, Error>>,
+    ) -> Result<T, SharedError> {
         match tokio::time::timeout(ANSWER, asked).await {
-            Ok(rows) => rows.map_err(|error| self.explain(&error)),
+            Ok(answer) => answer.map_err(|error| self.explain(&error)),
             Err(_) => {
                 self.task.abort();
                 Err(no_answer(&self.address))

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tokio_postgres::types::ToSql;
-use tokio_postgres::{Error, Row, Statement};
+use tokio_postgres::{Row, Statement};
 use uuid::Uuid;
 
 use super::address::Address;
@@ -69,12 +69,10 @@ impl Postgres {
             Some(connected) => connected,
             None => {
                 let connection = Connection::connect(&self.address).await?;
-                let explain = |error: Error| connection.explain(&error);
-                let push = connection.client.prepare(PUSH).await.map_err(explain)?;
-                let beat = connection.client.prepare(BEAT).await.map_err(explain)?;
+                let push = connection.prepare(PUSH).await?;
+                let beat = connection.prepare(BEAT).await?;
                 // Without it, mail is looked for every second.
-                let listens = connection.client.batch_execute("LISTEN rewake").await;
-                listens.map_err(explain)?;
+                connection.rows("LISTEN rewake", &[]).await?;
                 Connected {
                     connection,
                     push,
