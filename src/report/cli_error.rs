@@ -103,7 +103,9 @@ impl From<&EngineError> for CliError {
 fn code_of_shared(error: &SharedError) -> u8 {
     match error {
         SharedError::Setup { .. } | SharedError::Missing { .. } => exit::USAGE,
-        SharedError::Away { .. } | SharedError::Lost { .. } => exit::RESUMABLE,
+        SharedError::Away { .. } | SharedError::Lost { .. } | SharedError::Forgot { .. } => {
+            exit::RESUMABLE
+        }
         SharedError::Failed { .. } => exit::FAILED,
     }
 }

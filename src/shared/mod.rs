@@ -52,6 +52,9 @@ pub enum SharedError {
     /// Another process has the session, or entries are not those of this store.
     #[error("{what}")]
     Lost { what: String },
+    /// The database lost entries that it had acknowledged, as by a failover.
+    #[error("{what}")]
+    Forgot { what: String },
     /// The database does not have the session.
     #[error("{what}")]
     Missing { what: String },
@@ -91,6 +94,9 @@ impl SharedError {
             SharedError::Setup { hint, .. } => Some(hint),
             SharedError::Away { .. } => Some("check the network and the server, then try again"),
             SharedError::Lost { .. } => Some("a fork continues it: rewake fork ID --shared"),
+            SharedError::Forgot { .. } => {
+                Some("the next start records them there again: rewake -r ID")
+            }
             SharedError::Missing { .. } => Some("rewake history --shared lists the sessions"),
             SharedError::Failed { .. } => None,
         }

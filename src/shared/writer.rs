@@ -586,6 +586,16 @@ impl<L: SharedLog> Holder<L> {
         match () {
             () if end == after => Ok(Fate::Recorded),
             () if end == before => Ok(Fate::NotRecorded),
+            // A log only grows.
+            () if end.1 < before.1 => {
+                self.fence = None;
+                Err(SharedError::Forgot {
+                    what: format!(
+                        "{}: session {}: the database has lost the last entries",
+                        self.database, self.session
+                    ),
+                })
+            }
             () => {
                 self.fence = None;
                 Err(self.lost("another process continued it"))
