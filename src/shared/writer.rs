@@ -562,8 +562,9 @@ impl<L: SharedLog> Holder<L> {
                 Ok(false) => {
                     self.fence = None;
                     claims += 1;
-                    // Only a lease that ended may be taken again.
-                    if claims > 1 || self.log.beat(&self.session, fence).await? != Beat::Ended {
+                    // A lease that ended may be taken again. One that is held, by a session with another
+                    // end, is that of a database that lost entries.
+                    if claims > 1 || self.log.beat(&self.session, fence).await? == Beat::Taken {
                         return Err(self.lost("another process continued it"));
                     }
                 }
