@@ -13,7 +13,7 @@ use crate::{LIMIT, effects, happened, home, newest, play, refused, same, step, u
 
 /// Every effect happened once, and its session has a result for each.
 #[track_caller]
-fn once(server: &Postgres, home: &Home, n: usize) {
+pub fn once(server: &Postgres, home: &Home, n: usize) {
     let counts = happened(home);
     assert_eq!(counts.len(), n, "{counts:?}");
     assert!(counts.values().all(|count| *count == 1), "{counts:?}");
@@ -122,8 +122,7 @@ fn the_work_continues_when_the_database_comes_back() {
     server.sql("UPDATE rewake.meta SET lease = '60 s'");
     let home = home(&server, server.port, &effects(6));
     let agent = Live::spawn(home.rewake(["-p", "go", "--shared"]));
-    until(
-        &server,
+    server.until(
         "SELECT coalesce(max(length), 0) FROM rewake.sessions",
         |n| n.parse::<u64>().unwrap() >= 8,
     );

@@ -10,7 +10,9 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod failover;
 mod faults;
+mod guards;
 mod other_machines;
 mod postgres;
 mod proxy;

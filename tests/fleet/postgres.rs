@@ -1,12 +1,12 @@
-//! A PostgreSQL server for one test, in a temporary folder.
+//! A PostgreSQL server for one test, in a temporary folder, and what can go wrong with it.
 
-use std::io::Write;
+use std::io::{BufRead, BufReader, Write};
 use std::net::{Ipv4Addr, TcpListener};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::support::skip_everywhere;
 
@@ -14,6 +14,8 @@ use crate::support::skip_everywhere;
 pub const OWNER: &str = "owner";
 /// A role with rewake_worker.
 pub const WORKER: &str = "worker";
+
+const LIMIT: Duration = Duration::from_secs(180);
 
 /// A server that was started. It is stopped when this is dropped.
 pub struct Postgres {
@@ -60,6 +62,17 @@ fn done(mut command: Command) {
     );
 }
 
+/// A folder that the server may use too.
+fn folder() -> tempfile::TempDir {
+    let root = tempfile::Builder::new()
+        .prefix("rewake-pg-")
+        .tempdir()
+        .unwrap();
+    let open = std::fs::Permissions::from_mode(0o777);
+    std::fs::set_permissions(root.path(), open).unwrap();
+    root
+}
+
 impl Postgres {
     /// Starts a server with the tables of rewake. `None`: the test is skipped.
     pub fn start() -> Option<Postgres> {
@@ -80,12 +93,7 @@ impl Postgres {
             skip_everywhere("PostgreSQL (Debian: postgresql)");
             return None;
         };
-        let root = tempfile::Builder::new()
-            .prefix("rewake-pg-")
-            .tempdir()
-            .unwrap();
-        let open = std::fs::Permissions::from_mode(0o777);
-        std::fs::set_permissions(root.path(), open).unwrap();
+        let root = folder();
         let data = root.path().join("data");
         let mut init = as_other(&programs.join("initdb"));
         init.args([
@@ -105,6 +113,109 @@ impl Postgres {
         server.up("");
         server.sql_in("postgres", "CREATE DATABASE team");
         Some(server)
+    }
+
+    /// Starts a standby of this server, from a copy of its data.
+    pub fn standby(&self) -> Postgres {
+        let root = folder();
+        let mut copy = as_other(&programs().unwrap().join("pg_basebackup"));
+        copy.args(["-R", "--no-sync", "-c", "fast", "-h", "127.0.0.1", "-p"]);
+        copy.args([&self.port.to_string(), "-U", OWNER, "-D"]);
+        copy.arg(root.path().join("data")).current_dir(root.path());
+        done(copy);
+        let mut standby = Postgres { root, port: 0 };
+        standby.up("");
+        standby
+    }
+
+    /// Makes a standby the primary server.
+    pub fn promote(&self) {
+        let mut promote = self.control();
+        promote.args(["-w", "-t", "120", "promote"]);
+        done(promote);
+    }
+
+    /// Waits until a query returns this.
+    #[track_caller]
+    pub fn until(&self, sql: &str, wanted: impl Fn(&str) -> bool) -> String {
+        let end = Instant::now() + LIMIT;
+        loop {
+            let found = self.sql(sql);
+            if wanted(&found) {
+                return found;
+            }
+            assert!(Instant::now() < end, "{sql}: {found}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Names the standbys that a commit waits for. Returns when commits wait.
+    pub fn wait_for_standbys(&self, names: &str) {
+        self.sql(&format!(
+            "ALTER SYSTEM SET synchronous_standby_names = '{names}'"
+        ));
+        self.sql("SELECT pg_reload_conf()");
+        let end = Instant::now() + LIMIT;
+        while Instant::now() < end {
+            let mut commit = self.psql(OWNER, "team");
+            commit.args(["-c", "UPDATE rewake.meta SET schema = schema"]);
+            let mut commit = commit.stderr(Stdio::null()).spawn().unwrap();
+            while commit.try_wait().unwrap().is_none() {
+                if self.cancel(OWNER, "wait_event = 'SyncRep'") {
+                    commit.wait().unwrap();
+                    return;
+                }
+            }
+        }
+        panic!("no commit waits for a standby");
+    }
+
+    /// Cancels what a role does, if it waits so. Returns whether it did.
+    pub fn cancel(&self, role: &str, waits: &str) -> bool {
+        self.sql(&format!(
+            "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE usename = '{role}' AND {waits}"
+        )) == "t"
+    }
+
+    /// Runs SQL in a transaction that is open until the returned is dropped.
+    pub fn hold(&self, sql: &str) -> Held {
+        let mut psql = self.psql(OWNER, "team");
+        psql.args(["-f", "-"]);
+        psql.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut psql = psql.spawn().unwrap();
+        let sql = format!("BEGIN;\n{sql};\n\\echo held\n");
+        psql.stdin
+            .as_mut()
+            .unwrap()
+            .write_all(sql.as_bytes())
+            .unwrap();
+        let lines = BufReader::new(psql.stdout.as_mut().unwrap()).lines();
+        assert!(lines.map_while(Result::ok).any(|line| line == "held"));
+        Held(psql)
+    }
+
+    /// Puts the entries on a disk of this size. `None`: only root can mount one.
+    pub fn small_disk(&self, size: &str) -> Option<SmallDisk> {
+        let folder = self.root.path().join("small");
+        std::fs::create_dir(&folder).unwrap();
+        let mut mount = Command::new("mount");
+        mount.args(["-t", "tmpfs", "-o", &format!("mode=0777,size={size}"), "-"]);
+        let mounted = mount.arg(&folder).stderr(Stdio::null()).status();
+        if !mounted.is_ok_and(|status| status.success()) {
+            skip_everywhere("the right to mount a tmpfs");
+            return None;
+        }
+        let disk = SmallDisk(folder);
+        let mut space = as_other(Path::new("mkdir"));
+        space.arg(disk.0.join("space"));
+        done(space);
+        let space = disk.0.join("space");
+        self.sql(&format!(
+            "CREATE TABLESPACE small LOCATION '{}'",
+            space.display()
+        ));
+        self.sql("ALTER TABLE rewake.lines SET TABLESPACE small");
+        Some(disk)
     }
 
     /// Starts the server, on a new port if it has none. Somebody else may have taken the port.
@@ -188,30 +299,10 @@ impl Postgres {
 
     /// Runs SQL as a role. Returns what it printed, and whether it succeeded.
     pub fn sql_as(&self, role: &str, database: &str, sql: &str) -> (String, bool) {
-        let psql = programs().unwrap().join("psql");
-        let mut child = Command::new(psql)
-            .args([
-                "-X",
-                "-q",
-                "-A",
-                "-t",
-                "-v",
-                "ON_ERROR_STOP=1",
-                "-h",
-                "127.0.0.1",
-            ])
-            .args([
-                "-p",
-                &self.port.to_string(),
-                "-U",
-                role,
-                "-d",
-                database,
-                "-f",
-                "-",
-            ])
-            .env("PGOPTIONS", "-c client_min_messages=warning")
-            .stdin(Stdio::piped())
+        let mut psql = self.psql(role, database);
+        psql.args(["-f", "-"]);
+        psql.stdin(Stdio::piped());
+        let mut child = psql
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
@@ -225,6 +316,50 @@ impl Postgres {
             String::from_utf8_lossy(&text).trim().to_string(),
             output.status.success(),
         )
+    }
+}
+
+impl Postgres {
+    fn psql(&self, role: &str, database: &str) -> Command {
+        let mut psql = Command::new(programs().unwrap().join("psql"));
+        psql.args(["-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1"]);
+        psql.args(["-h", "127.0.0.1", "-p", &self.port.to_string()]);
+        psql.args(["-U", role, "-d", database]);
+        psql.env("PGOPTIONS", "-c client_min_messages=warning");
+        psql.stdin(Stdio::null());
+        psql
+    }
+}
+
+/// A transaction that is open. A drop rolls it back.
+pub struct Held(Child);
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        drop(self.0.stdin.take());
+        let _ = self.0.wait();
+    }
+}
+
+/// A disk with the entries of all sessions.
+pub struct SmallDisk(PathBuf);
+
+impl SmallDisk {
+    /// Fills the disk to its end.
+    pub fn fill(&self) {
+        let mut file = std::fs::File::create(self.0.join("filler")).unwrap();
+        while file.write_all(&[0; 4096]).is_ok() {}
+    }
+
+    pub fn free(&self) {
+        std::fs::remove_file(self.0.join("filler")).unwrap();
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        // The server has files of it open.
+        let _ = Command::new("umount").arg("-l").arg(&self.0).status();
     }
 }
 

@@ -1,7 +1,8 @@
 //! A TCP proxy between a worker and the server: it passes bytes on, holds them back, or cuts.
 
 use std::io::{Read, Write};
-use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, Shutdown, SocketAddr, SocketAddrV4, TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -16,6 +17,8 @@ const DROP_ANSWER: u8 = 3;
 pub struct Proxy {
     pub port: u16,
     mode: Arc<AtomicU8>,
+    /// A request with this text and all after it are held back.
+    holds: Arc<Mutex<Option<&'static [u8]>>>,
     open: Arc<Mutex<Vec<TcpStream>>>,
     /// Number of answers that were dropped.
     pub dropped: Arc<AtomicU64>,
@@ -27,11 +30,13 @@ impl Proxy {
         let proxy = Proxy {
             port: listener.local_addr().unwrap().port(),
             mode: Arc::default(),
+            holds: Arc::default(),
             open: Arc::default(),
             dropped: Arc::default(),
         };
-        let (mode, open, dropped) = (
+        let (mode, holds, open, dropped) = (
             proxy.mode.clone(),
+            proxy.holds.clone(),
             proxy.open.clone(),
             proxy.dropped.clone(),
         );
@@ -53,8 +58,8 @@ impl Proxy {
                     ),
                     (server, client, true),
                 ] {
-                    let (mode, dropped) = (mode.clone(), dropped.clone());
-                    std::thread::spawn(move || pass(from, to, is_answer, &mode, &dropped));
+                    let (mode, dropped, holds) = (mode.clone(), dropped.clone(), holds.clone());
+                    std::thread::spawn(move || pass(from, to, is_answer, &mode, &dropped, &holds));
                 }
             }
         });
@@ -68,6 +73,11 @@ impl Proxy {
     /// Bytes wait from now on.
     pub fn stall(&self) {
         self.mode.store(STALL, Ordering::SeqCst);
+    }
+
+    /// Requests with this text wait from now on.
+    pub fn hold(&self, text: Option<&'static [u8]>) {
+        *self.holds.lock().unwrap() = text;
     }
 
     /// Cuts all connections. New ones are refused.
@@ -89,12 +99,48 @@ impl Proxy {
     }
 }
 
+/// A port at which no connection is accepted or refused, as of a machine that is switched off.
+pub struct Silent {
+    listener: OwnedFd,
+    waiting: Vec<OwnedFd>,
+}
+
+impl Silent {
+    pub fn new() -> Silent {
+        use rustix::net::{self, AddressFamily, SocketFlags, SocketType};
+        let socket = |flags| {
+            let tcp = SocketType::STREAM;
+            net::socket_with(AddressFamily::INET, tcp, flags, None).unwrap()
+        };
+        let listener = socket(SocketFlags::empty());
+        net::bind(&listener, &SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0)).unwrap();
+        net::listen(&listener, 0).unwrap();
+        let mut silent = Silent {
+            listener,
+            waiting: Vec::new(),
+        };
+        // They fill its queue.
+        for _ in 0..4 {
+            let waiting = socket(SocketFlags::NONBLOCK);
+            let _ = net::connect(&waiting, &silent.address());
+            silent.waiting.push(waiting);
+        }
+        silent
+    }
+
+    pub fn address(&self) -> SocketAddr {
+        let address = rustix::net::getsockname(&self.listener).unwrap();
+        address.try_into().unwrap()
+    }
+}
+
 fn pass(
     mut from: TcpStream,
     mut to: TcpStream,
     is_answer: bool,
     mode: &AtomicU8,
     dropped: &AtomicU64,
+    holds: &Mutex<Option<&'static [u8]>>,
 ) {
     let mut bytes = [0; 16 * 1024];
     loop {
@@ -102,7 +148,11 @@ fn pass(
             Ok(0) | Err(_) => break,
             Ok(read) => read,
         };
-        while mode.load(Ordering::SeqCst) == STALL {
+        let is_held = || {
+            let held = *holds.lock().unwrap();
+            held.is_some_and(|text| bytes[..read].windows(text.len()).any(|part| part == text))
+        };
+        while mode.load(Ordering::SeqCst) == STALL || (!is_answer && is_held()) {
             std::thread::sleep(Duration::from_millis(5));
         }
         let drops = is_answer
