@@ -25,11 +25,17 @@ mod child;
 mod client;
 mod context;
 mod files;
+#[cfg(feature = "fleet")]
+mod fleet;
 mod hooks;
 mod mcp;
 mod noise;
 mod opening;
 mod peer;
+#[cfg(feature = "fleet")]
+#[allow(dead_code, reason = "the tests of shared sessions use all of it")]
+#[path = "../../tests/fleet/postgres.rs"]
+mod postgres;
 mod request;
 mod sample;
 mod sandbox;
@@ -52,7 +58,7 @@ use table::Row;
 
 type Subject = fn() -> Vec<Row>;
 
-const SUBJECTS: [(&str, Subject); 19] = [
+const SUBJECTS: &[(&str, Subject)] = &[
     ("checkpoint", checkpoint::rows),
     ("opening", opening::rows),
     ("screen", screen::rows),
@@ -72,6 +78,8 @@ const SUBJECTS: [(&str, Subject); 19] = [
     ("tasks", tasks::rows),
     ("mcp", mcp::rows),
     ("acp", acp::rows),
+    #[cfg(feature = "fleet")]
+    ("fleet", fleet::rows),
 ];
 
 fn main() {
