@@ -36,6 +36,8 @@ mod peer;
 #[allow(dead_code, reason = "the tests of shared sessions use all of it")]
 #[path = "../../tests/fleet/postgres.rs"]
 mod postgres;
+#[cfg(feature = "fleet")]
+mod pushes;
 mod request;
 mod sample;
 mod sandbox;
