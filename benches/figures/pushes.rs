@@ -9,7 +9,7 @@ use rewake::shared::address::Address;
 use rewake::shared::connection::Connection;
 use rewake::shared::log::{EndOfLog, Home};
 use rewake::shared::postgres::Postgres as Log;
-use rewake::shared::writer::{Listed, SharedWriter};
+use rewake::shared::writer::{Listed, Options, SharedWriter};
 use rewake::store::shared::{NewLines, lines_of};
 use rewake::store::{new_id, now_ms};
 use tokio::runtime::Runtime;
@@ -36,7 +36,14 @@ impl Pushes {
             host: "host".into(),
         };
         let log = Log::new(address(server));
-        let writer = SharedWriter::start(log, holder, new_id(), "team".into(), [7; 32]);
+        let writer = SharedWriter::start(
+            log,
+            holder,
+            new_id(),
+            "team".into(),
+            [7; 32],
+            Options::default(),
+        );
         let mut pushes = Pushes {
             writer: writer.expect("start a thread"),
             noise: Noise::new(seed),
@@ -59,7 +66,7 @@ impl Pushes {
         });
         NewLines {
             lines: lines_of(self.end, now_ms(), &entries, false).expect("make lines"),
-            blobs: vec![],
+            ..NewLines::default()
         }
     }
 

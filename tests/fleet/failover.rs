@@ -5,10 +5,11 @@ use std::path::PathBuf;
 
 use rewake::store::now_ms;
 
-use crate::faults::{once, when};
+use crate::faults::once;
 use crate::postgres::{OWNER, Postgres, WORKER};
 use crate::proxy::{Proxy, Silent};
 use crate::support::{Home, Live, run, skip_everywhere};
+use crate::when;
 use crate::{LIMIT, configure, effects, happened, home, newest, refused, same, step};
 
 /// A command that notes its number, and ends when there is a file.
@@ -131,7 +132,7 @@ fn cancelled_requests_are_sent_again() {
     began(&home, 0);
     let held = server.hold("SELECT FROM rewake.sessions FOR UPDATE");
     std::fs::write(home.path("end"), "").unwrap();
-    for function in ["push_1", "claim_1"] {
+    for function in ["push_2", "claim_1"] {
         let waits = format!("wait_event_type = 'Lock' AND query LIKE '%rewake.{function}(%'");
         when(|| server.cancel(WORKER, &waits));
     }
@@ -153,7 +154,7 @@ fn a_server_that_is_silent_after_a_connection_ends_the_run() {
     let home = home(&server, proxy.port, &steps);
     let agent = Live::spawn(home.rewake(["-p", "go", "--shared"]));
     began(&home, 0);
-    proxy.hold(Some(b"rewake.push_1("));
+    proxy.hold(Some(b"rewake.push_2("));
     proxy.cut();
     std::fs::write(home.path("end"), "").unwrap();
     let words = ["no answer for ", "to continue: rewake -p -r"];
@@ -260,7 +261,7 @@ fn a_wait_for_a_standby_that_was_cancelled_is_no_acknowledgement() {
     let steps = [until_file(0, "end"), effects(2)[1..].concat()];
     let home = home(&server, server.port, &steps);
     let mut agent = None;
-    for (number, function) in ["create_1", "push_1"].into_iter().enumerate() {
+    for (number, function) in ["create_1", "push_2"].into_iter().enumerate() {
         server.wait_for_standbys("nobody");
         let agent = agent.get_or_insert_with(|| Live::spawn(home.rewake(["-p", "go", "--shared"])));
         if number == 1 {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use crate::postgres::{OWNER, Postgres};
 use crate::proxy::Proxy;
 use crate::support::{Home, Live, run};
-use crate::{LIMIT, effects, happened, home, newest, play, refused, same, step, until, when};
+use crate::{LIMIT, effects, happened, home, newest, play, refused, same, step, when};
 
 /// Every effect happened once, and its session has a result for each.
 #[track_caller]

@@ -41,7 +41,7 @@ fn push(server: &Postgres, fence: u64, before: u8, length: u64) -> bool {
     let pushed = call(
         server,
         &format!(
-            "push_1('{ID}', {fence}, {}, {length}, {}, {ENTRY}, 't', 'idle', 1)",
+            "push_2('{ID}', {fence}, {}, {length}, {}, {ENTRY}, 't', 'idle', 1, '{{}}', NULL)",
             tip(before),
             tip(before + 1)
         ),
