@@ -10,6 +10,7 @@
 
 mod background;
 mod checks;
+mod moved;
 mod repeats;
 
 use proptest::prelude::*;
