@@ -6,6 +6,7 @@
 //! | [`connection`] | connecting, and what the server's errors mean |
 //! | [`schema`] | creating and upgrading the tables, functions and roles |
 //! | [`health`] | what is wrong with a database, and who has which session |
+//! | [`lease_file`] | the lease of a session, for the supervisors of its commands |
 //! | [`log`] | what a database does for a session |
 //! | [`mailbox`] | messages and signals of other machines |
 //! | [`writer`] | the holder of a lease: pushes, signs of life, answers that were lost |
@@ -21,6 +22,7 @@ pub mod address;
 pub mod connection;
 #[cfg(feature = "fleet")]
 pub mod health;
+pub mod lease_file;
 pub mod log;
 pub mod mailbox;
 #[cfg(feature = "fleet")]

@@ -8,6 +8,7 @@ use uuid::Uuid;
 
 use super::address::Address;
 use super::connection::{Connection, flag, get};
+use super::lease_file::clock;
 use super::log::{
     Beat, Claimed, EndOfLog, Home, Mail, MailKind, Push, SharedLog, StoredLine, StoredObject,
 };
@@ -329,24 +330,9 @@ impl SharedLog for Postgres {
             .map(drop)
     }
 
-    #[cfg(target_os = "linux")]
     fn now(&self) -> Duration {
-        since(rustix::time::ClockId::Boottime)
+        clock()
     }
-
-    /// On macOS this clock also counts the time of sleep.
-    #[cfg(not(target_os = "linux"))]
-    fn now(&self) -> Duration {
-        since(rustix::time::ClockId::Monotonic)
-    }
-}
-
-fn since(clock: rustix::time::ClockId) -> Duration {
-    let now = rustix::time::clock_gettime(clock);
-    Duration::new(
-        u64::try_from(now.tv_sec).unwrap_or_default(),
-        u32::try_from(now.tv_nsec).unwrap_or_default(),
-    )
 }
 
 impl Postgres {

@@ -30,7 +30,7 @@ fn finished_early(call: CallId) -> Entry {
     Entry::Finished {
         call,
         outcome: Outcome::Denied {
-            why: "not here".into(),
+            reason: "not here".into(),
         },
         fact: None,
         tree: None,
