@@ -19,7 +19,7 @@ use crate::core::entry::By;
 use crate::headless::{self, Ask, Format, Task};
 use crate::report::{CliError, exit, note};
 use crate::session::remote::blocking;
-use crate::session::shared::{fleet_address, home};
+use crate::session::shared::{fleet_address, home, lease_file};
 use crate::session::shared_task::{open_task, work_dir};
 use crate::session::{AppContext, SessionError, short_id};
 use crate::shared::SharedError;
@@ -175,6 +175,10 @@ fn work(
         exit::RESUMABLE | 129.. => (None, Some(code)),
         code => (Some("failed"), Some(code)),
     };
+    // What it left running ends before another machine may have the task.
+    if let Ok(file) = lease_file(ctx, session) {
+        let _ = std::fs::remove_file(file);
+    }
     tell_end(address, session, home, state, told);
     done.map_err(Unworked::Failed)
 }

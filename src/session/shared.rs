@@ -229,6 +229,10 @@ pub(super) fn start_with(
             mailbox: Some(mailbox),
             keeps_lease: ctx.given.is_task,
             of_any_store,
+            lease_file: match ctx.given.is_task {
+                true => Some(lease_file(ctx, session)?),
+                false => None,
+            },
         },
     )
     .map_err(SessionError::Runtime)
@@ -245,6 +249,17 @@ fn start(
         "build it with the feature `fleet`",
     )
     .into())
+}
+
+/// Returns the file of the lease of a task. It is the same after a restart.
+///
+/// # Errors
+/// Its folder cannot be made.
+#[cfg(feature = "fleet")]
+pub fn lease_file(ctx: &AppContext, session: &str) -> Result<std::path::PathBuf, SessionError> {
+    let folder = ctx.paths.data_dir.join("leases");
+    std::fs::create_dir_all(&folder).map_err(SessionError::Runtime)?;
+    Ok(folder.join(session))
 }
 
 #[cfg_attr(

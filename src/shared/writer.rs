@@ -5,6 +5,7 @@
 //! the database compares, so that a request that is still on its way cannot arrive later.
 
 use std::io;
+use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::Duration;
 
@@ -14,6 +15,7 @@ use tokio::time::Instant;
 use zstd::bulk::{compress, decompress};
 
 use super::SharedError;
+use super::lease_file::LeaseFile;
 use super::log::{Beat, EndOfLog, Home, Push, SharedLog, StoredLine};
 use super::mailbox::Mailbox;
 use crate::core::marks::cut_title;
@@ -93,6 +95,8 @@ pub struct Options {
     pub keeps_lease: bool,
     /// Entries of other stores are read too. What they allow must not apply.
     pub of_any_store: bool,
+    /// The file of the lease, for the supervisors of its commands. They end with it.
+    pub lease_file: Option<PathBuf>,
 }
 
 /// A shared session whose lease this process holds or takes.
@@ -104,6 +108,8 @@ pub struct SharedWriter {
     /// The database, for messages.
     pub database: String,
     key: [u8; 32],
+    /// The file with the lease, for the supervisors of the session's commands and servers.
+    pub lease_file: Option<PathBuf>,
 }
 
 impl SharedWriter {
@@ -121,7 +127,8 @@ impl SharedWriter {
         (writer, holder.run(received))
     }
 
-    /// Returns a writer with its thread. A drop waits a short time for the end of that.
+    /// Returns a writer with its thread. A drop waits a short time for the end of that. Each good
+    /// sign of life replaces the lease file.
     ///
     /// # Errors
     /// The system starts no thread.
@@ -157,6 +164,7 @@ impl SharedWriter {
         key: [u8; 32],
         options: Options,
     ) -> (SharedWriter, Holder<L>, mpsc::Receiver<Request>) {
+        let lease_file = options.lease_file.clone();
         let (requests, received) = mpsc::channel(REQUESTS);
         let holder = Holder {
             log,
@@ -176,6 +184,7 @@ impl SharedWriter {
             session,
             database,
             key,
+            lease_file,
         };
         (writer, holder, received)
     }
@@ -459,6 +468,11 @@ impl<L: SharedLog> Holder<L> {
         let lease = self.lease.unwrap_or_default();
         self.good_until = since + lease * 5 / 6;
         self.next_beat = Instant::now() + lease / 3;
+        // Without a fence, this process is only about to create the session.
+        let file = self.options.lease_file.clone().filter(|_| self.fence.is_some());
+        if let Some(Err(error)) = file.map(|file| LeaseFile::at(file).write(&self.home.boot, since, lease)) {
+            tracing::warn!(%error, "the lease was not written for commands");
+        }
     }
 
     /// Brings mail of the database to the inbox of the session.
