@@ -136,6 +136,7 @@ impl Bench {
             env: vec![spoken::ASKED.into()],
             linger_ms: LINGER_MS,
             sandbox: None,
+            lease: None,
         };
         let own = [(spoken::ASKED.to_string(), "1".to_string())];
         let env = ServerEnv::new(|name| std::env::var_os(name), &own);

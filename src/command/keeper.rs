@@ -13,7 +13,8 @@
 //! output. The record has a hash of the output, which reveals that.
 //!
 //! SIGTERM asks the keeper to end the command: TERM, two seconds, KILL, to the whole group. The
-//! time limit ends the command in the same way. Other signals that can be caught do nothing; they
+//! time limit ends the command in the same way, and the end of the lease of a shared session too:
+//! TERM at 5/6 of it, KILL at 9/10. Other signals that can be caught do nothing; they
 //! are caught and not ignored, because the command would inherit that.
 //!
 //! A command ends when its shell exits. In a sandbox, the processes that it left running end with
@@ -38,6 +39,7 @@ use rustix::process::{Signal, test_kill_process_group};
 
 use super::confined::Confined;
 use super::folder::{self, RunFolder};
+use super::lease::{LEASE_OVER, LeaseState, LeaseWatch};
 use super::output::Capture;
 use super::process::{self, GRACE, TICK};
 use super::signals::Signals;
@@ -124,8 +126,11 @@ fn keep(folder: &RunFolder, is_spare: bool) -> io::Result<()> {
         Confined::new(profile, spec.background)
     });
     let since = Instant::now();
+    let mut lease = spec.lease.as_deref().map(LeaseWatch::new);
     let how = if signals.stop_asked() {
         How::NotRun(STOPPED_EARLY.to_string())
+    } else if has_ended(&mut lease) {
+        How::NotRun(LEASE_OVER.to_string())
     } else {
         match start(folder, &spec) {
             Ok(Started {
@@ -142,7 +147,7 @@ fn keep(folder: &RunFolder, is_spare: bool) -> io::Result<()> {
                     confined.began(child.id(), left);
                 }
                 let errors = errors.map(|pipe| Errors::new(pipe, folder));
-                EndWatch::new(child, output, errors, &spec, confined.as_mut())
+                EndWatch::new(child, output, errors, &spec, confined.as_mut(), lease)
                     .watch(&signals, &mut capture)?
             }
             Err(why) => How::NotRun(why.chars().take(NOTE_MAX_CHARS).collect()),
@@ -162,6 +167,11 @@ fn keep(folder: &RunFolder, is_spare: bool) -> io::Result<()> {
         folder.sync()?;
     }
     Ok(())
+}
+
+fn has_ended(lease: &mut Option<LeaseWatch>) -> bool {
+    let lease = lease.as_mut();
+    lease.is_some_and(|lease| lease.look() != LeaseState::Good)
 }
 
 /// Gives this process the environment with which a keeper of this command is started.
@@ -317,6 +327,8 @@ struct EndWatch<'a> {
     most_bytes: Option<u64>,
     /// Time at which the limit is reached; `None` for no limit.
     limit_at: Option<Instant>,
+    /// The lease of the session, if it is shared.
+    lease: Option<LeaseWatch>,
     exit: Option<ExitStatus>,
     /// Set when the keeper ends the command.
     ending: Option<Ending>,
@@ -337,6 +349,7 @@ impl<'a> EndWatch<'a> {
         errors: Option<Errors>,
         spec: &Spec,
         confined: Option<&'a mut Confined>,
+        lease: Option<LeaseWatch>,
     ) -> EndWatch<'a> {
         EndWatch {
             child,
@@ -345,6 +358,7 @@ impl<'a> EndWatch<'a> {
             errors,
             most_bytes: spec.hook.as_ref().map(|_| spec.output_cap_bytes),
             limit_at: Instant::now().checked_add(Duration::from_millis(spec.timeout_ms)),
+            lease,
             exit: None,
             ending: None,
             over_since: None,
@@ -363,7 +377,8 @@ impl<'a> EndWatch<'a> {
             if capture.tail_due().is_some_and(|due| due <= now) {
                 capture.write_tail();
             }
-            let until = [self.next_deadline(), capture.tail_due()];
+            let lease = self.lease.as_ref().map(|lease| now + lease.pause());
+            let until = [self.next_deadline(), capture.tail_due(), lease];
             let until = until.into_iter().flatten().min();
             self.wait(signals, until.unwrap_or(now + IDLE), &mut buffer, capture)?;
             signals.clear();
@@ -380,16 +395,28 @@ impl<'a> EndWatch<'a> {
         let runs = self.ending.is_none() && (self.exit.is_none() || is_open);
         let confined = self.confined.as_mut().filter(|_| runs);
         let over_a_limit = confined.is_some_and(|confined| confined.is_over_a_limit(now));
-        if runs && (stop_asked || late || over_a_limit || is_too_much) {
-            let how = if late && !stop_asked {
-                How::TimedOut
-            } else {
-                How::Stopped
-            };
+        let mut lease = LeaseState::Good;
+        let mut grace = GRACE;
+        if let Some(watch) = &mut self.lease {
+            lease = watch.look();
+            grace = watch.until_kill();
+        }
+        let how = match () {
+            () if stop_asked => Some(How::Stopped),
+            () if late => Some(How::TimedOut),
+            () if over_a_limit || is_too_much => Some(How::Stopped),
+            () if lease != LeaseState::Good => Some(How::LeaseEnded),
+            () => None,
+        };
+        if let Some(how) = how.filter(|_| runs) {
             process::signal_group(self.child.id(), Signal::TERM);
+            let grace = match how {
+                How::LeaseEnded => grace,
+                _ => GRACE,
+            };
             self.ending = Some(Ending {
                 how,
-                kill_at: now + GRACE,
+                kill_at: now + grace,
                 killed: false,
             });
         }
@@ -399,7 +426,8 @@ impl<'a> EndWatch<'a> {
             None => self.exit.is_some() && !is_open,
             Some(ending) => {
                 let gone = self.exit.is_some() && is_gone(group);
-                if !gone && !ending.killed && ending.kill_at <= now {
+                let due = ending.kill_at <= now || lease == LeaseState::Over;
+                if !gone && !ending.killed && due {
                     process::signal_group(group, Signal::KILL);
                     ending.killed = true;
                 }

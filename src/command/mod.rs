@@ -74,6 +74,7 @@ mod confined;
 mod folder;
 mod inside;
 pub mod keeper;
+mod lease;
 pub mod limited;
 mod look;
 pub mod on_terminal;
@@ -89,6 +90,7 @@ mod status;
 
 pub use aftermath::{Aftermath, Survivor};
 pub use inside::is_below_keeper;
+pub use lease::LEASE_ENDED;
 pub use look::{NOT_HELD, RunEnd};
 pub use output::Printed;
 pub use process::{boot_id, booted_ms, own_exe, watch_child_exits};

@@ -281,6 +281,7 @@ mod tests {
             sandbox: None,
             child: None,
             hook: None,
+            lease: None,
         };
         folder
             .create(

@@ -729,6 +729,7 @@ mod tests {
             sandbox: None,
             child: None,
             hook: None,
+            lease: None,
         };
         let run = runs.prepare(&spec).unwrap();
         let folder = runs.folder(&run).unwrap();

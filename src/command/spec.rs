@@ -61,6 +61,10 @@ pub struct Spec {
     /// the cap ends it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hook: Option<HookSpec>,
+    /// The file with the lease of the session, if the session is shared: the command is not started
+    /// after the end of the lease, and ends with it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lease: Option<PathBuf>,
 }
 
 /// The files that a hook needs. They are compared again right before it starts.

@@ -32,6 +32,8 @@ pub enum How {
     TimedOut,
     /// Ended by the keeper because somebody asked for it.
     Stopped,
+    /// Ended by the keeper because the lease of the shared session ended.
+    LeaseEnded,
     /// Never started, and never will be, for this reason.
     NotRun(String),
     /// Unknown: the keeper was killed, or the machine went down.
@@ -189,6 +191,7 @@ mod tests {
             How::Signalled(9),
             How::TimedOut,
             How::Stopped,
+            How::LeaseEnded,
             How::NotRun("no such folder".into()),
         ] {
             write_end(&file, &end(how.clone())).unwrap();

@@ -49,6 +49,8 @@ pub struct LaunchPlace<'a> {
     /// Builder of sandbox profiles. `None`: a sandbox is not available, and a server that needs
     /// one is not started.
     pub confine: Option<&'a Confine<'a>>,
+    /// The file with the lease of the session; `None` if it is not shared.
+    pub lease_file: Option<&'a Path>,
 }
 
 /// Returns the command for this server's keeper, and its environment.
@@ -125,6 +127,7 @@ pub fn launch(
         // With 0 the keeper would end the server before its first agent connects.
         linger_ms: server.idle_timeout_sec.max(1).saturating_mul(1_000),
         sandbox,
+        lease: at.lease_file.map(Path::to_path_buf),
     };
     Ok((spec, env))
 }
@@ -205,6 +208,7 @@ mod tests {
             workspace: folder.path(),
             exe: Path::new("/bin/rewake"),
             confine: None,
+            lease_file: None,
         };
         launch(&found(server), &place)
     }

@@ -75,12 +75,17 @@ impl AppContext {
                 .extend(added.folders.iter().map(PathBuf::from));
         }
         warnings.extend(catalogue.notes().iter().cloned());
+        let shared = log.shared.as_ref();
+        let lease_file = shared.and_then(|writer| writer.lease_file.clone());
         // The result of a call that runs is read also after its definition was removed.
         let is_open =
             |open: &OpenCall| !open.finished && matches!(open.guard, Some(Guard::Served { .. }));
         let access = match catalogue.is_empty() && !state.calls.iter().any(is_open) {
             true => None,
-            false => Some(self.server_access(&catalogue, &id, sandbox.as_ref())?),
+            false => {
+                let lease_file = lease_file.clone();
+                Some(self.server_access(&catalogue, &id, sandbox.as_ref(), lease_file)?)
+            }
         };
         tmp::sweep(&sandbox::tmp_root(self), &self.paths.data_dir, &runs);
         let tmp = tmp::SessionTmp {
@@ -95,6 +100,7 @@ impl AppContext {
             output_cap_bytes: config.shell.output_cap_bytes,
             env_remove: unseen_by_commands(config, &self.env),
             sandbox,
+            lease_file,
             trace: telemetry.as_ref().map(|(_, trace)| *trace),
         };
         let machine_hooks =

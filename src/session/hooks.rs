@@ -115,14 +115,12 @@ pub(super) fn machine_hooks(
     let foreign = guards_not_in_force(ctx, &found)?;
     warnings.extend(foreign.iter().map(ForeignFile::line));
     warnings.extend(found.warnings);
-    Ok(MachineHooks::new(hook_setup(
-        ctx,
-        session,
-        Path::new(cwd),
-        shell.path.clone(),
-        shell.env_remove.clone(),
-        found.hooks,
-    )?))
+    let (path, env_remove) = (shell.path.clone(), shell.env_remove.clone());
+    let cwd = Path::new(cwd);
+    Ok(MachineHooks::new(HookSetup {
+        lease_file: shell.lease_file.clone(),
+        ..hook_setup(ctx, session, cwd, path, env_remove, found.hooks)?
+    }))
 }
 
 /// Creates hooks that run once, outside of any session.
@@ -158,5 +156,6 @@ fn hook_setup(
         runs: ctx.runs()?,
         shell,
         env_remove,
+        lease_file: None,
     })
 }

@@ -1,5 +1,6 @@
 //! The MCP servers of a session: their list, their known tools, and how a server is started.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use super::{AppContext, SessionError};
@@ -38,11 +39,12 @@ impl AppContext {
         catalogue: &SessionCatalogue,
         session: &str,
         sandbox: Option<&Confine>,
+        lease_file: Option<PathBuf>,
     ) -> Result<ServerAccess, SessionError> {
         Ok(ServerAccess {
             servers: self.servers()?,
             find: find_tool(catalogue.clone()),
-            launch: self.launch_server(catalogue.clone(), session, sandbox)?,
+            launch: self.launch_server(catalogue.clone(), session, sandbox, lease_file)?,
         })
     }
 
@@ -51,6 +53,7 @@ impl AppContext {
         catalogue: SessionCatalogue,
         session: &str,
         sandbox: Option<&Confine>,
+        lease_file: Option<PathBuf>,
     ) -> Result<LaunchServer, SessionError> {
         let exe = own_exe().map_err(SessionError::OwnExe)?;
         let env = self.env.clone();
@@ -70,6 +73,7 @@ impl AppContext {
                 workspace: &workspace,
                 exe: &exe,
                 confine: profile.as_ref().map(|profile| profile as _),
+                lease_file: lease_file.as_deref(),
             };
             let (spec, env) = launch(found, &at)?;
             Ok(Launch {

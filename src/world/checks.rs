@@ -5,7 +5,7 @@
 
 use super::machine::{Machine, unready};
 use super::{CheckEnd, CheckRun, PrepareError};
-use crate::command::{How, OF_CHECK, RunEnd, Runs, SettledRun, Spec};
+use crate::command::{How, LEASE_ENDED, OF_CHECK, RunEnd, Runs, SettledRun, Spec};
 use crate::core::access::Access;
 use crate::core::check::Check;
 use crate::core::entry::{Guard, Outcome};
@@ -35,6 +35,7 @@ impl Machine {
             sandbox: Some(sandbox),
             child: None,
             hook: None,
+            lease: self.shell.lease_file.clone(),
         };
         let run = self.runs.prepare(&spec).map_err(|e| unready(&e))?;
         Ok(Guard::Supervised {
@@ -98,6 +99,7 @@ fn ended(runs: &Runs, end: &RunEnd) -> CheckRun {
             };
         }
         How::Stopped => return CheckRun::of(CheckEnd::Stopped),
+        How::LeaseEnded => return CheckRun::failed(format!("ended by rewake: {LEASE_ENDED}")),
         How::Signalled(signal) => return CheckRun::failed(format!("ended by signal {signal}")),
         How::NotRun(why) => return CheckRun::failed(format!("it did not start: {why}")),
         How::Lost { .. } => {

@@ -44,6 +44,8 @@ pub struct HookSetup {
     pub shell: PathBuf,
     /// Variables that are removed from the environment.
     pub env_remove: Vec<String>,
+    /// The file with the lease of the session; `None` if it is not shared.
+    pub lease_file: Option<PathBuf>,
 }
 
 /// The hooks of a session.
@@ -232,6 +234,7 @@ impl MachineHooks {
             hook: Some(HookSpec {
                 files: files.collect(),
             }),
+            lease: self.setup.lease_file.clone(),
         };
         let prepared = self.setup.runs.prepare_hook(&spec, input);
         prepared.map_err(|error| format!("it cannot be prepared: {error}"))

@@ -58,6 +58,8 @@ pub struct Shell {
     pub env_remove: Vec<String>,
     /// The sandbox; `None` if commands run only with access `full`.
     pub sandbox: Option<Confine>,
+    /// The file with the lease of the session; `None` if it is not shared.
+    pub lease_file: Option<PathBuf>,
     /// The trace of the session, which commands of the model continue. `None`: telemetry is off.
     pub trace: Option<Trace>,
 }
@@ -214,6 +216,7 @@ impl Machine {
             sandbox,
             child: None,
             hook: None,
+            lease: self.shell.lease_file.clone(),
         })
     }
 
@@ -804,6 +807,7 @@ impl World for Machine {
             sandbox: None,
             child: None,
             hook: None,
+            lease: self.shell.lease_file.clone(),
         };
         let run = self.runs.prepare(&spec).map_err(|e| unready(&e))?;
         Ok(Guard::Supervised {

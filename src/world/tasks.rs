@@ -120,6 +120,7 @@ impl Machine {
             sandbox: None,
             child: Some(session.to_string()),
             hook: None,
+            lease: self.shell.lease_file.clone(),
         })
     }
 

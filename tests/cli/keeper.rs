@@ -3,6 +3,8 @@
 // Helpers of tests are tests too.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+mod lease;
+
 use std::fs::File;
 use std::future::Future;
 use std::os::unix::fs::{FileExt, PermissionsExt};
@@ -49,6 +51,7 @@ fn spec(folder: PathBuf, command: &str) -> Spec {
         sandbox: None,
         child: None,
         hook: None,
+        lease: None,
     }
 }
 

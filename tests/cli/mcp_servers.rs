@@ -525,6 +525,7 @@ fn spec(session: &str, home: &Home) -> ServerSpec {
         env: vec![spoken::ASKED.into()],
         linger_ms: 600_000,
         sandbox: None,
+        lease: None,
     }
 }
 

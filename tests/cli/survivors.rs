@@ -52,6 +52,7 @@ fn ended_run(home: &Home) -> String {
         sandbox: None,
         child: None,
         hook: None,
+        lease: None,
     };
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()

@@ -44,6 +44,7 @@ fn there() -> There {
         output_cap_bytes: 1_000_000,
         env_remove: vec![],
         sandbox: None,
+        lease_file: None,
         trace: None,
     };
     let models = Models::new(Config::default(), Env::capture(None).unwrap());

@@ -108,6 +108,7 @@ impl Place {
             sandbox: Some(Box::new(profile)),
             child: None,
             hook: None,
+            lease: None,
         }
     }
 }
@@ -579,6 +580,7 @@ fn a_command_that_starts_in_a_held_folder_does_not_stand_below_the_mount() {
         sandbox: Some(Box::new(place.profile(Access::Workspace))),
         child: None,
         hook: None,
+        lease: None,
     };
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()

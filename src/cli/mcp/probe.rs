@@ -170,6 +170,7 @@ fn probed(
             env: own.iter().map(|(name, _)| name.clone()).collect(),
             linger_ms: LINGER_MS,
             sandbox: None,
+            lease: None,
         },
     }
 }

@@ -72,6 +72,7 @@ pub(super) fn try_server(ctx: &AppContext, found: &FoundServer) -> Result<Tried,
         workspace: &ctx.here.root,
         exe: &exe,
         confine: Some(&confine),
+        lease_file: None,
     };
     let (mut spec, env) = launch(found, &place).map_err(Failed::because)?;
     spec.linger_ms = LINGER_MS;

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::command::lease::LEASE_ENDED;
 use crate::command::status::How;
 use crate::store::now_ms;
 
@@ -34,6 +35,7 @@ pub fn describe(how: &How) -> String {
         How::Exited(code) => format!("it exited with code {code}"),
         How::Signalled(signal) => format!("it was ended by signal {signal}"),
         How::TimedOut | How::Stopped => "it was stopped".to_string(),
+        How::LeaseEnded => LEASE_ENDED.to_string(),
         How::NotRun(why) => why.clone(),
         How::Lost { .. } => "its keeper was killed, or the machine went down".to_string(),
     }

@@ -3,7 +3,8 @@
 //!
 //! Like the keeper of a command it shares nothing with the agent. It has a separate process
 //! session, no descriptors but the standard ones (all `/dev/null`), and gets no signals of a
-//! terminal. SIGTERM asks it to end the server.
+//! terminal. SIGTERM asks it to end the server. The end of the lease of a shared session ends it, too:
+//! TERM at 5/6 of the lease, KILL at 9/10.
 //!
 //! Invariant: a line is on the disk before the server has a byte of it, and an answer is on the
 //! disk before an agent is told of it.
@@ -33,6 +34,7 @@ use super::socket;
 use super::spec::{PreparedServer, ServerSpec};
 use super::wire::{ToAgent, VERSION};
 use crate::command::folder::{self, RunFolder};
+use crate::command::lease::{LEASE_OVER, LeaseState, LeaseWatch};
 use crate::command::output::Capture;
 use crate::command::process::{self, GRACE};
 use crate::command::signals::Signals;
@@ -134,6 +136,7 @@ fn keep(folder: &RunFolder) -> io::Result<()> {
 
 /// The progress of ending a server.
 struct Ending {
+    how: How,
     /// When its input was closed.
     since: Instant,
     signals: u32,
@@ -149,6 +152,9 @@ struct Keeper {
     /// File that exists while the server waits for a person.
     asks: PathBuf,
     linger: Duration,
+    /// The lease of the session, if it is shared.
+    lease: Option<LeaseWatch>,
+    has_no_lease: bool,
     signals: Signals,
     listener: UnixListener,
     child: Child,
@@ -195,12 +201,19 @@ impl Keeper {
         // Makes the names of the journals durable, so that their lines are found after a power cut.
         folder.sync().map_err(failed)?;
         let listener = socket::listen(address).map_err(failed)?;
+        let mut lease = spec.lease.as_deref().map(LeaseWatch::new);
+        let state = lease.as_mut().map(LeaseWatch::look);
+        if state.is_some_and(|state| state != LeaseState::Good) {
+            return Err(LEASE_OVER.to_string());
+        }
         let (mut child, family) = child::start(folder.path(), spec)?;
         let into = ServerInput::new(child.stdin.take()).map_err(failed)?;
         let now = Instant::now();
         Ok(Keeper {
             asks: folder.path().join(ASKS),
             linger: Duration::from_millis(spec.linger_ms),
+            lease,
+            has_no_lease: false,
             signals,
             listener,
             into,
@@ -259,9 +272,21 @@ impl Keeper {
             self.begin_to_end(now);
             self.is_ended_by_itself = true;
         }
+        let due_signals = match self.lease.as_mut().map(LeaseWatch::look) {
+            None | Some(LeaseState::Good) => 0,
+            Some(LeaseState::Ending) => 1,
+            Some(LeaseState::Over) => 2,
+        };
+        if due_signals > 0 {
+            self.has_no_lease = true;
+            self.begin_to_end_as(How::LeaseEnded, now);
+        }
         if let Some(ending) = &mut self.ending {
-            let due = ending.since + GRACE * (ending.signals + 1);
-            if self.exit.is_none() && due <= now && ending.signals < 2 {
+            while self.exit.is_none() && ending.signals < 2 {
+                let due = ending.since + GRACE * (ending.signals + 1);
+                if due > now && ending.signals >= due_signals {
+                    break;
+                }
                 let signal = [Signal::TERM, Signal::KILL][ending.signals as usize];
                 process::signal_group(self.child.id(), signal);
                 ending.signals += 1;
@@ -308,9 +333,14 @@ impl Keeper {
     }
 
     fn begin_to_end(&mut self, now: Instant) {
+        self.begin_to_end_as(How::Stopped, now);
+    }
+
+    fn begin_to_end_as(&mut self, how: How, now: Instant) {
         if self.ending.is_none() && self.exit.is_none() {
             self.into.close();
             self.ending = Some(Ending {
+                how,
                 since: now,
                 signals: 0,
             });
@@ -322,7 +352,8 @@ impl Keeper {
         let is_read = self.answers.pipe.is_none() && self.errors.pipe.is_none();
         let drained = self.over_since.is_some_and(|since| since + DRAIN <= now);
         // Waits for the held line: a full disk may have space again.
-        let is_held = self.held.is_some() && !self.is_left(now) && !self.signals.stop_asked();
+        let is_wanted = !self.is_left(now) && !self.signals.stop_asked() && !self.has_no_lease;
+        let is_held = self.held.is_some() && is_wanted;
         if is_held || !(is_read || drained) {
             return None;
         }
@@ -335,11 +366,11 @@ impl Keeper {
         // A server that closed its output was about to exit, if it did so without a signal from the
         // keeper.
         let ending = self.ending.as_ref();
-        let was_asked = ending.is_some_and(|e| !self.is_ended_by_itself || e.signals > 0);
-        let how = match (was_asked, exit.code()) {
-            (true, _) => How::Stopped,
-            (false, Some(code)) => How::Exited(code),
-            (false, None) => How::Signalled(exit.signal().unwrap_or_default()),
+        let asked = ending.filter(|e| !self.is_ended_by_itself || e.signals > 0);
+        let how = match (asked, exit.code()) {
+            (Some(ending), _) => ending.how.clone(),
+            (None, Some(code)) => How::Exited(code),
+            (None, None) => How::Signalled(exit.signal().unwrap_or_default()),
         };
         Some(ServerEnd {
             how,
@@ -367,6 +398,7 @@ impl Keeper {
             .as_ref()
             .is_some_and(|family| !family.is_limited());
         let count = Some(self.count_at).filter(|_| is_counted && self.ending.is_none());
+        let lease = self.lease.as_ref().map(|lease| now + lease.pause());
         let due = [
             ending,
             hello,
@@ -374,6 +406,7 @@ impl Keeper {
             drained,
             retry,
             count,
+            lease,
             self.printed.tail_due(),
         ];
         let due = due.into_iter().flatten().min().unwrap_or(now + LOOK_EVERY);

@@ -52,6 +52,10 @@ pub struct ServerSpec {
     /// The sandbox of the server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sandbox: Option<Box<Profile>>,
+    /// The file with the lease of the session, if the session is shared: the server is not started
+    /// after the end of the lease, and ends with it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lease: Option<PathBuf>,
 }
 
 impl ServerSpec {

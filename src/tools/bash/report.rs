@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::super::{ToolResult, truncate_output};
 use super::hint;
-use crate::command::{How, RunEnd, Runs};
+use crate::command::{How, LEASE_ENDED, RunEnd, Runs};
 use crate::core::background::BackgroundMode;
 use crate::core::entry::{CallId, Fact, Outcome, Output, Spent};
 use crate::core::quoted::fenced;
@@ -51,7 +51,9 @@ pub(crate) fn result(
         How::NotRun(_) => Outcome::Error {
             output: with_line(output, &line),
         },
-        How::Stopped | How::Lost { .. } => Outcome::Interrupted { output, why: line },
+        How::Stopped | How::LeaseEnded | How::Lost { .. } => {
+            Outcome::Interrupted { output, why: line }
+        }
     };
     let outcome = with_lines(outcome, &of_sandbox);
     ToolResult {
@@ -322,6 +324,7 @@ fn ending(ended: &RunEnd) -> (String, Option<i32>) {
             )
         }
         How::Stopped => (STOPPED.into(), None),
+        How::LeaseEnded => (format!("ended by rewake: {LEASE_ENDED}"), None),
         How::NotRun(why) => (format!("it never ran: {why}"), None),
         How::Lost { group: Some(group) } => (
             format!(

@@ -6,7 +6,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::command::{How, RunEnd};
+use crate::command::{How, LEASE_ENDED, RunEnd};
 use crate::core::cut::{CutSource, cut};
 use crate::core::entry::{BlobRef, HookEvent, HookResult, HookRun, HookVerdict, Output};
 use crate::core::text;
@@ -88,6 +88,7 @@ pub(super) fn of_end(
             &errors,
         )),
         How::Stopped => Err("it was stopped".to_string()),
+        How::LeaseEnded => Err(LEASE_ENDED.to_string()),
         How::NotRun(why) => Err(format!("it did not start: {why}")),
         How::Lost { .. } => Err(
             "its supervisor was lost, so its answer is unknown; it does not run again".to_string(),

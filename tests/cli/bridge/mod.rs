@@ -78,6 +78,7 @@ impl Place {
             env: vec!["REWAKE_BRIDGE".into()],
             linger_ms: 60_000,
             sandbox: None,
+            lease: None,
         };
         let run = self.servers.prepare(&spec).unwrap();
         let own = [("REWAKE_BRIDGE".to_string(), config.to_string())];

@@ -3,6 +3,7 @@
 mod agent;
 mod campaign;
 mod full;
+mod lease;
 mod mcp;
 mod newer;
 mod odd;
@@ -57,6 +58,7 @@ fn spec(folder: PathBuf) -> ServerSpec {
         env: vec![spoken::ASKED.into()],
         linger_ms: LINGER_MS,
         sandbox: None,
+        lease: None,
     }
 }
 

@@ -58,6 +58,7 @@ fn started_with(boot: &str, command: &str, mode: &str, access: Option<Access>) -
         sandbox: None,
         child: None,
         hook: None,
+        lease: None,
     };
     let run = scene.runs().prepare(&spec).expect("prepare the run");
     scene.append(|_| Entry::Started {

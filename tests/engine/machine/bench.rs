@@ -53,6 +53,7 @@ impl Bench {
             output_cap_bytes: 100_000,
             env_remove: vec![],
             sandbox: None,
+            lease_file: None,
             trace: None,
         };
         let env = Env::new(std::iter::empty::<(&str, &str)>(), &folder);

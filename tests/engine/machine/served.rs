@@ -71,6 +71,7 @@ impl Bench {
             env: vec![spoken::ASKED.into()],
             linger_ms: LINGER_MS,
             sandbox: None,
+            lease: None,
         };
         let own = [(spoken::ASKED.to_string(), of.mode.to_string())];
         let env = ServerEnv::new(|name| std::env::var_os(name), &own);
