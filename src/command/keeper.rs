@@ -377,7 +377,8 @@ impl<'a> EndWatch<'a> {
             if capture.tail_due().is_some_and(|due| due <= now) {
                 capture.write_tail();
             }
-            let lease = self.lease.as_ref().map(|lease| now + lease.pause());
+            let lease = self.lease.as_ref().map(LeaseWatch::pause);
+            let lease = lease.map(|pause| Instant::now() + pause);
             let until = [self.next_deadline(), capture.tail_due(), lease];
             let until = until.into_iter().flatten().min();
             self.wait(signals, until.unwrap_or(now + IDLE), &mut buffer, capture)?;
@@ -395,12 +396,8 @@ impl<'a> EndWatch<'a> {
         let runs = self.ending.is_none() && (self.exit.is_none() || is_open);
         let confined = self.confined.as_mut().filter(|_| runs);
         let over_a_limit = confined.is_some_and(|confined| confined.is_over_a_limit(now));
-        let mut lease = LeaseState::Good;
-        let mut grace = GRACE;
-        if let Some(watch) = &mut self.lease {
-            lease = watch.look();
-            grace = watch.until_kill();
-        }
+        let lease = self.lease.as_mut();
+        let lease = lease.map_or(LeaseState::Good, LeaseWatch::look);
         let how = match () {
             () if stop_asked => Some(How::Stopped),
             () if late => Some(How::TimedOut),
@@ -410,10 +407,8 @@ impl<'a> EndWatch<'a> {
         };
         if let Some(how) = how.filter(|_| runs) {
             process::signal_group(self.child.id(), Signal::TERM);
-            let grace = match how {
-                How::LeaseEnded => grace,
-                _ => GRACE,
-            };
+            let of_lease = self.lease.as_ref().filter(|_| how == How::LeaseEnded);
+            let grace = of_lease.map_or(GRACE, LeaseWatch::until_kill);
             self.ending = Some(Ending {
                 how,
                 kill_at: now + grace,

@@ -43,7 +43,7 @@ impl LeaseWatch {
     pub(super) fn new(path: &Path) -> LeaseWatch {
         LeaseWatch {
             file: LeaseFile::at(path),
-            // Without a boot, there is no lease.
+            // On a machine without an identity, no lease counts.
             boot: home_of_machine().map_or_else(String::new, |(_, boot, _)| boot),
             ends: LeaseEnds::default(),
             look_at: Duration::ZERO,

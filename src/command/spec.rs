@@ -138,3 +138,17 @@ pub fn default_shell() -> PathBuf {
         .find(|place| Path::new(place).exists())
         .map_or_else(|| PathBuf::from("/bin/sh"), PathBuf::from)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_spec_that_an_older_version_wrote_is_read() {
+        let older = r#"{"command":"true","folder":"/","timeout_ms":1,"output_cap_bytes":2,"shell":"/bin/sh","env_remove":[],"env_set":[],"session":"s","call":"bg_1_0","background":true}"#;
+        let spec: Spec = serde_json::from_str(older).unwrap();
+        assert_eq!(spec.lease, None);
+        // A session that is not shared has no new field.
+        assert_eq!(serde_json::to_string(&spec).unwrap(), older);
+    }
+}

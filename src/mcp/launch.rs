@@ -208,7 +208,7 @@ mod tests {
             workspace: folder.path(),
             exe: Path::new("/bin/rewake"),
             confine: None,
-            lease_file: None,
+            lease_file: Some(Path::new("/lease")),
         };
         launch(&found(server), &place)
     }
@@ -228,6 +228,7 @@ mod tests {
             (&"sh".to_string(), &vec!["TOKEN".to_string()])
         );
         assert_eq!((spec.linger_ms, spec.name.as_str()), (900_000, "a"));
+        assert_eq!(spec.lease, Some("/lease".into()));
         let kept = serde_json::to_string(&spec).unwrap() + &format!("{spec:?}{env:?}");
         assert!(!kept.contains("sk-"), "{kept}");
     }

@@ -138,6 +138,14 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_spec_that_an_older_version_wrote_is_read() {
+        let older = r#"{"name":"a","session":"s","program":"p","args":[],"folder":"/","env":[],"linger_ms":1}"#;
+        let spec: ServerSpec = serde_json::from_str(older).unwrap();
+        assert_eq!(spec.lease, None);
+        assert_eq!(serde_json::to_string(&spec).unwrap(), older);
+    }
+
+    #[test]
     fn a_server_sees_what_is_named_and_no_key_of_ours() {
         let agent = |name: &str| match name {
             "PATH" | "HOME" | "ANTHROPIC_API_KEY" | "https_proxy" => Some(name.into()),

@@ -365,6 +365,18 @@ mod tests {
     }
 
     #[test]
+    fn the_result_names_the_end_of_the_lease() {
+        let runs = Runs::new("/nowhere", "/nowhere");
+        let ended = ended(How::LeaseEnded, false);
+        let ran = result(&runs, &ended, Path::new("/nowhere"), 10_000);
+        let Outcome::Interrupted { why, .. } = ran.outcome else {
+            panic!("{:?}", ran.outcome);
+        };
+        let told = "ended by rewake: the lease of the session on this machine ended";
+        assert_eq!(why, told);
+    }
+
+    #[test]
     fn a_result_whose_output_a_power_cut_took_is_interrupted_and_names_its_exit_code() {
         let runs = Runs::new("/nowhere", "/nowhere");
         let folder = Path::new("/nowhere");

@@ -1,7 +1,7 @@
 //! The simulation of a shared session: a database in memory that loses answers, delays requests, and
 //! compares fences; and processes that are copies of each other.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -9,6 +9,7 @@ use rewake::core::entry::{Entry, Record, Seq};
 use rewake::journal::chain_hash::ChainHash;
 use rewake::session::shared::match_logs;
 use rewake::shared::SharedError;
+use rewake::shared::lease_file::LeaseFile;
 use rewake::shared::log::{
     Beat, Claimed, EndOfLog, Home, Mail, Push, SharedLog, StoredLine, StoredObject,
 };
@@ -76,6 +77,15 @@ impl Memory {
 
     /// Returns a writer for a store.
     pub fn writer(&self, store: &mut Store, session: &str) -> SharedWriter {
+        self.writer_with(store, session, None)
+    }
+
+    fn writer_with(
+        &self,
+        store: &mut Store,
+        session: &str,
+        lease_file: Option<PathBuf>,
+    ) -> SharedWriter {
         let home = Home {
             home: "home".into(),
             boot: "boot".into(),
@@ -83,15 +93,25 @@ impl Memory {
         };
         let key = key(store).unwrap();
         let (session, database) = (session.to_string(), DATABASE.to_string());
-        SharedWriter::start(
-            self.clone(),
-            home,
-            session,
-            database,
-            key,
-            Options::default(),
-        )
-        .unwrap()
+        let options = Options {
+            lease_file,
+            ..Options::default()
+        };
+        SharedWriter::start(self.clone(), home, session, database, key, options).unwrap()
+    }
+
+    /// Creates a shared session in a store.
+    fn session_in(&self, dir: &Path) -> String {
+        let mut store = Store::open(dir).unwrap();
+        let new = NewSession {
+            id: new_id(),
+            workspace: "/w".into(),
+            folder: "/w".into(),
+        };
+        store.create(&new, 0, fake::opened()).unwrap();
+        drop(store);
+        self.take_over(dir, &new.id);
+        new.id
     }
 
     /// Makes a session shared, with the entries that it has.
@@ -239,6 +259,18 @@ impl SharedLog for Memory {
     }
 }
 
+/// A line after an end of the log.
+fn next(end: EndOfLog, text: &str) -> NewLines {
+    let entry = Entry::Noted {
+        text: text.into(),
+        about: None,
+    };
+    NewLines {
+        lines: lines_of(end, 1, &[entry], false).unwrap(),
+        ..NewLines::default()
+    }
+}
+
 const FAULTS: [Fault; 3] = [Fault::LostAnswer, Fault::LostRequest, Fault::Late];
 
 /// A crash at every boundary of a shared session. Where the process dies after the database has
@@ -302,35 +334,13 @@ fn of_two_holders_one_appends() {
             Some(Fault::Late),
         ] {
             let dir = fresh_store();
-            let mut store = Store::open(dir.path()).unwrap();
-            let session = new_id();
             // The push of the frozen one that has the fault.
             let faults = fault.map(|fault| (woken_at + 1, fault));
             let memory = Memory::with(Vec::from_iter(faults));
-            let new = NewSession {
-                id: session.clone(),
-                workspace: "/w".into(),
-                folder: "/w".into(),
-            };
-            store.create(&new, 0, fake::opened()).unwrap();
-            drop(store);
-            memory.take_over(dir.path(), &session);
+            let session = memory.session_in(dir.path());
             let mut store = Store::open(dir.path()).unwrap();
             let frozen = memory.started(&mut store, &session);
             let mut end = end_of(&mut store, &session).unwrap();
-            let next = |end: EndOfLog, text: &str| NewLines {
-                lines: lines_of(
-                    end,
-                    1,
-                    &[Entry::Noted {
-                        text: text.into(),
-                        about: None,
-                    }],
-                    false,
-                )
-                .unwrap(),
-                ..NewLines::default()
-            };
             for number in 0..woken_at {
                 let new = next(end, &format!("mine {number}"));
                 runtime.block_on(frozen.push(end, &new, listed())).unwrap();
@@ -369,4 +379,37 @@ fn of_two_holders_one_appends() {
             assert_eq!(records.len(), 1, "a writer appends to no store");
         }
     }
+}
+
+/// The file does not exist before, and what the holder does never depends on it.
+#[test]
+fn each_sign_of_life_writes_the_lease() {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .build()
+        .unwrap();
+    let dir = fresh_store();
+    let folder = dir.path().join("lease");
+    let path = folder.join("file");
+    let file = LeaseFile::at(&path);
+    let is_written = || file.read("boot", Duration::ZERO).is_some();
+    let memory = Memory::default();
+    let session = memory.session_in(dir.path());
+    let mut store = Store::open(dir.path()).unwrap();
+    let writer = memory.writer_with(&mut store, &session, Some(path.clone()));
+    // There is no folder for the file.
+    let end = writer.claim().unwrap();
+    std::fs::create_dir(&folder).unwrap();
+    writer.claim().unwrap();
+    assert!(is_written());
+    std::fs::remove_file(&path).unwrap();
+    let new = next(end, "line");
+    runtime.block_on(writer.push(end, &new, listed())).unwrap();
+    assert!(is_written());
+    std::fs::remove_file(&path).unwrap();
+    // Another process took the session.
+    memory.0.lock().unwrap().fence += 1;
+    let (end, new) = (new.end().unwrap(), next(new.end().unwrap(), "line"));
+    let lost = runtime.block_on(writer.push(end, &new, listed()));
+    assert!(matches!(lost, Err(SharedError::Lost { .. })), "{lost:?}");
+    assert!(!is_written());
 }

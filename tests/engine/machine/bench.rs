@@ -1,7 +1,7 @@
 //! A folder to work in, and processes that come and go in it.
 
 use std::future::Future;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::time::{Duration, Instant};
 
@@ -21,6 +21,8 @@ const SESSION: &str = "session";
 
 pub struct Bench {
     pub folder: tempfile::TempDir,
+    /// The file with the lease of the session.
+    pub lease_file: Option<PathBuf>,
 }
 
 impl Bench {
@@ -32,7 +34,10 @@ impl Bench {
             false => tempfile::tempdir().unwrap(),
         };
         std::fs::create_dir(folder.path().join("work")).unwrap();
-        Bench { folder }
+        Bench {
+            folder,
+            lease_file: None,
+        }
     }
 
     pub fn runs(&self) -> Runs {
@@ -53,7 +58,7 @@ impl Bench {
             output_cap_bytes: 100_000,
             env_remove: vec![],
             sandbox: None,
-            lease_file: None,
+            lease_file: self.lease_file.clone(),
             trace: None,
         };
         let env = Env::new(std::iter::empty::<(&str, &str)>(), &folder);
