@@ -469,8 +469,14 @@ impl<L: SharedLog> Holder<L> {
         self.good_until = since + lease * 5 / 6;
         self.next_beat = Instant::now() + lease / 3;
         // Without a fence, this process is only about to create the session.
-        let file = self.options.lease_file.clone().filter(|_| self.fence.is_some());
-        if let Some(Err(error)) = file.map(|file| LeaseFile::at(file).write(&self.home.boot, since, lease)) {
+        let file = self
+            .options
+            .lease_file
+            .clone()
+            .filter(|_| self.fence.is_some());
+        if let Some(Err(error)) =
+            file.map(|file| LeaseFile::at(file).write(&self.home.boot, since, lease))
+        {
             tracing::warn!(%error, "the lease was not written for commands");
         }
     }

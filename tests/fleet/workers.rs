@@ -2,8 +2,10 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use rewake::store::Store;
+use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use serde_json::{Value, json};
 
 use crate::postgres::{Postgres, WORKER};
@@ -395,4 +397,158 @@ fn a_task_that_kills_its_workers_is_paused() {
         "SELECT count(*) FROM rewake.tasks WHERE paused",
         |count| count == "1",
     );
+}
+
+/// A worker that is frozen has no commands when another machine continues, and does nothing when it
+/// wakes.
+#[test]
+fn the_commands_of_a_frozen_worker_end_with_its_lease() {
+    let Some(fleet) = Fleet::start() else {
+        return;
+    };
+    let pid = fleet.shared.path().join("pid");
+    // It ignores TERM.
+    let forever = format!(
+        "trap '' TERM; echo $$ > {pid}.new; mv {pid}.new {pid}; while :; do sleep 0.1; done",
+        pid = pid.display()
+    );
+    let steps = [
+        fleet.effect("one", &forever),
+        fleet.effect("two", "true"),
+        step("done", &[]),
+    ];
+    let first = fleet.machine(&steps);
+    let second = fleet.machine(&steps);
+    let id = fleet.submit(&first, &[]);
+    let worker = first.live(&["worker", "--once"]);
+    when(|| pid.exists());
+    let command: i32 = std::fs::read_to_string(&pid)
+        .unwrap()
+        .trim()
+        .parse()
+        .unwrap();
+    let signal = |signal| kill_process(Pid::from_raw(worker.id().cast_signed()).unwrap(), signal);
+    signal(Signal::STOP).unwrap();
+    let other = second.run(&["worker", "--once"]).expect(0);
+    assert!(other.stdout.contains("done"), "{}", other.stdout);
+    // Nobody is left of its process group: it ended before the other one began.
+    assert!(test_kill_process(Pid::from_raw(command).unwrap()).is_err());
+    signal(Signal::CONT).unwrap();
+    let woken = worker.wait(LIMIT);
+    assert_eq!(woken.code(), Some(75), "{}", woken.stderr);
+    assert_eq!(fleet.effects(), "one\ntwo\n");
+    assert_eq!(kinds(&second.entries(&id), "moved"), 1);
+}
+
+/// Workers die and freeze at any time. Each effect happens at most once, and one that may have happened
+/// is reported as interrupted.
+#[test]
+fn effects_of_tasks_happen_once_under_random_faults() {
+    const EFFECTS: usize = 4;
+    let Some(fleet) = Fleet::start() else {
+        return;
+    };
+    let seed = number("REWAKE_FLEET_SEED", u64::from(std::process::id()));
+    let seconds = number("REWAKE_FLEET_SECONDS", 20);
+    let mut random = Noise(seed);
+    let end = Instant::now() + Duration::from_secs(seconds);
+    let mut rounds = 0;
+    while rounds == 0 || Instant::now() < end {
+        let name = |n: usize| format!("r{rounds}-{n}");
+        let steps: Vec<String> = (0..EFFECTS)
+            .map(|n| fleet.effect(&name(n), "sleep 0.1"))
+            .chain([step("done", &[])])
+            .collect();
+        let machines = [fleet.machine(&steps), fleet.machine(&steps)];
+        let id = fleet.submit(&machines[0], &[]);
+        let mut workers: [Option<Live>; 2] = [None, None];
+        let state = || {
+            fleet.server.sql(&format!("SELECT state, coalesce(exit, -1) FROM rewake.sessions JOIN rewake.tasks ON session = id WHERE id = '{id}'"))
+        };
+        let mut faults = 0;
+        let since = Instant::now();
+        while !state().starts_with("idle|0") {
+            assert!(since.elapsed() < LIMIT, "seed {seed}: {}", state());
+            // Three dead workers pause a task.
+            fleet
+                .server
+                .sql("UPDATE rewake.tasks SET starts = 0, paused = false");
+            for (machine, worker) in machines.iter().zip(&mut workers) {
+                if worker.as_mut().is_none_or(Live::has_ended) {
+                    *worker = Some(machine.live(&["worker", "--once", "--idle", "60s"]));
+                }
+            }
+            std::thread::sleep(Duration::from_millis(random.below(400)));
+            if faults == 6 {
+                for live in workers.iter().flatten() {
+                    let pid = Pid::from_raw(live.id().cast_signed()).unwrap();
+                    let _ = kill_process(pid, Signal::CONT);
+                }
+                continue;
+            }
+            faults += 1;
+            let Some(live) = &mut workers[random.below(2) as usize] else {
+                continue;
+            };
+            let pid = Pid::from_raw(live.id().cast_signed()).unwrap();
+            match random.below(3) {
+                0 => drop(live.kill()),
+                // It may have ended.
+                1 => drop(kill_process(pid, Signal::STOP)),
+                _ => drop(kill_process(pid, Signal::CONT)),
+            }
+        }
+        for worker in workers.iter_mut().flatten() {
+            worker.kill();
+        }
+        let entries = machines
+            .iter()
+            .map(|machine| {
+                machine.home.run(["show", &id, "--shared"]).expect(0);
+                machine.entries(&id)
+            })
+            .max_by_key(Vec::len)
+            .unwrap();
+        let results = |outcome: &str| {
+            let finished = entries.iter().filter(|e| e["kind"] == "finished");
+            finished
+                .filter(|e| e["outcome"]["outcome"] == outcome)
+                .count()
+        };
+        assert_eq!(
+            results("done") + results("interrupted"),
+            EFFECTS,
+            "seed {seed}: {entries:#?}"
+        );
+        let effects = fleet.effects();
+        let mut lost = 0;
+        for n in 0..EFFECTS {
+            match effects.lines().filter(|line| *line == name(n)).count() {
+                0 => lost += 1,
+                1 => {}
+                many => panic!("seed {seed}: {} happened {many} times", name(n)),
+            }
+        }
+        assert!(lost <= results("interrupted"), "seed {seed}: {effects}");
+        rounds += 1;
+    }
+    eprintln!("seed {seed}: {rounds} tasks");
+}
+
+fn number(name: &str, default: u64) -> u64 {
+    let given = std::env::var(name).ok().and_then(|text| text.parse().ok());
+    given.unwrap_or(default)
+}
+
+/// xorshift64*.
+struct Noise(u64);
+
+impl Noise {
+    fn below(&mut self, most: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(0x2545_F491_4F6C_DD1D).max(1);
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        (self.0 >> 16) % most
+    }
 }

@@ -214,6 +214,10 @@ impl Live {
         self.child.id()
     }
 
+    pub fn has_ended(&mut self) -> bool {
+        !matches!(self.child.try_wait(), Ok(None))
+    }
+
     /// SIGKILL. `false` when it had ended already.
     pub fn kill(&mut self) -> bool {
         let running = matches!(self.child.try_wait(), Ok(None));
