@@ -148,7 +148,7 @@ async fn send(
             let last = u64::try_from(of.entries)
                 .unwrap_or_default()
                 .saturating_sub(1);
-            let body = json(serde_json::to_string(&signal.sent_after(last)))?;
+            let body = json(serde_json::to_string(&signal.clone().sent_after(last)))?;
             connection
                 .send(&of.id, MailKind::Signal, &body, &[])
                 .await?

@@ -238,7 +238,7 @@ pub fn decode_image(data: &str) -> Result<(Image, Vec<u8>), String> {
 pub enum Outgoing<'m> {
     /// A message, and the bytes of its images.
     Message(&'m Message, &'m [Vec<u8>]),
-    Signal(Signal),
+    Signal(&'m Signal),
 }
 
 /// Sends to a session on another machine.
@@ -354,7 +354,7 @@ impl Steering {
         origin: &str,
     ) -> Result<Receipt, SteerError> {
         if let Some(post) = &self.post {
-            return Ok(post(Outgoing::Signal(signal))?);
+            return Ok(post(Outgoing::Signal(&signal))?);
         }
         let id = store
             .inbox_mut()
@@ -375,7 +375,7 @@ impl Steering {
             (
                 Some(post),
                 Signal::Stop { .. } | Signal::Pause { .. } | Signal::GoOn | Signal::Decide { .. },
-            ) => Ok(post(Outgoing::Signal(signal))?),
+            ) => Ok(post(Outgoing::Signal(&signal))?),
             _ => Err(refused(
                 Refusal::Nonsense,
                 "only its own machine can change that in a shared session",
