@@ -66,7 +66,7 @@ impl CheckedFiles {
             .delta(MAX_SIZE - size)
             .map_err(|why| BundleError::damaged(place, why))?;
         for path in delta.0.keys() {
-            if let Some(why) = refusal(path) {
+            if let Some(why) = path_refusal(path) {
                 let path = path_text(path);
                 return Err(BundleError::refused(
                     place,
@@ -82,7 +82,7 @@ impl CheckedFiles {
 
 /// Returns why a path cannot be one of an export. An absolute one is a file that a tool wrote outside
 /// of the files that snapshots cover. It is placed only if it is below the root.
-fn refusal(path: &[u8]) -> Option<&'static str> {
+pub fn path_refusal(path: &[u8]) -> Option<&'static str> {
     let below = path.strip_prefix(b"/").unwrap_or(path);
     let leaves = |part: &[u8]| matches!(part, b"" | b"." | b"..");
     if path.contains(&0) || below.split(|byte| *byte == b'/').any(leaves) {

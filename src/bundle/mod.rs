@@ -15,7 +15,7 @@ use std::io;
 
 use crate::store::StoreError;
 
-pub use files::CheckedFiles;
+pub use files::{CheckedFiles, path_refusal};
 pub use format::{About, Listed, is_bundle};
 pub use read::{Bundle, CheckedSession, InputFile};
 pub use record::{Import, Importer};

@@ -19,7 +19,7 @@ use super::{
     sandbox, send, set, show, stats, stop, trust, unblock, update,
 };
 #[cfg(feature = "fleet")]
-use super::{fleet, submit, worker};
+use super::{fetch, fleet, submit, worker};
 use crate::config::{ConfigError, Setting};
 use crate::core::text::nearest;
 
@@ -131,6 +131,8 @@ pub(super) enum Command {
     Doctor(doctor::DoctorArgs),
     Update(update::UpdateArgs),
     Acp(acp::AcpArgs),
+    #[cfg(feature = "fleet")]
+    Fetch(fetch::FetchArgs),
     #[cfg(feature = "fleet")]
     Fleet(fleet::FleetArgs),
     #[cfg(feature = "fleet")]

@@ -21,6 +21,8 @@ mod dismiss;
 mod doctor;
 mod export;
 #[cfg(feature = "fleet")]
+mod fetch;
+#[cfg(feature = "fleet")]
 mod fleet;
 mod fork;
 mod gc;
@@ -312,6 +314,8 @@ fn dispatch(cli: Cli, log: &mut Option<WorkerGuard>, is_json: bool) -> Result<u8
         Command::Submit(args) => submit::run(&place()?.of_person()?.config()?, &args),
         #[cfg(feature = "fleet")]
         Command::Worker(args) => worker::run(&place()?.of_person()?.work(log)?, &args),
+        #[cfg(feature = "fleet")]
+        Command::Fetch(args) => fetch::run(&place()?.of_person()?.work(log)?, &args),
         #[cfg(feature = "fleet")]
         Command::Fleet(args) => fleet::run(&place()?.of_person()?.config()?, &args),
         Command::Acp(args) => acp::run(place()?, args, log),

@@ -7,8 +7,10 @@ use std::pin::pin;
 use std::time::Duration;
 
 use crate::core::entry::HookRun;
+use crate::core::tree::named;
 use crate::shared::SharedError;
 use crate::shared::log::EndOfLog;
+use crate::shared::sent_files::SentFiles;
 use crate::shared::writer::{Fate, Listed, SharedWriter};
 use crate::store::shared::{keep_tree, lines_after};
 use crate::store::{Batch, Head, Store, StoreError};
@@ -30,12 +32,14 @@ pub(super) struct Pushing {
 /// The database that records the session too. `None`: it is recorded here only.
 pub(super) struct Sharing {
     writer: Option<SharedWriter>,
+    files: Option<SentFiles>,
     pushing: Option<Box<Pushing>>,
 }
 
 impl Sharing {
-    pub fn new(writer: Option<SharedWriter>) -> Sharing {
+    pub fn new(mut writer: Option<SharedWriter>) -> Sharing {
         Sharing {
+            files: writer.as_mut().and_then(|writer| writer.files.take()),
             writer,
             pushing: None,
         }
@@ -66,7 +70,11 @@ impl Sharing {
             return Ok(false);
         };
         let before = head.end();
-        let new = lines_after(store, head, batch)?;
+        let mut new = lines_after(store, head, batch)?;
+        let tree = batch.entries.iter().rev().find_map(named);
+        if let (Some(files), Some(tree)) = (&mut self.files, tree) {
+            files.add(&mut new, store, tree);
+        }
         self.pushing = Some(Box::new(Pushing {
             batch: batch.clone(),
             after: new.end().unwrap_or(before),
@@ -74,13 +82,17 @@ impl Sharing {
         }));
         let mut pushed = pin!(writer.push(before, &new, listed));
         let waited = tokio::time::timeout(NOTICE, &mut pushed).await;
-        match waited {
-            Ok(pushed) => pushed?,
+        let pushed = match waited {
+            Ok(pushed) => pushed,
             Err(_) => {
                 notice(format!("waiting for the database {}", writer.database));
-                pushed.await?;
+                pushed.await
             }
+        };
+        if let Some(files) = &mut self.files {
+            files.settled(pushed.is_ok());
         }
+        pushed?;
         Ok(true)
     }
 

@@ -8,22 +8,13 @@
 
 use std::ffi::OsStr;
 use std::fs::File;
-use std::io::{Read, Seek};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitStatus, Stdio};
-use std::time::{Duration, Instant};
+use std::process::Stdio;
 
-use super::changes::looking_git;
+use super::git::{MAX_SAID, PATIENCE, git, run, run_for, run_with};
 use crate::config::Env;
 use crate::store::{WorktreeNote, WorktreeStage};
-
-/// Time limit of a git command. No repository should need longer.
-const PATIENCE: Duration = Duration::from_secs(120);
-const PAUSE: Duration = Duration::from_millis(5);
-
-/// Maximum size of an error message of git.
-const MAX_SAID: u64 = 2_000;
 
 /// Maximum size of a list of worktrees.
 const MAX_LISTED: u64 = 16 << 20;
@@ -134,7 +125,11 @@ pub(super) fn add_branch(
             .arg(commit),
         None => command.arg("--").arg(folder).arg(branch),
     };
-    run_holding(&mut command, MAX_SAID, Some(lock)).map(drop)
+    // Git holds the lock of the file, which is its input, until it ends.
+    let held = lock
+        .try_clone()
+        .map_err(|e| format!("git cannot be run: {e}"))?;
+    run_with(&mut command, MAX_SAID, Stdio::from(held), PATIENCE).map(drop)
 }
 
 /// Returns the full hash of the commit that a name refers to. `None`: there is none.
@@ -367,78 +362,4 @@ pub(super) fn remove(env: &Env, repository: &Path, folder: &Path) -> Result<(), 
     // `--force` twice also removes a locked one: git leaves a lock if it was interrupted.
     let force = ["worktree", "remove", "--force", "--force", "--"];
     run(git(env, repository)?.args(force).arg(folder)).map(drop)
-}
-
-fn git(env: &Env, folder: &Path) -> Result<Command, String> {
-    let mut command = looking_git(env, folder).ok_or("there is no git in PATH")?;
-    // Git must not fetch anything or prompt for input.
-    command.env("GIT_NO_LAZY_FETCH", "1");
-    command.env("GIT_TERMINAL_PROMPT", "0");
-    Ok(command)
-}
-
-/// Runs a command and returns its output.
-fn run(command: &mut Command) -> Result<String, String> {
-    run_for(command, MAX_SAID).map(|text| String::from_utf8_lossy(&text).into_owned())
-}
-
-/// Runs a command and returns at most `at_most` bytes of its output.
-fn run_for(command: &mut Command, at_most: u64) -> Result<Vec<u8>, String> {
-    run_holding(command, at_most, None)
-}
-
-/// Does the same with the file as the input of git, which so holds the lock of the file until it
-/// ends.
-fn run_holding(
-    command: &mut Command,
-    at_most: u64,
-    lock: Option<&File>,
-) -> Result<Vec<u8>, String> {
-    let failed = |e: std::io::Error| format!("git cannot be run: {e}");
-    let [mut out, mut said] =
-        [tempfile::tempfile(), tempfile::tempfile()].map(|f| f.map_err(failed));
-    let (out, said) = (
-        out.as_mut().map_err(|e| e.clone())?,
-        said.as_mut().map_err(|e| e.clone())?,
-    );
-    let input = match lock {
-        Some(lock) => Stdio::from(lock.try_clone().map_err(failed)?),
-        None => Stdio::null(),
-    };
-    let mut child = command
-        .stdin(input)
-        .stdout(out.try_clone().map_err(failed)?)
-        .stderr(said.try_clone().map_err(failed)?)
-        .spawn()
-        .map_err(failed)?;
-    let until = Instant::now() + PATIENCE;
-    let ended: ExitStatus = loop {
-        match child.try_wait().map_err(failed)? {
-            Some(ended) => break ended,
-            None if Instant::now() < until => std::thread::sleep(PAUSE),
-            None => {
-                // It may have ended already.
-                let _ = child.kill();
-                let _ = child.wait();
-                return Err(format!("git did not end in {} s", PATIENCE.as_secs()));
-            }
-        }
-    };
-    let (from, at_most) = match ended.success() {
-        true => (out, at_most),
-        false => (said, MAX_SAID),
-    };
-    let mut text = Vec::new();
-    from.rewind()
-        .and_then(|()| from.take(at_most).read_to_end(&mut text))
-        .map_err(failed)?;
-    match ended.success() {
-        true => Ok(text),
-        false => {
-            let text = String::from_utf8_lossy(&text);
-            let last = text.lines().rfind(|line| !line.trim().is_empty());
-            let last = last.unwrap_or("it says nothing").trim();
-            Err(format!("git: {}", last.trim_start_matches("fatal: ")))
-        }
-    }
 }

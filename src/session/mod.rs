@@ -23,6 +23,7 @@ mod files;
 mod files_rows;
 mod fold_cache;
 mod fork_files;
+mod git;
 mod git_worktree;
 mod given_flags;
 pub(crate) mod hook_list;
@@ -61,6 +62,8 @@ mod session_list;
 pub mod shared;
 #[cfg(feature = "fleet")]
 pub mod shared_task;
+pub mod shared_branch;
+mod shared_files;
 mod skills;
 mod steer;
 mod summary;

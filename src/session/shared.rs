@@ -4,7 +4,7 @@
 //! Invariant: this store appends to a shared session only after [`SharedWriter`] took its lease, and
 //! only after both had the same entries.
 
-use super::{AppContext, SessionError};
+use super::{AppContext, SessionError, shared_files};
 use crate::core::entry::Entry;
 use crate::core::text::count;
 use crate::journal::chain_hash::ChainHash;
@@ -29,7 +29,8 @@ pub(super) fn create(
     at_ms: i64,
     opened: &Entry,
 ) -> Result<(SharedWriter, Option<(i64, Entry)>), SessionError> {
-    let writer = start(ctx, store, &new.id)?;
+    let mut writer = start(ctx, store, &new.id)?;
+    writer.files = shared_files::files(ctx, None);
     let lines = shared::lines_of(nothing(), at_ms, std::slice::from_ref(opened), false)?;
     let lines = NewLines {
         lines,
@@ -95,9 +96,10 @@ pub(super) fn take(
     session: &str,
     warnings: &mut Vec<String>,
 ) -> Result<SharedWriter, SessionError> {
-    let writer = start(ctx, store, session)?;
+    let mut writer = start(ctx, store, session)?;
     match_logs(&writer, store, session, warnings)?;
     writer.take_mail()?;
+    writer.files = shared_files::files(ctx, writer.last_files()?.as_deref());
     Ok(writer)
 }
 

@@ -137,6 +137,8 @@ pub trait SharedLog {
         session: &str,
         hashes: &[[u8; 32]],
     ) -> Result<Vec<StoredObject>, SharedError>;
+    /// Returns where the files of a session are: JSON.
+    async fn files(&mut self, session: &str) -> Result<Option<String>, SharedError>;
     /// Returns the mail of a session, the oldest first.
     async fn mail(&mut self, session: &str) -> Result<Vec<Mail>, SharedError>;
     /// Removes mail that becomes no entry. Only the holder of the lease can.

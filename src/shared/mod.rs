@@ -7,6 +7,8 @@
 //! | [`schema`] | creating and upgrading the tables, functions and roles |
 //! | [`health`] | what is wrong with a database, and who has which session |
 //! | [`lease_file`] | the lease of a session, for the supervisors of its commands |
+//! | [`files`] | the files of a session in the database, and reading them |
+//! | [`sent_files`] | the files that a push carries |
 //! | [`log`] | what a database does for a session |
 //! | [`mailbox`] | messages and signals of other machines |
 //! | [`writer`] | the holder of a lease: pushes, signs of life, answers that were lost |
@@ -20,6 +22,7 @@
 pub mod address;
 #[cfg(feature = "fleet")]
 pub mod connection;
+pub mod files;
 #[cfg(feature = "fleet")]
 pub mod health;
 pub mod lease_file;
@@ -33,6 +36,7 @@ pub mod queue;
 pub mod reader;
 #[cfg(feature = "fleet")]
 pub mod schema;
+pub mod sent_files;
 pub mod writer;
 
 use std::collections::BTreeSet;

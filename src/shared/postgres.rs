@@ -289,6 +289,12 @@ impl SharedLog for Postgres {
         objects(&self.connected().await?.connection, session, hashes).await
     }
 
+    async fn files(&mut self, session: &str) -> Result<Option<String>, SharedError> {
+        let sql = "SELECT files FROM rewake.sessions WHERE id = $1";
+        let rows = self.rows(sql, &[&id_of(session)?]).await?;
+        rows.first().map_or(Ok(None), |row| get(row, 0))
+    }
+
     async fn mail(&mut self, session: &str) -> Result<Vec<Mail>, SharedError> {
         let rows = self.rows(MAIL, &[&id_of(session)?]).await?;
         let mail = |row: &Row| {

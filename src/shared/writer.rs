@@ -18,6 +18,7 @@ use super::SharedError;
 use super::lease_file::LeaseFile;
 use super::log::{Beat, EndOfLog, Home, Push, SharedLog, StoredLine};
 use super::mailbox::Mailbox;
+use super::sent_files::SentFiles;
 use crate::core::marks::cut_title;
 use crate::core::state::State;
 use crate::journal::line::{EntryLine, Line};
@@ -75,6 +76,7 @@ enum Request {
         reply: Reply<()>,
     },
     Claim(Reply<EndOfLog>),
+    Files(Reply<Option<String>>),
     Lines {
         after: EndOfLog,
         until: EndOfLog,
@@ -110,6 +112,8 @@ pub struct SharedWriter {
     key: [u8; 32],
     /// The file with the lease, for the supervisors of the session's commands and servers.
     pub lease_file: Option<PathBuf>,
+    /// The files of the session, which its pushes carry.
+    pub files: Option<SentFiles>,
 }
 
 impl SharedWriter {
@@ -185,6 +189,7 @@ impl SharedWriter {
             database,
             key,
             lease_file,
+            files: None,
         };
         (writer, holder, received)
     }
@@ -225,7 +230,7 @@ impl SharedWriter {
             state: listed.state,
             needs: level_of(&new.lines),
             taken: new.taken.clone(),
-            files: None,
+            files: new.files.clone(),
         })
     }
 
@@ -249,6 +254,11 @@ impl SharedWriter {
     /// Takes the lease. Returns the end of the session. It blocks.
     pub fn claim(&self) -> Result<EndOfLog, SharedError> {
         self.blocking(Request::Claim)
+    }
+
+    /// Returns where the files of the session are: JSON. It blocks.
+    pub fn last_files(&self) -> Result<Option<String>, SharedError> {
+        self.blocking(Request::Files)
     }
 
     /// Returns the entries between two ends, which this store recorded. `None`: the first of them
@@ -438,6 +448,7 @@ impl<L: SharedLog> Holder<L> {
                 reply,
             } => drop(reply.send(self.create(&header, &push).await)),
             Request::Claim(reply) => drop(reply.send(self.claim().await)),
+            Request::Files(reply) => drop(reply.send(self.log.files(&self.session).await)),
             Request::Lines {
                 after,
                 until,
@@ -716,6 +727,7 @@ pub fn parts(new: NewLines) -> Vec<NewLines> {
         lines: Vec::new(),
         blobs: new.blobs,
         taken: new.taken,
+        files: new.files,
     }];
     let mut bytes = 0;
     for line in new.lines {

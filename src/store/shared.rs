@@ -40,6 +40,8 @@ pub struct NewLines {
     pub blobs: Vec<Vec<u8>>,
     /// The mail that becomes these entries.
     pub taken: Vec<i64>,
+    /// Where the files of the session are, if they changed: JSON.
+    pub files: Option<String>,
 }
 
 impl NewLines {
@@ -105,6 +107,7 @@ pub fn lines_after(store: &Store, head: &Head, batch: &Batch) -> Result<NewLines
         lines,
         blobs,
         taken,
+        files: None,
     })
 }
 

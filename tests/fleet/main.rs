@@ -13,6 +13,7 @@ mod support;
 mod failover;
 mod faults;
 mod guards;
+mod files;
 mod other_machines;
 mod postgres;
 mod proxy;

@@ -16,7 +16,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
             "history", "show", "fork", "compact", "export", "import", "stats", "dismiss", "purge",
         ],
     ),
-    ("Files", &["diff", "rewind", "restore", "gc"]),
+    ("Files", &["diff", "rewind", "restore", "gc", "fetch"]),
     (
         "Control",
         &[

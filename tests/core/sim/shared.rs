@@ -233,6 +233,10 @@ impl SharedLog for Memory {
         Ok(wanted.cloned().collect())
     }
 
+    async fn files(&mut self, _: &str) -> Result<Option<String>, SharedError> {
+        Ok(None)
+    }
+
     async fn mail(&mut self, _: &str) -> Result<Vec<Mail>, SharedError> {
         Ok(self.0.lock().unwrap().mail.clone())
     }
