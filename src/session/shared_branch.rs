@@ -164,9 +164,7 @@ impl<'a> SharedBranch<'a> {
         title: &str,
     ) -> Result<FetchedBranch, NotFetched> {
         let Files { base, head, .. } = self.files;
-        if self.files.bundle.is_some() {
-            self.import(&folder.join(COMMITS))?;
-        }
+        self.import(folder)?;
         let range = format!("{base}..{head}");
         let commits = self.run(["rev-list", "--count", &range])?;
         let (tree, files) = self.write_tree(folder, changes)?;
@@ -212,6 +210,26 @@ impl<'a> SharedBranch<'a> {
         })
     }
 
+    /// Makes the files of a fresh clone those of the session: the branch is at its last commit, and
+    /// other changes are not committed. The clone has nothing else.
+    ///
+    /// # Errors
+    /// See [`NotFetched`].
+    pub fn lay_out(&self, folder: &Path, changes: &Delta) -> Result<(), NotFetched> {
+        self.import(folder)?;
+        let (tree, _) = self.write_tree(folder, changes)?;
+        let head = &self.files.head;
+        let with_files = self.commit(&tree, &[head], "")?;
+        let checkout = ["checkout", "-q", "--no-recurse-submodules"];
+        let git = |args: &[&str]| {
+            let mut command = self.git()?;
+            run(command.args(args)).map_err(NotFetched::Git)
+        };
+        git(&[&checkout[..], &["--detach", &with_files]].concat())?;
+        git(&["reset", "-q", "--mixed", head])?;
+        git(&[&checkout[..], &["-B", &self.branch]].concat()).map(drop)
+    }
+
     fn run_with(
         &self,
         command: &mut Command,
@@ -229,7 +247,11 @@ impl<'a> SharedBranch<'a> {
     }
 
     /// Imports the objects of a git bundle, with git's checks. Its references are not used.
-    fn import(&self, bundle: &Path) -> Result<(), NotFetched> {
+    fn import(&self, folder: &Path) -> Result<(), NotFetched> {
+        if self.files.bundle.is_none() {
+            return Ok(());
+        }
+        let bundle = &folder.join(COMMITS);
         let bad = |why: String| self.refused(format!("its commits: {why}"));
         let path = bundle.to_string_lossy();
         let said = |error: NotFetched| bad(error.to_string());
@@ -253,17 +275,16 @@ impl<'a> SharedBranch<'a> {
     /// last commit.
     fn write_tree(&self, folder: &Path, changes: &Delta) -> Result<(String, u64), NotFetched> {
         let Files { base, head, .. } = self.files;
-        let of = |commit| entries(self.env, self.root, commit).map_err(NotFetched::Git);
+        let of = |commit: &str| entries(self.env, self.root, commit).map_err(NotFetched::Git);
         let of_head = of(head)?;
         let of_base = match base == head {
             true => of_head.clone(),
             false => of(base)?,
         };
         let written = self.write_contents(folder, changes)?;
-        let mut list = Vec::new();
-        let mut count = 0;
+        let mut wanted: BTreeMap<&PathBytes, Option<&GitEntry>> = BTreeMap::new();
         for (path, change) in &changes.0 {
-            let entry: Option<&GitEntry> = match change {
+            let entry = match change {
                 Change::Put { entered: true, .. } => Some(of_base.get(path).ok_or_else(|| {
                     self.refused(format!("{} is not in its commit", path_text(path)))
                 })?),
@@ -275,12 +296,13 @@ impl<'a> SharedBranch<'a> {
                 Change::Gone { left: false } => None,
                 Change::Gone { left: true } => continue,
             };
-            let before = of_head.get(path);
-            if before == entry || is_of_submodule(path, &of_head) {
-                continue;
+            if of_head.get(path) != entry && !is_of_submodule(path, &of_head) {
+                wanted.insert(path, entry);
             }
-            count += 1;
-            let none = ("0".to_string(), "0".repeat(head.len()));
+        }
+        let none = ("0".to_string(), "0".repeat(head.len()));
+        let mut list = Vec::new();
+        for (path, entry) in &wanted {
             let (mode, object) = entry.unwrap_or(&none);
             list.extend_from_slice(format!("{mode} {object}\t").as_bytes());
             list.extend_from_slice(path);
@@ -299,7 +321,19 @@ impl<'a> SharedBranch<'a> {
         self.run_with(&mut command, &list, MAX_SAID).map_err(said)?;
         let tree =
             run(with_index()?.arg("write-tree")).map_err(|why| said(NotFetched::Git(why)))?;
-        Ok((tree.trim().to_string(), count))
+        let tree = tree.trim().to_string();
+        // Git leaves paths out that it takes for `.git`, and says nothing.
+        let found = of(&tree)?;
+        match wanted
+            .iter()
+            .find(|(path, entry)| found.get(**path) != **entry)
+        {
+            None => Ok((tree, wanted.len() as u64)),
+            Some((path, _)) => {
+                let path = path_text(path);
+                Err(self.refused(format!("its files: git does not accept the path {path}")))
+            }
+        }
     }
 
     /// Writes the contents of files and links as objects. Returns their entries by path.

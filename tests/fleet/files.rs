@@ -4,8 +4,11 @@
 use std::path::Path;
 use std::process::Command;
 
+use rewake::config::Env;
 use rewake::core::tree::{Change, Delta, Item};
-use rewake::shared::files::encode_tree;
+use rewake::session::shared_branch::SharedBranch;
+use rewake::shared::address::Address;
+use rewake::shared::files::{Files, encode_tree, fetch};
 use serde_json::Value;
 
 use crate::postgres::{Postgres, WORKER};
@@ -217,6 +220,49 @@ fn another_clone_gets_the_commits_and_the_files() {
     assert_eq!(state(&other), here);
 }
 
+/// A worker puts the files into a fresh clone: what was not committed is not committed there.
+#[test]
+fn a_fresh_clone_gets_the_files_of_the_work_tree() {
+    let Some(server) = Postgres::start() else {
+        return;
+    };
+    let first = home(&server, server.port, &work());
+    repository(&first);
+    let other = clone(&server, &first);
+    first.run(["-p", "work", "--shared"]).expect(0);
+    let id = newest(&first);
+    let files = Files::read(&column_files(&server, &id).to_string()).unwrap();
+    let vars = ["PATH", "HOME"].map(|name| (name, std::env::var(name).unwrap()));
+    let env = Env::new(
+        vars.iter().map(|(name, value)| (*name, value.as_str())),
+        "/",
+    );
+    let address = Address::read(&server.url(WORKER), &env, None).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
+    let mut log = rewake::shared::postgres::Postgres::new(address);
+    let fetched = fetch(&mut log, &id, &files, folder.path());
+    let changes = runtime.unwrap().block_on(fetched).unwrap();
+    let (mine, theirs) = (other.workspace(), first.workspace());
+    let branch = SharedBranch::new(&env, &mine, &id, &files).unwrap();
+    branch.lay_out(folder.path(), &changes).unwrap();
+    assert_eq!(tree_of_files(&other), tree_of_files(&first));
+    let at = |folder: &Path| said(folder, &["rev-parse", "HEAD"]);
+    assert_eq!(at(&mine), at(&theirs));
+    assert_eq!(
+        said(&mine, &["branch", "--show-current"]),
+        format!("rewake/{id}")
+    );
+    let differs = |folder: &Path| said(folder, &["diff", "--name-status", "HEAD"]);
+    assert_eq!(differs(&mine), differs(&theirs));
+    assert_eq!(
+        std::fs::read_link(mine.join("link")).unwrap(),
+        Path::new("../../outside")
+    );
+}
+
 /// An object of somebody else, with its right hash. Returns that.
 fn forged(server: &Postgres, id: &str, bytes: &[u8]) -> String {
     let hash = blake3::hash(bytes).to_hex().to_string();
@@ -370,7 +416,7 @@ fn forged_and_damaged_files_change_nothing() {
             "",
         ),
         (&head, whole[..whole.len() / 2].to_vec(), ""),
-        (&head, bundle(&theirs, &unrelated, &base), "is missing"),
+        (&"a".repeat(40), whole, "is missing"),
         (&with_git, bundle(&theirs, &with_git, &base), ".git"),
         (
             &unrelated,
