@@ -54,6 +54,7 @@ pub struct SentFiles {
 }
 
 struct Pending {
+    objects: Vec<Vec<u8>>,
     hashes: Vec<ContentHash>,
     commits: Option<SentCommits>,
     json: String,
@@ -83,11 +84,11 @@ impl SentFiles {
         match self.read(store, tree) {
             Ok(carried) => {
                 self.errors = 0;
-                let Some((pending, objects)) = carried else {
+                let Some(mut pending) = carried else {
                     return;
                 };
                 new.files = Some(pending.json.clone());
-                new.blobs.extend(objects);
+                new.blobs.append(&mut pending.objects);
                 self.pending = Some(pending);
             }
             Err(why) => {
@@ -110,11 +111,7 @@ impl SentFiles {
         }
     }
 
-    fn read(
-        &mut self,
-        store: &Store,
-        name: &str,
-    ) -> Result<Option<(Pending, Vec<Vec<u8>>)>, String> {
+    fn read(&mut self, store: &Store, name: &str) -> Result<Option<Pending>, String> {
         let failed = |e: StoreError| e.to_string();
         let root = store.snapshots().tree_root(name).map_err(failed)?;
         let known = store.snapshots().tree(name).map_err(failed)?;
@@ -173,12 +170,12 @@ impl SentFiles {
         if self.json.as_ref() == Some(&json) {
             return Ok(None);
         }
-        let pending = Pending {
+        Ok(Some(Pending {
+            objects: carried.objects,
             hashes: carried.hashes,
             commits,
             json,
-        };
-        Ok(Some((pending, carried.objects)))
+        }))
     }
 }
 

@@ -417,7 +417,7 @@ fn forged_and_damaged_files_change_nothing() {
         ),
         (&head, whole[..whole.len() / 2].to_vec(), ""),
         (&"a".repeat(40), whole, "is missing"),
-        (&with_git, bundle(&theirs, &with_git, &base), ".git"),
+        (&with_git, bundle(&theirs, &with_git, &base), "fsck error"),
         (
             &unrelated,
             bundle(&theirs, &unrelated, &base),
