@@ -42,7 +42,7 @@ pub(super) fn run_for(command: &mut Command, at_most: u64) -> Result<Vec<u8>, St
 /// Returns bytes as the input of a command.
 ///
 /// # Errors
-/// There is no place for a temporary file.
+/// A temporary file cannot be written.
 pub(super) fn input(bytes: &[u8]) -> Result<Stdio, String> {
     let written = tempfile::tempfile().and_then(|mut file| {
         file.write_all(bytes)?;

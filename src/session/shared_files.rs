@@ -1,4 +1,4 @@
-//! What git knows about the files of a shared session, for the pushes that carry them.
+//! The files of a shared session as git knows them, for the pushes that carry them.
 //!
 //! Git runs only where [`is_plain`] has checked that it runs no program of the repository.
 
@@ -64,7 +64,7 @@ struct Repository {
 impl Repository {
     fn look(&mut self, sent: Option<(&str, &str)>, most: u64) -> Result<GitFiles, String> {
         is_plain(&self.root.to_string_lossy())?;
-        let mut head = commit_of(&self.env, &self.root, "HEAD").ok_or("HEAD is no commit")?;
+        let mut head = commit_of(&self.env, &self.root, "HEAD").ok_or("HEAD names no commit")?;
         if head != self.base {
             // After a reset or another checkout, an earlier commit is what both have.
             let base = run(self.git()?.args(["merge-base", &self.base, &head]))?;

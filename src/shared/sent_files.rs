@@ -17,7 +17,7 @@ const MAX_AFTER_FAILURE: u64 = 4 << 20;
 /// Number of errors of git in a row after which this process asks no more.
 const MAX_ERRORS: u32 = 3;
 
-/// What git knows about the files of a workspace.
+/// The files of a workspace as git knows them.
 #[derive(Debug, Default)]
 pub struct GitFiles {
     pub base: String,
@@ -46,7 +46,7 @@ pub struct SentFiles {
     sent: HashSet<ContentHash>,
     commits: Option<SentCommits>,
     json: Option<String>,
-    /// What the last push carried: its answer is not there yet.
+    /// The parts of the last push: its answer is not there yet.
     pending: Option<Pending>,
     /// Maximum size of what a push carries, bytes.
     room: u64,

@@ -45,7 +45,7 @@ fn clone(server: &Postgres, of: &Home) -> Home {
     other
 }
 
-/// What git prints in a folder, with this index if one is given.
+/// Returns the output of git in a folder, with this index if one is given.
 #[track_caller]
 fn said_with(folder: &Path, index: Option<&Path>, args: &[&str]) -> String {
     let mut command = Command::new("git");
