@@ -4,13 +4,14 @@ use clap::Args;
 use serde_json::json;
 
 use super::print_json;
-use super::shared::blocking;
 use crate::core::text::{count, one_line};
 use crate::core::visible::visible;
 use crate::report::{CliError, exit, line, note};
 use crate::session::AppContext;
+use crate::session::remote::blocking;
 use crate::session::shared::fleet_address;
 use crate::session::shared_branch::{NotFetched, SharedBranch};
+use crate::shared::SharedError;
 use crate::shared::connection::Connection;
 use crate::shared::files::{Files, fetch, refused};
 use crate::shared::postgres::Postgres;
@@ -30,9 +31,8 @@ pub(crate) struct FetchArgs {
 
 pub(super) fn run(ctx: &AppContext, args: &FetchArgs) -> Result<u8, CliError> {
     let address = fleet_address(ctx)?;
-    let found = blocking(async {
-        let connection = Connection::connect(&address).await?;
-        Ok(connection.find(&args.id).await?)
+    let found = blocking::<_, SharedError>(async {
+        Connection::connect(&address).await?.find(&args.id).await
     })?;
     let Some(json) = &found.files else {
         let why = format!("session {} has no files in the database", found.id);
@@ -49,10 +49,8 @@ pub(super) fn run(ctx: &AppContext, args: &FetchArgs) -> Result<u8, CliError> {
     let failed_here = |error: std::io::Error| CliError::new(exit::FAILED, error.to_string());
     // Only this user may read it.
     let folder = tempfile::tempdir_in(&ctx.paths.data_dir).map_err(failed_here)?;
-    let changes = blocking(async {
-        let mut log = Postgres::new(address.clone());
-        Ok(fetch(&mut log, &found.id, &files, folder.path()).await?)
-    })?;
+    let mut log = Postgres::new(address.clone());
+    let changes = blocking(fetch(&mut log, &found.id, &files, folder.path()))?;
     let title = one_line(&visible(&found.title), TITLE_CHARS);
     let done = branch
         .update(folder.path(), &changes, &title)

@@ -116,7 +116,8 @@ fn is_commit(text: &str) -> bool {
     matches!(text.len(), 40 | 64) && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
 }
 
-/// Makes a clone with this commit checked out on a branch. What is there already is removed.
+/// Makes a clone with this commit checked out, on a branch if it is given. What is there already is
+/// removed.
 ///
 /// # Errors
 /// The error of git.
@@ -124,7 +125,7 @@ pub fn clone(
     env: &Env,
     repo: &str,
     commit: &str,
-    branch: &str,
+    branch: Option<&str>,
     folder: &Path,
 ) -> Result<(), String> {
     if !is_commit(commit) {
@@ -170,10 +171,12 @@ pub fn clone(
         )?;
     }
     let mut command = git(env, &part)?;
-    run(
-        command.args(["checkout", "--quiet", "-B", branch, commit, "--"]),
-        MAX_SAID,
-    )?;
+    command.args(["checkout", "--quiet"]);
+    match branch {
+        Some(branch) => command.args(["-B", branch]),
+        None => command.arg("--detach"),
+    };
+    run(command.args([commit, "--"]), MAX_SAID)?;
     std::fs::rename(&part, folder).map_err(failed)
 }
 

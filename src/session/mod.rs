@@ -60,10 +60,10 @@ mod servers;
 mod session_diff;
 mod session_list;
 pub mod shared;
-#[cfg(feature = "fleet")]
-pub mod shared_task;
 pub mod shared_branch;
 mod shared_files;
+#[cfg(feature = "fleet")]
+pub mod shared_task;
 mod skills;
 mod steer;
 mod summary;

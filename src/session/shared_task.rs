@@ -6,13 +6,17 @@
 use std::path::{Path, PathBuf};
 
 use super::clone::{check_repo, clone};
-use super::shared::start_with;
+use super::remote::blocking;
+use super::shared::{fleet_address, start_with};
+use super::shared_branch::SharedBranch;
 use super::{AppContext, Session, SessionError, SessionSelector};
 use crate::config;
 use crate::core::entry::Entry;
 use crate::core::state::State;
 use crate::journal::chain_hash::ChainHash;
 use crate::shared::SharedError;
+use crate::shared::files::{Files, fetch, refused};
+use crate::shared::postgres::Postgres;
 use crate::shared::queue::{MovedFrom, SharedTask, TakenTask};
 use crate::shared::reader::SharedSession;
 use crate::shared::writer::{Listed, SharedWriter};
@@ -44,20 +48,28 @@ pub fn open_task(
     // Also if this process ends before the entry that says so.
     let is_moved = !is_new && (!is_known || !writer.is_own()?);
     if is_new || is_moved {
-        let refused = |why: String| {
+        let unnamed = |why: String| {
             SessionError::from(SharedError::setup(
                 format!("session {}: {why}", of.id),
                 "fleet.repos in the config of this machine names the repositories of tasks",
             ))
         };
-        check_repo(&task.repo, &ctx.config().fleet.repos).map_err(refused)?;
+        check_repo(&task.repo, &ctx.config().fleet.repos).map_err(unnamed)?;
         let branch = format!("{BRANCH}{}", of.id);
-        let cloned = clone(&ctx.env, &task.repo, &task.commit, &branch, &folder);
+        let files = of.files.as_deref().filter(|_| is_moved);
+        let files = files.map(Files::read).transpose().map_err(|why| {
+            let what = format!("where its files are is not valid: {why}");
+            SessionError::from(refused(&of.id, &what))
+        })?;
+        // The branch of a session with files is made with them.
+        let named = files.is_none().then_some(&branch[..]);
+        let base = files.as_ref().map_or(&task.commit, |files| &files.base);
+        let cloned = clone(&ctx.env, &task.repo, base, named, &folder);
         cloned.map_err(|why| SharedError::Away {
             what: format!("session {}: {why}", of.id),
         })?;
-        if is_moved {
-            lay_out(ctx, of, &folder)?;
+        if let Some(files) = &files {
+            lay_out(ctx, &of.id, files, &folder)?;
         }
         set_up(ctx, &folder)?;
         if is_moved {
@@ -96,8 +108,19 @@ fn in_folder(ctx: &AppContext, session: &str, folder: &Path) -> Result<AppContex
 }
 
 /// Gives a fresh clone the files and commits of the session.
-fn lay_out(_ctx: &AppContext, _of: &SharedSession, _folder: &Path) -> Result<(), SessionError> {
-    Ok(())
+fn lay_out(
+    ctx: &AppContext,
+    session: &str,
+    files: &Files,
+    folder: &Path,
+) -> Result<(), SessionError> {
+    let tmp = tempfile::tempdir_in(&ctx.paths.data_dir).map_err(SessionError::Runtime)?;
+    let mut log = Postgres::new(fleet_address(ctx)?);
+    let changes = blocking(fetch(&mut log, session, files, tmp.path()))?;
+    let branch = SharedBranch::new(&ctx.env, folder, session, files);
+    branch
+        .and_then(|branch| branch.lay_out(tmp.path(), &changes))
+        .map_err(|error| refused(session, &error).into())
 }
 
 /// Runs the command of the config for fresh clones, in the sandbox.

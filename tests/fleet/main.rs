@@ -12,8 +12,8 @@ mod support;
 
 mod failover;
 mod faults;
-mod guards;
 mod files;
+mod guards;
 mod other_machines;
 mod postgres;
 mod proxy;

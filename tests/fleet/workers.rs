@@ -242,9 +242,17 @@ fn another_machine_continues_when_a_worker_dies() {
     );
     let steps = |second: &str| {
         [
-            step("", &["echo changed > file"]),
+            step(
+                "",
+                &["echo changed > file; \
+                   git -c user.name=a -c user.email=b@c commit -qam second; \
+                   echo more >> file; echo new > other"],
+            ),
             fleet.effect("one", &wait),
-            fleet.effect(second, "cat file"),
+            fleet.effect(
+                second,
+                "cat file other; git log --format=%s; git status --short",
+            ),
             step("finished here", &[]),
         ]
     };
@@ -264,6 +272,9 @@ fn another_machine_continues_when_a_worker_dies() {
     assert_eq!(kinds(&entries, "moved"), 1, "{entries:#?}");
     let text = format!("{entries:?}");
     assert!(text.contains("was lost; it ended at 20"), "{text}");
+    // The files and the commits of the first machine, in a clone of the second.
+    let state = "changed\\nmore\\nnew\\nsecond\\nfirst\\n M file\\n?? other";
+    assert!(text.contains(state), "{text}");
     assert_eq!(kinds(&entries, "started"), kinds(&entries, "finished"));
     // The dead machine has no say any more.
     let late = first.run(&["-p", "more", "-r", &id]);
