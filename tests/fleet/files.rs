@@ -290,12 +290,12 @@ fn bundle(folder: &Path, commit: &str, base: &str) -> Vec<u8> {
             "bundle",
             "create",
             "-q",
-            "bad.bundle",
+            "../bad.bundle",
             "bad",
             &format!("^{base}"),
         ],
     );
-    std::fs::read(folder.join("bad.bundle")).unwrap()
+    std::fs::read(folder.join("../bad.bundle")).unwrap()
 }
 
 /// Rows may be written by other programs: the session is named, and the clone stays as it is.
