@@ -12,6 +12,7 @@ mod support;
 
 mod failover;
 mod faults;
+#[cfg(feature = "fleet")]
 mod files;
 mod guards;
 mod other_machines;
