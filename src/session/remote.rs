@@ -107,7 +107,7 @@ pub fn copy(ctx: &AppContext, store: &mut Store, beginning: &str) -> Result<Copi
 /// Returns the sender to a session of the database.
 ///
 /// # Errors
-/// There is no database.
+/// The config names none.
 pub fn post(ctx: &AppContext, session: &str) -> Result<Post, SessionError> {
     let (address, session) = (fleet_address(ctx)?, session.to_string());
     Ok(Box::new(move |outgoing| {
