@@ -115,6 +115,8 @@ struct Case {
     lags: bool,
     /// The session is in a shared database, whose pushes have these faults.
     shared: Option<Vec<(u64, shared::Fault)>>,
+    /// Another machine sends a message before each start of a process.
+    mail: bool,
 }
 
 /// The version that takes a session up.
@@ -220,6 +222,7 @@ fn run(case: &Case) -> Ran {
         case.reading || case.slowly || case.random_script && case.seed.is_multiple_of(2);
 
     let memory = case.shared.clone().map(shared::Memory::with);
+    let memory = memory.map(|memory| memory.sending_mail(case.mail));
     let session = begin(dir.path());
     if let Some(memory) = memory.clone() {
         memory.take_over(dir.path(), &session);
@@ -1540,6 +1543,7 @@ fn random(seeds: std::ops::Range<u64>) {
             is_stopped: false,
             lags: false,
             shared: None,
+            mail: false,
         };
         let result = std::panic::catch_unwind(|| run(&case));
         if let Err(panic) = result {

@@ -11,8 +11,9 @@ use rewake::session::shared::match_logs;
 use rewake::shared::SharedError;
 use rewake::shared::lease_file::LeaseFile;
 use rewake::shared::log::{
-    Beat, Claimed, EndOfLog, Home, Mail, Push, SharedLog, StoredLine, StoredObject,
+    Beat, Claimed, EndOfLog, Home, Mail, MailKind, Push, SharedLog, StoredLine, StoredObject,
 };
+use rewake::shared::mailbox::Mailbox;
 use rewake::shared::writer::{Listed, Options, SharedWriter};
 use rewake::store::shared::{NewLines, end_of, key, lines_from, lines_of};
 use rewake::store::{NewSession, Store, new_id};
@@ -39,6 +40,12 @@ struct Tables {
     lines: Vec<StoredLine>,
     objects: Vec<StoredObject>,
     mail: Vec<Mail>,
+    /// The data folder.
+    dir: PathBuf,
+    /// Each process finds a new message when it starts.
+    sends_mail: bool,
+    /// Number of messages that were sent.
+    sent: i64,
     pushes: u64,
     /// The push with this number, from 1, has this fault.
     faults: Vec<(u64, Fault)>,
@@ -71,13 +78,19 @@ impl Memory {
         memory
     }
 
+    /// Another machine sends a message before each start of a process.
+    pub fn sending_mail(self, sends_mail: bool) -> Memory {
+        self.0.lock().unwrap().sends_mail = sends_mail;
+        self
+    }
+
     pub fn pushes(&self) -> u64 {
         self.0.lock().unwrap().pushes
     }
 
     /// Returns a writer for a store.
     pub fn writer(&self, store: &mut Store, session: &str) -> SharedWriter {
-        self.writer_with(store, session, None)
+        self.writer_with(store, session, None, None)
     }
 
     fn writer_with(
@@ -85,6 +98,7 @@ impl Memory {
         store: &mut Store,
         session: &str,
         lease_file: Option<PathBuf>,
+        mailbox: Option<Mailbox>,
     ) -> SharedWriter {
         let home = Home {
             home: "home".into(),
@@ -95,6 +109,7 @@ impl Memory {
         let (session, database) = (session.to_string(), DATABASE.to_string());
         let options = Options {
             lease_file,
+            mailbox,
             ..Options::default()
         };
         SharedWriter::start(self.clone(), home, session, database, key, options).unwrap()
@@ -116,6 +131,7 @@ impl Memory {
 
     /// Makes a session shared, with the entries that it has.
     pub fn take_over(&self, dir: &Path, session: &str) {
+        self.0.lock().unwrap().dir = dir.to_path_buf();
         let database = rusqlite::Connection::open(dir.join("rewake.db")).unwrap();
         let sql = "UPDATE sessions SET replica = 'shared@memory' WHERE id = ?1";
         assert_eq!(database.execute(sql, [session]).unwrap(), 1);
@@ -129,9 +145,26 @@ impl Memory {
 
     /// Takes the lease for a process that starts.
     pub fn started(&self, store: &mut Store, session: &str) -> SharedWriter {
-        let writer = self.writer(store, session);
+        let mut tables = self.0.lock().unwrap();
+        let mailbox = tables.sends_mail.then(|| {
+            tables.sent += 1;
+            let message =
+                serde_json::json!({"text": format!("mail {}", tables.sent), "via": "signal"});
+            let mail = Mail {
+                id: tables.sent,
+                kind: MailKind::Message,
+                body: message.to_string(),
+                origin: "far".into(),
+            };
+            tables.mail.push(mail);
+            let dir = tables.dir.clone();
+            Mailbox::new(dir, session.to_string(), Vec::new())
+        });
+        drop(tables);
+        let writer = self.writer_with(store, session, None, mailbox);
         let mut warnings = Vec::new();
         match_logs(&writer, store, session, &mut warnings).unwrap();
+        writer.take_mail().unwrap();
         assert_eq!(warnings, Vec::<String>::new());
         writer
     }
@@ -143,6 +176,14 @@ impl Memory {
         let tables = self.0.lock().unwrap();
         assert_eq!(tables.end, Some(end));
         assert_eq!(tables.lines.len() as u64, end.1);
+        assert!(tables.mail.is_empty(), "{:?}", tables.mail);
+        let records = store.load(session).unwrap().1;
+        for number in 1..=tables.sent {
+            let text = format!("mail {number}");
+            let is_its =
+                |r: &&Record| matches!(&r.entry, Entry::Said { text: said, .. } if *said == text);
+            assert_eq!(records.iter().filter(is_its).count(), 1, "{text}");
+        }
     }
 }
 
@@ -297,6 +338,33 @@ fn every_boundary_of_a_shared_session() {
     }
 }
 
+/// A message of another machine waits at each start, and the process dies at every boundary. Each
+/// message becomes one entry.
+#[test]
+fn mail_becomes_one_entry_at_every_boundary() {
+    let first = Case {
+        shared: Some(vec![]),
+        mail: true,
+        ..Case::default()
+    };
+    let ran = run(&first);
+    for at in 1..=ran.boundaries {
+        run(&Case {
+            crashes: vec![at, at + 3],
+            power_cut: at % 2 == 0,
+            ..first.clone()
+        });
+    }
+    for number in 1..=ran.pushes {
+        let fault = FAULTS[number as usize % FAULTS.len()];
+        run(&Case {
+            shared: Some(vec![(number, fault)]),
+            crashes: vec![number * ran.boundaries / ran.pushes],
+            ..first.clone()
+        });
+    }
+}
+
 /// An answer, a request or both are lost at every push, and the process dies near it.
 #[test]
 fn lost_answers_at_every_push() {
@@ -399,7 +467,7 @@ fn each_sign_of_life_writes_the_lease() {
     let memory = Memory::default();
     let session = memory.session_in(dir.path());
     let mut store = Store::open(dir.path()).unwrap();
-    let writer = memory.writer_with(&mut store, &session, Some(path.clone()));
+    let writer = memory.writer_with(&mut store, &session, Some(path.clone()), None);
     // There is no folder for the file.
     let end = writer.claim().unwrap();
     std::fs::create_dir(&folder).unwrap();
