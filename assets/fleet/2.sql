@@ -224,7 +224,7 @@ BEGIN
     END IF;
     -- One that another worker continues did not end well.
     UPDATE rewake.tasks t
-    SET starts = CASE WHEN now_is IN ('queued', 'working') THEN t.starts ELSE 0 END,
+    SET starts = CASE WHEN now_is IN ('queued', 'working', 'failed') THEN t.starts ELSE 0 END,
         exit = CASE WHEN now_is IN ('queued', 'working') THEN NULL ELSE end_1.exit END
     WHERE t.session = end_1.session;
     RETURN true;

@@ -253,7 +253,6 @@ fn supervise(args: &WorkerArgs) -> Result<u8, CliError> {
             is_idle: false,
         })
         .collect();
-    let mut last = exit::DONE;
     loop {
         let is_over = stop.load(Ordering::Relaxed) || slots.iter().all(|slot| slot.is_idle);
         for slot in &mut slots {
@@ -270,15 +269,8 @@ fn supervise(args: &WorkerArgs) -> Result<u8, CliError> {
                     _ => AGAIN,
                 };
                 slot.starts_at = Instant::now() + pause;
-                last = code
-                    .filter(|code| *code == exit::USAGE)
-                    .unwrap_or(exit::DONE);
             }
-            if slot.child.is_none()
-                && !is_over
-                && last == exit::DONE
-                && slot.starts_at <= Instant::now()
-            {
+            if slot.child.is_none() && !is_over && slot.starts_at <= Instant::now() {
                 slot.child = Some(start(&exe, args).map_err(failed)?);
             }
         }
@@ -289,8 +281,8 @@ fn supervise(args: &WorkerArgs) -> Result<u8, CliError> {
                 let _ = kill_process(pid, Signal::TERM);
             }
         }
-        if (is_over || last != exit::DONE) && slots.iter().all(|slot| slot.child.is_none()) {
-            return Ok(last);
+        if is_over && slots.iter().all(|slot| slot.child.is_none()) {
+            return Ok(exit::DONE);
         }
         std::thread::sleep(TICK);
     }

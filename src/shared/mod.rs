@@ -89,7 +89,9 @@ impl SharedError {
     /// Returns the error of a session that misses an entry in the database.
     pub(crate) fn gap(session: &str, seq: u64) -> SharedError {
         SharedError::setup(
-            format!("session {session}: entry {seq} in the database is missing or does not follow"),
+            format!(
+                "session {session}: entry {seq} in the database is missing, damaged or does not follow"
+            ),
             format!("a fork of what is in this data folder continues it: rewake fork {session}"),
         )
     }

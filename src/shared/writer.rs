@@ -688,7 +688,11 @@ impl<L: SharedLog> Holder<L> {
                 let may = self.options.of_any_store || self.recorded(line);
                 let entry = read(line).filter(|_| may);
                 let Some((_, entry)) = entry else {
-                    return Err(SharedError::foreign(&self.session, next));
+                    let place = after.1 + new.lines.len() as u64;
+                    return Err(match self.options.of_any_store {
+                        true => SharedError::gap(&self.session, place),
+                        false => SharedError::foreign(&self.session, place),
+                    });
                 };
                 new.lines.push(entry);
             }

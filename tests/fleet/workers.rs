@@ -370,6 +370,61 @@ fn what_a_worker_and_a_task_lack_is_said() {
     let _ = id;
 }
 
+/// A task that cannot be worked on is named, and the others are done.
+#[test]
+fn a_damaged_task_stops_no_other() {
+    let Some(fleet) = Fleet::start() else {
+        return;
+    };
+    let steps = [step("", &["echo changed > file"]), step("done", &[])];
+    let first = fleet.machine(&steps);
+    let id = &fleet.submit(&first, &[]);
+    first.run(&["worker", "--once"]).expect(0);
+    for damage in [
+        "UPDATE rewake.lines SET body = substr(body, 1, 20) WHERE seq = 2",
+        "DELETE FROM rewake.lines WHERE seq = 2",
+        "UPDATE rewake.sessions SET tip = decode(repeat('00', 16), 'hex') WHERE true",
+    ] {
+        fleet.server.sql("CREATE TABLE kept AS TABLE rewake.lines; CREATE TABLE tips AS SELECT id, tip FROM rewake.sessions");
+        let column = match damage.contains("sessions") {
+            true => "id",
+            false => "session",
+        };
+        fleet.server.sql(&format!("{damage} AND {column} = '{id}'"));
+        first.home.run(["send", id, "more", "--shared"]).expect(0);
+        let other = fleet.machine(&steps);
+        let run = other.run(&["worker", "--once"]);
+        assert!(![Some(0), Some(75)].contains(&run.code()), "{run:?}");
+        assert!(run.stderr.contains(id.as_str()), "{}", run.stderr);
+        let state = format!("SELECT state FROM rewake.sessions WHERE id = '{id}'");
+        assert_eq!(fleet.server.sql(&state), "failed");
+        // With its mail it is tried twice more, and then it waits for a person.
+        other
+            .run(&["worker", "--slots", "1", "--idle", "1s"])
+            .expect(0);
+        assert_eq!(
+            fleet.server.sql("SELECT starts, paused FROM rewake.tasks"),
+            "4|t"
+        );
+        fleet
+            .server
+            .sql("DELETE FROM rewake.mail; UPDATE rewake.tasks SET paused = false, starts = 0");
+        fleet.server.sql(
+            "TRUNCATE rewake.lines; INSERT INTO rewake.lines SELECT * FROM kept;
+             UPDATE rewake.sessions s SET tip = t.tip FROM tips t WHERE t.id = s.id;
+             DROP TABLE kept, tips",
+        );
+    }
+    play(&first.home, &steps);
+    let _ = [(); 2].map(|()| fleet.submit(&first, &[]));
+    let done = first
+        .run(&["worker", "--slots", "2", "--idle", "1s"])
+        .expect(0);
+    assert_eq!(done.stdout.matches("done").count(), 2, "{done:?}");
+    let ended = "SELECT count(*) FROM rewake.tasks WHERE exit = 0";
+    assert_eq!(fleet.server.sql(ended), "2", "{}", done.stderr);
+}
+
 /// A task whose workers die three times waits for a person.
 #[test]
 fn a_task_that_kills_its_workers_is_paused() {
