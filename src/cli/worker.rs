@@ -54,6 +54,9 @@ pub(crate) struct WorkerArgs {
     /// Exit with 0 after this time without work
     #[arg(long, value_name = "DURATION", value_parser = headless::time)]
     pub idle: Option<Duration>,
+    /// Cost at which each task pauses (a task may have a lower limit)
+    #[arg(long, value_name = "USD")]
+    pub max_usd: Option<f64>,
     /// Exit with another code after that time
     #[arg(long, hide = true, requires = "once")]
     pub slot: bool,
@@ -61,6 +64,15 @@ pub(crate) struct WorkerArgs {
 
 pub(super) fn run(ctx: &AppContext, args: &WorkerArgs) -> Result<u8, CliError> {
     ctx.steering().check_not_below_agent()?;
+    if args
+        .max_usd
+        .is_some_and(|usd| !usd.is_finite() || usd <= 0.0)
+    {
+        return Err(CliError::new(
+            exit::USAGE,
+            "--max-usd needs a number above 0",
+        ));
+    }
     let address = fleet_address(ctx)?;
     if ctx.config().fleet.repos.is_empty() {
         return Err(CliError::new(
@@ -121,7 +133,7 @@ fn once(
         let Some(taken) = taken else {
             return Ok(if args.slot { IDLE } else { exit::DONE });
         };
-        match work(ctx, address, home, folder, &taken) {
+        match work(ctx, args, address, home, folder, &taken) {
             // Another process of this data folder is still there.
             Err(Unworked::Held) => drop(skip.insert(taken.session)),
             Err(Unworked::Failed(error)) => return Err(error),
@@ -137,6 +149,7 @@ enum Unworked {
 
 fn work(
     ctx: &AppContext,
+    args: &WorkerArgs,
     address: &Address,
     home: &Home,
     folder: &Path,
@@ -155,6 +168,7 @@ fn work(
         Some(ms) => Ask::Wait(Some(Duration::from_millis(ms))),
         None => Ask::Deny,
     };
+    its.given.max_usd = args.max_usd;
     its.given.shared = true;
     its.given.is_task = true;
     its.given.is_attended = ask.is_attended();
@@ -296,6 +310,9 @@ fn start(exe: &PathBuf, args: &WorkerArgs) -> std::io::Result<Child> {
     }
     for label in &args.label {
         command.arg("--label").arg(label);
+    }
+    if let Some(usd) = args.max_usd {
+        command.arg("--max-usd").arg(usd.to_string());
     }
     command.stdin(Stdio::null()).spawn()
 }

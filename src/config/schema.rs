@@ -672,6 +672,7 @@ pub struct FleetConfig {
     /// Repositories of tasks. `*` at the end stands for anything.
     pub repos: Vec<String>,
     /// Command for fresh clones, run in the sandbox with the network. It may run again.
+    #[cfg_attr(test, serde(skip_serializing))]
     pub setup: Option<String>,
 }
 

@@ -21,6 +21,7 @@ mod proxy;
 mod restored;
 mod setup;
 mod steering;
+#[cfg(target_os = "linux")]
 mod workers;
 
 use std::collections::BTreeMap;

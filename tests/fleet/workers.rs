@@ -9,8 +9,8 @@ use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use serde_json::{Value, json};
 
 use crate::postgres::{Postgres, WORKER};
-use crate::support::git;
 use crate::support::{Home, Live, Run, run};
+use crate::support::{git, skip_everywhere};
 use crate::{LIMIT, play, refused, step, until, when};
 
 /// A repository that git serves, a database, and the path of the clones.
@@ -32,6 +32,16 @@ impl Drop for Fleet {
 impl Fleet {
     fn start() -> Option<Fleet> {
         let server = Postgres::start()?;
+        let unshare = Command::new("unshare")
+            .args(["--mount", "--propagation", "private", "true"])
+            .output();
+        let git = Command::new("git").arg("--exec-path").output().unwrap();
+        let folder = String::from_utf8(git.stdout).unwrap();
+        let has_daemon = Path::new(folder.trim()).join("git-daemon").exists();
+        if !unshare.is_ok_and(|ran| ran.status.success()) || !has_daemon {
+            skip_everywhere("mount namespaces and git daemon");
+            return None;
+        }
         let shared = tempfile::tempdir().unwrap();
         let repo = shared.path().join("repos/one");
         std::fs::create_dir_all(&repo).unwrap();

@@ -47,7 +47,10 @@ const GROUPS: [(&str, &[&str]); 5] = [
             "man",
         ],
     ),
-    ("Integrations", &["acp", "mcp", "hooks", "serve", "fleet"]),
+    (
+        "Integrations",
+        &["acp", "mcp", "hooks", "serve", "fleet", "submit", "worker"],
+    ),
 ];
 
 /// Old names of subcommands and flags, with the new ones.
