@@ -35,8 +35,8 @@ impl Fleet {
         let unshare = Command::new("unshare")
             .args(["--mount", "--propagation", "private", "true"])
             .output();
-        let git = Command::new("git").arg("--exec-path").output().unwrap();
-        let folder = String::from_utf8(git.stdout).unwrap();
+        let programs = Command::new("git").arg("--exec-path").output().unwrap();
+        let folder = String::from_utf8(programs.stdout).unwrap();
         let has_daemon = Path::new(folder.trim()).join("git-daemon").exists();
         if !unshare.is_ok_and(|ran| ran.status.success()) || !has_daemon {
             skip_everywhere("mount namespaces and git daemon");
