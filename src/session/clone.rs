@@ -60,7 +60,7 @@ pub fn check_repo(repo: &str, repos: &[String]) -> Result<(), String> {
         || !is_plain
     {
         return Err(format!(
-            "{shown:?} is no address of a repository in the network (https, ssh, git)"
+            "{shown:?} is not an address of a repository in the network (https, ssh, git)"
         ));
     }
     let matches = |pattern: &String| match pattern.strip_suffix('*') {
@@ -84,7 +84,7 @@ pub fn commit_of(env: &Env, repo: &str, reference: Option<&str>) -> Result<Strin
     let name = reference.unwrap_or("HEAD");
     if name.starts_with('-') || name.chars().any(char::is_control) {
         return Err(format!(
-            "{:?} is no name of a ref",
+            "{:?} is not a name of a ref",
             one_line(&visible(name), SHOWN)
         ));
     }

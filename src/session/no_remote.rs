@@ -6,7 +6,7 @@ use super::{AppContext, Post, SessionError};
 use crate::shared::SharedError;
 use crate::store::Store;
 
-/// No session is on another machine.
+/// In this build no session is on another machine.
 pub struct Remote {
     pub session: String,
     pub copy: String,

@@ -155,7 +155,7 @@ impl Mailbox {
             }
             MailKind::Signal => {
                 let Ok(signal) = serde_json::from_str::<Signal>(&mail.body) else {
-                    return Ok(Err("it is no signal"));
+                    return Ok(Err("it is not a signal"));
                 };
                 let may = match &signal {
                     Signal::Stop { .. } | Signal::Pause { .. } | Signal::GoOn => true,
@@ -182,9 +182,9 @@ impl Mailbox {
 
 fn message(mail: &Mail) -> Result<Message, &'static str> {
     if mail.kind != MailKind::Message {
-        return Err("it is no message");
+        return Err("it is not a message");
     }
-    let message: Message = serde_json::from_str(&mail.body).map_err(|_| "it is no message")?;
+    let message: Message = serde_json::from_str(&mail.body).map_err(|_| "it is not a message")?;
     match message.text.trim().is_empty() && message.images.is_empty() {
         true => Err("it is empty"),
         false => Ok(message),

@@ -166,7 +166,7 @@ impl Connection {
         let sql = "SELECT repo, commit, usd, ask_ms FROM rewake.tasks WHERE session = $1";
         let rows = self.rows(sql, &[&id_of(session)?]).await?;
         let row = rows.first().ok_or_else(|| SharedError::Missing {
-            what: format!("session {session} is no task"),
+            what: format!("session {session} is not a task"),
         })?;
         Ok(SharedTask {
             repo: get(row, 0)?,
@@ -207,7 +207,7 @@ impl Connection {
            JOIN rewake.sessions s ON s.id = t.session WHERE t.session = $1";
         let rows = self.rows(sql, &[&id_of(session)?]).await?;
         let row = rows.first().ok_or_else(|| SharedError::Missing {
-            what: format!("session {session} is no task"),
+            what: format!("session {session} is not a task"),
         })?;
         let exit: Option<i32> = get(row, 0)?;
         Ok(match (exit, get(row, 1)?) {

@@ -339,7 +339,7 @@ fn what_a_worker_and_a_task_lack_is_said() {
     refused(
         submit(&repo, &["--ref", "--upload-pack=x"]),
         2,
-        &["no name of a ref"],
+        &["not a name of a ref"],
     );
     // A worker whose config does not name the repository does not clone it.
     let id = fleet.submit(&machine, &["--label", "gpu"]);
