@@ -1,18 +1,17 @@
 //! Clones of the repositories of tasks. Their addresses come from a database, so only those that the
 //! config of this machine names are used, over the network, without hooks, prompts and submodules.
 
-use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use super::git::run_with;
 use crate::config::Env;
 use crate::core::text::one_line;
 use crate::core::visible::visible;
 
 /// Time limit of a clone.
 const PATIENCE: Duration = Duration::from_secs(1800);
-const PAUSE: Duration = Duration::from_millis(10);
 /// Maximum length of an address or an error in a message, characters.
 const SHOWN: usize = 200;
 const MAX_SAID: u64 = 4_000;
@@ -209,51 +208,9 @@ fn git(env: &Env, folder: &Path) -> Result<Command, String> {
 
 /// Runs git and returns what it printed.
 fn run(command: &mut Command, at_most: u64) -> Result<String, String> {
-    let failed = |error: std::io::Error| format!("git cannot be run: {error}");
-    let mut child = command
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .map_err(failed)?;
-    let read = |from: Option<Box<dyn Read + Send>>, at_most: u64| {
-        std::thread::spawn(move || {
-            let mut text = Vec::new();
-            if let Some(mut from) = from {
-                // What is over the limit is read, so that git does not wait.
-                let _ = from.by_ref().take(at_most).read_to_end(&mut text);
-                let _ = std::io::copy(&mut from, &mut std::io::sink());
-            }
-            String::from_utf8_lossy(&text).into_owned()
-        })
-    };
-    let out = read(child.stdout.take().map(|p| Box::new(p) as _), at_most);
-    let said = read(child.stderr.take().map(|p| Box::new(p) as _), MAX_SAID);
-    let until = Instant::now() + PATIENCE;
-    let ended = loop {
-        match child.try_wait().map_err(failed)? {
-            Some(ended) => break ended,
-            None if Instant::now() < until => std::thread::sleep(PAUSE),
-            None => {
-                // It may have ended already.
-                let _ = child.kill();
-                let _ = child.wait();
-                return Err(format!("git did not end in {} s", PATIENCE.as_secs()));
-            }
-        }
-    };
-    let text = |thread: std::thread::JoinHandle<String>| thread.join().unwrap_or_default();
-    match ended.success() {
-        true => Ok(text(out)),
-        false => {
-            let said = text(said);
-            let last = said.lines().rfind(|line| !line.trim().is_empty());
-            Err(one_line(
-                &visible(last.unwrap_or("git failed, and said nothing")),
-                SHOWN,
-            ))
-        }
-    }
+    let ran = run_with(command, at_most, Stdio::null(), PATIENCE);
+    ran.map(|text| String::from_utf8_lossy(&text).into_owned())
+        .map_err(|why| one_line(&visible(&why), SHOWN))
 }
 
 #[cfg(test)]

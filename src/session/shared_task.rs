@@ -9,7 +9,7 @@ use super::clone::{check_repo, clone};
 use super::remote::blocking;
 use super::shared::{fleet_address, start_with};
 use super::shared_branch::SharedBranch;
-use super::{AppContext, Session, SessionError, SessionSelector};
+use super::{AppContext, Session, SessionError, SessionSelector, unseen_by_commands};
 use crate::config;
 use crate::core::entry::Entry;
 use crate::core::state::State;
@@ -129,7 +129,12 @@ fn set_up(ctx: &AppContext, folder: &Path) -> Result<(), SessionError> {
         return Ok(());
     };
     let exe = crate::command::own_exe().map_err(SessionError::OwnExe)?;
-    let ended = std::process::Command::new(exe)
+    let mut command = std::process::Command::new(exe);
+    // What the repository runs here sees as little as a command of the model.
+    for name in unseen_by_commands(ctx.config(), &ctx.env) {
+        command.env_remove(name);
+    }
+    let ended = command
         .args(["sandbox", "--access", "network", "--", "/bin/sh", "-c"])
         .arg(setup)
         .current_dir(folder)

@@ -210,11 +210,24 @@ fn a_task_is_done_by_a_worker() {
     let repo = fleet.repo();
     let waits = ["submit", "do it", "--repo", &repo, "--wait", "--key", "k"];
     let waits = Live::spawn(machine.home.rewake(waits));
-    let worker = machine.run(&["worker", "--once"]).expect(0);
+    // The command for fresh clones sees no password.
+    let config = std::fs::read_to_string(machine.home.rewake_home().join("config.toml")).unwrap();
+    let setup = "setup = \"env > seen\"\nurl_env = \"FLEET_URL\"\n";
+    machine.home.write_config(&format!("{config}{setup}"));
+    let mut command = machine.command(&["worker", "--once"]);
+    command.env("FLEET_URL", fleet.server.url(WORKER));
+    let worker = run(command, LIMIT).expect(0);
     assert!(worker.stdout.contains("all done"), "{}", worker.stdout);
+    machine.home.write_config(&config);
     let waited = waits.wait(LIMIT).expect(0);
     let id = waited.stdout.trim().to_string();
     assert_eq!(fleet.effects(), "one\n");
+    let seen = std::fs::read_to_string(machine.work.join(&id).join("seen"));
+    let seen = seen.unwrap_or_default();
+    assert!(
+        seen.contains("PATH=") && !seen.contains("FLEET_URL"),
+        "{seen}"
+    );
     let entries = machine.entries(&id);
     let text = format!("{entries:?}");
     assert!(text.contains("first\\nfirst"), "{text}");
