@@ -5,6 +5,7 @@ use std::io::{BufReader, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::sync::{Arc, Condvar, Mutex};
 
+use rewake::core::entry::{Entry, Record};
 use rewake::store::Store;
 use rewake::telemetry::spans::{SpanFold, Trace, hex};
 use serde_json::{Value, json};
@@ -446,7 +447,17 @@ fn expected(home: &Home) -> BTreeMap<String, (String, i64, i64)> {
         .collect()
 }
 
-/// Runs are killed at random, and the collector loses some of its answers, until all is done. No span
+/// Returns the log of the newest session, as far as it is recorded.
+fn log(home: &Home) -> Vec<Record> {
+    let newest = || {
+        let store = Store::open_current(&home.rewake_home()).ok()??;
+        let session = store.history().newest(None).ok()??.id;
+        Some(store.load(&session).ok()?.1)
+    };
+    newest().unwrap_or_default()
+}
+
+/// Runs are killed at random entries, and the collector loses some of its answers, until all is done. No span
 /// is lost, and one that came twice is the same.
 #[test]
 fn no_kill_loses_a_span_or_makes_another_of_it() {
@@ -459,23 +470,34 @@ fn no_kill_loses_a_span_or_makes_another_of_it() {
             break;
         }
         assert!(round < wanted, "nothing is killed");
-        // An answer that is not received.
-        let collector = Collector::start(|n| (n % 4 != 3).then_some((200, "{}")));
+        // Answers that are not received, the first among them: its spans come again.
+        let collector = Collector::start(|n| (n % 4 != 0).then_some((200, "{}")));
+        let first = bash("while [ ! -e go ]; do sleep 0.02; done");
         let steps: Vec<String> = (0..4)
-            .map(|_| step("", &[bash("sleep 0.1"), bash("true")]))
+            .map(|n| match n {
+                0 => step("", &[first.clone(), bash("true")]),
+                _ => step("", &[bash("sleep 0.1"), bash("true")]),
+            })
             .collect();
         let home = scripted(&[steps, vec![step("done", &[])]].concat(), ON);
         let mut args = vec!["-p", "work", "--yolo"];
         for attempt in 0.. {
             assert!(attempt < 50, "it never ends");
+            let length = log(&home).len() + 1 + (random() % 6) as usize;
             let mut run = collector.live(&home, &args, &[]);
-            std::thread::sleep(std::time::Duration::from_millis(20 + random() % 280));
-            let has_begun = Store::open_current(&home.rewake_home()).is_ok_and(|store| {
-                store.is_some_and(|store| store.history().newest(None).is_ok_and(|n| n.is_some()))
-            });
+            // The first kill finds the first command, which waits for it.
+            let is_due = |log: &[Record]| match attempt {
+                0 => log.iter().any(|r| matches!(r.entry, Entry::Started { .. })),
+                _ => log.len() >= length,
+            };
+            while !is_due(&log(&home)) && !run.has_ended() {
+                std::thread::sleep(std::time::Duration::from_millis(5));
+            }
+            let has_begun = !log(&home).is_empty();
             if attempt < 6 && run.kill() {
                 kills += 1;
                 run.wait(LIMIT);
+                std::fs::write(home.path("go"), "").unwrap();
                 if has_begun {
                     args = vec!["-p", "-c", "--yolo"];
                 }

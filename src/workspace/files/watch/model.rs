@@ -311,8 +311,12 @@ impl Disk {
                 } else if of.is_symlink() {
                     all.insert(at, Node::Link);
                 } else {
-                    let mode = fs::metadata(&path).unwrap().permissions().mode() & 0o777;
-                    let content = fs::read_to_string(&path).unwrap_or_default();
+                    let permissions = fs::metadata(&path).unwrap().permissions();
+                    let mode = permissions.mode() & 0o777;
+                    // Only root reads a file of mode 0 as it is.
+                    fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
+                    let content = fs::read_to_string(&path).unwrap();
+                    fs::set_permissions(&path, permissions).unwrap();
                     all.insert(at, Node::File { content, mode });
                 }
             }
