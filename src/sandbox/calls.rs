@@ -33,7 +33,7 @@ const ARCH: Option<TargetArch> = Some(TargetArch::riscv64);
 const ARCH: Option<TargetArch> = None;
 
 /// Calls that are newer than the library's list, with the same number on every architecture.
-const MOUNT_SETATTR: i64 = 442;
+pub(super) const MOUNT_SETATTR: i64 = 442;
 const FCHMODAT2: i64 = 452;
 const SETXATTRAT: i64 = 463;
 const REMOVEXATTRAT: i64 = 466;

@@ -40,10 +40,10 @@ use super::namespaces::own_processes;
 
 /// File with the last pid that was given in a namespace. The reader's namespace counts, not that of
 /// the mount.
-pub(super) const LAST_NUMBER: &str = "/proc/sys/kernel/ns_last_pid";
+const LAST_NUMBER: &str = "/proc/sys/kernel/ns_last_pid";
 
 /// File with the first pid that no process gets.
-pub(super) const MOST_NUMBERS: &str = "/proc/sys/kernel/pid_max";
+const MOST_NUMBERS: &str = "/proc/sys/kernel/pid_max";
 
 /// The kernel uses pids below this one only once.
 const RESERVED: u32 = 300;
@@ -254,14 +254,46 @@ impl Outside {
     }
 }
 
-/// Tries both files in the first process of a namespace: returns whether pids can be chosen, and
-/// whether they can be limited. `outside` is the file of the parent, still open there.
-pub(super) fn try_numbers(outside: u64) -> (bool, bool) {
+/// The features of a process namespace.
+#[derive(Debug, Default)]
+pub(super) struct TriedProcesses {
+    /// Whether pids can be chosen.
+    pub numbers: bool,
+    /// Whether the number of processes can be limited.
+    pub limit: bool,
+}
+
+/// Tries the process namespace that was just created in its first process. That process is forked
+/// like the one of a command: a program that is executed for an ordinary user has no capabilities.
+/// `None`: there is no such namespace.
+pub(super) fn try_processes() -> Option<TriedProcesses> {
+    let outside = Outside::look();
+    let (mut answer, mut writer) = io::pipe().ok()?;
+    let Some(child) = fork().ok()? else {
+        // Its writes are only for a namespace that ends with it.
+        if getpid().as_raw_nonzero().get() == 1 {
+            let tried = try_numbers(&outside);
+            let _ = writer.write_all(&[u8::from(tried.numbers), u8::from(tried.limit)]);
+        }
+        exit_with(0)
+    };
+    drop(writer);
+    let mut bytes = [0; 2];
+    let read = answer.read_exact(&mut bytes);
+    wait_for(child);
+    let [numbers, limit] = bytes.map(|byte| byte == 1);
+    read.is_ok().then_some(TriedProcesses { numbers, limit })
+}
+
+fn try_numbers(outside: &Outside) -> TriedProcesses {
     let numbers = write_number(LAST_NUMBER, RESERVED).is_ok();
-    let is_own = std::fs::metadata(MOST_NUMBERS).is_ok_and(|found| found.ino() != outside);
-    let most = read_number(MOST_NUMBERS).filter(|_| is_own);
+    let most = read_number(MOST_NUMBERS).filter(|_| outside.is_own_limit());
     let limit = most.is_some_and(|most| write_number(MOST_NUMBERS, most).is_ok());
-    (numbers, limit)
+    TriedProcesses {
+        numbers,
+        // A command then gets a second namespace below this one.
+        limit: limit && own_processes().is_ok(),
+    }
 }
 
 /// Limits the number of processes below this one, which is in a separate namespace, to `processes`

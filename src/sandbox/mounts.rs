@@ -5,17 +5,27 @@
 //! the protection. `/dev/null` covers a hidden file, and an empty folder that nobody can open
 //! covers a hidden folder.
 //!
+//! Binds are recursive: in a user namespace the kernel refuses to bind a folder without the mounts
+//! below it, since they may cover something.
+//!
 //! Every path is opened without following links and mounted by its descriptor.
+//!
+//! Invariant: hidden paths are covered after all other mounts. A later bind of a folder above would
+//! lie over the cover.
 
 use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FileType, StatVfsMountFlags, fstat, fstatvfs};
 use rustix::mount::{
-    MountFlags, MountPropagationFlags, mount, mount_bind, mount_change, mount_remount,
+    MountFlags, MountPropagationFlags, mount, mount_bind_recursive, mount_change, mount_remount,
 };
 
+use super::calls::MOUNT_SETATTR;
 use super::files::open_exactly;
 use super::paths::is_below_any;
 use super::places::SHARED_MEMORY;
@@ -37,9 +47,21 @@ pub(super) fn own_process_list() {
     let _ = mount("proc", "/proc", "proc", flags, None);
 }
 
-/// Returns whether mounting works. Some systems allow the namespace and then refuse to mount.
+/// Returns whether mounting works, by mounting as [`hold`] does, on a folder with mounts below it.
+/// Some systems allow the namespace and then refuse to mount.
 pub(super) fn can_mount() -> bool {
-    make_private().is_ok() && mount_bind("/dev", "/dev").is_ok() && cover_folder("/dev").is_ok()
+    let try_all = || {
+        let folder = Path::new("/dev");
+        make_private()?;
+        bind_on_itself(folder)?;
+        make_read_only(folder)?;
+        if Path::new(SHARED_MEMORY).is_dir() {
+            own_shared_memory()?;
+        }
+        hide(Path::new("/dev/zero"))?;
+        hide(folder)
+    };
+    try_all().is_ok()
 }
 
 pub(super) fn hold(profile: &Profile) -> Result<(), String> {
@@ -50,9 +72,6 @@ pub(super) fn hold(profile: &Profile) -> Result<(), String> {
     {
         own_shared_memory()?;
     }
-    for path in &profile.hidden {
-        hide(path)?;
-    }
     for folder in parents(&profile.protected, &profile.write) {
         bind_on_itself(&folder)?;
     }
@@ -60,6 +79,9 @@ pub(super) fn hold(profile: &Profile) -> Result<(), String> {
         if bind_on_itself(path)? {
             make_read_only(path)?;
         }
+    }
+    for path in &profile.hidden {
+        hide(path)?;
     }
     Ok(())
 }
@@ -77,19 +99,86 @@ fn parents(protected: &[PathBuf], write: &[PathBuf]) -> BTreeSet<PathBuf> {
     folders
 }
 
-/// Binds a path on itself. Returns false when it does not exist or is a link.
+/// Binds a path on itself, with the mounts below it. Returns false when it does not exist or is a
+/// link.
 fn bind_on_itself(path: &Path) -> Result<bool, String> {
     let Some(fd) = open_unlinked(path)? else {
         return Ok(false);
     };
     let at = by_descriptor(&fd);
-    mount_bind(&at, &at).map_err(|e| cannot("hold", path, e))?;
+    mount_bind_recursive(&at, &at).map_err(|e| cannot("hold", path, e))?;
     Ok(true)
 }
 
+/// Makes the mount at a path and all mounts below it read-only. Where the kernel cannot do that in
+/// one step, each is remounted.
 fn make_read_only(path: &Path) -> Result<(), String> {
     let Some(fd) = open_unlinked(path)? else {
         return Err(cannot("hold", path, "it is gone"));
+    };
+    if set_read_only(&fd).is_ok() {
+        return Ok(());
+    }
+    remount_read_only(path)?;
+    let mounts = std::fs::read("/proc/self/mountinfo").map_err(|e| cannot("hold", path, e))?;
+    for below in mount_points(&mounts) {
+        if below != path && below.starts_with(path) {
+            remount_read_only(&below)?;
+        }
+    }
+    Ok(())
+}
+
+/// Sets the flag with mount_setattr(2), which needs Linux 5.12.
+#[allow(unsafe_code)]
+fn set_read_only(fd: &OwnedFd) -> io::Result<()> {
+    const READ_ONLY: u64 = 1;
+    /// `attr_set`, `attr_clr`, `propagation` and `userns_fd` of `struct mount_attr`.
+    type Attributes = [u64; 4];
+    let attributes: Attributes = [READ_ONLY, 0, 0, 0];
+    let flags = libc::AT_EMPTY_PATH | libc::AT_RECURSIVE;
+    // SAFETY: the kernel reads as many bytes as it is told to, and changes no memory.
+    let done = unsafe {
+        libc::syscall(
+            MOUNT_SETATTR,
+            fd.as_raw_fd(),
+            c"".as_ptr(),
+            flags,
+            attributes.as_ptr(),
+            size_of::<Attributes>(),
+        )
+    };
+    if done == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
+
+/// Returns the folders and files of `/proc/self/mountinfo` on which something is mounted.
+fn mount_points(mounts: &[u8]) -> Vec<PathBuf> {
+    let lines = mounts.split(|byte| *byte == b'\n');
+    let names = lines.filter_map(|line| line.split(|byte| *byte == b' ').nth(4));
+    names.map(|name| PathBuf::from(unescaped(name))).collect()
+}
+
+/// Replaces the octal numbers by which the kernel writes spaces and the like.
+fn unescaped(name: &[u8]) -> OsString {
+    let mut bytes = Vec::with_capacity(name.len());
+    let mut at = 0;
+    while let Some(byte) = name.get(at) {
+        let digits = name.get(at + 1..at + 4).filter(|_| *byte == b'\\');
+        let number = digits.and_then(|digits| str::from_utf8(digits).ok());
+        let number = number.and_then(|digits| u8::from_str_radix(digits, 8).ok());
+        bytes.push(number.unwrap_or(*byte));
+        at += if number.is_some() { 4 } else { 1 };
+    }
+    OsString::from_vec(bytes)
+}
+
+fn remount_read_only(path: &Path) -> Result<(), String> {
+    let Some(fd) = open_unlinked(path)? else {
+        return Err(cannot("hold", path, "it cannot be opened"));
     };
     let flags = fstatvfs(&fd).map_err(|e| cannot("hold", path, e))?.f_flag;
     let mut keep = MountFlags::BIND | MountFlags::RDONLY;
@@ -125,7 +214,7 @@ fn hide(path: &Path) -> Result<(), String> {
     let kind = fstat(&fd).map_err(|e| cannot("hide", path, e))?.st_mode;
     let done = match FileType::from_raw_mode(kind) {
         FileType::Directory => cover_folder(&by_descriptor(&fd)),
-        _ => mount_bind("/dev/null", by_descriptor(&fd)),
+        _ => mount_bind_recursive("/dev/null", by_descriptor(&fd)),
     };
     done.map_err(|e| cannot("hide", path, e))
 }

@@ -61,7 +61,6 @@ mod linux {
     use std::fs::File;
     use std::io::{Read, Write};
     use std::os::fd::AsRawFd;
-    use std::os::unix::fs::MetadataExt;
     use std::os::unix::process::CommandExt;
     use std::process::{Command, ExitCode};
 
@@ -70,20 +69,16 @@ mod linux {
     use super::super::calls::{self, Filter, Reached};
     use super::super::descriptors::close_inherited;
     use super::super::init::Parent;
-    use super::super::kernel::{Kernel, PROBE, STAGE_WORD};
+    use super::super::kernel::{Kernel, PROBE};
     use super::super::namespaces::{self, WantedNamespaces};
     use super::super::profile::{Network, Profile};
     use super::super::{files, init, mounts, rights};
     use super::Order;
     use crate::core::access::Access;
 
-    /// The second argument of a child of the probe.
-    const NUMBERS: &str = "numbers";
-
     pub(super) fn run(words: &[&str]) -> ExitCode {
         match words {
             [PROBE] => probe(),
-            [NUMBERS, outside] => try_numbers(outside),
             [order, report, left] => act(order, report, left),
             _ => ExitCode::FAILURE,
         }
@@ -230,39 +225,17 @@ mod linux {
         if let Some(wanted) = entered {
             kernel.user_namespace = wanted.user;
             kernel.private_network = wanted.network;
-            probe_processes(&mut kernel);
+            if let Some(tried) = init::try_processes() {
+                kernel.process_namespace = true;
+                kernel.process_numbers = tried.numbers;
+                kernel.process_limit = tried.limit;
+            }
             kernel.mounts = mounts::can_mount();
         }
         kernel.seccomp = calls::can_filter();
         match serde_json::to_string(&kernel) {
             Ok(json) => println!("{json}"),
             Err(_) => return ExitCode::FAILURE,
-        }
-        ExitCode::SUCCESS
-    }
-
-    /// Lets children try the process namespace: this process itself is not in the one that they
-    /// get.
-    fn probe_processes(kernel: &mut Kernel) {
-        // Kept open, since a file that is closed may get another inode.
-        let limit = File::open(init::MOST_NUMBERS);
-        let inode = limit.as_ref().ok().and_then(|file| file.metadata().ok());
-        let inode = inode.map_or(0, |found| found.ino());
-        let tried = Command::new("/proc/self/exe")
-            .args([STAGE_WORD, NUMBERS, &inode.to_string()])
-            .output();
-        kernel.process_namespace = tried.is_ok();
-        let answer = tried.map(|output| output.stdout).unwrap_or_default();
-        let answer = serde_json::from_slice(&answer).unwrap_or((false, false));
-        (kernel.process_numbers, kernel.process_limit) = answer;
-    }
-
-    #[allow(clippy::print_stdout, reason = "the answer of the hidden word")]
-    fn try_numbers(outside: &str) -> ExitCode {
-        // Its writes are only for a namespace that ends with it.
-        if std::process::id() == 1 {
-            let (numbers, limit) = init::try_numbers(outside.parse().unwrap_or(0));
-            println!("[{numbers},{limit}]");
         }
         ExitCode::SUCCESS
     }
