@@ -81,7 +81,7 @@ pub(super) fn run(ctx: &AppContext, wanted: &SandboxArgs) -> Result<u8, CliError
         return Err(ConfigError::new(why).into());
     }
     let status = signals.wait_for(&mut child).map_err(cannot(&program))?;
-    if let Some(family) = Family::of(child.id(), &profile) {
+    if let Some(family) = Family::of(child.id(), &profile, starting.placeholders) {
         let found = family.end();
         let ended = (found.ended + starting.left.count()) as u64;
         if ended > 0 {

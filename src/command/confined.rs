@@ -8,7 +8,8 @@ use super::aftermath::{Aftermath, Survivor};
 use super::process;
 use crate::core::text::size_text;
 use crate::sandbox::{
-    Family, ModeChange, Modes, Profile, SurvivorPipe, Watched, WatchedChange, bytes_below,
+    Family, ModeChange, Modes, Placeholders, Profile, SurvivorPipe, Watched, WatchedChange,
+    bytes_below,
 };
 
 /// Interval at which processes are counted.
@@ -61,9 +62,9 @@ impl Confined {
         }
     }
 
-    pub(super) fn began(&mut self, child: u32, left: Option<SurvivorPipe>) {
-        self.family = Family::of(child, &self.profile);
-        self.left = left;
+    pub(super) fn began(&mut self, child: u32, left: SurvivorPipe, placeholders: Placeholders) {
+        self.family = Family::of(child, &self.profile, placeholders);
+        self.left = Some(left);
     }
 
     /// Returns whether the command passed a limit and must be ended.
@@ -118,6 +119,8 @@ impl Confined {
             // Removed if the command left nothing in it; otherwise it stays until the session ends.
             let _ = std::fs::remove_dir(folder);
         }
+        // Its placeholders are no changes.
+        self.family = None;
         let modes = self.modes.restore();
         let mut changed: Vec<String> = modes.iter().map(describe_mode).collect();
         let mut found_changed = Vec::new();

@@ -46,7 +46,9 @@ use super::signals::Signals;
 use super::spare;
 use super::spec::{QUIET, Spec};
 use super::status::{self, Begun, End, How};
-use crate::sandbox::{self, Profile, Report, SurvivorPipe, adopt_orphans, close_inherited};
+use crate::sandbox::{
+    self, Placeholders, Profile, Report, SurvivorPipe, adopt_orphans, close_inherited,
+};
 use crate::store::now_ms;
 
 /// The hidden first argument of a keeper. The second is the run folder. A spare keeper gets no
@@ -137,14 +139,14 @@ fn keep(folder: &RunFolder, is_spare: bool) -> io::Result<()> {
                 child,
                 output,
                 errors,
-                left,
+                sandbox,
             }) => {
                 begun.group = Some(child.id());
                 // For display, and for a stop after this process was killed: a failure here is
                 // ignored.
                 let _ = status::write_begun(&status, &begun);
-                if let Some(confined) = &mut confined {
-                    confined.began(child.id(), left);
+                if let (Some(confined), Some((left, placeholders))) = (&mut confined, sandbox) {
+                    confined.began(child.id(), left, placeholders);
                 }
                 let errors = errors.map(|pipe| Errors::new(pipe, folder));
                 EndWatch::new(child, output, errors, &spec, confined.as_mut(), lease)
@@ -227,7 +229,8 @@ struct Started {
     output: PipeReader,
     /// The errors of a hook. Those of a command are in its output.
     errors: Option<PipeReader>,
-    left: Option<SurvivorPipe>,
+    /// What the keeper needs when a command in a sandbox has ended.
+    sandbox: Option<(SurvivorPipe, Placeholders)>,
 }
 
 /// Starts the command in a new process group. Its output and errors share one pipe, and only the
@@ -267,10 +270,11 @@ fn start(folder: &RunFolder, spec: &Spec) -> Result<Started, String> {
             let mut starting =
                 sandbox::forked(&profile, &exe, &spec.shell, args).map_err(failed)?;
             starting.command.env(RUN_ENV, name(folder));
-            (starting.command, Some((starting.report, starting.left)))
+            let kept = (starting.left, starting.placeholders);
+            (starting.command, Some((starting.report, kept)))
         }
     };
-    let (report, left) = sandbox.unzip();
+    let (report, sandbox) = sandbox.unzip();
     let spawned = command
         .current_dir(&spec.folder)
         .process_group(0)
@@ -289,7 +293,7 @@ fn start(folder: &RunFolder, spec: &Spec) -> Result<Started, String> {
         child,
         output,
         errors,
-        left,
+        sandbox,
     })
 }
 

@@ -16,6 +16,7 @@ use super::output;
 use super::process;
 use super::status::{self, Begun, End, How, StatusSlot};
 use crate::core::access::Access;
+use crate::sandbox::remove_left_placeholders;
 use crate::store::now_ms;
 
 /// Time for a keeper to write its first record after the claim; it needs microseconds.
@@ -158,6 +159,7 @@ pub(super) fn ended(folder: &RunFolder, end: End, this_boot: bool) -> RunEnd {
 pub(super) fn lost(folder: &RunFolder, begun: Option<&Begun>) -> RunEnd {
     let (kept, total) = on_disk(folder);
     let group = begun.and_then(|begun| survivors_of(folder, begun));
+    remove_placeholders(folder);
     let seen_ms = last_written_ms(&folder.output());
     let since_ms = begun.map_or(seen_ms, |begun| begun.at_ms);
     RunEnd {
@@ -190,6 +192,14 @@ fn survivors_of(folder: &RunFolder, begun: &Begun) -> Option<u32> {
         }
     }
     group
+}
+
+/// Removes what the killed keeper of a command made in git folders.
+fn remove_placeholders(folder: &RunFolder) {
+    let profile = folder.prepared().ok().and_then(|run| run.spec.sandbox);
+    if let Some(data_dir) = profile.as_ref().and_then(|p| p.quarantine.parent()) {
+        remove_left_placeholders(data_dir);
+    }
 }
 
 /// Returns the bytes in the file of the head, and in both files.

@@ -17,6 +17,7 @@ use rustix::process::{
     waitid, waitpid,
 };
 
+use super::placeholders::Placeholders;
 use super::profile::Profile;
 
 /// Time limit for ending a family.
@@ -49,6 +50,8 @@ pub struct Family {
     is_limited: bool,
     /// Number of descendants that belong to rewake and not to the command.
     between: usize,
+    /// Removed with this value, when no process of the family is left.
+    _placeholders: Placeholders,
 }
 
 /// The result of ending a family.
@@ -62,8 +65,9 @@ pub struct EndedProcess {
 
 impl Family {
     /// Returns the family of this process. `first` is the pid of the child that [`super::command`]
-    /// or [`super::forked`] started with this profile. Returns `None` for an invalid pid.
-    pub fn of(first: u32, profile: &Profile) -> Option<Family> {
+    /// or [`super::forked`] started with this profile and these placeholders. Returns `None` for an
+    /// invalid pid.
+    pub fn of(first: u32, profile: &Profile, placeholders: Placeholders) -> Option<Family> {
         let first = i32::try_from(first).ok().and_then(Pid::from_raw)?;
         let between = profile.processes_between();
         Some(Family {
@@ -71,6 +75,7 @@ impl Family {
             is_contained: between > 0,
             is_limited: profile.is_limited(),
             between,
+            _placeholders: placeholders,
         })
     }
 

@@ -18,6 +18,7 @@
 //! | `repository` | the git folders of a workspace |
 //! | `protected` | the protected files of a workspace, found by a scan |
 //! | `folders` | the entries of folders, remembered between scans and never stale |
+//! | `placeholders` | what git folders get for names that git obeys and that do not exist |
 //! | `places` | the lists: system folders, toolchains, secrets, caches, protected names |
 //! | `toolchains` | the folders with programs that the environment names |
 //! | `environment` | the variables of a command |
@@ -52,6 +53,7 @@ mod kernel;
 pub(crate) mod macos;
 mod modes;
 mod paths;
+mod placeholders;
 mod places;
 mod profile;
 mod protected;
@@ -138,6 +140,7 @@ pub use family::{EndedProcess, Family, adopt_orphans};
 pub use folders::Folders;
 pub use kernel::{Kernel, UnapprovedLevels};
 pub use modes::{ModeChange, Modes};
+pub use placeholders::{Placeholders, remove_left_placeholders};
 pub use profile::{Limits, Network, Profile, ProtectedScan, Request, ResolvedFolder, Unsupported};
 pub use protected::Remembered;
 pub use repository::Repository;

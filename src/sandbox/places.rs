@@ -322,7 +322,7 @@ pub(super) const PROTECTED: [&str; 100] = [
 ];
 
 /// Paths of a git folder that git executes or obeys.
-pub(super) const PROTECTED_GIT: [&str; 8] = [
+pub(super) const PROTECTED_GIT: [&str; 10] = [
     "config",
     "config.worktree",
     "hooks",
@@ -331,4 +331,6 @@ pub(super) const PROTECTED_GIT: [&str; 8] = [
     "info/attributes",
     "info/grafts",
     "objects/info/alternates",
+    "remotes",
+    "branches",
 ];

@@ -396,12 +396,6 @@ impl Profile {
                     .to_string(),
             );
         }
-        self.looked = Some(ProtectedScan {
-            workspace: workspace.to_path_buf(),
-            home: home.map(Path::to_path_buf),
-            whole: !found.cut_short,
-            git: found.git.clone(),
-        });
         let mut git = found.git;
         // Any folder with a `HEAD` may be a repository.
         let heads = found.protected.iter().filter(|path| {
@@ -409,7 +403,8 @@ impl Profile {
             let objects = path.with_file_name("objects");
             name.eq_ignore_ascii_case("HEAD") && objects.symlink_metadata().is_ok()
         });
-        git.extend(heads.filter_map(|head| Some(head.parent()?.to_path_buf())));
+        let heads = heads.filter_map(|head| Some(head.parent()?.to_path_buf()));
+        let heads: Vec<PathBuf> = heads.collect();
         protected.extend(found.protected);
         protected.extend(request.held.iter().filter(|path| path.exists()).cloned());
         git.extend(request.repository.iter().flat_map(|repository| {
@@ -419,6 +414,13 @@ impl Profile {
             own.extend([repository.git_dir.clone(), repository.common_dir.clone()]);
             own
         }));
+        self.looked = Some(ProtectedScan {
+            workspace: workspace.to_path_buf(),
+            home: home.map(Path::to_path_buf),
+            whole: !found.cut_short,
+            git: git.clone(),
+        });
+        git.extend(heads);
         // Even if it does not exist yet: a command may create one.
         git.push(workspace.join(".git"));
         for folder in git {

@@ -5,6 +5,7 @@ use std::io::{self, Read};
 use std::path::Path;
 use std::process::Command;
 
+use super::placeholders::Placeholders;
 use super::profile::Profile;
 
 /// Maximum length of the reported reason.
@@ -17,6 +18,8 @@ pub struct Starting {
     pub command: Command,
     pub report: Report,
     pub left: SurvivorPipe,
+    /// What the git folders get while the command runs; see [`super::Family::of`].
+    pub placeholders: Placeholders,
 }
 
 /// The pipe on which the stage reports how many processes a command left running in its namespace.
@@ -72,6 +75,7 @@ pub fn command(
     use rustix::fs::{MemfdFlags, memfd_create};
     use rustix::io::{FdFlags, fcntl_setfd};
 
+    let placeholders = Placeholders::make(profile);
     let order = super::stage::Order {
         profile: profile.clone(),
         program: program.to_path_buf(),
@@ -103,6 +107,7 @@ pub fn command(
             inherited: vec![order, writer, count],
         },
         left,
+        placeholders,
     })
 }
 
@@ -124,6 +129,7 @@ pub fn forked(
     if !alone {
         return self::command(profile, exe, program, args);
     }
+    let placeholders = Placeholders::make(profile);
     let (reader, mut writer) = io::pipe()?;
     let mut command = Command::new(program);
     command.args(args);
@@ -150,6 +156,7 @@ pub fn forked(
             inherited: Vec::new(),
         },
         left,
+        placeholders,
     })
 }
 
@@ -178,6 +185,7 @@ pub fn command(
             inherited: Vec::new(),
         },
         left: SurvivorPipe { reader: None },
+        placeholders: Placeholders::default(),
     })
 }
 

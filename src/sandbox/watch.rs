@@ -19,6 +19,7 @@ use std::time::SystemTime;
 use rustix::fs::{FileType, Mode};
 
 use super::appeared::{appeared, is_changed_since};
+use super::placeholders::is_nothing;
 use super::profile::Profile;
 use super::states::{State, states};
 use super::writable::{FolderEntry, WritableRoots};
@@ -79,9 +80,19 @@ impl Watched {
         }
     }
 
+    /// Returns the states of the compared paths now, without the placeholders of other commands,
+    /// which still run.
+    fn states_now(&self) -> BTreeMap<PathBuf, State> {
+        let mut states = states(&self.roots, &self.paths);
+        states.retain(|path, state| {
+            !self.profile.is_held() || self.before.contains_key(path) || !is_nothing(path, state)
+        });
+        states
+    }
+
     /// Returns the changes without undoing them; `restored` is false.
     pub fn differences(&self) -> Vec<WatchedChange> {
-        let after = states(&self.roots, &self.paths);
+        let after = self.states_now();
         let names = self.before.keys().chain(after.keys());
         let differ = names.filter(|path| self.before.get(*path) != after.get(*path));
         let mut paths: Vec<PathBuf> = differ.cloned().collect();
@@ -115,7 +126,7 @@ impl Watched {
     }
 
     fn compare_known(&self) -> Vec<WatchedChange> {
-        let after = states(&self.roots, &self.paths);
+        let after = self.states_now();
         let mut changes = Vec::new();
         let mut names: Vec<&PathBuf> = self.before.keys().chain(after.keys()).collect();
         names.sort();

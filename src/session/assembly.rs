@@ -21,6 +21,7 @@ use crate::core::state::{OpenCall, State};
 use crate::engine::{BEGINS_WITHIN, Settings};
 use crate::model::{Figures, Models};
 use crate::net::page::Web;
+use crate::sandbox::remove_left_placeholders;
 use crate::tools::{Limits, ToolContext};
 use crate::world::confine::Confine;
 use crate::world::machine::{Machine, Shell};
@@ -87,6 +88,7 @@ impl AppContext {
                 Some(self.server_access(&catalogue, &id, sandbox.as_ref(), lease_file)?)
             }
         };
+        remove_left_placeholders(&self.paths.data_dir);
         tmp::sweep(&sandbox::tmp_root(self), &self.paths.data_dir, &runs);
         let tmp = tmp::SessionTmp {
             folder: sandbox.as_ref().map(Confine::tmp_folder),

@@ -126,7 +126,7 @@ pub fn until(what: impl Fn() -> bool) {
 }
 
 /// Without a file to hide, whose folder is only open in part where mounts cannot be had.
-fn open_place(lacks: &str) -> Place {
+pub(crate) fn open_place(lacks: &str) -> Place {
     let place = place(lacks);
     std::fs::remove_file(place.path("ws/.env")).unwrap();
     std::fs::create_dir(place.path("ws/src")).unwrap();

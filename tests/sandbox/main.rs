@@ -12,7 +12,9 @@
     clippy::print_stdout
 )]
 
+mod hidden;
 mod kept;
+mod placeholders;
 mod processes;
 mod race;
 mod scene;

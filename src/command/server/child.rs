@@ -22,7 +22,7 @@ pub(super) fn start(run: &Path, spec: &ServerSpec) -> Result<(Child, Option<Fami
         return Err(format!("there is no folder {}", spec.folder.display()));
     }
     let failed = |e: io::Error| format!("cannot start {}: {e}", spec.program);
-    let (mut command, report) = match &spec.sandbox {
+    let (mut command, sandbox) = match &spec.sandbox {
         None => {
             let mut command = Command::new(&spec.program);
             command.args(&spec.args);
@@ -35,9 +35,13 @@ pub(super) fn start(run: &Path, spec: &ServerSpec) -> Result<(Child, Option<Fami
             let profile = Profile::clone(profile);
             let starting = sandbox::forked(&profile, &exe, Path::new(&spec.program), args);
             let starting = starting.map_err(failed)?;
-            (starting.command, Some(starting.report))
+            (
+                starting.command,
+                Some((starting.report, starting.placeholders)),
+            )
         }
     };
+    let (report, placeholders) = sandbox.unzip();
     let spawned = command
         .current_dir(&spec.folder)
         .env(RUN_ENV, run.file_name().unwrap_or_default())
@@ -54,7 +58,8 @@ pub(super) fn start(run: &Path, spec: &ServerSpec) -> Result<(Child, Option<Fami
     }
     let child = spawned.map_err(failed)?;
     let profile = spec.sandbox.as_deref();
-    let family = profile.and_then(|profile| Family::of(child.id(), profile));
+    let placeholders = placeholders.unwrap_or_default();
+    let family = profile.and_then(|profile| Family::of(child.id(), profile, placeholders));
     Ok((child, family))
 }
 
