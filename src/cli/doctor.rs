@@ -17,6 +17,7 @@ use crate::config::{
     self, Env, FilesConfig, Loaded, NetworkUse, Origin, Paths, Project, ProjectTrust, SandboxUse,
 };
 use crate::core::text::{count, size_text};
+use crate::model::{Figures, retirement};
 use crate::report::{CliError, exit, line};
 use crate::sandbox::Kernel;
 use crate::session::sandbox::ask_kernel;
@@ -24,6 +25,7 @@ use crate::session::{
     self, AppContext, Grade, MissingSessions, checks, hooks, journal_place, short_id,
     with_journal_count, worktree_rows,
 };
+use crate::store::now_ms;
 use crate::store::{
     SessionFilter, SessionLock, Store, StoreError, database, is_purged, refuse_shared,
 };
@@ -347,7 +349,19 @@ fn keys(report: &mut Report, env: &Env, loaded: &Loaded) {
             .provider(&model.provider)
             .and_then(|p| p.key(env).map(|_| ()))
         {
-            Ok(()) => report.ok("model", model.to_string()),
+            Ok(()) => {
+                report.ok("model", model.to_string());
+                let own = model.to_string();
+                let names = config.fallback_model.iter().chain(&config.summary_model);
+                let names: Vec<&str> = [&own]
+                    .into_iter()
+                    .chain(names)
+                    .map(String::as_str)
+                    .collect();
+                let today = retirement::date_at(now_ms());
+                let ending = retirement::warnings(&Figures::new(config), &names, today);
+                ending.iter().for_each(|text| report.note("model", text));
+            }
             Err(error) => report.wrong("model", format!("{model}: {error}"), error.hint()),
         },
         Err(error) => report.wrong("model", error.to_string(), error.hint()),

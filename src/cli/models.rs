@@ -66,14 +66,14 @@ fn print(found: &[&KnownModel]) {
         |of: fn(&KnownModel) -> usize, least| found.iter().map(|k| of(k)).fold(least, usize::max);
     let provider = width(|k| k.provider.chars().count(), "provider".len());
     let model = width(|k| k.model.chars().count(), "model".len());
-    let row = |cells: [&str; 7]| {
-        let [a, b, c, d, e, f, g] = cells;
-        line(&format!(
-            "{a:<provider$}  {b:<model$}  {c:>9}  {d:>8}  {e:>7}  {f:>7}  {g:>7}"
-        ));
+    let row = |cells: [&str; 8]| {
+        let [a, b, c, d, e, f, g, h] = cells;
+        let row =
+            format!("{a:<provider$}  {b:<model$}  {c:>9}  {d:>8}  {e:>7}  {f:>7}  {g:>7}  {h}");
+        line(row.trim_end());
     };
     row([
-        "provider", "model", "window", "output", "$ in", "$ cache", "$ out",
+        "provider", "model", "window", "output", "$ in", "$ cache", "$ out", "ends",
     ]);
     for KnownModel {
         provider,
@@ -93,6 +93,7 @@ fn print(found: &[&KnownModel]) {
             &price(|p| p.input),
             &price(|p| p.cached),
             &price(|p| p.output),
+            &info.ends.map(|day| day.to_string()).unwrap_or_default(),
         ]);
     }
     note(&format!(

@@ -37,8 +37,10 @@ pub(super) struct Builtin {
     pub address: Option<String>,
     /// Same as `address`, for API version `v1`.
     pub address_v1: Option<String>,
-    /// Model that is used when none is named and a key of this provider exists.
-    pub default_model: Option<String>,
+    /// Models that are used when none is named and a key of this provider exists, in order of
+    /// preference.
+    #[serde(default)]
+    pub default_models: Vec<String>,
     /// Meaning of the part after the slash, if it is not the name of a model.
     pub model_is: Option<String>,
     #[serde(default)]

@@ -128,6 +128,6 @@ fn the_keys_without_a_default_are_valid_too() {
     let loaded = f.load(&[], &[]).unwrap();
     assert_eq!(
         loaded.config.model.as_deref(),
-        Some("anthropic/claude-sonnet-4-5")
+        Some("anthropic/claude-sonnet-5-5")
     );
 }

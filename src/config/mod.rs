@@ -56,7 +56,7 @@ pub use paths::Paths;
 pub use project::{Content, Difference, Project, ProjectTrust, TrustedValue, project_file};
 pub use provider::{
     ANSWER_TIMEOUT_MS, IDLE_TIMEOUT_MS, KeyedProvider, ModelName, PROGRESS_TIMEOUT_MS,
-    ProviderConfig, default_model, keyed_providers,
+    ProviderConfig, default_models, keyed_providers,
 };
 pub use schema::{
     CheckConfig, Config, ContextConfig, EditorConfig, EditorMode, FilesConfig, FilesInTime,

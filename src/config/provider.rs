@@ -164,7 +164,7 @@ fn how_to_name(provider: &str) -> String {
             let what = builtin.model_is.as_deref().unwrap_or("the name of a model");
             format!("after {provider}/ stands {what}")
         }
-        None => "for example anthropic/claude-sonnet-4-5 or ollama/qwen3".to_string(),
+        None => "for example anthropic/claude-sonnet-5-5 or ollama/qwen3".to_string(),
     }
 }
 
@@ -196,7 +196,7 @@ pub fn keyed_providers() -> impl Iterator<Item = KeyedProvider> {
         KeyedProvider {
             name: &builtin.name,
             variables: variables.map(String::as_str).collect(),
-            is_usual: builtin.default_model.is_some(),
+            is_usual: !builtin.default_models.is_empty(),
             model: match builtin.model_is {
                 Some(_) => "DEPLOYMENT",
                 None => "MODEL",
@@ -205,10 +205,11 @@ pub fn keyed_providers() -> impl Iterator<Item = KeyedProvider> {
     })
 }
 
-/// Returns the default model of a built-in provider, as `provider/model`.
-pub fn default_model(provider: &str) -> Option<String> {
-    let model = builtin(provider)?.default_model.as_ref()?;
-    Some(format!("{provider}/{model}"))
+/// Returns the default models of a built-in provider in order of preference, as `provider/model`.
+pub fn default_models(provider: &str) -> Vec<String> {
+    let models = builtin(provider).map(|builtin| &builtin.default_models[..]);
+    let models = models.unwrap_or_default().iter();
+    models.map(|model| format!("{provider}/{model}")).collect()
 }
 
 impl Config {
@@ -220,7 +221,7 @@ impl Config {
         let mut looked_for = Vec::new();
         let mut withheld = None;
         for builtin in builtins() {
-            let Some(model) = &builtin.default_model else {
+            let Some(model) = builtin.default_models.first() else {
                 continue;
             };
             let provider = self.provider(&builtin.name)?;
@@ -256,7 +257,7 @@ impl Config {
     /// Returns a provider with a key but without a default model.
     fn keyed_without_default(&self, env: &Env) -> Option<&'static str> {
         let has_key = |b: &&Builtin| self.names_key(b, env);
-        let mut others = builtins().iter().filter(|b| b.default_model.is_none());
+        let mut others = builtins().iter().filter(|b| b.default_models.is_empty());
         others.find(has_key).map(|b| b.name.as_str())
     }
 
@@ -267,7 +268,7 @@ impl Config {
             return true;
         };
         let has_key = self.names_key(builtin, env);
-        let is_usual = builtin.default_model.is_some() || builtin.key_env.is_empty();
+        let is_usual = !builtin.default_models.is_empty() || builtin.key_env.is_empty();
         is_usual || has_key || self.providers.contains_key(name)
     }
 
@@ -514,21 +515,21 @@ mod tests {
                 .map(|m| m.to_string())
         };
         let (ant, oai) = (("ANTHROPIC_API_KEY", "k"), ("OPENAI_API_KEY", "k"));
-        assert_eq!(model(&[oai, ant]).unwrap(), "anthropic/claude-sonnet-4-5");
-        assert_eq!(model(&[oai]).unwrap(), "openai/gpt-5");
+        assert_eq!(model(&[oai, ant]).unwrap(), "anthropic/claude-sonnet-5-5");
+        assert_eq!(model(&[oai]).unwrap(), "openai/gpt-6.2-sol");
         assert_eq!(
             model(&[("GOOGLE_API_KEY", "k")]).unwrap(),
-            "gemini/gemini-2.5-pro"
+            "gemini/gemini-4-hydrogen"
         );
         assert_eq!(
             model(&[("OPENROUTER_API_KEY", "k")]).unwrap(),
-            "openrouter/anthropic/claude-sonnet-4.5"
+            "openrouter/anthropic/claude-sonnet-5.5"
         );
         // An invalid key does not select another provider: its own error will be reported.
         let broken = ("ANTHROPIC_API_KEY", "two words");
         assert_eq!(
             model(&[broken, oai]).unwrap(),
-            "anthropic/claude-sonnet-4-5"
+            "anthropic/claude-sonnet-5-5"
         );
         let err = model(&[]).unwrap_err();
         assert_eq!(

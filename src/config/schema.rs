@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 
+use jiff::civil::Date;
 use serde::Deserialize;
 
 use super::mcp::McpServer;
@@ -780,6 +781,8 @@ pub struct ModelFigures {
     pub cached_price: Option<f64>,
     pub cache_write_price: Option<f64>,
     pub output_price: Option<f64>,
+    /// The day from which the provider does not have it any more.
+    pub ends: Option<Date>,
     /// Effort of this model.
     pub effort: Option<Effort>,
     pub temperature: Option<f64>,

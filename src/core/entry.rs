@@ -532,6 +532,8 @@ pub enum FailureClass {
     Overloaded,
     /// The key is missing, wrong, or not allowed to use the model.
     Auth,
+    /// The provider does not have the model any more, never had it, or not for this key.
+    NoModel,
     /// The provider says the request is invalid.
     BadRequest,
     /// No connection, a cut stream, a timeout.

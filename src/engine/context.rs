@@ -4,6 +4,7 @@
 //! so a summary that a crash interrupted is made again. A summary whose range is no longer next is
 //! dropped. The loop waits only at the hard limit.
 
+use std::collections::VecDeque;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -30,6 +31,9 @@ use crate::world::World;
 pub struct Summarising {
     /// The summary model. `None`: the session's own model.
     pub model: Option<String>,
+    /// Models that are asked in turn after the session's own, if a provider does not have the
+    /// model any more.
+    pub others: Vec<String>,
     /// Instructions for the rolling summary, and for the model's part of a continuation note.
     pub instructions: String,
     /// Instructions for the model when the context starts over from a note.
@@ -77,6 +81,8 @@ pub struct ContextFigures {
 pub(super) struct Written {
     pub(super) text: String,
     pub(super) spent: Spent,
+    /// Why another model than the configured one wrote it.
+    pub(super) notice: Option<String>,
 }
 
 /// A change of the context, or the warning that one is near.
@@ -176,6 +182,8 @@ pub(super) struct Summaries {
     spent: Vec<Spent>,
     /// Models whose servers were asked for the context window.
     asked_windows: Vec<String>,
+    /// Reason for another summary model, which a person was not told yet.
+    notice: Option<String>,
 }
 
 impl Summaries {
@@ -189,6 +197,7 @@ impl Summaries {
             near_limit_emitted: false,
             spent: Vec::new(),
             asked_windows: Vec::new(),
+            notice: None,
         }
     }
 
@@ -234,7 +243,18 @@ impl Summaries {
 
     /// Returns the text of a summary, and adds the tokens that it took to those of the next entry.
     fn words(&mut self, made: Result<Written, Failure>) -> Result<String, Failure> {
-        let Written { text, spent } = made?;
+        let Written {
+            text,
+            spent,
+            notice,
+        } = made?;
+        if notice.is_some() {
+            self.notice = notice;
+            // Later summaries need not find out again.
+            if let Some(model) = &mut self.summarising.model {
+                model.clone_from(&spent.model);
+            }
+        }
         match self.spent.iter_mut().find(|s| s.model == spent.model) {
             Some(sum) => sum.usage.add(&spent.usage),
             None => self.spent.push(spent),
@@ -277,6 +297,9 @@ impl Summaries {
         max_bytes: usize,
         stands_in: StandIn,
     ) -> Option<String> {
+        if let Some(notice) = self.notice.take() {
+            log.emit(Event::Notice(notice));
+        }
         let why = match made.map(|text| summary::accept(&text, max_bytes)) {
             Ok(Some(text)) => {
                 self.answered();
@@ -373,8 +396,20 @@ impl Summaries {
         Ok(records)
     }
 
+    /// Returns the models that are asked after this one, if its provider does not have it.
+    fn others<W: World>(&self, log: &Recorder<W>, model: &str) -> Vec<String> {
+        let mut others: Vec<String> = Vec::new();
+        let models = std::iter::once(&log.state.model).chain(&self.summarising.others);
+        for other in models.filter(|other| *other != model) {
+            if !others.contains(other) {
+                others.push(other.clone());
+            }
+        }
+        others
+    }
+
     /// Asks the summary model about these records. If its server refuses the request as too long,
-    /// a shorter one is sent at once.
+    /// a shorter one is sent at once. If it does not have the model, the next one is asked.
     pub(super) fn summarise<W: World>(
         &self,
         log: &Recorder<W>,
@@ -387,45 +422,49 @@ impl Summaries {
         let room = log.policy.budget_of(&log.state, model);
         // The range fitted into the window of the session's model. The window of a model that was
         // never asked is only assumed.
-        let mut room = match own.window < room.window {
+        let room_of = |room: Budget| match own.window < room.window {
             true => Budget {
                 bytes_per_token: room.bytes_per_token,
                 ..own
             },
             false => room,
         };
+        let others = self.others(log, model).into_iter().map(|other| {
+            let room = room_of(log.policy.budget_of(&log.state, &other));
+            (other, room)
+        });
+        let mut others: VecDeque<(String, Budget)> = others.collect();
+        let mut room = room_of(room);
         let tokens = log.policy.windows.summary_tokens(&log.budget());
         let freed = log.state.freed.clone();
         let world = Rc::clone(&log.world);
         let patience = self.summarising.patience;
-        let (model, instructions) = (model.clone(), instructions.to_string());
+        let (mut model, instructions) = (model.clone(), instructions.to_string());
         let before = before.map(str::to_string);
-        let request = move |room: &Budget| {
+        let request = move |model: &str, room: &Budget| {
             let before = before.as_deref();
-            summary::request(
-                &model,
-                &instructions,
-                before,
-                &records,
-                &freed,
-                room,
-                tokens,
-            )
+            summary::request(model, &instructions, before, &records, &freed, room, tokens)
         };
         Box::pin(async move {
             let asked = async {
+                let mut notice = None;
                 loop {
-                    let request = request(&room);
-                    let model = request.model.clone();
-                    let failure = match world.summarise(request).await {
-                        Ok(reply) => return Ok(written(model, reply)),
+                    let failure = match world.summarise(request(&model, &room)).await {
+                        Ok(reply) => return Ok(written(model, reply, notice)),
                         Err(failure) => failure,
                     };
                     let is_too_long = failure.class == FailureClass::TooLong;
-                    match summary::smaller_room(&room, &failure).filter(|_| is_too_long) {
-                        Some(smaller) => room = smaller,
-                        None => return Err(failure),
+                    let smaller = summary::smaller_room(&room, &failure);
+                    if let Some(smaller) = smaller.filter(|_| is_too_long) {
+                        room = smaller;
+                        continue;
                     }
+                    let next = others.pop_front();
+                    let Some(next) = next.filter(|_| failure.class == FailureClass::NoModel) else {
+                        return Err(failure);
+                    };
+                    notice = Some(replaced(&model, &next.0, &failure));
+                    (model, room) = next;
                 }
             };
             let made = tokio::time::timeout(patience, asked).await;
@@ -434,14 +473,29 @@ impl Summaries {
     }
 
     /// Asks the summary model something else.
-    pub(super) fn ask<W: World>(&self, log: &Recorder<W>, request: Request) -> Work {
+    pub(super) fn ask<W: World>(&self, log: &Recorder<W>, mut request: Request) -> Work {
         let world = Rc::clone(&log.world);
         let patience = self.summarising.patience;
+        let mut others = VecDeque::from(self.others(log, &request.model));
         Box::pin(async move {
-            let model = request.model.clone();
-            let made = tokio::time::timeout(patience, world.summarise(request)).await;
-            let made = made.unwrap_or_else(|_| Err(too_late()));
-            made.map(|reply| written(model, reply))
+            let asked = async {
+                let mut notice = None;
+                loop {
+                    let model = request.model.clone();
+                    let failure = match world.summarise(request.clone()).await {
+                        Ok(reply) => return Ok(written(model, reply, notice)),
+                        Err(failure) => failure,
+                    };
+                    let next = others.pop_front();
+                    let Some(next) = next.filter(|_| failure.class == FailureClass::NoModel) else {
+                        return Err(failure);
+                    };
+                    notice = Some(replaced(&model, &next, &failure));
+                    request.model = next;
+                }
+            };
+            let made = tokio::time::timeout(patience, asked).await;
+            made.unwrap_or_else(|_| Err(too_late()))
         })
     }
 
@@ -717,7 +771,15 @@ impl<W: World> Engine<W> {
     }
 }
 
-fn written(model: String, reply: Reply) -> Written {
+/// Returns the notice that another model is asked for summaries and titles.
+fn replaced(model: &str, other: &str, failure: &Failure) -> String {
+    format!(
+        "{model} is not there for summaries and titles, so {other} is asked: {}",
+        failure.message
+    )
+}
+
+fn written(model: String, reply: Reply, notice: Option<String>) -> Written {
     let usage = reply.usage;
     let words = reply.blocks.into_iter().filter_map(|block| match block {
         Block::Text { text, .. } => Some(text),
@@ -726,6 +788,7 @@ fn written(model: String, reply: Reply) -> Written {
     Written {
         text: words.collect::<Vec<_>>().join("\n"),
         spent: Spent { model, usage },
+        notice,
     }
 }
 

@@ -6,7 +6,7 @@
 //! process that dies before that asks again. Without a title, the first words of the task are used.
 
 use super::context::{Summaries, Summarising, Work, Written};
-use super::{EngineError, Recorder, Write};
+use super::{EngineError, Event, Recorder, Write};
 use crate::core::choice::Effort;
 use crate::core::entry::{Entry, Failure};
 use crate::core::request::{Message, MessagePart, Request, Role};
@@ -62,7 +62,16 @@ impl Title {
         made: Result<Written, Failure>,
     ) -> Result<(), EngineError> {
         let (title, spent) = match made {
-            Ok(Written { text, spent }) => (accept(&text), vec![spent]),
+            Ok(Written {
+                text,
+                spent,
+                notice,
+            }) => {
+                if let Some(notice) = notice {
+                    log.emit(Event::Notice(notice));
+                }
+                (accept(&text), vec![spent])
+            }
             Err(failure) => {
                 tracing::warn!(why = failure.message, "no title was made");
                 (None, Vec::new())

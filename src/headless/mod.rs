@@ -628,6 +628,7 @@ fn code_of(class: FailureClass) -> u8 {
         }
         FailureClass::TooLong
         | FailureClass::Auth
+        | FailureClass::NoModel
         | FailureClass::BadRequest
         | FailureClass::Protocol
         | FailureClass::Nonsense

@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
+use jiff::civil::Date;
 use serde::Deserialize;
 
 use crate::core::entry::Usage;
@@ -25,6 +26,8 @@ pub struct ModelInfo {
     pub prices: Option<Prices>,
     /// Prices for the whole request if the prompt is long.
     pub long: Option<LongPrices>,
+    /// The day on which its provider takes it away, if that is known.
+    pub ends: Option<Date>,
 }
 
 /// US dollars per million tokens.
@@ -53,6 +56,7 @@ impl Default for ModelInfo {
             max_output: 4_096,
             prices: None,
             long: None,
+            ends: None,
         }
     }
 }
@@ -122,6 +126,7 @@ pub(crate) fn lookup(model: &str) -> ModelInfo {
         Some((_, info, _)) => ModelInfo {
             prices: None,
             long: None,
+            ends: None,
             ..info.clone()
         },
         None => ModelInfo::default(),
@@ -130,7 +135,7 @@ pub(crate) fn lookup(model: &str) -> ModelInfo {
 
 /// Returns whether the rest of a name is a version: `-20250929`, `-2025-08-07`, `-001`, `-latest`.
 /// Not `.2` or `-2`, which name other models.
-fn is_version(rest: &str) -> bool {
+pub(super) fn is_version(rest: &str) -> bool {
     let digits = rest.bytes().filter(u8::is_ascii_digit).count();
     let is_date = rest
         .bytes()

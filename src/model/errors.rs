@@ -9,7 +9,7 @@
 
 use serde_json::Value;
 
-use super::too_long;
+use super::{no_model, too_long};
 use crate::core::entry::{Failure, FailureClass};
 
 /// Maximum length of a server's message, in characters.
@@ -90,6 +90,8 @@ struct ErrorContent {
     words: String,
     /// `code`, `type`, `status` and reasons, in lower case.
     codes: Vec<String>,
+    /// The part of the request that is refused.
+    parameter: Option<String>,
     /// The used-up quota is a daily one (Google).
     per_day: bool,
 }
@@ -100,8 +102,7 @@ impl ErrorContent {
             Ok(value) => ErrorContent::in_value(&value),
             Err(_) => ErrorContent {
                 words: body.to_string(),
-                codes: Vec::new(),
-                per_day: false,
+                ..ErrorContent::default()
             },
         }
     }
@@ -119,6 +120,7 @@ impl ErrorContent {
                 .iter()
                 .filter_map(|key| code(coded.get(key)?))
                 .collect(),
+            parameter: coded.get("param").and_then(code),
             per_day: false,
         };
         let details = error.get("details").and_then(Value::as_array);
@@ -232,6 +234,7 @@ fn failure(status: u16, said: &ErrorContent, message: String) -> Failure {
 
 pub(crate) const BILLING: &str = "check the plan and the billing of the account";
 const NAME: &str = "check the model's name after `provider/`, and base_url";
+const NO_MODEL: &str = "choose another model: -m PROVIDER/MODEL, or /model on the screen; fallback_model in the config names models that then answer by themselves";
 const TOMORROW: &str =
     "the quota of the day is used up: wait until tomorrow, or choose another model or plan";
 const TOOLS: &str = "choose a model that can call tools";
@@ -256,24 +259,6 @@ const USED_UP: [&str; 11] = [
     "monthly quota",
     "reached your specified api usage limits",
     "calls / month",
-];
-
-/// Codes of unknown model names.
-const UNKNOWN_CODES: [&str; 4] = [
-    "model_not_found",
-    "invalid_model",
-    "deploymentnotfound",
-    "model_not_supported",
-];
-const UNKNOWN: [&str; 8] = [
-    "model not found",
-    "model not exist",
-    "not a valid model id",
-    "invalid model:",
-    "invalid model name",
-    "unknown model",
-    "no such model",
-    "no endpoints found for",
 ];
 
 /// Texts of errors that the same request always gets, whatever the status, each with a hint.
@@ -305,13 +290,16 @@ fn class(status: u16, said: &ErrorContent) -> (FailureClass, Option<&'static str
     let wrong_key = ["api key not valid", "incorrect api key", "invalid api key"];
     let refused_key = said.is(&["api_key_invalid", "invalid_api_key"]) || says(&wrong_key);
     let never = NEVER.iter().find(|(words, _)| text.contains(words));
-    let is_unknown = said.is(&UNKNOWN_CODES) || says(&UNKNOWN);
+    let parameter = said.parameter.as_deref();
+    let has_no_model = || no_model::is_refused(status, &said.codes, parameter, &said.words);
     match status {
+        _ if never.is_none() && !refused_key && has_no_model() => {
+            (FailureClass::NoModel, Some(NO_MODEL))
+        }
         // The caller adds the name of the key.
         401 | 403 => (FailureClass::Auth, None),
         _ if refused_key => (FailureClass::Auth, None),
         _ if never.is_some() => (FailureClass::BadRequest, never.map(|(_, hint)| *hint)),
-        _ if is_unknown => (FailureClass::BadRequest, Some(NAME)),
         _ if too_long::is_too_long(status, &said.codes, &said.words) => {
             (FailureClass::TooLong, None)
         }

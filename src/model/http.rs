@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use reqwest::{Response, StatusCode, Url};
+use serde_json::Value;
 
 use super::list::MessageCache;
 use super::post::Post;
@@ -123,36 +124,43 @@ impl Client {
         Err(refuse(post.codec, provider, response, &patience).await)
     }
 
-    /// Requests a small JSON document, with the provider's headers. Returns `None` if there is
-    /// none.
-    pub async fn get(&self, provider: &Provider, url: &Url) -> Option<serde_json::Value> {
-        let headers = post::headers(provider.protocol.codec()?, provider).ok()?;
-        let client = self.client(url).ok()?;
-        let sent = client.get(url.clone()).headers(headers).send().await;
-        let mut response = sent.ok().filter(|r| r.status().is_success())?;
+    /// Requests a small JSON document once, with the provider's headers.
+    ///
+    /// # Errors
+    /// The server does not answer, its status is not a success, or its answer is too large or no
+    /// JSON.
+    pub async fn json(&self, provider: &Provider, url: &Url) -> Result<Value, Failure> {
+        let mut response = self.get(provider, url).await?;
         let mut body = Vec::new();
-        while let Some(chunk) = response.chunk().await.ok()? {
+        loop {
+            let chunk = response
+                .chunk()
+                .await
+                .map_err(|e| errors::network(&reason(e)))?;
+            let Some(chunk) = chunk else { break };
             body.extend_from_slice(&chunk);
             if body.len() > MAX_LIST_BYTES {
-                return None;
+                let most = MAX_LIST_BYTES / (1024 * 1024);
+                let what = format!("the answer of {} is larger than {most} MiB", shown(url));
+                return Err(errors::nonsense(what));
             }
         }
-        serde_json::from_slice(&body).ok()
+        let parsed = serde_json::from_slice(&body);
+        parsed.map_err(|_| errors::nonsense(format!("the answer of {} is not JSON", shown(url))))
     }
 
     /// Requests this address once, with the provider's headers.
     ///
     /// # Errors
     /// The server does not answer, or its status is not a success.
-    pub async fn check(&self, provider: &Provider, url: &Url) -> Result<(), Failure> {
-        let Some(codec) = provider.protocol.codec() else {
-            return Ok(());
-        };
+    pub async fn get(&self, provider: &Provider, url: &Url) -> Result<Response, Failure> {
+        let codec = provider.protocol.codec();
+        let codec = codec.ok_or_else(|| errors::nonsense("a script has no server"))?;
         let patience = Timeouts::begin(provider);
         let request = self.client(url)?.get(url.clone());
         let request = request.headers(post::headers(codec, provider)?);
         match request.send().await {
-            Ok(response) if response.status().is_success() => Ok(()),
+            Ok(response) if response.status().is_success() => Ok(response),
             Ok(response) => Err(refuse(codec, provider, response, &patience).await),
             Err(error) => Err(errors::network(&reason(error)).into()),
         }
@@ -309,6 +317,7 @@ fn hint(class: FailureClass, provider: &Provider, url: &Url) -> Option<String> {
         ),
         FailureClass::RateLimit
         | FailureClass::Overloaded
+        | FailureClass::NoModel
         | FailureClass::BadRequest
         | FailureClass::Protocol
         | FailureClass::Nonsense

@@ -35,8 +35,8 @@ pub(super) async fn try_key(client: &Client, provider: &Provider) -> KeyTrial {
     let Some(url) = url else {
         return KeyTrial::NotTried(format!("{} has no list of models", provider.name));
     };
-    match tokio::time::timeout(PATIENCE, client.check(provider, &url)).await {
-        Ok(Ok(())) => KeyTrial::Accepted,
+    match tokio::time::timeout(PATIENCE, client.get(provider, &url)).await {
+        Ok(Ok(_)) => KeyTrial::Accepted,
         Ok(Err(failure)) if failure.class == FailureClass::Auth => {
             KeyTrial::Refused(failure.message)
         }

@@ -59,6 +59,7 @@ pub fn models_json(found: &[&KnownModel]) -> Value {
                 "model": model,
                 "context_window": info.context_window,
                 "max_output": info.max_output,
+                "ends": info.ends.map(|day| day.to_string()),
                 "prices": info.prices.as_ref().map(prices),
                 "long": info.long.map(|long| json!({
                     "over": long.over, "prices": prices(&long.prices),

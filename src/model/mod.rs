@@ -19,6 +19,8 @@ mod key_trial;
 mod known;
 mod list;
 mod names;
+mod no_model;
+pub mod offered;
 pub(crate) mod openai_chat;
 pub(crate) mod openai_responses;
 mod plain;
@@ -26,6 +28,7 @@ mod post;
 pub(crate) mod provider;
 mod read;
 mod registry;
+pub mod retirement;
 pub(crate) mod retry;
 #[cfg(test)]
 mod samples;

@@ -7,7 +7,8 @@ use super::provider::{Provider, Secret};
 use super::retry::Retry;
 use super::script::Script;
 use super::{
-    Backend, Delta, KeyTrial, Reply, catalogue, http, key_trial, structured, target, window,
+    Backend, Delta, KeyTrial, Reply, catalogue, http, key_trial, offered, structured, target,
+    window,
 };
 use crate::config::{
     Config, ConfigError, Env, ModelName, Origin, Protocol, ProviderConfig, read_text,
@@ -16,6 +17,7 @@ use crate::core::choice::Effort;
 use crate::core::entry::{Failure, FailureClass, Usage};
 use crate::core::request::Request;
 use crate::core::state::State;
+use crate::model::offered::ModelList;
 
 const SCRIPT_MAX_BYTES: u64 = 64 * 1024 * 1024;
 
@@ -159,6 +161,22 @@ impl Models {
         }
     }
 
+    /// Returns the models that a provider lists. `key`: one that is not stored yet. `None`: the key
+    /// that is in use.
+    pub async fn offered(&self, provider: &str, key: Option<Secret>) -> ModelList {
+        let asked = self.config.provider(provider).and_then(|config| match key {
+            Some(key) => Ok(self.connected(&config, Some(key), String::new())),
+            None => match self.backend(&config.name)? {
+                Backend::Http(client, provider) => Ok((client, provider)),
+                Backend::Script(_) => Ok(self.connected(&config, None, String::new())),
+            },
+        });
+        match asked {
+            Ok((client, provider)) => offered::ask(&client, &provider).await,
+            Err(error) => ModelList::Unknown(error.to_string()),
+        }
+    }
+
     fn http(&self, config: &ProviderConfig) -> Result<Backend, ConfigError> {
         let key = config.key(&self.env)?;
         let origin = match key.as_ref().map(|key| &key.origin) {
@@ -241,6 +259,7 @@ impl Figures {
         };
         info.context_window = own.context_window.unwrap_or(info.context_window);
         info.max_output = own.max_output.unwrap_or(info.max_output);
+        info.ends = own.ends.or(info.ends);
         if let Some(input) = own.input_price {
             info.long = None;
             info.prices = Some(catalogue::Prices {

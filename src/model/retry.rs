@@ -122,6 +122,7 @@ pub(crate) fn is_transient(class: FailureClass) -> bool {
         FailureClass::RateLimit | FailureClass::Overloaded | FailureClass::Network => true,
         FailureClass::TooLong
         | FailureClass::Auth
+        | FailureClass::NoModel
         | FailureClass::BadRequest
         | FailureClass::Protocol
         | FailureClass::Nonsense

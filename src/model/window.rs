@@ -35,7 +35,7 @@ pub(super) async fn ask(client: &Client, provider: &Provider, model: &str) -> Op
 
 async fn questions(client: &Client, provider: &Provider, model: &str) -> Option<u64> {
     if let Some(url) = list_url(provider.protocol, &provider.base_url, model) {
-        let list = client.get(provider, &url).await;
+        let list = client.json(provider, &url).await.ok();
         if let Some(window) = list.and_then(|list| listed(&list, model)) {
             return Some(window);
         }
@@ -52,7 +52,7 @@ async fn questions(client: &Client, provider: &Provider, model: &str) -> Option<
         (&["api", "ps"], running),
     ];
     for (path, read) in questions {
-        let answer = client.get(provider, &at(&base, path)?).await;
+        let answer = client.json(provider, &at(&base, path)?).await.ok();
         if let Some(window) = answer.and_then(|answer| read(&answer, model)) {
             return Some(window);
         }

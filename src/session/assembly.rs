@@ -19,7 +19,7 @@ use crate::core::settings::{Policy, Pricing};
 use crate::core::signal::Signal;
 use crate::core::state::{OpenCall, State};
 use crate::engine::{BEGINS_WITHIN, Settings};
-use crate::model::{Figures, Models};
+use crate::model::{Figures, Models, retirement};
 use crate::net::page::Web;
 use crate::sandbox::remove_left_placeholders;
 use crate::tools::{Limits, ToolContext};
@@ -158,6 +158,8 @@ impl AppContext {
         let mut models = vec![model.as_str(), state.model.as_str(), state.own_model()];
         models.extend(fallbacks.iter().map(String::as_str));
         models.extend(config.summary_model.as_deref());
+        let today = retirement::date_at(now_ms());
+        warnings.extend(retirement::warnings(&Figures::new(config), &models, today));
         let known = KnownWindows::read(self, &log.store, &models)?;
         let policy = Policy {
             permission_check,
@@ -187,7 +189,7 @@ impl AppContext {
             policy,
             begins_within: BEGINS_WITHIN,
             checkpoint_interval: Duration::from_secs(config.checkpoint_interval_sec),
-            summarising: context::summarising(config, interactive),
+            summarising: context::summarising(config, fallbacks.clone(), interactive),
             render: Box::new(move |budget| renderer.render(budget, now_ms()).0),
             renewed: renewed.map(|layers| (VERSION.to_string(), layers)),
             chosen,

@@ -255,14 +255,15 @@ pub fn windows(config: &Config) -> CompactionSettings {
     }
 }
 
-/// Returns the settings for summaries, from the config.
-pub fn summarising(config: &Config, interactive: bool) -> Summarising {
+/// Returns the settings for summaries, from the config. `others`: the fallback models.
+pub fn summarising(config: &Config, others: Vec<String>, interactive: bool) -> Summarising {
     // A title helps people who read a list of sessions. It is worth a call only of a model that was
     // configured for such work.
     let makes_titles = interactive && config.summary_model.is_some();
     Summarising {
         title: makes_titles.then(|| TITLE.to_string()),
         model: config.summary_model.clone(),
+        others,
         instructions: SUMMARY.to_string(),
         continuation: CONTINUATION.to_string(),
         fallback: config.context.fallback,

@@ -139,7 +139,7 @@ fn keyed(ctx: &AppContext, known: &KeyedProvider) -> Provider {
     let provider = ctx.config().provider(known.name);
     let key = provider.and_then(|provider| provider.key(&ctx.env));
     let has_key = matches!(key, Ok(Some(_)));
-    let default = config::default_model(known.name);
+    let default = config::default_models(known.name).into_iter().next();
     let set: Vec<String> = known.variables.iter().map(|v| format!("{v}=…")).collect();
     let set = format!("export {}", set.join(" "));
     let named = format!("rewake -m {}/{}", known.name, known.model);

@@ -114,7 +114,7 @@ fn a_model_is_chosen_from_a_list_or_by_its_name() {
         stage.send(Msg::Pick(picker()));
         stage.keys(keys);
         stage.wanted.into_iter().find_map(|intent| match intent {
-            Intent::UseModel(choice) => choice.model,
+            Intent::UseModel { choice, .. } => choice.model,
             _ => None,
         })
     };
@@ -167,7 +167,7 @@ fn an_effort_is_chosen_with_the_model_or_alone() {
         let mut stage = Stage::opened(80, 24);
         stage.keys(keys);
         let choice = stage.wanted.into_iter().find_map(|intent| match intent {
-            Intent::UseModel(choice) | Intent::Engine(Command::Signal(Signal::Choose(choice))) => {
+            Intent::UseModel { choice, .. } | Intent::Engine(Command::Signal(Signal::Choose(choice))) => {
                 Some(choice)
             }
             _ => None,

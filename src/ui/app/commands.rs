@@ -165,6 +165,14 @@ impl App {
             }
             For::RewindWhat => self.choose_rewind_part(&value),
             For::Model => self.or_hint(choose_model(&value)),
+            For::Replacement if value.is_empty() => Vec::new(),
+            For::Replacement => vec![Intent::UseModel {
+                choice: Choice {
+                    model: Some(value),
+                    ..Choice::default()
+                },
+                goes_on: true,
+            }],
             For::Theme => vec![Intent::Theme(value)],
             For::Resume => vec![Intent::open(SessionSelector::Named {
                 id: value,
@@ -398,7 +406,10 @@ fn choose_model(words: &str) -> Result<Vec<Intent>, String> {
         }
     }
     Ok(match choice.model {
-        Some(_) => vec![Intent::UseModel(choice)],
+        Some(_) => vec![Intent::UseModel {
+            choice,
+            goes_on: false,
+        }],
         None => vec![Intent::Engine(Command::Signal(Signal::Choose(choice)))],
     })
 }

@@ -3,7 +3,7 @@
 use super::commands::COMPACTING;
 use super::open_session::rest_hint;
 use super::{App, Intent, LOOKING_FOR_SESSION, Overlay, Phase, SAID_WHEN_OPEN, UserCommands, Yes};
-use crate::core::entry::{Entry, Mode, Record};
+use crate::core::entry::{Entry, FailureClass, Mode, Record};
 use crate::core::text::one_line;
 use crate::engine::{ContextChange, Event};
 use crate::model::Delta;
@@ -13,6 +13,9 @@ use crate::ui::commands::on_screen;
 use crate::ui::live::{LiveEvent, NotOpened, Opening, SessionView};
 use crate::ui::overlay::Approval;
 use crate::ui::transcript::{Tone, Transcript};
+
+/// Maximum length of a server's words above a list.
+const MAX_WHY_CHARS: usize = 200;
 
 impl App {
     pub(super) fn engine_event(&mut self, event: LiveEvent) -> Vec<Intent> {
@@ -66,6 +69,13 @@ impl App {
             }
         }
         Vec::new()
+    }
+
+    /// Returns whether a question may appear that nobody asked for: nobody is typing, nothing else is
+    /// asked, and the session rests.
+    pub(super) fn may_interrupt(&self) -> bool {
+        let is_resting = matches!(self.session.phase, Phase::Resting(_));
+        is_resting && self.prompts.is_clear() && !self.input.has_words_in_front()
     }
 
     fn reported(&mut self, event: Event, now: Option<Box<SessionView>>) -> Vec<Intent> {
@@ -234,6 +244,14 @@ impl App {
             _ => None,
         };
         let mut intents = Vec::new();
+        if let Entry::Failed { error, .. } = &record.entry
+            && error.class == FailureClass::NoModel
+        {
+            intents.push(Intent::OfferModels {
+                model: self.session.now.model.clone(),
+                why: one_line(&error.message, MAX_WHY_CHARS),
+            });
+        }
         if let Some((call, settles)) = settled {
             let questions = &mut self.prompts.questions;
             intents.extend(questions.recorded(call, settles, &self.session, self.now_ms));

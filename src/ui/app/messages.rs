@@ -226,7 +226,16 @@ pub enum Intent {
     /// Lists models to choose from, narrowed by these words.
     Models(String),
     /// Uses a model with the options chosen for it.
-    UseModel(Choice),
+    UseModel {
+        choice: Choice,
+        /// The session then continues, since its model was gone.
+        goes_on: bool,
+    },
+    /// Offers other models instead of this one, which is gone, and the reason.
+    OfferModels {
+        model: String,
+        why: String,
+    },
     Status,
     /// Shows the end of the output of this run.
     Tail(String),

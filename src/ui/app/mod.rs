@@ -38,7 +38,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use super::history;
-use super::overlay::{Card, FirstRun, KeyEntry, Picker, Review, Viewer};
+use super::overlay::{Card, FirstRun, For, KeyEntry, Picker, Review, Viewer};
 use super::rewind::RewindPane;
 use super::theme::Palette;
 use super::transcript::{Tone, TranscriptSearch};
@@ -370,6 +370,8 @@ impl App {
                     return self.begins(*begin);
                 }
             }
+            // Keys that somebody types choose nothing that appears by itself.
+            Msg::Pick(picker) if picker.what == For::Replacement && !self.may_interrupt() => {}
             Msg::Pick(picker) => self.prompts.overlay = Overlay::Picker(picker),
             Msg::AskKey(provider) => self.prompts.overlay = Overlay::Key(KeyEntry::new(&provider)),
             Msg::Output(run, text) => {

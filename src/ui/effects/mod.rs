@@ -17,6 +17,7 @@ mod on_terminal;
 mod outbox;
 mod permissions;
 mod prompts;
+mod replacement;
 mod rewind;
 mod rules;
 mod settings;
@@ -181,7 +182,10 @@ impl Effects {
             Intent::Theme(name) => self.settings.ask(Ask::Theme(name)),
             Intent::Themes => self.themes(),
             Intent::Models(words) => self.models(words),
-            Intent::UseModel(choice) => self.use_model(choice, app.session.engine),
+            Intent::UseModel { choice, goes_on } => {
+                self.use_model(choice, goes_on, app.session.engine);
+            }
+            Intent::OfferModels { model, why } => self.offer_models(model, why),
             Intent::Offers => self.offers(),
             Intent::OfferHeld(id) => self.offer_held(id),
             Intent::ChooseModel(model) => self.settings.ask(Ask::ChooseModel {
@@ -404,4 +408,12 @@ impl Effects {
             tracing::warn!(error = %e, "the terminal did not come back");
         }
     }
+}
+
+/// Waits for the end of a future on this thread, which does not draw.
+fn block_on<T>(work: impl Future<Output = T>) -> std::io::Result<T> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    Ok(runtime.block_on(work))
 }

@@ -6,6 +6,7 @@ use ratatui::text::{Line, Span};
 
 use super::Effects;
 use super::permissions;
+use super::replacement::item;
 use super::settings::Ask;
 use crate::config::ProjectTrust;
 use crate::core::choice::Effort;
@@ -50,25 +51,30 @@ impl Effects {
     }
 
     /// Uses a model if it is usable. The check may read a key from a file or run a script.
-    pub(super) fn use_model(&self, choice: Choice, engine: u64) {
+    pub(super) fn use_model(&self, choice: Choice, goes_on: bool, engine: u64) {
         let ctx = Arc::clone(&self.ctx);
         let sender = self.to_screen.clone();
-        let notify = move |text| drop(sender.send(Wake::Msg(Msg::Notice(Tone::Warn, text))));
+        let send = move |wake| drop(sender.send(wake));
+        let notify = |text| Wake::Msg(Msg::Notice(Tone::Warn, text));
         self.aside(move || {
             let models = Models::new(ctx.config().clone(), ctx.env.clone());
             match models.check(choice.model.as_deref().unwrap_or_default()) {
                 Ok(warnings) => {
-                    warnings.into_iter().for_each(notify);
-                    let command = Command::Signal(Signal::Choose(choice));
-                    Some(Wake::ForEngine { engine, command })
+                    warnings.into_iter().map(notify).for_each(&send);
+                    let signals = [Signal::Choose(choice), Signal::GoOn];
+                    let signals = signals.into_iter().take(1 + usize::from(goes_on));
+                    signals.for_each(|signal| {
+                        let command = Command::Signal(signal);
+                        send(Wake::ForEngine { engine, command });
+                    });
                 }
                 Err(e) => {
                     let hint = e.hint().map(|h| format!("; {}", on_screen(h)));
                     let hint = hint.unwrap_or_default();
-                    notify(format!("{e}{hint}"));
-                    None
+                    send(notify(format!("{e}{hint}")));
                 }
             }
+            None::<Wake>
         });
     }
 
@@ -84,14 +90,7 @@ impl Effects {
             let items = names
                 .into_iter()
                 .filter(|name| models.check(name).is_ok())
-                .map(|name| {
-                    let info = figures.of(&name);
-                    PickerItem {
-                        detail: format!("{} tokens", info.context_window),
-                        label: name.clone(),
-                        value: name,
-                    }
-                });
+                .map(|name| item(&figures, name));
             let mut picker = Picker::new(For::Model, "model", items.collect());
             let efforts: Vec<&str> = Effort::ALL.iter().map(|effort| effort.name()).collect();
             picker.note = Some(format!(

@@ -7,23 +7,31 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use std::time::{Duration, Instant};
 
 use super::changes::{Acting, Moment, PendingChanges};
+use super::replacement;
 use crate::command::{RunInfo, RunState, Runs};
 use crate::config::write::{SettingChange, WriteTarget};
 use crate::config::{self, ConfigError, Content, Loaded, Origin, Paths};
 use crate::core::offer::RuleOffer;
 use crate::core::rule::{Rule, RuleScope};
+use crate::core::text::count;
 use crate::engine::Command;
 use crate::model::discover::LLAMA_CPP;
+use crate::model::offered::ModelList;
 use crate::model::provider::Secret;
-use crate::model::{KeyTrial, Models};
-use crate::session::{AppContext, SessionSelector};
+use crate::model::retirement::date_at;
+use crate::model::{KeyTrial, Models, split_name};
+use crate::session::{AppContext, SessionSelector, now_ms};
 use crate::ui::app::{Begin, Msg};
+use crate::ui::overlay::{FirstRun, Provider};
 use crate::ui::transcript::Tone;
 use crate::ui::{Wake, keys, style};
 
 /// Interval between looks at the files while commands of other sessions run, whose end is not
 /// reported.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
+
+/// Maximum number of models of a provider on the first screen.
+const MAX_CHOICES: usize = 20;
 
 /// A request to the thread of the settings.
 pub(super) enum Ask {
@@ -411,9 +419,21 @@ impl SettingsJob {
         }
     }
 
-    /// Stores the model of the first screen as the user's model, and opens a session with it.
+    /// Stores the model of the first screen as the user's model, and opens a session with it. If it
+    /// is a usual model that its provider's list lacks, the list is offered instead.
     fn choose_model(&mut self, model: &str, engine: u64) {
         let provider = model.split('/').next().unwrap_or_default();
+        let written = match self.listed_model(provider, model) {
+            Ok(written) => written,
+            Err(first) => {
+                let first = Begin::FirstRun {
+                    first,
+                    prompt: None,
+                };
+                return self.send(Msg::Begin(Box::new(first)));
+            }
+        };
+        let model = written.as_str();
         let named = match self.ctx.config().provider(provider) {
             Ok(_) => Ok(()),
             // The server was found by its port. It gets a name in the config.
@@ -439,6 +459,53 @@ impl SettingsJob {
             which: SessionSelector::New,
             take_over: false,
         });
+    }
+
+    /// Returns the model to write: this one, or if it is a usual one, the first usual one that its
+    /// provider's list has. A model that somebody chose otherwise is not looked up.
+    ///
+    /// # Errors
+    /// The list has none of them: the first screen with those that it has.
+    fn listed_model(&self, provider: &str, model: &str) -> Result<String, FirstRun> {
+        let usual = config::default_models(provider);
+        let is_chosen = self.ctx.config().model.as_deref() == Some(model);
+        if is_chosen || !usual.iter().any(|usual| usual == model) {
+            return Ok(model.to_string());
+        }
+        let list = replacement::offered(&self.ctx, provider, None);
+        let ModelList::Known(models) = &list else {
+            return Ok(model.to_string());
+        };
+        let names: Vec<&str> = usual
+            .iter()
+            .filter_map(|m| Some(split_name(m)?.1))
+            .collect();
+        if let Some(found) = list.first_of(&names, date_at(now_ms())) {
+            return Ok(format!("{provider}/{found}"));
+        }
+        let why = match models.is_empty() {
+            true => format!(
+                "no model is written: the list of {provider} is empty for this key; name one with rewake -m {provider}/MODEL"
+            ),
+            false => format!(
+                "no model is written: {provider} lists none of {}; choose one",
+                names.join(", ")
+            ),
+        };
+        let mut found = replacement::listed(provider, &list);
+        found.truncate(MAX_CHOICES);
+        Err(FirstRun::new(
+            why,
+            vec![Provider {
+                name: provider.to_string(),
+                found: format!("{} in its list", count(models.len(), "model")),
+                is_ready: !found.is_empty(),
+                models: found,
+                hint: String::new(),
+                with_key: None,
+                is_usual: true,
+            }],
+        ))
     }
 
     /// Tries a key once, and stores it unless the provider refuses it.
@@ -476,7 +543,7 @@ impl SettingsJob {
         match model {
             Some(model) => {
                 let text = format!(
-                    "written to {}:\nthe key of {provider}; /key {provider} remove removes it{not_tried}",
+                    "stored: the key of {provider}, in {}; /key {provider} remove removes it{not_tried}",
                     file.display()
                 );
                 self.notify(Tone::Calm, text);
@@ -487,14 +554,9 @@ impl SettingsJob {
     }
 
     fn try_key(&self, provider: &str, key: &Secret) -> KeyTrial {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build();
         let models = Models::new(self.ctx.config().clone(), self.ctx.env.clone());
-        match runtime {
-            Ok(runtime) => runtime.block_on(models.try_key(provider, key.clone())),
-            Err(error) => KeyTrial::NotTried(error.to_string()),
-        }
+        let tried = super::block_on(models.try_key(provider, key.clone()));
+        tried.unwrap_or_else(|error| KeyTrial::NotTried(error.to_string()))
     }
 
     /// Reports a key that was not stored. The first screen returns with the reason, because it

@@ -10,6 +10,8 @@ pub enum For {
     /// The parts to rewind: conversation, files or both.
     RewindWhat,
     Model,
+    /// Another model, for a session whose own is gone.
+    Replacement,
     Theme,
     Resume,
     /// A running command.

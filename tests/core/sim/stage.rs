@@ -79,6 +79,7 @@ pub fn settings(policy: Policy) -> Settings {
         checkpoint_interval: Duration::from_secs(600),
         summarising: Summarising {
             model: None,
+            others: vec![],
             instructions: "summarise".into(),
             continuation: "continue".into(),
             title: None,

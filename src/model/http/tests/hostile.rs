@@ -136,15 +136,17 @@ async fn a_list_of_models_is_not_followed_elsewhere_and_has_its_bound() {
     let url = |base: &str| Url::parse(&format!("{base}/v1/models")).unwrap();
     let list_of = provider(&base);
     let list = url(&base);
-    let got = client.get(&list_of, &list);
+    let got = client.json(&list_of, &list);
     let got = tokio::time::timeout(Duration::from_secs(60), got).await;
-    assert_eq!(got, Ok(None), "the other server is waited for");
+    let got = got.expect("the other server is not waited for");
+    assert!(got.is_err(), "{got:?}");
     let asked = tokio::time::timeout(Duration::from_millis(50), elsewhere.accept()).await;
     assert!(asked.is_err(), "the other server was asked");
 
     let list = [head("200 OK", ""), b"{\"data\": \"".to_vec()].concat();
     let (base, server) = endless(list, vec![b'x'; 1 << 16]).await;
-    assert_eq!(client.get(&provider(&base), &url(&base)).await, None);
+    let got = client.json(&provider(&base), &url(&base)).await;
+    assert!(got.unwrap_err().message.contains("larger than 8 MiB"));
     assert!(server.await.unwrap() < 64 << 20);
 }
 

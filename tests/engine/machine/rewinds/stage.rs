@@ -336,6 +336,7 @@ fn settings() -> Settings {
             model: None,
             instructions: String::new(),
             continuation: String::new(),
+            others: vec![],
             title: None,
             fallback: Fallback::Digest,
             patience: Duration::from_secs(60),

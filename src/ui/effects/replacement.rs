@@ -1,0 +1,87 @@
+//! Another model, chosen from the list of its provider: for a session whose model is gone, and at
+//! the first start.
+
+use std::sync::Arc;
+
+use super::Effects;
+use crate::config::default_models;
+use crate::model::offered::ModelList;
+use crate::model::provider::Secret;
+use crate::model::retirement::date_at;
+use crate::model::{Figures, Models};
+use crate::session::{AppContext, now_ms};
+use crate::ui::app::Msg;
+use crate::ui::overlay::{For, Picker, PickerItem};
+
+impl Effects {
+    /// Offers other models for a session whose model is gone. The failure itself is on the screen.
+    pub(super) fn offer_models(&self, model: String, why: String) {
+        let ctx = Arc::clone(&self.ctx);
+        self.aside(move || {
+            let names = usable(&ctx, &model);
+            if names.is_empty() {
+                return None;
+            }
+            let figures = Figures::new(ctx.config());
+            let keep = PickerItem {
+                value: String::new(),
+                label: "none for now".to_string(),
+                detail: "/model chooses one later, also one that is not listed".to_string(),
+            };
+            let items = names.into_iter().map(|name| item(&figures, name));
+            let items = std::iter::once(keep).chain(items).collect();
+            let title = format!("{model} is not there: another model?");
+            let mut picker = Picker::new(For::Replacement, &title, items);
+            picker.note = Some(why);
+            Some(Msg::Pick(picker))
+        });
+    }
+}
+
+/// Returns the row of a model in a picker.
+pub(super) fn item(figures: &Figures, name: String) -> PickerItem {
+    let info = figures.of(&name);
+    let ends = info.ends.map(|day| format!(", ends {day}"));
+    let ends = ends.unwrap_or_default();
+    PickerItem {
+        detail: format!("{} tokens{ends}", info.context_window),
+        label: name.clone(),
+        value: name,
+    }
+}
+
+/// Returns the models that can be used instead of this one: those that its provider lists, the usual
+/// ones first, else the known ones of all providers with a key.
+fn usable(ctx: &AppContext, model: &str) -> Vec<String> {
+    let provider = model.split('/').next().unwrap_or_default();
+    let mut listed = listed(provider, &offered(ctx, provider, None));
+    if listed.is_empty() {
+        let models = Models::new(ctx.config().clone(), ctx.env.clone());
+        listed = Figures::new(ctx.config()).names();
+        listed.retain(|name| models.check(name).is_ok());
+    }
+    listed.retain(|name| name != model);
+    listed
+}
+
+/// Returns the models of a list as `provider/model`, the usual ones first, without those that have
+/// ended.
+pub(super) fn listed(provider: &str, list: &ModelList) -> Vec<String> {
+    let today = date_at(now_ms());
+    let lasting = list.models().iter();
+    let lasting = lasting.filter(|model| model.ends.is_none_or(|day| day > today));
+    let mut names: Vec<String> = lasting
+        .map(|model| format!("{provider}/{}", model.name))
+        .collect();
+    let usual = default_models(provider);
+    let place = |name: &String| usual.iter().position(|usual| usual == name);
+    names.sort_by_key(|name| place(name).unwrap_or(usual.len()));
+    names
+}
+
+/// Asks a provider for its list. Not for the thread that draws.
+pub(super) fn offered(ctx: &AppContext, provider: &str, key: Option<Secret>) -> ModelList {
+    let models = Models::new(ctx.config().clone(), ctx.env.clone());
+    let asked = super::block_on(models.offered(provider, key));
+    asked.unwrap_or_else(|error| ModelList::Unknown(error.to_string()))
+}
