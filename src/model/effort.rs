@@ -119,8 +119,10 @@ pub(super) fn gemini(effort: Effort, model: &str) -> Option<Value> {
         };
         return Some(json!({ "includeThoughts": tokens > 0, "thinkingBudget": tokens }));
     }
+    // From Gemini 4 on, "low" is the lowest level.
+    let has_minimal = !is_pro && model.starts_with("gemini-3");
     let level = match effort {
-        Effort::Default | Effort::None | Effort::Minimal if !is_pro => "minimal",
+        Effort::Default | Effort::None | Effort::Minimal if has_minimal => "minimal",
         Effort::Default | Effort::None | Effort::Minimal | Effort::Low => "low",
         // The first Pro model of the family has only two levels.
         Effort::Medium if !model.starts_with("gemini-3-pro") => "medium",
@@ -230,6 +232,7 @@ mod tests {
             "minimal"
         );
         assert_eq!(level(Effort::None, "gemini-3-pro-preview"), "low");
+        assert_eq!(level(Effort::Minimal, "gemini-4-hydrogen"), "low");
         assert_eq!(gemini(Effort::Default, "gemini-3-flash-preview"), None);
     }
 }

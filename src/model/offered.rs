@@ -7,7 +7,8 @@
 //! `supportedGenerationMethods`; `active` of Groq; a list without an object around it of Together.
 //!
 //! Invariant: everything in the list is foreign. Names are short and of one word, the number of
-//! pages and models is bounded, and a list that cannot be read says nothing about a model.
+//! pages and models is bounded, and a list that cannot be read or is empty says nothing about a
+//! model.
 
 use std::time::Duration;
 
@@ -40,7 +41,7 @@ pub struct OfferedModel {
 /// The models that a provider lists for a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ModelList {
-    /// The complete list, which may be empty.
+    /// The complete list, which is not empty.
     Known(Vec<OfferedModel>),
     /// Nobody can say what it has, for this reason.
     Unknown(String),
@@ -106,6 +107,9 @@ async fn pages(client: &Client, provider: &Provider, first: Url) -> ModelList {
         match next {
             Some(next) if models.len() < MAX_MODELS => url = next,
             Some(_) => break,
+            None if models.is_empty() => {
+                return ModelList::Unknown(format!("the list of {} is empty", provider.name));
+            }
             None => return ModelList::Known(models),
         }
     }

@@ -338,3 +338,15 @@ fn queued(home: &crate::support::Home, id: &str) -> usize {
     let store = rewake::store::Store::open(&home.rewake_home()).unwrap();
     store.inbox().queued(id).unwrap().len()
 }
+
+#[test]
+fn a_prompt_to_a_retired_model_is_answered_with_the_way_out() {
+    let home = scripted(&["[[step]]\nfail = { class = \"no_model\" }\n".to_string()]);
+    let mut editor = Editor::start(&home);
+    let id = editor.new_session(&home);
+    let prompt = editor.prompt(&id, "hello");
+    let error = editor.answer(&prompt).unwrap_err();
+    assert!(error["message"].is_string(), "{error}");
+    editor.finish();
+    assert_eq!(entries(&home, &id, "failed")[0]["error"]["class"], "no_model");
+}

@@ -684,3 +684,163 @@ fn a_refused_key_causes_no_fallback_to_another_model() {
         run.stderr
     );
 }
+
+/// What each protocol's own server says of a model that it does not have any more.
+fn gone(protocol: Protocol, model: &str) -> Answer {
+    let (status, body) = match protocol {
+        Protocol::Anthropic => (
+            404,
+            json!({"type": "error", "error": {"type": "not_found_error", "message": format!("model: {model}")}}),
+        ),
+        Protocol::Chat => (
+            410,
+            json!({"error": {"message": format!("The model `{model}` has been deprecated"), "code": "model_not_found"}}),
+        ),
+        Protocol::Responses => (
+            400,
+            json!({"error": {"message": "It does not exist.", "param": "model", "code": "model_not_found"}}),
+        ),
+        Protocol::Gemini => (
+            404,
+            json!({"error": {"code": 404, "message": format!("models/{model} is not found for API version v1beta"), "status": "NOT_FOUND"}}),
+        ),
+    };
+    Answer::Raw {
+        status,
+        content_type: "application/json",
+        body: body.to_string(),
+    }
+}
+
+/// A server that has all models but these.
+fn without(protocol: Protocol, names: &'static [&'static str]) -> Server {
+    Server::start(move |seen| match names.contains(&seen.model.as_str()) {
+        true => gone(protocol, &seen.model),
+        false => Says::text(&format!("I am {}.", seen.model)).into(),
+    })
+}
+
+fn asked(server: &Server) -> Vec<String> {
+    server.requests().iter().map(|r| r.model.clone()).collect()
+}
+
+#[test]
+fn a_retired_model_goes_to_the_fallback() {
+    for protocol in Protocol::ALL {
+        let server = without(protocol, &["test-model", "second"]);
+        let home = Home::with(&server, protocol);
+        let more = "fallback_model = [\"local/second\", \"local/third\"]\n";
+        home.configure(&server, protocol, more);
+        let run = home.run(["-p", "x"]).expect(0);
+        assert_eq!(run.stdout, "I am third.\n", "{protocol:?}");
+        let said = "local/third answers in its place until the next prompt";
+        assert!(run.stderr.contains(said), "{}", run.stderr);
+        // Asking again does not help, so no model is asked twice.
+        assert_eq!(asked(&server), ["test-model", "second", "third"]);
+        let events = streamed(&home, &["-p", "-c", "more"]).expect(0).events();
+        let chose = events.iter().find(|e| e["type"] == "entry.chose").unwrap();
+        assert_eq!(chose["fallback"]["model"], "local/second");
+        assert_eq!(chose["fallback"]["error"]["class"], "no_model");
+    }
+}
+
+#[test]
+fn without_a_fallback_a_retired_model_names_the_way_out() {
+    for protocol in Protocol::ALL {
+        let server = without(protocol, &["test-model"]);
+        let home = Home::with(&server, protocol);
+        refused(home.run(["-p", "x"]), 1, &["test-model", "-m ", "/model"]);
+        assert_eq!(asked(&server).len(), 1, "{protocol:?}");
+        refused(home.run(["-p", "-c", "x"]), 1, &["-m "]);
+        let run = home.run(["-p", "-c", "-m", "local/new", "x"]).expect(0);
+        assert_eq!(run.stdout, "I am new.\n");
+        // The choice is a part of the session.
+        let run = home.run(["-p", "-c", "and on"]).expect(0);
+        assert_eq!(run.stdout, "I am new.\n");
+    }
+}
+
+#[test]
+fn an_address_that_does_not_exist_is_no_retired_model() {
+    let server = Server::start(|seen| match seen.model.as_str() {
+        "test-model" => Answer::Raw {
+            status: 404,
+            content_type: "text/html",
+            body: "<html>the URL /v1/models was not found</html>".into(),
+        },
+        _ => Says::text("never").into(),
+    });
+    let home = Home::with(&server, Protocol::Chat);
+    let more = "fallback_model = [\"local/second\"]\n";
+    home.configure(&server, Protocol::Chat, more);
+    refused(home.run(["-p", "x"]), 1, &["base_url"]);
+    assert_eq!(asked(&server), ["test-model"]);
+}
+
+#[test]
+fn a_retired_summary_model_is_replaced_by_the_session_model() {
+    let server = without(Protocol::Chat, &["test-summary"]);
+    let home = Home::with(&server, Protocol::Chat);
+    home.run(["-p", "one"]).expect(0);
+    home.run(["-p", "-c", "two"]).expect(0);
+    let run = home.run(["compact", &history(&home)[0].0]).expect(0);
+    let said = "local/test-summary is not there for summaries and titles, so local/test-model";
+    assert!(run.stderr.contains(said), "{}", run.stderr);
+    assert!(!run.stderr.contains("stands in"), "{}", run.stderr);
+    assert_eq!(asked(&server)[2..], ["test-summary", "test-model"]);
+    // If the session's model is gone too, the next one of the list is asked.
+    let server = without(Protocol::Chat, &["test-summary", "test-model"]);
+    let more = "fallback_model = [\"local/third\"]\n";
+    home.configure(&server, Protocol::Chat, more);
+    home.run(["-p", "-c", "three"]).expect(0);
+    let run = home.run(["compact", &history(&home)[0].0]).expect(0);
+    assert!(run.stderr.contains("so local/third is asked"), "{}", run.stderr);
+    assert!(!run.stderr.contains("stands in"), "{}", run.stderr);
+}
+
+#[test]
+fn a_subagent_with_a_retired_model_goes_to_the_fallback_or_says_so() {
+    let server = Server::start(|seen| {
+        let is_child = seen.json.to_string().contains("You are a subagent");
+        match (is_child, seen.turn, seen.model.as_str()) {
+            (true, _, "test-model") => gone(Protocol::Chat, &seen.model),
+            (true, ..) => Says::text("the child's answer").into(),
+            (false, 0, _) => Answer::call(
+                "task",
+                json!({"description": "count", "prompt": "count the files"}),
+            ),
+            (false, ..) => Says::text(seen.last_result()).into(),
+        }
+    });
+    let home = Home::with(&server, Protocol::Chat);
+    let run = home.run(["-p", "x", "--yolo"]).expect(0);
+    assert!(run.stdout.contains("model_not_found") || run.stdout.contains("has been deprecated"));
+    let more = "fallback_model = [\"local/second\"]\n";
+    home.configure(&server, Protocol::Chat, more);
+    let run = home.run(["-p", "x", "--yolo"]).expect(0);
+    assert!(run.stdout.contains("the child's answer"), "{}", run.stdout);
+}
+
+#[test]
+fn the_end_of_a_model_in_use_is_told_at_the_start_and_by_doctor() {
+    let server = without(Protocol::Chat, &[]);
+    let home = Home::with(&server, Protocol::Chat);
+    let ends = |model: &str, day: &str| {
+        let more = format!("fallback_model = [\"local/second\"]\n[models.{model:?}]\nends = {day:?}\n");
+        home.configure(&server, Protocol::Chat, &more);
+    };
+    let said = "has ended: its provider does not offer it since 2001-02-03 on";
+    for model in ["local/test-model", "local/second", "local/test-summary"] {
+        ends(model, "2001-02-03");
+        let run = home.run(["-p", "x"]).expect(0);
+        assert!(run.stderr.contains(&format!("{model} {said}")), "{}", run.stderr);
+        let doctor = home.run(["doctor"]).stdout;
+        assert!(doctor.contains(&format!("{model} {said}")), "{doctor}");
+        ends(model, "9999-01-01");
+        let run = home.run(["-p", "x"]).expect(0);
+        assert!(!run.stderr.contains("has ended"), "{}", run.stderr);
+        assert!(!run.stderr.contains("ends in"), "{}", run.stderr);
+    }
+    ends("local/test-model", "soon");
+    refused(home.run(["-p", "x"]), 2, &["ends"]);
+}

@@ -141,3 +141,86 @@ fn a_wrong_key_is_changed_without_a_restart() {
     terminal.sees("Hello from the server.");
     drop(server);
 }
+
+/// Options of a server whose list has these models.
+fn listing(names: &[&str]) -> Options {
+    let models: Vec<_> = names
+        .iter()
+        .map(|name| serde_json::json!({ "id": name, "type": "model" }))
+        .collect();
+    Options {
+        pages: vec![(
+            "/v1/models",
+            serde_json::json!({ "data": models, "has_more": false }),
+        )],
+        ..Options::default()
+    }
+}
+
+fn listed(names: &[&str]) -> (Server, Home) {
+    let server = Server::start_with(listing(names), |seen| match seen.model.as_str() {
+        "m-old" => crate::support::Answer::Raw {
+            status: 404,
+            content_type: "application/json",
+            body: r#"{"type":"error","error":{"type":"not_found_error","message":"model: m-old"}}"#
+                .into(),
+        },
+        model => Says::text(&format!("I am {model}.")).into(),
+    });
+    let home = Home::new();
+    let base_url = server.base_url(Protocol::Anthropic);
+    home.write_config(&format!("[providers.anthropic]\nbase_url = \"{base_url}\"\n"));
+    (server, home)
+}
+
+fn pastes_a_key(home: &Home) -> Terminal {
+    let mut terminal = Terminal::start(home, &[]);
+    terminal.sees("type a key for anthropic");
+    terminal.types(&format!("{}{SECRET}{}", PASTE[0], PASTE[1]));
+    terminal.sees("•••••");
+    terminal.types("\r");
+    terminal
+}
+
+#[test]
+fn the_first_start_writes_the_first_preference_that_the_list_has() {
+    let (_server, home) = listed(&["claude-haiku-5", "claude-sonnet-5-20260630"]);
+    let terminal = pastes_a_key(&home);
+    terminal.sees("keys/anthropic: the key of anthropic is stored");
+    terminal.sees("config.toml: model = \"anthropic/claude-sonnet-5\"");
+}
+
+#[test]
+fn the_first_start_offers_the_list_if_it_has_no_preference() {
+    let (_server, home) = listed(&["claude-next-9", "claude-next-8"]);
+    let mut terminal = pastes_a_key(&home);
+    terminal.sees("no model is written: anthropic lists none of claude-sonnet-5-5");
+    terminal.sees("anthropic/claude-next-8");
+    let config = home.rewake_home().join("config.toml");
+    assert!(!std::fs::read_to_string(&config).unwrap().contains("model ="));
+    terminal.answers("Enter chooses", "\r");
+    terminal.sees("config.toml: model = \"anthropic/claude-next-9\"");
+    terminal.says("hello");
+    terminal.sees("I am claude-next-9.");
+}
+
+#[test]
+fn a_session_whose_model_is_gone_asks_for_another() {
+    let (server, home) = listed(&["claude-haiku-5", "claude-sonnet-5-5"]);
+    let base_url = server.base_url(Protocol::Anthropic);
+    home.write_config(&format!(
+        "model = \"anthropic/m-old\"\n[providers.anthropic]\nbase_url = \"{base_url}\"\n"
+    ));
+    let mut rewake = home.rewake([] as [&str; 0]);
+    rewake.env("ANTHROPIC_API_KEY", SECRET);
+    let mut terminal = Terminal::of(rewake);
+    terminal.says("hello");
+    terminal.sees("anthropic/m-old is not there: another model?");
+    terminal.sees("none for now");
+    terminal.sees("anthropic/claude-haiku-5");
+    terminal.types("\x1b[B\r");
+    // The message is sent again, without being typed again.
+    terminal.sees("I am claude-sonnet-5-5.");
+    let config = home.rewake_home().join("config.toml");
+    assert!(std::fs::read_to_string(&config).unwrap().contains("m-old"));
+}

@@ -124,6 +124,34 @@ fn a_model_is_chosen_from_a_list_or_by_its_name() {
 }
 
 #[test]
+fn another_model_is_offered_only_while_nobody_types() {
+    let picker = || {
+        let item = |value: &str, label: &str| PickerItem {
+            value: value.to_string(),
+            label: label.to_string(),
+            detail: String::new(),
+        };
+        let items = vec![item("", "none for now"), item("p/new", "p/new")];
+        Picker::new(For::Replacement, "p/old is not there: another model?", items)
+    };
+    let chosen = |before: &str, keys: &str| {
+        let mut stage = Stage::opened(80, 24);
+        stage.keys(before);
+        stage.send(Msg::Pick(picker()));
+        stage.keys(keys);
+        stage.wanted.into_iter().find_map(|intent| match intent {
+            Intent::UseModel { choice, goes_on } => Some((choice.model?, goes_on)),
+            _ => None,
+        })
+    };
+    let new = ("p/new".to_string(), true);
+    assert_eq!(chosen("", "<Down><Enter>"), Some(new));
+    // The first row changes nothing, and a list that nobody asked for takes no words.
+    assert_eq!(chosen("", "<Enter>"), None);
+    assert_eq!(chosen("some words", "<Down><Enter>"), None);
+}
+
+#[test]
 fn a_list_that_is_longer_than_the_screen_follows_the_choice() {
     let item = |n: u32| PickerItem {
         value: n.to_string(),

@@ -423,17 +423,21 @@ impl SettingsJob {
     /// is a usual model that its provider's list lacks, the list is offered instead.
     fn choose_model(&mut self, model: &str, engine: u64) {
         let provider = model.split('/').next().unwrap_or_default();
-        let written = match self.listed_model(provider, model) {
-            Ok(written) => written,
+        match self.listed_model(provider, model) {
+            Ok(model) => self.write_model(&model, engine),
             Err(first) => {
                 let first = Begin::FirstRun {
                     first,
                     prompt: None,
                 };
-                return self.send(Msg::Begin(Box::new(first)));
+                self.send(Msg::Begin(Box::new(first)));
             }
-        };
-        let model = written.as_str();
+        }
+    }
+
+    /// Stores a model as the user's model, and opens a session with it.
+    fn write_model(&mut self, model: &str, engine: u64) {
+        let provider = model.split('/').next().unwrap_or_default();
         let named = match self.ctx.config().provider(provider) {
             Ok(_) => Ok(()),
             // The server was found by its port. It gets a name in the config.
@@ -483,15 +487,8 @@ impl SettingsJob {
         if let Some(found) = list.first_of(&names, date_at(now_ms())) {
             return Ok(format!("{provider}/{found}"));
         }
-        let why = match models.is_empty() {
-            true => format!(
-                "no model is written: the list of {provider} is empty for this key; name one with rewake -m {provider}/MODEL"
-            ),
-            false => format!(
-                "no model is written: {provider} lists none of {}; choose one",
-                names.join(", ")
-            ),
-        };
+        let names = names.join(", ");
+        let why = format!("no model is written: {provider} lists none of {names}; choose one");
         let mut found = replacement::listed(provider, &list);
         found.truncate(MAX_CHOICES);
         Err(FirstRun::new(
@@ -499,7 +496,7 @@ impl SettingsJob {
             vec![Provider {
                 name: provider.to_string(),
                 found: format!("{} in its list", count(models.len(), "model")),
-                is_ready: !found.is_empty(),
+                is_ready: true,
                 models: found,
                 hint: String::new(),
                 with_key: None,
@@ -543,11 +540,16 @@ impl SettingsJob {
         match model {
             Some(model) => {
                 let text = format!(
-                    "stored: the key of {provider}, in {}; /key {provider} remove removes it{not_tried}",
+                    "written to {}:\nthe key of {provider} is stored; /key {provider} remove removes it{not_tried}",
                     file.display()
                 );
                 self.notify(Tone::Calm, text);
-                self.choose_model(model, engine);
+                // A provider that did not answer is not asked for its list too.
+                if not_tried.is_empty() {
+                    self.choose_model(model, engine);
+                } else {
+                    self.write_model(model, engine);
+                }
             }
             None => self.notify(Tone::Calm, text),
         }
