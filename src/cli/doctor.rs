@@ -359,7 +359,8 @@ fn keys(report: &mut Report, env: &Env, loaded: &Loaded) {
                     .map(String::as_str)
                     .collect();
                 let today = retirement::date_at(now_ms());
-                let ending = retirement::warnings(&Figures::new(config), &names, today);
+                let figures = Figures::new(config);
+                let ending = retirement::warnings(|m| figures.of(m).ends, &names, today);
                 ending.iter().for_each(|text| report.note("model", text));
             }
             Err(error) => report.wrong("model", format!("{model}: {error}"), error.hint()),

@@ -69,3 +69,43 @@ pub fn models_json(found: &[&KnownModel]) -> Value {
     );
     json!({ "list_of": snapshot(), "models": models.collect::<Vec<_>>() })
 }
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+    use jiff::civil::Date;
+    use jiff::tz::TimeZone;
+
+    use super::*;
+    use crate::config::{default_models, keyed_providers};
+    use crate::model::retirement;
+
+    /// `.ci/long` runs it: the only test that depends on the day.
+    #[test]
+    #[ignore = "depends on the day; .ci/long runs it"]
+    fn no_default_model_ends_soon() {
+        let figures = Figures::new(&Config::default());
+        let defaults: Vec<String> = keyed_providers()
+            .flat_map(|provider| default_models(provider.name))
+            .collect();
+        let names: Vec<&str> = defaults.iter().map(String::as_str).collect();
+        let today = Timestamp::now().to_zoned(TimeZone::UTC).date();
+        assert_eq!(
+            retirement::warnings(|m| figures.of(m).ends, &names, today),
+            [""; 0]
+        );
+        let read: Date = snapshot().parse().unwrap();
+        let age = read.until(today).unwrap().get_days();
+        assert!(age <= 90, "assets/models.toml is {age} days old");
+    }
+
+    #[test]
+    fn every_default_model_is_in_the_catalogue() {
+        for provider in keyed_providers().filter(|provider| provider.name != "openrouter") {
+            for model in default_models(provider.name) {
+                let info = Figures::new(&Config::default()).of(&model);
+                assert!(info.prices.is_some(), "{model}");
+            }
+        }
+    }
+}

@@ -66,12 +66,10 @@ impl ModelList {
             };
             self.models().iter().find(is_it)
         };
-        let listed = || names.iter().filter_map(|name| Some((*name, found(name)?)));
-        let mut lasting = listed().filter(|(_, model)| !is_soon(model.ends, today));
-        let ends_last = || listed().max_by_key(|(_, model)| model.ends);
-        let first = lasting.next().or_else(ends_last);
-        first
-            .filter(|(_, model)| model.ends.is_none_or(|day| day > today))
+        let listed = names.iter().filter_map(|name| Some((*name, found(name)?)));
+        let lasting = listed.filter(|(_, model)| model.ends.is_none_or(|day| day > today));
+        lasting
+            .min_by_key(|(_, model)| is_soon(model.ends, today))
             .map(|(name, _)| name)
     }
 }

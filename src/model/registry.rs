@@ -17,7 +17,6 @@ use crate::core::choice::Effort;
 use crate::core::entry::{Failure, FailureClass, Usage};
 use crate::core::request::Request;
 use crate::core::state::State;
-use crate::model::offered::ModelList;
 
 const SCRIPT_MAX_BYTES: u64 = 64 * 1024 * 1024;
 
@@ -163,7 +162,7 @@ impl Models {
 
     /// Returns the models that a provider lists. `key`: one that is not stored yet. `None`: the key
     /// that is in use.
-    pub async fn offered(&self, provider: &str, key: Option<Secret>) -> ModelList {
+    pub async fn offered(&self, provider: &str, key: Option<Secret>) -> offered::ModelList {
         let asked = self.config.provider(provider).and_then(|config| match key {
             Some(key) => Ok(self.connected(&config, Some(key), String::new())),
             None => match self.backend(&config.name)? {
@@ -173,7 +172,7 @@ impl Models {
         });
         match asked {
             Ok((client, provider)) => offered::ask(&client, &provider).await,
-            Err(error) => ModelList::Unknown(error.to_string()),
+            Err(error) => offered::ModelList::Unknown(error.to_string()),
         }
     }
 

@@ -159,7 +159,9 @@ impl AppContext {
         models.extend(fallbacks.iter().map(String::as_str));
         models.extend(config.summary_model.as_deref());
         let today = retirement::date_at(now_ms());
-        warnings.extend(retirement::warnings(&Figures::new(config), &models, today));
+        let figures = Figures::new(config);
+        let end_of = |model: &str| figures.of(model).ends;
+        warnings.extend(retirement::warnings(end_of, &models, today));
         let known = KnownWindows::read(self, &log.store, &models)?;
         let policy = Policy {
             permission_check,

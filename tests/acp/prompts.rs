@@ -348,5 +348,8 @@ fn a_prompt_to_a_retired_model_is_answered_with_the_way_out() {
     let error = editor.answer(&prompt).unwrap_err();
     assert!(error["message"].is_string(), "{error}");
     editor.finish();
-    assert_eq!(entries(&home, &id, "failed")[0]["error"]["class"], "no_model");
+    assert_eq!(
+        entries(&home, &id, "failed")[0]["error"]["class"],
+        "no_model"
+    );
 }

@@ -794,7 +794,11 @@ fn a_retired_summary_model_is_replaced_by_the_session_model() {
     home.configure(&server, Protocol::Chat, more);
     home.run(["-p", "-c", "three"]).expect(0);
     let run = home.run(["compact", &history(&home)[0].0]).expect(0);
-    assert!(run.stderr.contains("so local/third is asked"), "{}", run.stderr);
+    assert!(
+        run.stderr.contains("so local/third is asked"),
+        "{}",
+        run.stderr
+    );
     assert!(!run.stderr.contains("stands in"), "{}", run.stderr);
 }
 
@@ -826,14 +830,19 @@ fn the_end_of_a_model_in_use_is_told_at_the_start_and_by_doctor() {
     let server = without(Protocol::Chat, &[]);
     let home = Home::with(&server, Protocol::Chat);
     let ends = |model: &str, day: &str| {
-        let more = format!("fallback_model = [\"local/second\"]\n[models.{model:?}]\nends = {day:?}\n");
+        let more =
+            format!("fallback_model = [\"local/second\"]\n[models.{model:?}]\nends = {day:?}\n");
         home.configure(&server, Protocol::Chat, &more);
     };
     let said = "has ended: its provider does not offer it since 2001-02-03 on";
     for model in ["local/test-model", "local/second", "local/test-summary"] {
         ends(model, "2001-02-03");
         let run = home.run(["-p", "x"]).expect(0);
-        assert!(run.stderr.contains(&format!("{model} {said}")), "{}", run.stderr);
+        assert!(
+            run.stderr.contains(&format!("{model} {said}")),
+            "{}",
+            run.stderr
+        );
         let doctor = home.run(["doctor"]).stdout;
         assert!(doctor.contains(&format!("{model} {said}")), "{doctor}");
         ends(model, "9999-01-01");

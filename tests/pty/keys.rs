@@ -169,7 +169,9 @@ fn listed(names: &[&str]) -> (Server, Home) {
     });
     let home = Home::new();
     let base_url = server.base_url(Protocol::Anthropic);
-    home.write_config(&format!("[providers.anthropic]\nbase_url = \"{base_url}\"\n"));
+    home.write_config(&format!(
+        "[providers.anthropic]\nbase_url = \"{base_url}\"\n"
+    ));
     (server, home)
 }
 
@@ -197,7 +199,11 @@ fn the_first_start_offers_the_list_if_it_has_no_preference() {
     terminal.sees("no model is written: anthropic lists none of claude-sonnet-5-5");
     terminal.sees("anthropic/claude-next-8");
     let config = home.rewake_home().join("config.toml");
-    assert!(!std::fs::read_to_string(&config).unwrap().contains("model ="));
+    assert!(
+        !std::fs::read_to_string(&config)
+            .unwrap()
+            .contains("model =")
+    );
     terminal.answers("Enter chooses", "\r");
     terminal.sees("config.toml: model = \"anthropic/claude-next-9\"");
     terminal.says("hello");

@@ -132,7 +132,11 @@ fn another_model_is_offered_only_while_nobody_types() {
             detail: String::new(),
         };
         let items = vec![item("", "none for now"), item("p/new", "p/new")];
-        Picker::new(For::Replacement, "p/old is not there: another model?", items)
+        Picker::new(
+            For::Replacement,
+            "p/old is not there: another model?",
+            items,
+        )
     };
     let chosen = |before: &str, keys: &str| {
         let mut stage = Stage::opened(80, 24);
@@ -195,9 +199,8 @@ fn an_effort_is_chosen_with_the_model_or_alone() {
         let mut stage = Stage::opened(80, 24);
         stage.keys(keys);
         let choice = stage.wanted.into_iter().find_map(|intent| match intent {
-            Intent::UseModel { choice, .. } | Intent::Engine(Command::Signal(Signal::Choose(choice))) => {
-                Some(choice)
-            }
+            Intent::UseModel { choice, .. }
+            | Intent::Engine(Command::Signal(Signal::Choose(choice))) => Some(choice),
             _ => None,
         });
         choice.map(|c| (c.model, c.effort.map(|e| e.name()), c.temperature))
