@@ -12,7 +12,9 @@ use serde_json::{Value, json};
 use super::output::{ChunkKind, Output};
 use super::settings::Settings;
 use super::wire::ClientCapabilities;
-use crate::core::entry::{Block, CallId, Entry, Fact, Outcome, Plan, Record, Seq, StepState};
+use crate::core::entry::{
+    Block, CallId, Entry, Fact, FallbackModel, Outcome, Plan, Record, Seq, StepState,
+};
 use crate::core::permission::{PathUse, Permission};
 use crate::core::state::State;
 use crate::core::text::{head_tail, one_line};
@@ -152,7 +154,14 @@ impl Projector {
             Entry::Replied { .. } | Entry::Compacted { .. } | Entry::Continued { .. } => {
                 self.usage(state);
             }
-            Entry::Chose(_) => self.settings(state),
+            Entry::Chose(choice) => {
+                if let Some(FallbackModel { model, error }) = choice.fallback.as_deref() {
+                    let why = &error.message;
+                    let text = format!("{model} answers until your next message, since: {why}");
+                    self.notice("warning", &text);
+                }
+                self.settings(state);
+            }
             _ => {}
         }
         self.title(state);

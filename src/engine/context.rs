@@ -31,8 +31,7 @@ use crate::world::World;
 pub struct Summarising {
     /// The summary model. `None`: the session's own model.
     pub model: Option<String>,
-    /// Models that are asked in turn after the session's own, if a provider does not have the
-    /// model any more.
+    /// Models that are asked in turn, if the provider does not have the summary model any more.
     pub others: Vec<String>,
     /// Instructions for the rolling summary, and for the model's part of a continuation note.
     pub instructions: String,
@@ -397,15 +396,9 @@ impl Summaries {
     }
 
     /// Returns the models that are asked after this one, if its provider does not have it.
-    fn others<W: World>(&self, log: &Recorder<W>, model: &str) -> Vec<String> {
-        let mut others: Vec<String> = Vec::new();
-        let models = std::iter::once(&log.state.model).chain(&self.summarising.others);
-        for other in models.filter(|other| *other != model) {
-            if !others.contains(other) {
-                others.push(other.clone());
-            }
-        }
-        others
+    fn others(&self, model: &str) -> VecDeque<String> {
+        let others = self.summarising.others.iter();
+        others.filter(|other| *other != model).cloned().collect()
     }
 
     /// Asks the summary model about these records. If its server refuses the request as too long,
@@ -429,7 +422,7 @@ impl Summaries {
             },
             false => room,
         };
-        let others = self.others(log, model).into_iter().map(|other| {
+        let others = self.others(model).into_iter().map(|other| {
             let room = room_of(log.policy.budget_of(&log.state, &other));
             (other, room)
         });
@@ -476,7 +469,7 @@ impl Summaries {
     pub(super) fn ask<W: World>(&self, log: &Recorder<W>, mut request: Request) -> Work {
         let world = Rc::clone(&log.world);
         let patience = self.summarising.patience;
-        let mut others = VecDeque::from(self.others(log, &request.model));
+        let mut others = self.others(&request.model);
         Box::pin(async move {
             let asked = async {
                 let mut notice = None;

@@ -98,7 +98,8 @@ async fn pages(client: &Client, provider: &Provider, first: Url) -> ModelList {
             Err(failure) => return ModelList::Unknown(failure.message),
         };
         let Some(listed) = listed(&page) else {
-            return ModelList::Unknown(format!("the answer of {url} is no list of models"));
+            let name = &provider.name;
+            return ModelList::Unknown(format!("the answer of {name} is no list of models"));
         };
         models.extend(listed);
         let next = next_page(&page, &first).filter(|next| *next != url);

@@ -518,7 +518,7 @@ fn errors_are_classified() {
         (
             404,
             answer("not_found_error", "model: claude-y"),
-            BadRequest,
+            NoModel,
         ),
         (
             400,

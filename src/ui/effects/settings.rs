@@ -536,6 +536,8 @@ impl SettingsJob {
                 file.display()
             ),
         };
+        // It replaces the hint that the key is tried.
+        self.notify(Tone::Calm, format!("the key for {provider} is stored"));
         // As a hint it would disappear at the next one.
         match model {
             Some(model) => {
@@ -564,6 +566,7 @@ impl SettingsJob {
     /// Reports a key that was not stored. The first screen returns with the reason, because it
     /// covers the notices.
     fn not_stored(&self, why: String, is_first_screen: bool) {
+        self.notify(Tone::Calm, "the key is not stored");
         if !is_first_screen {
             return self.notify(Tone::Bad, why);
         }

@@ -1,6 +1,7 @@
 //! Servers that mean harm, or are broken: no answer takes more memory or time than its bound.
 
 use super::*;
+use crate::model::offered::{self, ModelList};
 
 /// Writes `head`, and then `piece` again and again until the client hangs up. Gives how many
 /// bytes it got rid of.
@@ -148,6 +149,43 @@ async fn a_list_of_models_is_not_followed_elsewhere_and_has_its_bound() {
     let got = client.json(&provider(&base), &url(&base)).await;
     assert!(got.unwrap_err().message.contains("larger than 8 MiB"));
     assert!(server.await.unwrap() < 64 << 20);
+}
+
+#[tokio::test]
+async fn a_list_of_models_may_have_pages_and_may_be_anything_else() {
+    let client = Client::new(RETRY, None);
+    let of = async |bodies: Vec<&str>| {
+        let answers = bodies.iter().map(|body| answer("200 OK", "", body));
+        let (base, server) = serve(answers.collect()).await;
+        let list = offered::ask(&client, &provider(&base)).await;
+        (list, server.await.unwrap())
+    };
+    let first = r#"{"data": [{"id": "a"}], "has_more": true, "last_id": "a"}"#;
+    let (list, asked) = of(vec![first, r#"{"data": [{"id": "b"}], "has_more": false}"#]).await;
+    let names: Vec<&str> = list.models().iter().map(|m| m.name.as_str()).collect();
+    assert_eq!(names, ["a", "b"]);
+    assert!(
+        asked[1].starts_with("GET /v1/models?after_id=a "),
+        "{}",
+        asked[1]
+    );
+    let endless: Vec<String> = (0..20)
+        .map(|n| format!(r#"{{"data": [{{"id": "m{n}"}}], "has_more": true, "last_id": "m{n}"}}"#))
+        .collect();
+    let endless = endless.iter().map(String::as_str).collect();
+    for (bodies, why) in [
+        (vec!["<html>login</html>"], "not JSON"),
+        (vec![r#"{"data": []}"#], "is empty"),
+        (vec![r#"{"error": "none"}"#], "no list of models"),
+        (endless, "has no end"),
+        // Half of a list does not say what it lacks.
+        (vec![first, "{}"], "no list of models"),
+    ] {
+        match of(bodies).await.0 {
+            ModelList::Unknown(said) => assert!(said.contains(why), "{said}"),
+            known => panic!("{known:?}"),
+        }
+    }
 }
 
 /// Bytes that are not UTF-8 are replaced wherever they occur.
