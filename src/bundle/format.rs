@@ -3,7 +3,8 @@
 //! The hash is in a skippable frame (RFC 8878), so `zstd -dc` reads a bundle.
 
 use std::borrow::Cow;
-use std::io::{self, BufRead, Read, Write};
+use std::fs::File;
+use std::io::{self, BufRead, Read, Seek, Write};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -191,6 +192,28 @@ impl<W: Write> FrameWriter<W> {
             self.to.write_all(&frame)?;
         }
         Ok(())
+    }
+
+    /// Returns the file with all frames, without a hash.
+    pub(super) fn into_inner(mut self) -> io::Result<W> {
+        self.flush()?;
+        self.to.flush()?;
+        Ok(self.to)
+    }
+
+    /// Appends the frames of a file.
+    pub(super) fn append(&mut self, mut file: File) -> io::Result<()> {
+        self.flush()?;
+        file.rewind()?;
+        let mut part = vec![0; READ_AT_ONCE];
+        loop {
+            let read = file.read(&mut part)?;
+            if read == 0 {
+                return Ok(());
+            }
+            self.hash.update(&part[..read]);
+            self.to.write_all(&part[..read])?;
+        }
     }
 
     /// Writes the rest and the hash.

@@ -19,7 +19,7 @@ pub use files::{CheckedFiles, path_refusal};
 pub use format::{About, Listed, is_bundle};
 pub use read::{Bundle, CheckedSession, InputFile};
 pub use record::{Import, Importer};
-pub use write::{Exported, Exporting, Files, write_session};
+pub use write::{Exported, Exporting, Files, SessionSpool};
 
 /// An export or import that failed.
 #[derive(Debug, thiserror::Error)]

@@ -14,15 +14,13 @@ use super::format::{
     About, ContentLine, End, Ended, FORM, FrameReader, TRAILER, TreeLine, check_trailer,
 };
 use crate::core::entry::{Entry, Record, Seq};
-use crate::core::state::State;
+use crate::core::state::ForeignLog;
 use crate::core::tool::Describe;
 use crate::core::tree::{ContentHash, uses};
 use crate::journal::chain_hash::ChainHash;
-use crate::journal::line::{EntryLine, Header, Line, is_newer};
+use crate::journal::line::{EntryLine, Header, Line, MAX_HELD, is_newer};
 use crate::store::{MovedTree, is_session_id};
 
-/// Maximum size of a line, bytes. It is that of a journal.
-const MAX_LINE: u64 = 400 << 20;
 /// Maximum size of the first line, bytes.
 const MAX_FIRST_LINE: u64 = 32 << 20;
 /// Maximum size of the last line, bytes.
@@ -30,7 +28,7 @@ const MAX_LAST_LINE: u64 = 1_024;
 /// Maximum number of sessions of a bundle.
 const MAX_SESSIONS: usize = 100_000;
 /// Maximum size of the states that are kept for forks, as bytes of their entries.
-const MAX_KEPT: u64 = 512 << 20;
+const MAX_KEPT: usize = 512 << 20;
 
 /// The bytes of a bundle, in a file without a name that nobody else can open. A kill leaves nothing.
 pub struct InputFile {
@@ -173,9 +171,6 @@ impl Bundle {
             made_by: self.about.rewake.clone(),
             files: &self.files,
             kept: 0,
-            is_forked: false,
-            lengths: HashMap::new(),
-            begins_with: 0,
             open: None,
             ends: BTreeMap::new(),
         };
@@ -320,24 +315,16 @@ struct Folding<'b> {
     files: &'b CheckedFiles,
     shared: BTreeMap<(String, Seq), Shared>,
     /// Size of the states in `shared`, as bytes of their entries.
-    kept: u64,
-    /// A later session continues the open one.
-    is_forked: bool,
-    /// The lengths of the entries of the open session, bytes. Empty if it is not forked.
-    lengths: HashMap<Seq, u64>,
-    /// Size of the state that the open session continues, as bytes of its entries.
-    begins_with: u64,
+    kept: usize,
     made_by: String,
-    open: Option<(usize, String, Option<State>, FoldedEnd)>,
+    open: Option<(usize, String, Option<ForeignLog>, FoldedEnd)>,
     ends: BTreeMap<usize, FoldedEnd>,
 }
 
 /// The state at an entry that forks continue.
 #[derive(Default)]
 struct Shared {
-    state: Option<State>,
-    /// Size of its entries, bytes.
-    bytes: u64,
+    log: Option<ForeignLog>,
     /// Number of forks that have not taken it yet.
     forks: u64,
 }
@@ -366,15 +353,11 @@ impl Folding<'_> {
         if self.open.as_ref().is_none_or(|(open, ..)| *open != number) {
             self.end_session();
             let id = session.header.session.clone();
-            self.lengths.clear();
-            let forked = self.shared.range((id.clone(), 0)..=(id.clone(), Seq::MAX));
-            self.is_forked = forked.count() > 0;
-            self.begins_with = 0;
-            let state = match &session.header.forked {
-                None => Some(State::new(self.describe)),
+            let log = match &session.header.forked {
+                None => Some(ForeignLog::new(self.describe)),
                 Some(forked) => self.continued(&(forked.session.clone(), forked.seq)),
             };
-            if state.is_none() && !partial {
+            if log.is_none() && !partial {
                 let why = "the entry that it continues is not there";
                 return Err(BundleError::damaged(format!("session {id}"), why));
             }
@@ -382,9 +365,9 @@ impl Folding<'_> {
                 end: session.header.first,
                 ..FoldedEnd::default()
             };
-            self.open = Some((number, id, state, ended));
+            self.open = Some((number, id, log, ended));
         }
-        let Some((_, id, Some(state), ended)) = &mut self.open else {
+        let Some((_, id, Some(log), ended)) = &mut self.open else {
             return Ok(());
         };
         if ended.why.is_some() {
@@ -402,27 +385,21 @@ impl Folding<'_> {
                 at_ms: line.at_ms,
                 entry,
             };
-            let folded = state.fold(&record);
+            let folded = log.fold(&record, line.entry.get().len());
             folded.map_err(|why| BundleError::damaged(&place, why))
         });
         match folded {
             Ok(()) => {
                 ended.end = line.seq + 1;
-                if !self.is_forked {
-                    return Ok(());
-                }
-                self.lengths.insert(line.seq, line.entry.get().len() as u64);
                 let Some(kept) = self.shared.get_mut(&(id.clone(), line.seq)) else {
                     return Ok(());
                 };
-                let lengths = state.context.iter().map(|r| self.lengths.get(&r.seq));
-                kept.bytes = self.begins_with + lengths.flatten().sum::<u64>();
-                self.kept += kept.bytes;
+                self.kept += log.held();
                 if self.kept > MAX_KEPT {
                     let why = "too many forks of long sessions for one bundle";
                     return Err(BundleError::refused(place, why));
                 }
-                kept.state = Some(state.clone());
+                kept.log = Some(log.clone());
                 Ok(())
             }
             Err(error) if partial && error.is_damage() => {
@@ -434,22 +411,22 @@ impl Folding<'_> {
     }
 
     /// Returns the state that a fork continues. `None`: an ancestor has lost the entry.
-    fn continued(&mut self, key: &(String, Seq)) -> Option<State> {
+    fn continued(&mut self, key: &(String, Seq)) -> Option<ForeignLog> {
         let shared = self.shared.get_mut(key)?;
         shared.forks -= 1;
-        self.begins_with = shared.bytes;
         match shared.forks {
             0 => {
-                self.kept -= shared.bytes;
-                shared.state.take()
+                let log = shared.log.take();
+                self.kept -= log.as_ref().map_or(0, ForeignLog::held);
+                log
             }
-            _ => shared.state.clone(),
+            _ => shared.log.clone(),
         }
     }
 
     fn end_session(&mut self) {
-        if let Some((number, _, Some(state), mut ended)) = self.open.take() {
-            let open = state.calls.iter().filter(|call| !call.finished);
+        if let Some((number, _, Some(log), mut ended)) = self.open.take() {
+            let open = log.state.calls.iter().filter(|call| !call.finished);
             ended.open_calls = open.count() as u64;
             self.ends.insert(number, ended);
         }
@@ -538,7 +515,7 @@ impl<'i> Lines<'i> {
     /// Returns the next line. `None`: the last line was reached, and nothing follows it.
     pub(super) fn next(&mut self) -> Result<Option<BundlePart>, BundleError> {
         let left = self.about.bytes.saturating_sub(self.bytes) + MAX_LAST_LINE;
-        if self.end.is_some() || !self.read_line(left.min(MAX_LINE))? {
+        if self.end.is_some() || !self.read_line(left.min(MAX_HELD as u64))? {
             return Err(self.damaged("the last line is missing"));
         }
         if self.line.starts_with(b"{\"end\"") {

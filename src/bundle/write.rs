@@ -1,12 +1,14 @@
 //! Export: one state of the database as a bundle.
 
 use std::collections::{BTreeSet, HashMap};
+use std::fs::File;
 use std::io::Write;
 
 use super::BundleError;
 use super::format::{About, ContentLine, End, Ended, FORM, FrameWriter, Listed, TreeLine};
 use crate::core::entry::Seq;
-use crate::journal::line::{BlobLine, EntryLine, Header};
+use crate::journal::chain_hash::ChainHash;
+use crate::journal::line::{BlobLine, EntryLine, Header, MAX_HELD};
 use crate::store::{ExportView, ExportedFiles, FilePart, Planned, SessionPart, SessionRead};
 
 /// The states of files that are exported.
@@ -175,12 +177,21 @@ impl<'v> Exporting<'v> {
         let mut done = Vec::new();
         for session in &self.planned {
             each(&json(&session.header)?)?;
-            let read = self
+            let mut too_large = 0;
+            let mut read = self
                 .view
                 .read::<BundleError>(session, &mut |part| match part {
-                    SessionPart::Blob(bytes) => each(&json(&BlobLine::of(bytes))?),
-                    SessionPart::Entry(line) => each(&json(line)?),
+                    SessionPart::Blob(bytes) => {
+                        let line = json(&BlobLine::of(bytes))?;
+                        if fits(&line) {
+                            return each(&line);
+                        }
+                        too_large += 1;
+                        Ok(())
+                    }
+                    SessionPart::Entry(line) => each(&bounded(json(line)?)?),
                 })?;
+            read.missing_blobs += too_large;
             done.push(read);
         }
         Ok(done)
@@ -191,61 +202,113 @@ impl<'v> Exporting<'v> {
         &self,
         each: &mut dyn FnMut(&[u8]) -> Result<(), BundleError>,
     ) -> Result<u64, BundleError> {
-        self.view
+        let mut too_large = 0;
+        let missing = self
+            .view
             .read_files::<BundleError>(&self.files, &mut |part| match part {
-                FilePart::Content(hash, bytes) => each(&json(&ContentLine::of(hash, &bytes))?),
-                FilePart::Tree(tree) => each(&json(&TreeLine::of(tree))?),
-            })
+                FilePart::Content(hash, bytes) => {
+                    let line = json(&ContentLine::of(hash, &bytes))?;
+                    if fits(&line) {
+                        return each(&line);
+                    }
+                    too_large += 1;
+                    Ok(())
+                }
+                FilePart::Tree(tree) => each(&bounded(json(&TreeLine::of(tree))?)?),
+            })?;
+        Ok(missing + too_large)
     }
 }
 
-/// Writes a bundle of one session that does not come from a store here. `blobs`: the bytes that its
-/// entries refer to.
-pub fn write_session<W: Write>(
-    to: W,
-    host: String,
-    header: &Header,
-    lines: &[EntryLine],
-    blobs: &[Vec<u8>],
-    at_ms: i64,
-) -> Result<W, BundleError> {
-    let mut all = vec![json(header)?];
-    for blob in blobs {
-        all.push(json(&BlobLine::of(blob))?);
+/// A session that does not come from a store here, part by part, on its way into a bundle.
+pub struct SessionSpool {
+    frames: FrameWriter<File>,
+    header: Header,
+    entries: u64,
+    tip: ChainHash,
+    lines: u64,
+    bytes: u64,
+}
+
+impl SessionSpool {
+    /// `file`: a file without a name, which gets the parts.
+    pub fn new(file: File, header: Header) -> Result<SessionSpool, BundleError> {
+        let mut spool = SessionSpool {
+            frames: FrameWriter::new(file)?,
+            entries: 0,
+            tip: header.tip,
+            lines: 0,
+            bytes: 0,
+            header,
+        };
+        let line = json(&spool.header)?;
+        spool.line(&line)?;
+        Ok(spool)
     }
-    for line in lines {
-        all.push(json(line)?);
+
+    fn line(&mut self, line: &[u8]) -> Result<(), BundleError> {
+        self.lines += 1;
+        self.bytes += line.len() as u64 + 1;
+        Ok(self.frames.line(line)?)
     }
-    let bytes = all.iter().map(|line| line.len() as u64 + 1).sum();
-    let about = About {
-        bundle: FORM,
-        rewake: env!("CARGO_PKG_VERSION").to_string(),
-        schema: 0,
-        store: header.store.clone(),
-        host,
-        os: String::new(),
-        at_ms,
-        sessions: vec![Listed {
-            id: header.session.clone(),
-            title: None,
-            entries: lines.len() as u64,
-            tip: lines.last().map_or(header.tip, |line| line.tip),
-            bytes,
-        }],
-        lines: all.len() as u64,
-        bytes,
-    };
-    let mut frames = FrameWriter::new(to)?;
-    frames.line(&json(&about)?)?;
-    for line in &all {
-        frames.line(line)?;
+
+    /// Adds entries. `blobs`: the bytes that they refer to.
+    ///
+    /// # Errors
+    /// The disk is full, or an entry is too large.
+    pub fn add(&mut self, lines: &[EntryLine], blobs: &[Vec<u8>]) -> Result<(), BundleError> {
+        for blob in blobs {
+            let line = json(&BlobLine::of(blob))?;
+            if fits(&line) {
+                self.line(&line)?;
+            }
+        }
+        for line in lines {
+            self.line(&bounded(json(line)?)?)?;
+            self.entries += 1;
+            self.tip = line.tip;
+        }
+        Ok(())
     }
-    let end = Ended {
-        lines: about.lines + 2,
-        sessions: 1,
-    };
-    frames.line(&json(&End { end })?)?;
-    Ok(frames.finish()?)
+
+    /// Returns the size of all lines so far, bytes.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Writes the bundle.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub fn finish<W: Write>(self, to: W, host: String, at_ms: i64) -> Result<W, BundleError> {
+        let about = About {
+            bundle: FORM,
+            rewake: env!("CARGO_PKG_VERSION").to_string(),
+            schema: 0,
+            store: self.header.store,
+            host,
+            os: String::new(),
+            at_ms,
+            sessions: vec![Listed {
+                id: self.header.session,
+                title: None,
+                entries: self.entries,
+                tip: self.tip,
+                bytes: self.bytes,
+            }],
+            lines: self.lines,
+            bytes: self.bytes,
+        };
+        let mut frames = FrameWriter::new(to)?;
+        frames.line(&json(&about)?)?;
+        frames.append(self.frames.into_inner()?)?;
+        let end = Ended {
+            lines: about.lines + 2,
+            sessions: 1,
+        };
+        frames.line(&json(&End { end })?)?;
+        Ok(frames.finish()?)
+    }
 }
 
 impl Listed {
@@ -256,6 +319,22 @@ impl Listed {
             entries: planned.end,
             tip: planned.tip,
             bytes: planned.bytes,
+        }
+    }
+}
+
+/// Returns whether a reader takes a line of this size.
+fn fits(line: &[u8]) -> bool {
+    line.len() < MAX_HELD
+}
+
+/// Fails if a line is longer than a reader takes.
+fn bounded(line: Vec<u8>) -> Result<Vec<u8>, BundleError> {
+    match fits(&line) {
+        true => Ok(line),
+        false => {
+            let why = format!("a line has more than {} MiB", MAX_HELD >> 20);
+            Err(BundleError::Io(std::io::Error::other(why)))
         }
     }
 }

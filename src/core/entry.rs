@@ -362,6 +362,9 @@ pub enum Entry {
         boot: String,
         /// The mode of this machine.
         mode: Mode,
+        /// The clone here, in which the session works from here on. Logs of older versions have none.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        folder: Option<String>,
     },
     /// An answer was compared with the schema that it has to fit.
     Checked {
@@ -681,6 +684,14 @@ impl Entry {
                 ..
             } => Some(command.line().into()),
             Entry::Said { text, .. } => Some(text.into()),
+            _ => None,
+        }
+    }
+
+    /// Returns the folder in which the session works from this entry on. `None`: in the same one.
+    pub fn new_folder(&self) -> Option<&str> {
+        match self {
+            Entry::Forked { folder, .. } | Entry::Moved { folder, .. } => folder.as_deref(),
             _ => None,
         }
     }

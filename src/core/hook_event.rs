@@ -12,10 +12,7 @@ pub fn event_after(entry: &Entry, state: &State) -> Option<(HookEvent, Vec<Optio
         Entry::Said { .. } => of_session(HookEvent::UserPromptSubmit),
         Entry::Compacted { .. } | Entry::Continued { .. } => of_session(HookEvent::SessionStart),
         Entry::Replied { .. } if !state.calls.is_empty() => {
-            let runs = state
-                .calls
-                .iter()
-                .filter(|open| !open.is_surplus() && !open.cut && open.call.described.is_ok());
+            let runs = state.calls.iter().filter(|open| open.may_run());
             let calls: Vec<_> = runs.map(|open| Some(open.call.id)).collect();
             Some((HookEvent::PreToolUse, calls))
         }
@@ -30,6 +27,8 @@ pub fn event_after(entry: &Entry, state: &State) -> Option<(HookEvent, Vec<Optio
         Entry::Finished { call, outcome, .. } => {
             let open = state.call(*call)?;
             let has_run = open.guard.is_some() || open.call.class() == Some(Class::Idempotent);
+            // It ran on another machine, if at all.
+            let has_run = has_run && open.lost.is_none();
             let event = match outcome {
                 _ if !has_run || state.is_stopped() => return None,
                 Outcome::Done { .. } => HookEvent::PostToolUse,

@@ -37,8 +37,10 @@ use super::user_messages::UserMessages;
 mod allows;
 mod apply;
 mod context;
+mod foreign_log;
 
 pub use apply::has_run_command;
+pub use foreign_log::ForeignLog;
 
 /// An entry that cannot follow the ones before it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -266,6 +268,8 @@ pub struct OpenCall {
     pub started_access: Option<Access>,
     /// It ran on a machine that was lost: what is known about that.
     pub lost: Option<String>,
+    /// The session moved since it was called, and no hook of this machine has judged it yet.
+    is_unjudged: bool,
     /// Its result is in the log.
     pub finished: bool,
     /// The result says that the call was refused or failed.
@@ -599,6 +603,20 @@ impl State {
         self.context.iter().filter(unjudged)
     }
 
+    /// Returns the calls without a start for which no hook was recorded since the session moved.
+    pub fn unjudged_calls(&self) -> impl Iterator<Item = CallId> {
+        let calls = self.calls.iter().map(|open| (open.call.id, open));
+        let unjudged = calls.filter(|(id, open)| {
+            open.is_unjudged
+                && open.may_run()
+                && !open.finished
+                && open.guard.is_none()
+                && self.hooks.of_call(*id).is_none()
+                && self.hooks.guards(*id).is_none()
+        });
+        unjudged.map(|(id, _)| id)
+    }
+
     /// Returns whether work is pending: an answer, a call, a question, or a command that runs under
     /// a keeper, also a command of the user. After a stop only open calls count.
     pub fn unfinished(&self) -> bool {
@@ -715,6 +733,11 @@ impl OpenCall {
     /// Returns whether it exceeds the number of calls that one answer may run.
     pub fn is_surplus(&self) -> bool {
         self.call.id.index >= MAX_CALLS
+    }
+
+    /// Returns whether it is complete and can be understood.
+    pub fn may_run(&self) -> bool {
+        !self.is_surplus() && !self.cut && self.call.described.is_ok()
     }
 
     /// Returns the recorded answer to the same question of a server.

@@ -221,7 +221,7 @@ fn around(records: &[Record], split: usize) -> Option<(usize, &str)> {
     for (place, record) in until.iter().enumerate().rev() {
         match (named(&record.entry), &record.entry) {
             // Earlier trees are of another folder.
-            (None, Entry::Forked { folder, .. }) if folder.is_some() => break,
+            (None, entry) if entry.new_folder().is_some() => break,
             (Some(tree), _) => return Some((place, tree)),
             // After this entry, only a later tree describes the files.
             (None, entry) if may_change_files(entry) => break,
@@ -231,7 +231,7 @@ fn around(records: &[Record], split: usize) -> Option<(usize, &str)> {
     for (place, record) in after.iter().enumerate() {
         match (named(&record.entry), &record.entry) {
             (Some(tree), _) => return Some((split + place, tree)),
-            (None, Entry::Forked { folder, .. }) if folder.is_some() => return None,
+            (None, entry) if entry.new_folder().is_some() => return None,
             (None, entry) if may_change_files(entry) => return None,
             (None, _) => {}
         }

@@ -161,7 +161,25 @@ impl<W: World> Recorder<W> {
             let occasion = HookOccasion::of(event, record.seq, &record.entry, None);
             self.record_hooking(occasion).await?;
         }
-        Ok(())
+        // So does a session that moved with calls that have not started.
+        let unjudged: Vec<CallId> = self.state.unjudged_calls().collect();
+        let event = HookEvent::PreToolUse;
+        let runs = unjudged.iter().flat_map(|call| {
+            let occasion = HookOccasion {
+                call: Some(*call),
+                ..HookOccasion::new(event, call.reply)
+            };
+            self.world.prepare_hooks(&occasion, &self.state)
+        });
+        let runs: Vec<HookRun> = runs.collect();
+        match unjudged.first().filter(|_| !runs.is_empty()) {
+            Some(CallId { reply: of, .. }) => {
+                let of = *of;
+                self.record(Write::of(Entry::Hooking { event, of, runs }))
+                    .await
+            }
+            None => Ok(()),
+        }
     }
 
     fn hook_groups(&self, hooking: Seq, calls: &[Option<CallId>]) -> Vec<HookGroup> {

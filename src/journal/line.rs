@@ -15,6 +15,9 @@ use crate::core::entry::Seq;
 
 /// Version of the line format. A newer one is not read.
 pub const FORM: u32 = 2;
+/// Maximum size of what a reader of bundles and of shared sessions holds at a time, bytes after
+/// decompression. No line is longer.
+pub const MAX_HELD: usize = 64 << 20;
 /// The version that says all about a session, except about a replica. Older versions of rewake read
 /// it.
 pub const FIRST_FORM: u32 = 1;

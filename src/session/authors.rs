@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use similar::DiffTag;
 
 use super::file_change::{Text, by_lines, text};
-use crate::core::entry::{Entry, Record};
+use crate::core::entry::Record;
 use crate::core::rewind::{Author, Changes};
 use crate::core::tree::Item;
 use crate::engine::{NotRewound, changes_since};
@@ -39,15 +39,7 @@ impl FileAuthors {
         to: usize,
     ) -> Result<FileAuthors, NotRewound> {
         let records = records.get(..=to).unwrap_or(records);
-        let moved = |record: &Record| {
-            matches!(
-                &record.entry,
-                Entry::Forked {
-                    folder: Some(_),
-                    ..
-                }
-            )
-        };
+        let moved = |record: &Record| record.entry.new_folder().is_some();
         let after = records.get(from.0 + 1..).unwrap_or_default();
         let root = match after.iter().any(moved) {
             true => None,

@@ -46,6 +46,8 @@ mod reading;
 pub mod remote;
 mod rename;
 mod replica;
+#[cfg(feature = "fleet")]
+mod repo_address;
 mod resume_report;
 mod rewind;
 mod rewind_preview;

@@ -13,7 +13,7 @@ use crate::shared::SharedError;
 use crate::shared::address::Address;
 use crate::shared::connection::Connection;
 use crate::shared::log::MailKind;
-use crate::shared::reader::{SharedSession, bundle, lines_after};
+use crate::shared::reader::{SharedSession, bundle, part_after};
 use crate::store::{SessionLock, Store, now_ms, shared};
 use crate::tools;
 use crate::workspace::root_text;
@@ -76,10 +76,11 @@ pub fn copy(ctx: &AppContext, store: &mut Store, beginning: &str) -> Result<Copi
     let damaged = |error: BundleError| SharedError::Failed {
         what: format!("session {}: {error}", of.id),
     };
-    let file = tempfile::tempfile_in(data_dir).map_err(failed)?;
+    let new_file = || tempfile::tempfile_in(data_dir).map_err(failed);
+    let (spool, file) = (new_file()?, new_file()?);
     let mut file = blocking(async {
         let connection = Connection::connect(&address).await?;
-        bundle(&connection, of, file, now_ms()).await
+        bundle(&connection, of, spool, file, now_ms()).await
     })?;
     file.rewind().map_err(failed)?;
     let input = InputFile::copy(file, data_dir).map_err(damaged)?;
@@ -201,23 +202,26 @@ impl Remote {
         if store.history().find(&self.copy)?.shared.is_some() {
             return Ok(());
         }
-        let here = shared::end_of(store, &self.copy)?;
         let open = self.connection.take();
         let open = open.filter(|open| !open.client.is_closed());
-        let (connection, of, new) = self.runtime.block_on(async {
+        let (connection, of) = self.runtime.block_on(async {
             let connection = match open {
                 Some(connection) => connection,
                 None => Connection::connect(&self.address).await?,
             };
             let of = connection.find(&self.session).await?;
-            let new = lines_after(&connection, &of, here).await?;
-            Ok::<_, SharedError>((connection, of, new))
+            Ok::<_, SharedError>((connection, of))
         })?;
-        self.connection = Some(connection);
         self.is_held = of.held;
-        if !new.lines.is_empty() {
-            shared::append_to_copy(store, &self.copy, &new)?;
+        loop {
+            let here = shared::end_of(store, &self.copy)?;
+            let part = part_after(&connection, &of, here);
+            match self.runtime.block_on(part)? {
+                Some(new) => shared::append_to_copy(store, &self.copy, &new)?,
+                None => break,
+            }
         }
+        self.connection = Some(connection);
         Ok(())
     }
 }

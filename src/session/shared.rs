@@ -11,7 +11,7 @@ use crate::journal::chain_hash::ChainHash;
 use crate::journal::line::{FIRST_FORM, Header};
 use crate::shared::SharedError;
 use crate::shared::log::{EndOfLog, Home};
-use crate::shared::writer::{Listed, SharedWriter, parts};
+use crate::shared::writer::{Listed, SharedWriter, split};
 use crate::store::shared::{self, NewLines};
 use crate::store::{NewSession, Store, home_of_machine};
 
@@ -40,8 +40,11 @@ pub(super) fn create(
     let first = match created {
         Err(SharedError::Lost { .. }) => {
             let end = writer.claim()?;
-            let new = writer.lines(nothing(), end)?;
-            let line = new.and_then(|new| new.lines.into_iter().next());
+            let mut line = None;
+            writer.each_part(nothing(), end, |part| {
+                line = line.take().or_else(|| part.lines.into_iter().next());
+                Ok::<_, SharedError>(())
+            })?;
             line.and_then(|line| Some((line.at_ms, serde_json::from_str(line.entry.get()).ok()?)))
         }
         created => created.map(|()| None)?,
@@ -131,7 +134,7 @@ pub fn match_logs(
         let mut before = theirs;
         let info = store.history().find(session)?;
         let listed = idle(info.title.as_deref().unwrap_or_default());
-        for part in parts(shared::lines_from(store, session, theirs.1)?) {
+        for part in split(shared::lines_from(store, session, theirs.1)?) {
             match is_missing && before.1 == 0 {
                 true => {
                     let new = NewSession {
@@ -152,23 +155,12 @@ pub fn match_logs(
         ));
         return Ok(());
     }
-    let missing = match ours.1 < theirs.1 {
-        true => writer.lines(ours, theirs)?,
-        false => None,
-    };
-    match missing {
-        Some(new) => shared::append(store, session, &new)?,
-        None => {
-            let Some(all) = writer.lines(nothing(), theirs)? else {
-                return Err(SharedError::gap(session, 0).into());
-            };
-            let parted = shared::replace(store, session, &all)?;
-            warnings.push(format!(
-                "{} has other entries of this session than this machine, and they count; those of \
-                 this machine are session {parted}",
-                writer.database
-            ));
-        }
+    if let Some(parted) = take_entries(writer, store, session, theirs)? {
+        warnings.push(format!(
+            "{} has other entries of this session than this machine, and they count; those of \
+             this machine are session {parted}",
+            writer.database
+        ));
     }
     match shared::end_of(store, session)? == theirs {
         true => Ok(()),
@@ -177,6 +169,44 @@ pub fn match_logs(
         }
         .into()),
     }
+}
+
+/// Brings the entries of the database up to this end here. Returns the ID that the session as it was
+/// here has now, if its entries differ. Nothing changes before all of them were verified.
+pub(super) fn take_entries(
+    writer: &SharedWriter,
+    store: &mut Store,
+    session: &str,
+    theirs: EndOfLog,
+) -> Result<Option<String>, SessionError> {
+    let ours = shared::end_of(store, session)?;
+    let pass = |_: NewLines| Ok::<_, SessionError>(());
+    if ours.1 < theirs.1 && writer.each_part(ours, theirs, pass)? {
+        writer.each_part(ours, theirs, |part| {
+            Ok::<_, SessionError>(shared::append(store, session, &part)?)
+        })?;
+        return Ok(None);
+    }
+    let mut common = None;
+    let is_whole = writer.each_part(nothing(), theirs, |part| {
+        common = shared::last_common(store, session, &part)?.or(common);
+        Ok::<_, SessionError>(())
+    })?;
+    if !is_whole {
+        return Err(SharedError::gap(session, 0).into());
+    }
+    let mut parted = None;
+    writer.each_part(nothing(), theirs, |part| {
+        match parted {
+            Some(_) => shared::append(store, session, &part)?,
+            None => {
+                let common = common.unwrap_or_default();
+                parted = Some(shared::replace(store, session, &part, common)?);
+            }
+        }
+        Ok::<_, SessionError>(())
+    })?;
+    Ok(parted)
 }
 
 /// Returns the error of a session that is recorded here only.

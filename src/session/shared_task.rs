@@ -1,18 +1,18 @@
 //! Opening a task of the shared database: its clone, its entries, and the machine that had it before.
 //!
-//! Invariant: rows of the database grant nothing. The mode, the rules and the limits are those of the
-//! config here, and `Moved` takes back what was allowed on another machine.
+//! Invariant: rows of the database grant nothing. The folder is the clone, and the mode, the model, the
+//! rules and the limits are those of the config here. `Moved` leaves only the conversation.
 
 use std::path::{Path, PathBuf};
 
 use super::clone::{check_repo, clone};
 use super::remote::blocking;
-use super::shared::{fleet_address, start_with};
+use super::shared::{fleet_address, start_with, take_entries};
 use super::shared_branch::SharedBranch;
 use super::{AppContext, Session, SessionError, SessionSelector, unseen_by_commands};
 use crate::config;
-use crate::core::entry::Entry;
-use crate::core::state::State;
+use crate::core::entry::{Choice, Entry, Record};
+use crate::core::state::ForeignLog;
 use crate::journal::chain_hash::ChainHash;
 use crate::shared::SharedError;
 use crate::shared::files::{Files, fetch, refused};
@@ -20,8 +20,8 @@ use crate::shared::postgres::Postgres;
 use crate::shared::queue::{MovedFrom, SharedTask, TakenTask};
 use crate::shared::reader::SharedSession;
 use crate::shared::writer::{Listed, SharedWriter};
-use crate::store::shared::{self, adopt, end_of, lines_of};
-use crate::store::{NewSession, SessionLock, Store, home_of_machine, now_ms};
+use crate::store::shared::{self, adopt, lines_of};
+use crate::store::{NewSession, SessionLock, Store, home_of_machine, is_purged, now_ms};
 use crate::tools;
 use crate::workspace::{here, root_text};
 
@@ -41,12 +41,16 @@ pub fn open_task(
 ) -> Result<(AppContext, Session), SessionError> {
     let folder = work_dir.join(&of.id);
     let mut store = ctx.open_store()?;
-    let is_known = store.history().knows(&of.id)?;
+    let is_known = is_task_here(ctx, &store, &of.id, &folder)?;
     let is_new = of.entries == 0;
     let lock = SessionLock::take(&ctx.paths.data_dir, &of.id)?;
     let writer = start_with(ctx, &mut store, &of.id, true)?;
-    // Also if this process ends before the entry that says so.
-    let is_moved = !is_new && (!is_known || !writer.is_own()?);
+    // Also if this process ends before the entry that says so is here.
+    let is_moved = !is_new
+        && match is_known {
+            true => !writer.is_own(shared::end_of(&mut store, &of.id)?)?,
+            false => true,
+        };
     if is_new || is_moved {
         let unnamed = |why: String| {
             SessionError::from(SharedError::setup(
@@ -152,7 +156,47 @@ fn set_up(ctx: &AppContext, folder: &Path) -> Result<(), SessionError> {
     }
 }
 
-/// Records what the database has here, and that this machine continues.
+/// Returns whether this data folder worked on the task before.
+///
+/// # Errors
+/// It has, or had, another session with this ID.
+fn is_task_here(
+    ctx: &AppContext,
+    store: &Store,
+    session: &str,
+    folder: &Path,
+) -> Result<bool, SessionError> {
+    let data_dir = &ctx.paths.data_dir;
+    let is_taken = match store.history().knows(session)? {
+        true => {
+            let info = store.history().find(session)?;
+            let database = fleet_address(ctx)?.shown;
+            if shared::is_recorded_in(&info, &database) && Path::new(&info.folder) == folder {
+                return Ok(true);
+            }
+            true
+        }
+        false => {
+            is_purged(data_dir, session)
+                || SessionLock::was_recorded(data_dir, session)
+                || store.has_journal(session)
+        }
+    };
+    match is_taken {
+        false => Ok(false),
+        true => Err(SharedError::setup(
+            format!(
+                "session {session} of this data folder is not this task, and stays as it is; the task is \
+                 not worked on"
+            ),
+            "submit the task again, so that it gets another ID: rewake submit",
+        )
+        .into()),
+    }
+}
+
+/// Records that this machine continues, and brings the entries of the database here. The database has
+/// the first before this store has any entry of another one.
 fn take_over(
     ctx: &AppContext,
     store: &mut Store,
@@ -165,32 +209,33 @@ fn take_over(
     let theirs = writer.claim()?;
     shared::hold(store, &of.id, &writer.database);
     let gap = || SessionError::from(SharedError::gap(&of.id, 0));
-    if !store.history().knows(&of.id)? {
-        let lines = writer.lines(nothing, theirs)?.ok_or_else(gap)?;
-        let new = NewSession {
-            id: of.id.clone(),
-            workspace: root_text(folder),
-            folder: folder.to_string_lossy().into_owned(),
-        };
-        let created_ms = lines.lines.first().map_or(0, |line| line.at_ms);
-        adopt(store, &new, created_ms, &lines)?;
-    } else {
-        let ours = end_of(store, &of.id)?;
-        let more = match ours.1 < theirs.1 {
-            true => writer.lines(ours, theirs)?,
-            false => None,
-        };
-        match more {
-            Some(more) => shared::append(store, &of.id, &more)?,
-            None if ours == theirs => {}
-            None => {
-                let all = writer.lines(nothing, theirs)?.ok_or_else(gap)?;
-                shared::replace(store, &of.id, &all)?;
+    // All entries are folded, so that damage is found before anything follows from them.
+    let mut log = ForeignLog::new(tools::describe);
+    let illegal = |why| SessionError::Illegal {
+        session: of.id.clone(),
+        why,
+    };
+    let mut created_ms = 0;
+    let is_whole = writer.each_part(nothing, theirs, |part| {
+        for line in &part.lines {
+            let entry = serde_json::from_str(line.entry.get());
+            let record = Record {
+                seq: line.seq,
+                at_ms: line.at_ms,
+                entry: entry.map_err(|_| SharedError::gap(&of.id, line.seq))?,
+            };
+            if line.seq == 0 {
+                created_ms = line.at_ms;
             }
+            log.fold(&record, line.entry.get().len()).map_err(illegal)?;
         }
+        Ok::<_, SessionError>(())
+    })?;
+    if !is_whole {
+        return Err(gap());
     }
-    let state = state_of(store, &of.id)?;
     let (_, boot, host) = home_of_machine().unwrap_or_default();
+    let folder = folder.to_string_lossy().into_owned();
     let moved = Entry::Moved {
         from: from.map_or_else(String::new, |from| from.host.clone()),
         until: from.map_or_else(String::new, |from| from.until.clone()),
@@ -198,27 +243,47 @@ fn take_over(
         os: std::env::consts::OS.to_string(),
         boot,
         mode: ctx.config().permission_mode,
+        folder: Some(folder.clone()),
     };
-    let end = end_of(store, &of.id)?;
+    let model = ctx.config().model_name(&ctx.env)?;
+    let chosen = Entry::Chose(Choice {
+        model: Some(model.to_string()),
+        ..Choice::default()
+    });
+    let at_ms = now_ms();
+    for entry in [&moved, &chosen] {
+        let record = Record {
+            seq: log.state.next_seq(),
+            at_ms,
+            entry: entry.clone(),
+        };
+        log.fold(&record, 0).map_err(illegal)?;
+    }
+    let entries = [moved, chosen];
     let new = shared::NewLines {
-        lines: lines_of(end, now_ms(), &[moved], state.unfinished())?,
+        lines: lines_of(theirs, at_ms, &entries, log.state.unfinished())?,
         ..shared::NewLines::default()
     };
-    writer.push_blocking(end, &new, Listed::of(&state))?;
-    shared::append(store, &of.id, &new)?;
-    Ok(())
-}
-
-/// Folds all entries, so that damage is found before anything follows from them.
-fn state_of(store: &Store, session: &str) -> Result<State, SessionError> {
-    let mut state = State::new(tools::describe);
-    store.load_each(session, |record| {
-        state.fold(&record).map_err(|why| SessionError::Illegal {
-            session: session.to_string(),
-            why,
-        })
+    let end = new.end().unwrap_or(theirs);
+    writer.push_blocking(theirs, &new, Listed::of(&log.state))?;
+    if store.history().knows(&of.id)? {
+        take_entries(writer, store, &of.id, end)?;
+        return Ok(());
+    }
+    let session = NewSession {
+        id: of.id.clone(),
+        workspace: root_text(Path::new(&folder)),
+        folder,
+    };
+    let mut is_there = false;
+    writer.each_part(nothing, end, |part| {
+        match std::mem::replace(&mut is_there, true) {
+            false => adopt(store, &session, created_ms, &part)?,
+            true => shared::append(store, &of.id, &part)?,
+        }
+        Ok::<_, SessionError>(())
     })?;
-    Ok(state)
+    Ok(())
 }
 
 /// Returns the folder of the clones.

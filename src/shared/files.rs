@@ -13,18 +13,20 @@ use super::SharedError;
 use super::log::{SharedLog, StoredObject};
 use crate::bundle::path_refusal;
 use crate::core::tree::{Change, ContentHash, Delta, Item, path_text};
+use crate::journal::line::MAX_HELD;
 
 /// Maximum size of the content of a file, bytes.
 pub const MAX_CONTENT: u64 = 8 << 20;
 /// Maximum size of the commits of a session, bytes, also of a tree as it is stored.
 pub const MAX_OBJECT: u64 = 64 << 20;
 /// Maximum size of a tree before compression, bytes, and in memory.
-const MAX_TREE: usize = 256 << 20;
+const MAX_TREE: usize = MAX_HELD;
 /// Maximum size of all contents of a state, bytes.
 const MAX_CONTENTS: u64 = 4 << 30;
 /// Maximum length of the JSON, bytes, as in the table.
 const MAX_JSON: usize = 100_000;
-const HASHES_AT_ONCE: usize = 10;
+/// Number of contents of a request: all have the maximum size together that is read at once.
+const HASHES_AT_ONCE: usize = MAX_HELD / MAX_CONTENT as usize;
 const LEVEL: i32 = 3;
 /// Name of the git bundle in the folder of [`fetch`].
 pub const COMMITS: &str = "commits.bundle";

@@ -102,6 +102,22 @@ pub enum Beat {
     Taken,
 }
 
+/// The entries of a database.
+#[allow(
+    async_fn_in_trait,
+    reason = "one thread runs all calls, so that no future has to be Send"
+)]
+pub trait StoredLog {
+    /// Returns lines from this place on, at most 64 MiB as they are stored.
+    async fn lines(&mut self, session: &str, first: Seq) -> Result<Vec<StoredLine>, SharedError>;
+    /// Returns the bytes with these hashes, unverified. Those after the first 64 MiB are left out.
+    async fn objects(
+        &mut self,
+        session: &str,
+        hashes: &[[u8; 32]],
+    ) -> Result<Vec<StoredObject>, SharedError>;
+}
+
 /// A database of shared sessions.
 ///
 /// [`SharedError::Away`] from a call that changes something: whether it did is not known.
@@ -109,7 +125,7 @@ pub enum Beat {
     async_fn_in_trait,
     reason = "one thread runs all calls, so that no future has to be Send"
 )]
-pub trait SharedLog {
+pub trait SharedLog: StoredLog {
     /// Returns the time without a sign of life after which a session is free.
     async fn lease(&mut self) -> Result<Duration, SharedError>;
     /// Creates a session with its first entries. Returns its fence. `None`: its ID is taken.
@@ -129,14 +145,6 @@ pub trait SharedLog {
     async fn push(&mut self, fence: i64, push: &Push) -> Result<bool, SharedError>;
     /// Extends the lease.
     async fn beat(&mut self, session: &str, fence: i64) -> Result<Beat, SharedError>;
-    /// Returns lines from this place on, at most as many as fit in memory, and what they refer to.
-    async fn lines(&mut self, session: &str, first: Seq) -> Result<Vec<StoredLine>, SharedError>;
-    /// Returns the bytes with these hashes.
-    async fn objects(
-        &mut self,
-        session: &str,
-        hashes: &[[u8; 32]],
-    ) -> Result<Vec<StoredObject>, SharedError>;
     /// Returns where the files of a session are: JSON.
     async fn files(&mut self, session: &str) -> Result<Option<String>, SharedError>;
     /// Returns the mail of a session, the oldest first.

@@ -12,6 +12,7 @@
 //! | [`log`] | what a database does for a session |
 //! | [`mailbox`] | messages and signals of other machines |
 //! | [`writer`] | the holder of a lease: pushes, signs of life, answers that were lost |
+//! | `parts` | reading entries in parts, bounded |
 //! | [`postgres`] | the log in PostgreSQL |
 //! | [`queue`] | tasks: submitting one, taking one, and its end |
 //! | [`reader`] | the list of sessions, and one session as a bundle |
@@ -28,6 +29,7 @@ pub mod health;
 pub mod lease_file;
 pub mod log;
 pub mod mailbox;
+mod parts;
 #[cfg(feature = "fleet")]
 pub mod postgres;
 #[cfg(feature = "fleet")]

@@ -10,7 +10,8 @@ use super::address::Address;
 use super::connection::{Connection, flag, get};
 use super::lease_file::clock;
 use super::log::{
-    Beat, Claimed, EndOfLog, Home, Mail, MailKind, Push, SharedLog, StoredLine, StoredObject,
+    Beat, Claimed, EndOfLog, Home, Mail, MailKind, Push, SharedLog, StoredLine, StoredLog,
+    StoredObject,
 };
 use super::{SharedError, schema};
 use crate::core::entry::Seq;
@@ -31,17 +32,19 @@ const CLAIM: &str = "SELECT fence, tip, length FROM rewake.claim_1($1, $2, $3, $
 const PUSH: &str =
     "SELECT rewake.push_2($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)";
 const BEAT: &str = "SELECT rewake.beat_1($1, $2)";
-/// At most 64 MiB, and one line more. A larger line is left out, as if it were missing.
+/// At most 64 MiB. A larger line is left out, as if it were missing.
 const LINES: &str = "SELECT body, mac FROM (
-   SELECT body, mac, seq, sum(octet_length(body)) OVER (ORDER BY seq) - octet_length(body) AS before
+   SELECT body, mac, seq, sum(octet_length(body)) OVER (ORDER BY seq) AS upto
    FROM rewake.lines WHERE session = $1 AND seq >= $2 ORDER BY seq LIMIT $3) l
- WHERE before < 67108864 AND octet_length(body) <= 67108864 ORDER BY seq";
+ WHERE upto <= 67108864 ORDER BY seq";
 const MAIL: &str = "SELECT id, kind, body, origin::text FROM rewake.mail WHERE session = $1
  ORDER BY id LIMIT 100";
 /// Time after which mail is looked for without a notification.
 const LOOK: Duration = Duration::from_secs(1);
-const OBJECTS: &str = "SELECT hash, body FROM rewake.objects
- WHERE session = $1 AND hash = ANY ($2) AND octet_length(body) <= 67108864";
+const OBJECTS: &str = "SELECT hash, body FROM (
+   SELECT hash, body, sum(octet_length(body)) OVER (ORDER BY hash) AS upto
+   FROM rewake.objects WHERE session = $1 AND hash = ANY ($2)) o
+ WHERE upto <= 67108864";
 
 /// A database of shared sessions.
 pub struct Postgres {
@@ -127,40 +130,50 @@ impl Connected {
     }
 }
 
-/// Returns lines from this place on, at most as many as fit in memory.
-pub(super) async fn lines(
-    connection: &Connection,
-    session: &str,
-    first: Seq,
-) -> Result<Vec<StoredLine>, SharedError> {
-    let first = i64::try_from(first).unwrap_or(i64::MAX);
-    let params: [&(dyn ToSql + Sync); 3] = [&id_of(session)?, &first, &LINES_AT_ONCE];
-    let rows = connection.rows(LINES, &params).await?;
-    let line = |row: &Row| {
-        let mac: Vec<u8> = get(row, 1)?;
-        Ok(StoredLine {
-            body: get(row, 0)?,
-            mac: mac.try_into().unwrap_or_default(),
-        })
-    };
-    rows.iter().map(line).collect()
+impl StoredLog for &Connection {
+    async fn lines(&mut self, session: &str, first: Seq) -> Result<Vec<StoredLine>, SharedError> {
+        let first = i64::try_from(first).unwrap_or(i64::MAX);
+        let params: [&(dyn ToSql + Sync); 3] = [&id_of(session)?, &first, &LINES_AT_ONCE];
+        let rows = self.rows(LINES, &params).await?;
+        let line = |row: &Row| {
+            let mac: Vec<u8> = get(row, 1)?;
+            Ok(StoredLine {
+                body: get(row, 0)?,
+                mac: mac.try_into().unwrap_or_default(),
+            })
+        };
+        rows.iter().map(line).collect()
+    }
+
+    async fn objects(
+        &mut self,
+        session: &str,
+        hashes: &[[u8; 32]],
+    ) -> Result<Vec<StoredObject>, SharedError> {
+        let hashes: Vec<&[u8]> = hashes.iter().map(|hash| &hash[..]).collect();
+        let rows = self.rows(OBJECTS, &[&id_of(session)?, &hashes]).await?;
+        let object = |row: &Row| {
+            let hash: Vec<u8> = get(row, 0)?;
+            Ok((hash.try_into().unwrap_or_default(), get(row, 1)?))
+        };
+        rows.iter().map(object).collect()
+    }
 }
 
-/// Returns the bytes with these hashes, unverified.
-pub(super) async fn objects(
-    connection: &Connection,
-    session: &str,
-    hashes: &[[u8; 32]],
-) -> Result<Vec<StoredObject>, SharedError> {
-    let hashes: Vec<&[u8]> = hashes.iter().map(|hash| &hash[..]).collect();
-    let rows = connection
-        .rows(OBJECTS, &[&id_of(session)?, &hashes])
-        .await?;
-    let object = |row: &Row| {
-        let hash: Vec<u8> = get(row, 0)?;
-        Ok((hash.try_into().unwrap_or_default(), get(row, 1)?))
-    };
-    rows.iter().map(object).collect()
+impl StoredLog for Postgres {
+    async fn lines(&mut self, session: &str, first: Seq) -> Result<Vec<StoredLine>, SharedError> {
+        let mut connection = &self.connected().await?.connection;
+        connection.lines(session, first).await
+    }
+
+    async fn objects(
+        &mut self,
+        session: &str,
+        hashes: &[[u8; 32]],
+    ) -> Result<Vec<StoredObject>, SharedError> {
+        let mut connection = &self.connected().await?.connection;
+        connection.objects(session, hashes).await
+    }
 }
 
 impl SharedLog for Postgres {
@@ -275,18 +288,6 @@ impl SharedLog for Postgres {
             true => Beat::Ended,
             false => Beat::Taken,
         })
-    }
-
-    async fn lines(&mut self, session: &str, first: Seq) -> Result<Vec<StoredLine>, SharedError> {
-        lines(&self.connected().await?.connection, session, first).await
-    }
-
-    async fn objects(
-        &mut self,
-        session: &str,
-        hashes: &[[u8; 32]],
-    ) -> Result<Vec<StoredObject>, SharedError> {
-        objects(&self.connected().await?.connection, session, hashes).await
     }
 
     async fn files(&mut self, session: &str) -> Result<Option<String>, SharedError> {

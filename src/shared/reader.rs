@@ -1,27 +1,27 @@
 //! The sessions of a database as anybody with the role `rewake_reader` sees them: a list, and one of
 //! them as a bundle. The importer of bundles verifies it, since other programs may have written it.
 
+use std::fs::File;
 use std::io::Write;
 
 use tokio_postgres::Row;
 use uuid::Uuid;
 
+use super::SharedError;
 use super::connection::{Connection, get};
-use super::log::{EndOfLog, MailKind, StoredLine};
-use super::postgres::{LEVEL, id_of, lines, objects};
-use super::{SharedError, hashes_of, writer};
-use crate::bundle::{BundleError, write_session};
+use super::log::{EndOfLog, MailKind};
+use super::parts::next_part;
+use super::postgres::{LEVEL, id_of};
+use crate::bundle::{BundleError, SessionSpool};
 use crate::core::entry::Seq;
 use crate::journal::chain_hash::ChainHash;
-use crate::journal::line::{EntryLine, FIRST_FORM, Header, Line};
+use crate::journal::line::{FIRST_FORM, Header, Line};
 use crate::store::shared::NewLines;
 
 /// Maximum number of sessions of the list.
 const MAX_SESSIONS: i64 = 100;
-/// Number of hashes of a request.
-const HASHES_AT_ONCE: usize = 10;
-/// Maximum size of a session that is read, in memory, bytes.
-const MAX_BYTES: usize = 1 << 30;
+/// Maximum size of a session that is read, on the disk, bytes.
+const MAX_BYTES: u64 = 1 << 30;
 /// Number of sessions that an error names.
 const NAMED: i64 = 5;
 
@@ -189,19 +189,21 @@ fn ids_of(beginning: &str) -> Option<(Uuid, Uuid)> {
     Some((filled("0").ok()?, filled("f").ok()?))
 }
 
-/// Writes a session as a bundle.
+/// Writes a session as a bundle. `spool`: a file without a name.
 ///
 /// # Errors
 /// The server does not answer, or a line of the session is damaged. The session is named.
 pub async fn bundle<W: Write>(
     connection: &Connection,
     of: &SharedSession,
+    spool: File,
     to: W,
     at_ms: i64,
 ) -> Result<W, SharedError> {
     let damaged = |what: &str| SharedError::Failed {
         what: format!("session {}: {what}", of.id),
     };
+    let failed = |error: BundleError| damaged(&error.to_string());
     let said = of
         .header()
         .ok_or_else(|| damaged("its header is damaged"))?;
@@ -217,98 +219,45 @@ pub async fn bundle<W: Write>(
         tip: ChainHash::of_nothing(),
         ..said
     };
-    let nothing = (ChainHash::of_nothing(), 0);
-    let NewLines { lines, blobs, .. } = lines_between(connection, of, nothing).await?;
-    let written = write_session(to, of.host.clone(), &header, &lines, &blobs, at_ms);
-    written.map_err(|error: BundleError| damaged(&error.to_string()))
+    let mut spool = SessionSpool::new(spool, header).map_err(failed)?;
+    let mut end = (ChainHash::of_nothing(), 0);
+    while let Some(part) = part_after(connection, of, end).await? {
+        end = part.end().unwrap_or(end);
+        spool.add(&part.lines, &part.blobs).map_err(failed)?;
+        if spool.bytes() > MAX_BYTES {
+            let what = format!("it has more than {} MiB", MAX_BYTES >> 20);
+            return Err(damaged(&what));
+        }
+    }
+    spool.finish(to, of.host.clone(), at_ms).map_err(failed)
 }
 
-/// Returns the lines that a copy with this end lacks. They follow it.
+/// Returns the next lines that a copy with this end lacks. They follow it. `None`: it has all.
 ///
 /// # Errors
 /// As [`bundle`], or the copy has other entries.
-pub async fn lines_after(
-    connection: &Connection,
+pub async fn part_after(
+    mut connection: &Connection,
     of: &SharedSession,
     end: EndOfLog,
-) -> Result<NewLines, SharedError> {
-    match of.end() {
-        Some(now) if now.1 > end.1 => {}
-        Some(now) if now == end => return Ok(NewLines::default()),
-        _ => {
-            return Err(SharedError::Failed {
-                what: format!("session {} has other entries than its copy here", of.id),
-            });
-        }
-    }
-    let new = lines_between(connection, of, end).await?;
-    match new.gap(end) {
-        None => Ok(new),
-        Some(seq) => Err(SharedError::gap(&of.id, seq)),
-    }
-}
-
-/// Reads the lines from this place on, and the bytes that they refer to.
-async fn lines_between(
-    log: &Connection,
-    of: &SharedSession,
-    (_, first): EndOfLog,
-) -> Result<NewLines, SharedError> {
-    let damaged = |what: &str| SharedError::Failed {
-        what: format!("session {}: {what}", of.id),
-    };
+) -> Result<Option<NewLines>, SharedError> {
     if of.needs > LEVEL {
         return Err(SharedError::setup(
             format!("session {} has entries of a newer version", of.id),
             "rewake update",
         ));
     }
-    let too_large = || damaged(&format!("it has more than {} MiB", MAX_BYTES >> 20));
-    let mut new = NewLines::default();
-    let mut bytes = 0;
-    let length = u64::try_from(of.entries).unwrap_or_default();
-    loop {
-        let next = first + new.lines.len() as Seq;
-        let left = usize::try_from(length.saturating_sub(next)).unwrap_or(usize::MAX);
-        if left == 0 {
-            break;
+    let other = || SharedError::Failed {
+        what: format!("session {} has other entries than its copy here", of.id),
+    };
+    match of.end() {
+        Some(now) if now == end => Ok(None),
+        Some(now) if now.1 > end.1 => {
+            let part = next_part(&mut connection, &of.id, end, now, None).await?;
+            part.ok_or_else(other).map(Some)
         }
-        let stored: Vec<StoredLine> = lines(log, &of.id, next).await?;
-        if stored.is_empty() {
-            return Err(damaged(&format!("entry {next} is missing")));
-        }
-        for line in stored.iter().take(left) {
-            let place = first + new.lines.len() as Seq;
-            let (json, entry) =
-                writer::read(line).ok_or_else(|| damaged(&format!("entry {place} is damaged")))?;
-            bytes += json.len();
-            if bytes > MAX_BYTES {
-                return Err(too_large());
-            }
-            // Rows of the store that recorded it mean nothing here.
-            new.lines.push(EntryLine {
-                taken: None,
-                signal: None,
-                owed: false,
-                ..entry
-            });
-        }
+        _ => Err(other()),
     }
-    for hashes in hashes_of(&new.lines).chunks(HASHES_AT_ONCE) {
-        for (hash, object) in objects(log, &of.id, hashes).await? {
-            if *blake3::hash(&object).as_bytes() != hash {
-                return Err(damaged(
-                    "bytes of an output or an image do not match their hash",
-                ));
-            }
-            bytes += object.len();
-            if bytes > MAX_BYTES {
-                return Err(too_large());
-            }
-            new.blobs.push(object);
-        }
-    }
-    Ok(new)
 }
 
 #[cfg(test)]

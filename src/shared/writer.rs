@@ -12,23 +12,21 @@ use std::time::Duration;
 use tokio::sync::oneshot::error::RecvError;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
-use zstd::bulk::{compress, decompress};
+use zstd::bulk::compress;
 
-use super::SharedError;
 use super::lease_file::LeaseFile;
 use super::log::{Beat, EndOfLog, Home, Push, SharedLog, StoredLine};
 use super::mailbox::Mailbox;
 use super::sent_files::SentFiles;
+use super::{SharedError, parts};
 use crate::core::marks::cut_title;
 use crate::core::state::State;
-use crate::journal::line::{EntryLine, Line};
+use crate::journal::line::{EntryLine, MAX_HELD};
 use crate::store::shared::NewLines;
 
 /// Maximum number of waiting requests. A session has one at a time.
 const REQUESTS: usize = 4;
 const LEVEL: i32 = 3;
-/// Maximum size of a line, bytes.
-const MAX_LINE: usize = 64 << 20;
 /// Maximum size of the entries of one transaction, bytes.
 const BYTES_AT_ONCE: usize = 4 << 20;
 /// Time before the first further attempt to reach the database. It doubles.
@@ -85,7 +83,7 @@ enum Request {
     Push(Push, Reply<()>),
     Settle(EndOfLog, EndOfLog, Reply<Fate>),
     Mail(Reply<()>),
-    IsOwn(Reply<bool>),
+    IsOwn(EndOfLog, Reply<bool>),
 }
 
 /// Settings of one session.
@@ -261,22 +259,40 @@ impl SharedWriter {
         self.blocking(Request::Files)
     }
 
-    /// Returns the entries between two ends, which this store recorded. `None`: the first of them
-    /// does not follow. It blocks.
+    /// Passes on the entries between two ends, in parts. Returns false if the first of them does not
+    /// follow. It blocks.
     ///
     /// # Errors
     /// `Lost`: another program wrote them. `Setup`: one is missing.
-    pub fn lines(&self, after: EndOfLog, until: EndOfLog) -> Result<Option<NewLines>, SharedError> {
-        self.blocking(|reply| Request::Lines {
-            after,
-            until,
-            reply,
-        })
+    pub fn each_part<E: From<SharedError>>(
+        &self,
+        mut after: EndOfLog,
+        until: EndOfLog,
+        mut take: impl FnMut(NewLines) -> Result<(), E>,
+    ) -> Result<bool, E> {
+        let first = after;
+        while after.1 < until.1 {
+            let request = |reply| Request::Lines {
+                after,
+                until,
+                reply,
+            };
+            let Some(part) = self.blocking(request)? else {
+                return match after == first {
+                    true => Ok(false),
+                    false => Err(SharedError::gap(&self.session, after.1).into()),
+                };
+            };
+            after = part.end().unwrap_or(until);
+            take(part)?;
+        }
+        Ok(after == until)
     }
 
-    /// Returns whether this store recorded the last entry. It takes the lease, and blocks.
-    pub fn is_own(&self) -> Result<bool, SharedError> {
-        self.blocking(Request::IsOwn)
+    /// Returns whether this store recorded all entries after this end of its log, and the last one
+    /// before it. It takes the lease, and blocks.
+    pub fn is_own(&self, ours: EndOfLog) -> Result<bool, SharedError> {
+        self.blocking(|reply| Request::IsOwn(ours, reply))
     }
 
     /// Brings mail of the database to the inbox of the session. It blocks.
@@ -367,28 +383,13 @@ fn stored(key: &[u8; 32], session: &str, line: &EntryLine) -> Result<StoredLine,
         what: format!("entry {}: {why}", line.seq),
     };
     let json = serde_json::to_vec(line).map_err(|e| failed(e.to_string()))?;
-    if json.len() > MAX_LINE {
-        return Err(failed(format!("it has more than {} MiB", MAX_LINE >> 20)));
+    if json.len() > MAX_HELD {
+        return Err(failed(format!("it has more than {} MiB", MAX_HELD >> 20)));
     }
     Ok(StoredLine {
-        mac: mac(key, session, &json),
+        mac: parts::mac(key, session, &json),
         body: compress(&json, LEVEL).map_err(|e| failed(e.to_string()))?,
     })
-}
-
-/// Reads a stored line, without any check of its origin.
-pub(super) fn read(line: &StoredLine) -> Option<(Vec<u8>, EntryLine)> {
-    let json = decompress(&line.body, MAX_LINE).ok()?;
-    match Line::read(&json) {
-        Some(Line::Entry(entry)) => Some((json, entry)),
-        _ => None,
-    }
-}
-
-fn mac(key: &[u8; 32], session: &str, json: &[u8]) -> [u8; 32] {
-    let mut hasher = blake3::Hasher::new_keyed(key);
-    hasher.update(session.as_bytes()).update(json);
-    *hasher.finalize().as_bytes()
 }
 
 /// The part of a writer that runs on its thread.
@@ -458,7 +459,7 @@ impl<L: SharedLog> Holder<L> {
             Request::Settle(before, after, reply) => {
                 drop(reply.send(self.settle(before, after).await));
             }
-            Request::IsOwn(reply) => drop(reply.send(self.is_own().await)),
+            Request::IsOwn(ours, reply) => drop(reply.send(self.is_own(ours).await)),
             Request::Mail(reply) => drop(reply.send(self.take_mail().await)),
         }
     }
@@ -651,24 +652,11 @@ impl<L: SharedLog> Holder<L> {
         }
     }
 
-    async fn is_own(&mut self) -> Result<bool, SharedError> {
+    /// Returns whether this store recorded the last entry that both have, and all after it.
+    async fn is_own(&mut self, ours: EndOfLog) -> Result<bool, SharedError> {
         let (_, length) = self.claim().await?;
-        let Some(last) = length.checked_sub(1) else {
-            return Ok(true);
-        };
-        let lines = self.log.lines(&self.session, last).await?;
-        let line = lines
-            .first()
-            .ok_or_else(|| SharedError::gap(&self.session, last))?;
-        Ok(self.recorded(line))
-    }
-
-    /// Returns whether this store recorded a line.
-    fn recorded(&self, line: &StoredLine) -> bool {
-        let is_its = |(json, _): (Vec<u8>, EntryLine)| {
-            blake3::Hash::from(mac(&self.key, &self.session, &json)) == blake3::Hash::from(line.mac)
-        };
-        read(line).is_some_and(is_its)
+        let first = ours.1.min(length).saturating_sub(1);
+        parts::all_of(&mut self.log, &self.session, (first, length), &self.key).await
     }
 
     async fn lines(
@@ -676,57 +664,13 @@ impl<L: SharedLog> Holder<L> {
         after: EndOfLog,
         until: EndOfLog,
     ) -> Result<Option<NewLines>, SharedError> {
-        let mut new = NewLines::default();
-        loop {
-            let next = after.1 + new.lines.len() as u64;
-            let stored = self.log.lines(&self.session, next).await?;
-            let left = usize::try_from(until.1.saturating_sub(next)).unwrap_or(usize::MAX);
-            if stored.is_empty() || left == 0 {
-                break;
-            }
-            for line in stored.iter().take(left) {
-                let may = self.options.of_any_store || self.recorded(line);
-                let entry = read(line).filter(|_| may);
-                let Some((_, entry)) = entry else {
-                    let place = after.1 + new.lines.len() as u64;
-                    return Err(match self.options.of_any_store {
-                        true => SharedError::gap(&self.session, place),
-                        false => SharedError::foreign(&self.session, place),
-                    });
-                };
-                new.lines.push(entry);
-            }
-        }
-        match new.gap(after) {
-            Some(seq)
-                if new
-                    .lines
-                    .first()
-                    .is_some_and(|l| l.seq == seq && seq == after.1) =>
-            {
-                return Ok(None);
-            }
-            None if new.end() == Some(until) => {}
-            gap => {
-                let seq = gap.unwrap_or(after.1 + new.lines.len() as u64);
-                return Err(SharedError::gap(&self.session, seq));
-            }
-        }
-        let hashes = super::hashes_of(&new.lines);
-        for part in hashes.chunks(100) {
-            for (hash, bytes) in self.log.objects(&self.session, part).await? {
-                // An object with another hash is as good as missing.
-                if *blake3::hash(&bytes).as_bytes() == hash {
-                    new.blobs.push(bytes);
-                }
-            }
-        }
-        Ok(Some(new))
+        let own = (!self.options.of_any_store).then_some(&self.key);
+        parts::next_part(&mut self.log, &self.session, after, until, own).await
     }
 }
 
 /// Splits lines into parts that fit in one transaction.
-pub fn parts(new: NewLines) -> Vec<NewLines> {
+pub fn split(new: NewLines) -> Vec<NewLines> {
     let mut parts = vec![NewLines {
         lines: Vec::new(),
         blobs: new.blobs,

@@ -16,13 +16,14 @@ use super::fork::close_calls;
 use super::ids::id_of_diverged;
 use super::inbox::{InboxId, SignalId};
 use super::journal_writer::{Recorded, header};
-use super::replica::{Held, shared_source};
+use super::replica::{Held, database_of, shared_source};
 use super::row::Body;
 use super::sessions::bring_up_to_date;
 use super::tips::tip_upto;
 use super::trees;
 use super::{
-    ExportView, NewReplica, NewSession, Planned, SessionPart, Store, StoreError, append_replica,
+    ExportView, NewReplica, NewSession, Planned, SessionInfo, SessionPart, Store, StoreError,
+    append_replica,
 };
 use crate::core::entry::{Entry, Seq};
 use crate::journal::chain_hash::ChainHash;
@@ -320,21 +321,41 @@ pub fn append_to_copy(store: &mut Store, session: &str, new: &NewLines) -> Resul
     .map(drop)
 }
 
-/// Replaces the entries of a shared session by those of the database, which differ. The session
-/// as it was here gets another ID, which is returned, and is no longer shared. Its open calls are
-/// closed, since the database may have their results.
-pub fn replace(store: &mut Store, session: &str, new: &NewLines) -> Result<String, StoreError> {
-    let (tip, length) = end_of(store, session)?;
-    let mut parted_head = read_head(&store.conn, session)?;
-    parted_head.tip = tip;
-    let parted = id_of_diverged(session, tip);
-    let mut common = 0;
-    for line in new.lines.iter().take_while(|line| line.seq < length) {
+/// Returns whether this store recorded the session in this database.
+pub fn is_recorded_in(info: &SessionInfo, database: &str) -> bool {
+    info.shared.is_some() && info.shared.as_deref() == database_of(&shared_source(database))
+}
+
+/// Returns the last of these lines that a session here has too.
+pub fn last_common(
+    store: &Store,
+    session: &str,
+    lines: &NewLines,
+) -> Result<Option<Seq>, StoreError> {
+    let length = read_head(&store.conn, session)?.length;
+    let mut last = None;
+    for line in lines.lines.iter().take_while(|line| line.seq < length) {
         if tip_upto(&store.conn, session, line.seq)? != line.tip {
             break;
         }
-        common = line.seq;
+        last = Some(line.seq);
     }
+    Ok(last)
+}
+
+/// Replaces the entries of a shared session by the first ones of the database, which differ after
+/// `common`. The session as it was here gets another ID, which is returned, and is no longer shared.
+/// Its open calls are closed, since the database may have their results.
+pub fn replace(
+    store: &mut Store,
+    session: &str,
+    new: &NewLines,
+    common: Seq,
+) -> Result<String, StoreError> {
+    let (tip, _) = end_of(store, session)?;
+    let mut parted_head = read_head(&store.conn, session)?;
+    parted_head.tip = tip;
+    let parted = id_of_diverged(session, tip);
     let tx = store.write_entries(session, WHAT)?;
     tx.execute(
         "UPDATE sessions SET id = ?2 WHERE id = ?1",

@@ -10,6 +10,7 @@
 
 mod background;
 mod checks;
+mod forged;
 mod moved;
 mod repeats;
 

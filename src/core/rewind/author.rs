@@ -121,8 +121,8 @@ impl Workers {
                 self.active.insert(Author::Command);
                 self.has_ended = true;
             }
-            // Commands that still run belong to the other branch.
-            Entry::Forked { .. } => *self = Workers::default(),
+            // Commands that still run belong to the other branch or machine.
+            Entry::Forked { .. } | Entry::Moved { .. } => *self = Workers::default(),
             _ => {}
         }
     }

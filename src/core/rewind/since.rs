@@ -117,8 +117,8 @@ impl Since {
                 }
             }
             Entry::Resumed { .. } => self.resumed_ms = record.at_ms,
-            // Commands that still run belong to the other branch.
-            Entry::Forked { .. } => {
+            // Commands that still run belong to the other branch or machine.
+            Entry::Forked { .. } | Entry::Moved { .. } => {
                 self.commands.clear();
                 self.restoring = None;
             }

@@ -414,11 +414,15 @@ impl State {
                 folder,
                 from_replica,
             } => {
-                self.forked(record, from, folder.as_ref(), from_replica.is_some());
+                self.forked(record, from, folder.as_deref(), from_replica.is_some());
             }
             Entry::Moved {
-                from, until, mode, ..
-            } => moved(self, record, from, until, *mode),
+                from,
+                until,
+                mode,
+                folder,
+                ..
+            } => moved(self, record, (from, until), folder.as_deref(), *mode),
             Entry::Chose(choice) => self.chose(choice),
             Entry::UserCommand { command, guard } => {
                 let command = UserCommand {
@@ -801,7 +805,12 @@ fn changes_files(entry: &Entry, before: Option<&str>) -> bool {
 }
 
 /// Returns the calls of an answer. A call that the output limit cut is marked.
-fn open_calls(reply: Seq, blocks: &[Block], stop: StopReason, describe: Describe) -> Vec<OpenCall> {
+pub(super) fn open_calls(
+    reply: Seq,
+    blocks: &[Block],
+    stop: StopReason,
+    describe: Describe,
+) -> Vec<OpenCall> {
     let mut calls = Vec::new();
     for (place, block) in blocks.iter().enumerate() {
         if let Block::Call {
@@ -822,6 +831,7 @@ fn open_calls(reply: Seq, blocks: &[Block], stop: StopReason, describe: Describe
                 started_access: None,
                 guard: None,
                 lost: None,
+                is_unjudged: false,
                 finished: false,
                 failed: false,
                 denied: false,

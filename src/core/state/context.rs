@@ -1,16 +1,14 @@
 //! The part of the state that is the model's view of the log: the records in the context, and the
 //! text that replaces the others.
 
-use crate::core::entry::{
-    Entry, Fact, ForkPoint, Guard, Mode, Record, RunLimits, Seq, Spent, SummaryBy,
-};
+use crate::core::entry::{Entry, Fact, ForkPoint, Guard, Mode, Record, Seq, Spent, SummaryBy};
 use crate::core::exfiltration::{PageLog, SentBefore};
 use crate::core::external_changes::ExternalChanges;
 use crate::core::limits::Count;
-use crate::core::loop_guard::LoopGuard;
 use crate::core::preface::{self, Preface};
 
-use super::{Background, State};
+use super::apply::open_calls;
+use super::{Background, Judged, OpenCall, State, Unanswered};
 
 /// Minimum size in tokens of a request from which the ratio is learnt.
 const MEASURED_TOKENS: u64 = 500;
@@ -158,18 +156,15 @@ impl State {
         &mut self,
         record: &Record,
         from: &ForkPoint,
-        folder: Option<&String>,
+        folder: Option<&str>,
         from_replica: bool,
     ) {
+        if from_replica {
+            trust_nothing(self, Mode::default());
+        }
         self.forked_from = Some(from.clone());
         if let Some(folder) = folder {
-            self.folder.clone_from(folder);
-            self.has_moved = true;
-            // The known trees are of the other folder.
-            self.tree = None;
-            self.files_not_kept = None;
-            self.may_differ_from_tree = false;
-            self.outside = ExternalChanges::default();
+            enter(self, folder);
         }
         // The other branch finishes the restore.
         self.restoring = None;
@@ -183,18 +178,26 @@ impl State {
         }
         self.restarts = 0;
         self.imported = None;
-        if from_replica {
-            trust_nothing(self, Mode::default());
-        }
         self.keep(record);
     }
 }
 
-/// Continues on another machine. Calls that ran are lost, and a verdict on one that did not run counts
-/// no more: the entries may come from anybody.
-pub(super) fn moved(state: &mut State, record: &Record, from: &str, until: &str, mode: Mode) {
-    leave_what_ran(state, record.seq);
+/// Continues on another machine, with the conversation alone. Calls that ran are lost, and all others
+/// are judged from the beginning.
+pub(super) fn moved(
+    state: &mut State,
+    record: &Record,
+    (from, until): (&str, &str),
+    folder: Option<&str>,
+    mode: Mode,
+) {
+    // A limit can only make it do less. That of this machine replaces it.
+    let run_limits = state.run_limits;
     trust_nothing(state, mode);
+    state.run_limits = run_limits;
+    let own = state.folder.clone();
+    enter(state, folder.unwrap_or(&own));
+    leave_what_ran(state, record.seq);
     let machine = match from {
         "" => "the machine".to_string(),
         from => format!("the machine {from}"),
@@ -203,25 +206,50 @@ pub(super) fn moved(state: &mut State, record: &Record, from: &str, until: &str,
         "" => String::new(),
         until => format!("; it ended at {until} at the latest"),
     };
-    for open in state.calls.iter_mut().filter(|open| !open.finished) {
-        match open.guard {
-            // The files here decide, and a person may still answer.
-            Some(Guard::Checked { .. } | Guard::Asks) => {}
-            Some(_) => {
-                open.lost = Some(format!(
-                    "{machine} on which it ran was lost{ended}; whether it had its effect is not \
-                     known, so look before you repeat it"
-                ));
+    let lost = format!(
+        "{machine} on which it ran was lost{ended}; whether it had its effect is not known, so look \
+         before you repeat it"
+    );
+    state.calls = calls_of_last_answer(state, &lost);
+    state.keep(record);
+}
+
+/// Returns the calls of the last answer as the model made them. Only their ends are taken over.
+fn calls_of_last_answer(state: &State, lost: &str) -> Vec<OpenCall> {
+    let answer = state.calls.first().and_then(|open| {
+        state
+            .answer(open.call.id.reply)
+            .map(|a| (open.call.id.reply, a))
+    });
+    let Some((reply, (blocks, stop))) = answer else {
+        return Vec::new();
+    };
+    let mut calls = open_calls(reply, blocks, stop, state.describe());
+    for (open, before) in calls.iter_mut().zip(&state.calls) {
+        open.finished = before.finished;
+        open.failed = before.failed;
+        open.denied = before.denied;
+        match before.guard {
+            // A person may still answer.
+            None | Some(Guard::Asks) => open.is_unjudged = true,
+            Some(_) if !before.finished => {
+                open.guard = Some(Guard::Opaque);
+                open.lost = Some(lost.to_string());
             }
-            None => {
-                open.asked = None;
-                open.decided = None;
-                open.allowed_access = None;
-                open.asked_about = None;
-            }
+            Some(_) => {}
         }
     }
-    state.keep(record);
+    calls
+}
+
+/// Works in another folder. The known trees are of the one before.
+fn enter(state: &mut State, folder: &str) {
+    state.folder = folder.to_string();
+    state.has_moved = true;
+    state.tree = None;
+    state.files_not_kept = None;
+    state.may_differ_from_tree = false;
+    state.outside = ExternalChanges::default();
 }
 
 /// Forgets what ran on another machine or in another session, and what was allowed there.
@@ -236,19 +264,71 @@ fn leave_what_ran(state: &mut State, seq: Seq) {
     state.sent_before = SentBefore::default();
 }
 
-/// Nothing that applied before applies here: it may come from anybody. The prompt is rendered again.
+/// Keeps the conversation of a log that anybody may have written, and nothing that it grants, names
+/// or started. What is not listed here is as in a new session. The prompt is rendered again.
 fn trust_nothing(state: &mut State, mode: Mode) {
-    state.has_moved = true;
-    state.mode = mode;
-    state.seen.clear();
-    state.loop_guard = LoopGuard::default();
-    state.added_folders.clear();
-    state.added_prompt.clear();
-    state.structured = None;
-    state.model_before_command = None;
-    state.fallback_from = None;
-    state.run_limits = RunLimits::default();
-    state.assignment = None;
+    let empty = State::new(state.describe());
+    let from = std::mem::replace(state, empty);
+    let own_model = from.model_before_command.or(from.fallback_from);
+    let unjudged = |said: Unanswered| Unanswered {
+        judged: Judged::No,
+        ..said
+    };
+    *state = State {
+        next_seq: from.next_seq,
+        folder: from.folder,
+        has_moved: true,
+        version: from.version,
+        model: own_model.unwrap_or(from.model),
+        mode,
+        effort: from.effort,
+        temperature: from.temperature,
+        layers: from.layers,
+        context: from.context,
+        preface: from.preface,
+        calls: from.calls,
+        owed: from.owed,
+        halted: from.halted,
+        paused: from.paused,
+        worked_ms: from.worked_ms,
+        last_ms: from.last_ms,
+        turns: from.turns,
+        asked_by_model: from.asked_by_model,
+        nonsense: from.nonsense,
+        cut_answer: from.cut_answer,
+        tasks_begun: from.tasks_begun,
+        wakes: from.wakes,
+        plan: from.plan,
+        plan_at: from.plan_at,
+        usage: from.usage,
+        summarising: from.summarising,
+        spent: from.spent,
+        replies: from.replies,
+        cut_answers: from.cut_answers,
+        finished: from.finished,
+        continuations: from.continuations,
+        name: from.name,
+        made_title: from.made_title,
+        was_titled: from.was_titled,
+        first_words: from.first_words,
+        // Trees of another folder are left by `enter`.
+        tree: from.tree,
+        may_differ_from_tree: from.may_differ_from_tree,
+        files_not_kept: from.files_not_kept,
+        outside: from.outside,
+        limits: from.limits,
+        refused_images: from.refused_images,
+        ratios: from.ratios,
+        learned: from.learned,
+        counts: from.counts,
+        ledger: from.ledger,
+        words: from.words,
+        said: from.said,
+        freed: from.freed,
+        recall_due: from.recall_due,
+        unanswered: from.unanswered.into_iter().map(unjudged).collect(),
+        ..State::new(state.describe())
+    };
 }
 
 /// Returns whether the next request does not begin with the previous one after this entry.

@@ -11,7 +11,8 @@ use rewake::session::shared::match_logs;
 use rewake::shared::SharedError;
 use rewake::shared::lease_file::LeaseFile;
 use rewake::shared::log::{
-    Beat, Claimed, EndOfLog, Home, Mail, MailKind, Push, SharedLog, StoredLine, StoredObject,
+    Beat, Claimed, EndOfLog, Home, Mail, MailKind, Push, SharedLog, StoredLine, StoredLog,
+    StoredObject,
 };
 use rewake::shared::mailbox::Mailbox;
 use rewake::shared::writer::{Listed, Options, SharedWriter};
@@ -200,6 +201,27 @@ fn away() -> SharedError {
     }
 }
 
+impl StoredLog for Memory {
+    async fn lines(&mut self, _: &str, first: Seq) -> Result<Vec<StoredLine>, SharedError> {
+        let tables = self.0.lock().unwrap();
+        let lines = tables.lines.iter().skip(first as usize).take(7);
+        Ok(lines.cloned().collect())
+    }
+
+    async fn objects(
+        &mut self,
+        _: &str,
+        hashes: &[[u8; 32]],
+    ) -> Result<Vec<StoredObject>, SharedError> {
+        let tables = self.0.lock().unwrap();
+        let wanted = tables
+            .objects
+            .iter()
+            .filter(|(hash, _)| hashes.contains(hash));
+        Ok(wanted.cloned().collect())
+    }
+}
+
 impl SharedLog for Memory {
     async fn lease(&mut self) -> Result<Duration, SharedError> {
         Ok(Duration::from_secs(600))
@@ -253,25 +275,6 @@ impl SharedLog for Memory {
             true => Beat::Held,
             false => Beat::Taken,
         })
-    }
-
-    async fn lines(&mut self, _: &str, first: Seq) -> Result<Vec<StoredLine>, SharedError> {
-        let tables = self.0.lock().unwrap();
-        let lines = tables.lines.iter().skip(first as usize).take(7);
-        Ok(lines.cloned().collect())
-    }
-
-    async fn objects(
-        &mut self,
-        _: &str,
-        hashes: &[[u8; 32]],
-    ) -> Result<Vec<StoredObject>, SharedError> {
-        let tables = self.0.lock().unwrap();
-        let wanted = tables
-            .objects
-            .iter()
-            .filter(|(hash, _)| hashes.contains(hash));
-        Ok(wanted.cloned().collect())
     }
 
     async fn files(&mut self, _: &str) -> Result<Option<String>, SharedError> {

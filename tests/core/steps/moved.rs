@@ -22,6 +22,7 @@ fn moved(mode: Mode) -> Entry {
         os: "linux".into(),
         boot: "b".into(),
         mode,
+        folder: Some("/clone".into()),
     }
 }
 
