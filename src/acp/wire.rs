@@ -299,6 +299,7 @@ impl McpServer {
             hash: hash(&server),
             server: Ok(server),
             trusted: ServerTrusted::Yes,
+            access: None,
             unused: Vec::new(),
         })
     }

@@ -10,8 +10,15 @@ pub(super) fn can_ask() -> bool {
 }
 
 pub(super) fn is_yes(question: &str) -> bool {
-    note(&format!("{question} [y/N]"));
+    matches!(answer_to(&format!("{question} [y/N]")).as_str(), "y" | "yes")
+}
+
+/// Returns the answer to a question, in lower case. Empty at the end of the input.
+pub(super) fn answer_to(question: &str) -> String {
+    note(question);
     let mut answer = String::new();
-    let read = std::io::stdin().lock().read_line(&mut answer);
-    read.is_ok() && matches!(answer.trim(), "y" | "Y" | "yes")
+    match std::io::stdin().lock().read_line(&mut answer) {
+        Ok(_) => answer.trim().to_lowercase(),
+        Err(_) => String::new(),
+    }
 }

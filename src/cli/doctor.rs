@@ -390,7 +390,11 @@ fn shell(report: &mut Report, env: &Env, loaded: &Loaded) {
 fn sandbox(report: &mut Report, env: &Env, loaded: &Loaded) {
     let wanted = loaded.config.sandbox.enabled;
     if wanted == SandboxUse::Never {
-        report.note("sandbox", "turned off by sandbox.enabled");
+        report.note(
+            "sandbox",
+            "turned off by sandbox.enabled: commands, and trusted hooks and MCP servers of a folder, \
+             run with all your rights",
+        );
         return;
     }
     let kernel = match ask_kernel(env) {
@@ -413,7 +417,8 @@ fn sandbox(report: &mut Report, env: &Env, loaded: &Loaded) {
         ),
         (false, _) => report.note(
             "sandbox",
-            "this system has no sandbox: approved commands run with all your rights",
+            "this system has no sandbox: approved commands, and trusted hooks and MCP servers of a \
+             folder, run with all your rights",
         ),
     }
     for lack in kernel.lacks() {

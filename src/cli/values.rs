@@ -2,13 +2,18 @@
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 
-use crate::core::access::Access;
+use crate::core::access::{Access, WORKSPACE_ACCESS};
 use crate::core::choice::Effort;
 use crate::core::entry::Mode;
 use crate::store::is_session_id;
 
 pub(super) fn access() -> impl TypedValueParser<Value = Access> {
     named(Access::ALL, Access::name)
+}
+
+/// Parses the access of a hook or server of a workspace.
+pub(super) fn workspace_access() -> impl TypedValueParser<Value = Access> {
+    named(WORKSPACE_ACCESS, Access::name)
 }
 
 pub(super) fn effort() -> impl TypedValueParser<Value = Effort> {

@@ -179,7 +179,7 @@ pub fn load(
         hint: error.hint().map(str::to_string),
     }));
     for defined in &mut of_project.servers {
-        defined.trusted = record.server(defined.source, &defined.name, &defined.hash);
+        defined.trust_as(&record);
     }
     warnings.extend(mcp::refused(root, &of_project.servers));
     let project = project.with_servers(&of_project.servers);

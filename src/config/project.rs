@@ -21,6 +21,10 @@ use super::merge::checked;
 use super::origin::dotted;
 use super::trusted::Record;
 use super::{ConfigError, Warning};
+use crate::core::access::Access;
+
+/// The beginning of a line about hooks and servers where no sandbox can be used.
+pub const NO_SANDBOX: &str = "no sandbox on this machine";
 
 /// Maximum number of keys that a warning names.
 const MAX_NAMED: usize = 10;
@@ -44,15 +48,20 @@ fn is_harmless(path: &[String]) -> bool {
 
 /// Returns whether only the user's own file and flags may set this key, even in a trusted folder.
 /// These keys choose the user's keys, protect against accidental ones, start the user's programs, open a private network to
-/// pages, send data to a collector, contact the release server, or use the
-/// shared database.
-fn is_user_only(path: &[String]) -> bool {
-    path.first().is_some_and(|first| {
-        matches!(
-            first.as_str(),
+/// pages, send data to a collector, contact the release server, use the
+/// shared database, turn off the sandbox, or name the shell: a command could rewrite one in the
+/// workspace, and it also runs what the user types.
+fn is_user_only(leaf: &Leaf) -> bool {
+    let path: Vec<&str> = leaf.path.iter().map(String::as_str).collect();
+    match path[..] {
+        ["shell", "path"] => true,
+        ["sandbox", "enabled"] => leaf.value == Value::Boolean(false),
+        [first, ..] => matches!(
+            first,
             "ui" | "editor" | "keys" | "notify" | "web" | "telemetry" | "update" | "fleet"
-        )
-    })
+        ),
+        [] => false,
+    }
 }
 
 /// The parts of a workspace's own config that need trust, as they were read.
@@ -74,13 +83,15 @@ pub struct TrustedValue {
     /// The complete value as text, one line per array element, without anything that may be
     /// secret.
     pub shown: String,
+    /// Access in the sandbox of a server that runs a program. `None` for everything else.
+    pub access: Option<Access>,
 }
 
 impl Content {
     pub(super) fn of(digest: &Digest, leaves: &[Leaf]) -> Content {
         let needs_trust = |leaf: &&Leaf| {
             let path = &leaf.path;
-            !is_harmless(path) && !is_user_only(path) && !mcp::is_server(path)
+            !is_harmless(path) && !is_user_only(leaf) && !mcp::is_server(path)
         };
         let needing = leaves.iter().filter(needs_trust);
         let keys = needing.map(|leaf| {
@@ -90,7 +101,13 @@ impl Content {
                 false => shown(&leaf.value),
             };
             let hash = hash.to_hex().to_string();
-            (dotted(&leaf.path), TrustedValue { hash, shown })
+            let access = None;
+            let value = TrustedValue {
+                hash,
+                shown,
+                access,
+            };
+            (dotted(&leaf.path), value)
         });
         Content {
             file: digest.hex(),
@@ -105,7 +122,8 @@ impl Content {
             let server = defined.server.as_ref().ok()?;
             let given = TrustedValue {
                 hash: defined.hash.clone(),
-                shown: mcp::shown(server),
+                shown: shown_server(defined, server),
+                access: defined.granted_access(),
             };
             Some(((defined.source, defined.name.clone()), given))
         };
@@ -140,6 +158,15 @@ impl Content {
         let lines = all.iter();
         let lines = lines.map(|(key, given)| format!("{key} = {}", given.shown));
         some(servers.chain(lines), self.servers.len() + all.len(), most)
+    }
+}
+
+/// Returns the definition of a server, and its access in the sandbox.
+fn shown_server(defined: &DefinedServer, server: &mcp::McpServer) -> String {
+    let shown = mcp::shown(server);
+    match defined.granted_access() {
+        Some(access) => format!("{shown}\n  access in the sandbox: {access}"),
+        None => shown,
     }
 }
 
@@ -284,6 +311,8 @@ pub struct Project {
     pub broken: Option<ConfigError>,
     /// Servers of the folder that differ from the trusted ones.
     pub servers: Vec<Difference>,
+    /// The sandbox cannot be used on this machine, or is turned off.
+    pub has_no_sandbox: bool,
 }
 
 impl Project {
@@ -291,6 +320,13 @@ impl Project {
     pub fn needs_trust(&self) -> bool {
         (self.standing != ProjectTrust::Trusted && !self.content.keys.is_empty())
             || !self.servers.is_empty()
+    }
+
+    /// Returns a line for the question of trust, if servers would run without a sandbox.
+    pub fn sandbox_line(&self) -> Option<String> {
+        let mut servers = self.content.servers.values();
+        let is_told = self.has_no_sandbox && servers.any(|server| server.access.is_some());
+        is_told.then(|| format!("{NO_SANDBOX}: its servers run with all your rights"))
     }
 
     /// Returns the differences from the trusted content. Empty if it was never trusted, or is
@@ -315,7 +351,7 @@ impl Project {
             let server = defined.server.as_ref().ok()?;
             Some(Difference {
                 key: server_key(defined.source, &defined.name),
-                shown: Some(mcp::shown(server)),
+                shown: Some(shown_server(defined, server)),
                 how,
             })
         };
@@ -351,7 +387,7 @@ pub(super) fn used(
     // Servers are not merged from two files: see `super::mcp`.
     let leaves = leaves.into_iter();
     let leaves = leaves.filter(|leaf| !mcp::is_server(&leaf.path));
-    let (own, leaves): (Vec<Leaf>, Vec<Leaf>) = leaves.partition(|leaf| is_user_only(&leaf.path));
+    let (own, leaves): (Vec<Leaf>, Vec<Leaf>) = leaves.partition(is_user_only);
     if let Some(leaf) = own.first() {
         let key = dotted(&leaf.path);
         warnings.push(Warning {
@@ -677,7 +713,7 @@ mod tests {
         assert!(error.contains("max_turns is 0"), "{error}");
         f.project("max_turnz = 1\n");
         assert!(
-            trust::content(&f.root()).is_err(),
+            trust::content(&f.paths(), &f.root()).is_err(),
             "a file with an error cannot be trusted"
         );
     }

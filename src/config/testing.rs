@@ -42,7 +42,7 @@ impl Fixture {
     }
 
     pub(crate) fn trust(&self) {
-        let content = trust::content(&self.root()).unwrap();
+        let content = trust::content(&self.paths(), &self.root()).unwrap();
         trust::trust(&self.paths(), &self.root(), &content).unwrap();
     }
 

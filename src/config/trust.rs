@@ -18,6 +18,7 @@ use super::project::project_file;
 use super::trusted::{Record, TrustedContent, TrustedHooks};
 use super::worktree::project_root;
 use super::{ConfigError, Paths};
+use crate::core::access::Access;
 
 pub(super) const FILE: &str = "trusted.toml";
 
@@ -79,14 +80,18 @@ impl Trusted {
     }
 }
 
-/// Returns the content that a person would trust by trusting this folder now.
+/// Returns the content that a person would trust by trusting this folder now, with the access that
+/// each server has now or gets at least.
 ///
 /// # Errors
 /// The folder's own config cannot be read completely, so its content is unknown.
-pub(crate) fn content(root: &Path) -> Result<Content, ConfigError> {
+pub(crate) fn content(paths: &Paths, root: &Path) -> Result<Content, ConfigError> {
     let layer = read_layer(&project_file(root));
     let leaves = layer.leaves?;
-    let defined = mcp::of_workspace(root, &leaves);
+    let mut defined = mcp::of_workspace(root, &leaves);
+    let (record, _) = record(paths, root, false)?;
+    // The access that was chosen before stays the proposed one.
+    defined.servers.iter_mut().for_each(|s| s.trust_as(&record));
     match defined.faults.into_iter().next() {
         Some(fault) => Err(fault),
         None => Ok(Content::of(&layer.digest, &leaves).with_servers(&defined.servers)),
@@ -106,9 +111,14 @@ pub(crate) fn trust(paths: &Paths, root: &Path, content: &Content) -> Result<boo
     let name = canonical(paths, root)?;
     let hashes = content.keys.iter();
     let mut servers: BTreeMap<String, BTreeMap<String, String>> = BTreeMap::new();
+    let mut access: BTreeMap<String, BTreeMap<String, Access>> = BTreeMap::new();
     for ((source, name), given) in &content.servers {
         let of_file = servers.entry(source.name().to_string()).or_default();
         of_file.insert(name.clone(), given.hash.clone());
+        if let Some(level) = given.access {
+            let of_file = access.entry(source.name().to_string()).or_default();
+            of_file.insert(name.clone(), level);
+        }
     }
     let content = TrustedContent {
         file: content.file.clone(),
@@ -116,12 +126,14 @@ pub(crate) fn trust(paths: &Paths, root: &Path, content: &Content) -> Result<boo
             .map(|(key, given)| (key.clone(), given.hash.clone()))
             .collect(),
         servers,
+        access,
     };
     change(paths, |trusted| {
         let before = trusted.contents.get(&name);
         let before = before.filter(|_| trusted.folders.contains_key(&name));
         let is_new = before.is_none_or(|before| {
-            (&before.keys, &before.servers) != (&content.keys, &content.servers)
+            (&before.keys, &before.servers, &before.access)
+                != (&content.keys, &content.servers, &content.access)
         });
         let is_changed = before != Some(&content);
         if is_new {
@@ -221,6 +233,32 @@ pub(crate) fn trust_hooks(
         };
         let is_new = before.unwrap_or_default() != hooks;
         (is_new, is_new)
+    })
+}
+
+/// Stores the least access for the hooks and servers of this folder that were trusted by a version
+/// without one. Returns false if there are none.
+pub(crate) fn store_least_access(paths: &Paths, root: &Path) -> Result<bool, ConfigError> {
+    let name = canonical(paths, root)?;
+    change(paths, |trusted| {
+        let mut is_changed = false;
+        let files = trusted.hooks.iter_mut();
+        for (_, hooks) in files.filter(|(file, _)| Path::new(file).starts_with(root)) {
+            for hook in hooks.values_mut().filter(|hook| hook.access.is_none()) {
+                hook.access = Some(Access::Workspace);
+                is_changed = true;
+            }
+        }
+        if let Some(content) = trusted.contents.get_mut(&name) {
+            for (file, servers) in &content.servers {
+                let known = content.access.entry(file.clone()).or_default();
+                for server in servers.keys() {
+                    is_changed |= !known.contains_key(server);
+                    known.entry(server.clone()).or_insert(Access::Workspace);
+                }
+            }
+        }
+        (is_changed, is_changed)
     })
 }
 
@@ -337,7 +375,7 @@ mod tests {
 
     /// Trusts a folder as it is.
     fn trust(paths: &Paths, root: &Path) -> Result<bool, ConfigError> {
-        super::trust(paths, root, &content(root)?)
+        super::trust(paths, root, &content(paths, root)?)
     }
 
     fn is_trusted(paths: &Paths, root: &Path) -> Result<bool, ConfigError> {

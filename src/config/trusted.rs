@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::file::Digest;
 use super::mcp::{ServerSource, ServerTrusted};
+use crate::core::access::Access;
 
 /// The trusted content of a folder. Hashes are blake3 in hex.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -19,6 +20,9 @@ pub(super) struct TrustedContent {
     /// File from the root of the workspace -> name of a server there -> hash of its definition.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub servers: BTreeMap<String, BTreeMap<String, String>>,
+    /// The same names -> access of the server in the sandbox. Older versions stored none.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub access: BTreeMap<String, BTreeMap<String, Access>>,
 }
 
 /// A trusted hook. The key of its record is the hash of its definition.
@@ -35,6 +39,10 @@ pub(crate) struct TrustedHook {
     /// Absolute path of a file that the command names -> hash of its content.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub files: BTreeMap<String, String>,
+    /// Access in the sandbox. `None`: a hook of the user's own files, or trusted by a version that
+    /// stored no access.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub access: Option<Access>,
 }
 
 /// The trusted hooks of a file, by the hash of their definition.
@@ -61,6 +69,14 @@ impl Record {
             None => ServerTrusted::New,
             Some(trusted) if trusted == hash => ServerTrusted::Yes,
             Some(_) => ServerTrusted::Changed,
+        }
+    }
+
+    /// Returns the access with which a server was trusted, if it was stored.
+    pub(super) fn access(&self, source: ServerSource, name: &str) -> Option<Access> {
+        match self {
+            Record::Bound(trusted) => trusted.access.get(source.name())?.get(name).copied(),
+            Record::None | Record::Unbound => None,
         }
     }
 

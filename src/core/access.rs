@@ -44,6 +44,9 @@ impl Access {
     }
 }
 
+/// The levels that a hook or server of a workspace may get, from least to most.
+pub const WORKSPACE_ACCESS: [Access; 2] = [Access::Workspace, Access::Network];
+
 impl fmt::Display for Access {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())

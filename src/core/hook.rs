@@ -2,7 +2,7 @@
 //!
 //! Invariant: deny wins over ask, and ask over allow, over all hooks and rules. An allow of a hook
 //! counts as an allow rule for this one call, so it overrides no deny rule, ask rule or protected
-//! file.
+//! file. An allow of a hook that is not of the user's own files counts as no decision.
 
 use std::collections::BTreeMap;
 
@@ -189,16 +189,13 @@ impl CallGuards {
 
     /// Returns the rules that count for this call, because a hook allows it.
     fn grants(&self, permission: &Permission) -> Vec<Rule> {
-        if self.verdict().0 != HookVerdict::Allow {
-            return Vec::new();
-        }
         let is_of_user =
             |result: &HookResult| result.verdict == HookVerdict::Allow && result.is_of_user;
+        if self.verdict().0 != HookVerdict::Allow || !self.results.iter().any(is_of_user) {
+            return Vec::new();
+        }
         let rules: &[&str] = match permission {
-            Permission::Command { .. } if self.results.iter().any(is_of_user) => {
-                &["Bash", "Network(*)"]
-            }
-            Permission::Command { .. } => &["Bash"],
+            Permission::Command { .. } => &["Bash", "Network(*)"],
             Permission::Path { path_use, .. } => match path_use {
                 PathUse::Read => &["Read"],
                 PathUse::Grep => &["Grep"],

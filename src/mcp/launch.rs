@@ -62,16 +62,19 @@ pub fn launch(
     at: &LaunchPlace<'_>,
 ) -> Result<(ServerSpec, ServerEnv), String> {
     let FoundServer { name, server, .. } = found;
-    let sandbox = match server.sandbox {
-        None | Some(Access::Full) => None,
-        Some(access) => {
-            let confine = at.confine.ok_or_else(|| {
-                format!(
-                    "server {name} is to run with sandbox = \"{}\", and there is no sandbox here",
-                    access.name()
-                )
-            })?;
+    let wanted = server.sandbox.filter(|level| *level != Access::Full);
+    // A trusted server of the workspace needs a sandbox only where there is one.
+    let granted = found.access.filter(|_| at.confine.is_some());
+    let mut sandbox = match (wanted.into_iter().chain(granted).min(), at.confine) {
+        (None, _) => None,
+        (Some(access), Some(confine)) => {
             Some(confine(access).map_err(|why| format!("server {name}: no sandbox: {why}"))?)
+        }
+        (Some(access), None) => {
+            return Err(format!(
+                "server {name} is to run with sandbox = \"{}\", and there is no sandbox here",
+                access.name()
+            ));
         }
     };
     let folder = match &server.cwd {
@@ -114,6 +117,10 @@ pub fn launch(
             "server {name} cannot start in {}: there is no such folder",
             folder.display()
         ));
+    }
+    if let Some(profile) = &mut sandbox {
+        // The definition names them, so they are meant for this server.
+        profile.pass_env.extend(server.env.keys().cloned());
     }
     let inherited = |name: &str| at.env.var_os(name).map(OsString::from);
     let env = ServerEnv::new(inherited, &own);
@@ -174,6 +181,7 @@ mod tests {
             source: ServerSource::User,
             origin: Origin::Default,
             server,
+            access: None,
             hash: "h".into(),
         }
     }

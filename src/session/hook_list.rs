@@ -3,10 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use super::AppContext;
-use super::checks;
+use super::{AppContext, checks, sandbox};
 use super::hooks::{guards_not_in_force, hooks};
-use crate::config::ConfigError;
+use crate::config::{ConfigError, NO_SANDBOX};
 use crate::core::entry::{Entry, HookResult, HookVerdict, Seq};
 use crate::core::text::one_line;
 use crate::store::SessionFilter;
@@ -33,6 +32,7 @@ pub(crate) struct HookList {
 pub(crate) fn hook_list(ctx: &AppContext) -> Result<HookList, ConfigError> {
     let found = hooks(ctx, &ctx.here.folder)?;
     let results = last_results(ctx);
+    let has_sandbox = sandbox::given(ctx).available;
     let mut lines = Vec::new();
     for hook in &found.hooks {
         let definition = &hook.definition;
@@ -45,7 +45,14 @@ pub(crate) fn hook_list(ctx: &AppContext) -> Result<HookList, ConfigError> {
             definition.event.name(),
             hook.name()
         ));
-        lines.push(format!("  {}", state(&hook.state)));
+        let place = match (&hook.state, hook.access) {
+            (HookState::Used, Some(access)) if has_sandbox => {
+                format!(", in the sandbox with access {access}")
+            }
+            (HookState::Used, Some(_)) => format!("; {NO_SANDBOX}"),
+            _ => String::new(),
+        };
+        lines.push(format!("  {}{place}", state(&hook.state)));
         if let Some(result) = results.get(&hook.name()) {
             lines.push(format!("  last: {}", in_words(result)));
         }

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::{AppContext, SessionError, sandbox};
+use crate::config::mcp::ServerTrusted;
 use crate::config::foreign_guards::{self, ForeignFile, translate};
 use crate::config::{ConfigError, Env, Paths, trust};
 use crate::workspace::hooks::{Hook, HookPlaces, HookState, Hooks, find_hooks};
@@ -11,6 +12,9 @@ use crate::world::{HookSetup, MachineHooks};
 
 /// Folder of a session's temporary folder for hooks. Commands in the sandbox cannot write there.
 const FOLDER: &str = "hooks";
+
+/// Maximum number of definitions that a line names.
+const MAX_NAMED: usize = 10;
 
 /// Calls `act` with the places where the hooks of a folder are. `root` is the root of the workspace,
 /// or of the project of a worktree.
@@ -114,13 +118,48 @@ pub(super) fn machine_hooks(
 ) -> Result<MachineHooks, SessionError> {
     let foreign = guards_not_in_force(ctx, &found)?;
     warnings.extend(foreign.iter().map(ForeignFile::line));
+    if shell.sandbox.is_some() {
+        warnings.extend(name_old_trust(ctx, &found));
+    }
     warnings.extend(found.warnings);
     let (path, env_remove) = (shell.path.clone(), shell.env_remove.clone());
     let cwd = Path::new(cwd);
     Ok(MachineHooks::new(HookSetup {
         lease_file: shell.lease_file.clone(),
+        sandbox: shell.sandbox.clone(),
         ..hook_setup(ctx, session, cwd, path, env_remove, found.hooks)?
     }))
+}
+
+/// Returns a line that names the hooks and servers of the workspace that a version trusted which
+/// stored no access, and stores the least one, so that they are named once.
+fn name_old_trust(ctx: &AppContext, found: &Hooks) -> Option<String> {
+    let hooks = found.hooks.iter().filter(|hook| {
+        hook.has_old_trust && !hook.is_lost && hook.state != HookState::Untrusted
+    });
+    let servers = ctx.loaded.servers.iter().filter(|server| {
+        let is_trusted = server.trusted == ServerTrusted::Yes;
+        is_trusted && server.access.is_none() && server.granted_access().is_some()
+    });
+    let hooks = hooks.map(Hook::name);
+    let names: Vec<String> = hooks
+        .chain(servers.map(|server| format!("server {}", server.name)))
+        .collect();
+    if names.is_empty() {
+        return None;
+    }
+    if let Err(error) = trust::store_least_access(&ctx.paths, &hook_root(ctx)) {
+        tracing::warn!(%error, "definitions without an access are named again");
+    }
+    let more = names.len().saturating_sub(MAX_NAMED);
+    let mut line = names[..names.len() - more].join(", ");
+    if more > 0 {
+        line = format!("{line} and {more} more");
+    }
+    Some(format!(
+        "trusted before, and now in the sandbox with access workspace: {line}; `rewake trust` asks \
+         for the access of each"
+    ))
 }
 
 /// Creates hooks that run once, outside of any session.
@@ -136,7 +175,10 @@ pub(crate) fn hooks_to_test(
     let shell = config.shell.program(&ctx.env);
     let env_remove = super::unseen_by_commands(config, &ctx.env);
     let setup = hook_setup(ctx, session, &ctx.here.folder, shell, env_remove, hooks)?;
-    Ok(MachineHooks::new(setup))
+    Ok(MachineHooks::new(HookSetup {
+        sandbox: ctx.confine(session)?,
+        ..setup
+    }))
 }
 
 fn hook_setup(
@@ -157,5 +199,6 @@ fn hook_setup(
         shell,
         env_remove,
         lease_file: None,
+        sandbox: None,
     })
 }

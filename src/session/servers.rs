@@ -16,6 +16,7 @@ use crate::core::entry::Entry;
 use crate::mcp::catalogue::SessionCatalogue;
 use crate::sandbox::Profile;
 use crate::store::{SessionLock, Store, StoreError, is_purged, now_ms};
+use crate::world::confine::Confine;
 
 /// Time for which the run folder of a server test is left alone. Such a server does not belong to a
 /// session.
@@ -47,15 +48,20 @@ impl AppContext {
     /// # Errors
     /// Why no sandbox is available. Then the server must not run.
     pub fn confine_server(&self, session: &str, access: Access) -> Result<Box<Profile>, String> {
-        let runs = self.runs().map_err(|e| e.to_string())?;
-        let no_servers = SessionCatalogue::unknown(FoundServers::default());
-        let root = &self.here.root;
-        let (_, hidden) = permissions::permission_check(self, root, &[], runs, no_servers)
-            .map_err(|e| e.to_string())?;
-        match sandbox::confine(self, session, hidden, files_of_hooks(self)) {
+        match self.confine(session).map_err(|e| e.to_string())? {
             Some(confine) => confine.profile(access, &[]),
             None => Err("sandbox.enabled is false, or this system has none".to_string()),
         }
+    }
+
+    /// Returns the sandbox for what runs outside of a session. `None`: there is none.
+    pub(super) fn confine(&self, session: &str) -> Result<Option<Confine>, SessionError> {
+        let no_servers = SessionCatalogue::unknown(FoundServers::default());
+        let root = &self.here.root;
+        let (_, hidden) =
+            permissions::permission_check(self, root, &[], self.runs()?, no_servers)?;
+        let held = files_of_hooks(self);
+        Ok(sandbox::confine(self, session, hidden, held))
     }
 }
 

@@ -12,11 +12,11 @@ use super::keys::Keymap;
 use super::overlay::{FirstRun, Provider};
 use super::{Wake, style};
 use crate::config;
-use crate::config::{EditorMode, KeyedProvider};
+use crate::config::{EditorMode, KeyedProvider, Project};
 use crate::core::text::count;
 use crate::model::discover::{self, LocalServer};
 use crate::model::{Figures, Models};
-use crate::session::{AppContext, SessionError, SessionSelector, VERSION, now_ms};
+use crate::session::{AppContext, SessionError, SessionSelector, VERSION, now_ms, sandbox};
 
 /// Options of the command line for the screen.
 #[derive(Debug, Clone, Default)]
@@ -102,7 +102,10 @@ pub fn begin(ctx: &AppContext, start: Start) -> Result<Begin, SessionError> {
     };
     Ok(match asks_for_trust(ctx) {
         true => Begin::Trust {
-            project: Box::new(ctx.loaded.project.clone()),
+            project: Box::new(Project {
+                has_no_sandbox: !sandbox::given(ctx).available,
+                ..ctx.loaded.project.clone()
+            }),
             then: Box::new(then),
         },
         false => then,

@@ -20,6 +20,7 @@ use needed::{Needed, Place, needed_files};
 
 use crate::config::trusted::{TrustedHook, TrustedHooks};
 use crate::config::{ConfigError, Paths, ReadError, read_text, trust};
+use crate::core::access::Access;
 use crate::core::entry::HookEvent;
 use crate::core::text;
 
@@ -66,6 +67,10 @@ pub struct Hook {
     pub is_lost: bool,
     /// The folder in which it runs.
     pub folder: PathBuf,
+    /// Access in the sandbox. `None`: a hook of the user, which runs outside.
+    pub access: Option<Access>,
+    /// The trust has no access: it is of a version that stored none.
+    pub has_old_trust: bool,
     /// The files that it needs, each with its trusted hash.
     pub files: Vec<(Needed, Option<String>)>,
 }
@@ -122,13 +127,14 @@ impl HookPlaces<'_> {
         ];
         // The config folder may be the `.rewake` of the workspace.
         sources.dedup_by(|b, a| a.path == b.path);
-        for name in IN_PLACE {
-            sources.push(source(self.root, name, name.into(), false, true));
-        }
-        if let Some(home) = self.home.filter(|home| *home != self.root) {
+        // In the home folder the files of other agents are the user's.
+        if self.home != Some(self.root) {
             for name in IN_PLACE {
-                sources.push(source(home, name, format!("~/{name}"), true, true));
+                sources.push(source(self.root, name, name.into(), false, true));
             }
+        }
+        for (home, name) in self.home.iter().flat_map(|home| IN_PLACE.map(|name| (home, name))) {
+            sources.push(source(home, name, format!("~/{name}"), true, true));
         }
         sources
     }
@@ -243,6 +249,7 @@ impl Hooks {
                 state,
                 files,
                 place.folder,
+                trusted,
                 false,
             );
         }
@@ -294,7 +301,16 @@ impl Hooks {
         let state = HookState::Failed(why.to_string());
         let folder = places.place(source).folder;
         if event.is_guard() {
-            self.push(source, definition, state, Vec::new(), folder, true);
+            let files = Vec::new();
+            self.push(
+                source,
+                definition,
+                state,
+                files,
+                folder,
+                Some(trusted),
+                true,
+            );
         } else {
             self.warnings.push(format!(
                 "{}: a hook for {} does not run: {why}",
@@ -337,8 +353,10 @@ impl Hooks {
         mut state: HookState,
         files: Vec<(Needed, Option<String>)>,
         folder: &Path,
+        trusted: Option<&TrustedHook>,
         is_lost: bool,
     ) {
+        let access = trusted.and_then(|trusted| trusted.access);
         // A guard with a matcher that is not understood covers all tools.
         let matcher = Matcher::parse(&definition.matcher).unwrap_or_else(|why| {
             if state == HookState::Used {
@@ -356,6 +374,8 @@ impl Hooks {
             is_lost,
             folder: folder.to_path_buf(),
             files,
+            access: (!source.is_of_user).then(|| access.unwrap_or(Access::Workspace)),
+            has_old_trust: !source.is_of_user && access.is_none(),
         });
     }
 }
@@ -364,8 +384,36 @@ impl Hooks {
 pub(crate) struct HooksToTrust {
     pub path: PathBuf,
     pub hooks: TrustedHooks,
-    /// A line for each hook.
-    pub lines: Vec<String>,
+    /// The hash of each hook, and a line for a person.
+    named: Vec<(String, String)>,
+    is_of_user: bool,
+}
+
+impl HooksToTrust {
+    /// Sets the access of each hook of a workspace. `choose` gets its line, and the access that it
+    /// had before, or the least one.
+    pub fn choose_access(
+        &mut self,
+        before: Option<&TrustedHooks>,
+        mut choose: impl FnMut(&str, Access) -> Access,
+    ) {
+        for (hash, line) in self.named.iter().filter(|_| !self.is_of_user) {
+            let known = before.and_then(|before| before.get(hash)?.access);
+            if let Some(hook) = self.hooks.get_mut(hash) {
+                hook.access = Some(choose(line, known.unwrap_or(Access::Workspace)));
+            }
+        }
+    }
+
+    /// Returns a line for each hook.
+    pub fn lines(&self) -> impl Iterator<Item = &str> {
+        self.named.iter().map(|(_, line)| line.as_str())
+    }
+
+    /// Returns whether the hooks are of a workspace, so that they run in the sandbox.
+    pub fn is_of_workspace(&self) -> bool {
+        !self.is_of_user
+    }
 }
 
 /// Returns what a person would trust by trusting the hooks of these files as they are now.
@@ -394,7 +442,7 @@ pub(crate) fn hooks_to_trust(
                 })?,
         };
         let mut hooks = TrustedHooks::new();
-        let mut lines = Vec::new();
+        let mut named = Vec::new();
         for hook in &defined.hooks {
             let needed = needed_files(&hook.command, places.place(&source)).files;
             let hashed = needed.iter().filter(|needed| needed.is_hashed);
@@ -415,25 +463,28 @@ pub(crate) fn hooks_to_trust(
                 "" => String::new(),
                 matcher => format!(" {}", text::one_line(matcher, 60)),
             };
-            lines.push(format!(
+            let line = format!(
                 "{} {}{matcher}: {}",
                 source.shown,
                 hook.event.name(),
                 text::one_line(&hook.command, 2_000)
-            ));
+            );
+            named.push((hook.hash.clone(), line));
             let trusted = TrustedHook {
                 event: hook.event.name().to_string(),
                 matcher: hook.matcher.clone(),
                 command: hook.command.clone(),
                 may_fail: hook.may_fail,
                 files: files.collect::<Result<_, ConfigError>>()?,
+                access: None,
             };
             hooks.insert(hook.hash.clone(), trusted);
         }
         all.push(HooksToTrust {
             path: source.path,
             hooks,
-            lines,
+            named,
+            is_of_user: source.is_of_user,
         });
     }
     Ok(all)

@@ -1,8 +1,12 @@
 //! Hooks on this machine: which of them match, what they read, and how they run.
 //!
 //! Each runs under a keeper, as commands do, so a kill of the agent loses neither the hook nor its
-//! answer. They run without a sandbox and with the user's rights, so those of a workspace are
-//! trusted by content, and compared again right before the start.
+//! answer. Those of the user run without a sandbox and with the user's rights. Those of a workspace
+//! are trusted by content, compared again right before the start, and run in the sandbox: they may
+//! load files that a command changed. Without a sandbox on this machine they run like the user's.
+//!
+//! Invariant: what a hook of a workspace allows or changes is no decision. A sandbox contains the
+//! effects of changed code, and not its answers.
 //!
 //! Invariant: a hook that may have started is never started again.
 
@@ -11,23 +15,28 @@ mod input;
 
 use std::cell::RefCell;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use futures_util::future::join_all;
 use tokio::sync::Semaphore;
 
+use super::confine::Confine;
 use super::{HookEnd, HookOccasion};
 use crate::command::{
     self, HookSpec, NeededFile, OF_HOOK, OF_UNAWAITED_HOOK, Running, Runs, SettledRun, Spec,
 };
-use crate::core::entry::{HookEvent, HookResult, HookRun, HookWrote, Output};
+use crate::core::entry::{HookEvent, HookResult, HookRun, HookVerdict, HookWrote, Output};
 use crate::core::hook::MAX_HOOKS_AT_ONCE;
 use crate::core::state::State;
 use crate::core::tool::ToolCall;
+use crate::sandbox::Profile;
 use crate::tools::{FileNow, change_in_words, file_now};
 use crate::workspace::hooks::{Hook, HookState, MISSING, hash_of_file, is_executable};
 use answer::{Answer, MAX_OUTPUT_BYTES};
 use input::Transcript;
+
+/// The file that `transcript_path` names.
+const TRANSCRIPT: &str = "transcript.jsonl";
 
 /// The settings for the hooks of a session.
 #[derive(Debug)]
@@ -46,6 +55,8 @@ pub struct HookSetup {
     pub env_remove: Vec<String>,
     /// The file with the lease of the session; `None` if it is not shared.
     pub lease_file: Option<PathBuf>,
+    /// The sandbox for the hooks of the workspace. `None`: there is none on this machine.
+    pub sandbox: Option<Confine>,
 }
 
 /// The hooks of a session.
@@ -65,7 +76,7 @@ impl MachineHooks {
     pub fn new(setup: HookSetup) -> MachineHooks {
         MachineHooks {
             boot: command::boot_id(),
-            transcript: RefCell::new(Transcript::new(setup.folder.join("transcript.jsonl"))),
+            transcript: RefCell::new(Transcript::new(setup.folder.join(TRANSCRIPT))),
             slots: Semaphore::new(MAX_HOOKS_AT_ONCE),
             setup,
         }
@@ -212,8 +223,13 @@ impl MachineHooks {
             is_program: needed.is_program,
             hash: hash.clone(),
         });
-        let text = |path: &PathBuf| path.to_string_lossy().into_owned();
-        let caches = self.setup.folder.join("pycache");
+        let text = |path: &Path| path.to_string_lossy().into_owned();
+        let sandbox = self
+            .sandbox_of(hook)
+            .map_err(|why| format!("cannot put up its sandbox: {why}"))?;
+        // Nothing outside of the sandbox loads what a sandboxed hook wrote.
+        let own = sandbox.as_ref().map(|profile| profile.tmp.as_path());
+        let caches = own.unwrap_or(&self.setup.folder).join("pycache");
         let spec = Spec {
             command: hook.definition.command.clone(),
             folder: hook.folder.clone(),
@@ -228,8 +244,9 @@ impl MachineHooks {
             ],
             session: self.setup.session.clone(),
             call: call.to_string(),
-            background: false,
-            sandbox: None,
+            // What others change meanwhile is not undone.
+            background: sandbox.is_some() && call == OF_UNAWAITED_HOOK,
+            sandbox,
             child: None,
             hook: Some(HookSpec {
                 files: files.collect(),
@@ -238,6 +255,21 @@ impl MachineHooks {
         };
         let prepared = self.setup.runs.prepare_hook(&spec, input);
         prepared.map_err(|error| format!("it cannot be prepared: {error}"))
+    }
+
+    /// Returns the profile of a hook of the workspace, with a `$TMPDIR` of its own that no command
+    /// can write. `None`: the hook runs outside of the sandbox.
+    fn sandbox_of(&self, hook: &Hook) -> Result<Option<Box<Profile>>, String> {
+        let (Some(access), Some(sandbox)) = (hook.access, &self.setup.sandbox) else {
+            return Ok(None);
+        };
+        let name = hook.definition.hash.get(..16).unwrap_or_default();
+        let mut sandbox = sandbox.clone();
+        sandbox.tmp = Some(sandbox.tmp_folder().join("hooks").join(name));
+        // In a worktree the hooks run in the folder of the project.
+        sandbox.more_read.push(hook.folder.clone());
+        let transcript = self.setup.folder.join(TRANSCRIPT);
+        sandbox.profile(access, &[transcript]).map(Some)
     }
 
     /// Compares the files of a hook with what was trusted.
@@ -357,9 +389,30 @@ impl MachineHooks {
             Ok((output, errors))
         });
         match read {
-            Ok((output, errors)) => answer::of_end(event, run, end, &output, &errors, call),
+            Ok((output, errors)) => {
+                let mut answer = answer::of_end(event, run, end, &output, &errors, call);
+                if !run.is_of_user {
+                    without_grants(&mut answer.result);
+                }
+                answer
+            }
             Err(error) => answer::failed(run, &format!("its output cannot be read: {error}")),
         }
+    }
+}
+
+/// Removes what a hook of the workspace would grant: the trust covers not all code that it loads.
+fn without_grants(result: &mut HookResult) {
+    if result.verdict == HookVerdict::Allow {
+        result.verdict = HookVerdict::None;
+    }
+    if result.input.take().is_some() {
+        let line = format!(
+            "the arguments that the hook {} changed are not used: only a hook of your own files changes any",
+            result.hook
+        );
+        let said = result.message.take();
+        result.message = Some(said.map_or_else(|| line.clone(), |said| format!("{said}\n{line}")));
     }
 }
 

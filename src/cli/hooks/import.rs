@@ -40,6 +40,7 @@ pub(super) fn take(ctx: &AppContext) -> Result<u8, CliError> {
     offers.iter().for_each(print);
     let target = WriteTarget::project(&ctx.paths, &ctx.here.root);
     let (mut hooks, mut rules, mut taken) = (0, 0, BTreeMap::new());
+    let (trusted, mut sandboxed) = (trust::trusted_hooks(&ctx.paths)?, 0);
     for offer in offers {
         if offer.file.fault.is_some() {
             continue;
@@ -50,7 +51,11 @@ pub(super) fn take(ctx: &AppContext) -> Result<u8, CliError> {
                 rules += new.len();
             }
         }
-        if let Some(found) = offer.hooks {
+        if let Some(mut found) = offer.hooks {
+            let path = found.path.to_string_lossy();
+            let before = trusted.get(path.as_ref()).cloned();
+            found.choose_access(before.as_ref(), |_, access| access);
+            sandboxed += found.hooks.values().filter(|hook| hook.access.is_some()).count();
             hooks += found.hooks.len();
             trust::trust_hooks(&ctx.paths, &found.path, found.hooks)?;
             taken.extend(named(&offer.file));
@@ -64,6 +69,9 @@ pub(super) fn take(ctx: &AppContext) -> Result<u8, CliError> {
         count(rules, "rule"),
         target.file.display()
     ));
+    if sandboxed > 0 {
+        note("hooks of the workspace run in the sandbox; `rewake trust` asks for the access of each");
+    }
     Ok(exit::DONE)
 }
 
@@ -142,7 +150,7 @@ fn print(offer: &Offer) {
     }
     match hooks {
         Some(hooks) => {
-            for text in &hooks.lines {
+            for text in hooks.lines() {
                 line(&format!("  hook   {}", command(text)));
             }
         }

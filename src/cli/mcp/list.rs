@@ -190,7 +190,8 @@ fn describe(defined: &DefinedServer, server: &McpServer, row: &dyn Fn(&str, &str
     };
     row("trust", trust);
     if server.command.is_some() {
-        row("sandbox", server.sandbox.unwrap_or(Access::Full).name());
+        let levels = server.sandbox.into_iter().chain(defined.granted_access());
+        row("sandbox", levels.min().unwrap_or(Access::Full).name());
     }
 }
 

@@ -17,7 +17,7 @@ use crate::mcp::era::{Era, NegotiatedServer, ProtocolHint};
 use crate::mcp::launch::{LaunchPlace, launch};
 use crate::mcp::names::tool_name;
 use crate::mcp::tools::{Listing, ServerTool};
-use crate::session::AppContext;
+use crate::session::{AppContext, sandbox};
 use crate::store::now_ms;
 
 /// Time that a server survives its killed trial.
@@ -71,7 +71,7 @@ pub(super) fn try_server(ctx: &AppContext, found: &FoundServer) -> Result<Tried,
         session: &session,
         workspace: &ctx.here.root,
         exe: &exe,
-        confine: Some(&confine),
+        confine: sandbox::given(ctx).available.then_some(&confine as _),
         lease_file: None,
     };
     let (mut spec, env) = launch(found, &place).map_err(Failed::because)?;
@@ -97,7 +97,7 @@ pub(super) fn try_server(ctx: &AppContext, found: &FoundServer) -> Result<Tried,
         printed: last_words(&servers, &run),
     });
     clear(&servers, &run);
-    if found.server.sandbox.is_some() {
+    if spec.sandbox.is_some() {
         let _ = std::fs::remove_dir_all(ctx.paths.data_dir.join("tmp").join(&session));
     }
     tried

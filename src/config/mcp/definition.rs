@@ -10,6 +10,8 @@ use super::McpServer;
 use super::check::fault;
 use crate::config::Origin;
 use crate::config::layer::{Leaf, insert};
+use crate::config::trusted::Record;
+use crate::core::access::Access;
 
 /// The source of a server's definition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -64,8 +66,29 @@ pub struct DefinedServer {
     /// Hash of the definition as written: blake3 in hex.
     pub hash: String,
     pub trusted: ServerTrusted,
+    /// The access in the sandbox that was stored with the trust.
+    pub access: Option<Access>,
     /// Keys of the definition that rewake does not know.
     pub unused: Vec<String>,
+}
+
+impl DefinedServer {
+    /// Applies the trust of the workspace that defines the server.
+    pub(in crate::config) fn trust_as(&mut self, record: &Record) {
+        self.trusted = record.server(self.source, &self.name, &self.hash);
+        let is_trusted = self.trusted == ServerTrusted::Yes;
+        self.access = record
+            .access(self.source, &self.name)
+            .filter(|_| is_trusted);
+    }
+
+    /// Returns the access in the sandbox with which a server of a workspace runs, once it is
+    /// trusted. `None`: it is the user's own, or it runs no program of a workspace.
+    pub fn granted_access(&self) -> Option<Access> {
+        let server = self.server.as_ref().ok()?;
+        let is_sandboxed = self.source != ServerSource::User && server.command.is_some();
+        is_sandboxed.then(|| self.access.unwrap_or(Access::Workspace))
+    }
 }
 
 /// Key of the config table with the servers.
@@ -105,6 +128,7 @@ pub(in crate::config) fn defined(leaves: &[Leaf], source: ServerSource) -> Vec<D
             }),
             hash: hash.to_hex().to_string(),
             trusted: ServerTrusted::Yes,
+            access: None,
             unused: Vec::new(),
         }
     };

@@ -26,6 +26,9 @@ pub struct FoundServer {
     pub origin: Origin,
     /// The definition after variables were expanded.
     pub server: McpServer,
+    /// The access in the sandbox with which a workspace's server was trusted. `None`: it is the
+    /// user's own, or it runs no program of a workspace.
+    pub access: Option<Access>,
     /// Hash of the definition before that: blake3 in hex.
     pub hash: String,
 }
@@ -182,6 +185,7 @@ fn used(
                 source: defined.source,
                 origin: defined.origin.clone(),
                 server,
+                access: defined.granted_access(),
                 hash: defined.hash.clone(),
             })),
         },

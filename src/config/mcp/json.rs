@@ -110,6 +110,7 @@ pub(super) fn definition(name: &str, json: &str, source: ServerSource) -> Define
         server,
         hash: hash.to_hex().to_string(),
         trusted: ServerTrusted::No,
+        access: None,
         unused,
     }
 }

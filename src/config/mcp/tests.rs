@@ -406,7 +406,7 @@ fn errors_in_mcp_json_name_their_place_and_stop_nothing() {
             "{said:?}"
         );
         assert_eq!(names(&found(&f, &[])), ["mine"]);
-        assert!(crate::config::trust::content(&f.root()).is_err());
+        assert!(crate::config::trust::content(&f.paths(), &f.root()).is_err());
     }
     std::fs::write(f.root().join(".mcp.json"), b"\xff").unwrap();
     assert!(warnings(&f)[0].contains("it is not UTF-8 text"));

@@ -13,6 +13,7 @@ pub(crate) fn found(name: &str, server: McpServer) -> FoundServer {
         source: ServerSource::User,
         origin: Origin::Default,
         hash: format!("hash of {name}"),
+        access: None,
         server,
     }
 }

@@ -262,6 +262,7 @@ fn overlay(overlay: &Overlay) -> Option<String> {
                     .to_string(),
             ];
             lines.push(about(&project.content.lines(usize::MAX)));
+            lines.extend(project.sandbox_line());
             lines.push("Answer with a line: y trusts what it says now; n does not use it".into());
             Some(lines.join("\n"))
         }

@@ -225,6 +225,7 @@ pub(super) fn trust(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
             all(),
         ),
     };
+    let list = list.into_iter().chain(project.sandbox_line()).collect::<Vec<_>>();
     let answers = (
         "trust it with this",
         "not now: only its [context] and theme count",

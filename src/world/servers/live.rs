@@ -490,7 +490,7 @@ fn is_same(one: &ServerSpec, other: &ServerSpec) -> bool {
             args,
             spec.folder.clone(),
             spec.env.clone(),
-            spec.sandbox.is_some(),
+            spec.sandbox.as_ref().map(|profile| profile.access),
         )
     };
     key(one) == key(other)
