@@ -10,7 +10,10 @@ pub(super) fn can_ask() -> bool {
 }
 
 pub(super) fn is_yes(question: &str) -> bool {
-    matches!(answer_to(&format!("{question} [y/N]")).as_str(), "y" | "yes")
+    matches!(
+        answer_to(&format!("{question} [y/N]")).as_str(),
+        "y" | "yes"
+    )
 }
 
 /// Returns the answer to a question, in lower case. Empty at the end of the input.

@@ -151,7 +151,10 @@ fn show(
             line(&format!("  {}", command(text)));
         }
     }
-    let has_servers = content.servers.values().any(|server| server.access.is_some());
+    let has_servers = content
+        .servers
+        .values()
+        .any(|server| server.access.is_some());
     if !has_sandbox && (has_hooks || has_servers) {
         line(&format!(
             "{NO_SANDBOX}: hooks and servers run with all your rights; `rewake doctor` says why"

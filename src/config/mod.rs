@@ -53,7 +53,9 @@ pub use key::Key;
 pub use load::{ListedRule, Loaded, load};
 pub use origin::{Origin, Origins};
 pub use paths::Paths;
-pub use project::{Content, Difference, NO_SANDBOX, Project, ProjectTrust, TrustedValue, project_file};
+pub use project::{
+    Content, Difference, NO_SANDBOX, Project, ProjectTrust, TrustedValue, project_file,
+};
 pub use provider::{
     ANSWER_TIMEOUT_MS, IDLE_TIMEOUT_MS, KeyedProvider, ModelName, PROGRESS_TIMEOUT_MS,
     ProviderConfig, default_models, keyed_providers,

@@ -121,6 +121,7 @@ pub fn launch(
     if let Some(profile) = &mut sandbox {
         // The definition names them, so they are meant for this server.
         profile.pass_env.extend(server.env.keys().cloned());
+        profile.show_program(Path::new(&program));
     }
     let inherited = |name: &str| at.env.var_os(name).map(OsString::from);
     let env = ServerEnv::new(inherited, &own);

@@ -482,6 +482,20 @@ impl Profile {
         self.private_tmp = Some(folder);
     }
 
+    /// Makes a program readable that a trusted definition names by its path, wherever it is.
+    pub fn show_program(&mut self, program: &Path) {
+        let real = program.is_absolute().then(|| program.canonicalize().ok());
+        let is_program = |path: &PathBuf| {
+            let found = path.metadata();
+            found.is_ok_and(|found| found.is_file() && found.mode() & 0o111 != 0)
+        };
+        let is_hidden = |path: &PathBuf| is_below_any(path, &self.hidden);
+        let shown = real
+            .flatten()
+            .filter(|path| is_program(path) && !is_hidden(path));
+        self.read.extend(shown);
+    }
+
     fn environment(&mut self, request: &Request, tmp: &Path) -> Result<(), Unsupported> {
         let text = |path: &Path| path.to_string_lossy().into_owned();
         for name in TMP_VARIABLES {

@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use super::{AppContext, checks, sandbox};
 use super::hooks::{guards_not_in_force, hooks};
+use super::{AppContext, checks, sandbox};
 use crate::config::{ConfigError, NO_SANDBOX};
 use crate::core::entry::{Entry, HookResult, HookVerdict, Seq};
 use crate::core::text::one_line;

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use super::{AppContext, SessionError, sandbox};
-use crate::config::mcp::ServerTrusted;
 use crate::config::foreign_guards::{self, ForeignFile, translate};
+use crate::config::mcp::ServerTrusted;
 use crate::config::{ConfigError, Env, Paths, trust};
 use crate::workspace::hooks::{Hook, HookPlaces, HookState, Hooks, find_hooks};
 use crate::world::machine::Shell;
@@ -134,9 +134,10 @@ pub(super) fn machine_hooks(
 /// Returns a line that names the hooks and servers of the workspace that a version trusted which
 /// stored no access, and stores the least one, so that they are named once.
 fn name_old_trust(ctx: &AppContext, found: &Hooks) -> Option<String> {
-    let hooks = found.hooks.iter().filter(|hook| {
-        hook.has_old_trust && !hook.is_lost && hook.state != HookState::Untrusted
-    });
+    let hooks = found
+        .hooks
+        .iter()
+        .filter(|hook| hook.has_old_trust && !hook.is_lost && hook.state != HookState::Untrusted);
     let servers = ctx.loaded.servers.iter().filter(|server| {
         let is_trusted = server.trusted == ServerTrusted::Yes;
         is_trusted && server.access.is_none() && server.granted_access().is_some()

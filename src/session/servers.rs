@@ -58,8 +58,7 @@ impl AppContext {
     pub(super) fn confine(&self, session: &str) -> Result<Option<Confine>, SessionError> {
         let no_servers = SessionCatalogue::unknown(FoundServers::default());
         let root = &self.here.root;
-        let (_, hidden) =
-            permissions::permission_check(self, root, &[], self.runs()?, no_servers)?;
+        let (_, hidden) = permissions::permission_check(self, root, &[], self.runs()?, no_servers)?;
         let held = files_of_hooks(self);
         Ok(sandbox::confine(self, session, hidden, held))
     }

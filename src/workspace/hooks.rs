@@ -133,7 +133,11 @@ impl HookPlaces<'_> {
                 sources.push(source(self.root, name, name.into(), false, true));
             }
         }
-        for (home, name) in self.home.iter().flat_map(|home| IN_PLACE.map(|name| (home, name))) {
+        for (home, name) in self
+            .home
+            .iter()
+            .flat_map(|home| IN_PLACE.map(|name| (home, name)))
+        {
             sources.push(source(home, name, format!("~/{name}"), true, true));
         }
         sources

@@ -38,6 +38,9 @@ use input::Transcript;
 /// The file that `transcript_path` names.
 const TRANSCRIPT: &str = "transcript.jsonl";
 
+/// The variable with the folder for compiled Python.
+const PYTHON_CACHES: &str = "PYTHONPYCACHEPREFIX";
+
 /// The settings for the hooks of a session.
 #[derive(Debug)]
 pub struct HookSetup {
@@ -227,9 +230,7 @@ impl MachineHooks {
         let sandbox = self
             .sandbox_of(hook)
             .map_err(|why| format!("cannot put up its sandbox: {why}"))?;
-        // Nothing outside of the sandbox loads what a sandboxed hook wrote.
-        let own = sandbox.as_ref().map(|profile| profile.tmp.as_path());
-        let caches = own.unwrap_or(&self.setup.folder).join("pycache");
+        let caches = self.setup.folder.join("pycache");
         let spec = Spec {
             command: hook.definition.command.clone(),
             folder: hook.folder.clone(),
@@ -240,7 +241,7 @@ impl MachineHooks {
             env_set: vec![
                 ("CLAUDE_PROJECT_DIR".to_string(), text(&self.setup.project)),
                 ("REWAKE_SESSION".to_string(), self.setup.session.clone()),
-                ("PYTHONPYCACHEPREFIX".to_string(), text(&caches)),
+                (PYTHON_CACHES.to_string(), text(&caches)),
             ],
             session: self.setup.session.clone(),
             call: call.to_string(),
@@ -269,7 +270,14 @@ impl MachineHooks {
         // In a worktree the hooks run in the folder of the project.
         sandbox.more_read.push(hook.folder.clone());
         let transcript = self.setup.folder.join(TRANSCRIPT);
-        sandbox.profile(access, &[transcript]).map(Some)
+        let mut profile = sandbox.profile(access, &[transcript])?;
+        for (needed, _) in hook.files.iter().filter(|(needed, _)| needed.is_program) {
+            profile.show_program(&needed.path);
+        }
+        // Commands can write to the caches that they share, and Python runs what it finds there.
+        let caches = profile.tmp.join("pycache").to_string_lossy().into_owned();
+        profile.set_env.push((PYTHON_CACHES.to_string(), caches));
+        Ok(Some(profile))
     }
 
     /// Compares the files of a hook with what was trusted.

@@ -455,15 +455,15 @@ fn hooks_of_a_workspace_run_only_if_they_are_trusted_and_unchanged() {
     assert!(home.read("guard.sh").contains("exit 0"), "{run:?}");
 }
 
-/// A script that changes while it runs still decides about this call, and not about the next.
+/// A script that is replaced after it decided about a call does not decide about the next.
 #[test]
-fn a_script_that_is_replaced_while_it_runs_counts_once_more() {
+fn a_script_that_is_replaced_by_an_approved_command_counts_no_more() {
     let home = scripted(&[
-        step("", &[bash("touch first")]),
+        step("", &[bash("mv new.sh guard.sh && touch first")]),
         step("", &[bash("touch second")]),
         step("done", &[]),
     ]);
-    script(&home, "guard.sh", "#!/bin/sh\nmv new.sh guard.sh\nexit 0\n");
+    script(&home, "guard.sh", "#!/bin/sh\nexit 0\n# before\n");
     script(&home, "new.sh", "#!/bin/sh\nexit 0\n");
     fs::create_dir_all(home.path(".rewake")).unwrap();
     let guard = file(&[("PreToolUse", "Bash", "./guard.sh")]);

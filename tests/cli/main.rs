@@ -73,6 +73,7 @@ mod tools;
 mod traced;
 mod unasked;
 mod updates;
+mod workspace_hooks;
 mod worktree_kills;
 mod worktree_losses;
 mod worktree_tasks;

@@ -55,7 +55,11 @@ pub(super) fn take(ctx: &AppContext) -> Result<u8, CliError> {
             let path = found.path.to_string_lossy();
             let before = trusted.get(path.as_ref()).cloned();
             found.choose_access(before.as_ref(), |_, access| access);
-            sandboxed += found.hooks.values().filter(|hook| hook.access.is_some()).count();
+            sandboxed += found
+                .hooks
+                .values()
+                .filter(|hook| hook.access.is_some())
+                .count();
             hooks += found.hooks.len();
             trust::trust_hooks(&ctx.paths, &found.path, found.hooks)?;
             taken.extend(named(&offer.file));
@@ -70,7 +74,9 @@ pub(super) fn take(ctx: &AppContext) -> Result<u8, CliError> {
         target.file.display()
     ));
     if sandboxed > 0 {
-        note("hooks of the workspace run in the sandbox; `rewake trust` asks for the access of each");
+        note(
+            "hooks of the workspace run in the sandbox; `rewake trust` asks for the access of each",
+        );
     }
     Ok(exit::DONE)
 }

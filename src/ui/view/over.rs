@@ -225,7 +225,10 @@ pub(super) fn trust(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
             all(),
         ),
     };
-    let list = list.into_iter().chain(project.sandbox_line()).collect::<Vec<_>>();
+    let list = list
+        .into_iter()
+        .chain(project.sandbox_line())
+        .collect::<Vec<_>>();
     let answers = (
         "trust it with this",
         "not now: only its [context] and theme count",
