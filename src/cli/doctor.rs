@@ -19,7 +19,7 @@ use crate::config::{
 use crate::core::text::{count, size_text};
 use crate::model::{Figures, retirement};
 use crate::report::{CliError, exit, line};
-use crate::sandbox::Kernel;
+use crate::sandbox::{Kernel, namespace_setting};
 use crate::session::sandbox::ask_kernel;
 use crate::session::{
     self, AppContext, Grade, MissingSessions, checks, hooks, journal_place, short_id,
@@ -423,6 +423,9 @@ fn sandbox(report: &mut Report, env: &Env, loaded: &Loaded) {
     }
     for lack in kernel.lacks() {
         report.note("sandbox", lack);
+    }
+    if let Some(setting) = namespace_setting(&kernel) {
+        report.note("sandbox", setting);
     }
 }
 

@@ -23,6 +23,7 @@
 //! | `toolchains` | the folders with programs that the environment names |
 //! | `environment` | the variables of a command |
 //! | `kernel` | the features of the kernel, determined by trying them |
+//! | `obstacle` | the setting of a system that keeps namespaces from commands |
 //! | `stage` | the process that becomes the command |
 //! | `init` | the processes of a process namespace before its command |
 //! | `namespaces`, `mounts`, `files`, `calls`, `rights` | one mechanism each |
@@ -52,6 +53,7 @@ mod kernel;
 )]
 pub(crate) mod macos;
 mod modes;
+mod obstacle;
 mod paths;
 mod placeholders;
 mod places;
@@ -140,6 +142,7 @@ pub use family::{EndedProcess, Family, adopt_orphans};
 pub use folders::Folders;
 pub use kernel::{Kernel, UnapprovedLevels};
 pub use modes::{ModeChange, Modes};
+pub use obstacle::namespace_setting;
 pub use placeholders::{Placeholders, remove_left_placeholders};
 pub use profile::{Limits, Network, Profile, ProtectedScan, Request, ResolvedFolder, Unsupported};
 pub use protected::Remembered;

@@ -268,4 +268,12 @@ mod tests {
         let held: Vec<PathBuf> = parents(&protected, &path(&["/w"])).into_iter().collect();
         assert_eq!(held, path(&["/w/.git", "/w/a", "/w/a/b", "/w/a/b/.git"]));
     }
+
+    #[test]
+    fn names_of_mounts_have_their_spaces() {
+        let mounts = b"29 1 8:1 / / rw,relatime - ext4 /dev/sda rw\n\
+            30 29 0:26 / /w/a\\040b\\134c rw - tmpfs none rw\nshort line\n";
+        let found = mount_points(mounts);
+        assert_eq!(found, ["/", "/w/a b\\c"].map(PathBuf::from));
+    }
 }

@@ -103,9 +103,10 @@ impl Placeholders {
         folders.truncate(MAX_FOLDERS);
         let wanted = folders.into_iter().flat_map(|folder| names_of(folder));
         let wanted: Vec<Placeholder> = wanted.collect();
-        let made = match wanted.is_empty() {
-            true => Ok(None),
-            false => Record::make(&records_of(profile), wanted),
+        let made = if wanted.is_empty() {
+            Ok(None)
+        } else {
+            Record::make(&records_of(profile), wanted)
         };
         Placeholders(made.unwrap_or_else(|error| {
             tracing::warn!(%error, "missing names of git folders are not held");

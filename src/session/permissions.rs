@@ -64,7 +64,11 @@ pub(super) fn notices(ctx: &AppContext, hidden: &Hidden) -> Vec<String> {
         return Vec::new();
     }
     let lacking = lacking_notice(&hidden.rules.lacking());
-    let notices = [Some(SANDBOXED.to_string()), lacking];
+    let notices = [
+        Some(SANDBOXED.to_string()),
+        sandbox::namespace_setting(ctx),
+        lacking,
+    ];
     let unsaid = notices.into_iter().flatten();
     unsaid
         .filter_map(|notice| said::once(&ctx.paths.state_dir, notice))

@@ -83,6 +83,11 @@ pub fn given(ctx: &AppContext) -> Sandbox {
     }
 }
 
+/// Returns the setting of this system that gives commands the rest of the sandbox.
+pub(super) fn namespace_setting(ctx: &AppContext) -> Option<String> {
+    crate::sandbox::namespace_setting(&kernel(ctx))
+}
+
 /// Returns the sandbox of a session's commands. `held` are files of trusted hooks. `None`: commands run without one.
 pub(super) fn confine(
     ctx: &AppContext,

@@ -7,7 +7,7 @@ use std::process::Command;
 use serde_json::{Value, json};
 
 use crate::LIMIT;
-use crate::support::{Home, Run, git, has_whole_sandbox, run};
+use crate::support::{Home, Refusal, Run, git, has_whole_sandbox, run};
 use crate::{play, results, scripted, step};
 
 const ACCEPT: [&str; 2] = ["--permission-mode", "acceptEdits"];
@@ -155,4 +155,105 @@ fn changes_to_protected_files_are_undone_and_reported() {
             assert!(!home.path(name).exists(), "{lacks}: {name}");
         }
     }
+}
+
+/// What a system refuses to an unmodified kernel probe: the setting that `doctor` and the first
+/// start name.
+const REFUSALS: [(Refusal, &str, &str); 2] = [
+    (
+        Refusal::Namespaces,
+        "no process namespace",
+        "--security-opt seccomp=unconfined",
+    ),
+    (
+        Refusal::Mounts,
+        "no mount namespace",
+        "kernel.apparmor_restrict_unprivileged_userns=0",
+    ),
+];
+
+/// Any line reads unasked, none writes, and one setting gives the rest.
+#[test]
+fn a_system_without_namespaces_lets_any_line_read_and_names_the_setting() {
+    for (refusal, lack, setting) in REFUSALS {
+        let home = scripted(&[]);
+        if !has_all(&home) {
+            return;
+        }
+        let refused = |args: &[&str]| {
+            let mut command: Command = home.rewake(args);
+            refusal.apply_to(&mut command);
+            run(command, LIMIT)
+        };
+        let doctor = refused(&["doctor"]).stdout;
+        for word in [lack, "protected files are compared", setting] {
+            assert!(doctor.contains(word), "{refusal:?}: {word}: {doctor}");
+        }
+        let calls = [
+            crate::bash("sh -c 'echo as $REWAKE_SANDBOX'"),
+            crate::bash("touch made"),
+            crate::bash("sleep 60 & echo over"),
+        ];
+        for (start, mode) in [&[][..], &ACCEPT].into_iter().enumerate() {
+            play(&home, &[step("", &calls), step("done", &[])]);
+            let args = [&["-p", "x", "--output-format", "stream-json"], mode].concat();
+            let run = refused(&args).expect(0);
+            assert_eq!(run.stderr.contains(setting), start == 0, "{}", run.stderr);
+            let came = results(&run);
+            assert_eq!(came[0], ("done".into(), "as read\n".into()), "{came:?}");
+            assert!(came[1].1.contains("looks like the sandbox"), "{came:?}");
+            assert!(came[2].1.contains("ended with it"), "{came:?}");
+            assert!(!home.path("made").exists());
+        }
+        // What asks is approved, and held as far as the system lets it be.
+        let rule = ["--set", "permissions.allow=[\"Bash(sh make.sh)\"]"];
+        git(&home.workspace(), &["init", "-q"]);
+        let script = "echo made > made; echo evil > .git/commondir; echo evil > .envrc\n";
+        fs::write(home.path("make.sh"), script).unwrap();
+        let call = (
+            "bash",
+            json!({"command": "sh make.sh", "access": "workspace"}),
+        );
+        play(&home, &[step("", &[call]), step("done", &[])]);
+        let args = [&["-p", "x", "--output-format", "stream-json"], &rule[..]].concat();
+        let came = results(&refused(&args).expect(0));
+        assert!(
+            came[0].1.contains("protected files may not be changed"),
+            "{came:?}"
+        );
+        assert_eq!(home.read("made"), "made\n");
+        for name in [".git/commondir", ".envrc"] {
+            assert!(!home.path(name).exists(), "{refusal:?}: {name}");
+        }
+    }
+}
+
+/// Each mount is then made read-only by itself.
+#[test]
+fn protected_files_are_held_on_a_kernel_that_remounts_one_by_one() {
+    let home = scripted(&[]);
+    if !has_all(&home) {
+        return;
+    }
+    git(&home.workspace(), &["init", "-q"]);
+    let refused = |args: &[&str]| {
+        let mut command: Command = home.rewake(args);
+        Refusal::SetAttributes.apply_to(&mut command);
+        run(command, LIMIT)
+    };
+    assert!(has_whole_sandbox(&refused(&["doctor"]).stdout));
+    // A mount below a protected folder is as read-only as the folder.
+    let script = "mkdir -p .claude/below && mount -t tmpfs none .claude/below && \
+                  \"$0\" sandbox -- sh -c 'echo x > .claude/below/a; echo x > .git/config; echo over'; \
+                  test ! -e .claude/below/a && echo held";
+    let mut command = Command::new("unshare");
+    let rewake = env!("CARGO_BIN_EXE_rewake");
+    command.args(["-Urm", "sh", "-c", script, rewake]);
+    command.env("REWAKE_HOME", home.rewake_home());
+    command.current_dir(home.workspace());
+    Refusal::SetAttributes.apply_to(&mut command);
+    let done = run(command, LIMIT);
+    let text = format!("{}{}", done.stdout, done.stderr);
+    assert!(text.contains("over") && text.contains("held"), "{text}");
+    assert_eq!(text.matches("Read-only file system").count(), 2, "{text}");
 }

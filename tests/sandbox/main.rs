@@ -24,6 +24,7 @@ mod signals;
 mod skip;
 mod toolchains;
 mod tries;
+mod users;
 mod work;
 
 use std::path::Path;

@@ -150,16 +150,17 @@ fn missing_names_that_git_obeys_cannot_be_created() {
 #[test]
 fn git_works_beside_placeholders_and_they_are_gone_afterwards() {
     let Some(place) = repository() else { return };
-    let lines = "echo 1 > a && git add -A . && git commit -qm two && echo 2 > a && git stash -q && \
+    let ws = place.path("ws");
+    sh(&ws, "git config --unset extensions.worktreeConfig");
+    let lines = "echo 1 > a && git add a && git commit -qm two && echo 2 > a && git stash -q && \
                  git stash pop -q && git commit -qam three && git rebase -q HEAD~1 && \
                  git worktree add -q second && git -C second commit -q --allow-empty -m x && \
                  git merge -q second && git branch -q other && git checkout -q other && git gc -q && \
-                 git fsck && git -C nested add . && git -C nested status && git log --oneline";
+                 git fsck && git -C nested status && git log --oneline";
     let (ended, text) = place.run(place.profile(Access::Workspace), lines);
     assert_eq!(ended.how, How::Exited(0), "{text}");
     assert_eq!(after(&ended).changed, Vec::<String>::new(), "{text}");
     assert!(!text.contains("hint:"), "{text}");
-    let ws = place.path("ws");
     let mut made = paths().into_iter().filter(|path| ws.join(path).exists());
     assert_eq!(made.next().as_deref(), Some(".git/worktrees/wt/commondir"));
     assert_eq!(made.next(), None);

@@ -32,6 +32,8 @@ pub mod http;
 mod kernel;
 pub mod mcp_server;
 mod prefix;
+#[cfg(target_os = "linux")]
+mod refusal;
 mod responses;
 mod seal;
 mod server;
@@ -50,6 +52,8 @@ pub use git::git;
 pub use home::{Home, Live, Run, run};
 pub use kernel::has_whole_sandbox;
 pub use prefix::{Asked, Row as PrefixRow, prompt};
+#[cfg(target_os = "linux")]
+pub use refusal::Refusal;
 pub use server::{KEY, Logged, Options, Seen, Server};
 pub use skip::{skip, skip_everywhere};
 pub use terminal::{ENTER, ESC, Terminal};
