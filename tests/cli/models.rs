@@ -698,7 +698,7 @@ fn gone(protocol: Protocol, model: &str) -> Answer {
         ),
         Protocol::Responses => (
             400,
-            json!({"error": {"message": "It does not exist.", "param": "model", "code": "model_not_found"}}),
+            json!({"error": {"message": format!("The requested model '{model}' does not exist."), "param": "model", "code": "model_not_found"}}),
         ),
         Protocol::Gemini => (
             404,

@@ -220,6 +220,7 @@ fn a_session_whose_model_is_gone_asks_for_another() {
     let mut rewake = home.rewake([] as [&str; 0]);
     rewake.env("ANTHROPIC_API_KEY", SECRET);
     let mut terminal = Terminal::of(rewake);
+    terminal.sees("Describe a task");
     terminal.says("hello");
     terminal.sees("anthropic/m-old is not there: another model?");
     terminal.sees("none for now");
