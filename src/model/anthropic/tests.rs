@@ -515,11 +515,7 @@ fn errors_are_classified() {
             answer("invalid_request_error", "max_tokens: 5 > 3"),
             BadRequest,
         ),
-        (
-            404,
-            answer("not_found_error", "model: claude-y"),
-            NoModel,
-        ),
+        (404, answer("not_found_error", "model: claude-y"), NoModel),
         (
             400,
             answer(

@@ -187,7 +187,7 @@ impl Turn {
                 instructions: String::new(),
                 continuation: String::new(),
                 others: vec![],
-            title: None,
+                title: None,
                 fallback: Fallback::Digest,
                 patience: Duration::from_secs(60),
             },
