@@ -6,7 +6,7 @@
 //! `last_id`); `models` with `name` of Gemini and Ollama, pages of Gemini (`nextPageToken`),
 //! `supportedGenerationMethods`; `active` of Groq; a list without an object around it of Together.
 //!
-//! Invariant: everything in the list is foreign. Names are short and of one word, the number of
+//! Invariant: everything in the list is foreign. Names are short and of one word, in ASCII, the number of
 //! pages and models is bounded, and a list that cannot be read or is empty says nothing about a
 //! model.
 
@@ -131,7 +131,7 @@ fn model(entry: &Value) -> Option<OfferedModel> {
     let name = name.strip_prefix("models/").unwrap_or(name);
     let is_name = !name.is_empty()
         && name.len() <= MAX_NAME_BYTES
-        && name.chars().all(|c| !c.is_whitespace() && !c.is_control());
+        && name.bytes().all(|b| b.is_ascii_graphic());
     let methods = entry
         .get("supportedGenerationMethods")
         .and_then(Value::as_array);
@@ -184,7 +184,7 @@ mod tests {
         ]});
         assert_eq!(names(gemini), ["g"]);
         let odd = json!({"data": [
-            7, {}, {"id": 7}, {"id": ""}, {"id": "two words"}, {"id": "\u{1b}[2J"},
+            7, {}, {"id": 7}, {"id": ""}, {"id": "two words"}, {"id": "\u{1b}[2J"}, {"id": "\u{202e}x"},
             {"id": "x".repeat(999)}, {"id": "off", "active": false}, {"id": "a"},
         ]});
         assert_eq!(names(odd), ["a"]);
