@@ -29,7 +29,7 @@ const CLEAR: &str = "model not found|model not exist|not a valid model|invalid m
     no allowed providers are available|allowed to access model|have access to model|\
     access to the model|is not found for api version|marked by provider as legacy";
 
-/// What is said of a model that is not there.
+/// Words about a model that is not there.
 const STATES: &str = "not found|not exist|doesn't exist|no longer exists|could not find|cannot find|\
     couldn't find|been deprecated|is deprecated|was deprecated|retired|decommissioned|\
     discontinued|shut down|been removed|no longer available|no longer supported|\
@@ -42,7 +42,7 @@ const OTHER: &str = "<html|<!doctype|url|cannot post|no route|page not found|par
     header|temperature|top_p|tool|function|image|audio|thinking|reasoning|effort|schema|\
     tokens|temporar|overload|demand|try again";
 
-/// Maximum distance between a model and what is said of it. Names of models are long.
+/// Maximum distance between a model and the words about it. Names of models are long.
 const NEAR_BYTES: usize = 160;
 
 /// Returns whether this error refuses the model. `codes` are in lower case; `parameter` is the part

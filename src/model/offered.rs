@@ -99,7 +99,7 @@ async fn pages(client: &Client, provider: &Provider, first: Url) -> ModelList {
         };
         let Some(listed) = listed(&page) else {
             let name = &provider.name;
-            return ModelList::Unknown(format!("the answer of {name} is no list of models"));
+            return ModelList::Unknown(format!("the answer of {name} is not a list of models"));
         };
         models.extend(listed);
         let next = next_page(&page, &first).filter(|next| *next != url);
@@ -115,7 +115,7 @@ async fn pages(client: &Client, provider: &Provider, first: Url) -> ModelList {
     ModelList::Unknown(format!("the list of {} has no end", provider.name))
 }
 
-/// Returns the models of a page, or `None` if it is no list.
+/// Returns the models of a page, or `None` if it is not a list.
 fn listed(page: &Value) -> Option<Vec<OfferedModel>> {
     let inner = page.get("data").or_else(|| page.get("models"));
     let entries = inner.unwrap_or(page).as_array()?;

@@ -21,7 +21,7 @@ use crate::core::entry::{
     Image, Outcome, Record, Refusal, SaveReason, Seq, SummaryBy, Unfit, Usage, UsedCommand,
     Verdict,
 };
-use crate::core::entry::{Choice, FallbackModel, RunLimits};
+use crate::core::entry::{Choice, Failure, FailureClass, FallbackModel, RunLimits};
 use crate::core::form::{Field, FormAnswer, RequestedAnswer, ServerQuestion};
 use crate::core::text::{count, large_count, one_line};
 use crate::core::to_person::{result_to_person, to_person, without_advice};
@@ -126,6 +126,14 @@ pub(crate) fn end_of_turn(entry: &Entry) -> Option<How> {
 /// Returns whether the next request is smaller after the entry: a summary or a note replaces a part.
 pub(crate) fn is_compaction(entry: &Entry) -> bool {
     matches!(entry, Entry::Compacted { .. } | Entry::Continued { .. })
+}
+
+/// Returns the failure of an entry that says that the provider does not have the model.
+pub(crate) fn missing_model(entry: &Entry) -> Option<&Failure> {
+    match entry {
+        Entry::Failed { error, .. } if error.class == FailureClass::NoModel => Some(error),
+        _ => None,
+    }
 }
 
 /// Returns the start and the exit code of a shell command of the user that ended.

@@ -3,11 +3,11 @@
 use super::commands::COMPACTING;
 use super::open_session::rest_hint;
 use super::{App, Intent, LOOKING_FOR_SESSION, Overlay, Phase, SAID_WHEN_OPEN, UserCommands, Yes};
-use crate::core::entry::{Entry, FailureClass, Mode, Record};
+use crate::core::entry::{Entry, Mode, Record};
 use crate::core::text::one_line;
 use crate::engine::{ContextChange, Event};
 use crate::model::Delta;
-use crate::session::describe::is_compaction;
+use crate::session::describe::{is_compaction, missing_model};
 use crate::session::{ResumeReport, journal_fails};
 use crate::ui::commands::on_screen;
 use crate::ui::live::{LiveEvent, NotOpened, Opening, SessionView};
@@ -69,13 +69,6 @@ impl App {
             }
         }
         Vec::new()
-    }
-
-    /// Returns whether a question may appear that nobody asked for: nobody is typing, nothing else is
-    /// asked, and the session rests.
-    pub(super) fn may_interrupt(&self) -> bool {
-        let is_resting = matches!(self.session.phase, Phase::Resting(_));
-        is_resting && self.prompts.is_clear() && !self.input.has_words_in_front()
     }
 
     fn reported(&mut self, event: Event, now: Option<Box<SessionView>>) -> Vec<Intent> {
@@ -244,9 +237,7 @@ impl App {
             _ => None,
         };
         let mut intents = Vec::new();
-        if let Entry::Failed { error, .. } = &record.entry
-            && error.class == FailureClass::NoModel
-        {
+        if let Some(error) = missing_model(&record.entry) {
             intents.push(Intent::OfferModels {
                 model: self.session.now.model.clone(),
                 why: one_line(&error.message, MAX_WHY_CHARS),

@@ -371,8 +371,14 @@ impl App {
                 }
             }
             // Keys that somebody types choose nothing that appears by itself.
-            Msg::Pick(picker) if picker.what == For::Replacement && !self.may_interrupt() => {}
-            Msg::Pick(picker) => self.prompts.overlay = Overlay::Picker(picker),
+            Msg::Pick(picker) => {
+                let is_typing = self.input.has_words_in_front();
+                let is_resting = matches!(self.session.phase, Phase::Resting(_));
+                let may_interrupt = is_resting && self.prompts.is_clear() && !is_typing;
+                if picker.what != For::Replacement || may_interrupt {
+                    self.prompts.overlay = Overlay::Picker(picker);
+                }
+            }
             Msg::AskKey(provider) => self.prompts.overlay = Overlay::Key(KeyEntry::new(&provider)),
             Msg::Output(run, text) => {
                 let (theme, height) = (&self.look.theme, self.conversation.seen_height);

@@ -176,10 +176,10 @@ async fn a_list_of_models_may_have_pages_and_may_be_anything_else() {
     for (bodies, why) in [
         (vec!["<html>login</html>"], "not JSON"),
         (vec![r#"{"data": []}"#], "is empty"),
-        (vec![r#"{"error": "none"}"#], "no list of models"),
+        (vec![r#"{"error": "none"}"#], "not a list of models"),
         (endless, "has no end"),
         // Half of a list does not say what it lacks.
-        (vec![first, "{}"], "no list of models"),
+        (vec![first, "{}"], "not a list of models"),
     ] {
         match of(bodies).await.0 {
             ModelList::Unknown(said) => assert!(said.contains(why), "{said}"),
