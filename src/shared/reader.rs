@@ -15,7 +15,7 @@ use super::postgres::{LEVEL, id_of};
 use crate::bundle::{BundleError, SessionSpool};
 use crate::core::entry::Seq;
 use crate::journal::chain_hash::ChainHash;
-use crate::journal::line::{FIRST_FORM, Header, Line};
+use crate::journal::line::{FIRST_FORM, Header, Line, MAX_HELD};
 use crate::store::shared::NewLines;
 
 /// Maximum number of sessions of the list.
@@ -253,7 +253,7 @@ pub async fn part_after(
     match of.end() {
         Some(now) if now == end => Ok(None),
         Some(now) if now.1 > end.1 => {
-            let part = next_part(&mut connection, &of.id, end, now, None).await?;
+            let part = next_part(&mut connection, &of.id, end, now, None, MAX_HELD).await?;
             part.ok_or_else(other).map(Some)
         }
         _ => Err(other()),

@@ -665,7 +665,7 @@ impl<L: SharedLog> Holder<L> {
         until: EndOfLog,
     ) -> Result<Option<NewLines>, SharedError> {
         let own = (!self.options.of_any_store).then_some(&self.key);
-        parts::next_part(&mut self.log, &self.session, after, until, own).await
+        parts::next_part(&mut self.log, &self.session, after, until, own, MAX_HELD).await
     }
 }
 

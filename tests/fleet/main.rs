@@ -14,6 +14,8 @@ mod failover;
 mod faults;
 #[cfg(feature = "fleet")]
 mod files;
+#[cfg(target_os = "linux")]
+mod forged;
 mod guards;
 mod other_machines;
 mod postgres;

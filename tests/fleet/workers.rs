@@ -14,10 +14,10 @@ use crate::support::{git, skip_everywhere};
 use crate::{LIMIT, play, refused, step, until, when};
 
 /// A repository that git serves, a database, and the path of the clones.
-struct Fleet {
-    server: Postgres,
+pub struct Fleet {
+    pub server: Postgres,
     /// Has the repository, and the files in which effects are counted.
-    shared: tempfile::TempDir,
+    pub shared: tempfile::TempDir,
     daemon: std::process::Child,
     port: u16,
 }
@@ -30,7 +30,7 @@ impl Drop for Fleet {
 }
 
 impl Fleet {
-    fn start() -> Option<Fleet> {
+    pub fn start() -> Option<Fleet> {
         let server = Postgres::start()?;
         let unshare = Command::new("unshare")
             .args(["--mount", "--propagation", "private", "true"])
@@ -64,12 +64,12 @@ impl Fleet {
         })
     }
 
-    fn repo(&self) -> String {
+    pub fn repo(&self) -> String {
         format!("git://127.0.0.1:{}/one", self.port)
     }
 
     /// A machine whose model plays these answers.
-    fn machine(&self, steps: &[String]) -> Machine {
+    pub fn machine(&self, steps: &[String]) -> Machine {
         let home = Home::new();
         play(&home, steps);
         let url = self.server.url(WORKER);
@@ -88,7 +88,7 @@ impl Fleet {
         }
     }
 
-    fn submit(&self, by: &Machine, more: &[&str]) -> String {
+    pub fn submit(&self, by: &Machine, more: &[&str]) -> String {
         let repo = self.repo();
         let args = [&["submit", "do it", "--repo", &repo], more].concat();
         by.home.run(args).expect(0).stdout.trim().to_string()
@@ -145,9 +145,9 @@ fn serve(folder: &Path) -> (u16, std::process::Child) {
 }
 
 /// A data folder with its own folder for clones.
-struct Machine {
-    home: Home,
-    work: PathBuf,
+pub struct Machine {
+    pub home: Home,
+    pub work: PathBuf,
     /// Where that folder is for its processes.
     at: PathBuf,
 }
@@ -175,12 +175,12 @@ impl Machine {
         command
     }
 
-    fn run(&self, args: &[&str]) -> Run {
+    pub fn run(&self, args: &[&str]) -> Run {
         run(self.command(args), LIMIT)
     }
 
     /// The entries of a session as this machine has them.
-    fn entries(&self, id: &str) -> Vec<Value> {
+    pub fn entries(&self, id: &str) -> Vec<Value> {
         let store = Store::open(&self.home.rewake_home()).unwrap();
         let records = store.load(id).unwrap().1;
         let entries = records
@@ -194,7 +194,7 @@ impl Machine {
     }
 }
 
-fn kinds(entries: &[Value], kind: &str) -> usize {
+pub fn kinds(entries: &[Value], kind: &str) -> usize {
     entries.iter().filter(|e| e["kind"] == kind).count()
 }
 

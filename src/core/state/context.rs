@@ -197,7 +197,7 @@ pub(super) fn moved(
     state.run_limits = run_limits;
     let own = state.folder.clone();
     enter(state, folder.unwrap_or(&own));
-    leave_what_ran(state, record.seq);
+    state.taken_up = record.seq;
     let machine = match from {
         "" => "the machine".to_string(),
         from => format!("the machine {from}"),
@@ -216,12 +216,8 @@ pub(super) fn moved(
 
 /// Returns the calls of the last answer as the model made them. Only their ends are taken over.
 fn calls_of_last_answer(state: &State, lost: &str) -> Vec<OpenCall> {
-    let answer = state.calls.first().and_then(|open| {
-        state
-            .answer(open.call.id.reply)
-            .map(|a| (open.call.id.reply, a))
-    });
-    let Some((reply, (blocks, stop))) = answer else {
+    let reply = state.calls.first().map_or(0, |open| open.call.id.reply);
+    let Some((blocks, stop)) = state.answer(reply) else {
         return Vec::new();
     };
     let mut calls = open_calls(reply, blocks, stop, state.describe());

@@ -768,8 +768,12 @@ fn left(entries: &[Entry]) -> Option<(State, BTreeMap<String, String>)> {
         entry,
     });
     let records: Vec<Record> = records.collect();
-    let state = State::of(rewake::tools::describe, &records).ok()?;
+    let mut state = State::of(rewake::tools::describe, &records).ok()?;
+    // They are the conversation, and long.
+    let context = std::mem::take(&mut state.context);
+    let calls = std::mem::take(&mut state.calls);
     let mut fields = fields(&state);
+    (state.context, state.calls) = (context, calls);
     fields.retain(|name, _| !CONVERSATION.contains(&name.as_str()));
     Some((state, fields))
 }
