@@ -670,7 +670,7 @@ pub struct FleetConfig {
     pub ca_file: Option<PathBuf>,
     /// Database roles whose `rewake allow --shared` counts here.
     pub approvers: Vec<String>,
-    /// Repositories of tasks. `*` at the end stands for anything.
+    /// Repositories of tasks. `*` at the end stands for the rest of the path.
     pub repos: Vec<String>,
     /// Command for fresh clones, run in the sandbox with the network. It may run again.
     #[cfg_attr(test, serde(skip_serializing))]

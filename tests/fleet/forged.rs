@@ -9,7 +9,7 @@ use rewake::core::entry::*;
 use rewake::journal::chain_hash::ChainHash;
 use rewake::store::Store;
 use rewake::store::shared::lines_of;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::support::git;
 use crate::workers::{Fleet, Machine, kinds};
@@ -84,7 +84,7 @@ fn said() -> Entry {
     }
 }
 
-fn replied(name: &str, arguments: &Value) -> Entry {
+fn replied(name: &str, arguments: &serde_json::Value) -> Entry {
     Entry::Replied {
         blocks: vec![Block::call(name, arguments.to_string())],
         usage: Usage::default(),
@@ -155,7 +155,7 @@ fn forged_rows_reach_nothing_outside_of_the_clone() {
     machine.home.write_config(&config);
     let guarded = fleet.shared.path().join("guarded");
     let guard = format!(
-        "cat >> {}; grep -q judged-here {0} && exit 2; exit 0",
+        "input=$(cat); printf '%s\\n' \"$input\" >> {}; case $input in *judged-here*) exit 2;; esac",
         guarded.display()
     );
     let hooks = json!({ "hooks": { "PreToolUse": [
@@ -286,10 +286,8 @@ fn forged_rows_reach_nothing_outside_of_the_clone() {
         assert_eq!(server.sql(&row), "0", "{id}");
         let entries = machine.entries(&id);
         assert_eq!(kinds(&entries, "moved"), 1, "{entries:#?}");
-        assert_eq!(
-            kinds(&entries, "started"),
-            kinds(&entries, "finished") - lost(&entries)
-        );
+        let (started, finished) = (kinds(&entries, "started"), kinds(&entries, "finished"));
+        assert!(finished >= started, "{entries:#?}");
         let text = format!("{entries:?}");
         assert!(!text.contains(SECRET), "{text}");
         // Its own commands work in the clone.
@@ -298,12 +296,6 @@ fn forged_rows_reach_nothing_outside_of_the_clone() {
     }
     let judged = std::fs::read_to_string(guarded).unwrap();
     assert!(judged.contains("judged-here"), "{judged}");
-}
-
-/// The number of calls that were closed without a start, minus those that were closed after two.
-fn lost(entries: &[Value]) -> usize {
-    let started = kinds(entries, "started");
-    kinds(entries, "finished").saturating_sub(started)
 }
 
 /// Bytes that an entry refers to come from the database, not from other sessions of the data folder.

@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use rewake::core::state::ForeignLog;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
@@ -1024,4 +1025,32 @@ fn limits_of_rows_can_only_lower() {
     });
     let (state, _) = left(&[opened(), chose]).unwrap();
     assert_eq!(state.run_limits, limits);
+}
+
+/// What a log holds in memory is bounded, whatever its entries say of themselves.
+#[test]
+fn the_context_of_a_forged_log_is_bounded() {
+    const LARGE: usize = 40 << 20;
+    let fold = |entries: Vec<Entry>| {
+        let mut log = ForeignLog::new(rewake::tools::describe);
+        let mut records = super::log(entries).into_iter();
+        let refused = records.find_map(|record| {
+            let bytes = match record.entry {
+                Entry::Said { .. } => LARGE,
+                _ => 1,
+            };
+            log.fold(&record, bytes).err()
+        });
+        refused.map(|refused| (refused.seq, refused.why))
+    };
+    let (seq, why) = fold(vec![said("a"), said("b")]).unwrap();
+    assert!(seq == 2 && why.contains("more than 64 MiB"), "{why}");
+    // Entries that left the context do not count.
+    let continued = Entry::Continued {
+        note: text("go on"),
+        by: SummaryBy::Digest,
+        spent: vec![],
+        story: None,
+    };
+    assert_eq!(fold(vec![said("a"), continued, said("b")]), None);
 }
