@@ -125,7 +125,8 @@ impl Confine {
         })
     }
 
-    fn make_tmp(&self) -> Result<PathBuf, String> {
+    /// Creates the temporary folder and returns its path.
+    pub(super) fn make_tmp(&self) -> Result<PathBuf, String> {
         let tmp = self.tmp_folder();
         make_private(&tmp)?;
         if self.tmp.is_some() {

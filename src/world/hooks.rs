@@ -266,9 +266,11 @@ impl MachineHooks {
         };
         let name = hook.definition.hash.get(..16).unwrap_or_default();
         let mut sandbox = sandbox.clone();
-        sandbox.tmp = Some(sandbox.tmp_folder().join("hooks").join(name));
+        sandbox.tmp = Some(sandbox.make_tmp()?.join("hooks").join(name));
         // In a worktree the hooks run in the folder of the project.
-        sandbox.more_read.push(hook.folder.clone());
+        if hook.folder != sandbox.workspace {
+            sandbox.more_read.push(hook.folder.clone());
+        }
         let transcript = self.setup.folder.join(TRANSCRIPT);
         let mut profile = sandbox.profile(access, &[transcript])?;
         for (needed, _) in hook.files.iter().filter(|(needed, _)| needed.is_program) {
@@ -402,6 +404,12 @@ impl MachineHooks {
                 if !run.is_of_user {
                     without_grants(&mut answer.result);
                 }
+                let after = end.sandbox.as_ref();
+                if let Some(after) = after.filter(|after| !after.changed.is_empty()) {
+                    let files = after.changed.join(", ");
+                    let line = format!("the hook {} changed protected files: {files}", run.hook);
+                    add_message(&mut answer.result, line);
+                }
                 answer
             }
             Err(error) => answer::failed(run, &format!("its output cannot be read: {error}")),
@@ -419,9 +427,16 @@ fn without_grants(result: &mut HookResult) {
             "the arguments that the hook {} changed are not used: only a hook of your own files changes any",
             result.hook
         );
-        let said = result.message.take();
-        result.message = Some(said.map_or_else(|| line.clone(), |said| format!("{said}\n{line}")));
+        add_message(result, line);
     }
+}
+
+/// Adds a line for the person to those of the hook.
+fn add_message(result: &mut HookResult, line: String) {
+    result.message = Some(match result.message.take() {
+        Some(said) => format!("{said}\n{line}"),
+        None => line,
+    });
 }
 
 /// Adds the change that hooks made to the file of the call, so that the model knows the file as it
