@@ -574,6 +574,7 @@ fn failed(why: &str, hint: Option<&str>) -> Closed {
 fn message(heard: TerminalItem) -> Option<Msg> {
     let event = match heard {
         TerminalItem::Background(rgb) => return Some(Msg::Background(rgb)),
+        TerminalItem::BurstEnter => return Some(Msg::BurstEnter(Instant::now())),
         TerminalItem::Event(event) => event,
     };
     match event {

@@ -26,6 +26,34 @@ fn the_box_grows_with_what_is_typed() {
     assert_eq!(stage.sent(), ["one\ntwo"]);
 }
 
+/// The line end of a paste without marks runs nothing. It sends a message, as `tmux send-keys` wants.
+#[test]
+fn an_enter_that_came_with_a_shell_command_does_not_run_it() {
+    let mut stage = Stage::opened(80, 24);
+    let at = std::time::Instant::now();
+    for pasted in ["!touch pasted.txt", "!a\nb"] {
+        stage.pastes(pasted);
+        stage.send(Msg::BurstEnter(at));
+        stage.sees("Enter runs it");
+        assert_eq!(stage.app.input.composer.text(), pasted);
+        stage.keys("<C-c>");
+    }
+    // A long one is a chip.
+    stage.pastes(&format!("!touch pasted.txt{}", "\n#".repeat(20)));
+    stage.send(Msg::BurstEnter(at));
+    stage.sees("Enter runs it");
+    assert!(
+        stage
+            .wanted
+            .iter()
+            .all(|intent| !matches!(intent, Intent::Engine(_)))
+    );
+    stage.keys("<C-c>");
+    stage.pastes("some notes\n!touch pasted.txt");
+    stage.send(Msg::BurstEnter(at));
+    assert_eq!(stage.sent(), ["some notes\n!touch pasted.txt"]);
+}
+
 #[test]
 fn a_warning_about_the_clipboard_stays_when_the_session_opens_later() {
     let mut stage = Stage::new(80, 24);

@@ -36,6 +36,8 @@ pub struct Terminal {
     reader: Option<JoinHandle<()>>,
     slave: OwnedFd,
     shown: Arc<Shown>,
+    /// The screen when Enter was typed last, until something else is typed.
+    entered: Option<String>,
 }
 
 #[derive(Default)]
@@ -137,10 +139,20 @@ impl Terminal {
             reader: Some(reader),
             slave,
             shown,
+            entered: None,
         }
     }
 
+    /// Types like a person: an Enter shows before more is typed, if it shows at all. Bytes right
+    /// after it would be a paste.
     pub fn types(&mut self, keys: &str) {
+        if let Some(before) = self.entered.take() {
+            let end = Instant::now() + Duration::from_secs(1);
+            while self.screen() == before && Instant::now() < end {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        }
+        self.entered = keys.ends_with(ENTER).then(|| self.screen());
         let mut master: &File = self.master.as_ref().expect("the terminal is open");
         master.write_all(keys.as_bytes()).unwrap();
         master.flush().unwrap();

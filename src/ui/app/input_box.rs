@@ -142,6 +142,11 @@ impl InputBox {
         !self.composer.is_empty() && !self.aside
     }
 
+    /// Returns whether the text is a shell command, also one in a chip.
+    pub(super) fn is_shell(&self) -> bool {
+        self.composer.whole().starts_with('!')
+    }
+
     /// Adds text that was typed elsewhere.
     pub(super) fn add(&mut self, text: &str, now_ms: i64) {
         if !text.is_empty() {

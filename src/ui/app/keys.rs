@@ -29,6 +29,10 @@ pub(super) const UNREAD: &str = "scroll to the end of the question first, then a
 /// The hint for an Enter right after a letter.
 const ENTER_TOO_SOON: &str = "press Enter again: right after a letter it does nothing";
 
+/// The hint for an Enter that came with the shell command before it.
+pub(super) const ENTER_WAS_PASTED: &str =
+    "the command came as a paste: Enter runs it, Ctrl+C clears it";
+
 /// Handles a key while the engine leaves: the keys that quit need not wait for it.
 fn leaving_key(key: &KeyEvent) -> Vec<Intent> {
     let ctrl = key.modifiers.contains(KeyModifiers::CONTROL);

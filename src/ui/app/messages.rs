@@ -37,6 +37,8 @@ pub enum Msg {
     Interrupted,
     /// A key and its time.
     Key(KeyEvent, Instant),
+    /// Enter at the end of text that came in one burst, and its time.
+    BurstEnter(Instant),
     /// Pasted text and its time.
     Paste(String, Instant),
     Mouse(MouseEvent),

@@ -37,6 +37,8 @@ mod user_commands;
 use std::path::Path;
 use std::time::Instant;
 
+use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+
 use super::history;
 use super::overlay::{Card, FirstRun, For, KeyEntry, Picker, Review, Viewer};
 use super::rewind::RewindPane;
@@ -261,6 +263,14 @@ impl App {
             Msg::Line(line, at) => return self.line(&line, at),
             Msg::Interrupted => return self.interrupted(),
             Msg::Key(key, at) => return self.key(&key, at),
+            // The text may be a paste that nobody read: it runs no command.
+            Msg::BurstEnter(_) if self.prompts.lets_box_send() && self.input.is_shell() => {
+                self.hint = Some(keys::ENTER_WAS_PASTED.into());
+            }
+            Msg::BurstEnter(at) => {
+                let enter = KeyEvent::new(KeyCode::Enter, KeyModifiers::NONE);
+                return self.key(&enter, at);
+            }
             Msg::Paste(text, at) => return self.paste(&text, at),
             Msg::Focus(has) => {
                 self.attention.has_focus = has;

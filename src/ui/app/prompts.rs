@@ -121,6 +121,11 @@ impl Prompts {
         }
     }
 
+    /// Returns whether Enter may submit the text in the box.
+    pub(super) fn lets_box_send(&self) -> bool {
+        !matches!(self.front(), Front::Over)
+    }
+
     /// Notes a finished drawing with its start and end: it is on the screen now.
     pub fn drawn(&mut self, began: Instant, ended: Instant) {
         let asking = self.asking();

@@ -1,6 +1,6 @@
 //! Input of the terminal as events. [`Input`] takes bytes as they are read and returns crossterm's
-//! event types, so that the code above it needs nothing special. [`Reader`] is the thread that
-//! feeds it.
+//! event types, so that the code above it needs nothing special. [`burst`] finds pastes without
+//! marks. [`Reader`] is the thread that feeds both.
 //!
 //! It replaces crossterm's reader, in which a paste without its end mark blocks the keyboard
 //! forever. Here a paste ends by itself when nothing more came for [`PASTE_SILENCE`].
@@ -12,6 +12,7 @@
 //! ([`Input::background`]). All other answers and key releases are dropped. Deliberately absent:
 //! waiting for an answer.
 
+mod burst;
 mod colour;
 mod decode;
 mod reader;
@@ -38,8 +39,8 @@ pub(crate) const MAX_PASTE_BYTES: usize = 32 * 1024 * 1024;
 /// Maximum length of a key's sequence. A longer reply of the terminal is not needed.
 const MAX_SEQUENCE_BYTES: usize = 256;
 
-/// A read of this size was not typed. After a paste that ended by silence it is the rest of the
-/// paste.
+/// Text of this size in one read was not typed. After a paste that ended by silence it is the rest
+/// of the paste.
 const BURST_BYTES: usize = 16;
 
 const PASTE_START: &[u8] = b"\x1b[200~";
@@ -71,10 +72,6 @@ struct Paste {
 }
 
 impl Input {
-    pub(crate) fn new() -> Input {
-        Input::default()
-    }
-
     /// Returns the events that these bytes complete. `bytes` is the result of one read.
     pub(crate) fn feed(&mut self, bytes: &[u8], now: Instant) -> Vec<Event> {
         let mut events = self.tick(now);

@@ -8,7 +8,7 @@ use std::io::{self, ErrorKind, Read};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::thread::JoinHandle;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crossterm::event::Event;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -16,12 +16,14 @@ use rustix::io::Errno;
 use signal_hook::SigId;
 use signal_hook::consts::SIGWINCH;
 
-use super::Input;
+use super::burst::Bursts;
 
 /// An item of terminal input.
 #[derive(Debug)]
 pub(crate) enum TerminalItem {
     Event(Event),
+    /// An Enter at the end of a burst of text. Nobody read the text before it.
+    BurstEnter,
     /// The colour of the terminal's background.
     Background([u8; 3]),
 }
@@ -92,62 +94,69 @@ struct Ready {
     terminal: bool,
     stopped: bool,
     winch: bool,
+    /// The time up to which the terminal had nothing to read, if it still has nothing.
+    silent_until: Instant,
 }
 
 impl InputSource {
     fn run(mut self, mut send: impl FnMut(TerminalItem) -> bool) {
-        let mut input = Input::new();
+        let mut input = Bursts::default();
         let mut buffer = vec![0; READ_BYTES];
         loop {
             let Ok(ready) = self.wait(&input) else { return };
             if ready.stopped {
                 return;
             }
-            let mut events = Vec::new();
+            let mut items = Vec::new();
+            let mut is_over = false;
             if ready.winch {
-                events.extend(self.resize());
+                items.extend(self.resize().map(TerminalItem::Event));
             }
             if ready.terminal {
                 match self.terminal.read(&mut buffer) {
-                    Ok(0) => return,
-                    Ok(n) => events.extend(input.feed(&buffer[..n], Instant::now())),
+                    Ok(n) if n > 0 => items.extend(input.feed(&buffer[..n], Instant::now())),
                     Err(e)
                         if matches!(e.kind(), ErrorKind::Interrupted | ErrorKind::WouldBlock) => {}
-                    Err(_) => return,
+                    Ok(_) | Err(_) => {
+                        items.extend(input.end());
+                        is_over = true;
+                    }
                 }
+            } else {
+                items.extend(input.tick(ready.silent_until));
             }
-            events.extend(input.tick(Instant::now()));
             let background = input.background().map(TerminalItem::Background);
-            let heard = background
-                .into_iter()
-                .chain(events.into_iter().map(TerminalItem::Event));
-            if !heard.into_iter().all(&mut send) {
+            let is_wanted = background.into_iter().chain(items).all(&mut send);
+            if is_over || !is_wanted {
                 return;
             }
         }
     }
 
-    fn wait(&self, input: &Input) -> io::Result<Ready> {
+    fn wait(&self, input: &Bursts) -> io::Result<Ready> {
         let wanted = PollFlags::IN;
         let mut fds = [
             PollFd::new(&self.terminal, wanted),
             PollFd::new(&self.stopped, wanted),
             PollFd::new(&self.winch, wanted),
         ];
-        let patience = input.wait(Instant::now());
-        let patience = patience
+        let began = Instant::now();
+        let patience = input.wait(began);
+        let limit = patience
             .map(Timespec::try_from)
             .transpose()
             .map_err(io::Error::other)?;
-        match poll(&mut fds, patience.as_ref()) {
-            Ok(_) | Err(Errno::INTR) => {}
+        let silence = match poll(&mut fds, limit.as_ref()) {
+            Ok(0) => patience.unwrap_or_default(),
+            Ok(_) | Err(Errno::INTR) => Duration::ZERO,
             Err(e) => return Err(e.into()),
-        }
+        };
         let [terminal, stopped, winch] = fds.map(|fd| !fd.revents().is_empty());
         Ok(Ready {
             terminal,
             stopped,
             winch,
+            silent_until: began + silence,
         })
     }
 

@@ -11,7 +11,7 @@ use super::*;
 /// The events of one read and of the silence after it, as short text.
 fn events(bytes: &[u8]) -> Vec<String> {
     let now = Instant::now();
-    let mut input = Input::new();
+    let mut input = Input::default();
     let mut events = input.feed(bytes, now);
     events.extend(input.tick(now + PASTE_SILENCE));
     events.iter().map(spelled).collect()
@@ -150,7 +150,7 @@ fn the_mouse() {
         ("\x1b[M !!", mouse(Down(MouseButton::Left), 0, 0, M::NONE)),
         ("\x1b[96;5;6M", mouse(ScrollUp, 4, 5, M::NONE)),
     ] {
-        let got = Input::new().feed(bytes.as_bytes(), Instant::now());
+        let got = Input::default().feed(bytes.as_bytes(), Instant::now());
         assert_eq!(got, [want], "{bytes:?}");
     }
     assert_eq!(events(b"\x1b[<0;1M\x1b[<9999999999;1;1Mx"), ["x"]);
@@ -173,7 +173,7 @@ fn a_paste_is_one_event() {
 #[test]
 fn a_paste_without_its_end_gives_the_keyboard_back() {
     let now = Instant::now();
-    let mut input = Input::new();
+    let mut input = Input::default();
     assert!(input.feed(b"\x1b[200~half", now).is_empty());
     assert!(input.tick(now + PASTE_SILENCE / 2).is_empty());
     let got = input.feed(b"a", now + PASTE_SILENCE);
@@ -184,7 +184,7 @@ fn a_paste_without_its_end_gives_the_keyboard_back() {
 fn the_rest_of_a_paste_that_stalled_is_not_typed() {
     let now = Instant::now();
     let late = now + 2 * PASTE_SILENCE;
-    let mut input = Input::new();
+    let mut input = Input::default();
     input.feed(b"\x1b[200~rm -rf", now);
     input.tick(now + PASTE_SILENCE);
     let got = input.feed(b" x\ry\r\x1b[201~z", late);
@@ -201,11 +201,11 @@ fn every_split_gives_the_same_events() {
     let bytes =
         "a\x1b[1;5Cü\x1b[200~p\x1b[20\x1b[201~\x1b[<0;1;1M\x1b[13;2ux\x1b]11;q\x07日".as_bytes();
     let now = Instant::now();
-    let whole: Vec<Event> = Input::new().feed(bytes, now);
+    let whole: Vec<Event> = Input::default().feed(bytes, now);
     assert_eq!(whole.len(), 8);
     for first in 0..bytes.len() {
         for second in first..bytes.len() {
-            let mut input = Input::new();
+            let mut input = Input::default();
             let mut events = input.feed(&bytes[..first], now);
             events.extend(input.feed(&bytes[first..second], now));
             events.extend(input.feed(&bytes[second..], now));
@@ -217,7 +217,7 @@ fn every_split_gives_the_same_events() {
 #[test]
 fn a_huge_reply_is_dropped_and_a_huge_paste_is_cut() {
     let now = Instant::now();
-    let mut input = Input::new();
+    let mut input = Input::default();
     let mut bytes = b"\x1b]52;c;".to_vec();
     bytes.extend(vec![b'x'; 100_000]);
     assert!(input.feed(&bytes, now).is_empty());
@@ -243,6 +243,7 @@ fn the_reader_reads_a_terminal_and_ends() {
     let wait = Duration::from_secs(10);
     let heard = || match receiver.recv_timeout(wait).unwrap() {
         TerminalItem::Event(event) => spelled(&event),
+        TerminalItem::BurstEnter => "BurstEnter".into(),
         TerminalItem::Background(rgb) => format!("{rgb:?}"),
     };
     ours.write_all(b"\x1b[A").unwrap();
@@ -252,6 +253,9 @@ fn the_reader_reads_a_terminal_and_ends() {
     // Nobody sends more: the thread itself must notice that this was the Esc key.
     ours.write_all(b"\x1b").unwrap();
     assert_eq!(heard(), "Esc");
+    ours.write_all(b"some notes\rof a page\r").unwrap();
+    assert_eq!(heard(), "<some notes\rof a page>");
+    assert_eq!(heard(), "BurstEnter");
     drop(reader);
     assert!(receiver.recv().is_err());
 }
@@ -263,7 +267,7 @@ fn the_background_is_read_in_every_form() {
         ("\x1b]11;rgb:ff/80/00\x07", [255, 128, 0]),
         ("\x1b]11;rgba:0/f/0/f\x07", [0, 255, 0]),
     ] {
-        let mut input = Input::new();
+        let mut input = Input::default();
         assert!(input.feed(answer.as_bytes(), Instant::now()).is_empty());
         assert_eq!(input.background(), Some(rgb), "{answer:?}");
         assert_eq!(input.background(), None);
@@ -273,7 +277,7 @@ fn the_background_is_read_in_every_form() {
         "\x1b]11;?\x07",
         "\x1b]11;rgb:f\x07",
     ] {
-        let mut input = Input::new();
+        let mut input = Input::default();
         assert!(input.feed(answer.as_bytes(), Instant::now()).is_empty());
         assert_eq!(input.background(), None, "{answer:?}");
     }
@@ -301,7 +305,7 @@ fn an_answer_that_comes_late_and_in_pieces_is_never_typed_text() {
                 continue;
             }
             let mut now = Instant::now();
-            let mut input = Input::new();
+            let mut input = Input::default();
             let mut events = Vec::new();
             for piece in [&answer[..first], &answer[first..second], &answer[second..]] {
                 // A single byte in the middle of the answer is looked at in the test below.
@@ -321,7 +325,7 @@ fn an_answer_that_comes_late_and_in_pieces_is_never_typed_text() {
 
 #[test]
 fn a_key_after_an_unterminated_terminal_reply_is_a_key() {
-    let mut input = Input::new();
+    let mut input = Input::default();
     let now = Instant::now();
     input.feed(b"\x1b]11;rgb:1e", now);
     let later = now + Duration::from_secs(1);
@@ -360,8 +364,8 @@ proptest! {
     ) {
         let now = Instant::now();
         let stream = reads.concat();
-        let whole = Input::new().feed(&stream, now);
-        let mut input = Input::new();
+        let whole = Input::default().feed(&stream, now);
+        let mut input = Input::default();
         let (mut events, mut rest) = (Vec::new(), &stream[..]);
         for cut in cuts {
             let (read, tail) = rest.split_at(cut.min(rest.len()));
@@ -377,7 +381,7 @@ proptest! {
     #[test]
     fn the_keyboard_always_comes_back(reads in bytes()) {
         let now = Instant::now();
-        let mut input = Input::new();
+        let mut input = Input::default();
         for read in &reads {
             input.feed(read, now);
             prop_assert!(input.pending.len() <= MAX_SEQUENCE_BYTES);
