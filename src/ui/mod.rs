@@ -13,9 +13,10 @@
 //! screen. With `--plain`, lines replace keys, and [`plain`] prints new text instead of
 //! `view::draw`; the rest is the same.
 //!
-//! Invariant: the thread that draws never waits for a file, the store, the model or a command.
-//! `tests/layers` checks this for drawing and for [`app`]; [`effects`] works on other threads. The
-//! one exception is another program that has the terminal (an editor).
+//! Invariant: the thread that draws never waits for a file, the store, the model or a command, and
+//! only for a moment for the terminal ([`output`]). `tests/layers` checks this for drawing and for
+//! [`app`]; [`effects`] works on other threads. The one exception is another program that has the
+//! terminal (an editor).
 
 pub(crate) mod ansi;
 pub mod app;
@@ -34,9 +35,11 @@ pub mod live;
 pub(crate) mod markdown;
 pub mod notify;
 pub mod offered;
+mod output;
 pub mod overlay;
 mod plain;
 pub mod rewind;
+mod signals;
 mod start;
 pub(crate) mod style;
 mod terminal;
@@ -49,7 +52,6 @@ mod watch;
 pub(crate) use plain::call_in_words;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
@@ -59,12 +61,14 @@ use input::TerminalItem;
 use crate::config::Scrollback;
 use crate::core::entry::SaveReason;
 use crate::engine::{self, Command};
-use crate::report::{self, exit, note, note_background, raw};
+use crate::report::{self, exit, note, note_background};
 use crate::session::{AppContext, SessionSelector, now_ms, short_id};
 
 use app::{App, Intent, Msg};
 use effects::{After, Effects};
 use live::{LEAVING, LiveEvent};
+use output::{Output, stderr_takes};
+use signals::Signals;
 use terminal::Screen;
 
 pub use start::{Start, begin};
@@ -159,9 +163,11 @@ fn run_screen(ctx: AppContext, start: Start, made: &mut Vec<String>) -> Closed {
     let mut app = start::app(&ctx);
     app.input.given_images.clone_from(&start.images);
     let mouse = ctx.config().ui.mouse && !start.no_mouse;
-    let opened = match is_lines {
-        true => Ok(Screen::lines()),
-        false => Screen::open(!is_printed, mouse),
+    let signals = Signals::default();
+    let opened = if is_lines {
+        Screen::lines(&signals)
+    } else {
+        Screen::open(!is_printed, mouse, &signals)
     };
     let mut screen = match opened {
         Ok(screen) => screen,
@@ -170,7 +176,7 @@ fn run_screen(ctx: AppContext, start: Start, made: &mut Vec<String>) -> Closed {
             return failed(&format!("cannot take the terminal: {e}"), Some(hint));
         }
     };
-    let signals = Signals::catch();
+    signals.catch();
     let _watching = start::watch_config(&ctx, sender);
     if let Err(e) = effects.keyboard.listen() {
         drop(screen);
@@ -208,11 +214,23 @@ fn run_screen(ctx: AppContext, start: Start, made: &mut Vec<String>) -> Closed {
         }
         false => String::new(),
     };
+    let output = Arc::clone(screen.output());
     drop(screen);
-    if !matches!(ended, LoopEnd::TerminalGone | LoopEnd::NotBegun(..)) {
-        print_goodbye(&app, &words, has_left, is_ephemeral);
+    prints(&words, &output);
+    // Stderr may be the terminal that takes nothing.
+    let may_print = stderr_takes();
+    if may_print && !matches!(ended, LoopEnd::TerminalGone | LoopEnd::NotBegun(..)) {
+        print_goodbye(&app, has_left, is_ephemeral);
     }
-    closed(ended)
+    closed(ended, may_print)
+}
+
+/// Prints the conversation for the scrollback, unless the terminal takes nothing.
+fn prints(words: &str, output: &Output) {
+    if !words.is_empty() && output.is_idle().is_ok_and(|is_idle| is_idle) {
+        let _ = output.send(format!("{words}\n").as_bytes());
+    }
+    let _ = output.wait();
 }
 
 /// The way in which the loop ended.
@@ -267,21 +285,23 @@ impl Loop<'_> {
         }
         loop {
             let drawn_at = Instant::now();
-            if self.screen.draw(self.app).is_err() {
+            let Ok(is_shown) = self.screen.draw(self.app) else {
                 return LoopEnd::TerminalGone;
+            };
+            if is_shown {
+                self.app.prompts.drawn(drawn_at, Instant::now());
             }
-            self.app.prompts.drawn(drawn_at, Instant::now());
             let asks = self.app.seen();
             if let Some(ended) = self.perform(asks) {
                 return ended;
             }
-            if title != self.app.title() {
+            if is_shown && title != self.app.title() {
                 title = self.app.title();
                 if self.screen.title(&title).is_err() {
                     return LoopEnd::TerminalGone;
                 }
             }
-            if let Some(ended) = self.take_in(drawn_at) {
+            if let Some(ended) = self.take_in(drawn_at, is_shown) {
                 return ended;
             }
             if self
@@ -326,11 +346,9 @@ impl Loop<'_> {
     }
 
     /// Waits for something to happen, and takes in all that did until the next frame is due.
-    fn take_in(&mut self, drawn_at: Instant) -> Option<LoopEnd> {
-        let patience = match self.app.moves() || self.config_changed.is_some() {
-            true => MOVING,
-            false => STILL,
-        };
+    fn take_in(&mut self, drawn_at: Instant, is_shown: bool) -> Option<LoopEnd> {
+        let moves = !is_shown || self.app.moves() || self.config_changed.is_some();
+        let patience = if moves { MOVING } else { STILL };
         let mut until = None;
         loop {
             let wait = match until {
@@ -473,7 +491,7 @@ impl Loop<'_> {
             }
             if now >= draw_at && !matches!(ended, LoopEnd::TerminalGone) {
                 // A terminal that disappears now must not prevent the log from being completed.
-                is_said |= self.screen.draw(self.app).is_ok();
+                is_said |= self.screen.draw(self.app).is_ok_and(|is_shown| is_shown);
                 draw_at = now + MOVING;
             }
             match self.wakes.recv_timeout(LEFT) {
@@ -523,25 +541,25 @@ impl Loop<'_> {
     }
 }
 
-fn closed(ended: LoopEnd) -> Closed {
+fn closed(ended: LoopEnd, may_print: bool) -> Closed {
     match ended {
         LoopEnd::Left => Closed::Code(exit::DONE),
         LoopEnd::Demo => Closed::Demo,
         LoopEnd::Signal(code) => Closed::Code(code),
         LoopEnd::TimedOut => {
-            note("stopped: the time limit of --timeout is reached");
+            if may_print {
+                note("stopped: the time limit of --timeout is reached");
+            }
             Closed::Code(exit::RESUMABLE)
         }
         LoopEnd::TerminalGone => Closed::Code(exit::SIGHUP),
+        LoopEnd::NotBegun(..) if !may_print => Closed::Code(exit::FAILED),
         LoopEnd::NotBegun(why, hint) => failed(&why, hint.as_deref()),
     }
 }
 
 /// Prints how to resume. Acknowledged messages are in the log, also when the engine has not left.
-fn print_goodbye(app: &App, words: &str, left: bool, is_ephemeral: bool) {
-    if !words.is_empty() {
-        raw(format!("{words}\n").as_bytes());
-    }
+fn print_goodbye(app: &App, left: bool, is_ephemeral: bool) {
     if !left {
         note("the engine did not end in time; what was recorded is safe");
     }
@@ -584,42 +602,5 @@ fn message(heard: TerminalItem) -> Option<Msg> {
         Event::Resize(width, height) => Some(Msg::Resize(width, height)),
         Event::FocusGained => Some(Msg::Focus(true)),
         Event::FocusLost => Some(Msg::Focus(false)),
-    }
-}
-
-/// The signals that end the program in order.
-struct Signals {
-    last: Arc<AtomicUsize>,
-}
-
-impl Signals {
-    fn catch() -> Signals {
-        use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-        let last = Arc::new(AtomicUsize::new(0));
-        for (signal, code) in [
-            (SIGTERM, exit::SIGTERM),
-            (SIGHUP, exit::SIGHUP),
-            (SIGINT, exit::SIGINT),
-        ] {
-            let caught =
-                signal_hook::flag::register_usize(signal, Arc::clone(&last), usize::from(code));
-            if let Err(error) = caught {
-                tracing::warn!(%error, signal, "a signal cannot be caught");
-            }
-        }
-        Signals { last }
-    }
-
-    /// Forgets a Ctrl+C that was meant for another program.
-    fn forget_interrupt(&self) {
-        let (interrupt, relaxed) = (usize::from(exit::SIGINT), Ordering::Relaxed);
-        let _ = self.last.compare_exchange(interrupt, 0, relaxed, relaxed);
-    }
-
-    fn last(&self) -> Option<u8> {
-        match self.last.load(Ordering::Relaxed) {
-            0 => None,
-            code => u8::try_from(code).ok(),
-        }
     }
 }

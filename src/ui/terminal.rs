@@ -3,8 +3,10 @@
 //! Invariant: however the process ends short of a SIGKILL, the terminal is as it was: on
 //! leaving, on a panic (of any thread), and while another program has it.
 
-use std::io::{self, BufWriter, Stdout, Write};
+use std::io::{self, ErrorKind, Write};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use crossterm::event::{
     DisableBracketedPaste, DisableFocusChange, DisableMouseCapture, EnableBracketedPaste,
@@ -22,12 +24,14 @@ use rustix::termios::OptionalActions;
 
 use super::app::App;
 use super::cells::Cells;
+use super::output::{self, FrameBuffer, Output};
 use super::plain::Printer;
+use super::signals::Signals;
 use super::view;
 use crate::model::Delta;
 
-/// A frame is written in one go.
-const BUFFER_BYTES: usize = 256 * 1024;
+/// Maximum wait of a panic until the terminal is restored.
+const PANIC: Duration = Duration::from_secs(1);
 
 /// Saves the title on the terminal's stack of titles (XTWINOPS).
 const KEEP_TITLE: &str = "\x1b[22;0t";
@@ -40,40 +44,53 @@ static ALTERNATE: AtomicBool = AtomicBool::new(false);
 /// The output of the screen: drawn, or printed as lines.
 pub(crate) enum Screen {
     Drawn(DrawnFrame),
-    Lines(Box<Printer>),
+    Lines(Box<Printer>, Arc<Output>),
 }
 
 impl Screen {
     /// Opens the screen. `alternate`: uses the terminal's alternate screen, so that its content
     /// returns later.
-    pub(crate) fn open(alternate: bool, mouse: bool) -> io::Result<Screen> {
-        Ok(Screen::Drawn(DrawnFrame::open(alternate, mouse)?))
+    pub(super) fn open(alternate: bool, mouse: bool, signals: &Signals) -> io::Result<Screen> {
+        let output = Output::stdout(signals)?;
+        Ok(Screen::Drawn(DrawnFrame::open(alternate, mouse, output)?))
     }
 
     /// Returns a screen for line mode, which leaves the terminal as it is.
-    pub(crate) fn lines() -> Screen {
-        Screen::Lines(Box::default())
+    pub(super) fn lines(signals: &Signals) -> io::Result<Screen> {
+        Ok(Screen::Lines(Box::default(), Output::stdout(signals)?))
     }
 
-    pub(crate) fn draw(&mut self, app: &mut App) -> io::Result<()> {
+    pub(super) fn output(&self) -> &Arc<Output> {
         match self {
-            Screen::Drawn(drawn) => drawn.draw(app),
-            Screen::Lines(printer) => printer.print(app),
+            Screen::Drawn(drawn) => &drawn.output,
+            Screen::Lines(_, output) => output,
         }
+    }
+
+    /// Draws, unless the terminal did not take what was drawn before. Returns whether the app as it
+    /// is now is on the screen.
+    pub(crate) fn draw(&mut self, app: &mut App) -> io::Result<bool> {
+        if !self.output().is_idle()? {
+            return Ok(false);
+        }
+        match self {
+            Screen::Drawn(drawn) => drawn.draw(app)?,
+            Screen::Lines(printer, output) => output.send(printer.print(app).as_bytes())?,
+        }
+        self.output().shows()
     }
 
     /// Takes a piece of the streamed answer, before the app has it.
     pub(crate) fn hears(&mut self, delta: &Delta) {
-        if let Screen::Lines(printer) = self {
+        if let Screen::Lines(printer, _) = self {
             printer.hears(delta);
         }
     }
 
     /// Makes the next frame draw the whole screen.
-    pub(crate) fn redraw(&mut self) -> io::Result<()> {
-        match self {
-            Screen::Drawn(drawn) => drawn.redraw(),
-            Screen::Lines(_) => Ok(()),
+    pub(crate) fn redraw(&mut self) {
+        if let Screen::Drawn(drawn) = self {
+            drawn.is_stale = true;
         }
     }
 
@@ -81,7 +98,10 @@ impl Screen {
     pub(crate) fn lend<T>(&mut self, other: impl FnOnce() -> T) -> io::Result<T> {
         match self {
             Screen::Drawn(drawn) => drawn.lend(other),
-            Screen::Lines(_) => Ok(other()),
+            Screen::Lines(_, output) => {
+                output.wait()?;
+                Ok(other())
+            }
         }
     }
 
@@ -89,67 +109,71 @@ impl Screen {
     pub(crate) fn copy(&mut self, text: &str) -> io::Result<()> {
         match self {
             Screen::Drawn(drawn) => drawn.copy(text),
-            Screen::Lines(_) => Err(io::Error::other("lines are printed here, and nothing else")),
+            Screen::Lines(..) => Err(io::Error::other("lines are printed here, and nothing else")),
         }
     }
 
     /// Writes bytes that move nothing on the screen. In line mode nothing is written.
     pub(crate) fn write(&mut self, bytes: &str) -> io::Result<()> {
         match self {
-            Screen::Drawn(drawn) => drawn.write(bytes),
-            Screen::Lines(_) => Ok(()),
+            Screen::Drawn(drawn) => drawn.output.send(bytes.as_bytes()),
+            Screen::Lines(..) => Ok(()),
         }
     }
 
     pub(crate) fn title(&mut self, title: &str) -> io::Result<()> {
         match self {
             Screen::Drawn(drawn) => drawn.title(title),
-            Screen::Lines(_) => Ok(()),
+            Screen::Lines(..) => Ok(()),
         }
     }
 }
 
 pub(crate) struct DrawnFrame {
-    terminal: Terminal<Cells<BufWriter<Stdout>>>,
+    terminal: Terminal<Cells<FrameBuffer>>,
+    output: Arc<Output>,
     alternate: bool,
     /// The mouse is ours, and not the terminal's.
     mouse: bool,
+    /// The next frame draws the whole screen.
+    is_stale: bool,
 }
 
 impl DrawnFrame {
-    fn open(alternate: bool, mouse: bool) -> io::Result<DrawnFrame> {
+    fn open(alternate: bool, mouse: bool, output: Arc<Output>) -> io::Result<DrawnFrame> {
         restore_on_panic();
-        take(alternate, mouse)?;
-        let out = BufWriter::with_capacity(BUFFER_BYTES, io::stdout());
-        let terminal = Terminal::new(Cells::new(out))?;
-        let mut drawn = DrawnFrame {
-            terminal,
+        take(alternate, mouse, &output)?;
+        let frame = FrameBuffer::new(Arc::clone(&output));
+        Ok(DrawnFrame {
+            terminal: Terminal::new(Cells::new(frame))?,
+            output,
             alternate,
             mouse,
-        };
-        drawn.redraw()?;
-        Ok(drawn)
+            is_stale: true,
+        })
     }
 
     fn draw(&mut self, app: &mut App) -> io::Result<()> {
         queue!(self.terminal.backend_mut().out(), BeginSynchronizedUpdate)?;
+        if std::mem::take(&mut self.is_stale) {
+            // `Terminal::clear` asks the terminal where its cursor is: it would wait for an answer
+            // among the keys, which another thread reads.
+            let size = self.terminal.size()?;
+            self.terminal.resize(size.into())?;
+        }
         self.terminal.draw(|frame| view::draw(frame, app))?;
         execute!(self.terminal.backend_mut().out(), EndSynchronizedUpdate)
     }
 
-    /// Makes the next frame draw the whole screen. (`Terminal::clear` asks the terminal where its
-    /// cursor is: it would wait for an answer among the keys, which another thread reads.)
-    fn redraw(&mut self) -> io::Result<()> {
-        let size = self.terminal.size()?;
-        self.terminal.resize(size.into())
-    }
-
-    /// Gives the terminal away while `other` has it.
+    /// Gives the terminal away while `other` has it. A signal prevents that.
     fn lend<T>(&mut self, other: impl FnOnce() -> T) -> io::Result<T> {
-        give_back();
+        give_back(Duration::MAX);
+        if self.output.is_hurried() {
+            return Err(ErrorKind::Interrupted.into());
+        }
         let done = other();
-        take(self.alternate, self.mouse)?;
-        self.redraw()?;
+        take(self.alternate, self.mouse, &self.output)?;
+        self.is_stale = true;
         Ok(done)
     }
 
@@ -158,16 +182,8 @@ impl DrawnFrame {
     fn copy(&mut self, text: &str) -> io::Result<()> {
         use base64::Engine as _;
         let coded = base64::engine::general_purpose::STANDARD.encode(text);
-        let out = self.terminal.backend_mut().out();
-        write!(out, "\x1b]52;c;{coded}\x07")?;
-        out.flush()
-    }
-
-    /// Writes bytes that move nothing on the screen.
-    fn write(&mut self, bytes: &str) -> io::Result<()> {
-        let out = self.terminal.backend_mut().out();
-        out.write_all(bytes.as_bytes())?;
-        out.flush()
+        self.output
+            .send(format!("\x1b]52;c;{coded}\x07").as_bytes())
     }
 
     fn title(&mut self, title: &str) -> io::Result<()> {
@@ -177,15 +193,15 @@ impl DrawnFrame {
 
 impl Drop for DrawnFrame {
     fn drop(&mut self) {
-        give_back();
+        give_back(Duration::MAX);
     }
 }
 
-fn take(alternate: bool, mouse: bool) -> io::Result<()> {
+fn take(alternate: bool, mouse: bool, output: &Output) -> io::Result<()> {
     enable_raw_mode()?;
     TAKEN.store(true, Ordering::SeqCst);
     ALTERNATE.store(alternate, Ordering::SeqCst);
-    let mut out = io::stdout();
+    let mut out = Vec::new();
     // The present title returns when the terminal is given back.
     queue!(out, Print(KEEP_TITLE))?;
     if alternate {
@@ -201,16 +217,18 @@ fn take(alternate: bool, mouse: bool) -> io::Result<()> {
     if mouse {
         queue!(out, EnableMouseCapture)?;
     }
-    out.flush()
+    output.send(&out)?;
+    output.wait().map(drop)
 }
 
 /// Restores the terminal. May be called more than once, and from a panic. Write errors are ignored:
-/// the terminal may be gone.
-pub(super) fn give_back() {
+/// the terminal may be gone. `limit`: the maximum wait for the terminal, besides that of
+/// [`Output::wait`].
+fn give_back(limit: Duration) {
     if !TAKEN.swap(false, Ordering::SeqCst) {
         return;
     }
-    let mut out = io::stdout();
+    let mut out = Vec::new();
     let _ = queue!(
         out,
         EndSynchronizedUpdate,
@@ -222,11 +240,14 @@ pub(super) fn give_back() {
         Print(TITLE_AS_BEFORE),
         cursor::Show
     );
-    let left = match ALTERNATE.load(Ordering::SeqCst) {
-        true => queue!(out, LeaveAlternateScreen),
-        false => writeln!(out),
+    let _ = if ALTERNATE.load(Ordering::SeqCst) {
+        queue!(out, LeaveAlternateScreen)
+    } else {
+        writeln!(out)
     };
-    let _ = left.and_then(|()| out.flush());
+    if let Some(output) = Output::of_screen() {
+        let _ = output.send(&out).and_then(|()| output.wait_within(limit));
+    }
     let _ = disable_raw_mode();
 }
 
@@ -254,7 +275,10 @@ fn restore_on_panic() {
     let before = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {
         let was_taken = TAKEN.load(Ordering::SeqCst);
-        give_back();
+        give_back(PANIC);
+        if was_taken && !output::stderr_takes() {
+            return;
+        }
         before(info);
         if was_taken {
             let _ = writeln!(

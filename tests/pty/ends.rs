@@ -34,6 +34,22 @@ fn a_signal_restores_the_screen_and_prints_how_to_resume() {
     }
 }
 
+/// A dead ssh link, or a paused window: what draws must not hold up what hears signals.
+#[test]
+fn a_terminal_that_takes_nothing_holds_no_signal_up() {
+    for (signal, code) in [(Signal::TERM, 143), (Signal::HUP, 129), (Signal::INT, 130)] {
+        let home = scripted(&[step("The answer is 42.", &[]), step("It is free.", &[])]);
+        let mut terminal = Terminal::start(&home, &["how much is it?"]);
+        terminal.sees("The answer is 42.");
+        terminal.stalls();
+        terminal.signal(signal);
+        assert_eq!(terminal.ends().code(), Some(code));
+        assert!(terminal.is_cooked());
+        let again = home.run(["-p", "-c", "and now?"]).expect(0);
+        assert!(again.stdout.contains("It is free."), "{}", again.stdout);
+    }
+}
+
 #[test]
 fn a_closed_window_loses_nothing() {
     let (home, mut terminal) = working();

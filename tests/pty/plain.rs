@@ -102,6 +102,35 @@ fn until_it_streams(home: &Home) {
     }
 }
 
+/// The program that reads the lines has stopped reading, as a pager does.
+#[test]
+fn lines_that_nobody_reads_hold_no_signal_up() {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    use std::io::Write;
+    let home = scripted(&[step(&"many words\n\n".repeat(50_000), &[])]);
+    let (reader, writer) = std::io::pipe().unwrap();
+    let mut command = home.rewake(&["--plain"]);
+    command.stdin(std::process::Stdio::piped());
+    command.stdout(writer.try_clone().unwrap());
+    command.stderr(std::process::Stdio::null());
+    let mut child = command.spawn().unwrap();
+    child.stdin.as_mut().unwrap().write_all(b"go\n").unwrap();
+    let end = std::time::Instant::now() + std::time::Duration::from_secs(90);
+    let moment = Timespec::try_from(std::time::Duration::from_millis(50)).unwrap();
+    while poll(&mut [PollFd::new(&writer, PollFlags::OUT)], Some(&moment)).unwrap() > 0 {
+        assert!(
+            std::time::Instant::now() < end,
+            "the pipe does not become full"
+        );
+        assert_eq!(child.try_wait().unwrap(), None);
+    }
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, Signal::TERM).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(143));
+    drop(reader);
+    home.run(["history"]).expect(0);
+}
+
 #[test]
 fn lines_are_queued_while_it_works_and_ctrl_c_stops() {
     let home = scripted(&[

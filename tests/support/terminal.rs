@@ -270,6 +270,25 @@ impl Terminal {
         self.master = None;
     }
 
+    /// Nobody reads any more what is written, and it is redrawn until the terminal is full.
+    #[track_caller]
+    pub fn stalls(&mut self) {
+        self.shown.locked().is_over = true;
+        if let Some(reader) = self.reader.take() {
+            reader.join().unwrap();
+        }
+        let end = Instant::now() + LIMIT;
+        let moment = Timespec::try_from(Duration::from_millis(50)).unwrap();
+        loop {
+            let mut fds = [PollFd::new(&self.slave, PollFlags::OUT)];
+            if poll(&mut fds, Some(&moment)).unwrap() == 0 {
+                return;
+            }
+            assert!(Instant::now() < end, "the terminal does not become full");
+            self.types("\x0c");
+        }
+    }
+
     /// Waits for its end by itself.
     #[track_caller]
     pub fn ends(&mut self) -> ExitStatus {

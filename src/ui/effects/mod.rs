@@ -212,7 +212,7 @@ impl Effects {
                 app.prompts.quiet.forget();
             }
             Intent::Call(call) => self.call_person(&call, screen),
-            Intent::Redraw => self.redraw(screen),
+            Intent::Redraw => screen.redraw(),
             Intent::AskBackground => self.ask_background(app, screen),
             Intent::Demo => return After::Demo,
             Intent::Quit => return After::Quit,
@@ -390,12 +390,6 @@ impl Effects {
             history::HistoryWorker::start(Arc::clone(ctx), Arc::new(respond))
         });
         worker.ask(ask);
-    }
-
-    fn redraw(&self, screen: &mut Screen) {
-        if let Err(e) = screen.redraw() {
-            tracing::warn!(error = %e, "the screen was not redrawn");
-        }
     }
 
     /// Suspends the process until the shell continues it.

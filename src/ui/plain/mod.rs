@@ -13,7 +13,6 @@ mod reader;
 
 pub(crate) use asks::call_in_words;
 
-use std::io::Write;
 use std::time::{Duration, Instant};
 
 use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
@@ -78,8 +77,8 @@ impl Printer {
         }
     }
 
-    /// Prints everything that is new.
-    pub(crate) fn print(&mut self, app: &mut App) -> std::io::Result<()> {
+    /// Returns everything that is new, as lines.
+    pub(crate) fn print(&mut self, app: &mut App) -> String {
         self.conversation(app);
         self.stream_lines();
         self.queue(app);
@@ -87,17 +86,7 @@ impl Printer {
         self.notes(app);
         self.state(app);
         self.progress(app);
-        self.flush()
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        if self.out.is_empty() {
-            return Ok(());
-        }
-        let out = std::mem::take(&mut self.out);
-        let mut stdout = std::io::stdout().lock();
-        stdout.write_all(out.as_bytes())?;
-        stdout.flush()
+        std::mem::take(&mut self.out)
     }
 
     /// Prints one or more lines. Control characters are made visible.
