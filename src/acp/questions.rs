@@ -431,6 +431,7 @@ fn form_answer(
         ElicitationAnswer::Decline => FormAnswer::Decline,
         ElicitationAnswer::Cancel => FormAnswer::Cancel,
     };
+    let answer = answer.or_decline(question);
     form::check(question, &answer).ok()?;
     let (key, call, asked) = (key.clone(), key.call, key.asked);
     Some(match key.child.clone() {

@@ -110,6 +110,31 @@ pub enum FormAnswer {
     Cancel,
 }
 
+impl FormAnswer {
+    /// Returns whether it is accepted without any answer to the model's questions. Those have no
+    /// defaults, so nobody answered them.
+    fn is_blank(&self, question: &ServerQuestion) -> bool {
+        let says = |value: &Value| match value {
+            Value::String(text) => !text.trim().is_empty(),
+            Value::Array(some) => !some.is_empty(),
+            _ => true,
+        };
+        let FormAnswer::Accept { values } = self else {
+            return false;
+        };
+        question.is_of_model() && !values.values().any(says)
+    }
+
+    /// Returns the answer, or a refusal if no question of the model is answered.
+    pub fn or_decline(self, question: &ServerQuestion) -> FormAnswer {
+        if self.is_blank(question) {
+            FormAnswer::Decline
+        } else {
+            self
+        }
+    }
+}
+
 /// Maximum number of questions during one call; further ones are declined.
 pub const MAX_QUESTIONS: usize = 32;
 
@@ -175,6 +200,9 @@ pub fn check(question: &ServerQuestion, answer: &FormAnswer) -> Result<(), Strin
             }
             None => {}
         }
+    }
+    if answer.is_blank(question) {
+        return Err("it answers no question; answer one, or decline".to_string());
     }
     Ok(())
 }
@@ -383,6 +411,25 @@ mod tests {
             assert!(!said.contains('\u{1b}'), "{said:?}");
         }
         assert_eq!(check(&question(), &FormAnswer::Decline), Ok(()));
+        // Nobody answered, so nothing is recorded as answered.
+        let of_model = ServerQuestion {
+            server: String::new(),
+            wanted: RequestedAnswer::Form {
+                fields: kinds().split_off(3),
+            },
+            ..question()
+        };
+        for (values, is_answer) in [
+            (json!({}), false),
+            (json!({ "s": ["x"] }), true),
+            (json!({ "o": "a" }), true),
+        ] {
+            let values = values.as_object().cloned().unwrap_or_default();
+            let answer = FormAnswer::Accept { values };
+            assert_eq!(check(&of_model, &answer).is_ok(), is_answer);
+            let sent = answer.clone().or_decline(&of_model);
+            assert_eq!(sent == answer, is_answer, "{sent:?}");
+        }
         let visit = ServerQuestion {
             wanted: RequestedAnswer::Visit { url: "u".into() },
             ..question()

@@ -30,6 +30,9 @@ const ASK_USER: &str = "ask_user";
 /// The result when the person declined or closed the question.
 const NOT_ANSWERED: &str = "the user did not answer: take the likely reading and say which";
 
+/// The result for a question that the person skipped, when another one has an answer.
+const SKIPPED: &str = "not answered";
+
 #[derive(Serialize, Deserialize)]
 pub(super) struct Args {
     questions: Vec<Question>,
@@ -229,17 +232,20 @@ pub fn answer_for_model(question: &ServerQuestion, answer: &FormAnswer) -> Strin
         return NOT_ANSWERED.to_string();
     };
     let asked = fields.iter().filter(|field| !field.name.contains('_'));
-    let lines: Vec<String> = asked
-        .filter_map(|field| {
-            let given = given(&field.name, values);
-            let title = text::one_line(&field.title, MAX_QUESTION_CHARS);
-            (!given.is_empty()).then(|| format!("{title}: {}", given.join(", ")))
-        })
-        .collect();
-    match lines.is_empty() {
-        true => NOT_ANSWERED.to_string(),
-        false => lines.join("\n"),
+    let answers = asked.map(|field| (field, given(&field.name, values)));
+    let answers: Vec<(&Field, Vec<String>)> = answers.collect();
+    if answers.iter().all(|(_, given)| given.is_empty()) {
+        return NOT_ANSWERED.to_string();
     }
+    let line = |(field, given): &(&Field, Vec<String>)| {
+        let title = text::one_line(&field.title, MAX_QUESTION_CHARS);
+        match given[..] {
+            [] => format!("{title}: {SKIPPED}"),
+            _ => format!("{title}: {}", given.join(", ")),
+        }
+    };
+    let lines: Vec<String> = answers.iter().map(line).collect();
+    lines.join("\n")
 }
 
 /// Returns the values of a question: the chosen options, and the person's own words.
@@ -319,6 +325,11 @@ mod tests {
         assert_eq!(
             answer_for_model(&form, &FormAnswer::Accept { values }),
             "Database: SQLite\nWhich port?: 8080"
+        );
+        let values = json!({"q2": "8080"}).as_object().cloned().unwrap();
+        assert_eq!(
+            answer_for_model(&form, &FormAnswer::Accept { values }),
+            "Database: not answered\nWhich port?: 8080"
         );
     }
 

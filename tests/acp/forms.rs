@@ -196,3 +196,24 @@ fn the_editor_shows_the_question_of_the_model() {
     let finished = entries(&home, &id, "finished");
     assert!(finished[0].to_string().contains("Database: SQLite"));
 }
+
+/// An editor may send its form without a value. Nobody answered then.
+#[test]
+fn a_form_of_the_model_that_comes_back_empty_is_declined() {
+    let question = json!({"questions": [{"question": "Which database?", "header": "Database",
+        "options": [{"label": "SQLite"}, {"label": "PostgreSQL"}]}]});
+    let home = scripted(&[step("", &[("ask_user", question)]), step("done", &[])]);
+    let forms = json!({ "elicitation": { "form": {} } });
+    let mut editor = Editor::with(&home, &[], forms);
+    let params = json!({ "cwd": home.workspace(), "mcpServers": [] });
+    let opened = editor.call("session/new", params).expect("a session");
+    let id = opened["sessionId"].as_str().unwrap().to_string();
+    let prompt = editor.prompt(&id, "choose");
+    let asked = editor.wait(|line| line["method"] == "elicitation/create");
+    editor.respond(&asked["id"], json!({ "action": "accept", "content": {} }));
+    assert_eq!(editor.stop_reason(&prompt), "end_turn");
+    editor.finish();
+    let answered = entries(&home, &id, "answered");
+    assert_eq!(answered.len(), 1);
+    assert!(answered[0].to_string().contains("decline"), "{answered:?}");
+}

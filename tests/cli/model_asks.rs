@@ -41,6 +41,8 @@ fn a_question_of_the_model_is_answered_from_another_process() {
     for (args, why) in [
         (&["--value", "q7=x"][..], "no field \"q7\""),
         (&["--value", "q1=MySQL"][..], "one of"),
+        (&["--accept"][..], "answers no question"),
+        (&["--value", "q1_other= "][..], "answers no question"),
     ] {
         let refused = answer(&scene, args).expect(2);
         assert_has(&refused.stderr, &[why]);

@@ -159,21 +159,59 @@ fn a_question_of_the_model_that_was_open_at_a_kill_is_shown_again() {
     let home = scripted(&[step("I need to know.", &[call]), step("Then I begin.", &[])]);
     let terminal = Terminal::start(&home, &["build it"]);
     terminal.sees("The agent asks you");
-    terminal.sees("( ) SQLite: one file");
+    terminal.sees("1. ( ) SQLite: one file");
     terminal.kill();
 
     let mut terminal = resumed(&home);
     terminal.sees("Which database?");
-    terminal.answers("Enter sends", "p");
-    terminal.sees("(•) PostgreSQL");
-    terminal.answers("Enter sends", "\t");
-    terminal.answers("Enter sends", "for now");
-    terminal.sees("for now");
+    terminal.answers("Enter sends", "2");
+    terminal.sees("2. (•) PostgreSQL");
+    terminal.answers("Enter sends", "SQLite for now");
+    terminal.sees("In your own words: SQLite for now");
     terminal.answers("Enter sends", ENTER);
     terminal.sees("Then I begin.");
     let id = home.run(["history"]).expect(0).stdout;
     let id = id.split_whitespace().next().unwrap();
     let shown = home.run(["show", id]).expect(0).stdout;
-    assert!(shown.contains("Database: PostgreSQL, for now"), "{shown}");
+    assert!(shown.contains("Database: SQLite for now"), "{shown}");
     assert_eq!(shown.matches(" asked in call ").count(), 1, "{shown}");
+}
+
+/// In lines too nothing is answered by an empty line.
+#[test]
+fn in_plain_lines_each_question_of_the_model_is_answered_or_skipped() {
+    let options = json!([{"label": "SQLite", "description": "one file"}, {"label": "PostgreSQL"}]);
+    let questions = json!([
+        {"question": "Which database?", "header": "Database", "options": options},
+        {"question": "Which port?", "header": "Port"},
+        {"question": "Where?", "header": "Place", "options": [{"label": "here"}, {"label": "there"}]},
+    ]);
+    let call = ("ask_user", json!({ "questions": questions }));
+    let home = scripted(&[step("", &[call]), step("Then I begin.", &[])]);
+    let mut terminal = Terminal::start(&home, &["--plain", "build it"]);
+    terminal.sees("Question: the agent asks you, 3 questions:");
+    terminal.sees("Question 1 of 3: Database");
+    line(
+        &mut terminal,
+        "",
+        "answer with a number or in your own words",
+    );
+    line(&mut terminal, "2", "Question 2 of 3: Port");
+    terminal.types("skip\r");
+    terminal.sees("Question 3 of 3: Place");
+    terminal.types("neither\r");
+    terminal.sees("Send this?");
+    terminal.sees("Port: skipped");
+    terminal.types("y\r");
+    terminal.sees("Then I begin.");
+    let id = home.run(["history"]).expect(0).stdout;
+    let id = id.split_whitespace().next().unwrap();
+    let shown = home.run(["show", id]).expect(0).stdout;
+    for answer in [
+        "Database: PostgreSQL",
+        "Port: not answered",
+        "Place: neither",
+    ] {
+        assert!(shown.contains(answer), "{answer}: {shown}");
+    }
 }

@@ -471,3 +471,135 @@ fn a_question_of_a_session_that_was_left_does_not_come_up_in_the_next() {
     assert!(stage.wanted.iter().any(answered));
     stage.does_not_see("asks you");
 }
+
+/// Three questions of the model, as the tool `ask_user` makes them.
+fn of_model() -> ServerQuestion {
+    let options = |labels: &[&str]| -> Vec<Value> {
+        let option = |label: &&str| {
+            let value = label.split(':').next().unwrap_or_default();
+            json!({ "value": value, "label": label })
+        };
+        labels.iter().map(option).collect()
+    };
+    let question = |n: u32, title: &str, text: &str, kind: &str, choices: Vec<Value>| {
+        [
+            json!({"name": format!("q{n}"), "title": title, "description": text, "kind": kind,
+                "choices": choices}),
+            json!({"name": format!("q{n}_other"), "title": "or in your own words", "kind": "text",
+                "max_chars": 10_000}),
+        ]
+    };
+    let table =
+        "Table: Aligned columns for people who read the report on a terminal of eighty columns";
+    let fields = [
+        question(
+            1,
+            "Format",
+            "Which output format should the report have?",
+            "one_of",
+            options(&[table, "JSON: One object a line"]),
+        ),
+        question(2, "Place", "Where?", "one_of", options(&["stdout", "file"])),
+        question(
+            3,
+            "Tests",
+            "Which of these should be covered by tests?",
+            "some_of",
+            options(&["parser", "report", "cli"]),
+        ),
+    ];
+    let wanted = json!({"wanted": "form", "fields": fields.concat()});
+    ServerQuestion {
+        server: String::new(),
+        key: "ask_user".into(),
+        message: "1. Which output format should the report have?\n2. Where?\n3. Which?".into(),
+        ..question_of(wanted)
+    }
+}
+
+fn question_of(wanted: Value) -> ServerQuestion {
+    question("", wanted)
+}
+
+/// The model asks, and its call waits for the answer.
+fn model_asks(stage: &mut Stage) -> CallId {
+    stage.open();
+    stage.says("write the report");
+    let question = json!({"question": "Which output format should the report have?"});
+    let arguments = json!({ "questions": [question] });
+    let id = stage.replies(vec![text("I need to know."), call("ask_user", arguments)])[0];
+    let question = of_model();
+    record(stage, id, &question);
+    stage.engine_event(Event::ServerAsks(id, Box::new(question)));
+    id
+}
+
+#[test]
+fn the_model_asks_one_question_after_the_other() {
+    scene!("questions", |stage: &mut Stage| {
+        model_asks(stage);
+        stage.quiet();
+    });
+    scene!("questions_own_words", |stage: &mut Stage| {
+        model_asks(stage);
+        stage.answers("<Right>a database");
+    });
+    scene!("questions_several", |stage: &mut Stage| {
+        model_asks(stage);
+        stage.answers("<Right><Right>13<Down>");
+    });
+    scene!("questions_send", |stage: &mut Stage| {
+        model_asks(stage);
+        stage.answers("2<Right><Down><Down><Down><Down><Right>13<Right>");
+    });
+}
+
+/// However often Enter is pressed, it alone answers nothing.
+#[test]
+fn enter_alone_answers_no_question_of_the_model() {
+    for (width, height) in [(80, 24), (40, 15)] {
+        let mut stage = Stage::new(width, height);
+        model_asks(&mut stage);
+        stage.quiet();
+        for _ in 0..12 {
+            stage.keys("<PageDown><PageDown><Enter>");
+            stage.quiet();
+        }
+        assert_eq!(answers(&stage), []);
+        stage.sees("choose an answer first");
+        // Nor is it one on the last step.
+        stage.keys("<Tab><Tab><Tab>");
+        stage.sees("not answered yet");
+        stage.confirms();
+        assert_eq!(answers(&stage), []);
+    }
+}
+
+#[test]
+fn each_question_of_the_model_is_answered_or_skipped() {
+    let told = |keys: &[&str]| {
+        let mut stage = Stage::new(80, 24);
+        let id = model_asks(&mut stage);
+        for keys in keys {
+            stage.answers(keys);
+            stage.confirms();
+        }
+        let mut sent = answers(&stage);
+        assert_eq!(sent.len(), 1, "{keys:?}\n{}", stage.screen());
+        assert_eq!(sent[0].0, id);
+        sent.remove(0).1
+    };
+    // Digits and arrows choose, the last step confirms.
+    let values = json!({"q1": "JSON", "q2": "stdout", "q3": ["parser", "cli"]});
+    assert_eq!(told(&["2", "<Down>", "13", ""]), accept(values));
+    // Own words instead of an option, and with ticked ones. A question is skipped by its last row.
+    let values = json!({"q1_other": "CSV", "q3": ["report"], "q3_other": "and the page"});
+    let keys = ["1CSV", "4", "2and the page", ""];
+    assert_eq!(told(&keys), accept(values));
+    // Who skips all of them has not answered.
+    assert_eq!(told(&["4", "14", "5", ""]), FormAnswer::Decline);
+    // An answer is changed from the last step.
+    let values = json!({"q1": "JSON", "q2": "file", "q3": ["cli"]});
+    let keys = ["1", "2", "3", "<Left><Left><Left>2<Right><Right><Right>"];
+    assert_eq!(told(&keys), accept(values));
+}

@@ -622,6 +622,10 @@ fn a_question_of_the_model_is_answered_over_http() {
     let path = format!("/sessions/{id}/answers");
     let wrong = json!({"answer": "accept", "values": {"q1": "MySQL"}});
     server.post(&path, &wrong).refused(400, "one of");
+    let nothing = json!({"answer": "accept", "values": {}});
+    server
+        .post(&path, &nothing)
+        .refused(400, "answers no question");
     let answer =
         json!({"answer": "accept", "asked": asked[0]["asked"], "values": {"q1": "SQLite"}});
     server.post(&path, &answer).expect(202);

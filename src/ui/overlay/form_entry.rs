@@ -3,10 +3,13 @@
 //! Invariant: nothing is sent before the end of the form was on the screen, nor a value that a
 //! field does not take. An address is opened only by the key for it.
 
+mod questions;
+
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use reqwest::Url;
 use serde_json::{Map, Value};
 
+use super::steps::Steps;
 use super::text_field::TextField;
 use super::{Extent, Page};
 use crate::core::form::{
@@ -37,6 +40,8 @@ pub struct FormEntry {
     /// In line mode: the field that the next line is for. After the last one, the line confirms
     /// sending.
     pub line_at: usize,
+    /// The questions of the model. `None`: a server asks.
+    pub steps: Option<Steps>,
 }
 
 /// The value of a field.
@@ -110,6 +115,7 @@ impl FormEntry {
         let values = fields(&question).iter().map(Filling::new).collect();
         FormEntry {
             values,
+            steps: Steps::of(&question),
             question,
             at: 0,
             error: None,
@@ -147,6 +153,9 @@ impl FormEntry {
 
     /// Takes a key.
     pub fn key(&mut self, key: &KeyEvent) -> Filled {
+        if self.steps.is_some() {
+            return self.step_key(key);
+        }
         let ctrl = key.modifiers.contains(KeyModifiers::CONTROL);
         let is_plain = key.modifiers.is_empty();
         match key.code {
@@ -298,6 +307,9 @@ impl FormEntry {
 
     /// Pastes text into the focused field. Returns false when it does not take text.
     pub fn paste(&mut self, text: &str) -> bool {
+        if self.steps.is_some() {
+            return self.step_paste(text);
+        }
         match self.values.get_mut(self.at) {
             Some(Filling::Text(field)) => {
                 field.insert(text);
@@ -347,12 +359,18 @@ impl FormEntry {
         let (Some(field), Some(value)) = (self.fields().get(place), self.values.get(place)) else {
             return Ok(None);
         };
+        if !self.is_chosen(place) {
+            return Ok(None);
+        }
         let takes_it = || format!("it takes {}", takes(&field.kind));
         let value = match (value, &field.kind) {
             (Filling::Text(text), FieldKind::Number { .. }) => match text.text().trim() {
                 "" => None,
                 typed => Some(number(typed).ok_or_else(takes_it)?),
             },
+            (Filling::Text(text), _) if self.steps.is_some() && text.text().trim().is_empty() => {
+                None
+            }
             (Filling::Text(text), _) if text.text().is_empty() => {
                 // An emptied default is sent as an empty text. It is not the same as a missing
                 // value.
@@ -372,7 +390,8 @@ impl FormEntry {
             ) => {
                 let some = choices.iter().zip(chosen).filter(|(_, is)| **is);
                 let some: Vec<Value> = some.map(|(c, _)| Value::from(c.value.as_str())).collect();
-                let is_given = *is_touched || field.is_required || !some.is_empty();
+                let is_touched = *is_touched && self.steps.is_none();
+                let is_given = is_touched || field.is_required || !some.is_empty();
                 is_given.then_some(Value::Array(some))
             }
             _ => None,
@@ -420,6 +439,9 @@ impl FormEntry {
     /// Takes a line in line mode: for one field after the other, then a yes. Sets `error` if the
     /// line is wrong.
     pub fn line(&mut self, line: &str) -> Filled {
+        if self.steps.is_some() {
+            return self.step_line(line);
+        }
         self.error = None;
         let word = line.trim();
         if self.url().is_some() {

@@ -8,6 +8,7 @@ mod key_entry;
 mod picker;
 mod review;
 mod rule_place;
+mod steps;
 mod text_field;
 mod viewer;
 
@@ -19,5 +20,6 @@ pub use key_entry::{KeyEntry, Typed};
 pub use picker::{For, Picked, Picker, PickerItem};
 pub use review::{Review, Reviewed};
 pub use rule_place::RulePlace;
+pub use steps::{Step, Steps};
 pub use text_field::TextField;
 pub use viewer::{Section, Viewer};

@@ -5,7 +5,7 @@ use crate::core::form::{Choice, FieldKind, takes};
 use crate::core::text::{count, one_line};
 use crate::core::visible::{command, visible};
 use crate::ui::app::{App, ServerForm};
-use crate::ui::overlay::{Extent, FormEntry};
+use crate::ui::overlay::{Extent, FormEntry, Step, Steps};
 
 /// Maximum number of lines of a server's message.
 const MAX_MESSAGE_LINES: usize = 200;
@@ -54,9 +54,10 @@ fn heading(form: &ServerForm) -> Vec<String> {
         .task
         .as_ref()
         .map(|task| format!(" in the task \"{}\"", shown(task)));
-    let fields = match entry.fields().len() {
-        0 => String::new(),
-        some => format!(", {}", count(some as u64, "field")),
+    let fields = match (&entry.steps, entry.fields().len()) {
+        (Some(steps), _) => format!(", {}", count(steps.questions.len() as u64, "question")),
+        (None, 0) => String::new(),
+        (None, some) => format!(", {}", count(some as u64, "field")),
     };
     let mut lines = vec![format!(
         "Question: {asker} asks you{}{fields}:",
@@ -77,6 +78,11 @@ fn heading(form: &ServerForm) -> Vec<String> {
             "  It asks you to open this, which is not an address for a browser: {}",
             visible(url)
         )),
+        (None, _) if entry.steps.is_some() => lines.push(
+            "Answer each question with a line: a number, or your own words; skip skips it. /back \
+             goes back, /decline declines all, /later puts it aside, Ctrl+C stops the turn."
+                .to_string(),
+        ),
         (None, _) => lines.push(
             "Answer each field with a line; an empty line leaves it as it is. /back goes back, \
              /decline declines all of it, /later puts it aside, Ctrl+C stops the turn."
@@ -92,12 +98,11 @@ fn shown(text: &str) -> String {
 
 /// Describes the field that the next line is for. After the last one, lists all values to send.
 fn field(entry: &FormEntry) -> String {
+    if let Some(steps) = &entry.steps {
+        return question(entry, steps);
+    }
     let fields = entry.fields();
-    let name = |place: usize| match fields.get(place) {
-        Some(field) if field.title.trim().is_empty() => shown(&field.name),
-        Some(field) => shown(&field.title),
-        None => String::new(),
-    };
+    let name = |place| name(entry, place);
     let Some(field) = fields.get(entry.line_at) else {
         let mut lines: Vec<String> = (0..fields.len())
             .map(|place| format!("  {}: {}", name(place), shown(&entry.shown(place))))
@@ -131,6 +136,59 @@ fn field(entry: &FormEntry) -> String {
         }
     }
     let now = shown(&entry.shown(entry.line_at));
+    if !now.is_empty() {
+        line.push_str(&format!("\n  now: {now}"));
+    }
+    line
+}
+
+fn name(entry: &FormEntry, place: usize) -> String {
+    match entry.fields().get(place) {
+        Some(field) if field.title.trim().is_empty() => shown(&field.name),
+        Some(field) => shown(&field.title),
+        None => String::new(),
+    }
+}
+
+/// Describes the question that the next line answers. After the last one, lists all answers.
+fn question(entry: &FormEntry, steps: &Steps) -> String {
+    let Some(step) = steps.questions.get(entry.line_at) else {
+        let answer = |step: &Step| match entry.step_shown(step) {
+            none if none.is_empty() => "skipped".to_string(),
+            answer => shown(&answer),
+        };
+        let line = |step: &Step| format!("  {}: {}", name(entry, step.main), answer(step));
+        let mut lines: Vec<String> = steps.questions.iter().map(line).collect();
+        let again =
+            "Send this? Answer with a line: y sends it; n begins again; /decline declines all";
+        lines.push(again.to_string());
+        return lines.join("\n");
+    };
+    let mut line = format!(
+        "Question {} of {}: {}",
+        entry.line_at + 1,
+        steps.questions.len(),
+        name(entry, step.main)
+    );
+    let Some(field) = entry.fields().get(step.main) else {
+        return line;
+    };
+    if !field.description.is_empty() {
+        line.push_str(&format!("\n  {}", shown(&field.description)));
+    }
+    if let FieldKind::OneOf { choices } | FieldKind::SomeOf { choices, .. } = &field.kind {
+        let choice =
+            |(n, choice): (usize, &Choice)| format!("\n  {}. {}", n + 1, shown(&choice.label));
+        line.extend(choices.iter().enumerate().map(choice));
+    }
+    line.push_str(if step.several {
+        "\n  One or more numbers with commas between, your own words, or skip"
+    } else if step.options > 0 {
+        "\n  A number, your own words, or skip"
+    } else {
+        "\n  Your own words, or skip"
+    });
+    let now = shown(&entry.step_shown(step));
     if !now.is_empty() {
         line.push_str(&format!("\n  now: {now}"));
     }

@@ -3,8 +3,12 @@
 //!
 //! A long form is scrolled. The line that names the server and the keys stay visible.
 //!
+//! A question of the model is drawn in [`question`].
+//!
 //! Invariant: the text of a server is to the right of the bar and below the line that names it, and
 //! no row of it is wider than the screen. An address is shown whole, as a browser would read it.
+
+mod question;
 
 use std::ops::Range;
 
@@ -106,9 +110,10 @@ fn title(form: &ServerForm, room: usize) -> String {
             server,
         ],
     };
-    let fields = match entry.fields().len() {
-        0 => String::new(),
-        some => format!(" · {}", count(some as u64, "field")),
+    let fields = match (&entry.steps, entry.fields().len()) {
+        (Some(steps), _) => format!(" · {}", count(steps.questions.len() as u64, "question")),
+        (None, 0) => String::new(),
+        (None, some) => format!(" · {}", count(some as u64, "field")),
     };
     let task = form.task.as_ref().map(|task| {
         let task = one_line(&clean_line(task), NAME_CHARS);
@@ -133,6 +138,10 @@ struct FormBody {
 }
 
 fn body(entry: &FormEntry, room: usize, theme: &Theme) -> FormBody {
+    if let Some(steps) = &entry.steps {
+        let (lines, focus) = question::lines(entry, steps, room, theme);
+        return FormBody { lines, focus };
+    }
     let mut lines = Vec::new();
     let message = clean(&entry.question.message);
     for line in message.lines().take(MAX_MESSAGE_LINES) {
@@ -243,21 +252,6 @@ fn field_lines(
             let label = one_line(&clean_line(&choice.label), SHOWN_CHARS);
             let text = format!("{before}{mark}{tick} {label}");
             lines.push(Line::styled(clip(&text, room), style));
-        }
-    }
-    // A model asks with a few options, and the person compares them.
-    if let (Some(Filling::OneOf(one)), FieldKind::OneOf { choices }) =
-        (entry.values.get(place), &field.kind)
-        && entry.question.is_of_model()
-    {
-        for (n, choice) in choices.iter().enumerate() {
-            let (mark, style) = match Some(n) == *one {
-                true => ("(•)", theme.accent),
-                false => ("( )", theme.text),
-            };
-            let label = clean_line(&choice.label);
-            let text = format!("{mark} {label}");
-            lines.extend(words(&text, style, room, &before));
         }
     }
     let whole = label(field);
@@ -461,6 +455,9 @@ fn keys(entry: &FormEntry, readiness: Readiness, room: usize) -> String {
     let more = format!("{} more below · PgDn", figure(below));
     let first = format!("scroll to the end first: {more}");
     let is_read = entry.is_read() || !page.extent.overflows();
+    if let (Readiness::Armed, true, Some(steps)) = (readiness, is_read, &entry.steps) {
+        return super::ask::fitting(question::keys(steps), room);
+    }
     let words: Vec<&str> = match (readiness, is_read, entry.url()) {
         (Readiness::Behind, ..) => vec![
             "Tab puts your words aside, to answer here; Enter sends them",
