@@ -206,6 +206,7 @@ impl Kept {
                 reason: SaveReason::Files,
                 tree: self.last.clone(),
                 why: None,
+                clock: None,
             }],
             tree,
             ..Batch::default()

@@ -26,6 +26,7 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 
 use super::access::Access;
+use super::file_clock::FileClock;
 use super::form::{FormAnswer, ServerQuestion};
 
 pub use assignment::Assignment;
@@ -287,6 +288,9 @@ pub enum Entry {
         /// Why the files could not be stored before an effect, in words for the user.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         why: Option<String>,
+        /// The clock of the file system of the workspace's root.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        clock: Option<FileClock>,
     },
     /// The workspace's files are about to be restored. The difference between the two trees says
     /// what to do, so a process that finds no `Restored` after this entry finishes the restore.

@@ -236,6 +236,7 @@ mod tests {
             reason: SaveReason::Files,
             tree: Some(tree.into()),
             why: None,
+            clock: None,
         };
         // After a call, and a tree that is the same.
         outside.follow(2, &saved("b"), Some("a"), true);

@@ -23,6 +23,7 @@ pub mod ending;
 pub mod entry;
 pub mod exfiltration;
 pub mod external_changes;
+pub mod file_clock;
 pub mod form;
 pub mod freeing;
 mod front_matter;

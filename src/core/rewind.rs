@@ -10,9 +10,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::entry::KeptWhy;
+use super::file_clock::{CommandEnd, FileTime};
 use super::path;
 use super::tree::{ContentHash, Item, PathBytes, Tree};
-use changes::{By, Chain, Link, SLACK_MS, absolute};
+use changes::{By, Chain, Link, absolute};
 
 pub use author::{Author, Maker};
 pub use changes::Changes;
@@ -54,8 +55,8 @@ pub struct RestoreOptions<'a> {
     pub chosen: &'a BTreeMap<PathBytes, PathChoice>,
     /// Returns whether a clean absolute path is protected.
     pub is_protected: &'a dyn Fn(&str) -> bool,
-    /// Returns when the file at a path last changed: UTC, milliseconds since 1970.
-    pub changed_ms: &'a dyn Fn(&[u8]) -> Option<i64>,
+    /// Returns when the file at a path last changed.
+    pub file_time: &'a dyn Fn(&[u8]) -> Option<FileTime>,
     pub merge: &'a mut Merge<'a>,
 }
 
@@ -284,9 +285,8 @@ fn of_path(
     let (start, now) = (&chain.start, chain.now());
     let last = chain.links.len().saturating_sub(1);
     // A change after the end of the command was not made by it.
-    let late = |ended: i64| {
-        (wanted.changed_ms)(path).is_some_and(|at| at > ended.saturating_add(SLACK_MS))
-    };
+    let late =
+        |ended: CommandEnd| (wanted.file_time)(path).is_some_and(|at| !ended.may_have_changed(&at));
     let by = |place: usize, link: &Link| match link.by {
         By::Command(ended) if place == last && !chain.is_set_back => match late(ended) {
             true => By::Outside,

@@ -221,6 +221,7 @@ impl<W: World> Recorder<W> {
             reason: SaveReason::Files,
             tree: found.name.clone(),
             why: found.why.clone(),
+            clock: self.world.file_clock(),
         })
     }
 

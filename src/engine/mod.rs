@@ -554,6 +554,7 @@ impl<W: World> Engine<W> {
                 reason,
                 tree: None,
                 why: None,
+                clock: None,
             }))
             .await
     }

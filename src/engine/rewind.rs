@@ -247,8 +247,7 @@ impl<W: World> Recorder<W> {
             made: BTreeMap::new(),
         };
         let world = Rc::clone(&self.world);
-        let changed_ms =
-            |path: &[u8]| world.changed_ms(&root.join(Path::new(OsStr::from_bytes(path))));
+        let times = world.file_times(&root);
         let plan = rewind::plan(
             &changes,
             &mut RestoreOptions {
@@ -257,7 +256,7 @@ impl<W: World> Recorder<W> {
                 allowed: &wanted.allowed,
                 chosen: &wanted.chosen,
                 is_protected: &*wanted.is_protected,
-                changed_ms: &changed_ms,
+                file_time: &|path| times.of(path),
                 merge: &mut |base, ours, theirs| merged.merge(base, ours, theirs),
             },
         );

@@ -3,8 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::ops::Range;
-use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use similar::DiffTag;
 
@@ -13,15 +12,15 @@ use crate::core::entry::Record;
 use crate::core::rewind::{Author, Changes};
 use crate::core::tree::Item;
 use crate::engine::{NotRewound, changes_since};
-use crate::store::{Store, StoreError};
-use crate::world::changed_ms;
+use crate::store::{Store, StoreError, now_ms};
+use crate::workspace::files::FileTimes;
 
 /// Maximum number of changes of a file for which its lines have separate authors.
 const MAX_STEPS: usize = 50;
 
 /// The changes between two places of a log, and their authors.
 pub struct FileAuthors {
-    root: PathBuf,
+    times: FileTimes,
     /// `None`: the changes are not known.
     changes: Option<Changes>,
 }
@@ -47,7 +46,7 @@ impl FileAuthors {
         };
         let Some(root) = root else {
             return Ok(FileAuthors {
-                root: PathBuf::new(),
+                times: FileTimes::new(Path::new(""), now_ms),
                 changes: None,
             });
         };
@@ -57,14 +56,12 @@ impl FileAuthors {
             Err(NotRewound::Unknown(_)) => None,
             Err(other) => return Err(other),
         };
-        Ok(FileAuthors { root, changes })
+        let times = FileTimes::new(&root, now_ms);
+        Ok(FileAuthors { times, changes })
     }
 
     fn steps(&self, path: &[u8]) -> Vec<(Author, Option<&Item>)> {
-        let changed = |path: &[u8]| {
-            let path = Path::new(std::ffi::OsStr::from_bytes(path));
-            changed_ms(&self.root.join(path))
-        };
+        let changed = |path: &[u8]| self.times.of(path);
         let changes = self.changes.as_ref();
         changes.map_or(Vec::new(), |changes| changes.steps(path, &changed))
     }

@@ -193,6 +193,7 @@ mod tests {
             reason,
             tree: None,
             why: None,
+            clock: None,
         }
     }
 

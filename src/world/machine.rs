@@ -26,6 +26,7 @@ use crate::core::background::BackgroundMode;
 use crate::core::check::Check;
 use crate::core::entry::{BlobRef, CallId, Fact, Failure, Guard, Outcome, Output};
 use crate::core::entry::{HookEvent, HookRun, HookWrote};
+use crate::core::file_clock::FileClock;
 use crate::core::request::Request;
 use crate::core::state::{Background, State, UserCommand};
 use crate::core::tool::ToolCall;
@@ -38,6 +39,7 @@ use crate::tools::bash::{self, background_id};
 use crate::tools::{
     self, FetchedPage, FileState, ReadWork, ShellCommand, ToolContext, ToolResult, Work,
 };
+use crate::workspace::files::measure;
 
 /// Time for a keeper to start its command; it needs milliseconds.
 const BEGIN_WITHIN: Duration = Duration::from_secs(5);
@@ -627,8 +629,8 @@ impl World for Machine {
         restore::restore(data_dir, root, order).await
     }
 
-    fn changed_ms(&self, path: &Path) -> Option<i64> {
-        restore::changed_ms(path)
+    fn file_clock(&self) -> Option<FileClock> {
+        measure(&self.ctx.root, &now_ms)
     }
 
     fn files_seen(&self) -> u64 {

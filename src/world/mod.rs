@@ -28,18 +28,21 @@ use crate::core::check::Check;
 use crate::core::entry::{
     CallId, Entry, Failure, Guard, HookEvent, HookResult, HookRun, HookWrote, Outcome, Seq,
 };
+use crate::core::file_clock::FileClock;
 use crate::core::form::{FormAnswer, ServerQuestion};
 use crate::core::request::Request;
 use crate::core::state::{Background, State, UserCommand};
 use crate::core::tool::ToolCall;
 use crate::model::{Delta, Reply};
+use crate::store::now_ms;
 use crate::tools::ToolResult;
+use crate::workspace::files::FileTimes;
 
 pub use crate::tools::bash::BackgroundEnd;
 pub use files::{Files, Keeping, Snapshot, SnapshotRequest, SnapshotScope};
 pub use give_tasks::{BeginTask, Tasks};
 pub use hooks::{HookSetup, MachineHooks};
-pub use restore::{RestoreEnd, RestoreOrder, RestoreProgress, changed_ms};
+pub use restore::{RestoreEnd, RestoreOrder, RestoreProgress};
 pub use servers::{FindTool, KnownTool, Launch, LaunchServer, ServerAccess};
 pub use servers::{OfferAnswer, OfferError, OfferKind, ServerReply, ServerRequest, ServerWords};
 
@@ -282,9 +285,14 @@ pub trait World: 'static {
         std::future::ready(RestoreEnd::nothing("nothing looks after the files"))
     }
 
-    /// Returns when the file at an absolute path last changed: UTC, milliseconds since 1970.
-    fn changed_ms(&self, _path: &Path) -> Option<i64> {
+    /// Measures the clock of the file system of the workspace's root. `None`: it is unknown.
+    fn file_clock(&self) -> Option<FileClock> {
         None
+    }
+
+    /// Returns the times of the files below a root.
+    fn file_times(&self, root: &Path) -> FileTimes {
+        FileTimes::new(root, now_ms)
     }
 
     /// Returns how many files the current scan has visited.

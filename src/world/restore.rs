@@ -5,7 +5,6 @@
 //! or its new state, and the next start completes the restore.
 
 use std::collections::BTreeMap;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -116,15 +115,4 @@ fn locked(data_dir: &Path, root: &Path, order: &RestoreOrder) -> Result<Done, St
         },
     });
     Ok(done.unwrap_or_default())
-}
-
-/// Returns when the file at a path last changed: UTC, milliseconds since 1970.
-pub fn changed_ms(path: &Path) -> Option<i64> {
-    let found = std::fs::symlink_metadata(path).ok()?;
-    Some(
-        found
-            .ctime()
-            .saturating_mul(1_000)
-            .saturating_add(found.ctime_nsec() / 1_000_000),
-    )
 }

@@ -116,6 +116,7 @@ fn the_minute_limit_of_a_task_spans_restarts() {
         reason: SaveReason::Timer,
         tree: None,
         why: None,
+        clock: None,
     };
     let batch = Batch {
         at_ms: now_ms() + 3_600_000,

@@ -38,6 +38,7 @@ fn saved(stage: &mut Stage) {
         reason: SaveReason::Files,
         tree: Some("ab".repeat(16)),
         why: None,
+        clock: None,
     });
 }
 

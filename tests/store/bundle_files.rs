@@ -64,6 +64,7 @@ fn keep(
         reason: SaveReason::Files,
         tree: Some(name.clone()),
         why: None,
+        clock: None,
     };
     *last = Some(new.known(tree));
     let batch = Batch {

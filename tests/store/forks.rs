@@ -75,6 +75,7 @@ fn checkpoints_follow_the_chain_with_their_plan_steps() {
         reason: SaveReason::Timer,
         tree: None,
         why: None,
+        clock: None,
     };
     let mut trunk = session(&mut store, HERE);
     append(

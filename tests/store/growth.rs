@@ -132,6 +132,7 @@ impl Session {
             reason: SaveReason::Files,
             tree: self.last.clone(),
             why: None,
+            clock: None,
         };
         let batch = Batch {
             at_ms: 1,

@@ -49,6 +49,7 @@ fn a_blank_session_is_in_no_list_but_its_own() {
             reason: rewake::core::entry::SaveReason::Exit,
             tree: None,
             why: None,
+            clock: None,
         },
     ];
     for entry in set_up {

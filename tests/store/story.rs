@@ -372,6 +372,7 @@ pub fn all_kinds() -> Vec<Entry> {
             reason: SaveReason::Timer,
             tree: None,
             why: None,
+            clock: None,
         },
         Entry::Chose(Choice {
             model: Some("ollama/small".into()),

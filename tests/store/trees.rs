@@ -91,6 +91,7 @@ impl Kept {
             reason: SaveReason::Files,
             tree: Some(new.name()),
             why: None,
+            clock: None,
         };
         self.versions.push((new.name(), bytes.to_vec()));
         self.last = Some(new.known(tree));

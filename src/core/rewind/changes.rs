@@ -4,12 +4,9 @@ use std::collections::BTreeMap;
 
 use super::author::{Author, Maker};
 use super::since::{Cause, Written};
+use crate::core::file_clock::{CommandEnd, FileTime};
 use crate::core::path;
 use crate::core::tree::{Change, ContentHash, Delta, Item, PathBytes, Tree};
-
-/// Tolerance for the end of a command: it may end a little later than recorded, and the clock of a
-/// file system is coarse.
-pub(super) const SLACK_MS: i64 = 500;
 
 /// Suffix of the names under which a restore puts content of others beside its path.
 pub(super) const ENDING: &[u8] = b".rewake-kept";
@@ -20,7 +17,7 @@ pub(super) enum By {
     /// A call that wrote the file, or a restore.
     Us,
     /// A command that ran until this time.
-    Command(i64),
+    Command(CommandEnd),
     Outside,
 }
 
@@ -130,20 +127,19 @@ impl Changes {
         }
     }
 
-    /// Returns each change of a path: its author and the state after it. `changed_ms` returns when
+    /// Returns each change of a path: its author and the state after it. `file_time` returns when
     /// the current file last changed.
     pub fn steps(
         &self,
         path: &[u8],
-        changed_ms: &dyn Fn(&[u8]) -> Option<i64>,
+        file_time: &dyn Fn(&[u8]) -> Option<FileTime>,
     ) -> Vec<(Author, Option<&Item>)> {
         let links = self.chains.get(path).map_or(&[][..], |c| &c.links[..]);
         let is_doubtful = |link: &Link| link.maker.was_away || link.maker.left_before_tree;
         let author = |place: usize, link: &Link| match (is_doubtful(link), link.by) {
             (true, By::Command(ended)) => {
                 let is_last = place + 1 == links.len();
-                let is_of_command = |at: i64| at <= ended.saturating_add(SLACK_MS);
-                match is_last && changed_ms(path).is_some_and(is_of_command) {
+                match is_last && file_time(path).is_some_and(|at| ended.may_have_changed(&at)) {
                     true => link.maker.author,
                     false => Author::Unknown,
                 }
@@ -171,7 +167,7 @@ impl Changes {
         target: Option<&Tree>,
     ) {
         if let Cause::Calls {
-            command_ended_ms: Some(_),
+            command_ended: Some(_),
             ..
         } = cause
         {
@@ -215,14 +211,14 @@ impl Changes {
                 Cause::Outside | Cause::Restored { .. } => (By::Outside, maker),
                 Cause::Calls {
                     written,
-                    command_ended_ms,
+                    command_ended,
                 } => {
                     let absolute = absolute(&self.root, path);
                     match of_call(written, &absolute, before.as_ref(), to.as_ref()) {
                         Some(By::Us) => (By::Us, Author::Tool.into()),
                         // A tool and somebody else changed it.
                         Some(by) => (by, Author::Unknown.into()),
-                        None => (command_ended_ms.map_or(By::Outside, By::Command), maker),
+                        None => (command_ended.map_or(By::Outside, By::Command), maker),
                     }
                 }
             };

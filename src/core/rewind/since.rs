@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use super::author::{Maker, Workers};
 use crate::core::access::Access;
 use crate::core::entry::{CallId, Entry, Fact, Guard, Record};
+use crate::core::file_clock::{CommandEnd, FileClock};
 use crate::core::tree::named;
 
 /// Maximum time from the record of a command to its start.
-const BEGIN_MS: i64 = 2_000;
+const BEGIN_MS: i64 = 1_000;
 
 /// A tree that a log names after a place, and who made the difference to the previous tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,8 +27,8 @@ pub enum Cause {
     /// are somebody else's.
     Calls {
         written: Vec<Written>,
-        /// The end of the last command. UTC, milliseconds since 1970.
-        command_ended_ms: Option<i64>,
+        /// The end of the last command.
+        command_ended: Option<CommandEnd>,
     },
     /// Files were restored to this tree. Differences from it are somebody else's.
     Restored { target: String },
@@ -52,13 +53,15 @@ pub fn named_since(records: &[Record], start: usize, from: &str) -> Vec<NamedTre
         last: from.to_string(),
         written: Vec::new(),
         commands: BTreeMap::new(),
-        command_ended_ms: None,
+        command_ended: None,
+        clock: None,
         restoring: None,
         resumed_ms: i64::MIN,
         workers: Workers::default(),
     };
     for record in records.iter().take(start) {
         since.workers.record(record);
+        since.measured(record);
     }
     for record in records.get(start..).unwrap_or_default() {
         since.record(record);
@@ -73,7 +76,9 @@ struct Since {
     written: Vec<Written>,
     /// Commands that started, and when.
     commands: BTreeMap<CallId, i64>,
-    command_ended_ms: Option<i64>,
+    command_ended: Option<CommandEnd>,
+    /// The last measurement of the clock of the root's file system.
+    clock: Option<FileClock>,
     restoring: Option<String>,
     /// When another process last resumed the session.
     resumed_ms: i64,
@@ -81,8 +86,18 @@ struct Since {
 }
 
 impl Since {
+    fn measured(&mut self, record: &Record) {
+        if let Entry::Saved {
+            clock: Some(clock), ..
+        } = &record.entry
+        {
+            self.clock = Some(*clock);
+        }
+    }
+
     fn record(&mut self, record: &Record) {
         self.workers.record(record);
+        self.measured(record);
         match &record.entry {
             Entry::Started { access, .. } if *access == Some(Access::Read) => {}
             Entry::Started { call, guard, .. } => match guard {
@@ -113,7 +128,11 @@ impl Since {
                         _ => record.at_ms,
                     };
                     let ended = ended.min(record.at_ms);
-                    self.command_ended_ms = self.command_ended_ms.max(Some(ended));
+                    let last = self.command_ended.map_or(i64::MIN, |last| last.at_ms);
+                    self.command_ended = Some(CommandEnd {
+                        at_ms: ended.max(last),
+                        clock: self.clock,
+                    });
                 }
             }
             Entry::Resumed { .. } => self.resumed_ms = record.at_ms,
@@ -135,10 +154,10 @@ impl Since {
         };
         let cause = match self.restoring.take() {
             Some(target) => Cause::Restored { target },
-            None if self.written.is_empty() && self.command_ended_ms.is_none() => Cause::Outside,
+            None if self.written.is_empty() && self.command_ended.is_none() => Cause::Outside,
             None => Cause::Calls {
                 written: std::mem::take(&mut self.written),
-                command_ended_ms: self.command_ended_ms.take(),
+                command_ended: self.command_ended.take(),
             },
         };
         self.take(name, cause);
@@ -146,7 +165,7 @@ impl Since {
 
     fn take(&mut self, name: &str, cause: Cause) {
         self.written.clear();
-        self.command_ended_ms = None;
+        self.command_ended = None;
         let maker = self.workers.at_tree();
         if name != self.last {
             self.last = name.to_string();

@@ -4,6 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::core::entry::{CallId, Entry, Fact, Guard, Outcome, Record, SaveReason, UnrestoredPath};
+use crate::core::file_clock::FileClock;
 use crate::core::tree::{Change, Delta};
 
 fn file(name: &str) -> Item {
@@ -38,13 +39,18 @@ fn written(path: &str, before: Option<&str>, after: &str) -> Cause {
             before: before.map(hex),
             after: hex(after),
         }],
-        command_ended_ms: None,
+        command_ended: None,
     }
 }
 
+const END: CommandEnd = CommandEnd {
+    at_ms: 1_000,
+    clock: None,
+};
+
 const COMMAND: Cause = Cause::Calls {
     written: Vec::new(),
-    command_ended_ms: Some(1_000),
+    command_ended: Some(END),
 };
 
 fn changes(start: &Tree, steps: &[(Tree, Cause)]) -> Changes {
@@ -54,6 +60,18 @@ fn changes(start: &Tree, steps: &[(Tree, Cause)]) -> Changes {
         changes.add(&delta, true, (cause, Maker::default()), Some(tree));
     }
     changes
+}
+
+/// The time of a file, on the clock of the machine.
+fn time(changed_ms: i64) -> FileTime {
+    FileTime {
+        changed_ms,
+        clock: Some(FileClock {
+            ahead_ms: 0,
+            booted_ms: None,
+        }),
+        is_in_root: true,
+    }
 }
 
 #[derive(Default)]
@@ -84,7 +102,7 @@ fn planned(changes: &Changes, asked: &Asked) -> Plan {
             allowed: &asked.allowed,
             chosen: &asked.chosen,
             is_protected: &|path| path.ends_with(".bashrc"),
-            changed_ms: &|_| asked.changed_ms,
+            file_time: &|_| asked.changed_ms.map(time),
             merge: &mut merge,
         },
     )
@@ -143,7 +161,7 @@ fn a_choice_for_a_path_wins_but_a_protected_path_needs_approval() {
                         after: super::changes::hex(&hash("2")),
                     })
                     .into(),
-                command_ended_ms: None,
+                command_ended: None,
             },
         ),
         (tree(&last), Cause::Outside),
@@ -375,6 +393,7 @@ fn saved(tree: &str) -> Entry {
         reason: SaveReason::Files,
         tree: Some(tree.into()),
         why: None,
+        clock: None,
     }
 }
 
@@ -574,11 +593,14 @@ fn the_log_says_who_made_each_tree() {
             before: None,
             after: "h".into(),
         }],
-        command_ended_ms: None,
+        command_ended: None,
     };
     let command = Cause::Calls {
         written: vec![],
-        command_ended_ms: Some(6_250),
+        command_ended: Some(CommandEnd {
+            at_ms: 5_250,
+            clock: None,
+        }),
     };
     let restored = Cause::Restored {
         target: "t5".into(),
@@ -629,6 +651,7 @@ fn two_possible_authors_are_no_author() {
         reason: SaveReason::Files,
         tree: Some(tree.to_string()),
         why: None,
+        clock: None,
     };
     let command = Guard::Supervised {
         run: "r".into(),
@@ -692,8 +715,8 @@ fn a_change_seen_after_an_absence_may_have_an_unknown_author() {
         ..Maker::default()
     };
     changes.add(&delta, true, (&COMMAND, maker), None);
-    let author = |changed_ms| {
-        let steps = changes.steps(b"a", &|_| changed_ms);
+    let author = |changed_ms: Option<i64>| {
+        let steps = changes.steps(b"a", &|_| changed_ms.map(time));
         steps.iter().map(|(author, _)| *author).collect::<Vec<_>>()
     };
     assert_eq!(author(Some(1_000)), [Author::Command]);
@@ -855,7 +878,7 @@ fn cause(now: &Tree, next: &Tree, kind: u8) -> Cause {
                         before: hash(now, path),
                         after: hash(next, path).unwrap_or_default(),
                     }],
-                    command_ended_ms: None,
+                    command_ended: None,
                 },
                 None => Cause::Outside,
             }

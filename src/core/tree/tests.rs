@@ -142,11 +142,13 @@ fn records(log: &str) -> Vec<Record> {
             reason: SaveReason::Files,
             tree: None,
             why: Some("the disk is full".into()),
+            clock: None,
         },
         name => Entry::Saved {
             reason: SaveReason::Files,
             tree: Some(name.to_string()),
             why: None,
+            clock: None,
         },
     };
     (0..)

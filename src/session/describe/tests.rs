@@ -203,6 +203,7 @@ fn every_kind_is_part_of_the_conversation_or_a_detail() {
                 reason: SaveReason::ContextLimit,
                 tree: None,
                 why: None,
+                clock: None,
             },
             ("saved: context nearly full", Detail),
         ),

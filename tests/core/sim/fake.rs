@@ -11,6 +11,7 @@ use std::time::Duration;
 use rewake::core::access::Access;
 use rewake::core::check::Check;
 use rewake::core::entry::*;
+use rewake::core::file_clock::FileClock;
 use rewake::core::form::FormAnswer;
 use rewake::core::next::MAX_CALLS_AT_ONCE;
 use rewake::core::request::{MessagePart, Request};
@@ -1538,6 +1539,13 @@ impl World for Fake {
 
     fn printed_bytes(&self) -> u64 {
         0
+    }
+
+    fn file_clock(&self) -> Option<FileClock> {
+        Some(FileClock {
+            ahead_ms: -30_000,
+            booted_ms: Some(self.outside.borrow().clock_ms),
+        })
     }
 
     fn now_ms(&self) -> i64 {

@@ -61,6 +61,7 @@ impl Kept {
             reason: SaveReason::Files,
             tree: Some(tree),
             why: None,
+            clock: None,
         });
     }
 

@@ -191,6 +191,7 @@ fn every_session_says_how_it_ended_in_its_own_colour() {
         reason,
         tree: None,
         why: None,
+        clock: None,
     };
     let endings: [(&str, bool, Vec<Entry>); 5] = [
         (

@@ -5,6 +5,7 @@
 //! Any other is complete and synced before it is placed, and may be the file that came out of an
 //! exchange.
 
+use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, ErrorKind, Write};
@@ -13,10 +14,11 @@ use std::path::Path;
 
 use rustix::fs::{AtFlags, Gid, Mode, Stat, Uid};
 
-use super::{Contents, Done, Job, RestoreRoot, is_folder, slot, staged_folder};
+use super::{Contents, Done, Job, RestoreRoot, is_absent, is_folder, slot, staged_folder};
 use crate::core::entry::KeptWhy;
 use crate::core::path;
 use crate::core::tree::{Item, PathBytes};
+use crate::workspace::files::clock::device;
 use crate::workspace::files::cover::STAGED;
 use crate::workspace::handle::Folder;
 
@@ -82,15 +84,6 @@ impl Bench {
         let _ = self.root.remove_folder(&self.name);
         let _ = self.root.sync();
     }
-}
-
-#[allow(
-    clippy::unnecessary_cast,
-    clippy::cast_sign_loss,
-    reason = "it has another type on other systems"
-)]
-fn device(stat: &Stat) -> u64 {
-    stat.st_dev as u64
 }
 
 #[cfg(test)]
@@ -173,14 +166,10 @@ impl RestoreRoot<'_> {
         let files = jobs.iter().filter(|job| job.target.is_some()).count();
         let sync_each = files < MANY || !cfg!(target_os = "linux");
         let mut laid_out: Vec<Job> = Vec::with_capacity(jobs.len());
-        let mut parts = Vec::new();
         for job in std::mem::take(jobs) {
             match self.lay_out(&job, content, sync_each) {
-                Ok(LaidOut::Yes(slot)) => {
-                    parts.extend(slot);
-                    laid_out.push(job);
-                }
-                Ok(LaidOut::Kept(why)) => {
+                Ok(None) => laid_out.push(job),
+                Ok(Some(why)) => {
                     done.kept.insert(job.path, why);
                 }
                 Err(why) => {
@@ -189,28 +178,30 @@ impl RestoreRoot<'_> {
                 }
             }
         }
-        let synced = self.complete(&parts, sync_each);
+        let synced = self.complete(&mut laid_out, sync_each, done);
         if let Err(error) = synced {
             self.take_up(&laid_out);
-            return Err(format!("what is set back cannot be laid out: {error}"));
+            return Err(cannot_stage(&error));
         }
         *jobs = laid_out;
         Ok(())
     }
 
+    /// Stages one file. Nothing stays open: a restore may have more files than this process may
+    /// open. Returns the reason if the path must stay unchanged.
     fn lay_out(
         &self,
         job: &Job,
         content: &mut Contents<'_>,
         sync: bool,
-    ) -> Result<LaidOut, String> {
+    ) -> Result<Option<KeptWhy>, String> {
         let Some(target) = &job.target else {
-            return Ok(LaidOut::Yes(None));
+            return Ok(None);
         };
         let bytes = match target {
             Item::File { hash, .. } => match content(hash)? {
                 Some(bytes) => Some(bytes),
-                None => return Ok(LaidOut::Kept(KeptWhy::Lost)),
+                None => return Ok(Some(KeptWhy::Lost)),
             },
             Item::Link { .. } | Item::Marker { .. } => None,
         };
@@ -218,7 +209,7 @@ impl RestoreRoot<'_> {
         let slot = match self.slot(&job.path, self.below(&job.path).is_none()) {
             Ok(slot) => slot,
             // The folders of the path changed.
-            Err(_) => return Ok(LaidOut::Kept(KeptWhy::Way)),
+            Err(_) => return Ok(Some(KeptWhy::Way)),
         };
         let written = match (target, &bytes) {
             (Item::File { mode, .. }, Some(bytes)) => slot.write(*mode, bytes, sync),
@@ -226,26 +217,38 @@ impl RestoreRoot<'_> {
             _ => Ok(()),
         };
         match written {
-            Ok(()) => Ok(LaidOut::Yes(bytes.is_some().then_some(slot))),
+            Ok(()) => Ok(None),
             Err(_) if slot.is_beside => {
                 let _ = slot.folder.remove(&slot.part);
-                Ok(LaidOut::Kept(KeptWhy::Refused))
+                Ok(Some(KeptWhy::Refused))
             }
-            Err(e) => Err(format!("what is set back cannot be laid out: {e}")),
+            Err(e) => Err(cannot_stage(&e)),
         }
     }
 
-    /// Syncs all staged files, and then gives them their final names.
-    fn complete(&self, parts: &[StagingPlace], is_synced: bool) -> io::Result<()> {
+    /// Syncs all staged files, and then gives them their final names. Removes the jobs of files
+    /// that are not there any more, since the folders of their paths changed.
+    fn complete(&self, jobs: &mut Vec<Job>, is_synced: bool, done: &mut Done) -> io::Result<()> {
         if !is_synced {
             sync_all(&self.bench.folder)?;
         }
-        for slot in parts {
-            slot.folder.rename(&slot.part, &slot.staged)?;
+        let mut gone = BTreeSet::new();
+        let is_file = |job: &&Job| matches!(job.target, Some(Item::File { .. }));
+        for job in jobs.iter().filter(is_file) {
+            let slot = self.slot(&job.path, false)?;
+            match slot.folder.rename(&slot.part, &slot.staged) {
+                Err(e) if is_absent(&e) => {
+                    gone.insert(job.path.clone());
+                }
+                renamed => renamed?,
+            }
             if slot.is_beside {
                 slot.folder.sync()?;
             }
         }
+        jobs.retain(|job| !gone.contains(&job.path));
+        done.kept
+            .extend(gone.into_iter().map(|path| (path, KeptWhy::Way)));
         self.bench.folder.sync()
     }
 
@@ -260,10 +263,8 @@ impl RestoreRoot<'_> {
     }
 }
 
-enum LaidOut {
-    /// Staged; with the slot if the file still needs its final name.
-    Yes(Option<StagingPlace>),
-    Kept(KeptWhy),
+fn cannot_stage(error: &io::Error) -> String {
+    format!("what is set back cannot be laid out: {error}")
 }
 
 impl StagingPlace {

@@ -565,3 +565,36 @@ fn a_path_elsewhere_is_set_back_beside_it_and_one_below_the_root_as_such() {
         1
     );
 }
+
+/// Says to a test that it is the child with few descriptors.
+const FEW: &str = "REWAKE_TEST_FEW";
+
+#[test]
+fn ten_thousand_files_are_restored_with_256_descriptors() {
+    const FILES: usize = 10_000;
+    if std::env::var_os(FEW).is_none() {
+        let name = "workspace::files::restore::tests::ten_thousand_files_are_restored_with_256_descriptors";
+        let limited = std::process::Command::new("sh")
+            .args(["-c", "ulimit -n 256 && exec \"$@\"", "sh"])
+            .arg(std::env::current_exe().unwrap())
+            .args(["--exact", name, "--nocapture"])
+            .env(FEW, "1")
+            .output()
+            .unwrap();
+        let printed = String::from_utf8_lossy(&limited.stderr);
+        assert!(limited.status.success(), "{printed}");
+        assert!(printed.contains("10000 files"), "{printed}");
+        return;
+    }
+    let mut room = Room::new();
+    let names: Vec<String> = (0..FILES).map(|n| format!("d{}/f{n}", n % 50)).collect();
+    let all = |text: &'static str| names.iter().map(move |name| (name.as_str(), text));
+    room.lay_out(&all("new").collect::<Vec<_>>());
+    let before = room.tree(&all("new").collect::<Vec<_>>());
+    let target = room.tree(&all("old").collect::<Vec<_>>());
+    let done = room.done(&before, &target);
+    assert_eq!((done.why, done.kept.len()), (None, 0));
+    let is_old = |name: &&String| fs::read(room.path(name)).is_ok_and(|text| text == b"old");
+    assert_eq!(names.iter().filter(is_old).count(), FILES);
+    eprintln!("{} files", done.written.len());
+}

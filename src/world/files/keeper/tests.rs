@@ -99,6 +99,7 @@ impl Kept {
                     reason: SaveReason::Files,
                     tree: Some(name.clone()),
                     why: None,
+                    clock: None,
                 };
                 let batch = Batch {
                     at_ms: 1,

@@ -13,6 +13,7 @@ use std::time::Duration;
 use rewake::core::access::Access;
 use rewake::core::budget::Budget;
 use rewake::core::entry::*;
+use rewake::core::file_clock::FileClock;
 use rewake::core::next::Why;
 use rewake::core::policy::{Decision, Judgement};
 use rewake::core::request::Request;
@@ -24,9 +25,9 @@ use rewake::core::tool::ToolCall;
 use rewake::engine::{Back, Command, Engine, Log, RestReason, Rewind, Settings, Summarising};
 use rewake::model::{Delta, Reply};
 use rewake::session::context::windows;
-use rewake::store::{Message, NewSession, Store, new_id};
+use rewake::store::{Message, NewSession, Store, new_id, now_ms};
 use rewake::tools::ToolResult;
-use rewake::workspace::files::{Coverage, Unwatched, max_watches};
+use rewake::workspace::files::{Coverage, FileTimes, Unwatched, max_watches};
 use rewake::world::machine::Machine;
 use rewake::world::{
     BackgroundEnd, Images, Keeping, PrepareError, RestoreEnd, RestoreOrder, Settled, Snapshot,
@@ -95,6 +96,7 @@ impl Stage {
         let world = Rc::new(Puppet {
             machine,
             answers: Rc::clone(&answers),
+            ahead_ms: if is_watched { 30_000 } else { -30_000 },
         });
         let (say, inbox) = unbounded_channel();
         let session = head.session().to_string();
@@ -352,6 +354,8 @@ fn settings() -> Settings {
 struct Puppet {
     machine: Machine,
     answers: Rc<RefCell<VecDeque<Vec<Block>>>>,
+    /// By so much the clock of this process is ahead of that of the files.
+    ahead_ms: i64,
 }
 
 impl World for Puppet {
@@ -411,8 +415,17 @@ impl World for Puppet {
         self.machine.restore(order).await
     }
 
-    fn changed_ms(&self, path: &Path) -> Option<i64> {
-        self.machine.changed_ms(path)
+    fn file_clock(&self) -> Option<FileClock> {
+        let clock = self.machine.file_clock()?;
+        Some(FileClock {
+            ahead_ms: clock.ahead_ms - self.ahead_ms,
+            ..clock
+        })
+    }
+
+    fn file_times(&self, root: &Path) -> FileTimes {
+        let ahead_ms = self.ahead_ms;
+        FileTimes::new(root, move || now_ms() + ahead_ms)
     }
 
     fn scan_ahead(&self, wish: SnapshotRequest) {
@@ -458,6 +471,6 @@ impl World for Puppet {
     }
 
     fn now_ms(&self) -> i64 {
-        self.machine.now_ms()
+        self.machine.now_ms() + self.ahead_ms
     }
 }
