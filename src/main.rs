@@ -26,6 +26,7 @@ fn main() -> ExitCode {
         return code;
     }
     rewake::sandbox::conceal();
+    rewake::sandbox::raise_limit();
     // Commands are settled without it too.
     let _ = rewake::command::watch_child_exits();
     ExitCode::from(rewake::cli::main())

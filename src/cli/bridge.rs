@@ -9,11 +9,11 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::process::CommandExt;
-use std::process::Command;
 
 use crate::command::own_exe;
 use crate::mcp::bridge;
 use crate::mcp::launch::{BRIDGE_ENV, BRIDGE_WORD, BridgeConfig};
+use crate::sandbox::child;
 
 /// Maximum size of the definition: more does not fit into a pipe before it is read.
 const DEFINITION_MAX_BYTES: usize = 48 * 1024;
@@ -58,7 +58,7 @@ fn begin_again(name: &str) -> String {
     match piped() {
         Ok((read, exe)) => {
             let descriptor = read.as_raw_fd().to_string();
-            let mut again = Command::new(exe);
+            let mut again = child(exe);
             again.arg0("rewake").args([BRIDGE_WORD, name, &descriptor]);
             again.env_remove(BRIDGE_ENV);
             format!("the bridge cannot begin: {}", again.exec())

@@ -6,7 +6,7 @@
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, TrySendError, sync_channel};
 use std::time::{Duration, Instant};
 
@@ -121,7 +121,7 @@ struct Worker {
 
 impl Worker {
     fn start(scene: &Scene, args: &[&str]) -> Result<Worker, CliError> {
-        let mut child = Command::new(&scene.exe)
+        let mut child = crate::sandbox::child(&scene.exe)
             .args(args)
             .args(["--output-format", "stream-json"])
             .current_dir(&scene.project)
@@ -416,7 +416,7 @@ fn result_of<'a>(records: &'a [Record], command: &str) -> Option<(&'a str, Optio
 }
 
 fn test_passes(project: &Path) -> bool {
-    Command::new("sh")
+    crate::sandbox::child("sh")
         .args(["test.sh", "quick"])
         .current_dir(project)
         .stdout(Stdio::null())

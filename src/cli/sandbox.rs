@@ -6,7 +6,7 @@ use std::io::{self, Read};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus};
+use std::process::{Child, ExitStatus};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -22,7 +22,7 @@ use crate::core::text::count;
 use crate::report::CliError;
 use crate::sandbox::{
     Family, Kernel, Modes, Profile, Remembered, Repository, Request, Toolchains, Watched,
-    adopt_orphans,
+    adopt_orphans, child, give_back_limit,
 };
 use crate::session::AppContext;
 use crate::workspace::handle::Folder;
@@ -56,7 +56,7 @@ pub(super) fn run(ctx: &AppContext, wanted: &SandboxArgs) -> Result<u8, CliError
     };
     let program = found(ctx, Path::new(program))?;
     if wanted.access == Access::Full {
-        let mut command = Command::new(&program);
+        let mut command = child(&program);
         command.args(args).current_dir(&ctx.here.folder);
         return Ok(exit_code(command.status().map_err(cannot(&program))?));
     }
@@ -73,6 +73,7 @@ pub(super) fn run(ctx: &AppContext, wanted: &SandboxArgs) -> Result<u8, CliError
     let signals = Signals::catch().map_err(cannot(&program))?;
     let mut starting = crate::sandbox::command(&profile, &exe, &program, args.iter().cloned())
         .map_err(cannot(&program))?;
+    give_back_limit(&mut starting.command);
     starting.command.current_dir(&ctx.here.folder);
     let mut child = starting.command.spawn().map_err(cannot(&program))?;
     drop(starting.command);

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -18,6 +18,7 @@ use crate::core::background::BackgroundMode;
 use crate::core::entry::By;
 use crate::headless::{self, Ask, Format, Task};
 use crate::report::{CliError, exit, note};
+use crate::sandbox::child;
 use crate::session::remote::blocking;
 use crate::session::shared::{fleet_address, home, lease_file};
 use crate::session::shared_task::{open_task, work_dir};
@@ -303,7 +304,7 @@ fn supervise(args: &WorkerArgs) -> Result<u8, CliError> {
 }
 
 fn start(exe: &PathBuf, args: &WorkerArgs) -> std::io::Result<Child> {
-    let mut command = Command::new(exe);
+    let mut command = child(exe);
     command.args(["worker", "--once", "--slot"]);
     if let Some(idle) = args.idle {
         command.arg("--idle").arg(format!("{}s", idle.as_secs()));

@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
 
 use super::process::own_exe;
+use crate::sandbox::child;
 
 /// The hidden first argument. It is followed by the milliseconds, the program and its arguments.
 pub const WORD: &str = "__limited";
@@ -29,7 +30,7 @@ const TICK: Duration = Duration::from_millis(20);
 /// # Errors
 /// When the file of this program is not found.
 pub fn command(limit: Duration, program: &str, arguments: &[String]) -> io::Result<Command> {
-    let mut command = Command::new(own_exe()?);
+    let mut command = child(own_exe()?);
     command
         .arg0("rewake")
         .arg(WORD)

@@ -12,6 +12,7 @@ use std::path::Path;
 use std::process::{Command, ExitCode};
 
 use super::process::own_exe;
+use crate::sandbox::child;
 
 /// The hidden first argument. It is followed by the shell and the command.
 pub const WORD: &str = "__on_terminal";
@@ -26,7 +27,7 @@ pub fn run(
     unseen: &[String],
     command: &str,
 ) -> io::Result<(Option<i32>, String)> {
-    let mut process = Command::new(own_exe()?);
+    let mut process = child(own_exe()?);
     process.arg0("rewake").arg(WORD).arg(shell).arg(command);
     for name in unseen {
         process.env_remove(name);

@@ -78,7 +78,7 @@ async fn in_child(html: &str, exe: &Path, how: Option<&str>) -> Result<(String, 
 }
 
 async fn printed_by_child(html: &str, exe: &Path, how: Option<&str>) -> io::Result<String> {
-    let mut command = std::process::Command::new(exe);
+    let mut command = sandbox::child(exe);
     command.arg0("rewake").arg(WORD).args(how).env_clear();
     let mut command = tokio::process::Command::from(command);
     command

@@ -9,7 +9,7 @@ use std::fs::File;
 use std::io::{self, PipeWriter, Read};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use rustix::process::{Signal, kill_process};
@@ -26,6 +26,7 @@ use super::process;
 use super::spare::Spare;
 use super::spec::{QUIET, Spec};
 use super::status::{self, Begun, End, StatusSlot};
+use crate::sandbox::child;
 use crate::store::{new_run_id, now_ms};
 
 /// Longest interval at which a re-attached command is checked; the first checks come sooner.
@@ -199,7 +200,7 @@ impl Runs {
             .spec;
         let failed = |e| with_context("cannot start the keeper", &self.exe, e);
         let (input, waits) = io::pipe().map_err(failed)?;
-        let mut command = Command::new(&self.exe);
+        let mut command = child(&self.exe);
         command
             .arg0("rewake")
             .arg(keeper::WORD)
@@ -735,7 +736,10 @@ mod tests {
         let folder = runs.folder(&run).unwrap();
         let status = folder.open_status().unwrap();
         assert!(folder::take(&status).unwrap() && folder.claim().unwrap());
-        let mut other = Command::new("sleep").arg("30").spawn().unwrap();
+        let mut other = std::process::Command::new("sleep")
+            .arg("30")
+            .spawn()
+            .unwrap();
         let begun = Begun {
             keeper: other.id(),
             keeper_start: Some(1),

@@ -18,10 +18,10 @@ use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use super::folder::RunFolder;
-use crate::sandbox::{conceal, reveal};
+use crate::sandbox::{child, conceal, reveal};
 
 /// Maximum bytes of a record: `PIPE_BUF` of POSIX, which is at least 512. Linux has 4096.
 const MAX_BYTES: usize = 512;
@@ -41,7 +41,7 @@ impl Spare {
     pub(super) fn start(exe: &Path, word: &str, without: &[String]) -> io::Result<Spare> {
         let (input, waits) = io::pipe()?;
         let (reader, folder) = io::pipe()?;
-        let mut command = Command::new(exe);
+        let mut command = child(exe);
         command
             .arg0("rewake")
             .arg(word)

@@ -22,6 +22,7 @@
 //! | `places` | the lists: system folders, toolchains, secrets, caches, protected names |
 //! | `toolchains` | the folders with programs that the environment names |
 //! | `environment` | the variables of a command |
+//! | `descriptors` | inherited descriptors, and the limit of open files |
 //! | `kernel` | the features of the kernel, determined by trying them |
 //! | `obstacle` | the setting of a system that keeps namespaces from commands |
 //! | `stage` | the process that becomes the command |
@@ -136,7 +137,7 @@ pub fn is_inside() -> bool {
     inside
 }
 
-pub use descriptors::close_inherited;
+pub use descriptors::{child, close_inherited, give_back_limit, limit, raise_limit};
 pub use environment::looks_secret;
 pub use family::{EndedProcess, Family, adopt_orphans};
 pub use folders::Folders;

@@ -14,8 +14,14 @@ use std::task::Waker;
 use tokio::sync::Notify;
 use tokio::time::{Duration, Instant};
 
-/// Maximum number of open connections. Others wait until one is closed.
-pub(super) const MAX_CONNECTIONS: usize = 256;
+/// Maximum number of open connections. Others wait for [`PATIENCE`], and are then refused.
+const MAX_CONNECTIONS: usize = 256;
+
+/// Number of descriptors that connections leave for the stores and for starting sessions.
+const OTHER_DESCRIPTORS: u64 = 128;
+
+/// Minimum number of connections, however few descriptors there are.
+const MIN_CONNECTIONS: usize = 8;
 
 /// Maximum number of connections from one address of another machine.
 pub(super) const MAX_OF_ADDRESS: usize = 64;
@@ -24,12 +30,16 @@ pub(super) const MAX_OF_ADDRESS: usize = 64;
 /// than the interval of the keep-alive lines of a stream.
 const ANSWERED: Duration = Duration::from_secs(20);
 
+/// Number of times that a connection looks for a slot while all are busy.
+const PATIENCE: u32 = 2;
+
 /// Interval for finding an idle connection while a limit is reached.
 const LOOK: Duration = Duration::from_secs(1);
 
 /// The open connections.
-#[derive(Default)]
 pub(super) struct Admission {
+    /// Maximum number of open connections.
+    most: usize,
     open: Mutex<OpenStreams>,
     closed: Notify,
 }
@@ -69,22 +79,33 @@ pub(super) enum SlotAvailability {
     Place(AdmissionSlot),
     /// The address has too many busy connections.
     NotForAddress,
-    /// All connections are busy: one of them has to be closed first.
+    /// All connections are busy.
     None,
 }
 
 impl Admission {
+    /// Returns the admission of a server that may have this number of open descriptors.
+    pub(super) fn new(descriptors: u64) -> Admission {
+        let free = descriptors.saturating_sub(OTHER_DESCRIPTORS);
+        let free = usize::try_from(free).unwrap_or(MAX_CONNECTIONS);
+        Admission {
+            most: free.clamp(MIN_CONNECTIONS, MAX_CONNECTIONS),
+            open: Mutex::default(),
+            closed: Notify::new(),
+        }
+    }
+
     fn open(&self) -> MutexGuard<'_, OpenStreams> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for a slot. The address is missing for connections over a Unix socket. `None`: the
-    /// address has too many busy connections.
+    /// Waits for a slot. The address is missing for connections over a Unix socket. `None`: there
+    /// are too many busy connections, of this address or of all.
     pub(super) async fn place(
         self: &Arc<Admission>,
         address: Option<IpAddr>,
     ) -> Option<AdmissionSlot> {
-        loop {
+        for _ in 0..PATIENCE {
             let closed = self.closed.notified();
             match self.admit(address, Instant::now()) {
                 SlotAvailability::Place(place) => return Some(place),
@@ -93,6 +114,7 @@ impl Admission {
                 SlotAvailability::None => drop(tokio::time::timeout(LOOK, closed).await),
             }
         }
+        None
     }
 
     pub(super) fn admit(
@@ -109,7 +131,7 @@ impl Admission {
             }
         }
         let all = |held: &HeldSlots| !held.is_evicted;
-        if open.count(all) >= MAX_CONNECTIONS && !open.evict(now, all) {
+        if open.count(all) >= self.most && !open.evict(now, all) {
             return SlotAvailability::None;
         }
         open.admitted += 1;
@@ -224,7 +246,7 @@ mod tests {
 
     #[test]
     fn the_connection_that_waits_longest_makes_room() {
-        let admission = Arc::default();
+        let admission = Arc::new(Admission::new(1024));
         let places: Vec<AdmissionSlot> = (0..256)
             .filter_map(|n| admit(&admission, NEAR, n))
             .collect();
@@ -247,7 +269,7 @@ mod tests {
 
     #[test]
     fn a_single_remote_address_cannot_take_all_places() {
-        let admission = Arc::default();
+        let admission = Arc::new(Admission::new(1024));
         let places: Vec<AdmissionSlot> =
             (0..64).filter_map(|n| admit(&admission, FAR, n)).collect();
         places[1..].iter().for_each(AdmissionSlot::is_asked);

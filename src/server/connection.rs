@@ -197,7 +197,7 @@ mod tests {
     const NEVER: Duration = Duration::from_secs(3600);
 
     fn connection<S>(head: Duration, longest: Duration, stream: S) -> Connection<S> {
-        let admission = Arc::<Admission>::default();
+        let admission = Arc::new(Admission::new(1024));
         let SlotAvailability::Place(place) = admission.admit(None, Instant::now()) else {
             panic!("there is room");
         };

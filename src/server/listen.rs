@@ -1,7 +1,7 @@
 //! The listening socket: a TCP address, or a Unix socket that only its owner can reach.
 
 use std::fmt;
-use std::fs::{self, DirBuilder, Permissions};
+use std::fs::{self, DirBuilder, File, Permissions};
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt};
@@ -12,12 +12,14 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::serve::Listener;
+use rustix::io::Errno;
 use tokio::net::{TcpListener, UnixListener};
 
 use super::TokenScope;
 use super::admission::Admission;
 use super::connection::Connection;
 use crate::report::{CliError, exit};
+use crate::sandbox;
 
 /// Address to listen on by default.
 pub const DEFAULT: &str = "127.0.0.1:7391";
@@ -154,10 +156,10 @@ async fn serve_on<L>(listener: L, router: Router) -> io::Result<()>
 where
     Bounded<L>: Listener<Addr = ()>,
 {
-    let admission = Arc::default();
     let bounded = Bounded {
         listener,
-        admission,
+        admission: Arc::new(Admission::new(sandbox::limit())),
+        spare: spare(),
     };
     axum::serve(bounded, router).await
 }
@@ -166,6 +168,19 @@ where
 struct Bounded<L> {
     listener: L,
     admission: Arc<Admission>,
+    /// An open descriptor. It is closed to accept, and so to refuse, a client when none is left.
+    spare: Option<File>,
+}
+
+fn spare() -> Option<File> {
+    File::open("/dev/null").ok()
+}
+
+fn is_out_of_descriptors(error: &io::Error) -> bool {
+    let code = error.raw_os_error();
+    [Errno::MFILE, Errno::NFILE]
+        .map(|none| Some(none.raw_os_error()))
+        .contains(&code)
 }
 
 macro_rules! bounded {
@@ -182,11 +197,18 @@ macro_rules! bounded {
                             if let Some(place) = self.admission.place(address).await {
                                 return (Connection::new(stream, place), ());
                             }
-                            tracing::warn!(?address, "too many connections of one address");
+                            tracing::warn!(?address, "too many connections");
                         }
                         Err(error) => {
                             tracing::warn!(%error, "a connection was not accepted");
-                            tokio::time::sleep(PAUSE).await;
+                            if is_out_of_descriptors(&error) && self.spare.take().is_some() {
+                                // The client is refused, and does not wait for nothing.
+                                drop(tokio::time::timeout(PAUSE, self.listener.accept()).await);
+                                self.spare = spare();
+                            } else {
+                                tokio::time::sleep(PAUSE).await;
+                                self.spare = self.spare.take().or_else(spare);
+                            }
                         }
                     }
                 }

@@ -23,6 +23,7 @@ use crate::core::entry::Mode;
 use crate::core::settings::Pricing;
 use crate::model::Figures;
 use crate::report::CliError;
+use crate::sandbox::child;
 use crate::session::{AppContext, SessionError, only_waits_for_person};
 
 /// Maximum number of working processes that were started here. Those that wait for a person do not
@@ -172,7 +173,7 @@ impl Starter {
     /// The process gets a separate process group, so that a signal to the server does not end the
     /// session.
     fn command(&self) -> Command {
-        let mut command = Command::new(&self.exe);
+        let mut command = Command::from(child(&self.exe));
         command
             .args(["-p", "--on-approval", "wait"])
             .args(["--output-format", "stream-json"])
@@ -222,7 +223,7 @@ impl Starter {
     ) -> Result<Option<ProcessResult>, Problem> {
         let place = self.place(stores).await?;
         place.is_of(session);
-        let mut command = Command::new(&self.exe);
+        let mut command = Command::from(child(&self.exe));
         command
             .args(args)
             .current_dir(&self.folder)

@@ -18,6 +18,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::config::Env;
+use crate::sandbox::child;
 use crate::workspace::{StartFolder, is_plain};
 
 /// Maximum time that a start waits for git.
@@ -89,7 +90,7 @@ pub(super) fn changes(here: &StartFolder, env: &Env, patience: Duration) -> Opti
 /// Returns a read-only git command in the root of a workspace, which [`is_plain`] must allow.
 /// `None`: PATH has no git outside of the workspace.
 pub fn looking_git(env: &Env, root: &Path) -> Option<Command> {
-    let mut command = Command::new(git(env, root)?);
+    let mut command = child(git(env, root)?);
     command.args(LOOKS).current_dir(root).env_clear();
     for name in PASSED {
         command.envs(env.var_os(name).map(|value| (name, value)));

@@ -10,6 +10,7 @@ use super::repo_address::RepoAddress;
 use crate::config::Env;
 use crate::core::text::one_line;
 use crate::core::visible::visible;
+use crate::sandbox::child;
 
 /// Time limit of a clone.
 const PATIENCE: Duration = Duration::from_secs(1800);
@@ -172,7 +173,7 @@ fn git(env: &Env, folder: &Path) -> Result<Command, String> {
         .map(|dir| dir.join("git"))
         .find(|git| git.is_file())
         .ok_or("there is no git in PATH")?;
-    let mut command = Command::new(program);
+    let mut command = child(program);
     for (name, _) in std::env::vars_os() {
         if name.to_string_lossy().starts_with("GIT_") && name != "GIT_SSL_CAINFO" {
             command.env_remove(name);

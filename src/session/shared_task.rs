@@ -14,6 +14,7 @@ use crate::config;
 use crate::core::entry::{Choice, Entry, Record};
 use crate::core::state::ForeignLog;
 use crate::journal::chain_hash::ChainHash;
+use crate::sandbox::child;
 use crate::shared::SharedError;
 use crate::shared::files::{Files, fetch, refused};
 use crate::shared::postgres::Postgres;
@@ -133,7 +134,7 @@ fn set_up(ctx: &AppContext, folder: &Path) -> Result<(), SessionError> {
         return Ok(());
     };
     let exe = crate::command::own_exe().map_err(SessionError::OwnExe)?;
-    let mut command = std::process::Command::new(exe);
+    let mut command = child(exe);
     // What the repository runs here sees as little as a command of the model.
     for name in unseen_by_commands(ctx.config(), &ctx.env) {
         command.env_remove(name);

@@ -1,13 +1,15 @@
 //! What somebody who means harm tries, with and without a link.
 
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
+use std::net::TcpStream;
 use std::os::unix::fs::symlink;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use crate::client::{Reply, Serve};
-use crate::support::Home;
+use crate::client::{LIMIT, Reply, Serve};
+use crate::support::{Home, limited};
 use crate::{done_session, scripted, step};
 
 fn ask(server: &Serve, method: &str, path: &str, lines: &str, body: &str) -> Reply {
@@ -397,7 +399,7 @@ fn a_session_that_is_followed_is_not_purged() {
 fn connections_without_a_request_keep_nobody_out() {
     let home = scripted(&[]);
     let server = Serve::start(&home, &[]);
-    let idle: Vec<_> = (0..300).map(|_| server.connect()).collect();
+    let idle: Vec<_> = (0..160).map(|_| server.connect()).collect();
     let mut asks = server.connect();
     // Shorter than an idle connection lives.
     asks.set_read_timeout(Some(std::time::Duration::from_secs(90)))
@@ -411,4 +413,37 @@ fn connections_without_a_request_keep_nobody_out() {
     asks.read_exact(&mut answer).expect("an answer");
     assert_eq!(&answer, b"HTTP/1.1 200 OK");
     drop(idle);
+}
+
+/// More clients follow a session than the server has descriptors: the surplus is refused, and when
+/// some leave, others are answered.
+#[test]
+fn surplus_clients_are_refused_and_the_server_goes_on() {
+    let home = scripted(&[step("ok", &[])]);
+    let id = done_session(&home, "x");
+    let few = |command| limited(&command, 256, 256);
+    let server = Serve::start_as(&home, &[], few);
+    let head = format!(
+        "GET /sessions/{id}/events HTTP/1.1\r\nHost: 127.0.0.1:{}\r\nAuthorization: Bearer {}\r\n\r\n",
+        server.port, server.token
+    );
+    let followers: Vec<TcpStream> = (0..160)
+        .map(|_| {
+            let mut stream = server.connect();
+            stream.write_all(head.as_bytes()).unwrap();
+            stream.set_nonblocking(true).unwrap();
+            stream
+        })
+        .collect();
+    let is_refused = |mut stream: &TcpStream| match stream.read(&mut [0; 1 << 16]) {
+        Ok(read) => read == 0,
+        Err(error) => error.kind() != ErrorKind::WouldBlock,
+    };
+    let end = Instant::now() + LIMIT;
+    while !followers.iter().any(is_refused) {
+        assert!(Instant::now() < end, "all of them wait");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    drop(followers);
+    server.get(&format!("/sessions/{id}")).expect(200);
 }

@@ -2,6 +2,7 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, TcpStream};
+use std::process::Command;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
@@ -65,12 +66,18 @@ impl Reply {
 impl Serve {
     #[track_caller]
     pub fn start(home: &Home, args: &[&str]) -> Serve {
+        Serve::start_as(home, args, |command| command)
+    }
+
+    /// The same with another command line than the one that is given.
+    #[track_caller]
+    pub fn start_as(home: &Home, args: &[&str], as_it: fn(Command) -> Command) -> Serve {
         // The link may name another host, and then no port.
         let free = std::net::TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr());
         let port = free.expect("a port").port();
         let address = format!("127.0.0.1:{port}");
         let listen = ["serve", "--listen", &address];
-        let live = Live::spawn(home.rewake(listen.iter().chain(args)));
+        let live = Live::spawn(as_it(home.rewake(listen.iter().chain(args))));
         let link = live.wait_for(LIMIT, |line| line.contains("/#token="));
         let (_, token) = link.split_once("/#token=").expect("a link");
         Serve {

@@ -119,6 +119,20 @@ impl Default for Home {
     }
 }
 
+/// The same command line with these soft and hard limits of open files.
+pub fn limited(command: &Command, soft: u32, hard: u32) -> Command {
+    let mut limited = Command::new("sh");
+    let line = format!("ulimit -Sn {soft} && ulimit -Hn {hard} && exec \"$0\" \"$@\"");
+    limited.args(["-c", &line]).arg(command.get_program());
+    limited.args(command.get_args()).env_clear();
+    for (name, value) in command.get_envs() {
+        limited.envs(value.map(|value| (name, value)));
+    }
+    limited.stdin(Stdio::null());
+    limited.current_dir(command.get_current_dir().expect("a folder"));
+    limited
+}
+
 /// How a child ended and what it printed.
 #[derive(Debug, Clone)]
 pub struct Run {

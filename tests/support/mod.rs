@@ -49,7 +49,7 @@ pub use cache::{Cache, Hit};
 #[cfg(target_os = "linux")]
 pub use failing_disk::{FailingDisk, Fails};
 pub use git::git;
-pub use home::{Home, Live, Run, run};
+pub use home::{Home, Live, Run, limited, run};
 pub use kernel::has_whole_sandbox;
 pub use prefix::{Asked, Row as PrefixRow, prompt};
 #[cfg(target_os = "linux")]

@@ -33,7 +33,7 @@ const MAX_QUOTED: usize = 80;
 /// It does not start, does not end in time, or is another program.
 async fn version_of(program: &Path) -> Result<Version, CliError> {
     let started = async {
-        let mut child = tokio::process::Command::new(program)
+        let mut child = tokio::process::Command::from(crate::sandbox::child(program))
             .arg("--version")
             .stdin(Stdio::null())
             .stdout(Stdio::piped())

@@ -5,7 +5,7 @@
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -24,6 +24,7 @@ use crate::command::look::{ObservedState, look, look_after_claim, with_context};
 use crate::command::process;
 use crate::command::run::{Stopped, ask_to_end};
 use crate::command::status::StatusSlot;
+use crate::sandbox::child;
 use crate::store::{new_run_id, now_ms};
 
 /// Time for a keeper to answer.
@@ -112,7 +113,7 @@ impl Servers {
     /// The keeper was not started, or does not answer.
     pub async fn start(&self, run: &str, env: &ServerEnv) -> io::Result<Attached> {
         let folder = self.folder(run)?;
-        let mut command = Command::new(&self.exe);
+        let mut command = child(&self.exe);
         command
             .arg0("rewake")
             .arg(keeper::WORD)

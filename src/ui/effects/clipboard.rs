@@ -5,7 +5,7 @@ use std::io::Read;
 use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::sync_channel;
@@ -170,7 +170,7 @@ fn image_of(program: Program, path: &Path, time: Duration) -> Result<Vec<u8>, St
 /// than `most`.
 fn output(path: &Path, args: &[&str], most: u64, time: Duration) -> Result<Vec<u8>, String> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let mut child = Command::new(path)
+    let mut child = crate::sandbox::child(path)
         .args(args)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())

@@ -11,6 +11,7 @@ use super::Effects;
 use super::editor::editor_command;
 use crate::config::Env;
 use crate::core::text::{one_line, size_text};
+use crate::sandbox::child;
 use crate::session::looking_git;
 use crate::ui::app::Msg;
 use crate::ui::changes::{ChangeLine, FileChange, Side, parse};
@@ -75,7 +76,7 @@ impl Effects {
 fn open_at(command: &[String], file: &Path, line: usize) -> Result<(), String> {
     let name = command.first().map_or("vi", String::as_str);
     let program = name.rsplit('/').next().unwrap_or(name);
-    let mut process = Command::new(name);
+    let mut process = child(name);
     process.args(command.iter().skip(1));
     match program {
         "code" | "codium" | "cursor" | "windsurf" => {

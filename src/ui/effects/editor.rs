@@ -7,10 +7,10 @@
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use crate::core::shell;
 use crate::core::text::{clip, size_text};
+use crate::sandbox::child;
 use crate::session::{EDITED, MAX_EDITED_BYTES};
 
 const FALLBACK: &str = "vi";
@@ -137,7 +137,7 @@ pub(super) fn edit(
 
 fn run(command: &[String], path: &Path) -> Result<String, EditorError> {
     let name = command.first().map_or(FALLBACK, String::as_str);
-    let status = Command::new(name)
+    let status = child(name)
         .args(command.iter().skip(1))
         .arg(path)
         .status()

@@ -1,7 +1,7 @@
 //! Look-ups for the screen: details of offers, earlier entries, running commands, changes.
 
 use std::path::PathBuf;
-use std::process::{Command as Process, Stdio};
+use std::process::Stdio;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -290,7 +290,7 @@ impl Effects {
         let folder = self.ctx.here.folder.clone();
         self.aside(move || {
             let exe = crate::command::own_exe().ok()?;
-            let output = Process::new(exe)
+            let output = crate::sandbox::child(exe)
                 .arg("doctor")
                 .current_dir(folder)
                 .stdin(Stdio::null())

@@ -9,6 +9,7 @@
     reason = "all of this file is a test; clippy sees only the #[test] functions as such"
 )]
 
+mod children;
 mod circles;
 mod drawing;
 mod kinds;

@@ -66,7 +66,7 @@ fn unbounded_channels_say_why_and_become_no_more() {
 }
 
 /// Returns the sources without their tests.
-fn code() -> Vec<(String, String)> {
+pub(super) fn code() -> Vec<(String, String)> {
     let tests = Regex::new(r"#\[cfg\(test\)\]\s*mod \w+ \{").unwrap();
     let code = sources("src").into_iter().map(|(path, text)| {
         let end = tests.find(&text).map_or(text.len(), |tests| tests.start());
