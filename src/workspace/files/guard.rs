@@ -12,6 +12,15 @@ use rustix::fs::{StatVfs, statvfs};
 const MIN_FREE_BYTES: u64 = 1 << 30;
 const MIN_FREE_PART: u64 = 20;
 
+/// Folders directly below the root of the file system that belong to the system, on Linux and on
+/// macOS. Others are workspaces (`docker run -w /app`).
+#[rustfmt::skip]
+const SYSTEM: [&str; 28] = [
+    "bin", "boot", "dev", "etc", "home", "lib", "lib32", "lib64", "libx32", "lost+found", "proc", "root", "run", "sbin",
+    "snap", "sys", "tmp", "usr", "var",
+    "Applications", "Library", "Network", "System", "Users", "Volumes", "cores", "nix", "private",
+];
+
 /// Minimum distance of two changes with different times: on file systems that are known to store
 /// exact times, and on others.
 const FINE_GRAIN: Duration = Duration::from_millis(20);
@@ -28,8 +37,9 @@ pub fn unfit(root: &Path, home: Option<&Path>) -> Option<&'static str> {
         Some(home) if home.starts_with(root) => return Some("your home folder lies in it"),
         _ => {}
     }
-    let is_top = root.parent() == Some(Path::new("/"));
-    is_top.then_some("it lies directly below the root of the file system")
+    let name = root.strip_prefix("/").ok().and_then(Path::to_str);
+    let is_system = name.is_some_and(|name| SYSTEM.contains(&name));
+    is_system.then_some("it is a folder of the system")
 }
 
 /// Returns the grain of the clock of the file system that a path is on.
@@ -98,10 +108,22 @@ mod tests {
     #[test]
     fn folders_that_are_no_projects_are_told() {
         let home = Some(Path::new("/home/u"));
-        for root in ["/", "/home/u", "/home", "/srv"] {
+        for root in [
+            "/", "/home/u", "/home", "/etc", "/usr", "/var", "/tmp", "/proc",
+        ] {
             assert!(unfit(Path::new(root), home).is_some(), "{root}");
+            assert!(unfit(Path::new(root), None).is_some() || root == "/home/u");
         }
-        for root in ["/home/u/x", "/srv/x", "/root/x"] {
+        for root in [
+            "/home/u/x",
+            "/app",
+            "/src",
+            "/mnt",
+            "/srv",
+            "/srv/x",
+            "/etcetera",
+            "/root/x",
+        ] {
             assert_eq!(unfit(Path::new(root), home), None, "{root}");
         }
     }
