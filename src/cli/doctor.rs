@@ -7,7 +7,7 @@ mod repair;
 mod servers;
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use clap::Args;
 
@@ -15,11 +15,12 @@ use super::place::SessionPlace;
 use crate::command::{self, How, RunState, Runs};
 use crate::config::{
     self, Env, FilesConfig, Loaded, NetworkUse, Origin, Paths, Project, ProjectTrust, SandboxUse,
+    hint_of, is_usable,
 };
 use crate::core::text::{count, size_text};
 use crate::model::{Figures, retirement};
 use crate::report::{CliError, exit, line};
-use crate::sandbox::{Kernel, namespace_setting};
+use crate::sandbox::{Kernel, child, namespace_setting};
 use crate::session::sandbox::ask_kernel;
 use crate::session::{
     self, AppContext, Grade, MissingSessions, checks, hooks, journal_place, short_id,
@@ -161,6 +162,10 @@ fn folders(report: &mut Report, paths: &Paths, here: &StartFolder) {
                     None,
                 );
             }
+            Ok(found) if is_usable(dir, &found) => {
+                let warning = paths.shared_folder().unwrap_or_default();
+                report.note("folder", warning);
+            }
             Ok(found) => match open_to_others(&found) {
                 true => report.wrong(
                     "folder",
@@ -175,8 +180,15 @@ fn folders(report: &mut Report, paths: &Paths, here: &StartFolder) {
                     format!("{} ({what}) is created by the first run", dir.display()),
                 );
             }
-            Err(e) => report.wrong("folder", format!("{} ({what}): {e}", dir.display()), None),
+            Err(e) => report.wrong(
+                "folder",
+                format!("{} ({what}): {e}", dir.display()),
+                hint_of(dir, &e).as_deref(),
+            ),
         }
+    }
+    if let Err(error) = paths.check_rights() {
+        report.wrong("folder", error.to_string(), error.hint());
     }
 }
 
@@ -371,7 +383,7 @@ fn keys(report: &mut Report, env: &Env, loaded: &Loaded) {
 
 fn shell(report: &mut Report, env: &Env, loaded: &Loaded) {
     let path = loaded.config.shell.program(env);
-    let works = Command::new(&path)
+    let works = child(&path)
         .args(["-c", "exit 0"])
         .stdin(Stdio::null())
         .status()
@@ -702,10 +714,7 @@ fn runs(report: &mut Report, paths: &Paths) {
 }
 
 fn git(report: &Report) {
-    let output = Command::new("git")
-        .arg("--version")
-        .stdin(Stdio::null())
-        .output();
+    let output = child("git").arg("--version").stdin(Stdio::null()).output();
     match output {
         Ok(output) if output.status.success() => {
             report.ok("git", String::from_utf8_lossy(&output.stdout).trim());

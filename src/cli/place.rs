@@ -7,7 +7,7 @@ use tracing_appender::non_blocking::WorkerGuard;
 use super::logging;
 use crate::command;
 use crate::config::{self, Env, Paths, Setting};
-use crate::report::{CliError, exit};
+use crate::report::{CliError, exit, note};
 use crate::session::AppContext;
 use crate::workspace::{StartFolder, here};
 
@@ -24,6 +24,7 @@ impl SessionPlace {
     pub fn find(cd: Option<PathBuf>, settings: Vec<Setting>) -> Result<SessionPlace, CliError> {
         let env = Env::capture(cd.as_deref())?;
         let paths = Paths::new(&env)?;
+        paths.check_owner(&env)?;
         let here = here(&env.cwd().join(cd.unwrap_or_default()))?;
         Ok(SessionPlace {
             env,
@@ -48,6 +49,10 @@ impl SessionPlace {
     /// Creates rewake's folders and reads the config.
     pub fn config(self) -> Result<AppContext, CliError> {
         self.paths.create()?;
+        self.paths.check_rights()?;
+        if let Some(warning) = self.paths.shared_folder() {
+            note(&format!("note: {warning}"));
+        }
         self.load()
     }
 

@@ -13,6 +13,7 @@ use toml::{Spanned, Table, Value};
 use super::error::nearest;
 use super::file::{Digest, ReadError, read_text};
 use super::origin::dotted;
+use super::owner::hint_of;
 use super::renamed::{new_path, new_value, rename_keys};
 use super::{Config, ConfigError, Env, Origin};
 
@@ -92,10 +93,18 @@ pub(super) fn read_layer(path: &Path) -> Layer {
     let leaves = match read {
         Ok(text) => parse_layer(path, &text),
         Err(ReadError::Missing) => Ok(Vec::new()),
-        Err(e) => Err(ConfigError::new(format!(
-            "cannot read the config file {}: {e}",
-            path.display()
-        ))),
+        Err(e) => {
+            let path_text = path.display();
+            let error = ConfigError::new(format!("cannot read the config file {path_text}: {e}"));
+            let hint = match &e {
+                ReadError::Io(error) => hint_of(path, error),
+                _ => None,
+            };
+            Err(match hint {
+                Some(hint) => error.with_hint(hint),
+                None => error,
+            })
+        }
     };
     Layer { digest, leaves }
 }

@@ -31,6 +31,7 @@ mod load;
 pub mod mcp;
 mod merge;
 mod origin;
+mod owner;
 mod paths;
 mod project;
 mod provider;
@@ -52,6 +53,7 @@ pub use kept_key::{remove_key, store_key};
 pub use key::Key;
 pub use load::{ListedRule, Loaded, load};
 pub use origin::{Origin, Origins};
+pub use owner::{hint_of, is_usable, rights_hint_below};
 pub use paths::Paths;
 pub use project::{
     Content, Difference, NO_SANDBOX, Project, ProjectTrust, TrustedValue, project_file,

@@ -4,6 +4,7 @@ use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
+use super::owner::hint_of;
 use super::{ConfigError, Env};
 
 /// The folders of rewake's own files.
@@ -84,8 +85,11 @@ pub(super) fn create_private_dir(dir: &Path) -> Result<(), ConfigError> {
         .mode(0o700)
         .create(dir)
         .map_err(|e| {
-            ConfigError::new(format!("cannot create the folder {}: {e}", dir.display()))
-                .with_hint("set REWAKE_HOME to a folder that you can write to")
+            let hint = hint_of(dir, &e);
+            ConfigError::new(format!("cannot create the folder {}: {e}", dir.display())).with_hint(
+                hint.as_deref()
+                    .unwrap_or("set REWAKE_HOME to a folder that you can write to"),
+            )
         })
 }
 

@@ -9,6 +9,8 @@ use std::time::Duration;
 use rustix::fs::Access;
 use uuid::Uuid;
 
+use crate::config::is_usable;
+
 pub(super) const TAIL: &str = "tail.jsonl";
 pub(super) const CLOSED: &str = ".closed.jsonl";
 pub(super) const FRAMES: &str = ".jsonl.zst";
@@ -125,17 +127,23 @@ pub fn remedy(path: &Path, obstacle: &str) -> String {
     }
 }
 
-/// Removes the permissions that are not in this mode.
+/// Removes the permissions that are not in this mode. The folder of another user in which this user
+/// may create files stays as it is.
 ///
 /// # Errors
 /// The path cannot be read, or belongs to another user.
 pub fn restrict(path: &Path, mode: u32) -> io::Result<()> {
-    let now = fs::metadata(path)?.permissions().mode() & 0o777;
+    let found = fs::metadata(path)?;
+    let now = found.permissions().mode() & 0o777;
     // Never widens: a folder made read-only on purpose stays so.
-    if now & !mode != 0 {
-        fs::set_permissions(path, Permissions::from_mode(now & mode))?;
+    if now & !mode == 0 {
+        return Ok(());
     }
-    Ok(())
+    match fs::set_permissions(path, Permissions::from_mode(now & mode)) {
+        // A volume that this user may write to: what is made in it is private.
+        Err(e) if e.kind() == io::ErrorKind::PermissionDenied && is_usable(path, &found) => Ok(()),
+        set => set,
+    }
 }
 
 #[cfg(test)]

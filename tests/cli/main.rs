@@ -23,6 +23,8 @@ mod context;
 mod custom;
 mod damaged;
 #[cfg(target_os = "linux")]
+mod descriptors;
+#[cfg(target_os = "linux")]
 mod disk;
 mod figures;
 mod files;
@@ -45,6 +47,7 @@ mod nasty;
 mod network;
 mod old_sessions;
 mod output;
+mod owners;
 mod packages;
 mod pages;
 mod recovered;

@@ -2,6 +2,7 @@
 //! older database.
 
 use super::Report;
+use crate::config::rights_hint_below;
 use crate::config::{Loaded, Paths};
 use crate::core::text::count;
 use crate::report::{CliError, exit, line};
@@ -54,10 +55,14 @@ fn report_status(report: &mut Report, standing: &BackupStatus, place: &JournalPl
         );
     }
     if let Some(why) = &standing.trouble {
+        let hint = rights_hint_below(&place.folder);
+        let hint = hint
+            .as_deref()
+            .unwrap_or("sessions are in the database alone until it can be; set store.journal_dir");
         report.wrong(
             "journal",
             format!("it cannot be written: {why}"),
-            Some("sessions are in the database alone until it can be; set store.journal_dir"),
+            Some(hint),
         );
     }
     for gap in &standing.gaps {
