@@ -10,6 +10,7 @@ use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
+use std::sync::LazyLock;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rustix::fs::Stat;
@@ -19,6 +20,7 @@ use super::places;
 use super::profile::Profile;
 use super::protected::{MAX_DEPTH, MAX_FOLDERS_LOOKED_AT, is_passed_over, modules_of};
 use crate::core::access::Access;
+use crate::core::path::text_matches;
 use crate::workspace::{is_inert, is_inert_folder};
 
 /// Maximum lag of a file system's clock.
@@ -157,19 +159,25 @@ fn obeyed(path: &Path) -> Vec<PathBuf> {
     if path.extension().is_some_and(is_project) {
         return vec![path.to_path_buf()];
     }
-    let parts: Vec<&OsStr> = path.components().map(Component::as_os_str).collect();
+    let lower = |part: Component<'_>| part.as_os_str().to_string_lossy().to_lowercase();
+    let parts: Vec<String> = path.components().map(lower).collect();
+    static NAMES: LazyLock<Vec<Vec<String>>> = LazyLock::new(|| {
+        let parts = |name: &&str| name.split('/').map(str::to_lowercase).collect();
+        places::PROTECTED.iter().map(parts).collect()
+    });
     let mut found = Vec::new();
-    for name in places::PROTECTED {
-        let names: Vec<&OsStr> = Path::new(name).iter().collect();
+    // Most paths of a workspace end here.
+    let last = parts.last().map_or("", String::as_str);
+    let all = places::PROTECTED.iter().zip(NAMES.iter());
+    for (written, names) in all.filter(|(_, names)| names.iter().any(|name| is(name, last))) {
         for count in (1..=names.len()).rev() {
             let is_its_end = parts.len() >= count
                 && parts[parts.len() - count..]
                     .iter()
-                    .zip(&names)
-                    .all(|(part, name)| part.eq_ignore_ascii_case(name));
-            let whole = names[count..]
-                .iter()
-                .fold(path.to_path_buf(), |path, name| path.join(name));
+                    .zip(names.iter())
+                    .all(|(part, name)| is(name, part));
+            let below = written.split('/').skip(count);
+            let whole = below.fold(path.to_path_buf(), |path, name| path.join(name));
             if is_its_end && whole.symlink_metadata().is_ok() {
                 found.push(whole);
                 break;
@@ -177,6 +185,14 @@ fn obeyed(path: &Path) -> Vec<PathBuf> {
         }
     }
     found
+}
+
+fn is(name: &str, part: &str) -> bool {
+    match name.split_once('*') {
+        // Compares the beginning first, since most names have another one.
+        Some((start, _)) => part.starts_with(start) && text_matches(name, part),
+        None => name == part,
+    }
 }
 
 /// Returns whether a path was created since then. For folders (`by_birth`) only the creation time

@@ -138,13 +138,13 @@ pub fn is_inside() -> bool {
 }
 
 pub use descriptors::{child, close_inherited, give_back_limit, limit, raise_limit};
-pub use environment::looks_secret;
 pub use family::{EndedProcess, Family, adopt_orphans};
 pub use folders::Folders;
 pub use kernel::{Kernel, UnapprovedLevels};
 pub use modes::{ModeChange, Modes};
 pub use obstacle::namespace_setting;
 pub use placeholders::{Placeholders, remove_left_placeholders};
+pub use places::holds_secrets;
 pub use profile::{Limits, Network, Profile, ProtectedScan, Request, ResolvedFolder, Unsupported};
 pub use protected::Remembered;
 pub use repository::Repository;

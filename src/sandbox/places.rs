@@ -2,6 +2,8 @@
 //! although they are in writable folders. Names are relative to the folder after which a list is
 //! named. Paths that do not exist are ignored.
 
+use std::path::Path;
+
 /// Folders that are readable at every level, with everything below.
 pub(super) const SYSTEM: [&str; 26] = [
     "/usr",
@@ -200,6 +202,13 @@ pub(super) const SECRETS: [&str; 68] = [
     ".config/crush",
 ];
 
+/// Returns whether a real folder contains one of the existing secrets of a home folder, or lies in one.
+pub fn holds_secrets(folder: &Path, home: &Path) -> bool {
+    let secrets = SECRETS.iter().map(|name| home.join(name));
+    let mut real = secrets.filter_map(|secret| secret.canonicalize().ok());
+    real.any(|secret| secret.starts_with(folder) || folder.starts_with(&secret))
+}
+
 /// Package caches that all projects share, writable from `network` on. Never a `bin`.
 pub(super) const SHARED_CACHES: [&str; 12] = [
     ".cargo/registry",
@@ -217,108 +226,39 @@ pub(super) const SHARED_CACHES: [&str; 12] = [
 ];
 
 /// Paths of a workspace that the user's tools run or obey. A command may not create them. Existing
-/// ones, and all others that the policy protects, are found by a scan of the workspace.
-pub(super) const PROTECTED: [&str; 100] = [
-    ".rewake",
-    ".mcp.json",
-    ".agents",
-    ".claude",
-    ".cursor",
-    ".cursorrules",
-    ".codex",
-    ".gemini",
-    ".github/workflows",
-    ".github/actions",
-    ".github/copilot-instructions.md",
-    ".gitlab-ci.yml",
-    ".vscode/tasks.json",
-    ".vscode/settings.json",
-    ".vscode/launch.json",
-    ".vscode/extensions.json",
-    ".idea/workspace.xml",
-    ".idea/runConfigurations",
-    ".husky",
-    ".pre-commit-config.yaml",
-    "lefthook.yml",
-    ".cargo/config",
-    ".cargo/config.toml",
-    ".npmrc",
-    ".yarnrc",
-    ".yarnrc.yml",
-    ".pypirc",
-    ".mise.toml",
-    "mise.toml",
-    ".tool-versions",
-    ".envrc",
-    ".devcontainer",
-    ".devcontainer.json",
-    "AGENTS.md",
-    "CLAUDE.md",
-    "GEMINI.md",
-    ".gitmodules",
-    ".bashrc",
-    ".bash_profile",
-    ".profile",
-    ".zshrc",
-    ".zshenv",
-    ".zprofile",
-    ".direnv",
-    ".hg/hgrc",
-    ".jj/repo/config.toml",
-    ".sl/config",
-    ".vscode/mcp.json",
-    ".zed/tasks.json",
-    ".zed/settings.json",
-    ".helix/config.toml",
-    ".helix/languages.toml",
-    ".fleet/run.json",
-    ".githooks",
-    ".lefthook.yml",
-    ".lefthook.yaml",
-    "lefthook.yaml",
-    ".pre-commit-config.yml",
-    ".nvim.lua",
-    ".nvimrc",
-    ".exrc",
-    ".vimrc",
-    ".dir-locals.el",
-    ".mise",
-    "mise.local.toml",
-    ".lfsconfig",
-    ".opencode",
-    "opencode.json",
-    "opencode.jsonc",
-    ".kiro",
-    ".roo",
-    ".windsurf",
-    ".windsurfrules",
-    ".clinerules",
-    ".junie",
-    ".amazonq",
-    ".continue",
-    ".qwen",
-    ".trae",
-    "CLAUDE.local.md",
-    "AGENTS.override.md",
-    "AGENTS.local.md",
-    ".github/hooks",
-    ".github/instructions",
-    ".github/prompts",
-    ".github/agents",
-    ".circleci",
-    ".buildkite",
-    ".gitea/workflows",
-    ".forgejo/workflows",
-    ".travis.yml",
-    "Jenkinsfile",
-    "azure-pipelines.yml",
-    "bitbucket-pipelines.yml",
-    ".gdbinit",
-    ".lldbinit",
-    ".bazelrc",
-    ".mvn",
-    ".zlogin",
-    ".bash_login",
+/// ones, and all others that the policy protects, are found by a scan of the workspace. `*` is any part
+/// of a name.
+#[rustfmt::skip]
+pub(super) const PROTECTED: [&str; 199] = [
+    ".rewake", ".mcp.json", ".agents", ".claude", ".cursor", ".cursorrules", ".codex", ".gemini", ".github/workflows",
+    ".github/actions", ".gitlab-ci.yml", ".vscode/tasks.json", ".vscode/settings.json", ".vscode/launch.json",
+    ".vscode/extensions.json", ".idea/workspace.xml", ".idea/runConfigurations", ".husky", ".pre-commit-config.yaml",
+    ".cargo/config", ".cargo/config.toml", ".npmrc", ".yarnrc", ".yarnrc.yml", ".pypirc", ".mise.toml", "mise.toml",
+    ".tool-versions", ".envrc", ".devcontainer", ".devcontainer.json", "AGENTS.md", "CLAUDE.md", "GEMINI.md",
+    ".gitmodules", ".bashrc", ".bash_profile", ".profile", ".zshrc", ".zshenv", ".zprofile", ".direnv", ".hg/hgrc",
+    ".jj/repo/config.toml", ".sl/config", ".vscode/mcp.json", ".zed/tasks.json", ".zed/settings.json",
+    ".helix/config.toml", ".helix/languages.toml", ".fleet/run.json", ".githooks", ".pre-commit-config.yml",
+    ".nvim.lua", ".nvimrc", ".exrc", ".vimrc", ".dir-locals.el", ".mise", ".lfsconfig", ".opencode", "opencode.json",
+    "opencode.jsonc", ".kiro", ".roo", ".windsurf", ".windsurfrules", ".junie", ".amazonq", ".continue", ".qwen",
+    ".trae", "CLAUDE.local.md", "AGENTS.override.md", "AGENTS.local.md", ".github/hooks", ".github/instructions",
+    ".github/prompts", ".github/agents", ".circleci", ".buildkite", ".gitea/workflows", ".forgejo/workflows",
+    ".travis.yml", "Jenkinsfile", "azure-pipelines.yml", "bitbucket-pipelines.yml", ".gdbinit", ".lldbinit",
+    ".bazelrc", ".mvn", ".zlogin", ".bash_login", ".mcp.jsonc", ".agent", "AGENT.md", ".rules", ".pi", "crush.json",
+    ".crush.json", "CRUSH.md", "CRUSH.local.md", "QWEN.md", "QWEN.local.md", "GEMINI.local.md", ".goose",
+    ".goosehints*", ".roomodes", ".roorules*", ".kilo", "kilo.json*", ".kilocode*", ".cline*", ".aider.conf.y*ml",
+    ".aider.model.*", ".continuerc.json", ".continuerules", ".amp", ".augment", ".augment-guidelines",
+    ".augment*rules", ".factory", ".droid*", ".copilot", ".github/chatmodes", ".github/copilot*", ".github/skills",
+    ".github/mcp.json", ".claude-plugin", ".opencode.json*", ".codebuddy", "CODEBUDDY.md", "codebuff.json", ".cody",
+    ".aiassistant", ".idx", ".iflow", "IFLOW.md", ".grok", "GROK.md", ".kimi", ".lingma", ".openhands",
+    ".openhands_instructions", ".qoder", ".replit", "replit.md", ".rovodev", ".ruler", ".rulesync", ".tabnine",
+    ".vibe", "WARP.md", ".warp", ".zencoder", ".devin", ".antigravity", ".huskyrc*", "prek.toml", "lefthook.*",
+    "lefthook-local.*", ".lefthook*", ".config/lefthook*", ".overcommit.y*ml", ".local-overcommit.y*ml", ".git-hooks",
+    "simple-git-hooks.*", ".simple-git-hooks.*", ".lintstagedrc*", "lint-staged.config.*", ".commitlintrc*",
+    "commitlint.config.*", "captainhook.json", "grumphp.y*ml*", ".rusty-hook.toml", ".cargo-husky", "hk.pkl",
+    ".hk*.pkl", ".config/hk.pkl", ".trunk", ".envrc.*", "mise.*.toml", ".mise.*.toml", "mise/config*.toml",
+    "mise/conf.d", ".config/mise*", ".rtx*.toml", ".autoenv*", ".shadowenv.d", ".rvmrc", ".vs/tasks.vs.json",
+    ".vs/launch.vs.json", ".run", ".lazy.lua", ".neoconf.json", ".dir-locals-2.el", ".lvimrc", ".local.vimrc",
+    ".gitpod.yml",
 ];
 
 /// Paths of a git folder that git executes or obeys.

@@ -377,7 +377,8 @@ impl Profile {
         home: Option<&Path>,
     ) -> Result<(), Unsupported> {
         let mut protected: BTreeSet<PathBuf> = BTreeSet::new();
-        let named = places::PROTECTED.iter().map(|name| workspace.join(name));
+        let names = places::PROTECTED.iter().filter(|name| !name.contains('*'));
+        let named = names.map(|name| workspace.join(name));
         protected
             .extend(named.flat_map(|path| [below_link(&path), Some(path)].into_iter().flatten()));
         let found = request.remembered.look_below(workspace, home);
@@ -569,8 +570,9 @@ impl Profile {
     }
 
     /// Returns whether a variable is removed from the command's environment.
-    pub fn removes(&self, name: &str) -> bool {
-        environment::looks_secret(name) && !self.pass_env.iter().any(|pass| pass == name)
+    pub fn removes(&self, name: &str, value: &str) -> bool {
+        environment::is_withheld(name, value, self.access)
+            && !self.pass_env.iter().any(|pass| pass == name)
     }
 }
 

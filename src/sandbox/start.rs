@@ -190,8 +190,8 @@ pub fn command(
 }
 
 fn set_environment(command: &mut Command, profile: &Profile) {
-    for (name, _) in std::env::vars_os() {
-        if profile.removes(&name.to_string_lossy()) {
+    for (name, value) in std::env::vars_os() {
+        if profile.removes(&name.to_string_lossy(), &value.to_string_lossy()) {
             command.env_remove(name);
         }
     }

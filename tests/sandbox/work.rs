@@ -249,7 +249,7 @@ fn variables_that_look_secret_are_left_out() {
     let _alone = alone();
     let scene = Scene::new(Who::Me, false);
     let rewake = scene.root().join("rewake");
-    let run = |set: &str| {
+    let run = |set: &str, access: &str| {
         let mut command = scene.command(
             &rewake,
             &[
@@ -257,26 +257,37 @@ fn variables_that_look_secret_are_left_out() {
                 "--set",
                 set,
                 "--access",
-                "read",
+                access,
                 "--",
                 "/usr/bin/env",
             ],
         );
         command.env("GITHUB_TOKEN", "t").env("EDITOR", "vi");
+        command.env("CACHE_ADDRESS", "redis://:pw-1@db/0");
+        command.env("HTTPS_PROXY", "http://u:pw-2@proxy:1");
         String::from_utf8(command.output().unwrap().stdout).unwrap()
     };
-    let seen = run("shell.pass_env=[]");
+    let seen = run("shell.pass_env=[]", "read");
     assert!(
         !seen.contains("GITHUB_TOKEN") && seen.contains("EDITOR=vi"),
         "{seen}"
     );
+    assert!(!seen.contains("pw-"), "{seen}");
     assert!(!seen.contains("SSH_AUTH_SOCK"), "{seen}");
     assert!(
         seen.contains("TMPDIR=") && seen.contains("GOCACHE="),
         "{seen}"
     );
-    let seen = run("shell.pass_env=[\"GITHUB_TOKEN\"]");
-    assert!(seen.contains("GITHUB_TOKEN=t"), "{seen}");
+    let seen = run(
+        "shell.pass_env=[\"GITHUB_TOKEN\", \"CACHE_ADDRESS\"]",
+        "read",
+    );
+    assert!(
+        seen.contains("GITHUB_TOKEN=t") && seen.contains("pw-1"),
+        "{seen}"
+    );
+    let seen = run("shell.pass_env=[]", "network");
+    assert!(seen.contains("pw-2") && !seen.contains("pw-1"), "{seen}");
 }
 
 #[test]

@@ -17,19 +17,31 @@ use crate::core::rule::Bases;
 #[rustfmt::skip]
 const PROTECTED: &[&str] = &[
     // Version control: its hooks, filters and addresses. `x.git` is a bare repository.
-    "*.git", ".gitmodules", ".gitattributes", ".gitconfig", ".config/git", ".githooks", ".hg", ".hgrc", ".husky",
-    ".pre-commit-config.y*ml", "lefthook*.y*ml", ".lefthook*.y*ml", ".jj", ".sl", ".lfsconfig",
+    "*.git", ".gitmodules", ".gitattributes", ".gitconfig", ".config/git", ".githooks", ".hg", ".hgrc", ".jj", ".sl",
+    ".lfsconfig",
+    // What managers of git hooks run at a commit or a push.
+    ".husky", ".huskyrc*", ".pre-commit-config.y*ml", "prek.toml", "lefthook.*", "lefthook-local.*", ".lefthook*",
+    ".config/lefthook*", ".overcommit.y*ml", ".local-overcommit.y*ml", ".git-hooks", "simple-git-hooks.*",
+    ".simple-git-hooks.*", ".lintstagedrc*", "lint-staged.config.*", ".commitlintrc*", "commitlint.config.*", "captainhook.json",
+    "grumphp.y*ml*", ".rusty-hook.toml", ".cargo-husky", "hk.pkl", ".hk*.pkl", "hk.local.pkl", ".config/hk.pkl", ".trunk", ".moon",
     // Coding agents: their rules, commands, servers and instructions; rewake's own of another start.
-    ".rewake", ".config/rewake", ".local/share/rewake", ".local/state/rewake", ".mcp.json", ".agents", ".claude",
-    ".claude.json", ".cursor", ".cursorrules", ".codex", ".gemini", ".opencode", "opencode.json*", ".config/opencode",
-    ".windsurf", ".windsurfrules", ".clinerules", ".roo", ".aider.conf.yml", ".github/copilot-instructions.md",
-    ".github/instructions", ".github/prompts", ".github/agents", ".github/hooks", ".amazonq", ".continue", ".junie", ".kiro",
-    ".qwen", ".trae",
-    "agents.md", "agents.override.md", "agents.local.md", "claude.md", "claude.local.md", "gemini.md",
+    ".rewake", ".config/rewake", ".local/share/rewake", ".local/state/rewake", ".mcp.json*", ".agent", ".agents", "agent.md",
+    "agents.*md", ".aider.conf.y*ml", ".aider.model.*", ".aiassistant", ".amazonq", ".amp", ".config/amp", ".antigravity", ".augment",
+    ".augment-guidelines", ".augment*rules", ".claude", ".claude.json", ".claude-plugin", "claude.*md", ".cline*", ".codebuddy",
+    "codebuddy.*md", ".codebuff", "codebuff.json", ".codeium", ".codex", ".cody", ".continue", ".continuerc.json", ".continuerules",
+    ".copilot", ".github/agents", ".github/chatmodes", ".github/copilot*", ".github/hooks", ".github/instructions", ".github/mcp.json",
+    ".github/prompts", ".github/skills", ".crush", "crush.json", ".crush.json", "crush.*md", ".config/crush",
+    ".local/share/crush", ".cursor", ".cursorrules", ".devin", ".droid*", ".factory", ".forge", "forge.yaml", ".gemini", "gemini.*md",
+    ".goose", ".goosehints*", "goose.md", ".config/goose", ".grok", "grok.*md", ".idx", ".iflow", "iflow.*md", ".junie", ".kilo", "kilo.json*",
+    ".config/kilo", ".kilocode*", ".kimi", ".kiro", ".lingma", ".opencode", ".opencode.json*", "opencode.json*", ".config/opencode",
+    ".openhands", ".openhands_instructions", ".pi", ".qoder", ".qwen", "qwen.*md", ".replit", "replit.md", "replit.nix", ".roo",
+    ".roomodes", ".roorules*", ".rovodev", ".rules", ".ruler", ".rulesync", ".tabnine", ".trae", ".vibe", ".warp", "warp.*md",
+    ".windsurf", ".windsurfrules", ".zencoder",
     // Editors: tasks, settings and plugins that run when a folder is opened.
-    ".vscode", "*.code-workspace", ".idea", ".zed", ".fleet", ".helix", ".config/helix", ".vimrc", ".gvimrc", ".exrc",
-    ".nvimrc", ".nvim.lua", ".vim", ".config/nvim", ".emacs", ".emacs.d", ".config/emacs", ".dir-locals.el",
-    ".devcontainer", ".devcontainer.json",
+    ".vscode", "*.code-workspace", ".vs", ".idea", ".run", "*.ipr", "*.iws", "*.sublime-project", ".zed", ".config/zed", ".fleet",
+    ".helix", ".config/helix", ".vimrc", ".gvimrc", ".exrc", ".lvimrc", ".local.vimrc", ".nvimrc", ".nvim", ".nvim.lua", ".lazy.lua",
+    ".neoconf.json", ".vim", ".config/nvim", ".emacs", ".emacs.d", ".config/emacs", ".dir-locals*.el", ".nova", ".devcontainer",
+    ".devcontainer.json", ".gitpod.yml",
     // CI: it runs with the repository's secrets.
     ".github/workflows", ".github/actions", ".gitea/workflows", ".forgejo/workflows", ".gitlab-ci.yml", ".circleci",
     ".buildkite", ".travis.yml", "azure-pipelines.yml", "bitbucket-pipelines.yml", "jenkinsfile",
@@ -40,8 +52,9 @@ const PROTECTED: &[&str] = &[
     ".gdbinit", ".lldbinit", ".irbrc", ".pryrc", ".ghci", ".rprofile", ".psqlrc", ".sqliterc", ".curlrc", ".wgetrc",
     ".ripgreprc", ".docker/config.json", ".bazelrc", "bunfig.toml",
     // Environments that a shell enters with a folder.
-    ".envrc", ".direnv", ".config/direnv", "mise.toml", ".mise.toml", "mise.*.toml", ".mise", ".config/mise",
-    ".tool-versions",
+    ".envrc*", ".direnv", ".direnvrc", ".config/direnv", "mise.toml", ".mise.toml", "mise.*.toml", ".mise.*.toml", ".mise",
+    "mise/config*.toml", "mise/conf.d", ".config/mise", ".config/mise*.toml", ".rtx*.toml", ".tool-versions", ".autoenv*",
+    ".env.leave", ".shadowenv.d", ".rvmrc",
     // Shells, terminals and logins.
     ".profile", ".login", ".logout", ".bash*", ".zsh*", ".zlogin", ".zlogout", ".zprofile", ".kshrc", ".cshrc",
     ".tcshrc", ".inputrc", ".pam_environment", ".config/fish", "config.fish", "conf.d", ".config/nushell", ".tmux.conf",
@@ -172,7 +185,15 @@ mod tests {
             "src/sitecustomize.py", "lib/x.pth", "x/HEAD", ".GIT/config", ".GitHub/Workflows/x.yml", "agents.MD",
             "App.code-workspace", ".config/rewake/config.toml", ".jj/repo/config.toml", ".sl/config", ".lfsconfig",
             ".github/instructions/x.md", ".github/hooks/x.json", ".kiro/steering/x.md", ".junie/guidelines.md", ".bazelrc",
-            "bunfig.toml", ".oh-my-zsh/custom/x.zsh", ".config/kitty/kitty.conf",
+            "bunfig.toml", ".oh-my-zsh/custom/x.zsh", ".config/kitty/kitty.conf", ".pi/extensions/x.ts", "crush.json",
+            ".crush.json", "CRUSH.local.md", "QWEN.md", "lefthook-local.yml", "lefthook.toml", ".lefthook-local.json", ".lefthook/x.sh",
+            ".config/lefthook.yml", ".goosehints", ".goosehints.local", ".roomodes", ".roorules-code", ".kilocodemodes", ".kilocode/rules/x.md",
+            "kilo.jsonc", ".aider.model.settings.yml", ".continuerc.json", ".amp/settings.json", "AGENT.md", ".rules",
+            ".github/copilot-instructions.md", ".github/chatmodes/x.md", ".augment/rules/x.md", ".augment-guidelines", ".factory/hooks.json",
+            ".droid.yaml", ".trae/rules/x.md", ".clinerules/x.md", ".overcommit.yml", ".simple-git-hooks.cjs", "simple-git-hooks.json",
+            "lint-staged.config.mjs", ".lintstagedrc", ".lintstagedrc.json", ".huskyrc.js", ".mise.local.toml", "mise/config.toml", ".envrc.local",
+            ".dir-locals-2.el", ".lazy.lua", ".run/x.run.xml", ".vs/tasks.vs.json", "WARP.md", "claude.LOCAL.md", "prek.toml", "hk.pkl",
+            ".mcp.jsonc", ".opencode.jsonc",
         ] {
             assert!(in_workspace("/home/u/w", path), "{path}");
             // Where a walk comes by first, the name alone gives it away.
@@ -193,7 +214,8 @@ mod tests {
             "src/main.rs", "Makefile", "package.json", "build.rs", "conftest.py", "Cargo.toml", "README.md", ".gitignore",
             ".github/dependabot.yml", ".github/ISSUE_TEMPLATE/x.md", ".env", ".editorconfig", "bin/run", "src/head/x.rs",
             "docs/agents.md.bak", ".config/app.toml", "config/git/x", "cargo/config.toml", "claude/x", "x.github",
-            "tests/bashrc", "widgets.gitx", "src/ssh/mod.rs",
+            "tests/bashrc", "widgets.gitx", "src/ssh/mod.rs", "src/agents.rs", "src/claude.rs", "run/x", "rules/x", "mise/src.rs", "pi/x",
+            "crush/x.json", "goose/main.go", "src/lefthook/mod.rs", ".aider.chat.history.md", "docs/hooks.md",
         ] {
             assert!(!in_workspace("/home/u/w", path), "{path}");
         }
