@@ -366,6 +366,11 @@ impl Runs {
         Ok(errors)
     }
 
+    /// Returns what a hook read.
+    pub fn input(&self, run: &str) -> io::Result<Vec<u8>> {
+        std::fs::read(self.folder(run)?.input())
+    }
+
     /// Returns how a command ended that is known to have been started. `None` while it runs.
     ///
     /// Claims nothing: an inspection must not keep a keeper from its work.

@@ -1,12 +1,12 @@
 //! The decision about a call that has not started: it runs, a person is asked, or it never runs.
 
 use super::access::Access;
-use super::entry::{CallId, HookVerdict, Outcome, Output, Verdict};
+use super::entry::{CallId, HookVerdict, Mode, Outcome, Output, Verdict};
 use super::hook::{self, CallGuards};
 use super::offer::RuleOffer;
 use super::permission::{PathUse, Permission, is_offered};
 use super::policy::{Decision, Judgement};
-use super::settings::Policy;
+use super::settings::{PermissionCheck, Policy};
 use super::state::{OpenCall, State};
 use super::text;
 use super::to_person::{DO_WITHOUT, NOT_RUN, SEND_SMALLER, SEND_THE_REST};
@@ -91,6 +91,28 @@ fn judge_call(
     hook::judge(guards, permission, |granted| {
         (policy.permission_check)(permission, state, granted)
     })
+}
+
+/// Returns the modes in which a denied call would have run without a question.
+pub fn modes_that_allow(
+    state: &State,
+    permission_check: &PermissionCheck,
+    open: &OpenCall,
+) -> Vec<Mode> {
+    let Some(described) = open.described() else {
+        return Vec::new();
+    };
+    let guards = state.hooks.guards(open.call.id);
+    let is_allowed = |mode: &Mode| {
+        let mut state = state.clone();
+        state.mode = *mode;
+        let judged = hook::judge(guards, &described.permission, |granted| {
+            permission_check(&described.permission, &state, granted)
+        });
+        matches!(judged.decision, Decision::Allow)
+    };
+    let modes = [Mode::AcceptEdits, Mode::BypassPermissions];
+    modes.into_iter().filter(is_allowed).collect()
 }
 
 /// Asks again about a server's tool whose description has changed since a person allowed it. The

@@ -2,12 +2,15 @@
 
 use std::borrow::Cow;
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::io::IsTerminal;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use serde_json::{Value, json};
 
 use super::{RunResult, fitting, is_denied};
+use crate::core::authorization::modes_that_allow;
 use crate::core::check;
 use crate::core::ending::last_answer;
 use crate::core::entry::{
@@ -15,6 +18,7 @@ use crate::core::entry::{
 };
 use crate::core::external_changes::with_more;
 use crate::core::form::ServerQuestion;
+use crate::core::settings::PermissionCheck;
 use crate::core::state::{OpenQuestion, State};
 use crate::core::structured::MAX_REPAIRS;
 use crate::core::text::{count, one_line};
@@ -49,6 +53,9 @@ pub(super) struct Printer {
     turns: u64,
     calls: u64,
     denied: u64,
+    /// Number of denied calls that a mode would have allowed.
+    allowed_by: BTreeMap<&'static str, u64>,
+    permission_check: PermissionCheck,
     /// A subagent works or worked in this run.
     has_subagents: bool,
     /// Number of commands that probably failed because of the sandbox.
@@ -70,6 +77,8 @@ impl Printer {
             turns: 0,
             calls: 0,
             denied: 0,
+            allowed_by: BTreeMap::new(),
+            permission_check: Arc::clone(&session.settings.policy.permission_check),
             has_subagents: session.log.state.children().next().is_some(),
             refused: 0,
             started: None,
@@ -188,7 +197,15 @@ impl Printer {
                 ..
             } => {
                 self.calls += 1;
-                self.denied += u64::from(is_denied(&record.entry));
+                if is_denied(&record.entry) {
+                    self.denied += 1;
+                    let open = state.call(*call);
+                    let modes =
+                        open.map(|open| modes_that_allow(state, &self.permission_check, open));
+                    for mode in modes.into_iter().flatten() {
+                        *self.allowed_by.entry(mode.name()).or_default() += 1;
+                    }
+                }
                 let is_refused = matches!(fact, Some(Fact::Ran { refused: true, .. }));
                 self.refused += u64::from(is_refused);
                 if let Some(open) = state.call(*call) {
@@ -356,13 +373,26 @@ impl Printer {
         self.denied
     }
 
+    /// Returns the modes that would have allowed denied calls, in words. Empty: none.
+    fn modes_in_words(&self) -> String {
+        let words = self.allowed_by.iter().map(|(mode, allowed)| {
+            let what = match *allowed == self.denied {
+                true if self.denied == 1 => "it".to_string(),
+                true => "them".to_string(),
+                false => format!("{allowed} of them"),
+            };
+            format!("; --permission-mode {mode} allows {what}")
+        });
+        words.collect()
+    }
+
     /// Prints the last output on stdout.
     pub(super) fn result(&mut self, state: &State, result: &RunResult) {
         if self.denied > 0 {
             note(&format!(
-                "{} denied; --permission-mode acceptEdits allows edits, --yolo allows all, \
-                 [permissions] in the config allows some",
-                calls_were(self.denied)
+                "{} denied{}; `rewake permissions` lists the rules, `rewake hooks` the guards",
+                calls_were(self.denied),
+                self.modes_in_words()
             ));
         }
         if self.refused > 0 {

@@ -19,7 +19,7 @@ const REASON_CHARS: usize = 120;
 
 /// The hooks of a folder in lines.
 pub(crate) struct HookList {
-    /// Three lines at most for each hook. Empty: there are none.
+    /// Four lines at most for each hook. Empty: there are none.
     pub lines: Vec<String>,
     /// Hooks that do not run, and guards of other agents that are not in force.
     pub notes: Vec<String>,
@@ -53,6 +53,9 @@ pub(crate) fn hook_list(ctx: &AppContext) -> Result<HookList, ConfigError> {
             _ => String::new(),
         };
         lines.push(format!("  {}{place}", state(&hook.state)));
+        if hook.is_of_no_tool() {
+            lines.push("  its matcher matches no tool, so it never runs".to_string());
+        }
         if let Some(result) = results.get(&hook.name()) {
             lines.push(format!("  last: {}", in_words(result)));
         }

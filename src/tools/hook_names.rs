@@ -207,6 +207,26 @@ mod tests {
     use crate::core::entry::CallId;
     use crate::tools::call;
 
+    #[test]
+    fn every_tool_is_known_to_matchers() {
+        let names = crate::tools::TOOLS
+            .iter()
+            .map(|tool| match tool_of(tool.name) {
+                Some((claudes, _)) => claudes,
+                None => tool.name,
+            });
+        let mut names: Vec<&str> = names.collect();
+        let mut known = crate::workspace::hooks::TOOLS.map(|(name, _)| name);
+        names.sort_unstable();
+        known.sort_unstable();
+        assert_eq!(names, known);
+        // rewake's own name means the tool as well.
+        for (own, claudes, _) in TOOLS {
+            let mut tools = crate::workspace::hooks::TOOLS.iter();
+            assert!(tools.any(|(name, others)| *name == claudes && others[0] == own));
+        }
+    }
+
     fn of(name: &str, arguments: Value) -> ToolCall {
         call(CallId { reply: 1, index: 0 }, name, &arguments.to_string())
     }

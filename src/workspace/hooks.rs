@@ -9,6 +9,7 @@ mod definition;
 mod needed;
 #[cfg(test)]
 mod tests;
+mod tool_names;
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
@@ -17,6 +18,8 @@ use std::path::{Path, PathBuf};
 pub use definition::{HookDefinition, Matcher};
 pub use needed::{MISSING, hash as hash_of_file, is_executable};
 use needed::{Needed, Place, needed_files};
+#[cfg(test)]
+pub(crate) use tool_names::TOOLS;
 
 use crate::config::trusted::{TrustedHook, TrustedHooks};
 use crate::config::{ConfigError, Paths, ReadError, read_text, trust};
@@ -76,6 +79,11 @@ pub struct Hook {
 }
 
 impl Hook {
+    /// Returns whether the hook is for calls, and its matcher covers no tool.
+    pub fn is_of_no_tool(&self) -> bool {
+        self.matcher.is_of_no_tool(self.definition.event)
+    }
+
     /// Returns the file and the command, for a person.
     pub fn name(&self) -> String {
         let command = text::one_line(&self.definition.command, COMMAND_CHARS);
@@ -362,7 +370,7 @@ impl Hooks {
     ) {
         let access = trusted.and_then(|trusted| trusted.access);
         // A guard with a matcher that is not understood covers all tools.
-        let matcher = Matcher::parse(&definition.matcher).unwrap_or_else(|why| {
+        let matcher = Matcher::parse(definition.event, &definition.matcher).unwrap_or_else(|why| {
             if state == HookState::Used {
                 state = HookState::Failed(why);
             }
@@ -466,6 +474,13 @@ pub(crate) fn hooks_to_trust(
             let matcher = match hook.matcher.as_str() {
                 "" => String::new(),
                 matcher => format!(" {}", text::one_line(matcher, 60)),
+            };
+            let compiled = Matcher::parse(hook.event, &hook.matcher);
+            let is_of_no_tool = compiled.is_ok_and(|matcher| matcher.is_of_no_tool(hook.event));
+            let matcher = match &hook.fault {
+                Some(fault) => format!("{matcher} (cannot run: {fault})"),
+                None if is_of_no_tool => format!("{matcher} (matches no tool, so it never runs)"),
+                None => matcher,
             };
             let line = format!(
                 "{} {}{matcher}: {}",

@@ -32,7 +32,7 @@ use crate::core::tool::ToolCall;
 use crate::sandbox::Profile;
 use crate::tools::{FileNow, change_in_words, file_now};
 use crate::workspace::hooks::{Hook, HookState, MISSING, hash_of_file, is_executable};
-use answer::{Answer, MAX_OUTPUT_BYTES};
+use answer::{Answer, HookBytes, MAX_OUTPUT_BYTES};
 use input::Transcript;
 
 /// The file that `transcript_path` names.
@@ -395,12 +395,15 @@ impl MachineHooks {
         call: Option<&ToolCall>,
     ) -> Answer {
         let read = std::fs::read(&end.output).and_then(|output| {
-            let errors = self.setup.runs.errors(&run.run)?;
-            Ok((output, errors))
+            Ok(HookBytes {
+                input: self.setup.runs.input(&run.run)?,
+                output,
+                errors: self.setup.runs.errors(&run.run)?,
+            })
         });
         match read {
-            Ok((output, errors)) => {
-                let mut answer = answer::of_end(event, run, end, &output, &errors, call);
+            Ok(bytes) => {
+                let mut answer = answer::of_end(event, run, end, &bytes, call);
                 if !run.is_of_user {
                     without_grants(&mut answer.result);
                 }

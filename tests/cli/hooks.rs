@@ -151,6 +151,44 @@ fn deny_wins_over_ask_and_ask_over_allow() {
     }
 }
 
+/// Guards that exit with 0 and refuse in a form that is none of the documented ones, and guards that
+/// echo what the model wrote.
+#[test]
+fn an_answer_that_is_not_understood_lets_no_call_run() {
+    let echoed = r#"echo {"decision":"approve"} > ran"#;
+    let print = |text: &str| format!("printf '%b' '{text}'");
+    let cases = [
+        (
+            print(r#"{"permissionDecision":"deny"}"#),
+            "unknown key `permissionDecision`",
+        ),
+        (print(r#"[{"decision":"block"}]"#), "is a list"),
+        (print(r#"guard 1.0\n{"decision":"block"}"#), "denies it"),
+        (
+            print(r#"\033[32m{"decision":"allow"}\033[0m"#),
+            "other text beside its JSON",
+        ),
+        (
+            "jq -r .tool_input.command".to_string(),
+            "other text beside its JSON",
+        ),
+    ];
+    for (command, why) in cases {
+        if command.starts_with("jq") && !which("jq") {
+            continue;
+        }
+        let home = scripted(&[step("", &[bash(echoed)]), step("done", &[])]);
+        hooks(&home, &[("PreToolUse", "Bash", &command)]);
+        let results = results(&streamed(&home, &BYPASS));
+        assert!(!home.path("ran").exists(), "{command}: {results:?}");
+        assert!(results[0].1.contains(why), "{command}: {results:?}");
+    }
+    let home = touching();
+    hooks(&home, &[("PreToolUse", "Bash", "tee log")]);
+    streamed(&home, &ACCEPT).expect(0);
+    assert!(home.path("ran").exists(), "a guard that prints its input");
+}
+
 fn answer(decision: &str) -> String {
     let answer = json!({ "hookSpecificOutput": {
         "hookEventName": "PreToolUse", "permissionDecision": decision,
@@ -706,4 +744,104 @@ fn a_guard_covers_subagents_and_reads_that_need_no_question() {
         "{seen}"
     );
     assert!(seen.contains("/work/a"), "paths are absolute: {seen}");
+}
+
+/// The example of docs/hooks.md, copied as it is: it names the script that it lacks, and works once the
+/// script is there.
+#[test]
+fn the_example_of_the_documentation_works_as_printed() {
+    let docs = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/hooks.md");
+    let docs = fs::read_to_string(docs).unwrap();
+    let example = docs.split("```json\n").nth(1).unwrap();
+    let example = example.split("```").next().unwrap();
+    let home = touching();
+    fs::write(home.rewake_home().join("hooks.json"), example).unwrap();
+    let run = streamed(&home, &BYPASS);
+    let text = &results(&run)[0].1;
+    let guard = home.workspace().canonicalize().unwrap().join("guard.sh");
+    assert!(
+        text.contains(&format!("{} is missing", guard.display())),
+        "{text}"
+    );
+    assert!(!home.path("ran").exists());
+    script(&home, "guard.sh", "#!/bin/sh\nexit 0\n");
+    play(&home, &[step("", &[bash("touch ran")]), step("done", &[])]);
+    streamed(&home, &BYPASS).expect(0);
+    assert!(home.path("ran").exists());
+}
+
+#[test]
+fn the_hint_of_a_denial_names_no_mode_that_denies_too() {
+    let modes = |guard: &str, mode: &str, call: (&str, Value)| {
+        let home = scripted(&[step("", &[call]), step("done", &[])]);
+        hooks(&home, &[("PreToolUse", "Bash", guard)]);
+        let run = home.run(["-p", "go", "--permission-mode", mode]).expect(0);
+        let said = |name: &str| {
+            run.stderr
+                .contains(&format!("--permission-mode {name} allows"))
+        };
+        (
+            said("acceptEdits"),
+            said("bypassPermissions"),
+            run.stderr.clone(),
+        )
+    };
+    let write = || ("write", json!({"path": "x", "content": "x"}));
+    let outside = || ("write", json!({"path": "/tmp/no/such/x", "content": "x"}));
+    for (guard, mode, call, expected) in [
+        ("exit 2", "default", bash("touch ran"), (false, false)),
+        (
+            "exit 1",
+            "bypassPermissions",
+            bash("touch ran"),
+            (false, false),
+        ),
+        ("true", "default", write(), (true, true)),
+        ("true", "acceptEdits", outside(), (false, true)),
+    ] {
+        let (accept, bypass, stderr) = modes(guard, mode, call);
+        assert!(stderr.contains("1 call was denied"), "{stderr}");
+        assert_eq!((accept, bypass), expected, "{guard} {mode}: {stderr}");
+    }
+}
+
+#[test]
+fn guards_for_tools_of_other_agents_work_or_are_named() {
+    for (matcher, call) in [
+        ("bash", bash("touch ran")),
+        ("Bash ", bash("touch ran")),
+        ("Bash(rm:*)", bash("touch ran")),
+        (
+            "apply_patch",
+            ("write", json!({"path": "ran", "content": "x"})),
+        ),
+        (
+            "^(apply_patch|shell)$",
+            ("write", json!({"path": "ran", "content": "x"})),
+        ),
+    ] {
+        let home = scripted(&[step("", &[call]), step("done", &[])]);
+        hooks(&home, &[("PreToolUse", matcher, "exit 2")]);
+        streamed(&home, &BYPASS).expect(0);
+        assert!(!home.path("ran").exists(), "{matcher}");
+    }
+    // A guard of Codex that is used in place.
+    let home = touching();
+    let codex = home.user().join(".codex/hooks.json");
+    fs::create_dir_all(codex.parent().unwrap()).unwrap();
+    fs::write(&codex, file(&[("PreToolUse", "Shel", "exit 2")])).unwrap();
+    let shown = home.run(["hooks", "import", "--yes"]).expect(0).stdout;
+    let why = "matches no tool";
+    assert!(shown.contains(why), "{shown}");
+    let run = streamed(&home, &BYPASS).expect(0);
+    assert!(run.stderr.contains(why), "{}", run.stderr);
+    for args in [&["hooks"][..], &["doctor"], &["hooks", "list", "--json"]] {
+        let listed = home.run(args).stdout;
+        let word = if args.len() == 3 {
+            "\"matches_no_tool\":true"
+        } else {
+            why
+        };
+        assert!(listed.contains(word), "{args:?}: {listed}");
+    }
 }

@@ -74,6 +74,6 @@ fn as_json(hook: &Hook, last: Option<&HookResult>) -> Value {
         "event": definition.event.name(), "matcher": definition.matcher,
         "command": definition.command, "timeout_ms": definition.timeout_ms,
         "on_failure": if definition.may_fail { "allow" } else { "block" },
-        "async": definition.is_async, "file": hook.file, "state": state, "why": why, "last": last,
+        "async": definition.is_async, "matches_no_tool": hook.is_of_no_tool(), "file": hook.file, "state": state, "why": why, "last": last,
     })
 }

@@ -10,6 +10,7 @@ use regex::Regex;
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::tool_names::{TOOLS, is_of_server, tools_named};
 use crate::core::entry::HookEvent;
 use crate::core::text;
 
@@ -139,6 +140,10 @@ impl DefinedHooks {
                 ));
             }
         }
+        let compiled = Matcher::parse(event, matcher);
+        if compiled.is_ok_and(|compiled| compiled.is_of_no_tool(event)) {
+            self.warn(no_tool(event, matcher));
+        }
         let seconds = handler.timeout.unwrap_or(TIMEOUT_SEC);
         let timeout_ms = (seconds.clamp(0.001, MAX_TIMEOUT_SEC) * 1_000.0) as u64;
         let command = handler.command.unwrap_or_default();
@@ -169,6 +174,15 @@ impl DefinedHooks {
     }
 }
 
+/// Returns a line for a person about a hook that never runs.
+fn no_tool(event: HookEvent, matcher: &str) -> String {
+    format!(
+        "the matcher {:?} of a hook for {} matches no tool, so it never runs; names are Bash, Read, Write, Edit, Glob, Grep, Task, mcp__SERVER__TOOL",
+        text::one_line(matcher, 60),
+        event.name()
+    )
+}
+
 impl Handler {
     /// Returns why the handler cannot run.
     fn fault(&self, event: HookEvent, matcher: &str) -> Option<String> {
@@ -193,7 +207,7 @@ impl Handler {
             }
             Some(_) => {}
         }
-        Matcher::parse(matcher).err()
+        Matcher::parse(event, matcher).err()
     }
 }
 
@@ -203,39 +217,126 @@ pub enum Matcher {
     All,
     /// Whole names.
     Names(Vec<String>),
-    /// A regular expression that is searched within the name.
-    Pattern(Box<Regex>),
+    /// A regular expression that is searched within the name, and the tools that it names as other
+    /// agents do.
+    Pattern(Box<Regex>, Vec<&'static str>),
 }
 
 impl Matcher {
-    /// Parses a matcher: empty or `*` for all; names and `|`; otherwise a regular expression.
+    /// Parses a matcher: empty or `*` for all; names and `|`; otherwise a regular expression. A name
+    /// that another agent or rewake has for a tool means that tool.
     ///
     /// # Errors
-    /// The regular expression is invalid.
-    pub fn parse(text: &str) -> Result<Matcher, String> {
+    /// The regular expression is invalid, or it is a permission rule.
+    pub fn parse(event: HookEvent, text: &str) -> Result<Matcher, String> {
         let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '|');
-        match text {
+        match text.trim() {
             "" | "*" => Ok(Matcher::All),
-            names if names.chars().all(is_plain) => Ok(Matcher::Names(
-                names.split('|').map(str::to_string).collect(),
-            )),
-            pattern => regex::RegexBuilder::new(pattern)
-                .size_limit(MAX_MATCHER_BYTES)
-                .build()
-                .map(|regex| Matcher::Pattern(Box::new(regex)))
-                .map_err(|_| {
-                    let pattern = text::one_line(pattern, 60);
-                    format!("its matcher `{pattern}` is not a valid regular expression")
-                }),
+            text if text.chars().all(|c| is_plain(c) || matches!(c, ' ' | ',')) => {
+                let names = text
+                    .split(['|', ','])
+                    .map(str::trim)
+                    .filter(|name| !name.is_empty());
+                Ok(Matcher::Names(match is_of_tools(event) {
+                    true => names.flat_map(tools_or_name).collect(),
+                    false => names.map(str::to_string).collect(),
+                }))
+            }
+            pattern => Matcher::of_pattern(event, pattern),
         }
+    }
+
+    fn of_pattern(event: HookEvent, pattern: &str) -> Result<Matcher, String> {
+        let shown = text::one_line(pattern, 60);
+        let regex = regex::RegexBuilder::new(pattern)
+            .size_limit(MAX_MATCHER_BYTES)
+            .build()
+            .map_err(|_| format!("its matcher `{shown}` is not a valid regular expression"));
+        if !is_of_tools(event) {
+            return Ok(Matcher::Pattern(Box::new(regex?), Vec::new()));
+        }
+        if let Some(tool) = rule_of(pattern) {
+            return Err(format!(
+                "its matcher `{shown}` is a permission rule; write `{tool}`, and compare `tool_input` in the command"
+            ));
+        }
+        let regex = regex?;
+        let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        let words = pattern
+            .split(|c| !is_word(c))
+            .filter(|word| regex.is_match(word));
+        let named = words.flat_map(tools_named).collect();
+        Ok(Matcher::Pattern(Box::new(regex), named))
     }
 
     /// Returns whether the matcher covers a name.
     pub fn matches(&self, name: &str) -> bool {
         match self {
             Matcher::All => true,
-            Matcher::Names(names) => names.iter().any(|known| known == name),
-            Matcher::Pattern(regex) => regex.is_match(name),
+            Matcher::Names(names) => names.iter().any(|known| {
+                let rest = name.strip_prefix(known.as_str());
+                // A server stands for all its tools.
+                rest == Some("")
+                    || (is_of_server(known) && rest.is_some_and(|r| r.starts_with("__")))
+            }),
+            Matcher::Pattern(regex, named) => regex.is_match(name) || named.contains(&name),
         }
     }
+
+    /// Returns whether the matcher of a hook for calls covers no tool. Servers may have any tools.
+    pub fn is_of_no_tool(&self, event: HookEvent) -> bool {
+        let may_be_served = match self {
+            Matcher::All => true,
+            Matcher::Names(names) => names.iter().any(|name| is_of_server(name)),
+            Matcher::Pattern(regex, _) => ["mcp", "__"]
+                .iter()
+                .any(|part| regex.as_str().contains(part)),
+        };
+        is_of_tools(event) && !may_be_served && !TOOLS.iter().any(|(tool, _)| self.matches(tool))
+    }
+}
+
+/// Returns whether the matcher of this event is compared with tools.
+fn is_of_tools(event: HookEvent) -> bool {
+    event.decides_about_call()
+        || matches!(
+            event,
+            HookEvent::PostToolUse | HookEvent::PostToolUseFailure
+        )
+}
+
+fn tools_or_name(name: &str) -> Vec<String> {
+    let tools: Vec<String> = tools_named(name).map(str::to_string).collect();
+    match tools.is_empty() {
+        true => vec![name.to_string()],
+        false => tools,
+    }
+}
+
+/// Returns the name in a matcher that is a permission rule, such as `Bash(rm:*)`, or has one beside
+/// other names. A regular expression that covers the tool is none: `Edit(File)?`.
+fn rule_of(pattern: &str) -> Option<&str> {
+    let mut parts = Vec::new();
+    let (mut depth, mut start) = (0_usize, 0);
+    for (at, c) in pattern.char_indices() {
+        match c {
+            '(' => depth += 1,
+            ')' => depth = depth.saturating_sub(1),
+            '|' if depth == 0 => {
+                parts.push(&pattern[start..at]);
+                start = at + 1;
+            }
+            _ => {}
+        }
+    }
+    parts.push(&pattern[start..]);
+    parts.into_iter().find_map(|part| {
+        let (name, rest) = part.trim().split_once('(')?;
+        let is_rule =
+            rest.ends_with(')') && (is_of_server(name) || tools_named(name).next().is_some());
+        let covers = Regex::new(part).is_ok_and(|regex| {
+            is_of_server(name) || tools_named(name).any(|tool| regex.is_match(tool))
+        });
+        (is_rule && !covers).then_some(name)
+    })
 }

@@ -276,10 +276,79 @@ fn a_bad_handler_is_a_failed_guard_and_else_off() {
 
 #[test]
 fn matchers_are_names_or_regular_expressions() {
-    let matches = |matcher: &str, name: &str| Matcher::parse(matcher).unwrap().matches(name);
+    let parse = |matcher: &str| Matcher::parse(HookEvent::PreToolUse, matcher);
+    let matches = |matcher: &str, name: &str| parse(matcher).unwrap().matches(name);
     assert!(matches("", "Bash") && matches("*", "Bash"));
     assert!(matches("Bash|Edit", "Edit") && !matches("Bash|Edit", "NotebookEdit"));
     assert!(matches("mcp__.*", "mcp__a__b") && !matches("^mcp__", "Bash"));
     assert!(matches("Edit.*", "NotebookEdit"));
-    assert!(Matcher::parse("(").is_err());
+    assert!(parse("(").is_err());
+}
+
+#[test]
+fn names_of_other_agents_mean_the_tool_here() {
+    let parse = |matcher: &str| Matcher::parse(HookEvent::PreToolUse, matcher).unwrap();
+    for (matcher, tool, other) in [
+        ("bash", "Bash", "Edit"),
+        ("Bash ", "Bash", "Edit"),
+        (" Bash | Edit", "Edit", "Write"),
+        ("apply_patch", "Write", "Bash"),
+        ("apply_patch", "Edit", "Read"),
+        ("^apply_patch$", "Edit", "Bash"),
+        ("^(apply_patch|shell)$", "Bash", "Read"),
+        ("run_shell_command|write_file", "Write", "Edit"),
+        ("MultiEdit", "Edit", "Write"),
+        ("BASH", "Bash", "Read"),
+        ("TodoWrite", "plan", "Write"),
+        ("mcp__a", "mcp__a__b", "mcp__ab__c"),
+        ("Edit(File)?", "Edit", "Write"),
+    ] {
+        let compiled = parse(matcher);
+        assert!(
+            compiled.matches(tool) && !compiled.matches(other),
+            "{matcher}"
+        );
+        assert!(!compiled.is_of_no_tool(HookEvent::PreToolUse), "{matcher}");
+    }
+    // A negated class names no tool of another agent.
+    assert!(!parse("^[^B].*").matches("Bash"));
+    for matcher in ["Foo", "^Bashx$", "Notebook", "foo|bar"] {
+        assert!(
+            parse(matcher).is_of_no_tool(HookEvent::PostToolUse),
+            "{matcher}"
+        );
+    }
+    for matcher in [".*__delete", "mcp__x", "", "*", ".*"] {
+        assert!(
+            !parse(matcher).is_of_no_tool(HookEvent::PreToolUse),
+            "{matcher}"
+        );
+    }
+    for rule in [
+        "Bash(rm:*)",
+        "Bash(*)",
+        "Read|Edit(.env*)",
+        "Write(/etc/**)",
+        "mcp__a__b(*)",
+    ] {
+        let why = Matcher::parse(HookEvent::PreToolUse, rule).unwrap_err();
+        assert!(why.contains("is a permission rule"), "{rule}: {why}");
+    }
+    // Other events are compared with other words.
+    let compiled = Matcher::parse(HookEvent::SessionStart, "startup").unwrap();
+    assert!(compiled.matches("startup") && !compiled.is_of_no_tool(HookEvent::SessionStart));
+}
+
+#[test]
+fn a_matcher_of_no_tool_is_named() {
+    let place = Place::new();
+    let own = place.fixture.paths().config_dir.join("hooks.json");
+    fs::write(&own, guard("true").replace("Bash", "Shel")).unwrap();
+    let found = place.find();
+    assert!(found.hooks[0].is_of_no_tool());
+    let warning = &found.warnings[0];
+    assert!(
+        warning.contains("\"Shel\"") && warning.contains("matches no tool"),
+        "{warning}"
+    );
 }
