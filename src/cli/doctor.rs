@@ -23,7 +23,7 @@ use crate::report::{CliError, exit, line};
 use crate::sandbox::{Kernel, child, namespace_setting};
 use crate::session::sandbox::ask_kernel;
 use crate::session::{
-    self, AppContext, Grade, MissingSessions, checks, hooks, journal_place, short_id,
+    self, AppContext, Grade, MissingSessions, checks, hooks, journal_place, looking_git, short_id,
     with_journal_count, worktree_rows,
 };
 use crate::store::now_ms;
@@ -137,7 +137,7 @@ pub(super) fn run(place: &SessionPlace, args: &DoctorArgs) -> Result<u8, CliErro
     if let Ok(loaded) = loaded {
         servers::servers(&mut report, env, paths, here, loaded);
     }
-    git(&report);
+    git(&report, env, &here.root);
     if report.wrong == 0 {
         line("no problems found");
         return Ok(exit::DONE);
@@ -713,10 +713,11 @@ fn runs(report: &mut Report, paths: &Paths) {
     }
 }
 
-fn git(report: &Report) {
-    let output = child("git").arg("--version").stdin(Stdio::null()).output();
+fn git(report: &Report, env: &Env, root: &Path) {
+    let command = looking_git(env, root);
+    let output = command.map(|mut git| git.arg("--version").stdin(Stdio::null()).output());
     match output {
-        Ok(output) if output.status.success() => {
+        Some(Ok(output)) if output.status.success() => {
             report.ok("git", String::from_utf8_lossy(&output.stdout).trim());
         }
         _ => report.note("git", "not found; rewake works without it"),

@@ -31,7 +31,7 @@ const MAX_BYTES: usize = 256 * 1024;
 const MAX_NAMES: usize = 8;
 
 /// The variables of the user's environment that lead to their settings of git.
-const PASSED: [&str; 3] = ["HOME", "XDG_CONFIG_HOME", "PATH"];
+const PASSED: [&str; 2] = ["HOME", "XDG_CONFIG_HOME"];
 
 /// Options with which git neither runs a program nor writes anything.
 const LOOKS: [&str; 8] = [
@@ -90,23 +90,30 @@ pub(super) fn changes(here: &StartFolder, env: &Env, patience: Duration) -> Opti
 /// Returns a read-only git command in the root of a workspace, which [`is_plain`] must allow.
 /// `None`: PATH has no git outside of the workspace.
 pub fn looking_git(env: &Env, root: &Path) -> Option<Command> {
-    let mut command = child(git(env, root)?);
+    let path = outside_path(env, root)?;
+    let is_file = |git: &PathBuf| {
+        git.canonicalize()
+            .is_ok_and(|git| git.is_file() && !git.starts_with(root))
+    };
+    let git = path.iter().map(|folder| folder.join("git")).find(is_file)?;
+    let mut command = child(git);
     command.args(LOOKS).current_dir(root).env_clear();
+    command.env("PATH", std::env::join_paths(path).ok()?);
     for name in PASSED {
         command.envs(env.var_os(name).map(|value| (name, value)));
     }
     Some(command)
 }
 
-/// Returns the first git in PATH that is outside of the workspace.
-fn git(env: &Env, root: &Path) -> Option<PathBuf> {
-    let path = env.var_os("PATH")?;
-    let folders = std::env::split_paths(path).filter(|folder| folder.is_absolute());
-    let is_foreign = |git: &PathBuf| {
-        let real = git.canonicalize();
-        real.is_ok_and(|real| real.is_file() && !real.starts_with(root))
+/// Returns the folders of PATH that are outside of the workspace. Programs that git starts, such as
+/// git-lfs, are searched there too.
+fn outside_path(env: &Env, root: &Path) -> Option<Vec<PathBuf>> {
+    let folders = std::env::split_paths(env.var_os("PATH")?).filter(|folder| folder.is_absolute());
+    let is_outside = |folder: &PathBuf| {
+        let real = folder.canonicalize();
+        real.is_ok_and(|real| !real.starts_with(root))
     };
-    folders.map(|folder| folder.join("git")).find(is_foreign)
+    Some(folders.filter(is_outside).collect())
 }
 
 /// Runs a command and returns its output. `None`: it failed or took too long. Output over the limit

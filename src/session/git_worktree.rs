@@ -1,10 +1,10 @@
 //! Git commands about worktrees. In two cases they write below `.git`: a worktree for a fork with
-//! separate files, and one for a session (`-w`, `task`). They run the user's own git, with hooks
-//! and fsmonitor off.
+//! separate files, and one for a session (`-w`, `task`). They run the user's own git, which runs no
+//! program that the repository names ([`super::git_settings`]).
 //!
-//! For a fork no file is checked out, so no filter of the repository runs. The index is that of the
-//! commit, so `git status` in the new folder shows the differences from it. For a session git
-//! checks the files out as usual.
+//! For a fork no file is checked out. The index is that of the commit, so `git status` in the new
+//! folder shows the differences from it. For a session git checks the files out, with the filters
+//! of the user's own settings.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use super::git::{MAX_SAID, PATIENCE, git, run, run_for, run_with};
+use super::git_settings::git_without_programs;
 use crate::config::Env;
 use crate::store::{WorktreeNote, WorktreeStage};
 
@@ -37,7 +38,7 @@ const UNFINISHED: [(&str, &str); 6] = [
 /// # Errors
 /// The error of git.
 pub(super) fn add(env: &Env, repository: &Path, folder: &Path) -> Result<String, String> {
-    let mut command = git(env, repository)?;
+    let mut command = git_without_programs(env, repository, repository)?;
     command.args([
         "worktree",
         "add",
@@ -116,7 +117,7 @@ pub(super) fn add_branch(
     begin: Option<&str>,
     lock: &File,
 ) -> Result<(), String> {
-    let mut command = git(env, repository)?;
+    let mut command = git_without_programs(env, repository, repository)?;
     command.args(["worktree", "add", "--quiet", "--no-guess-remote"]);
     match begin {
         Some(commit) => command
@@ -241,8 +242,7 @@ fn status(
     folder: &Path,
     index: Option<&Path>,
 ) -> Result<Vec<Vec<u8>>, String> {
-    let mut command = git(env, repository)?;
-    command.arg("-C").arg(folder);
+    let mut command = git_without_programs(env, repository, folder)?;
     if let Some(index) = index {
         command.env("GIT_INDEX_FILE", index);
         command.args([
@@ -351,7 +351,8 @@ pub(super) fn remove_branch(
     at: &str,
 ) -> Result<(), String> {
     let name = format!("refs/heads/{branch}");
-    run(git(env, repository)?.args(["update-ref", "--no-deref", "-d", &name, at])).map(drop)
+    let mut git = git_without_programs(env, repository, repository)?;
+    run(git.args(["update-ref", "--no-deref", "-d", &name, at])).map(drop)
 }
 
 /// Removes a worktree, whatever is in it.
@@ -361,5 +362,6 @@ pub(super) fn remove_branch(
 pub(super) fn remove(env: &Env, repository: &Path, folder: &Path) -> Result<(), String> {
     // `--force` twice also removes a locked one: git leaves a lock if it was interrupted.
     let force = ["worktree", "remove", "--force", "--force", "--"];
-    run(git(env, repository)?.args(force).arg(folder)).map(drop)
+    let mut git = git_without_programs(env, repository, repository)?;
+    run(git.args(force).arg(folder)).map(drop)
 }

@@ -24,6 +24,7 @@ mod files_rows;
 mod fold_cache;
 mod fork_files;
 mod git;
+mod git_settings;
 mod git_worktree;
 mod given_flags;
 pub(crate) mod hook_list;

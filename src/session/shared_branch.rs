@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use super::git::{self, MAX_SAID, PATIENCE, input, run, run_with};
+use super::git_settings::git_without_programs;
 use super::git_worktree::{commit_of, listed, tip};
 use super::shared_files::{GitEntry, SUBMODULE, entries};
 use crate::config::Env;
@@ -135,7 +136,8 @@ impl<'a> SharedBranch<'a> {
     }
 
     fn git(&self) -> Result<Command, NotFetched> {
-        let mut command = git::git(self.env, self.root).map_err(NotFetched::Git)?;
+        let command = git_without_programs(self.env, self.root, self.root);
+        let mut command = command.map_err(NotFetched::Git)?;
         command.args(STRICT).env("GIT_NO_REPLACE_OBJECTS", "1");
         Ok(command)
     }

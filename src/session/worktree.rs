@@ -11,11 +11,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::changes::{PATIENCE, changes};
+use super::git_settings::filters_left_out;
 use super::worktree_end::EndedWorktree;
 use super::worktrees::Worktrees;
 use super::{AppContext, SessionError, git_worktree, worktree_use};
 use crate::config::{self, Warning, project_root, worktree_at};
 use crate::core::text::{count, one_line};
+use crate::core::visible::visible;
 use crate::store::{SessionFilter, Store, StoreError, WorktreeNote, WorktreeStage};
 use crate::workspace::{here, is_plain};
 
@@ -436,6 +438,14 @@ impl Worktrees {
         }
         if self.here.root.join(".gitmodules").is_file() {
             lacks.push("submodules are not in it: git submodule update --init there".to_string());
+        }
+        let filters = filters_left_out(&self.env, &self.here.root).unwrap_or_default();
+        if !filters.is_empty() {
+            let names: Vec<String> = filters.into_iter().collect();
+            lacks.push(format!(
+                "filters of the repository did not run, so their files are as they were committed: {}",
+                one_line(&visible(&names.join(", ")), 200)
+            ));
         }
         lacks
     }

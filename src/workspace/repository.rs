@@ -21,6 +21,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::OFlags;
 
+pub use config::is_setting_of_lfs;
 use config::{IGNORED_REVISIONS, Settings};
 
 /// Maximum depth of nested submodules.

@@ -117,6 +117,98 @@ fn a_session_works_in_a_separate_worktree() {
     assert_eq!(worktrees(&root), 3);
 }
 
+/// A program of the repository would leave this file.
+fn mark(home: &Home) -> PathBuf {
+    home.rewake_home().join("ran")
+}
+
+fn append(file: &Path, text: &str) {
+    let before = fs::read_to_string(file).unwrap_or_default();
+    fs::write(file, before + text).unwrap();
+}
+
+#[test]
+fn no_program_of_the_repository_runs_for_a_worktree() {
+    let filter = |key: &str| format!("[filter \"x\"]\n\t{key} = MARK\n\trequired = true\n");
+    let cases = [
+        (filter("smudge"), true),
+        (filter("process"), true),
+        ("[include]\n\tpath = ../inc\n".to_string(), true),
+        (
+            "[includeIf \"gitdir:**\"]\n\tpath = ../inc\n".to_string(),
+            false,
+        ),
+        (
+            "[includeIf \"onbranch:rewake/**\"]\n\tpath = ../inc\n".to_string(),
+            false,
+        ),
+        ("[filter \"a=b\"]\n\tsmudge = MARK\n".to_string(), false),
+        (
+            "[filter \"mine\"]\n\tsmudge = MARK\n\tclean = MARK\n".to_string(),
+            true,
+        ),
+        (
+            "[core]\n\tfsmonitor = MARK\n\thooksPath = ../hooks\n".to_string(),
+            true,
+        ),
+        (
+            "[extensions]\n\tworktreeConfig = true\n[core]\n\trepositoryformatversion = 1\n"
+                .to_string(),
+            true,
+        ),
+    ];
+    for (number, (settings, is_made)) in cases.into_iter().enumerate() {
+        let home = scripted(&commands(&[]));
+        let root = repository(&home);
+        let attributes = "a filter=x\nsub/x filter=mine\nb filter=a=b\n";
+        fs::write(root.join(".gitattributes"), attributes).unwrap();
+        fs::write(root.join("b"), "b\n").unwrap();
+        git(&root, &["add", "."]);
+        git(&root, &["commit", "-q", "-m", "attributes"]);
+        // The user's own filter.
+        let own = home.user().join(".gitconfig");
+        append(&own, "[filter \"mine\"]\n\tsmudge = sed s/x/mine/\n");
+        let program = format!("\"touch {}; cat\"", mark(&home).display());
+        fs::write(root.join("inc"), filter("smudge").replace("MARK", &program)).unwrap();
+        let config = root.join(".git/config");
+        append(&config, &settings.replace("MARK", &program));
+        if settings.contains("worktreeConfig") {
+            let worktree = root.join(".git/config.worktree");
+            append(&worktree, &filter("smudge").replace("MARK", &program));
+        }
+        fs::create_dir(root.join("hooks")).unwrap();
+        let hook = root.join("hooks/post-checkout");
+        fs::write(
+            &hook,
+            format!("#!/bin/sh\ntouch {}\n", mark(&home).display()),
+        )
+        .unwrap();
+        fs::set_permissions(&hook, fs::Permissions::from_mode(0o755)).unwrap();
+        let run = go(&home, &["-w", "fix"]);
+        assert!(!mark(&home).exists(), "{number}: {settings}");
+        if !is_made {
+            refused(run, 2, &["there can be no worktree fix", "hint: "]);
+            continue;
+        }
+        let run = run.expect(0);
+        let folder = folder(&home, "fix");
+        assert_eq!(
+            fs::read_to_string(folder.join("a")).unwrap(),
+            "1\n",
+            "{number}"
+        );
+        let of_user = fs::read_to_string(folder.join("sub/x")).unwrap();
+        assert_eq!(of_user, "mine\n", "{number}: {}", run.stderr);
+        let names_filter = run.stderr.contains("filters of the repository did not run");
+        assert_eq!(
+            names_filter,
+            !settings.contains("fsmonitor"),
+            "{}",
+            run.stderr
+        );
+    }
+}
+
 #[test]
 fn an_impossible_worktree_is_refused_with_a_hint() {
     let home = scripted(&commands(&["echo never > effect"]));

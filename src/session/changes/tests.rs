@@ -99,11 +99,17 @@ fn no_git_of_the_workspace_is_taken() {
     fs::write(&own, "#!/bin/sh\ntouch ran\n").unwrap();
     fs::set_permissions(&own, fs::Permissions::from_mode(0o755)).unwrap();
     let path = |folders: &str| Env::new([("PATH", folders)], &top);
-    let found = |folders: &str| super::git(&path(folders), &top);
-    assert_eq!(found(top.to_str().unwrap()), None);
-    assert_eq!(found(".::bin"), None);
+    let found = |folders: &str| looking_git(&path(folders), &top);
+    assert!(found(top.to_str().unwrap()).is_none());
+    assert!(found(".::bin").is_none());
     std::os::unix::fs::symlink(&own, dir.path().join("git")).unwrap();
-    assert_eq!(found(dir.path().to_str().unwrap()), None);
+    assert!(found(dir.path().to_str().unwrap()).is_none());
+    // Nor are programs that git starts.
+    let both = format!("{}:/usr/bin:.", top.display());
+    let git = found(&both).unwrap();
+    let mut set = git.get_envs();
+    let path = set.find_map(|(name, value)| (name == "PATH").then_some(value?));
+    assert_eq!(path.unwrap(), "/usr/bin");
     assert!(!top.join("ran").exists());
 }
 
