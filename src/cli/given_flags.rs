@@ -65,6 +65,7 @@ pub(super) fn given(ctx: &AppContext, args: &GivenArgs) -> Result<GivenFlags, Cl
         shared: args.shared,
         is_task: false,
         is_attended: false,
+        confirmed_folder: None,
     })
 }
 

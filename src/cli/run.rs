@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
+use super::confirm::{can_ask, is_yes};
 use super::given_flags::{self, GivenArgs};
 use super::{json_schema, values};
 use crate::config::{ConfigError, Setting};
@@ -16,11 +17,13 @@ use crate::core::background::BackgroundMode;
 use crate::core::choice::Effort;
 use crate::core::entry::{By, Mode, UsedCommand};
 use crate::core::text::session_name;
+use crate::core::visible::visible;
 use crate::headless::{self, Ask, Format, Named, Task};
 use crate::report::{CliError, exit, note};
 use crate::session::sandbox::probe_kernel_in_background;
 use crate::session::{
-    AppContext, CommandLine, NotSaid, SessionError, SessionSelector, ago, is_prompt, short_id,
+    AppContext, CommandLine, NotSaid, SessionError, SessionSelector, ago, folder_to_confirm,
+    is_prompt, short_id,
 };
 use crate::store::{SessionLock, Store, StoreError};
 use crate::ui;
@@ -142,6 +145,10 @@ pub(crate) struct RunArgs {
     /// Skip all approvals and run commands WITHOUT the sandbox
     #[arg(long, conflicts_with = "permission_mode")]
     pub yolo: bool,
+
+    /// Refuse a session in bypassPermissions
+    #[arg(long, hide = true, requires = "print")]
+    pub no_bypass: bool,
 
     /// Stay on the terminal's main screen
     #[arg(long, conflicts_with = "print")]
@@ -407,6 +414,16 @@ pub(super) fn run(ctx: &AppContext, args: &RunArgs) -> Result<u8, CliError> {
     let mut ctx = worktree.as_ref().unwrap_or(ctx).clone();
     ctx.given = given_flags::given(&ctx, &args.given)?;
     ctx.given.is_attended = args.print.is_some() && args.ask().is_attended();
+    if let Some(folder) = folder_to_confirm(&ctx, &args.which()).filter(|_| can_ask()) {
+        let shown = visible(&folder.to_string_lossy()).into_owned();
+        if !is_yes(&format!(
+            "This session is from elsewhere. Continue it in {shown}?"
+        )) {
+            return Err(CliError::new(exit::USAGE, "nothing was continued")
+                .with_hint("rewake -C DIR -r ID continues it in another folder"));
+        }
+        ctx.given.confirmed_folder = Some(folder);
+    }
     let ctx = &ctx;
     ctx.worktrees().mark_own_worktree_used()?;
     match args.format() {
@@ -468,9 +485,13 @@ fn headless(ctx: &AppContext, args: &RunArgs, format: OutputFormat) -> Result<u8
     if which == SessionSelector::New {
         note_unfinished(ctx)?;
     }
+    if is_new {
+        check_bypass(args, ctx.config().permission_mode)?;
+    }
     let (images, blobs) = given_flags::images(&args.image)?;
     let job = job.map(|(prompt, piped)| headless::job_origin(&prompt, &piped, &images));
     let session = ctx.open(&which, false).map_err(in_use)?;
+    check_bypass(args, session.state_as_chosen().mode)?;
     let id = session.id.clone();
     let task = Task {
         images,
@@ -493,6 +514,16 @@ fn headless(ctx: &AppContext, args: &RunArgs, format: OutputFormat) -> Result<u8
         purge_ended(ctx, &id);
     }
     Ok(code)
+}
+
+/// Refuses `bypassPermissions` for a start that may not have it.
+fn check_bypass(args: &RunArgs, mode: Mode) -> Result<(), CliError> {
+    if args.no_bypass && mode == Mode::BypassPermissions {
+        let why = "the session would run in bypassPermissions, by the config or its own mode, which needs the scope admin";
+        return Err(CliError::new(exit::USAGE, why)
+            .with_hint("name another mode; rewake serve --scope admin prints a link that may"));
+    }
+    Ok(())
 }
 
 /// Purges a session that is not needed any more. If that is not possible, the session stays.

@@ -1,6 +1,7 @@
 //! Routes that rewind or compact a session. A process with the engine of the session does it, as for
 //! `rewake rewind` and `rewake compact`: no engine runs in the server.
 
+use axum::Extension;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::response::Response;
@@ -10,8 +11,8 @@ use serde_json::Value;
 use super::answer::{NamedId, json};
 use super::problem::Problem;
 use super::starter::ProcessResult;
-use super::steering::{GoOn, send_signals};
-use super::{Shared, body};
+use super::steering::{GoOn, may_reach, send_signals};
+use super::{Shared, TokenScope, body};
 use crate::core::entry::Seq;
 use crate::core::signal::Signal;
 use crate::report::exit;
@@ -50,10 +51,12 @@ impl Rewound {
 /// stay as they are: each needs the answer of a person at a terminal.
 pub(super) async fn rewind(
     State(app): State<Shared>,
+    Extension(scope): Extension<TokenScope>,
     NamedId(id): NamedId<String>,
     request: Request,
 ) -> Result<Response, Problem> {
     let wanted: RewindBody = body::json(request).await?;
+    may_reach(&app, scope, &id).await?;
     let session = app
         .stores
         .read(move |_, store| Ok(store.history().find(&id)?.id));
@@ -87,10 +90,12 @@ pub(super) async fn rewind(
 /// started for it.
 pub(super) async fn compact(
     State(app): State<Shared>,
+    Extension(scope): Extension<TokenScope>,
     NamedId(id): NamedId<String>,
     request: Request,
 ) -> Result<Response, Problem> {
     let GoOn { start } = body::json_if_any(request).await?;
+    may_reach(&app, scope, &id).await?;
     let found = app.stores.read(move |ctx, store| {
         let id = store.history().find(&id)?.id;
         let is_in_use = ctx.session_list().is_worked_in(&id);
@@ -98,7 +103,7 @@ pub(super) async fn compact(
     });
     let (session, is_in_use) = found.await?;
     if is_in_use || !start {
-        return send_signals(&app, session, vec![Signal::Compact], false).await;
+        return send_signals(&app, scope, session, vec![Signal::Compact], false).await;
     }
     let args = ["compact", &session];
     let became = match app.starter.run(&app.stores, &session, &args).await? {

@@ -15,6 +15,7 @@ use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{Child, Command};
 
+use super::TokenScope;
 use super::problem::Problem;
 use super::stores::Stores;
 use crate::command::own_exe;
@@ -172,8 +173,12 @@ impl Starter {
 
     /// The process gets a separate process group, so that a signal to the server does not end the
     /// session.
-    fn command(&self) -> Command {
+    /// Its session is in no mode that the scope may not choose.
+    fn command(&self, scope: TokenScope) -> Command {
         let mut command = Command::from(child(&self.exe));
+        if scope < TokenScope::Admin {
+            command.arg("--no-bypass");
+        }
         command
             .args(["-p", "--on-approval", "wait"])
             .args(["--output-format", "stream-json"])
@@ -195,10 +200,11 @@ impl Starter {
         &self,
         stores: &Arc<Stores>,
         session: &str,
+        scope: TokenScope,
     ) -> Result<(), Problem> {
         let place = self.place(stores).await?;
         place.is_of(session);
-        let mut command = self.command();
+        let mut command = self.command(scope);
         let child = command.args(["-r", session]).spawn();
         let mut child = child.map_err(|e| cannot_start(&e))?;
         let opened = tokio::time::timeout(PATIENCE_TO_OPEN, opened(&mut child, "")).await;
@@ -253,9 +259,10 @@ impl Starter {
         &self,
         stores: &Arc<Stores>,
         begin: Begin,
+        scope: TokenScope,
     ) -> Result<String, Problem> {
         let place = self.place(stores).await?;
-        let mut command = self.command();
+        let mut command = self.command(scope);
         if let Some(model) = &begin.model {
             command.arg(format!("--model={model}"));
         }

@@ -12,7 +12,7 @@ use super::problem::Problem;
 use super::starter::Begin;
 use super::steering::may_choose;
 use super::{Shared, TokenScope, body};
-use crate::session::{MAX_MESSAGE_BYTES, Parting, now_ms};
+use crate::session::{MAX_MESSAGE_BYTES, Parting, fork_without_bypass, now_ms};
 
 pub(super) async fn start(
     State(app): State<Shared>,
@@ -52,7 +52,7 @@ pub(super) async fn start(
             Problem::bad(format!("{} is not a folder", folder.display())).hint("give a whole path"),
         );
     }
-    let session = app.starter.begin(&app.stores, begin).await?;
+    let session = app.starter.begin(&app.stores, begin, scope).await?;
     json(StatusCode::CREATED, &json!({"session": session}))
 }
 
@@ -65,16 +65,20 @@ struct Fork {
 
 pub(super) async fn fork(
     State(app): State<Shared>,
+    Extension(scope): Extension<TokenScope>,
     NamedId(id): NamedId<String>,
     request: Request,
 ) -> Result<Response, Problem> {
     let Fork { at } = body::json_if_any(request).await?;
+    let parting = at.map_or(Parting::End, Parting::Behind);
     let made = app
         .stores
         .write(move |ctx, store| {
             let origin = store.history().find(&id)?.id;
-            let parting = at.map_or(Parting::End, Parting::Behind);
-            let (fork, _lock, warning) = ctx.fork(store, &origin, parting, now_ms())?;
+            let (fork, _lock, warning) = match scope {
+                TokenScope::Admin => ctx.fork(store, &origin, parting, now_ms())?,
+                _ => fork_without_bypass(ctx, store, &origin, parting)?,
+            };
             Ok(json!({"session": fork, "forked_from": origin, "warning": warning}))
         })
         .await?;

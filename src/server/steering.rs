@@ -1,6 +1,8 @@
 //! Routes that control a session: messages, answers, signals. Each becomes a row of the store
 //! before the request is answered. The answer says whether a running process will handle it.
 
+use std::sync::Arc;
+
 use axum::Extension;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
@@ -18,7 +20,7 @@ use crate::core::image;
 use crate::core::signal::Signal;
 use crate::core::text::one_line;
 use crate::session::{
-    Accepted, AppContext, Delivery, QuestionChoice, Receipt, decode_image, denial,
+    Accepted, AppContext, Delivery, QuestionChoice, Receipt, decode_image, denial, is_in_bypass,
 };
 use crate::store::{Message as InboxMessage, Store};
 
@@ -32,6 +34,7 @@ const MAX_TITLE_CHARS: usize = 200;
 /// first. The request is already recorded then, so a failed start is only mentioned in the answer.
 async fn accepted(
     app: &Shared,
+    scope: TokenScope,
     session: String,
     receipts: &[Receipt],
     start: bool,
@@ -40,7 +43,11 @@ async fn accepted(
     let mut failed = None;
     let mut started = false;
     if start && last == Delivery::Kept {
-        match app.starter.continue_session(&app.stores, &session).await {
+        match app
+            .starter
+            .continue_session(&app.stores, &session, scope)
+            .await
+        {
             Ok(()) => started = true,
             Err(problem) => {
                 let id = session.clone();
@@ -97,10 +104,12 @@ impl SentImage {
 
 pub(super) async fn send(
     State(app): State<Shared>,
+    Extension(scope): Extension<TokenScope>,
     NamedId(id): NamedId<String>,
     request: Request,
 ) -> Result<Response, Problem> {
     let message: MessageArgs = body::json(request).await?;
+    may_reach(&app, scope, &id).await?;
     let start = message.start;
     let (session, receipt) = app
         .stores
@@ -120,7 +129,7 @@ pub(super) async fn send(
             Ok((id, receipt))
         })
         .await?;
-    accepted(&app, session, &[receipt], start).await
+    accepted(&app, scope, session, &[receipt], start).await
 }
 
 #[derive(Deserialize)]
@@ -142,10 +151,12 @@ enum MessageBody {
 
 pub(super) async fn answer(
     State(app): State<Shared>,
+    Extension(scope): Extension<TokenScope>,
     NamedId(id): NamedId<String>,
     request: Request,
 ) -> Result<Response, Problem> {
     let answer: AnswerBody = body::json(request).await?;
+    may_reach(&app, scope, &id).await?;
     let call = named_call(answer.call.as_deref())?;
     let verdict = match answer.verdict {
         MessageBody::Allow if answer.reason.is_some() => {
@@ -162,7 +173,7 @@ pub(super) async fn answer(
             Ok((info.id, receipt))
         })
         .await?;
-    accepted(&app, session, &[receipt], answer.start).await
+    accepted(&app, scope, session, &[receipt], answer.start).await
 }
 
 /// The answer for a server's question during a call.
@@ -188,10 +199,12 @@ enum Answered {
 
 pub(super) async fn answer_server(
     State(app): State<Shared>,
+    Extension(scope): Extension<TokenScope>,
     NamedId(id): NamedId<String>,
     request: Request,
 ) -> Result<Response, Problem> {
     let sent: ServerAnswer = body::json(request).await?;
+    may_reach(&app, scope, &id).await?;
     let meant = QuestionChoice {
         call: named_call(sent.call.as_deref())?,
         asked: sent.asked,
@@ -218,7 +231,7 @@ pub(super) async fn answer_server(
             Ok((info.id, receipt))
         })
         .await?;
-    accepted(&app, session, &[receipt], sent.start).await
+    accepted(&app, scope, session, &[receipt], sent.start).await
 }
 
 fn named_call(call: Option<&str>) -> Result<Option<CallId>, Problem> {
@@ -230,20 +243,22 @@ fn named_call(call: Option<&str>) -> Result<Option<CallId>, Problem> {
 
 pub(super) async fn stop(
     State(app): State<Shared>,
+    Extension(scope): Extension<TokenScope>,
     NamedId(id): NamedId<String>,
     request: Request,
 ) -> Result<Response, Problem> {
     let Nothing {} = body::json_if_any(request).await?;
-    send_signals(&app, id, vec![Signal::STOP], false).await
+    send_signals(&app, scope, id, vec![Signal::STOP], false).await
 }
 
 pub(super) async fn pause(
     State(app): State<Shared>,
+    Extension(scope): Extension<TokenScope>,
     NamedId(id): NamedId<String>,
     request: Request,
 ) -> Result<Response, Problem> {
     let Nothing {} = body::json_if_any(request).await?;
-    send_signals(&app, id, vec![Signal::PAUSE], false).await
+    send_signals(&app, scope, id, vec![Signal::PAUSE], false).await
 }
 
 #[derive(Deserialize, Default)]
@@ -259,15 +274,18 @@ pub(super) struct GoOn {
 
 pub(super) async fn continue_session(
     State(app): State<Shared>,
+    Extension(scope): Extension<TokenScope>,
     NamedId(id): NamedId<String>,
     request: Request,
 ) -> Result<Response, Problem> {
     let GoOn { start } = body::json_if_any(request).await?;
-    send_signals(&app, id, vec![Signal::GoOn], start).await
+    may_reach(&app, scope, &id).await?;
+    send_signals(&app, scope, id, vec![Signal::GoOn], start).await
 }
 
 pub(super) async fn send_signals(
     app: &Shared,
+    scope: TokenScope,
     id: String,
     signals: Vec<Signal>,
     start: bool,
@@ -287,7 +305,7 @@ pub(super) async fn send_signals(
             Ok((info.id, receipts))
         })
         .await?;
-    accepted(app, session, &receipts, start).await
+    accepted(app, scope, session, &receipts, start).await
 }
 
 /// New settings of a session.
@@ -308,6 +326,16 @@ struct NewSettings {
 }
 
 impl NewSettings {
+    /// Returns whether only the title is set.
+    fn is_title(&self) -> bool {
+        self.model.is_none()
+            && self.effort.is_none()
+            && self.temperature.is_none()
+            && self.turns.is_none()
+            && self.usd.is_none()
+            && !self.no_limits
+    }
+
     fn signals(self) -> Result<Vec<Signal>, Problem> {
         if self.no_limits && (self.turns.is_some() || self.usd.is_some()) {
             return Err(Problem::bad("there are limits, and none")
@@ -360,7 +388,31 @@ pub(super) async fn choose(
 ) -> Result<Response, Problem> {
     let chosen: NewSettings = body::json(request).await?;
     may_choose(chosen.mode, scope)?;
-    send_signals(&app, id, chosen.signals()?, false).await
+    // A stricter mode is chosen for any session, and a name changes nothing.
+    if chosen.mode.is_none() && !chosen.is_title() {
+        may_reach(&app, scope, &id).await?;
+    }
+    send_signals(&app, scope, id, chosen.signals()?, false).await
+}
+
+/// Requires the widest scope for a session in `bypassPermissions`.
+pub(super) async fn may_reach(app: &Shared, scope: TokenScope, id: &str) -> Result<(), Problem> {
+    if scope >= TokenScope::Admin {
+        return Ok(());
+    }
+    let (id, folds) = (id.to_string(), Arc::clone(&app.folds));
+    let found = app.stores.read(move |_, store| {
+        let id = store.history().find(&id)?.id;
+        Ok(is_in_bypass(store, &folds, &id)?)
+    });
+    match found.await? {
+        true => Err(Problem::new(
+            StatusCode::FORBIDDEN,
+            "the session is in the mode bypassPermissions, which needs the scope admin",
+        )
+        .hint("a fork of it has mode default; rewake serve --scope admin prints a link that may")),
+        false => Ok(()),
+    }
 }
 
 /// Requires the widest scope for `bypassPermissions`.

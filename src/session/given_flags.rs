@@ -30,6 +30,8 @@ pub struct GivenFlags {
     pub shared: bool,
     /// A worker works on a task of the shared database.
     pub is_task: bool,
+    /// The folder that the user confirmed for a copy of a session from elsewhere.
+    pub confirmed_folder: Option<PathBuf>,
     /// Questions of a run without a screen wait for an answer: `--on-approval wait`.
     pub is_attended: bool,
 }

@@ -6,6 +6,7 @@
 mod asked_change;
 mod assembly;
 mod authors;
+mod bypass;
 mod changed_files;
 mod changes;
 pub(crate) mod checks;
@@ -85,6 +86,7 @@ use crate::shared::SharedError;
 pub use crate::store::now_ms;
 pub use crate::store::short_id;
 pub use authors::FileAuthors;
+pub use bypass::{fork_without_bypass, is_in_bypass};
 pub use changed_files::{ChangedFiles, TreePair, changed_by_call};
 pub use changes::looking_git;
 pub use custom::{
@@ -108,6 +110,7 @@ pub use placed_edit::{EditPlace, EditQuery, PlacedEdit, edit_places};
 pub use processes::{NotStopped, ProcessObject, add_tails, process_objects, stop_process};
 pub use purge::lock_with_children;
 pub use rename::rename;
+pub use replica::folder_to_confirm;
 pub use resume_report::{ResumeReport, ago, clock, resumed_in_short};
 pub use rewind_preview::{
     NEVER_SET_BACK, PathBecomes, PathChange, RewindPreview, RewindRow, RewindSection, RewindSums,
@@ -288,7 +291,7 @@ impl SessionError {
                 Some(format!("rewake -r {session} continues it in a fork"))
             }
             SessionError::NoSourceFolder { session, .. } => Some(format!(
-                "make the folder again, or name another one: rewake -C DIR -r {session}"
+                "name the folder in which it continues: rewake -C DIR -r {session}"
             )),
             SessionError::GivenId { .. } => {
                 Some("give another UUID, or none: rewake -p \"what to do\"".into())

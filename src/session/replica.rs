@@ -1,22 +1,39 @@
 //! Forks of copies, of another agent's sessions and of those in bundles: the folder of the fork, its
 //! model, and what the model is told.
 
-use std::path::Path;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 
-use super::{AppContext, SessionError, added_folder};
+use super::{AppContext, SessionError, SessionSelector, added_folder};
 use crate::core::entry::{Block, Choice, Entry};
 use crate::core::state::State;
 use crate::core::text::{count, head_tail};
+use crate::core::visible::visible;
 use crate::import::{Agent, Sources, foreign_tools, printed_of};
 use crate::model::Models;
+use crate::sandbox::holds_secrets;
 use crate::store::{NewPlace, SessionInfo, Store, host_of, is_of_rewake};
 use crate::tools;
+use crate::workspace::files::is_secret;
+use crate::workspace::here;
 
 /// Maximum length of the arguments and of the output of a call in the note, bytes.
 const SHOWN_BYTES: usize = 2_000;
 /// Maximum number of tools that the note names.
 const MAX_TOOLS: usize = 20;
 const CUT: &str = "\n[… cut …]\n";
+
+/// Folders whose folders are home folders.
+const HOMES: [&str; 3] = ["/home", "/Users", "/var/home"];
+/// Names in a folder that holds the keys of a user.
+const KEYS: [&str; 6] = [
+    ".ssh",
+    ".gnupg",
+    "id_rsa",
+    "id_ecdsa",
+    "id_ed25519",
+    "authorized_keys",
+];
 
 /// Returns the folder of a fork of `info` at an entry of a copy. `None`: that of the copy, with the
 /// files that its entries name.
@@ -42,30 +59,84 @@ pub(super) fn place_of_fork(
     })
 }
 
-/// Returns whether a fork of a copy works in the folder of this start, because the user named it and
-/// the folder of the copy does not exist.
+/// Returns whether a fork of a copy works in the folder of this start, and not in that of the copy.
+/// Its source may name any folder of this machine. So that folder is used only if it lies in the
+/// workspace of this start, or if the user confirmed it.
+///
+/// # Errors
+/// The user has to name another folder.
 pub(super) fn is_elsewhere(ctx: &AppContext, info: &SessionInfo) -> Result<bool, SessionError> {
     let folder = Path::new(&info.folder);
-    // A bundle may name any folder of this machine.
-    let is_of_rewake = info.replica.as_deref().is_some_and(is_of_rewake);
-    let refused = match is_of_rewake && folder.is_dir() {
-        true => added_folder(ctx, folder).err(),
-        false => None,
+    let is_named = ctx.env.is_folder_named();
+    let real = folder.canonicalize().ok().filter(|real| real.is_dir());
+    let why = match real.filter(|_| folder.is_absolute()) {
+        _ if is_named && !is_same(&ctx.here.folder, folder) => {
+            match check_folder(ctx, &ctx.here.folder) {
+                Ok(()) => return Ok(true),
+                Err(why) => format!("{} is not used for it: {why}", ctx.here.folder.display()),
+            }
+        }
+        None if info.folder.is_empty() => "its source names no folder".to_string(),
+        None => format!("its folder {} does not exist", visible(&info.folder)),
+        Some(real) => match check_folder(ctx, &real) {
+            Err(why) => format!("{} is not used for it: {why}", visible(&info.folder)),
+            Ok(()) if is_named || is_chosen(ctx, &real) => return Ok(false),
+            Ok(()) => format!("its folder {} was not confirmed", visible(&info.folder)),
+        },
     };
-    if folder.is_dir() && refused.is_none() {
-        return Ok(false);
+    Err(SessionError::NoSourceFolder {
+        session: info.id.clone(),
+        why,
+    })
+}
+
+fn is_same(one: &Path, other: &Path) -> bool {
+    matches!((one.canonicalize(), other.canonicalize()), (Ok(one), Ok(other)) if one == other)
+}
+
+/// Returns whether the user chose this folder: by starting in its workspace, or in a question.
+fn is_chosen(ctx: &AppContext, real: &Path) -> bool {
+    let root = ctx.here.root.canonicalize();
+    root.is_ok_and(|root| real.starts_with(root))
+        || ctx.given.confirmed_folder.as_deref() == Some(real)
+}
+
+/// Checks that sessions of others may continue in a folder and in its workspace.
+fn check_folder(ctx: &AppContext, folder: &Path) -> Result<(), String> {
+    let root = here(folder).map_err(|error| error.to_string())?.root;
+    for folder in [folder, &root] {
+        let real = added_folder(ctx, folder)?;
+        let real = Path::new(&real);
+        let is_home = HOMES
+            .iter()
+            .any(|homes| real.parent() == Some(Path::new(homes)))
+            || real == Path::new("/root");
+        if is_home || real.parent().is_none() {
+            return Err("it is a home folder or the root of all files".to_string());
+        }
+        let is_key_place = is_secret(real.as_os_str().as_bytes())
+            || KEYS
+                .iter()
+                .any(|name| real.join(name).symlink_metadata().is_ok())
+            || ctx.env.home().is_some_and(|home| holds_secrets(real, home));
+        if is_key_place {
+            return Err("it has keys, or is a folder for them".to_string());
+        }
     }
-    match ctx.env.is_folder_named() {
-        true => Ok(true),
-        false => Err(SessionError::NoSourceFolder {
-            session: info.id.clone(),
-            why: match (info.folder.as_str(), refused) {
-                ("", _) => "its source names no folder".to_string(),
-                (folder, Some(why)) => format!("{folder} is not used for it: {why}"),
-                (folder, None) => format!("its folder {folder} does not exist"),
-            },
-        }),
-    }
+    Ok(())
+}
+
+/// Returns the folder that a copy of a session would continue in, if the user has to confirm it.
+pub fn folder_to_confirm(ctx: &AppContext, which: &SessionSelector) -> Option<PathBuf> {
+    let (SessionSelector::Named { id, .. } | SessionSelector::ForkAt { id, .. }) = which else {
+        return None;
+    };
+    let (store, _) = ctx.open_store_for_reading().ok()?;
+    let info = store.history().find(id).ok()?;
+    let real = Path::new(&info.folder).canonicalize().ok()?;
+    let is_copy = info.replica.is_some() && !ctx.env.is_folder_named();
+    let is_open = is_copy && !is_chosen(ctx, &real) && check_folder(ctx, &real).is_ok();
+    is_open.then_some(real)
 }
 
 /// Returns the notice that other agents have sessions of this folder. It is given at the first start

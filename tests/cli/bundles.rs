@@ -2,6 +2,7 @@
 
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -104,14 +105,16 @@ fn a_killed_session_continues_in_a_fork_on_another_machine() {
         assert_eq!(imported(&here, &bytes, &[]), std::slice::from_ref(&id));
         let list = here.run(["history"]).expect(0).stdout;
         assert!(list.contains("rewake@"), "{list}");
-        // The folder of the other machine is still there: both homes are on one disk.
+        // The folder of the other machine is still there, both homes are on one disk. It is named.
+        let folder = there.workspace();
+        let folder = folder.to_str().unwrap();
         // Calls of another model have a signature that only newer models of Gemini demand.
         let model = match protocol {
             Protocol::Gemini => "local/gemini-3-pro-preview",
             _ => "local/test-model",
         };
         let went = here
-            .run(["-p", "go on", "-r", &id, "--model", model])
+            .run(["-C", folder, "-p", "go on", "-r", &id, "--model", model])
             .expect(0);
         assert!(went.stdout.contains("I go on here"), "{}", went.stderr);
         let requests = server.requests();
@@ -230,7 +233,11 @@ fn a_fork_has_a_folder_and_a_model_of_this_machine() {
     let folder = other.user().join("project");
     std::fs::create_dir(&folder).unwrap();
     imported(&other, &bytes, &["--folder", folder.to_str().unwrap()]);
-    other.run(["-p", "go on", "-r", &id]).expect(0);
+    let unconfirmed = other.run(["-p", "go on", "-r", &id]).expect(2).stderr;
+    assert!(unconfirmed.contains("was not confirmed"), "{unconfirmed}");
+    other
+        .run(["-C", folder.to_str().unwrap(), "-p", "go on", "-r", &id])
+        .expect(0);
     let show = other.run(["history", "--json", "--all"]).stdout;
     assert!(
         !show.contains("please work") || show.contains(folder.to_str().unwrap()),
@@ -428,7 +435,8 @@ fn a_fork_of_a_fork_works_in_the_folder_of_the_fork() {
     let folder = here.user().join("project");
     std::fs::create_dir(&folder).unwrap();
     imported(&here, &bytes, &["--folder", folder.to_str().unwrap()]);
-    let first = here.run(["fork", &id]).expect(0).stdout.trim().to_string();
+    let first = here.run(["-C", folder.to_str().unwrap(), "fork", &id]);
+    let first = first.expect(0).stdout.trim().to_string();
     let second = here.run(["fork", &first, "--at", "1"]).expect(0);
     let second = second.stdout.trim().to_string();
     here.run(["-p", "continue", "-r", &second]).expect(0);
@@ -466,8 +474,23 @@ fn a_bundle_of_the_home_folder_needs_a_folder() {
     };
     let imported = as_user(&["import", bundle.to_str().unwrap()]).expect(0);
     assert_eq!(imported.stdout.trim(), id);
-    let refused = as_user(&["-p", "continue", "-r", &id]).expect(2);
-    assert!(refused.stderr.contains("-C"), "{}", refused.stderr);
+    // Also not where the user says so, or by a link.
+    let link = home.path("link");
+    std::os::unix::fs::symlink(&user, &link).unwrap();
+    let ssh = user.join(".ssh");
+    std::fs::create_dir(&ssh).unwrap();
+    let named = [&user, &link, &ssh, Path::new("/"), &here.rewake_home()].map(Path::to_path_buf);
+    for folder in std::iter::once(None).chain(named.into_iter().map(Some)) {
+        let shown = folder.as_ref().map(|f| f.to_str().unwrap().to_string());
+        let place: Vec<&str> = shown.iter().flat_map(|f| ["-C", f.as_str()]).collect();
+        let refused = as_user(&[&place[..], &["-p", "continue", "-r", &id]].concat()).expect(2);
+        assert!(
+            refused.stderr.contains("is not used for it"),
+            "{folder:?}: {}",
+            refused.stderr
+        );
+        assert!(refused.stderr.contains("-C DIR"), "{}", refused.stderr);
+    }
 }
 
 #[test]

@@ -406,6 +406,49 @@ fn a_copy_is_shown_searched_and_never_continued_itself() {
     home.run(["-c", "-p", "x"]).expect(0);
 }
 
+/// A file of another agent may name any folder of this machine.
+#[test]
+fn a_copy_continues_only_in_a_folder_that_the_user_chose() {
+    let home = with(&["claude-2.1.197-killed"]);
+    let server = Server::start(|_| Says::text("now I know").into());
+    home.configure(&server, Protocol::Chat, "");
+    let folders = std::fs::read_dir(home.user().join(".claude/projects")).unwrap();
+    let folder = folders.flatten().next().unwrap().path();
+    let mut files = std::fs::read_dir(&folder).unwrap().flatten();
+    let file = files.next().unwrap().path();
+    let text = std::fs::read_to_string(&file).unwrap();
+    let (ssh, other) = (home.user().join(".ssh"), home.workspace().join("../other"));
+    std::fs::create_dir_all(ssh.join("sub")).unwrap();
+    std::fs::create_dir(&other).unwrap();
+    let other = other.canonicalize().unwrap();
+    std::os::unix::fs::symlink(&ssh, home.path("link")).unwrap();
+    let refusals = [
+        (home.user(), "home folder"),
+        (Path::new("/").to_path_buf(), "is not used"),
+        (ssh.clone(), "keys"),
+        (ssh.join("sub"), "keys"),
+        (home.path("link"), "keys"),
+        (home.rewake_home(), "rewake"),
+        (other.clone(), "was not confirmed"),
+    ];
+    for (folder, why) in refusals {
+        std::fs::write(&file, text.replace("/tmp/demo", folder.to_str().unwrap())).unwrap();
+        let args = ["import", "--new-id", file.to_str().unwrap()];
+        let id = home.run(args).expect(0).stdout;
+        let refused = home.run(["-p", "x", "-r", id.trim()]).expect(2).stderr;
+        assert!(refused.contains(why), "{}: {refused}", folder.display());
+        let hint = format!("rewake -C DIR -r {}", id.trim());
+        assert!(refused.contains(&hint), "{refused}");
+    }
+    assert!(server.requests().is_empty());
+    // Where the user says it, or starts it, it continues.
+    let newest = home.run(["history", "--json"]).expect(0).stdout;
+    let newest: Value = serde_json::from_str(&newest).unwrap();
+    let id = newest["sessions"][0]["id"].as_str().unwrap().to_string();
+    home.run(["-C", other.to_str().unwrap(), "-p", "x", "-r", &id])
+        .expect(0);
+}
+
 #[test]
 fn a_fork_needs_a_folder() {
     let home = with(&["claude-2.1.197-killed"]);

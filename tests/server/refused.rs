@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 
 use rewake::core::entry::Via;
 use rewake::store::{MAX_MESSAGES, Message, Store, now_ms};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::client::Serve;
 use crate::{done_session, scripted, step};
@@ -438,4 +438,81 @@ fn keys_and_config_are_never_served() {
     ] {
         server.get(path).refused(404, "nothing");
     }
+}
+
+/// Whatever the session does without a question, a link of the scope control does not make it do.
+#[test]
+fn a_control_link_reaches_no_session_that_asks_nothing() {
+    let steps: Vec<String> = (0..8).map(|_| step("ok", &[])).collect();
+    let home = scripted(&steps);
+    home.run(["-p", "first", "--yolo"]).expect(0);
+    let server = Serve::start(&home, &[]);
+    let history = server.get("/agent/history").json();
+    let id = history["sessions"][0]["id"].as_str().unwrap().to_string();
+    let orders = [
+        ("/messages", json!({"text": "x", "start": true})),
+        ("/verdicts", json!({"verdict": "allow"})),
+        ("/answers", json!({"answer": "cancel"})),
+        ("/go", json!({"start": true})),
+        ("/rewind", json!({"entry": 1, "what": "conversation"})),
+        ("/compact", json!({"start": true})),
+    ];
+    for (order, body) in &orders {
+        let reply = server.post(&format!("/sessions/{id}{order}"), body);
+        reply.refused(403, "which needs the scope admin");
+    }
+    let patch = format!("/sessions/{id}");
+    let limits = json!({"no_limits": true});
+    server
+        .send("PATCH", &patch, &limits)
+        .refused(403, "scope admin");
+    server
+        .send("PATCH", &patch, &json!({"title": "x"}))
+        .expect(202);
+    // Its fork is strict, also where the mode was chosen later.
+    let say = json!({"text": "x", "start": true});
+    let fork = |id: &str, at: &Value| {
+        let made = server.post(&format!("/sessions/{id}/fork"), at).expect(201);
+        let fork = made.json()["session"].as_str().unwrap().to_string();
+        assert_eq!(
+            server.get(&format!("/sessions/{fork}")).json()["mode"],
+            "default"
+        );
+        fork
+    };
+    let strict = fork(&id, &json!({}));
+    let sent = server
+        .post(&format!("/sessions/{strict}/messages"), &say)
+        .expect(202);
+    assert_eq!(sent.json()["started"], true);
+    server.until(&format!("/sessions/{strict}"), |s| s["live"] == false);
+    assert_eq!(
+        server.get(&format!("/sessions/{strict}")).json()["mode"],
+        "default"
+    );
+    server
+        .send("PATCH", &patch, &json!({"mode": "default"}))
+        .expect(202);
+    home.run(["-p", "again", "-r", &id]).expect(0);
+    fork(&id, &json!({"at": 1}));
+    server
+        .post(&format!("/sessions/{id}/messages"), &say)
+        .expect(202);
+    server.until(&format!("/sessions/{id}"), |s| s["live"] == false);
+    // A choice of the mode that waits is as good as the mode.
+    let mut command = home.rewake(["set", &id, "--mode", "bypassPermissions"]);
+    assert!(command.output().unwrap().status.success());
+    let sent = server.post(&format!("/sessions/{id}/messages"), &say);
+    sent.refused(403, "scope admin");
+    // The config decides about a new session.
+    let config = home.rewake_home().join("config.toml");
+    let text = std::fs::read_to_string(&config).unwrap();
+    let text = format!("permission_mode = \"bypassPermissions\"\n{text}");
+    std::fs::write(&config, text).unwrap();
+    let begin = json!({"prompt": "x", "folder": home.workspace()});
+    server
+        .post("/sessions", &begin)
+        .refused(400, "needs the scope admin");
+    let begin = json!({"prompt": "x", "folder": home.workspace(), "mode": "default"});
+    server.post("/sessions", &begin).expect(201);
 }
