@@ -716,7 +716,7 @@ fn gone(protocol: Protocol, model: &str) -> Answer {
 fn without(protocol: Protocol, names: &'static [&'static str]) -> Server {
     Server::start(move |seen| match names.contains(&seen.model.as_str()) {
         true => gone(protocol, &seen.model),
-        false => Says::text(&format!("I am {}.", seen.model)).into(),
+        false => Says::text(format!("I am {}.", seen.model)).into(),
     })
 }
 

@@ -165,7 +165,7 @@ fn listed(names: &[&str]) -> (Server, Home) {
             body: r#"{"type":"error","error":{"type":"not_found_error","message":"model: m-old"}}"#
                 .into(),
         },
-        model => Says::text(&format!("I am {model}.")).into(),
+        model => Says::text(format!("I am {model}.")).into(),
     });
     let home = Home::new();
     let base_url = server.base_url(Protocol::Anthropic);
