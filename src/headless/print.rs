@@ -381,7 +381,11 @@ impl Printer {
                 true => "them".to_string(),
                 false => format!("{allowed} of them"),
             };
-            format!("; --permission-mode {mode} allows {what}")
+            let flag = match *mode {
+                "bypassPermissions" => "--yolo",
+                _ => "--permission-mode acceptEdits",
+            };
+            format!("; {flag} allows {what}")
         });
         words.collect()
     }
