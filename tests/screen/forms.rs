@@ -536,22 +536,25 @@ fn model_asks(stage: &mut Stage) -> CallId {
 
 #[test]
 fn the_model_asks_one_question_after_the_other() {
-    scene!("questions", |stage: &mut Stage| {
-        model_asks(stage);
-        stage.quiet();
-    });
-    scene!("questions_own_words", |stage: &mut Stage| {
-        model_asks(stage);
-        stage.answers("<Right>a database");
-    });
-    scene!("questions_several", |stage: &mut Stage| {
-        model_asks(stage);
-        stage.answers("<Right><Right>13<Down>");
-    });
-    scene!("questions_send", |stage: &mut Stage| {
-        model_asks(stage);
-        stage.answers("2<Right><Down><Down><Down><Down><Right>13<Right>");
-    });
+    let mut stage = Stage::new(80, 24);
+    model_asks(&mut stage);
+    stage.quiet();
+    stage.sees("The agent asks you · 3 questions");
+    stage.sees("› Format · Place · Tests · Send");
+    stage.sees("Which output format should the report have?");
+    stage.sees("2. ( ) JSON: One object a line");
+    stage.sees("4. ( ) Skip this question");
+    stage.does_not_see("Where?");
+    stage.answers("<Right>a database");
+    stage.sees("› 3. (•) In your own words: a database");
+    stage.answers("<Tab>13<Down>");
+    stage.sees("1. [x] parser");
+    stage.sees("3. [x] cli");
+    stage.sees("› 4. [ ] In your own words:");
+    stage.answers("<Tab>");
+    stage.sees("Format: not answered yet");
+    stage.sees("Place: a database");
+    stage.sees("Tests: parser, cli");
 }
 
 /// However often Enter is pressed, it alone answers nothing.
