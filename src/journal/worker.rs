@@ -20,6 +20,10 @@ use super::folder::{CLOSED, FRAMES};
 /// Size from which frames go to a new file.
 const MAX_BYTES: u64 = 8 << 20;
 
+/// Maximum number of journals that are open at once. A session whose journal was closed for another
+/// opens it again.
+pub(super) const MAX_OPEN: usize = 32;
+
 const LEVEL: i32 = 3;
 
 pub(super) enum Job {
@@ -173,6 +177,12 @@ impl WriteJob {
             if ends_file || is_full {
                 self.sync(&folder, &mut made);
                 self.frames.remove(&folder);
+            }
+            if self.frames.len() > MAX_OPEN {
+                for folder in self.frames.keys().cloned().collect::<Vec<_>>() {
+                    self.sync(&folder, &mut made);
+                }
+                self.frames.clear();
             }
         }
         let folders: Vec<PathBuf> = self.frames.keys().cloned().collect();

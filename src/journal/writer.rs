@@ -5,7 +5,7 @@
 //! Only the process that has a session's lock writes in its folder. A failed write does not fail
 //! the append: the store brings the journal up to date later.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -20,7 +20,7 @@ use super::folder::{
 use super::line::{BlobLine, EntryLine, Header};
 use super::read::{End, end};
 use super::state::{self, State, StateFile};
-use super::worker::{Job, Worker};
+use super::worker::{Job, MAX_OPEN, Worker};
 use crate::core::entry::Seq;
 
 /// Size from which a tail is closed.
@@ -34,6 +34,8 @@ pub struct Journal {
     pause: Duration,
     worker: Option<Worker>,
     tails: HashMap<String, Tail>,
+    /// The sessions of `tails`, in the order in which they were opened.
+    opened: VecDeque<String>,
     states: HashMap<String, StateFile>,
 }
 
@@ -91,6 +93,7 @@ impl Journal {
             pause: place.pause,
             worker: None,
             tails: HashMap::new(),
+            opened: VecDeque::new(),
             states: HashMap::new(),
         }
     }
@@ -163,6 +166,13 @@ impl Journal {
                 });
             }
         }
+        self.opened.retain(|open| open != session);
+        if self.opened.len() >= MAX_OPEN
+            && let Some(oldest) = self.opened.pop_front()
+        {
+            self.tails.remove(&oldest);
+        }
+        self.opened.push_back(session.to_string());
         self.tails.insert(session.to_string(), tail);
         Ok(end)
     }

@@ -91,3 +91,26 @@ fn the_limit_is_raised_for_rewake_and_not_for_what_it_starts() {
         );
     }
 }
+
+/// Each imported session has a journal.
+#[test]
+fn more_sessions_than_descriptors_are_imported() {
+    const SESSIONS: usize = 150;
+    let home = Home::new();
+    let folder = home.user().join(".claude/projects/-w");
+    fs::create_dir_all(&folder).unwrap();
+    for n in 0..SESSIONS {
+        let id = format!("00000000-0000-4000-8000-{n:012}");
+        let line = json!({
+            "parentUuid": null, "isSidechain": false, "userType": "external", "cwd": home.workspace(),
+            "sessionId": id, "version": "1.0.0", "type": "user", "uuid": id,
+            "message": { "role": "user", "content": format!("hello {n}") },
+            "timestamp": "2025-06-01T10:00:00.000Z",
+        });
+        fs::write(folder.join(format!("{id}.jsonl")), format!("{line}\n")).unwrap();
+    }
+    let command = home.rewake(["import", "--all", "--yes"]);
+    let imported = run(limited(&command, 100, 100), LIMIT).expect(0);
+    let journals = fs::read_dir(home.rewake_home().join("journal")).unwrap();
+    assert_eq!(journals.count(), SESSIONS, "{}", imported.stderr);
+}
