@@ -444,12 +444,16 @@ mod tests {
         assert!(loaded.config.permissions.allow.is_empty());
         assert_eq!(loaded.config.shell, Default::default());
         assert!(loaded.config.providers.is_empty());
-        assert_eq!(loaded.warnings.len(), 1);
-        let warning = &loaded.warnings[0];
+        assert_eq!(loaded.warnings.len(), 2);
+        assert_eq!(
+            f.short(&loaded.warnings[0].text),
+            "root/.rewake/config.toml: not used, since only your own config says it: shell.path"
+        );
+        let warning = &loaded.warnings[1];
         assert_eq!(
             f.short(&warning.text),
             "root/.rewake/config.toml: not used, since the folder is not trusted: \
-             instructions.files, instructions.max_bytes, model, permission_mode, permissions.allow, providers.openai.base_url, shell.pass_env, shell.path"
+             instructions.files, instructions.max_bytes, model, permission_mode, permissions.allow, providers.openai.base_url, shell.pass_env"
         );
         assert!(warning.hint.as_deref().unwrap().contains("`rewake trust`"));
     }

@@ -202,7 +202,10 @@ fn a_repository_starts_nothing_until_it_is_trusted_and_a_change_takes_out_that_o
         .iter()
         .map(ToString::to_string)
         .collect();
-    assert_eq!(differences, ["server files (.mcp.json) = npx b (changed)"]);
+    assert_eq!(
+        differences,
+        ["server files (.mcp.json) = npx b\n  access in the sandbox: workspace (changed)"]
+    );
     // A bad server does not keep the rest of the config from being used, nor the other way round.
     f.project("max_turns = 3\n[mcp_servers.own]\ncommand = \"other\"\n[mcp_servers.more]\ncommand = \"more\"\n");
     assert_eq!(names(&found(&f, &[])), ["git"]);
@@ -506,7 +509,7 @@ fn content_to_trust_shows_command_lines_but_no_header_values() {
     let lines = load(&f).project.content.lines(usize::MAX).join("\n");
     assert_eq!(
         lines,
-        "server a (.mcp.json): sh -c \"rm -rf x\\u{1b}[2K\\u{202e}\"\n  env NODE_OPTIONS = \"--require ./e.js\"\n\
+        "server a (.mcp.json): sh -c \"rm -rf x\\u{1b}[2K\\u{202e}\"\n  env NODE_OPTIONS = \"--require ./e.js\"\n  access in the sandbox: workspace\n\
          server b (.mcp.json): https://…@h/mcp?… ${V}\n  header A: … ${T}"
     );
 }

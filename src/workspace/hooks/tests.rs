@@ -352,3 +352,29 @@ fn a_matcher_of_no_tool_is_named() {
         "{warning}"
     );
 }
+
+#[test]
+fn hooks_of_the_workspace_have_an_access_and_those_of_the_home_folder_none() {
+    let place = Place::new();
+    place.write(FILE, &guard("true"));
+    place.write(".claude/settings.json", &guard("false"));
+    place.trust();
+    let all = |places: HookPlaces<'_>| hooks_to_trust(places, |_, _| true).unwrap();
+    let access = |is_home: bool| {
+        let root = place.root();
+        let home = is_home.then_some(root.as_path());
+        place.with(|places| {
+            let places = HookPlaces { home, ..places };
+            for mut file in all(places) {
+                file.choose_access(None, |_, least| least);
+                trust::trust_hooks(places.paths, &file.path, file.hooks).unwrap();
+            }
+            let hooks = find_hooks(places).unwrap().hooks;
+            let of = |hook: Hook| (hook.is_of_user, hook.access, hook.has_old_trust);
+            hooks.into_iter().map(of).collect::<Vec<_>>()
+        })
+    };
+    let of_workspace = (false, Some(Access::Workspace), false);
+    assert_eq!(access(false), [of_workspace, of_workspace]);
+    assert_eq!(access(true), [of_workspace, (true, None, false)]);
+}
