@@ -185,7 +185,7 @@ pub fn command(
             inherited: Vec::new(),
         },
         left: SurvivorPipe { reader: None },
-        placeholders: Placeholders::default(),
+        placeholders: Placeholders::make(profile),
     })
 }
 

@@ -36,6 +36,7 @@ mod install;
 mod journal;
 mod keeper;
 mod keeper_server;
+#[cfg(target_os = "linux")]
 mod kernels;
 mod keys;
 mod lost;
