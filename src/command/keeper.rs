@@ -229,7 +229,7 @@ struct Started {
     output: PipeReader,
     /// The errors of a hook. Those of a command are in its output.
     errors: Option<PipeReader>,
-    /// What the keeper needs when a command in a sandbox has ended.
+    /// The values that the keeper needs when a command in a sandbox has ended.
     sandbox: Option<(SurvivorPipe, Placeholders)>,
 }
 

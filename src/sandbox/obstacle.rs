@@ -5,12 +5,13 @@
 
 use super::kernel::Kernel;
 
-/// What is seen of the system besides the features of its kernel.
+/// The signs of the system besides the features of its kernel.
 #[derive(Debug, Clone, Copy, Default)]
 struct Signs {
     /// Whether a call filter of somebody else applies to this process.
     has_call_filter: bool,
-    in_container: bool,
+    /// Whether an AppArmor profile applies to this process.
+    has_profile: bool,
     /// Switches of the kernel; `None` where it lacks them.
     apparmor_restricts: Option<u64>,
     clone_allowed: Option<u64>,
@@ -23,10 +24,10 @@ impl Signs {
         let number = |path: &str| read(path)?.trim().parse().ok();
         let status = read("/proc/self/status").unwrap_or_default();
         let mut lines = status.lines();
-        let containers = ["/.dockerenv", "/run/.containerenv"];
+        let profile = read("/proc/self/attr/current").unwrap_or_default();
         Signs {
             has_call_filter: lines.any(|line| line.split_whitespace().eq(["Seccomp:", "2"])),
-            in_container: containers.iter().any(|path| read(path).is_some()),
+            has_profile: profile.trim_end().ends_with(')'),
             apparmor_restricts: number("/proc/sys/kernel/apparmor_restrict_unprivileged_userns"),
             clone_allowed: number("/proc/sys/kernel/unprivileged_userns_clone"),
             most_namespaces: number("/proc/sys/user/max_user_namespaces"),
@@ -54,8 +55,8 @@ impl Signs {
                 "a call filter refuses namespaces, as in a container",
                 "start the container with --security-opt seccomp=unconfined",
             )),
-            () if !kernel.mounts && self.in_container => Some((
-                "the container refuses mounts",
+            () if !kernel.mounts && self.has_profile => Some((
+                "an AppArmor profile refuses mounts, as in a container",
                 "start the container with --security-opt apparmor=unconfined",
             )),
             () if self.apparmor_restricts.unwrap_or(0) > 0 || (has_some && !kernel.mounts) => {
@@ -94,7 +95,7 @@ mod tests {
         let plain = Signs::default();
         let docker = Signs {
             has_call_filter: true,
-            in_container: true,
+            has_profile: true,
             apparmor_restricts: Some(1),
             ..plain
         };

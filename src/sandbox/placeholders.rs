@@ -5,11 +5,11 @@
 //! the sandbox would obey it before the keeper compares.
 //!
 //! Each keeper that relies on placeholders has a record of their paths, which it locks as long as
-//! it lives. Whoever is the last to rely on a placeholder removes it. The records of killed keepers
+//! it lives. The last one to rely on a placeholder removes it. The records of killed keepers
 //! are found by the next command and by the next start.
 //!
 //! Invariant: a record is written before the placeholders of it are made. A path without a record
-//! is the user's and stays, also if it is empty.
+//! belongs to the user and stays, also if it is empty.
 //!
 //! Deliberately absent: placeholders in repositories that a command creates, and in bare ones among
 //! the files of the workspace, where git would add them to a commit. Those are compared afterwards.
@@ -66,7 +66,7 @@ const LOCKED_WITHIN: Duration = Duration::from_secs(2);
 
 const BETWEEN_TRIES: Duration = Duration::from_millis(2);
 
-/// More than any placeholder has.
+/// Maximum size of a placeholder that is read.
 const MAX_CONTENT: u64 = 16;
 
 /// The folder with the records, in rewake's folder for data.

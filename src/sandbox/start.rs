@@ -18,7 +18,7 @@ pub struct Starting {
     pub command: Command,
     pub report: Report,
     pub left: SurvivorPipe,
-    /// What the git folders get while the command runs; see [`super::Family::of`].
+    /// The placeholders in git folders while the command runs; for [`super::Family::of`].
     pub placeholders: Placeholders,
 }
 

@@ -157,7 +157,7 @@ fn changes_to_protected_files_are_undone_and_reported() {
     }
 }
 
-/// What a system refuses to an unmodified kernel probe: the setting that `doctor` and the first
+/// Systems that refuse something, with the lack and the setting that `doctor` and the first
 /// start name.
 const REFUSALS: [(Refusal, &str, &str); 2] = [
     (
@@ -172,7 +172,7 @@ const REFUSALS: [(Refusal, &str, &str); 2] = [
     ),
 ];
 
-/// Any line reads unasked, none writes, and one setting gives the rest.
+/// Any line reads without approval, none writes, and one setting gives the rest.
 #[test]
 fn a_system_without_namespaces_lets_any_line_read_and_names_the_setting() {
     for (refusal, lack, setting) in REFUSALS {

@@ -108,7 +108,7 @@ fn paths() -> Vec<String> {
     all.collect()
 }
 
-/// Tries to get a content of its own to each of the names.
+/// A script that tries to write to each of the names.
 fn attack() -> String {
     let paths = paths().join(" ");
     format!(
