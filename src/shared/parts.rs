@@ -13,8 +13,7 @@ use crate::store::shared::NewLines;
 
 /// Returns the next entries of a session after an end, at least one, and at most until another end.
 /// `None`: the first of them does not follow. `most`: their size, with the bytes that they refer to.
-/// `own`: only entries that the store with this key
-/// recorded, which has their bytes.
+/// `own`: only entries that the store with this key recorded, which has their bytes.
 ///
 /// # Errors
 /// `Lost`: another program wrote one. `Setup`: one is missing, too large, or does not follow.
