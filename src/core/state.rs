@@ -603,20 +603,6 @@ impl State {
         self.context.iter().filter(unjudged)
     }
 
-    /// Returns the calls without a start for which no hook was recorded since the session moved.
-    pub fn unjudged_calls(&self) -> impl Iterator<Item = CallId> {
-        let calls = self.calls.iter().map(|open| (open.call.id, open));
-        let unjudged = calls.filter(|(id, open)| {
-            open.is_unjudged
-                && open.may_run()
-                && !open.finished
-                && open.guard.is_none()
-                && self.hooks.of_call(*id).is_none()
-                && self.hooks.guards(*id).is_none()
-        });
-        unjudged.map(|(id, _)| id)
-    }
-
     /// Returns whether work is pending: an answer, a call, a question, or a command that runs under
     /// a keeper, also a command of the user. After a stop only open calls count.
     pub fn unfinished(&self) -> bool {
@@ -738,6 +724,18 @@ impl OpenCall {
     /// Returns whether it is complete and can be understood.
     pub fn may_run(&self) -> bool {
         !self.is_surplus() && !self.cut && self.call.described.is_ok()
+    }
+
+    /// Returns whether it has no start, and the session moved since it was called: none of these hooks
+    /// has judged it here.
+    pub fn needs_judging(&self, hooks: &SessionHooks) -> bool {
+        let id = self.call.id;
+        self.is_unjudged
+            && self.may_run()
+            && !self.finished
+            && self.guard.is_none()
+            && hooks.of_call(id).is_none()
+            && hooks.guards(id).is_none()
     }
 
     /// Returns the recorded answer to the same question of a server.

@@ -162,7 +162,9 @@ impl<W: World> Recorder<W> {
             self.record_hooking(occasion).await?;
         }
         // So does a session that moved with calls that have not started.
-        let unjudged: Vec<CallId> = self.state.unjudged_calls().collect();
+        let calls = self.state.calls.iter();
+        let unjudged = calls.filter(|open| open.needs_judging(&self.state.hooks));
+        let unjudged: Vec<CallId> = unjudged.map(|open| open.call.id).collect();
         let event = HookEvent::PreToolUse;
         let runs = unjudged.iter().flat_map(|call| {
             let occasion = HookOccasion {
