@@ -589,6 +589,7 @@ fn logs() -> Vec<Vec<Entry>> {
             reason: SaveReason::Files,
             tree: Some(text("tree")),
             why: Some(text("why")),
+            clock: None,
         }],
         vec![restoring.clone()],
         vec![
