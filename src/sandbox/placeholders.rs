@@ -140,7 +140,7 @@ impl Record {
         if wanted.is_empty() {
             return Ok(None);
         }
-        let id = Uuid::now_v7().to_string();
+        let id = Uuid::new_v4().to_string();
         let path = folder.join(&id);
         let mut file = File::options().write(true).create_new(true).open(&path)?;
         flock(&file, FlockOperation::NonBlockingLockExclusive)?;
