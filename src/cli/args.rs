@@ -70,10 +70,6 @@ pub(crate) struct Cli {
     /// A `--` stood among the arguments: everything after it is a prompt, even if it looks like a flag.
     #[arg(skip)]
     is_marked: bool,
-
-    /// Names of earlier versions that were typed, with the new ones.
-    #[arg(skip)]
-    renamed: Vec<(&'static str, &'static str)>,
 }
 
 #[derive(Debug, Clone, PartialEq, Args)]
@@ -104,10 +100,8 @@ pub(super) enum Command {
     Send(send::SendArgs),
     Stop(stop::StopArgs),
     Pause(pause::PauseArgs),
-    #[command(alias = "go")]
     Unblock(unblock::UnblockArgs),
     Set(set::SetArgs),
-    #[command(alias = "asks")]
     Approvals(approvals::ApprovalsArgs),
     Allow(allow::AllowArgs),
     Deny(deny::DenyArgs),
@@ -163,18 +157,11 @@ impl Cli {
         let matches = tree::command().try_get_matches_from(&argv)?;
         let cli = Cli::from_arg_matches(&matches).map_err(|e| e.format(&mut tree::command()))?;
         let subcommand = matches.subcommand_name().map(str::to_string);
-        let renamed = tree::renamed(&argv, subcommand.as_deref());
         Ok(Cli {
             is_marked,
             subcommand,
-            renamed,
             ..cli
         })
-    }
-
-    /// Returns the old names that were typed, with the new ones.
-    pub(crate) fn renamed(&self) -> &[(&'static str, &'static str)] {
-        &self.renamed
     }
 
     /// Returns the folder to work in, as typed.

@@ -109,9 +109,6 @@ fn run_as_asked() -> u8 {
         Ok(cli) => cli,
         Err(error) => return usage(&error, is_json),
     };
-    for (old, new) in cli.renamed() {
-        note(&format!("hint: {old} is now {new}"));
-    }
     // The guard lives until the end, so that errors are logged too.
     let mut log = None;
     match dispatch(cli, &mut log, is_json) {

@@ -122,12 +122,7 @@ pub(crate) struct RunArgs {
     ///
     /// The default is deny. With wait, `rewake allow` or `rewake deny` answers from another
     /// process. When the time is over, rewake exits with 75 and the question stays open.
-    #[arg(
-        long = "on-approval",
-        alias = "ask",
-        value_name = "POLICY",
-        requires = "print"
-    )]
+    #[arg(long = "on-approval", value_name = "POLICY", requires = "print")]
     pub ask: Option<Ask>,
 
     /// Use this model

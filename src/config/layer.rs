@@ -3,7 +3,6 @@
 //! A layer is checked against the whole schema when it is read, so an error can name the file and
 //! the line. Merging checked layers cannot fail.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
@@ -14,7 +13,6 @@ use super::error::nearest;
 use super::file::{Digest, ReadError, read_text};
 use super::origin::dotted;
 use super::owner::hint_of;
-use super::renamed::{new_path, new_value, rename_keys};
 use super::{Config, ConfigError, Env, Origin};
 
 /// Maximum size of a config file.
@@ -35,21 +33,11 @@ impl Leaf {
     /// Checks a single value against the schema.
     pub(super) fn checked(self) -> Result<Leaf, ConfigError> {
         let mut table = Table::new();
-        let leaf = self.clone().with_new_name();
-        insert(&mut table, &leaf.path, leaf.value);
+        insert(&mut table, &self.path, self.value.clone());
         match Config::deserialize(table) {
             Ok(_) => Ok(self),
             Err(e) => Err(explain(&self.origin, Some(&dotted(&self.path)), &e)),
         }
-    }
-
-    /// Replaces an old name of the key by the new one.
-    pub(super) fn with_new_name(mut self) -> Leaf {
-        if let Some(path) = new_path(&self.path) {
-            self.value = new_value(&self.path, self.value);
-            self.path = path;
-        }
-        self
     }
 
     /// Makes relative paths absolute.
@@ -122,9 +110,6 @@ fn parse_layer(path: &Path, text: &str) -> Result<Vec<Leaf>, ConfigError> {
     let document = DeTable::parse(text).map_err(|e| fail(None, &e))?;
     let mut found = Vec::new();
     collect(document.get_ref().clone(), &mut Vec::new(), &mut found);
-    no_key_twice(&found, &origin)?;
-    let mut document = document;
-    rename_keys(document.get_mut());
     Config::deserialize(Deserializer::from(document)).map_err(|e| {
         let key = e.span().and_then(|span| {
             let inside =
@@ -167,27 +152,6 @@ fn collect<'a>(table: DeTable<'a>, path: &mut Vec<String>, found: &mut Vec<RawLe
         }
         path.pop();
     }
-}
-
-/// Fails if a file contains both the old and the new name of a key.
-fn no_key_twice(found: &[RawLeaf], origin: &impl Fn(usize) -> Origin) -> Result<(), ConfigError> {
-    let places: BTreeMap<&[String], usize> = found.iter().map(|f| (&f.path[..], f.at)).collect();
-    for leaf in found {
-        let Some(path) = new_path(&leaf.path) else {
-            continue;
-        };
-        if let Some(new_at) = places.get(&path[..])
-            && let Origin::File { line, .. } = origin(*new_at)
-        {
-            let (old, new) = (dotted(&leaf.path), dotted(&path));
-            return Err(ConfigError::new(format!(
-                "{}: {old} is the old name of {new}, which is set in line {line}",
-                origin(leaf.at)
-            ))
-            .with_hint(format!("remove {old}")));
-        }
-    }
-    Ok(())
 }
 
 /// Inserts a value, and creates the tables on its path.

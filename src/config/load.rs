@@ -10,12 +10,11 @@ use super::builtin::builtin;
 use super::file::{Digest, read_text};
 use super::kept_elsewhere;
 use super::layer::{Leaf, MAX_FILE_BYTES, read_layer};
-use super::mcp::{self, DefinedServer, ServerSource, ServerTrusted, definition, mcp_json};
+use super::mcp::{self, DefinedServer, ServerSource, definition, mcp_json};
 use super::merge::checked;
 use super::origin::dotted;
 use super::project::{Project, project_file};
 use super::provider::named_in;
-use super::renamed;
 use super::schema::ChosenByProject;
 use super::worktree::project_root;
 use super::{
@@ -123,9 +122,6 @@ const VARIABLES: [(&str, &[&str]); 3] = [
     ("REWAKE_LOG", &["log", "level"]),
 ];
 
-/// Maximum number of old key names that are reported.
-const MAX_OLD_NAMES: usize = 20;
-
 /// Reads all layers. `root` is the root of the workspace.
 pub fn load(
     env: &Env,
@@ -163,11 +159,6 @@ pub fn load(
     let (record, digest) = trust::record(paths, root, is_needed)?;
     files.insert(trust::file(paths), digest);
     files.insert(mcp_json(root), of_project.digest);
-    let server_keys = of_layer
-        .unwrap_or_default()
-        .iter()
-        .filter(|leaf| mcp::is_server(&leaf.path));
-    let server_keys: Vec<Leaf> = server_keys.cloned().collect();
     if let Some(layer) = layer {
         files.insert(project_file.clone(), layer.digest);
         let used = project::used(&project_file, layer, &record, &mut warnings)?;
@@ -191,7 +182,6 @@ pub fn load(
             .map(|Setting(leaf)| leaf.clone().resolved(env, env.cwd())),
     );
 
-    warnings.extend(old_names(&leaves, &server_keys, &of_project.servers));
     let mut servers = definition::defined(&leaves, ServerSource::User);
     servers.extend(of_project.servers);
     let (mut config, origins) = checked(leaves)?;
@@ -209,20 +199,6 @@ pub fn load(
         key_variables,
         files,
     })
-}
-
-/// Returns hints for the keys in use that are written with an old name. Servers of the workspace
-/// are in use if they are trusted.
-fn old_names(used: &[Leaf], server_keys: &[Leaf], servers: &[DefinedServer]) -> Vec<Warning> {
-    let is_trusted = |leaf: &&Leaf| {
-        let mut trusted = servers.iter().filter(|server| {
-            server.source == ServerSource::Project && server.trusted == ServerTrusted::Yes
-        });
-        trusted.any(|server| leaf.path.get(1) == Some(&server.name))
-    };
-    let leaves = used.iter().chain(server_keys.iter().filter(is_trusted));
-    let hint = |leaf: &Leaf| renamed::warning(&leaf.path, &leaf.value, &leaf.origin);
-    leaves.filter_map(hint).take(MAX_OLD_NAMES).collect()
 }
 
 /// Returns the address of each provider that these leaves set.

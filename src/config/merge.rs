@@ -32,7 +32,6 @@ fn adds_up(path: &[String]) -> bool {
 fn merge(leaves: Vec<Leaf>) -> (Table, Origins) {
     let mut values: BTreeMap<Vec<String>, Value> = BTreeMap::new();
     let mut origins = BTreeMap::new();
-    let leaves = leaves.into_iter().map(Leaf::with_new_name);
     for Leaf {
         path,
         value,

@@ -35,7 +35,6 @@ mod owner;
 mod paths;
 mod project;
 mod provider;
-mod renamed;
 mod schema;
 mod setting;
 pub(crate) mod trust;

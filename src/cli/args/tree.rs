@@ -1,8 +1,5 @@
 //! The command tree as `--help` shows it: subcommands under headings, and global options only in
-//! the main help. Old names of subcommands and flags still work, and [`renamed`] lists those that
-//! were used.
-
-use std::ffi::OsString;
+//! the main help.
 
 use clap::{Arg, Command, CommandFactory};
 
@@ -53,13 +50,6 @@ const GROUPS: [(&str, &[&str]); 5] = [
     ),
 ];
 
-/// Old names of subcommands and flags, with the new ones.
-const RENAMED: [(&str, &str); 3] = [
-    ("go", "unblock"),
-    ("asks", "approvals"),
-    ("--ask", "--on-approval"),
-];
-
 /// Returns the command tree that the program parses and documents.
 pub(crate) fn command() -> Command {
     let tree = Cli::command();
@@ -68,23 +58,6 @@ pub(crate) fn command() -> Command {
     let tree = tree.mut_subcommands(|subcommand| with_arguments(subcommand, &hidden));
     let template = template(&tree);
     tree.help_template(template)
-}
-
-/// Returns the old names among the arguments, with the new ones. Arguments after `--` are text.
-pub(super) fn renamed(
-    argv: &[OsString],
-    subcommand: Option<&str>,
-) -> Vec<(&'static str, &'static str)> {
-    let flags = argv.iter().take_while(|arg| *arg != "--");
-    let typed: Vec<&str> = flags.filter_map(|arg| arg.to_str()).collect();
-    let is_used = |old: &str, new: &str| match old.starts_with('-') {
-        true => typed
-            .iter()
-            .any(|arg| arg.split('=').next().is_some_and(|name| name == old)),
-        false => subcommand == Some(new) && typed.contains(&old) && !typed.contains(&new),
-    };
-    let used = RENAMED.into_iter().filter(|(old, new)| is_used(old, new));
-    used.collect()
 }
 
 /// Adds the arguments to a command and to all commands below it.
@@ -164,30 +137,5 @@ mod tests {
         assert!(!help.contains("--set") && !help.contains("--cd"), "{help}");
         let main = tree.render_long_help().to_string();
         assert!(main.contains("--set") && main.contains("--cd"), "{main}");
-    }
-
-    #[test]
-    fn old_names_are_reported_with_the_new_ones() {
-        let argv =
-            |line: &str| -> Vec<OsString> { line.split_whitespace().map(OsString::from).collect() };
-        let table = [
-            ("rewake go 12", Some("unblock"), vec![("go", "unblock")]),
-            ("rewake unblock go", Some("unblock"), vec![]),
-            (
-                "rewake asks",
-                Some("approvals"),
-                vec![("asks", "approvals")],
-            ),
-            (
-                "rewake -p x --ask=wait",
-                None,
-                vec![("--ask", "--on-approval")],
-            ),
-            ("rewake -p -- --ask", None, vec![]),
-            ("rewake send 12 go", Some("send"), vec![]),
-        ];
-        for (line, subcommand, expected) in table {
-            assert_eq!(renamed(&argv(line), subcommand), expected, "{line}");
-        }
     }
 }

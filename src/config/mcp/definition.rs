@@ -97,26 +97,23 @@ pub(in crate::config) const KEY: &str = "mcp_servers";
 /// Returns the servers defined in one file, or in the user's file and the flags together. The
 /// leaves were checked against the schema when they were read.
 pub(in crate::config) fn defined(leaves: &[Leaf], source: ServerSource) -> Vec<DefinedServer> {
-    // The table as written, and the table with the new names of keys.
-    let mut tables: BTreeMap<&str, (Table, Table, &Origin)> = BTreeMap::new();
+    let mut tables: BTreeMap<&str, (Table, &Origin)> = BTreeMap::new();
     for leaf in leaves {
         let [first, name, rest @ ..] = &leaf.path[..] else {
             continue;
         };
         if first == KEY && !rest.is_empty() {
-            let (written, table, origin) = tables
+            let (table, origin) = tables
                 .entry(name)
-                .or_insert_with(|| (Table::new(), Table::new(), &leaf.origin));
+                .or_insert_with(|| (Table::new(), &leaf.origin));
             if is_before(&leaf.origin, origin) {
                 *origin = &leaf.origin;
             }
-            insert(written, rest, leaf.value.clone());
-            let leaf = leaf.clone().with_new_name();
-            insert(table, &leaf.path[2..], leaf.value);
+            insert(table, rest, leaf.value.clone());
         }
     }
-    let server = |(name, (written, table, origin)): (&str, (Table, Table, &Origin))| {
-        let hash = blake3::hash(written.to_string().as_bytes());
+    let server = |(name, (table, origin)): (&str, (Table, &Origin))| {
+        let hash = blake3::hash(table.to_string().as_bytes());
         let server = McpServer::deserialize(table).map_err(|e| e.message().to_string());
         DefinedServer {
             name: name.to_string(),
