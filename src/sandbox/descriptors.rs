@@ -92,7 +92,7 @@ pub fn give_back_limit(command: &mut Command) {
     let Some(given) = GIVEN.get() else {
         return;
     };
-    let set = || setrlimit(Resource::Nofile, given.clone()).map_err(io::Error::from);
+    let set = || setrlimit(Resource::Nofile, *given).map_err(io::Error::from);
     // SAFETY: between fork and exec it makes one system call, and allocates nothing.
     unsafe { command.pre_exec(set) };
 }

@@ -262,7 +262,6 @@ impl Hooks {
                 files,
                 place.folder,
                 trusted,
-                false,
             );
         }
         let is_there = |hash: &String| defined.hooks.iter().any(|hook| hook.hash == *hash);
@@ -314,15 +313,10 @@ impl Hooks {
         let folder = places.place(source).folder;
         if event.is_guard() {
             let files = Vec::new();
-            self.push(
-                source,
-                definition,
-                state,
-                files,
-                folder,
-                Some(trusted),
-                true,
-            );
+            self.push(source, definition, state, files, folder, Some(trusted));
+            if let Some(hook) = self.hooks.last_mut() {
+                hook.is_lost = true;
+            }
         } else {
             self.warnings.push(format!(
                 "{}: a hook for {} does not run: {why}",
@@ -366,7 +360,6 @@ impl Hooks {
         files: Vec<(Needed, Option<String>)>,
         folder: &Path,
         trusted: Option<&TrustedHook>,
-        is_lost: bool,
     ) {
         let access = trusted.and_then(|trusted| trusted.access);
         // A guard with a matcher that is not understood covers all tools.
@@ -383,7 +376,7 @@ impl Hooks {
             shown_file: source.shown.clone(),
             is_of_user: source.is_of_user,
             state,
-            is_lost,
+            is_lost: false,
             folder: folder.to_path_buf(),
             files,
             access: (!source.is_of_user).then(|| access.unwrap_or(Access::Workspace)),

@@ -59,7 +59,7 @@ fn root_writes_nothing_in_the_home_of_a_user() {
         let run = at_home(&home, &program, 0, args);
         refused(run, 2, &["belongs to 12345", "sudo -u '#12345' rewake"]);
     }
-    assert_eq!(names(&home.user()), [PathBuf::new(); 0]);
+    assert_eq!(names(&home.user()), Vec::<PathBuf>::new());
     at_home(&home, &program, USER, &["history"]).expect(0);
     refused(at_home(&home, &program, 0, &["-p", "go"]), 2, &["sudo -u"]);
     for path in names(&home.user().join(".local/share/rewake")) {

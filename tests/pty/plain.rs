@@ -109,7 +109,7 @@ fn lines_that_nobody_reads_hold_no_signal_up() {
     use std::io::Write;
     let home = scripted(&[step(&"many words\n\n".repeat(50_000), &[])]);
     let (reader, writer) = std::io::pipe().unwrap();
-    let mut command = home.rewake(&["--plain"]);
+    let mut command = home.rewake(["--plain"]);
     command.stdin(std::process::Stdio::piped());
     command.stdout(writer.try_clone().unwrap());
     command.stderr(std::process::Stdio::null());
