@@ -193,7 +193,7 @@ fn a_subcommand_wins_over_the_prompt() {
             }),
         ),
         (
-            "go @here",
+            "unblock @here",
             Command::Unblock(UnblockArgs {
                 id: "@here".to_string(),
                 ..UnblockArgs::default()
