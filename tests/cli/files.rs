@@ -226,7 +226,7 @@ fn snapshots_can_be_disabled_but_not_by_an_untrusted_workspace() {
     fs::create_dir_all(home.path(".rewake")).unwrap();
     fs::write(
         home.path(".rewake/config.toml"),
-        "[files]\ntime = \"off\"\n",
+        "[files]\nsnapshots = \"off\"\n",
     )
     .unwrap();
     assert!(changed(&home).contains("a  +1 −0"));

@@ -468,7 +468,7 @@ fn a_full_disk_leaves_no_partial_fork() {
 #[test]
 fn a_fork_with_files_is_refused_without_snapshots() {
     let (home, id, _) = scene();
-    home.write_config(&format!("{SCRIPTED}[files]\ntime = \"off\"\n"));
+    home.write_config(&format!("{SCRIPTED}[files]\nsnapshots = \"off\"\n"));
     play(&home, &[step("", &[bash("echo 4 > a")]), step("done", &[])]);
     home.run(["-p", "go", "--yolo"]).expect(0);
     let listed = home.run(["history"]).expect(0).stdout;

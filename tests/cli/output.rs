@@ -357,7 +357,7 @@ fn no_subcommand_succeeds_when_its_output_is_lost() {
     for args in [
         "--help",
         "--version",
-        "asks --json",
+        "approvals --json",
         "completion bash",
         "diff ID",
         "diff ID --stat",

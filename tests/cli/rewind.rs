@@ -264,7 +264,7 @@ fn single_files_are_set_back_or_printed() {
 #[test]
 fn a_file_rewind_is_refused_without_snapshots() {
     let home = calling(&[write("a", "new\n")]);
-    home.write_config(&format!("{SCRIPTED}[files]\ntime = \"off\"\n"));
+    home.write_config(&format!("{SCRIPTED}[files]\nsnapshots = \"off\"\n"));
     home.run(["-p", "go", "--yolo"]).expect(0);
     let refused = rewind(&home, &[&id(&home), "3", "--files", "--yes"], 2);
     assert!(

@@ -225,7 +225,7 @@ const A_RUN_FOLDER: usize = 0;
 
 /// What the files are is a record of its own when it is found at some instants, so the number of
 /// syncs is exact only without it.
-const NO_FILES: &str = "[files]\ntime = \"off\"\n";
+const NO_FILES: &str = "[files]\nsnapshots = \"off\"\n";
 
 #[derive(Debug, Default)]
 struct Syncs {
