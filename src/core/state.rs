@@ -715,6 +715,40 @@ impl State {
     }
 }
 
+/// Returns the calls of an answer. A call that the output limit cut is marked.
+fn open_calls(reply: Seq, blocks: &[Block], stop: StopReason, describe: Describe) -> Vec<OpenCall> {
+    let mut calls = Vec::new();
+    for (place, block) in blocks.iter().enumerate() {
+        if let Block::Call {
+            name, arguments, ..
+        } = block
+        {
+            let id = CallId {
+                reply,
+                index: calls.len() as u32,
+            };
+            calls.push(OpenCall {
+                call: ToolCall::new(id, name, arguments, describe),
+                cut: stop == StopReason::MaxTokens && place + 1 == blocks.len(),
+                asked: None,
+                decided: None,
+                allowed_access: None,
+                asked_about: None,
+                started_access: None,
+                guard: None,
+                lost: None,
+                is_unjudged: false,
+                finished: false,
+                failed: false,
+                denied: false,
+                server_question: None,
+                answers: Vec::new(),
+            });
+        }
+    }
+    calls
+}
+
 impl OpenCall {
     /// Returns whether it exceeds the number of calls that one answer may run.
     pub fn is_surplus(&self) -> bool {

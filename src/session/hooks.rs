@@ -177,7 +177,7 @@ pub(crate) fn hooks_to_test(
     let env_remove = super::unseen_by_commands(config, &ctx.env);
     let setup = hook_setup(ctx, session, &ctx.here.folder, shell, env_remove, hooks)?;
     Ok(MachineHooks::new(HookSetup {
-        sandbox: ctx.confine(session)?,
+        sandbox: super::servers::confine(ctx, session)?,
         ..setup
     }))
 }

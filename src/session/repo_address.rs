@@ -1,7 +1,7 @@
 //! Addresses of git repositories in the network, as parts that are compared.
 //!
 //! Invariant: two addresses are the same only if every program reads them in the same way. What one
-//! server could read as another path or host is no address here.
+//! server could read as another path or host is refused.
 
 /// The protocols, with their ports.
 const PORTS: [(&str, u16); 4] = [("https", 443), ("http", 80), ("ssh", 22), ("git", 9418)];

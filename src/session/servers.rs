@@ -48,20 +48,20 @@ impl AppContext {
     /// # Errors
     /// Why no sandbox is available. Then the server must not run.
     pub fn confine_server(&self, session: &str, access: Access) -> Result<Box<Profile>, String> {
-        match self.confine(session).map_err(|e| e.to_string())? {
+        match confine(self, session).map_err(|e| e.to_string())? {
             Some(confine) => confine.profile(access, &[]),
             None => Err("sandbox.enabled is false, or this system has none".to_string()),
         }
     }
+}
 
-    /// Returns the sandbox for what runs outside of a session. `None`: there is none.
-    pub(super) fn confine(&self, session: &str) -> Result<Option<Confine>, SessionError> {
-        let no_servers = SessionCatalogue::unknown(FoundServers::default());
-        let root = &self.here.root;
-        let (_, hidden) = permissions::permission_check(self, root, &[], self.runs()?, no_servers)?;
-        let held = files_of_hooks(self);
-        Ok(sandbox::confine(self, session, hidden, held))
-    }
+/// Returns the sandbox for what runs outside of a session. `None`: there is none.
+pub(super) fn confine(ctx: &AppContext, session: &str) -> Result<Option<Confine>, SessionError> {
+    let no_servers = SessionCatalogue::unknown(FoundServers::default());
+    let root = &ctx.here.root;
+    let (_, hidden) = permissions::permission_check(ctx, root, &[], ctx.runs()?, no_servers)?;
+    let held = files_of_hooks(ctx);
+    Ok(sandbox::confine(ctx, session, hidden, held))
 }
 
 impl ServerFolders {

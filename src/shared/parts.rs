@@ -1,6 +1,6 @@
 //! Reading entries of a database in parts, with the bytes that they refer to.
 //!
-//! Invariant: a part has at most so many decompressed bytes as its reader wants, whatever the rows say.
+//! Invariant: a part has at most the decompressed bytes that its reader wants, whatever the rows say.
 //! Anybody with a role may have written them.
 
 use zstd::bulk::decompress;

@@ -5,7 +5,7 @@
 //! are trusted by content, compared again right before the start, and run in the sandbox: they may
 //! load files that a command changed. Without a sandbox on this machine they run like the user's.
 //!
-//! Invariant: what a hook of a workspace allows or changes is no decision. A sandbox contains the
+//! Invariant: what a hook of a workspace allows or changes decides nothing. A sandbox contains the
 //! effects of changed code, and not its answers.
 //!
 //! Invariant: a hook that may have started is never started again.
@@ -258,7 +258,7 @@ impl MachineHooks {
         prepared.map_err(|error| format!("it cannot be prepared: {error}"))
     }
 
-    /// Returns the profile of a hook of the workspace, with a `$TMPDIR` of its own that no command
+    /// Returns the profile of a hook of the workspace, with a separate `$TMPDIR` that no command
     /// can write. `None`: the hook runs outside of the sandbox.
     fn sandbox_of(&self, hook: &Hook) -> Result<Option<Box<Profile>>, String> {
         let (Some(access), Some(sandbox)) = (hook.access, &self.setup.sandbox) else {

@@ -2,6 +2,7 @@
 //! keeps nobody waiting.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
 
 use serde_json::json;
@@ -35,12 +36,14 @@ fn configure(home: &Home, files: &str) {
 #[test]
 fn a_diff_shows_what_calls_and_commands_changed() {
     let home = calling(&[
-        bash("echo new > untracked; printf 'a\\nc\\n' > tracked; rm gone; chmod +x tool"),
+        bash("echo new > untracked; printf 'a\\nc\\n' > tracked; rm gone; chmod 755 tool"),
         ("write", json!({"path": "out/ignored", "content": "1\n2\n"})),
     ]);
     for (name, content) in [("tracked", "a\nb\n"), ("gone", "x\n"), ("tool", "t\n")] {
         fs::write(home.path(name), content).unwrap();
     }
+    // Whatever the umask is.
+    fs::set_permissions(home.path("tool"), fs::Permissions::from_mode(0o644)).unwrap();
     fs::write(home.path(".gitignore"), "out/\n").unwrap();
     fs::create_dir_all(home.path("nested/.git")).unwrap();
     fs::write(home.path("nested/.git/config"), "theirs").unwrap();

@@ -426,7 +426,7 @@ fn two_senders_at_once() {
 fn a_command_of_the_agent_cannot_answer_for_its_person() {
     let program = env!("CARGO_BIN_EXE_rewake");
     let command = format!(
-        "{program} go @here; echo code $?; env -u REWAKE_RUN {program} go @here; echo code $?; \
+        "{program} unblock @here; echo code $?; env -u REWAKE_RUN {program} unblock @here; echo code $?; \
          {program} -p -c --permission-mode bypassPermissions </dev/null; echo code $?"
     );
     let scene = Scene::with_command(&command);

@@ -117,6 +117,7 @@ fn state(verdicts: &[HookVerdict], have_ended: bool) -> State {
                     hook: "guard".into(),
                     verdict: *verdict,
                     reason: "the hook".into(),
+                    is_of_user: true,
                     ..HookResult::default()
                 })
                 .collect(),

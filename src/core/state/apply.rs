@@ -15,14 +15,14 @@ use crate::core::permission::is_offered;
 use crate::core::rule::Rule;
 use crate::core::structured::{self, AnswerStatus, Structured};
 use crate::core::text;
-use crate::core::tool::{Describe, ToolCall};
+use crate::core::tool::ToolCall;
 use crate::core::tree;
 use crate::core::unsent::Refused;
 
 use super::context::{changes_the_context, moved};
 use super::{
     CutAnswer, Halt, Illegal, Judged, OpenCall, OpenQuestion, PendingQuestion, Restoring, State,
-    Unanswered, UserCommand,
+    Unanswered, UserCommand, open_calls,
 };
 use crate::core::exfiltration::SentBefore;
 
@@ -802,43 +802,4 @@ fn changes_files(entry: &Entry, before: Option<&str>) -> bool {
         }
         _ => false,
     }
-}
-
-/// Returns the calls of an answer. A call that the output limit cut is marked.
-pub(super) fn open_calls(
-    reply: Seq,
-    blocks: &[Block],
-    stop: StopReason,
-    describe: Describe,
-) -> Vec<OpenCall> {
-    let mut calls = Vec::new();
-    for (place, block) in blocks.iter().enumerate() {
-        if let Block::Call {
-            name, arguments, ..
-        } = block
-        {
-            let id = CallId {
-                reply,
-                index: calls.len() as u32,
-            };
-            calls.push(OpenCall {
-                call: ToolCall::new(id, name, arguments, describe),
-                cut: stop == StopReason::MaxTokens && place + 1 == blocks.len(),
-                asked: None,
-                decided: None,
-                allowed_access: None,
-                asked_about: None,
-                started_access: None,
-                guard: None,
-                lost: None,
-                is_unjudged: false,
-                finished: false,
-                failed: false,
-                denied: false,
-                server_question: None,
-                answers: Vec::new(),
-            });
-        }
-    }
-    calls
 }

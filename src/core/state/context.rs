@@ -7,8 +7,7 @@ use crate::core::external_changes::ExternalChanges;
 use crate::core::limits::Count;
 use crate::core::preface::{self, Preface};
 
-use super::apply::open_calls;
-use super::{Background, Judged, OpenCall, State, Unanswered};
+use super::{Background, Judged, OpenCall, State, Unanswered, open_calls};
 
 /// Minimum size in tokens of a request from which the ratio is learnt.
 const MEASURED_TOKENS: u64 = 500;
