@@ -2,11 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{AppContext, SessionError, sandbox};
+use super::{AppContext, SessionError, permissions, sandbox};
 use crate::config::foreign_guards::{self, ForeignFile, translate};
-use crate::config::mcp::ServerTrusted;
+use crate::config::mcp::{FoundServers, ServerTrusted};
 use crate::config::{ConfigError, Env, Paths, trust};
+use crate::mcp::catalogue::SessionCatalogue;
 use crate::workspace::hooks::{Hook, HookPlaces, HookState, Hooks, find_hooks};
+use crate::world::confine::Confine;
 use crate::world::machine::Shell;
 use crate::world::{HookSetup, MachineHooks};
 
@@ -163,6 +165,15 @@ fn name_old_trust(ctx: &AppContext, found: &Hooks) -> Option<String> {
     ))
 }
 
+/// Returns the sandbox for what runs outside of a session. `None`: there is none.
+pub(super) fn confine(ctx: &AppContext, session: &str) -> Result<Option<Confine>, SessionError> {
+    let no_servers = SessionCatalogue::unknown(FoundServers::default());
+    let root = &ctx.here.root;
+    let (_, hidden) = permissions::permission_check(ctx, root, &[], ctx.runs()?, no_servers)?;
+    let held = files_of_hooks(ctx);
+    Ok(sandbox::confine(ctx, session, hidden, held))
+}
+
 /// Creates hooks that run once, outside of any session.
 ///
 /// # Errors
@@ -177,7 +188,7 @@ pub(crate) fn hooks_to_test(
     let env_remove = super::unseen_by_commands(config, &ctx.env);
     let setup = hook_setup(ctx, session, &ctx.here.folder, shell, env_remove, hooks)?;
     Ok(MachineHooks::new(HookSetup {
-        sandbox: super::servers::confine(ctx, session)?,
+        sandbox: confine(ctx, session)?,
         ..setup
     }))
 }

@@ -7,16 +7,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use super::hooks::files_of_hooks;
-use super::{AppContext, SessionError, permissions, sandbox};
+use super::hooks::confine;
+use super::{AppContext, SessionError};
 use crate::command::server::{ServerInfo, Servers};
-use crate::config::mcp::FoundServers;
 use crate::core::access::Access;
 use crate::core::entry::Entry;
-use crate::mcp::catalogue::SessionCatalogue;
 use crate::sandbox::Profile;
 use crate::store::{SessionLock, Store, StoreError, is_purged, now_ms};
-use crate::world::confine::Confine;
 
 /// Time for which the run folder of a server test is left alone. Such a server does not belong to a
 /// session.
@@ -53,15 +50,6 @@ impl AppContext {
             None => Err("sandbox.enabled is false, or this system has none".to_string()),
         }
     }
-}
-
-/// Returns the sandbox for what runs outside of a session. `None`: there is none.
-pub(super) fn confine(ctx: &AppContext, session: &str) -> Result<Option<Confine>, SessionError> {
-    let no_servers = SessionCatalogue::unknown(FoundServers::default());
-    let root = &ctx.here.root;
-    let (_, hidden) = permissions::permission_check(ctx, root, &[], ctx.runs()?, no_servers)?;
-    let held = files_of_hooks(ctx);
-    Ok(sandbox::confine(ctx, session, hidden, held))
 }
 
 impl ServerFolders {

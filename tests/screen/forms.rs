@@ -528,6 +528,11 @@ fn model_asks(stage: &mut Stage) -> CallId {
     let question = json!({"question": "Which output format should the report have?"});
     let arguments = json!({ "questions": [question] });
     let id = stage.replies(vec![text("I need to know."), call("ask_user", arguments)])[0];
+    stage.log(Entry::Started {
+        call: id,
+        guard: Guard::Asks,
+        access: None,
+    });
     let question = of_model();
     record(stage, id, &question);
     stage.engine_event(Event::ServerAsks(id, Box::new(question)));
