@@ -141,7 +141,8 @@ fn a_session_without_approvals_continues_only_when_confirmed() {
     let home = killed(FREE);
     let mut terminal = Terminal::start(&home, &[]);
     terminal.sees("bypassPermissions");
-    terminal.answers("Enter resume", "\r\r");
+    terminal.answers("Enter resume", ENTER);
+    terminal.types(ENTER);
     terminal.sees("This session runs without asking");
     terminal.chooses("n");
     terminal.sees("waiting · Enter continues");

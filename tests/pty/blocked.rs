@@ -194,7 +194,9 @@ fn attaching_an_image_draws_and_sends_it() {
     terminal.types(ENTER);
     terminal.sees("I see it.");
     // Sent in the same instant, before the disk can have answered.
-    terminal.types("both @b.png and @a.png\r");
+    terminal.types("both @b.png");
+    terminal.sees("both @b.png");
+    terminal.types(" and @a.png\r");
     terminal.sees("I see two.");
     terminal.types("\x04");
     terminal.ends();

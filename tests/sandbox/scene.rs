@@ -210,6 +210,7 @@ impl Scene {
             home.join("ws"),
             home.join(".rewake-home/caches"),
             home.join(".rewake-home/quarantine"),
+            home.join(".rewake-home/placeholders"),
         ];
         look_at(&self.root().join("outside"), &[], true, &mut found);
         look_at(&home, &ours, true, &mut found);
