@@ -274,7 +274,13 @@ fn forged_rows_reach_nothing_outside_of_the_clone() {
         vec![opened(&here), folders(0), said(), call()],
         vec![opened(&here), folders(100_000), said()],
     ];
-    let ids = logs.map(|log| forge(&fleet, &machine, &log));
+    // A task that was left is the first one to be taken again.
+    let ids = logs.map(|log| {
+        let id = forge(&fleet, &machine, &log);
+        server.sql("UPDATE rewake.tasks SET paused = true");
+        id
+    });
+    server.sql("UPDATE rewake.tasks SET paused = false");
     machine
         .run(&["worker", "--slots", "1", "--idle", "1s"])
         .expect(0);
