@@ -36,7 +36,7 @@ pub struct Terminal {
     reader: Option<JoinHandle<()>>,
     slave: OwnedFd,
     shown: Arc<Shown>,
-    /// The screen when Enter was typed last, until something else is typed.
+    /// What listened when Enter was typed last, until something else is typed.
     entered: Option<String>,
 }
 
@@ -84,6 +84,16 @@ const COLUMNS: u16 = 100;
 /// With one blank for each run of blanks and line ends.
 fn unbroken(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// The lines of a screen that take what is typed; all of them when none does. Time passes on the
+/// other lines by itself.
+fn listening(screen: &str) -> String {
+    let marked: Vec<_> = screen.lines().filter(|line| line.contains('›')).collect();
+    if marked.is_empty() {
+        return screen.to_string();
+    }
+    marked.join("\n")
 }
 
 /// Whether a cell of the screen begins so. Keys may stand in columns.
@@ -148,11 +158,11 @@ impl Terminal {
     pub fn types(&mut self, keys: &str) {
         if let Some(before) = self.entered.take() {
             let end = Instant::now() + Duration::from_secs(1);
-            while self.screen() == before && Instant::now() < end {
+            while listening(&self.screen()) == before && Instant::now() < end {
                 std::thread::sleep(Duration::from_millis(5));
             }
         }
-        self.entered = keys.ends_with(ENTER).then(|| self.screen());
+        self.entered = keys.ends_with(ENTER).then(|| listening(&self.screen()));
         let mut master: &File = self.master.as_ref().expect("the terminal is open");
         master.write_all(keys.as_bytes()).unwrap();
         master.flush().unwrap();
