@@ -330,12 +330,11 @@ fn fits(line: &[u8]) -> bool {
 
 /// Fails if a line is longer than a reader takes.
 fn bounded(line: Vec<u8>) -> Result<Vec<u8>, BundleError> {
-    match fits(&line) {
-        true => Ok(line),
-        false => {
-            let why = format!("a line has more than {} MiB", MAX_HELD >> 20);
-            Err(BundleError::Io(std::io::Error::other(why)))
-        }
+    if fits(&line) {
+        Ok(line)
+    } else {
+        let why = format!("a line has more than {} MiB", MAX_HELD >> 20);
+        Err(BundleError::Io(std::io::Error::other(why)))
     }
 }
 

@@ -40,9 +40,10 @@ pub(crate) struct TrustArgs {
 pub(super) fn run(place: &SessionPlace, args: &TrustArgs) -> Result<u8, CliError> {
     place.paths.create()?;
     let project = project_of(&place.paths, &place.here)?;
-    match args.remove {
-        true => untrust(&place.paths, &project),
-        false => trust(place, &project, args),
+    if args.remove {
+        untrust(&place.paths, &project)
+    } else {
+        trust(place, &project, args)
     }
 }
 
@@ -135,9 +136,10 @@ fn show(
     let without = "which run without a sandbox and with your rights:";
     let (of_workspace, of_user): (Vec<_>, Vec<_>) =
         hooks.iter().partition(|file| file.is_of_workspace());
-    let with = match has_sandbox {
-        true => "which run in the sandbox, with access workspace unless you choose another:",
-        false => without,
+    let with = if has_sandbox {
+        "which run in the sandbox, with access workspace unless you choose another:"
+    } else {
+        without
     };
     for (title, files) in [
         (format!("hooks, {with}"), of_workspace),

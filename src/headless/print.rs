@@ -376,10 +376,10 @@ impl Printer {
     /// Returns the modes that would have allowed denied calls, in words. Empty: none.
     fn modes_in_words(&self) -> String {
         let words = self.allowed_by.iter().map(|(mode, allowed)| {
-            let what = match *allowed == self.denied {
-                true if self.denied == 1 => "it".to_string(),
-                true => "them".to_string(),
-                false => format!("{allowed} of them"),
+            let what = match (*allowed, self.denied) {
+                (1, 1) => "it".to_string(),
+                (allowed, denied) if allowed == denied => "them".to_string(),
+                (allowed, _) => format!("{allowed} of them"),
             };
             let flag = match *mode {
                 "bypassPermissions" => "--yolo",

@@ -405,13 +405,14 @@ pub(super) async fn may_reach(app: &Shared, scope: TokenScope, id: &str) -> Resu
         let id = store.history().find(&id)?.id;
         Ok(is_in_bypass(store, &folds, &id)?)
     });
-    match found.await? {
-        true => Err(Problem::new(
+    if found.await? {
+        Err(Problem::new(
             StatusCode::FORBIDDEN,
             "the session is in the mode bypassPermissions, which needs the scope admin",
         )
-        .hint("a fork of it has mode default; rewake serve --scope admin prints a link that may")),
-        false => Ok(()),
+        .hint("a fork of it has mode default; rewake serve --scope admin prints a link that may"))
+    } else {
+        Ok(())
     }
 }
 

@@ -47,11 +47,7 @@ pub fn open_task(
     let lock = SessionLock::take(&ctx.paths.data_dir, &of.id)?;
     let writer = start_with(ctx, &mut store, &of.id, true)?;
     // Also if this process ends before the entry that says so is here.
-    let is_moved = !is_new
-        && match is_known {
-            true => !writer.is_own(shared::end_of(&mut store, &of.id)?)?,
-            false => true,
-        };
+    let is_moved = !is_new && (!is_known || !writer.is_own(shared::end_of(&mut store, &of.id)?)?);
     if is_new || is_moved {
         let unnamed = |why: String| {
             SessionError::from(SharedError::setup(
@@ -168,32 +164,29 @@ fn is_task_here(
     folder: &Path,
 ) -> Result<bool, SessionError> {
     let data_dir = &ctx.paths.data_dir;
-    let is_taken = match store.history().knows(session)? {
-        true => {
-            let info = store.history().find(session)?;
-            let database = fleet_address(ctx)?.shown;
-            if shared::is_recorded_in(&info, &database) && Path::new(&info.folder) == folder {
-                return Ok(true);
-            }
-            true
+    let is_taken = if store.history().knows(session)? {
+        let info = store.history().find(session)?;
+        let database = fleet_address(ctx)?.shown;
+        if shared::is_recorded_in(&info, &database) && Path::new(&info.folder) == folder {
+            return Ok(true);
         }
-        false => {
-            is_purged(data_dir, session)
-                || SessionLock::was_recorded(data_dir, session)
-                || store.has_journal(session)
-        }
+        true
+    } else {
+        is_purged(data_dir, session)
+            || SessionLock::was_recorded(data_dir, session)
+            || store.has_journal(session)
     };
-    match is_taken {
-        false => Ok(false),
-        true => Err(SharedError::setup(
+    if !is_taken {
+        return Ok(false);
+    }
+    Err(SharedError::setup(
             format!(
                 "session {session} of this data folder is not this task, and stays as it is; the task is \
                  not worked on"
             ),
             "submit the task again, so that it gets another ID: rewake submit",
         )
-        .into()),
-    }
+        .into())
 }
 
 /// Records that this machine continues, and brings the entries of the database here. The database has
@@ -278,9 +271,10 @@ fn take_over(
     };
     let mut is_there = false;
     writer.each_part(nothing, end, |part| {
-        match std::mem::replace(&mut is_there, true) {
-            false => adopt(store, &session, created_ms, &part)?,
-            true => shared::append(store, &of.id, &part)?,
+        if std::mem::replace(&mut is_there, true) {
+            shared::append(store, &of.id, &part)?
+        } else {
+            adopt(store, &session, created_ms, &part)?
         }
         Ok::<_, SessionError>(())
     })?;

@@ -38,10 +38,10 @@ pub(super) async fn next_part(
             return Err(SharedError::foreign(session, end.1));
         }
         if line.seq != end.1 || !line.follows(end.0) {
-            match is_first && line.seq == end.1 {
-                true => return Ok(None),
-                false => break,
+            if is_first && line.seq == end.1 {
+                return Ok(None);
             }
+            break;
         }
         let line = match own {
             Some(_) => line,
@@ -64,9 +64,10 @@ pub(super) async fn next_part(
         part.lines.push(line);
     }
     // What does not fit is at the begin of the next part.
-    match part.lines.is_empty() || end.1 == until.1 && end != until {
-        true => Err(SharedError::gap(session, end.1)),
-        false => Ok(Some(part)),
+    if part.lines.is_empty() || end.1 == until.1 && end != until {
+        Err(SharedError::gap(session, end.1))
+    } else {
+        Ok(Some(part))
     }
 }
 
@@ -196,9 +197,10 @@ mod tests {
             };
             let line = lines_of(end, 1, &[said], false).unwrap().remove(0);
             let json = serde_json::to_vec(&line).unwrap();
-            let body = match says_its_size {
-                true => zstd::bulk::compress(&json, 1).unwrap(),
-                false => zstd::stream::encode_all(&json[..], 1).unwrap(),
+            let body = if says_its_size {
+                zstd::bulk::compress(&json, 1).unwrap()
+            } else {
+                zstd::stream::encode_all(&json[..], 1).unwrap()
             };
             self.end = Some((line.tip, line.seq + 1));
             self.lines.push(StoredLine { body, mac: [0; 32] });

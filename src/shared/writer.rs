@@ -278,9 +278,10 @@ impl SharedWriter {
                 reply,
             };
             let Some(part) = self.blocking(request)? else {
-                return match after == first {
-                    true => Ok(false),
-                    false => Err(SharedError::gap(&self.session, after.1).into()),
+                return if after == first {
+                    Ok(false)
+                } else {
+                    Err(SharedError::gap(&self.session, after.1).into())
                 };
             };
             after = part.end().unwrap_or(until);

@@ -117,9 +117,10 @@ impl FileTimes {
         let stat = statat(CWD, &path, AtFlags::SYMLINK_NOFOLLOW).ok()?;
         let root = statat(CWD, &self.root, AtFlags::empty()).ok()?;
         let is_in_root = device(&stat) == device(&root);
-        let folder = match is_in_root {
-            true => Some(self.root.as_path()),
-            false => path.parent(),
+        let folder = if is_in_root {
+            Some(self.root.as_path())
+        } else {
+            path.parent()
         };
         let measured = || measure(folder?, &self.now_ms);
         let mut clocks = self.clocks.borrow_mut();

@@ -237,9 +237,10 @@ impl Matcher {
                     .split(['|', ','])
                     .map(str::trim)
                     .filter(|name| !name.is_empty());
-                Ok(Matcher::Names(match is_of_tools(event) {
-                    true => names.flat_map(tools_or_name).collect(),
-                    false => names.map(str::to_string).collect(),
+                Ok(Matcher::Names(if is_of_tools(event) {
+                    names.flat_map(tools_or_name).collect()
+                } else {
+                    names.map(str::to_string).collect()
                 }))
             }
             pattern => Matcher::of_pattern(event, pattern),
@@ -307,9 +308,10 @@ fn is_of_tools(event: HookEvent) -> bool {
 
 fn tools_or_name(name: &str) -> Vec<String> {
     let tools: Vec<String> = tools_named(name).map(str::to_string).collect();
-    match tools.is_empty() {
-        true => vec![name.to_string()],
-        false => tools,
+    if tools.is_empty() {
+        vec![name.to_string()]
+    } else {
+        tools
     }
 }
 

@@ -243,9 +243,10 @@ fn of_output(
         }
         _ => {}
     }
-    let mut parts = match event.is_guard() {
-        true => of_parts(event, text, call)?,
-        false => Parts::default(),
+    let mut parts = if event.is_guard() {
+        of_parts(event, text, call)?
+    } else {
+        Parts::default()
     };
     if let (Err(error), true) = (whole, text.starts_with('{'))
         && parts.verdict != HookVerdict::Deny

@@ -203,13 +203,13 @@ pub(super) fn keys(steps: &Steps) -> &'static [&'static str] {
             "Enter · ← · ^D no · Esc",
         ],
         Some(step) if step.several => &[
-            "Enter goes on · Space or a digit ticks · ↑ ↓ moves · ← → other question · Esc later",
-            "Enter goes on · Space ticks · ↑ ↓ · ← → · Esc later",
+            "Enter continues · Space or a digit ticks · ↑ ↓ moves · ← → other question · Esc later",
+            "Enter continues · Space ticks · ↑ ↓ · ← → · Esc later",
             "Enter Space ↑ ↓ ← →",
         ],
         Some(_) if steps.questions.len() > 1 => &[
-            "Enter goes on · ↑ ↓ or a digit chooses · ← → other question · Esc later",
-            "Enter goes on · ↑ ↓ chooses · ← → · Esc later",
+            "Enter continues · ↑ ↓ or a digit chooses · ← → other question · Esc later",
+            "Enter continues · ↑ ↓ chooses · ← → · Esc later",
             "Enter ↑ ↓ ← →",
         ],
         Some(_) => &[
