@@ -44,6 +44,9 @@
 //! call (`Hooked`) are recorded together with its start or its denial. [`core::hook`] applies the answers of guards: deny wins over
 //! ask, and ask over allow, over all hooks and rules.
 //!
+//! Hooks and servers that a workspace defines run in the [sandbox], with the access that the user
+//! trusted them with. Only the hooks of the user's own files can allow a call without a question.
+//!
 //! When all calls of an answer are finished and changed files, `next` returns the checks that match
 //! them ([`core::check`]), one after the other, before the next request.
 //!

@@ -123,7 +123,7 @@ fn in_the_sandbox() -> Row {
 fn guarded_calls(place: impl FnOnce(&Home, String)) -> Vec<(Duration, Duration)> {
     let count = AtomicUsize::new(0);
     let (server, _asked) = instants(move |_| match count.fetch_add(1, Ordering::Relaxed) {
-        ..CALLS => Answer::call("bash", json!({ "command": "true" })),
+        n @ ..CALLS => Answer::call("bash", json!({ "command": format!(": {n}") })),
         _ => Answer::text("done"),
     });
     let home = crate::wide_home(&server, Protocol::Anthropic);

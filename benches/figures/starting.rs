@@ -87,7 +87,7 @@ fn after_a_kill() -> Row {
     for _ in 0..KILLS {
         let count = AtomicUsize::new(0);
         let (server, asked) = instants(move |_| match count.fetch_add(1, Ordering::Relaxed) {
-            ..CALLS => Answer::call("bash", json!({ "command": "true" })),
+            n @ ..CALLS => Answer::call("bash", json!({ "command": format!(": {n}") })),
             CALLS => Answer::Hang,
             _ => Answer::text("done"),
         });
