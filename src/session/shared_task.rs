@@ -180,13 +180,13 @@ fn is_task_here(
         return Ok(false);
     }
     Err(SharedError::setup(
-            format!(
-                "session {session} of this data folder is not this task, and stays as it is; the task is \
-                 not worked on"
-            ),
-            "submit the task again, so that it gets another ID: rewake submit",
-        )
-        .into())
+        format!(
+            "session {session} of this data folder is not this task, and stays as it is; the task \
+             is not worked on"
+        ),
+        "submit the task again, so that it gets another ID: rewake submit",
+    )
+    .into())
 }
 
 /// Records that this machine continues, and brings the entries of the database here. The database has
