@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, TcpListener};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::OnceLock;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use crate::support::skip_everywhere;
@@ -21,6 +21,52 @@ const LIMIT: Duration = Duration::from_secs(180);
 pub struct Postgres {
     root: tempfile::TempDir,
     pub port: u16,
+    /// Its data is a copy of these. They stay while a server of this process has them.
+    _template: Option<Arc<Template>>,
+}
+
+/// The data of a server that ended, with the empty database `team`.
+struct Template(tempfile::TempDir);
+
+impl Template {
+    fn get(programs: &Path) -> Arc<Template> {
+        static TEMPLATE: Mutex<Weak<Template>> = Mutex::new(Weak::new());
+        let mut template = TEMPLATE.lock().unwrap_or_else(PoisonError::into_inner);
+        template.upgrade().unwrap_or_else(|| {
+            let made = Arc::new(Template::make(programs));
+            *template = Arc::downgrade(&made);
+            made
+        })
+    }
+
+    fn make(programs: &Path) -> Template {
+        let root = folder();
+        let data = root.path().join("data");
+        let mut init = as_other(&programs.join("initdb"));
+        init.args(["--no-sync", "-A", "trust", "-U", OWNER, "-E", "UTF8"]);
+        init.args(["--no-locale", "-D"]);
+        init.arg(&data).current_dir(root.path());
+        done(init);
+        let mut server = Postgres {
+            root,
+            port: 0,
+            _template: None,
+        };
+        server.up("");
+        server.sql_in("postgres", "CREATE DATABASE team");
+        server.down("fast");
+        let template = Template(folder());
+        copy_data(server.root.path(), template.0.path());
+        template
+    }
+}
+
+/// Copies the data of a server into another folder.
+fn copy_data(from: &Path, to: &Path) {
+    let mut copy = as_other(Path::new("cp"));
+    copy.arg("-R").arg(from.join("data")).arg(to.join("data"));
+    copy.current_dir(to);
+    done(copy);
 }
 
 /// The folder of the programs of a server. `None`: none is installed.
@@ -93,25 +139,15 @@ impl Postgres {
             skip_everywhere("PostgreSQL (Debian: postgresql)");
             return None;
         };
+        let template = Template::get(programs);
         let root = folder();
-        let data = root.path().join("data");
-        let mut init = as_other(&programs.join("initdb"));
-        init.args([
-            "--no-sync",
-            "-A",
-            "trust",
-            "-U",
-            OWNER,
-            "-E",
-            "UTF8",
-            "--no-locale",
-            "-D",
-        ]);
-        init.arg(&data).current_dir(root.path());
-        done(init);
-        let mut server = Postgres { root, port: 0 };
+        copy_data(template.0.path(), root.path());
+        let mut server = Postgres {
+            root,
+            port: 0,
+            _template: Some(template),
+        };
         server.up("");
-        server.sql_in("postgres", "CREATE DATABASE team");
         Some(server)
     }
 
@@ -123,7 +159,11 @@ impl Postgres {
         copy.args([&self.port.to_string(), "-U", OWNER, "-D"]);
         copy.arg(root.path().join("data")).current_dir(root.path());
         done(copy);
-        let mut standby = Postgres { root, port: 0 };
+        let mut standby = Postgres {
+            root,
+            port: 0,
+            _template: None,
+        };
         standby.up("");
         standby
     }
