@@ -1,11 +1,12 @@
-//! Protected names that were made anywhere in the workspace while a command ran.
+//! Protected names that were made anywhere in the workspace, or in another writable folder of the
+//! config, while a command ran.
 //!
-//! The workspace is scanned when the command ends, with the bounds of the scan before it. Paths of
+//! The folders are scanned when the command ends, with the bounds of the scan before it. Paths of
 //! the first scan are known by name. A repository that the command created may stay if nothing in
 //! it runs. The other files of a repository that was cloned with the network, which always needs
 //! approval, may stay too.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -18,7 +19,7 @@ use rustix::fs::Stat;
 use super::folders::entries;
 use super::places;
 use super::profile::Profile;
-use super::protected::{MAX_DEPTH, MAX_FOLDERS_LOOKED_AT, is_passed_over, modules_of};
+use super::protected::{MAX_DEPTH, ScanFolder, ScanQueue, modules_of};
 use crate::core::access::Access;
 use crate::core::path::text_matches;
 use crate::workspace::{is_inert, is_inert_folder};
@@ -33,62 +34,69 @@ pub(super) fn appeared(
     before: &BTreeSet<PathBuf>,
     since: SystemTime,
 ) -> Vec<PathBuf> {
-    let Some(looked) = &profile.looked else {
-        return Vec::new();
-    };
     let mut look = FolderLook {
         before,
         since,
-        whole: looked.whole,
+        whole: [false; 2],
         is_allowed: profile.access >= Access::Network,
         found: Vec::new(),
     };
-    look.through(&looked.workspace);
+    for scan in profile.scans() {
+        look.whole = [scan.whole, scan.filled_whole];
+        look.through(&scan.workspace);
+    }
     look.found
 }
 
 struct FolderLook<'a> {
     before: &'a BTreeSet<PathBuf>,
     since: SystemTime,
-    /// The scan before the command was complete, so any path that it did not find is new.
-    whole: bool,
+    /// Whether the scan before the command was complete, so that any path that it did not find is
+    /// new: in ordinary folders, and in those that tools fill.
+    whole: [bool; 2],
     /// Whether a person or a rule allowed the command.
     is_allowed: bool,
     found: Vec<PathBuf>,
 }
 
 impl FolderLook<'_> {
-    fn through(&mut self, workspace: &Path) {
-        // A folder, its depth, and whether it is in a repository that the command created.
-        let mut folders = VecDeque::from([(workspace.to_path_buf(), 0, false)]);
-        let mut looked_at = 0;
-        while let Some((folder, depth, is_inside)) = folders.pop_front() {
-            looked_at += 1;
-            if looked_at > MAX_FOLDERS_LOOKED_AT {
-                return;
+    fn through(&mut self, root: &Path) {
+        let mut queue = ScanQueue::new(root);
+        // The repositories that the command created and that may stay.
+        let mut created: Vec<PathBuf> = Vec::new();
+        while let Some(folder) = queue.pop() {
+            // Further down, tests leave repositories.
+            if folder.is_filled && folder.depth > 1 {
+                continue;
             }
-            let made_here = self.judge_repository(&folder);
-            let is_inside = is_inside || made_here;
-            for (path, is_folder) in entries(&folder) {
+            if self.judge_repository(&folder) {
+                created.push(folder.path.clone());
+            }
+            if folder.is_filled && folder.depth > 0 {
+                continue;
+            }
+            let is_inside = created.iter().any(|top| folder.path.starts_with(top));
+            let is_skipped = is_inside || folder.depth == MAX_DEPTH;
+            for (path, is_folder) in entries(&folder.path) {
                 let name = path.file_name().unwrap_or_default();
                 if self.before.contains(&path) || name == ".git" || self.found.contains(&path) {
                     continue;
                 }
                 // The scan before the command had the same depth, and followed no link.
                 let is_old_link = is_link(&path) && !made_since(&path, self.since, false);
-                let obeyed = match is_inside || depth == MAX_DEPTH || is_old_link {
-                    true => Vec::new(),
-                    false => obeyed(&path),
+                let obeyed = if is_skipped || is_old_link {
+                    Vec::new()
+                } else {
+                    obeyed(&path)
                 };
                 for one in obeyed {
                     let is_known = self.before.contains(&one);
-                    if !is_known && self.is_new(&one) && !self.found.contains(&one) {
+                    if !is_known && self.is_new(&one, &folder) && !self.found.contains(&one) {
                         self.found.push(one);
                     }
                 }
-                let is_gone = self.found.contains(&path);
-                if is_folder && !is_gone && !is_passed_over(name) && depth < MAX_DEPTH {
-                    folders.push_back((path, depth + 1, is_inside));
+                if is_folder && !self.found.contains(&path) {
+                    queue.add(&folder, name);
                 }
             }
         }
@@ -96,16 +104,20 @@ impl FolderLook<'_> {
 
     /// Records a repository in this folder if it may not stay. Returns whether the repository is
     /// new and may stay with all files in it.
-    fn judge_repository(&mut self, top: &Path) -> bool {
+    fn judge_repository(&mut self, folder: &ScanFolder) -> bool {
+        let top = &folder.path;
         let git = top.join(".git");
-        let head = entries(top).into_iter().map(|(path, _)| path);
-        let mut head = head.filter(|path| {
+        let is_head = |path: &PathBuf| {
             let name = path.file_name().unwrap_or_default();
             name.eq_ignore_ascii_case("HEAD") && (top.join("objects").exists() || is_link(path))
-        });
-        let found = match git.symlink_metadata() {
-            Ok(_) => Some(git),
-            Err(_) => head.next(),
+        };
+        let found = if git.symlink_metadata().is_ok() {
+            Some(git)
+        } else if folder.is_filled && folder.depth > 0 {
+            None
+        } else {
+            let mut paths = entries(top).into_iter().map(|(path, _)| path);
+            paths.find(is_head)
         };
         let Some(found) = found else {
             return false;
@@ -115,13 +127,13 @@ impl FolderLook<'_> {
             for module in modules_of(&found) {
                 let was_there = self.before.contains(&module);
                 let is_inert = || !is_link(&module) && is_inert_folder(&module).is_ok();
-                if !was_there && self.is_new(&module) && !is_inert() {
+                if !was_there && self.is_new(&module, folder) && !is_inert() {
                     self.found.push(module);
                 }
             }
         }
         let was_there = self.before.contains(&found);
-        if was_there || !self.is_new(&found) {
+        if was_there || !self.is_new(&found, folder) {
             return false;
         }
         match is_inert(top) {
@@ -134,8 +146,9 @@ impl FolderLook<'_> {
         }
     }
 
-    fn is_new(&self, path: &Path) -> bool {
-        self.whole || made_since(path, self.since, !is_link(path) && path.is_dir())
+    fn is_new(&self, path: &Path, folder: &ScanFolder) -> bool {
+        self.whole[usize::from(folder.is_filled)]
+            || made_since(path, self.since, !is_link(path) && path.is_dir())
     }
 }
 

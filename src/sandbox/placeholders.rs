@@ -92,10 +92,11 @@ struct Record {
 impl Placeholders {
     /// Makes the missing ones for a command. What cannot be made is compared afterwards.
     pub(super) fn make(profile: &Profile) -> Placeholders {
-        let Some(looked) = profile.looked.as_ref().filter(|_| profile.is_held()) else {
+        if !profile.is_held() {
             return Placeholders::default();
-        };
-        let folders = looked.git.iter().filter(|folder| is_git_folder(folder));
+        }
+        let folders = profile.scans().flat_map(|scan| &scan.git);
+        let folders = folders.filter(|folder| is_git_folder(folder));
         // The bound keeps the repositories with the shortest paths, which are used most.
         let mut folders: Vec<&PathBuf> = folders.collect();
         folders.sort_by_key(|folder| (folder.as_os_str().len(), *folder));

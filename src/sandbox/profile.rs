@@ -164,13 +164,16 @@ fn processes() -> u32 {
     u32::try_from((processors * FOR_EACH).max(LEAST)).unwrap_or(u32::MAX)
 }
 
-/// A scan of a workspace for protected files.
+/// A scan for protected files.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProtectedScan {
+    /// The workspace, or another writable folder.
     pub workspace: PathBuf,
-    pub home: Option<PathBuf>,
-    /// Whether nothing was skipped because the workspace is large.
+    /// Whether nothing was skipped because the folder is large.
     pub whole: bool,
+    /// The same for the folders in it that tools fill.
+    #[serde(default)]
+    pub filled_whole: bool,
     /// The folders where git keeps repositories, submodules and worktrees.
     #[serde(default)]
     pub git: Vec<PathBuf>,
@@ -200,6 +203,9 @@ pub struct Profile {
     /// The scan for protected files, which is repeated when the command ends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub looked: Option<ProtectedScan>,
+    /// The same for the folders of `[sandbox] write`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub looked_further: Vec<ProtectedScan>,
     /// rewake's own folders and key files, whose permission bits are restored afterwards.
     #[serde(default)]
     pub modes: Vec<PathBuf>,
@@ -289,6 +295,7 @@ impl Profile {
             hidden: Vec::new(),
             protected: Vec::new(),
             looked: None,
+            looked_further: Vec::new(),
             modes: Vec::new(),
             tmp: tmp.clone(),
             private_tmp: None,
@@ -306,7 +313,7 @@ impl Profile {
             profile.modes = request.private.to_vec();
         }
         profile.hide(request, home.as_deref(), &toolchains);
-        if profile.hidden.iter().any(|hidden| tmp.starts_with(hidden)) {
+        if is_below_any(&tmp, &profile.hidden) {
             return unsupported(
                 format!(
                     "the temporary folder {} lies where commands may not look",
@@ -356,82 +363,49 @@ impl Profile {
             self.write.push(repository.common_dir.clone());
         }
         let mut more = existing(request.more_write.iter().cloned());
-        if request.access >= Access::Network {
-            let caches = home.into_iter().flat_map(below(&places::SHARED_CACHES));
-            more.extend(existing(caches));
-        }
         // A folder that contains the home folder, or the whole system, would make the sandbox
         // useless.
         more.retain(|path| !home.is_some_and(|home| home.starts_with(path)));
-        self.write.extend(more);
+        self.write.extend(more.iter().cloned());
+        if request.access >= Access::Network {
+            let caches = home.into_iter().flat_map(below(&places::SHARED_CACHES));
+            self.write.extend(existing(caches));
+        }
         self.write
             .extend(existing([PathBuf::from(places::SHARED_MEMORY)]));
         self.write = without_nested(std::mem::take(&mut self.write));
-        self.protect(request, workspace, home)
+        let is_further = |path: &PathBuf| path.is_dir() && !path.starts_with(workspace);
+        more.retain(is_further);
+        self.protect(request, workspace, &without_nested(more), home)
     }
 
+    /// Protects files of the workspace and of further writable folders.
     fn protect(
         &mut self,
         request: &Request,
         workspace: &Path,
+        further: &[PathBuf],
         home: Option<&Path>,
     ) -> Result<(), Unsupported> {
-        let mut protected: BTreeSet<PathBuf> = BTreeSet::new();
-        let names = places::PROTECTED.iter().filter(|name| !name.contains('*'));
-        let named = names.map(|name| workspace.join(name));
-        protected
-            .extend(named.flat_map(|path| [below_link(&path), Some(path)].into_iter().flatten()));
-        let found = request.remembered.look_below(workspace, home);
-        if found.too_many {
-            return unsupported(
-                format!(
-                    "more is protected in {} than can be held while a command runs",
-                    workspace.display()
-                ),
-                "remove what was made there by mistake",
-            );
-        }
-        if found.cut_short {
-            self.gaps.push(
-                "the workspace is large: not all of it was looked through for protected files"
-                    .to_string(),
-            );
-        }
-        let mut git = found.git;
-        // Any folder with a `HEAD` may be a repository.
-        let heads = found.protected.iter().filter(|path| {
-            let name = path.file_name().unwrap_or_default();
-            let objects = path.with_file_name("objects");
-            name.eq_ignore_ascii_case("HEAD") && objects.symlink_metadata().is_ok()
-        });
-        let heads = heads.filter_map(|head| Some(head.parent()?.to_path_buf()));
-        let heads: Vec<PathBuf> = heads.collect();
-        protected.extend(found.protected);
-        protected.extend(request.held.iter().filter(|path| path.exists()).cloned());
-        git.extend(request.repository.iter().flat_map(|repository| {
+        let git = request.repository.iter().flat_map(|repository| {
             // In a linked worktree these lie outside of the workspace.
             let mut own = modules_of(&repository.common_dir);
             own.extend(modules_of(&repository.git_dir));
             own.extend([repository.git_dir.clone(), repository.common_dir.clone()]);
             own
-        }));
-        self.looked = Some(ProtectedScan {
-            workspace: workspace.to_path_buf(),
-            home: home.map(Path::to_path_buf),
-            whole: !found.cut_short,
-            git: git.clone(),
         });
-        git.extend(heads);
-        // Even if it does not exist yet: a command may create one.
-        git.push(workspace.join(".git"));
-        for folder in git {
-            protected.extend(places::PROTECTED_GIT.iter().map(|name| folder.join(name)));
+        let mut protected: BTreeSet<PathBuf> = BTreeSet::new();
+        let scan = self.scan(request, workspace, home, git.collect(), &mut protected)?;
+        self.looked = Some(scan);
+        for folder in further {
+            let scan = self.scan(request, folder, home, Vec::new(), &mut protected)?;
+            self.looked_further.push(scan);
         }
+        // The names of the workspace's own path are the user's choice.
+        protected.retain(|path| !workspace.starts_with(path));
+        protected.extend(request.held.iter().filter(|path| path.exists()).cloned());
         let repository = request.repository.iter();
         protected.extend(repository.flat_map(Repository::of_others));
-        if workspace.join(".git").is_file() {
-            protected.insert(workspace.join(".git"));
-        }
         for private in request.private.iter().filter_map(|p| p.canonicalize().ok()) {
             protected.insert(private);
         }
@@ -443,6 +417,62 @@ impl Profile {
         let kept = |path: &PathBuf| path != &self.tmp && path != request.caches;
         self.protected = protected.into_iter().filter(kept).collect();
         Ok(())
+    }
+
+    /// Adds the protected paths of a writable folder, in which `git` has further git folders.
+    fn scan(
+        &mut self,
+        request: &Request,
+        root: &Path,
+        home: Option<&Path>,
+        mut git: Vec<PathBuf>,
+        protected: &mut BTreeSet<PathBuf>,
+    ) -> Result<ProtectedScan, Unsupported> {
+        let names = places::PROTECTED.iter().filter(|name| !name.contains('*'));
+        let named = names.map(|name| root.join(name));
+        protected
+            .extend(named.flat_map(|path| [below_link(&path), Some(path)].into_iter().flatten()));
+        let found = request.remembered.look_below(root, home);
+        if found.too_many {
+            return unsupported(
+                format!(
+                    "more is protected in {} than can be held while a command runs",
+                    root.display()
+                ),
+                "remove what was made there by mistake",
+            );
+        }
+        if found.cut_short {
+            self.gaps.push(format!(
+                "{} is large: not all of it was looked through for protected files",
+                root.display()
+            ));
+        }
+        git.extend(found.git);
+        let scan = ProtectedScan {
+            workspace: root.to_path_buf(),
+            whole: !found.cut_short,
+            filled_whole: !found.filled_cut_short,
+            git: git.clone(),
+        };
+        // Any folder with a `HEAD` may be a repository.
+        let heads = found.protected.iter().filter(|path| {
+            let name = path.file_name().unwrap_or_default();
+            let objects = path.with_file_name("objects");
+            name.eq_ignore_ascii_case("HEAD") && objects.symlink_metadata().is_ok()
+        });
+        git.extend(heads.filter_map(|head| Some(head.parent()?.to_path_buf())));
+        protected.extend(found.protected);
+        // Even if it does not exist yet: a command may create one.
+        let own = root.join(".git");
+        if own.is_file() {
+            protected.insert(own.clone());
+        }
+        git.push(own);
+        for folder in git {
+            protected.extend(places::PROTECTED_GIT.iter().map(|name| folder.join(name)));
+        }
+        Ok(scan)
     }
 
     fn hide(&mut self, request: &Request, home: Option<&Path>, toolchains: &[PathBuf]) {
@@ -543,6 +573,11 @@ impl Profile {
             gaps.push("the command cannot send signals, also not to its own processes");
         }
         self.gaps.extend(gaps.into_iter().map(str::to_string));
+    }
+
+    /// Returns the scans of the workspace and of further folders.
+    pub(super) fn scans(&self) -> impl Iterator<Item = &ProtectedScan> {
+        self.looked.iter().chain(&self.looked_further)
     }
 
     /// Returns whether protected files are read-only while the command runs, and not only compared.

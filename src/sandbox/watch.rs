@@ -19,6 +19,7 @@ use std::time::SystemTime;
 use rustix::fs::{FileType, Mode};
 
 use super::appeared::{appeared, is_changed_since};
+use super::paths::is_below_any;
 use super::placeholders::is_nothing;
 use super::profile::Profile;
 use super::states::{State, states};
@@ -60,14 +61,19 @@ impl Watched {
         };
         let paths = profile.protected.iter().filter(|path| !held(path)).cloned();
         // `appeared` judges a new repository as a whole.
-        let git = profile.looked.as_ref().map(|l| l.workspace.join(".git"));
+        let git = profile.scans().map(|scan| scan.workspace.join(".git"));
         let git = git.filter(|git| git.symlink_metadata().is_err());
-        let is_of_none = |path: &PathBuf| git.as_ref().is_some_and(|git| path.starts_with(git));
-        let paths: Vec<PathBuf> = paths.filter(|path| !is_of_none(path)).collect();
-        let exists = |path: &&PathBuf| path.symlink_metadata().is_ok();
-        let git = profile.looked.iter().flat_map(|looked| &looked.git);
-        let known = profile.protected.iter().chain(git);
-        let existed = known.filter(exists).cloned().collect();
+        let git: Vec<PathBuf> = git.collect();
+        let paths: Vec<PathBuf> = paths.filter(|path| !is_below_any(path, &git)).collect();
+        let exists = |path: &&Path| path.symlink_metadata().is_ok();
+        let git = profile.scans().flat_map(|scan| &scan.git);
+        let known = profile.protected.iter().chain(git).map(PathBuf::as_path);
+        // A further folder may hold the workspace, whose own path may have a protected name.
+        let own = profile
+            .looked
+            .iter()
+            .flat_map(|scan| scan.workspace.ancestors());
+        let existed = known.chain(own).filter(exists).map(PathBuf::from).collect();
         let before = states(&roots, &paths);
         Watched {
             paths,

@@ -57,6 +57,7 @@ impl Room {
             hidden: Vec::new(),
             protected: names.chain(more).collect(),
             looked: None,
+            looked_further: Vec::new(),
             modes: Vec::new(),
             tmp: self.path("tmp"),
             private_tmp: None,
