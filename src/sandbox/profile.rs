@@ -313,6 +313,15 @@ impl Profile {
             profile.modes = request.private.to_vec();
         }
         profile.hide(request, home.as_deref(), &toolchains);
+        if is_below_any(&workspace, &profile.hidden) {
+            return unsupported(
+                format!(
+                    "the workspace {} is or lies in a secret folder or one of rewake's own",
+                    workspace.display()
+                ),
+                "start rewake in another folder",
+            );
+        }
         if is_below_any(&tmp, &profile.hidden) {
             return unsupported(
                 format!(
@@ -481,12 +490,13 @@ impl Profile {
         let own = request.denied.iter().chain(request.private).cloned();
         let named = request.toolchains.secrets(toolchains);
         let all = system.chain(secrets).chain(own).chain(named);
-        // The last component is not resolved: the path itself is hidden. In toolchain folders,
-        // which nobody configured, the target of a link is hidden too.
-        let led_to = |path: &PathBuf| {
-            let real = path.canonicalize().ok();
-            real.filter(|real| is_below_any(real, toolchains))
+        // The path itself is hidden, and the target of a link, but no folder that holds one that
+        // the command needs.
+        let needed = |real: &PathBuf| {
+            let mut roots = self.read.iter().chain(&self.write);
+            roots.any(|root| root.starts_with(real))
         };
+        let led_to = |path: &PathBuf| path.canonicalize().ok().filter(|real| !needed(real));
         let all: BTreeSet<PathBuf> = all
             .flat_map(|path| [led_to(&path), real_parent(&path)])
             .flatten()

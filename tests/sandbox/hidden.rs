@@ -1,5 +1,7 @@
 //! Files that a rule denies to read, wherever protected ones lie.
 
+use std::os::unix::fs::symlink;
+
 use rewake::command::How;
 use rewake::core::access::Access;
 use rewake::sandbox::Profile;
@@ -33,6 +35,32 @@ fn a_denied_file_beside_a_protected_one_is_not_read() {
                 let what = format!("{lacks} {access} {denied} {protected}");
                 look_for(denied, protected, lacks, access, &what);
             }
+        }
+    }
+}
+
+/// A rule names the link, and commands read its target by either name.
+#[test]
+fn the_target_of_a_denied_link_is_not_read() {
+    for lacks in ["", "no-namespaces"] {
+        for access in [Access::Read, Access::Workspace] {
+            let place = open_place(lacks);
+            let ws = place.path("ws");
+            std::fs::create_dir(ws.join("conf")).unwrap();
+            std::fs::write(ws.join("conf/real"), "PASSWORD\n").unwrap();
+            symlink("real", ws.join("conf/next")).unwrap();
+            symlink("conf/next", ws.join(".env")).unwrap();
+            let look = "cat .env conf/next conf/real; grep -rs PASSWORD .; cat plain";
+            let (_, text) = place.run(place.profile(access), look);
+            assert!(
+                text.contains("plain") && !text.contains("PASSWORD"),
+                "{lacks} {access}: {text}"
+            );
+            // Nothing works without the workspace, whatever leads to it.
+            std::fs::remove_file(ws.join(".env")).unwrap();
+            symlink(".", ws.join(".env")).unwrap();
+            let (ended, text) = place.run(place.profile(access), "cat plain");
+            assert_eq!((ended.how, text.as_str()), (How::Exited(0), "plain\n"));
         }
     }
 }
