@@ -17,6 +17,11 @@ use rustix::io::Errno;
 use super::kernel::{Kernel, NEWEST_ABI};
 use super::profile::{MAX_SIBLINGS, Network, Profile};
 
+/// Folder of pseudo-terminals, and the device that makes one. A command gets a separate folder or
+/// none: in that of the user are the terminals of all other programs.
+pub(super) const TERMINALS: &str = "/dev/pts";
+pub(super) const NEW_TERMINAL: &str = "/dev/ptmx";
+
 /// Returns the newest version of the interface with all its rights, by trying, without a change.
 pub(super) fn newest_abi() -> u8 {
     let found = (1..=NEWEST_ABI)
@@ -48,6 +53,7 @@ struct Rights {
     read: BitFlags<AccessFs>,
     write: BitFlags<AccessFs>,
     device: BitFlags<AccessFs>,
+    terminal: BitFlags<AccessFs>,
 }
 
 impl Rights {
@@ -69,6 +75,7 @@ impl Rights {
             read,
             write: (read | write) & all,
             device: device & all,
+            terminal: (device | AccessFs::ReadDir | AccessFs::IoctlDev) & all,
         }
     }
 }
@@ -87,7 +94,7 @@ pub(super) struct Rules {
 }
 
 /// Opens the paths of the rules, before namespaces change where the paths lead. `hidden_by_mounts`
-/// says whether mounts hide the hidden files.
+/// says whether mounts hide the hidden files, and separate terminals are mounted.
 pub(super) fn open(profile: &Profile, hidden_by_mounts: bool) -> Result<Rules, String> {
     for pinned in &profile.pinned {
         let Some(fd) = open_exactly(&pinned.path)? else {
@@ -119,6 +126,11 @@ pub(super) fn open(profile: &Profile, hidden_by_mounts: bool) -> Result<Rules, S
     }
     for path in &profile.devices {
         rules.grant(path, rights.device)?;
+    }
+    if hidden_by_mounts && profile.kernel.terminals {
+        for path in [TERMINALS, NEW_TERMINAL] {
+            rules.grant(Path::new(path), rights.terminal)?;
+        }
     }
     Ok(rules)
 }

@@ -31,6 +31,8 @@ pub struct Kernel {
     pub seccomp: bool,
     /// Whether a process can get a mount namespace in which mounting works.
     pub mounts: bool,
+    /// Whether a process can mount a separate folder of pseudo-terminals.
+    pub terminals: bool,
     /// Whether a process can get a network namespace with a loopback interface that is up.
     pub private_network: bool,
     /// Whether a process can get a process namespace, in which a command sees only its own
@@ -155,6 +157,9 @@ impl Kernel {
                  against it",
             );
         }
+        if !(self.mounts && self.terminals) {
+            lacks.push("no separate pseudo-terminals: commands can make none");
+        }
         if !self.private_network {
             lacks.push("no network namespace: level workspace has no loopback network");
         }
@@ -177,6 +182,7 @@ mod tests {
             landlock: 7,
             seccomp: true,
             mounts: true,
+            terminals: true,
             private_network: true,
             process_namespace: true,
             process_numbers: true,

@@ -26,7 +26,7 @@ use rustix::mount::{
 };
 
 use super::calls::MOUNT_SETATTR;
-use super::files::open_exactly;
+use super::files::{NEW_TERMINAL, TERMINALS, open_exactly};
 use super::paths::is_below_any;
 use super::places::SHARED_MEMORY;
 use super::profile::Profile;
@@ -71,6 +71,9 @@ pub(super) fn hold(profile: &Profile) -> Result<(), String> {
         .any(|path| path == Path::new(SHARED_MEMORY))
     {
         own_shared_memory()?;
+    }
+    if profile.kernel.terminals {
+        own_terminals()?;
     }
     for folder in parents(&profile.protected, &profile.write) {
         bind_on_itself(&folder)?;
@@ -225,6 +228,21 @@ fn own_shared_memory() -> Result<(), String> {
     let data = Some(c"size=25%,mode=1777");
     mount("none", SHARED_MEMORY, "tmpfs", flags, data)
         .map_err(|e| cannot("mount", Path::new(SHARED_MEMORY), e))
+}
+
+/// Mounts a folder of pseudo-terminals with none of the user's.
+pub(super) fn own_terminals() -> Result<(), String> {
+    let flags = MountFlags::NOSUID | MountFlags::NOEXEC;
+    let data = Some(c"newinstance,ptmxmode=0666,mode=0620,max=256");
+    mount("none", TERMINALS, "devpts", flags, data)
+        .map_err(|e| cannot("mount", Path::new(TERMINALS), e))?;
+    let device = Path::new(NEW_TERMINAL);
+    // On some systems it is a link to the one in the folder.
+    let Some(fd) = open_unlinked(device)? else {
+        return Ok(());
+    };
+    mount_bind_recursive(format!("{TERMINALS}/ptmx"), by_descriptor(&fd))
+        .map_err(|e| cannot("mount", device, e))
 }
 
 fn cover_folder(at: &str) -> rustix::io::Result<()> {

@@ -66,7 +66,7 @@ pub(super) const DEVICES: [&str; 5] = [
     "/dev/urandom",
 ];
 
-/// Folder of shared memory, from level `workspace` on.
+/// Folder of shared memory: a separate one where mounts work, else from level `workspace` on.
 pub(super) const SHARED_MEMORY: &str = "/dev/shm";
 
 /// Readable paths of the home folder: settings without secrets, and toolchains.

@@ -305,6 +305,12 @@ impl Profile {
             limits: Limits::default(),
             gaps: Vec::new(),
         };
+        // Where mounts work, each command has its own.
+        let shared = existing([PathBuf::from(places::SHARED_MEMORY)]).into_iter();
+        let is_own = |real: &Path| kernel.mounts && real == Path::new(places::SHARED_MEMORY);
+        profile
+            .write
+            .extend(shared.filter(|real| writes || is_own(real)));
         let toolchains = request.toolchains.readable(&request.off_limits());
         profile.readable(request, &workspace, home.as_deref(), &toolchains);
         if writes {
@@ -380,8 +386,6 @@ impl Profile {
             let caches = home.into_iter().flat_map(below(&places::SHARED_CACHES));
             self.write.extend(existing(caches));
         }
-        self.write
-            .extend(existing([PathBuf::from(places::SHARED_MEMORY)]));
         self.write = without_nested(std::mem::take(&mut self.write));
         let is_further = |path: &PathBuf| path.is_dir() && !path.starts_with(workspace);
         more.retain(is_further);

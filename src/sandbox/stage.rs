@@ -74,7 +74,6 @@ mod linux {
     use super::super::profile::{Network, Profile};
     use super::super::{files, init, mounts, rights};
     use super::Order;
-    use crate::core::access::Access;
 
     pub(super) fn run(words: &[&str]) -> ExitCode {
         match words {
@@ -178,10 +177,9 @@ mod linux {
     fn wanted(profile: &Profile) -> WantedNamespaces {
         let kernel = &profile.kernel;
         let processes = kernel.gives_own_processes();
-        let has_to_hold = profile.access >= Access::Workspace || !profile.hidden.is_empty();
         WantedNamespaces {
             user: kernel.user_namespace,
-            mounts: kernel.mounts && (has_to_hold || processes),
+            mounts: kernel.mounts,
             network: profile.network == Network::Private,
             processes,
         }
@@ -230,6 +228,9 @@ mod linux {
                 kernel.process_numbers = tried.numbers;
                 kernel.process_limit = tried.limit;
             }
+            kernel.terminals = mounts::make_private()
+                .and_then(|()| mounts::own_terminals())
+                .is_ok();
             kernel.mounts = mounts::can_mount();
         }
         kernel.seccomp = calls::can_filter();

@@ -254,7 +254,9 @@ r = call(16, 0, 0x5412, ctypes.c_char_p(b"x")); got(ctypes.get_errno() != 1)"#;
 r = call(16, 0, (7 << 32) | 0x5412, ctypes.c_char_p(b"x")); got(ctypes.get_errno() != 1)"#;
     "paste into the console" Network Everywhere Python r#"
 r = call(16, 0, 0x541C, ctypes.c_char_p(b"x")); got(ctypes.get_errno() != 1)"#;
-    "a pseudo-terminal of another" Network Everywhere Shell r#"ls /dev/pts >/dev/null && echo GOT-IT-7261"#;
+    "a terminal of another" Network Everywhere Python r#"
+fd = os.open(E["TERMINAL"], os.O_RDWR | os.O_NOCTTY | os.O_NONBLOCK); print(os.read(fd, 100).decode())"#;
+    "the controlling terminal" Network Somewhere Python r#"os.open("/dev/tty", os.O_RDWR); got()"#;
     "calls of 32-bit programs" Network Somewhere Python r#"
 import mmap
 m = mmap.mmap(-1, 4096, prot=7); m.write(b"\xb8\x14\x00\x00\x00\xcd\x80\xc3")

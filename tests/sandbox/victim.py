@@ -1,12 +1,13 @@
 """What an escape would reach: a process of the same user, outside of the sandbox.
 
 It holds a secret in its environment, in its memory, in an open file and in shared memory, has a
-file open for writing, and answers with the secret on every kind of socket. It prints one line of
-JSON that says where, and lives until its input ends.
+file open for writing, and answers with the secret on every kind of socket. The secret is also typed
+into its terminal, which nobody has read yet. It prints one line of JSON that says where, and lives until its input ends.
 """
 import ctypes
 import json
 import os
+import pty
 import socket
 import sys
 import threading
@@ -16,6 +17,9 @@ secret = os.environ["VICTIM_SECRET"].encode()
 held = os.open(folder + "/secret", os.O_RDONLY)
 writable = os.open(folder + "/written", os.O_WRONLY | os.O_CREAT, 0o600)
 memory = ctypes.create_string_buffer(secret + b"\0")
+
+terminal, screen = pty.openpty()
+os.write(terminal, secret + b"\n")
 
 libc = ctypes.CDLL(None, use_errno=True)
 libc.shmat.restype = ctypes.c_void_p
@@ -84,5 +88,6 @@ print(json.dumps({
     "TCP6": tcp6.getsockname()[1] if tcp6 else 0,
     "UDP": udp.getsockname()[1],
     "ABSTRACT": abstract[1:],
+    "TERMINAL": os.ttyname(screen),
 }), flush=True)
 sys.stdin.read()

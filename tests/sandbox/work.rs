@@ -46,6 +46,24 @@ fn looking_works_at_level_read() {
     works("read", "abi=2,no-pid", LOOKING);
 }
 
+/// Pseudo-terminals, POSIX semaphores and shared memory.
+const DEVICES: &str = r#"
+python3 -c '
+import os, pty
+m, s = os.openpty(); os.write(s, b"x"); assert os.read(m, 1) == b"x"
+assert pty.spawn(["test", "-t", "1"]) == 0'
+! command -v script || script -qec 'test -t 1 && tty' /dev/null
+python3 -c 'import multiprocessing as m; assert m.Pool(2).map(abs, [-1, -2]) == [1, 2]'
+"#;
+
+#[test]
+fn a_command_makes_terminals_and_semaphores_where_they_are_its_own() {
+    for level in ["read", "workspace", "network"] {
+        works(level, "", DEVICES);
+        works(level, "abi=4", DEVICES);
+    }
+}
+
 const WORKING: &str = r#"
 echo 'all:' > Makefile; printf '\techo made > made\n' >> Makefile; make -s; test -s made
 git add plain made; git commit -q -m first; git checkout -q -b other; echo x >> plain
