@@ -21,6 +21,9 @@ pub struct Aftermath {
     /// Protected files that were created or changed during a background command, by it or by
     /// somebody else. They are not restored, so that changes of the user stay.
     pub found_changed: Vec<String>,
+    /// Protected files that git checked out and could not write.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unwritten: Vec<String>,
     /// The limit for which the command was ended.
     pub limit: Option<String>,
 }

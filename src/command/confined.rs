@@ -135,6 +135,9 @@ impl Confined {
             self.after.more_changed += count(told.len().saturating_sub(MAX_CHANGES));
             told.truncate(MAX_CHANGES);
         }
+        let unwritten = self.watched.unwritten();
+        let unwritten = unwritten.iter().map(|path| short(path)).take(MAX_CHANGES);
+        self.after.unwritten = unwritten.collect();
         self.after.changed = changed;
         self.after.found_changed = found_changed;
         self.after

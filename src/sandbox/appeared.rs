@@ -211,7 +211,7 @@ fn is(name: &str, part: &str) -> bool {
 /// Returns whether a path was created since then. For folders (`by_birth`) only the creation time
 /// counts, if the file system has it, since they change with their entries. For other files the
 /// last status change counts too, since a rename changes it.
-fn made_since(path: &Path, since: SystemTime, by_birth: bool) -> bool {
+pub(super) fn made_since(path: &Path, since: SystemTime, by_birth: bool) -> bool {
     let Ok(found) = fs::symlink_metadata(path) else {
         return false;
     };

@@ -18,19 +18,23 @@ use std::time::SystemTime;
 
 use rustix::fs::{FileType, Mode};
 
-use super::appeared::{appeared, is_changed_since};
+use super::appeared::{appeared, is_changed_since, made_since};
 use super::paths::is_below_any;
 use super::placeholders::is_nothing;
 use super::profile::Profile;
+use super::repository::Repository;
 use super::states::{State, states};
 use super::writable::{FolderEntry, WritableRoots};
 use crate::workspace::handle::Folder;
+use crate::workspace::unwritten_files;
 
 /// The state of protected files before the command.
 #[derive(Debug)]
 pub struct Watched {
     /// The protected paths that are compared.
     paths: Vec<PathBuf>,
+    /// Those that mounts protect.
+    held: Vec<PathBuf>,
     roots: WritableRoots,
     quarantine: Option<Quarantine>,
     before: BTreeMap<PathBuf, State>,
@@ -59,7 +63,8 @@ impl Watched {
             let spot = profile.is_held().then(|| roots.spot(path).ok()).flatten();
             spot.is_some_and(|spot| spot.stat().is_ok() && !spot.is_link())
         };
-        let paths = profile.protected.iter().filter(|path| !held(path)).cloned();
+        let (held, paths): (Vec<_>, Vec<_>) = profile.protected.iter().cloned().partition(held);
+        let paths = paths.into_iter();
         // `appeared` judges a new repository as a whole.
         let git = profile.scans().map(|scan| scan.workspace.join(".git"));
         let git = git.filter(|git| git.symlink_metadata().is_err());
@@ -77,6 +82,7 @@ impl Watched {
         let before = states(&roots, &paths);
         Watched {
             paths,
+            held,
             roots,
             quarantine: Quarantine::open(&profile.quarantine),
             before,
@@ -112,6 +118,21 @@ impl Watched {
             restored: false,
         });
         told.collect()
+    }
+
+    /// Returns the held files that git could not write. It may have ended with success, and a commit
+    /// of everything would then undo their last change.
+    pub fn unwritten(&self) -> Vec<PathBuf> {
+        let roots = self.profile.scans().map(|scan| &scan.workspace);
+        let found = roots.filter_map(|root| {
+            let git = Repository::of(root)?;
+            let is_new = made_since(&git.git_dir.join("index"), self.since, false);
+            let files = is_new.then(|| unwritten_files(&git.git_dir, &git.common_dir));
+            Some(files?.into_iter().map(|file| root.join(file)))
+        });
+        let mut found: Vec<PathBuf> = found.flatten().collect();
+        found.retain(|path| is_below_any(path, &self.held));
+        found
     }
 
     /// Undoes the changes as far as possible, and returns them.

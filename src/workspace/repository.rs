@@ -134,6 +134,20 @@ pub fn is_inert_folder(folder: &Path) -> Result<(), String> {
     Ok(())
 }
 
+/// Returns the files of a repository that git has checked out without writing them, relative to its
+/// root. None if its index is not understood.
+pub fn unwritten_files(own: &Path, common: &Path) -> Vec<PathBuf> {
+    let read = |file: PathBuf, most| read(&file, most).ok().flatten();
+    let mut settings = Settings::default();
+    if let Some(text) = read(common.join("config"), MAX_CONFIG_BYTES) {
+        // If the settings are not understood, the ones read so far count.
+        let _ = settings.add(&String::from_utf8_lossy(&text));
+    }
+    let index = read(own.join("index"), MAX_INDEX_BYTES);
+    let entries = index.and_then(|bytes| index::entries(&bytes, settings.hash_bytes()));
+    entries.unwrap_or_default().unwritten
+}
+
 /// Returns whether the repository in `own` says that its files are in `top`. Another person's
 /// repository does not, whatever a `.git` file in `top` says.
 pub fn is_repository_of(top: &Path, own: &Path) -> bool {
@@ -244,9 +258,9 @@ impl Checked {
         let Some(bytes) = read(&file, MAX_INDEX_BYTES)? else {
             return Ok(());
         };
-        let paths = index::submodules(&bytes, settings.hash_bytes())
+        let entries = index::entries(&bytes, settings.hash_bytes())
             .ok_or_else(|| format!("{} is not understood", shown(&file)))?;
-        for path in paths {
+        for path in entries.submodules {
             let inner = top.join(path);
             if inner.join(".git").symlink_metadata().is_ok() {
                 self.repository(&inner, depth + 1)?;

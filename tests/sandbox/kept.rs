@@ -55,7 +55,7 @@ impl Place {
             home: Some(&self.path("home")),
             toolchains: &Toolchains::default(),
             more_read: &[],
-            more_write: &[],
+            more_write: &[self.path("further")],
             pass_env: &[],
             denied: &denied,
             private: &[self.path("runs")],
@@ -635,13 +635,147 @@ fn the_agent_cannot_be_looked_into() {
 
 #[test]
 fn shared_memory_of_others_is_not_seen_where_mounts_can_be_had() {
-    let place = place("");
-    let name = format!("/dev/shm/rewake-test-{}", std::process::id());
-    std::fs::write(&name, "GOT-IT").unwrap();
-    let command = format!("cat {name}; echo x > /dev/shm/mine && cat /dev/shm/mine");
-    let (_, text) = place.run(place.profile(Access::Workspace), &command);
-    std::fs::remove_file(&name).unwrap();
-    assert!(text.contains('x') && !text.contains("GOT-IT"), "{text}");
+    for (access, lacks, has_own) in [
+        (Access::Read, "", true),
+        (Access::Workspace, "", true),
+        (Access::Read, "no-namespaces", false),
+    ] {
+        let place = place(lacks);
+        let name = format!("/dev/shm/rewake-test-{}", std::process::id());
+        std::fs::write(&name, "GOT-IT").unwrap();
+        let command = format!("cat {name}; echo mine > {name}-2 && cat {name}-2");
+        let (_, text) = place.run(place.profile(access), &command);
+        std::fs::remove_file(&name).unwrap();
+        assert!(!text.contains("GOT-IT"), "{access} {lacks}: {text}");
+        assert_eq!(text.contains("mine\n"), has_own, "{access} {lacks}: {text}");
+    }
+}
+
+/// Writes to protected names below the current folder, existing and new, also of a new repository.
+const PLANTS: &str = "for f in .git/config .git/hooks/post-checkout sub/.git/config sub/.git/hooks/a .npmrc \
+                      .github/workflows/ci.yml a/.envrc AGENTS.md; do mkdir -p $(dirname $f); echo evil >> $f; done; \
+                      git init -q new; git -C new config core.fsmonitor evil; echo x > plain";
+
+fn has_evil(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let below = entries.flat_map(|entry| match entry.path() {
+        path if path.is_dir() => has_evil(&path),
+        path => vec![path],
+    });
+    let is_evil = |path: &PathBuf| std::fs::read(path).is_ok_and(|text| text.ends_with(b"evil\n"));
+    below.filter(is_evil).collect()
+}
+
+#[test]
+fn protected_files_of_another_writable_folder_are_held_as_in_the_workspace() {
+    for lacks in ["", "no-namespaces"] {
+        let place = open_place(lacks);
+        let further = place.path("further");
+        std::fs::create_dir(&further).unwrap();
+        let made = std::process::Command::new("sh")
+            .args([
+                "-c",
+                "git init -q . && git init -q sub && echo mine > .npmrc",
+            ])
+            .current_dir(&further)
+            .status();
+        assert!(made.unwrap().success());
+        let command = format!("cd ../further; {PLANTS}");
+        let (_, text) = place.run(place.profile(Access::Workspace), &command);
+        assert!(further.join("plain").exists(), "{lacks}: {text}");
+        assert_eq!(has_evil(&further), [""; 0].map(PathBuf::from), "{lacks}");
+        let rights = std::fs::read_to_string(further.join(".npmrc")).unwrap();
+        assert_eq!(rights, "mine\n");
+    }
+}
+
+/// The path of the workspace may have a protected name, seen from there.
+#[test]
+fn another_writable_folder_may_hold_the_workspace() {
+    for lacks in ["", "no-namespaces"] {
+        let place = open_place(lacks);
+        let inner = place.path("further/.claude/worktrees/ws");
+        std::fs::create_dir_all(inner.parent().unwrap()).unwrap();
+        std::fs::rename(place.path("ws"), &inner).unwrap();
+        std::os::unix::fs::symlink(&inner, place.path("ws")).unwrap();
+        let command = format!("echo 1 > made; cd ../../..; {PLANTS}");
+        let (ended, text) = place.run(place.profile(Access::Workspace), &command);
+        assert!(inner.join("made").exists(), "{lacks}: {text} {ended:?}");
+        let left = has_evil(&place.path("further"));
+        assert_eq!(left, [""; 0].map(PathBuf::from), "{lacks}: {text}");
+    }
+}
+
+/// Their other content is the packages' own, and tools exchange it.
+#[test]
+fn repositories_in_folders_that_tools_fill_are_held() {
+    for lacks in ["", "no-namespaces"] {
+        for name in [
+            "node_modules",
+            "target",
+            ".venv",
+            "venv",
+            "__pycache__",
+            ".tox",
+        ] {
+            let place = open_place(lacks);
+            let filled = place.path("ws").join(name);
+            std::fs::create_dir_all(filled.join("@a/old")).unwrap();
+            for repository in ["pkg", "@a/b"] {
+                let made = std::process::Command::new("git")
+                    .args(["init", "-q"])
+                    .arg(filled.join(repository))
+                    .status();
+                assert!(made.unwrap().success());
+            }
+            let command = format!(
+                "cd {name}; for d in . pkg @a/b; do git init -q $d; git config -f $d/.git/config core.fsmonitor evil; \
+                 echo evil >> $d/.git/config; echo evil >> $d/.git/hooks/a; done; echo evil > .envrc; \
+                 rm -r @a/old; mkdir new; echo own > new/.npmrc"
+            );
+            let (_, text) = place.run(place.profile(Access::Workspace), &command);
+            let left = has_evil(&filled);
+            assert_eq!(left, [""; 0].map(PathBuf::from), "{lacks} {name}: {text}");
+            assert!(filled.join("new/.npmrc").exists() && !filled.join("@a/old").exists());
+        }
+    }
+}
+
+/// git prints that to stderr and ends with 0. A commit of everything would revert the files.
+#[test]
+fn a_checkout_names_the_protected_files_that_git_could_not_write() {
+    let place = open_place("");
+    let made = std::process::Command::new("sh")
+        .args([
+            "-c",
+            "git config user.name a && git config user.email b && mkdir -p .github/workflows && echo 1 > AGENTS.md \
+             && echo 1 > .github/workflows/ci.yml && git add -A && git commit -qm 1 && git checkout -qb other \
+             && echo 2 > AGENTS.md && echo 2 > .github/workflows/ci.yml && echo 2 > plain && git commit -qam 2 \
+             && git checkout -q -",
+        ])
+        .current_dir(place.path("ws"))
+        .status();
+    assert!(made.unwrap().success());
+    let run = |command: &str| place.run(place.profile(Access::Workspace), command).0;
+    let quiet = run("git status; git commit -q --allow-empty -m x; git checkout -q -b new");
+    assert_eq!(after(&quiet).unwritten, [""; 0]);
+    let ended = run("git checkout -q other 2>/dev/null");
+    assert_eq!(ended.how, How::Exited(0));
+    let files = [".github/workflows/ci.yml", "AGENTS.md"].map(|name| place.path("ws").join(name));
+    let named = files.map(|path| path.display().to_string());
+    assert_eq!(after(&ended).unwritten, named);
+}
+
+#[test]
+fn a_workspace_that_is_one_of_rewakes_own_folders_is_refused() {
+    let place = open_place("");
+    std::fs::remove_dir_all(place.path("ws")).unwrap();
+    std::fs::create_dir(place.path("runs")).unwrap();
+    std::os::unix::fs::symlink(place.path("runs"), place.path("ws")).unwrap();
+    for access in [Access::Read, Access::Workspace] {
+        let refused = place.try_profile(access).unwrap_err();
+        assert!(refused.why.contains("rewake's own"), "{refused}");
+    }
 }
 
 #[test]

@@ -76,6 +76,13 @@ pub(super) fn lines(ended: &RunEnd, printed: &str, folder: &Path) -> Vec<String>
             after.found_changed.join(", ")
         ));
     }
+    if !after.unwritten.is_empty() {
+        lines.push(format!(
+            "git could not write these protected files, and takes their old content for a change: \
+             {}; do not commit that, access full would check them out",
+            after.unwritten.join(", ")
+        ));
+    }
     if after.ended > 0 {
         lines.push(format!(
             "{} that it left running ended with it; for a server use `background`",
@@ -116,6 +123,9 @@ pub(super) fn note(line: &str) -> Option<String> {
     if let Some(why) = line.strip_prefix(LOOKS_LIKE_SANDBOX) {
         let why = why.split_once("; access ").map_or(why, |(why, _)| why);
         return Some(format!("perhaps the sandbox: {why}"));
+    }
+    if let Some((files, _)) = line.split_once("; do not commit that, ") {
+        return Some(files.to_string());
     }
     if let Some((left, _)) = line.split_once(" that it left running ended with it; ") {
         return Some(format!("{left} that it left running ended with it"));
@@ -262,6 +272,7 @@ mod tests {
             ended: 2,
             survivors: 1,
             limit: Some("too many processes".into()),
+            unwritten: vec!["/w/AGENTS.md".into()],
             ..Aftermath::default()
         };
         let lines = lines(
@@ -274,12 +285,14 @@ mod tests {
             notes,
             [
                 "ended by the sandbox: too many processes",
+                "git could not write these protected files, and takes their old content for a \
+                 change: /w/AGENTS.md",
                 "2 processes that it left running ended with it",
                 "it left 1 process running",
                 "perhaps the sandbox: with access read only $TMPDIR can be written",
             ]
         );
-        assert_eq!((lines.len(), note("it left no trace")), (4, None));
+        assert_eq!((lines.len(), note("it left no trace")), (5, None));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The submodules that an index names (gitformat-index, versions 2 to 4).
+//! The entries of an index that rewake needs (gitformat-index, versions 2 to 4).
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -14,6 +14,14 @@ const STAT_BYTES: usize = 40;
 /// longer one.
 const LONG_NAME: usize = 0xfff;
 
+/// Entries of an index, by their paths.
+#[derive(Debug, Default)]
+pub(super) struct Entries {
+    pub submodules: Vec<PathBuf>,
+    /// Files whose version git has not written to the folder: they have no time and no size.
+    pub unwritten: Vec<PathBuf>,
+}
+
 /// The start of an entry, for the extensions that name such places.
 struct Start {
     at: usize,
@@ -21,15 +29,15 @@ struct Start {
     is_whole: bool,
 }
 
-/// Returns the paths of all submodules, or `None` for an index that is not understood.
-pub(super) fn submodules(bytes: &[u8], hash_bytes: usize) -> Option<Vec<PathBuf>> {
+/// Returns `None` for an index that is not understood.
+pub(super) fn entries(bytes: &[u8], hash_bytes: usize) -> Option<Entries> {
     let mut rest = bytes.strip_prefix(b"DIRC")?;
     let version = number(take(&mut rest, 4)?);
     let count = number(take(&mut rest, 4)?);
     if !(2..=4).contains(&version) {
         return None;
     }
-    let mut found = Vec::new();
+    let mut found = Entries::default();
     let mut starts = Vec::new();
     let mut path: Vec<u8> = Vec::new();
     for _ in 0..count {
@@ -37,10 +45,8 @@ pub(super) fn submodules(bytes: &[u8], hash_bytes: usize) -> Option<Vec<PathBuf>
         let stat = take(&mut rest, STAT_BYTES)?;
         take(&mut rest, hash_bytes)?;
         let flags = take(&mut rest, 2)?;
-        // A second pair of flags.
-        if flags[0] & 0x40 != 0 {
-            take(&mut rest, 2)?;
-        }
+        // A second pair of flags, of which one says that a sparse checkout leaves the file out.
+        let is_left_out = flags[0] & 0x40 != 0 && take(&mut rest, 2)?[0] & 0x40 != 0;
         if version == 4 {
             let kept = path.len().checked_sub(cut_bytes(&mut rest)?)?;
             path.truncate(kept);
@@ -64,8 +70,11 @@ pub(super) fn submodules(bytes: &[u8], hash_bytes: usize) -> Option<Vec<PathBuf>
             _ => 8 - (start - rest.len()) % 8,
         };
         take(&mut rest, end)?;
+        let path = || PathBuf::from(OsStr::from_bytes(&path));
         if number(&stat[24..28]) & 0o170_000 == SUBMODULE {
-            found.push(PathBuf::from(OsStr::from_bytes(&path)));
+            found.submodules.push(path());
+        } else if !is_left_out && number(&stat[8..12]) == 0 && number(&stat[36..40]) == 0 {
+            found.unwritten.push(path());
         }
     }
     are_plain(rest, bytes.len() - rest.len(), &starts, hash_bytes)?;
