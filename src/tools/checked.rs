@@ -181,9 +181,7 @@ fn replace(change: &FileChange, guard: &Guard, ctx: &ToolContext) -> Result<Tool
              hint: read it again; what one of them left is beside it, as {kept}"
         )),
         Err(CommitError::Open) => Err(format!("cannot write {name}: {HAS_WRITER}")),
-        Err(CommitError::NotReplaced(e)) => {
-            Err(format!("cannot replace {name}: {e}\nnothing was changed"))
-        }
+        Err(CommitError::NotReplaced(e)) => Err(not_replaced(name, &e)),
         Err(CommitError::NotSynced(e)) => Ok(ToolResult::error(format!(
             "{name} was written, but its folder could not be synced: {e}\na power cut may undo it"
         ))
@@ -191,9 +189,23 @@ fn replace(change: &FileChange, guard: &Guard, ctx: &ToolContext) -> Result<Tool
     }
 }
 
+fn not_replaced(name: &str, e: &std::io::Error) -> String {
+    let hint = if e.kind() == ErrorKind::ResourceBusy {
+        "\nhint: a file that is a mount point cannot be replaced; a command can write into it"
+    } else {
+        ""
+    };
+    format!("cannot replace {name}: {e}\nnothing was changed{hint}")
+}
+
 /// Describes the properties that a file lost when it was replaced.
 fn loss_text(loss: &Loss) -> String {
     let mut text = String::new();
+    if loss.owner {
+        text.push_str(
+            "\nits owner or group is another one now: only root can keep those of others",
+        );
+    }
     if loss.hard_links > 0 {
         let links = count(
             usize::try_from(loss.hard_links).unwrap_or(usize::MAX),
@@ -343,6 +355,18 @@ mod tests {
 
     fn write(path: &str, content: &str) -> FileChange {
         change("write", json!({"path": path, "content": content}))
+    }
+
+    #[test]
+    fn a_mount_point_and_a_lost_owner_are_named() {
+        let why = |e: rustix::io::Errno| not_replaced("a", &e.into());
+        assert!(why(rustix::io::Errno::BUSY).contains("a command can write into it"));
+        assert!(!why(rustix::io::Errno::PERM).contains("hint"));
+        let loss = Loss {
+            owner: true,
+            ..Loss::default()
+        };
+        assert!(loss_text(&loss).contains("owner"));
     }
 
     fn edit(path: &str, old: &str, new: &str) -> FileChange {

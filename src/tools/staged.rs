@@ -52,6 +52,8 @@ pub(super) struct Staged {
 /// The properties that a file lost when it was replaced.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Loss {
+    /// Whether the file has another owner or group than before.
+    pub owner: bool,
     /// Number of names that still have the old content.
     pub hard_links: u64,
     /// Extended attributes that could not be copied.
@@ -109,8 +111,8 @@ pub(super) fn stage(target: &Path, bytes: &[u8]) -> io::Result<Staged> {
     };
     file.write_all(bytes)?;
     if let Some(stat) = &old {
-        copy_owner(&file, stat)?;
         staged.loss = Loss {
+            owner: !copy_owner(&file, stat)?,
             hard_links: hard_links(stat),
             attributes: copy_attributes(&staged.target.open()?, &file)?,
         };
@@ -145,16 +147,18 @@ fn temp_file(folder: &Folder, hash: &str, mode: Mode) -> io::Result<(File, OsStr
     Err(ErrorKind::AlreadyExists.into())
 }
 
-fn copy_owner(file: &File, old: &Stat) -> io::Result<()> {
+/// Gives the file the owner and the group of the old one. Returns whether it has both.
+fn copy_owner(file: &File, old: &Stat) -> io::Result<bool> {
     let (uid, gid) = (Uid::from_raw(old.st_uid), Gid::from_raw(old.st_gid));
-    let new = file.metadata()?;
-    if (new.uid(), new.gid()) != (old.st_uid, old.st_gid) {
-        // Only root may change the owner; the group can often be kept.
-        if rustix::fs::fchown(file, Some(uid), Some(gid)).is_err() {
-            let _ = rustix::fs::fchown(file, None, Some(gid));
-        }
+    let is_same = || {
+        let new = file.metadata()?;
+        io::Result::Ok((new.uid(), new.gid()) == (old.st_uid, old.st_gid))
+    };
+    // Only root may change the owner; the group can often be kept.
+    if !is_same()? && rustix::fs::fchown(file, Some(uid), Some(gid)).is_err() {
+        let _ = rustix::fs::fchown(file, None, Some(gid));
     }
-    Ok(())
+    is_same()
 }
 
 impl Staged {

@@ -208,6 +208,30 @@ fn after_a_kill_nothing_of_another_writer_is_removed() {
     );
 }
 
+/// Only root may give a file to another user.
+#[test]
+fn another_owner_than_before_is_reported() {
+    use rustix::thread::set_thread_res_uid;
+    if !rustix::process::geteuid().is_root() {
+        skip::skip("root, whose file somebody else changes");
+        return;
+    }
+    let room = ResultRoom::new();
+    let path = room.put("a", "old");
+    let other = Uid::from_raw(65_534);
+    rustix::fs::chown(path.parent().unwrap(), Some(other), None).unwrap();
+    fs::set_permissions(&path, Permissions::from_mode(0o666)).unwrap();
+    let replace = || stage(&path, b"new").unwrap().commit(Some(&hash_of("old")));
+    let loss = std::thread::scope(|scope| {
+        let as_other = || {
+            set_thread_res_uid(other, other, other).unwrap();
+            replace().unwrap()
+        };
+        scope.spawn(as_other).join().unwrap()
+    });
+    assert!(loss.owner, "{loss:?}");
+}
+
 #[test]
 fn attributes_and_the_acl_go_to_the_new_content() {
     let room = ResultRoom::new();
