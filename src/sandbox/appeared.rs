@@ -20,6 +20,7 @@ use super::folders::entries;
 use super::places;
 use super::profile::Profile;
 use super::protected::{MAX_DEPTH, ScanFolder, ScanQueue, modules_of};
+use crate::config::read_text;
 use crate::core::access::Access;
 use crate::core::path::text_matches;
 use crate::workspace::{is_inert, is_inert_folder};
@@ -128,7 +129,8 @@ impl FolderLook<'_> {
                 let was_there = self.before.contains(&module);
                 let is_inert = || !is_link(&module) && is_inert_folder(&module).is_ok();
                 if !was_there && self.is_new(&module, folder) && !is_inert() {
-                    self.found.push(module);
+                    self.found
+                        .push(obeyed_of_worktree(&found, &module).unwrap_or(module));
                 }
             }
         }
@@ -136,7 +138,7 @@ impl FolderLook<'_> {
         if was_there || !self.is_new(&found, folder) {
             return false;
         }
-        match is_inert(top) {
+        match is_inert(top, |common| self.before.contains(common)) {
             // A person allowed its source: nothing reaches the network without approval.
             Ok(()) => self.is_allowed && is_repository(&found),
             Err(_) => {
@@ -157,6 +159,15 @@ fn is_repository(git: &Path) -> bool {
         || ["HEAD", "objects", "refs"]
             .iter()
             .all(|name| git.join(name).exists())
+}
+
+/// Returns the only file that git obeys in the folder of a linked worktree, in which somebody else
+/// may work already. `None` if `module` is another folder, or that file does not exist.
+fn obeyed_of_worktree(git: &Path, module: &Path) -> Option<PathBuf> {
+    let common = read_text(&module.join("commondir"), 16).ok()?;
+    let is_worktree = module.parent() == Some(&git.join("worktrees")) && common.trim() == "../..";
+    let obeyed = module.join("config.worktree");
+    (is_worktree && !is_link(module) && obeyed.symlink_metadata().is_ok()).then_some(obeyed)
 }
 
 fn is_link(path: &Path) -> bool {

@@ -84,13 +84,19 @@ pub fn is_plain(folder: &str) -> Result<(), String> {
 
 /// Checks that nothing in the repository of this folder makes git run a program later, when a
 /// person works in it: no hook, and no setting but those that git itself writes when it creates or
-/// clones a repository. For a repository that a command of the model created.
-pub fn is_inert(top: &Path) -> Result<(), String> {
+/// clones a repository. For a repository that a command of the model created. If it is a worktree of
+/// a git folder that `is_known`, that one is not judged.
+pub fn is_inert(top: &Path, is_known: impl Fn(&Path) -> bool) -> Result<(), String> {
     let holds = |name: &str| top.join(name).symlink_metadata().is_ok();
     let own = match holds(".git") {
         true => {
-            Checked::default().repository(top, 0)?;
             let own = own_folder(top)?;
+            let common = common_folder(&own)?.canonicalize();
+            let common = common.ok().filter(|common| *common != own);
+            if let Some(common) = common.filter(|common| is_known(common)) {
+                return is_inert_worktree(top, &own, &common);
+            }
+            Checked::default().repository(top, 0)?;
             // Elsewhere nobody would check its settings.
             let parts: Vec<_> = own.iter().collect();
             let is_inner =
@@ -106,6 +112,28 @@ pub fn is_inert(top: &Path) -> Result<(), String> {
     let common = common_folder(&own)?;
     is_inert_folder(&own)?;
     is_inert_folder(&common)
+}
+
+/// Checks a linked worktree, but not the settings and hooks of the git folder that it shares.
+fn is_inert_worktree(top: &Path, own: &Path, common: &Path) -> Result<(), String> {
+    let shared = settings_of(common);
+    let is_its_own = is_worktree_of(own, common) && is_own_top(top, own, &Settings::default());
+    if !is_its_own {
+        return Err(leads_out(common, "another repository"));
+    }
+    let mut checked = Checked::default();
+    checked.without_links(own)?;
+    is_inert_folder(own)?;
+    checked.submodules(top, own, &shared, 0)
+}
+
+/// Returns the settings of a git folder. If they are not understood, the ones read so far count.
+fn settings_of(folder: &Path) -> Settings {
+    let mut settings = Settings::default();
+    if let Ok(Some(text)) = read(&folder.join("config"), MAX_CONFIG_BYTES) {
+        let _ = settings.add(&String::from_utf8_lossy(&text));
+    }
+    settings
 }
 
 /// Checks the same for the git folder of a repository.
@@ -137,26 +165,16 @@ pub fn is_inert_folder(folder: &Path) -> Result<(), String> {
 /// Returns the files of a repository that git has checked out without writing them, relative to its
 /// root. None if its index is not understood.
 pub fn unwritten_files(own: &Path, common: &Path) -> Vec<PathBuf> {
-    let read = |file: PathBuf, most| read(&file, most).ok().flatten();
-    let mut settings = Settings::default();
-    if let Some(text) = read(common.join("config"), MAX_CONFIG_BYTES) {
-        // If the settings are not understood, the ones read so far count.
-        let _ = settings.add(&String::from_utf8_lossy(&text));
-    }
-    let index = read(own.join("index"), MAX_INDEX_BYTES);
-    let entries = index.and_then(|bytes| index::entries(&bytes, settings.hash_bytes()));
+    let index = read(&own.join("index"), MAX_INDEX_BYTES).ok().flatten();
+    let hash_bytes = settings_of(common).hash_bytes();
+    let entries = index.and_then(|bytes| index::entries(&bytes, hash_bytes));
     entries.unwrap_or_default().unwritten
 }
 
 /// Returns whether the repository in `own` says that its files are in `top`. Another person's
 /// repository does not, whatever a `.git` file in `top` says.
 pub fn is_repository_of(top: &Path, own: &Path) -> bool {
-    let mut settings = Settings::default();
-    if let Ok(Some(text)) = read(&own.join("config"), MAX_CONFIG_BYTES) {
-        // If the settings are not understood, the ones read so far count.
-        let _ = settings.add(&String::from_utf8_lossy(&text));
-    }
-    is_own_top(top, own, &settings)
+    is_own_top(top, own, &settings_of(own))
 }
 
 fn obeys(what: &str) -> String {

@@ -51,14 +51,15 @@ const HARMLESS: &[(&str, &[&str])] = &[
     ("status", &["*"]), ("tag", &["*"]), ("transfer", &["*"]), ("url", &["*"]), ("user", &["*"]),
 ];
 
-/// Settings that git itself writes when it creates, clones or adds a repository, and the committer.
+/// Settings that git itself writes when it creates, clones or adds a repository or limits a checkout,
+/// and the committer.
 #[rustfmt::skip]
 const MADE_BY_GIT: &[(&str, &[&str])] = &[
     ("core", &[
         "autocrlf", "bare", "eol", "filemode", "ignorecase", "logallrefupdates", "precomposeunicode",
-        "repositoryformatversion", "symlinks", "worktree",
+        "repositoryformatversion", "sparsecheckout", "sparsecheckoutcone", "symlinks", "worktree",
     ]),
-    ("extensions", &["objectformat", "refstorage", "relativeworktrees"]),
+    ("extensions", &["objectformat", "refstorage", "relativeworktrees", "worktreeconfig"]), ("index", &["sparse"]),
     ("remote", &["fetch", "tagopt", "url"]), ("branch", &["merge", "rebase", "remote"]),
     ("submodule", &["active", "url"]), ("user", &["email", "name"]), ("commit", &["gpgsign"]),
     ("init", &["defaultbranch"]), ("gc", &["auto"]), ("advice", &["*"]),
