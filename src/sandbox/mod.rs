@@ -55,6 +55,7 @@ mod kernel;
 pub(crate) mod macos;
 mod modes;
 mod obstacle;
+mod path_bytes;
 mod paths;
 mod placeholders;
 mod places;

@@ -8,6 +8,10 @@
 //! it lives. The last one to rely on a placeholder removes it. The records of killed keepers
 //! are found by the next command and by the next start.
 //!
+//! A keeper with another folder for data has its records there. So each also has a shared lock on
+//! the git folders, and nobody removes a placeholder of a folder that another one has locked: its
+//! mounts would go with the file.
+//!
 //! Invariant: a record is written before the placeholders of it are made. A path without a record
 //! belongs to the user and stays, also if it is empty.
 //!
@@ -16,15 +20,19 @@
 //! `info/grafts` has none: git runs nothing because of it, and prints a hint if it exists.
 
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Write};
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use rustix::fs::{FileType, FlockOperation, Mode, flock};
 use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use super::path_bytes;
 use super::profile::Profile;
 use super::states::State;
 use crate::config::read_text;
@@ -57,6 +65,12 @@ const IN_WORKTREE: [Name; 2] = [("config.worktree", Some("")), ("gitdir", Some("
 /// Maximum number of git folders with placeholders.
 const MAX_FOLDERS: usize = 500;
 
+/// Maximum number of git folders that are locked, so that descriptors are left.
+const MAX_LOCKED: usize = 100;
+
+/// Maximum depth of a name in its git folder.
+const MAX_DEPTH: usize = 3;
+
 /// Maximum number and size of records.
 const MAX_RECORDS: usize = 1_000;
 const MAX_RECORD_BYTES: u64 = 4 * 1024 * 1024;
@@ -78,15 +92,13 @@ const LOCK: &str = "lock";
 /// The placeholders on which one command relies. Dropping it removes those that no other command
 /// relies on.
 #[derive(Debug, Default)]
-pub struct Placeholders(Option<Record>);
-
-#[derive(Debug)]
-struct Record {
-    folder: PathBuf,
-    path: PathBuf,
-    /// Locked as long as the keeper lives.
-    _file: File,
-    names: BTreeSet<PathBuf>,
+pub struct Placeholders {
+    /// The folder with the records.
+    records: Option<PathBuf>,
+    /// The record, which is locked as long as the keeper lives.
+    record: Option<File>,
+    /// The git folders, locked for this command.
+    git: Vec<File>,
 }
 
 impl Placeholders {
@@ -97,79 +109,96 @@ impl Placeholders {
         }
         let folders = profile.scans().flat_map(|scan| &scan.git);
         let folders = folders.filter(|folder| is_git_folder(folder));
-        // The bound keeps the repositories with the shortest paths, which are used most.
+        // The bound keeps the workspace's own repository, however many a command makes, and then
+        // those with the shortest paths, which are used most.
+        let own = profile.looked.as_ref().map(|l| l.workspace.join(".git"));
+        let is_own = |folder: &Path| own.as_ref().is_some_and(|own| folder.starts_with(own));
         let mut folders: Vec<&PathBuf> = folders.collect();
-        folders.sort_by_key(|folder| (folder.as_os_str().len(), *folder));
+        folders.sort_by_key(|folder| (!is_own(folder), folder.as_os_str().len(), *folder));
         folders.dedup();
         folders.truncate(MAX_FOLDERS);
+        let records = records_of(profile);
+        remove_left(&records);
+        let until = Instant::now() + LOCKED_WITHIN;
+        let locked = folders.iter().take(MAX_LOCKED).filter_map(|folder| {
+            let folder = open_to_lock(folder).ok()?;
+            wait_for_lock(&folder, FlockOperation::NonBlockingLockShared, until).ok()?;
+            Some(folder)
+        });
+        let git: Vec<File> = locked.collect();
         let wanted = folders.into_iter().flat_map(|folder| names_of(folder));
         let wanted: Vec<Placeholder> = wanted.collect();
         let made = if wanted.is_empty() {
             Ok(None)
         } else {
-            Record::make(&records_of(profile), wanted)
+            make_recorded(&records, wanted)
         };
-        Placeholders(made.unwrap_or_else(|error| {
+        let record = made.unwrap_or_else(|error| {
             tracing::warn!(%error, "missing names of git folders are not held");
             None
-        }))
+        });
+        Placeholders {
+            records: Some(records),
+            record,
+            git,
+        }
     }
 }
 
 impl Drop for Placeholders {
     fn drop(&mut self) {
-        let Some(record) = self.0.take() else { return };
-        let Ok(_lock) = lock(&record.folder) else {
-            // The next command removes them.
-            return;
-        };
-        let _ = std::fs::remove_file(&record.path);
-        remove_unused(&record.folder, record.names);
+        self.git.clear();
+        drop(self.record.take());
+        if let Some(records) = &self.records {
+            // Without the lock, the next command removes them.
+            remove_left(records);
+        }
     }
 }
 
-impl Record {
-    /// Returns `None` if no name is missing.
-    fn make(folder: &Path, wanted: Vec<Placeholder>) -> io::Result<Option<Record>> {
-        std::fs::create_dir_all(folder)?;
-        let _lock = lock(folder)?;
-        remove_unused(folder, BTreeSet::new());
-        let known = living_and_dead(folder).0;
-        let is_own = |path: &Path| known.contains(path) || path.symlink_metadata().is_err();
-        let wanted = wanted.into_iter().filter(|(path, _)| is_own(path));
-        let wanted: Vec<Placeholder> = wanted.collect();
-        if wanted.is_empty() {
-            return Ok(None);
-        }
-        let id = Uuid::new_v4().to_string();
-        let path = folder.join(&id);
-        let mut file = File::options().write(true).create_new(true).open(&path)?;
-        flock(&file, FlockOperation::NonBlockingLockExclusive)?;
-        let names = wanted.iter().map(|(path, _)| path);
-        let names = names.flat_map(|path| [path.clone(), unfinished(path, &id)]);
-        let names: BTreeSet<PathBuf> = names.collect();
-        file.write_all(&serde_json::to_vec(&names)?)?;
-        for (path, content) in &wanted {
-            // Where this user may not write, neither may the command.
-            let _ = make(path, *content, &unfinished(path, &id));
-        }
-        Ok(Some(Record {
-            folder: folder.to_path_buf(),
-            path,
-            _file: file,
-            names,
-        }))
+/// A record.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+struct Names(#[serde(with = "path_bytes")] BTreeSet<PathBuf>);
+
+/// Makes the missing placeholders and returns their locked record. Returns `None` if no name is
+/// missing.
+fn make_recorded(folder: &Path, wanted: Vec<Placeholder>) -> io::Result<Option<File>> {
+    std::fs::create_dir_all(folder)?;
+    let _lock = lock(folder)?;
+    let known = living_and_dead(folder).0;
+    let is_own = |path: &Path| known.contains(path) || path.symlink_metadata().is_err();
+    let wanted = wanted.into_iter().filter(|(path, _)| is_own(path));
+    let wanted: Vec<Placeholder> = wanted.collect();
+    if wanted.is_empty() {
+        return Ok(None);
     }
+    let id = Uuid::new_v4().to_string();
+    let path = folder.join(&id);
+    let mut file = File::options().write(true).create_new(true).open(&path)?;
+    flock(&file, FlockOperation::NonBlockingLockExclusive)?;
+    let names = wanted.iter().map(|(path, _)| path);
+    let names = names.flat_map(|path| [path.clone(), unfinished(path, &id)]);
+    let names: BTreeSet<PathBuf> = names.collect();
+    file.write_all(&serde_json::to_vec(&Names(names))?)?;
+    for (path, content) in &wanted {
+        // Where this user may not write, neither may the command.
+        let _ = make(path, *content, &unfinished(path, &id));
+    }
+    Ok(Some(file))
 }
 
 /// Removes the placeholders of killed keepers. `data_dir` is rewake's folder for data.
 pub fn remove_left_placeholders(data_dir: &Path) {
-    let folder = data_dir.join(FOLDER);
+    remove_left(&data_dir.join(FOLDER));
+}
+
+fn remove_left(folder: &Path) {
     // Most of the time there is nothing to lock.
-    if !records(&folder).is_empty()
-        && let Ok(_lock) = lock(&folder)
+    if !records(folder).is_empty()
+        && let Ok(_lock) = lock(folder)
     {
-        remove_unused(&folder, BTreeSet::new());
+        remove_unused(folder);
     }
 }
 
@@ -179,12 +208,17 @@ fn lock(folder: &Path) -> io::Result<File> {
     let file = options.write(true).create(true).truncate(false);
     let file = file.open(folder.join(LOCK))?;
     let until = Instant::now() + LOCKED_WITHIN;
+    wait_for_lock(&file, FlockOperation::NonBlockingLockExclusive, until)?;
+    Ok(file)
+}
+
+fn wait_for_lock(file: &impl AsFd, how: FlockOperation, until: Instant) -> io::Result<()> {
     loop {
-        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        match flock(file, how) {
             Err(Errno::WOULDBLOCK) if Instant::now() < until => {
                 std::thread::sleep(BETWEEN_TRIES);
             }
-            locked => return locked.map(|()| file).map_err(io::Error::from),
+            locked => return locked.map_err(io::Error::from),
         }
     }
 }
@@ -210,7 +244,7 @@ fn living_and_dead(folder: &Path) -> (BTreeSet<PathBuf>, Vec<(PathBuf, BTreeSet<
         let mut json = Vec::new();
         let read = file.take(MAX_RECORD_BYTES).read_to_end(&mut json);
         let names = read.ok().and_then(|_| serde_json::from_slice(&json).ok());
-        let names: BTreeSet<PathBuf> = names.unwrap_or_default();
+        let Names(names) = names.unwrap_or_default();
         if is_dead {
             dead.push((path, names));
         } else {
@@ -220,23 +254,56 @@ fn living_and_dead(folder: &Path) -> (BTreeSet<PathBuf>, Vec<(PathBuf, BTreeSet<
     (living, dead)
 }
 
-/// Removes these placeholders and those of dead keepers, as far as no living keeper relies on them.
-/// Call it with the lock.
-fn remove_unused(folder: &Path, mut names: BTreeSet<PathBuf>) {
+/// Removes the placeholders of dead keepers, as far as no living keeper relies on them. The record of
+/// those that a keeper with another folder for data relies on stays. Call it with the lock.
+fn remove_unused(folder: &Path) {
     let (living, dead) = living_and_dead(folder);
-    names.extend(dead.iter().flat_map(|(_, names)| names.iter().cloned()));
-    // The names in a folder before the folder.
-    for path in names.iter().rev().filter(|path| !living.contains(*path)) {
-        let _ = remove(path);
-    }
-    for (record, _) in dead {
-        let _ = std::fs::remove_file(record);
+    for (record, names) in dead {
+        let id = record.file_name().unwrap_or_default().to_string_lossy();
+        let mut is_used = false;
+        // The names in a folder before the folder.
+        for path in names.iter().rev().filter(|path| !living.contains(*path)) {
+            match lock_git_folders(path) {
+                Ok(_locks) => drop(remove(path, &unfinished(path, &id))),
+                Err(_) => is_used = true,
+            }
+        }
+        if !is_used {
+            let _ = std::fs::remove_file(record);
+        }
     }
 }
 
-/// Returns the name of a placeholder until it has its content. A command cannot guess it.
+/// Locks the git folder of a placeholder. A command can make a folder in it look like another one,
+/// so each that may be meant is locked.
+fn lock_git_folders(path: &Path) -> io::Result<Vec<File>> {
+    let folders = path.ancestors().skip(1).take(MAX_DEPTH);
+    let folders = folders.filter(|folder| is_git_folder(folder));
+    let mut locks = Vec::new();
+    for folder in folders.filter_map(|folder| open_to_lock(folder).ok()) {
+        match flock(&folder, FlockOperation::NonBlockingLockExclusive) {
+            Err(Errno::WOULDBLOCK) => return Err(Errno::WOULDBLOCK.into()),
+            // A file system may have no locks.
+            _ => locks.push(folder),
+        }
+    }
+    Ok(locks)
+}
+
+fn open_to_lock(folder: &Path) -> io::Result<File> {
+    let (Some(parent), Some(name)) = (folder.parent(), folder.file_name()) else {
+        return Err(ErrorKind::InvalidInput.into());
+    };
+    Folder::open(parent)?.file(Path::new(name))
+}
+
+/// Returns the name of a placeholder until it has its content, and from its removal on. A command
+/// cannot guess it.
 fn unfinished(path: &Path, id: &str) -> PathBuf {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
+    if name.ends_with(id) {
+        return path.to_path_buf();
+    }
     path.with_file_name(format!("{name}.{id}"))
 }
 
@@ -262,14 +329,16 @@ fn make(path: &Path, content: Option<&str>, unfinished: &Path) -> io::Result<()>
     })
 }
 
-/// Removes a placeholder, unless it has a content by now.
-fn remove(path: &Path) -> io::Result<()> {
+/// Removes a placeholder, unless it has a content by now. A file is looked at under its unfinished
+/// name, so that nobody writes into it between the look and the removal.
+fn remove(path: &Path, unfinished: &Path) -> io::Result<()> {
     let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
         return Ok(());
     };
+    let aside = unfinished.file_name().unwrap_or_default();
     let parent = Folder::open(parent)?;
     let kind = FileType::from_raw_mode(parent.stat(name)?.st_mode);
-    let is_unchanged = || {
+    let is_unchanged = |name: &OsStr| {
         let mut bytes = Vec::new();
         let file = parent.file(Path::new(name));
         let read = file.and_then(|file| file.take(MAX_CONTENT).read_to_end(&mut bytes));
@@ -277,8 +346,17 @@ fn remove(path: &Path) -> io::Result<()> {
     };
     if kind.is_dir() {
         ignoring_mode(&parent, || parent.remove_folder(name))
-    } else if kind.is_file() && is_unchanged() {
-        ignoring_mode(&parent, || parent.remove(name))
+    } else if kind.is_file() && is_unchanged(name) {
+        ignoring_mode(&parent, || {
+            if name != aside {
+                parent.rename_new(name, aside)?;
+            }
+            if is_unchanged(aside) {
+                parent.remove(aside)
+            } else {
+                parent.rename_new(aside, name)
+            }
+        })
     } else {
         Ok(())
     }
@@ -325,13 +403,27 @@ fn names_of(folder: &Path) -> Vec<Placeholder> {
 
 /// Returns whether git reads the state of this path as nothing.
 pub(super) fn is_nothing(path: &Path, state: &State) -> bool {
-    let mut all = IN_REPOSITORY.iter().chain(&IN_WORKTREE);
-    all.any(|(name, content)| {
-        path.ends_with(name)
-            && match (state, content) {
-                (State::Folder, None) => true,
-                (State::File { bytes, .. }, Some(content)) => bytes == content.as_bytes(),
-                _ => false,
-            }
+    contents_of(path).any(|content| match (state, content) {
+        (State::Folder, None) => true,
+        (State::File { bytes, .. }, Some(content)) => bytes == content.as_bytes(),
+        _ => false,
     })
+}
+
+/// Returns whether an existing path may be a placeholder.
+pub(super) fn may_be_one(path: &Path) -> bool {
+    contents_of(path).any(|content| match (path.symlink_metadata(), content) {
+        (Ok(found), Some(content)) => found.is_file() && found.len() == content.len() as u64,
+        (Ok(found), None) => {
+            found.is_dir() && path.read_dir().is_ok_and(|mut all| all.next().is_none())
+        }
+        _ => false,
+    })
+}
+
+/// Returns the contents of placeholders with the name of this path.
+fn contents_of(path: &Path) -> impl Iterator<Item = Option<&'static str>> {
+    let all = IN_REPOSITORY.iter().chain(&IN_WORKTREE);
+    let all = all.filter(|(name, _)| path.ends_with(name));
+    all.map(|(_, content)| *content)
 }

@@ -18,7 +18,7 @@ use super::paths::{
 use super::protected::{Remembered, modules_of};
 use super::repository::Repository;
 use super::toolchains::{OffLimits, Toolchains};
-use super::{environment, places};
+use super::{environment, path_bytes, places};
 use crate::core::access::Access;
 
 /// Maximum number of entries of one folder that are granted one by one around a hidden one.
@@ -175,7 +175,7 @@ pub struct ProtectedScan {
     #[serde(default)]
     pub filled_whole: bool,
     /// The folders where git keeps repositories, submodules and worktrees.
-    #[serde(default)]
+    #[serde(default, with = "path_bytes")]
     pub git: Vec<PathBuf>,
 }
 
@@ -188,17 +188,21 @@ pub struct Profile {
     pub kernel: Kernel,
     pub network: Network,
     /// Paths that are readable and executable, with everything below. They contain no links.
+    #[serde(with = "path_bytes")]
     pub read: Vec<PathBuf>,
     /// Paths that are readable and writable, with everything below.
+    #[serde(with = "path_bytes")]
     pub write: Vec<PathBuf>,
     /// Single files that may be read and written: devices.
     pub devices: Vec<PathBuf>,
     /// The folders of `read` and `write` that a repository could replace with others.
     pub pinned: Vec<ResolvedFolder>,
     /// Paths below `read` or `write` that are not readable.
+    #[serde(with = "path_bytes")]
     pub hidden: Vec<PathBuf>,
     /// Paths below `write` that are not writable. Mounts protect those that exist, if mounting
     /// works.
+    #[serde(with = "path_bytes")]
     pub protected: Vec<PathBuf>,
     /// The scan for protected files, which is repeated when the command ends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -207,7 +211,7 @@ pub struct Profile {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub looked_further: Vec<ProtectedScan>,
     /// rewake's own folders and key files, whose permission bits are restored afterwards.
-    #[serde(default)]
+    #[serde(default, with = "path_bytes")]
     pub modes: Vec<PathBuf>,
     /// The temporary folder of the session's commands with this access.
     pub tmp: PathBuf,

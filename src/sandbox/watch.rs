@@ -20,7 +20,7 @@ use rustix::fs::{FileType, Mode};
 
 use super::appeared::{appeared, is_changed_since, made_since};
 use super::paths::is_below_any;
-use super::placeholders::is_nothing;
+use super::placeholders::{is_nothing, may_be_one};
 use super::profile::Profile;
 use super::repository::Repository;
 use super::states::{State, states};
@@ -61,7 +61,8 @@ impl Watched {
         let roots = WritableRoots::open(&profile.write);
         let held = |path: &PathBuf| {
             let spot = profile.is_held().then(|| roots.spot(path).ok()).flatten();
-            spot.is_some_and(|spot| spot.stat().is_ok() && !spot.is_link())
+            // Whoever removes a placeholder of another rewake removes this command's mount too.
+            spot.is_some_and(|spot| spot.stat().is_ok() && !spot.is_link() && !may_be_one(path))
         };
         let (held, paths): (Vec<_>, Vec<_>) = profile.protected.iter().cloned().partition(held);
         let paths = paths.into_iter();
@@ -79,26 +80,25 @@ impl Watched {
             .iter()
             .flat_map(|scan| scan.workspace.ancestors());
         let existed = known.chain(own).filter(exists).map(PathBuf::from).collect();
-        let before = states(&roots, &paths);
-        Watched {
+        let mut watched = Watched {
             paths,
             held,
             roots,
             quarantine: Quarantine::open(&profile.quarantine),
-            before,
+            before: BTreeMap::new(),
             profile: profile.clone(),
             existed,
             since: SystemTime::now(),
-        }
+        };
+        watched.before = watched.states_now();
+        watched
     }
 
-    /// Returns the states of the compared paths now, without the placeholders of other commands,
-    /// which still run.
+    /// Returns the states of the compared paths now, without what git reads as nothing: it may be a
+    /// placeholder of another command.
     fn states_now(&self) -> BTreeMap<PathBuf, State> {
         let mut states = states(&self.roots, &self.paths);
-        states.retain(|path, state| {
-            !self.profile.is_held() || self.before.contains_key(path) || !is_nothing(path, state)
-        });
+        states.retain(|path, state| !self.profile.is_held() || !is_nothing(path, state));
         states
     }
 

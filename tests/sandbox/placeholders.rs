@@ -2,12 +2,14 @@
 //! works as if they did not exist, and nothing of it stays.
 
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use rewake::command::{How, RunState, Running};
 use rewake::core::access::Access;
-use rewake::sandbox::remove_left_placeholders;
+use rewake::sandbox::{Profile, remove_left_placeholders};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::kept::{Place, after, place, until};
@@ -72,7 +74,12 @@ fn listing(git: &Path) -> BTreeSet<(PathBuf, Vec<u8>)> {
 /// Starts a command that runs until [`finish`].
 async fn start(place: &Place, command: &str, name: &str) -> Running {
     let waits = format!("{command}; touch {name}; while ! test -e {name}.go; do sleep 0.01; done");
-    let spec = place.spec(place.profile(Access::Workspace), &waits, false);
+    start_with(place, place.profile(Access::Workspace), &waits, name).await
+}
+
+/// Starts a command that makes a file of this name.
+async fn start_with(place: &Place, profile: Profile, command: &str, name: &str) -> Running {
+    let spec = place.spec(profile, command, false);
     let runs = place.runs();
     let run = runs.prepare(&spec).unwrap();
     let running = runs.start(&run).unwrap();
@@ -188,6 +195,104 @@ fn placeholders_stay_as_long_as_a_command_relies_on_them() {
     assert!(!path.exists());
     let quarantined = place.path("quarantine").exists();
     assert!(!quarantined, "a placeholder was taken for a change");
+}
+
+/// The records of the other rewake are in its folder for data.
+fn profile_of_another_rewake(place: &Place) -> Profile {
+    let mut profile = place.profile(Access::Workspace);
+    profile.quarantine = place.path("another/quarantine");
+    profile
+}
+
+#[test]
+fn placeholders_stay_for_a_command_of_another_rewake() {
+    let Some(place) = repository() else { return };
+    let path = place.path("ws/.git/commondir");
+    run(async {
+        let first = start(&place, "true", "first").await;
+        let tries = format!(
+            "touch ready; while ! test -e go; do sleep 0.01; done; {}",
+            attack()
+        );
+        let profile = profile_of_another_rewake(&place);
+        let mut second = start_with(&place, profile, &tries, "ready").await;
+        finish(&place, first, "first").await;
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), ".\n");
+        std::fs::write(place.path("ws/go"), "").unwrap();
+        let ended = place.runs().wait(&mut second).await.unwrap();
+        assert_eq!(after(&ended).changed, Vec::<String>::new());
+        let evil: Vec<String> = paths();
+        let evil: Vec<&String> = evil.iter().filter(|path| is_evil(&place, path)).collect();
+        assert!(evil.is_empty(), "{evil:?}");
+    });
+    remove_left_placeholders(&place.path(""));
+    assert!(!path.exists());
+}
+
+/// Somebody removes the placeholders, also those of another rewake, so that nothing holds a name.
+#[test]
+fn a_name_that_is_not_held_any_more_is_compared() {
+    let Some(place) = repository() else { return };
+    let path = place.path("ws/.git/commondir");
+    run(async {
+        let first = start(&place, "true", "first").await;
+        let writes = "touch ready; while ! test -e go; do sleep 0.01; done; \
+                      while ! echo ../evil > .git/commondir; do sleep 0.01; done 2> /dev/null";
+        let profile = profile_of_another_rewake(&place);
+        let mut second = start_with(&place, profile, writes, "ready").await;
+        std::fs::remove_file(&path).unwrap();
+        std::fs::write(place.path("ws/go"), "").unwrap();
+        let ended = place.runs().wait(&mut second).await.unwrap();
+        let changed = &after(&ended).changed;
+        assert!(
+            changed.iter().any(|path| path.ends_with(".git/commondir")),
+            "{changed:?}"
+        );
+        finish(&place, first, "first").await;
+    });
+    assert!(!path.exists());
+}
+
+/// With a sparse checkout, git gives each worktree a file that it obeys. A worktree may be made by the
+/// command, or by somebody who works in it while the command runs.
+#[test]
+fn new_worktrees_of_a_sparse_checkout_stay() {
+    let Some(place) = repository() else { return };
+    let ws = place.path("ws");
+    sh(
+        &ws,
+        "git sparse-checkout set --cone . && echo '#!/bin/sh' > .git/hooks/pre-commit || true",
+    );
+    run(async {
+        let running = start(&place, "git worktree add -q ./made", "ready").await;
+        sh(
+            &ws,
+            "git worktree add -q ../beside; echo x > ../beside/new; git -C ../beside add new",
+        );
+        finish(&place, running, "ready").await;
+    });
+    for folder in ["made", "../beside"] {
+        sh(&ws, &format!("git -C {folder} status --short"));
+    }
+    assert_eq!(sh(&ws, "git -C ../beside status --short"), "A  new\n");
+}
+
+/// The profile of a command is stored as text.
+#[test]
+fn names_that_are_not_utf8_are_held() {
+    let Some(place) = repository() else { return };
+    let folder = place.path("ws").join(OsStr::from_bytes(b"f\xfcr"));
+    std::fs::create_dir(&folder).unwrap();
+    sh(
+        &folder,
+        "git init -q --template= .; git -c user.name=a -c user.email=b commit -q --allow-empty -m x",
+    );
+    let tries = "echo evil > f*r/.git/config; echo evil > f*r/.git/commondir; true";
+    let (ended, text) = place.run(place.profile(Access::Workspace), tries);
+    assert_eq!(ended.how, How::Exited(0), "{text}");
+    assert!(!folder.join(".git/commondir").exists());
+    let config = std::fs::read_to_string(folder.join(".git/config")).unwrap();
+    assert!(!config.contains("evil"), "{config}");
 }
 
 /// An empty file of the user is no placeholder.
