@@ -25,6 +25,9 @@ pub enum HereError {
     NotAFolder(PathBuf),
     #[error("cannot work in {}: {}", .0.display(), .1)]
     Unreadable(PathBuf, io::Error),
+    /// Entries, rows and requests name files as text.
+    #[error("cannot work in {}: its path is not UTF-8; rename the folder", .0.display())]
+    NotText(PathBuf),
 }
 
 /// Returns the root of the workspace of a folder, or the folder if it does not exist.
@@ -46,6 +49,9 @@ pub fn here(folder: &Path) -> Result<StartFolder, HereError> {
     let canonical = folder.canonicalize().map_err(failed)?;
     if !canonical.is_dir() {
         return Err(HereError::NotAFolder(folder.to_path_buf()));
+    }
+    if canonical.to_str().is_none() || folder.to_str().is_none() {
+        return Err(HereError::NotText(folder.to_path_buf()));
     }
     let root = canonical.ancestors().find(|dir| is_git_root(dir));
     Ok(StartFolder {
@@ -76,6 +82,7 @@ fn is_git_root(dir: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::ffi::OsStr;
     use std::fs;
     use std::os::unix::fs::symlink;
 
@@ -99,6 +106,15 @@ mod tests {
         assert_eq!(found.root, dir);
         assert_eq!(found.folder, dir.join("a/b"));
         assert!(found.is_git);
+    }
+
+    #[test]
+    fn a_path_that_is_not_utf8_is_refused() {
+        let (_dir, dir) = temp();
+        let name = <OsStr as std::os::unix::ffi::OsStrExt>::from_bytes(b"f\xfcr");
+        fs::create_dir(dir.join(name)).unwrap();
+        let refused = here(&dir.join(name)).unwrap_err();
+        assert!(matches!(refused, HereError::NotText(_)), "{refused}");
     }
 
     #[test]
