@@ -264,18 +264,32 @@ fn is_input(output: &Value, input: &[u8]) -> bool {
     output.is_object() && serde_json::from_slice::<Value>(input).is_ok_and(|input| input == *output)
 }
 
-/// Returns whether a text is a part of the arguments of the call, so that the model wrote it.
+/// Returns whether an output is a part of the arguments of the call, so that the model wrote it. Blanks
+/// do not count, since an echo changes them.
 fn is_of_call(text: &str, call: Option<&ToolCall>) -> bool {
-    fn has(value: &Value, text: &str) -> bool {
-        match value {
-            Value::String(own) => own.contains(text),
-            Value::Array(values) => values.iter().any(|value| has(value, text)),
-            Value::Object(values) => values.values().any(|value| has(value, text)),
-            _ => false,
-        }
+    fn has(value: &Value, text: &str, answer: &Value) -> bool {
+        value == answer
+            || match value {
+                Value::String(own) => {
+                    without_blanks(own).contains(text)
+                        || serde_json::from_str::<Value>(own)
+                            .is_ok_and(|own| !own.is_string() && has(&own, text, answer))
+                }
+                Value::Array(values) => values.iter().any(|value| has(value, text, answer)),
+                Value::Object(values) => values.values().any(|value| has(value, text, answer)),
+                _ => false,
+            }
     }
     let described = call.and_then(|call| call.described.as_ref().ok());
-    text.len() > 2 && described.is_some_and(|described| has(&described.arguments, text))
+    let Ok(answer) = serde_json::from_str(text) else {
+        return false;
+    };
+    let text = without_blanks(text);
+    text.len() > 2 && described.is_some_and(|described| has(&described.arguments, &text, &answer))
+}
+
+fn without_blanks(text: &str) -> String {
+    text.chars().filter(|c| !c.is_whitespace()).collect()
 }
 
 /// Returns the strictest answer of the JSON objects in a text.
