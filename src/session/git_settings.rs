@@ -49,6 +49,12 @@ pub(super) fn git_without_programs(
     folder: &Path,
 ) -> Result<Command, String> {
     let settings = settings(env, repository, folder)?;
+    if let Some(setting) = settings.iter().find(|s| is_changeable(s, repository)) {
+        return Err(format!(
+            "its settings include the file {:?}, which a command can change while git reads it",
+            setting.value
+        ));
+    }
     let mut command = git(env, repository)?;
     if folder != repository {
         command.arg("-C").arg(folder);
@@ -78,8 +84,8 @@ fn settings(env: &Env, repository: &Path, folder: &Path) -> Result<Vec<Setting>,
     if text.len() as u64 >= MAX_LISTED {
         return Err("git lists more settings than are looked at".to_string());
     }
-    let text = String::from_utf8(text).map_err(|_| "git lists settings that are no text")?;
-    Ok(parse(&text))
+    // A name in another encoding may be in them. Such a value is never given to git.
+    Ok(parse(&String::from_utf8_lossy(&text)))
 }
 
 /// A line of git's list of settings.
@@ -104,6 +110,15 @@ fn parse(text: &str) -> Vec<Setting> {
         });
     }
     settings
+}
+
+/// Returns whether a setting of the repository includes a file that a command may write to: git would
+/// read it again after rewake has.
+fn is_changeable(setting: &Setting, repository: &Path) -> bool {
+    let file = Path::new(&setting.value);
+    let is_outside = setting.value.starts_with('~')
+        || file.is_absolute() && !file.starts_with(repository) && !setting.value.contains("..");
+    setting.is_of_repository && setting.key == "include.path" && !is_outside
 }
 
 /// Returns whether a setting names a program, or decides whether one runs.
@@ -150,6 +165,11 @@ fn overrides(settings: &[Setting]) -> Result<Vec<String>, String> {
         .filter(|s| names_program(s))
         .map(|s| s.key.as_str())
         .collect();
+    let is_other_text = |s: &&Setting| s.value.contains(char::REPLACEMENT_CHARACTER);
+    let mut others = settings.iter().filter(|s| keys.contains(s.key.as_str()));
+    if let Some(setting) = others.find(is_other_text) {
+        return Err(format!("the setting {:?} is not UTF-8", setting.key));
+    }
     // An option ends its name at the first `=`.
     if let Some(key) = keys.iter().find(|key| key.contains(['=', '\n'])) {
         return Err(format!("its setting {key:?} names a program"));
