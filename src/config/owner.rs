@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::Access;
 
 use super::{ConfigError, Env, Paths, read_text};
+use crate::core::shell::one_argument;
 
 /// The user that owns what a user namespace has no number for.
 const NOBODY: u32 = 65_534;
@@ -155,10 +156,11 @@ fn rights_hint(path: &Path) -> Option<String> {
         .find(|pair| pair[0].1 != me && pair[1].1 == me)?;
     let (path, uid) = pair[0];
     Some(format!(
-        "{path} belongs to {}: sudo chown -R {} {path}",
+        "{} belongs to {}: sudo chown -R {} {}",
+        path.display(),
         user_name(uid),
         user_name(me),
-        path = path.display()
+        one_argument(&path.to_string_lossy())
     ))
 }
 

@@ -456,6 +456,15 @@ pub(crate) fn loose_words(text: &str) -> [Vec<String>; 2] {
     [words(&joined, false), words(&joined, true)]
 }
 
+/// Returns a text as one argument of a shell: quoted if a character of it may be special.
+pub fn one_argument(text: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@%,".contains(c);
+    if !text.is_empty() && text.chars().all(is_plain) {
+        return text.to_string();
+    }
+    format!("'{}'", text.replace('\'', "'\\''"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

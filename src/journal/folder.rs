@@ -10,6 +10,7 @@ use rustix::fs::Access;
 use uuid::Uuid;
 
 use crate::config::is_usable;
+use crate::core::shell::one_argument;
 
 pub(super) const TAIL: &str = "tail.jsonl";
 pub(super) const CLOSED: &str = ".closed.jsonl";
@@ -120,7 +121,7 @@ pub const OF_ANOTHER_USER: &str = "owned by another user";
 
 /// Returns advice with the command that removes an obstacle.
 pub fn remedy(path: &Path, obstacle: &str) -> String {
-    let path = path.display();
+    let path = one_argument(&path.to_string_lossy());
     match obstacle {
         OF_ANOTHER_USER => format!("give it back to this user: sudo chown \"$USER\" {path}"),
         _ => format!("move it away: mv {path} {path}.old"),
