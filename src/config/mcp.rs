@@ -2,8 +2,8 @@
 //!
 //! `[mcp_servers.NAME]` is in the user's config or in the workspace's, and the workspace may also
 //! have a `.mcp.json`. A definition is never merged from two files: otherwise a repository could
-//! send the user's tokens to its own address. If two definitions have the same name, the nearer
-//! one is used, with a note.
+//! send the user's tokens to its own address. If two definitions have the same name, the
+//! user's own one is used, or else the nearer one, with a note.
 //!
 //! Invariant: a definition that comes with a repository is used only when a person trusts exactly
 //! that definition ([`DefinedServer::hash`], of the text before `${VAR}` is expanded).
@@ -16,6 +16,7 @@ mod expand;
 mod find;
 mod import;
 mod json;
+pub mod names;
 mod project;
 mod shown;
 

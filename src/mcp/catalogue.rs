@@ -16,8 +16,8 @@ use serde_json::Value;
 
 use super::connection::{Connection, McpError};
 use super::era::{Era, NegotiatedServer};
-use super::names::{server_part, tool_name, tool_name_apart};
 use super::tools::{Listing, ServerTool};
+use crate::config::mcp::names::{server_part, tool_name, tool_name_apart};
 use crate::config::mcp::{FoundServer, FoundServers};
 use crate::core::text::nearest;
 use crate::store::{Catalogued, Store, StoreError};
@@ -200,10 +200,6 @@ impl Catalogue {
             .flat_map(|s| &s.tools)
             .map(|tool| tool.full_name.clone())
             .collect();
-        // Names depend on the config alone, not on which server answers first.
-        let mut before = self.servers.iter().take_while(|s| s.name != found.name);
-        let part = server_part(&found.name);
-        let meets = before.any(|server| server.short_name() == part);
         let place = self.servers.iter_mut().find(|s| s.name == found.name);
         let said = said.map(|(at_ms, mut said)| {
             if let Some(place) = &place {
@@ -212,7 +208,7 @@ impl Catalogue {
             }
             (at_ms, said)
         });
-        let server = known(found, said, taken, meets);
+        let server = known(found, said, taken);
         match place {
             Some(place) => *place = server,
             None => self.servers.push(server),
@@ -220,13 +216,11 @@ impl Catalogue {
     }
 }
 
-/// Builds the entry of a known server. `meets`: an earlier server has the same part in the names
-/// of tools.
+/// Builds the entry of a known server.
 fn known(
     found: &FoundServer,
     said: Option<(i64, StoredServer)>,
     mut taken: BTreeSet<String>,
-    meets: bool,
 ) -> CatalogueServer {
     let at_ms = said.as_ref().map(|(at_ms, _)| *at_ms);
     let said = said.map(|(_, said)| said).unwrap_or_default();
@@ -237,7 +231,7 @@ fn known(
         let full_name = tool_name(&found.name, &tool.name);
         if !found.server.offers(&tool.name) {
             switched_off.insert(full_name);
-        } else if !meets && taken.insert(full_name.clone()) {
+        } else if taken.insert(full_name.clone()) {
             tools.push(tool.named(full_name));
         } else {
             let apart = tool_name_apart(&found.name, &tool.name);

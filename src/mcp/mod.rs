@@ -25,7 +25,6 @@
 //! | [`catalogue`] | the last known tools of all servers of a session |
 //! | [`changed`] | how the description of a tool changed |
 //! | [`find`] | search for tools by words |
-//! | [`names`] | the names of tools for the model |
 //!
 //! Invariant: all that a server says is data: bounded, without control characters, never followed.
 //!
@@ -44,7 +43,6 @@ mod form;
 pub mod launch;
 mod lists;
 pub mod message;
-pub mod names;
 pub mod oauth;
 pub mod offers;
 pub mod refusal;

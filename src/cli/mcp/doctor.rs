@@ -3,9 +3,9 @@
 use super::states;
 use super::trial::{Failed, Tried, cost, try_server};
 use crate::cli::doctor::Report;
+use crate::config::mcp::names::apart;
 use crate::config::mcp::{FoundServer, ServerState};
 use crate::core::text::count;
-use crate::mcp::names::apart;
 use crate::report::{CliError, exit, line};
 use crate::session::AppContext;
 

@@ -1,5 +1,7 @@
 //! Selection of the servers that may be used, with their final values.
 //!
+//! Invariant: no definition of a repository replaces one of the user, so the user's rules for a
+//! server apply to no other.
 //! Invariant: a key of a provider does not go to a server that a repository defines, whatever it
 //! is called there and however much the repository is trusted.
 
@@ -7,6 +9,7 @@ use std::collections::BTreeMap;
 
 use super::check::fault;
 use super::expand::{expand, variables};
+use super::names::server_part;
 use super::{DefinedServer, McpServer, ServerSource, ServerTrusted};
 use crate::config::{Env, Loaded, Origin};
 use crate::core::access::Access;
@@ -49,7 +52,7 @@ pub enum ServerState {
     Off,
     /// The user has not trusted the current definition.
     Untrusted,
-    /// A nearer config defines the same name.
+    /// The user, or else a nearer config, defines the same name.
     Shadowed(Origin),
     /// Reason why the server cannot be used, and a hint.
     Wrong(String, Option<String>),
@@ -111,26 +114,31 @@ fn not_counted(defined: &DefinedServer) -> Option<String> {
     }
 }
 
-/// Returns every definition and its state, sorted by name, the nearest first.
+/// Returns every definition and its state, sorted by the part of the name that is in the names of
+/// tools, the user's own and then the nearest
+/// first. The user's own counts even if it is off.
 pub fn server_states<'a>(env: &Env, loaded: &'a Loaded) -> Vec<(&'a DefinedServer, ServerState)> {
-    let mut by_name: BTreeMap<&str, Vec<&DefinedServer>> = BTreeMap::new();
+    let mut by_name: BTreeMap<String, Vec<&DefinedServer>> = BTreeMap::new();
     for defined in &loaded.servers {
-        by_name.entry(&defined.name).or_default().push(defined);
+        by_name
+            .entry(server_part(&defined.name))
+            .or_default()
+            .push(defined);
     }
     let mut states = Vec::new();
     for mut all in by_name.into_values() {
-        all.sort_by_key(|defined| std::cmp::Reverse(defined.source));
+        all.sort_by_key(|defined| {
+            let is_own = defined.source == ServerSource::User;
+            std::cmp::Reverse((is_own, defined.source))
+        });
         let mut winner: Option<&DefinedServer> = None;
-        for at in 0..all.len() {
-            let defined = all[at];
+        for defined in all {
             let state = match (&defined.server, defined.trusted, winner) {
                 (Err(why), _, _) => ServerState::Wrong(why.clone(), None),
-                (_, ServerTrusted::Yes, Some(winner)) => {
-                    ServerState::Shadowed(winner.origin.clone())
-                }
+                (_, _, Some(winner)) => ServerState::Shadowed(winner.origin.clone()),
                 (Ok(server), ServerTrusted::Yes, None) => {
                     winner = Some(defined);
-                    used(env, loaded, defined, server, &all[at..])
+                    used(env, loaded, defined, server)
                 }
                 (_, _, _) => ServerState::Untrusted,
             };
@@ -144,31 +152,19 @@ pub fn server_states<'a>(env: &Env, loaded: &'a Loaded) -> Vec<(&'a DefinedServe
 /// for a user who has just written it.
 pub fn as_trusted(env: &Env, loaded: &Loaded, defined: &DefinedServer) -> ServerState {
     match &defined.server {
-        Ok(server) => used(env, loaded, defined, server, &[]),
+        Ok(server) => used(env, loaded, defined, server),
         Err(why) => ServerState::Wrong(why.clone(), None),
     }
 }
 
-/// Returns the state of the nearest definition. `others` are farther away.
-fn used(
-    env: &Env,
-    loaded: &Loaded,
-    defined: &DefinedServer,
-    server: &McpServer,
-    others: &[&DefinedServer],
-) -> ServerState {
+/// Returns the state of a definition whose name no other one has.
+fn used(env: &Env, loaded: &Loaded, defined: &DefinedServer, server: &McpServer) -> ServerState {
     if !server.enabled {
         return ServerState::Off;
     }
     let mut server = server.clone();
     if defined.source != ServerSource::User {
         server.trust_annotations = false;
-        let users_own = others
-            .iter()
-            .filter(|other| other.source == ServerSource::User);
-        let users_own = users_own.filter(|_| server.command.is_some());
-        let levels = users_own.filter_map(|own| own.server.as_ref().ok()?.sandbox);
-        server.sandbox = server.sandbox.into_iter().chain(levels).min();
         server.sandbox = server.sandbox.filter(|level| *level != Access::Full);
     }
     let expanding = Expanding {

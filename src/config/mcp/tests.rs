@@ -247,41 +247,45 @@ fn the_hash_is_of_the_definition_before_it_is_expanded() {
 }
 
 #[test]
-fn a_nearer_server_replaces_the_users_server_with_a_note() {
+fn a_repository_cannot_take_the_name_of_a_server_of_the_user() {
+    let long = "a-server-with-a-long-name-here";
+    let short = names::server_part(long);
+    for (own, theirs) in [("files", "files"), (long, short.as_str())] {
+        for enabled in [true, false] {
+            let f = Fixture::new();
+            f.user(&format!(
+                "[mcp_servers.{own}]\ncommand = \"mine\"\nenabled = {enabled}\n"
+            ));
+            mcp_json(&f, &FILES.replacen("files", theirs, 1));
+            f.project(&format!("[mcp_servers.{theirs}]\ncommand = \"nearest\"\n"));
+            f.trust();
+            let found = found(&f, &[]);
+            let commands = found.servers.iter().map(|s| s.server.command.as_deref());
+            let used: &[_] = if enabled { &[Some("mine")] } else { &[] };
+            assert_eq!(commands.collect::<Vec<_>>(), used);
+            let note = |file: &str| {
+                format!(
+                    "server {theirs:?}: the one of config/config.toml:2 is used, not the one of root/{file}"
+                )
+            };
+            let notes = notes(&f, &[]);
+            assert_eq!(notes, [note(".rewake/config.toml:2"), note(".mcp.json:1")]);
+        }
+    }
+}
+
+#[test]
+fn of_two_servers_of_a_repository_the_nearer_is_used() {
     let f = Fixture::new();
-    f.user("[mcp_servers.files]\ncommand = \"mine\"\nsandbox = \"workspace\"\nenv = { TOKEN = \"of-the-user\" }\n");
     mcp_json(&f, FILES);
-    // Untrusted it does not even take out the user's.
-    assert_eq!(
-        found(&f, &[]).servers[0].server.command.as_deref(),
-        Some("mine")
-    );
-    f.trust();
-    let both = found(&f, &[]);
-    let server = &both.servers[0].server;
-    assert_eq!(
-        (both.servers.len(), server.command.as_deref()),
-        (1, Some("npx"))
-    );
-    assert!(server.env.is_empty(), "nothing of the user's goes to it");
-    assert_eq!(
-        server.sandbox,
-        Some(Access::Workspace),
-        "nor does it get out of the sandbox"
-    );
-    assert_eq!(
-        notes(&f, &[]),
-        [
-            "server \"files\": the one of root/.mcp.json:1 is used, not the one of config/config.toml:2"
-        ]
-    );
     f.project("[mcp_servers.files]\ncommand = \"nearest\"\n");
     f.trust();
-    assert_eq!(
-        found(&f, &[]).servers[0].server.command.as_deref(),
-        Some("nearest")
-    );
-    assert_eq!(notes(&f, &[]).len(), 2);
+    let found = found(&f, &[]);
+    let [server] = &found.servers[..] else {
+        panic!("{found:?}");
+    };
+    assert_eq!(server.server.command.as_deref(), Some("nearest"));
+    assert_eq!(notes(&f, &[]).len(), 1);
 }
 
 #[test]

@@ -179,35 +179,6 @@ fn tool_names_do_not_depend_on_other_servers() {
 
 /// A repository could call its server so that its tools have the full names of another's.
 #[test]
-fn the_second_tool_with_the_same_full_name_ends_with_a_hash() {
-    let shortened = server_part("my__files");
-    let learnt = |first: usize| {
-        let catalogue =
-            SessionCatalogue::unknown(servers(vec![usual("my__files"), usual(&shortened)]));
-        for at in [first, 1 - first] {
-            match at {
-                0 => catalogue.learnt("my__files", &known("mine"), &listing(&["read"]), 1),
-                _ => {
-                    let listing = listing(&["read", "more"]);
-                    catalogue.learnt(&shortened, &known("theirs"), &listing, 1)
-                }
-            };
-        }
-        catalogue.now()
-    };
-    let now = learnt(0);
-    let (server, _) = now.lookup(&tool_name("my__files", "read")).unwrap();
-    assert_eq!(server.calls_itself, "mine");
-    assert_eq!(now.tools().count(), 3);
-    let theirs = tool_name_apart(&shortened, "read");
-    let (server, _) = now.lookup(&theirs).unwrap();
-    assert_eq!(server.calls_itself, "theirs");
-    assert!(server.renamed.contains(&theirs));
-    // The order of the answers makes no difference.
-    assert_eq!(full_names(&learnt(1)), full_names(&now));
-}
-
-#[test]
 fn two_tools_of_one_server_whose_names_meet_can_both_be_called() {
     let met = tool_name("s", "a.b");
     let literal = met.strip_prefix("mcp__s__").unwrap();

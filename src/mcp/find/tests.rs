@@ -8,7 +8,7 @@ fn server(name: &str, tools: &[(&str, &str, Value)]) -> CatalogueServer {
     let tools = tools
         .iter()
         .map(|(tool, description, arguments)| CatalogueTool {
-            full_name: super::super::names::tool_name(name, tool),
+            full_name: crate::config::mcp::names::tool_name(name, tool),
             name: tool.to_string(),
             description: description.to_string(),
             schema: json!({ "type": "object", "properties": arguments }),

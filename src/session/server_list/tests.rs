@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::mcp::names::tool_name;
+use crate::config::mcp::names::tool_name;
 
 fn server(name: &str, instructions: &str, tools: Vec<CatalogueTool>) -> CatalogueServer {
     CatalogueServer {
