@@ -178,7 +178,7 @@ pub fn find_hooks(places: HookPlaces<'_>) -> Result<Hooks, ConfigError> {
         }
         let parsed = read
             .map_err(|error| error.to_string())
-            .and_then(|text| definition::parse(&text));
+            .and_then(|text| definition::parse(&source.path, &text));
         if !source.needs_trust {
             let defined = parsed.map_err(|why| {
                 ConfigError::new(format!("cannot use {}: {why}", source.path.display()))
@@ -440,7 +440,7 @@ pub(crate) fn hooks_to_trust(
             Err(ReadError::Missing) => definition::DefinedHooks::default(),
             read => read
                 .map_err(|error| error.to_string())
-                .and_then(|text| definition::parse(&text))
+                .and_then(|text| definition::parse(&source.path, &text))
                 .map_err(|why| {
                     ConfigError::new(format!("cannot use {}: {why}", source.path.display()))
                         .with_hint("repair or remove the file, and run rewake trust again")

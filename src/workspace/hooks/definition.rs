@@ -5,9 +5,11 @@
 //! "block" or "allow", "async": bool}]}]}}`.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use regex::Regex;
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::Value;
 
 use super::tool_names::{TOOLS, is_of_server, tools_named};
@@ -54,10 +56,29 @@ pub struct DefinedHooks {
 
 #[derive(Deserialize)]
 struct File {
-    #[serde(default)]
-    hooks: BTreeMap<String, Vec<Group>>,
+    hooks: Option<BTreeMap<String, Vec<Group>>>,
     #[serde(default, rename = "disableAllHooks")]
     is_off: bool,
+    #[serde(flatten)]
+    others: BTreeMap<String, IgnoredAny>,
+}
+
+impl File {
+    /// Returns why hooks may be in it at a wrong place. `is_settings`: a file of another agent that
+    /// also has other keys.
+    fn fault(&self, is_settings: bool) -> Option<String> {
+        let names = || self.others.keys();
+        let is_event = |name: &&String| HookEvent::ALL.iter().any(|event| event.name() == **name);
+        let lost = names().find(|name| is_event(name) || name.eq_ignore_ascii_case("hooks"));
+        let lost = lost.or_else(|| {
+            let has_none = self.hooks.is_none() && !self.is_off && !is_settings;
+            names().next().filter(|_| has_none)
+        })?;
+        let lost = text::one_line(lost, 60);
+        Some(format!(
+            "its hooks must be in the key `hooks`, and it has the key `{lost}`: {{\"hooks\": {{\"PreToolUse\": [...]}}}}"
+        ))
+    }
 }
 
 #[derive(Deserialize)]
@@ -78,6 +99,9 @@ struct Handler {
     is_async: bool,
     /// Arguments that follow the command, without a shell.
     args: Option<Value>,
+    /// A permission rule: the hook is only for calls that it matches.
+    #[serde(rename = "if")]
+    condition: Option<Value>,
     #[serde(flatten)]
     others: BTreeMap<String, Value>,
 }
@@ -89,16 +113,20 @@ const KNOWN_FIELDS: [&str; 3] = ["statusMessage", "description", "name"];
 ///
 /// # Errors
 /// It is not JSON, or it has another shape; with the line.
-pub fn parse(text: &str) -> Result<DefinedHooks, String> {
+pub fn parse(file: &Path, text: &str) -> Result<DefinedHooks, String> {
     if !text.trim_start().starts_with('{') {
         return Err("line 1: it is not a JSON object".to_string());
     }
+    let is_settings = !file.ends_with("hooks.json");
     let file: File = serde_json::from_str(text).map_err(|error| error.to_string())?;
+    if let Some(fault) = file.fault(is_settings) {
+        return Err(fault);
+    }
     let mut defined = DefinedHooks::default();
     if file.is_off {
         return Ok(defined);
     }
-    for (name, groups) in file.hooks {
+    for (name, groups) in file.hooks.unwrap_or_default() {
         let Some(event) = HookEvent::ALL.into_iter().find(|e| e.name() == name) else {
             let name = text::one_line(&name, 60);
             defined.warn(format!(
@@ -157,7 +185,8 @@ impl DefinedHooks {
             timeout_ms,
             may_fail,
             is_async,
-            handler.args
+            // Neither runs, and a hook without them is another one.
+            handler.args.or(handler.condition)
         ]);
         self.hooks.push(HookDefinition {
             event,
@@ -192,6 +221,11 @@ impl Handler {
         }
         if self.args.is_some() {
             return Some("the field `args` is not supported; write it into `command`".into());
+        }
+        if self.condition.is_some() {
+            return Some(
+                "the field `if` is not supported; compare `tool_input` in `command`".into(),
+            );
         }
         match self.on_failure.as_deref() {
             None | Some("allow" | "block") => {}

@@ -237,6 +237,10 @@ fn a_bad_handler_is_a_failed_guard_and_else_off() {
             "`args`",
         ),
         (
+            r#"{"type": "command", "command": "a", "if": "Bash(git push*)"}"#,
+            "`if`",
+        ),
+        (
             r#"{"type": "command", "command": "a", "onFailure": "x"}"#,
             "`onFailure`",
         ),
@@ -247,11 +251,11 @@ fn a_bad_handler_is_a_failed_guard_and_else_off() {
     ];
     for (handler, why) in bad {
         let of = |event: &str| format!(r#"{{"hooks": {{"{event}": [{{"hooks": [{handler}]}}]}}}}"#);
-        let defined = definition::parse(&of("PreToolUse")).unwrap();
+        let defined = definition::parse(Path::new("hooks.json"), &of("PreToolUse")).unwrap();
         let fault = defined.hooks[0].fault.clone().unwrap_or_default();
         assert!(fault.contains(why), "{handler}: {fault}");
         if why != "`async`" {
-            let defined = definition::parse(&of("Stop")).unwrap();
+            let defined = definition::parse(Path::new("hooks.json"), &of("Stop")).unwrap();
             assert!(defined.hooks.is_empty());
             assert!(defined.warnings[0].contains(why), "{:?}", defined.warnings);
         }
@@ -261,17 +265,72 @@ fn a_bad_handler_is_a_failed_guard_and_else_off() {
     fs::write(&own, guard("true").replace("Bash", "Ba(sh")).unwrap();
     assert!(matches!(&place.find().hooks[..], [hook] if matches!(hook.matcher, Matcher::All)));
     assert!(place.states()[0].contains("not a valid regular expression"));
-    let odd = r#"{"hooks": {"PreToolUse": [{"hooks": [{"type": "command", "command": "a", "if": "x"}]}],
+    let odd = r#"{"hooks": {"PreToolUse": [{"hooks": [{"type": "command", "command": "a", "iff": "x"}]}],
                   "Before": []}}"#;
-    let warnings = definition::parse(odd).unwrap().warnings;
+    let warnings = definition::parse(&own, odd).unwrap().warnings;
     assert!(
         warnings.iter().any(|w| w.contains("event Before")),
         "{warnings:?}"
     );
     assert!(
-        warnings.iter().any(|w| w.contains("field `if`")),
+        warnings.iter().any(|w| w.contains("field `iff`")),
         "{warnings:?}"
     );
+}
+
+#[test]
+fn hooks_beside_the_key_hooks_are_an_error() {
+    let groups = r#"[{"hooks": [{"type": "command", "command": "a"}]}]"#;
+    let events = format!(r#"{{"PreToolUse": {groups}}}"#);
+    let in_settings = format!(r#"{{"model": "x", "hooks": {events}}}"#);
+    let hooks = Path::new("/a/hooks.json");
+    let settings = Path::new("/a/.claude/settings.json");
+    for (text, key, in_hooks, in_settings) in [
+        (events.as_str(), "PreToolUse", false, false),
+        (&format!(r#"{{"Hooks": {events}}}"#), "Hooks", false, false),
+        (
+            &format!(r#"{{"hooks": {{}}, {}"#, &events[1..]),
+            "PreToolUse",
+            false,
+            false,
+        ),
+        (&format!(r#"{{"hook": {events}}}"#), "hook", false, true),
+        (&in_settings, "", true, true),
+        (r#"{"disableAllHooks": true, "a": 1}"#, "", true, true),
+        ("{}", "", true, true),
+    ] {
+        for (file, is_good) in [(hooks, in_hooks), (settings, in_settings)] {
+            match definition::parse(file, text) {
+                Ok(_) => assert!(is_good, "{file:?} {text}"),
+                Err(why) => assert!(
+                    !is_good && why.contains(&format!("the key `{key}`")),
+                    "{file:?} {text}: {why}"
+                ),
+            }
+        }
+    }
+    // A file of the user stops the start; one of the workspace is named, and its guards failed.
+    let place = Place::new();
+    place.write(FILE, &guard("true"));
+    place.trust();
+    place.write(FILE, &events);
+    let states = place.states();
+    assert!(states[0].contains("the key `PreToolUse`"), "{states:?}");
+    let own = place.fixture.paths().config_dir.join("hooks.json");
+    fs::write(&own, &events).unwrap();
+    let error = place.with(find_hooks).unwrap_err().to_string();
+    assert!(error.contains("the key `PreToolUse`"), "{error}");
+}
+
+#[test]
+fn a_hook_without_its_condition_is_another_one() {
+    let with = guard("true").replace("\"type\"", "\"if\": \"Bash(git *)\", \"type\"");
+    let place = Place::new();
+    place.write(FILE, &with);
+    place.trust();
+    assert!(place.states()[0].starts_with("failed: the field `if`"));
+    place.write(FILE, &guard("true"));
+    assert_eq!(place.states()[0], "untrusted");
 }
 
 #[test]
