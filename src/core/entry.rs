@@ -541,6 +541,8 @@ pub enum FailureClass {
     Auth,
     /// The provider does not have the model any more, never had it, or not for this key.
     NoModel,
+    /// The account has no credit left, or its quota is used up for a day or longer.
+    UsedUp,
     /// The provider says the request is invalid.
     BadRequest,
     /// No connection, a cut stream, a timeout.
@@ -551,6 +553,13 @@ pub enum FailureClass {
     Nonsense,
     /// A hook that guards messages failed, so the message was not sent.
     Hook,
+}
+
+impl FailureClass {
+    /// Returns whether only another model can answer: neither waiting nor a repetition helps.
+    pub fn needs_other_model(self) -> bool {
+        matches!(self, FailureClass::NoModel | FailureClass::UsedUp)
+    }
 }
 
 /// Subject of a note.

@@ -453,7 +453,7 @@ impl Summaries {
                         continue;
                     }
                     let next = others.pop_front();
-                    let Some(next) = next.filter(|_| failure.class == FailureClass::NoModel) else {
+                    let Some(next) = next.filter(|_| failure.class.needs_other_model()) else {
                         return Err(failure);
                     };
                     notice = Some(replaced(&model, &next.0, &failure));
@@ -480,7 +480,7 @@ impl Summaries {
                         Err(failure) => failure,
                     };
                     let next = others.pop_front();
-                    let Some(next) = next.filter(|_| failure.class == FailureClass::NoModel) else {
+                    let Some(next) = next.filter(|_| failure.class.needs_other_model()) else {
                         return Err(failure);
                     };
                     notice = Some(replaced(&model, &next, &failure));

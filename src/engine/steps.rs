@@ -15,7 +15,7 @@ use super::{Engine, EngineError, Write, model_asks};
 use crate::core::access::Access;
 use crate::core::authorization::{Authorization, authorize, still_allowed};
 use crate::core::choice::next_fallback;
-use crate::core::entry::{CallId, Entry, Fact, Failure, FailureClass, Guard, Outcome, Output};
+use crate::core::entry::{CallId, Entry, Fact, Failure, Guard, Outcome, Output};
 use crate::core::entry::{Choice, FallbackModel};
 use crate::core::prompt::{request, request_bytes};
 use crate::core::told;
@@ -140,11 +140,11 @@ impl<W: World> Engine<W> {
         self.record_answer(Write::of(entry).clearing_stream()).await
     }
 
-    /// Switches to the next fallback model if this one is overloaded, cannot be reached or is not
-    /// there any more. The switch is recorded before the request, so another start uses the same model. Returns whether
-    /// it switched.
+    /// Switches to the next fallback model if this one is overloaded, cannot be reached, has no
+    /// quota left or is not there any more. The switch is recorded before the request, so another
+    /// start uses the same model. Returns whether it switched.
     async fn fall_back(&mut self, model: &str, error: &Failure) -> Result<bool, EngineError> {
-        if !is_transient(error.class) && error.class != FailureClass::NoModel {
+        if !is_transient(error.class) && !error.class.needs_other_model() {
             return Ok(false);
         }
         let own = self.log.state.own_model();

@@ -629,6 +629,7 @@ fn code_of(class: FailureClass) -> u8 {
         FailureClass::TooLong
         | FailureClass::Auth
         | FailureClass::NoModel
+        | FailureClass::UsedUp
         | FailureClass::BadRequest
         | FailureClass::Protocol
         | FailureClass::Nonsense

@@ -282,10 +282,10 @@ fn class(status: u16, said: &ErrorContent) -> (FailureClass, Option<&'static str
     let says = |list: &[&str]| list.iter().any(|words| text.contains(words));
     // Waiting does not help: the account has no credit left.
     if status == 402 || said.is(&USED_UP_CODES) || says(&USED_UP) || is_monthly(&text) {
-        return (FailureClass::Auth, Some(BILLING));
+        return (FailureClass::UsedUp, Some(BILLING));
     }
     if said.per_day {
-        return (FailureClass::Auth, Some(TOMORROW));
+        return (FailureClass::UsedUp, Some(TOMORROW));
     }
     let wrong_key = ["api key not valid", "incorrect api key", "invalid api key"];
     let refused_key = said.is(&["api_key_invalid", "invalid_api_key"]) || says(&wrong_key);

@@ -318,6 +318,7 @@ fn hint(class: FailureClass, provider: &Provider, url: &Url) -> Option<String> {
         FailureClass::RateLimit
         | FailureClass::Overloaded
         | FailureClass::NoModel
+        | FailureClass::UsedUp
         | FailureClass::BadRequest
         | FailureClass::Protocol
         | FailureClass::Nonsense

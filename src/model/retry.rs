@@ -123,6 +123,7 @@ pub(crate) fn is_transient(class: FailureClass) -> bool {
         FailureClass::TooLong
         | FailureClass::Auth
         | FailureClass::NoModel
+        | FailureClass::UsedUp
         | FailureClass::BadRequest
         | FailureClass::Protocol
         | FailureClass::Nonsense

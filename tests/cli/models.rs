@@ -745,6 +745,37 @@ fn a_retired_model_goes_to_the_fallback() {
 }
 
 #[test]
+fn a_used_up_quota_goes_to_the_fallback_and_is_an_error_without_one() {
+    let day = json!({"error": {"code": 429, "message": "You exceeded your current quota", "status": "RESOURCE_EXHAUSTED",
+        "details": [{"violations": [{"quotaId": "GenerateRequestsPerDayPerProjectPerModel-FreeTier"}]}, {"retryDelay": "34s"}]}});
+    let month = json!({"error": {"message": "You have reached your monthly usage limit.", "type": "rate_limit_error"}});
+    let credit = json!({"error": {"code": 402, "message": "Insufficient credits"}});
+    for (status, body) in [(429, day), (429, month), (402, credit)] {
+        for protocol in Protocol::ALL {
+            let body = body.to_string();
+            let server = Server::start(move |seen| match seen.model.as_str() {
+                "test-model" => Answer::Raw {
+                    status,
+                    content_type: "application/json",
+                    body: body.clone(),
+                },
+                model => Says::text(format!("I am {model}.")).into(),
+            });
+            let home = Home::with(&server, protocol);
+            refused(home.run(["-p", "x"]), 1, &["hint: "]);
+            let more = "fallback_model = [\"local/second\"]\n";
+            home.configure(&server, protocol, more);
+            let run = streamed(&home, &["-p", "x"]).expect(0);
+            let events = run.events();
+            let chose = events.iter().find(|e| e["type"] == "entry.chose").unwrap();
+            assert_eq!(chose["fallback"]["error"]["class"], "used_up");
+            // Waiting does not help, so each is asked once.
+            assert_eq!(asked(&server), ["test-model", "test-model", "second"]);
+        }
+    }
+}
+
+#[test]
 fn without_a_fallback_a_retired_model_names_the_way_out() {
     for protocol in Protocol::ALL {
         let server = without(protocol, &["test-model"]);

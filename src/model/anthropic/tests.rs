@@ -500,7 +500,7 @@ fn errors_are_classified() {
             Auth,
         ),
         (403, answer("permission_error", "no"), Auth),
-        (402, answer("billing_error", "no credit"), Auth),
+        (402, answer("billing_error", "no credit"), UsedUp),
         (429, answer("rate_limit_error", "slow down"), RateLimit),
         (529, answer("overloaded_error", "Overloaded"), Overloaded),
         (

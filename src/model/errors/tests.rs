@@ -16,11 +16,15 @@ fn statuses_and_codes_have_their_class() {
             Auth,
         ),
         (403, "", Auth),
-        (402, r#"{"error":{"message":"Insufficient Balance"}}"#, Auth),
+        (
+            402,
+            r#"{"error":{"message":"Insufficient Balance"}}"#,
+            UsedUp,
+        ),
         (
             429,
             r#"{"error":{"message":"You exceeded your current quota","type":"insufficient_quota"}}"#,
-            Auth,
+            UsedUp,
         ),
         (
             400,
@@ -32,7 +36,7 @@ fn statuses_and_codes_have_their_class() {
             r#"{"code":"invalid-argument","error":"Incorrect API key provided. You can obtain an API key from https://console.x.ai."}"#,
             Auth,
         ),
-        (400, r#"{"code":"insufficient_quota","error":"no"}"#, Auth),
+        (400, r#"{"code":"insufficient_quota","error":"no"}"#, UsedUp),
         (
             429,
             r#"{"error":{"code":429,"message":"Resource has been exhausted","status":"RESOURCE_EXHAUSTED"}}"#,
@@ -182,44 +186,44 @@ fn a_request_that_cannot_succeed_fails_with_a_hint() {
         (
             429,
             r#"{"error":{"message":"You have reached your monthly usage limit.","type":"rate_limit_error"}}"#,
-            Auth,
+            UsedUp,
             BILLING,
         ),
         (
             429,
             r#"{"message":"You are using a Trial key, which is limited to 1000 API calls / month."}"#,
-            Auth,
+            UsedUp,
             BILLING,
         ),
         (
             400,
             r#"{"type":"error","error":{"type":"invalid_request_error","message":"You have reached your specified API usage limits. You will regain access on 2026-12-01 at 00:00 UTC."}}"#,
-            Auth,
+            UsedUp,
             BILLING,
         ),
         (
             400,
             r#"{"type":"error","error":{"type":"invalid_request_error","message":"Your credit balance is too low to access the API."}}"#,
-            Auth,
+            UsedUp,
             BILLING,
         ),
         (
             429,
             r#"{"code":"The caller does not have permission","error":"Your team has either used all available credits or reached its monthly spending limit."}"#,
-            Auth,
+            UsedUp,
             BILLING,
         ),
         (
             429,
             r#"{"error":{"message":"Your account is suspended","type":"exceeded_current_quota_error"}}"#,
-            Auth,
+            UsedUp,
             BILLING,
         ),
         // Google: the quota of the day, with a wait that brings nothing.
         (
             429,
             r#"{"error":{"code":429,"message":"You exceeded your current quota","status":"RESOURCE_EXHAUSTED","details":[{"violations":[{"quotaId":"GenerateRequestsPerDayPerProjectPerModel-FreeTier"}]},{"retryDelay":"34s"}]}}"#,
-            Auth,
+            UsedUp,
             "of the day",
         ),
     ] {
@@ -240,7 +244,7 @@ fn the_kind_of_an_error_counts_under_any_status() {
         ("overloaded_error", Overloaded),
         ("authentication_error", Auth),
         ("permission_error", Auth),
-        ("billing_error", Auth),
+        ("billing_error", UsedUp),
     ] {
         let body = format!(r#"{{"type":"error","error":{{"type":"{kind}","message":"x"}}}}"#);
         assert_eq!(class_of(400, &body), want, "{kind}");

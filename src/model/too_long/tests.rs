@@ -192,6 +192,6 @@ fn errors_about_other_limits_are_not_taken_as_too_long() {
         }
     }
     let credit = r#"{"error":{"message":"This request requires more credits, or fewer max_tokens. Prompt tokens limit exceeded: 12000 > 8000","code":402}}"#;
-    check(402, credit, |class| class == Auth);
+    check(402, credit, |class| class == UsedUp);
     check(403, credit, |class| class == Auth);
 }
