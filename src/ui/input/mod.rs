@@ -24,8 +24,12 @@ use crossterm::event::{Event, KeyCode, KeyModifiers};
 
 pub(crate) use reader::{Reader, TerminalItem};
 
-/// How long an escape byte waits for the rest of a sequence before it is the Esc key.
-pub(crate) const ESCAPE_WAIT: Duration = Duration::from_millis(50);
+/// How long an escape byte waits for the rest of a sequence before it is the Esc key. A slow line
+/// splits sequences, and Esc stops a turn.
+pub(crate) const ESCAPE_WAIT: Duration = Duration::from_millis(150);
+
+/// How long an escape byte and the next key are that key with Alt. Later they are two keys.
+const ALT_WAIT: Duration = Duration::from_millis(50);
 
 /// Maximum wait for the rest of an incomplete sequence or character.
 pub(crate) const SEQUENCE_WAIT: Duration = Duration::from_millis(250);
@@ -55,8 +59,8 @@ pub(crate) struct Input {
     paste: Option<Paste>,
     /// Set inside a reply that is too long to store: everything up to its end is dropped.
     skipping: bool,
-    /// An incomplete answer about the background, and when it was given up. Its rest may still
-    /// come, and must not count as typed.
+    /// An incomplete answer about the background, report of the mouse or beginning of a paste, and
+    /// when it was given up. Its rest may still come, and must not count as typed.
     cut: Option<(Vec<u8>, Instant)>,
     background: Option<[u8; 3]>,
     /// The last paste had no end mark: it may still come.
@@ -78,13 +82,18 @@ impl Input {
         if bytes.is_empty() {
             return events;
         }
+        let is_rest = bytes.len() > 1 && matches!(bytes[0], b'[' | b'O' | b']');
+        let is_late = |last| now.duration_since(last) >= ALT_WAIT;
+        if self.pending == [0x1b] && !is_rest && self.last.is_some_and(is_late) {
+            events.extend(sequence::abandoned(&std::mem::take(&mut self.pending)));
+        }
         self.last = Some(now);
         // An Esc may be a key, or the end of the answer: the next bytes decide.
         if bytes != [0x1b]
             && let Some((cut, at)) = self.cut.take()
             && self.pending.is_empty()
             && now.duration_since(at) < colour::REST_WAIT
-            && colour::goes_on(&cut, bytes)
+            && (colour::goes_on(&cut, bytes) || sequence::is_rest(&cut, bytes))
         {
             self.pending = cut;
         }
@@ -117,7 +126,8 @@ impl Input {
             events.extend(sequence::abandoned(&pending));
             let cut = self.cut.take().filter(|_| pending == [0x1b]);
             let cut = [cut.map(|(cut, _)| cut).unwrap_or_default(), pending].concat();
-            self.cut = colour::is_beginning(&cut).then_some((cut, now));
+            self.cut =
+                (colour::is_beginning(&cut) || sequence::is_report(&cut)).then_some((cut, now));
         }
         events
     }

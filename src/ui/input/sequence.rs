@@ -5,7 +5,7 @@
 
 use crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers};
 
-use super::decode;
+use super::{PASTE_START, decode};
 
 /// The meaning of the bytes so far.
 #[derive(Debug, PartialEq)]
@@ -48,6 +48,23 @@ pub(super) fn abandoned(bytes: &[u8]) -> Vec<Event> {
         [0x1b, 0x1b, byte @ (b'[' | b'O')] => vec![escape(), alt(char::from(*byte))],
         _ => Vec::new(),
     }
+}
+
+/// Returns whether the bytes are a report of the mouse or the beginning of a paste, or may become
+/// one.
+pub(super) fn is_report(bytes: &[u8]) -> bool {
+    let start = bytes.len().min(PASTE_START.len());
+    let numbers = bytes.strip_prefix(b"\x1b[<").map(|rest| {
+        let mut rest = rest.iter();
+        rest.find(|byte| !matches!(byte, b'0'..=b'9' | b';'))
+    });
+    bytes[..start] == PASTE_START[..start] || matches!(numbers, Some(None | Some(b'M' | b'm')))
+}
+
+/// Returns whether the bytes of this read continue a report that broke off. Only an end may come
+/// alone: one other byte is a key.
+pub(super) fn is_rest(cut: &[u8], bytes: &[u8]) -> bool {
+    is_report(&[cut, bytes].concat()) && (bytes.len() > 1 || matches!(bytes, b"M" | b"m" | b"~"))
 }
 
 /// Returns whether this is a reply that ends with a terminator, at any length.

@@ -196,6 +196,67 @@ fn the_rest_of_a_paste_that_stalled_is_not_typed() {
     assert_eq!(input.feed(b"0123456789abcdef", late).len(), 16);
 }
 
+/// The events of reads at these milliseconds, and of the silence after them.
+fn events_of(reads: &[(u64, &str)]) -> String {
+    let start = Instant::now();
+    let mut input = Input::default();
+    let mut events = Vec::new();
+    let mut silent = start;
+    for (ms, bytes) in reads {
+        let now = start + Duration::from_millis(*ms);
+        events.extend(input.tick(silent.min(now)));
+        events.extend(input.feed(bytes.as_bytes(), now));
+        silent = now + SEQUENCE_WAIT;
+    }
+    events.extend(input.tick(silent + PASTE_SILENCE));
+    events.iter().map(spelled).collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn a_paste_or_a_report_in_pieces_is_not_typed() {
+    let paste = "[200~a\r!b\r\x1b[201~";
+    for (reads, want) in [
+        (&[(0, "\x1b"), (70, paste)][..], "<a\r!b\r>"),
+        (&[(0, "\x1b"), (400, paste)], "Esc <a\r!b\r>"),
+        (&[(0, "\x1b[20"), (300, "0~a\r\x1b[201~")], "<a\r>"),
+        (
+            &[(0, "\x1b[200"), (900, "~"), (950, "a\r\x1b[201~")],
+            "<a\r>",
+        ),
+        (
+            &[(0, "\x1b[2"), (300, "00"), (900, "~a\r\x1b[201~")],
+            "<a\r>",
+        ),
+        (&[(0, "\x1b"), (140, "[A")], "Up"),
+        // Keys are keys at once, also after a report whose rest is lost.
+        (&[(0, "\x1b"), (49, "x")], "A-x"),
+        (&[(0, "\x1b"), (51, "x")], "Esc x"),
+        (&[(0, "\x1b"), (51, "[")], "Esc ["),
+        (&[(0, "\x1b"), (51, "O")], "Esc S-O"),
+        (&[(0, "\x1b"), (200, "["), (300, "2")], "Esc [ 2"),
+        (&[(0, "\x1b[<35;8"), (300, "1")], "1"),
+        (&[(0, "\x1b[<35;8"), (300, "1"), (400, "m")], "1 m"),
+        (&[(0, "\x1b[200"), (20_000, "~")], "~"),
+    ] {
+        assert_eq!(events_of(reads), want, "{reads:?}");
+    }
+    for cut in 1.."\x1b[<35;88;12M".len() {
+        for ms in [70, 300, 900] {
+            let (first, rest) = "\x1b[<35;88;12M".split_at(cut);
+            let said = events_of(&[(0, first), (ms, rest), (2_000, "a")]);
+            let keys = match (cut, ms) {
+                (1, 300..) => "Esc ",
+                (2, 300..) => "A-[ ",
+                _ => "",
+            };
+            assert!(
+                said.starts_with(&format!("{keys}Mouse(")) && said.ends_with(" a"),
+                "{cut} {ms}: {said}"
+            );
+        }
+    }
+}
+
 #[test]
 fn every_split_gives_the_same_events() {
     let bytes =
