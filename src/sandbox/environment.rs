@@ -5,9 +5,9 @@ use crate::core::access::Access;
 /// Words of names whose values are usually secrets. A name is split at everything but letters and
 /// digits.
 #[rustfmt::skip]
-const SECRET_WORDS: [&str; 20] = [
-    "AUTH", "AUTHORIZATION", "BEARER", "COOKIE", "COOKIES", "CRED", "CREDS", "DSN", "HTPASSWD", "JWT", "KEY", "KEYS",
-    "OTP", "PASS", "PAT", "PSK", "PW", "SAS", "TOTP", "WEBHOOK",
+const SECRET_WORDS: [&str; 22] = [
+    "AUTH", "AUTHORIZATION", "BEARER", "COOKIE", "COOKIES", "CRED", "CREDS", "DSN", "HEADERS", "HTPASSWD", "JWT", "KEY",
+    "KEYS", "OTP", "PASS", "PAT", "PSK", "PW", "SAS", "SK", "TOTP", "WEBHOOK",
 ];
 
 /// Parts of such words, also without a boundary (`MYTOKEN`, `authToken`).
@@ -29,8 +29,8 @@ const SECRET_BEGINNINGS: [&str; 6] = [
 
 /// Whole names of variables with secrets, or with addresses of agents that act for the user.
 #[rustfmt::skip]
-const SECRET_NAMES: [&str; 10] = [
-    "BW_SESSION", "DATABASE_URL", "SSH_AUTH_SOCK", "SSH_AGENT_PID", "GPG_AGENT_INFO", "DBUS_SESSION_BUS_ADDRESS",
+const SECRET_NAMES: [&str; 11] = [
+    "AZUREWEBJOBSSTORAGE", "BW_SESSION", "DATABASE_URL", "SSH_AUTH_SOCK", "SSH_AGENT_PID", "GPG_AGENT_INFO", "DBUS_SESSION_BUS_ADDRESS",
     "DOCKER_HOST", "KRB5CCNAME", "XAUTHORITY", "TMUX",
 ];
 
@@ -78,7 +78,12 @@ fn has_secret_field(value: &str) -> bool {
         .filter_map(|field| field.split_once('='))
         .any(|(name, value)| {
             let name = name.trim().to_ascii_lowercase();
-            !value.trim().is_empty() && SECRET_FIELDS.contains(&name.as_str())
+            // Options of programs and Java: `--password=x`, `-Dhttps.proxyPassword=x`.
+            let option = name.strip_prefix("-d").or(name.strip_prefix("--"));
+            let option = option.unwrap_or_default().replace('-', "").to_uppercase();
+            !value.trim().is_empty()
+                && (SECRET_FIELDS.contains(&name.as_str())
+                    || SECRET_PARTS.iter().any(|part| option.ends_with(part)))
         })
 }
 
@@ -153,13 +158,14 @@ mod tests {
             "AUTHORIZATION", "PASSPHRASE", "MYTOKEN", "npm_config__authToken", "DOCKER_AUTH_CONFIG", "MYSQL_PWD",
             "SUPABASE_SERVICE_ROLE", "OPENAI_KEY_2", "KEY1", "STORAGE_CONNECTION_STRING", "GH_PAT", "SECRETS",
             "npm_config_//registry.npmjs.org/:_authToken", "SIGNING_KEY_BASE64", "FTP_PW", "BW_SESSION", "SENTRY_DSN",
+            "ANTHROPIC_CUSTOM_HEADERS", "OTEL_EXPORTER_OTLP_HEADERS", "STRIPE_SK", "AzureWebJobsStorage",
         ] {
             assert!(withheld(name, "x"), "{name}");
         }
         for name in [
             "PATH", "HOME", "KEYBOARD", "LANG", "TOKENIZERS_PARALLELISM", "MONKEY", "PWD", "OLDPWD", "GIT_AUTHOR_NAME",
             "GIT_ASKPASS", "SSH_ASKPASS", "PINENTRY_USER_DATA", "COMPATIBILITY", "AUTHOR", "XDG_SESSION_ID", "PKG_CONFIG_PATH",
-            "CARGO_HOME", "SPATH", "HTTP_PROXY", "TERM_SESSION_ID",
+            "CARGO_HOME", "SPATH", "HTTP_PROXY", "TERM_SESSION_ID", "MASTER_ADDR", "UV_INDEX_URL", "MAVEN_OPTS", "DESK",
         ] {
             assert!(!withheld(name, "x"), "{name}");
         }
@@ -174,14 +180,14 @@ mod tests {
             "root:pw@tcp(db:3306)/app", "jdbc:postgresql://h/d?user=u&password=p", "Server=h;User Id=u;Password=p;",
             "host=h password=p", "https://x.blob.core.windows.net/c?sv=1&sig=abc",
             "https://0123456789abcdefghij@github.com/x",
-            "-i=https://u:pw@h", "amqp://a@h1,b:pw@h2",
+            "-i=https://u:pw@h", "amqp://a@h1,b:pw@h2", "-Xmx1g -Dhttps.proxyPassword=x", "--api-key=x", "--verbose --password=x",
         ] {
             assert!(withheld("PLAIN", value), "{value}");
         }
         for value in [
             "https://pypi.org/simple", "https://host:8080/path@1.2", "git@github.com:a/b.git", "ssh://git@github.com/a/b",
             "/usr/bin:/opt/x@1.2/bin", "me@example.com", "https://u:@h/", "http://[::1]:80/a@b", "2026-11-29T10:00:00",
-            "unix:path=/run/user/1000/bus", "-Dfoo=bar -O2", "*.tar=01;31:*.zip=01;31", r"\u@\h:\w\$ ",
+            "unix:path=/run/user/1000/bus", "-Dfoo=bar -O2", "-Xmx1g -Dtoken.file=x --key-file=x", "*.tar=01;31:*.zip=01;31", r"\u@\h:\w\$ ",
             "https://unpkg.com/react@18", "a:b:c",
         ] {
             assert!(!withheld("PLAIN", value), "{value}");
