@@ -118,6 +118,27 @@ fn text_from_the_editor_is_offered_after_rewake_is_killed() {
     }
 }
 
+/// A Ctrl+C at the same time is the editor's, and does not replace the signal.
+#[test]
+fn a_signal_that_comes_while_the_editor_is_open_ends_rewake_after_it() {
+    for (signal, code) in [("TERM", 143), ("HUP", 129)] {
+        let home = scripted(&["[[step]]\ntext = \"As you say.\"\n".to_string()]);
+        let script = format!(
+            "trap '' HUP; kill -{signal} $PPID; kill -INT $PPID; printf 'saved words\\n' > \"$1\""
+        );
+        let mut terminal = with_editor(&home, &script);
+        terminal.says("begin");
+        terminal.sees("As you say.");
+        terminal.types("first words");
+        terminal.sees("› first words");
+        terminal.types(EDIT);
+        assert_eq!(terminal.ends().code(), Some(code), "{signal}");
+        assert!(terminal.is_cooked() && !terminal.is_on_other_screen());
+        let terminal = Terminal::start(&home, &["-c"]);
+        terminal.sees("› saved words");
+    }
+}
+
 /// An editor may leave the terminal as no shell wants it.
 #[test]
 fn an_editor_that_leaves_a_mess_does_not_leave_it_to_the_shell() {
