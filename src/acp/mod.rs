@@ -152,10 +152,7 @@ impl Drop for ThreadEnd {
 /// # Errors
 /// The runtime cannot be started.
 pub fn run(ctx: AppContext, options: &Options) -> Result<u8, CliError> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(SessionError::Runtime)?;
+    let runtime = crate::net::runtime().map_err(SessionError::Runtime)?;
     let shared = Arc::new(Shared {
         ctx,
         is_yolo: options.is_yolo,

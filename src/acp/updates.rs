@@ -209,14 +209,12 @@ impl Projector {
     }
 
     fn replied(&mut self, seq: u64, blocks: &[Block], folder: &str) {
-        let text = joined(blocks, |block| match block {
-            Block::Text { text, .. } => Some(text),
+        let text = Block::texts(blocks).collect::<String>();
+        let thinking = blocks.iter().filter_map(|block| match block {
+            Block::Thinking { text, .. } => Some(text.as_str()),
             _ => None,
         });
-        let thinking = joined(blocks, |block| match block {
-            Block::Thinking { text, .. } => Some(text),
-            _ => None,
-        });
+        let thinking = thinking.collect::<String>();
         let Streaming {
             text: streamed,
             thinking: thought,
@@ -232,14 +230,8 @@ impl Projector {
             }
         }
         self.end_stream();
-        let calls = blocks.iter().filter_map(|block| match block {
-            Block::Call {
-                name, arguments, ..
-            } => Some((name, arguments)),
-            _ => None,
-        });
-        for (index, (name, arguments)) in (0..).zip(calls) {
-            let call = tools::call(CallId { reply: seq, index }, name, arguments);
+        for (id, name, arguments) in Block::calls(seq, blocks) {
+            let call = tools::call(id, name, arguments);
             self.open.insert(call.id);
             let mut update = call_fields(&call, folder);
             update["sessionUpdate"] = "tool_call".into();
@@ -358,11 +350,6 @@ impl Projector {
             );
         }
     }
-}
-
-fn joined<'a>(blocks: &'a [Block], part: impl Fn(&'a Block) -> Option<&'a String>) -> String {
-    let parts: Vec<&str> = blocks.iter().filter_map(part).map(String::as_str).collect();
-    parts.concat()
 }
 
 /// Returns the fields that describe a call, besides its status.

@@ -156,9 +156,7 @@ pub(super) struct Authenticate {
 pub(super) struct OpenSession {
     pub session_id: Option<String>,
     pub cwd: PathBuf,
-    #[serde(default)]
     additional_directories: Option<Vec<PathBuf>>,
-    #[serde(default)]
     mcp_servers: Option<Vec<McpServer>>,
 }
 
@@ -168,15 +166,10 @@ pub(super) struct McpServer {
     #[serde(default, rename = "type")]
     kind: Option<String>,
     name: String,
-    #[serde(default)]
     command: Option<String>,
-    #[serde(default)]
     args: Option<Vec<String>>,
-    #[serde(default)]
     env: Option<Vec<NameValue>>,
-    #[serde(default)]
     url: Option<String>,
-    #[serde(default)]
     headers: Option<Vec<NameValue>>,
 }
 
@@ -320,9 +313,7 @@ pub(super) struct OfSession {
 
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct ListSessions {
-    #[serde(default)]
     pub cwd: Option<PathBuf>,
-    #[serde(default)]
     pub cursor: Option<String>,
 }
 
@@ -369,9 +360,7 @@ pub(super) enum ContentBlock {
 #[derive(Debug, Deserialize)]
 pub(super) struct Resource {
     pub uri: String,
-    #[serde(default)]
     pub text: Option<String>,
-    #[serde(default)]
     pub blob: Option<String>,
 }
 
@@ -395,10 +384,7 @@ pub(super) enum PermissionOutcome {
 #[derive(Debug, Deserialize)]
 #[serde(tag = "action", rename_all = "snake_case")]
 pub(super) enum ElicitationAnswer {
-    Accept {
-        #[serde(default)]
-        content: Option<Map<String, Value>>,
-    },
+    Accept { content: Option<Map<String, Value>> },
     Decline,
     Cancel,
 }

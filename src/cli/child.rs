@@ -8,7 +8,7 @@ use super::place::SessionPlace;
 use crate::command::keeper::{CHILD_WORD, SETTINGS_ENV};
 use crate::config::{Env, Paths};
 use crate::core::background::BackgroundMode;
-use crate::headless::{self, Ask, Format, Task};
+use crate::headless::{self, Ask, Task};
 use crate::report::CliError;
 use crate::session::decode_from_parent;
 use crate::session::sandbox::probe_kernel_in_background;
@@ -41,21 +41,6 @@ pub(super) fn run(session: &str, run: &str) -> Result<u8, CliError> {
     let _log = logging::start(&ctx.paths, ctx.config().log.level);
     probe_kernel_in_background(&ctx);
     let (session, by) = ctx.open_task(session, run)?;
-    let task = Task {
-        job: None,
-        has_input: false,
-        images: Vec::new(),
-        blobs: Vec::new(),
-        timeout: None,
-        background: BackgroundMode::Leave,
-        prompt: None,
-        command: None,
-        named: None,
-        format: Format::Text,
-        by,
-        schema: None,
-        ask: Ask::Parent,
-        fail_on_denied: false,
-    };
+    let task = Task::pending_work(by, BackgroundMode::Leave, Ask::Parent);
     headless::run(&ctx, session, task)
 }

@@ -66,10 +66,7 @@ pub(super) fn run(ctx: &AppContext, args: &FetchArgs) -> Result<u8, CliError> {
             "changed": done.is_changed,
         }));
     }
-    let state = match done.is_changed {
-        true => "",
-        false => ", as before",
-    };
+    let state = if done.is_changed { "" } else { ", as before" };
     line(&format!(
         "{}: {}, and {} that they lack{state}",
         done.branch,

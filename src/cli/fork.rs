@@ -67,8 +67,5 @@ fn fork_error(error: NotForked) -> CliError {
         NotForked::NotLaidOut { .. } => exit::RESUMABLE,
     };
     let trouble = CliError::new(code, said);
-    match hint {
-        Some(hint) => trouble.with_hint(hint),
-        None => trouble,
-    }
+    CliError { hint, ..trouble }
 }

@@ -13,7 +13,7 @@ use super::steer::report_delivery_to;
 use super::steer::{ORIGIN, open_store, report_delivery};
 use crate::core::background::BackgroundMode;
 use crate::core::entry::{By, Via};
-use crate::headless::{self, Ask, Format, Task};
+use crate::headless::{self, Ask, Task};
 use crate::report::{CliError, exit};
 use crate::session::{Accepted, AppContext, Delivery, SessionError, SessionSelector};
 use crate::store::{Message, SessionInfo, StoreError};
@@ -96,22 +96,7 @@ fn start(ctx: &AppContext, info: &SessionInfo) -> Result<u8, CliError> {
         }
         Err(error) => return Err(error.into()),
     };
-    let task = Task {
-        job: None,
-        has_input: false,
-        images: Vec::new(),
-        blobs: Vec::new(),
-        timeout: None,
-        background: BackgroundMode::Remind,
-        prompt: None,
-        command: None,
-        named: None,
-        format: Format::Text,
-        by: By::Person,
-        schema: None,
-        ask: Ask::Deny,
-        fail_on_denied: false,
-    };
+    let task = Task::pending_work(By::Person, BackgroundMode::Remind, Ask::Deny);
     headless::run(ctx, session, task)
 }
 

@@ -16,7 +16,7 @@ use uuid::Uuid;
 use crate::command::own_exe;
 use crate::core::background::BackgroundMode;
 use crate::core::entry::By;
-use crate::headless::{self, Ask, Format, Task};
+use crate::headless::{self, Ask, Task};
 use crate::report::{CliError, exit, note};
 use crate::sandbox::child;
 use crate::session::remote::blocking;
@@ -174,7 +174,10 @@ fn work(
     its.given.is_task = true;
     its.given.is_attended = ask.is_attended();
     let done = match open_task(&its, folder, &of, &task, taken) {
-        Ok((its, opened)) => headless::run(&its, opened, of_task(ask)),
+        Ok((its, opened)) => {
+            let task = Task::pending_work(By::Start, BackgroundMode::Remind, ask);
+            headless::run(&its, opened, task)
+        }
         Err(SessionError::Store(StoreError::Held { .. })) => {
             return Err(Unworked::Held);
         }
@@ -196,25 +199,6 @@ fn work(
     }
     tell_end(address, session, home, state, told);
     done.map_err(Unworked::Failed)
-}
-
-fn of_task(ask: Ask) -> Task {
-    Task {
-        job: None,
-        has_input: false,
-        images: Vec::new(),
-        blobs: Vec::new(),
-        timeout: None,
-        background: BackgroundMode::Remind,
-        prompt: None,
-        command: None,
-        named: None,
-        format: Format::Text,
-        by: By::Start,
-        schema: None,
-        ask,
-        fail_on_denied: false,
-    }
 }
 
 /// Tells the database how a task ended.

@@ -623,7 +623,6 @@ pub struct CheckConfig {
     #[serde(default = "check_timeout_sec")]
     pub timeout_sec: u64,
     /// `None`: its command.
-    #[serde(default)]
     pub name: Option<String>,
 }
 

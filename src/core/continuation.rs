@@ -205,10 +205,7 @@ fn last_results(state: &State, room: usize) -> String {
 }
 
 fn spoken(blocks: &[Block]) -> String {
-    let texts = blocks.iter().filter_map(|b| match b {
-        Block::Text { text, .. } => Some(text.trim()),
-        Block::Thinking { .. } | Block::Call { .. } => None,
-    });
+    let texts = Block::texts(blocks).map(str::trim);
     texts.collect::<Vec<_>>().join("\n").trim().to_string()
 }
 

@@ -144,20 +144,14 @@ impl<'a> Fetches<'a> {
     }
 
     fn add_calls(&mut self, describe: Describe, reply: u64, blocks: &[Block]) {
-        let calls = blocks.iter().filter_map(|block| match block {
-            Block::Call {
-                name, arguments, ..
-            } => Some((name, arguments)),
-            _ => None,
-        });
-        for (index, (name, arguments)) in (0..).zip(calls) {
+        for (call, name, arguments) in Block::calls(reply, blocks) {
             if name != WEB_FETCH && name != WEB_SEARCH {
                 continue;
             }
             let described = describe(name, arguments).ok();
             if let Some((host, url)) = described.and_then(|d| address_of(&d.permission)) {
                 self.all.push(Fetch {
-                    call: CallId { reply, index },
+                    call,
                     host,
                     url,
                     said: self.said.len(),

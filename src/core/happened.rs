@@ -18,19 +18,8 @@ pub(crate) fn calls(records: &[Record], describe: Describe) -> BTreeMap<CallId, 
         let Entry::Replied { blocks, .. } = &record.entry else {
             continue;
         };
-        let mut index = 0;
-        for block in blocks {
-            if let Block::Call {
-                name, arguments, ..
-            } = block
-            {
-                let id = CallId {
-                    reply: record.seq,
-                    index,
-                };
-                calls.insert(id, ToolCall::new(id, name, arguments, describe));
-                index += 1;
-            }
+        for (id, name, arguments) in Block::calls(record.seq, blocks) {
+            calls.insert(id, ToolCall::new(id, name, arguments, describe));
         }
     }
     calls

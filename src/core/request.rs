@@ -33,6 +33,32 @@ pub struct Request {
     pub schema: Option<Value>,
 }
 
+impl Request {
+    /// Returns a request with one message of the user, without tools.
+    pub fn of_text(model: String, system: String, text: String, max_tokens: u64) -> Request {
+        let text = MessagePart::Text {
+            text,
+            signature: None,
+        };
+        Request {
+            model,
+            system,
+            tools: Vec::new(),
+            instructions: String::new(),
+            messages: vec![Message {
+                role: Role::User,
+                parts: vec![text].into(),
+                cache: false,
+            }],
+            max_tokens,
+            effort: Effort::Default,
+            temperature: None,
+            answers: 0,
+            schema: None,
+        }
+    }
+}
+
 /// Author of a message. Results of tools are in messages of the user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {

@@ -368,10 +368,7 @@ fn three_way(
         (false, true) => (ours.1, ours.2),
         (false, false) => merge(&base.1, &ours.1, &theirs.1)?,
     };
-    let mode = match base.0 == ours.0 {
-        true => theirs.0,
-        false => ours.0,
-    };
+    let mode = if base.0 == ours.0 { theirs.0 } else { ours.0 };
     Some(Some(Item::File { mode, hash, bytes }))
 }
 

@@ -57,13 +57,7 @@ impl Structured {
 /// # Errors
 /// Returns why the answer has no JSON, for the model and for a person.
 pub fn json_of(blocks: &[Block], stop: StopReason) -> Result<String, String> {
-    let texts: Vec<&str> = blocks
-        .iter()
-        .filter_map(|block| match block {
-            Block::Text { text, .. } => Some(text.as_str()),
-            Block::Thinking { .. } | Block::Call { .. } => None,
-        })
-        .collect();
+    let texts: Vec<&str> = Block::texts(blocks).collect();
     let all = texts.concat();
     let last = texts.last().copied().unwrap_or_default();
     let all = unfenced(&all);

@@ -4,7 +4,6 @@
 use serde::{Deserialize, Serialize};
 
 use super::budget::Budget;
-use super::choice::Effort;
 use super::cleared_results::ClearedResults;
 use super::entry::{About, Block, Entry, Failure, Record, Seq};
 use super::happened;
@@ -12,7 +11,7 @@ use super::hook;
 use super::limits;
 use super::plain_text::plain_text;
 use super::quoted::{escape_tags, indented, inside_tag};
-use super::request::{Message, MessagePart, Request, Role};
+use super::request::Request;
 use super::rewind;
 use super::sharing;
 use super::state::State;
@@ -63,29 +62,11 @@ pub fn request(
     let before = before
         .map(|b| format!("<summary>\n{b}\n</summary>\n\n"))
         .unwrap_or_default();
-    Request {
-        model: model.to_string(),
-        system: instructions,
-        tools: Vec::new(),
-        instructions: String::new(),
-        messages: vec![Message {
-            role: Role::User,
-            parts: vec![MessagePart::Text {
-                text: format!(
-                    "{before}<conversation>\n{transcript}\n</conversation>\n\nNow write what was \
-                     asked for."
-                ),
-                signature: None,
-            }]
-            .into(),
-            cache: false,
-        }],
-        max_tokens: (summary_tokens * 2).min(room.answer),
-        effort: Effort::Default,
-        temperature: None,
-        answers: 0,
-        schema: None,
-    }
+    let text = format!(
+        "{before}<conversation>\n{transcript}\n</conversation>\n\nNow write what was asked for."
+    );
+    let max_tokens = (summary_tokens * 2).min(room.answer);
+    Request::of_text(model.to_string(), instructions, text, max_tokens)
 }
 
 /// Returns the room for a summary request after the server refused one as too long. `None`: it can
@@ -235,13 +216,8 @@ fn digest_lines(state: &State, records: &[Record]) -> Vec<String> {
     let of = |record: &Record| match &record.entry {
         Entry::Said { .. } => None,
         Entry::Replied { blocks, .. } => {
-            let mut texts = blocks.iter().filter_map(|b| match b {
-                Block::Text { text, .. } if !text.trim().is_empty() => Some(one_line(text, 160)),
-                _ => None,
-            });
-            texts
-                .next()
-                .map(|text| format!("[{}] agent: {text}", record.seq))
+            let text = Block::texts(blocks).find(|text| !text.trim().is_empty());
+            text.map(|text| format!("[{}] agent: {}", record.seq, one_line(text, 160)))
         }
         Entry::Finished {
             call,
@@ -306,6 +282,7 @@ mod tests {
         CallId, Fact, Mode, Outcome, PromptPrefix, StopReason, SummaryBy, Usage, Via,
     };
     use crate::core::permission::Permission;
+    use crate::core::request::MessagePart;
     use crate::core::tool::{Class, Described};
 
     struct Log(State, Vec<Record>);

@@ -180,10 +180,7 @@ fn shown<'a>(all: &[&'a UserMessage], some_dropped: bool, room: usize) -> Vec<Sh
     let ends = || all.iter().enumerate().filter(|(place, _)| is_end(*place));
     let bytes_of_ends: usize = ends().map(|(_, m)| m.cost()).sum();
     let ends_fit = bytes_of_ends <= room && ends().all(|(_, m)| m.is_whole);
-    let rest = match ends_fit {
-        true => room - bytes_of_ends,
-        false => 0,
-    };
+    let rest = if ends_fit { room - bytes_of_ends } else { 0 };
     // Constraints have a share even if the first and the newest message fill the room.
     let for_rules = match ends_fit {
         true => rest.max(room / 4).min(room / 2),

@@ -774,12 +774,8 @@ fn replaced(model: &str, other: &str, failure: &Failure) -> String {
 
 fn written(model: String, reply: Reply, notice: Option<String>) -> Written {
     let usage = reply.usage;
-    let words = reply.blocks.into_iter().filter_map(|block| match block {
-        Block::Text { text, .. } => Some(text),
-        Block::Thinking { .. } | Block::Call { .. } => None,
-    });
     Written {
-        text: words.collect::<Vec<_>>().join("\n"),
+        text: Block::joined_texts(&reply.blocks),
         spent: Spent { model, usage },
         notice,
     }

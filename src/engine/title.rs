@@ -7,9 +7,8 @@
 
 use super::context::{Summaries, Summarising, Work, Written};
 use super::{EngineError, Event, Recorder, Write};
-use crate::core::choice::Effort;
 use crate::core::entry::{Entry, Failure};
-use crate::core::request::{Message, MessagePart, Request, Role};
+use crate::core::request::Request;
 use crate::core::state::State;
 use crate::core::text::{clip, one_line};
 use crate::world::World;
@@ -93,26 +92,9 @@ fn request(state: &State, summarising: &Summarising) -> Option<Request> {
     let model = summarising.model.as_ref()?;
     let instructions = summarising.title.as_ref()?;
     let task = clip(state.untitled_task()?, TASK_BYTES);
-    Some(Request {
-        model: model.clone(),
-        system: instructions.clone(),
-        tools: Vec::new(),
-        instructions: String::new(),
-        messages: vec![Message {
-            role: Role::User,
-            parts: vec![MessagePart::Text {
-                text: format!("<task>\n{task}\n</task>\n\nNow write the title."),
-                signature: None,
-            }]
-            .into(),
-            cache: false,
-        }],
-        max_tokens: ANSWER_TOKENS,
-        effort: Effort::Default,
-        temperature: None,
-        answers: 0,
-        schema: None,
-    })
+    let text = format!("<task>\n{task}\n</task>\n\nNow write the title.");
+    let (model, system) = (model.clone(), instructions.clone());
+    Some(Request::of_text(model, system, text, ANSWER_TOKENS))
 }
 
 /// Returns the answer as a title, without the decoration that models put around one.

@@ -2,8 +2,7 @@
 
 use std::ops::RangeInclusive;
 
-use super::print::words;
-use crate::core::entry::{About, Entry, Image, Record, Seq, StopReason, Via};
+use crate::core::entry::{About, Block, Entry, Image, Record, Seq, StopReason, Via};
 use crate::session::{Session, SessionError};
 use crate::store::Message;
 
@@ -78,12 +77,12 @@ impl EarlierRun {
             match record.entry {
                 Entry::Replied { blocks, stop, .. } => match &mut self.answer {
                     Some((answer, _)) if self.continues => {
-                        answer.insert_str(0, &words(&blocks));
+                        answer.insert_str(0, &Block::joined_texts(&blocks));
                         self.continues = false;
                         self.is_whole = true;
                     }
                     Some(_) => self.is_whole = true,
-                    None => self.answer = Some((words(&blocks), stop)),
+                    None => self.answer = Some((Block::joined_texts(&blocks), stop)),
                 },
                 Entry::Noted {
                     about: Some(About::AnswerCut),

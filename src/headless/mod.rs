@@ -34,6 +34,7 @@ use crate::core::state::{Halt, State};
 use crate::core::structured::AnswerStatus;
 use crate::core::text::count;
 use crate::engine::{self, Command, Engine, EngineError, Event, RestReason, set_background};
+use crate::model::retry::is_transient;
 use crate::report::{self, CliError, exit, note, note_background};
 use crate::session::{
     AppContext, CommandLine, Driver, ExpandedWords, NotSaid, NotifyCommand, ResumeReport, Session,
@@ -83,6 +84,28 @@ pub struct Task {
     pub background: BackgroundMode,
     /// A run with a denied call fails.
     pub fail_on_denied: bool,
+}
+
+impl Task {
+    /// Returns the task to continue with the pending work.
+    pub fn pending_work(by: By, background: BackgroundMode, ask: Ask) -> Task {
+        Task {
+            prompt: None,
+            command: None,
+            named: None,
+            format: Format::Text,
+            by,
+            schema: None,
+            job: None,
+            ask,
+            images: Vec::new(),
+            blobs: Vec::new(),
+            has_input: false,
+            timeout: None,
+            background,
+            fail_on_denied: false,
+        }
+    }
 }
 
 /// Prompts and resources of MCP servers that a prompt names.
@@ -622,19 +645,10 @@ fn ended(stop: Option<StopReason>) -> RunResult {
 /// Returns the exit code for a failure. A temporary failure is resumable, the others need a person
 /// first.
 fn code_of(class: FailureClass) -> u8 {
-    match class {
-        FailureClass::RateLimit | FailureClass::Overloaded | FailureClass::Network => {
-            exit::RESUMABLE
-        }
-        FailureClass::TooLong
-        | FailureClass::Auth
-        | FailureClass::NoModel
-        | FailureClass::UsedUp
-        | FailureClass::BadRequest
-        | FailureClass::Protocol
-        | FailureClass::Nonsense
-        | FailureClass::Hook => exit::FAILED,
+    if is_transient(class) {
+        return exit::RESUMABLE;
     }
+    exit::FAILED
 }
 
 /// Returns whether a call was denied by a rule or because no person was available.

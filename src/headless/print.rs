@@ -175,7 +175,7 @@ impl Printer {
                 self.stop = Some(*stop);
                 self.turns += 1;
                 let parts = last_answer(&state.context);
-                self.answer = parts.into_iter().map(words).collect();
+                self.answer = parts.into_iter().map(Block::joined_texts).collect();
             }
             Entry::Noted {
                 about: Some(About::AnswerCut),
@@ -477,14 +477,6 @@ pub(super) fn calls_were(number: u64) -> String {
         1 => "1 call was".to_string(),
         n => format!("{n} calls were"),
     }
-}
-
-pub(super) fn words(blocks: &[Block]) -> String {
-    let texts = blocks.iter().filter_map(|b| match b {
-        Block::Text { text, .. } => Some(text.as_str()),
-        Block::Thinking { .. } | Block::Call { .. } => None,
-    });
-    texts.collect::<Vec<_>>().join("\n")
 }
 
 /// Maximum length of the call in the line about its start.

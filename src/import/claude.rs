@@ -6,9 +6,8 @@ use std::io;
 
 use serde_json::Value;
 
-use super::lines::{Lines, is_of_agent, joined, list, text, time, with_images};
+use super::lines::{Lines, answer, is_of_agent, joined, list, text, time, with_images};
 use super::links::{TreeFormat, TreeLine, read_tree};
-use super::tools::usage;
 use super::{About, Piece, Report, Sink};
 
 /// Kinds of lines without a part of the conversation.
@@ -154,30 +153,8 @@ fn pieces(line: &Value, report: &mut Report, sink: Sink<'_>) {
         }
         "assistant" if line["isApiErrorMessage"] == true => report.of_agent += 1,
         "assistant" => {
-            let answer = text(line, &["message", "id"]).to_string();
-            for part in list(content, &[]) {
-                match text(part, &["type"]) {
-                    "text" => sink(Piece::Text {
-                        at_ms,
-                        answer: answer.clone(),
-                        text: text(part, &["text"]).to_string(),
-                    }),
-                    "tool_use" => sink(Piece::Call {
-                        at_ms,
-                        answer: answer.clone(),
-                        id: text(part, &["id"]).to_string(),
-                        name: text(part, &["name"]).to_string(),
-                        arguments: part["input"].to_string(),
-                        printed: None,
-                    }),
-                    _ => {}
-                }
-            }
-            sink(Piece::Counted {
-                answer,
-                model: text(line, &["message", "model"]).to_string(),
-                usage: usage(&line["message"]["usage"]),
-            });
+            let (message, id) = (&line["message"], text(line, &["message", "id"]));
+            answer(id, at_ms, message, ("tool_use", "input"), sink);
         }
         _ => {}
     }

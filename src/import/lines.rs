@@ -6,7 +6,8 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
-use super::Report;
+use super::tools::usage;
+use super::{Piece, Report, Sink};
 
 /// Maximum length of a line, bytes. Longer ones are skipped.
 pub(super) const MAX_LINE: u64 = 64 * 1024 * 1024;
@@ -130,6 +131,41 @@ pub(super) fn text<'a>(value: &'a Value, path: &[&str]) -> &'a str {
 pub(super) fn list<'a>(value: &'a Value, path: &[&str]) -> &'a [Value] {
     let found = path.iter().try_fold(value, |at, name| at.get(name));
     found.and_then(Value::as_array).map_or(&[], Vec::as_slice)
+}
+
+/// Takes the texts and calls of an answer, and its usage. `call` is the type of a call and the name
+/// of its arguments.
+pub(super) fn answer(
+    id: &str,
+    at_ms: i64,
+    message: &Value,
+    (call, arguments): (&str, &str),
+    sink: Sink<'_>,
+) {
+    let answer = id.to_string();
+    for part in list(message, &["content"]) {
+        match text(part, &["type"]) {
+            "text" => sink(Piece::Text {
+                at_ms,
+                answer: answer.clone(),
+                text: text(part, &["text"]).to_string(),
+            }),
+            kind if kind == call => sink(Piece::Call {
+                at_ms,
+                answer: answer.clone(),
+                id: text(part, &["id"]).to_string(),
+                name: text(part, &["name"]).to_string(),
+                arguments: part[arguments].to_string(),
+                printed: None,
+            }),
+            _ => {}
+        }
+    }
+    sink(Piece::Counted {
+        answer,
+        model: text(message, &["model"]).to_string(),
+        usage: usage(&message["usage"]),
+    });
 }
 
 /// Returns the time of a line in milliseconds since 1970. 0: it has none.

@@ -7,10 +7,9 @@ use std::io;
 use serde_json::Value;
 
 use super::lines::{
-    KEPT_BYTES, Lines, is_of_agent, joined, list, text, time, with_images, with_kept,
+    KEPT_BYTES, Lines, answer, is_of_agent, joined, text, time, with_images, with_kept,
 };
 use super::links::{TreeFormat, TreeLine, read_tree};
-use super::tools::usage;
 use super::{About, Piece, Report, Sink};
 
 /// Kinds of lines without a part of the conversation.
@@ -122,30 +121,8 @@ fn pieces(line: &Value, report: &mut Report, sink: Sink<'_>) {
             });
         }
         "assistant" => {
-            let answer = text(line, &["id"]).to_string();
-            for part in list(message, &["content"]) {
-                match text(part, &["type"]) {
-                    "text" => sink(Piece::Text {
-                        at_ms,
-                        answer: answer.clone(),
-                        text: text(part, &["text"]).to_string(),
-                    }),
-                    "toolCall" => sink(Piece::Call {
-                        at_ms,
-                        answer: answer.clone(),
-                        id: text(part, &["id"]).to_string(),
-                        name: text(part, &["name"]).to_string(),
-                        arguments: part["arguments"].to_string(),
-                        printed: None,
-                    }),
-                    _ => {}
-                }
-            }
-            sink(Piece::Counted {
-                answer,
-                model: text(message, &["model"]).to_string(),
-                usage: usage(&message["usage"]),
-            });
+            let id = text(line, &["id"]);
+            answer(id, at_ms, message, ("toolCall", "arguments"), sink);
         }
         _ => {}
     }

@@ -35,7 +35,6 @@ pub struct Header {
     /// UTC, milliseconds since 1970.
     pub created_ms: i64,
     /// For a fork: the entry that it continues from.
-    #[serde(default)]
     pub forked: Option<Parent>,
     /// The session is a copy, and only an import appends to it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]

@@ -15,7 +15,6 @@ pub struct RpcError {
     pub code: i64,
     #[serde(default)]
     pub message: String,
-    #[serde(default)]
     pub data: Option<Value>,
 }
 

@@ -26,7 +26,6 @@ const POLL_MAX: Duration = Duration::from_secs(60);
 pub struct Task {
     pub id: String,
     /// Time that the server stores the task. `None`: unlimited or unknown.
-    #[serde(default)]
     pub ttl_ms: Option<u64>,
     /// Interval between status requests.
     pub poll_ms: u64,

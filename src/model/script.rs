@@ -83,7 +83,6 @@ struct Written {
 #[serde(deny_unknown_fields)]
 struct Call {
     name: String,
-    #[serde(default)]
     arguments: Option<Value>,
 }
 

@@ -1,4 +1,4 @@
-//! The common parts of all HTTP clients of the program.
+//! The common parts of all HTTP clients of the program, and the runtime in which they wait.
 //!
 //! | file | subject |
 //! |---|---|
@@ -17,3 +17,12 @@ pub mod page;
 pub mod resolve;
 pub mod search;
 pub mod sse;
+
+use std::io;
+
+use tokio::runtime::{Builder, Runtime};
+
+/// Returns a runtime on the calling thread, for work that the thread waits for.
+pub fn runtime() -> io::Result<Runtime> {
+    Builder::new_current_thread().enable_all().build()
+}

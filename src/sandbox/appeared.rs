@@ -228,10 +228,7 @@ pub(super) fn made_since(path: &Path, since: SystemTime, by_birth: bool) -> bool
     };
     let changed = time_of(found.ctime(), found.ctime_nsec());
     let born = found.created().unwrap_or(changed);
-    let at = match by_birth {
-        true => born,
-        false => born.max(changed),
-    };
+    let at = if by_birth { born } else { born.max(changed) };
     at + GRAIN >= since
 }
 

@@ -140,10 +140,7 @@ impl Family {
     pub fn end(&self) -> EndedProcess {
         // The first process ends with its namespace. Without one it was killed together with its
         // children.
-        let empty_looks = match self.is_contained {
-            true => 1,
-            false => EMPTY_LOOKS,
-        };
+        let empty_looks = if self.is_contained { 1 } else { EMPTY_LOOKS };
         let until = Instant::now() + END_WITHIN;
         let mut ended = BTreeSet::new();
         let mut empty = 0;

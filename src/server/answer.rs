@@ -9,6 +9,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::problem::Problem;
+use super::{Shared, TokenScope};
 
 /// Returns an answer with JSON.
 pub(super) fn json(status: StatusCode, value: &impl Serialize) -> Result<Response, Problem> {
@@ -53,5 +54,26 @@ impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for NamedId
             Err(_) => Err(Problem::bad("the path makes no sense")
                 .hint("an id is hexadecimal digits and hyphens")),
         }
+    }
+}
+
+/// The session that a request names, and the scope of its token.
+pub(super) struct Target {
+    pub(super) app: Shared,
+    pub(super) scope: TokenScope,
+    pub(super) id: String,
+}
+
+impl FromRequestParts<Shared> for Target {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, app: &Shared) -> Result<Self, Problem> {
+        let NamedId(id) = NamedId::from_request_parts(parts, app).await?;
+        let scope = parts.extensions.get::<TokenScope>().copied();
+        Ok(Target {
+            app: Shared::clone(app),
+            scope: scope.ok_or_else(|| Problem::inside(&"a request without a scope"))?,
+            id,
+        })
     }
 }

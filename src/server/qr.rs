@@ -17,10 +17,7 @@ pub(super) fn code(link: &str, is_terminal: bool) -> io::Result<String> {
     let code = QrCode::with_error_correction_level(link, EcLevel::L);
     let code = code.map_err(|e| io::Error::other(format!("the link has no QR code: {e}")))?;
     let blocks = code.render::<Dense1x2>().quiet_zone(true).build();
-    let (begin, end) = match is_terminal {
-        true => COLOURS,
-        false => ("", ""),
-    };
+    let (begin, end) = if is_terminal { COLOURS } else { ("", "") };
     let lines = blocks.lines().map(|line| format!("{begin}{line}{end}\n"));
     Ok(lines.collect())
 }

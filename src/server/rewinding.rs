@@ -1,18 +1,17 @@
 //! Routes that rewind or compact a session. A process with the engine of the session does it, as for
 //! `rewake rewind` and `rewake compact`: no engine runs in the server.
 
-use axum::Extension;
-use axum::extract::{Request, State};
+use axum::extract::Request;
 use axum::http::StatusCode;
 use axum::response::Response;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::answer::{NamedId, json};
+use super::answer::{Target, json};
+use super::body;
 use super::problem::Problem;
 use super::starter::ProcessResult;
 use super::steering::{GoOn, may_reach, send_signals};
-use super::{Shared, TokenScope, body};
 use crate::core::entry::Seq;
 use crate::core::signal::Signal;
 use crate::report::exit;
@@ -49,12 +48,8 @@ impl Rewound {
 
 /// Returns the object of `rewake rewind --json`. Protected paths and paths outside of the workspace
 /// stay as they are: each needs the answer of a person at a terminal.
-pub(super) async fn rewind(
-    State(app): State<Shared>,
-    Extension(scope): Extension<TokenScope>,
-    NamedId(id): NamedId<String>,
-    request: Request,
-) -> Result<Response, Problem> {
+pub(super) async fn rewind(target: Target, request: Request) -> Result<Response, Problem> {
+    let Target { app, scope, id } = target;
     let wanted: RewindBody = body::json(request).await?;
     may_reach(&app, scope, &id).await?;
     let session = app
@@ -62,10 +57,7 @@ pub(super) async fn rewind(
         .read(move |_, store| Ok(store.history().find(&id)?.id));
     let session = session.await?;
     let entry = wanted.entry.to_string();
-    let last = match wanted.preview {
-        true => "--preview",
-        false => "--yes",
-    };
+    let last = if wanted.preview { "--preview" } else { "--yes" };
     let args = [
         "rewind",
         &session,
@@ -88,12 +80,8 @@ pub(super) async fn rewind(
 
 /// Summarises all but the newest turn: a process that uses the session does it, or one that is
 /// started for it.
-pub(super) async fn compact(
-    State(app): State<Shared>,
-    Extension(scope): Extension<TokenScope>,
-    NamedId(id): NamedId<String>,
-    request: Request,
-) -> Result<Response, Problem> {
+pub(super) async fn compact(target: Target, request: Request) -> Result<Response, Problem> {
+    let Target { app, scope, id } = target;
     let GoOn { start } = body::json_if_any(request).await?;
     may_reach(&app, scope, &id).await?;
     let found = app.stores.read(move |ctx, store| {

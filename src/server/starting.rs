@@ -7,7 +7,7 @@ use axum::response::Response;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::answer::{NamedId, json};
+use super::answer::{Target, json};
 use super::problem::Problem;
 use super::starter::Begin;
 use super::steering::may_choose;
@@ -63,12 +63,8 @@ struct Fork {
     at: Option<u64>,
 }
 
-pub(super) async fn fork(
-    State(app): State<Shared>,
-    Extension(scope): Extension<TokenScope>,
-    NamedId(id): NamedId<String>,
-    request: Request,
-) -> Result<Response, Problem> {
+pub(super) async fn fork(target: Target, request: Request) -> Result<Response, Problem> {
+    let Target { app, scope, id } = target;
     let Fork { at } = body::json_if_any(request).await?;
     let parting = at.map_or(Parting::End, Parting::Behind);
     let made = app

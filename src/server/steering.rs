@@ -3,14 +3,13 @@
 
 use std::sync::Arc;
 
-use axum::Extension;
-use axum::extract::{Request, State};
+use axum::extract::Request;
 use axum::http::StatusCode;
 use axum::response::Response;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::answer::{NamedId, json};
+use super::answer::{Target, json};
 use super::problem::Problem;
 use super::{Shared, TokenScope, body};
 use crate::core::choice::Effort;
@@ -102,12 +101,8 @@ impl SentImage {
     }
 }
 
-pub(super) async fn send(
-    State(app): State<Shared>,
-    Extension(scope): Extension<TokenScope>,
-    NamedId(id): NamedId<String>,
-    request: Request,
-) -> Result<Response, Problem> {
+pub(super) async fn send(target: Target, request: Request) -> Result<Response, Problem> {
+    let Target { app, scope, id } = target;
     let message: MessageArgs = body::json(request).await?;
     may_reach(&app, scope, &id).await?;
     let start = message.start;
@@ -149,12 +144,8 @@ enum MessageBody {
     Deny,
 }
 
-pub(super) async fn answer(
-    State(app): State<Shared>,
-    Extension(scope): Extension<TokenScope>,
-    NamedId(id): NamedId<String>,
-    request: Request,
-) -> Result<Response, Problem> {
+pub(super) async fn answer(target: Target, request: Request) -> Result<Response, Problem> {
+    let Target { app, scope, id } = target;
     let answer: AnswerBody = body::json(request).await?;
     may_reach(&app, scope, &id).await?;
     let call = named_call(answer.call.as_deref())?;
@@ -197,12 +188,8 @@ enum Answered {
     Cancel,
 }
 
-pub(super) async fn answer_server(
-    State(app): State<Shared>,
-    Extension(scope): Extension<TokenScope>,
-    NamedId(id): NamedId<String>,
-    request: Request,
-) -> Result<Response, Problem> {
+pub(super) async fn answer_server(target: Target, request: Request) -> Result<Response, Problem> {
+    let Target { app, scope, id } = target;
     let sent: ServerAnswer = body::json(request).await?;
     may_reach(&app, scope, &id).await?;
     let meant = QuestionChoice {
@@ -241,22 +228,14 @@ fn named_call(call: Option<&str>) -> Result<Option<CallId>, Problem> {
     })
 }
 
-pub(super) async fn stop(
-    State(app): State<Shared>,
-    Extension(scope): Extension<TokenScope>,
-    NamedId(id): NamedId<String>,
-    request: Request,
-) -> Result<Response, Problem> {
+pub(super) async fn stop(target: Target, request: Request) -> Result<Response, Problem> {
+    let Target { app, scope, id } = target;
     let Nothing {} = body::json_if_any(request).await?;
     send_signals(&app, scope, id, vec![Signal::STOP], false).await
 }
 
-pub(super) async fn pause(
-    State(app): State<Shared>,
-    Extension(scope): Extension<TokenScope>,
-    NamedId(id): NamedId<String>,
-    request: Request,
-) -> Result<Response, Problem> {
+pub(super) async fn pause(target: Target, request: Request) -> Result<Response, Problem> {
+    let Target { app, scope, id } = target;
     let Nothing {} = body::json_if_any(request).await?;
     send_signals(&app, scope, id, vec![Signal::PAUSE], false).await
 }
@@ -273,11 +252,10 @@ pub(super) struct GoOn {
 }
 
 pub(super) async fn continue_session(
-    State(app): State<Shared>,
-    Extension(scope): Extension<TokenScope>,
-    NamedId(id): NamedId<String>,
+    target: Target,
     request: Request,
 ) -> Result<Response, Problem> {
+    let Target { app, scope, id } = target;
     let GoOn { start } = body::json_if_any(request).await?;
     may_reach(&app, scope, &id).await?;
     send_signals(&app, scope, id, vec![Signal::GoOn], start).await
@@ -380,12 +358,8 @@ impl NewSettings {
     }
 }
 
-pub(super) async fn choose(
-    State(app): State<Shared>,
-    Extension(scope): Extension<TokenScope>,
-    NamedId(id): NamedId<String>,
-    request: Request,
-) -> Result<Response, Problem> {
+pub(super) async fn choose(target: Target, request: Request) -> Result<Response, Problem> {
+    let Target { app, scope, id } = target;
     let chosen: NewSettings = body::json(request).await?;
     may_choose(chosen.mode, scope)?;
     // A stricter mode is chosen for any session, and a name changes nothing.

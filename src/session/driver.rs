@@ -77,10 +77,7 @@ pub fn drive<T>(
     on_event: OnEvent,
     work: impl AsyncFnOnce(&mut Driver) -> T,
 ) -> Result<T, SessionError> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(SessionError::Runtime)?;
+    let runtime = crate::net::runtime().map_err(SessionError::Runtime)?;
     let Session {
         mut lock,
         tmp,

@@ -103,10 +103,9 @@ fn last_words(records: &[Record]) -> Option<String> {
 
 fn last_answer(records: &[Record]) -> Option<String> {
     records.iter().rev().find_map(|r| match &r.entry {
-        Entry::Replied { blocks, .. } => blocks.iter().rev().find_map(|b| match b {
-            Block::Text { text, .. } if !text.trim().is_empty() => Some(text.clone()),
-            _ => None,
-        }),
+        Entry::Replied { blocks, .. } => Block::texts(blocks)
+            .rfind(|text| !text.trim().is_empty())
+            .map(str::to_string),
         _ => None,
     })
 }

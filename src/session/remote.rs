@@ -20,12 +20,9 @@ use crate::workspace::root_text;
 
 /// Runs requests to the database.
 pub fn blocking<T, E: From<SharedError>>(work: impl Future<Output = Result<T, E>>) -> Result<T, E> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| SharedError::Failed {
-            what: error.to_string(),
-        })?;
+    let runtime = crate::net::runtime().map_err(|error| SharedError::Failed {
+        what: error.to_string(),
+    })?;
     runtime.block_on(work)
 }
 
@@ -184,10 +181,7 @@ impl Remote {
             is_held: copied.of.held,
             session: copied.of.id,
             copy: copied.id,
-            runtime: tokio::runtime::Builder::new_current_thread()
-                .enable_all()
-                .build()
-                .map_err(SessionError::Runtime)?,
+            runtime: crate::net::runtime().map_err(SessionError::Runtime)?,
             address: fleet_address(ctx)?,
             connection: None,
         })

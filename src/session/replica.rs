@@ -215,10 +215,7 @@ pub(super) fn note(store: &Store, info: &SessionInfo, state: &State) -> Entry {
             Entry::Replied { blocks, .. } => Some(blocks),
             _ => None,
         });
-    let names = blocks.flatten().filter_map(|block| match block {
-        Block::Call { name, .. } => Some(name.as_str()),
-        _ => None,
-    });
+    let names = blocks.flat_map(|blocks| Block::calls(0, blocks).map(|(_, name, _)| name));
     let mut foreign = foreign_tools(names.filter(|name| !known.contains(name)));
     let more = foreign.len().saturating_sub(MAX_TOOLS);
     foreign.truncate(MAX_TOOLS);

@@ -333,10 +333,7 @@ impl AppContext {
             // The session was not interrupted, since nothing was done in it yet.
             session.found = None;
         }
-        let by = match is_told {
-            true => By::Person,
-            false => By::Start,
-        };
+        let by = if is_told { By::Person } else { By::Start };
         Ok((session, by))
     }
 }

@@ -125,10 +125,8 @@ const LATE: &str = "the collector does not answer; the next start sends the rest
 
 /// Sends until `stopped` is true or its sender is dropped, and then for at most [`END_WAIT`].
 fn send(job: Job, mut stopped: watch::Receiver<bool>, warning: &Warning) -> Result<(), String> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| format!("its thread cannot start: {error}"))?;
+    let runtime =
+        crate::net::runtime().map_err(|error| format!("its thread cannot start: {error}"))?;
     let store = Store::open(&job.data_dir).map_err(|error| error.to_string())?;
     let waits_at_end = job.waits_at_end;
     let mut exporter = Exporter::new(job, store, stopped.clone(), warning.clone())?;

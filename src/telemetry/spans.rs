@@ -242,13 +242,7 @@ impl SpanFold {
         };
         let start_ms = record.at_ms.saturating_sub_unsigned(*took_ms);
         let turn = self.turn_at(record.seq, start_ms).first;
-        let calls = blocks.iter().filter_map(|block| match block {
-            Block::Call {
-                name, arguments, ..
-            } => Some((name, arguments)),
-            _ => None,
-        });
-        for (index, (name, arguments)) in (0..).zip(calls) {
+        for (id, name, arguments) in Block::calls(record.seq, blocks) {
             let call = OpenCall {
                 name: one_line(name, NAME_CHARS),
                 arguments: self.content(arguments),
@@ -256,8 +250,7 @@ impl SpanFold {
                 is_started: false,
                 is_recovered: false,
             };
-            let reply = record.seq;
-            self.calls.insert(CallId { reply, index }, call);
+            self.calls.insert(id, call);
         }
         if self.calls.is_empty() {
             self.end_turn(None);
@@ -280,11 +273,7 @@ impl SpanFold {
             ),
         ]);
         if self.has_contents {
-            let texts = blocks.iter().filter_map(|block| match block {
-                Block::Text { text, .. } => Some(text.as_str()),
-                _ => None,
-            });
-            let text = clipped(&texts.collect::<Vec<_>>().join("\n"));
+            let text = clipped(&Block::joined_texts(blocks));
             attributes.push(("gen_ai.output.messages", message("assistant", &text)));
         }
         Some(Span {

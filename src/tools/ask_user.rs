@@ -146,10 +146,7 @@ impl Question {
             default: None,
         };
         // The text of the only question is the text of the form.
-        let description = match is_only {
-            true => "",
-            false => self.question.trim(),
-        };
+        let description = if is_only { "" } else { self.question.trim() };
         let own_words = FieldKind::Text {
             min_chars: None,
             max_chars: Some(MAX_OWN_WORDS_CHARS),

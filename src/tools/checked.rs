@@ -126,10 +126,7 @@ fn guard(change: &FileChange, ctx: &ToolContext, seen: Option<&str>) -> Result<G
 
 /// Makes the change that the guard records, if the file still has the recorded content.
 pub fn apply(change: &FileChange, guard: &Guard, ctx: &ToolContext) -> ToolResult {
-    match replace(change, guard, ctx) {
-        Ok(ran) => ran,
-        Err(why) => ToolResult::error(why),
-    }
+    replace(change, guard, ctx).unwrap_or_else(ToolResult::error)
 }
 
 fn replace(change: &FileChange, guard: &Guard, ctx: &ToolContext) -> Result<ToolResult, String> {

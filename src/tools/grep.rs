@@ -91,14 +91,9 @@ impl Tool for Args {
     }
 
     fn work(self) -> Work {
-        Work::Look(Box::new(move |ctx, cancel| run(&self, ctx, cancel)))
-    }
-}
-
-fn run(args: &Args, ctx: &ToolContext, cancel: &AtomicBool) -> ToolResult {
-    match grep(args, ctx, cancel) {
-        Ok(ran) => ran,
-        Err(why) => ToolResult::error(why),
+        Work::Look(Box::new(move |ctx, cancel| {
+            grep(&self, ctx, cancel).unwrap_or_else(ToolResult::error)
+        }))
     }
 }
 

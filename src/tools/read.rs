@@ -82,14 +82,9 @@ impl Tool for Args {
     }
 
     fn work(self) -> Work {
-        Work::Look(Box::new(move |ctx, cancel| run(&self, ctx, cancel)))
-    }
-}
-
-fn run(args: &Args, ctx: &ToolContext, cancel: &AtomicBool) -> ToolResult {
-    match read(args, ctx, cancel) {
-        Ok(ran) => ran,
-        Err(why) => ToolResult::error(why),
+        Work::Look(Box::new(move |ctx, cancel| {
+            read(&self, ctx, cancel).unwrap_or_else(ToolResult::error)
+        }))
     }
 }
 

@@ -92,13 +92,13 @@ impl ChildLog {
     /// Returns its last answer.
     pub fn answer(&self) -> String {
         let parts = last_answer(&self.state.context).into_iter();
-        let last: String = parts.map(text_of).collect();
+        let last: String = parts.map(Block::joined_texts).collect();
         if !last.trim().is_empty() {
             return last;
         }
         let records = self.state.context.iter().rev();
         let texts = records.filter_map(|record| match &record.entry {
-            Entry::Replied { blocks, .. } => Some(text_of(blocks)),
+            Entry::Replied { blocks, .. } => Some(Block::joined_texts(blocks)),
             _ => None,
         });
         texts
@@ -122,14 +122,6 @@ impl ChildLog {
         };
         self.state.spent.iter().map(of_model).collect()
     }
-}
-
-fn text_of(blocks: &[Block]) -> String {
-    let texts = blocks.iter().filter_map(|block| match block {
-        Block::Text { text, .. } => Some(text.as_str()),
-        _ => None,
-    });
-    texts.collect::<Vec<_>>().join("\n")
 }
 
 /// Returns the difference to `before`.

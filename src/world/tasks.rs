@@ -219,10 +219,7 @@ impl Machine {
         if !matches!(rests, TaskProgress::Unfinished) {
             return Settled::Ended(self.task_result(&log, session, before, rests));
         }
-        let in_vain = match log.done() > *done {
-            true => 0,
-            false => in_vain + 1,
-        };
+        let in_vain = if log.done() > *done { 0 } else { in_vain + 1 };
         if in_vain >= MAX_RESTARTS {
             let why = format!("{MAX_RESTARTS} starts in a row got nowhere");
             let rests = TaskProgress::Rests(why);

@@ -70,10 +70,8 @@ pub(super) fn run(ctx: &AppContext, args: &TestArgs) -> Result<u8, CliError> {
     let described = call
         .and_then(|id| state.call(id))
         .map(|open| open.call.clone());
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| CliError::new(exit::FAILED, error.to_string()))?;
+    let runtime =
+        crate::net::runtime().map_err(|error| CliError::new(exit::FAILED, error.to_string()))?;
     let end = runtime.block_on(hooks.run_alone(event, &runs, described.as_ref()));
     if args.json {
         line(&json!({ "event": event.name(), "results": end.results }).to_string());

@@ -46,16 +46,8 @@ pub(super) fn run(ctx: &AppContext, name: Option<&str>) -> Result<u8, CliError> 
             }
             other => report.note(name, super::list::in_words(other)),
         }
-        if !defined.unused.is_empty() {
-            let keys: Vec<String> = defined
-                .unused
-                .iter()
-                .map(|key| format!("{key:?}"))
-                .collect();
-            report.note(
-                name,
-                format!("keys that mean nothing here: {}", keys.join(", ")),
-            );
+        if let Some(unused) = super::list::unused_keys(defined) {
+            report.note(name, unused);
         }
     }
     if states.is_empty() {

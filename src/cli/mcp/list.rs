@@ -82,6 +82,13 @@ fn shown_name(name: &str) -> String {
     one_line(&command(name), 40)
 }
 
+/// Returns the line about keys of a definition that mean nothing.
+pub(super) fn unused_keys(defined: &DefinedServer) -> Option<String> {
+    let keys = defined.unused.iter().map(|key| format!("{key:?}"));
+    let keys = keys.collect::<Vec<_>>().join(", ");
+    (!keys.is_empty()).then(|| format!("keys that mean nothing here: {keys}"))
+}
+
 fn starts(defined: &DefinedServer) -> String {
     defined.server.as_ref().map(start).unwrap_or_default()
 }
@@ -128,16 +135,8 @@ pub(super) fn get(ctx: &AppContext, name: &str) -> Result<u8, CliError> {
         if let Ok(server) = &defined.server {
             describe(defined, server, &row);
         }
-        if !defined.unused.is_empty() {
-            let keys: Vec<String> = defined
-                .unused
-                .iter()
-                .map(|key| format!("{key:?}"))
-                .collect();
-            row(
-                "unused",
-                &format!("keys that mean nothing here: {}", keys.join(", ")),
-            );
+        if let Some(unused) = unused_keys(defined) {
+            row("unused", &unused);
         }
         row("hash", &defined.hash);
     }

@@ -205,9 +205,7 @@ pub(super) fn server_address(url: &str) -> Result<Url, CliError> {
 }
 
 pub(super) fn runtime() -> Result<Runtime, CliError> {
-    tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
+    crate::net::runtime()
         .map_err(|e| CliError::new(exit::FAILED, format!("cannot start the runtime: {e}")))
 }
 

@@ -34,9 +34,7 @@ pub fn ask_daily(server: ReleaseServer, state_dir: PathBuf, now_ms: i64) {
         return;
     }
     let ask = move || {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build();
+        let runtime = crate::net::runtime();
         let Ok(runtime) = runtime else { return };
         let found = runtime.block_on(server.release(None));
         if let Err(error) = &found {

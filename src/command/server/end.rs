@@ -15,7 +15,6 @@ pub(super) struct ServerEnd {
     pub how: How,
     pub ended_at_ms: i64,
     /// How far the server read `in`: it has no byte after that place.
-    #[serde(default)]
     pub handed: Option<u64>,
 }
 

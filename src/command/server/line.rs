@@ -32,9 +32,7 @@ enum Id {
 
 #[derive(Deserialize)]
 struct Head {
-    #[serde(default)]
     id: Option<Id>,
-    #[serde(default)]
     method: Option<IgnoredAny>,
 }
 
@@ -55,7 +53,6 @@ impl LineKind {
 
 #[derive(Deserialize)]
 struct Notification<'a> {
-    #[serde(default)]
     id: Option<IgnoredAny>,
     #[serde(borrow)]
     method: Cow<'a, str>,

@@ -4,6 +4,8 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::{CallId, Seq};
+
 /// Layers 1 and 2 of every request, rendered once, so that the same bytes are sent again.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct PromptPrefix {
@@ -116,6 +118,33 @@ pub enum Block {
 }
 
 impl Block {
+    /// Returns the texts of an answer.
+    pub fn texts(blocks: &[Block]) -> impl DoubleEndedIterator<Item = &str> {
+        blocks.iter().filter_map(|block| match block {
+            Block::Text { text, .. } => Some(text.as_str()),
+            Block::Thinking { .. } | Block::Call { .. } => None,
+        })
+    }
+
+    /// Returns the texts of an answer, each on a new line.
+    pub fn joined_texts(blocks: &[Block]) -> String {
+        Block::texts(blocks).collect::<Vec<_>>().join("\n")
+    }
+
+    /// Returns the calls of the answer in the entry `reply`: ID, name and arguments.
+    pub fn calls(reply: Seq, blocks: &[Block]) -> impl Iterator<Item = (CallId, &str, &str)> {
+        let calls = blocks.iter().filter_map(|block| match block {
+            Block::Call {
+                name, arguments, ..
+            } => Some((name.as_str(), arguments.as_str())),
+            Block::Text { .. } | Block::Thinking { .. } => None,
+        });
+        let id = move |index| CallId { reply, index };
+        (0..)
+            .zip(calls)
+            .map(move |(index, (name, arguments))| (id(index), name, arguments))
+    }
+
     /// Returns a text block without a signature.
     pub fn text(text: impl Into<String>) -> Block {
         Block::Text {

@@ -27,10 +27,7 @@ impl Sandbox {
     /// Returns what a command with this access could do. Without a sandbox that is everything,
     /// whatever the access says.
     pub fn describe(&self, access: Access) -> AccessText {
-        let access = match self.available {
-            true => access,
-            false => Access::Full,
-        };
+        let access = if self.available { access } else { Access::Full };
         let (long, short) = match access {
             Access::Read => (
                 "can read the workspace and the system; writes only $TMPDIR; no network",

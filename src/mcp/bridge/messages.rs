@@ -22,7 +22,6 @@ const ARRAY_MAX: usize = 256;
 pub struct MessageHead {
     #[serde(default)]
     pub id: Value,
-    #[serde(default)]
     method: Option<IgnoredAny>,
 }
 

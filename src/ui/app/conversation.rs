@@ -220,10 +220,7 @@ impl Conversation {
 
     /// Returns the state of the search in words: the number of matches, and the selected one.
     pub fn search_state(&self, search: &TranscriptSearch) -> String {
-        let more = match self.searches(search) {
-            true => " …",
-            false => "",
-        };
+        let more = if self.searches(search) { " …" } else { "" };
         let unseen = match search.is_out_of_sight() {
             true => ", in lines that are not shown here",
             false => "",

@@ -406,8 +406,6 @@ impl Effects {
 
 /// Waits for the end of a future on this thread, which does not draw.
 fn block_on<T>(work: impl Future<Output = T>) -> std::io::Result<T> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()?;
+    let runtime = crate::net::runtime()?;
     Ok(runtime.block_on(work))
 }

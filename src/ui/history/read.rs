@@ -285,10 +285,7 @@ impl<'a> HistoryReader<'a> {
                         about.output = None;
                     }
                     Entry::Replied { blocks, .. } => {
-                        let words = blocks.iter().rev().find_map(|block| match block {
-                            Block::Text { text, .. } if !text.trim().is_empty() => Some(text),
-                            _ => None,
-                        });
+                        let words = Block::texts(blocks).rfind(|text| !text.trim().is_empty());
                         if let Some(words) = words {
                             about.by_model = Some(clean_title(words));
                         }

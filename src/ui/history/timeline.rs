@@ -167,14 +167,7 @@ fn ends_something(entry: &Entry) -> bool {
 }
 
 fn open(reply: Seq, blocks: &[Block]) -> Vec<OpenTurn> {
-    let calls = blocks.iter().filter_map(|block| match block {
-        Block::Call {
-            name, arguments, ..
-        } => Some((name, arguments)),
-        _ => None,
-    });
-    let open = calls.zip(0..).map(|((name, arguments), index)| {
-        let id = CallId { reply, index };
+    let open = Block::calls(reply, blocks).map(|(id, name, arguments)| {
         let call = tools::call(id, name, arguments);
         let shown = tools::shown(&call);
         let subject = match shown.verb {
@@ -197,10 +190,8 @@ fn open(reply: Seq, blocks: &[Block]) -> Vec<OpenTurn> {
 
 /// Returns the first words of an answer, from its first paragraph.
 fn answer(blocks: &[Block]) -> String {
-    let words = blocks.iter().find_map(|block| match block {
-        Block::Text { text, .. } if !text.trim().is_empty() => Some(text.trim()),
-        _ => None,
-    });
+    let words = Block::texts(blocks).map(str::trim);
+    let words = words.filter(|text| !text.is_empty()).next();
     words.map_or("answered".to_string(), |words| {
         // Tables and code say nothing on one line.
         let paragraph = words.split("\n\n").next().unwrap_or_default();

@@ -208,10 +208,7 @@ pub(super) fn subject(call: &Call, layout: &LayoutContext<'_>) -> String {
 
 /// Returns the name before the subject: `mcp `, or for a server's tool `files · read_file  `.
 fn name_before_subject(call: &ToolCall) -> String {
-    let gap = match call.is_served() {
-        true => "  ",
-        false => " ",
-    };
+    let gap = if call.is_served() { "  " } else { " " };
     format!("{}{gap}", clean_line(&call.shown_name()))
 }
 

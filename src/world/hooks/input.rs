@@ -92,17 +92,9 @@ impl MachineHooks {
 
 fn last_words(entry: Option<&Entry>) -> String {
     match entry {
-        Some(Entry::Replied { blocks, .. }) => words_of(blocks),
+        Some(Entry::Replied { blocks, .. }) => Block::joined_texts(blocks),
         _ => String::new(),
     }
-}
-
-fn words_of(blocks: &[Block]) -> String {
-    let texts = blocks.iter().filter_map(|block| match block {
-        Block::Text { text, .. } => Some(text.as_str()),
-        Block::Thinking { .. } | Block::Call { .. } => None,
-    });
-    texts.collect::<Vec<_>>().join("\n")
 }
 
 /// Adds the result of a call, in the shape of the tool's counterpart.
