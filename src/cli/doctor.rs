@@ -311,7 +311,7 @@ fn trust(report: &Report, project: &Project) {
             "trust",
             "this folder is not trusted: its own config may only set [context] and theme",
         ),
-        ProjectTrust::Changed(_) | ProjectTrust::Unbound => report.note(
+        ProjectTrust::Changed(_) => report.note(
             "trust",
             "this folder is not trusted any more, because its config changed: only [context] and theme of it are used",
         ),
@@ -489,45 +489,27 @@ fn store(report: &mut Report, loaded: Option<&Loaded>, paths: &Paths) {
             _ => report.wrong("store", error.to_string(), error.hint().as_deref()),
         }
     }
-    let store = match Store::open_current(&paths.data_dir) {
-        Ok(Some(store)) => store,
+    let opened = match Store::open_current(&paths.data_dir) {
+        Ok(Some(store)) => Ok(store),
+        // A readable copy of an empty database can be checked.
+        Ok(None) => Store::open_read_only(&paths.data_dir),
         Err(error) if error.is_forbidden() => {
             report.wrong("store", error.to_string(), error.hint().as_deref());
-            match Store::open_read_only(&paths.data_dir) {
-                Ok(store) => store,
-                Err(error) => {
-                    damaged(report, "store", error, loaded, paths);
-                    return;
-                }
-            }
+            Store::open_read_only(&paths.data_dir)
         }
-        Ok(None) => {
-            report.note(
-                "store",
-                "the database is of an older version; the next run updates it",
-            );
-            // A readable copy of the database can be checked.
-            match Store::open_read_only(&paths.data_dir) {
-                Ok(store) => store,
-                Err(error) => {
-                    damaged(report, "store", error, loaded, paths);
-                    return;
-                }
-            }
-        }
+        Err(error) => Err(error),
+    };
+    let store = match opened {
+        Ok(store) => store,
         Err(error) => {
             damaged(report, "store", error, loaded, paths);
             return;
         }
     };
     match store.check().quick_check() {
-        Ok(problems) if problems.iter().all(|problem| is_unused(problem)) => {
+        Ok(problems) if problems.is_empty() => {
             let size = size_text(database::bytes(&paths.data_dir));
             report.ok("store", format!("database of {size}, checked: no damage"));
-            if !problems.is_empty() {
-                let text = "some pages are unused, because a damaged part was rebuilt";
-                report.note("store", text);
-            }
         }
         Ok(problems) => report.wrong("store", problems.join("; "), None),
         Err(error) => damaged(report, "store", error, loaded, paths),
@@ -549,12 +531,6 @@ fn store(report: &mut Report, loaded: Option<&Loaded>, paths: &Paths) {
         Ok(None) => {}
         Err(error) => report.wrong("store", error.to_string(), error.hint().as_deref()),
     }
-}
-
-/// Returns whether a problem is an unused page. An older version left it when it replaced a
-/// damaged table.
-fn is_unused(problem: &str) -> bool {
-    problem.starts_with("Page ") && problem.ends_with(": never used")
 }
 
 /// Reports a damaged database, and the additional data in the journal.
@@ -624,18 +600,6 @@ fn sessions(report: &mut Report, store: &Store, loaded: Option<&Loaded>, paths: 
         }
     }
     let unfinished = sessions.iter().filter(|s| s.unfinished).count();
-    match store.check().without_tip() {
-        Ok(0) => {}
-        Ok(n) => report.note(
-            "store",
-            format!(
-                "{} of older versions have no hash of what comes before them yet; they get it while \
-                 a session is idle",
-                count(n, "entry")
-            ),
-        ),
-        Err(error) => report.wrong("store", error.to_string(), error.hint().as_deref()),
-    }
     if unreadable == 0 {
         report.ok(
             "sessions",

@@ -245,8 +245,6 @@ pub enum ProjectTrust {
     Trusted,
     /// The content differs from the trusted one.
     Changed(Vec<Difference>),
-    /// The folder was trusted by a version that did not store the content.
-    Unbound,
 }
 
 /// A difference between a workspace's own config and the trusted content.
@@ -273,7 +271,6 @@ impl ProjectTrust {
     pub(super) fn of(record: &Record, content: &Content) -> ProjectTrust {
         let trusted = match record {
             Record::None => return ProjectTrust::Untrusted,
-            Record::Unbound => return ProjectTrust::Unbound,
             Record::Bound(trusted) => trusted,
         };
         let new = content.keys.iter().filter_map(|(key, given)| {
@@ -335,7 +332,7 @@ impl Project {
         let of_keys = match &self.standing {
             ProjectTrust::Changed(differences) => &differences[..],
             ProjectTrust::Trusted => &[],
-            ProjectTrust::Untrusted | ProjectTrust::Unbound => return Vec::new(),
+            ProjectTrust::Untrusted => return Vec::new(),
         };
         self.servers.iter().chain(of_keys).collect()
     }
@@ -447,11 +444,6 @@ fn not_used(file: &Path, project: &Project) -> Option<Warning> {
             )
         }
         _ if keys.is_empty() => return None,
-        ProjectTrust::Unbound => (
-            "it was trusted by a version that did not keep what it trusted",
-            names(),
-            "`rewake trust` trusts it as it is now",
-        ),
         ProjectTrust::Untrusted => (
             "the folder is not trusted",
             names(),
@@ -569,7 +561,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_of_an_older_version_is_to_be_confirmed_and_nothing_else_is_lost() {
+    fn a_folder_without_content_is_untrusted_and_nothing_else_is_lost() {
         let f = Fixture::new();
         f.project("max_turns = 3\n");
         let root = f.root().canonicalize().unwrap();
@@ -583,14 +575,11 @@ mod tests {
         let loaded = f.load(&[], &[]).unwrap();
         assert_eq!(
             (loaded.config.max_turns, &loaded.project.standing),
-            (None, &ProjectTrust::Unbound)
+            (None, &ProjectTrust::Untrusted)
         );
         assert_eq!(
             warnings(&f),
-            [
-                "root/.rewake/config.toml: not used, since it was trusted by a version that did not \
-              keep what it trusted: max_turns"
-            ]
+            ["root/.rewake/config.toml: not used, since the folder is not trusted: max_turns"]
         );
         f.trust();
         assert_eq!(f.load(&[], &[]).unwrap().config.max_turns, Some(3));

@@ -37,8 +37,7 @@ struct Trusted {
     /// Folders that the user declined to trust, so that the question is not repeated.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     declined: BTreeMap<String, String>,
-    /// Canonical path -> trusted content. A folder that is only in `folders` was trusted by a
-    /// version that did not store the content.
+    /// Canonical path -> trusted content.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     contents: BTreeMap<String, TrustedContent>,
     /// Canonical path -> path of a custom command in the folder -> hash of its text.
@@ -72,11 +71,9 @@ pub(super) fn record(
 
 impl Trusted {
     fn record(mut self, name: &str) -> Record {
-        match (self.folders.contains_key(name), self.contents.remove(name)) {
-            (false, _) => Record::None,
-            (true, None) => Record::Unbound,
-            (true, Some(content)) => Record::Bound(content),
-        }
+        let content = self.contents.remove(name);
+        let content = content.filter(|_| self.folders.contains_key(name));
+        content.map_or(Record::None, Record::Bound)
     }
 }
 
@@ -233,32 +230,6 @@ pub(crate) fn trust_hooks(
         };
         let is_new = before.unwrap_or_default() != hooks;
         (is_new, is_new)
-    })
-}
-
-/// Stores the least access for the hooks and servers of this folder that were trusted by a version
-/// without one. Returns false if there are none.
-pub(crate) fn store_least_access(paths: &Paths, root: &Path) -> Result<bool, ConfigError> {
-    let name = canonical(paths, root)?;
-    change(paths, |trusted| {
-        let mut is_changed = false;
-        let files = trusted.hooks.iter_mut();
-        for (_, hooks) in files.filter(|(file, _)| Path::new(file).starts_with(root)) {
-            for hook in hooks.values_mut().filter(|hook| hook.access.is_none()) {
-                hook.access = Some(Access::Workspace);
-                is_changed = true;
-            }
-        }
-        if let Some(content) = trusted.contents.get_mut(&name) {
-            for (file, servers) in &content.servers {
-                let known = content.access.entry(file.clone()).or_default();
-                for server in servers.keys() {
-                    is_changed |= !known.contains_key(server);
-                    known.entry(server.clone()).or_insert(Access::Workspace);
-                }
-            }
-        }
-        (is_changed, is_changed)
     })
 }
 

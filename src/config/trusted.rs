@@ -20,7 +20,7 @@ pub(super) struct TrustedContent {
     /// File from the root of the workspace -> name of a server there -> hash of its definition.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub servers: BTreeMap<String, BTreeMap<String, String>>,
-    /// The same names -> access of the server in the sandbox. Older versions stored none.
+    /// The same names -> access of the server in the sandbox.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub access: BTreeMap<String, BTreeMap<String, Access>>,
 }
@@ -39,8 +39,7 @@ pub(crate) struct TrustedHook {
     /// Absolute path of a file that the command names -> hash of its content.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub files: BTreeMap<String, String>,
-    /// Access in the sandbox. `None`: a hook of the user's own files, or trusted by a version that
-    /// stored no access.
+    /// Access in the sandbox. `None`: a hook of the user's own files.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub access: Option<Access>,
 }
@@ -52,8 +51,6 @@ pub(crate) type TrustedHooks = BTreeMap<String, TrustedHook>;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Record {
     None,
-    /// Trusted, but with unknown content.
-    Unbound,
     Bound(TrustedContent),
 }
 
@@ -62,7 +59,6 @@ impl Record {
     pub(super) fn server(&self, source: ServerSource, name: &str, hash: &str) -> ServerTrusted {
         let trusted = match self {
             Record::None => return ServerTrusted::No,
-            Record::Unbound => return ServerTrusted::New,
             Record::Bound(trusted) => &trusted.servers,
         };
         match trusted.get(source.name()).and_then(|of| of.get(name)) {
@@ -76,7 +72,7 @@ impl Record {
     pub(super) fn access(&self, source: ServerSource, name: &str) -> Option<Access> {
         match self {
             Record::Bound(trusted) => trusted.access.get(source.name())?.get(name).copied(),
-            Record::None | Record::Unbound => None,
+            Record::None => None,
         }
     }
 
@@ -86,7 +82,7 @@ impl Record {
             Record::Bound(trusted) => {
                 matches!(digest, Digest::Of(_)) && trusted.file == digest.hex()
             }
-            Record::None | Record::Unbound => false,
+            Record::None => false,
         }
     }
 }

@@ -130,8 +130,7 @@ impl Gap {
         }
     }
 
-    /// Parses such a line. Returns `None` for any other line. Logs of older versions have lines
-    /// without the limit.
+    /// Parses such a line. Returns `None` for any other line.
     fn of_line(line: &str, source: CutSource<'_>) -> Option<Gap> {
         let end = "; memory_page reads";
         let (what, rest) = line.strip_prefix('[')?.split_once(end)?;
@@ -155,9 +154,7 @@ impl Gap {
                 None => 0,
             },
         };
-        let now = gap.line(source);
-        let before = now.replace(&format!(", limit {}]", gap.bytes), "]");
-        (now == line || before == line).then_some(gap)
+        (gap.line(source) == line).then_some(gap)
     }
 }
 
@@ -337,17 +334,6 @@ mod tests {
         assert!(line.starts_with(&want), "{line}");
         let left_out = text.len() - head.len() - tail.len();
         assert!(line.ends_with(&format!("offset {}, limit {left_out}]", head.len())));
-        // The line of an older version is the same.
-        let older = once.replace(&format!(", limit {}]", gap_of(&once).bytes), "]");
-        assert!(older.len() < once.len());
-        assert_eq!(
-            cut(&format!("{older}[exit code 1]\n"), 2_000, SOURCE),
-            twice.replace("[exit code 1]\n", "") + "[exit code 1]\n"
-        );
-    }
-
-    fn gap_of(text: &str) -> Gap {
-        Gap::of_line(parts(text).1, SOURCE).unwrap()
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::{AppContext, SessionError, permissions, sandbox};
 use crate::config::foreign_guards::{self, ForeignFile, translate};
-use crate::config::mcp::{FoundServers, ServerTrusted};
+use crate::config::mcp::FoundServers;
 use crate::config::{ConfigError, Env, Paths, trust};
 use crate::mcp::catalogue::SessionCatalogue;
 use crate::workspace::hooks::{Hook, HookPlaces, HookState, Hooks, find_hooks};
@@ -14,9 +14,6 @@ use crate::world::{HookSetup, MachineHooks};
 
 /// Folder of a session's temporary folder for hooks. Commands in the sandbox cannot write there.
 const FOLDER: &str = "hooks";
-
-/// Maximum number of definitions that a line names.
-const MAX_NAMED: usize = 10;
 
 /// Calls `act` with the places where the hooks of a folder are. `root` is the root of the workspace,
 /// or of the project of a worktree.
@@ -120,9 +117,6 @@ pub(super) fn machine_hooks(
 ) -> Result<MachineHooks, SessionError> {
     let foreign = guards_not_in_force(ctx, &found)?;
     warnings.extend(foreign.iter().map(ForeignFile::line));
-    if shell.sandbox.is_some() {
-        warnings.extend(name_old_trust(ctx, &found));
-    }
     warnings.extend(found.warnings);
     let (path, env_remove) = (shell.path.clone(), shell.env_remove.clone());
     let cwd = Path::new(cwd);
@@ -131,38 +125,6 @@ pub(super) fn machine_hooks(
         sandbox: shell.sandbox.clone(),
         ..hook_setup(ctx, session, cwd, path, env_remove, found.hooks)?
     }))
-}
-
-/// Returns a line that names the hooks and servers of the workspace that a version trusted which
-/// stored no access, and stores the least one, so that they are named once.
-fn name_old_trust(ctx: &AppContext, found: &Hooks) -> Option<String> {
-    let hooks = found
-        .hooks
-        .iter()
-        .filter(|hook| hook.has_old_trust && !hook.is_lost && hook.state != HookState::Untrusted);
-    let servers = ctx.loaded.servers.iter().filter(|server| {
-        let is_trusted = server.trusted == ServerTrusted::Yes;
-        is_trusted && server.access.is_none() && server.granted_access().is_some()
-    });
-    let hooks = hooks.map(Hook::name);
-    let names: Vec<String> = hooks
-        .chain(servers.map(|server| format!("server {}", server.name)))
-        .collect();
-    if names.is_empty() {
-        return None;
-    }
-    if let Err(error) = trust::store_least_access(&ctx.paths, &hook_root(ctx)) {
-        tracing::warn!(%error, "definitions without an access are named again");
-    }
-    let more = names.len().saturating_sub(MAX_NAMED);
-    let mut line = names[..names.len() - more].join(", ");
-    if more > 0 {
-        line = format!("{line} and {more} more");
-    }
-    Some(format!(
-        "trusted before, and now in the sandbox with access workspace: {line}; `rewake trust` asks \
-         for the access of each"
-    ))
 }
 
 /// Returns the sandbox for what runs outside of a session. `None`: there is none.

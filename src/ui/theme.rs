@@ -5,7 +5,6 @@
 //! A theme is a TOML file: one key for each field of [`Theme`]. Its value is a colour (of the
 //! text), or a table of `fg`, `bg` and attributes. A colour is a name of the 16 ANSI colours,
 //! an index of the 256 or `"#rrggbb"`. Keys that a file leaves out are those of `base`.
-//! [`OLD_KEYS`] are read and paint nothing: files of earlier versions have them.
 //!
 //! Invariant: nothing here reads the environment or a file; a theme is a value.
 
@@ -18,20 +17,6 @@ use toml::{Table, Value};
 const BUILT_IN: [(&str, &str); 2] = [
     ("dark", include_str!("../../assets/themes/dark.toml")),
     ("light", include_str!("../../assets/themes/light.toml")),
-];
-
-/// Keys of earlier versions.
-const OLD_KEYS: [&str; 10] = [
-    "user",
-    "heading",
-    "link",
-    "quote",
-    "selection",
-    "border_focus",
-    "gauge_system",
-    "gauge_summary",
-    "gauge_recent",
-    "gauge_free",
 ];
 
 const ATTRIBUTES: [(&str, Modifier); 6] = [
@@ -211,10 +196,6 @@ impl Theme {
         };
         for (key, value) in &table {
             if key == "base" {
-                continue;
-            }
-            if OLD_KEYS.contains(&key.as_str()) {
-                parse_style(name, key, value)?;
                 continue;
             }
             let Some(style) = theme.style_mut(key) else {
@@ -499,15 +480,6 @@ mod tests {
         assert_eq!(theme.error, Style::new().fg(Color::Rgb(255, 0, 0)));
         assert_eq!(theme.code, Style::new().fg(Color::Indexed(33)).underlined());
         assert_eq!(theme.warn, Theme::named("dark").unwrap().warn);
-    }
-
-    #[test]
-    fn a_theme_file_of_an_earlier_version_still_loads() {
-        let old = include_str!("../../tests/golden/theme-0.1.toml");
-        let theme = Theme::parse("old", old).unwrap();
-        assert_eq!(theme.warn, Style::new().fg(Color::Rgb(255, 158, 100)));
-        // A mistake in a key that paints nothing is a mistake all the same.
-        assert!(Theme::parse("old", "user = \"purplish\"").is_err());
     }
 
     /// The relative luminance of WCAG 2.

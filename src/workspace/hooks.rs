@@ -72,8 +72,6 @@ pub struct Hook {
     pub folder: PathBuf,
     /// Access in the sandbox. `None`: a hook of the user, which runs outside.
     pub access: Option<Access>,
-    /// The trust has no access: it is of a version that stored none.
-    pub has_old_trust: bool,
     /// The files that it needs, each with its trusted hash.
     pub files: Vec<(Needed, Option<String>)>,
 }
@@ -380,7 +378,6 @@ impl Hooks {
             folder: folder.to_path_buf(),
             files,
             access: (!source.is_of_user).then(|| access.unwrap_or(Access::Workspace)),
-            has_old_trust: !source.is_of_user && access.is_none(),
         });
     }
 }

@@ -135,7 +135,7 @@ impl Effects {
         let trusted = match ctx.loaded.project.standing {
             ProjectTrust::Trusted => "trusted",
             ProjectTrust::Untrusted => "not trusted",
-            ProjectTrust::Changed(_) | ProjectTrust::Unbound => "to be trusted again",
+            ProjectTrust::Changed(_) => "to be trusted again",
         };
         let rows = [
             ("rewake", VERSION.to_string()),

@@ -6,7 +6,6 @@ use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, BorderType, Clear, Paragraph};
 
-use crate::config::ProjectTrust;
 use crate::core::visible;
 use crate::ui::app::{App, Overlay, Readiness};
 use crate::ui::overlay::Extent;
@@ -199,31 +198,24 @@ pub(super) fn trust(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
         return;
     };
     let folder = clean_line(&app.launch.folder);
-    let all = || project.content.lines(usize::MAX);
     let differences = project.differences();
-    let (question, list) = match &project.standing {
-        ProjectTrust::Unbound => (
+    let (question, list) = if differences.is_empty() {
+        let sources = project.content.files().join(" and ");
+        (
             format!(
-                "{folder} was trusted by a version that did not keep with what config. \
-                 Do you trust this folder now? It sets:"
+                "{folder} brings a config of its own ({sources}). \
+                 Do you trust this folder? It sets:"
             ),
-            all(),
-        ),
-        _ if !differences.is_empty() => (
+            project.content.lines(usize::MAX),
+        )
+    } else {
+        (
             format!(
                 "The config of {folder} changed since it was trusted. Do you trust this \
                  folder now? It differs in:"
             ),
             differences.iter().map(ToString::to_string).collect(),
-        ),
-        _ => (
-            format!(
-                "{folder} brings a config of its own ({}). \
-                 Do you trust this folder? It sets:",
-                project.content.files().join(" and ")
-            ),
-            all(),
-        ),
+        )
     };
     let list = list
         .into_iter()

@@ -429,11 +429,11 @@ fn hooks_of_the_workspace_have_an_access_and_those_of_the_home_folder_none() {
                 trust::trust_hooks(places.paths, &file.path, file.hooks).unwrap();
             }
             let hooks = find_hooks(places).unwrap().hooks;
-            let of = |hook: Hook| (hook.is_of_user, hook.access, hook.has_old_trust);
+            let of = |hook: Hook| (hook.is_of_user, hook.access);
             hooks.into_iter().map(of).collect::<Vec<_>>()
         })
     };
-    let of_workspace = (false, Some(Access::Workspace), false);
+    let of_workspace = (false, Some(Access::Workspace));
     assert_eq!(access(false), [of_workspace, of_workspace]);
-    assert_eq!(access(true), [of_workspace, (true, None, false)]);
+    assert_eq!(access(true), [of_workspace, (true, None)]);
 }
