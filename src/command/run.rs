@@ -715,7 +715,6 @@ pub(super) fn ask_to_end(run: &str, begun: &Begun) -> io::Result<Stopped> {
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
     use super::*;
-    use crate::command::spec::default_shell;
 
     #[test]
     fn no_other_process_is_signalled_that_has_the_pid_of_a_keeper() {
@@ -726,7 +725,7 @@ mod tests {
             folder: "/".into(),
             timeout_ms: 1,
             output_cap_bytes: 0,
-            shell: default_shell(),
+            shell: "/bin/sh".into(),
             env_remove: vec![],
             env_set: vec![],
             session: String::new(),

@@ -65,6 +65,7 @@ pub struct Quirks {
 
 impl Quirks {
     /// No differences.
+    #[cfg(test)]
     pub const NONE: Quirks = Quirks {
         max_completion_tokens: false,
         no_stream_options: false,

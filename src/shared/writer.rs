@@ -115,20 +115,6 @@ pub struct SharedWriter {
 }
 
 impl SharedWriter {
-    /// Returns a writer, and the work of its thread.
-    pub fn new<L: SharedLog>(
-        log: L,
-        home: Home,
-        session: String,
-        database: String,
-        key: [u8; 32],
-        options: Options,
-    ) -> (SharedWriter, impl Future<Output = ()>) {
-        let (writer, holder, received) =
-            SharedWriter::parts(log, home, session, database, key, options);
-        (writer, holder.run(received))
-    }
-
     /// Returns a writer with its thread. A drop waits a short time for the end of that. Each good
     /// sign of life replaces the lease file.
     ///
@@ -142,30 +128,8 @@ impl SharedWriter {
         key: [u8; 32],
         options: Options,
     ) -> io::Result<SharedWriter> {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()?;
+        let runtime = crate::net::runtime()?;
         let (is_running, ended) = sync_channel::<()>(0);
-        let (mut writer, holder, received) =
-            SharedWriter::parts(log, home, session, database, key, options);
-        std::thread::Builder::new()
-            .name("shared log".to_string())
-            .spawn(move || {
-                runtime.block_on(holder.run(received));
-                drop(is_running);
-            })?;
-        writer.ended = Some(ended);
-        Ok(writer)
-    }
-
-    fn parts<L>(
-        log: L,
-        home: Home,
-        session: String,
-        database: String,
-        key: [u8; 32],
-        options: Options,
-    ) -> (SharedWriter, Holder<L>, mpsc::Receiver<Request>) {
         let lease_file = options.lease_file.clone();
         let (requests, received) = mpsc::channel(REQUESTS);
         let holder = Holder {
@@ -180,16 +144,21 @@ impl SharedWriter {
             next_beat: Instant::now(),
             options,
         };
-        let writer = SharedWriter {
+        std::thread::Builder::new()
+            .name("shared log".to_string())
+            .spawn(move || {
+                runtime.block_on(holder.run(received));
+                drop(is_running);
+            })?;
+        Ok(SharedWriter {
             requests: Some(requests),
-            ended: None,
+            ended: Some(ended),
             session,
             database,
             key,
             lease_file,
             files: None,
-        };
-        (writer, holder, received)
+        })
     }
 
     fn ask<T>(

@@ -47,6 +47,7 @@ pub struct CompactTree {
 }
 
 impl CompactTree {
+    #[cfg(test)]
     pub fn size(&self) -> TreeSize {
         self.size
     }

@@ -98,9 +98,6 @@ fn a_server_listing_is_kept_until_the_definition_changes() {
     let catalogue = Catalogue::load(&store, &servers(vec![changed, usual("other")])).unwrap();
     assert_eq!(full_names(&catalogue), [""; 0]);
     assert_eq!(catalogue.unknown().collect::<Vec<_>>(), ["files", "other"]);
-    store.catalogue().forget_catalogued("files").unwrap();
-    let catalogue = Catalogue::load(&store, &servers(vec![usual("files")])).unwrap();
-    assert_eq!(catalogue.unknown().count(), 1);
 }
 
 #[test]

@@ -12,7 +12,6 @@ use crate::session::describe::Tone;
 use crate::session::{clock, resumed_in_short};
 use crate::ui::markdown;
 use crate::ui::text::{self, Break, clean, clean_line};
-use crate::ui::theme::Theme;
 
 pub(super) fn lay<T>(
     block: &Block,
@@ -80,17 +79,6 @@ fn lines(block: &Block, unfolded: bool, layout: &mut LayoutContext<'_>) -> Vec<L
             Tone::Warn => paragraph(text, theme.text, "  ", layout),
             Tone::Bad => marked(("✗ ", theme.error), text, theme.text, layout),
         },
-    }
-}
-
-impl Tone {
-    /// Returns the theme's style for a line of this tone.
-    pub fn style(self, theme: &Theme) -> Style {
-        match self {
-            Tone::Calm => theme.dim,
-            Tone::Warn => theme.warn,
-            Tone::Bad => theme.error,
-        }
     }
 }
 

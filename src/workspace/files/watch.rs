@@ -170,6 +170,7 @@ impl Watch {
     }
 
     /// Returns how many folders are watched.
+    #[cfg(test)]
     pub fn count(&self) -> usize {
         self.watches.len()
     }
