@@ -28,7 +28,7 @@ pub(super) fn files(rows: &NewRows<'_>, source: &mut Source) -> Result<(), Store
     for (table, key) in FILES {
         let is_whole = table_as_it_is(rows, source, table, Some(key))?;
         rows.remove_dangling(table)?;
-        // Older schemas do not have the table. If the schema cannot be read, it may have existed.
+        // An empty database has no tables. If the schema cannot be read, it may have existed.
         let is_there = source
             .tables()
             .is_none_or(|all| all.contains(&table.to_string()));

@@ -48,7 +48,7 @@ pub(super) struct FoundRow<'a> {
     pub at_ms: i64,
     pub checksum: &'a [u8],
     pub body: ValueRef<'a>,
-    /// The tip in the row. Older schemas have none.
+    /// The tip in the row. `None`: it is damaged.
     pub tip: Option<ChainHash>,
 }
 

@@ -171,7 +171,7 @@ impl<'a> Rebuilding<'a> {
         place: Option<&'a JournalPlace>,
         names: &Names,
     ) -> Result<Self, StoreError> {
-        let new = NewDatabase::make(data_dir, names)?;
+        let new = NewDatabase::make(names)?;
         let said = place.map(|place| HighWaterMark::look(&place.state_dir, data_dir));
         Ok(Rebuilding {
             data_dir,
@@ -339,10 +339,7 @@ impl<'a> Rebuilding<'a> {
     ) -> Result<bool, StoreError> {
         // SQLite would remove the write-ahead log of an empty database.
         let is_empty = fs::metadata(path).map_or(0, |file| file.len()) == 0;
-        let source = match is_empty {
-            true => None,
-            false => Source::open(path)?,
-        };
+        let source = if is_empty { None } else { Source::open(path)? };
         let Some(mut source) = source else {
             torn.push(
                 "what was kept of files and what was learnt of models is in the old file alone"

@@ -67,7 +67,6 @@ fn from_rows(
     let is_unobeyed = |id: i64| !made.became.obeyed.contains(&id);
     let inbox = table_of_sessions(rows, source, ("inbox", Some("id")), &keys, &is_unsaid)?;
     let drafts = table_of_sessions(rows, source, ("drafts", None), &keys, &|_| true)?;
-    let signals = source.is_older_than_signals()
-        || table_of_sessions(rows, source, ("signals", Some("id")), &keys, &is_unobeyed)?;
+    let signals = table_of_sessions(rows, source, ("signals", Some("id")), &keys, &is_unobeyed)?;
     Ok(inbox && drafts && signals)
 }

@@ -17,7 +17,7 @@ use crate::core::text::count;
 use crate::journal::chain_hash::ChainHash;
 use crate::journal::state::read_state;
 use crate::store::recovering::{
-    ConsumedIds, ForkedFrom, MayHaveWaited, NewRows, Prepared, Purged, RestoredSession,
+    ConsumedIds, ForkedFrom, MayHaveWaited, NewRows, Prepared, Purged, SessionStart,
 };
 use crate::store::{Gap, Head, StoreError};
 
@@ -339,7 +339,7 @@ impl<'a> Writing<'_, '_, 'a> {
             (None, None) => ("", "", 0),
         };
         let replica = begin.known.replica();
-        self.new.session(&RestoredSession {
+        self.new.session(&SessionStart {
             id: &begin.id,
             workspace,
             folder,

@@ -11,7 +11,7 @@ use super::progress::Progress;
 use crate::core::text;
 use crate::journal::chain_hash::ChainHash;
 use crate::store::StoreError;
-use crate::store::recovering::{SessionRow, count, database, known_schema};
+use crate::store::recovering::{SessionRow, count, database, refuse_other_schema};
 
 /// Maximum number of row IDs that are tried after an unreadable row. A page has a few hundred rows
 /// at most.
@@ -26,18 +26,9 @@ pub(super) struct Source {
     pub rows: Rows,
     /// Tables that could not be read completely.
     pub torn: Vec<&'static str>,
-    schema: i64,
 }
 
-/// The first schema that has signals.
-const SIGNALS_SINCE: i64 = 6;
-
 impl Source {
-    /// Returns whether the schema is older than signals, so that no signal can be pending.
-    pub(super) fn is_older_than_signals(&self) -> bool {
-        self.schema < SIGNALS_SINCE
-    }
-
     /// Opens a database that may be damaged. `None`: SQL cannot read any of it.
     pub(super) fn open(path: &Path) -> Result<Option<Source>, StoreError> {
         let Ok(conn) = database::open_damaged(path) else {
@@ -57,20 +48,16 @@ impl Source {
             conn.execute_batch("BEGIN")?;
             conn.pragma_query_value(None, "user_version", |row| row.get(0))
         };
-        match set() {
-            Ok(found) if found > known_schema() => Err(StoreError::Newer {
-                found,
-                known: known_schema(),
-            }),
-            Ok(schema) => Ok(Some(Source {
-                conn,
-                sessions: Vec::new(),
-                rows: Rows::default(),
-                torn: Vec::new(),
-                schema,
-            })),
-            Err(_) => Ok(None),
-        }
+        let Ok(schema) = set() else {
+            return Ok(None);
+        };
+        refuse_other_schema(schema)?;
+        Ok(Some(Source {
+            conn,
+            sessions: Vec::new(),
+            rows: Rows::default(),
+            torn: Vec::new(),
+        }))
     }
 
     /// Returns the names of the tables. `None`: not all of the schema can be read.
@@ -155,7 +142,7 @@ fn session(row: &Row<'_>) -> rusqlite::Result<SessionRow> {
             sum("output"),
             sum("bytes"),
         ],
-        // Older schemas do not have these.
+        // A damaged value costs less than the session.
         trashed_ms: row.get("trashed_ms").unwrap_or(None),
         billed: row.get("billed").unwrap_or(None),
         asks: row.get("asks").unwrap_or(false),
@@ -164,7 +151,7 @@ fn session(row: &Row<'_>) -> rusqlite::Result<SessionRow> {
 }
 
 fn entry<'r>(row: &'r Row<'_>) -> rusqlite::Result<FoundRow<'r>> {
-    // Older schemas have no tips.
+    // A row without a tip is proven by its parent.
     let tip = row.get_ref("tip").ok();
     let tip = tip.and_then(|tip| tip.as_blob().ok());
     Ok(FoundRow {

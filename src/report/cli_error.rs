@@ -138,7 +138,7 @@ fn code_of(error: &StoreError) -> u8 {
         StoreError::TooMany { .. }
         | StoreError::Newer { .. }
         | StoreError::Unknown { .. }
-        | StoreError::Migration { .. }
+        | StoreError::Older { .. }
         | StoreError::Gap(_)
         | StoreError::BackInTime { .. }
         | StoreError::Corrupt { .. }

@@ -105,7 +105,7 @@ impl From<StoreError> for Problem {
             | StoreError::InTheWay { .. }
             | StoreError::Moved { .. }
             | StoreError::Newer { .. }
-            | StoreError::Migration { .. }
+            | StoreError::Older { .. }
             | StoreError::Locked { .. }
             | StoreError::InUse { .. } => StatusCode::SERVICE_UNAVAILABLE,
             StoreError::Sqlite { .. } | StoreError::Io { .. } if error.hint().is_some() => {

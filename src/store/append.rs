@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use rusqlite::{Transaction, params};
 
 use super::blobs::{Packed, insert_blob};
-use super::chain::{Head, read_head};
+use super::chain::{Head, SessionStart, insert_session, read_head};
 use super::conversation::summarised;
 use super::error::Doing;
 use super::gap::clear_restored_count;
@@ -39,6 +39,19 @@ pub struct NewSession {
     pub workspace: String,
     /// The folder that the session works in.
     pub folder: String,
+}
+
+impl NewSession {
+    pub(super) fn start<'a>(&'a self, at_ms: i64, replica: Option<&'a str>) -> SessionStart<'a> {
+        SessionStart {
+            id: &self.id,
+            workspace: &self.workspace,
+            folder: &self.folder,
+            created_ms: at_ms,
+            from: None,
+            replica,
+        }
+    }
 }
 
 /// Changes that one transaction records.
@@ -78,20 +91,11 @@ impl Store {
         at_ms: i64,
         opened: Entry,
     ) -> Result<(Head, Record), StoreError> {
-        let session = new.id.clone();
         let entries = [opened];
         let batch = Prepared::new(&entries, &[])?;
-        let source = Held::source_of(self.held.as_ref(), &session).map(str::to_string);
-        let tx = self.write_entries(&session, WHAT)?;
-        // The head is set below, in the same transaction. SQLite checks the reference at the end of
-        // it.
-        tx.prepare_cached(
-            "INSERT INTO sessions (id, workspace, folder, head, length, created_ms, updated_ms, replica)
-             VALUES (?1, ?2, ?3, 0, 0, ?4, ?4, ?5)",
-        )
-        .and_then(|mut s| s.execute(params![session, new.workspace, new.folder, at_ms, source]))
-        .doing(WHAT)?;
-        let mut head = Head::before_first(session, tx.last_insert_rowid());
+        let source = Held::source_of(self.held.as_ref(), &new.id).map(str::to_string);
+        let tx = self.write_entries(&new.id, WHAT)?;
+        let mut head = insert_session(&tx, &new.start(at_ms, source.as_deref()), WHAT)?;
         let before = head.clone();
         let mut records = batch.record(&tx, &mut head, at_ms, false)?;
         tx.commit().doing(WHAT)?;
@@ -114,13 +118,7 @@ impl Store {
         let batch = Prepared::new(entries, &[])?;
         let tx = self.write_entries(&new.id, WHAT)?;
         read_head(&tx, parent)?;
-        tx.prepare_cached(
-            "INSERT INTO sessions (id, workspace, folder, head, length, created_ms, updated_ms)
-             VALUES (?1, ?2, ?3, 0, 0, ?4, ?4)",
-        )
-        .and_then(|mut s| s.execute(params![new.id, new.workspace, new.folder, at_ms]))
-        .doing(WHAT)?;
-        let mut head = Head::before_first(new.id.clone(), tx.last_insert_rowid());
+        let mut head = insert_session(&tx, &new.start(at_ms, None), WHAT)?;
         let before = head.clone();
         batch.record(&tx, &mut head, at_ms, true)?;
         tx.commit().doing(WHAT)?;

@@ -129,10 +129,7 @@ pub(super) fn insert_blob(tx: &Connection, blob: &Packed<'_>) -> rusqlite::Resul
 }
 
 fn insert(tx: &Connection, row: &BlobRow<'_>) -> rusqlite::Result<()> {
-    let encoding = match row.is_packed {
-        true => "zstd",
-        false => "raw",
-    };
+    let encoding = if row.is_packed { "zstd" } else { "raw" };
     tx.prepare_cached(
         "INSERT INTO blobs (hash, bytes, encoding, data) VALUES (?1, ?2, ?3, ?4)
          ON CONFLICT (hash) DO NOTHING",

@@ -14,15 +14,15 @@ use serde_json::value::RawValue;
 
 use super::append::{NewSession, Prepared};
 use super::blobs::{Packed, blob, insert_blob};
-use super::chain::{Head, chain, read_head};
+use super::chain::{Head, SessionStart, chain, insert_session, read_head};
 use super::database::{private_file, private_folder};
 use super::error::{Doing, io as io_error};
 use super::ids::{id_of_diverged, parents_first};
 use super::journal_writer::{Recorded, header};
 use super::replica::{is_of_rewake, refuse_replica};
-use super::row::{BodyReader, RawRow, RowPosition, SELECT_ROW, count, int};
+use super::row::{BodyReader, RawRow, RowPosition, SELECT_ROW, count};
 use super::sessions::{IS_CHILD, bring_up_to_date};
-use super::tips::tip_upto;
+use super::tips::{forked_from, tip_upto};
 use super::{History, Store, StoreError};
 use crate::core::entry::Seq;
 use crate::core::tree::uses;
@@ -254,7 +254,7 @@ impl ExportView<'_> {
             };
             let row = statement.query_row([id], read);
             let (linked, json) = row.map_err(|e| position.failed(WHAT_EXPORT, e))??;
-            tip = linked.tip.unwrap_or(tip);
+            tip = linked.tip;
             for reference in linked.record.entry.blobs() {
                 if given.insert(reference.hash.clone()) {
                     match blob(&self.tx, &reference.hash)? {
@@ -395,35 +395,15 @@ pub fn append_replica<E: From<StoreError>>(
         head.tip = tip_upto(&store.conn, id, head.seq())?;
     } else if let Some(Parent { session, seq }) = &new.forked {
         let of = read_head(&store.conn, session)?;
-        let rows = chain(&store.conn, &of, *seq)?;
-        rows.readable_upto(*seq)?;
-        head.row = rows.rows.last().copied();
-        head.length = seq + 1;
-        head.tip = tip_upto(&store.conn, session, *seq)?;
-        from = Some(of.key);
+        from = Some(forked_from(&store.conn, &of, *seq)?);
     }
     let tx = store.write_entries(id, WHAT)?;
     if !known {
-        tx.prepare_cached(
-            "INSERT INTO sessions (id, workspace, folder, head, length, forked_from, forked_seq,
-               created_ms, updated_ms, replica)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?8, ?9)",
-        )
-        .and_then(|mut s| {
-            s.execute(params![
-                id,
-                new.session.workspace,
-                new.session.folder,
-                head.row.unwrap_or(0),
-                int(head.length),
-                from,
-                new.forked.as_ref().map(|forked| int(forked.seq)),
-                new.created_ms,
-                new.source,
-            ])
-        })
-        .doing(WHAT)?;
-        head.key = tx.last_insert_rowid();
+        let start = SessionStart {
+            from,
+            ..new.session.start(new.created_ms, Some(&new.source))
+        };
+        head = insert_session(&tx, &start, WHAT)?;
     }
     let mut before = head.clone();
     let mut last = None;

@@ -12,10 +12,10 @@
 
 use std::ops::ControlFlow;
 
-use rusqlite::{Connection, OptionalExtension, Statement};
+use rusqlite::{Connection, OptionalExtension, Statement, params};
 
 use super::error::{Doing, classify};
-use super::row::{BodyReader, clip, count};
+use super::row::{BodyReader, clip, count, int};
 use super::{History, StoreError};
 use crate::core::entry::{Entry, Fact, Seq};
 use crate::journal::chain_hash::ChainHash;
@@ -334,6 +334,63 @@ impl Head {
             self.plan_step = step;
         }
     }
+}
+
+/// A session before its first own entry.
+pub(crate) struct SessionStart<'a> {
+    pub id: &'a str,
+    pub workspace: &'a str,
+    pub folder: &'a str,
+    /// UTC, milliseconds since 1970.
+    pub created_ms: i64,
+    pub from: Option<ForkedFrom>,
+    /// Where it comes from, if it is a copy of a session of another store.
+    pub replica: Option<&'a str>,
+}
+
+/// The entry that a session continues.
+pub(crate) struct ForkedFrom {
+    /// The key of the session that has it.
+    pub session: i64,
+    pub row: i64,
+    pub seq: Seq,
+    pub tip: ChainHash,
+}
+
+/// Inserts the row of a session. SQLite checks the reference to its last entry at the end of the
+/// transaction.
+pub(super) fn insert_session(
+    tx: &Connection,
+    start: &SessionStart<'_>,
+    what: &'static str,
+) -> Result<Head, StoreError> {
+    let mut head = Head::before_first(start.id.to_string(), 0);
+    if let Some(from) = &start.from {
+        head.row = Some(from.row);
+        head.length = from.seq + 1;
+        head.tip = from.tip;
+    }
+    tx.prepare_cached(
+        "INSERT INTO sessions (id, workspace, folder, head, length, forked_from, forked_seq,
+           created_ms, updated_ms, replica)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?8, ?9)",
+    )
+    .and_then(|mut s| {
+        s.execute(params![
+            start.id,
+            start.workspace,
+            start.folder,
+            head.row.unwrap_or(0),
+            int(head.length),
+            start.from.as_ref().map(|from| from.session),
+            start.from.as_ref().map(|from| int(from.seq)),
+            start.created_ms,
+            start.replica,
+        ])
+    })
+    .doing(what)?;
+    head.key = tx.last_insert_rowid();
+    Ok(head)
 }
 
 /// Reads the head without the values that only the entries have: the step of the plan, and the tip.

@@ -210,11 +210,6 @@ fn stamp(path: &Path) -> Option<(u64, u64, i64, i64)> {
     Some((found.ino(), found.len(), found.mtime(), found.mtime_nsec()))
 }
 
-/// Returns the path of the copy of a database with this schema.
-pub(super) fn copy_of_schema(data_dir: &Path, schema: i64) -> PathBuf {
-    data_dir.join(format!("{DATABASE}.schema-{schema}"))
-}
-
 /// Returns the path of a database's write-ahead log.
 pub(crate) fn wal_path(database: &Path) -> PathBuf {
     let mut name = database.as_os_str().to_owned();
@@ -270,22 +265,21 @@ impl Names {
 
 /// Returns whether a damaged database was kept: the files that it names must stay too.
 pub(super) fn has_damaged_copy(data_dir: &Path) -> bool {
-    let is_damaged = |path: &PathBuf| path.to_string_lossy().contains(DAMAGED);
-    copies(data_dir).iter().any(is_damaged)
+    !copies(data_dir).is_empty()
 }
 
-/// Returns the stored copies of the database: damaged ones, and those of older schemas.
+/// Returns the stored copies of the database, which are damaged.
 pub(super) fn copies(data_dir: &Path) -> Vec<PathBuf> {
     let database = names(data_dir).database;
     let folder = database.parent().unwrap_or(data_dir);
     let name = database.file_name().unwrap_or_default().to_string_lossy();
-    let begins = [format!("{name}{DAMAGED}"), format!("{name}.schema-")];
+    let begin = format!("{name}{DAMAGED}");
     let files = fs::read_dir(folder).into_iter().flatten().flatten();
     let mut copies: Vec<PathBuf> = files
         .map(|file| file.path())
         .filter(|path| {
             let name = path.file_name().unwrap_or_default().to_string_lossy();
-            begins.iter().any(|begin| name.starts_with(begin))
+            name.starts_with(&begin)
         })
         .collect();
     copies.sort_unstable();

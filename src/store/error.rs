@@ -85,9 +85,9 @@ pub enum StoreError {
     /// The database was written by a newer version.
     #[error("cannot open the session store: its schema is {found}, and this version knows {known}")]
     Newer { found: i64, known: i64 },
-    /// The database could not be migrated to a newer schema. It is unchanged.
-    #[error("cannot bring the session store from schema {from} to schema {to}: {why}")]
-    Migration { from: i64, to: i64, why: String },
+    /// The database has a schema from before version 0.1.0. It is unchanged.
+    #[error("cannot open the session store: its schema {found} is from before version 0.1.0")]
+    Older { found: i64 },
     /// An intact entry of a kind or shape that this version does not know.
     #[error("cannot read entry {seq} of session {session} ({kind}): {why}")]
     Unknown {
@@ -134,9 +134,9 @@ pub enum StoreError {
         session: String,
         limit: u64,
     },
-    /// The database has to be migrated, and other processes have it open.
+    /// The database is empty, and other processes have it open.
     #[error(
-        "cannot bring the session store up to date: it is in use by process {}",
+        "cannot make the tables of the session store: it is in use by process {}",
         list(pids)
     )]
     Locked { pids: Vec<u32> },
@@ -214,15 +214,10 @@ impl StoreError {
                     .to_string()
             }
             StoreError::Gap(gap) => gap_hint(gap),
-            StoreError::Migration { from, .. } => {
-                let copy = match from {
-                    0 => String::new(),
-                    _ => format!(", and rewake.db.schema-{from} is a copy from before"),
-                };
-                format!(
-                    "what failed changed nothing{copy}: another program may have changed the tables; \
-                     {REPAIR}"
-                )
+            StoreError::Older { .. } => {
+                "commit f7033d22 still opens it: there rewake export --bundle FILE, here rewake import \
+                 FILE; or begin in another folder: set REWAKE_HOME"
+                    .to_string()
             }
             StoreError::Newer { .. } | StoreError::Unknown { .. } => {
                 "it was written by a newer version: update rewake".to_string()
@@ -508,6 +503,7 @@ fn is_renamed(source: &rusqlite::Error) -> bool {
     ["no such column", "no such table"]
         .iter()
         .any(|begins| why.starts_with(begins))
+        || why.ends_with("already exists")
 }
 
 /// Returns the failed operation and the file. For some codes SQLite does not say which of two files

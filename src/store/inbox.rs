@@ -243,7 +243,7 @@ impl InboxWriter<'_> {
         if let Some(session) = session_of(self.conn, "inbox", id.0) {
             self.write_pending_rows(&session);
         }
-        one_of(rows, id)
+        one_of(rows, "queued message", id.0)
     }
 
     /// Removes a queued message. `NotFound` when it is no longer queued.
@@ -257,7 +257,7 @@ impl InboxWriter<'_> {
         if let Some(session) = session {
             self.write_pending_rows(&session);
         }
-        one_of(rows, id)
+        one_of(rows, "queued message", id.0)
     }
 }
 
@@ -276,20 +276,20 @@ pub(super) fn take(tx: &Transaction<'_>, session: i64, id: InboxId) -> Result<()
         .prepare_cached("DELETE FROM inbox WHERE id = ?1 AND session = ?2")
         .and_then(|mut s| s.execute(params![id.0, session]))
         .doing(WHAT_EDIT)?;
-    one_of(rows, id)
+    one_of(rows, "queued message", id.0)
 }
 
 fn raw(row: &Row<'_>) -> rusqlite::Result<(i64, i64, String)> {
     Ok((row.get(0)?, row.get(1)?, row.get(2)?))
 }
 
-fn one_of(rows: usize, id: InboxId) -> Result<(), StoreError> {
+fn one_of(rows: usize, what: &'static str, id: i64) -> Result<(), StoreError> {
     if rows == 1 {
         return Ok(());
     }
     Err(StoreError::NotFound {
-        what: "queued message",
-        name: id.0.to_string(),
+        what,
+        name: id.to_string(),
         near: None,
     })
 }
@@ -421,14 +421,7 @@ pub(super) fn obey(tx: &Transaction<'_>, session: i64, id: SignalId) -> Result<(
         .prepare_cached("DELETE FROM signals WHERE id = ?1 AND session = ?2")
         .and_then(|mut s| s.execute(params![id.0, session]))
         .doing(WHAT_SIGNAL)?;
-    if rows == 1 {
-        return Ok(());
-    }
-    Err(StoreError::NotFound {
-        what: "signal",
-        name: id.0.to_string(),
-        near: None,
-    })
+    one_of(rows, "signal", id.0)
 }
 
 fn sent(row: &Row<'_>) -> rusqlite::Result<QueuedSignal> {

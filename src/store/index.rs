@@ -1,9 +1,7 @@
 //! The index for full text search. Commits do not update it: it is filled later, when a process has
 //! time.
 //!
-//! The index is derived from the log. An index of an earlier version, which covers less than is
-//! searched now, is emptied and filled again, in the same steps. A special row, which belongs to no
-//! entry, marks an index of this version.
+//! The index is derived from the log.
 //!
 //! Full text search in messages, answers, calls and output: see [`super::index`] for the indexed
 //! text. A search fills the index first.
@@ -36,10 +34,6 @@ const MAX_TEXT_BYTES: usize = 256 << 10;
 /// Maximum number of bytes that are indexed of the arguments of one call. Commands and paths are
 /// short, and the content of a written file does not help to find a session.
 const MAX_CALL_BYTES: usize = 16 << 10;
-
-/// Row ID of the mark: it says that the index has the calls of answers too. Row IDs of entries
-/// begin at 1.
-const MARK: i64 = 0;
 
 /// A searched part of an entry. Calls are separate, so that a search of the conversation does not
 /// find the arguments of earlier searches.
@@ -99,13 +93,6 @@ impl Index<'_> {
             return Ok(0);
         }
         let tx = begin(self.conn, self.in_use, WHAT)?;
-        let fill = || -> rusqlite::Result<()> {
-            if !is_marked(&tx)? {
-                begin_again(&tx)?;
-            }
-            Ok(())
-        };
-        fill().doing(WHAT)?;
         index_rows(&tx, &mut BodyReader::new()?, max_rows).doing(WHAT)?;
         let left = pending(&tx).doing(WHAT)?;
         tx.commit().doing(WHAT)?;
@@ -113,30 +100,16 @@ impl Index<'_> {
     }
 }
 
-fn is_marked(conn: &Connection) -> rusqlite::Result<bool> {
-    conn.prepare_cached("SELECT EXISTS (SELECT 1 FROM entry_index WHERE rowid = ?1)")?
-        .query_row([MARK], |row| row.get(0))
-}
-
 pub(super) fn begin_again(conn: &Connection) -> rusqlite::Result<()> {
     conn.execute_batch(
         "INSERT INTO entry_index (entry_index) VALUES ('delete-all');
          UPDATE indexed SET upto = 0;",
-    )?;
-    conn.execute(
-        "INSERT INTO entry_index (rowid, text) VALUES (?1, '')",
-        [MARK],
-    )?;
-    Ok(())
+    )
 }
 
 fn pending(conn: &Connection) -> rusqlite::Result<u64> {
-    let upto = match is_marked(conn)? {
-        true => "(SELECT upto FROM indexed)",
-        false => "0",
-    };
-    let sql = format!("SELECT (SELECT coalesce(max(id), 0) FROM entries) - {upto}");
-    conn.prepare_cached(&sql)?
+    let sql = "SELECT (SELECT coalesce(max(id), 0) FROM entries) - (SELECT upto FROM indexed)";
+    conn.prepare_cached(sql)?
         .query_row([], |row| row.get(0))
         .map(count)
 }
@@ -191,13 +164,7 @@ fn words(entry: &Entry) -> Option<Cow<'_, str>> {
         | Entry::Titled {
             title: Some(title), ..
         } => Some(title.into()),
-        Entry::Replied { blocks, .. } => {
-            let texts = blocks.iter().filter_map(|block| match block {
-                Block::Text { text, .. } => Some(text.as_str()),
-                Block::Thinking { .. } | Block::Call { .. } => None,
-            });
-            Some(texts.collect::<Vec<_>>().join("\n").into())
-        }
+        Entry::Replied { blocks, .. } => Some(Block::joined_texts(blocks).into()),
         Entry::Finished { outcome, .. } => match outcome {
             Outcome::Done { output }
             | Outcome::Error { output }
@@ -212,12 +179,7 @@ fn calls(entry: &Entry) -> Option<String> {
     let Entry::Replied { blocks, .. } = entry else {
         return None;
     };
-    let calls = blocks.iter().filter_map(|block| match block {
-        Block::Call {
-            name, arguments, ..
-        } => Some(call_text(name, arguments)),
-        Block::Text { .. } | Block::Thinking { .. } => None,
-    });
+    let calls = Block::calls(0, blocks).map(|(_, name, arguments)| call_text(name, arguments));
     let calls: Vec<String> = calls.collect();
     (!calls.is_empty()).then(|| calls.join("\n"))
 }

@@ -247,7 +247,7 @@ impl Copies {
             };
             let row = statement.query_row([id], read);
             let (linked, json) = row.map_err(|e| position.failed(WHAT, e))??;
-            tip = linked.tip.unwrap_or(tip);
+            tip = linked.tip;
             let record = &linked.record;
             add_blobs(conn, &self.journal, &mut lines, session, &record.entry, &[])?;
             let line = EntryLine {
@@ -358,19 +358,12 @@ pub(super) fn header(conn: &Connection, store: &str, session: &str) -> Result<He
     Ok(header)
 }
 
-/// Returns the tip of the entry in this row, as stored.
-pub(super) fn tip_in(conn: &Connection, row: i64) -> Result<Option<ChainHash>, StoreError> {
-    let tip: Option<Option<Vec<u8>>> = conn
-        .prepare_cached("SELECT tip FROM entries WHERE id = ?1")
-        .and_then(|mut s| s.query_row([row], |row| row.get(0)).optional())
-        .doing(WHAT)?;
-    Ok(tip.flatten().as_deref().and_then(ChainHash::from_bytes))
-}
-
 /// Returns whether this database has the newest entry that the mark knows, in the same row. Apart
 /// from purges, rows are removed only at the end, so it has all earlier ones too.
 pub(super) fn has_all(conn: &Connection, store: &str, said: &MarkText) -> Result<bool, StoreError> {
-    Ok(said.store == store && said.tip.is_some() && tip_in(conn, said.highest)? == said.tip)
+    Ok(said.store == store
+        && said.tip.is_some()
+        && super::tips::tip_in(conn, said.highest)? == said.tip)
 }
 
 /// Returns the row id of the newest entry, or 0 if there is none.

@@ -178,7 +178,7 @@ fn rows_of(
         };
         let linked = parallel_read::record(&mut statement, &position, tip, &mut bodies)?;
         records.push(linked.record);
-        tip = linked.tip;
+        tip = Some(linked.tip);
         parent = Some(id);
     }
     Ok(records)

@@ -124,8 +124,6 @@ pub struct Store {
     conn: Connection,
     /// Whether the search index is being filled, step by step.
     indexing: bool,
-    /// Whether every entry that can have a tip has one.
-    has_all_tips: bool,
     /// The journal and the high-water mark. `None`: the store has neither.
     copies: Option<copies::Copies>,
     brought: RestoreReport,
@@ -138,7 +136,7 @@ pub struct Store {
     _files: crate::config::FilesInUse,
     /// The temporary copy that is open instead of a store that cannot be written.
     copy: Option<read_only::OwnCopy>,
-    // Held as long as the connection, so that no other process migrates the database meanwhile.
+    // Held as long as the connection, so that no other process replaces the database meanwhile.
     // `None`: the caller that needs the store alone has the exclusive lock.
     lock: Option<lock::StoreLock>,
 }

@@ -253,12 +253,4 @@ impl Catalogue<'_> {
         .doing(WHAT)?;
         tx.commit().doing(WHAT)
     }
-
-    /// Removes the answers of servers with this name, whatever their definition.
-    pub fn forget_catalogued(&self, server: &str) -> Result<(), StoreError> {
-        self.conn
-            .execute("DELETE FROM catalogue WHERE server = ?1", [server])
-            .map(drop)
-            .doing("forget what is known of the servers' tools")
-    }
 }

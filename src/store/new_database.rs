@@ -28,16 +28,14 @@ use rusqlite::{Connection, ErrorCode, Transaction, TransactionBehavior, params, 
 
 use super::append::Prepared;
 use super::blobs::{BlobRow, Packed, insert_blob};
-use super::chain::Head;
+use super::chain::{Head, SessionStart, insert_session};
 use super::database::{Names, names};
 use super::error::{Doing, io as io_error};
 use super::fork::{add_diverged_title, close_calls};
 use super::gap::store_gap;
 use super::lock::StoreLock;
-use super::migrate::MIGRATIONS;
 use super::missing::Gap;
 use super::pending_rows::{ConsumedIds, MayHaveWaited};
-use super::row::int;
 use super::{StoreError, database, migrate, pending_rows, purge};
 use crate::core::entry::Seq;
 use crate::journal::chain_hash::ChainHash;
@@ -76,30 +74,9 @@ pub(crate) struct SessionRow {
     pub replica: Option<String>,
 }
 
-/// A session before its first own entry.
-pub(crate) struct RestoredSession<'a> {
-    pub id: &'a str,
-    pub workspace: &'a str,
-    pub folder: &'a str,
-    /// UTC, milliseconds since 1970.
-    pub created_ms: i64,
-    pub from: Option<ForkedFrom>,
-    /// Where it comes from, if it is a copy of a session of another store.
-    pub replica: Option<&'a str>,
-}
-
-/// The entry that a fork continues, in the new database.
-pub(crate) struct ForkedFrom {
-    /// The key of the session that has it.
-    pub session: i64,
-    pub row: i64,
-    pub seq: Seq,
-    pub tip: ChainHash,
-}
-
 impl NewDatabase {
     /// Creates the database, and starts a transaction for the blobs of the journals.
-    pub(crate) fn make(data_dir: &Path, names: &Names) -> Result<NewDatabase, StoreError> {
+    pub(crate) fn make(names: &Names) -> Result<NewDatabase, StoreError> {
         NewDatabase::remove(names)?;
         let mut conn = database::make(&names.rebuilding)?;
         let set = || -> rusqlite::Result<()> {
@@ -111,7 +88,7 @@ impl NewDatabase {
             Ok(())
         };
         set().doing(WHAT)?;
-        migrate::migrate(&mut conn, data_dir, MIGRATIONS)?;
+        migrate::migrate(&mut conn)?;
         // One transaction for all blobs is faster than one for each.
         conn.execute_batch("BEGIN IMMEDIATE").doing(WHAT)?;
         Ok(NewDatabase { conn })
@@ -172,33 +149,8 @@ impl NewRows<'_> {
         purge::release_reserved_ids(&self.tx, unused)
     }
 
-    pub(crate) fn session(&self, session: &RestoredSession<'_>) -> Result<Head, StoreError> {
-        let mut head = Head::before_first(session.id.to_string(), 0);
-        if let Some(from) = &session.from {
-            head.row = Some(from.row);
-            head.length = from.seq + 1;
-            head.tip = from.tip;
-        }
-        self.tx
-            .execute(
-                "INSERT INTO sessions (id, workspace, folder, head, length, forked_from,
-                   forked_seq, created_ms, updated_ms, replica)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?8, ?9)",
-                params![
-                    session.id,
-                    session.workspace,
-                    session.folder,
-                    head.row.unwrap_or(0),
-                    int(head.length),
-                    session.from.as_ref().map(|from| from.session),
-                    session.from.as_ref().map(|from| int(from.seq)),
-                    session.created_ms,
-                    session.replica,
-                ],
-            )
-            .doing(WHAT)?;
-        head.key = self.tx.last_insert_rowid();
-        Ok(head)
+    pub(crate) fn session(&self, session: &SessionStart<'_>) -> Result<Head, StoreError> {
+        insert_session(&self.tx, session, WHAT)
     }
 
     /// Appends an entry as it was stored before. Returns its row.

@@ -16,7 +16,6 @@ use super::database::InUse;
 use super::database::private_folder;
 use super::error::Doing;
 use super::lock::StoreLock;
-use super::migrate::MIGRATIONS;
 use super::reconcile::RestoreReport;
 use super::row::MAX_ROW_BYTES;
 use super::{Store, StoreError, database, migrate, new_database, packs};
@@ -33,9 +32,9 @@ const HARD_WAL_PAGES: i64 = 4096;
 const STATEMENTS: usize = 64;
 
 impl Store {
-    /// Opens the store in this folder and creates it if it is missing. Fails with `Newer` when a
-    /// newer version wrote it, and with `Locked` when it must be migrated and other processes have
-    /// it open.
+    /// Opens the store in this folder and creates it if it is missing. Fails with `Newer` or `Older`
+    /// when it has another schema, and with `Locked` when it is empty and other processes have it
+    /// open.
     pub fn open(data_dir: &Path) -> Result<Store, StoreError> {
         open_migrated(data_dir).map_err(|error| match error {
             StoreError::Sqlite { .. } | StoreError::Io { .. } => {
@@ -58,7 +57,6 @@ impl Store {
             _before_closing: files.before_closing(),
             conn,
             indexing: false,
-            has_all_tips: false,
             copies: None,
             brought: RestoreReport::default(),
             held: None,
@@ -76,12 +74,12 @@ fn open_migrated(data_dir: &Path) -> Result<Store, StoreError> {
     let mut lock = made(data_dir, locked(data_dir)?)?;
     let files = database::files_in_use(data_dir);
     let mut conn = set_up(database::open_or_make(data_dir)?)?;
-    while !migrate::is_current(&conn, MIGRATIONS)? {
-        // The process that migrated it first keeps the store open from then on.
-        let done_by_another = || migrate::is_current(&conn, MIGRATIONS);
+    while !migrate::is_current(&conn)? {
+        // The process that filled it first keeps the store open from then on.
+        let done_by_another = || migrate::is_current(&conn);
         lock = match lock.exclusive(data_dir, done_by_another)? {
             Some(alone) => {
-                migrate::migrate(&mut conn, data_dir, MIGRATIONS)?;
+                migrate::migrate(&mut conn)?;
                 alone.share(data_dir)?
             }
             None => StoreLock::shared(data_dir)?,
@@ -105,8 +103,8 @@ pub(super) struct Parts<'a> {
 }
 
 impl Store {
-    /// Opens the store for reading only. Returns `None` when there is none, or when it has to be
-    /// migrated first, which the next start does.
+    /// Opens the store for reading only. Returns `None` when there is none, or when it is empty,
+    /// which the next start changes.
     pub fn open_current(data_dir: &Path) -> Result<Option<Store>, StoreError> {
         if !database::exists(data_dir) && !new_database::is_begun(data_dir) {
             return Ok(None);
@@ -115,7 +113,7 @@ impl Store {
         let files = database::files_in_use(data_dir);
         let open = || {
             let conn = set_up(database::open(data_dir)?)?;
-            Ok((migrate::is_current(&conn, MIGRATIONS)?, conn))
+            Ok((migrate::is_current(&conn)?, conn))
         };
         let (is_current, conn) = open().map_err(StoreError::while_opening)?;
         let store = || {
@@ -139,8 +137,7 @@ fn find_obstacle(data_dir: &Path) -> Option<StoreError> {
     })
 }
 
-/// Creates the database if there is none. Syncs it once, when it is complete, instead of at each
-/// migration.
+/// Creates the database if there is none. Syncs it once, when it is complete.
 fn made(data_dir: &Path, lock: StoreLock) -> Result<StoreLock, StoreError> {
     if !database::is_free(data_dir) {
         return Ok(lock);
@@ -153,7 +150,7 @@ fn made(data_dir: &Path, lock: StoreLock) -> Result<StoreLock, StoreError> {
         database::create(data_dir, |conn| {
             conn.pragma_update(None, "synchronous", "OFF")
                 .doing("open the session store")?;
-            migrate::migrate(conn, data_dir, MIGRATIONS)?;
+            migrate::migrate(conn)?;
             write_ahead(conn)
         })?;
     }

@@ -58,7 +58,7 @@ pub(super) fn records<E: From<StoreError>>(
     let mut tip = ChainHash::of_nothing();
     for position in positions {
         let linked = record(statement, &position, Some(tip), &mut bodies)?;
-        tip = linked.tip.unwrap_or(tip);
+        tip = linked.tip;
         each(linked.record)?;
     }
     Ok(tip)
@@ -89,34 +89,27 @@ fn ahead<'a, E: From<StoreError>>(
         let checkers: Vec<Checker<'_>> = checkers.collect::<Result<_, StoreError>>()?;
         let mut under_way = VecDeque::new();
         let mut tip = ChainHash::of_nothing();
-        // The tip that the next rows follow, as stored in the last row that was read. A row of an
-        // older version does not store its tip: then it is computed when that row is verified.
-        let mut before = Some(tip);
+        // The tip that the next rows follow, as stored in the last row that was read.
+        let mut before = tip;
         let mut next = checkers.iter().cycle();
         loop {
             let rows = read(positions, statement);
             let is_last = rows.is_empty();
-            let most = if is_last || before.is_none() {
-                0
-            } else {
-                AHEAD - 1
-            };
+            let most = if is_last { 0 } else { AHEAD - 1 };
             while under_way.len() > most {
                 let checker: Option<&Checker<'_>> = under_way.pop_front();
                 for linked in checker.map_or(Ok(Vec::new()), Checker::give)? {
                     let linked = linked?;
-                    tip = linked.tip.unwrap_or(tip);
+                    tip = linked.tip;
                     each(linked.record)?;
                 }
             }
             if is_last {
                 return Ok(tip);
             }
-            let batch = Batch {
-                before: before.unwrap_or(tip),
-                rows,
-            };
-            before = batch.tip();
+            let batch = Batch { before, rows };
+            // After a row without a tip nothing is returned, so what the next rows follow is the same.
+            before = batch.tip().unwrap_or(before);
             if let Some(checker) = next.next() {
                 checker.take(batch);
                 under_way.push_back(checker);
@@ -202,7 +195,7 @@ fn check(mut bodies: BodyReader, batches: &Receiver<Batch<'_>>, checked: &SyncSe
         let records = batch.rows.into_iter().map(|row| {
             let (position, row) = row?;
             let linked = row.as_raw().verify(&position, Some(tip), &mut bodies)?;
-            tip = linked.tip.unwrap_or(tip);
+            tip = linked.tip;
             Ok(linked)
         });
         if checked.send(records.collect()).is_err() {

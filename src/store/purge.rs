@@ -150,8 +150,8 @@ pub(super) fn reserve_purged_ids(conn: &Connection, unused: u64) -> Result<(), S
     }
     let begin = || -> rusqlite::Result<()> {
         conn.execute(
-            "INSERT INTO entries (id, session, seq, at_ms, kind, checksum, body)
-             VALUES (?1, 0, 0, 0, 'noted', x'', '')",
+            "INSERT INTO entries (id, session, seq, at_ms, kind, checksum, body, tip)
+             VALUES (?1, 0, 0, 0, 'noted', x'', '', x'')",
             [int(unused)],
         )?;
         conn.execute(

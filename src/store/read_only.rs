@@ -21,7 +21,6 @@ use tempfile::TempDir;
 
 use super::database::Copied;
 use super::error::classify;
-use super::migrate::MIGRATIONS;
 use super::open::{Parts, set_up};
 use super::{Store, StoreError, database, migrate};
 
@@ -44,7 +43,7 @@ impl Store {
             let files = database::files_in_use(data_dir);
             let conn = set_up(database::open_unchanging(data_dir)?)?;
             // This check runs the first statement.
-            if migrate::is_current(&conn, MIGRATIONS)? && !database::has_log(data_dir) {
+            if migrate::is_current(&conn)? && !database::has_log(data_dir) {
                 return Ok(Store::of(Parts {
                     conn,
                     files,
@@ -73,7 +72,6 @@ impl Store {
 
 fn open_copy(data_dir: &Path) -> Result<Store, StoreError> {
     let folder = copied(data_dir)?;
-    // The copy belongs to this process, so it is migrated too.
     let mut store = Store::open(folder.path())?;
     store.packs = super::packs::folder(data_dir);
     store.copy = Some(folder);

@@ -20,7 +20,7 @@ use super::error::Doing;
 use super::gap::{count_missing_entries, sessions_with_gap};
 use super::high_water_mark::{HighWaterMark, MarkText};
 use super::ids::parents_first;
-use super::journal_writer::{has_all, highest, tip_in};
+use super::journal_writer::{has_all, highest};
 use super::lock::SessionLock;
 use super::machine::LATELY;
 use super::machine::now_ms;
@@ -162,7 +162,8 @@ impl Store {
         let row = highest(&self.conn)?;
         if let Some(mark) = &mut copies.mark
             && row > 0
-            && let Err(error) = mark.raise(&copies.store, row, tip_in(&self.conn, row)?)
+            && let Err(error) =
+                mark.raise(&copies.store, row, super::tips::tip_in(&self.conn, row)?)
         {
             tracing::warn!(%error, "the mark was not raised");
         }

@@ -3,6 +3,7 @@
 
 pub(crate) use super::append::Prepared;
 pub(crate) use super::blobs::BlobRow;
+pub(crate) use super::chain::{ForkedFrom, SessionStart};
 pub(crate) use super::database;
 pub(crate) use super::database::private_folder;
 pub(crate) use super::error::io as io_error;
@@ -13,10 +14,8 @@ pub(crate) use super::ids::{id_of_diverged, parents_first};
 pub(crate) use super::lag::JOURNALS_UPTO;
 pub(crate) use super::lock::StoreLock;
 pub(crate) use super::machine::{is_of_another_machine, machine_name};
-pub(crate) use super::migrate::known as known_schema;
-pub(crate) use super::new_database::{
-    ForkedFrom, NewDatabase, NewRows, RestoredSession, SessionRow, WHAT,
-};
+pub(crate) use super::migrate::refuse_other as refuse_other_schema;
+pub(crate) use super::new_database::{NewDatabase, NewRows, SessionRow, WHAT};
 pub(crate) use super::new_database::{finish, is_begun, swap};
 pub(crate) use super::pending_rows::{ConsumedIds, MayHaveWaited};
 pub(crate) use super::purge::{Purged, purged};

@@ -3,10 +3,8 @@
 //! An import is repeated from the beginning of its source. Entries that the copy has are compared
 //! by their tips, and only the rest is appended. So the next import completes a killed one.
 
-use rusqlite::params;
-
 use super::append::{NewSession, Prepared};
-use super::chain::{Head, read_head};
+use super::chain::{Head, insert_session, read_head};
 use super::error::Doing;
 use super::journal_writer::Recorded;
 use super::replica::refuse_replica;
@@ -137,18 +135,7 @@ impl<'s> ReplicaWriter<'s> {
         let tx = store.write_entries(&self.new.id, WHAT)?;
         let mut head = match &self.head {
             Some(head) => head.clone(),
-            None => {
-                tx.prepare_cached(
-                    "INSERT INTO sessions (id, workspace, folder, head, length, created_ms, updated_ms)
-                     VALUES (?1, ?2, ?3, 0, 0, ?4, ?4)",
-                )
-                .and_then(|mut s| {
-                    let NewSession { id, workspace, folder } = &self.new;
-                    s.execute(params![id, workspace, folder, self.created_ms])
-                })
-                .doing(WHAT)?;
-                Head::before_first(self.new.id.clone(), tx.last_insert_rowid())
-            }
+            None => insert_session(&tx, &self.new.start(self.created_ms, None), WHAT)?,
         };
         let mut before = head.clone();
         let mut with_blobs = Some(&blobs[..]);

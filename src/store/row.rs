@@ -179,9 +179,12 @@ pub(super) struct RawRow<'a> {
     kind: &'a [u8],
     checksum: &'a [u8],
     body: ValueRef<'a>,
-    /// The tip. `None`: an older version recorded the row, and the tip was not computed yet.
+    /// The tip. `None`: it is damaged.
     tip: Option<ChainHash>,
 }
+
+/// The damage of a row without a tip.
+pub(super) const NO_TIP: &str = "its tip is missing";
 
 /// The position that a row must have to be the wanted entry.
 pub(super) struct RowPosition<'a> {
@@ -194,8 +197,7 @@ pub(super) struct RowPosition<'a> {
 /// An entry that was read, with the tip of its chain up to it.
 pub(super) struct Linked {
     pub record: Record,
-    /// `None` if the row does not store it and the entry before it is not known.
-    pub tip: Option<ChainHash>,
+    pub tip: ChainHash,
 }
 
 impl RowPosition<'_> {
@@ -265,19 +267,6 @@ impl KeptRow {
 }
 
 impl<'a> RawRow<'a> {
-    pub(super) fn id(&self) -> i64 {
-        self.id
-    }
-
-    pub(super) fn parent(&self) -> Option<i64> {
-        self.parent
-    }
-
-    /// Returns the place that the row states.
-    pub(super) fn seq(&self) -> Seq {
-        count(self.seq)
-    }
-
     pub(super) fn take(row: &'a Row<'_>) -> rusqlite::Result<RawRow<'a>> {
         Ok(RawRow {
             id: row.get(0)?,
@@ -287,10 +276,7 @@ impl<'a> RawRow<'a> {
             kind: row.get_ref(4)?.as_bytes()?,
             checksum: row.get_ref(5)?.as_bytes()?,
             body: row.get_ref(6)?,
-            tip: row
-                .get_ref(7)?
-                .as_blob_or_null()?
-                .and_then(ChainHash::from_bytes),
+            tip: ChainHash::from_bytes(row.get_ref(7)?.as_blob()?),
         })
     }
 
@@ -345,10 +331,8 @@ impl<'a> RawRow<'a> {
             why,
         };
         let json = bodies.json(self.body).map_err(unknown)?;
-        let tip = before.map(|before| before.and(position.seq, self.at_ms, json));
-        if let (Some(recorded), Some(tip)) = (self.tip, tip)
-            && recorded != tip
-        {
+        let tip = self.tip.ok_or_else(|| corrupt(NO_TIP.into()))?;
+        if before.is_some_and(|before| before.and(position.seq, self.at_ms, json) != tip) {
             return Err(corrupt(
                 "it is not what was recorded behind the entry before it (its tip is wrong)".into(),
             ));
@@ -363,7 +347,7 @@ impl<'a> RawRow<'a> {
                 at_ms: self.at_ms,
                 entry,
             },
-            tip: tip.or(self.tip),
+            tip,
         })
     }
 }

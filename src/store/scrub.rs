@@ -1,16 +1,13 @@
 //! Reading all stored data, to find damage before the data is needed.
 //!
-//! Maintenance when the process is idle, and checks and backups of the database. Maintenance copies
-//! the write-ahead log into the database, fills the search index, adds tips to entries of older
-//! versions, and writes missing journals.
+//! Maintenance when the process is idle, and checks of the database. Maintenance copies the
+//! write-ahead log into the database, fills the search index and writes missing journals.
 
 use std::collections::{HashMap, HashSet};
 use std::io;
 use std::path::Path;
-use std::time::Duration;
 
 use rusqlite::Connection;
-use rusqlite::backup::Backup;
 
 use super::blobs::BlobRow;
 use super::chain::chain;
@@ -19,7 +16,7 @@ use super::error::Doing;
 use super::load::load_each;
 use super::purge::purged;
 use super::row::count;
-use super::{Check, JournalPlace, Store, StoreError, database};
+use super::{Check, JournalPlace, Store, StoreError};
 use crate::core::tree::ContentHash;
 use crate::journal::chain_hash::ChainHash;
 use crate::journal::folder::{folders, session_of, sessions};
@@ -281,9 +278,6 @@ const ROWS_IN_A_STEP: u32 = 500;
 /// Number of faults after which `quick_check` stops.
 const MAX_FAULTS: u32 = 20;
 
-const PAGES_AT_ONCE: i32 = 1024;
-const PAUSE: Duration = Duration::from_millis(5);
-
 impl Store {
     /// Does one step of the maintenance. Call it when there is nothing else to do. Returns whether
     /// there may be more to do.
@@ -293,7 +287,7 @@ impl Store {
             // A reader may prevent the copy, which is then not retried at once.
             return Ok(left < WORTH_COPYING);
         }
-        if self.catch_up()? || self.add_tips()? || self.journal_older()? {
+        if self.catch_up()? || self.journal_older()? {
             return Ok(true);
         }
         // This comes last: a damaged index prevents nothing else.
@@ -302,11 +296,6 @@ impl Store {
             self.indexing = self.index().index_pending(ROWS_IN_A_STEP)? > 0;
         }
         Ok(is_worth_it)
-    }
-
-    /// Copies the whole database, as of one instant, to a file that can be opened as a store.
-    pub fn backup(&self, to: &Path) -> Result<(), StoreError> {
-        copy_database(&self.conn, to)
     }
 }
 
@@ -330,12 +319,4 @@ impl Check<'_> {
             .doing("check the session store")?;
         Ok(found.into_iter().filter(|line| line != "ok").collect())
     }
-}
-
-pub(super) fn copy_database(from: &Connection, to: &Path) -> Result<(), StoreError> {
-    let what = "copy the session store";
-    let mut copy = database::make(to)?;
-    Backup::new(from, &mut copy)
-        .and_then(|backup| backup.run_to_completion(PAGES_AT_ONCE, PAUSE, None))
-        .doing(what)
 }

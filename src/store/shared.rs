@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 
 use super::append::{Batch, Prepared};
 use super::blobs::{Packed, blob, blob_ref, insert_blob};
-use super::chain::{Head, read_head};
+use super::chain::{Head, insert_session, read_head};
 use super::error::Doing;
 use super::fork::close_calls;
 use super::ids::id_of_diverged;
@@ -50,16 +50,6 @@ impl NewLines {
     pub fn end(&self) -> Option<(ChainHash, Seq)> {
         let last = self.lines.last()?;
         Some((last.tip, last.seq + 1))
-    }
-
-    /// Returns the place of the first line that does not follow the one before it.
-    pub fn gap(&self, (mut tip, length): (ChainHash, Seq)) -> Option<Seq> {
-        let gap = (length..).zip(&self.lines).find(|(seq, line)| {
-            let follows = line.seq == *seq && line.follows(tip);
-            tip = line.tip;
-            !follows
-        });
-        gap.map(|(seq, _)| seq)
     }
 }
 
@@ -282,13 +272,7 @@ pub fn adopt(
 ) -> Result<(), StoreError> {
     let source = Held::source_of(store.held.as_ref(), &new.id).map(str::to_string);
     let tx = store.write_entries(&new.id, WHAT)?;
-    tx.execute(
-        "INSERT INTO sessions (id, workspace, folder, head, length, created_ms, updated_ms, replica)
-         VALUES (?1, ?2, ?3, 0, 0, ?4, ?4, ?5)",
-        params![new.id, new.workspace, new.folder, created_ms, source],
-    )
-    .doing(WHAT)?;
-    let mut head = Head::before_first(new.id.clone(), tx.last_insert_rowid());
+    let mut head = insert_session(&tx, &new.start(created_ms, source.as_deref()), WHAT)?;
     let before = put(&tx, &mut head, lines)?;
     tx.commit().doing(WHAT)?;
     followed(store, &before, &head, lines)

@@ -1,30 +1,21 @@
-//! Adding tips to entries that an older version recorded. It runs when the process is idle, the
-//! oldest entries first, so that the entry before always has its tip. A damaged entry gets none,
-//! and neither do the entries after it.
+//! The tips of entries: see [`ChainHash`].
 //!
 //! The comparison of a session's journal with its rows.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, OptionalExtension};
 
-use super::chain::{Head, chain, read_head};
+use super::StoreError;
+use super::chain::{ForkedFrom, Head, chain, read_head};
 use super::error::{Doing, io as io_error};
-use super::row::{BodyReader, RawRow, RowPosition, SELECT_ROW, count};
-use super::{Check, Store, StoreError, parallel_read};
+use super::row::{NO_TIP, RowPosition};
 use crate::core::entry::Seq;
 use crate::journal::chain_hash::ChainHash;
 use crate::journal::read::{End, JournalItem, end, lines};
 
-const WHAT: &str = "protect older entries";
-
-/// Limits of one step: it takes some tens of milliseconds, and is repeated after a kill.
-const ROWS_IN_A_STEP: i64 = 500;
-const BYTES_IN_A_STEP: i64 = 4 << 20;
-
-const SELECT: &str = "SELECT id, parent, seq, at_ms, kind, checksum, body, tip, octet_length(body)
-FROM entries WHERE id > ?1 AND id <= ?2 ORDER BY id LIMIT ?3";
+const WHAT: &str = "read the session";
 
 /// Returns whether a session of this length has all entries of a journal that ends here.
 pub(super) fn has_end(
@@ -40,103 +31,6 @@ pub(super) fn has_end(
     }
 }
 
-impl Store {
-    /// Adds tips in one step. Returns whether there is more to do.
-    pub(super) fn add_tips(&mut self) -> Result<bool, StoreError> {
-        if self.has_all_tips {
-            return Ok(false);
-        }
-        let (upto, end) = progress(&self.conn)?;
-        if upto >= end {
-            self.has_all_tips = true;
-            return Ok(false);
-        }
-        let mut bodies = BodyReader::new()?;
-        let tx = self.write(WHAT)?;
-        let upto = add(&tx, upto, end, &mut bodies)?;
-        tx.prepare_cached("UPDATE meta SET value = ?1 WHERE name = 'tips_upto'")
-            .and_then(|mut s| s.execute([upto]))
-            .doing(WHAT)?;
-        tx.commit().doing(WHAT)?;
-        Ok(upto < end)
-    }
-}
-
-impl Check<'_> {
-    /// Counts the entries that only their checksum protects: those of an older version that have no
-    /// tip yet, and damaged ones.
-    pub fn without_tip(&self) -> Result<u64, StoreError> {
-        let (_, end) = progress(self.conn)?;
-        self.conn
-            .query_row(
-                "SELECT count(*) FROM entries WHERE id <= ?1 AND tip IS NULL",
-                [end],
-                |row| row.get(0),
-            )
-            .doing(WHAT)
-            .map(count)
-    }
-}
-
-/// Returns the last row that is done, and the last one that was recorded without a tip.
-fn progress(conn: &Connection) -> Result<(i64, i64), StoreError> {
-    let value = "(SELECT value FROM meta WHERE name = ";
-    let sql = format!("SELECT {value}'tips_upto'), {value}'tips_end')");
-    conn.prepare_cached(&sql)
-        .and_then(|mut s| s.query_row([], |row| Ok((row.get(0)?, row.get(1)?))))
-        .doing(WHAT)
-}
-
-/// Adds tips to the next rows, and returns the row up to which all is done.
-fn add(conn: &Connection, upto: i64, end: i64, bodies: &mut BodyReader) -> Result<i64, StoreError> {
-    let mut statement = conn.prepare_cached(SELECT).doing(WHAT)?;
-    let mut rows = statement
-        .query(params![upto, end, ROWS_IN_A_STEP])
-        .doing(WHAT)?;
-    let (mut last, mut seen, mut bytes) = (upto, 0, 0);
-    while bytes < BYTES_IN_A_STEP {
-        let Some(row) = rows.next().doing(WHAT)? else {
-            break;
-        };
-        (last, seen) = (row.get(0).doing(WHAT)?, seen + 1);
-        bytes += row.get::<_, i64>(8).doing(WHAT)?;
-        let row = RawRow::take(row).doing(WHAT)?;
-        let Some(before) = tip_before(conn, row.parent())? else {
-            continue;
-        };
-        let position = RowPosition {
-            session: "",
-            id: row.id(),
-            parent: row.parent(),
-            seq: row.seq(),
-        };
-        if let Ok(linked) = row.verify(&position, Some(before), bodies) {
-            conn.prepare_cached("UPDATE entries SET tip = ?2 WHERE id = ?1 AND tip IS NULL")
-                .and_then(|mut s| {
-                    s.execute(params![
-                        row.id(),
-                        linked.tip.as_ref().map(ChainHash::as_bytes)
-                    ])
-                })
-                .doing(WHAT)?;
-        }
-    }
-    let is_over = bytes < BYTES_IN_A_STEP && seen < ROWS_IN_A_STEP;
-    Ok(if is_over { end } else { last })
-}
-
-/// Returns the tip of the parent, or `None` if it has none.
-fn tip_before(conn: &Connection, parent: Option<i64>) -> Result<Option<ChainHash>, StoreError> {
-    let Some(parent) = parent else {
-        return Ok(Some(ChainHash::of_nothing()));
-    };
-    let tip: Option<Option<Vec<u8>>> = conn
-        .prepare_cached("SELECT tip FROM entries WHERE id = ?1")
-        .and_then(|mut s| s.query_row([parent], |row| row.get(0)).optional())
-        .doing(WHAT)?;
-    Ok(tip.flatten().as_deref().and_then(ChainHash::from_bytes))
-}
-
 /// Returns the tip of a session's chain up to this entry.
 pub(super) fn tip_upto(
     conn: &Connection,
@@ -149,28 +43,46 @@ pub(super) fn tip_upto(
     tip_of(conn, session, chain.rows.last().copied(), seq)
 }
 
-/// Returns the tip of the chain up to this entry, which is in this row. If the row does not store
-/// it, it is computed from the whole chain.
+/// Returns the entry of a session that another one continues.
+pub(super) fn forked_from(
+    conn: &Connection,
+    of: &Head,
+    seq: Seq,
+) -> Result<ForkedFrom, StoreError> {
+    let chain = chain(conn, of, seq)?;
+    chain.readable_upto(seq)?;
+    let row = chain.rows.last().copied();
+    Ok(ForkedFrom {
+        session: of.key,
+        row: row.unwrap_or(0),
+        seq,
+        tip: tip_of(conn, &of.session, row, seq)?,
+    })
+}
+
+/// Returns the tip of the chain up to this entry, which is in this row.
 pub(super) fn tip_of(
     conn: &Connection,
     session: &str,
     row: Option<i64>,
     seq: Seq,
 ) -> Result<ChainHash, StoreError> {
+    let position = RowPosition {
+        session,
+        id: row.unwrap_or(0),
+        parent: None,
+        seq,
+    };
+    tip_in(conn, position.id)?.ok_or_else(|| position.corrupt(NO_TIP.to_string()))
+}
+
+/// Returns the tip of the entry in this row, as stored.
+pub(super) fn tip_in(conn: &Connection, row: i64) -> Result<Option<ChainHash>, StoreError> {
     let tip: Option<Vec<u8>> = conn
         .prepare_cached("SELECT tip FROM entries WHERE id = ?1")
-        .and_then(|mut s| s.query_row([row], |row| row.get(0)))
+        .and_then(|mut s| s.query_row([row], |row| row.get(0)).optional())
         .doing(WHAT)?;
-    if let Some(tip) = tip.as_deref().and_then(ChainHash::from_bytes) {
-        return Ok(tip);
-    }
-    let head = read_head(conn, session)?;
-    let chain = chain(conn, &head, 0)?;
-    chain.readable_upto(seq)?;
-    let behind = chain.rows.iter().position(|id| Some(*id) == row);
-    let upto = &chain.rows[behind.unwrap_or(0)..];
-    let mut statement = conn.prepare_cached(SELECT_ROW).doing(WHAT)?;
-    parallel_read::records(session, upto, &mut statement, |_| Ok::<(), StoreError>(()))
+    Ok(tip.as_deref().and_then(ChainHash::from_bytes))
 }
 
 const WHAT_COMPARE: &str = "compare the journal with the database";

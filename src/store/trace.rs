@@ -99,7 +99,7 @@ impl History<'_> {
             };
             let row = statement.query_row([id], read);
             let (linked, plan_step) = row.map_err(|e| position.failed(WHAT, e))??;
-            tip = linked.tip;
+            tip = Some(linked.tip);
             each(Traced {
                 record: linked.record,
                 plan_step,

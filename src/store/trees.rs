@@ -156,7 +156,7 @@ impl NewTree {
         };
         Ok(NewTree {
             name: name_of(
-                Some(root.as_os_str().as_bytes()),
+                root.as_os_str().as_bytes(),
                 parent.map(|parent| parent.name.as_str()),
                 &encoded,
             ),
@@ -195,12 +195,6 @@ impl NewTree {
             depth: self.depth,
         }
     }
-
-    /// Returns its stored size with its contents, in bytes.
-    pub fn stored_bytes(&self) -> u64 {
-        let contents: u64 = self.contents.iter().map(|content| content.stored).sum();
-        contents + self.body.len() as u64
-    }
 }
 
 impl TreeLink {
@@ -214,23 +208,15 @@ impl TreeLink {
 }
 
 /// Computes the name of a tree. A tree that is stored in full has no parent. The root is part of
-/// the name: folders with equal files have separate trees. Older names were computed without it.
-fn name_of(root: Option<&[u8]>, parent: Option<&str>, encoded: &[u8]) -> [u8; 16] {
+/// the name: folders with equal files have separate trees.
+fn name_of(root: &[u8], parent: Option<&str>, encoded: &[u8]) -> [u8; 16] {
     let mut hasher = blake3::Hasher::new();
-    if let Some(root) = root {
-        hasher.update(root).update(&[0]);
-    }
+    hasher.update(root).update(&[0]);
     hasher.update(parent.unwrap_or("whole").as_bytes());
     hasher.update(encoded);
     let mut name = [0; 16];
     name.copy_from_slice(&hasher.finalize().as_bytes()[..16]);
     name
-}
-
-/// Returns whether a tree has this name, in its present or its older form.
-fn is_name(name: &[u8], root: &[u8], parent: Option<&str>, encoded: &[u8]) -> bool {
-    name_of(Some(root), parent, encoded).as_slice() == name
-        || name_of(None, parent, encoded).as_slice() == name
 }
 
 /// Returns the root that a tree of a bundle had on its machine. `None`: it is a tree of a folder here.
@@ -411,7 +397,7 @@ pub(super) fn delta(row: &TreeRow, parent: Option<&str>) -> Result<Delta, StoreE
     let encoded = zstd::bulk::decompress(&row.body, MAX_BODY);
     let encoded = encoded.map_err(|_| damaged("it cannot be unpacked"))?;
     let root = row.root.strip_prefix(OF_BUNDLE).unwrap_or(&row.root);
-    if !is_name(&row.name, root, parent, &encoded) {
+    if name_of(root, parent, &encoded) != *row.name {
         return Err(damaged("its name is that of another"));
     }
     Delta::decode(&encoded).map_err(|why| damaged(&why))
@@ -486,8 +472,9 @@ impl MovedTree {
         // A name has one spelling: the store compares its bytes.
         let bytes = |name: &str| parsed(name).filter(|bytes| hex(bytes) == name);
         let has_parent = self.parent.as_deref().is_none_or(|p| bytes(p).is_some());
-        let is_named = bytes(&self.name)
-            .is_some_and(|name| is_name(&name, &self.root, self.parent.as_deref(), &self.encoded));
+        let is_named = bytes(&self.name).is_some_and(|name| {
+            name_of(&self.root, self.parent.as_deref(), &self.encoded) == *name
+        });
         // A NUL ends the root in the hash.
         let is_root = self.root.starts_with(b"/") && !self.root.contains(&0);
         match is_named && has_parent && is_root {

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::support::{Answer, Home, Live, Logged, Options, Protocol, Run, Says, Seen, Server};
 use crate::{LIMIT, history, quiet, streamed};
 
-/// `golden/refused-v3.sql` is what version 0.1 left behind: in one session the server counted
+/// `golden/refused.sql` is what version 0.1 left behind: in one session the server counted
 /// 18,446,744,073,709,551,615 tokens, and every append behind that failed; in the other the
 /// model read a file that only begins like a PNG, and the server refused every request.
 const COUNTED: &str = "01a20080-7039-72b5-b0b2-c9eedaf3c8d9";
@@ -20,7 +20,7 @@ const PNG: &[u8] = b"\x89\x50\x4e\x47\x0d\x0a\x1a\x0a\x00\x00\x00\x0d\x49\x48\x4
 
 fn left_behind(server: &Server) -> Home {
     let home = Home::with(server, Protocol::Chat);
-    let golden = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/refused-v3.sql");
+    let golden = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/refused.sql");
     let sql = std::fs::read_to_string(golden).unwrap();
     let database = rusqlite::Connection::open(home.rewake_home().join("rewake.db")).unwrap();
     database.execute_batch(&sql).unwrap();

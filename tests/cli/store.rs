@@ -87,14 +87,19 @@ fn a_text_file_as_database_is_refused_and_kept_without_journal() {
 }
 
 #[test]
-fn a_newer_schema_is_refused_and_kept() {
+fn another_schema_is_refused_and_kept() {
     let home = used();
-    let sqlite = rusqlite::Connection::open(database(&home)).unwrap();
-    sqlite.pragma_update(None, "user_version", 99).unwrap();
-    drop(sqlite);
-    let before = fs::read(database(&home)).unwrap();
-    all_refuse(&home, &["schema is 99", "update rewake"]);
-    assert_eq!(fs::read(database(&home)).unwrap(), before);
+    for (schema, words) in [
+        (99, ["schema is 99", "update rewake"]),
+        (9, ["schema 9 is from before version 0.1.0", "set REWAKE_HOME"]),
+    ] {
+        let sqlite = rusqlite::Connection::open(database(&home)).unwrap();
+        sqlite.pragma_update(None, "user_version", schema).unwrap();
+        drop(sqlite);
+        let before = fs::read(database(&home)).unwrap();
+        all_refuse(&home, &words);
+        assert_eq!(fs::read(database(&home)).unwrap(), before);
+    }
 }
 
 #[test]

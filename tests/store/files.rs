@@ -28,16 +28,9 @@ fn nobody_else_can_read_anything() {
     let mut store = Store::open(&data).unwrap();
     let head = talk(&mut store, 2);
     let _lock = SessionLock::take(&data, head.session()).unwrap();
-    store.backup(&data.join("copy.db")).unwrap();
     let mut found = BTreeMap::new();
     modes(dir.path(), &mut found);
-    for file in [
-        "rewake.db",
-        "rewake.db-wal",
-        "rewake.db-shm",
-        "store.lock",
-        "copy.db",
-    ] {
+    for file in ["rewake.db", "rewake.db-wal", "rewake.db-shm", "store.lock"] {
         assert!(found.keys().any(|name| name.ends_with(file)), "no {file}");
     }
     for (name, mode) in &found {
@@ -91,16 +84,15 @@ fn processes_that_start_at_once_share_a_new_store() {
 }
 
 #[test]
-fn a_migration_names_who_is_in_its_way() {
+fn an_empty_database_that_others_have_open_is_left_alone() {
     let (dir, store) = scratch();
-    // As if an older version had it open: its schema has yet to be migrated.
     raw(dir.path())
         .pragma_update(None, "user_version", 0)
         .unwrap();
     match Store::open(dir.path()) {
         Err(StoreError::Locked { pids }) => assert_eq!(pids, [std::process::id()]),
         Err(other) => panic!("{other}"),
-        Ok(_) => panic!("migrated under an open store"),
+        Ok(_) => panic!("filled under an open store"),
     }
     drop(store);
     let left = fs::read_dir(dir.path().join("processes")).unwrap().count();
@@ -115,17 +107,4 @@ fn a_stale_process_file_is_removed() {
     File::create(&stale).unwrap();
     let _store = Store::open(dir.path()).unwrap();
     assert!(!stale.exists());
-}
-
-#[test]
-fn a_backup_is_a_store() {
-    let (_dir, mut store) = scratch();
-    let head = talk(&mut store, 3);
-    let copy = tempfile::tempdir().unwrap();
-    store.backup(&database(copy.path())).unwrap();
-    let (_, records) = Store::open(copy.path())
-        .unwrap()
-        .load(head.session())
-        .unwrap();
-    assert_eq!(records, store.load(head.session()).unwrap().1);
 }

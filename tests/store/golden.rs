@@ -1,4 +1,4 @@
-//! Databases of every released schema are opened and say what they said.
+//! A database of the schema is opened and says what it said. Those of other numbers are refused.
 //!
 //! `golden/store-vN.sql` was made by
 //! `cargo test --test store golden::write_golden -- --ignored`
@@ -13,9 +13,10 @@ use rewake::core::entry::{
 use rewake::core::entry::{Entry, ForkPoint, Record};
 use rewake::core::form::FormAnswer;
 use rewake::core::signal::Signal;
+use rewake::recovery::{Repair, recover};
 use rewake::store::{
     Batch, CachedSource, Catalogued, Copied, Draft, Message, NewSession, ReplicaWriter, Store,
-    Telemetry, TelemetryCursor, blob_ref, cache_sources, id_of,
+    StoreError, Telemetry, TelemetryCursor, blob_ref, cache_sources, id_of,
 };
 use rusqlite::Connection;
 
@@ -28,18 +29,20 @@ const TRASHED_MS: i64 = 4_000;
 const ELSEWHERE: &str = "/elsewhere";
 
 /// The schema of this version: its file is what [`write_golden`] makes.
-const NEWEST: u32 = 9;
+const NEWEST: i64 = 10;
 
-fn golden(schema: u32) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/golden/store-v{schema}.sql"))
+fn golden() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/golden/store-v{NEWEST}.sql"))
 }
 
-fn opened_from(schema: u32) -> (tempfile::TempDir, Store) {
+/// A data folder with the golden database, whose schema has this number.
+fn numbered(schema: i64) -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
-    let sql = std::fs::read_to_string(golden(schema)).unwrap();
-    raw(dir.path()).execute_batch(&sql).unwrap();
-    let store = Store::open(dir.path()).unwrap();
-    (dir, store)
+    let sql = std::fs::read_to_string(golden()).unwrap();
+    let conn = raw(dir.path());
+    conn.execute_batch(&sql).unwrap();
+    conn.pragma_update(None, "user_version", schema).unwrap();
+    dir
 }
 
 fn write_session(store: &mut Store) {
@@ -236,9 +239,6 @@ fn catalogued() -> Catalogued {
     }
 }
 
-/// In place of a schema: what this version writes.
-const MADE_NOW: u32 = u32::MAX;
-
 /// Every kind of signal: what waited when an older version was left is obeyed by a newer one.
 fn all_signals() -> Vec<Signal> {
     let call = CallId { reply: 2, index: 1 };
@@ -287,30 +287,13 @@ fn records(first_seq: u64, at_ms: i64, entries: Vec<Entry>) -> Vec<Record> {
         .collect()
 }
 
-/// What a session of this schema's file says: a kind that is newer than the file is not in it.
-fn kinds_of(schema: u32) -> Vec<Entry> {
-    let mut kinds = all_kinds();
-    kinds.retain(|entry| schema >= 4 || !matches!(entry, Entry::Checked { .. }));
-    let is_of_6 = |e: &Entry| matches!(e.kind(), "asked" | "paused" | "lifted");
-    kinds.retain(|entry| schema >= 6 || !is_of_6(entry));
-    // They came without a change of the tables: the file of schema 7 has none.
-    let is_newer = |e: &Entry| {
-        matches!(
-            e,
-            Entry::Answered { .. } | Entry::Asked { form: Some(_), .. }
-        )
-    };
-    kinds.retain(|entry| schema >= 8 || !is_newer(entry));
-    kinds
-}
-
-fn check(store: &mut Store, schema: u32) {
+fn check(store: &mut Store) {
     let fork = store.history().newest(Some(HERE)).unwrap().unwrap();
     let origin = fork.forked_from.clone().unwrap();
     assert_eq!(origin.seq, 2);
     let (head, found) = store.load(&origin.session).unwrap();
     let mut expected = records(0, OPENED_MS, vec![opened()]);
-    expected.extend(records(1, APPENDED_MS, kinds_of(schema)));
+    expected.extend(records(1, APPENDED_MS, all_kinds()));
     assert_eq!(found, expected);
     assert_eq!(head.seq() + 1, expected.len() as u64);
 
@@ -344,12 +327,10 @@ fn check(store: &mut Store, schema: u32) {
     let learnt = store.models().learnt("ollama/small").unwrap();
     assert_eq!(learnt.context_tokens, Some(4_096));
     let known = store.catalogue().catalogued("files", "a hash").unwrap();
-    assert_eq!(known, (schema >= 7).then(catalogued));
+    assert_eq!(known, Some(catalogued()));
     let sent = Telemetry::of(store).cursor(&origin.session).unwrap();
-    assert_eq!(sent, (schema >= 8).then(cursor));
-    if schema >= 9 {
-        check_copy(store);
-    }
+    assert_eq!(sent, Some(cursor()));
+    check_copy(store);
     let info = store.history().find(&origin.session).unwrap();
     assert_eq!(info.title.as_deref(), Some("The parser"));
     assert_eq!(info.model.as_deref(), Some("ollama/small"));
@@ -365,132 +346,53 @@ fn check(store: &mut Store, schema: u32) {
 }
 
 #[test]
-fn a_database_of_schema_1_says_what_it_said() {
-    let (_dir, mut store) = opened_from(1);
-    check(&mut store, 1);
-    assert_eq!(store.check().quick_check().unwrap(), Vec::<String>::new());
-    assert_eq!(memories(&store, ELSEWHERE, "docker"), Vec::<String>::new());
-    // What is new in schema 2 works in it.
-    let mut head = session(&mut store, ELSEWHERE);
-    append(&mut store, &mut head, vec![remembered("docker is gone")]);
-    assert_eq!(memories(&store, ELSEWHERE, "docker"), ["docker is gone"]);
-}
-
-#[test]
-fn a_database_of_schema_2_says_what_it_said() {
-    let (_dir, mut store) = opened_from(2);
-    check(&mut store, 2);
+fn a_database_of_the_schema_says_what_it_said() {
+    let dir = numbered(NEWEST);
+    let mut store = Store::open(dir.path()).unwrap();
+    check(&mut store);
     assert_eq!(store.check().quick_check().unwrap(), Vec::<String>::new());
     assert_eq!(
         memories(&store, ELSEWHERE, "docker"),
         ["the tests need docker"]
     );
-}
-
-#[test]
-fn a_database_of_schema_3_says_what_it_said() {
-    let (_dir, mut store) = opened_from(3);
-    check(&mut store, 3);
-    assert_eq!(store.check().quick_check().unwrap(), Vec::<String>::new());
     let trash = store.history().listing(ELSEWHERE, true).unwrap();
     let titles: Vec<_> = trash.iter().map(|l| l.title.as_deref()).collect();
     assert_eq!(titles, [Some("thrown away")]);
     let newest = store.history().newest(Some(HERE)).unwrap().unwrap();
     assert!(newest.bytes > 0);
-}
-
-/// Its entries have tips already; those of the schemas before get them.
-#[test]
-fn a_database_of_schema_4_says_what_it_said() {
-    let (dir, mut store) = opened_from(4);
-    check(&mut store, 4);
-    assert_eq!(store.check().quick_check().unwrap(), Vec::<String>::new());
-    assert_eq!(store.check().without_tip().unwrap(), 0);
-    assert!(dir.path().join("rewake.db.schema-4").exists());
-}
-
-/// The session from which the newest one was forked.
-fn origin_of_newest(store: &Store) -> String {
-    let newest = store.history().newest(Some(HERE)).unwrap().unwrap();
-    newest.forked_from.unwrap().session
-}
-
-#[test]
-fn a_database_of_schema_5_says_what_it_said() {
-    let (dir, mut store) = opened_from(5);
-    check(&mut store, 5);
-    assert_eq!(store.check().quick_check().unwrap(), Vec::<String>::new());
-    assert!(dir.path().join("rewake.db.schema-5").exists());
-    // What was not counted then is not known.
-    let info = store.history().find(&origin_of_newest(&store)).unwrap();
-    assert_eq!(info.usage.billed_nanos, None);
-}
-
-#[test]
-fn a_database_of_schema_6_says_what_it_said() {
-    let (dir, mut store) = opened_from(6);
-    check(&mut store, 6);
-    assert_eq!(store.check().quick_check().unwrap(), Vec::<String>::new());
-    assert!(dir.path().join("rewake.db.schema-6").exists());
-    let signals = store.inbox().signals(&origin_of_newest(&store)).unwrap();
+    let origin = newest.forked_from.unwrap().session;
+    let signals = store.inbox().signals(&origin).unwrap().into_iter();
     let signals: Vec<_> = signals
-        .into_iter()
         .map(|sent| (sent.origin, sent.at_ms, sent.signal.unwrap()))
         .collect();
-    let of_6 = |signal: &Signal| !matches!(signal, Signal::Answer { .. });
-    let sent = all_signals().into_iter().filter(of_6);
+    let sent = all_signals().into_iter();
     let sent: Vec<_> = sent.map(|s| ("cli".to_string(), 2_600, s)).collect();
     assert_eq!(signals, sent);
 }
 
+/// Formats begin with 0.1.0. Neither a start nor a recovery changes what was before.
 #[test]
-fn a_database_of_schema_7_says_what_it_said() {
-    let (dir, mut store) = opened_from(7);
-    check(&mut store, 7);
-    assert_eq!(store.check().quick_check().unwrap(), Vec::<String>::new());
-    assert!(dir.path().join("rewake.db.schema-7").exists());
-}
-
-#[test]
-fn a_database_of_schema_8_says_what_it_said() {
-    let (dir, mut store) = opened_from(8);
-    check(&mut store, 8);
-    assert_eq!(store.check().quick_check().unwrap(), Vec::<String>::new());
-    assert!(dir.path().join("rewake.db.schema-8").exists());
-}
-
-#[test]
-fn a_database_of_schema_9_says_what_it_said() {
-    let (dir, mut store) = opened_from(9);
-    check(&mut store, 9);
-    assert_eq!(store.check().quick_check().unwrap(), Vec::<String>::new());
-    assert!(!dir.path().join("rewake.db.schema-9").exists());
-}
-
-#[test]
-fn older_databases_are_copied_and_then_protected() {
-    for schema in 1..NEWEST {
-        let (dir, mut store) = opened_from(schema);
-        let copy = dir.path().join(format!("rewake.db.schema-{schema}"));
-        let version = |path: &Path| -> i64 {
-            let conn = Connection::open(path).unwrap();
-            conn.pragma_query_value(None, "user_version", |row| row.get(0))
-                .unwrap()
+fn a_database_of_another_schema_is_refused_untouched() {
+    for schema in (1..NEWEST).chain([NEWEST + 1]) {
+        let dir = numbered(schema);
+        let before = std::fs::read(database(dir.path())).unwrap();
+        let refused = |error: StoreError| match error {
+            StoreError::Older { found } => assert_eq!(found, schema),
+            StoreError::Newer { found, known } => assert_eq!((found, known), (schema, NEWEST)),
+            other => panic!("{other:?}"),
         };
-        assert_eq!(version(&copy), i64::from(schema));
-        assert_eq!(version(&database(dir.path())), i64::from(NEWEST));
-        assert_eq!(store.check().without_tip().unwrap() > 20, schema < 4);
-        check(&mut store, schema);
-        while store.maintain().unwrap() {}
-        assert_eq!(store.check().without_tip().unwrap(), 0);
-        check_again(&store);
+        refused(Store::open(dir.path()).map(drop).unwrap_err());
+        refused(Store::open_current(dir.path()).map(drop).unwrap_err());
+        refused(Store::open_read_only(dir.path()).map(drop).unwrap_err());
+        let repair = Repair {
+            from: &[],
+            same_machine: false,
+            only_whole: false,
+            progress: &mut |_| {},
+        };
+        refused(recover(dir.path(), None, repair).map(drop).unwrap_err());
+        assert_eq!(std::fs::read(database(dir.path())).unwrap(), before);
     }
-}
-
-fn check_again(store: &Store) {
-    let fork = store.history().newest(Some(HERE)).unwrap().unwrap();
-    store.load(&fork.id).unwrap();
-    store.load(&fork.forked_from.unwrap().session).unwrap();
 }
 
 #[test]
@@ -498,7 +400,7 @@ fn a_database_made_now_says_the_same() {
     let (dir, mut store) = scratch();
     write_session(&mut store);
     drop(store);
-    check(&mut Store::open(dir.path()).unwrap(), MADE_NOW);
+    check(&mut Store::open(dir.path()).unwrap());
 }
 
 #[test]
@@ -507,7 +409,7 @@ fn write_golden() {
     let (dir, mut store) = scratch();
     write_session(&mut store);
     drop(store);
-    std::fs::write(golden(NEWEST), dump(&raw(dir.path()))).unwrap();
+    std::fs::write(golden(), dump(&raw(dir.path()))).unwrap();
 }
 
 /// The database as SQL that makes it again. The search indexes hold nothing of their own.

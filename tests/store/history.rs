@@ -221,20 +221,3 @@ fn forks_and_ancestors_are_found_with_what_they_share() {
         [named(&early, 1), named(&branch, 3), named(&late, 4)]
     );
 }
-
-#[test]
-fn an_old_database_learns_its_sizes() {
-    let dir = tempfile::tempdir().unwrap();
-    let golden = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/store-v1.sql");
-    let sql = std::fs::read_to_string(golden).unwrap();
-    raw(dir.path()).execute_batch(&sql).unwrap();
-    let store = Store::open(dir.path()).unwrap();
-    for info in store.history().sessions(Default::default(), 9).unwrap() {
-        let own = traced(&store, &info.id, None, info.entries);
-        let forked = own
-            .iter()
-            .any(|t| matches!(t.record.entry, Entry::Forked { .. }));
-        assert!(info.bytes > 0, "{info:?}");
-        assert_eq!(forked, info.forked_from.is_some());
-    }
-}

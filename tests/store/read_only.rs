@@ -61,28 +61,6 @@ fn a_store_is_looked_at_and_nothing_changes() {
     }
 }
 
-/// A copy is made of it, which is its own.
-#[test]
-fn a_store_of_an_older_version_is_looked_at() {
-    let dir = tempfile::tempdir().unwrap();
-    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/store-v1.sql");
-    let old = raw(dir.path());
-    old.execute_batch(&fs::read_to_string(golden).unwrap())
-        .unwrap();
-    drop(old);
-    let before = files(dir.path());
-    let store = Store::open_read_only(dir.path()).unwrap();
-    assert!(
-        !store
-            .history()
-            .sessions(SessionFilter::default(), 9)
-            .unwrap()
-            .is_empty()
-    );
-    drop(store);
-    assert_eq!(files(dir.path()), before);
-}
-
 #[test]
 fn whatever_is_in_its_log_a_store_is_seen_whole() {
     let (dir, mut store) = scratch();

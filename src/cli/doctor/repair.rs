@@ -97,7 +97,7 @@ fn is_sound(paths: &Paths, place: Option<&JournalPlace>) -> Result<bool, StoreEr
                     store.check().count_only_in_journals(&paths.data_dir, place)
                 })? == 0)
         }
-        // The next start creates or migrates it.
+        // The next start makes it.
         Ok(None) => Ok(database::exists(&paths.data_dir)),
         Err(StoreError::Damaged { .. }) => Ok(false),
         Err(error) => Err(error),
@@ -108,9 +108,7 @@ fn is_sound(paths: &Paths, place: Option<&JournalPlace>) -> Result<bool, StoreEr
 pub(super) fn scrub(loaded: &Loaded, paths: &Paths) -> Result<u8, CliError> {
     let place = journal_place(&loaded.config.store, paths);
     let Some(store) = Store::open_current(&paths.data_dir)? else {
-        line(
-            "there is no database yet, or an older version made it: the next run brings it up to date",
-        );
+        line("there is no database yet, or it is empty: the next run makes it");
         return Ok(exit::DONE);
     };
     let scrubbed = store

@@ -9,8 +9,7 @@ use crate::core::entry::Seq;
 use crate::journal::line::Header;
 use crate::journal::read::{begin, end};
 use crate::store::append::WHAT_BROUGHT as WHAT;
-use crate::store::chain::chain;
-use crate::store::chain::{Head, read_head};
+use crate::store::chain::{Head, SessionStart, insert_session, read_head};
 use crate::store::copies::Copies;
 use crate::store::error::{Doing, io as io_error};
 use crate::store::fork::{add_diverged_title, close_calls};
@@ -20,8 +19,7 @@ use crate::store::machine::now_ms;
 use crate::store::replica::{database_of, of_header};
 use crate::store::restore_entries::{Came, restore_lines};
 use crate::store::row::int;
-use crate::store::tips::tip_upto;
-use crate::store::tips::{Ahead, Comparison, compare};
+use crate::store::tips::{Ahead, Comparison, compare, forked_from, tip_upto};
 use crate::store::{Store, StoreError};
 
 /// A journal that diverged from the database.
@@ -158,47 +156,30 @@ impl Store {
                 }
             },
         };
-        let mut head = Head::before_first(id.to_string(), 0);
-        let mut from = (None, None);
+        let mut from = None;
         if let Some((parent, seq)) = parent {
             let of = match read_head(&self.conn, &parent) {
                 Ok(of) if seq < of.length => of,
                 _ => return Ok(RestoreReport::skips(session, &"its parent is not here")),
             };
-            let rows = chain(&self.conn, &of, seq)?;
-            rows.readable_upto(seq)?;
-            head.row = rows.rows.last().copied();
-            head.length = seq + 1;
-            head.tip = tip_upto(&self.conn, &parent, seq)?;
-            from = (Some(of.key), Some(seq));
+            from = Some(forked_from(&self.conn, &of, seq)?);
         }
-        if header.first > head.length {
+        if header.first > from.as_ref().map_or(0, |from| from.seq + 1) {
             return Ok(RestoreReport::skips(session, &"it begins behind a gap"));
         }
+        // A branch has its own ID, which no database knows.
+        let replica = header.source.as_deref().and_then(of_header);
+        let replica = replica.filter(|of| branch.is_none() || database_of(of).is_none());
         let tx = self.write(WHAT)?;
-        tx.execute(
-            "INSERT INTO sessions (id, workspace, folder, head, length, forked_from, forked_seq,
-               created_ms, updated_ms, replica)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?8, ?9)",
-            params![
-                id,
-                header.workspace,
-                header.folder,
-                head.row.unwrap_or(0),
-                int(head.length),
-                from.0,
-                from.1.map(int),
-                header.created_ms,
-                // A branch has its own ID, which no database knows.
-                header
-                    .source
-                    .as_deref()
-                    .and_then(of_header)
-                    .filter(|of| branch.is_none() || database_of(of).is_none()),
-            ],
-        )
-        .doing(WHAT)?;
-        head.key = tx.last_insert_rowid();
+        let start = SessionStart {
+            id,
+            workspace: &header.workspace,
+            folder: &header.folder,
+            created_ms: header.created_ms,
+            from,
+            replica: replica.as_deref(),
+        };
+        let mut head = insert_session(&tx, &start, WHAT)?;
         let Came { entries, gap } = restore_lines(&tx, folder, &mut head)?;
         if entries == 0 {
             return Ok(RestoreReport::default());
