@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use rusqlite::{Transaction, params};
 
 use super::blobs::{Packed, insert_blob};
+use super::cached;
 use super::chain::{Head, SessionStart, insert_session, read_head};
 use super::conversation::summarised;
 use super::error::Doing;
@@ -164,9 +165,8 @@ impl Store {
         }
         let records = prepared.record(&tx, &mut next, batch.at_ms, batch.unfinished)?;
         if let Some(asks) = batch.asks {
-            tx.prepare_cached("UPDATE sessions SET asks = ?2 WHERE key = ?1 AND asks <> ?2")
-                .and_then(|mut s| s.execute(params![next.key, asks]))
-                .doing(WHAT)?;
+            let sql = "UPDATE sessions SET asks = ?2 WHERE key = ?1 AND asks <> ?2";
+            cached::execute(&tx, sql, params![next.key, asks]).doing(WHAT)?;
         }
         if let Some(ratio) = &batch.ratio {
             learn_ratio(&tx, ratio).doing(WHAT)?;

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 
 use rusqlite::{Connection, OptionalExtension, params};
 
+use super::cached;
 use super::error::Doing;
 use super::row::{MAX_ROW_BYTES, int};
 use super::{Store, StoreError};
@@ -36,15 +37,12 @@ pub(super) fn blob(conn: &Connection, hash: &str) -> Result<Option<Vec<u8>>, Sto
             near: None,
         });
     };
-    let row: Option<(i64, bool, Vec<u8>)> = conn
-        .prepare_cached("SELECT bytes, encoding = 'zstd', data FROM blobs WHERE hash = ?1")
-        .and_then(|mut s| {
-            s.query_row([wanted.as_bytes()], |row| {
-                Ok((row.get(0)?, row.get(1)?, row.get(2)?))
-            })
-            .optional()
-        })
-        .doing("read a blob")?;
+    let sql = "SELECT bytes, encoding = 'zstd', data FROM blobs WHERE hash = ?1";
+    let row: Option<(i64, bool, Vec<u8>)> = cached::row(conn, sql, [wanted.as_bytes()], |row| {
+        Ok((row.get(0)?, row.get(1)?, row.get(2)?))
+    })
+    .optional()
+    .doing("read a blob")?;
     let Some((bytes, compressed, data)) = row else {
         return Ok(None);
     };

@@ -14,6 +14,7 @@ use serde_json::value::RawValue;
 
 use super::append::{NewSession, Prepared};
 use super::blobs::{Packed, blob, insert_blob};
+use super::cached;
 use super::chain::{Head, SessionStart, chain, insert_session, read_head};
 use super::database::{private_file, private_folder};
 use super::error::{Doing, io as io_error};
@@ -158,10 +159,9 @@ impl ExportView<'_> {
             };
             let end = ends.get(&id).copied().unwrap_or(0);
             let sql = "SELECT title, bytes FROM sessions WHERE id = ?1";
-            let row = self
-                .tx
-                .prepare_cached(sql)
-                .and_then(|mut s| s.query_row([&id], |row| Ok((row.get(0)?, count(row.get(1)?)))));
+            let row = cached::row(&self.tx, sql, [&id], |row| {
+                Ok((row.get(0)?, count(row.get(1)?)))
+            });
             let (title, bytes) = row.doing(WHAT_EXPORT)?;
             planned.push(Planned {
                 tip: tip_upto(&self.tx, &id, end.saturating_sub(1))?,

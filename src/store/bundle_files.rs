@@ -9,6 +9,7 @@ use std::path::Path;
 use rusqlite::params;
 
 use super::bundle::ExportView;
+use super::cached;
 use super::contents::{self, ContentLocation, Gathered, NewContent};
 use super::error::Doing;
 use super::gc::named_contents;
@@ -186,13 +187,10 @@ impl<'s> FileImport<'s> {
                 let Some(tree) = trees::id_of(&tx, name)? else {
                     continue;
                 };
-                tx.prepare_cached(
-                    "INSERT INTO tree_uses (session, tree)
+                let sql = "INSERT INTO tree_uses (session, tree)
                      SELECT key, ?2 FROM sessions WHERE id = ?1 AND replica IS NOT NULL
-                     ON CONFLICT DO NOTHING",
-                )
-                .and_then(|mut s| s.execute(params![session, tree]))
-                .doing(WHAT)?;
+                     ON CONFLICT DO NOTHING";
+                cached::execute(&tx, sql, params![session, tree]).doing(WHAT)?;
             }
         }
         tx.commit().doing(WHAT)?;

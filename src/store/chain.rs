@@ -14,6 +14,7 @@ use std::ops::ControlFlow;
 
 use rusqlite::{Connection, OptionalExtension, Statement, params};
 
+use super::cached;
 use super::error::{Doing, classify};
 use super::row::{BodyReader, clip, count, int};
 use super::{History, StoreError};
@@ -370,13 +371,13 @@ pub(super) fn insert_session(
         head.length = from.seq + 1;
         head.tip = from.tip;
     }
-    tx.prepare_cached(
-        "INSERT INTO sessions (id, workspace, folder, head, length, forked_from, forked_seq,
+    let sql = "INSERT INTO sessions (id, workspace, folder, head, length, forked_from, forked_seq,
            created_ms, updated_ms, replica)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?8, ?9)",
-    )
-    .and_then(|mut s| {
-        s.execute(params![
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?8, ?9)";
+    cached::execute(
+        tx,
+        sql,
+        params![
             start.id,
             start.workspace,
             start.folder,
@@ -386,8 +387,8 @@ pub(super) fn insert_session(
             start.from.as_ref().map(|from| int(from.seq)),
             start.created_ms,
             start.replica,
-        ])
-    })
+        ],
+    )
     .doing(what)?;
     head.key = tx.last_insert_rowid();
     Ok(head)
@@ -395,22 +396,20 @@ pub(super) fn insert_session(
 
 /// Reads the head without the values that only the entries have: the step of the plan, and the tip.
 pub(super) fn read_head(conn: &Connection, session: &str) -> Result<Head, StoreError> {
-    conn.prepare_cached("SELECT key, head, length FROM sessions WHERE id = ?1")
-        .and_then(|mut s| {
-            s.query_row([session], |row| {
-                Ok(Head {
-                    session: session.to_string(),
-                    key: row.get(0)?,
-                    row: Some(row.get(1)?),
-                    length: count(row.get(2)?),
-                    plan_step: None,
-                    tip: ChainHash::of_nothing(),
-                })
-            })
-            .optional()
+    let sql = "SELECT key, head, length FROM sessions WHERE id = ?1";
+    cached::row(conn, sql, [session], |row| {
+        Ok(Head {
+            session: session.to_string(),
+            key: row.get(0)?,
+            row: Some(row.get(1)?),
+            length: count(row.get(2)?),
+            plan_step: None,
+            tip: ChainHash::of_nothing(),
         })
-        .doing(WHAT_HEAD)?
-        .ok_or_else(|| StoreError::no_session(session))
+    })
+    .optional()
+    .doing(WHAT_HEAD)?
+    .ok_or_else(|| StoreError::no_session(session))
 }
 
 /// Returns the current step of the plan, if the entry changed the plan.

@@ -9,6 +9,7 @@ use std::path::Path;
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
 use zstd::zstd_safe::{CParameter, DParameter};
 
+use super::cached;
 use super::database::begin;
 use super::error::Doing;
 use super::packs::{self, PackPlace, PackWriter};
@@ -210,12 +211,12 @@ pub(super) fn content(
 }
 
 fn content_row(conn: &Connection, hash: &ContentHash) -> Result<Option<(i64, u32)>, StoreError> {
-    conn.prepare_cached("SELECT id, depth FROM contents WHERE hash = ?1")
-        .and_then(|mut s| {
-            s.query_row([hash.as_slice()], |row| Ok((row.get(0)?, row.get(1)?)))
-                .optional()
-        })
-        .doing(WHAT_READ)
+    let sql = "SELECT id, depth FROM contents WHERE hash = ?1";
+    cached::row(conn, sql, [hash.as_slice()], |row| {
+        Ok((row.get(0)?, row.get(1)?))
+    })
+    .optional()
+    .doing(WHAT_READ)
 }
 
 /// Inserts a content. One that is stored already stays unchanged.
@@ -280,22 +281,18 @@ fn read(conn: &Connection, packs: &Path, id: i64, depth: u32) -> Result<Vec<u8>,
 }
 
 fn row(conn: &Connection, id: i64) -> Result<ContentRow, StoreError> {
-    conn.prepare_cached(
-        "SELECT c.hash, c.bytes, c.stored, c.base, p.name, c.at, c.data
-         FROM contents c LEFT JOIN packs p ON p.id = c.pack WHERE c.id = ?1",
-    )
-    .and_then(|mut s| {
-        s.query_row([id], |row| {
-            let pack: Option<String> = row.get(4)?;
-            let at: Option<i64> = row.get(5)?;
-            Ok(ContentRow {
-                hash: row.get(0)?,
-                bytes: count(row.get(1)?),
-                stored: count(row.get(2)?),
-                base: row.get(3)?,
-                pack: pack.zip(at.map(count)),
-                data: row.get(6)?,
-            })
+    let sql = "SELECT c.hash, c.bytes, c.stored, c.base, p.name, c.at, c.data
+         FROM contents c LEFT JOIN packs p ON p.id = c.pack WHERE c.id = ?1";
+    cached::row(conn, sql, [id], |row| {
+        let pack: Option<String> = row.get(4)?;
+        let at: Option<i64> = row.get(5)?;
+        Ok(ContentRow {
+            hash: row.get(0)?,
+            bytes: count(row.get(1)?),
+            stored: count(row.get(2)?),
+            base: row.get(3)?,
+            pack: pack.zip(at.map(count)),
+            data: row.get(6)?,
         })
     })
     .doing(WHAT_READ)

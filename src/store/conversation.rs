@@ -13,6 +13,7 @@ use std::collections::HashSet;
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
 
+use super::cached;
 use super::chain::{Head, read_head};
 use super::error::Doing;
 use super::row::{BodyReader, count, int};
@@ -94,25 +95,21 @@ pub(super) fn summarised(
 /// Returns the range, the summary and the time of the newest `Compacted` of the chain.
 fn last_closed(conn: &Connection, head: &Head) -> Result<Option<(Seq, String, i64)>, StoreError> {
     let mut bodies = BodyReader::new()?;
-    conn.prepare_cached(
-        "WITH RECURSIVE chain (id) AS (
+    let sql = "WITH RECURSIVE chain (id) AS (
            SELECT ?1
            UNION ALL
            SELECT e.parent FROM chain JOIN entries e ON e.id = chain.id WHERE e.parent < e.id)
          SELECT e.at_ms, e.body FROM chain JOIN entries e ON e.id = chain.id
-         WHERE e.kind = 'closed' LIMIT 1",
-    )
-    .and_then(|mut s| {
-        s.query_row([head.row], |row| {
-            let at_ms = row.get(0)?;
-            Ok(match bodies.read(row.get_ref(1)?) {
-                Ok(Entry::Compacted { last, summary, .. }) => Some((last, summary, at_ms)),
-                // A damaged entry is reported when its session is loaded.
-                _ => None,
-            })
+         WHERE e.kind = 'closed' LIMIT 1";
+    cached::row(conn, sql, [head.row], |row| {
+        let at_ms = row.get(0)?;
+        Ok(match bodies.read(row.get_ref(1)?) {
+            Ok(Entry::Compacted { last, summary, .. }) => Some((last, summary, at_ms)),
+            // A damaged entry is reported when its session is loaded.
+            _ => None,
         })
-        .optional()
     })
+    .optional()
     .doing(WHAT)
     .map(Option::flatten)
 }

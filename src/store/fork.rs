@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::append::{Prepared, WHAT_BROUGHT};
+use super::cached;
 use super::chain::chain;
 use super::chain::{Head, read_head};
 use super::database::{private_file, private_folder};
@@ -82,14 +83,14 @@ impl Store {
         let (origin, row) = row_of(&self.conn, from, seq)?;
         let tip = tip_of(&self.conn, from, row, seq)?;
         let tx = self.write_entries(&session, WHAT)?;
-        tx.prepare_cached(
-            "INSERT INTO sessions (id, workspace, folder, head, length, forked_from, forked_seq,
+        let sql = "INSERT INTO sessions (id, workspace, folder, head, length, forked_from, forked_seq,
                created_ms, updated_ms, title, version, model)
              SELECT ?1, coalesce(?7, workspace), coalesce(?8, folder), ?2, ?3, key, ?4, ?5, ?5, title, version, model
-             FROM sessions WHERE key = ?6",
-        )
-        .and_then(|mut s| {
-            s.execute(params![
+             FROM sessions WHERE key = ?6";
+        cached::execute(
+            &tx,
+            sql,
+            params![
                 session,
                 row,
                 int(seq + 1),
@@ -98,8 +99,8 @@ impl Store {
                 origin.key,
                 place.map(|place| &place.workspace),
                 place.map(|place| &place.folder),
-            ])
-        })
+            ],
+        )
         .doing(WHAT)?;
         let mut head = Head {
             session,
@@ -142,13 +143,12 @@ impl History<'_> {
     /// Returns the copy that an entry belongs to. `None`: it belongs to a session of this store.
     pub fn copy_at(&self, from: &ForkPoint) -> Result<Option<SessionInfo>, StoreError> {
         let (_, row) = row_of(self.conn, &from.session, from.seq)?;
-        let id: Option<String> = self
-            .conn
-            .prepare_cached(&format!(
-                "SELECT s.id FROM entries e JOIN sessions s ON s.key = e.session
+        let sql = format!(
+            "SELECT s.id FROM entries e JOIN sessions s ON s.key = e.session
                  WHERE e.id = ?1 AND {IS_COPY}"
-            ))
-            .and_then(|mut s| s.query_row([row], |row| row.get(0)).optional())
+        );
+        let id: Option<String> = cached::row(self.conn, &sql, [row], |row| row.get(0))
+            .optional()
             .doing(WHAT)?;
         id.map(|id| self.find(&id)).transpose()
     }

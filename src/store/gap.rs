@@ -7,6 +7,7 @@
 
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
 
+use super::cached;
 use super::conversation::last_summary;
 use super::copies::Copies;
 use super::error::Doing;
@@ -87,21 +88,17 @@ pub(super) fn count_missing_entries(conn: &Connection) -> Result<u64, StoreError
 }
 
 pub(crate) fn gap_of(conn: &Connection, session: &str) -> Result<Option<Gap>, StoreError> {
-    let row: Option<String> = conn
-        .prepare_cached("SELECT value FROM meta WHERE name = ?1")
-        .and_then(|mut s| {
-            s.query_row([format!("{GAP}{session}")], |row| row.get(0))
-                .optional()
-        })
+    let sql = "SELECT value FROM meta WHERE name = ?1";
+    let row: Option<String> = cached::row(conn, sql, [format!("{GAP}{session}")], |row| row.get(0))
+        .optional()
         .doing(WHAT)?;
     let row = row.and_then(|row| serde_json::from_str::<GapRow>(&row).ok());
     Ok(row.map(|row| row.of(session)))
 }
 
 pub(super) fn sessions_with_gap(conn: &Connection) -> Result<Vec<String>, StoreError> {
-    conn.prepare_cached("SELECT substr(name, length(?1) + 1) FROM meta WHERE name GLOB ?1 || '*'")
-        .and_then(|mut s| s.query_map([GAP], |row| row.get(0))?.collect())
-        .doing(WHAT)
+    let sql = "SELECT substr(name, length(?1) + 1) FROM meta WHERE name GLOB ?1 || '*'";
+    cached::rows(conn, sql, [GAP], |row| row.get(0)).doing(WHAT)
 }
 
 impl Copies {
@@ -182,18 +179,16 @@ pub(super) fn add_restored_count(
     session: &str,
     entries: u64,
 ) -> Result<(), StoreError> {
-    tx.prepare_cached(
-        "INSERT INTO meta VALUES (?1, ?2) ON CONFLICT (name) DO UPDATE SET value = value + ?2",
-    )
-    .and_then(|mut s| s.execute(params![row_name(session), int(entries)]))
-    .doing(WHAT_COUNTS)
-    .map(drop)
+    let sql =
+        "INSERT INTO meta VALUES (?1, ?2) ON CONFLICT (name) DO UPDATE SET value = value + ?2";
+    cached::execute(tx, sql, params![row_name(session), int(entries)])
+        .doing(WHAT_COUNTS)
+        .map(drop)
 }
 
 /// Removes the count: the session was resumed, and the restored entries were reported in it.
 pub(super) fn clear_restored_count(tx: &Transaction<'_>, session: &str) -> Result<(), StoreError> {
-    tx.prepare_cached("DELETE FROM meta WHERE name = ?1")
-        .and_then(|mut s| s.execute([row_name(session)]))
+    cached::execute(tx, "DELETE FROM meta WHERE name = ?1", [row_name(session)])
         .doing(WHAT_COUNTS)
         .map(drop)
 }
@@ -201,8 +196,7 @@ pub(super) fn clear_restored_count(tx: &Transaction<'_>, session: &str) -> Resul
 /// Returns the total of all sessions.
 pub(super) fn total_restored_count(conn: &Connection) -> Result<u64, StoreError> {
     let sql = "SELECT coalesce(sum(value), 0) FROM meta WHERE name GLOB ?1 || '*'";
-    conn.prepare_cached(sql)
-        .and_then(|mut s| s.query_row([UNTOLD], |row| row.get(0)))
+    cached::row(conn, sql, [UNTOLD], |row| row.get(0))
         .doing(WHAT_COUNTS)
         .map(count)
 }
@@ -211,12 +205,9 @@ impl History<'_> {
     /// Returns the number of entries that any process restored into this session from the journal
     /// since it was last resumed.
     pub fn restored_entry_count(&self, session: &str) -> Result<u64, StoreError> {
-        self.conn
-            .prepare_cached("SELECT value FROM meta WHERE name = ?1")
-            .and_then(|mut s| {
-                s.query_row([row_name(session)], |row| row.get(0))
-                    .optional()
-            })
+        let sql = "SELECT value FROM meta WHERE name = ?1";
+        cached::row(self.conn, sql, [row_name(session)], |row| row.get(0))
+            .optional()
             .doing(WHAT_COUNTS)
             .map(|entries| entries.map_or(0, count))
     }

@@ -14,6 +14,7 @@ use std::path::Path;
 
 use rusqlite::{Transaction, TransactionBehavior, params};
 
+use super::cached;
 use super::database;
 use super::error::{Doing, io as io_error};
 use super::packs::{self, PackPlace, PackWriter};
@@ -88,10 +89,8 @@ fn rows(tx: &Transaction<'_>, keep: Keep) -> Result<Tidied, StoreError> {
     let before = stored(tx)?;
     let dropped = dropped_sessions(tx, keep.since_ms)?;
     for (session, is_trashed) in &dropped {
-        let uses = tx
-            .prepare_cached("DELETE FROM tree_uses WHERE session = ?1")
-            .and_then(|mut s| s.execute([session]))
-            .doing(WHAT)?;
+        let sql = "DELETE FROM tree_uses WHERE session = ?1";
+        let uses = cached::execute(tx, sql, [session]).doing(WHAT)?;
         tidied.sessions += u64::from(uses > 0);
         tidied.in_trash += u64::from(uses > 0 && *is_trashed);
     }

@@ -13,6 +13,7 @@ use rusqlite::{Connection, OptionalExtension, Row, Transaction, params};
 use serde::{Deserialize, Serialize};
 
 use super::blobs::{Packed, insert_blob};
+use super::cached;
 use super::chain::read_head;
 use super::database::begin;
 use super::error::Doing;
@@ -89,13 +90,13 @@ impl Inbox<'_> {
 
     /// Returns the newest message, or `None` if the inbox is empty.
     pub fn newest_queued(&self, session: &str) -> Result<Option<InboxId>, StoreError> {
-        self.conn
-            .prepare_cached(
-                "SELECT max(i.id) FROM inbox i JOIN sessions s ON s.key = i.session WHERE s.id = ?1",
-            )
-            .and_then(|mut s| s.query_row([session], |row| row.get::<_, Option<i64>>(0)))
-            .doing(WHAT_READ)
-            .map(|id| id.map(InboxId))
+        let sql =
+            "SELECT max(i.id) FROM inbox i JOIN sessions s ON s.key = i.session WHERE s.id = ?1";
+        cached::row(self.conn, sql, [session], |row| {
+            row.get::<_, Option<i64>>(0)
+        })
+        .doing(WHAT_READ)
+        .map(|id| id.map(InboxId))
     }
 
     /// Returns the message that waits longest, or `None` if the inbox is empty.
@@ -108,13 +109,9 @@ impl Inbox<'_> {
 
     fn read_inbox(&self, session: &str, limit: u32) -> Result<Vec<Queued>, StoreError> {
         let key = read_head(self.conn, session)?.key;
-        let rows: Vec<(i64, i64, String)> = self
-            .conn
-            .prepare_cached(
-                "SELECT id, at_ms, body FROM inbox WHERE session = ?1 ORDER BY id LIMIT ?2",
-            )
-            .and_then(|mut s| s.query_map(params![key, limit], raw)?.collect())
-            .doing(WHAT_READ)?;
+        let sql = "SELECT id, at_ms, body FROM inbox WHERE session = ?1 ORDER BY id LIMIT ?2";
+        let rows: Vec<(i64, i64, String)> =
+            cached::rows(self.conn, sql, params![key, limit], raw).doing(WHAT_READ)?;
         rows.into_iter()
             .map(|(id, at_ms, body)| {
                 let message = serde_json::from_str(&body).map_err(|e| {
@@ -174,14 +171,12 @@ impl InboxWriter<'_> {
         blobs: &[Vec<u8>],
         at_ms: i64,
     ) -> Result<InboxId, StoreError> {
-        let (waiting, bytes): (i64, i64) = self
-            .conn
-            .prepare_cached(
-                "SELECT count(*), coalesce(sum(length(CAST(body AS BLOB))), 0)
-                 FROM inbox i JOIN sessions s ON s.key = i.session WHERE s.id = ?1",
-            )
-            .and_then(|mut s| s.query_row([session], |row| Ok((row.get(0)?, row.get(1)?))))
-            .doing(WHAT)?;
+        let sql = "SELECT count(*), coalesce(sum(length(CAST(body AS BLOB))), 0)
+                 FROM inbox i JOIN sessions s ON s.key = i.session WHERE s.id = ?1";
+        let (waiting, bytes): (i64, i64) = cached::row(self.conn, sql, [session], |row| {
+            Ok((row.get(0)?, row.get(1)?))
+        })
+        .doing(WHAT)?;
         let too_many = |what, limit| StoreError::TooMany {
             what,
             session: session.to_string(),
@@ -213,16 +208,14 @@ impl InboxWriter<'_> {
         for blob in &packed {
             insert_blob(&tx, blob).doing(WHAT)?;
         }
-        tx.prepare_cached("INSERT INTO inbox (session, at_ms, body) VALUES (?1, ?2, ?3)")
-            .and_then(|mut s| s.execute(params![key, at_ms, body]))
-            .doing(WHAT)?;
+        let sql = "INSERT INTO inbox (session, at_ms, body) VALUES (?1, ?2, ?3)";
+        cached::execute(&tx, sql, params![key, at_ms, body]).doing(WHAT)?;
         let id = InboxId(tx.last_insert_rowid());
         if let Some(draft) = draft {
             clear(&tx, key, draft).doing(WHAT)?;
         }
-        tx.prepare_cached("UPDATE sessions SET unfinished = 1 WHERE key = ?1")
-            .and_then(|mut s| s.execute([key]))
-            .doing(WHAT)?;
+        let sql = "UPDATE sessions SET unfinished = 1 WHERE key = ?1";
+        cached::execute(&tx, sql, [key]).doing(WHAT)?;
         tx.commit().doing(WHAT)?;
         self.write_pending_rows(session);
         Ok(id)
@@ -232,14 +225,9 @@ impl InboxWriter<'_> {
     /// longer queued.
     pub fn edit_queued(&mut self, id: InboxId, message: &Message) -> Result<(), StoreError> {
         let body = serde_json::to_string(message).doing(WHAT_EDIT)?;
-        let rows = self
-            .conn
-            .prepare_cached(
-                "UPDATE inbox SET body = iif(json_extract(body, '$.mail') IS NULL, ?2,
-                   json_set(?2, '$.mail', json_extract(body, '$.mail'))) WHERE id = ?1",
-            )
-            .and_then(|mut s| s.execute(params![id.0, body]))
-            .doing(WHAT_EDIT)?;
+        let sql = "UPDATE inbox SET body = iif(json_extract(body, '$.mail') IS NULL, ?2,
+                   json_set(?2, '$.mail', json_extract(body, '$.mail'))) WHERE id = ?1";
+        let rows = cached::execute(self.conn, sql, params![id.0, body]).doing(WHAT_EDIT)?;
         if let Some(session) = session_of(self.conn, "inbox", id.0) {
             self.write_pending_rows(&session);
         }
@@ -249,11 +237,8 @@ impl InboxWriter<'_> {
     /// Removes a queued message. `NotFound` when it is no longer queued.
     pub fn remove_queued(&mut self, id: InboxId) -> Result<(), StoreError> {
         let session = session_of(self.conn, "inbox", id.0);
-        let rows = self
-            .conn
-            .prepare_cached("DELETE FROM inbox WHERE id = ?1")
-            .and_then(|mut s| s.execute([id.0]))
-            .doing(WHAT_EDIT)?;
+        let sql = "DELETE FROM inbox WHERE id = ?1";
+        let rows = cached::execute(self.conn, sql, [id.0]).doing(WHAT_EDIT)?;
         if let Some(session) = session {
             self.write_pending_rows(&session);
         }
@@ -272,10 +257,8 @@ fn with_mail(row: &impl Serialize, mail: Option<i64>) -> Result<String, StoreErr
 
 /// Removes a message from the queue of its session.
 pub(super) fn take(tx: &Transaction<'_>, session: i64, id: InboxId) -> Result<(), StoreError> {
-    let rows = tx
-        .prepare_cached("DELETE FROM inbox WHERE id = ?1 AND session = ?2")
-        .and_then(|mut s| s.execute(params![id.0, session]))
-        .doing(WHAT_EDIT)?;
+    let sql = "DELETE FROM inbox WHERE id = ?1 AND session = ?2";
+    let rows = cached::execute(tx, sql, params![id.0, session]).doing(WHAT_EDIT)?;
     one_of(rows, "queued message", id.0)
 }
 
@@ -333,21 +316,14 @@ pub struct QueuedSignal {
 impl Inbox<'_> {
     /// Returns a number that changes when another connection has committed. Costs two microseconds.
     pub fn data_version(&self) -> Result<i64, StoreError> {
-        self.conn
-            .prepare_cached("PRAGMA data_version")
-            .and_then(|mut s| s.query_row([], |row| row.get(0)))
-            .doing(WHAT_SIGNALS)
+        cached::row(self.conn, "PRAGMA data_version", [], |row| row.get(0)).doing(WHAT_SIGNALS)
     }
 
     /// Returns the waiting signals, the oldest first.
     pub fn signals(&self, session: &str) -> Result<Vec<QueuedSignal>, StoreError> {
-        self.conn
-            .prepare_cached(
-                "SELECT g.id, g.at_ms, g.origin, g.body FROM signals g JOIN sessions s ON s.key = g.session
-                 WHERE s.id = ?1 ORDER BY g.id",
-            )
-            .and_then(|mut s| s.query_map([session], sent)?.collect())
-            .doing(WHAT_SIGNALS)
+        let sql = "SELECT g.id, g.at_ms, g.origin, g.body FROM signals g JOIN sessions s ON s.key = g.session
+                 WHERE s.id = ?1 ORDER BY g.id";
+        cached::rows(self.conn, sql, [session], sent).doing(WHAT_SIGNALS)
     }
 }
 
@@ -367,10 +343,9 @@ impl InboxWriter<'_> {
         let tx = begin(self.conn, self.in_use, WHAT_SIGNAL)?;
         refuse_copy(&tx, session)?;
         let head = read_head(&tx, session)?;
-        let waiting: i64 = tx
-            .prepare_cached("SELECT count(*) FROM signals WHERE session = ?1")
-            .and_then(|mut s| s.query_row([head.key], |row| row.get(0)))
-            .doing(WHAT_SIGNAL)?;
+        let sql = "SELECT count(*) FROM signals WHERE session = ?1";
+        let waiting: i64 =
+            cached::row(&tx, sql, [head.key], |row| row.get(0)).doing(WHAT_SIGNAL)?;
         if count(waiting) >= MAX_SIGNALS {
             return Err(StoreError::TooMany {
                 what: "signals",
@@ -379,11 +354,8 @@ impl InboxWriter<'_> {
             });
         }
         let body = with_mail(&signal(head.seq()), self.mail)?;
-        tx.prepare_cached(
-            "INSERT INTO signals (session, at_ms, origin, body) VALUES (?1, ?2, ?3, ?4)",
-        )
-        .and_then(|mut s| s.execute(params![head.key, at_ms, origin, body]))
-        .doing(WHAT_SIGNAL)?;
+        let sql = "INSERT INTO signals (session, at_ms, origin, body) VALUES (?1, ?2, ?3, ?4)";
+        cached::execute(&tx, sql, params![head.key, at_ms, origin, body]).doing(WHAT_SIGNAL)?;
         let id = SignalId(tx.last_insert_rowid());
         tx.commit().doing(WHAT_SIGNAL)?;
         self.write_pending_rows(session);
@@ -394,9 +366,7 @@ impl InboxWriter<'_> {
     pub fn remove_signal(&mut self, id: SignalId) -> Result<(), StoreError> {
         self.in_use.check_names()?;
         let session = session_of(self.conn, "signals", id.0);
-        self.conn
-            .prepare_cached("DELETE FROM signals WHERE id = ?1")
-            .and_then(|mut s| s.execute([id.0]))
+        cached::execute(self.conn, "DELETE FROM signals WHERE id = ?1", [id.0])
             .doing(WHAT_SIGNAL)?;
         if let Some(session) = session {
             self.write_pending_rows(&session);
@@ -409,18 +379,14 @@ impl InboxWriter<'_> {
 pub(super) fn session_of(conn: &Connection, table: &str, id: i64) -> Option<String> {
     let sql =
         format!("SELECT s.id FROM {table} w JOIN sessions s ON s.key = w.session WHERE w.id = ?1");
-    let read = conn
-        .prepare_cached(&sql)
-        .and_then(|mut s| s.query_row([id], |row| row.get(0)).optional());
+    let read = cached::row(conn, &sql, [id], |row| row.get(0)).optional();
     read.ok().flatten()
 }
 
 /// Deletes a signal in the transaction of the entry that it became.
 pub(super) fn obey(tx: &Transaction<'_>, session: i64, id: SignalId) -> Result<(), StoreError> {
-    let rows = tx
-        .prepare_cached("DELETE FROM signals WHERE id = ?1 AND session = ?2")
-        .and_then(|mut s| s.execute(params![id.0, session]))
-        .doing(WHAT_SIGNAL)?;
+    let sql = "DELETE FROM signals WHERE id = ?1 AND session = ?2";
+    let rows = cached::execute(tx, sql, params![id.0, session]).doing(WHAT_SIGNAL)?;
     one_of(rows, "signal", id.0)
 }
 
@@ -481,14 +447,10 @@ impl Inbox<'_> {
     /// `NotFound` when there is no such session.
     pub fn drafts(&self, session: &str) -> Result<Drafts, StoreError> {
         let key = read_head(self.conn, session)?.key;
-        let pieces: Vec<(String, String)> = self
-            .conn
-            .prepare_cached("SELECT kind, text FROM drafts WHERE session = ?1 ORDER BY kind, piece")
-            .and_then(|mut s| {
-                s.query_map([key], |row| Ok((row.get(0)?, row.get(1)?)))?
-                    .collect()
-            })
-            .doing("read the drafts")?;
+        let sql = "SELECT kind, text FROM drafts WHERE session = ?1 ORDER BY kind, piece";
+        let pieces: Vec<(String, String)> =
+            cached::rows(self.conn, sql, [key], |row| Ok((row.get(0)?, row.get(1)?)))
+                .doing("read the drafts")?;
         let mut drafts = Drafts::default();
         for (kind, text) in pieces {
             let draft = match kind.as_str() {
@@ -506,15 +468,12 @@ impl InboxWriter<'_> {
     pub fn append_draft(&mut self, session: &str, piece: &str) -> Result<(), StoreError> {
         let tx = begin(self.conn, self.in_use, WHAT_DRAFT)?;
         let key = read_head(&tx, session)?.key;
-        tx.prepare_cached(
-            "INSERT INTO drafts (session, kind, piece, text)
+        let sql = "INSERT INTO drafts (session, kind, piece, text)
              SELECT ?1, 'stream', n, ?2
              FROM (SELECT coalesce(max(piece) + 1, 0) AS n FROM drafts
                    WHERE session = ?1 AND kind = 'stream')
-             WHERE n < ?3",
-        )
-        .and_then(|mut s| s.execute(params![key, piece, MAX_PIECES]))
-        .doing(WHAT_DRAFT)?;
+             WHERE n < ?3";
+        cached::execute(&tx, sql, params![key, piece, MAX_PIECES]).doing(WHAT_DRAFT)?;
         tx.commit().doing(WHAT_DRAFT)
     }
 

@@ -9,6 +9,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 use serde_json::value::RawValue;
 
 use super::blobs;
+use super::cached;
 use super::chain::chain;
 use super::chain::{Head, read_head};
 use super::copies::Copies;
@@ -226,10 +227,8 @@ impl Copies {
             0 => None,
             _ => rows.next(),
         };
-        let owed: bool = tx
-            .prepare_cached("SELECT unfinished FROM sessions WHERE id = ?1")
-            .and_then(|mut s| s.query_row([session], |row| row.get(0)))
-            .doing(WHAT)?;
+        let sql = "SELECT unfinished FROM sessions WHERE id = ?1";
+        let owed: bool = cached::row(&tx, sql, [session], |row| row.get(0)).doing(WHAT)?;
         let (mut lines, mut seq, mut tip) = (Lines::default(), from, tip);
         let mut statement = tx.prepare_cached(SELECT_ROW).doing(WHAT)?;
         let mut bodies = BodyReader::new()?;
@@ -320,35 +319,33 @@ fn raw(json: &str) -> Result<Box<RawValue>, StoreError> {
 pub(super) fn header(conn: &Connection, store: &str, session: &str) -> Result<Header, StoreError> {
     let sql = "SELECT s.workspace, s.folder, s.created_ms, o.id, s.forked_seq, s.replica
       FROM sessions s LEFT JOIN sessions o ON o.key = s.forked_from WHERE s.id = ?1";
-    let row = conn.prepare_cached(sql).and_then(|mut s| {
-        s.query_row([session], |row| {
-            let origin: Option<String> = row.get(3)?;
-            let forked_seq: Option<i64> = row.get(4)?;
-            let forked = origin.zip(forked_seq).map(|(session, seq)| Parent {
-                session,
-                seq: count(seq),
-            });
-            let replica: Option<String> = row.get(5)?;
-            Ok(Header {
-                rewake: match replica {
-                    Some(_) => FORM,
-                    None => FIRST_FORM,
-                },
-                replica: replica.is_some(),
-                source: replica.filter(|source| of_header(source).is_some()),
-                machine: Machine::this().map(Machine::word),
-                store: store.to_string(),
-                session: session.to_string(),
-                workspace: row.get(0)?,
-                folder: row.get(1)?,
-                created_ms: row.get(2)?,
-                first: forked.as_ref().map_or(0, |forked| forked.seq + 1),
-                forked,
-                tip: ChainHash::of_nothing(),
-            })
+    let row = cached::row(conn, sql, [session], |row| {
+        let origin: Option<String> = row.get(3)?;
+        let forked_seq: Option<i64> = row.get(4)?;
+        let forked = origin.zip(forked_seq).map(|(session, seq)| Parent {
+            session,
+            seq: count(seq),
+        });
+        let replica: Option<String> = row.get(5)?;
+        Ok(Header {
+            rewake: match replica {
+                Some(_) => FORM,
+                None => FIRST_FORM,
+            },
+            replica: replica.is_some(),
+            source: replica.filter(|source| of_header(source).is_some()),
+            machine: Machine::this().map(Machine::word),
+            store: store.to_string(),
+            session: session.to_string(),
+            workspace: row.get(0)?,
+            folder: row.get(1)?,
+            created_ms: row.get(2)?,
+            first: forked.as_ref().map_or(0, |forked| forked.seq + 1),
+            forked,
+            tip: ChainHash::of_nothing(),
         })
-        .optional()
-    });
+    })
+    .optional();
     let mut header = row
         .doing(WHAT)?
         .ok_or_else(|| StoreError::no_session(session))?;
@@ -368,7 +365,6 @@ pub(super) fn has_all(conn: &Connection, store: &str, said: &MarkText) -> Result
 
 /// Returns the row id of the newest entry, or 0 if there is none.
 pub(super) fn highest(conn: &Connection) -> Result<i64, StoreError> {
-    conn.prepare_cached("SELECT coalesce(max(id), 0) FROM entries")
-        .and_then(|mut s| s.query_row(params![], |row| row.get(0)))
-        .doing(WHAT)
+    let sql = "SELECT coalesce(max(id), 0) FROM entries";
+    cached::row(conn, sql, params![], |row| row.get(0)).doing(WHAT)
 }

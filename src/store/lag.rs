@@ -16,6 +16,7 @@ use std::path::Path;
 
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
 
+use super::cached;
 use super::chain::read_head;
 use super::copies::{APPENDED, Copies};
 use super::database::begin;
@@ -203,15 +204,16 @@ fn upto_name(folder: &Path) -> String {
 }
 
 fn journals_upto(conn: &Connection, name: &str) -> Result<i64, StoreError> {
-    conn.prepare_cached("SELECT value FROM meta WHERE name = ?1")
-        .and_then(|mut s| s.query_row([name], |row| row.get(0)).optional())
+    let sql = "SELECT value FROM meta WHERE name = ?1";
+    cached::row(conn, sql, [name], |row| row.get(0))
+        .optional()
         .doing(WHAT)
         .map(|upto| upto.unwrap_or(0))
 }
 
 fn note_journals_upto(conn: &Connection, name: &str, upto: i64) -> Result<(), StoreError> {
-    conn.prepare_cached("INSERT OR REPLACE INTO meta VALUES (?1, ?2)")
-        .and_then(|mut s| s.execute(params![name, upto]))
+    let sql = "INSERT OR REPLACE INTO meta VALUES (?1, ?2)";
+    cached::execute(conn, sql, params![name, upto])
         .doing(WHAT)
         .map(drop)
 }
@@ -220,27 +222,24 @@ fn note_journals_upto(conn: &Connection, name: &str, upto: i64) -> Result<(), St
 fn sessions_after(conn: &Connection, row: i64) -> Result<Vec<(i64, String)>, StoreError> {
     let sql = "SELECT e.id, s.id FROM entries e JOIN sessions s ON s.key = e.session
        WHERE e.id > ?1 ORDER BY e.id LIMIT ?2";
-    conn.prepare_cached(sql)
-        .and_then(|mut s| {
-            s.query_map([row, ROWS_IN_A_STEP], |row| Ok((row.get(0)?, row.get(1)?)))?
-                .collect()
-        })
-        .doing(WHAT)
+    cached::rows(conn, sql, [row, ROWS_IN_A_STEP], |row| {
+        Ok((row.get(0)?, row.get(1)?))
+    })
+    .doing(WHAT)
 }
 
 /// Returns the sessions that a process appended to since their journals were compared.
 fn appended(conn: &Connection) -> Result<Vec<String>, StoreError> {
-    conn.prepare_cached("SELECT substr(name, length(?1) + 1) FROM meta WHERE name GLOB ?1 || '*'")
-        .and_then(|mut s| s.query_map([APPENDED], |row| row.get(0))?.collect())
-        .doing(WHAT)
+    let sql = "SELECT substr(name, length(?1) + 1) FROM meta WHERE name GLOB ?1 || '*'";
+    cached::rows(conn, sql, [APPENDED], |row| row.get(0)).doing(WHAT)
 }
 
 /// Returns the ID of the newest note of the session.
 fn appended_by(conn: &Connection, session: &str) -> Result<Option<String>, StoreError> {
-    conn.prepare_cached("SELECT value FROM meta WHERE name = ?1")
-        .and_then(|mut s| {
-            s.query_row([format!("{APPENDED}{session}")], |row| row.get(0))
-                .optional()
-        })
-        .doing(WHAT)
+    let sql = "SELECT value FROM meta WHERE name = ?1";
+    cached::row(conn, sql, [format!("{APPENDED}{session}")], |row| {
+        row.get(0)
+    })
+    .optional()
+    .doing(WHAT)
 }

@@ -14,6 +14,7 @@ use std::collections::{HashMap, HashSet};
 
 use rusqlite::{OptionalExtension, Row, params};
 
+use super::cached;
 use super::error::Doing;
 use super::index::IndexedText;
 use super::load::explained;
@@ -85,21 +86,17 @@ const BODY: &str = "SELECT body FROM entries WHERE id = ?1";
 impl History<'_> {
     /// Returns the sessions in the trash, or those that are not in it.
     pub fn listing(&self, here: &str, in_trash: bool) -> Result<Vec<ListPosition>, StoreError> {
-        self.conn
-            .prepare_cached(&listing_sql())
-            .and_then(|mut s| {
-                s.query_map(params![here, in_trash], |row| {
-                    Ok(ListPosition {
-                        key: SessionKey(row.get(0)?),
-                        title: row.get(1)?,
-                        is_here: row.get(2)?,
-                        parent: row.get::<_, Option<i64>>(3)?.map(SessionKey),
-                    })
-                })?
-                .collect()
+        let sql = &listing_sql();
+        cached::rows(self.conn, sql, params![here, in_trash], |row| {
+            Ok(ListPosition {
+                key: SessionKey(row.get(0)?),
+                title: row.get(1)?,
+                is_here: row.get(2)?,
+                parent: row.get::<_, Option<i64>>(3)?.map(SessionKey),
             })
-            .doing(WHAT)
-            .map(below_parents)
+        })
+        .doing(WHAT)
+        .map(below_parents)
     }
 
     /// Returns the details of these sessions.
@@ -252,21 +249,20 @@ impl History<'_> {
         );
         let before = filter.before.unwrap_or(i64::MAX);
         explained(self.conn, self.copies, || {
-            self.conn
-                .prepare_cached(&sql)
-                .and_then(|mut s| {
-                    s.query_map(params![before, filter.folder, limit], paged)?
-                        .collect()
-                })
-                .doing(WHAT_PAGE)
+            cached::rows(
+                self.conn,
+                &sql,
+                params![before, filter.folder, limit],
+                paged,
+            )
+            .doing(WHAT_PAGE)
         })
     }
 
     fn one_of_page(&self, key: SessionKey) -> Result<Option<Paged>, StoreError> {
         let sql = format!("{} WHERE s.key = ?1 AND s.trashed_ms IS NULL", columns());
-        self.conn
-            .prepare_cached(&sql)
-            .and_then(|mut s| s.query_row([key.0], paged).optional())
+        cached::row(self.conn, &sql, [key.0], paged)
+            .optional()
             .doing(WHAT_PAGE)
     }
 
@@ -277,9 +273,8 @@ impl History<'_> {
     pub fn one_paged(&self, id: &str) -> Result<Paged, StoreError> {
         let id = self.find(id)?.id;
         let sql = format!("{} WHERE s.id = ?1", columns());
-        self.conn
-            .prepare_cached(&sql)
-            .and_then(|mut s| s.query_row([&id], paged).optional())
+        cached::row(self.conn, &sql, [&id], paged)
+            .optional()
             .doing(WHAT_PAGE)?
             .ok_or_else(|| StoreError::no_session(&id))
     }
@@ -291,63 +286,51 @@ impl History<'_> {
         session: &str,
         limit: u32,
     ) -> Result<Vec<Checkpoint>, StoreError> {
-        self.conn
-            .prepare_cached(
-                "WITH RECURSIVE chain (id, n) AS (
+        let sql = "WITH RECURSIVE chain (id, n) AS (
                    SELECT head, 1 FROM sessions WHERE id = ?1
                    UNION ALL
                    SELECT e.parent, n + 1 FROM chain JOIN entries e ON e.id = chain.id
                    WHERE e.parent < e.id AND n < ?3)
                  SELECT c.session, c.seq, c.at_ms, c.reason, c.plan_step
-                 FROM chain CROSS JOIN checkpoints c ON c.entry = chain.id LIMIT ?2",
-            )
-            .and_then(|mut s| {
-                s.query_map(
-                    params![session, limit, CHECKPOINT_ENTRIES],
-                    Checkpoint::of_row,
-                )?
-                .collect()
-            })
-            .doing(WHAT_CHECKPOINTS)
+                 FROM chain CROSS JOIN checkpoints c ON c.entry = chain.id LIMIT ?2";
+        cached::rows(
+            self.conn,
+            sql,
+            params![session, limit, CHECKPOINT_ENTRIES],
+            Checkpoint::of_row,
+        )
+        .doing(WHAT_CHECKPOINTS)
     }
 
     /// Returns the summary that is stored beside the log. `None`: there is none, or not yet.
     pub fn stored_summary(&self, session: &str) -> Result<Option<String>, StoreError> {
-        self.conn
-            .prepare_cached("SELECT summary FROM conversation_context WHERE conversation_id = ?1")
-            .and_then(|mut s| s.query_row([session], |row| row.get(0)).optional())
+        let sql = "SELECT summary FROM conversation_context WHERE conversation_id = ?1";
+        cached::row(self.conn, sql, [session], |row| row.get(0))
+            .optional()
             .doing(WHAT_SUMMARY)
     }
 
     /// Returns the position of the last entry of all sessions, or 0 if there is none.
     pub fn last_row(&self) -> Result<i64, StoreError> {
-        self.conn
-            .prepare_cached("SELECT coalesce(max(id), 0) FROM entries")
-            .and_then(|mut s| s.query_row([], |row| row.get(0)))
-            .doing(WHAT_NEW)
+        let sql = "SELECT coalesce(max(id), 0) FROM entries";
+        cached::row(self.conn, sql, [], |row| row.get(0)).doing(WHAT_NEW)
     }
 
     /// Returns entries of all sessions after this position, the oldest first.
     pub fn entries_after_row(&self, row: i64, limit: u32) -> Result<Vec<NewEntry>, StoreError> {
-        self.conn
-            .prepare_cached(
-                "SELECT e.id, s.id, e.seq, e.kind, e.at_ms
+        let sql = "SELECT e.id, s.id, e.seq, e.kind, e.at_ms
                  FROM entries e JOIN sessions s ON s.key = e.session
-                 WHERE e.id > ?1 ORDER BY e.id LIMIT ?2",
-            )
-            .and_then(|mut s| {
-                s.query_map(params![row, limit], |row| {
-                    Ok(NewEntry {
-                        row: row.get(0)?,
-                        session: row.get(1)?,
-                        seq: count(row.get(2)?),
-                        kind: row.get(3)?,
-                        at_ms: row.get(4)?,
-                    })
-                })?
-                .collect()
+                 WHERE e.id > ?1 ORDER BY e.id LIMIT ?2";
+        cached::rows(self.conn, sql, params![row, limit], |row| {
+            Ok(NewEntry {
+                row: row.get(0)?,
+                session: row.get(1)?,
+                seq: count(row.get(2)?),
+                kind: row.get(3)?,
+                at_ms: row.get(4)?,
             })
-            .doing(WHAT_NEW)
+        })
+        .doing(WHAT_NEW)
     }
 }
 

@@ -5,6 +5,7 @@
 
 use rusqlite::{Row, Transaction, params};
 
+use super::cached;
 use super::database::begin;
 use super::error::Doing;
 use super::load::explained;
@@ -155,12 +156,10 @@ impl Index<'_> {
         }
         let counted = begin(self.conn, self.in_use, WHAT).and_then(|tx| {
             for memory in found {
-                tx.prepare_cached(
+                let sql =
                     "UPDATE memories SET uses = uses + 1, last_used_ms = max(last_used_ms, ?2)
-                     WHERE id = ?1",
-                )
-                .and_then(|mut s| s.execute(params![memory.row, now_ms]))
-                .doing(WHAT)?;
+                     WHERE id = ?1";
+                cached::execute(&tx, sql, params![memory.row, now_ms]).doing(WHAT)?;
             }
             tx.commit().doing(WHAT)
         });

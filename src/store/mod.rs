@@ -17,6 +17,7 @@ mod backup_status;
 mod blobs;
 mod bundle;
 mod bundle_files;
+mod cached;
 mod chain;
 pub mod contents;
 mod conversation;

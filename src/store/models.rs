@@ -13,6 +13,7 @@
 use rusqlite::{OptionalExtension, ToSql, Transaction, params};
 use serde::Deserialize;
 
+use super::cached;
 use super::database::begin;
 use super::error::Doing;
 use super::load::explained;
@@ -69,27 +70,20 @@ impl Models<'_> {
 
     /// Returns the facts about `provider/model`, which may be none.
     pub fn learnt(&self, model: &str) -> Result<Learnt, StoreError> {
-        self.conn
-            .prepare_cached(
-                "SELECT context_tokens, bytes_per_token FROM model_limits WHERE model = ?1",
-            )
-            .and_then(|mut s| {
-                s.query_row([model], |row| {
-                    Ok(Learnt {
-                        context_tokens: row.get::<_, Option<i64>>(0)?.map(count),
-                        bytes_per_token: row.get(1)?,
-                    })
-                })
-                .optional()
+        let sql = "SELECT context_tokens, bytes_per_token FROM model_limits WHERE model = ?1";
+        cached::row(self.conn, sql, [model], |row| {
+            Ok(Learnt {
+                context_tokens: row.get::<_, Option<i64>>(0)?.map(count),
+                bytes_per_token: row.get(1)?,
             })
-            .map(Option::unwrap_or_default)
-            .doing("read what was learnt of the model")
+        })
+        .optional()
+        .map(Option::unwrap_or_default)
+        .doing("read what was learnt of the model")
     }
 
     fn learn(&self, sql: &str, model: &str, value: &dyn ToSql) -> Result<(), StoreError> {
-        self.conn
-            .prepare_cached(sql)
-            .and_then(|mut s| s.execute(params![model, value]))
+        cached::execute(self.conn, sql, params![model, value])
             .map(drop)
             .doing("keep what was learnt of the model")
     }
@@ -215,18 +209,14 @@ impl Catalogue<'_> {
         config_hash: &str,
     ) -> Result<Option<Catalogued>, StoreError> {
         explained(self.conn, self.copies, || {
-            self.conn
-                .prepare_cached(sql)
-                .and_then(|mut s| {
-                    s.query_row(params![server, config_hash], |row| {
-                        Ok(Catalogued {
-                            at_ms: row.get(0)?,
-                            body: row.get(1)?,
-                        })
-                    })
-                    .optional()
+            cached::row(self.conn, sql, params![server, config_hash], |row| {
+                Ok(Catalogued {
+                    at_ms: row.get(0)?,
+                    body: row.get(1)?,
                 })
-                .doing("read what is known of the servers' tools")
+            })
+            .optional()
+            .doing("read what is known of the servers' tools")
         })
     }
 
@@ -239,18 +229,17 @@ impl Catalogue<'_> {
     ) -> Result<(), StoreError> {
         const WHAT: &str = "keep what is known of the servers' tools";
         let tx = begin(self.conn, self.in_use, WHAT)?;
-        tx.prepare_cached(
-            "INSERT INTO catalogue (server, config_hash, at_ms, body) VALUES (?1, ?2, ?3, ?4)
-             ON CONFLICT DO UPDATE SET at_ms = excluded.at_ms, body = excluded.body",
+        let sql = "INSERT INTO catalogue (server, config_hash, at_ms, body) VALUES (?1, ?2, ?3, ?4)
+             ON CONFLICT DO UPDATE SET at_ms = excluded.at_ms, body = excluded.body";
+        cached::execute(
+            &tx,
+            sql,
+            params![server, config_hash, said.at_ms, said.body],
         )
-        .and_then(|mut s| s.execute(params![server, config_hash, said.at_ms, said.body]))
         .doing(WHAT)?;
-        tx.prepare_cached(
-            "DELETE FROM catalogue WHERE (server, config_hash) NOT IN (
-               SELECT server, config_hash FROM catalogue ORDER BY at_ms DESC LIMIT ?1)",
-        )
-        .and_then(|mut s| s.execute(params![MAX_KEPT]))
-        .doing(WHAT)?;
+        let sql = "DELETE FROM catalogue WHERE (server, config_hash) NOT IN (
+               SELECT server, config_hash FROM catalogue ORDER BY at_ms DESC LIMIT ?1)";
+        cached::execute(&tx, sql, params![MAX_KEPT]).doing(WHAT)?;
         tx.commit().doing(WHAT)
     }
 }

@@ -28,6 +28,7 @@ use rusqlite::{Connection, ErrorCode, Transaction, TransactionBehavior, params, 
 
 use super::append::Prepared;
 use super::blobs::{BlobRow, Packed, insert_blob};
+use super::cached;
 use super::chain::{Head, SessionStart, insert_session};
 use super::database::{Names, names};
 use super::error::{Doing, io as io_error};
@@ -299,10 +300,7 @@ impl NewRows<'_> {
         let holes = vec!["?"; columns.len()].join(", ");
         let columns = columns.join(", ");
         let sql = format!("INSERT OR {or} INTO {table} ({columns}) VALUES ({holes})");
-        let inserted = self
-            .tx
-            .prepare_cached(&sql)
-            .and_then(|mut s| s.execute(params_from_iter(row)));
+        let inserted = cached::execute(&self.tx, &sql, params_from_iter(row));
         match inserted {
             Err(error) if error.sqlite_error_code() == Some(ErrorCode::ConstraintViolation) => {
                 Ok(())

@@ -8,6 +8,7 @@ use rusqlite::{Connection, OptionalExtension, Transaction, params};
 use serde_json::value::RawValue;
 
 use super::blobs::{Packed, blob, insert_blob};
+use super::cached;
 use super::chain::Head;
 use super::chain::chain;
 use super::copies::Copies;
@@ -91,30 +92,26 @@ fn state(conn: &Connection, session: &str) -> Result<Option<State>, StoreError> 
     let sql = "SELECT key, length, trashed_ms,
         (SELECT text FROM drafts WHERE session = key AND kind = 'input' AND piece = 0)
       FROM sessions WHERE id = ?1";
-    let row: Option<(i64, i64, Option<i64>, Option<String>)> = conn
-        .prepare_cached(sql)
-        .and_then(|mut s| {
-            s.query_row([session], |row| {
-                Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?))
-            })
-            .optional()
+    let row: Option<(i64, i64, Option<i64>, Option<String>)> =
+        cached::row(conn, sql, [session], |row| {
+            Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?))
         })
+        .optional()
         .doing(WHAT)?;
     let Some((key, length, trashed_ms, input)) = row else {
         return Ok(None);
     };
     let used = |table: &str| {
-        conn.prepare_cached("SELECT seq FROM sqlite_sequence WHERE name = ?1")
-            .and_then(|mut s| s.query_row([table], |row| row.get::<_, i64>(0)).optional())
+        let sql = "SELECT seq FROM sqlite_sequence WHERE name = ?1";
+        cached::row(conn, sql, [table], |row| row.get::<_, i64>(0))
+            .optional()
             .doing(WHAT)
     };
-    let rows: Vec<(i64, i64, String)> = conn
-        .prepare_cached("SELECT id, at_ms, body FROM inbox WHERE session = ?1 ORDER BY id")
-        .and_then(|mut s| {
-            s.query_map([key], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?
-                .collect()
-        })
-        .doing(WHAT)?;
+    let sql = "SELECT id, at_ms, body FROM inbox WHERE session = ?1 ORDER BY id";
+    let rows: Vec<(i64, i64, String)> = cached::rows(conn, sql, [key], |row| {
+        Ok((row.get(0)?, row.get(1)?, row.get(2)?))
+    })
+    .doing(WHAT)?;
     let mut inbox = Vec::with_capacity(rows.len());
     for (id, at_ms, body) in rows {
         let message = RawValue::from_string(body).doing(WHAT)?;
@@ -133,17 +130,11 @@ fn state(conn: &Connection, session: &str) -> Result<Option<State>, StoreError> 
 }
 
 fn signals(conn: &Connection, key: i64) -> Result<Vec<WaitingSignal>, StoreError> {
-    let rows: Vec<(i64, i64, String, String)> = conn
-        .prepare_cached(
-            "SELECT id, at_ms, origin, body FROM signals WHERE session = ?1 ORDER BY id",
-        )
-        .and_then(|mut s| {
-            s.query_map([key], |row| {
-                Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?))
-            })?
-            .collect()
-        })
-        .doing(WHAT)?;
+    let sql = "SELECT id, at_ms, origin, body FROM signals WHERE session = ?1 ORDER BY id";
+    let rows: Vec<(i64, i64, String, String)> = cached::rows(conn, sql, [key], |row| {
+        Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?))
+    })
+    .doing(WHAT)?;
     let one = |(id, at_ms, origin, body)| {
         Ok(WaitingSignal {
             id,

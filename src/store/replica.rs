@@ -5,6 +5,7 @@
 
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
 
+use super::cached;
 use super::chain::Head;
 use super::error::Doing;
 use super::row::{count, int};
@@ -87,9 +88,9 @@ pub(super) fn refuse_replica(
     session: &str,
     held: Option<&str>,
 ) -> Result<(), StoreError> {
-    let agent: Option<Option<String>> = conn
-        .prepare_cached("SELECT replica FROM sessions WHERE id = ?1")
-        .and_then(|mut s| s.query_row([session], |row| row.get(0)).optional())
+    let sql = "SELECT replica FROM sessions WHERE id = ?1";
+    let agent: Option<Option<String>> = cached::row(conn, sql, [session], |row| row.get(0))
+        .optional()
         .doing("look at the session")?;
     match agent.flatten() {
         None => Ok(()),
@@ -131,27 +132,22 @@ pub(super) fn set_replica(
 impl History<'_> {
     /// Returns whether a session was forked from this one.
     pub fn has_forks(&self, session: &str) -> Result<bool, StoreError> {
-        self.conn
-            .prepare_cached(
-                "SELECT EXISTS (SELECT 1 FROM sessions f JOIN sessions o ON o.key = f.forked_from
-                   WHERE o.id = ?1)",
-            )
-            .and_then(|mut s| s.query_row([session], |row| row.get(0)))
-            .doing(WHAT)
+        let sql = "SELECT EXISTS (SELECT 1 FROM sessions f JOIN sessions o ON o.key = f.forked_from
+                   WHERE o.id = ?1)";
+        cached::row(self.conn, sql, [session], |row| row.get(0)).doing(WHAT)
     }
 
     /// Returns the newest copy of a workspace, with the name of its agent.
     pub fn newest_replica(&self, workspace: &str) -> Result<Option<(String, String)>, StoreError> {
-        self.conn
-            .prepare_cached(&format!(
-                "SELECT id, replica FROM sessions s WHERE workspace = ?1 AND {IS_COPY}
+        let sql = format!(
+            "SELECT id, replica FROM sessions s WHERE workspace = ?1 AND {IS_COPY}
                  AND trashed_ms IS NULL ORDER BY updated_ms DESC LIMIT 1"
-            ))
-            .and_then(|mut s| {
-                s.query_row([workspace], |row| Ok((row.get(0)?, row.get(1)?)))
-                    .optional()
-            })
-            .doing(WHAT)
+        );
+        cached::row(self.conn, &sql, [workspace], |row| {
+            Ok((row.get(0)?, row.get(1)?))
+        })
+        .optional()
+        .doing(WHAT)
     }
 }
 
@@ -175,32 +171,26 @@ pub struct CachedSource {
 impl History<'_> {
     /// Returns what was read of the sessions of other agents: all of it, since it is small.
     pub fn cached_sources(&self) -> Result<Vec<CachedSource>, StoreError> {
-        self.conn
-            .prepare_cached(
-                "SELECT path, i.id, i.bytes, modified, about, s.id FROM imported i
-                 LEFT JOIN sessions s ON s.id = i.session AND s.replica IS NOT NULL",
-            )
-            .and_then(|mut s| {
-                s.query_map([], |row| {
-                    Ok(CachedSource {
-                        path: row.get(0)?,
-                        id: row.get(1)?,
-                        bytes: count(row.get(2)?),
-                        modified: row.get(3)?,
-                        about: row.get(4)?,
-                        session: row.get(5)?,
-                    })
-                })?
-                .collect()
+        let sql = "SELECT path, i.id, i.bytes, modified, about, s.id FROM imported i
+                 LEFT JOIN sessions s ON s.id = i.session AND s.replica IS NOT NULL";
+        cached::rows(self.conn, sql, [], |row| {
+            Ok(CachedSource {
+                path: row.get(0)?,
+                id: row.get(1)?,
+                bytes: count(row.get(2)?),
+                modified: row.get(3)?,
+                about: row.get(4)?,
+                session: row.get(5)?,
             })
-            .doing(WHAT)
+        })
+        .doing(WHAT)
     }
 
     /// Returns what the source of a copy said about itself when it was read last: JSON.
     pub fn source_of(&self, session: &str) -> Result<Option<String>, StoreError> {
-        self.conn
-            .prepare_cached("SELECT about FROM imported WHERE session = ?1")
-            .and_then(|mut s| s.query_row([session], |row| row.get(0)).optional())
+        let sql = "SELECT about FROM imported WHERE session = ?1";
+        cached::row(self.conn, sql, [session], |row| row.get(0))
+            .optional()
             .doing(WHAT)
     }
 }
@@ -209,20 +199,20 @@ impl History<'_> {
 pub fn cache_sources(store: &mut Store, read: &[CachedSource]) -> Result<(), StoreError> {
     let tx = store.write(WHAT)?;
     for source in read {
-        tx.prepare_cached(
-            "INSERT OR REPLACE INTO imported (path, id, bytes, modified, about, session)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
-        )
-        .and_then(|mut s| {
-            s.execute(params![
+        let sql = "INSERT OR REPLACE INTO imported (path, id, bytes, modified, about, session)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+        cached::execute(
+            &tx,
+            sql,
+            params![
                 source.path,
                 source.id,
                 int(source.bytes),
                 source.modified,
                 source.about,
                 source.session
-            ])
-        })
+            ],
+        )
         .doing(WHAT)?;
     }
     tx.commit().doing(WHAT)

@@ -10,6 +10,7 @@
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
+use super::cached;
 use super::chain::read_head;
 use super::error::Doing;
 use super::load::explained;
@@ -142,23 +143,20 @@ impl History<'_> {
             without_replicas,
         } = filter;
         explained(self.conn, self.copies, || {
-            self.conn
-                .prepare_cached(&sql)
-                .and_then(|mut s| {
-                    s.query_map(
-                        params![
-                            workspace,
-                            unfinished,
-                            limit,
-                            without_dismissed,
-                            children,
-                            without_replicas
-                        ],
-                        info,
-                    )?
-                    .collect()
-                })
-                .doing(WHAT)
+            cached::rows(
+                self.conn,
+                &sql,
+                params![
+                    workspace,
+                    unfinished,
+                    limit,
+                    without_dismissed,
+                    children,
+                    without_replicas
+                ],
+                info,
+            )
+            .doing(WHAT)
         })
     }
 
@@ -167,10 +165,7 @@ impl History<'_> {
     pub fn children(&self, parent: &str) -> Result<Vec<SessionInfo>, StoreError> {
         let sql = format!("{SELECT} WHERE {OF_PARENT} ORDER BY s.key");
         explained(self.conn, self.copies, || {
-            self.conn
-                .prepare_cached(&sql)
-                .and_then(|mut s| s.query_map([parent], info)?.collect())
-                .doing(WHAT)
+            cached::rows(self.conn, &sql, [parent], info).doing(WHAT)
         })
     }
 
@@ -188,13 +183,13 @@ impl History<'_> {
              ORDER BY s.key DESC LIMIT ?3"
         );
         explained(self.conn, self.copies, || {
-            self.conn
-                .prepare_cached(&sql)
-                .and_then(|mut s| {
-                    s.query_map(params![parent, int(entries), limit], |row| row.get(0))?
-                        .collect()
-                })
-                .doing(WHAT)
+            cached::rows(
+                self.conn,
+                &sql,
+                params![parent, int(entries), limit],
+                |row| row.get(0),
+            )
+            .doing(WHAT)
         })
     }
 
@@ -204,10 +199,7 @@ impl History<'_> {
         let sql = format!(
             "{SELECT} WHERE s.asks AND s.unfinished AND s.trashed_ms IS NULL ORDER BY s.head DESC"
         );
-        self.conn
-            .prepare_cached(&sql)
-            .and_then(|mut s| s.query_map([], info)?.collect())
-            .doing(WHAT)
+        cached::rows(self.conn, &sql, [], info).doing(WHAT)
     }
 
     /// Returns finished sessions of a workspace that have unsent text, with the text, the newest
@@ -241,10 +233,7 @@ impl History<'_> {
              WHERE s.id = ?1 AND s.trashed_ms IS NULL AND NOT ({IS_BLANK}))"
         );
         explained(self.conn, self.copies, || {
-            self.conn
-                .prepare_cached(&sql)
-                .and_then(|mut s| s.query_row([id], |row| row.get(0)))
-                .doing(WHAT)
+            cached::row(self.conn, &sql, [id], |row| row.get(0)).doing(WHAT)
         })
     }
 
@@ -260,13 +249,7 @@ impl History<'_> {
              ORDER BY s.head DESC LIMIT ?3"
         );
         explained(self.conn, self.copies, || {
-            self.conn
-                .prepare_cached(&sql)
-                .and_then(|mut s| {
-                    s.query_map(params![workspace, folder, limit], info)?
-                        .collect()
-                })
-                .doing(WHAT)
+            cached::rows(self.conn, &sql, params![workspace, folder, limit], info).doing(WHAT)
         })
     }
 
@@ -284,27 +267,21 @@ impl History<'_> {
     /// Returns when the newest session of the database was created, including those in the trash:
     /// UTC, milliseconds since 1970.
     pub fn newest_created_ms(&self) -> Result<Option<i64>, StoreError> {
-        self.conn
-            .prepare_cached("SELECT (SELECT created_ms FROM sessions ORDER BY key DESC LIMIT 1)")
-            .and_then(|mut s| s.query_row([], |row| row.get(0)))
-            .doing(WHAT)
+        let sql = "SELECT (SELECT created_ms FROM sessions ORDER BY key DESC LIMIT 1)";
+        cached::row(self.conn, sql, [], |row| row.get(0)).doing(WHAT)
     }
 
     /// Returns when this session was created: UTC, milliseconds since 1970.
     pub fn created_ms(&self, id: &str) -> Result<Option<i64>, StoreError> {
-        self.conn
-            .prepare_cached("SELECT (SELECT created_ms FROM sessions WHERE id = ?1)")
-            .and_then(|mut s| s.query_row([id], |row| row.get(0)))
-            .doing(WHAT)
+        let sql = "SELECT (SELECT created_ms FROM sessions WHERE id = ?1)";
+        cached::row(self.conn, sql, [id], |row| row.get(0)).doing(WHAT)
     }
 
     /// Returns whether there is a session with this ID, including those in the trash.
     pub fn knows(&self, id: &str) -> Result<bool, StoreError> {
         explained(self.conn, self.copies, || {
-            self.conn
-                .prepare_cached("SELECT EXISTS (SELECT 1 FROM sessions WHERE id = ?1)")
-                .and_then(|mut s| s.query_row([id], |row| row.get(0)))
-                .doing(WHAT)
+            let sql = "SELECT EXISTS (SELECT 1 FROM sessions WHERE id = ?1)";
+            cached::row(self.conn, sql, [id], |row| row.get(0)).doing(WHAT)
         })
     }
 
@@ -312,10 +289,8 @@ impl History<'_> {
     /// subagents.
     pub fn count_in(&self, workspace: &str) -> Result<u64, StoreError> {
         let count = explained(self.conn, self.copies, || {
-            self.conn
-                .prepare_cached("SELECT count(*) FROM sessions WHERE workspace = ?1")
-                .and_then(|mut s| s.query_row([workspace], |row| row.get::<_, i64>(0)))
-                .doing(WHAT)
+            let sql = "SELECT count(*) FROM sessions WHERE workspace = ?1";
+            cached::row(self.conn, sql, [workspace], |row| row.get::<_, i64>(0)).doing(WHAT)
         })?;
         Ok(u64::try_from(count).unwrap_or_default())
     }
@@ -331,13 +306,13 @@ impl History<'_> {
         // IDs are hex digits and hyphens: all of them sort before `~`.
         let end = format!("{prefix}~");
         let mut found: Vec<SessionInfo> = explained(self.conn, self.copies, || {
-            self.conn
-                .prepare_cached(&sql)
-                .and_then(|mut s| {
-                    s.query_map(params![prefix, end, NAMED_WHEN_AMBIGUOUS], info)?
-                        .collect()
-                })
-                .doing("find the session")
+            cached::rows(
+                self.conn,
+                &sql,
+                params![prefix, end, NAMED_WHEN_AMBIGUOUS],
+                info,
+            )
+            .doing("find the session")
         })?;
         match (found.pop(), found.is_empty()) {
             (Some(info), true) => Ok(info),
@@ -439,11 +414,13 @@ impl Store {
         let head = read_head(&self.conn, session)?;
         let sql = "SELECT EXISTS (SELECT 1 FROM entries
            WHERE id > ?1 AND id <= ?1 + ?3 AND session = ?2)";
-        let is_behind: bool = self
-            .conn
-            .prepare_cached(sql)
-            .and_then(|mut s| s.query_row(params![head.row, head.key, MAX_ROWS], |row| row.get(0)))
-            .doing(WHAT_RESUME)?;
+        let is_behind: bool = cached::row(
+            &self.conn,
+            sql,
+            params![head.row, head.key, MAX_ROWS],
+            |row| row.get(0),
+        )
+        .doing(WHAT_RESUME)?;
         match is_behind {
             false => Ok(()),
             true => Err(self.explain(StoreError::damaged(format!(
@@ -543,10 +520,7 @@ impl History<'_> {
     /// Returns whether the session is in the trash.
     pub fn is_in_trash(&self, session: &str) -> Result<bool, StoreError> {
         let sql = "SELECT EXISTS (SELECT 1 FROM sessions WHERE id = ?1 AND trashed_ms NOT NULL)";
-        self.conn
-            .prepare_cached(sql)
-            .and_then(|mut s| s.query_row([session], |row| row.get(0)))
-            .doing(WHAT_LOOK)
+        cached::row(self.conn, sql, [session], |row| row.get(0)).doing(WHAT_LOOK)
     }
 
     /// Returns the number of sessions in the trash, and the stored size of their entries in bytes.

@@ -10,6 +10,7 @@ use serde_json::value::RawValue;
 
 use super::append::{Batch, Prepared};
 use super::blobs::{Packed, blob, blob_ref, insert_blob};
+use super::cached;
 use super::chain::{Head, insert_session, read_head};
 use super::error::Doing;
 use super::fork::close_calls;
@@ -142,10 +143,8 @@ fn mail_of(
     let mut found = Vec::new();
     for (table, row) in rows {
         let sql = format!("SELECT json_extract(body, '$.mail') FROM {table} WHERE id = ?1");
-        let mail: Option<Option<i64>> = store
-            .conn
-            .prepare_cached(&sql)
-            .and_then(|mut s| s.query_row([row], |row| row.get(0)).optional())
+        let mail: Option<Option<i64>> = cached::row(&store.conn, &sql, [row], |row| row.get(0))
+            .optional()
             .doing(WHAT)?;
         found.extend(mail.flatten());
     }
@@ -154,15 +153,10 @@ fn mail_of(
 
 /// Returns the mail that waits here.
 pub fn waiting_mail(store: &Store, session: &str) -> Result<BTreeSet<i64>, StoreError> {
-    store
-        .conn
-        .prepare_cached(
-            "SELECT json_extract(w.body, '$.mail') AS mail FROM (
+    let sql = "SELECT json_extract(w.body, '$.mail') AS mail FROM (
                SELECT session, body FROM inbox UNION ALL SELECT session, body FROM signals) w
-             JOIN sessions s ON s.key = w.session WHERE s.id = ?1 AND mail IS NOT NULL",
-        )
-        .and_then(|mut s| s.query_map([session], |row| row.get(0))?.collect())
-        .doing(WHAT)
+             JOIN sessions s ON s.key = w.session WHERE s.id = ?1 AND mail IS NOT NULL";
+    cached::rows(&store.conn, sql, [session], |row| row.get(0)).doing(WHAT)
 }
 
 /// Returns the key by which this store knows the entries that it sent to a database. It is made

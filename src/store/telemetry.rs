@@ -4,6 +4,7 @@
 
 use rusqlite::{OptionalExtension, Row, params};
 
+use super::cached;
 use super::database::begin;
 use super::error::Doing;
 use super::row::{count, int};
@@ -54,31 +55,26 @@ impl Telemetry<'_> {
 
     /// Returns the progress of a session. `None`: its spans are not sent.
     pub fn cursor(&self, session: &str) -> Result<Option<TelemetryCursor>, StoreError> {
-        self.conn
-            .prepare_cached("SELECT seq, turn, trace, parent FROM telemetry WHERE session = ?1")
-            .and_then(|mut s| s.query_row([session], cursor).optional())
+        let sql = "SELECT seq, turn, trace, parent FROM telemetry WHERE session = ?1";
+        cached::row(self.conn, sql, [session], cursor)
+            .optional()
             .doing(WHAT)
     }
 
     /// Returns the number of entries of a session.
     pub fn length(&self, session: &str) -> Result<Seq, StoreError> {
         let sql = "SELECT length FROM sessions WHERE id = ?1";
-        self.conn
-            .prepare_cached(sql)
-            .and_then(|mut s| s.query_row([session], |row| row.get(0)).optional())
+        cached::row(self.conn, sql, [session], |row| row.get(0))
+            .optional()
             .doing(WHAT)
             .map(|length| length.map_or(0, count))
     }
 
     /// Returns the sessions with entries after their cursor, the newest first.
     pub fn unsent(&self, at_most: u32) -> Result<Vec<String>, StoreError> {
-        self.conn
-            .prepare_cached(
-                "SELECT sessions.id FROM telemetry JOIN sessions ON sessions.id = session
-                 WHERE seq < length ORDER BY updated_ms DESC LIMIT ?1",
-            )
-            .and_then(|mut s| s.query_map([at_most], |row| row.get(0))?.collect())
-            .doing(WHAT)
+        let sql = "SELECT sessions.id FROM telemetry JOIN sessions ON sessions.id = session
+                 WHERE seq < length ORDER BY updated_ms DESC LIMIT ?1";
+        cached::rows(self.conn, sql, [at_most], |row| row.get(0)).doing(WHAT)
     }
 
     /// Stores the progress of a session. A cursor that is further already stays.

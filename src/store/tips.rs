@@ -8,6 +8,7 @@ use std::path::Path;
 use rusqlite::{Connection, OptionalExtension};
 
 use super::StoreError;
+use super::cached;
 use super::chain::{ForkedFrom, Head, chain, read_head};
 use super::error::{Doing, io as io_error};
 use super::row::{NO_TIP, RowPosition};
@@ -78,9 +79,9 @@ pub(super) fn tip_of(
 
 /// Returns the tip of the entry in this row, as stored.
 pub(super) fn tip_in(conn: &Connection, row: i64) -> Result<Option<ChainHash>, StoreError> {
-    let tip: Option<Vec<u8>> = conn
-        .prepare_cached("SELECT tip FROM entries WHERE id = ?1")
-        .and_then(|mut s| s.query_row([row], |row| row.get(0)).optional())
+    let sql = "SELECT tip FROM entries WHERE id = ?1";
+    let tip: Option<Vec<u8>> = cached::row(conn, sql, [row], |row| row.get(0))
+        .optional()
         .doing(WHAT)?;
     Ok(tip.as_deref().and_then(ChainHash::from_bytes))
 }

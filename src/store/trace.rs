@@ -5,6 +5,7 @@
 
 use rusqlite::Row;
 
+use super::cached;
 use super::chain::chain;
 use super::chain::read_head;
 use super::error::Doing;
@@ -180,21 +181,15 @@ impl History<'_> {
     /// first.
     pub fn checkpoints(&self, session: &str, limit: u32) -> Result<Vec<Checkpoint>, StoreError> {
         let head = read_head(self.conn, session)?;
-        self.conn
-            .prepare_cached(
-                "WITH RECURSIVE chain (id) AS (
+        let sql = "WITH RECURSIVE chain (id) AS (
                    SELECT ?1
                    UNION ALL
                    SELECT e.parent FROM chain JOIN entries e ON e.id = chain.id
                    WHERE e.parent < e.id)
                  SELECT c.session, c.seq, c.at_ms, c.reason, c.plan_step
                  FROM chain JOIN checkpoints c ON c.entry = chain.id
-                 ORDER BY c.seq DESC LIMIT ?2",
-            )
-            .and_then(|mut s| {
-                s.query_map((head.row, limit), Checkpoint::of_row)?
-                    .collect()
-            })
+                 ORDER BY c.seq DESC LIMIT ?2";
+        cached::rows(self.conn, sql, (head.row, limit), Checkpoint::of_row)
             .doing("list the checkpoints")
     }
 }

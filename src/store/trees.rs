@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
 
+use super::cached;
 use super::chain::Head;
 use super::contents::{self, NewContent, hex};
 use super::error::Doing;
@@ -253,12 +254,9 @@ impl Snapshots<'_> {
         let Some(wanted) = parsed(name) else {
             return Ok(None);
         };
-        let root: Option<Vec<u8>> = self
-            .conn
-            .prepare_cached(
-                "SELECT p.root FROM trees t JOIN places p ON p.key = t.place WHERE t.name = ?1",
-            )
-            .and_then(|mut s| s.query_row([wanted], |row| row.get(0)).optional())
+        let sql = "SELECT p.root FROM trees t JOIN places p ON p.key = t.place WHERE t.name = ?1";
+        let root: Option<Vec<u8>> = cached::row(self.conn, sql, [wanted], |row| row.get(0))
+            .optional()
             .doing(WHAT)?;
         Ok(root.map(|root| PathBuf::from(OsString::from_vec(root))))
     }
@@ -292,13 +290,12 @@ impl Snapshots<'_> {
 
     /// Returns the newest tree of a workspace, from any session.
     pub fn last_tree(&self, root: &Path) -> Result<Option<KnownTree>, StoreError> {
-        let id: Option<i64> = self
-            .conn
-            .prepare_cached(
-                "SELECT max(t.id) FROM trees t JOIN places p ON p.key = t.place WHERE p.root = ?1",
-            )
-            .and_then(|mut s| s.query_row([root.as_os_str().as_bytes()], |row| row.get(0)))
-            .doing(WHAT)?;
+        let sql =
+            "SELECT max(t.id) FROM trees t JOIN places p ON p.key = t.place WHERE p.root = ?1";
+        let id: Option<i64> = cached::row(self.conn, sql, [root.as_os_str().as_bytes()], |row| {
+            row.get(0)
+        })
+        .doing(WHAT)?;
         id.map(|id| read(self.conn, id)).transpose()
     }
 }
@@ -306,33 +303,25 @@ impl Snapshots<'_> {
 impl Snapshots<'_> {
     /// Returns the time of the newest tree of a workspace: UTC, milliseconds since 1970.
     pub fn last_tree_ms(&self, root: &Path) -> Result<Option<i64>, StoreError> {
-        self.conn
-            .prepare_cached(
-                "SELECT t.at_ms FROM trees t JOIN places p ON p.key = t.place
-                 WHERE p.root = ?1 ORDER BY t.id DESC LIMIT 1",
-            )
-            .and_then(|mut s| {
-                s.query_row([root.as_os_str().as_bytes()], |row| row.get(0))
-                    .optional()
-            })
-            .doing(WHAT)
+        let sql = "SELECT t.at_ms FROM trees t JOIN places p ON p.key = t.place
+                 WHERE p.root = ?1 ORDER BY t.id DESC LIMIT 1";
+        cached::row(self.conn, sql, [root.as_os_str().as_bytes()], |row| {
+            row.get(0)
+        })
+        .optional()
+        .doing(WHAT)
     }
 
     /// Returns the number of paths in the newest tree of a workspace, and the size of their files
     /// in bytes.
     pub fn last_tree_size(&self, root: &Path) -> Result<Option<(u64, u64)>, StoreError> {
-        self.conn
-            .prepare_cached(
-                "SELECT t.files, t.bytes FROM trees t JOIN places p ON p.key = t.place
-                 WHERE p.root = ?1 ORDER BY t.id DESC LIMIT 1",
-            )
-            .and_then(|mut s| {
-                s.query_row([root.as_os_str().as_bytes()], |row| {
-                    Ok((count(row.get(0)?), count(row.get(1)?)))
-                })
-                .optional()
-            })
-            .doing(WHAT)
+        let sql = "SELECT t.files, t.bytes FROM trees t JOIN places p ON p.key = t.place
+                 WHERE p.root = ?1 ORDER BY t.id DESC LIMIT 1";
+        cached::row(self.conn, sql, [root.as_os_str().as_bytes()], |row| {
+            Ok((count(row.get(0)?), count(row.get(1)?)))
+        })
+        .optional()
+        .doing(WHAT)
     }
 }
 
@@ -347,20 +336,16 @@ pub(super) struct TreeRow {
 }
 
 pub(super) fn row(conn: &Connection, id: i64) -> Result<TreeRow, StoreError> {
-    conn.prepare_cached(
-        "SELECT t.name, p.root, t.parent, t.since, t.depth, t.body
-         FROM trees t JOIN places p ON p.key = t.place WHERE t.id = ?1",
-    )
-    .and_then(|mut s| {
-        s.query_row([id], |row| {
-            Ok(TreeRow {
-                name: row.get(0)?,
-                root: row.get(1)?,
-                parent: row.get(2)?,
-                since: count(row.get(3)?),
-                depth: row.get(4)?,
-                body: row.get(5)?,
-            })
+    let sql = "SELECT t.name, p.root, t.parent, t.since, t.depth, t.body
+         FROM trees t JOIN places p ON p.key = t.place WHERE t.id = ?1";
+    cached::row(conn, sql, [id], |row| {
+        Ok(TreeRow {
+            name: row.get(0)?,
+            root: row.get(1)?,
+            parent: row.get(2)?,
+            since: count(row.get(3)?),
+            depth: row.get(4)?,
+            body: row.get(5)?,
         })
     })
     .doing(WHAT)
@@ -537,15 +522,14 @@ pub(super) fn insert_moved(
         .map_err(|e| super::error::io("import the files", e))?;
     let root = [OF_BUNDLE, &tree.root].concat();
     let sql = "INSERT INTO places (root) VALUES (?1) ON CONFLICT (root) DO NOTHING";
-    tx.prepare_cached(sql)
-        .and_then(|mut s| s.execute([&root]))
-        .doing(WHAT)?;
-    tx.prepare_cached(
+    cached::execute(tx, sql, [&root]).doing(WHAT)?;
+    let sql =
         "INSERT INTO trees (name, place, parent, at_ms, cause, files, bytes, since, depth, body)
-         SELECT ?1, key, ?3, ?4, ?5, 0, 0, ?6, ?7, ?8 FROM places WHERE root = ?2",
-    )
-    .and_then(|mut s| {
-        s.execute(params![
+         SELECT ?1, key, ?3, ?4, ?5, 0, 0, ?6, ?7, ?8 FROM places WHERE root = ?2";
+    cached::execute(
+        tx,
+        sql,
+        params![
             name,
             root,
             parent,
@@ -554,8 +538,8 @@ pub(super) fn insert_moved(
             int(since),
             depth,
             body
-        ])
-    })
+        ],
+    )
     .doing(WHAT)?;
     Ok(())
 }
@@ -569,8 +553,9 @@ pub(super) fn id_of(conn: &Connection, name: &str) -> Result<Option<i64>, StoreE
 }
 
 fn id_named(conn: &Connection, name: &[u8]) -> Result<Option<i64>, StoreError> {
-    conn.prepare_cached("SELECT id FROM trees WHERE name = ?1")
-        .and_then(|mut s| s.query_row([name], |row| row.get(0)).optional())
+    let sql = "SELECT id FROM trees WHERE name = ?1";
+    cached::row(conn, sql, [name], |row| row.get(0))
+        .optional()
         .doing(WHAT)
 }
 

@@ -9,6 +9,7 @@ use crate::core::entry::Seq;
 use crate::journal::line::Header;
 use crate::journal::read::{begin, end};
 use crate::store::append::WHAT_BROUGHT as WHAT;
+use crate::store::cached;
 use crate::store::chain::{Head, SessionStart, insert_session, read_head};
 use crate::store::copies::Copies;
 use crate::store::error::{Doing, io as io_error};
@@ -113,14 +114,9 @@ impl Store {
         let sql = "SELECT id FROM sessions WHERE id = ?1 UNION ALL
           SELECT c.id FROM sessions p JOIN sessions c ON c.forked_from = p.key
           WHERE p.id = ?1 AND c.forked_seq < ?2";
-        let ids: Vec<String> = self
-            .conn
-            .prepare_cached(sql)
-            .and_then(|mut s| {
-                s.query_map(params![parent, int(seq)], |row| row.get(0))?
-                    .collect()
-            })
-            .doing(WHAT)?;
+        let ids: Vec<String> =
+            cached::rows(&self.conn, sql, params![parent, int(seq)], |row| row.get(0))
+                .doing(WHAT)?;
         for id in ids {
             let is_long_enough = seq < read_head(&self.conn, &id)?.length;
             if is_long_enough && tip_upto(&self.conn, &id, seq)? == fork.tip {

@@ -1,0 +1,35 @@
+//! Statements that a connection keeps prepared.
+
+use rusqlite::{Connection, Params, Row};
+
+/// Runs a statement. Returns the number of rows that it changed.
+pub(super) fn execute(
+    conn: &Connection,
+    sql: &str,
+    params: impl Params,
+) -> rusqlite::Result<usize> {
+    conn.prepare_cached(sql)?.execute(params)
+}
+
+/// Reads the first row.
+///
+/// # Errors
+/// `QueryReturnedNoRows`: there is none.
+pub(super) fn row<T>(
+    conn: &Connection,
+    sql: &str,
+    params: impl Params,
+    read: impl FnOnce(&Row<'_>) -> rusqlite::Result<T>,
+) -> rusqlite::Result<T> {
+    conn.prepare_cached(sql)?.query_row(params, read)
+}
+
+/// Reads all rows.
+pub(super) fn rows<T, C: FromIterator<T>>(
+    conn: &Connection,
+    sql: &str,
+    params: impl Params,
+    read: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
+) -> rusqlite::Result<C> {
+    conn.prepare_cached(sql)?.query_map(params, read)?.collect()
+}
