@@ -91,7 +91,10 @@ fn another_schema_is_refused_and_kept() {
     let home = used();
     for (schema, words) in [
         (99, ["schema is 99", "update rewake"]),
-        (9, ["schema 9 is from before version 0.1.0", "set REWAKE_HOME"]),
+        (
+            9,
+            ["schema 9 is from before version 0.1.0", "set REWAKE_HOME"],
+        ),
     ] {
         let sqlite = rusqlite::Connection::open(database(&home)).unwrap();
         sqlite.pragma_update(None, "user_version", schema).unwrap();
