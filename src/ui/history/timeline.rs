@@ -190,8 +190,8 @@ fn open(reply: Seq, blocks: &[Block]) -> Vec<OpenTurn> {
 
 /// Returns the first words of an answer, from its first paragraph.
 fn answer(blocks: &[Block]) -> String {
-    let words = Block::texts(blocks).map(str::trim);
-    let words = words.filter(|text| !text.is_empty()).next();
+    let mut words = Block::texts(blocks).map(str::trim);
+    let words = words.find(|text| !text.is_empty());
     words.map_or("answered".to_string(), |words| {
         // Tables and code say nothing on one line.
         let paragraph = words.split("\n\n").next().unwrap_or_default();
