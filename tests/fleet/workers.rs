@@ -9,7 +9,7 @@ use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use serde_json::{Value, json};
 
 use crate::postgres::{Postgres, WORKER};
-use crate::support::{Home, Live, Run, run};
+use crate::support::{Answer, Home, Live, Protocol, Run, Says, Server, run};
 use crate::support::{git, skip_everywhere};
 use crate::{LIMIT, play, refused, step, until, when};
 
@@ -252,6 +252,49 @@ fn a_task_is_done_by_a_worker() {
     let worker = machine.run(&["worker", "--once"]).expect(0);
     assert!(worker.stdout.contains("more done"), "{}", worker.stdout);
     assert_eq!(fleet.effects(), "one\n");
+}
+
+#[test]
+fn a_task_whose_model_is_gone_says_so_and_uses_the_fallback() {
+    let Some(fleet) = Fleet::start() else {
+        return;
+    };
+    let models = Server::start(|seen| match seen.model.as_str() {
+        "test-model" => Answer::Raw {
+            status: 410,
+            content_type: "application/json",
+            body: json!({"error": {"message": "deprecated", "code": "model_not_found"}})
+                .to_string(),
+        },
+        _ => Says::text("another answers").into(),
+    });
+    let machine = fleet.machine(&[]);
+    let of_fleet = format!(
+        "[fleet]\nurl = \"{}\"\nrepos = [\"git://127.0.0.1:{}/*\"]",
+        fleet.server.url(WORKER),
+        fleet.port
+    );
+    machine.home.configure(&models, Protocol::Chat, &of_fleet);
+    let id = fleet.submit(&machine, &[]);
+    machine.run(&["worker", "--once"]);
+    let entries = machine.entries(&id);
+    assert_eq!(kinds(&entries, "failed"), 1, "{entries:#?}");
+    let text = format!("{entries:?}");
+    assert!(
+        text.contains("no_model") && text.contains("-m PROVIDER/MODEL"),
+        "{text}"
+    );
+
+    let more = format!("fallback_model = [\"local/other\"]\n{of_fleet}");
+    machine.home.configure(&models, Protocol::Chat, &more);
+    let id = fleet.submit(&machine, &[]);
+    let worker = machine.run(&["worker", "--once"]).expect(0);
+    assert!(
+        worker.stdout.contains("another answers"),
+        "{}",
+        worker.stdout
+    );
+    assert_eq!(kinds(&machine.entries(&id), "chose"), 1);
 }
 
 #[test]

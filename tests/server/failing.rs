@@ -11,9 +11,10 @@ use rusqlite::Connection;
 use serde_json::{Value, json};
 
 use crate::client::{Reply, Serve};
+use crate::support::{Answer, Home, Protocol, Says, Server};
 use crate::{done_session, scripted, step};
 
-fn database(home: &crate::support::Home) -> Connection {
+fn database(home: &Home) -> Connection {
     Connection::open(home.rewake_home().join("rewake.db")).expect("the database")
 }
 
@@ -49,6 +50,38 @@ fn a_request_that_does_not_fit_the_state_is_a_conflict() {
         .get(&format!("/sessions/{id}/calls/1.0/change"))
         .expect(409);
     is_problem(&reply);
+}
+
+#[test]
+fn a_session_whose_model_is_gone_says_so_and_uses_the_fallback() {
+    let models = Server::start(|seen| match seen.model.as_str() {
+        "test-model" => Answer::Raw {
+            status: 410,
+            content_type: "application/json",
+            body: json!({"error": {"message": "deprecated", "code": "model_not_found"}})
+                .to_string(),
+        },
+        _ => Says::text("another answers").into(),
+    });
+    let home = Home::new();
+    for (fallback, state, wanted) in [
+        ("", "failed", "-m PROVIDER/MODEL"),
+        (
+            "fallback_model = [\"local/other\"]",
+            "done",
+            "another answers",
+        ),
+    ] {
+        home.configure(&models, Protocol::Chat, fallback);
+        let server = Serve::start(&home, &[]);
+        let begin = json!({"prompt": "go", "folder": home.workspace()});
+        let made = server.post("/sessions", &begin).expect(201).json();
+        let path = format!("/sessions/{}", made["session"].as_str().expect("an id"));
+        server.until(&path, |s| s["state"] == state && s["live"] == false);
+        let entries = server.get(&format!("{path}/entries?from=1")).text();
+        assert!(entries.contains(wanted), "{entries}");
+        assert!(entries.contains("\"no_model\""), "{entries}");
+    }
 }
 
 /// A store that fails below the server: the answer has the documented shape, and says nothing of
