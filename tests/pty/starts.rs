@@ -1,7 +1,7 @@
 //! The ways to begin: a prompt, the newest session, one that is named, the first run, trust.
 
 use crate::support::Home;
-use crate::support::{ENTER, Terminal};
+use crate::support::{ENTER, Terminal, skip};
 use crate::{CONFIG, scripted, step};
 
 const RIGHT: &str = "\x1b[C";
@@ -254,6 +254,81 @@ fn trust_is_asked_once() {
     let terminal = Terminal::start(&home, &[]);
     terminal.sees("since the folder is not trusted: max_turns");
     assert!(!terminal.screen().contains("Do you trust"));
+}
+
+/// A folder with a server and a hook, for a machine with a sandbox.
+fn with_programs(sandbox: &str) -> Home {
+    let home = scripted(&[step("Hello.", &[])]);
+    home.write_config(&CONFIG.replace("sandbox.enabled = false\n", sandbox));
+    std::fs::create_dir(home.path(".rewake")).unwrap();
+    let server = r#"{"mcpServers": {"tracker": {"command": "./serve.sh", "args": ["--all"]}}}"#;
+    std::fs::write(home.path(".mcp.json"), server).unwrap();
+    let hook = r#"{"hooks": {"PreToolUse": [{"matcher": "Bash", "hooks":
+        [{"type": "command", "command": "sh guard.sh --strict"}]}]}}"#;
+    std::fs::write(home.path(".rewake/hooks.json"), hook).unwrap();
+    std::fs::write(home.path("guard.sh"), "exit 0\n").unwrap();
+    home
+}
+
+#[test]
+fn a_server_of_the_folder_is_shown_with_its_access_before_it_is_trusted() {
+    for (sandbox, says) in [
+        (
+            "sandbox.enabled = true\n",
+            "access in the sandbox: workspace",
+        ),
+        (
+            "sandbox.enabled = false\n",
+            "its servers run with all your rights",
+        ),
+    ] {
+        let home = with_programs(sandbox);
+        let mut terminal = Terminal::start(&home, &[]);
+        terminal.sees("you trust this folder?");
+        terminal.sees("server tracker (.mcp.json): ./serve.sh --all");
+        terminal.sees(says);
+        terminal.chooses("y");
+        terminal.sees("this folder is trusted with this content");
+        // The yes is for what was shown: the hook needs its own.
+        terminal.sees("1 hook of .rewake/hooks.json not run, because not trusted");
+        terminal.types("\x04");
+        terminal.ends();
+        let listed = home.run(["mcp", "get", "tracker"]).expect(0).stdout;
+        assert!(listed.contains("state      ok"), "{listed}");
+    }
+}
+
+#[test]
+fn the_trust_command_asks_for_the_access_of_each_server_and_hook() {
+    let home = with_programs("");
+    if !home.run(["doctor"]).stdout.contains("sandbox  works") {
+        return skip("Landlock and seccomp");
+    }
+    let mut terminal = Terminal::start(&home, &["trust"]);
+    terminal.sees("server tracker (.mcp.json): ./serve.sh --all");
+    terminal
+        .sees("hooks, which run in the sandbox, with access workspace unless you choose another:");
+    terminal.sees(".rewake/hooks.json PreToolUse Bash: sh guard.sh --strict");
+    terminal.sees("trust it with this?");
+    terminal.types("y\r");
+    terminal.sees("access of server tracker: workspace or network? [workspace]");
+    terminal.types("network\r");
+    terminal.sees("sh guard.sh --strict: workspace or network? [workspace]");
+    terminal.types("\r");
+    terminal.sees("is trusted now");
+    terminal.ends();
+    let trusted = home.rewake_home().join("trusted.toml");
+    let trusted = std::fs::read_to_string(trusted).unwrap();
+    assert!(trusted.contains("tracker = \"network\""), "{trusted}");
+    assert!(trusted.contains("access = \"workspace\""), "{trusted}");
+    // A no trusts nothing.
+    let home = with_programs("");
+    let mut terminal = Terminal::start(&home, &["trust"]);
+    terminal.sees("trust it with this?");
+    terminal.types("n\r");
+    terminal.sees("nothing was trusted");
+    terminal.ends();
+    assert!(!home.rewake_home().join("trusted.toml").exists());
 }
 
 #[test]
