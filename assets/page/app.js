@@ -954,7 +954,50 @@ function field(q, f, place) {
   }
   input.id = id;
   box.append(input);
-  return { box, name: f.name, read };
+  return { box, name: f.name, title: f.title || f.name, read };
+}
+
+// The questions of the model one after the other, as on the screen: each is answered or skipped on
+// purpose, and after several the last step shows what will be sent.
+function inSteps(form, fields, yes, send) {
+  const questions = fields.filter((one) => !one.name.includes('_')).map((one) => {
+    const parts = fields.filter((other) => other === one || other.name === one.name + '_other');
+    const box = el('div');
+    box.append(...parts.map((part) => part.box));
+    box.addEventListener('input', () => parts.forEach((part) => { part.isSkipped = false; }));
+    return { box, parts, title: one.title };
+  });
+  const said = (q) => q.parts.filter((part) => !part.isSkipped).map((part) => part.read()).filter((value) => value !== undefined && String(value).trim());
+  const last = questions.length > 1 ? questions.length : 0;
+  const [all, hint, skip, back] = [el('p', 'words'), el('p', 'dim'), el('button', '', 'Skip the question'), el('button', '', 'Back')];
+  skip.type = back.type = 'button';
+  hint.setAttribute('role', 'alert');
+  let at = 0;
+  const go = (to) => {
+    at = to;
+    questions.forEach((q, n) => { q.box.hidden = n !== at; });
+    skip.hidden = at === questions.length;
+    all.hidden = !skip.hidden;
+    back.hidden = !at;
+    all.textContent = questions.map((q) => q.title + ': ' + (said(q).join(', ') || 'skipped')).join('\n');
+    yes.textContent = at < last ? 'Next' : 'Send';
+    hint.textContent = '';
+  };
+  const next = () => (at < last ? go(at + 1) : send(questions.some((q) => said(q).length) ? 'accept' : 'decline'));
+  form.append(...questions.map((q) => q.box), all, hint);
+  form.addEventListener('submit', () => {
+    if (yes.disabled) return;
+    const q = questions[at];
+    if (!q || q.parts[0].isSkipped || said(q).length) next();
+    else hint.textContent = 'Choose an answer first, or skip the question.';
+  });
+  skip.addEventListener('click', () => {
+    for (const part of questions[at].parts) part.isSkipped = true;
+    next();
+  });
+  back.addEventListener('click', () => go(at - 1));
+  go(0);
+  return [skip, back];
 }
 
 function formOf(mine, q) {
@@ -967,7 +1010,6 @@ function formOf(mine, q) {
   let fields = [];
   if (wanted.wanted === 'form') {
     fields = wanted.fields.map((f, place) => field(q, f, place));
-    form.append(...fields.map((one) => one.box));
   } else {
     let url = null;
     try { url = new URL(wanted.url); } catch { /* shown as it is */ }
@@ -985,13 +1027,13 @@ function formOf(mine, q) {
   const yes = el('button', 'yes', wanted.wanted === 'form' ? 'Send' : 'Done, go on');
   const no = el('button', '', 'Decline');
   no.type = 'button';
-  yes.disabled = no.disabled = true;
-  setTimeout(() => { yes.disabled = no.disabled = false; }, QUIET);
+  const buttons = [yes, no];
+  const enable = (can) => { for (const one of buttons) one.disabled = !can; };
   const answer = async (what) => {
-    yes.disabled = no.disabled = true;
+    enable(false);
     const values = {};
     for (const one of fields) {
-      const value = one.read();
+      const value = one.isSkipped ? undefined : one.read();
       if (value !== undefined) Object.defineProperty(values, one.name, { value, enumerable: true });
     }
     try {
@@ -999,13 +1041,21 @@ function formOf(mine, q) {
       box.append(el('p', 'dim', what === 'accept' ? 'answered' : 'declined'));
     } catch (e) {
       $('why').textContent = 'Not answered: ' + e;
-      yes.disabled = no.disabled = false;
+      enable(true);
     }
     soonAbout(mine);
   };
-  form.addEventListener('submit', (e) => { e.preventDefault(); if (!yes.disabled) answer('accept'); });
+  form.addEventListener('submit', (e) => e.preventDefault());
+  if (fields.length && !q.form.server) {
+    buttons.push(...inSteps(form, fields, yes, answer));
+  } else {
+    form.append(...fields.map((one) => one.box));
+    form.addEventListener('submit', () => { if (!yes.disabled) answer('accept'); });
+  }
+  enable(false);
+  setTimeout(() => enable(true), QUIET);
   no.addEventListener('click', () => answer('decline'));
-  answers.append(yes, no);
+  answers.append(...buttons);
   form.append(answers);
   box.append(form);
   return box;

@@ -725,6 +725,77 @@ fn lists_change_in_place() {
     server.until(&format!("/sessions/{id}"), |s| s["live"] == false);
 }
 
+#[test]
+fn the_questions_of_the_model_are_answered_or_skipped_one_after_the_other() {
+    let questions = json!([
+        {"question": "Which database?", "header": "Database", "options": [{"label": "SQLite"}, {"label": "MySQL"}]},
+        {"question": "Which name?", "header": "Name"},
+        {"question": "Which parts?", "header": "Parts", "multiple": true, "options": [{"label": "A"}, {"label": "B"}]},
+    ]);
+    let ask = || step("", &[("ask_user", json!({ "questions": questions }))]);
+    let home = scripted(&[ask(), ask(), step("done", &[])]);
+    let Some(browser) = Browser::sized("light", 390, 2000) else {
+        return skip_everywhere("chromium and chromedriver");
+    };
+    let server = Serve::start(&home, &[]);
+    let begin = json!({"prompt": "choose", "folder": home.workspace()});
+    let made = server.post("/sessions", &begin).expect(201).json();
+    let id = made["session"].as_str().unwrap();
+    browser.go(&format!(
+        "http://127.0.0.1:{}/#token={}",
+        server.port, server.token
+    ));
+    browser.until("return document.querySelectorAll('#sessions a').length === 1");
+    browser.script(&format!("location.hash = 's={id}'"));
+    let (next, skip) = ("#questions .yes", "#questions .answers button:nth-child(3)");
+    let says = |text: &str| browser.until_text(text);
+    let hint = "Choose an answer first, or skip the question.";
+    // Of the three questions and the last step, only this one is there.
+    let at = |n: usize| {
+        browser.until(&format!(
+            "const all = [...document.querySelectorAll('#questions form > div:not(.answers), #questions form > .words')]; \
+             return all.length === 4 && all.every((box, i) => box.hidden === (i !== {n}))"
+        ));
+    };
+    at(0);
+    // Enter answers nothing.
+    browser.press(next);
+    says(hint);
+    browser.script("document.querySelector('#questions select').value = '1'");
+    browser.press(next);
+    at(1);
+    browser.type_in("#questions form > div:nth-child(2) input", "ada\n");
+    at(2);
+    browser.press(next);
+    says(hint);
+    browser.press(skip);
+    at(3);
+    says("Database: MySQL\nName: ada\nParts: skipped");
+    let asked = server.get("/questions").json();
+    assert!(asked[0]["form"].is_object(), "nothing was sent: {asked}");
+    browser.press(next);
+    // The second time all are skipped, which is a refusal.
+    let of_second = server.until("/questions", |now| {
+        now[0]["form"].is_object() && now[0]["asked"] != asked[0]["asked"]
+    });
+    browser.until(&format!(
+        "return document.querySelector('#questions .question').dataset.call === {:?}",
+        of_second[0]["call"].as_str().unwrap()
+    ));
+    for n in 0..3 {
+        at(n);
+        browser.press(skip);
+    }
+    says("Database: skipped\nName: skipped\nParts: skipped");
+    browser.press(next);
+    server.until(&format!("/sessions/{id}"), |s| s["state"] == "done");
+    let entries = server.get(&format!("/sessions/{id}/entries?from=1")).json();
+    let all = entries.to_string();
+    assert!(all.contains("Database: MySQL"), "{all}");
+    assert!(all.contains("Parts: not answered"), "{all}");
+    assert!(all.contains("the user did not answer"), "{all}");
+}
+
 /// Two tabs of one browser, each with the link of another scope.
 #[test]
 fn each_tab_has_the_scope_of_its_own_token() {
