@@ -172,7 +172,7 @@ pub fn run(ctx: AppContext, options: &Options) -> Result<u8, CliError> {
         loop {
             tokio::select! {
                 biased;
-                leaving = ending.next() => return signals::exit_code(leaving),
+                code = ending.next() => return code,
                 Ok(()) = tokio::signal::ctrl_c() => return exit::SIGINT,
                 () = shared.output.closed() => return exit::DONE,
                 frame = frames.recv() => match frame {

@@ -35,7 +35,7 @@ use crate::core::structured::AnswerStatus;
 use crate::core::text::count;
 use crate::engine::{self, Command, Engine, EngineError, Event, RestReason, set_background};
 use crate::model::retry::is_transient;
-use crate::report::{self, CliError, exit, note, note_background};
+use crate::report::{self, CliError, Signals, exit, note, note_background};
 use crate::session::{
     AppContext, CommandLine, Driver, ExpandedWords, NotSaid, NotifyCommand, ResumeReport, Session,
     drive, short_id,
@@ -150,6 +150,7 @@ pub fn run(ctx: &AppContext, mut session: Session, task: Task) -> Result<u8, Cli
         first_row,
         is_timed_out: Cell::new(false),
         timed_out: Notify::new(),
+        signals: Signals::default(),
         world,
         task,
     };
@@ -179,6 +180,7 @@ struct Run {
     first_row: i64,
     is_timed_out: Cell<bool>,
     timed_out: Notify,
+    signals: Signals,
     world: Rc<Machine>,
     task: Task,
 }
@@ -259,7 +261,7 @@ impl Run {
         };
         let rest = tokio::select! {
             biased;
-            never = signals::forward(commands.clone()) => match never {},
+            never = signals::forward(commands.clone(), self.signals.clone()) => match never {},
             never = self.waiting.limit(commands.clone(), &self.input) => match never {},
             never = self.time_limit(commands, stops_at) => match never {},
             rest = self.work_and_wait(driver, by) => rest,
@@ -273,7 +275,7 @@ impl Run {
             Ok(RestReason::Left(_)) if self.waiting.is_over() => {
                 result_after_time_limit(engine.state(), &self.id)
             }
-            Ok(rest) => run_result(engine, rest, self.printer.borrow().stop(), &self.id),
+            Ok(rest) => run_result(engine, rest, self.printer.borrow().stop(), &self),
             Err(error) => return self.refused(engine.state(), &error),
         };
         self.finish(engine, result).await
@@ -415,7 +417,10 @@ impl Run {
         }
         printer.result(engine.state(), &result);
         let hint = format!("the answer is stored: rewake show {short} prints it");
-        let code = report::lost_output(result.code, &hint);
+        let mut code = report::lost_output(result.code, &hint);
+        if code != result.code {
+            code = self.signals.last().unwrap_or(code);
+        }
         match &result.why {
             Some(why) if result.is_error => report::error(why, result.hint.as_deref()),
             Some(why) => {
@@ -488,8 +493,9 @@ fn run_result(
     engine: &Engine<Machine>,
     rest: RestReason,
     stop: Option<StopReason>,
-    id: &str,
+    run: &Run,
 ) -> RunResult {
+    let id = &run.id;
     let short = short_id(id);
     match rest {
         RestReason::Waiting(Why::Idle) if fitting(engine.state()).is_some() => {
@@ -547,7 +553,7 @@ fn run_result(
         },
         RestReason::Left(reason) => {
             tracing::info!(?reason, "left");
-            let code = signals::last().map_or(exit::SIGTERM, signals::exit_code);
+            let code = run.signals.last().unwrap_or(exit::SIGTERM);
             RunResult::of(
                 code,
                 Some("ended by a signal; running commands keep running"),

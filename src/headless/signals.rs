@@ -5,59 +5,38 @@
 //! ignores SIGINT for background jobs.
 
 use std::convert::Infallible;
-use std::sync::atomic::{AtomicU8, Ordering};
 
+use signal_hook::consts::{SIGHUP, SIGTERM};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::core::entry::SaveReason;
 use crate::engine::Command;
-use crate::report::exit;
+use crate::report::{Output, Signals, exit};
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Leaving {
-    Terminated,
-    HungUp,
-}
-
-/// Signal that ended this process: 0 none, 1 SIGTERM, 2 SIGHUP.
-static LAST: AtomicU8 = AtomicU8::new(0);
-
-pub(super) fn last() -> Option<Leaving> {
-    match LAST.load(Ordering::Relaxed) {
-        1 => Some(Leaving::Terminated),
-        2 => Some(Leaving::HungUp),
-        _ => None,
-    }
-}
-
-pub(crate) fn exit_code(leaving: Leaving) -> u8 {
-    match leaving {
-        Leaving::Terminated => exit::SIGTERM,
-        Leaving::HungUp => exit::SIGHUP,
-    }
-}
-
-/// Converts signals to commands while it is polled.
-pub(super) async fn forward(commands: UnboundedSender<Command>) -> Infallible {
+/// Catches the signals, and converts them to commands while it is polled. `last` is the one that
+/// ends this process. Output that nobody reads does not prevent that.
+pub(super) async fn forward(commands: UnboundedSender<Command>, last: Signals) -> Infallible {
     let ignored = ignored();
+    if ignored & bit(SignalKind::interrupt()) == 0 {
+        Signals::end_at_second_interrupt();
+    }
+    last.catch(SIGTERM, exit::SIGTERM);
+    if ignored & bit(SignalKind::hangup()) == 0 {
+        last.catch(SIGHUP, exit::SIGHUP);
+    }
+    if let Err(error) = Output::of_run(&last) {
+        tracing::warn!(%error, "no thread writes the output");
+    }
     let mut interrupt = caught(SignalKind::interrupt(), ignored);
     let mut terminate = caught(SignalKind::terminate(), 0);
     let mut hangup = caught(SignalKind::hangup(), ignored);
-    let mut interrupts = 0;
     loop {
-        let (mark, command) = tokio::select! {
-            () = next(&mut interrupt) => {
-                interrupts += 1;
-                if interrupts > 1 {
-                    std::process::exit(exit::SIGINT.into());
-                }
-                (0, Command::STOP)
-            }
-            () = next(&mut terminate) => (1, Command::Leave(SaveReason::Signal)),
-            () = next(&mut hangup) => (2, Command::Leave(SaveReason::Signal)),
+        let command = tokio::select! {
+            () = next(&mut interrupt) => Command::STOP,
+            () = next(&mut terminate) => Command::Leave(SaveReason::Signal),
+            () = next(&mut hangup) => Command::Leave(SaveReason::Signal),
         };
-        LAST.store(mark, Ordering::Relaxed);
         // The engine ends only when the run is over.
         let _ = commands.send(command);
     }
@@ -78,11 +57,11 @@ impl Ending {
         }
     }
 
-    /// Waits for the next one.
-    pub(crate) async fn next(&mut self) -> Leaving {
+    /// Waits for the next one. Returns its exit code.
+    pub(crate) async fn next(&mut self) -> u8 {
         tokio::select! {
-            () = next(&mut self.terminate) => Leaving::Terminated,
-            () = next(&mut self.hangup) => Leaving::HungUp,
+            () = next(&mut self.terminate) => exit::SIGTERM,
+            () = next(&mut self.hangup) => exit::SIGHUP,
         }
     }
 }

@@ -9,7 +9,11 @@ mod cli_error;
 pub(crate) mod exit;
 mod input;
 mod output;
+mod output_thread;
+mod signals;
 
 pub use cli_error::{CliError, lost_output};
 pub use input::{InputLine, next_line};
 pub use output::{error, is_written, line, note, note_background, print, raw, take_lost_output};
+pub(crate) use output_thread::{FrameBuffer, Output, stderr_takes};
+pub(crate) use signals::Signals;

@@ -6,6 +6,7 @@
 use std::io::{self, Write};
 use std::sync::{Mutex, PoisonError};
 
+use super::Output;
 use crate::core::visible::visible;
 
 /// State of the data that this process printed on stdout.
@@ -27,18 +28,27 @@ pub fn line(text: &str) {
 
 /// Prints bytes on stdout, unchanged.
 pub fn raw(bytes: &[u8]) {
+    if let Some(output) = Output::of_stdout() {
+        return unless_failed(|| output.write_all(bytes));
+    }
     print(|stdout| stdout.write_all(bytes));
 }
 
-/// Prints on stdout with `write`, unless an earlier write failed: a part in the middle is never
-/// missing.
+/// Prints on stdout with `write`, unless an earlier write failed.
 pub fn print(write: impl FnOnce(&mut io::StdoutLock<'_>) -> io::Result<()>) {
+    unless_failed(|| {
+        let mut stdout = io::stdout().lock();
+        write(&mut stdout).and_then(|()| stdout.flush())
+    });
+}
+
+/// Writes, unless an earlier write failed: a part in the middle is never missing.
+fn unless_failed(write: impl FnOnce() -> io::Result<()>) {
     let mut state = STDOUT.lock().unwrap_or_else(PoisonError::into_inner);
     if !matches!(*state, Stdout::Written) {
         return;
     }
-    let mut stdout = io::stdout().lock();
-    if let Err(error) = write(&mut stdout).and_then(|()| stdout.flush()) {
+    if let Err(error) = write() {
         *state = match error.kind() {
             io::ErrorKind::BrokenPipe => Stdout::Unread,
             _ => Stdout::Lost(Some(error)),
@@ -63,8 +73,11 @@ pub fn take_lost_output() -> Option<io::Error> {
 
 /// Prints one line on stderr, for the person who watches.
 pub fn note(text: &str) {
-    let mut stderr = io::stderr().lock();
-    let _ = writeln!(stderr, "{}", visible(text));
+    let line = format!("{}\n", visible(text));
+    let _ = match Output::of_stderr() {
+        Some(output) => output.write_all(line.as_bytes()),
+        None => io::stderr().lock().write_all(line.as_bytes()),
+    };
 }
 
 /// Prints an error and a hint on stderr.

@@ -14,7 +14,7 @@
 //! `view::draw`; the rest is the same.
 //!
 //! Invariant: the thread that draws never waits for a file, the store, the model or a command, and
-//! only for a moment for the terminal ([`output`]). `tests/layers` checks this for drawing and for
+//! only for a moment for the terminal ([`Output`]). `tests/layers` checks this for drawing and for
 //! [`app`]; [`effects`] works on other threads. The one exception is another program that has the
 //! terminal (an editor).
 
@@ -35,11 +35,9 @@ pub mod live;
 pub(crate) mod markdown;
 pub mod notify;
 pub mod offered;
-mod output;
 pub mod overlay;
 mod plain;
 pub mod rewind;
-mod signals;
 mod start;
 pub(crate) mod style;
 mod terminal;
@@ -57,18 +55,17 @@ use std::time::{Duration, Instant};
 
 use crossterm::event::Event;
 use input::TerminalItem;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::config::Scrollback;
 use crate::core::entry::SaveReason;
 use crate::engine::{self, Command};
-use crate::report::{self, exit, note, note_background};
+use crate::report::{self, Output, Signals, exit, note, note_background, stderr_takes};
 use crate::session::{AppContext, SessionSelector, now_ms, short_id};
 
 use app::{App, Intent, Msg};
 use effects::{After, Effects};
 use live::{LEAVING, LiveEvent};
-use output::{Output, stderr_takes};
-use signals::Signals;
 use terminal::Screen;
 
 pub use start::{Start, begin};
@@ -176,7 +173,13 @@ fn run_screen(ctx: AppContext, start: Start, made: &mut Vec<String>) -> Closed {
             return failed(&format!("cannot take the terminal: {e}"), Some(hint));
         }
     };
-    signals.catch();
+    for (signal, code) in [
+        (SIGTERM, exit::SIGTERM),
+        (SIGHUP, exit::SIGHUP),
+        (SIGINT, exit::SIGINT),
+    ] {
+        signals.catch(signal, code);
+    }
     let _watching = start::watch_config(&ctx, sender);
     if let Err(e) = effects.keyboard.listen() {
         drop(screen);
@@ -317,10 +320,12 @@ impl Loop<'_> {
                 if !self.is_lines || code != exit::SIGINT {
                     return LoopEnd::Signal(code);
                 }
-                self.signals.forget_interrupt();
+                // An interrupt that ends the program is not forgotten, so that it shortens the
+                // wait for a reader.
                 if let Some(ended) = self.msg(Msg::Interrupted) {
                     return ended;
                 }
+                self.signals.forget_interrupt();
             }
             if let Some(ended) = self.lines_ended() {
                 return ended;

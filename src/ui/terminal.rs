@@ -24,11 +24,10 @@ use rustix::termios::OptionalActions;
 
 use super::app::App;
 use super::cells::Cells;
-use super::output::{self, FrameBuffer, Output};
 use super::plain::Printer;
-use super::signals::Signals;
 use super::view;
 use crate::model::Delta;
+use crate::report::{FrameBuffer, Output, Signals, stderr_takes};
 
 /// Maximum wait of a panic until the terminal is restored.
 const PANIC: Duration = Duration::from_secs(1);
@@ -245,7 +244,7 @@ fn give_back(limit: Duration) {
     } else {
         writeln!(out)
     };
-    if let Some(output) = Output::of_screen() {
+    if let Some(output) = Output::of_stdout() {
         let _ = output.send(&out).and_then(|()| output.wait_within(limit));
     }
     let _ = disable_raw_mode();
@@ -276,7 +275,7 @@ fn restore_on_panic() {
     std::panic::set_hook(Box::new(move |info| {
         let was_taken = TAKEN.load(Ordering::SeqCst);
         give_back(PANIC);
-        if was_taken && !output::stderr_takes() {
+        if was_taken && !stderr_takes() {
             return;
         }
         before(info);

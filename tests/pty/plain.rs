@@ -102,33 +102,59 @@ fn until_it_streams(home: &Home) {
     }
 }
 
-/// The program that reads the lines has stopped reading, as a pager does.
+/// The program that reads the output has stopped reading, as a pager does.
 #[test]
-fn lines_that_nobody_reads_hold_no_signal_up() {
+fn output_that_nobody_reads_delays_no_signal() {
+    let stream = ["-p", "go", "--output-format", "stream-json"];
+    for (signal, code) in [(Signal::TERM, 143), (Signal::HUP, 129)] {
+        assert_eq!(ended_unread(&["--plain"], signal), code);
+        assert_eq!(ended_unread(&["-p", "go"], signal), code);
+        assert_eq!(ended_unread(&stream, signal), code);
+    }
+    assert_eq!(ended_unread(&["--plain"], Signal::INT), 0);
+    assert_eq!(ended_unread(&["-p", "go"], Signal::INT), 130);
+    assert_eq!(ended_unread(&stream, Signal::INT), 130);
+}
+
+/// Returns the exit code of a program whose output nobody reads. SIGINT is sent until it ends.
+#[track_caller]
+fn ended_unread(args: &[&str], signal: Signal) -> i32 {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
     use std::io::Write;
+    use std::time::{Duration, Instant};
     let home = scripted(&[step(&"many words\n\n".repeat(50_000), &[])]);
     let (reader, writer) = std::io::pipe().unwrap();
-    let mut command = home.rewake(["--plain"]);
+    let mut command = home.rewake(args);
     command.stdin(std::process::Stdio::piped());
     command.stdout(writer.try_clone().unwrap());
-    command.stderr(std::process::Stdio::null());
+    command.stderr(writer.try_clone().unwrap());
     let mut child = command.spawn().unwrap();
-    child.stdin.as_mut().unwrap().write_all(b"go\n").unwrap();
-    let end = std::time::Instant::now() + std::time::Duration::from_secs(90);
-    let moment = Timespec::try_from(std::time::Duration::from_millis(50)).unwrap();
+    // It is the prompt, or text after it.
+    let mut stdin = child.stdin.take().unwrap();
+    stdin.write_all(b"go\n").unwrap();
+    let is_prompt = args == ["--plain"];
+    let stdin = is_prompt.then_some(stdin);
+    let end = Instant::now() + Duration::from_secs(90);
+    let moment = Timespec::try_from(Duration::from_millis(50)).unwrap();
     while poll(&mut [PollFd::new(&writer, PollFlags::OUT)], Some(&moment)).unwrap() > 0 {
-        assert!(
-            std::time::Instant::now() < end,
-            "the pipe does not become full"
-        );
+        assert!(Instant::now() < end, "the pipe does not become full");
         assert_eq!(child.try_wait().unwrap(), None);
     }
     let pid = rustix::process::Pid::from_child(&child);
-    rustix::process::kill_process(pid, Signal::TERM).unwrap();
-    assert_eq!(child.wait().unwrap().code(), Some(143));
-    drop(reader);
+    rustix::process::kill_process(pid, signal).unwrap();
+    let status = loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            break status;
+        }
+        assert!(Instant::now() < end, "{args:?}: {signal:?} does not end it");
+        std::thread::sleep(Duration::from_millis(400));
+        if signal == Signal::INT {
+            let _ = rustix::process::kill_process(pid, signal);
+        }
+    };
+    drop((reader, stdin));
     home.run(["history"]).expect(0);
+    status.code().unwrap()
 }
 
 #[test]

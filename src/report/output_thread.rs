@@ -1,6 +1,7 @@
-//! Stdout of the screen, written by a separate thread. A terminal that takes nothing (a dead ssh
-//! link, a paused window) or a pipe whose reader stopped does not block the thread that hears
-//! signals and keys: it draws the next frame when the one before is written.
+//! Stdout of the screen, and stdout and stderr of a headless run, each written by a separate
+//! thread. A terminal that takes nothing (a dead ssh link, a paused window) or a pipe whose reader
+//! stopped does not block the thread that hears signals and keys: a screen draws the next frame
+//! when the one before is written, and a headless run stops printing after a signal.
 //!
 //! Deliberately absent: non-blocking writes. Other programs share the open file.
 //!
@@ -30,8 +31,10 @@ const WRITE_BYTES: usize = 4 * 1024;
 /// Maximum number of bytes that wait, unless they came at once.
 const MAX_WAITING_BYTES: usize = 64 * 1024 * 1024;
 
-/// Stdout, while a screen uses it. A panic restores the terminal through it.
+/// Stdout, while a screen or a headless run uses it. A panic restores the terminal through it.
 static STDOUT: OnceLock<Arc<Output>> = OnceLock::new();
+/// Stderr, while a headless run uses it.
+static STDERR: OnceLock<Output> = OnceLock::new();
 
 /// A file that a thread writes.
 pub(crate) struct Output {
@@ -57,15 +60,29 @@ struct State {
 
 impl Output {
     /// Returns stdout. Its thread is started once.
-    pub(super) fn stdout(signals: &Signals) -> io::Result<Arc<Output>> {
+    pub(crate) fn stdout(signals: &Signals) -> io::Result<Arc<Output>> {
         let stdout = rustix::stdio::stdout().try_clone_to_owned()?;
         let output = Arc::new(Output::on(stdout, signals.clone())?);
         Ok(Arc::clone(STDOUT.get_or_init(|| output)))
     }
 
-    /// Returns stdout, if a screen uses or used it.
-    pub(super) fn of_screen() -> Option<&'static Arc<Output>> {
+    /// Lets threads write stdout and stderr of a headless run.
+    pub(crate) fn of_run(signals: &Signals) -> io::Result<()> {
+        Output::stdout(signals)?;
+        let stderr = rustix::stdio::stderr().try_clone_to_owned()?;
+        let stderr = Output::on(stderr, signals.clone())?;
+        STDERR.get_or_init(|| stderr);
+        Ok(())
+    }
+
+    /// Returns stdout, if a thread writes it.
+    pub(crate) fn of_stdout() -> Option<&'static Arc<Output>> {
         STDOUT.get()
+    }
+
+    /// Returns stderr, if a thread writes it.
+    pub(super) fn of_stderr() -> Option<&'static Output> {
+        STDERR.get()
     }
 
     /// Starts the thread that writes this file.
@@ -79,7 +96,7 @@ impl Output {
     }
 
     /// Hands bytes to the thread.
-    pub(super) fn send(&self, bytes: &[u8]) -> io::Result<()> {
+    pub(crate) fn send(&self, bytes: &[u8]) -> io::Result<()> {
         let mut state = self.shared.locked();
         state.check()?;
         let is_full = state.waiting.len() + bytes.len() > MAX_WAITING_BYTES;
@@ -95,15 +112,27 @@ impl Output {
         Ok(())
     }
 
+    /// Writes bytes, however long that takes. After a signal it fails if nobody reads them.
+    pub(super) fn write_all(&self, bytes: &[u8]) -> io::Result<()> {
+        let is_unread = self.is_hurried() && !self.is_idle()?;
+        if !is_unread {
+            self.send(bytes)?;
+            if self.wait()? {
+                return Ok(());
+            }
+        }
+        Err(io::Error::new(ErrorKind::WouldBlock, "nobody reads it"))
+    }
+
     /// Returns whether everything is written.
-    pub(super) fn is_idle(&self) -> io::Result<bool> {
+    pub(crate) fn is_idle(&self) -> io::Result<bool> {
         let state = self.shared.locked();
         state.check()?;
         Ok(state.is_idle())
     }
 
     /// Waits for a frame, for a moment at most. Returns whether everything is written.
-    pub(super) fn shows(&self) -> io::Result<bool> {
+    pub(crate) fn shows(&self) -> io::Result<bool> {
         self.wait_within(if self.is_hurried() {
             Duration::ZERO
         } else {
@@ -113,12 +142,12 @@ impl Output {
 
     /// Waits until everything is written, or for a moment after a signal. Returns whether
     /// everything is written.
-    pub(super) fn wait(&self) -> io::Result<bool> {
+    pub(crate) fn wait(&self) -> io::Result<bool> {
         self.wait_within(Duration::MAX)
     }
 
     /// As [`Output::wait`], with a limit.
-    pub(super) fn wait_within(&self, limit: Duration) -> io::Result<bool> {
+    pub(crate) fn wait_within(&self, limit: Duration) -> io::Result<bool> {
         let began = Instant::now();
         let mut hurried = None;
         let mut progress = (0, began);
@@ -147,7 +176,7 @@ impl Output {
     }
 
     /// Returns whether a signal ends the program.
-    pub(super) fn is_hurried(&self) -> bool {
+    pub(crate) fn is_hurried(&self) -> bool {
         self.signals.last().is_some()
     }
 }
@@ -220,13 +249,13 @@ impl Shared {
 }
 
 /// A writer that collects bytes and sends them when it is flushed.
-pub(super) struct FrameBuffer {
+pub(crate) struct FrameBuffer {
     bytes: Vec<u8>,
     output: Arc<Output>,
 }
 
 impl FrameBuffer {
-    pub(super) fn new(output: Arc<Output>) -> FrameBuffer {
+    pub(crate) fn new(output: Arc<Output>) -> FrameBuffer {
         FrameBuffer {
             bytes: Vec::new(),
             output,
@@ -248,7 +277,7 @@ impl Write for FrameBuffer {
 }
 
 /// Returns whether stderr takes a short text, or refuses it at once.
-pub(super) fn stderr_takes() -> bool {
+pub(crate) fn stderr_takes() -> bool {
     let stderr = rustix::stdio::stderr();
     let mut fds = [PollFd::from_borrowed_fd(stderr.as_fd(), PollFlags::OUT)];
     let limit = Timespec::try_from(HURRY).ok();
