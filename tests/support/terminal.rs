@@ -171,7 +171,12 @@ impl Terminal {
     /// Types what is to be said, sees that it stands there, and sends it.
     #[track_caller]
     pub fn says(&mut self, words: &str) {
-        self.types(words);
+        if words.starts_with('!') {
+            // Enter right after a paste without marks does not run a command.
+            self.types(&format!("\x1b[200~{words}\x1b[201~"));
+        } else {
+            self.types(words);
+        }
         self.sees(words);
         self.types(ENTER);
     }

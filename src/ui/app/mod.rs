@@ -263,8 +263,9 @@ impl App {
             Msg::Line(line, at) => return self.line(&line, at),
             Msg::Interrupted => return self.interrupted(),
             Msg::Key(key, at) => return self.key(&key, at),
-            // The text may be a paste that nobody read: it runs no command.
+            // The text may be a paste that nobody read: it runs no command. More of it may come.
             Msg::BurstEnter(_) if self.prompts.lets_box_send() && self.input.is_shell() => {
+                self.input.add("\n", self.now_ms);
                 self.hint = Some(keys::ENTER_WAS_PASTED.into());
             }
             Msg::BurstEnter(at) => {

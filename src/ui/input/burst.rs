@@ -3,6 +3,7 @@
 //! nothing came for [`LINE_END_WAIT`] is the Enter key.
 //!
 //! Single characters are keys at once, and short texts too, unless a line end is in their middle.
+//! An Enter shortly after a burst may be its next line end: it is [`TerminalItem::BurstEnter`].
 //! Reports of the terminal (the mouse, the focus) belong to no burst.
 //!
 //! Invariant: an Enter is never reported while bytes after it may be unread. So [`Bursts::tick`]
@@ -17,6 +18,9 @@ use super::{BURST_BYTES, Input, MAX_PASTE_BYTES, TerminalItem, decode};
 /// How long a line end waits for a byte that makes it text.
 pub(crate) const LINE_END_WAIT: Duration = Duration::from_millis(30);
 
+/// A burst is over after this time without text: a slow link pauses in the middle of a paste.
+pub(crate) const BURST_PAUSE: Duration = Duration::from_millis(500);
+
 /// The input of a terminal, with bursts of text as pastes. It never reads a clock.
 #[derive(Debug, Default)]
 pub(crate) struct Bursts {
@@ -26,6 +30,8 @@ pub(crate) struct Bursts {
     /// The bytes of text that came without a pause, and the time of the last.
     bytes: usize,
     last: Option<Instant>,
+    /// Text after a burst belongs to it until the terminal was silent for [`BURST_PAUSE`].
+    is_burst: bool,
 }
 
 impl Bursts {
@@ -46,6 +52,7 @@ impl Bursts {
         if self.wait(now) == Some(Duration::ZERO) {
             self.release(&mut items);
         }
+        self.is_burst &= self.left_of(BURST_PAUSE, now) != Some(Duration::ZERO);
         items
     }
 
@@ -59,11 +66,23 @@ impl Bursts {
     /// Returns the time until [`Bursts::tick`] has something to do; `None` if it needs more bytes.
     pub(crate) fn wait(&self, now: Instant) -> Option<Duration> {
         let of_text = || {
-            let since = self.last.filter(|_| self.open.is_some())?;
-            Some(LINE_END_WAIT.saturating_sub(now.duration_since(since)))
+            let wait = if self.open.is_some() {
+                LINE_END_WAIT
+            } else if self.is_burst {
+                BURST_PAUSE
+            } else {
+                return None;
+            };
+            self.left_of(wait, now)
         };
         // The rest of a sequence decides whether it belongs to the burst.
         self.input.wait(now).or_else(of_text)
+    }
+
+    /// Returns the rest of a silence after the last text.
+    fn left_of(&self, silence: Duration, now: Instant) -> Option<Duration> {
+        let since = now.duration_since(self.last?);
+        Some(silence.saturating_sub(since))
     }
 
     /// Returns the colour of the terminal's background, if it arrived since the last call.
@@ -109,6 +128,7 @@ impl Bursts {
         }
         self.last = Some(now);
         self.bytes += text.len();
+        self.is_burst |= self.bytes >= BURST_BYTES;
         if let Some(open) = &mut self.open {
             if open.len() + text.len() > MAX_PASTE_BYTES {
                 items.push(paste(std::mem::take(open)));
@@ -120,6 +140,7 @@ impl Bursts {
         let (line, end) = split_line_end(text);
         if is_paste(line, end) {
             self.open = Some(text.to_string());
+            self.is_burst = true;
             keys.clear();
             return;
         }
@@ -142,7 +163,7 @@ impl Bursts {
         if !line.is_empty() {
             items.push(paste(line.to_string()));
         }
-        let is_burst = !line.is_empty() || self.bytes >= BURST_BYTES;
+        let is_burst = self.is_burst || !line.is_empty();
         if end.is_empty() {
             return;
         }
@@ -308,6 +329,24 @@ mod tests {
                     (12, "\r"),
                 ],
                 "! t o u c h   p a s t e d . t x t | BurstEnter",
+            ),
+            // A line end of a slow paste, and a blank line of it.
+            (
+                &[(0, "!touch pasted.txt"), (450, "\r")],
+                "<!touch pasted.txt> | BurstEnter",
+            ),
+            (
+                &[(0, "!touch pasted.txt\r"), (80, "\r"), (500, "\r")],
+                "<!touch pasted.txt> BurstEnter BurstEnter | BurstEnter",
+            ),
+            // Each text makes the pause begin again.
+            (
+                &[(0, "!touch pasted.txt\r"), (400, "b"), (800, "\r")],
+                "<!touch pasted.txt> BurstEnter b | BurstEnter",
+            ),
+            (
+                &[(0, "!touch pasted.txt\r"), (501, "b"), (600, "\r")],
+                "<!touch pasted.txt> BurstEnter b | Enter",
             ),
             // Enter long after the text was pressed by somebody.
             (
