@@ -57,7 +57,7 @@ impl AppContext {
             runs.clone(),
             catalogue.clone(),
         )?;
-        warnings.extend(permissions::notices(self, &hidden));
+        warnings.extend(permissions::notices(self, &hidden, state.mode));
         let ctx = ToolContext {
             folder,
             root: self.here.root.clone(),

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::{AppContext, said, sandbox, served};
 use crate::command::Runs;
 use crate::config::{ConfigError, PermissionsConfig};
-use crate::core::entry::Verdict;
+use crate::core::entry::{Mode, Verdict};
 use crate::core::exfiltration;
 use crate::core::permission::Permission;
 use crate::core::policy::{Disk, PageFacts, Rule, Rules, Workspace, judge};
@@ -58,17 +58,21 @@ pub(super) fn permission_check(
     ))
 }
 
-/// Returns the notices about the sandbox, each once for a user.
-pub(super) fn notices(ctx: &AppContext, hidden: &Hidden) -> Vec<String> {
-    if !sandbox::given(ctx).available {
+/// Returns the notices about the sandbox, each once for a user. In the mode that uses none there
+/// are none.
+pub(super) fn notices(ctx: &AppContext, hidden: &Hidden, mode: Mode) -> Vec<String> {
+    if mode == Mode::BypassPermissions {
         return Vec::new();
     }
-    let lacking = lacking_notice(&hidden.rules.lacking());
-    let notices = [
-        Some(SANDBOXED.to_string()),
-        sandbox::namespace_setting(ctx),
-        lacking,
-    ];
+    let notices = if sandbox::given(ctx).available {
+        [
+            Some(SANDBOXED.to_string()),
+            sandbox::namespace_setting(ctx),
+            lacking_notice(&hidden.rules.lacking()),
+        ]
+    } else {
+        [Some(NO_SANDBOX.to_string()), None, None]
+    };
     let unsaid = notices.into_iter().flatten();
     unsaid
         .filter_map(|notice| said::once(&ctx.paths.state_dir, notice))
@@ -78,6 +82,8 @@ pub(super) fn notices(ctx: &AppContext, hidden: &Hidden) -> Vec<String> {
 /// Fits on a line of 80 columns. The manual has the rest.
 const SANDBOXED: &str =
     "commands of the model run in a sandbox, with no network unless you allow it";
+const NO_SANDBOX: &str =
+    "no sandbox: approved commands reach all your files and keys; see rewake doctor";
 
 fn check_by(
     rules: Arc<Hidden>,

@@ -50,6 +50,27 @@ fn has_all(home: &Home) -> bool {
 }
 
 #[test]
+fn the_first_start_says_whether_commands_are_sandboxed() {
+    let home = scripted(&[]);
+    let first = |lacks: &str, mode: &[&str]| {
+        play(&home, &[step("done", &[])]);
+        on(&home, lacks, &[&["-p", "x"], mode].concat())
+            .expect(0)
+            .stderr
+    };
+    let none = "abi=0,no-seccomp,no-namespaces";
+    // In this mode nothing is sandboxed, and the notice is left for another start.
+    for lacks in ["", none] {
+        assert!(!first(lacks, &["--yolo"]).contains("sandbox"));
+    }
+    assert!(first(none, &[]).contains("no sandbox: approved commands reach all your files"));
+    assert!(!first(none, &[]).contains("no sandbox"));
+    if has_all(&home) {
+        assert!(first("", &[]).contains("run in a sandbox"));
+    }
+}
+
+#[test]
 fn unasked_access_and_doctor_output_depend_on_the_kernel() {
     let home = scripted(&[]);
     if !has_all(&home) {
