@@ -1,5 +1,6 @@
 //! The last line: what would be lost if the power went now, and what runs.
 
+use rewake::core::entry::Mode;
 use rewake::engine::Event;
 use rewake::ui::app::Intent;
 use rewake::ui::live::LiveEvent;
@@ -187,6 +188,16 @@ fn the_most_important_status_parts_stay_at_narrow_widths() {
             assert!(line.contains("default"), "{width}: {line:?}");
         }
         assert!(rewake::ui::text::width(&line) <= usize::from(width));
+    }
+}
+
+#[test]
+fn the_mode_that_asks_nothing_is_shown_at_any_width() {
+    for width in [20, 30, 38, 80] {
+        let mut stage = Stage::opened(width, 12);
+        stage.app.session.now.mode = Mode::BypassPermissions;
+        let line = status(&mut stage);
+        assert!(line.contains("bypassPermissions"), "{width}: {line:?}");
     }
 }
 

@@ -2,7 +2,8 @@
 //! failure would lose.
 //!
 //! Without enough room, parts are left out in this order: tokens, the provider before the model,
-//! the branch, the folder, the cost, the mode. The model, the use of the context and the unsaved work stay.
+//! the branch, the folder, the cost, the mode. The model, the use of the context and the unsaved work
+//! stay, and so does the mode in which nothing is asked.
 
 use ratatui::Frame;
 use ratatui::layout::Rect;
@@ -94,11 +95,9 @@ fn left(app: &App, has: impl Fn(StatusPart) -> bool) -> Vec<Span<'static>> {
     let theme = &app.look.theme;
     let dim = |text: String| Span::styled(text, theme.dim);
     let mut spans = vec![dim(model(app, has(StatusPart::Provider)))];
-    if has(StatusPart::Mode) {
-        let style = match app.session.now.mode {
-            Mode::BypassPermissions => theme.warn,
-            Mode::Default | Mode::AcceptEdits | Mode::Plan => theme.dim,
-        };
+    let is_dangerous = app.session.now.mode == Mode::BypassPermissions;
+    if is_dangerous || has(StatusPart::Mode) {
+        let style = if is_dangerous { theme.warn } else { theme.dim };
         spans.push(dim(" · ".to_string()));
         spans.push(Span::styled(app.session.now.mode.name(), style));
     }
