@@ -689,8 +689,16 @@ fn a_key_pasted_on_the_first_screen_does_not_enter_the_box() {
     stage.sees("the key for anthropic");
     assert!(!stage.screen().contains("sk-ant"), "{}", stage.screen());
     assert_eq!(stage.app.input.composer.text(), "");
+    stage.pastes("two\nlines");
+    stage.sees("paste the key alone");
     stage.keys("<Enter>");
     assert!(matches!(&stage.wanted[0], Intent::KeepKey { key, .. } if key.expose() == SECRET));
+    // The selected row needs no key.
+    let mut stage = Stage::new(80, 24);
+    stage.send(Msg::Begin(Box::new(first_begin(first_run()))));
+    stage.pastes("unknown-0123456789abcdef");
+    stage.sees("choose a provider");
+    assert!(!stage.screen().contains("0123456789"), "{}", stage.screen());
     // Words are for the box.
     let mut stage = Stage::new(80, 24);
     stage.send(Msg::Begin(Box::new(first_begin(first_run()))));
@@ -750,6 +758,11 @@ fn the_other_providers_are_a_key_away() {
     stage.keys("m");
     stage.sees("llama.cpp: no server");
     stage.sees("m more providers");
+    stage.keys("m");
+    stage.sees("groq: export");
+    stage.keys("<Esc>");
+    stage.sees("llama.cpp: no server");
+    assert!(!stage.is_over());
 }
 
 #[test]

@@ -14,7 +14,7 @@ use crate::session::CommandLine;
 use crate::session::SessionSelector;
 use crate::ui::composer::{ComposerOutcome, Submission};
 use crate::ui::keys::Action;
-use crate::ui::overlay::{Answer, Filled};
+use crate::ui::overlay::{Answer, Filled, is_key};
 use crate::ui::transcript::{Tone, TranscriptSearch};
 
 /// Ctrl+C twice within this leaves.
@@ -272,17 +272,21 @@ impl App {
             }
             Overlay::Viewer(_) | Overlay::Review(_) | Overlay::Rewind(_) => return Vec::new(),
             Overlay::Key(entry) => {
-                entry.paste(text);
+                if !entry.paste(text) {
+                    self.hint = Some("that is more than one line: paste the key alone".into());
+                }
                 return Vec::new();
             }
-            Overlay::FirstRun(first) => {
-                if let Some((provider, model)) = first.key_for(text) {
-                    self.prompts.open_key_entry(&provider, model);
-                    if let Overlay::Key(entry) = &mut self.prompts.overlay {
-                        entry.paste(text);
-                    }
+            Overlay::FirstRun(first) if is_key(text) => {
+                let Some((provider, model)) = first.key_for(text) else {
+                    self.hint = Some("choose a provider with Enter, then paste its key".into());
                     return Vec::new();
+                };
+                self.prompts.open_key_entry(&provider, model);
+                if let Overlay::Key(entry) = &mut self.prompts.overlay {
+                    entry.paste(text);
                 }
+                return Vec::new();
             }
             _ => {}
         }

@@ -106,6 +106,7 @@ impl FirstRun {
         let last = rows.len().saturating_sub(1);
         match key.code {
             KeyCode::Char('c' | 'd') if ctrl => return Setup::Quit,
+            KeyCode::Esc if self.shows_others => self.shows_others = false,
             KeyCode::Char('q') | KeyCode::Esc => return Setup::Quit,
             KeyCode::Char('d') => return Setup::Demo,
             KeyCode::Char('?') | KeyCode::F(1) => return Setup::Help,
@@ -142,10 +143,6 @@ impl FirstRun {
     /// beginning of the key names the provider; otherwise the selected provider is used.
     pub fn key_for(&self, pasted: &str) -> Option<(String, String)> {
         let pasted = pasted.trim();
-        let is_key = pasted.len() >= MIN_KEY_BYTES && pasted.bytes().all(|b| b.is_ascii_graphic());
-        if !is_key {
-            return None;
-        }
         let rows = self.rows();
         let keyed = rows.iter().filter_map(|row| match row {
             SetupRow::Key(provider, model) => Some((provider, model)),
@@ -162,6 +159,13 @@ impl FirstRun {
         let (provider, model) = keyed.into_iter().find(|(p, _)| p.name == name)?;
         Some((provider.name.clone(), model.to_string()))
     }
+}
+
+/// Returns whether pasted text may be a key, and must not be shown. An address or a path is none.
+pub fn is_key(pasted: &str) -> bool {
+    let pasted = pasted.trim();
+    let is_address = pasted.contains('/') && pasted.contains('.');
+    pasted.len() >= MIN_KEY_BYTES && !is_address && pasted.bytes().all(|b| b.is_ascii_graphic())
 }
 
 /// Minimum length of a key. Shorter words are something else.

@@ -70,9 +70,15 @@ impl KeyEntry {
         Typed::Nothing
     }
 
-    /// Pastes a key, without line ends around it.
-    pub fn paste(&mut self, text: &str) {
-        text.trim().chars().for_each(|c| self.push(c));
+    /// Pastes a key, without line ends around it. Returns false for several lines: they are not
+    /// one key.
+    pub fn paste(&mut self, text: &str) -> bool {
+        let text = text.trim();
+        let is_key = !text.contains(['\r', '\n']);
+        if is_key {
+            text.chars().for_each(|c| self.push(c));
+        }
+        is_key
     }
 
     fn push(&mut self, c: char) {
