@@ -103,9 +103,11 @@ pub(crate) fn snapshot() -> &'static str {
     &catalogue().snapshot
 }
 
-/// Returns the names of all known models.
+/// Returns the names of all known models. A row without prices is the beginning of many names.
 pub(crate) fn names() -> impl Iterator<Item = &'static str> {
-    catalogue().models.keys().map(String::as_str)
+    let models = catalogue().models.iter();
+    let models = models.filter(|(_, info)| info.prices.is_some());
+    models.map(|(name, _)| name.as_str())
 }
 
 /// Returns the figures of `provider/model`: of that name, or of the longest known name that it

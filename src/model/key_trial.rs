@@ -8,6 +8,7 @@ use std::time::Duration;
 use reqwest::Url;
 
 use super::http::Client;
+use super::offered;
 use super::provider::Provider;
 use super::window;
 use crate::core::entry::FailureClass;
@@ -28,14 +29,18 @@ pub enum KeyTrial {
 /// Tries the key of this provider once.
 pub(super) async fn try_key(client: &Client, provider: &Provider) -> KeyTrial {
     let list = window::list_url(provider.protocol, &provider.base_url, "");
-    let url = match list {
-        Some(url) if url.domain() == Some("openrouter.ai") => of_key(&provider.base_url),
-        list => list,
+    let (url, is_list) = match list {
+        Some(url) if url.domain() == Some("openrouter.ai") => (of_key(&provider.base_url), false),
+        list => (list, true),
     };
     let Some(url) = url else {
         return KeyTrial::NotTried(format!("{} has no list of models", provider.name));
     };
-    match tokio::time::timeout(PATIENCE, client.get(provider, &url)).await {
+    match tokio::time::timeout(PATIENCE, client.json(provider, &url)).await {
+        Ok(Ok(answer)) if is_list && !offered::has_models(&answer) => KeyTrial::NotTried(format!(
+            "the answer of {} is not a list of models, or empty",
+            provider.name
+        )),
         Ok(Ok(_)) => KeyTrial::Accepted,
         Ok(Err(failure)) if failure.class == FailureClass::Auth => {
             KeyTrial::Refused(failure.message)

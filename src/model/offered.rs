@@ -115,6 +115,11 @@ async fn pages(client: &Client, provider: &Provider, first: Url) -> ModelList {
     ModelList::Unknown(format!("the list of {} has no end", provider.name))
 }
 
+/// Returns whether a page is a list of models that is not empty.
+pub(super) fn has_models(page: &Value) -> bool {
+    listed(page).is_some_and(|models| !models.is_empty())
+}
+
 /// Returns the models of a page, or `None` if it is not a list.
 fn listed(page: &Value) -> Option<Vec<OfferedModel>> {
     let inner = page.get("data").or_else(|| page.get("models"));
@@ -191,7 +196,9 @@ mod tests {
         assert_eq!(names(json!({"data": []})), [""; 0]);
         for page in [json!({}), json!("<html>"), json!({"data": 7}), json!(null)] {
             assert_eq!(listed(&page), None, "{page}");
+            assert!(!has_models(&page), "{page}");
         }
+        assert!(!has_models(&json!({"data": []})) && has_models(&json!([{"id": "a"}])));
     }
 
     #[test]

@@ -43,7 +43,9 @@ fn warning(model: &str, day: Date, today: Date) -> String {
         1 => "ends in 1 day: its provider does not offer it from".to_string(),
         days => format!("ends in {days} days: its provider does not offer it from"),
     };
-    format!("{model} {when} {day} on; choose another with -m PROVIDER/MODEL, or /model")
+    format!(
+        "{model} {when} {day} on; choose another with -m PROVIDER/MODEL or /model, or in the config (model, fallback_model, summary_model)"
+    )
 }
 
 fn days_until(day: Date, today: Date) -> i32 {
@@ -67,7 +69,7 @@ mod tests {
             said("2026-12-31"),
             [
                 "p/m ends in 60 days: its provider does not offer it from 2027-03-01 on; \
-              choose another with -m PROVIDER/MODEL, or /model"
+              choose another with -m PROVIDER/MODEL or /model, or in the config (model, fallback_model, summary_model)"
             ]
         );
         assert!(said("2027-02-28")[0].contains("ends in 1 day:"));
