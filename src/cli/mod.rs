@@ -183,6 +183,11 @@ fn usage(error: &clap::Error, is_json: bool) -> u8 {
     if error.kind() == clap::error::ErrorKind::MissingRequiredArgument
         && let [_, word] = &std::env::args_os().collect::<Vec<_>>()[..]
     {
+        if let Some(ContextValue::Strings(missing)) = error.get(ContextKind::InvalidArg)
+            && missing.iter().any(|name| name == "<ID>")
+        {
+            note("hint: rewake history lists the sessions with their IDs");
+        }
         let word = word.to_string_lossy();
         note(&format!("hint: to send it as a prompt: rewake -- {word}"));
     }

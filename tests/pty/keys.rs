@@ -188,7 +188,7 @@ fn pastes_a_key(home: &Home) -> Terminal {
 fn the_first_start_writes_the_first_preference_that_the_list_has() {
     let (_server, home) = listed(&["claude-haiku-5", "claude-sonnet-5-20260630"]);
     let terminal = pastes_a_key(&home);
-    terminal.sees("keys/anthropic: the key of anthropic is stored");
+    terminal.sees("keys/anthropic: the key for anthropic is stored");
     terminal.sees("config.toml: model = \"anthropic/claude-sonnet-5\"");
 }
 

@@ -542,7 +542,7 @@ impl SettingsJob {
         match model {
             Some(model) => {
                 let text = format!(
-                    "written to {}:\nthe key of {provider} is stored; /key {provider} remove removes it{not_tried}",
+                    "written to {}:\nthe key for {provider} is stored; /key {provider} remove removes it{not_tried}",
                     file.display()
                 );
                 self.notify(Tone::Calm, text);
