@@ -116,7 +116,12 @@ fn keep(folder: &RunFolder, is_spare: bool) -> io::Result<()> {
     if !folder.claim()? {
         return Ok(());
     }
-    let mut begun = Begun::by_this_process();
+    let mut begun = Begun {
+        keeper: std::process::id(),
+        keeper_start: process::started(std::process::id()),
+        group: None,
+        at_ms: now_ms(),
+    };
     status::write_begun(&status, &begun)?;
     let mut confined = spec.sandbox.as_deref().map(|profile| {
         adopt_orphans();

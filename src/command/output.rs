@@ -262,7 +262,7 @@ fn read_at(path: &Path, at: u64, bytes: u64) -> io::Result<Vec<u8>> {
 mod tests {
     use super::*;
     use crate::command::folder::Prepared;
-    use crate::command::spec::Spec;
+    use crate::command::spec::{Spec, default_shell};
 
     fn folder() -> (tempfile::TempDir, RunFolder) {
         let root = tempfile::tempdir().unwrap();
@@ -272,7 +272,7 @@ mod tests {
             folder: "/".into(),
             timeout_ms: 1,
             output_cap_bytes: 0,
-            shell: "/bin/sh".into(),
+            shell: default_shell(),
             env_remove: vec![],
             env_set: vec![],
             session: String::new(),

@@ -715,6 +715,7 @@ pub(super) fn ask_to_end(run: &str, begun: &Begun) -> io::Result<Stopped> {
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
     use super::*;
+    use crate::command::spec::default_shell;
 
     #[test]
     fn no_other_process_is_signalled_that_has_the_pid_of_a_keeper() {
@@ -725,7 +726,7 @@ mod tests {
             folder: "/".into(),
             timeout_ms: 1,
             output_cap_bytes: 0,
-            shell: "/bin/sh".into(),
+            shell: default_shell(),
             env_remove: vec![],
             env_set: vec![],
             session: String::new(),

@@ -14,8 +14,6 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::aftermath::Aftermath;
-use super::process;
-use crate::store::now_ms;
 
 const SLOT_BYTES: usize = 4096;
 const SUM_BYTES: usize = 32;
@@ -57,19 +55,6 @@ pub(super) struct Begun {
     pub keeper_start: Option<u64>,
     pub group: Option<u32>,
     pub at_ms: i64,
-}
-
-impl Begun {
-    /// Returns the record of this process as the keeper, before it starts anything.
-    pub(super) fn by_this_process() -> Begun {
-        let keeper = std::process::id();
-        Begun {
-            keeper,
-            keeper_start: process::started(keeper),
-            group: None,
-            at_ms: now_ms(),
-        }
-    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

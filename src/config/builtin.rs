@@ -65,7 +65,6 @@ pub struct Quirks {
 
 impl Quirks {
     /// No differences.
-    #[cfg(test)]
     pub const NONE: Quirks = Quirks {
         max_completion_tokens: false,
         no_stream_options: false,

@@ -39,7 +39,6 @@ impl Access {
     }
 
     /// Returns the level with exactly this name, or `None` for any other word.
-    #[cfg(test)]
     pub fn named(name: &str) -> Option<Access> {
         Access::ALL.into_iter().find(|access| access.name() == name)
     }

@@ -188,7 +188,6 @@ pub fn judge(
 }
 
 /// Returns only the decision of [`judge`], without the access.
-#[cfg(test)]
 pub fn decide(
     permission: &Permission,
     mode: Mode,

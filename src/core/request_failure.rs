@@ -26,8 +26,22 @@ fn is_status(text: &str) -> bool {
 }
 
 impl<'a> RequestFailure<'a> {
-    /// Parses a message. `None`: it is another message.
+    /// Parses a message, also one of an older version: `asking NAME at ADDRESS: REASON`, or
+    /// `request to NAME failed: REASON (ADDRESS)`. `None`: it is another message.
     pub fn parse(message: &'a str) -> Option<RequestFailure<'a>> {
+        if let Some(rest) = message.strip_prefix("asking ") {
+            let (provider, rest) = rest.split_once(" at ")?;
+            let (_, reason) = rest.split_once(": ")?;
+            return Some(RequestFailure { provider, reason });
+        }
+        let rest = message.strip_prefix("request to ");
+        if let Some((provider, reason)) = rest.and_then(|rest| rest.split_once(" failed: ")) {
+            let reason = match reason.rfind(" (http") {
+                Some(end) => &reason[..end],
+                None => reason,
+            };
+            return Some(RequestFailure { provider, reason });
+        }
         let (rest, _) = message.rsplit_once(" at http")?;
         let (reason, provider) = rest.rsplit_once(" from ")?;
         Some(RequestFailure { provider, reason })
@@ -71,13 +85,17 @@ mod tests {
     }
 
     #[test]
-    fn a_message_is_taken_apart() {
+    fn a_message_of_this_version_and_of_older_ones_is_taken_apart() {
         let url = "http://127.0.0.1:8080/v1/messages";
         let new = |reason: &str| message("mock", reason, url);
         let tried = new("HTTP 529: see http://h (later)") + " (tried 3 times)";
         let from = new("HTTP 529: nothing from x at http://h");
+        let second = format!("request to mock failed: HTTP 401: no such key: x ({url})");
+        let first = format!("asking mock at {url}: HTTP 401: no such key: x");
         let table = [
             (new("HTTP 401: no such key: x"), Some("no such key: x")),
+            (second, Some("no such key: x")),
+            (first, Some("no such key: x")),
             (tried, Some("see http://h (later)")),
             (from, Some("nothing from x at http://h")),
             (new("HTTP 500"), None),

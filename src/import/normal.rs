@@ -7,13 +7,13 @@ use std::collections::{HashMap, HashSet};
 
 use super::tools::{model_name, translated};
 use super::{About, Agent, Piece, Report, shown};
+use crate::core::cut::{CutSource, cut, is_cut};
 use crate::core::entry::{
     Block, CallId, Entry, Image, ImportSource, Mode, Outcome, Output, PromptPrefix, Seq,
     StopReason, SummaryBy, Usage, Via,
 };
 use crate::core::image;
 use crate::store::blob_ref;
-use crate::tools::truncate_shown;
 
 /// The version of the conversion, in `Opened.version`. It does not follow the version of rewake,
 /// so that entries stay the same.
@@ -433,5 +433,19 @@ impl<'a> Normal<'a> {
 
 /// Returns a text as output. A large one is stored whole in a blob.
 fn output(text: String) -> (Output, Vec<Vec<u8>>) {
-    truncate_shown(text.clone(), text, INLINE_BYTES)
+    if !is_cut(text.len(), INLINE_BYTES) {
+        return (Output::text(text), Vec::new());
+    }
+    let blob = blob_ref(text.as_bytes());
+    let address = format!("blob:{}", blob.hash);
+    let source = CutSource {
+        address: &address,
+        is_all: true,
+    };
+    let output = Output {
+        text: cut(&text, INLINE_BYTES, source),
+        blob: Some(blob),
+        images: Vec::new(),
+    };
+    (output, vec![text.into_bytes()])
 }

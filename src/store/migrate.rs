@@ -71,10 +71,8 @@ mod tests {
         let mut conn = numbered(0);
         conn.execute_batch("CREATE TABLE entries (x)").unwrap();
         let error = migrate(&mut conn).unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "cannot make the tables of the session store: table entries already exists"
-        );
+        assert!(error.is_damage(), "{error}");
+        assert!(error.to_string().contains("table entries already exists"));
         let tables: i64 = conn
             .query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))
             .unwrap();

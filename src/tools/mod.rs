@@ -83,7 +83,7 @@ pub use replace::{Replacement, edited_text};
 pub use shown::{Shown, ShownBody, ShownResult, Verb};
 pub use task::TASK;
 use tool::Group;
-pub use truncate::{truncate_output, truncate_shown};
+pub use truncate::truncate_output;
 pub use web_fetch::{FetchedPage, redirected};
 pub use web_search::search_result;
 pub use work::{CommandWait, ReadWork, ServedCall, ShellCommand, TaskOrder, Work};

@@ -8,11 +8,7 @@ use crate::core::entry::{BlobRef, Output};
 /// a line that names the omitted lines and the address of the whole. The blob has the whole text,
 /// byte for byte.
 pub fn truncate_output(text: String, max: usize) -> (Output, Vec<Vec<u8>>) {
-    truncate_shown(printable(&text), text, max)
-}
-
-/// Truncates a text of which `shown` is shown.
-pub fn truncate_shown(shown: String, text: String, max: usize) -> (Output, Vec<Vec<u8>>) {
+    let shown = printable(&text);
     if !is_cut(shown.len(), max) {
         return (Output::text(shown), Vec::new());
     }

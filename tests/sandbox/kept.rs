@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use crate::scene::{Scene, Who};
-use rewake::command::{Aftermath, How, RunEnd, Runs, Spec};
+use rewake::command::{Aftermath, How, RunEnd, Runs, Spec, default_shell};
 use rewake::core::access::Access;
 use rewake::sandbox::{Kernel, Profile, Remembered, Repository, Request, Toolchains, Unsupported};
 use rustix::process::{Pid, Signal, kill_process};
@@ -99,7 +99,7 @@ impl Place {
             folder: self.path("ws"),
             timeout_ms: 60_000,
             output_cap_bytes: 1_000_000,
-            shell: "/bin/bash".into(),
+            shell: default_shell(),
             env_remove: vec![],
             env_set: vec![("GIT_CONFIG_GLOBAL".into(), "/dev/null".into())],
             session: "session".into(),
@@ -571,7 +571,7 @@ fn a_command_that_starts_in_a_held_folder_does_not_stand_below_the_mount() {
         folder: place.path("ws/.git"),
         timeout_ms: 60_000,
         output_cap_bytes: 1_000,
-        shell: "/bin/bash".into(),
+        shell: default_shell(),
         env_remove: vec![],
         env_set: vec![],
         session: "session".into(),

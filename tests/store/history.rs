@@ -1,7 +1,6 @@
 //! What the history pane reads: sessions in their order, what is said in them, their way and
 //! their forks, and the trash.
 
-use rewake::core::entry::Entry;
 use rewake::store::{Order, Scope, Store, StoreError, Traced};
 
 use crate::story::*;

@@ -75,24 +75,6 @@ fn tool_arguments_are_found_by_search_with_their_line() {
     assert_eq!(store.index().recall(&sought).unwrap(), []);
 }
 
-/// An index of an older version has no arguments of calls in it.
-#[test]
-fn an_index_that_knows_less_is_filled_again() {
-    let (dir, mut store) = scratch();
-    let mut head = session(&mut store, HERE);
-    append(&mut store, &mut head, vec![said("publish it"), push()]);
-    assert_eq!(store.index().index_pending(99).unwrap(), 0);
-    raw(dir.path())
-        .execute_batch(
-            "INSERT INTO entry_index (entry_index) VALUES ('delete-all');
-             INSERT INTO entry_index (rowid, text) VALUES (2, 'publish it');",
-        )
-        .unwrap();
-    assert_eq!(found(&mut store, "git push", Scope::All), [2]);
-    assert_eq!(found(&mut store, "publish it", Scope::All), [2, 1]);
-    assert_eq!(store.index().index_pending(99).unwrap(), 0);
-}
-
 #[test]
 fn newest_first_or_best_first() {
     let (_dir, mut store) = scratch();

@@ -2,7 +2,7 @@
 //! also where its own checksum is right.
 
 use rewake::journal::chain_hash::ChainHash;
-use rewake::store::{Store, StoreError};
+use rewake::store::StoreError;
 use rusqlite::{Connection, params};
 
 use crate::story::*;

@@ -226,26 +226,6 @@ fn folders_with_equal_files_have_trees_of_their_own() {
     }
 }
 
-/// The names of the first trees did not say which folder they are of.
-#[test]
-fn a_tree_with_an_old_name_is_read() {
-    let (dir, mut store) = scratch();
-    let mut head = session(&mut store, HERE);
-    let (new, tree) = link(HERE);
-    let batch = Batch {
-        tree: Some(new),
-        ..batch(vec![])
-    };
-    store.append(&mut head, &batch).unwrap();
-    let mut hasher = blake3::Hasher::new();
-    hasher.update(b"whole").update(&tree.whole().encode());
-    let old = hasher.finalize().as_bytes()[..16].to_vec();
-    let sql = "UPDATE trees SET name = ?1 WHERE id = 1";
-    raw(dir.path()).execute(sql, [&old]).unwrap();
-    let name: String = old.iter().map(|byte| format!("{byte:02x}")).collect();
-    assert_eq!(store.snapshots().tree(&name).unwrap().unwrap().tree, tree);
-}
-
 fn keep(since_ms: i64, dry_run: bool) -> Keep {
     Keep { since_ms, dry_run }
 }

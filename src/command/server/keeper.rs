@@ -111,7 +111,12 @@ fn keep(folder: &RunFolder) -> io::Result<()> {
     if !folder.claim()? {
         return Ok(());
     }
-    let mut begun = Begun::by_this_process();
+    let mut begun = Begun {
+        keeper: std::process::id(),
+        keeper_start: process::started(std::process::id()),
+        group: None,
+        at_ms: now_ms(),
+    };
     status::write_begun(&status, &begun)?;
     let address = prepared.socket.clone();
     let address = address.unwrap_or_else(|| folder.path().join(socket::SOCKET));

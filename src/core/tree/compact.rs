@@ -47,7 +47,6 @@ pub struct CompactTree {
 }
 
 impl CompactTree {
-    #[cfg(test)]
     pub fn size(&self) -> TreeSize {
         self.size
     }

@@ -156,7 +156,6 @@ impl Composer {
     }
 
     /// Returns the position of the cursor in [`Composer::text`], in bytes.
-    #[cfg(test)]
     pub fn cursor(&self) -> usize {
         self.chips.expand(self.buffer.before(), false).len()
     }

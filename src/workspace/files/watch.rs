@@ -170,7 +170,6 @@ impl Watch {
     }
 
     /// Returns how many folders are watched.
-    #[cfg(test)]
     pub fn count(&self) -> usize {
         self.watches.len()
     }
