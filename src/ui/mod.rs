@@ -530,7 +530,7 @@ impl Loop<'_> {
     fn perform(&mut self, intents: Vec<Intent>) -> Option<LoopEnd> {
         for intent in intents {
             // Ctrl+C for another program on the terminal is not for this one.
-            let is_lent = matches!(intent, Intent::OnTerminal { .. });
+            let is_lent = matches!(intent, Intent::OnTerminal { .. } | Intent::Editor(_));
             let signals = self.signals.last();
             let after = self.effects.perform(intent, self.app, self.screen);
             if is_lent && signals.is_none() {

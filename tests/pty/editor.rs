@@ -118,6 +118,16 @@ fn text_from_the_editor_is_offered_after_rewake_is_killed() {
     }
 }
 
+/// Emacs makes a signal of Ctrl+G.
+#[test]
+fn an_interrupt_of_the_editor_does_not_end_rewake() {
+    let home = answering("saved words and more");
+    let script = "kill -INT $PPID; echo saved words > \"$1\"";
+    let mut terminal = with_editor(&home, script);
+    terminal.types(EDIT);
+    goes_on(&mut terminal, "saved words");
+}
+
 /// A Ctrl+C at the same time is the editor's, and does not replace the signal.
 #[test]
 fn a_signal_that_comes_while_the_editor_is_open_ends_rewake_after_it() {
