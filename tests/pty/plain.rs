@@ -111,7 +111,6 @@ fn output_that_nobody_reads_delays_no_signal() {
         assert_eq!(ended_unread(&["-p", "go"], signal), code);
         assert_eq!(ended_unread(&stream, signal), code);
     }
-    assert_eq!(ended_unread(&["--plain"], Signal::INT), 0);
     assert_eq!(ended_unread(&["-p", "go"], Signal::INT), 130);
     assert_eq!(ended_unread(&stream, Signal::INT), 130);
 }

@@ -279,7 +279,7 @@ impl App {
             }
             Overlay::FirstRun(first) if is_key(text) => {
                 let Some((provider, model)) = first.key_for(text) else {
-                    self.hint = Some("choose a provider with Enter, then paste its key".into());
+                    first.why = "choose a provider with Enter, then paste its key".into();
                     return Vec::new();
                 };
                 self.prompts.open_key_entry(&provider, model);
