@@ -72,6 +72,6 @@ pub use setting::Setting;
 pub use worktree::{project_note, project_root, worktree_at, worktrees_folder, worktrees_of};
 
 #[cfg(test)]
-mod example;
+mod test_example;
 #[cfg(test)]
 pub(crate) mod testing;

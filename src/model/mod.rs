@@ -30,12 +30,12 @@ mod read;
 mod registry;
 pub mod retirement;
 pub(crate) mod retry;
-#[cfg(test)]
-mod samples;
 pub(crate) mod schema;
 pub(crate) mod script;
 mod structured;
 pub mod target;
+#[cfg(test)]
+mod test_samples;
 mod timeouts;
 mod too_long;
 mod wait;

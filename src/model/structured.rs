@@ -226,7 +226,7 @@ fn unwrapped(arguments: String, schema: &Value) -> String {
 mod tests {
     use super::*;
     use crate::core::entry::Usage;
-    use crate::model::samples;
+    use crate::model::test_samples;
 
     fn strict() -> Value {
         json!({
@@ -243,7 +243,7 @@ mod tests {
     }
 
     fn prepared(protocol: Protocol, json_schema: bool, model: &str, schema: &Value) -> Request {
-        let mut request = samples::conversation(None, None);
+        let mut request = test_samples::conversation(None, None);
         request.model = format!("p/{model}");
         request.schema = Some(schema.clone());
         let quirks = Quirks {

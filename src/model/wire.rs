@@ -220,7 +220,7 @@ mod tests {
     use super::*;
     use crate::config::Quirks;
     use crate::core::entry::BlobRef;
-    use crate::model::samples::{bytes, conversation, text};
+    use crate::model::test_samples::{bytes, conversation, text};
 
     /// Covers a longer session, moved marks, a removed result, a lost image and another model.
     #[test]

@@ -85,7 +85,7 @@ impl Tool for Args {
 #[cfg(test)]
 mod tests {
     use super::super::describe;
-    use super::super::support::work;
+    use super::super::test_support::work;
     use super::*;
 
     #[test]

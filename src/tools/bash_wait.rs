@@ -61,7 +61,7 @@ impl Tool for Args {
 #[cfg(test)]
 mod tests {
     use super::super::specs;
-    use super::super::support::work;
+    use super::super::test_support::work;
     use super::*;
 
     #[test]

@@ -329,7 +329,7 @@ fn report(name: &str, old: Option<&[u8]>, new: &Content) -> String {
 }
 
 #[cfg(test)]
-mod race;
+mod test_race;
 
 #[cfg(test)]
 mod tests {
@@ -339,7 +339,7 @@ mod tests {
     use proptest::prelude::*;
     use serde_json::{Value, json};
 
-    use super::super::support::{ResultRoom, done, error, error_of, hash, work};
+    use super::super::test_support::{ResultRoom, done, error, error_of, hash, work};
     use super::super::work::Work;
     use super::*;
 

@@ -178,7 +178,7 @@ mod tests {
     use std::fs::{self, Permissions};
     use std::os::unix::fs::PermissionsExt;
 
-    use super::super::support::ResultRoom;
+    use super::super::test_support::ResultRoom;
     use super::*;
     use crate::workspace::regular::open;
 

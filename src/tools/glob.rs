@@ -186,7 +186,7 @@ mod tests {
     use serde_json::json;
 
     use super::super::Limits;
-    use super::super::support::{ResultRoom, done, error};
+    use super::super::test_support::{ResultRoom, done, error};
 
     fn room() -> ResultRoom {
         let room = ResultRoom::new();

@@ -118,4 +118,4 @@ pub(super) fn when(at_ms: i64) -> String {
 }
 
 #[cfg(test)]
-pub(super) mod support;
+pub(super) mod test_support;

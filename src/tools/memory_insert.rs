@@ -81,7 +81,7 @@ fn run(args: &Args) -> ToolResult {
 mod tests {
     use serde_json::json;
 
-    use super::super::history_view::support::*;
+    use super::super::history_view::test_support::*;
     use crate::core::entry::{Fact, MemoryKind};
 
     #[test]

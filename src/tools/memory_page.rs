@@ -336,7 +336,7 @@ fn images_of(images: &[Image]) -> String {
 mod tests {
     use serde_json::json;
 
-    use super::super::history_view::support::*;
+    use super::super::history_view::test_support::*;
     use super::*;
 
     /// Reads all pages from this address on and joins them, as a model would.

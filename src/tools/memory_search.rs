@@ -235,7 +235,7 @@ fn kind_name(kind: &str) -> &str {
 mod tests {
     use serde_json::json;
 
-    use super::super::history_view::support::*;
+    use super::super::history_view::test_support::*;
 
     #[test]
     fn a_hit_is_a_line_with_an_address_that_can_be_read() {

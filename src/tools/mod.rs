@@ -304,6 +304,6 @@ fn printable(text: &str) -> String {
 }
 
 #[cfg(test)]
-mod support;
+mod test_support;
 #[cfg(test)]
 mod tests;

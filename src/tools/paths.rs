@@ -234,7 +234,7 @@ fn near_names(folder: &Path, wanted: &OsStr) -> Vec<String> {
 mod tests {
     use std::os::unix::fs::symlink;
 
-    use super::super::support::ResultRoom;
+    use super::super::test_support::ResultRoom;
     use super::*;
 
     #[test]

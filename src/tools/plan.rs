@@ -134,7 +134,7 @@ fn run(args: &Args) -> ToolResult {
 mod tests {
     use serde_json::json;
 
-    use super::super::support::{ResultRoom, done, error};
+    use super::super::test_support::{ResultRoom, done, error};
     use super::*;
 
     #[test]

@@ -238,7 +238,7 @@ fn fold(past: &HistoryView<'_>, id: &str) -> Result<State, String> {
 mod tests {
     use serde_json::json;
 
-    use super::super::history_view::support::*;
+    use super::super::history_view::test_support::*;
     use super::*;
     use crate::core::entry::SummaryBy;
 

@@ -42,7 +42,7 @@ pub(super) fn floor(text: &str, at: usize) -> usize {
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::support::hash;
+    use super::super::test_support::hash;
     use super::*;
 
     #[test]

@@ -433,7 +433,7 @@ fn events_after_the_end_or_without_content_are_ignored() {
         data: data.to_string(),
     };
     let late = json!({"type": "error", "error": {"type": "api_error", "message": "late"}});
-    for tail in crate::model::samples::tails()
+    for tail in crate::model::test_samples::tails()
         .into_iter()
         .chain([event(&late)])
     {
@@ -450,7 +450,7 @@ fn events_after_the_end_or_without_content_are_ignored() {
         decoder.feed(&event(data)).unwrap();
     }
     decoder
-        .feed(&crate::model::samples::data("[DONE]"))
+        .feed(&crate::model::test_samples::data("[DONE]"))
         .unwrap();
     assert_eq!(decoder.finish().unwrap_err().class, FailureClass::Network);
 }

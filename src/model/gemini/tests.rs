@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::*;
 use crate::config::Quirks;
-use crate::model::samples::{
+use crate::model::test_samples::{
     bytes, conversation, cut_everywhere, data, decode, ends_once, events, failed, junk, reply,
     shown,
 };

@@ -3,7 +3,7 @@
 use super::*;
 use crate::config::Quirks;
 use crate::core::entry::FailureClass;
-use crate::model::samples::{
+use crate::model::test_samples::{
     bytes, conversation, cut_everywhere, data, decode, ends_once, events, failed, junk, reply,
     shown,
 };

@@ -3,7 +3,7 @@
 use super::*;
 use crate::config::Quirks;
 use crate::core::entry::FailureClass;
-use crate::model::samples::{
+use crate::model::test_samples::{
     bytes, conversation, cut_everywhere, data, decode, ends_once, events, failed, reply, shown,
 };
 use crate::model::wire::Codec;
@@ -92,7 +92,7 @@ fn reasoning_goes_back_only_whole_and_before_what_it_led_to() {
         text: "t".into(),
         sealed,
     };
-    let text = || crate::model::samples::text("x");
+    let text = || crate::model::test_samples::text("x");
     let types = |parts: &[MessagePart]| {
         let mut input = Vec::new();
         assistant(parts, &mut input);
@@ -323,7 +323,7 @@ proptest! {
     #[test]
     fn no_event_is_too_strange(
         types in prop::collection::vec(0usize..10, 0..12),
-        junk in crate::model::samples::junk(),
+        junk in crate::model::test_samples::junk(),
     ) {
         const TYPES: [&str; 10] = [
             "response.output_text.delta", "response.reasoning_summary_text.delta",

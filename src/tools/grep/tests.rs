@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::super::Limits;
-use super::super::support::{ResultRoom, done, error};
+use super::super::test_support::{ResultRoom, done, error};
 use super::*;
 use crate::core::entry::Outcome;
 

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::super::Limits;
-use super::super::support::{ResultRoom, done, error, hash};
+use super::super::test_support::{ResultRoom, done, error, hash};
 use super::*;
 
 fn read(room: &ResultRoom, path: &str) -> ToolResult {

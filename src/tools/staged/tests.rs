@@ -8,7 +8,7 @@ use std::path::Path;
 
 use rustix::fs::{XattrFlags, fgetxattr, fsetxattr, setxattr};
 
-use super::super::support::{ResultRoom, hash as hash_of};
+use super::super::test_support::{ResultRoom, hash as hash_of};
 use super::*;
 
 #[path = "../../../tests/support/skip.rs"]

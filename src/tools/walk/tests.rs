@@ -13,7 +13,7 @@ use serde_json::json;
 
 use super::Walk;
 use crate::tools::limit::{Limits, Watch};
-use crate::tools::support::{ResultRoom, done};
+use crate::tools::test_support::{ResultRoom, done};
 use crate::workspace::ignored::{MAX_FILE_BYTES, MAX_LINE_BYTES, MAX_NAMED, MAX_PATTERNS};
 
 /// Returns a room with a file that is ignored, and one that is not.

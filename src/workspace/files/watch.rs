@@ -379,6 +379,6 @@ mod elsewhere {
 }
 
 #[cfg(test)]
-mod model;
+mod test_model;
 #[cfg(test)]
 mod tests;

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::super::support::{ResultRoom, hash, work};
+use super::super::test_support::{ResultRoom, hash, work};
 use super::super::work::Work;
 use super::*;
 

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::super::support::{ResultRoom, work};
+use super::super::test_support::{ResultRoom, work};
 use super::super::work::Work;
 use super::super::{ToolResult, truncate_output};
 use super::{HistoryView, look_back};
@@ -155,5 +155,5 @@ pub(crate) fn text(ran: &ToolResult) -> &str {
 }
 
 pub(crate) fn text_of_error(ran: &ToolResult) -> &str {
-    super::super::support::error(ran)
+    super::super::test_support::error(ran)
 }
