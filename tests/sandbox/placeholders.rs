@@ -245,7 +245,7 @@ fn a_name_that_is_not_held_any_more_is_compared() {
         let ended = place.runs().wait(&mut second).await.unwrap();
         let changed = &after(&ended).changed;
         assert!(
-            changed.iter().any(|path| path.ends_with(".git/commondir")),
+            changed.iter().any(|path| path.contains("/.git/commondir ")),
             "{changed:?}"
         );
         finish(&place, first, "first").await;
@@ -287,7 +287,8 @@ fn names_that_are_not_utf8_are_held() {
         &folder,
         "git init -q --template= .; git -c user.name=a -c user.email=b commit -q --allow-empty -m x",
     );
-    let tries = "echo evil > f*r/.git/config; echo evil > f*r/.git/commondir; true";
+    let tries =
+        "exec 2> /dev/null; echo evil > f*r/.git/config; echo evil > f*r/.git/commondir; true";
     let (ended, text) = place.run(place.profile(Access::Workspace), tries);
     assert_eq!(ended.how, How::Exited(0), "{text}");
     assert!(!folder.join(".git/commondir").exists());
