@@ -61,7 +61,7 @@ impl Watched {
         let roots = WritableRoots::open(&profile.write);
         let held = |path: &PathBuf| {
             let spot = profile.is_held().then(|| roots.spot(path).ok()).flatten();
-            // Whoever removes a placeholder of another rewake removes this command's mount too.
+            // If another rewake removes its placeholder, this command's mount goes with it.
             spot.is_some_and(|spot| spot.stat().is_ok() && !spot.is_link() && !may_be_one(path))
         };
         let (held, paths): (Vec<_>, Vec<_>) = profile.protected.iter().cloned().partition(held);
