@@ -141,7 +141,7 @@ fn a_key_that_is_typed_at_the_first_start_says_what_was_written() {
     terminal.types("sk-typed-0123456789");
     terminal.sees("••••");
     terminal.types("\r");
-    terminal.sees("keys/anthropic: the key of anthropic");
+    terminal.sees("keys/anthropic: the key for anthropic");
     terminal.sees("config.toml: model = \"anthropic/claude-");
     assert!(!terminal.raw().contains("sk-typed"));
     terminal.types("/status\r");
