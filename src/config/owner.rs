@@ -217,6 +217,9 @@ mod tests {
         // An earlier run as root left its folders there.
         let left = [&of_ann[..], &[("/home/ann/.local/share/rewake", 0)]].concat();
         assert_eq!(found(&[("HOME", "/home/ann")], &left), ann);
+        let folders = ["/home/ann/.local", "/home/ann/.config", "/home/ann/.cache"].map(|f| (f, 0));
+        let left = [&of_ann[..], &folders].concat();
+        assert_eq!(found(&[("HOME", "/home/ann")], &left), ann);
         // A separate folder.
         let own = [("HOME", "/home/ann"), ("REWAKE_HOME", "/srv/r")];
         assert_eq!(found(&own, &[&of_ann[..], &[("/srv/r", 0)]].concat()), None);
