@@ -221,7 +221,13 @@ impl Stage {
         };
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(&path, text(file)).unwrap();
-        let mode = if file.is_executable { 0o755 } else { 0o644 };
+        // As chmod +x and -x: the other bits stay as the umask has made them.
+        let before = fs::metadata(&path).unwrap().permissions().mode();
+        let mode = if file.is_executable {
+            before | 0o111
+        } else {
+            before & !0o111
+        };
         fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
     }
 
