@@ -23,6 +23,7 @@ impl<W: World> Engine<W> {
     /// # Errors
     /// As [`Engine::run`].
     pub async fn idle(&mut self) -> Result<(), EngineError> {
+        self.log.world.rest();
         let every = match self.log.state.user_commands.is_empty() {
             true => LOOK,
             false => LOOK_FOR_PERSON,

@@ -144,7 +144,7 @@ pub use folders::Folders;
 pub use kernel::{Kernel, UnapprovedLevels};
 pub use modes::{ModeChange, Modes};
 pub use obstacle::namespace_setting;
-pub use placeholders::{Placeholders, remove_left_placeholders};
+pub use placeholders::{KeptPlaceholders, Placeholders, remove_left_placeholders};
 pub use places::holds_secrets;
 pub use profile::{Limits, Network, Profile, ProtectedScan, Request, ResolvedFolder, Unsupported};
 pub use protected::Remembered;

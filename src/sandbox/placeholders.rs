@@ -12,6 +12,9 @@
 //! the git folders, and nobody removes a placeholder of a folder that another one has locked: its
 //! mounts would go with the file.
 //!
+//! A session has those of its ended commands stay until its turn ends ([`KeptPlaceholders`]), and the
+//! next command takes them over: a file system may need milliseconds to make as many files again.
+//!
 //! Invariant: a record is written before the placeholders of it are made. A path without a record
 //! belongs to the user and stays, also if it is empty.
 //!
@@ -25,6 +28,7 @@ use std::fs::File;
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::fs::{FileType, FlockOperation, Mode, flock};
@@ -89,6 +93,9 @@ const FOLDER: &str = "placeholders";
 /// The lock of the folder with the records.
 const LOCK: &str = "lock";
 
+/// The file that each session locks, shared with others, while the placeholders of its commands stay.
+const KEPT: &str = "kept";
+
 /// The placeholders on which one command relies. Dropping it removes those that no other command
 /// relies on.
 #[derive(Debug, Default)]
@@ -118,7 +125,6 @@ impl Placeholders {
         folders.dedup();
         folders.truncate(MAX_FOLDERS);
         let records = records_of(profile);
-        remove_left(&records);
         let until = Instant::now() + LOCKED_WITHIN;
         let locked = folders.iter().take(MAX_LOCKED).filter_map(|folder| {
             let folder = open_to_lock(folder).ok()?;
@@ -129,6 +135,7 @@ impl Placeholders {
         let wanted = folders.into_iter().flat_map(|folder| names_of(folder));
         let wanted: Vec<Placeholder> = wanted.collect();
         let made = if wanted.is_empty() {
+            remove_left(&records);
             Ok(None)
         } else {
             make_recorded(&records, wanted)
@@ -149,28 +156,93 @@ impl Drop for Placeholders {
     fn drop(&mut self) {
         self.git.clear();
         drop(self.record.take());
-        if let Some(records) = &self.records {
+        if let Some(records) = &self.records
+            && !is_kept(records)
+        {
             // Without the lock, the next command removes them.
             remove_left(records);
         }
     }
 }
 
+/// Has the placeholders of ended commands stay, for the commands that follow.
+#[derive(Debug)]
+pub struct KeptPlaceholders {
+    /// The folder with the records.
+    records: PathBuf,
+    /// The locked file while they stay.
+    lock: Mutex<Option<File>>,
+}
+
+impl KeptPlaceholders {
+    /// None stay yet. `data_dir` is rewake's folder for data.
+    pub fn new(data_dir: &Path) -> KeptPlaceholders {
+        KeptPlaceholders {
+            records: data_dir.join(FOLDER),
+            lock: Mutex::default(),
+        }
+    }
+
+    /// Has them stay until they are released, or this process ends. If that fails, each command
+    /// removes its own.
+    pub fn keep(&self) {
+        let mut lock = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
+        if lock.is_none() {
+            *lock = lock_kept(&self.records).ok();
+        }
+    }
+
+    /// Removes those that no command relies on, unless another session has them stay.
+    pub fn release(&self) {
+        let mut lock = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(lock) = lock.take() {
+            drop(lock);
+            remove_left(&self.records);
+        }
+    }
+}
+
+impl Drop for KeptPlaceholders {
+    fn drop(&mut self) {
+        self.release();
+    }
+}
+
+fn lock_kept(folder: &Path) -> io::Result<File> {
+    std::fs::create_dir_all(folder)?;
+    let file = open_or_make(&folder.join(KEPT))?;
+    flock(&file, FlockOperation::NonBlockingLockShared)?;
+    Ok(file)
+}
+
+/// Returns whether a session has the placeholders stay.
+fn is_kept(folder: &Path) -> bool {
+    let locked = File::open(folder.join(KEPT))
+        .map(|file| flock(&file, FlockOperation::NonBlockingLockExclusive));
+    matches!(locked, Ok(Err(Errno::WOULDBLOCK)))
+}
+
+/// The path of a record whose keeper is gone, and the names in it.
+type DeadRecord = (PathBuf, BTreeSet<PathBuf>);
+
 /// A record.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 struct Names(#[serde(with = "path_bytes")] BTreeSet<PathBuf>);
 
-/// Makes the missing placeholders and returns their locked record. Returns `None` if no name is
-/// missing.
+/// Makes the missing placeholders, takes over those of ended commands, and returns their locked
+/// record. Returns `None` if no name is missing.
 fn make_recorded(folder: &Path, wanted: Vec<Placeholder>) -> io::Result<Option<File>> {
     std::fs::create_dir_all(folder)?;
     let _lock = lock(folder)?;
-    let known = living_and_dead(folder).0;
-    let is_own = |path: &Path| known.contains(path) || path.symlink_metadata().is_err();
+    let (mut living, dead) = living_and_dead(folder);
+    let is_dead = |path: &PathBuf| dead.iter().any(|(_, names)| names.contains(path));
+    let is_known = |path: &PathBuf| living.contains(path) || is_dead(path);
+    let is_own = |path: &PathBuf| is_known(path) || path.symlink_metadata().is_err();
     let wanted = wanted.into_iter().filter(|(path, _)| is_own(path));
     let wanted: Vec<Placeholder> = wanted.collect();
     if wanted.is_empty() {
+        remove_unused(folder, &living, dead);
         return Ok(None);
     }
     let id = Uuid::new_v4().to_string();
@@ -182,9 +254,13 @@ fn make_recorded(folder: &Path, wanted: Vec<Placeholder>) -> io::Result<Option<F
     let names: BTreeSet<PathBuf> = names.collect();
     file.write_all(&serde_json::to_vec(&Names(names))?)?;
     for (path, content) in &wanted {
-        // Where this user may not write, neither may the command.
-        let _ = make(path, *content, &unfinished(path, &id));
+        if path.symlink_metadata().is_err() {
+            // Where this user may not write, neither may the command.
+            let _ = make(path, *content, &unfinished(path, &id));
+        }
     }
+    living.extend(wanted.into_iter().map(|(path, _)| path));
+    remove_unused(folder, &living, dead);
     Ok(Some(file))
 }
 
@@ -198,18 +274,22 @@ fn remove_left(folder: &Path) {
     if !records(folder).is_empty()
         && let Ok(_lock) = lock(folder)
     {
-        remove_unused(folder);
+        let (living, dead) = living_and_dead(folder);
+        remove_unused(folder, &living, dead);
     }
 }
 
 /// Waits for the lock of the folder with the records. It is held until the file is closed.
 fn lock(folder: &Path) -> io::Result<File> {
-    let mut options = File::options();
-    let file = options.write(true).create(true).truncate(false);
-    let file = file.open(folder.join(LOCK))?;
+    let file = open_or_make(&folder.join(LOCK))?;
     let until = Instant::now() + LOCKED_WITHIN;
     wait_for_lock(&file, FlockOperation::NonBlockingLockExclusive, until)?;
     Ok(file)
+}
+
+fn open_or_make(path: &Path) -> io::Result<File> {
+    let mut options = File::options();
+    options.write(true).create(true).truncate(false).open(path)
 }
 
 fn wait_for_lock(file: &impl AsFd, how: FlockOperation, until: Instant) -> io::Result<()> {
@@ -225,7 +305,8 @@ fn wait_for_lock(file: &impl AsFd, how: FlockOperation, until: Instant) -> io::R
 
 fn records(folder: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    let records = entries.filter(|entry| entry.file_name() != LOCK);
+    let is_record = |name: &OsStr| name != LOCK && name != KEPT;
+    let records = entries.filter(|entry| is_record(&entry.file_name()));
     records
         .map(|entry| entry.path())
         .take(MAX_RECORDS)
@@ -234,7 +315,7 @@ fn records(folder: &Path) -> Vec<PathBuf> {
 
 /// Returns the names in the records of living keepers, and the records of dead ones with theirs.
 /// Call it with the lock: a record is locked soon after it is created.
-fn living_and_dead(folder: &Path) -> (BTreeSet<PathBuf>, Vec<(PathBuf, BTreeSet<PathBuf>)>) {
+fn living_and_dead(folder: &Path) -> (BTreeSet<PathBuf>, Vec<DeadRecord>) {
     let (mut living, mut dead) = (BTreeSet::new(), Vec::new());
     for path in records(folder) {
         let Ok(file) = File::open(&path) else {
@@ -254,15 +335,21 @@ fn living_and_dead(folder: &Path) -> (BTreeSet<PathBuf>, Vec<(PathBuf, BTreeSet<
     (living, dead)
 }
 
-/// Removes the placeholders of dead keepers, as far as no living keeper relies on them. The record of
-/// those that a keeper with another folder for data relies on stays. Call it with the lock.
-fn remove_unused(folder: &Path) {
-    let (living, dead) = living_and_dead(folder);
+/// Removes the placeholders of dead keepers, as far as no living keeper relies on them and no session
+/// has them stay. The record of those that stay, also for a keeper with another folder for data,
+/// stays with them. Call it with the lock.
+fn remove_unused(folder: &Path, living: &BTreeSet<PathBuf>, dead: Vec<DeadRecord>) {
+    let is_kept = is_kept(folder);
     for (record, names) in dead {
         let id = record.file_name().unwrap_or_default().to_string_lossy();
         let mut is_used = false;
         // The names in a folder before the folder.
-        for path in names.iter().rev().filter(|path| !living.contains(*path)) {
+        let left = names.iter().rev().filter(|path| !living.contains(*path));
+        for path in left.filter(|path| path.symlink_metadata().is_ok()) {
+            if is_kept {
+                is_used = true;
+                break;
+            }
             match lock_git_folders(path) {
                 Ok(_locks) => drop(remove(path, &unfinished(path, &id))),
                 Err(_) => is_used = true,

@@ -33,6 +33,7 @@ use crate::core::tool::ToolCall;
 use crate::model::{Delta, Models, Reply};
 use crate::net::page::{self, PageContent, Web};
 use crate::net::search;
+use crate::sandbox::KeptPlaceholders;
 use crate::store::now_ms;
 use crate::telemetry::spans::Trace;
 use crate::tools::bash::{self, background_id};
@@ -79,6 +80,8 @@ pub struct Machine {
     pub(super) boot: String,
     /// The keeper of the next command.
     spare: RefCell<Option<Spare>>,
+    /// What commands have in git folders, which stays for the next one.
+    placeholders: KeptPlaceholders,
     /// The runs that this process waits for.
     active: RefCell<BTreeSet<String>>,
     /// The treatment of background work at the end of a run without a screen. `None`: the process
@@ -110,6 +113,7 @@ impl Machine {
             shell,
             runs,
             models,
+            placeholders: KeptPlaceholders::new(&data_dir),
             archive: Archive::new(data_dir, session.clone()),
             files: None,
             session,
@@ -253,6 +257,9 @@ impl Machine {
 
     /// Starts the keeper of a prepared run, whose start is recorded.
     pub(super) fn start(&self, run: &str) -> io::Result<Running> {
+        if self.shell.sandbox.is_some() {
+            self.placeholders.keep();
+        }
         let running = match self.spare.take() {
             Some(spare) => self.runs.start_in(run, spare),
             None => self.runs.start(run),
@@ -762,6 +769,10 @@ impl World for Machine {
         {
             tracing::warn!(run, error = %e, "a run folder stays");
         }
+    }
+
+    fn rest(&self) {
+        self.placeholders.release();
     }
 
     fn leaves_when_idle(&self) -> bool {

@@ -375,6 +375,9 @@ pub trait World: 'static {
     /// was killed. [`World::background_end`] reports its end.
     fn restart_if_killed(&self, _id: &str, _background: &Background) {}
 
+    /// Tidies up what commands shared, before the session waits for a person.
+    fn rest(&self) {}
+
     /// Returns whether the run ends when the model ends its turn and no subagent is at work. Nobody
     /// is then left to send a message.
     fn leaves_when_idle(&self) -> bool {

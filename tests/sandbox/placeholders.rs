@@ -4,12 +4,13 @@
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use rewake::command::{How, RunState, Running};
 use rewake::core::access::Access;
-use rewake::sandbox::{Profile, remove_left_placeholders};
+use rewake::sandbox::{KeptPlaceholders, Profile, remove_left_placeholders};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::kept::{Place, after, place, until};
@@ -195,6 +196,42 @@ fn placeholders_stay_as_long_as_a_command_relies_on_them() {
     assert!(!path.exists());
     let quarantined = place.path("quarantine").exists();
     assert!(!quarantined, "a placeholder was taken for a change");
+}
+
+/// The next command takes them over as they are. What somebody wrote into one stays.
+#[test]
+fn placeholders_that_a_session_keeps_go_when_it_rests() {
+    let Some(place) = repository() else { return };
+    let git = place.path("ws/.git");
+    let path = git.join("commondir");
+    let before = listing(&git);
+    let kept = KeptPlaceholders::new(&place.path(""));
+    let mut files = BTreeSet::new();
+    for _ in 0..2 {
+        kept.keep();
+        let (ended, text) = place.run(place.profile(Access::Workspace), "cat .git/commondir");
+        assert_eq!(ended.how, How::Exited(0), "{text}");
+        assert_eq!(after(&ended).changed, Vec::<String>::new(), "{text}");
+        files.insert(std::fs::metadata(&path).unwrap().ino());
+    }
+    assert_eq!(files.len(), 1, "it was made again");
+    let records = std::fs::read_dir(place.path("placeholders")).unwrap();
+    assert_eq!(
+        records.count(),
+        3,
+        "a lock, what is kept, and the last record"
+    );
+    let other = KeptPlaceholders::new(&place.path(""));
+    other.keep();
+    kept.release();
+    assert!(path.exists(), "another session keeps it");
+    let written = git.join("info/attributes");
+    std::fs::write(&written, "* text\n").unwrap();
+    drop(other);
+    assert_eq!(std::fs::read_to_string(&written).unwrap(), "* text\n");
+    std::fs::remove_file(&written).unwrap();
+    let _ = std::fs::remove_dir(git.join("info"));
+    assert_eq!(listing(&git), before);
 }
 
 /// The records of the other rewake are in its folder for data.
