@@ -310,12 +310,32 @@ impl Terminal {
         let end = Instant::now() + LIMIT;
         loop {
             if let Some(status) = self.child.try_wait().unwrap() {
-                // The rest of its output is in the terminal's buffer.
-                std::thread::sleep(Duration::from_millis(30));
+                self.takes_in_the_rest();
                 return status;
             }
             assert!(Instant::now() < end, "it does not end:\n{}", self.screen());
             std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// Waits until all that is in the terminal's buffer is on the screen, if it is still read.
+    #[track_caller]
+    fn takes_in_the_rest(&self) {
+        let (Some(master), Some(_)) = (&self.master, &self.reader) else {
+            return;
+        };
+        let end = Instant::now() + LIMIT;
+        let at_once = Timespec::try_from(Duration::ZERO).unwrap();
+        loop {
+            // It is read and shown under this lock: what is not in the buffer is on the screen.
+            let shown = self.shown.locked();
+            let mut fds = [PollFd::new(&**master, PollFlags::IN)];
+            if poll(&mut fds, Some(&at_once)).unwrap() == 0 {
+                return;
+            }
+            drop(shown);
+            assert!(Instant::now() < end, "the rest is not read");
+            std::thread::sleep(Duration::from_millis(2));
         }
     }
 
@@ -367,17 +387,18 @@ fn collect(master: &File, to: &Shown) {
     loop {
         let mut fds = [PollFd::new(master, PollFlags::IN)];
         let ready = poll(&mut fds, Some(&patience));
-        if to.locked().is_over {
+        let mut state = to.locked();
+        if state.is_over {
             return;
         }
         if !matches!(ready, Ok(n) if n > 0) {
             continue;
         }
+        // Under the lock, so that nothing is between the buffer and the screen for who holds it.
         let mut reader = master;
         let Ok(n) = reader.read(&mut buffer) else {
             return;
         };
-        let mut state = to.locked();
         state.parser.process(&buffer[..n]);
         state.raw.extend_from_slice(&buffer[..n]);
         let is_asked = buffer[..n].windows(ASKED.len()).any(|seen| seen == ASKED);
