@@ -3,7 +3,8 @@
 //! without a limit.
 
 use std::ffi::OsStr;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{ErrorKind, Read};
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -11,6 +12,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::Value;
 
 use super::Protocol;
@@ -194,6 +196,8 @@ pub struct Live {
     child: Child,
     printed: Arc<Printed>,
     readers: Vec<JoinHandle<()>>,
+    /// What the readers read.
+    pipes: [OwnedFd; 2],
 }
 
 #[derive(Default)]
@@ -213,6 +217,8 @@ impl Live {
         let printed = Arc::new(Printed::default());
         let out = child.stdout.take().expect("stdout is a pipe");
         let err = child.stderr.take().expect("stderr is a pipe");
+        let pipes = [out.as_fd(), err.as_fd()];
+        let pipes = pipes.map(|pipe| pipe.try_clone_to_owned().expect("the same pipe"));
         let readers = vec![
             collect(out, printed.clone(), 0),
             collect(err, printed.clone(), 1),
@@ -221,6 +227,7 @@ impl Live {
             child,
             printed,
             readers,
+            pipes,
         }
     }
 
@@ -294,10 +301,26 @@ impl Live {
 
     /// The rest of its output. A grandchild that kept the pipe open is not waited for.
     fn drain(&self) {
-        let end = Instant::now() + Duration::from_millis(500);
-        while self.readers.iter().any(|r| !r.is_finished()) && Instant::now() < end {
+        let (soon, end) = (Duration::from_millis(500), Duration::from_secs(90));
+        let since = Instant::now();
+        while self.readers.iter().any(|r| !r.is_finished()) && since.elapsed() < end {
+            if since.elapsed() >= soon && self.is_all_read() {
+                return;
+            }
             std::thread::sleep(Duration::from_millis(1));
         }
+    }
+
+    /// It is read under this lock: what is in no pipe is in the text.
+    fn is_all_read(&self) -> bool {
+        let _text = self.printed.text.lock().unwrap();
+        let at_once = Timespec::try_from(Duration::ZERO).unwrap();
+        let is_empty = |pipe: &OwnedFd| {
+            let mut fds = [PollFd::new(pipe, PollFlags::IN)];
+            poll(&mut fds, Some(&at_once)).unwrap() == 0
+        };
+        let mut both = self.readers.iter().zip(&self.pipes);
+        both.all(|(reader, pipe)| reader.is_finished() || is_empty(pipe))
     }
 }
 
@@ -308,15 +331,36 @@ impl Drop for Live {
     }
 }
 
-fn collect(from: impl Read + Send + 'static, to: Arc<Printed>, which: usize) -> JoinHandle<()> {
+/// Reads until nobody has the other end. Whole lines are added, and a last one without its end.
+fn collect(
+    mut from: impl Read + AsFd + Send + 'static,
+    to: Arc<Printed>,
+    which: usize,
+) -> JoinHandle<()> {
     std::thread::spawn(move || {
-        let mut reader = BufReader::new(from);
-        let mut line = Vec::new();
-        while matches!(reader.read_until(b'\n', &mut line), Ok(n) if n > 0) {
+        let (mut line, mut buffer) = (Vec::new(), vec![0; 1 << 16]);
+        loop {
+            let mut fds = [PollFd::new(&from, PollFlags::IN)];
+            if poll(&mut fds, None).is_err() {
+                continue;
+            }
             let mut text = to.text.lock().unwrap();
-            text[which].push_str(&String::from_utf8_lossy(&line));
-            to.more.notify_all();
-            line.clear();
+            let read = match from.read(&mut buffer) {
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                read => read.unwrap_or(0),
+            };
+            let end = buffer[..read].iter().rposition(|byte| *byte == b'\n');
+            let whole = end.map_or(0, |end| end + 1);
+            line.extend_from_slice(&buffer[..whole]);
+            if whole > 0 || read == 0 {
+                text[which].push_str(&String::from_utf8_lossy(&line));
+                to.more.notify_all();
+                line.clear();
+            }
+            line.extend_from_slice(&buffer[whole..read]);
+            if read == 0 {
+                return;
+            }
         }
     })
 }
