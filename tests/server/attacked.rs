@@ -390,6 +390,7 @@ fn a_session_that_is_followed_is_not_purged() {
     server.get(&path).refused(404, "no session");
     // What comes has numbers that were used before, and is told all the same.
     let again = server.follow("/events", Some(1 << 40));
+    again.begun();
     let new = done_session(&home, "comes");
     assert_eq!(again.entry("replied")["session"], new.as_str());
 }

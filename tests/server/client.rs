@@ -228,8 +228,11 @@ pub struct Event {
     pub data: Value,
 }
 
-/// The events so far, and whether the stream has ended; and that more came.
-type Came = Arc<(Mutex<(Vec<Event>, bool)>, Condvar)>;
+/// The events so far, and whether the stream has ended.
+type Events = (Vec<Event>, bool);
+
+/// What came so far, whether the server has begun to follow for this client; and that more came.
+type Came = Arc<(Mutex<(Events, bool)>, Condvar)>;
 
 /// What came of a stream so far.
 pub struct Follow {
@@ -258,15 +261,21 @@ impl Follow {
                     Some(("data", data)) => {
                         event.data = serde_json::from_str(data).expect("JSON in an event");
                         let (lock, more) = &*to;
-                        lock.lock().unwrap().0.push(event.clone());
+                        lock.lock().unwrap().0.0.push(event.clone());
                         more.notify_all();
                         event.id = None;
+                    }
+                    // Its first line.
+                    Some(("retry", _)) => {
+                        let (lock, more) = &*to;
+                        lock.lock().unwrap().1 = true;
+                        more.notify_all();
                     }
                     _ => {}
                 }
             }
             let (lock, more) = &*to;
-            lock.lock().unwrap().1 = true;
+            lock.lock().unwrap().0.1 = true;
             more.notify_all();
         });
         Follow { came, stream }
@@ -275,6 +284,17 @@ impl Follow {
     /// Waits until this is so of the events. Whether the stream has ended comes with them.
     #[track_caller]
     pub fn until(&self, is_so: impl Fn(&[Event], bool) -> bool) -> Vec<Event> {
+        self.wait(|events, _| is_so(&events.0, events.1))
+    }
+
+    /// Waits until the server follows: what is recorded from now on is told.
+    #[track_caller]
+    pub fn begun(&self) {
+        self.wait(|_, has_begun| has_begun);
+    }
+
+    #[track_caller]
+    fn wait(&self, is_so: impl Fn(&Events, bool) -> bool) -> Vec<Event> {
         let end = Instant::now() + LIMIT;
         let (lock, more) = &*self.came;
         let mut came = lock.lock().unwrap();
@@ -283,7 +303,7 @@ impl Follow {
             assert!(!left.is_zero(), "it did not come: {:#?}", came.0);
             came = more.wait_timeout(came, left).unwrap().0;
         }
-        came.0.clone()
+        came.0.0.clone()
     }
 
     /// Waits for an entry of this type.

@@ -173,6 +173,7 @@ fn all_sessions_are_followed_by_their_place_among_all() {
     assert_eq!(came.iter().find(|e| e.id.is_some()).unwrap().data["seq"], 0);
     // One that is beyond all goes on with what comes.
     let beyond = server.follow("/events", Some(1 << 40));
+    beyond.begun();
     done_session(&home, "three");
     beyond.entry("replied");
 }
