@@ -100,9 +100,10 @@ fn is_end(event: &Event) -> bool {
 
 #[test]
 fn streamed_words_come_as_they_are_streamed() {
-    let words: String = (0..200).map(|n| format!("word{n} ")).collect();
+    // Two clients come while it streams, however late: that takes some seconds.
+    let words: String = (0..400).map(|n| format!("word{n} ")).collect();
     let slow = format!(
-        "[[step]]\ntext = {}\nchunk_chars = 20\nchunk_ms = 20\n",
+        "[[step]]\ntext = {}\nchunk_chars = 20\nchunk_ms = 60\n",
         json!(words)
     );
     let home = scripted(&[slow]);
