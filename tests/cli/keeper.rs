@@ -78,6 +78,21 @@ impl Place {
         self.runs.wait(&mut running).await.unwrap()
     }
 
+    /// Runs a command that says the PID of its child into its time limit. On a busy machine it may
+    /// not have come so far: then it has more time.
+    async fn timed_out(&self, spec: &Spec, said: impl Fn(&RunEnd) -> String) -> u32 {
+        let mut spec = spec.clone();
+        for timeout_ms in [50, 300, 2_000, 10_000] {
+            spec.timeout_ms = timeout_ms;
+            let ended = self.run(&spec).await;
+            assert_eq!(ended.how, How::TimedOut);
+            if let Ok(child) = said(&ended).trim().parse() {
+                return child;
+            }
+        }
+        panic!("it said nothing: {spec:?}");
+    }
+
     fn settle(&self, run: &str) -> SettledRun {
         self.runs.settle(run, &boot_id()).unwrap()
     }
@@ -247,13 +262,14 @@ async fn a_keeper_inherits_nothing_but_the_standard_descriptors() {
     let held = std::fs::File::create(&path).unwrap();
     // Unlike what std opens, this one is open after exec.
     let _leaked = rustix::io::dup(&held).unwrap();
-    let (run, mut running) = place.begin("sleep 0.1");
+    let (run, mut running) = place.begin("until [ -e go ]; do sleep 0.01; done");
     let open: Vec<PathBuf> = std::fs::read_dir(format!("/proc/{}/fd", place.keeper(&run).unwrap()))
         .unwrap()
         .filter_map(|fd| std::fs::read_link(fd.unwrap().path()).ok())
         .collect();
     assert!(open.len() > 3, "{open:?}");
     assert!(!open.contains(&path), "{open:?}");
+    std::fs::write(place.folder.path().join("go"), "").unwrap();
     place.runs.wait(&mut running).await.unwrap();
 }
 
@@ -948,11 +964,8 @@ async fn a_killed_keeper_leaves_its_output_and_process_group() {
 #[tokio::test]
 async fn the_time_limit_ends_the_whole_group() {
     let place = place();
-    let mut spec = place.spec("sleep 30 & echo $!; wait");
-    spec.timeout_ms = 50;
-    let ended = place.run(&spec).await;
-    assert_eq!(ended.how, How::TimedOut);
-    let child = place.output(&ended).trim().parse().unwrap();
+    let spec = place.spec("sleep 30 & echo $!; wait");
+    let child = place.timed_out(&spec, |ended| place.output(ended)).await;
     until(|| !is_alive(child));
 }
 
@@ -1052,14 +1065,11 @@ async fn a_call_ends_with_its_shell_not_with_its_pipe() {
 #[tokio::test]
 async fn a_daemon_is_nobodys_child() {
     let place = place();
-    let mut spec = place.spec(
+    let spec = place.spec(
         "(setsid sh -c 'echo $$ > pid; exec sleep 30' >/dev/null 2>&1 &); \
          until [ -s pid ]; do sleep 0.01; done; sleep 30",
     );
-    spec.timeout_ms = 300;
-    let ended = place.run(&spec).await;
-    assert_eq!(ended.how, How::TimedOut);
-    let daemon = place.read("pid").trim().parse().unwrap();
+    let daemon = place.timed_out(&spec, |_| place.read("pid")).await;
     assert!(is_alive(daemon));
     signal(daemon, Signal::KILL);
 }
