@@ -55,8 +55,20 @@ fn append(home: &Home, text: &str, ms: u64) -> (&'static str, Value) {
 
 /// With a call of `append`, which needs to know where the home is.
 fn appending(more: &str, says: &Value, ms: u64) -> Home {
+    appending_so(more, says, |arguments, _| arguments["ms"] = json!(ms))
+}
+
+/// The same with a call that lasts until the file `go` is there.
+fn appending_until_go() -> Home {
+    appending_so(ALLOWED, &json!({}), |arguments, home| {
+        arguments["until"] = json!(home.path("go"));
+    })
+}
+
+fn appending_so(more: &str, says: &Value, set: impl Fn(&mut Value, &Home)) -> Home {
     let home = home(more, says, &[]);
-    let (tool, arguments) = append(&home, "one", ms);
+    let (tool, mut arguments) = append(&home, "one", 0);
+    set(&mut arguments, &home);
     let call = json!({ "tool": format!("mcp__far__{tool}"), "arguments": arguments });
     play(
         &home,
@@ -261,12 +273,13 @@ fn is_in_the_call(home: &Home) -> bool {
 
 #[test]
 fn a_call_survives_an_agent_kill_and_resume_gets_its_result() {
-    let home = appending(ALLOWED, &json!({}), 600);
+    let home = appending_until_go();
     let mut live = Live::spawn(home.rewake(["-p", "go"]));
     until("the server has the call", || is_in_the_call(&home));
     assert!(live.kill());
     live.wait(LIMIT);
     assert_eq!(home.read("effects"), "");
+    std::fs::write(home.path("go"), "").unwrap();
     let run = streamed(&home, &["-p", "-c"]).expect(0);
     let (kind, text) = results(&run).pop().expect("a result");
     assert_eq!(
@@ -280,12 +293,13 @@ fn a_call_survives_an_agent_kill_and_resume_gets_its_result() {
 
 #[test]
 fn a_call_is_settled_after_its_definition_was_removed() {
-    let home = appending(ALLOWED, &json!({}), 600);
+    let home = appending_until_go();
     let mut live = Live::spawn(home.rewake(["-p", "go"]));
     until("the server has the call", || is_in_the_call(&home));
     assert!(live.kill());
     live.wait(LIMIT);
     home.write_config(SCRIPTED);
+    std::fs::write(home.path("go"), "").unwrap();
     let run = streamed(&home, &["-p", "-c"]).expect(0);
     let (kind, text) = results(&run).pop().expect("a result");
     assert_eq!(kind, "done", "{text}");
