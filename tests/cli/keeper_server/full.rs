@@ -46,7 +46,7 @@ async fn an_answer_that_cannot_be_written_down_is_held_until_it_can() {
     let place = place();
     let (run, client) = place.start().await;
     client
-        .send(&place.append("call_1", 300), true)
+        .send(&place.append_until_go("call_1"), true)
         .await
         .unwrap();
     client
@@ -54,6 +54,7 @@ async fn an_answer_that_cannot_be_written_down_is_held_until_it_can() {
         .await
         .unwrap();
     limit(&place, &run, Some(0));
+    place.go();
     let since = Instant::now();
     while client.paused().is_none() {
         assert!(since.elapsed() < Duration::from_secs(90), "it was not told");

@@ -229,12 +229,18 @@ async fn cancelling_tells_the_server_and_ends_nothing() {
     let place = place();
     let (run, connection) = start(&place, "new").await;
     let arguments = json!({});
-    let call = connection.call("call_1", "stall", &arguments, false);
-    assert!(
-        tokio::time::timeout(Duration::from_millis(100), call)
-            .await
-            .is_err()
-    );
+    let is_sent = async {
+        while sent(&place, &run, "\"tools/call\"") == 0 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        // It may be told that it is.
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    };
+    tokio::select! {
+        biased;
+        result = connection.call("call_1", "stall", &arguments, false) => panic!("{result:?}"),
+        () = is_sent => {}
+    }
     connection.cancel("call_1", "not needed").await;
     assert_eq!(sent(&place, &run, "notifications/cancelled"), 1);
     connection

@@ -122,6 +122,20 @@ impl Place {
         )
     }
 
+    /// A call that lasts until [`Place::go`].
+    fn append_until_go(&self, id: &str) -> Vec<u8> {
+        let until = self.folder.path().join("go");
+        request(
+            id,
+            "append",
+            json!({ "file": self.effects(), "text": id, "until": until }),
+        )
+    }
+
+    fn go(&self) {
+        std::fs::write(self.folder.path().join("go"), "").unwrap();
+    }
+
     fn keeper(&self, run: &str) -> u32 {
         let status = std::fs::read(self.servers.path(run).unwrap().join("status")).unwrap();
         // The record is JSON behind a sum and a length.
@@ -235,13 +249,14 @@ async fn a_dropped_call_continues_and_its_answer_is_available_later() {
     let place = place();
     let (run, client) = place.start().await;
     client
-        .send(&place.append("call_1", 300), true)
+        .send(&place.append_until_go("call_1"), true)
         .await
         .unwrap();
     drop(client.answer("call_1"));
     drop(client);
     let client = place.attach(&run).await;
     assert_eq!(client.outcome("call_1").unwrap(), ServerOutcome::Running);
+    place.go();
     assert_eq!(
         result(client.answer("call_1").await.unwrap()),
         json!("appended")

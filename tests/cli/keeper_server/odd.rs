@@ -127,10 +127,11 @@ async fn server_output_that_is_not_a_message_is_not_an_answer() {
 async fn a_call_is_made_once_however_often_it_is_sent() {
     let place = place();
     let (_, client) = place.start().await;
-    let call = place.append("call_1", 100);
+    let call = place.append_until_go("call_1");
     client.send(&call, true).await.unwrap();
     let refused = client.send(&call, true).await.unwrap_err().to_string();
     assert!(refused.contains("in flight already"), "{refused}");
+    place.go();
     client.answer("call_1").await.unwrap();
     assert_eq!(place.appended(), ["call_1"]);
     client.leave().await;
