@@ -125,8 +125,8 @@ impl Bench {
         let mut act = pin!(machine.act(call, guard));
         tokio::select! {
             biased;
-            ran = &mut act => panic!("it ended before: {ran:?}"),
             () = until(so) => {}
+            ran = &mut act => panic!("it ended before: {ran:?}"),
         }
     }
 }

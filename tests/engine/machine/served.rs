@@ -125,6 +125,15 @@ impl Bench {
         )
     }
 
+    /// A call that lasts until the file `go` is there.
+    fn append_until_go(&self, text: &str) -> ToolCall {
+        let work = self.folder.path().join("work");
+        call(
+            "mcp__far__append",
+            json!({ "file": work.join("effects"), "text": text, "until": work.join("go") }),
+        )
+    }
+
     fn was_given(&self, guard: &Guard) -> bool {
         let (run, request) = run_and_request(guard);
         let folder = self.servers().path(run).unwrap();
@@ -153,8 +162,8 @@ impl Bench {
         let mut act = std::pin::pin!(machine.act(call, &guard));
         tokio::select! {
             biased;
-            ran = &mut act => panic!("it ended before: {ran:?}"),
             () = until(|| self.was_given(&guard)) => {}
+            ran = &mut act => panic!("it ended before: {ran:?}"),
         }
         guard.clone()
     }
@@ -320,9 +329,10 @@ async fn a_call_whose_server_or_keeper_died_in_it_is_told_as_in_doubt() {
 #[tokio::test]
 async fn a_call_that_may_be_repeated_is_made_again_when_its_server_died_in_it() {
     let bench = Bench::new();
-    let call = bench.append("one", 400);
+    let call = bench.append_until_go("one");
     let guard = bench.dies_in(&repeatable(), &call).await;
     kill(bench.of_run(run_and_request(&guard).0).group.unwrap());
+    bench.put("go", "");
     let machine = bench.serving(&repeatable());
     let again = not_begun(machine.settle(&call, &guard, None, false).await);
     assert_ne!(run_and_request(&again), run_and_request(&guard));
