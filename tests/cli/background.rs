@@ -9,8 +9,11 @@ use serde_json::{Value, json};
 use crate::children::{LIMIT, OVER, Scene, WAITS};
 use crate::support::{Answer, Live, Run, Says, Seen};
 
-/// It runs for longer than an answer takes.
-const BUILD: &str = "sleep 3; echo built";
+/// It runs until the test says so.
+fn build() -> String {
+    format!("{WAITS}; echo built")
+}
+
 /// Part of the note about its end.
 const BUILT: &str = "built\\n```";
 const REMINDER: &str = "still runs. This run ends with your answer";
@@ -26,6 +29,12 @@ fn waits() -> Answer {
 
 fn asks(scene: &Scene) -> usize {
     scene.heard.lock().unwrap().len()
+}
+
+/// So many answers of the model are recorded.
+fn has_answered(scene: &Scene, answers: usize) -> bool {
+    let replied = || scene.entries(&scene.parent().id, "replied").len();
+    asks(scene) == answers && replied() == answers
 }
 
 fn last(scene: &Scene) -> Seen {
@@ -61,11 +70,14 @@ fn is_told_of_the_build(scene: &Scene, run: Run) {
 #[test]
 fn a_run_waits_for_a_command_with_bash_wait() {
     let scene = Scene::new(|seen| match seen.turn {
-        0 => starts(BUILD),
+        0 => starts(&build()),
         1 => waits(),
         _ => Says::text(OVER).into(),
     });
-    let run = scene.start().wait(LIMIT);
+    let live = scene.start();
+    scene.until("the model waits", || has_answered(&scene, 2));
+    scene.go();
+    let run = live.wait(LIMIT);
     let told = last(&scene).results[0].1.clone();
     assert!(told.contains("bash_wait waits for it"), "{told}");
     assert!(told.contains("this run ends with your answer"), "{told}");
@@ -76,12 +88,15 @@ fn a_run_waits_for_a_command_with_bash_wait() {
 #[test]
 fn a_run_that_would_leave_a_command_reminds_the_model_once() {
     let scene = Scene::new(|seen| match seen.turn {
-        0 => starts(BUILD),
+        0 => starts(&build()),
         1 => Says::text(FIRST).into(),
         2 if seen.json.to_string().contains(REMINDER) => waits(),
         _ => Says::text(OVER).into(),
     });
-    let run = scene.start().wait(LIMIT);
+    let live = scene.start();
+    scene.until("the model waits", || has_answered(&scene, 3));
+    scene.go();
+    let run = live.wait(LIMIT);
     is_told_of_the_build(&scene, run);
     let notes = notes(&scene, "still_running");
     assert_eq!(notes.len(), 1, "{notes:?}");
@@ -155,7 +170,7 @@ fn output_that_a_wait_has_seen_does_not_end_the_next_one() {
 #[test]
 fn a_wait_that_was_killed_waits_again() {
     let scene = Scene::new(|seen| match seen.turn {
-        0 => starts(&format!("{WAITS}; echo built")),
+        0 => starts(&build()),
         1 => waits(),
         _ => Says::text(OVER).into(),
     });
