@@ -72,16 +72,22 @@ impl Serve {
     /// The same with another command line than the one that is given.
     #[track_caller]
     pub fn start_as(home: &Home, args: &[&str], as_it: fn(Command) -> Command) -> Serve {
-        // The link may name another host, and then no port.
-        let free = std::net::TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr());
-        let port = free.expect("a port").port();
+        // The server takes a port that is free. A link to another host names none.
+        let port = match args.contains(&"--host") {
+            true => free_port(),
+            false => 0,
+        };
         let address = format!("127.0.0.1:{port}");
         let listen = ["serve", "--listen", &address];
         let live = Live::spawn(as_it(home.rewake(listen.iter().chain(args))));
         let link = live.wait_for(LIMIT, |line| line.contains("/#token="));
-        let (_, token) = link.split_once("/#token=").expect("a link");
+        let (address, token) = link.split_once("/#token=").expect("a link");
+        let named = || address.rsplit(':').next()?.parse().ok();
         Serve {
-            port,
+            port: match port {
+                0 => named().expect("a port"),
+                port => port,
+            },
             token: token.to_string(),
             live,
         }
@@ -163,6 +169,12 @@ impl Serve {
         stream.write_all(head.as_bytes()).expect("ask");
         Follow::of(stream)
     }
+}
+
+/// A port that nobody listens on, until somebody takes it.
+fn free_port() -> u16 {
+    let free = std::net::TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr());
+    free.expect("a port").port()
 }
 
 /// Whether all came that the head says. A server that was not sent a whole body does not close.
