@@ -105,16 +105,16 @@ fn the_end_of_a_long_command_is_seen_before_a_yes() {
     terminal.sees("It is over.");
 }
 
-/// Killed in the middle of an answer, with one session here.
+/// Killed in the middle of an answer, with one session here. The next answer is a whole one.
 fn killed(config: &str) -> Home {
-    let home = scripted(&[slowly(
-        "An answer that is longer than the patience of the one who kills it in the middle of it all.",
-    )]);
+    let home = scripted(&[slowly(&"An answer that is long. ".repeat(100))]);
     home.write_config(config);
     let terminal = Terminal::start(&home, &["tell me"]);
     terminal.sees("An answer that is lo");
     wait_until_kept(&home, "An answer");
     terminal.kill();
+    let whole = step("The one who killed it came in the middle of it all.", &[]);
+    std::fs::write(home.rewake_home().join("script.toml"), whole).unwrap();
     home
 }
 

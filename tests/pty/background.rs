@@ -36,7 +36,8 @@ fn the_end_of_a_background_command_asks_the_model_again() {
 #[test]
 fn after_esc_the_end_of_a_background_command_asks_nobody() {
     let home = plays(|home| {
-        let first = slowly("An answer that the user stops in the middle of its words.");
+        let words = "An answer that the user stops in the middle of its words. ";
+        let first = slowly(&words.repeat(40));
         vec![in_background(home), first, step("Nobody asked.", &[])]
     });
     let mut terminal = Terminal::start(&home, &["start it"]);

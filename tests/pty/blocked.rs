@@ -75,9 +75,8 @@ fn newest(home: &Home) -> String {
 
 #[test]
 fn a_start_draws_before_it_knows_what_to_offer() {
-    let home = scripted(&[slowly(
-        "An answer that is cut by the kill, in the middle of it.",
-    )]);
+    let answer = "An answer that is cut by the kill, in the middle of it. ";
+    let home = scripted(&[slowly(&answer.repeat(40))]);
     let terminal = Terminal::start(&home, &["remember me"]);
     terminal.sees("An answer");
     terminal.kill();
@@ -231,8 +230,8 @@ fn writing_the_config_draws() {
 
 #[test]
 fn a_person_may_leave_without_the_store_and_loses_nothing_that_was_acknowledged() {
-    let answer = "A slow answer, during which another message is sent and waits for its turn.";
-    let (home, mut terminal) = talking(&[slowly(answer)]);
+    let answer = "A slow answer, during which another message is sent and waits for its turn. ";
+    let (home, mut terminal) = talking(&[slowly(&answer.repeat(40))]);
     terminal.says("go slowly");
     terminal.sees("A slow");
     terminal.says("wait for it");

@@ -155,13 +155,13 @@ fn an_open_question_is_open_again() {
 
 #[test]
 fn an_answer_cut_off_by_a_kill_is_shown_as_cut() {
-    let home = scripted(&[slowly(
-        "An answer that is longer than the patience of the one who kills it in the middle of it all.",
-    )]);
+    let home = scripted(&[slowly(&"An answer that is long. ".repeat(100))]);
     let terminal = Terminal::start(&home, &["tell me"]);
     terminal.sees("An answer that is lo");
     wait_until_kept(&home, "An answer");
     terminal.kill();
+    let whole = step("The one who killed it came in the middle of it all.", &[]);
+    std::fs::write(home.rewake_home().join("script.toml"), whole).unwrap();
     let mut terminal = Terminal::start(&home, &[]);
     terminal.sees("words of an answer that was streaming");
     terminal.answers("Enter resume", ENTER);

@@ -159,7 +159,7 @@ fn ended_unread(args: &[&str], signal: Signal) -> i32 {
 #[test]
 fn lines_are_queued_while_it_works_and_ctrl_c_stops() {
     let home = scripted(&[
-        slowly("a very long answer that takes its time, and then some more of it"),
+        slowly(&"a very long answer that takes its time, and then some more. ".repeat(3)),
         step("Second.", &[]),
     ]);
     let mut terminal = plain(&home);

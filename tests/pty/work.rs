@@ -237,9 +237,7 @@ fn a_message_sent_while_a_turn_runs_is_queued_and_editable() {
 #[test]
 fn escape_stops_and_what_was_said_stays() {
     let home = home(&[
-        slowly(
-            "A very long answer that takes its time and would go on for quite a while longer, if it were let.",
-        ),
+        slowly(&"A very long answer that takes its time and would go on. ".repeat(40)),
         step("A second answer.", &[]),
     ]);
     let mut terminal = Terminal::start(&home, &["tell me"]);
