@@ -157,6 +157,7 @@ impl Terminal {
     /// after it would be a paste.
     pub fn types(&mut self, keys: &str) {
         if let Some(before) = self.entered.take() {
+            self.is_read();
             let end = Instant::now() + Duration::from_secs(1);
             while listening(&self.screen()) == before && Instant::now() < end {
                 std::thread::sleep(Duration::from_millis(5));
@@ -166,6 +167,19 @@ impl Terminal {
         let mut master: &File = self.master.as_ref().expect("the terminal is open");
         master.write_all(keys.as_bytes()).unwrap();
         master.flush().unwrap();
+    }
+
+    /// Waits until nothing that was typed is unread. Who reads nothing is not waited for that long.
+    fn is_read(&self) {
+        let end = Instant::now() + LIMIT / 3;
+        let at_once = Timespec::try_from(Duration::ZERO).unwrap();
+        while Instant::now() < end {
+            let mut fds = [PollFd::new(&self.slave, PollFlags::IN)];
+            if poll(&mut fds, Some(&at_once)).unwrap() == 0 {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
     }
 
     /// Types what is to be said, sees that it stands there, and sends it.
