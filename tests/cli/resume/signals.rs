@@ -59,17 +59,22 @@ fn an_interrupt_ends_the_command_and_keeps_what_it_printed() {
     scene.server.assert_no_violations();
 }
 
-/// It takes two seconds to end a command that will not; nobody has to wait for them.
+/// It takes two seconds to end a command that will not; nobody has to wait for them. Here its keeper
+/// is frozen meanwhile, so that it takes longer than the test may need.
 #[test]
 fn a_second_interrupt_leaves_at_once() {
     let stubborn = format!("trap '' TERM; {}", waits_for_go());
     let scene = Scene::with_command(&stubborn);
     let first = scene.start_command();
     first.wait_for(LIMIT, |line| is_entry(line, "started"));
+    let (keeper, _) = scene.running().expect("a command");
+    send(keeper, Signal::STOP);
     send(first.id(), Signal::INT);
     first.wait_for(LIMIT, |line| is_entry(line, "stopped"));
     send(first.id(), Signal::INT);
-    first.wait(LIMIT).expect(130);
+    let run = first.wait(LIMIT);
+    send(keeper, Signal::CONT);
+    run.expect(130);
     assert!(
         scene.entries("finished").is_empty(),
         "it waited for the end"
