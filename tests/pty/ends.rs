@@ -104,7 +104,8 @@ fn the_time_limit_stops_the_work_and_leaves() {
     home.write_config(FREE);
     let steps = [step("", &[bash(&until_gate(&home, 0))])];
     std::fs::write(home.rewake_home().join("script.toml"), steps.concat()).unwrap();
-    let mut terminal = Terminal::start(&home, &["--timeout", "1s", "build it"]);
+    // On a busy machine, too, the work has begun by then.
+    let mut terminal = Terminal::start(&home, &["--timeout", "6s", "build it"]);
     assert_eq!(terminal.ends().code(), Some(75));
     terminal.sees("the time limit of --timeout is reached");
     terminal.sees("to resume: rewake -c");
