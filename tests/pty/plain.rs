@@ -20,18 +20,31 @@ fn is_only_lines(terminal: &Terminal) {
     assert!(!printed.contains(is_odd), "{printed:?}");
 }
 
-/// An answer counts when the question stood there for a moment: it is given until it does.
+/// An answer counts when the question stood there for a moment. It is given again only when it came
+/// too early: a second one would answer the next question.
 #[track_caller]
-fn answers(terminal: &mut Terminal, line: &str, then: &str) {
-    let end = std::time::Instant::now() + std::time::Duration::from_secs(90);
+pub fn answers(terminal: &mut Terminal, line: &str, then: &str) {
+    use std::time::{Duration, Instant};
+    let refusals =
+        |terminal: &Terminal| terminal.raw().matches("came before you could read").count();
+    let end = Instant::now() + Duration::from_secs(90);
     while !terminal.screen().contains(then) {
         assert!(
-            std::time::Instant::now() < end,
+            Instant::now() < end,
             "{then:?} does not come:\n{}",
             terminal.screen()
         );
+        std::thread::sleep(Duration::from_millis(1_500));
+        let refused = refusals(terminal);
         terminal.types(&format!("{line}\r"));
-        std::thread::sleep(std::time::Duration::from_millis(1_500));
+        // The same refusal is not printed twice in a row.
+        let again = Instant::now() + Duration::from_secs(20);
+        while !terminal.screen().contains(then)
+            && refusals(terminal) == refused
+            && Instant::now() < again
+        {
+            std::thread::sleep(Duration::from_millis(20));
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 
 use serde_json::json;
 
+use crate::plain::answers;
 use crate::support::{ENTER, Home, Terminal, spoken};
 use crate::{scripted, step};
 
@@ -123,17 +124,6 @@ fn a_watcher_fills_in_the_form_and_it_closes_for_the_asker() {
     was_done_once(&home);
 }
 
-/// An answer counts when the question stood there for a moment: it is given until it does.
-fn line(terminal: &mut Terminal, line: &str, then: &str) {
-    let end = std::time::Instant::now() + std::time::Duration::from_secs(90);
-    while !terminal.screen().contains(then) {
-        let screen = terminal.screen();
-        assert!(std::time::Instant::now() < end, "{then:?}:\n{screen}");
-        terminal.types(&format!("{line}\r"));
-        std::thread::sleep(std::time::Duration::from_millis(1_500));
-    }
-}
-
 #[test]
 fn in_plain_lines_it_is_asked_field_by_field() {
     let home = calls("asks", "new", 0);
@@ -141,11 +131,11 @@ fn in_plain_lines_it_is_asked_field_by_field() {
     terminal.sees("Question: the server far asks you, 1 field:");
     terminal.sees("who are you?");
     terminal.sees("Field 1 of 1: name (text)");
-    line(&mut terminal, "/later", "put aside");
+    answers(&mut terminal, "/later", "put aside");
     terminal.types("\r");
-    line(&mut terminal, "ada", "Send this?");
+    answers(&mut terminal, "ada", "Send this?");
     terminal.sees("  name: ada");
-    line(&mut terminal, "y", "It is over.");
+    answers(&mut terminal, "y", "It is over.");
     was_done_once(&home);
     assert!(!terminal.raw().contains('\x1b'));
 }
@@ -191,12 +181,12 @@ fn in_plain_lines_each_question_of_the_model_is_answered_or_skipped() {
     let mut terminal = Terminal::start(&home, &["--plain", "build it"]);
     terminal.sees("Question: the agent asks you, 3 questions:");
     terminal.sees("Question 1 of 3: Database");
-    line(
+    answers(
         &mut terminal,
         "",
         "answer with a number or in your own words",
     );
-    line(&mut terminal, "2", "Question 2 of 3: Port");
+    answers(&mut terminal, "2", "Question 2 of 3: Port");
     terminal.types("skip\r");
     terminal.sees("Question 3 of 3: Place");
     terminal.types("neither\r");
