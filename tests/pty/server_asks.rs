@@ -17,11 +17,16 @@ fn as_a_server() {
     spoken::serve_if_asked();
 }
 
-/// A model that calls this tool of a server once. The call is over so many milliseconds after it
-/// got its answer.
-fn calls(tool: &str, mode: &str, ms: u64) -> Home {
+/// A model that calls this tool of a server once.
+fn calls(tool: &str, mode: &str) -> Home {
+    calls_until(tool, mode, None)
+}
+
+/// The same. The call is over when it got its answer, and this file of the workspace is there.
+fn calls_until(tool: &str, mode: &str, file: Option<&str>) -> Home {
     let home = scripted(&[]);
-    let arguments = json!({ "file": home.path("effects"), "text": "one", "ms": ms });
+    let until = file.map(|file| home.path(file));
+    let arguments = json!({ "file": home.path("effects"), "text": "one", "until": until });
     let call = json!({ "tool": format!("mcp__far__{tool}"), "arguments": arguments });
     let steps = [
         step("", &[("mcp_find", json!({ "query": "" }))]),
@@ -69,7 +74,7 @@ fn resumed(home: &Home) -> Terminal {
 #[test]
 fn a_form_that_was_open_at_a_kill_is_shown_again_and_its_answer_gives_the_real_result() {
     for (tool, mode) in WAYS {
-        let home = calls(tool, mode, 0);
+        let home = calls(tool, mode);
         let mut terminal = Terminal::start(&home, &["do it"]);
         terminal.sees("The server far asks you");
         terminal.sees("who are you?");
@@ -90,13 +95,14 @@ fn a_form_that_was_open_at_a_kill_is_shown_again_and_its_answer_gives_the_real_r
 #[test]
 fn a_kill_between_the_answer_and_the_result_asks_nobody_again() {
     for (tool, mode) in WAYS {
-        let home = calls(tool, mode, 3_000);
+        let home = calls_until(tool, mode, Some("go"));
         let mut terminal = Terminal::start(&home, &["do it"]);
         terminal.sees("The server far asks you");
         fill_in(&mut terminal);
         terminal.sees("answered by you: name \"ada\"");
         assert!(!terminal.screen().contains("It is over."));
         terminal.kill();
+        std::fs::write(home.path("go"), "").unwrap();
 
         let terminal = resumed(&home);
         terminal.waits("it is not over", |screen| {
@@ -109,7 +115,7 @@ fn a_kill_between_the_answer_and_the_result_asks_nobody_again() {
 
 #[test]
 fn a_watcher_fills_in_the_form_and_it_closes_for_the_asker() {
-    let home = calls("asks_old", "old", 0);
+    let home = calls("asks_old", "old");
     let first = Terminal::start(&home, &["do it"]);
     first.sees("The server far asks you");
     let mut second = Terminal::start(&home, &[]);
@@ -126,7 +132,7 @@ fn a_watcher_fills_in_the_form_and_it_closes_for_the_asker() {
 
 #[test]
 fn in_plain_lines_it_is_asked_field_by_field() {
-    let home = calls("asks", "new", 0);
+    let home = calls("asks", "new");
     let mut terminal = Terminal::start(&home, &["--plain", "do it"]);
     terminal.sees("Question: the server far asks you, 1 field:");
     terminal.sees("who are you?");
