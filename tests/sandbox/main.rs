@@ -66,8 +66,8 @@ fn every_try_gets_through_without_a_sandbox() {
     for who in Who::all() {
         let mut failed = Vec::new();
         for one in TRIES.iter().filter(|one| works_for(one, who)) {
-            let scene = Scene::new(who, one.up_to == Access::Read);
-            let done = scene.run(&one.script());
+            let run = || Scene::new(who, one.up_to == Access::Read).run(&one.script());
+            let done = run();
             if done.got_through() {
                 continue;
             }
@@ -75,6 +75,8 @@ fn every_try_gets_through_without_a_sandbox() {
                 Only::Somewhere | Only::AsRootSomewhere => {
                     eprintln!("not possible on this machine: {} ({who:?})", one.name);
                 }
+                // On a busy machine what was sent may be seen too late.
+                Only::Everywhere | Only::AsRoot if (0..5).any(|_| run().got_through()) => {}
                 Only::Everywhere | Only::AsRoot => failed.push(format!("{}: {done:?}", one.name)),
             }
         }
