@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
+use crate::mirror::write_program;
 use crate::support::{Home, Live, Run, git};
 use crate::{LIMIT, bash, play, refused, results, scripted, step, streamed};
 
@@ -37,8 +38,7 @@ fn file(hooks: &[(&str, &str, &str)]) -> String {
 fn script(home: &Home, name: &str, text: &str) -> PathBuf {
     let path = home.path(name);
     fs::create_dir_all(path.parent().unwrap()).unwrap();
-    fs::write(&path, text).unwrap();
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    write_program(&path, text);
     path
 }
 

@@ -3,7 +3,6 @@
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
@@ -112,8 +111,22 @@ fn pack(archive: &Path, folder: &Path, name: &str) {
 pub fn write_program(path: &Path, text: impl AsRef<[u8]>) {
     // The name may be a link to a program that is used elsewhere.
     let _ = fs::remove_file(path);
-    fs::write(path, text).unwrap();
-    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+    // Written by another process: what this one has open, every process that another test starts
+    // has open too until it runs its program, and a program that is open for writing does not run.
+    let mut sh = Command::new("sh");
+    sh.args(["-c", "cat > \"$0\" && chmod 755 \"$0\""])
+        .arg(path);
+    let mut writer = sh.stdin(Stdio::piped()).spawn().unwrap();
+    let mut stdin = writer.stdin.take().unwrap();
+    stdin.write_all(text.as_ref()).unwrap();
+    drop(stdin);
+    assert!(writer.wait().unwrap().success());
+}
+
+/// Copies a program that is run at once, as [`write_program`] writes one.
+pub fn copy_program(from: &Path, to: &Path) {
+    let copied = Command::new("cp").arg("-p").args([from, to]).status();
+    assert!(copied.unwrap().success());
 }
 
 pub fn sha256(bytes: &[u8]) -> String {

@@ -7,6 +7,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::mirror::copy_program;
 use crate::support::{Home, Run, run, skip_everywhere};
 use crate::{LIMIT, SCRIPTED, play, refused, step};
 
@@ -23,7 +24,7 @@ fn home() -> Option<(Home, PathBuf)> {
     let above = home.user().parent().unwrap().to_path_buf();
     fs::set_permissions(&above, Permissions::from_mode(0o755)).unwrap();
     let program = above.join("program");
-    fs::copy(env!("CARGO_BIN_EXE_rewake"), &program).unwrap();
+    copy_program(Path::new(env!("CARGO_BIN_EXE_rewake")), &program);
     play(&home, &[step("done", &[])]);
     for folder in [home.user(), home.workspace()] {
         chown(folder, Some(USER), Some(USER)).unwrap();

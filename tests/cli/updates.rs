@@ -2,7 +2,6 @@
 //! machine. The new versions are scripts that print their version.
 
 use std::fs;
-use std::io::Write;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -13,7 +12,7 @@ use rustix::process::geteuid;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::mirror::{Mirror, VERSION, has, name, sha256, write_program};
+use crate::mirror::{Mirror, VERSION, copy_program, has, name, sha256, write_program};
 use crate::served::until;
 use crate::support::{Home, Run, Terminal, run, skip, skip_everywhere};
 use crate::{LIMIT, SCRIPTED, bash, play, step};
@@ -212,7 +211,7 @@ fn undo_exchanges_both_programs_and_undo_again_exchanges_them_back() {
         let ran = user.update(&mirror, &["--undo"]).expect(1);
         assert!(ran.stderr.contains("rewake.old"), "{}", ran.stderr);
         // Both are this version, of two files.
-        fs::copy(user.program(), user.old()).unwrap();
+        copy_program(&user.program(), &user.old());
         let file = |path: PathBuf| fs::metadata(path).unwrap().ino();
         // Its number is not given again while it is open.
         let _first = fs::File::open(user.program()).unwrap();
@@ -514,7 +513,7 @@ fn a_program_from_another_channel_is_not_replaced() {
     let mirror = Mirror::new(&says(VERSION));
     let user = Installed::new();
     let elsewhere = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-    fs::copy(user.program(), elsewhere.path().join("rewake")).unwrap();
+    copy_program(&user.program(), &elsewhere.path().join("rewake"));
     let is_refused = || {
         let ran = user.refused(
             &mirror,
@@ -727,10 +726,10 @@ fn a_kill_during_undo_loses_no_program() {
         for step in ["linked", "placed"] {
             let user = Installed::new();
             // It runs, and is another one.
-            fs::copy(user.program(), user.old()).unwrap();
-            let mut longer = fs::File::options().append(true).open(user.old()).unwrap();
-            longer.write_all(b"old").unwrap();
-            drop(longer);
+            copy_program(&user.program(), &user.old());
+            let mut longer = Command::new("sh");
+            longer.args(["-c", "printf old >> \"$0\""]).arg(user.old());
+            assert!(longer.status().unwrap().success());
             let length = |path: PathBuf| fs::metadata(path).unwrap().len();
             let (program, old) = (length(user.program()), length(user.old()));
             let undo = |kill: bool| {

@@ -2,7 +2,6 @@
 //! something, by a `git` in PATH that kills who called it. Started again it comes to the same end.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -11,6 +10,7 @@ use rewake::store::WorktreeStage;
 use serde_json::json;
 
 use crate::children::{ANSWER, OVER, Scene, is_child};
+use crate::mirror::write_program;
 use crate::support::{Answer, Home, Live, Says, run};
 use crate::worktrees::{branches, commands, folder, git, go, newest, notes, repository, worktrees};
 use crate::{LIMIT, scripted};
@@ -92,8 +92,7 @@ exit $code
             data = data.display()
         );
         let file = bin.join("git");
-        fs::write(&file, script).unwrap();
-        fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
+        write_program(&file, script);
         Killer { bin }
     }
 
