@@ -9,14 +9,23 @@ use crate::support::{Home, Live};
 use crate::{LIMIT, bash, calling, play, quiet, refused, scripted, step};
 
 const CALLS: usize = 8;
+/// So many calls are waited for at most, before a kill.
+const BEFORE_A_KILL: usize = 6;
 
 pub fn path(home: &Home, name: &str) -> PathBuf {
     home.rewake_home().join(name)
 }
 
-/// A session that does one thing after the other.
+/// A session that does one thing after the other. Before [`go_on`] the last ones last so long that
+/// a kill finds it at work.
 pub fn at_work() -> (Home, Live) {
-    let call = |n: usize| step("", &[bash(&format!("echo {n} >> effects; sleep 0.1"))]);
+    let call = |n: usize| {
+        let lasts = match n < BEFORE_A_KILL {
+            true => "sleep 0.1",
+            false => "[ -e ~/go ] || sleep 10",
+        };
+        step("", &[bash(&format!("echo {n} >> effects; {lasts}"))])
+    };
     let mut steps: Vec<String> = (0..CALLS).map(call).collect();
     steps.push(step("all done", &[]));
     let home = scripted(&steps);
@@ -25,8 +34,13 @@ pub fn at_work() -> (Home, Live) {
     (home, live)
 }
 
+pub fn go_on(home: &Home) {
+    fs::write(home.user().join("go"), "").unwrap();
+}
+
 /// Until so many calls have done what they do.
 pub fn wait_for_calls(home: &Home, calls: usize) {
+    assert!(calls <= BEFORE_A_KILL);
     let end = Instant::now() + LIMIT;
     while effects(home).len() < calls {
         assert!(Instant::now() < end, "{:?}", effects(home));
@@ -41,6 +55,7 @@ fn effects(home: &Home) -> Vec<String> {
 
 #[track_caller]
 pub fn goes_on_and_repeats_nothing(home: &Home, says: &str) {
+    go_on(home);
     let run = home.run(["-p", "-c", "--yolo"]).expect(0);
     quiet(&run);
     assert_eq!(run.stdout.trim(), "all done");

@@ -9,7 +9,7 @@ use rewake::store::Store;
 use rusqlite::Connection;
 use rusqlite::config::DbConfig;
 
-use crate::journal::{at_work, path, wait_for_calls};
+use crate::journal::{at_work, go_on, path, wait_for_calls};
 use crate::support::Home;
 use crate::{LIMIT, bash, play, quiet, scripted, step};
 
@@ -114,6 +114,7 @@ fn a_flipped_bit_of_the_log_repeats_no_command() {
     let log = fs::read(kept.path().join("rewake.db-wal")).unwrap();
     let frames = (log.len() - HEADER) / FRAME;
     assert!(frames > 20, "{frames}");
+    go_on(&home);
     for part in 0..5 {
         fs::remove_dir_all(home.rewake_home()).unwrap();
         copy(kept.path(), &home.rewake_home());
