@@ -11,7 +11,7 @@ use crate::support::{Answer, Home, Live, Protocol, Says, Server};
 use crate::{LIMIT, QUIET};
 
 /// The words that stream, one of them in each event.
-const WORDS: usize = 400;
+const WORDS: usize = 2_000;
 
 fn word(number: usize) -> String {
     format!("word-{number:04} ")
