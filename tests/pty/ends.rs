@@ -4,7 +4,7 @@ use rustix::process::Signal;
 
 use crate::support::Home;
 use crate::support::{ENTER, Terminal};
-use crate::{FREE, bash, open_gate, scripted, step, until_gate};
+use crate::{FREE, bash, open_gate, scripted, step, turn_ends, until_gate};
 
 fn working() -> (Home, Terminal) {
     let home = scripted(&[]);
@@ -40,7 +40,7 @@ fn a_terminal_that_takes_nothing_holds_no_signal_up() {
     for (signal, code) in [(Signal::TERM, 143), (Signal::HUP, 129), (Signal::INT, 130)] {
         let home = scripted(&[step("The answer is 42.", &[]), step("It is free.", &[])]);
         let mut terminal = Terminal::start(&home, &["how much is it?"]);
-        terminal.sees("The answer is 42.");
+        turn_ends(&terminal, "The answer is 42.");
         terminal.stalls();
         terminal.signal(signal);
         assert_eq!(terminal.ends().code(), Some(code));
@@ -87,7 +87,7 @@ fn suspend_and_resume_restore_the_screen_and_the_draft() {
 fn without_the_other_screen_the_conversation_stays() {
     let home = scripted(&[step("The answer is 42.", &[])]);
     let mut terminal = Terminal::start(&home, &["--no-alt-screen", "how much is it?"]);
-    terminal.sees("The answer is 42.");
+    turn_ends(&terminal, "The answer is 42.");
     assert!(!terminal.is_on_other_screen());
     terminal.types("\x04");
     assert_eq!(terminal.ends().code(), Some(0));
@@ -119,7 +119,7 @@ fn the_time_limit_stops_the_work_and_leaves() {
 fn an_ephemeral_session_is_purged_when_the_screen_is_left() {
     let home = scripted(&[step("The answer is 42.", &[])]);
     let mut terminal = Terminal::start(&home, &["--ephemeral", "how much is it?"]);
-    terminal.sees("The answer is 42.");
+    turn_ends(&terminal, "The answer is 42.");
     terminal.types("\x04");
     assert_eq!(terminal.ends().code(), Some(0));
     assert!(!terminal.screen().contains("to resume"));
@@ -175,7 +175,7 @@ fn resuming_an_unknown_session_keeps_the_current_one_open() {
 fn the_conversation_stays_in_the_scrollback_when_the_screen_is_left() {
     let home = scripted(&[step("The answer is 42.", &[]), step("And 43.", &[])]);
     let mut terminal = Terminal::start(&home, &["how much is it?"]);
-    terminal.sees("The answer is 42.");
+    turn_ends(&terminal, "The answer is 42.");
     terminal.types("\x04");
     assert_eq!(terminal.ends().code(), Some(0));
     assert!(!terminal.is_on_other_screen());
@@ -184,7 +184,7 @@ fn the_conversation_stays_in_the_scrollback_when_the_screen_is_left() {
     terminal.sees("to resume: rewake -c");
     // A resumed session prints only its new part.
     let mut again = Terminal::start(&home, &["-c", "and the next?"]);
-    again.sees("And 43.");
+    turn_ends(&again, "And 43.");
     again.types("\x04");
     again.ends();
     again.sees("and the next?");

@@ -38,7 +38,7 @@ mod work;
 mod worktrees;
 
 use serde_json::{Value, json};
-use support::Home;
+use support::{Home, Terminal};
 
 /// A home whose model plays these answers.
 pub fn scripted(steps: &[String]) -> Home {
@@ -66,6 +66,17 @@ pub fn step(text: &str, calls: &[(&str, Value)]) -> String {
         .collect();
     let text = json!(text);
     format!("[[step]]\ntext = {text}\ncalls = [{}]\n", calls.join(", "))
+}
+
+/// Until the turn of this answer has ended, which is some time after its words are on the screen.
+#[track_caller]
+pub fn turn_ends(terminal: &Terminal, words: &str) {
+    terminal.waits("the turn does not end", |screen| {
+        let after = screen.rsplit_once(words).map_or("", |(_, after)| after);
+        // A time of less than a second is not shown.
+        let is_end = |row: &str| row.starts_with("done ·") || row.starts_with("done in ");
+        after.lines().any(|row| is_end(row.trim_start()))
+    });
 }
 
 /// Words that come slowly.

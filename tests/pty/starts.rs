@@ -2,7 +2,7 @@
 
 use crate::support::Home;
 use crate::support::{ENTER, Terminal, skip};
-use crate::{CONFIG, scripted, step};
+use crate::{CONFIG, scripted, step, turn_ends};
 
 const RIGHT: &str = "\x1b[C";
 
@@ -478,8 +478,7 @@ fn a_finished_session_is_listed_at_the_next_start_and_resumed() {
     let screen = terminal.screen();
     assert!(!screen.contains("Last here"), "{screen}");
     terminal.says("mend the parser");
-    terminal.sees("It is mended.");
-    terminal.sees("done ·");
+    turn_ends(&terminal, "It is mended.");
     terminal.types("\x04");
     assert!(terminal.ends().success());
     let mut terminal = Terminal::start(&home, &[]);

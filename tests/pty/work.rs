@@ -4,7 +4,7 @@ use serde_json::json;
 
 use crate::support::Home;
 use crate::support::{ENTER, ESC, Terminal};
-use crate::{bash, open_gate, scripted, slowly, step, until_gate};
+use crate::{bash, open_gate, scripted, slowly, step, turn_ends, until_gate};
 
 fn home(steps: &[String]) -> Home {
     scripted(steps)
@@ -31,7 +31,7 @@ fn a_task_is_typed_streamed_and_its_edit_approved() {
     terminal.chooses("y");
     terminal.sees("It is mended");
     assert_eq!(home.read("a.txt"), "two\n");
-    terminal.sees("as you wished.");
+    turn_ends(&terminal, "as you wished.");
     terminal.types("\x04");
     assert_eq!(terminal.ends().code(), Some(0));
     terminal.sees("to resume: rewake -c");
