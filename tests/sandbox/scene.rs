@@ -55,6 +55,13 @@ pub fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
+/// In a process apart: what this one has open for writing, each program that a test beside starts
+/// has open until it runs, and until then the copy does not run.
+pub fn copy_program(from: &Path, to: &Path) {
+    let copied = Command::new("cp").arg("-p").args([from, to]).status();
+    assert!(copied.unwrap().success());
+}
+
 pub struct Scene {
     folder: tempfile::TempDir,
     who: Who,
@@ -97,7 +104,7 @@ impl Scene {
         if built.ancestors().all(is_open) {
             symlink(built, &reachable).unwrap();
         } else {
-            std::fs::copy(built, &reachable).unwrap();
+            copy_program(built, &reachable);
         }
         if who == Who::Nobody {
             let done = Command::new("chown")

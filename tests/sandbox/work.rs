@@ -8,7 +8,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use crate::alone;
-use crate::scene::{Done, Scene, Who};
+use crate::scene::{Done, Scene, Who, copy_program};
 
 fn works(level: &str, pretend: &str, script: &str) -> Done {
     let _alone = alone();
@@ -392,7 +392,7 @@ fn a_sandbox_in_a_sandbox_stands_or_says_why_not() {
     let rewake = scene.root().join("rewake");
     // The program has to be where commands may read.
     let inside = scene.workspace().join("rewake");
-    std::fs::copy(&rewake, &inside).unwrap();
+    copy_program(&rewake, &inside);
     let script = r#"
 REWAKE_HOME=$TMPDIR/r; export REWAKE_HOME
 n=$(( ${N:-0} + 1 )); N=$n; export N
