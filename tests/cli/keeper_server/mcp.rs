@@ -145,12 +145,21 @@ async fn a_call_continues_without_its_agent_after_a_single_handshake() {
     for mode in ["old", "new"] {
         let place = place();
         let (run, first) = start(&place, mode).await;
-        let arguments = json!({ "file": place.effects(), "text": "x", "ms": 300 });
-        let call = first.call("call_1", "append", &arguments, false);
-        let dropped = tokio::time::timeout(Duration::from_millis(50), call).await;
-        assert!(dropped.is_err());
+        let until = place.folder.path().join("go");
+        let arguments = json!({ "file": place.effects(), "text": "x", "until": until });
+        let is_sent = async {
+            while sent(&place, &run, "\"tools/call\"") == 0 {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        tokio::select! {
+            biased;
+            result = first.call("call_1", "append", &arguments, false) => panic!("{result:?}"),
+            () = is_sent => {}
+        }
         drop(first);
         let second = reopen(&place, &run).await;
+        place.go();
         let result = second
             .call("call_1", "append", &arguments, false)
             .await
