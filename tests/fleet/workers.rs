@@ -52,7 +52,7 @@ impl Fleet {
         git(&repo, &["commit", "-q", "-m", "first"]);
         let (port, daemon) = serve(shared.path());
         let sql = format!(
-            "UPDATE rewake.meta SET work_dir = '{}', lease = '4 s'",
+            "UPDATE rewake.meta SET work_dir = '{}', lease = '20 s'",
             shared.path().join("work").display()
         );
         server.sql(&sql);
@@ -62,6 +62,13 @@ impl Fleet {
             daemon,
             port,
         })
+    }
+
+    /// With leases that end soon. The others last longer than a busy machine may stop a worker.
+    fn with_short_leases() -> Option<Fleet> {
+        let fleet = Fleet::start()?;
+        fleet.server.sql("UPDATE rewake.meta SET lease = '4 s'");
+        Some(fleet)
     }
 
     pub fn repo(&self) -> String {
@@ -299,7 +306,7 @@ fn a_task_whose_model_is_gone_says_so_and_uses_the_fallback() {
 
 #[test]
 fn another_machine_continues_when_a_worker_dies() {
-    let Some(fleet) = Fleet::start() else {
+    let Some(fleet) = Fleet::with_short_leases() else {
         return;
     };
     let wait = format!(
@@ -535,7 +542,7 @@ fn a_task_that_kills_its_workers_is_paused() {
 /// wakes.
 #[test]
 fn the_commands_of_a_frozen_worker_end_with_its_lease() {
-    let Some(fleet) = Fleet::start() else {
+    let Some(fleet) = Fleet::with_short_leases() else {
         return;
     };
     let pid = fleet.shared.path().join("pid");
@@ -577,7 +584,7 @@ fn the_commands_of_a_frozen_worker_end_with_its_lease() {
 #[test]
 fn effects_of_tasks_happen_once_under_random_faults() {
     const EFFECTS: usize = 4;
-    let Some(fleet) = Fleet::start() else {
+    let Some(fleet) = Fleet::with_short_leases() else {
         return;
     };
     let seed = number("REWAKE_FLEET_SEED", u64::from(std::process::id()));
