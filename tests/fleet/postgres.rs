@@ -128,7 +128,7 @@ impl Postgres {
             let sql = std::fs::read_to_string(format!("assets/fleet/{version}.sql"));
             server.sql(&sql.unwrap());
         }
-        server.sql("INSERT INTO rewake.meta (schema, lease) VALUES (2, '5 s')");
+        server.sql("INSERT INTO rewake.meta (schema, lease) VALUES (2, '20 s')");
         server.sql(&format!("GRANT rewake_worker TO {WORKER}"));
         Some(server)
     }
