@@ -5,16 +5,10 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
-mod any_damage;
 mod bundle_files;
 mod bundles;
 mod children;
 mod crash;
-#[cfg(target_os = "linux")]
-#[path = "../support/cut_short.rs"]
-mod cut_short;
-#[cfg(target_os = "linux")]
-mod cuts;
 mod damage;
 mod disk;
 mod files;
@@ -29,8 +23,8 @@ mod lag;
 mod lists;
 mod locks;
 mod machines;
-mod matrix;
 mod memories;
+mod place;
 mod purging;
 mod read_only;
 mod rebuilding;

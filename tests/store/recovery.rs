@@ -10,7 +10,7 @@ use rewake::store::{Head, Store, StoreError};
 use rusqlite::Connection;
 use rusqlite::config::DbConfig;
 
-use crate::matrix::Place;
+use crate::place::Place;
 use crate::story::*;
 
 const HEADER: usize = 32;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use rewake::recovery::{Recovered, Repair, recover};
 use rewake::store::{BackupStatus, JournalPlace, Store, StoreError};
 
-use crate::story::*;
+use super::story::*;
 
 pub struct Scene {
     pub dir: tempfile::TempDir,

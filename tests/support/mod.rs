@@ -24,6 +24,8 @@ mod anthropic;
 mod cache;
 mod chat;
 #[cfg(target_os = "linux")]
+pub mod cut_short;
+#[cfg(target_os = "linux")]
 mod failing_disk;
 mod gemini;
 mod git;

@@ -17,6 +17,7 @@ mod links;
 mod methods;
 mod mutants;
 mod phrases;
+mod test_names;
 mod threads;
 mod words;
 

@@ -1,0 +1,3 @@
+//! Random histories of the engine in the real world.
+
+mod machine;

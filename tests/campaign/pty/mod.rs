@@ -1,0 +1,3 @@
+//! The real binary on a pseudo-terminal, used at random.
+
+mod hour;

@@ -1,0 +1,430 @@
+//! Going back: what is set back, what stays, and what is asked for before.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use serde_json::{Value, json};
+
+use crate::cli::{SCRIPTED, bash, calling, play, step};
+use crate::support::{Home, Run};
+
+/// The id of the newest session.
+fn id(home: &Home) -> String {
+    let listed = home.run(["history"]).expect(0).stdout;
+    listed.split_whitespace().next().unwrap().to_string()
+}
+
+fn write(path: &str, content: &str) -> (&'static str, Value) {
+    ("write", json!({ "path": path, "content": content }))
+}
+
+/// What is there already is read before it is written.
+fn rewriting(calls: &[(&str, &str)]) -> Home {
+    let read = |(path, _): &(&str, &str)| ("read", json!({ "path": path }));
+    let reads: Vec<(&str, Value)> = calls.iter().map(read).collect();
+    let writes: Vec<(&str, Value)> = calls.iter().map(|(path, text)| write(path, text)).collect();
+    crate::cli::scripted(&[step("", &reads), step("", &writes), step("done", &[])])
+}
+
+/// The first entry at which the files are known: before anything was done.
+fn begin(home: &Home, id: &str) -> String {
+    let export = home.run(["export", id, "--json"]).expect(0).stdout;
+    let export: Value = serde_json::from_str(&export).unwrap();
+    let entries = export["records"].as_array().unwrap();
+    let named = entries.iter().find(|r| r["entry"]["tree"].is_string());
+    named.unwrap()["seq"].to_string()
+}
+
+/// Plays a script, and gives the session and the entry before all of it.
+fn played(home: &Home) -> (String, String) {
+    home.run(["-p", "go", "--yolo"]).expect(0);
+    let id = id(home);
+    let at = begin(home, &id);
+    (id, at)
+}
+
+#[track_caller]
+fn rewind(home: &Home, more: &[&str], code: i32) -> Run {
+    let mut args = vec!["rewind"];
+    args.extend(more);
+    home.run(args).expect(code)
+}
+
+#[test]
+fn files_that_calls_wrote_go_back_and_forth() {
+    let home = rewriting(&[("a", "new\n")]);
+    play(
+        &home,
+        &[
+            step("", &[("read", json!({ "path": "a" }))]),
+            step(
+                "",
+                &[
+                    write("a", "new\n"),
+                    write("made/here", "1\n"),
+                    bash("echo x >> c"),
+                ],
+            ),
+            step("done", &[]),
+        ],
+    );
+    fs::write(home.path("a"), "old\n").unwrap();
+    fs::write(home.path("c"), "c\n").unwrap();
+    fs::set_permissions(home.path("a"), fs::Permissions::from_mode(0o755)).unwrap();
+    let (id, at) = played(&home);
+    let shown = rewind(&home, &[&id, &at, "--files", "--preview"], 0);
+    for line in [
+        "a  +1 −1",
+        "made/here  +0 −1",
+        "c  +0 −1",
+        "1 file changed while a command ran: c",
+    ] {
+        assert!(shown.stdout.contains(line), "{line}: {}", shown.stdout);
+    }
+    assert_eq!(home.read("a"), "new\n");
+    // Nobody is there to say yes.
+    let refused = rewind(&home, &[&id, &at, "--files"], 2);
+    assert!(
+        refused.stderr.contains("--yes restores the files"),
+        "{}",
+        refused.stderr
+    );
+    assert_eq!(home.read("a"), "new\n");
+    let done = rewind(&home, &[&id, &at, "--files", "--yes"], 0);
+    assert!(
+        done.stderr.contains("2 files restored, 1 removed"),
+        "{}",
+        done.stderr
+    );
+    let as_before = |home: &Home| {
+        assert_eq!(
+            (home.read("a"), home.read("c")),
+            ("old\n".into(), "c\n".into())
+        );
+        assert!(!home.path("made").exists());
+        let mode = fs::metadata(home.path("a")).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o755);
+    };
+    as_before(&home);
+    rewind(&home, &[&id, "--redo", "--yes"], 0);
+    assert_eq!(
+        (home.read("a"), home.read("made/here")),
+        ("new\n".into(), "1\n".into())
+    );
+    assert_eq!(home.read("c"), "c\nx\n");
+    rewind(&home, &[&id, "--redo", "--yes"], 0);
+    as_before(&home);
+    // Nothing is left of it, and nothing more is to be done.
+    let names = fs::read_dir(home.workspace()).unwrap().flatten();
+    let left = names.filter(|e| e.file_name().to_string_lossy().contains("rewake-restore"));
+    assert_eq!(left.count(), 0);
+    let again = rewind(&home, &[&id, &at, "--files", "--yes"], 0);
+    assert!(
+        again.stderr.contains("no file had to be restored"),
+        "{}",
+        again.stderr
+    );
+}
+
+#[test]
+fn edits_by_hand_stay_or_are_put_onto_what_it_was() {
+    let home = rewriting(&[
+        ("both", "1\n2\n3\n4\n5\nby the call\n"),
+        ("lines", "call\n2\n"),
+        ("made", "by the call\n"),
+    ]);
+    fs::write(home.path("both"), "1\n2\n3\n4\n5\n6\n").unwrap();
+    fs::write(home.path("lines"), "1\n2\n").unwrap();
+    fs::write(home.path("mine"), "1\n").unwrap();
+    let (id, at) = played(&home);
+    fs::write(home.path("both"), "mine\n2\n3\n4\n5\nby the call\n").unwrap();
+    fs::write(home.path("lines"), "mine\n2\n").unwrap();
+    fs::write(home.path("made"), "and by me\n").unwrap();
+    fs::write(home.path("mine"), "2\n").unwrap();
+    fs::write(home.path("new"), "n\n").unwrap();
+    let done = rewind(&home, &[&id, &at, "--files", "--yes", "--json"], 1);
+    assert_eq!(home.read("both"), "mine\n2\n3\n4\n5\n6\n");
+    assert_eq!(home.read("lines"), "mine\n2\n");
+    assert_eq!(home.read("made"), "and by me\n");
+    assert_eq!(
+        (home.read("mine"), home.read("new")),
+        ("2\n".into(), "n\n".into())
+    );
+    let said: Value = serde_json::from_str(&done.stdout).unwrap();
+    let kept = |path: &str| {
+        let kept = said["kept"].as_array().unwrap();
+        let found = kept.iter().find(|kept| kept["path"] == path);
+        found.map_or(Value::Null, |kept| kept["why"].clone())
+    };
+    assert_eq!(
+        (kept("lines"), kept("made")),
+        (json!("conflict"), json!("conflict"))
+    );
+    assert_eq!(
+        (kept("mine"), kept("new")),
+        (json!("yours"), json!("yours"))
+    );
+    // All of it, as it was: what was made by hand too.
+    rewind(&home, &[&id, &at, "--files", "--exact", "--yes"], 0);
+    assert_eq!(
+        (home.read("lines"), home.read("mine")),
+        ("1\n2\n".into(), "1\n".into())
+    );
+    assert!(!home.path("made").exists());
+    rewind(&home, &[&id, "--redo", "--yes"], 0);
+    assert_eq!(
+        (home.read("made"), home.read("new")),
+        ("and by me\n".into(), "n\n".into())
+    );
+}
+
+#[test]
+fn rewind_keeps_protected_files_and_files_a_command_created() {
+    let home = calling(&[bash(
+        "echo 1 > created; echo evil > .envrc; echo x > .git/config",
+    )]);
+    fs::write(home.path(".envrc"), "mine\n").unwrap();
+    fs::create_dir(home.path(".git")).unwrap();
+    let (id, at) = played(&home);
+    let done = rewind(&home, &[&id, &at, "--files", "--yes"], 1);
+    assert!(
+        done.stderr
+            .contains("created (appeared while a command ran)"),
+        "{}",
+        done.stderr
+    );
+    assert!(done.stderr.contains(".envrc (protected"), "{}", done.stderr);
+    assert_eq!(
+        (home.read("created"), home.read(".envrc")),
+        ("1\n".into(), "evil\n".into())
+    );
+    let done = rewind(&home, &[&id, &at, "--files", "--exact", "--yes"], 1);
+    assert!(done.stderr.contains(".envrc (protected"), "{}", done.stderr);
+    assert_eq!(home.read(".envrc"), "evil\n");
+    assert_eq!(home.read(".git/config"), "x\n");
+    assert!(!home.path("created").exists());
+}
+
+#[test]
+fn a_session_does_not_continue_by_itself_after_a_rewind() {
+    let home = rewriting(&[("a", "new\n")]);
+    fs::write(home.path("a"), "old\n").unwrap();
+    let (id, at) = played(&home);
+    // The copy parts where the call was not done yet: an answer is owed there.
+    let copy = rewind(&home, &[&id, &at, "--both", "--yes"], 0);
+    let copy = copy.stdout.trim().to_string();
+    assert_eq!(home.read("a"), "old\n");
+    assert_ne!(copy, id);
+    let asked = |home: &Home, id: &str| {
+        let export = home.run(["export", id, "--json"]).expect(0).stdout;
+        export.matches("\"replied\"").count()
+    };
+    let before = asked(&home, &copy);
+    home.run(["-p", "-r", &copy, "--yolo"]);
+    assert_eq!(asked(&home, &copy), before, "it went on by itself");
+    let only = rewind(&home, &[&id, &at, "--conversation"], 0);
+    let only = only.stdout.trim().to_string();
+    home.run(["-p", "-r", &only, "--yolo"]);
+    assert_eq!(asked(&home, &only), before, "it went on by itself");
+    assert_eq!(home.read("a"), "old\n");
+    // What the model is told when it is asked again.
+    let shown = home.run(["show", &copy]).expect(0).stdout;
+    assert!(shown.contains("1 file restored, 0 removed"), "{shown}");
+}
+
+#[test]
+fn single_files_are_set_back_or_printed() {
+    let home = rewriting(&[("a", "new\n"), ("sub/b", "new\n")]);
+    fs::write(home.path("a"), "old\n").unwrap();
+    fs::create_dir(home.path("sub")).unwrap();
+    fs::write(home.path("sub/b"), "old\n").unwrap();
+    let (id, at) = played(&home);
+    let at = format!("{id}:{at}");
+    let printed = home.run(["restore", "a", "--at", &at, "-o", "-"]).expect(0);
+    assert_eq!(
+        (printed.stdout.as_str(), home.read("a")),
+        ("old\n", "new\n".into())
+    );
+    home.run(["restore", "sub", "--at", &at, "--yes"]).expect(0);
+    assert_eq!(
+        (home.read("a"), home.read("sub/b")),
+        ("new\n".into(), "old\n".into())
+    );
+    let unknown = home.run(["restore", "c", "--at", &at, "-o", "-"]).expect(2);
+    assert!(
+        unknown.stderr.contains("no content of it is kept"),
+        "{}",
+        unknown.stderr
+    );
+    rewind(&home, &[&id, "3"], 2);
+    let unknown = rewind(&home, &[&id, "--redo", "--preview"], 0);
+    assert!(unknown.stdout.contains("sub/b"), "{}", unknown.stdout);
+}
+
+#[test]
+fn a_file_rewind_is_refused_without_snapshots() {
+    let home = calling(&[write("a", "new\n")]);
+    home.write_config(&format!("{SCRIPTED}[files]\nsnapshots = \"off\"\n"));
+    home.run(["-p", "go", "--yolo"]).expect(0);
+    let refused = rewind(&home, &[&id(&home), "3", "--files", "--yes"], 2);
+    assert!(
+        refused
+            .stderr
+            .contains("the files are not known at entry 3: this session has no snapshot"),
+        "{}",
+        refused.stderr
+    );
+    play(&home, &[step("done", &[])]);
+}
+
+/// Nobody looked at the files at the first entries, and nothing changed them until somebody did.
+#[test]
+fn entries_before_the_first_snapshot_stand_for_it() {
+    let home = rewriting(&[("a", "new\n")]);
+    fs::write(home.path("a"), "old\n").unwrap();
+    let (id, at) = played(&home);
+    assert!(at.parse::<u64>().unwrap() > 1, "{at}");
+    for entry in ["0", "1"] {
+        let shown = rewind(&home, &[&id, entry, "--files", "--preview"], 0);
+        assert!(shown.stdout.contains("a  +1 −1"), "{}", shown.stdout);
+    }
+    rewind(&home, &[&id, "1", "--files", "--yes"], 0);
+    assert_eq!(home.read("a"), "old\n");
+}
+
+/// Git with a name to commit under.
+fn git(home: &Home, args: &[&str]) {
+    let mut command = std::process::Command::new("git");
+    command.args(["-c", "user.name=A", "-c", "user.email=a@b"]);
+    let done = command.args(args).current_dir(home.workspace()).output();
+    let done = done.unwrap();
+    assert!(done.status.success(), "{args:?}: {done:?}");
+}
+
+#[test]
+fn a_path_is_kept_or_taken_as_it_was_asked_for_and_redo_knows_it() {
+    let home = rewriting(&[("a", "new\n"), ("d/x", "new\n"), ("d/y", "new\n")]);
+    fs::create_dir(home.path("d")).unwrap();
+    for path in ["a", "d/x", "d/y", "mine"] {
+        fs::write(home.path(path), "old\n").unwrap();
+    }
+    let (id, at) = played(&home);
+    fs::write(home.path("mine"), "by hand\n").unwrap();
+    let all = |home: &Home| ["a", "d/x", "d/y", "mine"].map(|path| home.read(path));
+    let done = rewind(
+        &home,
+        &[
+            &id, &at, "--files", "--yes", "--keep", "d", "--take", "mine", "--take", "./d/y",
+            "--json",
+        ],
+        0,
+    );
+    let chosen = ["old\n", "new\n", "old\n", "old\n"];
+    assert_eq!(all(&home), chosen);
+    let said: Value = serde_json::from_str(&done.stdout).unwrap();
+    assert_eq!(
+        said["kept"],
+        json!([{ "path": "d/x", "why": "chosen" }]),
+        "{said}"
+    );
+    rewind(&home, &[&id, "--redo", "--yes"], 0);
+    assert_eq!(all(&home), ["new\n", "new\n", "new\n", "by hand\n"]);
+    rewind(&home, &[&id, "--redo", "--yes"], 0);
+    assert_eq!(all(&home), chosen);
+    // Who mistypes a path is told, and nothing is done.
+    let wrong = rewind(&home, &[&id, "--redo", "--yes", "--keep", "typo"], 2);
+    assert!(
+        wrong.stderr.contains("nothing at typo differs"),
+        "{}",
+        wrong.stderr
+    );
+    assert_eq!(all(&home), chosen);
+}
+
+#[test]
+fn the_take_option_does_not_restore_a_protected_path() {
+    let home = calling(&[bash("echo evil > .envrc")]);
+    fs::write(home.path(".envrc"), "mine\n").unwrap();
+    let (id, at) = played(&home);
+    let done = rewind(
+        &home,
+        &[&id, &at, "--files", "--yes", "--take", ".envrc"],
+        1,
+    );
+    assert!(done.stderr.contains(".envrc (protected"), "{}", done.stderr);
+    assert_eq!(home.read(".envrc"), "evil\n");
+}
+
+#[test]
+fn a_preview_says_what_it_cannot_do() {
+    let home = rewriting(&[("a", "new\n")]);
+    fs::write(home.path("a"), "old\n").unwrap();
+    git(&home, &["init", "-q"]);
+    let (id, at) = played(&home);
+    let preview = ["--files", "--preview"];
+    let shown = rewind(&home, &[&id[..], &at, preview[0], preview[1]], 0);
+    assert!(!shown.stderr.contains("HEAD moved"), "{}", shown.stderr);
+    assert!(
+        shown.stderr.contains("Never restored: commits"),
+        "{}",
+        shown.stderr
+    );
+    git(&home, &["add", "-A"]);
+    git(&home, &["commit", "-qm", "what was done"]);
+    let shown = rewind(&home, &[&id[..], &at, preview[0], preview[1]], 0);
+    assert!(
+        shown
+            .stderr
+            .contains("HEAD moved once since (last: commit (initial): what was done)"),
+        "{}",
+        shown.stderr
+    );
+    let shown = rewind(&home, &[&id[..], &at, "--files", "--preview", "--json"], 0);
+    let shown: Value = serde_json::from_str(&shown.stdout).unwrap();
+    assert_eq!(shown["warnings"].as_array().unwrap().len(), 1, "{shown}");
+}
+
+#[test]
+fn a_preview_names_commands_that_run() {
+    let home = calling(&[(
+        "bash",
+        json!({ "command": "sleep 1000; echo over", "background": true }),
+    )]);
+    fs::write(home.path("a"), "old\n").unwrap();
+    let (id, at) = played(&home);
+    let shown = rewind(&home, &[&id, &at, "--files", "--preview"], 0);
+    let runs = home.run(["ps"]).expect(0).stdout;
+    let run = runs.split_whitespace().next().unwrap().to_string();
+    home.run(["ps", "stop", &run]).expect(0);
+    assert!(
+        shown
+            .stderr
+            .contains("a command runs and may write meanwhile: sleep 1000; echo over"),
+        "{}",
+        shown.stderr
+    );
+}
+
+/// What two clones of one repository are before anything is done in them.
+#[test]
+fn a_folder_with_the_same_files_as_another_is_set_back_alone() {
+    let home = calling(&[bash("echo new > f")]);
+    let other = home.workspace().with_file_name("other");
+    fs::create_dir(&other).unwrap();
+    for folder in [&home.workspace(), &other] {
+        fs::write(folder.join("f"), "old\n").unwrap();
+    }
+    let in_other = |args: &[&str]| {
+        let mut command = home.rewake(args);
+        command.current_dir(&other);
+        crate::support::run(command, crate::cli::LIMIT).expect(0)
+    };
+    home.run(["-p", "go", "--yolo"]).expect(0);
+    in_other(&["-p", "go", "--yolo"]);
+    let listed = in_other(&["history"]).stdout;
+    let id = listed.split_whitespace().next().unwrap().to_string();
+    let at = begin(&home, &id);
+    in_other(&["rewind", &id, &at, "--files", "--yes"]);
+    assert_eq!(fs::read_to_string(other.join("f")).unwrap(), "old\n");
+    assert_eq!(home.read("f"), "new\n");
+}
