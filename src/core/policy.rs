@@ -49,6 +49,8 @@ pub struct Workspace {
     /// rewake's own folders and files: rules, trust, instructions and records. They are never
     /// changed without a question, wherever they are.
     pub rewakes_own: Vec<String>,
+    /// The real paths of further files that git obeys: its settings or links lead to them.
+    pub obeyed: Vec<String>,
     /// The folder with the keys of model providers: no call sees or changes anything in it.
     pub keys: Option<String>,
     /// The restrictions that the system puts on commands here.
@@ -305,6 +307,8 @@ struct Evaluation<'a> {
     readable: Vec<String>,
     /// As given; resolved when a call changes something.
     rewakes_own: &'a [String],
+    /// Folded.
+    obeyed: Vec<String>,
     /// As given and as the real path, folded.
     keys: Vec<String>,
     sandbox: Sandbox,
@@ -327,6 +331,7 @@ impl<'a> Evaluation<'a> {
             bases,
             readable,
             rewakes_own: &place.rewakes_own,
+            obeyed: place.obeyed.iter().map(|path| path::fold(path)).collect(),
             keys: place
                 .keys
                 .iter()
@@ -380,7 +385,10 @@ impl<'a> Evaluation<'a> {
                 "`{path}` belongs to rewake's own settings and records, so it is always asked about"
             ));
         }
-        let protected = spots.iter().any(|s| is_protected(s, &self.bases));
+        let is_protected = |spot: &String| {
+            is_protected(spot, &self.bases) || is_below_any(&path::fold(spot), &self.obeyed)
+        };
+        let protected = spots.iter().any(is_protected);
         if writes && protected {
             return Finding::Asked(format!(
                 "`{path}` is run or obeyed by other programs, so it is always asked about"

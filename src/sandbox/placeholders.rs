@@ -133,6 +133,8 @@ impl Placeholders {
         });
         let git: Vec<File> = locked.collect();
         let wanted = folders.into_iter().flat_map(|folder| names_of(folder));
+        let included = profile.scans().flat_map(|scan| scan.included.clone());
+        let wanted = wanted.chain(included.map(|path| (path, Some(""))));
         let wanted: Vec<Placeholder> = wanted.collect();
         let made = if wanted.is_empty() {
             remove_left(&records);
@@ -490,27 +492,37 @@ fn names_of(folder: &Path) -> Vec<Placeholder> {
 
 /// Returns whether git reads the state of this path as nothing.
 pub(super) fn is_nothing(path: &Path, state: &State) -> bool {
-    contents_of(path).any(|content| match (state, content) {
-        (State::Folder, None) => true,
-        (State::File { bytes, .. }, Some(content)) => bytes == content.as_bytes(),
-        _ => false,
-    })
+    contents_of(path)
+        .into_iter()
+        .any(|content| match (state, content) {
+            (State::Folder, None) => true,
+            (State::File { bytes, .. }, Some(content)) => bytes == content.as_bytes(),
+            _ => false,
+        })
 }
 
 /// Returns whether an existing path may be a placeholder.
 pub(super) fn may_be_one(path: &Path) -> bool {
-    contents_of(path).any(|content| match (path.symlink_metadata(), content) {
-        (Ok(found), Some(content)) => found.is_file() && found.len() == content.len() as u64,
-        (Ok(found), None) => {
-            found.is_dir() && path.read_dir().is_ok_and(|mut all| all.next().is_none())
-        }
-        _ => false,
-    })
+    contents_of(path)
+        .into_iter()
+        .any(|content| match (path.symlink_metadata(), content) {
+            (Ok(found), Some(content)) => found.is_file() && found.len() == content.len() as u64,
+            (Ok(found), None) => {
+                found.is_dir() && path.read_dir().is_ok_and(|mut all| all.next().is_none())
+            }
+            _ => false,
+        })
 }
 
 /// Returns the contents of placeholders with the name of this path.
-fn contents_of(path: &Path) -> impl Iterator<Item = Option<&'static str>> {
+fn contents_of(path: &Path) -> Vec<Option<&'static str>> {
     let all = IN_REPOSITORY.iter().chain(&IN_WORKTREE);
     let all = all.filter(|(name, _)| path.ends_with(name));
-    all.map(|(_, content)| *content)
+    let mut all: Vec<_> = all.map(|(_, content)| *content).collect();
+    // A file that the settings include.
+    let mut above = path.ancestors().skip(1).take(MAX_DEPTH);
+    if all.is_empty() && above.any(is_git_folder) {
+        all.push(Some(""));
+    }
+    all
 }

@@ -20,6 +20,7 @@ use super::repository::Repository;
 use super::toolchains::{OffLimits, Toolchains};
 use super::{environment, path_bytes, places};
 use crate::core::access::Access;
+use crate::workspace::{git_settings_of_user, obeyed_by_git};
 
 /// Maximum number of entries of one folder that are granted one by one around a hidden one.
 pub(super) const MAX_SIBLINGS: usize = 500;
@@ -177,6 +178,9 @@ pub struct ProtectedScan {
     /// The folders where git keeps repositories, submodules and worktrees.
     #[serde(default, with = "path_bytes")]
     pub git: Vec<PathBuf>,
+    /// The paths in them that the settings include and that do not exist.
+    #[serde(default, skip_serializing_if = "Vec::is_empty", with = "path_bytes")]
+    pub included: Vec<PathBuf>,
 }
 
 /// The permissions of one command, computed for this machine. The keeper applies them.
@@ -466,11 +470,12 @@ impl Profile {
             ));
         }
         git.extend(found.git);
-        let scan = ProtectedScan {
+        let mut scan = ProtectedScan {
             workspace: root.to_path_buf(),
             whole: !found.cut_short,
             filled_whole: !found.filled_cut_short,
             git: git.clone(),
+            included: Vec::new(),
         };
         // Any folder with a `HEAD` may be a repository.
         let heads = found.protected.iter().filter(|path| {
@@ -486,8 +491,20 @@ impl Profile {
             protected.insert(own.clone());
         }
         git.push(own);
+        let of_user = home.map(git_settings_of_user).unwrap_or_default();
         for folder in git {
             protected.extend(places::PROTECTED_GIT.iter().map(|name| folder.join(name)));
+            let top = match folder.parent() {
+                Some(top) if folder.ends_with(".git") => top,
+                _ => root,
+            };
+            let names = &places::PROTECTED_GIT;
+            for path in obeyed_by_git(&folder, top, names, &of_user, home) {
+                if path.starts_with(&folder) && path.symlink_metadata().is_err() {
+                    scan.included.push(path.clone());
+                }
+                protected.insert(path);
+            }
         }
         Ok(scan)
     }

@@ -1,12 +1,14 @@
 //! The git folders of a repository, to which a command may write besides the workspace.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
 use super::folders::entries;
+use super::places::PROTECTED_GIT;
 use crate::config::read_text;
-use crate::workspace::is_repository_of;
+use crate::workspace::{git_settings_of_user, is_repository_of, obeyed_by_git};
 
 /// Maximum size of a file that names a folder.
 const MAX_LINE: u64 = 4096;
@@ -56,6 +58,15 @@ impl Repository {
             git_dir,
             common_dir,
         })
+    }
+
+    /// Returns the files to which the settings and links of the repository lead git.
+    pub fn obeyed(&self, workspace: &Path, home: Option<&Path>) -> BTreeSet<PathBuf> {
+        let of_user = home.map(git_settings_of_user).unwrap_or_default();
+        let folders = BTreeSet::from([&self.git_dir, &self.common_dir]);
+        let folders = folders.into_iter();
+        let obeyed = |git| obeyed_by_git(git, workspace, &PROTECTED_GIT, &of_user, home);
+        folders.flat_map(|git: &PathBuf| obeyed(git)).collect()
     }
 
     /// Returns, for a linked worktree, the paths that say where other worktrees are, what is staged

@@ -12,28 +12,13 @@ use std::process::Command;
 
 use super::git::{git, run_for};
 use crate::config::Env;
-use crate::workspace::is_setting_of_lfs;
+use crate::workspace::names_program;
 
 /// Maximum size of a list of settings.
 const MAX_LISTED: u64 = 1 << 20;
 
 /// Maximum number of settings of a repository that name programs.
 const MAX_SETTINGS: usize = 500;
-
-/// Sections whose settings all are about programs.
-#[rustfmt::skip]
-const SECTIONS: [&str; 9] = [
-    "filter", "hook", "pager", "difftool", "mergetool", "guitool", "browser", "man", "trailer",
-];
-
-/// Parts of the names of settings that name programs. `core.hooksPath` and `core.fsmonitor` are
-/// overridden for every git command.
-#[rustfmt::skip]
-const NAMES: [&str; 21] = [
-    "askpass", "clean", "cmd", "command", "driver", "editor", "exec", "external", "gitproxy", "helper", "hook",
-    "pager", "process", "program", "promisor", "receivepack", "smudge", "textconv", "transferagent", "uploadpack",
-    "vcs",
-];
 
 /// Settings with which git runs no program in a submodule.
 const NO_SUBMODULES: [&str; 2] = ["-c", "submodule.recurse=false"];
@@ -121,17 +106,6 @@ fn is_changeable(setting: &Setting, repository: &Path) -> bool {
     setting.is_of_repository && setting.key == "include.path" && !is_outside
 }
 
-/// Returns whether a setting names a program, or decides whether one runs.
-fn names_program(setting: &Setting) -> bool {
-    let section = setting.key.split('.').next().unwrap_or_default();
-    let name = setting.key.rsplit('.').next().unwrap_or_default();
-    let is_listed = SECTIONS.contains(&section) || NAMES.iter().any(|part| name.contains(part));
-    let is_tool = section == "lfs" && (name == "path" || name == "args");
-    (is_listed || is_tool)
-        && setting.key != "core.hookspath"
-        && !is_setting_of_lfs(&setting.key, &setting.value)
-}
-
 /// Returns the value of a setting outside of the repository.
 fn value_outside<'a>(settings: &'a [Setting], key: &str) -> Option<&'a str> {
     let mut outside = settings
@@ -143,7 +117,7 @@ fn value_outside<'a>(settings: &'a [Setting], key: &str) -> Option<&'a str> {
 fn left_out(settings: &[Setting]) -> BTreeSet<String> {
     let own = settings
         .iter()
-        .filter(|s| s.is_of_repository && names_program(s));
+        .filter(|s| s.is_of_repository && names_program(&s.key, &s.value));
     let other = own.filter(|s| value_outside(settings, &s.key) != Some(&s.value));
     let filters = other.filter_map(|s| s.key.strip_prefix("filter.")?.rsplit_once('.'));
     let runs = filters.filter(|(_, name)| matches!(*name, "smudge" | "process"));
@@ -162,7 +136,7 @@ fn overrides(settings: &[Setting]) -> Result<Vec<String>, String> {
         ));
     }
     let keys: BTreeSet<&str> = own
-        .filter(|s| names_program(s))
+        .filter(|s| names_program(&s.key, &s.value))
         .map(|s| s.key.as_str())
         .collect();
     let is_other_text = |s: &&Setting| s.value.contains(char::REPLACEMENT_CHARACTER);

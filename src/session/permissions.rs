@@ -15,6 +15,7 @@ use crate::core::rule::grants::lacking_notice;
 use crate::core::settings::PermissionCheck;
 use crate::core::state::State;
 use crate::mcp::catalogue::SessionCatalogue;
+use crate::sandbox::Repository;
 use crate::tools::{Hidden, matches, real_path};
 use crate::workspace::{is_plain, skill_folders_of_user};
 
@@ -42,6 +43,7 @@ pub(super) fn permission_check(
         added: Vec::new(),
         readable: skills_of_user(ctx),
         rewakes_own: protected_own_paths(ctx, hook_files),
+        obeyed: Vec::new(),
         keys: Some(text(&ctx.paths.keys_dir())),
         sandbox: sandbox::given(ctx),
         served: None,
@@ -113,6 +115,7 @@ fn check_by(
         }
         workspace.readable.extend(readable(&runs, state));
         workspace.added.clone_from(&state.added_folders);
+        workspace.obeyed = obeyed(&workspace);
         if state.session_rules.is_empty() && granted.is_empty() {
             return judge(permission, state.mode, &rules.rules, &workspace, &DISK);
         }
@@ -122,6 +125,18 @@ fn check_by(
             .extend(state.session_rules.iter().chain(granted).cloned());
         judge(permission, state.mode, &rules, &workspace, &DISK)
     })
+}
+
+/// Returns the files of the workspace to which its repository leads git now.
+fn obeyed(workspace: &Workspace) -> Vec<String> {
+    let root = Path::new(&workspace.root);
+    let home = workspace.home.as_deref().map(Path::new);
+    let Some(repository) = Repository::of(root) else {
+        return Vec::new();
+    };
+    let all = repository.obeyed(root, home).into_iter();
+    let own = all.filter(|path| path.starts_with(root) && path != root);
+    own.map(|path| text(&path)).collect()
 }
 
 /// Returns the output files of the session's own background commands, which may be read without

@@ -32,7 +32,8 @@ pub use head::{HeadMoved, head_moved_since};
 pub use here::{HereError, StartFolder, here, root_text};
 pub use instructions::{Instructions, instructions};
 pub use repository::{
-    is_inert, is_inert_folder, is_plain, is_repository_of, is_setting_of_lfs, unwritten_files,
+    GitSetting, git_settings_of_user, is_inert, is_inert_folder, is_plain, is_repository_of,
+    is_setting_of_lfs, names_program, obeyed_by_git, unwritten_files,
 };
 pub use skills::{Skill, Skills, skill_folders_of_user, skills};
 pub use worktrees::worktrees;

@@ -12,6 +12,7 @@
 
 mod config;
 mod index;
+mod obeyed;
 
 use std::ffi::OsStr;
 use std::fs;
@@ -23,6 +24,7 @@ use rustix::fs::OFlags;
 
 pub use config::is_setting_of_lfs;
 use config::{IGNORED_REVISIONS, Settings};
+pub use obeyed::{GitSetting, git_settings_of_user, names_program, obeyed_by_git};
 
 /// Maximum depth of nested submodules.
 const MAX_DEPTH: usize = 4;

@@ -283,6 +283,7 @@ impl Evaluation<'_> {
             bases: self.bases.clone(),
             readable: self.readable.clone(),
             rewakes_own: self.rewakes_own,
+            obeyed: self.obeyed.clone(),
             keys: self.keys.clone(),
             sandbox: self.sandbox,
             served: self.served,

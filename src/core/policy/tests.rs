@@ -19,8 +19,21 @@ pub(super) fn place() -> Workspace {
         readable: vec!["/data/runs".into()],
         sandbox: Sandbox::default(),
         rewakes_own: vec!["/home/u/w/conf/rewake".into(), "/home/u/own".into()],
+        obeyed: vec!["/home/u/w/tools/hooks".into()],
         keys: Some("/home/u/w/kept/keys".into()),
     }
+}
+
+#[test]
+fn files_to_which_git_is_led_are_asked_about() {
+    for input in [
+        on_path(PathUse::Write, "tools/hooks/pre-commit"),
+        on_path(PathUse::Edit, "tools/Hooks/x"),
+        bash("echo x > tools/hooks/pre-commit"),
+    ] {
+        assert_eq!(signs(&input, "+Write;;+Edit"), "??-+", "{input:?}");
+    }
+    assert_eq!(signs(&on_path(PathUse::Write, "tools/x"), ""), "?+-+");
 }
 
 /// A disk with some links; `..` goes up from where a link leads, as the kernel does.
