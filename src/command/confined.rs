@@ -20,7 +20,7 @@ const MEASURE_EVERY: Duration = Duration::from_secs(1);
 const MAX_SURVIVORS: usize = 20;
 
 /// Maximum number of reported changes of protected files.
-const MAX_CHANGES: usize = 6;
+pub(super) const MAX_CHANGES: usize = 6;
 const NAME_MAX_CHARS: usize = 200;
 
 impl Aftermath {
@@ -153,7 +153,7 @@ fn short(path: &Path) -> String {
     name.chars().take(NAME_MAX_CHARS).collect()
 }
 
-fn describe(change: &WatchedChange) -> String {
+pub(super) fn describe(change: &WatchedChange) -> String {
     let path = short(&change.path);
     match (&change.moved_to, change.restored) {
         (Some(to), _) => format!("{path} (the change is in {})", short(to)),
@@ -162,7 +162,7 @@ fn describe(change: &WatchedChange) -> String {
     }
 }
 
-fn describe_mode(change: &ModeChange) -> String {
+pub(super) fn describe_mode(change: &ModeChange) -> String {
     let path = short(&change.path);
     match change.restored {
         true => format!("{path} (its permissions are as they were)"),

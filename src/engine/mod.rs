@@ -454,10 +454,11 @@ impl<W: World> Engine<W> {
 
     /// Starts the hooks of the end, and stops the servers that live for the next process of this
     /// session, unless work is pending. Called when the process leaves.
-    pub async fn stop_unneeded_servers(&self) {
+    pub async fn stop_unneeded_servers(&mut self) {
         self.log.fire_hooks(HookEvent::SessionEnd, "other");
         if !self.log.state.owed && self.log.state.first_open().is_none() {
             self.log.world.leave().await;
+            self.log.emit_file_notices();
         }
     }
 

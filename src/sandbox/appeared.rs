@@ -223,13 +223,23 @@ fn is(name: &str, part: &str) -> bool {
 /// counts, if the file system has it, since they change with their entries. For other files the
 /// last status change counts too, since a rename changes it.
 pub(super) fn made_since(path: &Path, since: SystemTime, by_birth: bool) -> bool {
-    let Ok(found) = fs::symlink_metadata(path) else {
-        return false;
+    last_made(path, by_birth).is_some_and(|at| at + GRAIN >= since)
+}
+
+/// Returns whether a path was created in one of these times, in the sense of [`made_since`].
+pub(super) fn made_within(path: &Path, times: &[(SystemTime, SystemTime)], by_birth: bool) -> bool {
+    let is_within = |at| {
+        let mut times = times.iter();
+        times.any(|(from, to)| *from <= at && at + GRAIN <= *to)
     };
+    !times.is_empty() && last_made(path, by_birth).is_some_and(is_within)
+}
+
+fn last_made(path: &Path, by_birth: bool) -> Option<SystemTime> {
+    let found = fs::symlink_metadata(path).ok()?;
     let changed = time_of(found.ctime(), found.ctime_nsec());
     let born = found.created().unwrap_or(changed);
-    let at = if by_birth { born } else { born.max(changed) };
-    at + GRAIN >= since
+    Some(if by_birth { born } else { born.max(changed) })
 }
 
 /// Returns whether a file that is not a folder was created, renamed or changed since then.

@@ -106,6 +106,30 @@ impl Family {
         found
     }
 
+    /// Returns numbers of which one changes whenever a process of the family runs. Returns `None`
+    /// while one runs, or if that cannot be found out.
+    pub fn activity(&self) -> Option<Vec<u64>> {
+        let mut numbers = Vec::new();
+        for pid in std::iter::once(self.first).chain(self.others()) {
+            let tasks = std::fs::read_dir(format!("/proc/{}/task", pid.as_raw_nonzero())).ok()?;
+            for task in tasks {
+                let path = task.ok()?.path();
+                let status = std::fs::read_to_string(path.join("status")).ok()?;
+                let field = |name: &str| {
+                    let mut lines = status.lines();
+                    Some(lines.find_map(|line| line.strip_prefix(name))?.trim_start())
+                };
+                if !field("State:")?.starts_with(['S', 'T', 't', 'Z']) {
+                    return None;
+                }
+                numbers.push(path.file_name()?.to_str()?.parse().ok()?);
+                numbers.push(field("voluntary_ctxt_switches:")?.parse().ok()?);
+                numbers.push(field("nonvoluntary_ctxt_switches:")?.parse().ok()?);
+            }
+        }
+        Some(numbers)
+    }
+
     /// Returns whether the kernel enforces the limit of processes.
     pub fn is_limited(&self) -> bool {
         self.is_limited

@@ -18,7 +18,7 @@ use std::time::SystemTime;
 
 use rustix::fs::{FileType, Mode};
 
-use super::appeared::{appeared, is_changed_since, made_since};
+use super::appeared::{appeared, is_changed_since, made_since, made_within};
 use super::paths::is_below_any;
 use super::placeholders::{is_nothing, may_be_one};
 use super::profile::Profile;
@@ -137,22 +137,53 @@ impl Watched {
 
     /// Undoes the changes as far as possible, and returns them.
     pub fn compare(&self) -> Vec<WatchedChange> {
-        let mut changes = self.compare_known();
-        for path in appeared(&self.profile, &self.existed, self.since) {
-            // It may have been moved with its folder.
-            if self.roots.has(&path) {
-                let moved_to = self.set_aside(&path);
-                changes.push(WatchedChange {
-                    restored: moved_to.is_some(),
-                    moved_to,
-                    path,
-                });
-            }
-        }
+        self.compare_except(&[]).0
+    }
+
+    /// Does the same and looks again, for the next comparison. What was made or changed in one of
+    /// these times is of somebody else, and stays.
+    pub fn compare_again(&mut self, of_others: &[(SystemTime, SystemTime)]) -> Vec<WatchedChange> {
+        let (changes, made) = self.compare_except(of_others);
+        // The files of a repository change with each commit.
+        let is_git = |path: &Path| {
+            path.ends_with(".git") || path.ends_with("HEAD") || path.join("HEAD").exists()
+        };
+        let compared = made.iter().filter(|path| !is_git(path));
+        self.paths.extend(compared.cloned());
+        self.existed.extend(made);
+        self.before = self.states_now();
+        self.since = SystemTime::now();
         changes
     }
 
-    fn compare_known(&self) -> Vec<WatchedChange> {
+    /// Returns the changes, and the new paths that stay.
+    fn compare_except(
+        &self,
+        of_others: &[(SystemTime, SystemTime)],
+    ) -> (Vec<WatchedChange>, Vec<PathBuf>) {
+        let mut changes = self.compare_known(of_others);
+        let mut staying = Vec::new();
+        for path in appeared(&self.profile, &self.existed, self.since) {
+            let is_folder = path.symlink_metadata().is_ok_and(|found| found.is_dir());
+            // It may have been moved with its folder.
+            if !self.roots.has(&path) {
+                continue;
+            }
+            if made_within(&path, of_others, is_folder) {
+                staying.push(path);
+                continue;
+            }
+            let moved_to = self.set_aside(&path);
+            changes.push(WatchedChange {
+                restored: moved_to.is_some(),
+                moved_to,
+                path,
+            });
+        }
+        (changes, staying)
+    }
+
+    fn compare_known(&self, of_others: &[(SystemTime, SystemTime)]) -> Vec<WatchedChange> {
         let after = self.states_now();
         let mut changes = Vec::new();
         let mut names: Vec<&PathBuf> = self.before.keys().chain(after.keys()).collect();
@@ -162,7 +193,13 @@ impl Watched {
         for path in names {
             let (before, now) = (self.before.get(path), after.get(path));
             let went_with_its_folder = gone.is_some_and(|folder| path.starts_with(folder));
-            if before == now || (went_with_its_folder && before.is_none()) {
+            let is_of_other = match (now, path.parent()) {
+                (Some(State::Folder), _) => made_within(path, of_others, true),
+                // A removal changes the parent.
+                (None, Some(parent)) => made_within(parent, of_others, false),
+                _ => made_within(path, of_others, false),
+            };
+            if before == now || is_of_other || (went_with_its_folder && before.is_none()) {
                 continue;
             }
             let moved_to = now.and_then(|_| self.set_aside(path));

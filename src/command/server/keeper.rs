@@ -30,6 +30,7 @@ use super::connection::{AgentMessage, Connection};
 use super::end::ServerEnd;
 use super::journal::{self, Journal};
 use super::line::{LineBuffer, LineKind, SplitLine};
+use super::protected::ProtectedFiles;
 use super::socket;
 use super::spec::{PreparedServer, ServerSpec};
 use super::wire::{ToAgent, VERSION};
@@ -160,6 +161,8 @@ struct Keeper {
     child: Child,
     /// The server's processes, in a sandbox.
     family: Option<Family>,
+    /// The protected files that are compared, in a sandbox.
+    protected: Option<ProtectedFiles>,
     /// Maximum number of processes that may be alive at once.
     processes: u32,
     count_at: Instant,
@@ -206,6 +209,8 @@ impl Keeper {
         if state.is_some_and(|state| state != LeaseState::Good) {
             return Err(LEASE_OVER.to_string());
         }
+        let profile = spec.sandbox.as_deref();
+        let protected = profile.map(|profile| ProtectedFiles::look(profile, folder.path()));
         let (mut child, family) = child::start(folder.path(), spec)?;
         let into = ServerInput::new(child.stdin.take()).map_err(failed)?;
         let now = Instant::now();
@@ -221,6 +226,7 @@ impl Keeper {
             errors: Errors::new(child.stderr.take()),
             child,
             family,
+            protected,
             processes: spec.sandbox.as_ref().map_or(0, |p| p.limits.processes),
             count_at: now,
             exit: None,
@@ -299,6 +305,9 @@ impl Keeper {
             self.printed.write_tail();
         }
         self.count_processes(now);
+        if let Some(protected) = self.protected.as_mut().filter(|p| p.look_at <= now) {
+            protected.look_at_processes(self.family.as_ref());
+        }
         self.newcomers
             .retain(|newcomer| !newcomer.is_over && newcomer.since + HELLO_WITHIN > now);
     }
@@ -320,6 +329,13 @@ impl Keeper {
             );
             self.printed.take(told.as_bytes());
             self.begin_to_end(now);
+        }
+    }
+
+    /// Undoes what the server did to protected files.
+    fn compare_protected(&mut self) {
+        if let Some(protected) = &mut self.protected {
+            protected.compare(self.family.as_ref());
         }
     }
 
@@ -359,8 +375,12 @@ impl Keeper {
         }
         // The processes that it left running have nobody to talk to.
         process::signal_group(self.child.id(), Signal::KILL);
-        if let Some(family) = &self.family {
+        // Its placeholders are removed with the family, and are no changes.
+        if let Some(family) = self.family.take() {
             family.end();
+        }
+        if let Some(mut protected) = self.protected.take() {
+            protected.finish();
         }
         self.printed.finish();
         // A server that closed its output was about to exit, if it did so without a signal from the
@@ -399,6 +419,7 @@ impl Keeper {
             .is_some_and(|family| !family.is_limited());
         let count = Some(self.count_at).filter(|_| is_counted && self.ending.is_none());
         let lease = self.lease.as_ref().map(|lease| now + lease.pause());
+        let protected = self.protected.as_ref().map(|protected| protected.look_at);
         let due = [
             ending,
             hello,
@@ -407,6 +428,7 @@ impl Keeper {
             retry,
             count,
             lease,
+            protected,
             self.printed.tail_due(),
         ];
         let due = due.into_iter().flatten().min().unwrap_or(now + LOOK_EVERY);
@@ -637,6 +659,9 @@ impl Keeper {
                 return Err(format!("{IN_FLIGHT_MAX} requests are in flight already"));
             }
         }
+        if request.is_some() && self.in_flight.is_empty() {
+            self.compare_protected();
+        }
         line.push(b'\n');
         self.input
             .append(&line, durable)
@@ -684,6 +709,7 @@ impl Keeper {
             Ok(()) => {
                 if let Some(id) = answers {
                     self.in_flight.remove(&id);
+                    self.compare_protected();
                 }
                 let output = self.output.end();
                 self.tell(&ToAgent::Output { output });

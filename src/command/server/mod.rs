@@ -14,6 +14,7 @@
 //! RUN/output, RUN/tail    what it printed on stderr, bounded
 //! RUN/socket              or a short name in `$XDG_RUNTIME_DIR`, where this one is too long
 //! RUN/known               what an agent keeps for the next one; the keeper does not read it
+//! RUN/changes             protected files that a server in a sandbox changed: see [`protected`]
 //! ```
 //!
 //! # The fate of a request
@@ -62,6 +63,7 @@ mod journal;
 mod keeper;
 mod line;
 mod past;
+mod protected;
 mod servers;
 mod socket;
 mod spec;

@@ -16,6 +16,7 @@ use super::end::ServerEnd;
 use super::journal;
 use super::keeper;
 use super::past::{self, EndedServer, ServerOutcome};
+use super::protected::{CHANGES, CHANGES_MAX_BYTES};
 use super::socket;
 use super::spec::{PreparedServer, ServerEnv, ServerSpec};
 use super::wire::{self, ToAgent, ToKeeper, VERSION};
@@ -24,6 +25,7 @@ use crate::command::look::{ObservedState, look, look_after_claim, with_context};
 use crate::command::process;
 use crate::command::run::{Stopped, ask_to_end};
 use crate::command::status::StatusSlot;
+use crate::config::read_text;
 use crate::sandbox::child;
 use crate::store::{new_run_id, now_ms};
 
@@ -269,6 +271,16 @@ impl Servers {
         crate::command::output::last(&self.folder(run)?, max_bytes)
     }
 
+    /// Returns the changes of protected files that the keeper undid since the last time.
+    pub fn take_changes(&self, run: &str) -> Vec<String> {
+        let Ok(file) = self.folder(run).map(|folder| folder.path().join(CHANGES)) else {
+            return Vec::new();
+        };
+        let text = read_text(&file, 2 * CHANGES_MAX_BYTES).unwrap_or_default();
+        let _ = std::fs::remove_file(file);
+        text.lines().map(str::to_string).collect()
+    }
+
     /// Removes a run folder and returns whether it is gone. It stays as long as something of the
     /// run is alive. A folder that does not exist counts as removed.
     ///
@@ -287,7 +299,7 @@ impl Servers {
             .ok()
             .and_then(|prepared| prepared.socket);
         let mut files = journal::files(folder.path());
-        files.extend([socket::SOCKET, KNOWN, KNOWN_NEW, ASKS].map(str::to_string));
+        files.extend([socket::SOCKET, KNOWN, KNOWN_NEW, ASKS, CHANGES].map(str::to_string));
         let removed = folder
             .remove_with(&files)
             .map_err(|e| with_context("cannot remove the run folder", folder.path(), e))?;

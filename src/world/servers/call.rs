@@ -164,7 +164,7 @@ impl Machine {
         };
         let live = servers.of_run(begun.server, begun.run)?;
         match self.wait_for(&live, order, begun).await {
-            Waited::Ended(ran) => Some(*ran),
+            Waited::Ended(ran) => Some(with_changes(servers, begun, *ran)),
             Waited::Over => None,
         }
     }
@@ -221,10 +221,14 @@ impl Machine {
         let (Some(servers), Some(begun)) = (&self.servers, Begun::of(guard)) else {
             return unsettled("tools of servers cannot be called here");
         };
+        let settled = |settled| match settled {
+            Settled::Ended(ran) => Settled::Ended(with_changes(servers, begun, ran)),
+            other => other,
+        };
         let found = match servers.look(begun.server, begun.run).await {
             Ok(LiveState::Live(live)) => {
                 match self.settle_live(&live, order, guard, begun, stop).await {
-                    Some(settled) => return settled,
+                    Some(found) => return settled(found),
                     // It ended meanwhile.
                     None => servers.look(begun.server, begun.run).await,
                 }
@@ -233,8 +237,8 @@ impl Machine {
         };
         match found {
             Ok(LiveState::Over(past)) => {
-                self.settle_over(servers, &past, call, order, guard, begun, stop)
-                    .await
+                let over = self.settle_over(servers, &past, call, order, guard, begun, stop);
+                settled(over.await)
             }
             Ok(LiveState::Live(_)) => unsettled("its server does not answer"),
             Err(e) => unsettled(&format!("its server cannot be reached: {e}")),
@@ -359,6 +363,17 @@ impl Machine {
             servers.discard(begun.server, begun.run);
         }
     }
+}
+
+/// Adds what the server did to protected files and its keeper undid.
+fn with_changes(servers: &LiveServers, begun: Begun<'_>, mut ran: ToolResult) -> ToolResult {
+    if let Some(undone) = servers.take_changes(begun.server, begun.run) {
+        match &mut ran.outcome {
+            Outcome::Interrupted { why, .. } => why.push_str(&format!("; {undone}")),
+            outcome => outcome.add_line(&format!("[{undone}]")),
+        }
+    }
+    ran
 }
 
 async fn too_late(live: &RunningServers, request: &str, limit: Option<Duration>) -> ToolResult {

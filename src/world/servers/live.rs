@@ -89,6 +89,8 @@ pub(crate) struct LiveServers {
     /// The call whose server could not be started a moment ago, with the reason: it is not started
     /// twice.
     pub(super) not_reached: RefCell<Option<(CallId, String)>>,
+    /// The changes of protected files that a person was not told of yet.
+    undone: RefCell<Vec<String>>,
 }
 
 impl LiveServers {
@@ -106,6 +108,7 @@ impl LiveServers {
             learning,
             slots: RefCell::default(),
             not_reached: RefCell::default(),
+            undone: RefCell::default(),
         }
     }
 
@@ -231,6 +234,14 @@ impl LiveServers {
     }
 
     pub(super) fn begin(&self, server: &str, kept: Option<&str>) -> Result<Starting, String> {
+        // Its folder is removed with the start.
+        for info in self.access.servers.list() {
+            let is_own = info.spec.session == self.session && info.spec.name == server;
+            if is_own && !info.is_kept {
+                let undone = self.take_changes(server, &info.run);
+                self.undone.borrow_mut().extend(undone);
+            }
+        }
         let start = Start {
             servers: self.access.servers.clone(),
             launch: (self.access.launch)(server)?,
@@ -304,6 +315,18 @@ impl LiveServers {
         live.filter(|live| live.run == run)
     }
 
+    /// Returns what a server did to protected files and its keeper undid, since the last time.
+    pub(super) fn take_changes(&self, server: &str, run: &str) -> Option<String> {
+        let changes = self.access.servers.take_changes(run);
+        let undone = "protected files may not be changed; what the server";
+        (!changes.is_empty()).then(|| {
+            format!(
+                "{undone} {server} did to them was undone: {}",
+                changes.join(", ")
+            )
+        })
+    }
+
     pub(super) fn why_over(&self, run: &str, how: &How) -> String {
         why_over(&self.access.servers, run, how)
     }
@@ -323,11 +346,12 @@ impl LiveServers {
     pub(crate) async fn leave(&self) {
         let slots = std::mem::take(&mut *self.slots.borrow_mut());
         // A server that was started for a person's prompt was never called.
-        let started = |slot: ServerSlot| match (slot.live, slot.starting) {
-            (Some(live), _) => Some(live),
-            (None, starting) => starting?.peek()?.as_ref().ok().cloned(),
+        let started = |(name, slot): (String, ServerSlot)| match (slot.live, slot.starting) {
+            (Some(live), _) => Some((name, live)),
+            (None, starting) => Some((name, starting?.peek()?.as_ref().ok().cloned()?)),
         };
-        let live: Vec<Arc<RunningServers>> = slots.into_values().filter_map(started).collect();
+        let live = slots.into_iter().filter_map(started);
+        let (names, live): (Vec<String>, Vec<Arc<RunningServers>>) = live.unzip();
         for live in &live {
             live.connection.client().leave().await;
         }
@@ -335,8 +359,10 @@ impl LiveServers {
             let ended = live.connection.client().ended();
             tokio::time::timeout(ENDS_WITHIN, ended)
         }));
-        for (live, ended) in live.iter().zip(ended.await) {
+        for ((name, live), ended) in names.iter().zip(&live).zip(ended.await) {
             if ended.is_ok() {
+                let undone = self.take_changes(name, &live.run);
+                self.undone.borrow_mut().extend(undone);
                 remove(&self.access.servers, &live.run);
             }
         }
@@ -378,6 +404,10 @@ impl LiveServers {
 
     /// Returns a message on a server for a person; each only once.
     pub(crate) fn take_trouble(&self) -> Option<String> {
+        let undone = std::mem::take(&mut *self.undone.borrow_mut());
+        if !undone.is_empty() {
+            return Some(undone.join("\n"));
+        }
         let mut slots = self.slots.borrow_mut();
         slots.iter_mut().find_map(|(name, slot)| {
             let said = slot.health.take_trouble()?;

@@ -10,6 +10,7 @@ mod placeholders;
 mod processes;
 mod race;
 mod scene;
+mod servers;
 mod toolchains;
 mod tries;
 mod users;
