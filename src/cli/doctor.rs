@@ -12,6 +12,7 @@ use std::process::Stdio;
 use clap::Args;
 
 use super::place::SessionPlace;
+use super::table::{broken, terminal_columns};
 use crate::command::{self, How, RunState, Runs};
 use crate::config::{
     self, Env, FilesConfig, Loaded, NetworkUse, Origin, Paths, Project, ProjectTrust, SandboxUse,
@@ -72,19 +73,32 @@ impl Report {
     }
 
     pub(super) fn ok(&self, what: &str, text: impl AsRef<str>) {
-        line(&format!("ok     {what:<8} {}", text.as_ref()));
+        put(&format!("ok     {what:<8} "), text.as_ref());
     }
 
     pub(super) fn note(&self, what: &str, text: impl AsRef<str>) {
-        line(&format!("note   {what:<8} {}", text.as_ref()));
+        put(&format!("note   {what:<8} "), text.as_ref());
     }
 
     pub(super) fn wrong(&mut self, what: &str, text: impl AsRef<str>, hint: Option<&str>) {
         self.wrong += 1;
-        line(&format!("WRONG  {what:<8} {}", text.as_ref()));
+        put(&format!("WRONG  {what:<8} "), text.as_ref());
         if let Some(hint) = hint {
-            line(&format!("       {:<8} hint: {hint}", ""));
+            put(&" ".repeat(INDENT), &format!("hint: {hint}"));
         }
+    }
+}
+
+/// Columns before the text of a finding.
+const INDENT: usize = 16;
+
+/// Prints a finding. On a terminal its lines end between words.
+fn put(head: &str, text: &str) {
+    let columns = terminal_columns().map(|columns| columns.saturating_sub(INDENT).max(INDENT));
+    let mut head = head.to_string();
+    for part in broken(text, columns).split('\n') {
+        line(&format!("{head}{part}"));
+        head = " ".repeat(INDENT);
     }
 }
 

@@ -225,6 +225,13 @@ fn code(value: &Value) -> Option<String> {
 
 fn failure(status: u16, said: &ErrorContent, message: String) -> Failure {
     let (class, hint) = class(status, said);
+    let message = match message.strip_prefix("model: ") {
+        // Anthropic says only the name.
+        Some(name) if class == FailureClass::NoModel => {
+            format!("the provider has no model {name}: it is retired, or the name is wrong")
+        }
+        _ => message,
+    };
     Failure {
         class,
         message,

@@ -280,8 +280,15 @@ impl Write for FrameBuffer {
 pub(crate) fn stderr_takes() -> bool {
     let stderr = rustix::stdio::stderr();
     let mut fds = [PollFd::from_borrowed_fd(stderr.as_fd(), PollFlags::OUT)];
-    let limit = Timespec::try_from(HURRY).ok();
-    !matches!(poll(&mut fds, limit.as_ref()), Ok(0))
+    let until = Instant::now() + HURRY;
+    loop {
+        let left = until.saturating_duration_since(Instant::now());
+        match poll(&mut fds, Timespec::try_from(left).ok().as_ref()) {
+            // A signal says nothing about stderr.
+            Err(Errno::INTR) => {}
+            polled => return !matches!(polled, Ok(0)),
+        }
+    }
 }
 
 #[cfg(test)]

@@ -604,10 +604,23 @@ fn answered(
     };
     let values = match answer {
         FormAnswer::Accept { values } => {
-            let mut values: Vec<(&String, &Value)> = values.iter().collect();
+            let is_of_model = question.is_some_and(ServerQuestion::is_of_model);
+            let is_blank = |value: &Value| match value {
+                Value::String(text) => text.trim().is_empty(),
+                Value::Array(all) => all.is_empty(),
+                _ => false,
+            };
+            let given = values.iter();
+            let given = given.filter(|(_, value)| !is_of_model || !is_blank(value));
+            let mut values: Vec<(&String, &Value)> = given.collect();
             values.sort_by_key(|(name, _)| place(question, name));
             let value = |(name, value): (&String, &Value)| {
-                let name = one_line(label(question, name), VALUE_CHARS);
+                let name = match label(question, name) {
+                    // The title follows the options on the form.
+                    title if is_of_model => title.strip_prefix("or ").unwrap_or(title),
+                    title => title,
+                };
+                let name = one_line(name, VALUE_CHARS);
                 format!("{name} {}", one_line(&value.to_string(), VALUE_CHARS))
             };
             values.into_iter().map(value).collect()

@@ -57,7 +57,7 @@ pub struct Details {
     pub request: Option<String>,
     /// The beginning of the unsent text in the input box.
     pub typed: Option<String>,
-    /// Its last activity.
+    /// Its last activity, for a sentence such as `it stopped while …`.
     pub doing: Option<String>,
     /// The step of the plan that was being worked on.
     pub plan_step: Option<String>,
@@ -267,17 +267,19 @@ fn how(ending: Ending, last: Option<&Record>) -> String {
 fn doing(state: &State, recent: &[Record]) -> Option<String> {
     if let Some(open) = state.first_open() {
         let subject = open.described().map_or("", |d| &d.subject);
-        return Some(one_line(
-            &format!("{} {subject}", open.call.shown_name()),
-            200,
-        ));
+        let call = format!("{} {subject}", open.call.shown_name());
+        let doing = match open.guard {
+            Some(_) => format!("running {call}"),
+            None => format!("about to run {call}"),
+        };
+        return Some(one_line(&doing, 200));
     }
     recent.iter().rev().find_map(|record| match &record.entry {
         said @ Entry::Said { .. } => {
             let typed = said.typed().unwrap_or_default();
-            Some(format!("answering: {}", title_line(&typed, 200)))
+            Some(format!("answering {:?}", title_line(&typed, 200)))
         }
-        Entry::Finished { .. } => Some("waiting for the model after a tool call".to_string()),
+        Entry::Finished { .. } => Some("waiting for the next answer of the model".to_string()),
         _ => None,
     })
 }

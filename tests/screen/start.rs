@@ -49,7 +49,7 @@ fn details() -> Details {
         mode: Mode::Default,
         request: Some("mend the parser, then test it".into()),
         typed: Some("and mention the rounding".into()),
-        doing: Some("bash cargo test --workspace".into()),
+        doing: Some("running bash cargo test --workspace".into()),
         plan_step: Some("mend the loop".into()),
         plan_at: Some((2, 3)),
         running: vec![StillRunning {
@@ -628,6 +628,18 @@ fn first_run() -> FirstRun {
 }
 
 #[test]
+fn the_resume_prompt_tells_in_a_sentence_what_the_session_was_doing() {
+    let mut stage = Stage::new(80, 24);
+    offers(&mut stage, vec![offer(0, "")]);
+    let details = Details {
+        running: Vec::new(),
+        ..details()
+    };
+    stage.send(Msg::Details(offer(0, "").info.id, Some(details)));
+    stage.sees("stopped while running bash cargo test --workspace");
+}
+
+#[test]
 fn a_first_run_says_what_was_looked_for() {
     scene!("first_run", |stage: &mut Stage| {
         stage.send(Msg::Begin(Box::new(first_begin(first_run()))));
@@ -699,6 +711,15 @@ fn a_key_pasted_on_the_first_screen_does_not_enter_the_box() {
     stage.pastes("unknown-0123456789abcdef");
     stage.sees("choose a provider");
     assert!(!stage.screen().contains("0123456789"), "{}", stage.screen());
+    // A key among other words or lines.
+    for text in ["my key:\nKEY\n", "export ANTHROPIC_API_KEY=\"KEY\" # mine"] {
+        let mut stage = Stage::new(80, 24);
+        stage.send(Msg::Begin(Box::new(first_begin(first_run()))));
+        stage.pastes(&text.replace("KEY", SECRET));
+        stage.sees("then paste the key alone");
+        assert!(!stage.screen().contains("sk-ant"), "{}", stage.screen());
+        assert_eq!(stage.app.input.composer.text(), "");
+    }
     // Words are for the box.
     let mut stage = Stage::new(80, 24);
     stage.send(Msg::Begin(Box::new(first_begin(first_run()))));

@@ -36,7 +36,7 @@ pub struct Terminal {
     reader: Option<JoinHandle<()>>,
     slave: OwnedFd,
     shown: Arc<Shown>,
-    /// What listened when Enter was typed last, until something else is typed.
+    /// The part of the screen that had the focus when Enter was typed last. `None` after other keys.
     entered: Option<String>,
 }
 

@@ -537,6 +537,11 @@ fn errors_are_classified() {
         assert_eq!(failure.class, class, "{status} {body}");
         assert!(!failure.message.is_empty());
     }
+    let gone = classify(404, &answer("not_found_error", "model: claude-y"));
+    assert_eq!(
+        gone.message,
+        "the provider has no model claude-y: it is retired, or the name is wrong"
+    );
     let (_, cut) = decode(&[
         json!({"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}),
     ]);

@@ -304,3 +304,51 @@ fn streamed_text_is_either_cut_or_whole() {
     let compacted = record(Entry::Named { title: "t".into() });
     assert_eq!(describer.describe(&compacted).stream, Stream::GoesOn);
 }
+
+#[test]
+fn an_answer_to_the_model_names_only_what_the_person_gave() {
+    use crate::core::form::{Choice, FieldKind};
+    let field = |name: &str, title: &str, kind| Field {
+        name: name.into(),
+        title: title.into(),
+        description: String::new(),
+        is_required: false,
+        kind,
+        default: None,
+    };
+    let choices = vec![Choice {
+        value: "red".into(),
+        label: "red".into(),
+    }];
+    let text = FieldKind::Text {
+        min_chars: None,
+        max_chars: None,
+        format: None,
+    };
+    let question = ServerQuestion {
+        server: String::new(),
+        key: "ask_user".into(),
+        message: "Which colour?".into(),
+        wanted: RequestedAnswer::Form {
+            fields: vec![
+                field("q1", "Colour", FieldKind::OneOf { choices }),
+                field("q1_other", "or in your own words", text),
+            ],
+        },
+    };
+    let call = CallId { reply: 1, index: 0 };
+    for (picked, own, want) in [
+        ("red", "", "Colour \"red\""),
+        ("", "blue", "in your own words \"blue\""),
+        ("red", "dark", "Colour \"red\", in your own words \"dark\""),
+    ] {
+        let values = [("q1", picked), ("q1_other", own)];
+        let values = values.map(|(name, value)| (name.to_string(), Value::from(value)));
+        let answer = FormAnswer::Accept {
+            values: values.into_iter().collect(),
+        };
+        let line = answered(Some(&question), call, &answer, "by you");
+        let asked = "the agent asked: Which colour? · answered by you: ";
+        assert_eq!(line, format!("{asked}{want}"));
+    }
+}

@@ -185,7 +185,8 @@ impl App {
             self.conversation.transcript.add_notice(Tone::Warn, warning);
         }
         let named = std::mem::take(&mut self.named);
-        self.hint.take_if(|hint| hint.as_str() == SAID_WHEN_OPEN);
+        self.hint
+            .take_if(|hint| [LOOKING_FOR_SESSION, SAID_WHEN_OPEN].contains(&hint.as_str()));
         let words = std::mem::take(&mut self.input.first_words);
         let commands = std::mem::take(&mut self.input.first_commands);
         let run: Vec<Intent> = commands

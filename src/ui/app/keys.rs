@@ -14,7 +14,7 @@ use crate::session::CommandLine;
 use crate::session::SessionSelector;
 use crate::ui::composer::{ComposerOutcome, Submission};
 use crate::ui::keys::Action;
-use crate::ui::overlay::{Answer, Filled, is_key};
+use crate::ui::overlay::{Answer, Filled, holds_key, is_key};
 use crate::ui::transcript::{Tone, TranscriptSearch};
 
 /// Ctrl+C twice within this leaves.
@@ -286,6 +286,12 @@ impl App {
                 if let Overlay::Key(entry) = &mut self.prompts.overlay {
                     entry.paste(text);
                 }
+                return Vec::new();
+            }
+            Overlay::FirstRun(first) if holds_key(text) => {
+                first.why = "the pasted text may hold a key and was not taken: choose a provider \
+                             with Enter, then paste the key alone"
+                    .into();
                 return Vec::new();
             }
             _ => {}

@@ -168,6 +168,16 @@ pub fn is_key(pasted: &str) -> bool {
     pasted.len() >= MIN_KEY_BYTES && !is_address && pasted.bytes().all(|b| b.is_ascii_graphic())
 }
 
+/// Returns whether a part of pasted text may be a key: it must neither be shown nor sent.
+pub fn holds_key(pasted: &str) -> bool {
+    let is_of_word = |c: char| c.is_ascii_alphanumeric() || ['-', '_', '.'].contains(&c);
+    let mut words = pasted.split(|c| !is_of_word(c));
+    words.any(|word| {
+        let has = |is: fn(&u8) -> bool| word.as_bytes().iter().any(is);
+        word.len() >= MIN_KEY_BYTES && has(u8::is_ascii_digit) && has(u8::is_ascii_alphabetic)
+    })
+}
+
 /// Minimum length of a key. Shorter words are something else.
 const MIN_KEY_BYTES: usize = 20;
 

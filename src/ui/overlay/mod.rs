@@ -14,7 +14,7 @@ mod viewer;
 
 pub use approval::{Answer, Approval, Choice, Extent, Laid, Layout, Page};
 pub use card::{Card, ResumeChoice};
-pub use first_run::{FirstRun, Provider, Setup, SetupRow, WHAT_IT_IS, is_key};
+pub use first_run::{FirstRun, Provider, Setup, SetupRow, WHAT_IT_IS, holds_key, is_key};
 pub use form_entry::{Filled, Filling, FormEntry, format_example};
 pub use key_entry::{KeyEntry, Typed};
 pub use picker::{For, Picked, Picker, PickerItem};

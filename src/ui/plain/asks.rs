@@ -341,7 +341,7 @@ fn details(offer: &Offer) -> Option<String> {
         details
             .doing
             .iter()
-            .map(|doing| format!("it was doing: {doing}")),
+            .map(|doing| format!("it stopped while {doing}")),
     );
     parts.extend(details.plan_step.iter().map(|step| format!("plan: {step}")));
     parts.extend(details.typed.iter().map(|typed| format!("typed: {typed}")));

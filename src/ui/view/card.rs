@@ -269,7 +269,7 @@ fn detail_lines(
         .as_ref()
         .filter(|_| details.running.is_empty())
     {
-        tell(blank, "doing", doing, text);
+        tell(blank, "stopped while", doing, text);
     }
     if let Some(step) = &details.plan_step {
         let name = match details.plan_at {

@@ -62,9 +62,9 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
         ));
     }
     let keys = match (first.has_others(), first.shows_others) {
-        (false, _) => "Enter chooses · q leave · ? keys",
-        (true, false) => "Enter chooses · q leave · m more providers · ? keys",
-        (true, true) => "Enter chooses · q leave · m back · ? keys",
+        (false, _) => "Enter chooses · Ctrl+D leave · ? keys",
+        (true, false) => "Enter chooses · Ctrl+D leave · m more providers · ? keys",
+        (true, true) => "Enter chooses · Ctrl+D leave · m back · ? keys",
     };
     let mut below = vec![Line::from(asking_keys_in(app, keys, columns))];
     below.extend(words_below(app, columns));

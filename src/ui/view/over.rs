@@ -203,7 +203,7 @@ pub(super) fn trust(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
         let sources = project.content.files().join(" and ");
         (
             format!(
-                "{folder} brings a config of its own ({sources}). \
+                "{folder} has its own config ({sources}). \
                  Do you trust this folder? It sets:"
             ),
             project.content.lines(usize::MAX),

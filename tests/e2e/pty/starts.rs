@@ -285,7 +285,7 @@ fn a_server_of_the_folder_is_shown_with_its_access_before_it_is_trusted() {
     ] {
         let home = with_programs(sandbox);
         let mut terminal = Terminal::start(&home, &[]);
-        terminal.sees("you trust this folder?");
+        terminal.sees("trust it with this");
         terminal.sees("server tracker (.mcp.json): ./serve.sh --all");
         terminal.sees(says);
         terminal.chooses("y");
