@@ -640,6 +640,14 @@ fn the_resume_prompt_tells_in_a_sentence_what_the_session_was_doing() {
 }
 
 #[test]
+fn the_note_on_the_search_of_a_session_goes_when_it_is_open() {
+    let mut stage = Stage::new(80, 24);
+    stage.app.hint = Some("looking for the session …".into());
+    stage.open();
+    stage.does_not_see("looking for the session");
+}
+
+#[test]
 fn a_first_run_says_what_was_looked_for() {
     scene!("first_run", |stage: &mut Stage| {
         stage.send(Msg::Begin(Box::new(first_begin(first_run()))));

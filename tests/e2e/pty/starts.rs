@@ -498,3 +498,19 @@ fn a_prompt_given_before_a_model_is_set_stays_in_the_box() {
     terminal.sees("rewake has no model yet");
     terminal.sees("in the box: fix the tests");
 }
+
+#[test]
+fn the_lines_of_doctor_end_between_words() {
+    let home = scripted(&[]);
+    let mut terminal = Terminal::start(&home, &["doctor"]);
+    terminal.ends();
+    let screen = terminal.screen();
+    let heads = ["ok  ", "note  ", "WRONG  ", "        "];
+    let ends = ["no problems found", "problem found", "problems found"];
+    let mut rows = screen.lines().skip(1).filter(|row| !row.trim().is_empty());
+    assert!(
+        rows.all(|row| heads.iter().any(|head| row.starts_with(head))
+            || ends.iter().any(|end| row.trim_end().ends_with(end))),
+        "{screen}"
+    );
+}

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use rewake::command::server::{Attached, Client, ServerEnv, ServerOutcome, ServerSpec, Servers};
 use rewake::core::access::Access;
+use rewake::sandbox::remove_left_placeholders;
+use rustix::process::{Pid, Signal, kill_process};
 
 use crate::sandbox::kept::{Place, place, until};
 
@@ -134,4 +136,35 @@ fn protected_files_that_others_make_while_a_server_sleeps_stay() {
         client.ended().await;
     });
     assert!(path.exists());
+}
+
+/// Returns the keeper of the only server: the parent of its first process.
+fn keeper(servers: &Servers) -> Pid {
+    let group = || servers.list()[0].group;
+    until(|| group().is_some());
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", group().unwrap())).unwrap();
+    let (_, fields) = stat.rsplit_once(')').unwrap();
+    let parent = fields.split_ascii_whitespace().nth(1).unwrap();
+    Pid::from_raw(parent.parse().unwrap()).unwrap()
+}
+
+#[test]
+fn placeholders_of_a_server_whose_keeper_was_killed_are_removed_at_the_next_start() {
+    let place = place("");
+    if !place.profile(Access::Workspace).is_held() {
+        return crate::skip::skip("a kernel with mount namespaces");
+    }
+    let path = place.path("ws/.git/commondir");
+    run(async {
+        let (servers, _, client) = start(&place, &["true", "true"]).await;
+        call(&client, "1").await;
+        assert!(path.exists(), "there is no placeholder");
+        kill_process(keeper(&servers), Signal::KILL).unwrap();
+        client.ended().await;
+        assert!(path.exists());
+    });
+    until(|| {
+        remove_left_placeholders(&place.path(""));
+        !path.exists()
+    });
 }
