@@ -29,7 +29,7 @@ pub(super) struct ProtectedFiles {
     changes: PathBuf,
     /// The times in which no process of the server ran, since the last comparison.
     asleep: Vec<(SystemTime, SystemTime)>,
-    /// What [`Family::activity`] returned last, and since when.
+    /// The last result of [`Family::activity`], and since when it is the same.
     activity: Option<(Vec<u64>, SystemTime)>,
     pause: Duration,
     /// When the processes are looked at again.
