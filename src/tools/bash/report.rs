@@ -64,7 +64,10 @@ pub(crate) fn result(
 }
 
 /// Note on a command that outlived its agent. The system prompt explains it to the model.
-const WENT_ON: &str = "the command went on while rewake was down";
+const WENT_ON: &str = "rewake was down; the command kept running";
+
+/// The same note in sessions of version 0.1.0.
+const WENT_ON_BEFORE: &str = "the command went on while rewake was down";
 
 /// Adds the note of a command that outlived its agent to the command's result.
 pub(crate) fn after_restart(mut ran: ToolResult) -> ToolResult {
@@ -105,8 +108,8 @@ pub fn printed_of(result: &str) -> Printed<'_> {
             printed.ended = Some(own);
         } else if let Some(note) = hint::note(own) {
             printed.notes.insert(0, note);
-        } else if own == WENT_ON {
-            printed.notes.insert(0, own.to_string());
+        } else if [WENT_ON, WENT_ON_BEFORE].contains(&own) {
+            printed.notes.insert(0, WENT_ON.to_string());
         } else if !own.starts_with("exit code ") {
             break;
         }

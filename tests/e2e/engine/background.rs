@@ -235,7 +235,7 @@ async fn only_an_unstopped_command_is_reported_as_having_gone_on() {
         };
         let said = text(&ran);
         assert!(said.starts_with("real\n"), "{said}");
-        assert_eq!(said.contains("went on while"), went_on, "{said}");
+        assert_eq!(said.contains("the command kept running"), went_on, "{said}");
     }
 }
 

@@ -6,7 +6,7 @@ use crate::support::{Answer, Says};
 const REAL_RESULT: [&str; 3] = [
     "first words\nlast words\n",
     "[exit code 7]",
-    "[the command went on while rewake was down]",
+    "[rewake was down; the command kept running]",
 ];
 
 #[test]
