@@ -229,7 +229,7 @@ pub(super) const SHARED_CACHES: [&str; 12] = [
 /// ones, and all others that the policy protects, are found by a scan of the workspace. `*` is any part
 /// of a name.
 #[rustfmt::skip]
-pub(super) const PROTECTED: [&str; 199] = [
+pub(super) const PROTECTED: [&str; 235] = [
     ".rewake", ".mcp.json", ".agents", ".claude", ".cursor", ".cursorrules", ".codex", ".gemini", ".github/workflows",
     ".github/actions", ".gitlab-ci.yml", ".vscode/tasks.json", ".vscode/settings.json", ".vscode/launch.json",
     ".vscode/extensions.json", ".idea/workspace.xml", ".idea/runConfigurations", ".husky", ".pre-commit-config.yaml",
@@ -258,7 +258,11 @@ pub(super) const PROTECTED: [&str; 199] = [
     ".hk*.pkl", ".config/hk.pkl", ".trunk", ".envrc.*", "mise.*.toml", ".mise.*.toml", "mise/config*.toml",
     "mise/conf.d", ".config/mise*", ".rtx*.toml", ".autoenv*", ".shadowenv.d", ".rvmrc", ".vs/tasks.vs.json",
     ".vs/launch.vs.json", ".run", ".lazy.lua", ".neoconf.json", ".dir-locals-2.el", ".lvimrc", ".local.vimrc",
-    ".gitpod.yml",
+    ".gitpod.yml", ".gitpod", ".ona", "husky.config.*", "hk.local.pkl", ".config/hk.local.pkl", ".moon",
+    ".github/lsp.json", ".github/extensions", "agents.config.json", "conductor.json", ".crush", ".codebuff", ".eca",
+    ".emdash.json", "firebender.json", ".firebender", ".forge", "forge.yaml", "gptme.toml", "gptme.local.toml",
+    ".hermes.md", "HERMES.md", "knowledge.md", ".kode", ".kode.json", "KODE.md", ".letta", ".llxprt", "LLXPRT.md",
+    ".mux", ".nanocoder", ".omp", ".omp-plugin", ".openclaw", "SOUL.md", ".superset",
 ];
 
 /// Paths of a git folder that git executes or obeys.

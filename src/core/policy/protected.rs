@@ -23,7 +23,8 @@ const PROTECTED: &[&str] = &[
     ".husky", ".huskyrc*", ".pre-commit-config.y*ml", "prek.toml", "lefthook.*", "lefthook-local.*", ".lefthook*",
     ".config/lefthook*", ".overcommit.y*ml", ".local-overcommit.y*ml", ".git-hooks", "simple-git-hooks.*",
     ".simple-git-hooks.*", ".lintstagedrc*", "lint-staged.config.*", ".commitlintrc*", "commitlint.config.*", "captainhook.json",
-    "grumphp.y*ml*", ".rusty-hook.toml", ".cargo-husky", "hk.pkl", ".hk*.pkl", "hk.local.pkl", ".config/hk.pkl", ".trunk", ".moon",
+    "grumphp.y*ml*", ".rusty-hook.toml", ".cargo-husky", "hk.pkl", ".hk*.pkl", "hk.local.pkl", ".config/hk*.pkl",
+    "husky.config.*", ".trunk", ".moon",
     // Coding agents: their rules, commands, servers and instructions; rewake's own of another start.
     ".rewake", ".config/rewake", ".local/share/rewake", ".local/state/rewake", ".mcp.json*", ".agent", ".agents", "agent.md",
     "agents.*md", ".aider.conf.y*ml", ".aider.model.*", ".aiassistant", ".amazonq", ".amp", ".config/amp", ".antigravity", ".augment",
@@ -36,12 +37,14 @@ const PROTECTED: &[&str] = &[
     ".config/kilo", ".kilocode*", ".kimi", ".kiro", ".lingma", ".opencode", ".opencode.json*", "opencode.json*", ".config/opencode",
     ".openhands", ".openhands_instructions", ".pi", ".qoder", ".qwen", "qwen.*md", ".replit", "replit.md", "replit.nix", ".roo",
     ".roomodes", ".roorules*", ".rovodev", ".rules", ".ruler", ".rulesync", ".tabnine", ".trae", ".vibe", ".warp", "warp.*md",
-    ".windsurf", ".windsurfrules", ".zencoder",
+    ".windsurf", ".windsurfrules", ".zencoder", ".github/lsp.json", ".github/extensions", "agents.config.json", "conductor.json", ".eca",
+    ".emdash.json", "firebender.json", ".firebender", "gptme*.toml", ".hermes.md", "hermes.*md", "knowledge.md", ".kode", ".kode.json", "kode.*md", ".letta",
+    ".llxprt", "llxprt.*md", ".mux", ".nanocoder", ".omp", ".omp-plugin", ".openclaw", "soul.md", ".superset",
     // Editors: tasks, settings and plugins that run when a folder is opened.
     ".vscode", "*.code-workspace", ".vs", ".idea", ".run", "*.ipr", "*.iws", "*.sublime-project", ".zed", ".config/zed", ".fleet",
     ".helix", ".config/helix", ".vimrc", ".gvimrc", ".exrc", ".lvimrc", ".local.vimrc", ".nvimrc", ".nvim", ".nvim.lua", ".lazy.lua",
     ".neoconf.json", ".vim", ".config/nvim", ".emacs", ".emacs.d", ".config/emacs", ".dir-locals*.el", ".nova", ".devcontainer",
-    ".devcontainer.json", ".gitpod.yml",
+    ".devcontainer.json", ".gitpod.yml", ".gitpod", ".ona",
     // CI: it runs with the repository's secrets.
     ".github/workflows", ".github/actions", ".gitea/workflows", ".forgejo/workflows", ".gitlab-ci.yml", ".circleci",
     ".buildkite", ".travis.yml", "azure-pipelines.yml", "bitbucket-pipelines.yml", "jenkinsfile",
@@ -193,7 +196,11 @@ mod tests {
             ".droid.yaml", ".trae/rules/x.md", ".clinerules/x.md", ".overcommit.yml", ".simple-git-hooks.cjs", "simple-git-hooks.json",
             "lint-staged.config.mjs", ".lintstagedrc", ".lintstagedrc.json", ".huskyrc.js", ".mise.local.toml", "mise/config.toml", ".envrc.local",
             ".dir-locals-2.el", ".lazy.lua", ".run/x.run.xml", ".vs/tasks.vs.json", "WARP.md", "claude.LOCAL.md", "prek.toml", "hk.pkl",
-            ".mcp.jsonc", ".opencode.jsonc",
+            ".mcp.jsonc", ".opencode.jsonc", ".github/lsp.json", ".github/extensions/x/extension.mjs", "husky.config.js", ".config/hk.local.pkl",
+            "gptme.toml", "gptme.local.toml", ".letta/settings.json", ".omp/extensions/x.ts", "conductor.json", ".superset/config.json",
+            ".emdash.json", ".mux/init", ".mux/mcp.jsonc", ".ona/automations.yaml", ".gitpod/automations.yaml", ".llxprt/settings.json",
+            "LLXPRT.md", ".eca/config.json", "firebender.json", ".firebender/rules/x.mdc", ".hermes.md", "SOUL.md", "knowledge.md",
+            ".nanocoder/commands/x.md", "agents.config.json", ".kode/settings.json", ".kode.json",
         ] {
             assert!(in_workspace("/home/u/w", path), "{path}");
             // Where a walk comes by first, the name alone gives it away.
@@ -216,6 +223,7 @@ mod tests {
             "docs/agents.md.bak", ".config/app.toml", "config/git/x", "cargo/config.toml", "claude/x", "x.github",
             "tests/bashrc", "widgets.gitx", "src/ssh/mod.rs", "src/agents.rs", "src/claude.rs", "run/x", "rules/x", "mise/src.rs", "pi/x",
             "crush/x.json", "goose/main.go", "src/lefthook/mod.rs", ".aider.chat.history.md", "docs/hooks.md",
+            ".github/CODEOWNERS", "husky/config.js", "src/mux/init.rs", "gptme/x.toml", "docs/soul.md.bak", "src/conductor.rs", "eca/x", "hermes/x.md",
         ] {
             assert!(!in_workspace("/home/u/w", path), "{path}");
         }
