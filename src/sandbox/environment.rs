@@ -12,15 +12,22 @@ const SECRET_WORDS: [&str; 22] = [
 
 /// Parts of such words, also without a boundary (`MYTOKEN`, `authToken`).
 #[rustfmt::skip]
-const SECRET_PARTS: [&str; 9] = [
-    "ACCESSKEY", "APIKEY", "CREDENTIAL", "PASSPHRASE", "PASSWD", "PASSWORD", "PRIVATEKEY", "SECRET", "TOKEN",
+const SECRET_PARTS: [&str; 10] = [
+    "ACCESSKEY", "APIKEY", "CREDENTIAL", "PASSCODE", "PASSPHRASE", "PASSWD", "PASSWORD", "PRIVATEKEY", "SECRET", "TOKEN",
 ];
+
+/// Endings of such words (`DBPASS`, `BINDPW`, `MASTERKEY`).
+const SECRET_ENDINGS: [&str; 4] = ["PASS", "PWD", "PW", "KEY"];
 
 /// Parts of names that are two words with or without a boundary.
 const TWO_WORDS: [&str; 3] = ["CONNECTIONSTRING", "CONNSTR", "SERVICEROLE"];
 
-/// Words with one of [`SECRET_PARTS`] or endings that are about something else.
-const NO_SECRETS: [&str; 3] = ["ASKPASS", "TOKENIZER", "TOKENIZERS"];
+/// Endings of words that are about something else.
+#[rustfmt::skip]
+const NO_SECRETS: [&str; 14] = [
+    "ASKPASS", "BYPASS", "COMPASS", "TOKENIZER", "TOKENIZERS", "PUBKEY", "PUBLICKEY", "HOTKEY", "MONKEY", "DONKEY", "TURKEY", "HOCKEY",
+    "JOCKEY", "WHISKEY",
+];
 
 #[rustfmt::skip]
 const SECRET_BEGINNINGS: [&str; 6] = [
@@ -37,30 +44,101 @@ const SECRET_NAMES: [&str; 11] = [
 /// Minimum length of a user name in an address that counts as a token.
 const MIN_TOKEN: usize = 20;
 
-/// Names of fields of a value (`user=me;password=x`, `?sig=x`) that are secrets.
+/// Names of fields, headers and options in a value (`user=me;password=x`, `?sig=x`) that are secrets, without
+/// those that end with one of [`SECRET_PARTS`].
+const SECRET_FIELDS: [&str; 5] = ["PASS", "PWD", "SIG", "ACCOUNTKEY", "COOKIE"];
+
+/// How tokens of services begin.
 #[rustfmt::skip]
-const SECRET_FIELDS: [&str; 12] = [
-    "password", "passwd", "pwd", "pass", "secret", "token", "access_token", "api_key", "apikey", "sig", "accountkey",
-    "sharedaccesskey",
+const TOKENS: [&str; 14] = [
+    "ghp_", "gho_", "ghu_", "ghs_", "github_pat_", "glpat-", "sk-ant-", "sk-proj-", "sk-or-", "xoxb-", "xoxp-", "npm_", "pypi-", "hf_",
 ];
+
+/// How a key begins in base64 (`-----BEGIN`), and how certificates and public keys do.
+const ENCODED_KEY: &str = "LS0tLS1CRUdJTi";
+const ENCODED_PUBLIC: [&str; 2] = ["LS0tLS1CRUdJTiBD", "LS0tLS1CRUdJTiBQVUJM"];
+
+/// Schemes whose paths often have an `@`, so that the number before the path is a port.
+const WEB: [&str; 6] = ["http:", "https:", "ws:", "wss:", "docker:", "oci:"];
 
 /// Returns whether a variable is removed from the environment of commands in the sandbox, unless
 /// `shell.pass_env` names it. A command that may use the network gets the proxies as they are.
+/// Numbered settings of git are removed too: [`git_settings`] gives those without secrets.
 pub fn is_withheld(name: &str, value: &str, access: Access) -> bool {
     let upper = name.to_ascii_uppercase();
     let is_proxy = upper == "PROXY" || upper.ends_with("_PROXY");
-    is_secret_name(&upper)
-        || ((has_secret_field(value) || has_password(value))
-            && !(is_proxy && access >= Access::Network))
+    let is_of_bundler = upper.starts_with("BUNDLE_") && upper.contains("__");
+    upper == GIT_COUNT
+        || upper.starts_with(GIT_KEY)
+        || upper.starts_with(GIT_VALUE)
+        || (upper == "GIT_CONFIG_PARAMETERS" && has_secret_setting(value))
+        || is_secret_name(&upper)
+        || (is_of_bundler && is_pair(value))
+        || (is_secret_value(value) && !(is_proxy && access >= Access::Network))
+}
+
+const GIT_COUNT: &str = "GIT_CONFIG_COUNT";
+const GIT_KEY: &str = "GIT_CONFIG_KEY_";
+const GIT_VALUE: &str = "GIT_CONFIG_VALUE_";
+
+/// Maximum number of numbered settings of git.
+const MAX_GIT_SETTINGS: usize = 1_000;
+
+/// Returns the variables with the numbered settings of git (`GIT_CONFIG_KEY_0`, `GIT_CONFIG_VALUE_0`), without those
+/// that have secrets. Git fails if a number is missing, so the others are numbered again. `is_passed`: the
+/// user named this variable.
+pub(super) fn git_settings(
+    variable: impl Fn(&str) -> Option<String>,
+    is_passed: impl Fn(&str) -> bool,
+    access: Access,
+) -> Vec<(String, String)> {
+    let count = variable(GIT_COUNT).and_then(|count| count.parse().ok());
+    let pairs = (0..count.unwrap_or(0).min(MAX_GIT_SETTINGS)).filter_map(|number| {
+        let value_name = format!("{GIT_VALUE}{number}");
+        let key = variable(&format!("{GIT_KEY}{number}"))?;
+        let value = variable(&value_name)?;
+        let is_kept = is_passed(GIT_COUNT)
+            || is_passed(&value_name)
+            || !is_secret_setting(&key, &value, access);
+        is_kept.then_some((key, value))
+    });
+    let mut variables = Vec::new();
+    for (number, (key, value)) in pairs.enumerate() {
+        variables.push((format!("{GIT_KEY}{number}"), key));
+        variables.push((format!("{GIT_VALUE}{number}"), value));
+    }
+    if !variables.is_empty() {
+        variables.push((GIT_COUNT.to_string(), (variables.len() / 2).to_string()));
+    }
+    variables
+}
+
+/// Returns whether a setting of git is a secret. The address in a key (`url.https://token@host/.insteadOf`) may be
+/// one too.
+fn is_secret_setting(key: &str, value: &str, access: Access) -> bool {
+    let key = key.to_ascii_lowercase();
+    let name = key.rsplit('.').next().unwrap_or_default();
+    let is_proxy = name == "proxy" && access >= Access::Network;
+    key.starts_with("credential.")
+        || name == "extraheader"
+        || (!matches!(name, "signingkey" | "sslkey") && is_secret_name(&name.to_ascii_uppercase()))
+        || is_secret_value(&key)
+        || (is_secret_value(value) && !is_proxy)
+}
+
+/// Returns whether settings of `git -c`, which are quoted, have a secret.
+fn has_secret_setting(settings: &str) -> bool {
+    let lower = settings.to_ascii_lowercase();
+    lower.contains("extraheader") || lower.contains("'credential.")
 }
 
 fn is_secret_name(name: &str) -> bool {
     let is_secret = |word: &str| {
-        !NO_SECRETS.contains(&word)
-            && (SECRET_WORDS.contains(&word.trim_end_matches(|c: char| c.is_ascii_digit()))
+        let word = word.trim_end_matches(|c: char| c.is_ascii_digit());
+        !NO_SECRETS.iter().any(|ending| word.ends_with(ending))
+            && (SECRET_WORDS.contains(&word)
                 || SECRET_PARTS.iter().any(|part| word.contains(part))
-                || word.ends_with("PASS")
-                || word.ends_with("PWD"))
+                || SECRET_ENDINGS.iter().any(|ending| word.ends_with(ending)))
     };
     let mut words = name.split(|c: char| !c.is_ascii_alphanumeric());
     let joined: String = words.clone().collect();
@@ -72,45 +150,124 @@ fn is_secret_name(name: &str) -> bool {
         || (!matches!(name, "PWD" | "OLDPWD") && words.any(is_secret))
 }
 
+fn is_secret_value(value: &str) -> bool {
+    // JSON may escape `/`.
+    let value = &value.replace("\\/", "/");
+    has_secret_field(value) || has_secret_word(value) || has_password(value) || is_key(value.trim())
+}
+
+/// Returns whether a value is a private key, or a token as services give them.
+fn is_key(value: &str) -> bool {
+    let begins = |list: &[&str]| list.iter().any(|begin| value.starts_with(begin));
+    let is_long = value.len() >= MIN_TOKEN && !value.contains(char::is_whitespace);
+    (value.contains("-----BEGIN ") && value.contains("PRIVATE KEY"))
+        || value.contains("AGE-SECRET-KEY-")
+        || value.contains("PuTTY-User-Key-File")
+        || (value.starts_with(ENCODED_KEY) && !begins(&ENCODED_PUBLIC))
+        || (is_long && begins(&TOKENS))
+}
+
+/// Returns whether a value has a field with a secret: `password=x`, `-Pdb.password=x`, `Authorization: x`,
+/// `{"password":"x"}`, `<password>x`.
 fn has_secret_field(value: &str) -> bool {
-    let fields = value.split(['?', '&', ';', ' ', ',', '\n']);
-    fields
-        .filter_map(|field| field.split_once('='))
-        .any(|(name, value)| {
-            let name = name.trim().to_ascii_lowercase();
-            // Options of programs and Java: `--password=x`, `-Dhttps.proxyPassword=x`.
-            let option = name.strip_prefix("-d").or(name.strip_prefix("--"));
-            let option = option.unwrap_or_default().replace('-', "").to_uppercase();
-            !value.trim().is_empty()
-                && (SECRET_FIELDS.contains(&name.as_str())
-                    || SECRET_PARTS.iter().any(|part| option.ends_with(part)))
+    const QUOTES: [char; 5] = [' ', '"', '\'', '\\', '>'];
+    let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
+    value.match_indices(['=', ':', '>']).any(|(at, sign)| {
+        let before = value[..at].trim_end_matches(&QUOTES[..4]);
+        let name = &before[before.trim_end_matches(is_part).len()..];
+        let around = before[..before.len() - name.len()].chars().next_back();
+        // `/opt/token:/usr/bin` is a list of folders.
+        let is_name = match sign {
+            "=" => true,
+            ":" => around.is_none_or(|c| !matches!(c, '/' | ':' | '*' | '$' | '@' | '%' | '+')),
+            _ => around == Some('<'),
+        };
+        let content = value[at + 1..].trim_start_matches(QUOTES);
+        let is_empty = content.is_empty() || content.starts_with([';', '&', ',', '}', '\n', '<']);
+        let mut no_texts = ["true", "false", "null"].iter();
+        let is_no_text = no_texts.any(|word| content.starts_with(word));
+        is_name && !is_empty && !is_no_text && is_secret_field(name)
+    })
+}
+
+fn is_secret_field(name: &str) -> bool {
+    let letters = name.chars().filter(char::is_ascii_alphanumeric);
+    let letters: String = letters.map(|c| c.to_ascii_uppercase()).collect();
+    // `*.token=` is a colour of a file.
+    !name.starts_with('.')
+        && (SECRET_FIELDS.contains(&letters.as_str())
+            || letters.ends_with("AUTHORIZATION")
+            || SECRET_PARTS.iter().any(|part| letters.ends_with(part)))
+}
+
+/// Returns whether a word of a value is a secret because of the word before it: `--password x`, `-u user:x`,
+/// `machine host login user password x`.
+fn has_secret_word(value: &str) -> bool {
+    const OPTIONS: [&str; 4] = ["-u", "-U", "--user", "--proxy-user"];
+    let words: Vec<&str> = value.split_whitespace().collect();
+    let is_user = |word: &&str| {
+        OPTIONS.iter().any(|option| {
+            let user = word.strip_prefix(option);
+            user.is_some_and(|user| is_pair(user.strip_prefix('=').unwrap_or(user)))
+        })
+    };
+    words.iter().any(is_user)
+        || words.windows(2).any(|pair| {
+            let (option, word) = (pair[0], pair[1].trim_matches(['"', '\'']));
+            match option.to_ascii_lowercase().as_str() {
+                "bearer" => word.len() >= MIN_TOKEN,
+                "password" => words.contains(&"login") || words.contains(&"machine"),
+                _ if OPTIONS.contains(&option) => is_pair(word),
+                _ => option.starts_with("--") && is_secret_field(option) && !word.starts_with('-'),
+            }
         })
 }
 
-/// Returns whether an address in a value has a password (`scheme://user:password@host`,
+/// Returns whether a text is `user:password`. `1000:1000` is a user and a group.
+fn is_pair(text: &str) -> bool {
+    let is_number = |text: &str| text.bytes().all(|b| b.is_ascii_digit());
+    !text.contains('/')
+        && text.split_once(':').is_some_and(|(user, password)| {
+            let is_empty = user.is_empty() || password.is_empty();
+            !is_empty && !(is_number(user) && is_number(password))
+        })
+}
+
+/// Returns whether an address in a value has a password (`scheme://user:password@host`, `//user:password@host`,
 /// `user:password@host`), or a long token instead of both.
 fn has_password(value: &str) -> bool {
     let is_end = |c: char| c.is_whitespace() || matches!(c, '"' | '\'' | '<' | '>');
     value.split(is_end).any(|word| {
-        let mut addresses = word.split("://");
-        let first = addresses.next().unwrap_or_default();
-        first.split(',').any(is_pair_at_host) || addresses.any(is_authority_with_password)
+        let mut addresses = word.split("//");
+        let mut scheme = addresses.next().unwrap_or_default();
+        scheme.split(',').any(is_pair_at_host)
+            || addresses.any(|address| {
+                let before = std::mem::replace(&mut scheme, address);
+                is_secret_address(before, address)
+            })
     })
 }
 
-/// Returns whether a text begins with `user:password@`. `/` may be in it as it is, as programs accept.
-fn is_authority_with_password(text: &str) -> bool {
-    let authority = text.split(['/', '?', '#']).next().unwrap_or_default();
-    if let Some((user, _)) = authority.rsplit_once('@') {
-        return match user.split_once(':') {
-            Some((_, password)) => !password.is_empty(),
-            None => user.len() >= MIN_TOKEN,
-        };
+/// Returns whether a text after `//` begins with `user:password@`, or is the address of a webhook. `/`, `?` and `#` may
+/// be in the password as they are, as programs accept.
+fn is_secret_address(scheme: &str, text: &str) -> bool {
+    let (authority, path) = text.split_at(text.find(['/', '?', '#']).unwrap_or(text.len()));
+    let is_webhook = |part: &str| part == "webhook" || part == "webhooks";
+    if (authority.starts_with("hooks.") && path.len() > 1) || path.split('/').any(is_webhook) {
+        return true;
     }
-    let port = authority.split_once(':').map(|(_, port)| port);
-    let is_password = |port: &str| !port.is_empty() && !port.bytes().all(|b| b.is_ascii_digit());
+    if let Some((user, _)) = authority.rsplit_once('@') {
+        let (user, password) = user.split_once(':').unwrap_or((user, ""));
+        return !password.is_empty() || user.len() >= MIN_TOKEN;
+    }
     // An address of IPv6 has colons, too.
-    port.is_some_and(is_password) && !authority.starts_with('[') && text.contains('@')
+    let Some((host, port)) = authority.split_once(':').filter(|_| !text.starts_with('[')) else {
+        return false;
+    };
+    let is_web = !scheme.ends_with(':') || WEB.iter().any(|web| scheme.ends_with(web));
+    let is_port =
+        !host.is_empty() && port.parse::<u16>().is_ok() && is_web && !path.starts_with('#');
+    !port.is_empty() && !is_port && path.contains('@')
 }
 
 /// Returns whether a text without a scheme is `user:password@host`.
@@ -159,6 +316,7 @@ mod tests {
             "SUPABASE_SERVICE_ROLE", "OPENAI_KEY_2", "KEY1", "STORAGE_CONNECTION_STRING", "GH_PAT", "SECRETS",
             "npm_config_//registry.npmjs.org/:_authToken", "SIGNING_KEY_BASE64", "FTP_PW", "BW_SESSION", "SENTRY_DSN",
             "ANTHROPIC_CUSTOM_HEADERS", "OTEL_EXPORTER_OTLP_HEADERS", "STRIPE_SK", "AzureWebJobsStorage",
+            "LDAP_BINDPW", "MASTERKEY", "PRIVKEY", "PASSCODE", "ENCRYPTIONKEY", "SSHKEY2", "rootpw", "APP_PASSCODE",
         ] {
             assert!(withheld(name, "x"), "{name}");
         }
@@ -166,6 +324,7 @@ mod tests {
             "PATH", "HOME", "KEYBOARD", "LANG", "TOKENIZERS_PARALLELISM", "MONKEY", "PWD", "OLDPWD", "GIT_AUTHOR_NAME",
             "GIT_ASKPASS", "SSH_ASKPASS", "PINENTRY_USER_DATA", "COMPATIBILITY", "AUTHOR", "XDG_SESSION_ID", "PKG_CONFIG_PATH",
             "CARGO_HOME", "SPATH", "HTTP_PROXY", "TERM_SESSION_ID", "MASTER_ADDR", "UV_INDEX_URL", "MAVEN_OPTS", "DESK",
+            "GREASEMONKEY", "DEPLOY_PUBKEY", "KEYMAP", "PASSENGER_APP_ENV", "BYPASS", "GIT_CONFIG_GLOBAL", "BUNDLE_PATH",
         ] {
             assert!(!withheld(name, "x"), "{name}");
         }
@@ -181,6 +340,16 @@ mod tests {
             "host=h password=p", "https://x.blob.core.windows.net/c?sv=1&sig=abc",
             "https://0123456789abcdefghij@github.com/x",
             "-i=https://u:pw@h", "amqp://a@h1,b:pw@h2", "-Xmx1g -Dhttps.proxyPassword=x", "--api-key=x", "--verbose --password=x",
+            "//u:pw@h/share", "https://ghp_0123456789abcdefghij:@github.com/x", "redis://:12/34@db", "postgres://u:2024#x@db/d",
+            "redis://u:12/34@db", "https://u:123456/7@h", "postgres://u:20?4@db", r#"{"url":"https:\/\/u:pw@h"}"#,
+            "-----BEGIN RSA PRIVATE KEY-----\nMIIE", "-----BEGIN PRIVATE KEY-----", "-----BEGIN PGP PRIVATE KEY BLOCK-----",
+            "LS0tLS1CRUdJTiBSU0EgUFJJVkFURSBLRVktLS0tLQ==", "AGE-SECRET-KEY-1QQ", "AUTHORIZATION: basic eHk6eno=",
+            "authorization:Bearer x", "X-Api-Key: x", "Cookie: a=b", r#"{"password":"hunter2"}"#, r#"{"a":{"db_password" : "x"}}"#,
+            r#""{\"token\":\"x\"}""#, "password: hunter2", "user: u\npassword: x", "-u user:pw", "curl --user u:pw -s", "-uuser:pw",
+            "--proxy-user=u:pw", "--password x", "--token 'x'", "-PsigningPassword=x", "-Psigning.password=x",
+            "spring.datasource.password=x", "machine h login u password p", "<password>x</password>", "{'secret' => 'x'}",
+            "Bearer 0123456789abcdefghij", "ghp_0123456789abcdefghij", "https://hooks.slack.com/services/T0/B0/X",
+            "https://discord.com/api/webhooks/1/x",
         ] {
             assert!(withheld("PLAIN", value), "{value}");
         }
@@ -188,10 +357,86 @@ mod tests {
             "https://pypi.org/simple", "https://host:8080/path@1.2", "git@github.com:a/b.git", "ssh://git@github.com/a/b",
             "/usr/bin:/opt/x@1.2/bin", "me@example.com", "https://u:@h/", "http://[::1]:80/a@b", "2026-11-29T10:00:00",
             "unix:path=/run/user/1000/bus", "-Dfoo=bar -O2", "-Xmx1g -Dtoken.file=x --key-file=x", "*.tar=01;31:*.zip=01;31", r"\u@\h:\w\$ ",
-            "https://unpkg.com/react@18", "a:b:c",
+            "https://unpkg.com/react@18", "a:b:c", "docker://registry:5000/a@sha256:0", "registry:5000/a@sha256:0", "http://localhost:5173/@vite",
+            "//cdn.example.com:8443/react@18", "-u 1000:1000", "--user=1000:1000", "/opt/token:/usr/bin", "/usr//bin:/opt/x@1.2/bin",
+            r#"{"password":null,"url":"https:\/\/h\/x"}"#, "password=", "--password", "--password-file x --verbose", "require password=false",
+            "-----BEGIN CERTIFICATE-----\nMIIE", "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0t", "-----BEGIN PUBLIC KEY-----", "token",
+            "Enter password please", "*.token=01;31", "sk-x", "npm_config", "https://example.com/hooks", "a:1,b:2", "key: value",
+            "--user me --group us", "--max-tokens 5", "10:20", "https://h/?next=me@example.com",
         ] {
             assert!(!withheld("PLAIN", value), "{value}");
         }
+    }
+
+    #[test]
+    fn settings_of_git_are_judged_in_pairs() {
+        let keep = |pairs: &[(&str, &str)], passed: &str, access| {
+            let variable = |name: &str| {
+                let (kind, number) = name.rsplit_once('_')?;
+                let pair = || pairs.get(number.parse::<usize>().ok()?);
+                match kind {
+                    "GIT_CONFIG" => Some(pairs.len().to_string()),
+                    "GIT_CONFIG_KEY" => Some(pair()?.0.to_string()),
+                    _ => Some(pair()?.1.to_string()),
+                }
+            };
+            let kept = git_settings(variable, |name| name == passed, access);
+            let all = kept.iter().map(|(name, value)| format!("{name}={value}"));
+            all.collect::<Vec<_>>().join(" ")
+        };
+        let pairs = [
+            ("http.extraheader", "AUTHORIZATION: basic x"),
+            ("safe.directory", "*"),
+            ("http.https://h/.extraHeader", "x"),
+            ("credential.helper", "store"),
+            ("url.https://u:pw@h/.insteadOf", "https://h/"),
+            ("sendemail.smtpPass", "x"),
+            ("user.signingKey", "0A1B"),
+            ("remote.x.url", "https://u:pw@h/x"),
+            ("http.proxy", "http://u:pw@h"),
+        ];
+        let seen = "GIT_CONFIG_KEY_0=safe.directory GIT_CONFIG_VALUE_0=* \
+            GIT_CONFIG_KEY_1=user.signingKey GIT_CONFIG_VALUE_1=0A1B";
+        let kept = keep(&pairs, "", Access::Workspace);
+        assert_eq!(kept, format!("{seen} GIT_CONFIG_COUNT=2"));
+        let kept = keep(&pairs, "", Access::Network);
+        assert!(kept.contains("GIT_CONFIG_KEY_2=http.proxy"), "{kept}");
+        let kept = keep(&pairs, "GIT_CONFIG_VALUE_0", Access::Workspace);
+        assert!(
+            kept.contains("basic x") && kept.ends_with("COUNT=3"),
+            "{kept}"
+        );
+        let kept = keep(&pairs, "GIT_CONFIG_COUNT", Access::Workspace);
+        assert!(kept.ends_with("COUNT=9"), "{kept}");
+        assert_eq!(keep(&pairs[..1], "", Access::Workspace), "");
+        assert_eq!(keep(&[], "", Access::Workspace), "");
+        // Others would be read with the wrong numbers.
+        for name in ["GIT_CONFIG_COUNT", "GIT_CONFIG_KEY_0", "GIT_CONFIG_VALUE_0"] {
+            assert!(withheld(name, "0"), "{name}");
+        }
+        for (settings, is_secret) in [
+            ("'http.extraheader'='AUTHORIZATION: basic x'", true),
+            ("'http.extraheader=x'", true),
+            ("'remote.x.url=https://u:pw@h/x'", true),
+            ("'credential.helper'='store'", true),
+            ("'safe.directory'='*'", false),
+        ] {
+            assert_eq!(
+                withheld("GIT_CONFIG_PARAMETERS", settings),
+                is_secret,
+                "{settings}"
+            );
+        }
+    }
+
+    #[test]
+    fn credentials_of_bundler_are_withheld() {
+        assert!(withheld("BUNDLE_GEMS__CORP__COM", "u:pw"));
+        assert!(!withheld(
+            "BUNDLE_BUILD__NOKOGIRI",
+            "--use-system-libraries"
+        ));
+        assert!(!withheld("BUNDLE_LOCAL__RACK", "/home/u/rack"));
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::io::{self, Read};
 use std::path::Path;
 use std::process::Command;
 
+use super::environment;
 use super::placeholders::Placeholders;
 use super::profile::Profile;
 
@@ -195,6 +196,13 @@ fn set_environment(command: &mut Command, profile: &Profile) {
             command.env_remove(name);
         }
     }
+    let variable = |name: &str| std::env::var(name).ok();
+    let is_passed = |name: &str| !profile.removes(name, "");
+    command.envs(environment::git_settings(
+        variable,
+        is_passed,
+        profile.access,
+    ));
     command.envs(profile.set_env.iter().map(|(name, value)| (name, value)));
 }
 

@@ -283,6 +283,19 @@ fn variables_that_look_secret_are_left_out() {
         command.env("GITHUB_TOKEN", "t").env("EDITOR", "vi");
         command.env("CACHE_ADDRESS", "redis://:pw-1@db/0");
         command.env("HTTPS_PROXY", "http://u:pw-2@proxy:1");
+        command.env("ADDRESS", "//u:pw-3@host/share");
+        command.env("OPTIONS", "-u me:pw-4");
+        for (number, (key, value)) in [
+            ("http.extraHeader", "AUTHORIZATION: basic pw-5"),
+            ("safe.directory", "*"),
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            command.env(format!("GIT_CONFIG_KEY_{number}"), key);
+            command.env(format!("GIT_CONFIG_VALUE_{number}"), value);
+        }
+        command.env("GIT_CONFIG_COUNT", "2");
         String::from_utf8(command.output().unwrap().stdout).unwrap()
     };
     let seen = run("shell.pass_env=[]", "read");
@@ -292,6 +305,14 @@ fn variables_that_look_secret_are_left_out() {
     );
     assert!(!seen.contains("pw-"), "{seen}");
     assert!(!seen.contains("SSH_AUTH_SOCK"), "{seen}");
+    for line in [
+        "GIT_CONFIG_COUNT=1",
+        "GIT_CONFIG_KEY_0=safe.directory",
+        "GIT_CONFIG_VALUE_0=*",
+    ] {
+        assert!(seen.lines().any(|seen| seen == line), "{line}: {seen}");
+    }
+    assert!(!seen.contains("GIT_CONFIG_KEY_1"), "{seen}");
     assert!(
         seen.contains("TMPDIR=") && seen.contains("GOCACHE="),
         "{seen}"
