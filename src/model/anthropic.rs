@@ -19,8 +19,6 @@ use crate::core::entry::{BlobRef, Block, Failure, StopReason, Usage, token_count
 use crate::core::request::{Message, MessagePart, Request, Role};
 use crate::net::sse::Event;
 
-pub(crate) use super::errors::classify;
-
 /// Cache marks on messages. The protocol allows four in all, and the system prompt takes one.
 const MESSAGE_MARKS: usize = 3;
 

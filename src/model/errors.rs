@@ -16,11 +16,11 @@ use crate::core::entry::{Failure, FailureClass};
 const MAX_WORDS: usize = 500;
 
 /// Classifies an answer whose status is not success. The message is the server's own, if it has
-/// one.
-pub(crate) fn classify(status: u16, body: &str) -> Failure {
+/// one. `model` is the name in the request, or empty.
+pub(crate) fn classify(status: u16, body: &str, model: &str) -> Failure {
     let said = ErrorContent::in_body(body);
     let message = clip(&said.words);
-    failure(status, &said, message)
+    failure(status, &said, message, model)
 }
 
 /// Classifies an error inside a stream that began successfully.
@@ -30,7 +30,7 @@ pub(crate) fn in_stream(error: &Value) -> Failure {
         "" => "the provider broke off its answer with an error".to_string(),
         words => format!("the provider broke off its answer: {words}"),
     };
-    failure(said.status(), &said, message)
+    failure(said.status(), &said, message, "")
 }
 
 /// Returns the failure for a stream that ended too early.
@@ -107,16 +107,18 @@ impl ErrorContent {
         }
     }
 
-    /// `{"error": {...}}`, `{"error": "..."}`, `[{"error": ...}]`, `{"message": ...}`,
-    /// `{"detail": ...}`, or the error itself.
+    /// `{"error": {...}}`, `{"error": "..."}`, `[{"error": ...}]`, `{"errors": [...]}`,
+    /// `{"message": ...}`, `{"detail": ...}`, or the error itself.
     fn in_value(value: &Value) -> ErrorContent {
         let value = value.get(0).unwrap_or(value);
-        let error = value.get("error").filter(|e| !e.is_null()).unwrap_or(value);
+        let error = value.get("error").filter(|e| !e.is_null());
+        let error = error.or_else(|| value.pointer("/errors/0"));
+        let error = error.unwrap_or(value);
         // In `{"error": "words"}`, the code is outside of the error.
         let coded = if error.is_object() { error } else { value };
         let mut said = ErrorContent {
             words: words(error),
-            codes: ["code", "type", "status"]
+            codes: ["code", "type", "status", "reason"]
                 .iter()
                 .filter_map(|key| code(coded.get(key)?))
                 .collect(),
@@ -223,8 +225,8 @@ fn code(value: &Value) -> Option<String> {
     }
 }
 
-fn failure(status: u16, said: &ErrorContent, message: String) -> Failure {
-    let (class, hint) = class(status, said);
+fn failure(status: u16, said: &ErrorContent, message: String, model: &str) -> Failure {
+    let (class, hint) = class(status, said, model);
     let message = match message.strip_prefix("model: ") {
         // Anthropic says only the name.
         Some(name) if class == FailureClass::NoModel => {
@@ -241,6 +243,8 @@ fn failure(status: u16, said: &ErrorContent, message: String) -> Failure {
 
 pub(crate) const BILLING: &str = "check the plan and the billing of the account";
 const NAME: &str = "check the model's name after `provider/`, and base_url";
+pub(crate) const OTHER_MODEL: &str =
+    "choose another model: -m PROVIDER/MODEL, or /model on the screen";
 const NO_MODEL: &str = "choose another model: -m PROVIDER/MODEL, or /model on the screen; fallback_model in the config names models that then answer by themselves";
 const TOMORROW: &str =
     "the quota of the day is used up: wait until tomorrow, or choose another model or plan";
@@ -284,7 +288,7 @@ const NEVER: [(&str, &str); 6] = [
     ("does not support function calling", TOOLS),
 ];
 
-fn class(status: u16, said: &ErrorContent) -> (FailureClass, Option<&'static str>) {
+fn class(status: u16, said: &ErrorContent, model: &str) -> (FailureClass, Option<&'static str>) {
     let text = said.words.to_lowercase();
     let says = |list: &[&str]| list.iter().any(|words| text.contains(words));
     // Waiting does not help: the account has no credit left.
@@ -298,7 +302,10 @@ fn class(status: u16, said: &ErrorContent) -> (FailureClass, Option<&'static str
     let refused_key = said.is(&["api_key_invalid", "invalid_api_key"]) || says(&wrong_key);
     let never = NEVER.iter().find(|(words, _)| text.contains(words));
     let parameter = said.parameter.as_deref();
-    let has_no_model = || no_model::is_refused(status, &said.codes, parameter, &said.words);
+    let has_no_model = || {
+        let (codes, words) = (&said.codes, &said.words);
+        no_model::is_refused(status, codes, parameter, words, model)
+    };
     match status {
         _ if never.is_none() && !refused_key && has_no_model() => {
             (FailureClass::NoModel, Some(NO_MODEL))

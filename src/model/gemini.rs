@@ -19,8 +19,6 @@ use crate::core::entry::{BlobRef, Block, Failure, FailureClass, StopReason, Usag
 use crate::core::request::{MessagePart, Request, Role};
 use crate::net::sse::Event;
 
-pub(crate) use super::errors::classify;
-
 /// Signature for calls of another model. Gemini 3 refuses calls of the current turn without a
 /// signature, and its documentation names this value.
 const FOREIGN_CALL: &str = "skip_thought_signature_validator";

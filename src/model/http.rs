@@ -22,8 +22,7 @@ use super::provider::Provider;
 use super::retry::{Refused, Retry, Tries, is_transient};
 use super::target::Blobs;
 use super::timeouts::Timeouts;
-use super::wire::Codec;
-use super::{Delta, Reply, errors, post, read, wait};
+use super::{Delta, Reply, errors, no_model, post, read, wait};
 use crate::core::entry::{Failure, FailureClass};
 use crate::core::request::Request;
 use crate::core::request_failure;
@@ -121,7 +120,7 @@ impl Client {
         if response.status().is_success() {
             return Ok(read::answer(post.codec, response, &mut patience, on).await?);
         }
-        Err(refuse(post.codec, provider, response, &patience).await)
+        Err(refuse(&post.model, provider, response, &patience).await)
     }
 
     /// Requests a small JSON document once, with the provider's headers.
@@ -161,7 +160,7 @@ impl Client {
         let request = request.headers(post::headers(codec, provider)?);
         match request.send().await {
             Ok(response) if response.status().is_success() => Ok(response),
-            Ok(response) => Err(refuse(codec, provider, response, &patience).await),
+            Ok(response) => Err(refuse("", provider, response, &patience).await),
             Err(error) => Err(errors::network(&reason(error)).into()),
         }
         .map_err(|refused| refused.about(provider, url).failure)
@@ -218,9 +217,9 @@ fn is_closed_unanswered(error: &reqwest::Error) -> bool {
     false
 }
 
-/// Reads the failure from an answer that is not 2xx.
+/// Reads the failure from an answer that is not 2xx. `model` is the name in the request, or empty.
 async fn refuse(
-    codec: Codec,
+    model: &str,
     provider: &Provider,
     mut response: Response,
     patience: &Timeouts<'_>,
@@ -240,7 +239,7 @@ async fn refuse(
     // slowly is not waited for longer than a silent one.
     let _ = tokio::time::timeout(Duration::from_millis(provider.idle_timeout_ms), read).await;
     let body = String::from_utf8_lossy(&body);
-    let mut failure = codec.classify(status.as_u16(), &body);
+    let mut failure = errors::classify(status.as_u16(), &body, model);
     let header = |name: &str| Some(headers.get(name)?.to_str().ok()?.to_string());
     let asked = wait::asked(status.as_u16(), &header, &body, Timestamp::now());
     if status.is_redirection() {
@@ -262,6 +261,15 @@ async fn refuse(
             "the account of {account} has no credit, or its limit is reached: {}",
             errors::BILLING
         ));
+    }
+    let is_of_model = matches!(failure.class, FailureClass::Auth | FailureClass::BadRequest);
+    if is_of_model && status.is_client_error() && no_model::is_named(&body, model) {
+        let first = failure.hint.take();
+        let first = first.or_else(|| hint(failure.class, provider, response.url()));
+        failure.hint = Some(match first {
+            Some(first) => format!("{first}; or {}", errors::OTHER_MODEL),
+            None => errors::OTHER_MODEL.to_string(),
+        });
     }
     failure.message = match failure.message.as_str() {
         "" => format!("HTTP {}", status.as_u16()),

@@ -15,70 +15,174 @@
 //! Invariant: another 404 is none of these. An address that does not exist is an error of
 //! `base_url`, and says nothing about a model.
 
-/// Codes of an error, in lower case. A bar separates the items of each list.
-const CODES: &str = "model_not_found|modelnotfound|invalid_model|deploymentnotfound|model_not_supported|\
-    model_not_available|model_decommissioned|model_deprecated|\
-    model_permission_blocked_org|model_permission_blocked_project|\
-    key_model_access_denied|team_model_access_denied";
+/// Parts of a code, of which only the letters count, that mean it together with `model`. A bar separates the items of
+/// each list.
+const CODE_STATES: &str = "notfound|notexist|notavailable|notsupported|notopen|notallowed|notenabled|notactiv|\
+    unavailable|unsupported|unknown|unrecogni|invalidmodel|nosuch|noaccess|denied|blocked|deprecated|decommission|\
+    retired|withdrawn|removed|archived|disabled|terms|permission|restricted";
 
 /// Words that mean it whatever the status is.
 const CLEAR: &str = "model not found|model not exist|not a valid model|invalid model:|invalid model name|\
-    invalid model identifier|model identifier is invalid|\
+    invalid model identifier|model identifier is invalid|does not work with the specified model|\
     could not resolve the foundation model|unknown model|no such model|\
     no endpoints found for|no endpoints found matching|\
     no allowed providers are available|allowed to access model|have access to model|\
     access to the model|is not found for api version|marked by provider as legacy";
 
-/// Words about a model that is not there.
-const STATES: &str = "not found|not exist|doesn't exist|no longer exists|could not find|cannot find|\
-    couldn't find|been deprecated|is deprecated|was deprecated|retired|decommissioned|\
-    discontinued|shut down|been removed|no longer available|no longer supported|\
-    end of life|end-of-life|end of its life|not available|isn't available|not supported|\
-    not deployed|not enabled|not authorized|unable to access|have access|has access";
+/// Words about a model that is not there, or not for this account.
+const STATES: &str = "not found|not exist|doesn't exist|no longer|could not find|cannot find|\
+    couldn't find|deprecated|retired|decommissioned|discontinued|shut down|sunset|removed|withdrawn|archived|\
+    end of life|end-of-life|end of its life|not available|isn't available|unavailable|not supported|isn't supported|\
+    not deployed|not enabled|disabled|not authorized|unable to access|have access|has access|denied|forbidden|\
+    restricted|inaccessible|not included|not allowed|not permitted|not activated|not part of|not offered|\
+    requires a subscription|requires terms|requires a paid|requires an upgrade|only available";
+
+/// Words before a model that deny it (`unsupported model`).
+const ADJECTIVES: &str = "unsupported|invalid|unrecognized|unrecognised|unknown|unavailable|nonexistent|deprecated|\
+    retired|disabled|no such";
+
+/// Words between a denial and a model (`no access to model`).
+const GRANTS: &str = "access to|access for|permission to use|permission to access|permission for|allowed to use|\
+    allowed to access|authorized to use|authorized to access|permitted to use|entitled to|eligible for|eligible to use|\
+    subscribed to|activated|enabled|router for|route for|channel for|provider for|deployment for|backend for|denied for|support|supports";
+
+/// Nouns that a model describes, so that the error is about them (`invalid model key`).
+const NOUNS: &str = "parameter|key|output|response|input|config|format|error|setting|option";
+
+/// The same in Chinese.
+const CHINESE: &str = "不存在|未开通|未激活|下线|停用|禁用|未找到|找不到|无权|没有权限|不可用|不支持的模型|无效的模型|未知";
 
 /// Subjects of other errors that also name a model, and marks of an error page. A model that is
 /// only busy comes back.
 const OTHER: &str = "<html|<!doctype|url|cannot post|no route|page not found|parameter|argument|field|\
-    header|temperature|top_p|tool|function|image|audio|thinking|reasoning|effort|schema|\
-    tokens|temporar|overload|demand|try again";
+    header|temperature|top_p|tool|function|image|audio|thinking|reasoning|effort|schema|prefill|caching|\
+    tokens|context|too long|temporar|overload|high demand|try again|quota|rate limit|too many requests|exceeded|\
+    expired|revoked|suspended|authenticat|credentials|signature|your api key and|\
+    does not support|doesn't support|only supports|暂";
 
 /// Maximum distance between a model and the words about it. Names of models are long.
 const NEAR_BYTES: usize = 160;
 
 /// Returns whether this error refuses the model. `codes` are in lower case; `parameter` is the part
-/// of the request that the error names.
+/// of the request that the error names; `model` is the name in the request, or empty.
 pub(super) fn is_refused(
     status: u16,
     codes: &[String],
     parameter: Option<&str>,
     words: &str,
+    model: &str,
 ) -> bool {
-    let text = words.to_lowercase();
-    let is_code = |code: &String| CODES.split('|').any(|known| known == code);
+    let is_request = matches!(status, 400 | 401 | 403 | 404 | 410 | 422);
+    let text = words.to_lowercase().replace('’', "'");
+    let is_code = |code: &String| is_code_of_model(code, is_request);
     if codes.iter().any(is_code) || says(&text, CLEAR) {
         return true;
     }
+    // The words of the sentence are then the same whatever the name is.
+    let (text, is_named) = with_model(&text, model);
     let is_of_another = |name: &str| !["model", "none"].contains(&name);
     let text = without_names(&text);
-    if parameter.is_some_and(is_of_another) || says(&text, OTHER) {
+    if !is_request || parameter.is_some_and(is_of_another) {
         return false;
     }
-    let Some(subject) = text.find("model").or_else(|| text.find("deployment")) else {
+    let nouns = ["model", "deployment"];
+    let subjects = nouns.iter().flat_map(|noun| text.match_indices(noun));
+    let subjects: Vec<usize> = subjects.map(|(at, _)| at).collect();
+    if subjects.iter().any(|at| is_denied(&text, *at)) {
+        return true;
+    }
+    if says(&text, OTHER) {
         return false;
-    };
-    let is_near = |at: usize| at.saturating_sub(subject) <= NEAR_BYTES;
+    }
+    if parameter == Some("model") || (text.contains("模型") && says(&text, CHINESE)) {
+        return true;
+    }
     match status {
-        404 | 410 => {
+        404 | 410 if !subjects.is_empty() => {
             let is_coded = codes.iter().any(|code| code.contains("not_found"));
-            is_coded || parameter == Some("model") || says(&text, STATES)
+            is_named || status == 410 || is_coded || says(&text, STATES)
         }
         // The subject of the sentence is the model: "… is not supported for this model" is not.
-        400 | 403 | 422 => STATES
-            .split('|')
-            .filter_map(|state| text.find(state))
-            .any(|at| at > subject && is_near(at)),
-        _ => false,
+        _ => {
+            let is_subject = |at: &&usize| {
+                let before = text[..**at].trim_end_matches("model ");
+                let before = before.trim_end_matches("the ").trim_end_matches("this ");
+                let mut words = "for |with |by |using |on ".split('|');
+                !words.any(|word| before.ends_with(word))
+            };
+            subjects.iter().filter(is_subject).min().is_some_and(|at| {
+                let states = STATES.split('|');
+                let states = states.filter_map(|state| text[*at..].find(state));
+                states.min().is_some_and(|distance| distance <= NEAR_BYTES)
+            })
+        }
     }
+}
+
+/// Returns whether the words before a model deny it: `unsupported model`, `no access to the requested model`.
+fn is_denied(text: &str, at: usize) -> bool {
+    const FILLERS: &str = "the|this|that|requested|specified|selected|foundation|any|following";
+    let after = text[at..].trim_start_matches(char::is_alphabetic);
+    let mut before = text[..at].trim_end();
+    let short = |before: &str| {
+        let mut fillers = FILLERS.split('|');
+        fillers.find_map(|word| Some(before.strip_suffix(word)?.trim_end().len()))
+    };
+    while let Some(length) = short(before) {
+        before = &before[..length];
+    }
+    let ends = |words: &str| words.split('|').any(|words| before.ends_with(words));
+    let is_denied = ends(GRANTS) && says(text, "no |not |n't |unable|denied|lack");
+    let mut nouns = NOUNS.split('|');
+    (ends(ADJECTIVES) || is_denied) && !nouns.any(|noun| after.trim_start().starts_with(noun))
+}
+
+/// Returns whether a code such as `Model.AccessDenied` means a model that is not there. Some gateways send it with the
+/// status of a busy server.
+fn is_code_of_model(code: &str, is_request: bool) -> bool {
+    let letters: String = code.chars().filter(char::is_ascii_alphabetic).collect();
+    let is_of_another = || says(&letters, "parameter|input|tool|feature|output");
+    says(&letters, "modelnotfound|deploymentnotfound")
+        || (is_request
+            && letters.contains("model")
+            && says(&letters, CODE_STATES)
+            && !is_of_another())
+}
+
+/// Returns whether a text names the model.
+pub(super) fn is_named(text: &str, model: &str) -> bool {
+    with_model(&text.to_lowercase(), model).1
+}
+
+/// Returns a text in lower case with the word `model` instead of the name of the model, and whether it was there as a
+/// whole word. Gateways leave out what is before the last `/`.
+fn with_model(text: &str, model: &str) -> (String, bool) {
+    let model = model.to_lowercase();
+    let last = model.rsplit('/').next().unwrap_or_default();
+    let is_part = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | '/' | '@');
+    let (mut out, mut rest, mut is_named) = (String::new(), text, false);
+    while !last.is_empty()
+        && let Some(at) = rest.find(last)
+    {
+        let start = rest[..at].strip_suffix(&model[..model.len() - last.len()]);
+        let before = start.unwrap_or(&rest[..at]);
+        let after = &rest[at + last.len()..];
+        // A full stop and a colon may end a sentence.
+        let next = after.trim_start_matches(['.', ':']);
+        let is_word = !before.ends_with(is_part) && !next.starts_with(is_part);
+        is_named |= is_word;
+        if is_word {
+            let quotes = ['\'', '"', '`'];
+            out.push_str(before.trim_end_matches(quotes));
+            out.push_str("model");
+            rest = after.trim_start_matches(quotes);
+        } else {
+            out.push_str(&rest[..at + last.len()]);
+            rest = after;
+        }
+    }
+    out.push_str(rest);
+    (out, is_named)
 }
 
 /// Returns whether the text has one of these words, which a bar separates.

@@ -21,8 +21,6 @@ use crate::core::entry::{BlobRef, Block, Failure, StopReason, Usage};
 use crate::core::request::{MessagePart, Request, Role};
 use crate::net::sse::Event;
 
-pub(crate) use super::errors::classify;
-
 /// Field of thinking that is sent back. DeepSeek and Kimi refuse an answer with calls that is sent
 /// back without its thinking. Of the other such fields only [`details`] are sent back: servers do
 /// not accept `reasoning`.

@@ -16,8 +16,6 @@ use crate::core::entry::{BlobRef, Block, Failure, StopReason, Usage};
 use crate::core::request::{MessagePart, Request, Role};
 use crate::net::sse::Event;
 
-pub(crate) use super::errors::classify;
-
 /// Name of the field with the messages.
 pub(crate) const LIST: &str = "input";
 

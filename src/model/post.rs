@@ -19,6 +19,8 @@ use crate::core::request::Request;
 
 pub(super) struct Post {
     pub codec: Codec,
+    /// The name without the provider.
+    pub model: String,
     pub url: Url,
     pub headers: HeaderMap,
     pub body: Bytes,
@@ -60,6 +62,7 @@ impl Post {
         let body = body.map_err(|e| bad_request(format!("writing the request to {name}: {e}")))?;
         Ok(Post {
             codec,
+            model: model.to_string(),
             url,
             headers: headers(codec, provider)?,
             body: body.into(),

@@ -1,8 +1,7 @@
 //! The common part of all protocols, and the one place that knows all of them.
 //!
-//! A protocol is a file with `body` (Request -> JSON), `Decoder` (events -> deltas and one
-//! [`Reply`]) and `classify` (an HTTP error -> [`Failure`]). None of them knows of sockets, keys
-//! or time. This file provides the URL of a request, and [`super::http`] sends it.
+//! A protocol is a file with `body` (Request -> JSON) and `Decoder` (events -> deltas and one
+//! [`Reply`]). None of them knows of sockets, keys or time. This file provides the URL of a request, and [`super::http`] sends it.
 //!
 //! Invariant: `Decoder::finish` gives an answer only if the server said why it ended. A stream
 //! that was cut is never an answer.
@@ -90,16 +89,6 @@ impl Codec {
             }
             Codec::OpenaiChat => Decoder::OpenaiChat(openai_chat::ChatDecoder::new()),
             Codec::Gemini => Decoder::Gemini(gemini::GeminiDecoder::new()),
-        }
-    }
-
-    /// Classifies an HTTP error by its status and its body.
-    pub fn classify(self, status: u16, body: &str) -> Failure {
-        match self {
-            Codec::Anthropic => anthropic::classify(status, body),
-            Codec::OpenaiResponses => openai_responses::classify(status, body),
-            Codec::OpenaiChat => openai_chat::classify(status, body),
-            Codec::Gemini => gemini::classify(status, body),
         }
     }
 

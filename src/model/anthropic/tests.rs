@@ -533,7 +533,7 @@ fn errors_are_classified() {
             TooLong,
         ),
     ] {
-        let failure = classify(status, &body);
+        let failure = errors::classify(status, &body, "");
         assert_eq!(failure.class, class, "{status} {body}");
         assert!(!failure.message.is_empty());
     }

@@ -4,7 +4,7 @@ use super::*;
 use FailureClass::*;
 
 fn class_of(status: u16, body: &str) -> FailureClass {
-    classify(status, body).class
+    classify(status, body, "").class
 }
 
 #[test]
@@ -64,8 +64,8 @@ fn statuses_and_codes_have_their_class() {
     ] {
         assert_eq!(class_of(status, body), want, "{status} {body}");
     }
-    assert_eq!(classify(404, "").hint.as_deref(), Some(NAME));
-    assert_eq!(classify(402, "").hint.as_deref(), Some(BILLING));
+    assert_eq!(classify(404, "", "").hint.as_deref(), Some(NAME));
+    assert_eq!(classify(402, "", "").hint.as_deref(), Some(BILLING));
 }
 
 #[test]
@@ -91,11 +91,11 @@ fn an_error_in_a_stream_is_known_by_its_code() {
 
 #[test]
 fn the_servers_words_are_kept_on_one_short_line() {
-    let failure = classify(400, r#"{"error":{"message":"bad\u001b[31m\nthing"}}"#);
+    let failure = classify(400, r#"{"error":{"message":"bad\u001b[31m\nthing"}}"#, "");
     assert_eq!(failure.message, "bad [31m thing");
     assert_eq!(clip(&"ä".repeat(9000)).chars().count(), MAX_WORDS + 1);
     assert_eq!(clip(&"ab ".repeat(9000)).chars().count(), MAX_WORDS + 1);
-    assert_eq!(classify(502, "").message, "");
+    assert_eq!(classify(502, "", "").message, "");
 }
 
 /// A request that can never succeed fails at once, with a hint.
@@ -227,7 +227,7 @@ fn a_request_that_cannot_succeed_fails_with_a_hint() {
             "of the day",
         ),
     ] {
-        let failure = classify(status, body);
+        let failure = classify(status, body, "");
         assert_eq!(failure.class, class, "{status} {body}");
         let said = failure.hint.unwrap_or_default();
         assert!(said.contains(hint), "{said:?} {body}");

@@ -138,6 +138,143 @@ const REFUSED: &[(u16, &str)] = &[
         404,
         r#"{"error":{"message":"The model 'grok-4-fast-reasoning' was not found"}}"#,
     ),
+    // GitHub Models, One API, OpenCode, Cohere, Zhipu, Bedrock, Azure, SiliconFlow, Ark, DashScope, Groq, Ollama,
+    // OpenRouter, watsonx, Novita, Cerebras, Cloudflare, Copilot, llama-swap and others.
+    (
+        403,
+        r#"{"error":{"code":"no_access","message":"No access to model: openai/m-old","details":"No access to model: openai/m-old"}}"#,
+    ),
+    (
+        400,
+        r#"{"error":{"code":"unknown_model","message":"Unknown model: x/y"}}"#,
+    ),
+    (
+        403,
+        r#"{"error":{"message":"This token has no access to model m-old","type":"new_api_error"}}"#,
+    ),
+    (
+        401,
+        r#"{"type":"error","error":{"type":"ModelError","message":"Model m-old is not supported"}}"#,
+    ),
+    (
+        404,
+        r#"{"message":"model 'm-old' was removed on September 15, 2025. See https://docs.cohere.com/docs/models for how to update your code."}"#,
+    ),
+    (
+        400,
+        r#"{"error":{"code":"1211","message":"模型不存在，请检查模型代码。"}}"#,
+    ),
+    (403, r#"{"error":{"message":"该令牌无权访问模型 m-old"}}"#),
+    (
+        400,
+        r#"{"message":"Invocation of model ID m-old with on-demand throughput isn’t supported. Retry your request with the ID or ARN of an inference profile that contains this model."}"#,
+    ),
+    (
+        400,
+        r#"{"error":{"code":"OperationNotSupported","message":"The chatCompletion operation does not work with the specified model, m-old. Please choose different model and try again."}}"#,
+    ),
+    (
+        410,
+        r#"{"error":{"code":"ModelDeprecated","message":"The model associated with the deployment is deprecated and no longer available for use."}}"#,
+    ),
+    (
+        403,
+        r#"{"code":30003,"message":"Model disabled.","data":null}"#,
+    ),
+    (
+        404,
+        r#"{"error":{"code":"ModelNotOpen","message":"Your account 210 has not activated the model m-old. Please activate the model service in the Ark Console."}}"#,
+    ),
+    (
+        404,
+        r#"{"error":{"message":"Your account 210 has not activated the model m-old."}}"#,
+    ),
+    (
+        403,
+        r#"{"error":{"code":"Model.AccessDenied","message":"Model access denied."}}"#,
+    ),
+    (
+        403,
+        r#"{"error":{"message":"Access to model denied. Please make sure you are eligible for using the model."}}"#,
+    ),
+    (
+        400,
+        r#"{"error":{"message":"The model `m-old` requires terms acceptance. Please have the org admin accept the terms at https://console.groq.com/playground?model=m-old","code":"model_terms_required"}}"#,
+    ),
+    (
+        403,
+        r#"{"error":"this model requires a subscription, upgrade for access: https://ollama.com/upgrade"}"#,
+    ),
+    (
+        404,
+        r#"{"error":{"message":"This model is unavailable for free. The paid version is available now - use this slug instead: x/m-old","code":404}}"#,
+    ),
+    (
+        400,
+        r#"{"type":"error","error":{"type":"invalid_request_error","message":"Unsupported model: m-old"}}"#,
+    ),
+    (
+        400,
+        r#"{"error":{"message":"m-old cannot be used here","code":"unsupported_model"}}"#,
+    ),
+    (400, r#"{"error":{"message":"Invalid model 'm-old'."}}"#),
+    (400, r#"{"error":{"message":"Unrecognized model `m-old`"}}"#),
+    (422, r#"{"detail":"Unavailable model m-old"}"#),
+    (
+        400,
+        r#"{"message":"Model m-old is unavailable in your region"}"#,
+    ),
+    (
+        404,
+        r#"{"errors":[{"code":"model_withdrawn","message":"The model m-old has been withdrawn."}]}"#,
+    ),
+    (
+        400,
+        r#"{"success":false,"errors":[{"code":5007,"message":"No such model m-old or task"}]}"#,
+    ),
+    (
+        404,
+        r#"{"code":404,"reason":"MODEL_NOT_FOUND","message":"no"}"#,
+    ),
+    (
+        404,
+        r#"{"message":"Model m-old is archived and unavailable for the organization.","code":"model_archived"}"#,
+    ),
+    (
+        410,
+        r#"{"error":{"message":"This model was sunset on 2026-11-01."}}"#,
+    ),
+    (
+        403,
+        r#"{"error":{"message":"Project does not have permission to use model m-old"}}"#,
+    ),
+    (
+        403,
+        r#"{"error":{"message":"The model m-old is not included in your plan"}}"#,
+    ),
+    (
+        403,
+        r#"{"status":"failure","message":"User u is not authorized to access model m-old or model does not exist","error":{"message":"User u is not authorized to access model m-old or model does not exist","type":"AuthorizationError"}}"#,
+    ),
+    (
+        400,
+        r#"{"error":{"message":"The requested model is not available for integrator \"x\". Verify the correct Copilot-Integration-Id is being sent."}}"#,
+    ),
+    (404, r#"{"error":"no router for requested model m-old"}"#),
+    (404, r#"{"error":"m-old: gone"}"#),
+    (
+        403,
+        r#"{"error":{"message":"m-old is not available on the free plan"}}"#,
+    ),
+    (
+        400,
+        r#"{"error":{"message":"This provider does not support the model m-old"}}"#,
+    ),
+    (
+        403,
+        r#"{"error":{"message":"Access denied for model 'm-old'"}}"#,
+    ),
+    (400, r#"{"error":{"message":"bad value","param":"model"}}"#),
 ];
 
 /// Errors about something else, also those that name a model.
@@ -206,12 +343,92 @@ const OTHERS: &[(u16, &str)] = &[
         401,
         r#"{"error":{"message":"Incorrect API key provided: sk-x","code":"invalid_api_key"}}"#,
     ),
+    (
+        401,
+        r#"{"error":{"message":"Invalid API key for model m-old"}}"#,
+    ),
+    (
+        401,
+        r#"{"error":{"message":"Your API key has expired, so the model m-old is not available"}}"#,
+    ),
+    (
+        401,
+        r#"{"message":"Unauthorized – check your API key and ensure it has access to the requested model"}"#,
+    ),
+    (
+        401,
+        r#"{"error":{"message":"Invalid model key or incorrect local model configuration"}}"#,
+    ),
+    (
+        403,
+        r#"{"error":{"message":"The `models` permission is required to access this endpoint"}}"#,
+    ),
+    (
+        403,
+        r#"{"error":{"type":"forbidden","message":"Request not allowed"}}"#,
+    ),
+    (
+        403,
+        r#"{"error":{"code":"unsupported_country_region_territory","message":"Country, region, or territory not supported"}}"#,
+    ),
+    (403, r#"{"model":"m-old"}"#),
+    (
+        400,
+        r#"{"error":{"code":400,"message":"The request is not supported by this model.","status":"INVALID_ARGUMENT"}}"#,
+    ),
+    (
+        400,
+        r#"{"error":{"message":"Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead.","param":"max_tokens","code":"unsupported_parameter"}}"#,
+    ),
+    (
+        400,
+        r#"{"error":{"message":"Unsupported parameter: 'max_tokens' is not supported with m-old.","code":"invalid_request_body"}}"#,
+    ),
+    (
+        400,
+        r#"{"error":{"message":"Invalid parameter: 'response_format' of type 'json_object' is not supported with this model.","code":"model_parameter_unsupported"}}"#,
+    ),
+    (
+        400,
+        r#"{"error":{"message":"Multiple system messages are not supported by model m-old"}}"#,
+    ),
+    (
+        400,
+        r#"{"error":{"message":"Streaming is disabled for the model m-old"}}"#,
+    ),
+    (
+        400,
+        r#"{"error":{"message":"The model m-old does not support the system role: it is not supported"}}"#,
+    ),
+    (
+        400,
+        r#"{"error":{"message":"This model's maximum context length is 8192 tokens, m-old is not available for more","code":"context_length_exceeded"}}"#,
+    ),
+    (
+        403,
+        r#"{"error":{"message":"The rate limit of m-old is exceeded, the model is unavailable"}}"#,
+    ),
+    (
+        400,
+        r#"{"error":{"message":"Invalid model output: the model m-old wrote no JSON"}}"#,
+    ),
+    (400, r#"{"error":{"message":"模型暂不可用"}}"#),
+    (404, r#"{"error":"path /v1/models/m-old not found"}"#),
+    (404, r#"{"error":"no route for /models/m-old:generate"}"#),
+    (
+        503,
+        r#"{"error":{"message":"Model m-old is unavailable","code":"model_unavailable"}}"#,
+    ),
+    (
+        429,
+        r#"{"error":{"message":"No access to model m-old","code":"model_access_denied"}}"#,
+    ),
 ];
 
 #[test]
 fn every_server_says_it_in_its_own_words() {
     for (status, body) in REFUSED {
-        let failure = classify(*status, body);
+        let failure = classify(*status, body, "m-old");
         assert_eq!(failure.class, FailureClass::NoModel, "{status} {body}");
         let hint = failure.hint.unwrap_or_default();
         assert!(hint.contains("-m ") && hint.contains("/model"), "{hint}");
@@ -221,7 +438,25 @@ fn every_server_says_it_in_its_own_words() {
 #[test]
 fn other_errors_stay_what_they_are() {
     for (status, body) in OTHERS {
-        let class = classify(*status, body).class;
+        let class = classify(*status, body, "m-old").class;
         assert_ne!(class, FailureClass::NoModel, "{status} {body}");
+    }
+}
+
+#[test]
+fn a_name_counts_as_a_whole_word() {
+    for (text, model, is_there) in [
+        ("The model `m-old` is gone.", "m-old", true),
+        ("M-OLD: gone", "m-old", true),
+        ("x/m-old", "x/m-old", true),
+        ("m-old", "x/m-old", true),
+        ("m-old-2", "m-old", false),
+        ("m-old.5", "m-old", false),
+        ("m-old:free", "m-old", false),
+        ("y/m-old", "x/m-old", false),
+        ("/models/m-old", "m-old", false),
+        ("anything", "", false),
+    ] {
+        assert_eq!(super::is_named(text, model), is_there, "{text} {model}");
     }
 }

@@ -1,21 +1,12 @@
 //! Tests of errors that say that a request is too long.
 
 use crate::core::entry::FailureClass::{self, *};
-use crate::model::wire::Codec;
-
-const CODECS: [Codec; 4] = [
-    Codec::Anthropic,
-    Codec::OpenaiResponses,
-    Codec::OpenaiChat,
-    Codec::Gemini,
-];
+use crate::model::errors::classify;
 
 #[track_caller]
 fn check(status: u16, body: &str, want: impl Fn(FailureClass) -> bool) {
-    for codec in CODECS {
-        let class = codec.classify(status, body).class;
-        assert!(want(class), "{codec:?}: {status} {body}: {class:?}");
-    }
+    let class = classify(status, body, "").class;
+    assert!(want(class), "{status} {body}: {class:?}");
 }
 
 /// As their servers sent them.

@@ -744,6 +744,73 @@ fn a_retired_model_goes_to_the_fallback() {
     }
 }
 
+/// Answers of gateways, for the model NAME.
+const GONE: [(u16, &str); 6] = [
+    (
+        403,
+        r#"{"error":{"code":"no_access","message":"No access to model: NAME"}}"#,
+    ),
+    (
+        401,
+        r#"{"type":"error","error":{"type":"ModelError","message":"Model NAME is not supported"}}"#,
+    ),
+    (
+        400,
+        r#"{"type":"error","error":{"type":"invalid_request_error","message":"Unsupported model: NAME"}}"#,
+    ),
+    (
+        404,
+        r#"{"code":404,"reason":"MODEL_NOT_FOUND","message":"no"}"#,
+    ),
+    (
+        404,
+        r#"{"errors":[{"code":"model_withdrawn","message":"It has been withdrawn."}]}"#,
+    ),
+    (
+        410,
+        r#"{"error":{"message":"This model was sunset on 2026-11-01."}}"#,
+    ),
+];
+
+#[test]
+fn a_model_that_is_gone_in_the_words_of_a_gateway_goes_to_the_fallback() {
+    for protocol in [Protocol::Chat, Protocol::Anthropic] {
+        let server = Server::start(|seen| match seen.model.strip_prefix("old-") {
+            Some(number) => {
+                let (status, body) = GONE[number.parse::<usize>().unwrap()];
+                Answer::Raw {
+                    status,
+                    content_type: "application/json",
+                    body: body.replace("NAME", &seen.model),
+                }
+            }
+            None => Says::text(format!("I am {}.", seen.model)).into(),
+        });
+        let home = Home::with(&server, protocol);
+        let more = "fallback_model = [\"local/second\"]\n";
+        home.configure(&server, protocol, more);
+        for (number, (_, body)) in GONE.iter().enumerate() {
+            let model = format!("local/old-{number}");
+            let run = home.run(["-p", "-m", &model, "x"]).expect(0);
+            assert_eq!(run.stdout, "I am second.\n", "{protocol:?} {body}");
+        }
+    }
+}
+
+#[test]
+fn an_error_that_names_the_model_names_another_way() {
+    for protocol in [Protocol::Chat, Protocol::Anthropic] {
+        let server = Server::start(|_| Answer::Raw {
+            status: 403,
+            content_type: "application/json",
+            body: r#"{"model":"test-model"}"#.into(),
+        });
+        let home = Home::with(&server, protocol);
+        let hints = ["check the key", "or choose another model: -m ", "/model"];
+        refused(home.run(["-p", "x"]), 1, &hints);
+    }
+}
+
 #[test]
 fn a_used_up_quota_goes_to_the_fallback_and_is_an_error_without_one() {
     let day = json!({"error": {"code": 429, "message": "You exceeded your current quota", "status": "RESOURCE_EXHAUSTED",
