@@ -41,9 +41,16 @@ const REQUEST: [&str; 5] = [
 
 /// Words that keys of an answer consist of, with which an object in other text counts as an answer.
 #[rustfmt::skip]
-const DECIDES: [&str; 14] = [
-    "action", "allow", "allowed", "behavior", "block", "blocked", "continue", "decision", "deny",
-    "hookspecificoutput", "permission", "permissiondecision", "updatedinput", "verdict",
+const DECIDES: [&str; 16] = [
+    "action", "allow", "allowed", "behavior", "block", "blocked", "continue", "decision", "deny", "hookspecificoutput",
+    "permission", "permissiondecision", "permissiondecisionreason", "reason", "updatedinput", "verdict",
+];
+
+/// Words that are a decision of a guard in some program.
+#[rustfmt::skip]
+const VERDICTS: [&str; 15] = [
+    "allow", "allowed", "approve", "approved", "ask", "block", "blocked", "deny", "denied", "forbid", "forbidden", "refuse", "refused",
+    "reject", "rejected",
 ];
 
 /// Returns the further keys of `hookSpecificOutput` for an event.
@@ -238,8 +245,8 @@ fn of_output(
         Ok(Value::Object(answer)) if !is_of_call(text, call) => {
             return of_object(event, answer, call);
         }
-        Ok(Value::Array(_)) if event.is_guard() => {
-            return Err("its output is a list, and not an object".to_string());
+        Ok(whole) if event.is_guard() && is_answer(whole, input) => {
+            return Err("its output is JSON, and not an object".to_string());
         }
         _ => {}
     }
@@ -257,6 +264,24 @@ fn of_output(
         parts.context = Some(text.to_string());
     }
     Ok(parts)
+}
+
+/// Returns whether JSON that is no object is an answer in an unknown form: a list, true or false, or a text that is one
+/// of them, an object or a decision.
+fn is_answer(whole: &Value, input: &[u8]) -> bool {
+    match whole {
+        Value::Array(_) | Value::Bool(_) => true,
+        Value::String(text) => match serde_json::from_str::<Value>(text) {
+            Ok(Value::Object(answer)) => !is_input(&Value::Object(answer), input),
+            Ok(inner) => is_answer(&inner, input),
+            Err(_) => is_verdict(text) || has_unread_key(text),
+        },
+        _ => false,
+    }
+}
+
+fn is_verdict(text: &str) -> bool {
+    VERDICTS.contains(&text.trim().to_ascii_lowercase().as_str())
 }
 
 /// Returns whether a hook printed its own input.
@@ -294,18 +319,20 @@ fn without_blanks(text: &str) -> String {
 
 /// Returns the strictest answer of the JSON objects in a text.
 fn of_parts(event: HookEvent, text: &str, call: Option<&ToolCall>) -> Result<Parts, String> {
+    let (mut found, _) = objects(text);
     // A carriage return of somebody else's text hides nothing.
-    let found = [objects(text), objects(&plain_text(text))].concat();
+    let (plain, rest) = objects(&plain_text(text));
+    found.extend(plain);
+    let failed = |reason| Parts {
+        verdict: HookVerdict::Failed,
+        reason,
+        ..Parts::default()
+    };
     let mut strictest = Parts::default();
-    for object in found
-        .iter()
-        .filter(|object| object.keys().any(|key| is_like_a_key(key)))
-    {
-        let failed = |reason| Parts {
-            verdict: HookVerdict::Failed,
-            reason,
-            ..Parts::default()
-        };
+    if has_unread_key(&rest) && event != HookEvent::UserPromptSubmit {
+        strictest = failed("its output has a decision in a form that is not JSON".to_string());
+    }
+    for object in &found {
         let parts = match of_object(event, object, call) {
             Ok(parts) if parts.verdict != HookVerdict::Allow && parts.input.is_none() => parts,
             // A message is not held because of words in its context.
@@ -323,24 +350,49 @@ fn of_parts(event: HookEvent, text: &str, call: Option<&ToolCall>) -> Result<Par
     }
 }
 
-/// Returns the JSON objects in a text, without those in others.
-fn objects(text: &str) -> Vec<Map<String, Value>> {
-    let mut found = Vec::new();
+/// Returns the JSON objects in a text that are answers, without those in others, and the text around them.
+fn objects(text: &str) -> (Vec<Map<String, Value>>, String) {
+    let (mut found, mut around) = (Vec::new(), String::new());
     let mut rest = text;
     while let Some(start) = rest.find('{') {
+        around.push_str(&rest[..start]);
         rest = &rest[start..];
         // Values are nested 128 deep at most, which bounds the time for any text.
         let mut read = serde_json::Deserializer::from_str(rest).into_iter::<Map<String, Value>>();
-        let end = match read.next() {
-            Some(Ok(object)) => {
+        let read_object = read.next();
+        let mut end = 1;
+        if let Some(Ok(object)) = read_object {
+            end = read.byte_offset();
+            let is_word = |value: &Value| value.as_str().is_some_and(is_verdict);
+            if object
+                .iter()
+                .any(|(key, value)| is_like_a_key(key) || is_word(value))
+            {
                 found.push(object);
-                read.byte_offset()
+                rest = &rest[end..];
+                continue;
             }
-            _ => 1,
-        };
+        }
+        around.push_str(&rest[..end]);
         rest = &rest[end..];
     }
-    found
+    around.push_str(rest);
+    (found, around)
+}
+
+/// Returns whether a text has a key of an answer, in quotes or after a brace, as in JSON that is cut or has a comment, or
+/// in Python.
+fn has_unread_key(text: &str) -> bool {
+    let mut before_signs = text.split([':', '=']);
+    before_signs.next_back();
+    before_signs.any(|before| {
+        let before = before.trim_end();
+        let key = before.trim_end_matches(['"', '\'', '`', '\\', '”', '’']);
+        let is_part = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-');
+        let opening = key.trim_end_matches(is_part);
+        is_like_a_key(&key[opening.len()..])
+            && (key.len() < before.len() || opening.trim_end().ends_with('{'))
+    })
 }
 
 /// Returns whether a key is one of an answer, in any spelling.
@@ -370,7 +422,7 @@ fn of_object(
     answer: &Map<String, Value>,
     call: Option<&ToolCall>,
 ) -> Result<Parts, String> {
-    let parts = read_object(event, answer, call)?;
+    let mut parts = read_object(event, answer, call)?;
     // A refusal in another spelling would look like no decision.
     if event.is_guard() && parts.verdict < HookVerdict::Ask {
         check_keys(answer, &[&TOP])?;
@@ -380,6 +432,12 @@ fn of_object(
                 check_keys(decision, &[&REQUEST])?;
             }
         }
+    }
+    if event.is_guard() && parts.verdict == HookVerdict::None && !parts.reason.trim().is_empty() {
+        if event != HookEvent::PreToolUse {
+            return Err("its answer has a reason and no decision".to_string());
+        }
+        parts.verdict = HookVerdict::Ask;
     }
     Ok(parts)
 }
@@ -530,6 +588,26 @@ mod tests {
             r#"[{"decision":"block"}]"#,
             r#"{"ok":false}"#,
             r#"{"decision":"block""#,
+            r#""{\"decision\":\"block\",\"reason\":\"no\"}""#,
+            r#""{\"decision\":\"approve\"}""#,
+            r#""\"deny\"""#,
+            r#""[1]""#,
+            r#""deny""#,
+            r#"" Block ""#,
+            r#""true""#,
+            r#""{'decision': 'block'}""#,
+            "false",
+            "true",
+            "guard 1.0\n{'decision': 'block'}",
+            "guard 1.0\n{\"decision\":\"block\",}",
+            "guard\n{\"hookSpecificOutput\":{\"hookEventName\":\"PreToolUse\",\"permissionDecision\":\"deny\"",
+            "// guard\n{\"decision\":\"block\" /* no */}",
+            "guard {decision: \"block\"}",
+            "guard {\"decision\"=>\"block\"}",
+            "guard \"{\\\"decision\\\":\\\"block\\\"}\"",
+            "guard {\"result\":{\"decision\":\"block\"}}",
+            "guard\n{\"result\":\"denied\"}",
+            "\u{1b}[31m{'decision'\u{1b}[0m: 'block'}",
             // Changed arguments and an allow are those of the whole output alone.
             "banner\n{\"decision\":\"approve\"}",
             "\u{1b}[32m{\"decision\":\"allow\"}\u{1b}[0m",
@@ -546,6 +624,25 @@ mod tests {
             verdict(HookEvent::PermissionRequest, decision),
             HookVerdict::Failed
         );
+    }
+
+    #[test]
+    fn a_reason_without_a_decision_asks() {
+        let specific = r#"{"hookSpecificOutput":{"hookEventName":"PreToolUse","permissionDecisionReason":"no"}}"#;
+        for output in [
+            r#"{"reason":"rm is not allowed"}"#,
+            r#"{"decision":null,"reason":"no","continue":true}"#,
+            specific,
+            "guard 1.0\n{\"reason\":\"no\"}",
+            &format!("guard 1.0\n{specific}"),
+        ] {
+            let found = verdict(HookEvent::PreToolUse, output);
+            assert_eq!(found, HookVerdict::Ask, "{output}");
+        }
+        let reason = r#"{"reason":"no"}"#;
+        let found = verdict(HookEvent::PermissionRequest, reason);
+        assert_eq!(found, HookVerdict::Failed);
+        assert_eq!(verdict(HookEvent::PostToolUse, reason), HookVerdict::None);
     }
 
     #[test]
@@ -574,6 +671,14 @@ mod tests {
             "{}",
             "deny",
             "42",
+            "null",
+            r#""checked""#,
+            r#""42""#,
+            r#""{\"tool_name\":\"Bash\",\"hook_event_name\":\"PreToolUse\"}""#,
+            "the decision: allowed, reason: none",
+            "deny: no rule matched",
+            "checked {\"level\":\"info\",\"command\":\"true\"}",
+            r#"{"reason":""}"#,
             "curl -d '{\"x\":1}' host",
             &format!("x{}", "{\"a\":[".repeat(100_000)),
             r#"{ "hook_event_name": "PreToolUse", "tool_name": "Bash" }"#,

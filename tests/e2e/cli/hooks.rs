@@ -165,7 +165,17 @@ fn an_answer_that_is_not_understood_lets_no_call_run() {
             print(r#"{"permissionDecision":"deny"}"#),
             "unknown key `permissionDecision`",
         ),
-        (print(r#"[{"decision":"block"}]"#), "is a list"),
+        (print(r#"[{"decision":"block"}]"#), "not an object"),
+        (print("false"), "not an object"),
+        (print(r#""deny""#), "not an object"),
+        (
+            print(r#"guard 1.0\n{"decision":"block",}"#),
+            "a form that is not JSON",
+        ),
+        (
+            print(r#"{"reason":"rm is not allowed"}"#),
+            "rm is not allowed",
+        ),
         (print(r#"guard 1.0\n{"decision":"block"}"#), "denies it"),
         (
             print(r#"\033[32m{"decision":"allow"}\033[0m"#),
