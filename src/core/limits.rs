@@ -21,32 +21,13 @@ const MIN_TOKENS: u64 = 256;
 
 /// Phrases directly before a limit. If a message has several, the first one in this list decides
 /// which number is the limit.
+#[rustfmt::skip]
 const BEFORE_LIMIT: [&str; 25] = [
-    "maximum context length",
-    "maximum prompt length",
-    "maximum input length",
-    "allowed input length of",
-    "maximum number of tokens allowed",
-    "available context size",
-    "context size",
-    "context window",
-    "window limit",
-    "context length of",
-    "context length",
-    "model length of",
-    "max_seq_len",
-    "n_ctx",
-    "limit of",
-    "limit is",
-    "token limit:",
-    "tokens limit",
-    "(tpm): limit",
-    "only supports up to",
-    "too large for model with",
-    "must be <=",
-    "cannot exceed",
-    "input length should be [",
-    " > ",
+    "maximum context length", "maximum prompt length", "maximum input length", "allowed input length of",
+    "maximum number of tokens allowed", "available context size", "context size", "context window", "window limit",
+    "context length of", "context length", "model length of", "max_seq_len", "n_ctx", "limit of", "limit is",
+    "token limit:", "tokens limit", "(tpm): limit", "only supports up to", "too large for model with", "must be <=",
+    "cannot exceed", "input length should be [", " > ",
 ];
 
 /// Finds the numbers in `message`, the message of a failure with the provider's words in it.

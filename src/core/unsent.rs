@@ -20,43 +20,22 @@ use super::text::one_line;
 const MAX_WORDS: usize = 200;
 
 /// Messages that the model accepts no images at all.
+#[rustfmt::skip]
 const NONE_TAKEN: [&str; 19] = [
-    "does not support image",
-    "doesn't support image",
-    "not support image input",
-    "not support vision",
-    "not support multimodal",
-    "image input is not supported",
-    "image inputs are not supported",
-    "images are not supported",
-    "image content is not supported",
-    "image_url is not supported",
-    "image_url is only supported by",
-    "support image input",
-    "mmproj",
-    "not a multimodal model",
-    "not a vision model",
-    "unknown variant `image_url`",
-    "unknown variant `input_image`",
-    "at most 0 image",
+    "does not support image", "doesn't support image", "not support image input", "not support vision",
+    "not support multimodal", "image input is not supported", "image inputs are not supported",
+    "images are not supported", "image content is not supported", "image_url is not supported",
+    "image_url is only supported by", "support image input", "mmproj", "not a multimodal model",
+    "not a vision model", "unknown variant `image_url`", "unknown variant `input_image`", "at most 0 image",
     "only supports text",
 ];
 
 /// Messages that this image, or these, cannot be read.
+#[rustfmt::skip]
 const NOT_READ: [&str; 13] = [
-    "could not process image",
-    "unable to process input image",
-    "cannot identify image",
-    "failed to decode image",
-    "failed to load image",
-    "unsupported image",
-    "invalid image",
-    "invalid_image",
-    "image exceeds",
-    "image dimensions exceed",
-    "valid image",
-    "image is not valid",
-    "too many images",
+    "could not process image", "unable to process input image", "cannot identify image", "failed to decode image",
+    "failed to load image", "unsupported image", "invalid image", "invalid_image", "image exceeds",
+    "image dimensions exceed", "valid image", "image is not valid", "too many images",
 ];
 
 /// Names of the field for an image that servers mention.

@@ -11,24 +11,11 @@ use super::links::{TreeFormat, TreeLine, read_tree};
 use super::{About, Piece, Report, Sink};
 
 /// Kinds of lines without a part of the conversation.
+#[rustfmt::skip]
 const OTHER_KINDS: [&str; 17] = [
-    "agent-name",
-    "ai-title",
-    "attachment",
-    "attribution-snapshot",
-    "custom-title",
-    "file-history-snapshot",
-    "last-prompt",
-    "mode",
-    "permission-mode",
-    "pr-link",
-    "progress",
-    "queue-operation",
-    "result",
-    "summary",
-    "system",
-    "tag",
-    "worktree-state",
+    "agent-name", "ai-title", "attachment", "attribution-snapshot", "custom-title", "file-history-snapshot",
+    "last-prompt", "mode", "permission-mode", "pr-link", "progress", "queue-operation", "result", "summary",
+    "system", "tag", "worktree-state",
 ];
 
 /// Reads a session up to its end, or to that of a branch. `sink` gets its pieces in order.

@@ -21,21 +21,10 @@ const FIELDS_MAX: usize = 32;
 const CHOICES_MAX: usize = 128;
 
 /// Words that identify a field for a secret. A form with such a field is declined.
+#[rustfmt::skip]
 const SECRET: [&str; 14] = [
-    "password",
-    "passwd",
-    "passphrase",
-    "passcode",
-    "secret",
-    "apikey",
-    "accesstoken",
-    "authtoken",
-    "refreshtoken",
-    "bearertoken",
-    "privatekey",
-    "credential",
-    "creditcard",
-    "cvv",
+    "password", "passwd", "passphrase", "passcode", "secret", "apikey", "accesstoken", "authtoken", "refreshtoken",
+    "bearertoken", "privatekey", "credential", "creditcard", "cvv",
 ];
 
 /// Reads the question of a server. Returns `None` if it must be declined without asking anybody,

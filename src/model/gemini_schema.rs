@@ -12,19 +12,10 @@ const MAX_DEPTH: usize = 16;
 const MAX_NODES: usize = 2000;
 
 /// Keys that are copied unchanged.
+#[rustfmt::skip]
 const PLAIN: [&str; 12] = [
-    "title",
-    "description",
-    "default",
-    "nullable",
-    "minItems",
-    "maxItems",
-    "minLength",
-    "maxLength",
-    "minimum",
-    "maximum",
-    "pattern",
-    "example",
+    "title", "description", "default", "nullable", "minItems", "maxItems", "minLength", "maxLength", "minimum",
+    "maximum", "pattern", "example",
 ];
 
 /// Returns the parameters, or `None` for a function without any: Gemini refuses an object without

@@ -94,20 +94,10 @@ fn is_object(schema: &Value) -> bool {
 }
 
 /// Keywords of JSON Schema that all servers with structured output accept.
+#[rustfmt::skip]
 const PLAIN: [&str; 13] = [
-    "$defs",
-    "$ref",
-    "additionalProperties",
-    "anyOf",
-    "const",
-    "description",
-    "enum",
-    "items",
-    "properties",
-    "required",
-    "title",
-    "type",
-    "$schema",
+    "$defs", "$ref", "additionalProperties", "anyOf", "const", "description", "enum", "items", "properties",
+    "required", "title", "type", "$schema",
 ];
 const MAX_DEPTH: usize = 5;
 

@@ -22,20 +22,10 @@ const MAX_REFS: u64 = 64 << 20;
 
 /// Protocols that git may use.
 const PROTOCOLS: &str = "https:http:ssh:git";
+#[rustfmt::skip]
 const OPTIONS: [&str; 14] = [
-    "-c",
-    "core.hooksPath=/dev/null",
-    "-c",
-    "core.fsmonitor=false",
-    "-c",
-    "core.protectHFS=true",
-    "-c",
-    "core.protectNTFS=true",
-    "-c",
-    "core.symlinks=true",
-    "-c",
-    "transfer.fsckObjects=true",
-    "-c",
+    "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "core.protectHFS=true", "-c",
+    "core.protectNTFS=true", "-c", "core.symlinks=true", "-c", "transfer.fsckObjects=true", "-c",
     "submodule.recurse=false",
 ];
 

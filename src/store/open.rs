@@ -226,21 +226,10 @@ const FUSE: u64 = 0x6573_5546;
 
 /// FUSE programs whose files are on other machines, as the list of mounts names them.
 #[cfg(any(target_os = "linux", test))]
+#[rustfmt::skip]
 const SHARED_FUSE: [&str; 14] = [
-    "sshfs",
-    "rclone",
-    "s3fs",
-    "glusterfs",
-    "ceph-fuse",
-    "davfs",
-    "davfs2",
-    "gcsfuse",
-    "juicefs",
-    "smbnetfs",
-    "curlftpfs",
-    "gvfsd-fuse",
-    "mount-s3",
-    "hdfs",
+    "sshfs", "rclone", "s3fs", "glusterfs", "ceph-fuse", "davfs", "davfs2", "gcsfuse", "juicefs", "smbnetfs",
+    "curlftpfs", "gvfsd-fuse", "mount-s3", "hdfs",
 ];
 
 /// Fails if several machines share this folder, or the folder in which it will be made.

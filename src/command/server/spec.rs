@@ -16,19 +16,10 @@ use crate::sandbox::Profile;
 pub const LINGER_MS: u64 = 900_000;
 
 /// The variables of the agent that every server gets. All others must be named.
+#[rustfmt::skip]
 const INHERITED: [&str; 12] = [
-    "PATH",
-    "HOME",
-    "LANG",
-    "TMPDIR",
-    "HTTP_PROXY",
-    "HTTPS_PROXY",
-    "ALL_PROXY",
-    "NO_PROXY",
-    "http_proxy",
-    "https_proxy",
-    "all_proxy",
-    "no_proxy",
+    "PATH", "HOME", "LANG", "TMPDIR", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "http_proxy",
+    "https_proxy", "all_proxy", "no_proxy",
 ];
 
 /// Maximum length of a command line. The system refuses longer ones, too.
