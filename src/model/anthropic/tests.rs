@@ -537,7 +537,7 @@ fn errors_are_classified() {
         assert_eq!(failure.class, class, "{status} {body}");
         assert!(!failure.message.is_empty());
     }
-    let gone = classify(404, &answer("not_found_error", "model: claude-y"));
+    let gone = errors::classify(404, &answer("not_found_error", "model: claude-y"), "");
     assert_eq!(
         gone.message,
         "the provider has no model claude-y: it is retired, or the name is wrong"

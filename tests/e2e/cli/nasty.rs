@@ -152,6 +152,7 @@ pub fn allows(line: &str, home: &Home, deny: &str) -> bool {
     let place = Workspace {
         sandbox: rewake::core::policy::Sandbox::default(),
         rewakes_own: Vec::new(),
+        obeyed: Vec::new(),
         keys: None,
         project: None,
         folder: home.workspace().to_str().unwrap().to_string(),

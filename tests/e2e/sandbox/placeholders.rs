@@ -384,3 +384,48 @@ fn a_mode_of_a_git_folder_keeps_no_name_from_being_held() {
     assert!(!git.join("commondir").exists());
     sh(&git, "chmod 755 .");
 }
+
+/// Where settings and links lead git: the files, the files that could be made there, and what they
+/// include.
+#[test]
+fn what_git_is_led_to_is_held_or_does_not_stay() {
+    let Some(place) = repository() else { return };
+    let ws = place.path("ws");
+    let makes = "git config core.hooksPath tools/hk; mkdir -p tools/hk; echo > tools/hk/README
+        git config include.path more; git config filter.x.clean 'sh ./clean.sh %f'; echo cat > clean.sh
+        mkdir scripts; echo : > scripts/one; ln -sf ../../scripts/one .git/hooks/pre-push
+        git config --file outer core.abbrev 8; git config --add include.path ../outer";
+    sh(&ws, makes);
+    let attack = [
+        "tools/hk/pre-commit",
+        ".git/more",
+        "clean.sh",
+        "scripts/one",
+        "outer",
+    ];
+    let before: Vec<_> = attack
+        .iter()
+        .map(|path| std::fs::read(ws.join(path)).ok())
+        .collect();
+    let line = attack.map(|path| format!("echo evil > {path}")).join("; ");
+    let line = format!("{line}; git config core.abbrev; git status --short; true");
+    let (ended, text) = place.run(place.profile(Access::Workspace), &line);
+    assert_eq!(ended.how, How::Exited(0), "{text}");
+    let after: Vec<_> = attack
+        .iter()
+        .map(|path| std::fs::read(ws.join(path)).ok())
+        .collect();
+    assert_eq!(after, before, "{text}");
+    assert!(
+        text.contains("\n8\n"),
+        "the settings are still read: {text}"
+    );
+    let (_, text) = place.run(
+        place.profile(Access::Workspace),
+        "echo x > tools/other && echo x > scripts/two",
+    );
+    assert!(
+        ws.join("tools/other").exists() && ws.join("scripts/two").exists(),
+        "{text}"
+    );
+}
