@@ -116,13 +116,15 @@ impl ErrorContent {
         let error = error.unwrap_or(value);
         // In `{"error": "words"}`, the code is outside of the error.
         let coded = if error.is_object() { error } else { value };
+        // `{"detail": [{"loc": ["body", "model"], ...}]}`
+        let of_place = || code(value.pointer("/detail/0/loc/1")?);
         let mut said = ErrorContent {
             words: words(error),
             codes: ["code", "type", "status", "reason"]
                 .iter()
                 .filter_map(|key| code(coded.get(key)?))
                 .collect(),
-            parameter: coded.get("param").and_then(code),
+            parameter: coded.get("param").and_then(code).or_else(of_place),
             per_day: false,
         };
         let details = error.get("details").and_then(Value::as_array);

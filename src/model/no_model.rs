@@ -19,7 +19,8 @@
 /// each list.
 const CODE_STATES: &str = "notfound|notexist|notavailable|notsupported|notopen|notallowed|notenabled|notactiv|\
     unavailable|unsupported|unknown|unrecogni|invalidmodel|nosuch|noaccess|denied|blocked|deprecated|decommission|\
-    retired|withdrawn|removed|archived|disabled|terms|permission|restricted";
+    retired|withdrawn|removed|archived|disabled|terms|permission|restricted|notentitled|notgranted|gone|eol|endoflife|\
+    sunset|obsolete|gated";
 
 /// Words that mean it whatever the status is.
 const CLEAR: &str = "model not found|model not exist|not a valid model|invalid model:|invalid model name|\
@@ -29,39 +30,40 @@ const CLEAR: &str = "model not found|model not exist|not a valid model|invalid m
     no allowed providers are available|allowed to access model|have access to model|\
     access to the model|is not found for api version|marked by provider as legacy";
 
-/// Words about a model that is not there, or not for this account.
-const STATES: &str = "not found|not exist|doesn't exist|no longer|could not find|cannot find|\
-    couldn't find|deprecated|retired|decommissioned|discontinued|shut down|sunset|removed|withdrawn|archived|\
-    end of life|end-of-life|end of its life|not available|isn't available|unavailable|not supported|isn't supported|\
-    not deployed|not enabled|disabled|not authorized|unable to access|have access|has access|denied|forbidden|\
-    restricted|inaccessible|not included|not allowed|not permitted|not activated|not part of|not offered|\
-    requires a subscription|requires terms|requires a paid|requires an upgrade|only available";
+/// Words after a model that is not there, or not for this account.
+const STATES: &str = "not found|not exist|n't exist|no longer|not be found|is not |isn't |was not |wasn't |are not |\
+    has not been|has been|deprecated|retired|decommissioned|discontinued|shut down|sunset|removed|withdrawn|archived|\
+    obsolete|superseded|turned off|end of |end-of-|end of its life|not available|unavailable|access denied|access is denied|not supported|isn't supported|\
+    unsupported|not deployed|not enabled|disabled|blocked|not authorized|denied|forbidden|restricted|gated|inaccessible|\
+    invalid|unknown|unrecognized|not included|not allowed|not permitted|cannot be used|has no deployment|\
+    subscription|requires terms|requires a paid|upgrade|approval|only available";
 
 /// Words before a model that deny it (`unsupported model`).
 const ADJECTIVES: &str = "unsupported|invalid|unrecognized|unrecognised|unknown|unavailable|nonexistent|deprecated|\
-    retired|disabled|no such";
+    retired|disabled|bad|wrong|no such|not a known|not a valid|not a supported";
 
 /// Words between a denial and a model (`no access to model`).
 const GRANTS: &str = "access to|access for|permission to use|permission to access|permission for|allowed to use|\
     allowed to access|authorized to use|authorized to access|permitted to use|entitled to|eligible for|eligible to use|\
-    subscribed to|activated|enabled|router for|route for|channel for|provider for|deployment for|backend for|denied for|support|supports";
+    subscribed to|activated|enabled|denied for|support|supports|include|offer|serve|host|find|recognize|recognise|provide";
+
+/// Words about servers of a model, wherever they are.
+const ABSENT: &str = "no router|no available|no provider|no channel|no deployment|no healthy|no upstream|no backend|no endpoint";
 
 /// Nouns that a model describes, so that the error is about them (`invalid model key`).
 const NOUNS: &str = "parameter|key|output|response|input|config|format|error|setting|option";
 
-/// The same in Chinese.
-const CHINESE: &str = "不存在|未开通|未激活|下线|停用|禁用|未找到|找不到|无权|没有权限|不可用|不支持的模型|无效的模型|未知";
+/// The words of all these lists in Chinese.
+const CHINESE: &str = "不存在|未开通|未激活|下线|停用|禁用|未找到|找不到|无权|权限|不可用|不支持的模型|无效的模型|未知";
 
 /// Subjects of other errors that also name a model, and marks of an error page. A model that is
 /// only busy comes back.
-const OTHER: &str = "<html|<!doctype|url|cannot post|no route|page not found|parameter|argument|field|\
-    header|temperature|top_p|tool|function|image|audio|thinking|reasoning|effort|schema|prefill|caching|\
-    tokens|context|too long|temporar|overload|high demand|try again|quota|rate limit|too many requests|exceeded|\
+const OTHER: &str = "<html|<!doctype|url|cannot post|no route |page not found|parameter|argument|field|\
+    header|temperature|top_p|tool|function|image|audio|vision|multimodal|thinking|reasoning|effort|schema|prefill|caching|\
+    tokens|context|too long|temporar|overload|high demand|try again|not ready|loading|loaded|service tier|service_tier|\
+    quota|rate limit|too many requests|exceeded|content|filter|policy|flagged|safety|moderation|\
     expired|revoked|suspended|authenticat|credentials|signature|your api key and|\
-    does not support|doesn't support|only supports|暂";
-
-/// Maximum distance between a model and the words about it. Names of models are long.
-const NEAR_BYTES: usize = 160;
+    does not support|doesn't support|only supports|compatible|暂";
 
 /// Returns whether this error refuses the model. `codes` are in lower case; `parameter` is the part
 /// of the request that the error names; `model` is the name in the request, or empty.
@@ -94,29 +96,36 @@ pub(super) fn is_refused(
     if says(&text, OTHER) {
         return false;
     }
-    if parameter == Some("model") || (text.contains("模型") && says(&text, CHINESE)) {
+    let is_chinese = (is_named || text.contains("模型")) && says(&text, CHINESE);
+    if parameter == Some("model") || is_chinese || (!subjects.is_empty() && says(&text, ABSENT)) {
         return true;
     }
+    let mut subjects = subjects.iter().filter(|at| is_subject(&text, **at));
     match status {
-        404 | 410 if !subjects.is_empty() => {
+        404 | 410 => subjects.next().is_some_and(|_| {
             let is_coded = codes.iter().any(|code| code.contains("not_found"));
             is_named || status == 410 || is_coded || says(&text, STATES)
-        }
-        // The subject of the sentence is the model: "… is not supported for this model" is not.
-        _ => {
-            let is_subject = |at: &&usize| {
-                let before = text[..**at].trim_end_matches("model ");
-                let before = before.trim_end_matches("the ").trim_end_matches("this ");
-                let mut words = "for |with |by |using |on ".split('|');
-                !words.any(|word| before.ends_with(word))
-            };
-            subjects.iter().filter(is_subject).min().is_some_and(|at| {
-                let states = STATES.split('|');
-                let states = states.filter_map(|state| text[*at..].find(state));
-                states.min().is_some_and(|distance| distance <= NEAR_BYTES)
-            })
-        }
+        }),
+        _ => subjects.any(|at| is_gone(&text[*at..])),
     }
+}
+
+/// Returns whether the model at this place is what a sentence is about: in "… is not supported for this model" it is not.
+fn is_subject(text: &str, at: usize) -> bool {
+    let before = text[..at].trim_end_matches("model ");
+    let before = before.trim_end_matches("the ").trim_end_matches("this ");
+    let mut words = "for |with |by |using |on ".split('|');
+    !words.any(|word| before.ends_with(word))
+}
+
+/// Returns whether the clause that begins with a model, or the one after its colon, says that it is not there.
+fn is_gone(text: &str) -> bool {
+    let after = text.trim_start_matches(char::is_alphabetic).trim_start();
+    let mut clauses = after.split([':', ';', ',', '.']);
+    let first = clauses.next().unwrap_or_default();
+    let next = clauses.next().unwrap_or_default().trim_start();
+    let is_name = first.split_whitespace().count() <= 1;
+    !begins(after, NOUNS) && (says(first, STATES) || (is_name && begins(next, STATES)))
 }
 
 /// Returns whether the words before a model deny it: `unsupported model`, `no access to the requested model`.
@@ -133,8 +142,7 @@ fn is_denied(text: &str, at: usize) -> bool {
     }
     let ends = |words: &str| words.split('|').any(|words| before.ends_with(words));
     let is_denied = ends(GRANTS) && says(text, "no |not |n't |unable|denied|lack");
-    let mut nouns = NOUNS.split('|');
-    (ends(ADJECTIVES) || is_denied) && !nouns.any(|noun| after.trim_start().starts_with(noun))
+    (ends(ADJECTIVES) || is_denied) && !begins(after.trim_start(), NOUNS)
 }
 
 /// Returns whether a code such as `Model.AccessDenied` means a model that is not there. Some gateways send it with the
@@ -188,6 +196,11 @@ fn with_model(text: &str, model: &str) -> (String, bool) {
 /// Returns whether the text has one of these words, which a bar separates.
 fn says(text: &str, words: &str) -> bool {
     words.split('|').any(|words| text.contains(words))
+}
+
+/// Returns whether the text begins with one of these words.
+fn begins(text: &str, words: &str) -> bool {
+    words.split('|').any(|words| text.starts_with(words))
 }
 
 /// Returns the text without words that are quoted, contain a digit or are a path: the name of a

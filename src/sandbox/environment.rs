@@ -184,7 +184,7 @@ fn has_secret_field(value: &str) -> bool {
         };
         let content = value[at + 1..].trim_start_matches(QUOTES);
         let is_empty = content.is_empty() || content.starts_with([';', '&', ',', '}', '\n', '<']);
-        let mut no_texts = ["true", "false", "null"].iter();
+        let mut no_texts = ["true", "false", "null", "${", "$("].iter();
         let is_no_text = no_texts.any(|word| content.starts_with(word));
         is_name && !is_empty && !is_no_text && is_secret_field(name)
     })
@@ -229,7 +229,7 @@ fn is_pair(text: &str) -> bool {
     !text.contains('/')
         && text.split_once(':').is_some_and(|(user, password)| {
             let is_empty = user.is_empty() || password.is_empty();
-            !is_empty && !(is_number(user) && is_number(password))
+            !(is_empty || is_number(user) && is_number(password))
         })
 }
 
@@ -359,7 +359,7 @@ mod tests {
             "unix:path=/run/user/1000/bus", "-Dfoo=bar -O2", "-Xmx1g -Dtoken.file=x --key-file=x", "*.tar=01;31:*.zip=01;31", r"\u@\h:\w\$ ",
             "https://unpkg.com/react@18", "a:b:c", "docker://registry:5000/a@sha256:0", "registry:5000/a@sha256:0", "http://localhost:5173/@vite",
             "//cdn.example.com:8443/react@18", "-u 1000:1000", "--user=1000:1000", "/opt/token:/usr/bin", "/usr//bin:/opt/x@1.2/bin",
-            r#"{"password":null,"url":"https:\/\/h\/x"}"#, "password=", "--password", "--password-file x --verbose", "require password=false",
+            r#"{"password":null,"url":"https:\/\/h\/x"}"#, "password=", "--password", "--password-file x --verbose", "require password=false", "echo \"token: ${1}\"",
             "-----BEGIN CERTIFICATE-----\nMIIE", "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0t", "-----BEGIN PUBLIC KEY-----", "token",
             "Enter password please", "*.token=01;31", "sk-x", "npm_config", "https://example.com/hooks", "a:1,b:2", "key: value",
             "--user me --group us", "--max-tokens 5", "10:20", "https://h/?next=me@example.com",

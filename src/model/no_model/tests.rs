@@ -275,6 +275,153 @@ const REFUSED: &[(u16, &str)] = &[
         r#"{"error":{"message":"Access denied for model 'm-old'"}}"#,
     ),
     (400, r#"{"error":{"message":"bad value","param":"model"}}"#),
+    // Other words in the same forms.
+    (
+        404,
+        r#"{"error":{"message":"The model 'm-old' could not be found"}}"#,
+    ),
+    (
+        400,
+        r#"{"error":{"message":"The provided model name is invalid"}}"#,
+    ),
+    (
+        400,
+        r#"{"error":{"message":"model m-old is not a supported model"}}"#,
+    ),
+    (
+        400,
+        r#"{"error":{"message":"'m-old' is not one of the supported models: a, b"}}"#,
+    ),
+    (
+        400,
+        r#"{"error":{"message":"Value error, model must be one of a, b","param":"model"}}"#,
+    ),
+    (
+        403,
+        r#"{"error":{"message":"You are not allowed to use the m-old model"}}"#,
+    ),
+    (
+        403,
+        r#"{"error":{"message":"You are not entitled to this model"}}"#,
+    ),
+    (
+        403,
+        r#"{"error":{"message":"Your organization is not allowed to use m-old"}}"#,
+    ),
+    (
+        403,
+        r#"{"error":{"message":"Your subscription does not include m-old"}}"#,
+    ),
+    (
+        403,
+        r#"{"error":{"message":"The model m-old requires a Pro subscription"}}"#,
+    ),
+    (
+        403,
+        r#"{"error":{"message":"m-old is only available to enterprise customers"}}"#,
+    ),
+    (
+        403,
+        r#"{"error":{"message":"Access to m-old requires approval"}}"#,
+    ),
+    (401, r#"{"error":{"message":"m-old: access denied"}}"#),
+    (
+        401,
+        r#"{"error":{"message":"You do not have access to m-old"}}"#,
+    ),
+    (
+        403,
+        r#"{"error":{"message":"Model m-old has been blocked by your administrator"}}"#,
+    ),
+    (
+        403,
+        r#"{"error":{"message":"This model is gated. Request access first."}}"#,
+    ),
+    (
+        400,
+        r#"{"error":{"message":"Model m-old has reached end-of-support"}}"#,
+    ),
+    (410, r#"{"error":{"message":"m-old has been shut off"}}"#),
+    (
+        404,
+        r#"{"error":{"message":"Model m-old was turned off on 2026-10-01"}}"#,
+    ),
+    (
+        400,
+        r#"{"error":{"message":"The model m-old is no longer being served"}}"#,
+    ),
+    (
+        422,
+        r#"{"detail":[{"loc":["body","model"],"msg":"Model m-old not found"}]}"#,
+    ),
+    (
+        422,
+        r#"{"detail":[{"loc":["body","model"],"msg":"value is not a valid enumeration member"}]}"#,
+    ),
+    (
+        400,
+        r#"{"error":{"message":"No provider available for model m-old"}}"#,
+    ),
+    (
+        400,
+        r#"{"error":{"message":"no healthy upstream for model m-old"}}"#,
+    ),
+    (
+        400,
+        r#"{"error":{"message":"Model group m-old has no deployments"}}"#,
+    ),
+    (404, r#"{"error":{"message":"Deployment m-old not found"}}"#),
+    (404, r#"{"error":{"message":"Unknown deployment m-old"}}"#),
+    (
+        400,
+        r#"{"error":{"message":"There are no healthy deployments for this model. Received Model Group=m-old"}}"#,
+    ),
+    (
+        400,
+        r#"{"error":{"message":"This model isn't enabled for your account"}}"#,
+    ),
+    (
+        404,
+        r#"{"error":{"message":"Le modèle m-old n'existe pas"}}"#,
+    ),
+    (400, r#"{"error":{"message":"该模型已下线","code":"1212"}}"#),
+    (
+        403,
+        r#"{"error":{"message":"您的账户没有 m-old 的访问权限"}}"#,
+    ),
+    (
+        400,
+        r#"{"error":{"message":"Requested model is not hosted here"}}"#,
+    ),
+    (400, r#"{"error":{"message":"Bad model: m-old"}}"#),
+    (400, r#"{"error":{"message":"Wrong model name m-old"}}"#),
+    (400, r#"{"error":{"message":"Not a known model: m-old"}}"#),
+    (400, r#"{"error":{"message":"We don't support m-old"}}"#),
+    (400, r#"{"error":{"message":"m-old is not recognized"}}"#),
+    (
+        400,
+        r#"{"error":{"message":"Model m-old isn't available in this region"}}"#,
+    ),
+    (
+        400,
+        r#"{"error":{"message":"Model m-old has been superseded by m-new"}}"#,
+    ),
+    (400, r#"{"error":{"message":"Model m-old is obsolete"}}"#),
+    (400, r#"{"error":{"code":"MODEL_GONE","message":"x"}}"#),
+    (400, r#"{"error":{"code":"model_eol","message":"x"}}"#),
+    (
+        403,
+        r#"{"error":{"code":"model_not_entitled","message":"x"}}"#,
+    ),
+    (
+        403,
+        r#"{"error":{"code":"ModelAccessNotGranted","message":"x"}}"#,
+    ),
+    (400, r#"{"error":{"code":"InvalidModelId","message":"x"}}"#),
+    (
+        400,
+        r#"{"__type":"ResourceNotFoundException","message":"Could not resolve the foundation model from the provided model identifier"}"#,
+    ),
 ];
 
 /// Errors about something else, also those that name a model.
@@ -422,6 +569,105 @@ const OTHERS: &[(u16, &str)] = &[
     (
         429,
         r#"{"error":{"message":"No access to model m-old","code":"model_access_denied"}}"#,
+    ),
+    (
+        400,
+        r#"{"error":{"message":"Invalid value for max_tokens for model m-old"}}"#,
+    ),
+    (
+        400,
+        r#"{"error":{"message":"logprobs are not available for m-old"}}"#,
+    ),
+    (
+        400,
+        r#"{"error":{"message":"The model m-old does not support logprobs"}}"#,
+    ),
+    (
+        400,
+        r#"{"error":{"message":"seed is not supported by m-old"}}"#,
+    ),
+    (
+        400,
+        r#"{"error":{"message":"m-old: stop is not supported"}}"#,
+    ),
+    (400, r#"{"error":{"message":"Model m-old: n must be 1"}}"#),
+    (
+        400,
+        r#"{"error":{"message":"Vision is not available for model m-old"}}"#,
+    ),
+    (
+        400,
+        r#"{"error":{"message":"Streaming unsupported: model m-old"}}"#,
+    ),
+    (
+        400,
+        r#"{"error":{"message":"m-old supports at most 8192 output tokens"}}"#,
+    ),
+    (
+        401,
+        r#"{"error":{"message":"Invalid token. Model m-old requires a valid key"}}"#,
+    ),
+    (
+        401,
+        r#"{"error":{"message":"Authentication required to use model m-old"}}"#,
+    ),
+    (
+        401,
+        r#"{"error":{"message":"API key not found. Cannot use model m-old"}}"#,
+    ),
+    (
+        403,
+        r#"{"error":{"message":"Your IP address is not allowed. model m-old"}}"#,
+    ),
+    (
+        403,
+        r#"{"error":{"message":"Free quota of model m-old is used up"}}"#,
+    ),
+    (
+        403,
+        r#"{"error":{"message":"The content was blocked by the safety filter of model m-old"}}"#,
+    ),
+    (
+        400,
+        r#"{"error":{"message":"The model m-old refused: content not allowed"}}"#,
+    ),
+    (
+        400,
+        r#"{"error":{"message":"The prompt for m-old is not permitted by our usage policy"}}"#,
+    ),
+    (
+        404,
+        r#"{"error":{"message":"Conversation not found for model m-old"}}"#,
+    ),
+    (
+        404,
+        r#"{"error":{"message":"previous_response_id resp_1 not found","param":"previous_response_id"}}"#,
+    ),
+    (404, r#"{"error":{"message":"Cache not found"}}"#),
+    (
+        404,
+        r#"{"error":{"message":"The requested URL /v1/chat/completions was not found. model"}}"#,
+    ),
+    (404, r#"{"error":{"message":"Account not found"}}"#),
+    (
+        400,
+        r#"{"error":{"message":"System message not supported on model m-old"}}"#,
+    ),
+    (
+        400,
+        r#"{"error":{"message":"File type not supported: model m-old"}}"#,
+    ),
+    (
+        400,
+        r#"{"error":{"message":"model m-old: the assistant role is not supported at this position"}}"#,
+    ),
+    (
+        400,
+        r#"{"error":{"message":"Service tier flex is not available for model m-old"}}"#,
+    ),
+    (
+        400,
+        r#"{"error":{"message":"Model m-old is not available in service tier flex"}}"#,
     ),
 ];
 

@@ -266,7 +266,7 @@ fn of_output(
     Ok(parts)
 }
 
-/// Returns whether JSON that is no object is an answer in an unknown form: a list, true or false, or a text that is one
+/// Returns whether JSON other than an object is an answer in an unknown form: a list, true or false, or a text with one
 /// of them, an object or a decision.
 fn is_answer(whole: &Value, input: &[u8]) -> bool {
     match whole {
@@ -319,9 +319,9 @@ fn without_blanks(text: &str) -> String {
 
 /// Returns the strictest answer of the JSON objects in a text.
 fn of_parts(event: HookEvent, text: &str, call: Option<&ToolCall>) -> Result<Parts, String> {
-    let (mut found, _) = objects(text);
     // A carriage return of somebody else's text hides nothing.
-    let (plain, rest) = objects(&plain_text(text));
+    let (mut found, around) = objects(text);
+    let (plain, plain_around) = objects(&plain_text(text));
     found.extend(plain);
     let failed = |reason| Parts {
         verdict: HookVerdict::Failed,
@@ -329,7 +329,9 @@ fn of_parts(event: HookEvent, text: &str, call: Option<&ToolCall>) -> Result<Par
         ..Parts::default()
     };
     let mut strictest = Parts::default();
-    if has_unread_key(&rest) && event != HookEvent::UserPromptSubmit {
+    let is_unread = has_unread_key(&around) || has_unread_key(&plain_around);
+    // The caller has its own words for text that begins as JSON.
+    if is_unread && event != HookEvent::UserPromptSubmit && !text.starts_with('{') {
         strictest = failed("its output has a decision in a form that is not JSON".to_string());
     }
     for object in &found {
@@ -608,6 +610,7 @@ mod tests {
             "guard {\"result\":{\"decision\":\"block\"}}",
             "guard\n{\"result\":\"denied\"}",
             "\u{1b}[31m{'decision'\u{1b}[0m: 'block'}",
+            "{'decision': 'block'}\rsomething that is longer than that",
             // Changed arguments and an allow are those of the whole output alone.
             "banner\n{\"decision\":\"approve\"}",
             "\u{1b}[32m{\"decision\":\"allow\"}\u{1b}[0m",
