@@ -80,7 +80,7 @@ pub struct Machine {
     pub(super) boot: String,
     /// The keeper of the next command.
     spare: RefCell<Option<Spare>>,
-    /// What commands have in git folders, which stays for the next one.
+    /// The placeholders of commands in git folders, which stay for the next one.
     placeholders: KeptPlaceholders,
     /// The runs that this process waits for.
     active: RefCell<BTreeSet<String>>,

@@ -393,7 +393,7 @@ fn what_git_is_led_to_is_held_or_does_not_stay() {
     let ws = place.path("ws");
     let makes = "git config core.hooksPath tools/hk; mkdir -p tools/hk; echo > tools/hk/README
         git config include.path more; git config filter.x.clean 'sh ./clean.sh %f'; echo cat > clean.sh
-        mkdir scripts; echo : > scripts/one; ln -sf ../../scripts/one .git/hooks/pre-push
+        mkdir -p scripts .git/hooks; echo : > scripts/one; ln -sf ../../scripts/one .git/hooks/pre-push
         git config --file outer core.abbrev 8; git config --add include.path ../outer";
     sh(&ws, makes);
     let attack = [
