@@ -107,7 +107,7 @@ async fn a_command_that_ended_while_nobody_was_there_gives_its_real_result() {
 fn check_real_result(bench: &Bench, ran: &ToolResult) {
     let text = done(ran);
     assert!(
-        text.starts_with("so far\nreal\n[exit code 7]\n[the command went on"),
+        text.starts_with("so far\nreal\n[exit code 7]\n[rewake was down; the command kept running"),
         "{text}"
     );
     let exit = matches!(
