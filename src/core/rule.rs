@@ -204,6 +204,27 @@ impl Rule {
         matches!(self.scope, Scope::Path(_))
     }
 
+    /// Returns the paths that the rule names without a pattern, as written.
+    pub fn plain_paths(&self, bases: &Bases) -> Vec<String> {
+        let Scope::Path(PathPattern { anchor, parts }) = &self.scope else {
+            return Vec::new();
+        };
+        let root = [String::new()];
+        let anchors = match anchor {
+            Anchor::Folder => bases.folders.as_slice(),
+            Anchor::Home => bases.homes.as_slice(),
+            Anchor::Root => root.as_slice(),
+            Anchor::Anywhere => &[],
+        };
+        // A rule for a folder is one for all below it.
+        let named = parts.strip_suffix(&["**".to_string()]).unwrap_or(parts);
+        let is_plain = !named.iter().any(|part| part.contains(['*', '?', '[', '{']));
+        let anchors = anchors.iter().filter(|_| is_plain && !named.is_empty());
+        anchors
+            .map(|anchor| path::join(anchor, &named.join("/")))
+            .collect()
+    }
+
     /// Returns whether the rule covers this tool of a server.
     pub fn covers_foreign(&self, name: &str) -> bool {
         match &self.tool {

@@ -27,7 +27,7 @@ use rustix::mount::{
 
 use super::calls::MOUNT_SETATTR;
 use super::files::{NEW_TERMINAL, TERMINALS, open_exactly};
-use super::paths::is_below_any;
+use super::paths::{is_below_any, without_nested};
 use super::places::SHARED_MEMORY;
 use super::profile::Profile;
 
@@ -56,7 +56,7 @@ pub(super) fn can_mount() -> bool {
         bind_on_itself(folder)?;
         make_read_only(folder)?;
         if Path::new(SHARED_MEMORY).is_dir() {
-            own_shared_memory()?;
+            own_shared_memory(&[])?;
         }
         hide(Path::new("/dev/zero"))?;
         hide(folder)
@@ -70,7 +70,8 @@ pub(super) fn hold(profile: &Profile) -> Result<(), String> {
         .iter()
         .any(|path| path == Path::new(SHARED_MEMORY))
     {
-        own_shared_memory()?;
+        let granted = [profile.read.as_slice(), &profile.write].concat();
+        own_shared_memory(&granted)?;
     }
     if profile.kernel.terminals {
         own_terminals()?;
@@ -222,12 +223,33 @@ fn hide(path: &Path) -> Result<(), String> {
     done.map_err(|e| cannot("hide", path, e))
 }
 
-/// Mounts an empty folder for shared memory, separate from that of the user's other processes.
-fn own_shared_memory() -> Result<(), String> {
+/// Mounts an empty folder for shared memory, separate from that of the user's other processes. Of the
+/// one below, it has the granted paths.
+fn own_shared_memory(granted: &[PathBuf]) -> Result<(), String> {
+    let memory = Path::new(SHARED_MEMORY);
+    let below = granted.iter().filter(|path| path.starts_with(memory));
+    let below: Vec<PathBuf> = below.filter(|path| *path != memory).cloned().collect();
+    let mut kept = Vec::new();
+    for path in without_nested(below) {
+        if let Some(fd) = open_unlinked(&path)? {
+            kept.push((path, fd));
+        }
+    }
     let flags = MountFlags::NOSUID | MountFlags::NODEV;
     let data = Some(c"size=25%,mode=1777");
-    mount("none", SHARED_MEMORY, "tmpfs", flags, data)
-        .map_err(|e| cannot("mount", Path::new(SHARED_MEMORY), e))
+    mount("none", SHARED_MEMORY, "tmpfs", flags, data).map_err(|e| cannot("mount", memory, e))?;
+    for (path, fd) in kept {
+        let found = fstat(&fd).map_err(|e| cannot("open", &path, e))?;
+        let made = if FileType::from_raw_mode(found.st_mode).is_dir() {
+            std::fs::create_dir_all(&path)
+        } else {
+            let above = std::fs::create_dir_all(path.parent().unwrap_or(memory));
+            above.and_then(|()| std::fs::write(&path, ""))
+        };
+        made.map_err(|e| cannot("make", &path, e))?;
+        mount_bind_recursive(by_descriptor(&fd), &path).map_err(|e| cannot("mount", &path, e))?;
+    }
+    Ok(())
 }
 
 /// Mounts a folder of pseudo-terminals with none of the user's.

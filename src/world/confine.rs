@@ -102,6 +102,7 @@ impl Confine {
             remembered: &self.remembered,
         };
         let (mut denied, all) = self.denied(|| request.readable_on_path());
+        denied.extend(self.denied_through_links());
         denied.extend(self.key_files.iter().cloned());
         request.denied = &denied;
         let mut profile = Profile::new(&request).map_err(|e| format!("{}; {}", e.why, e.hint))?;
@@ -139,6 +140,17 @@ impl Confine {
             true => Ok(tmp),
             false => Err(format!("{} belongs to somebody else", tmp.display())),
         }
+    }
+
+    /// Returns the paths that a rule names and to which a link leads: the scan follows none.
+    fn denied_through_links(&self) -> Vec<PathBuf> {
+        let rules = &self.hidden.rules;
+        let guards = rules.deny.iter().chain(&rules.ask);
+        let guards = guards.filter(|rule| rule.is_about_reading());
+        let named = guards.flat_map(|rule| rule.plain_paths(&self.hidden.bases));
+        let named = named.map(PathBuf::from);
+        let is_led = |path: &PathBuf| path.canonicalize().is_ok_and(|real| real != *path);
+        named.filter(is_led).collect()
     }
 
     /// Returns the files that a rule denies to read or asks about, because a command cannot ask.

@@ -769,3 +769,25 @@ fn the_model_is_told_that_nobody_answers_and_of_another_mode() {
     let run = streamed(&home, &["-p", "z", "-c"]).expect(0);
     assert!(run.events().iter().all(|e| e["type"] != "entry.noted"));
 }
+
+/// A rule names a file through a folder that is a link. Commands find it under its other path, too.
+#[test]
+fn a_rule_through_a_link_hides_the_file_itself() {
+    let home = scripted(&[]);
+    if !has_sandbox(&home) {
+        return;
+    }
+    let ws = home.workspace();
+    fs::create_dir_all(ws.join("real/kept")).unwrap();
+    fs::write(ws.join("real/one"), "SECRET").unwrap();
+    fs::write(ws.join("real/kept/two"), "SECRET").unwrap();
+    fs::write(ws.join("real/open"), "shown").unwrap();
+    symlink("real", ws.join("led")).unwrap();
+    let rules = "[permissions]\ndeny = [\"Read(led/one)\", \"Read(led/kept/**)\"]\n";
+    home.write_config(&format!("{SCRIPTED}{rules}"));
+    let line = "cat real/one led/one real/kept/two; cat real/open";
+    fs::write(ws.join("look.sh"), line).unwrap();
+    let (_, text) = &ran(&home, &[bash("sh look.sh")], &[])[0];
+    assert!(!text.contains("SECRET"), "{text}");
+    has(text, &["shown"]);
+}

@@ -18,7 +18,11 @@ pub(crate) struct Place {
 }
 
 pub(crate) fn place(lacks: &str) -> Place {
-    let folder = tempfile::tempdir().unwrap();
+    place_in(&std::env::temp_dir(), lacks)
+}
+
+fn place_in(parent: &Path, lacks: &str) -> Place {
+    let folder = tempfile::tempdir_in(parent).unwrap();
     for name in ["ws", "tmp", "caches", "home"] {
         std::fs::create_dir(folder.path().join(name)).unwrap();
     }
@@ -927,4 +931,25 @@ fn a_link_in_the_place_of_the_temporary_folder_is_refused() {
     std::os::unix::fs::symlink(place.path("home"), place.path("tmp")).unwrap();
     let refused = place.try_profile(Access::Read).unwrap_err();
     assert!(refused.why.contains("is a symbolic link"), "{refused}");
+}
+
+/// A command has a separate folder for shared memory, in which only its own places are.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_workspace_in_the_shared_memory_is_worked_in() {
+    let memory = Path::new("/dev/shm");
+    let other = tempfile::tempdir_in(memory).unwrap();
+    let place = place_in(memory, "");
+    let line = format!(
+        "echo x > made; cat plain; ls -d {}; echo x > /dev/shm/own",
+        other.path().display()
+    );
+    let (ended, text) = place.run(place.profile(Access::Workspace), &line);
+    assert_eq!(ended.how, How::Exited(0), "{text}");
+    assert!(text.contains("plain\n"), "{text}");
+    assert!(place.path("ws/made").exists());
+    if place.profile(Access::Workspace).is_held() {
+        assert!(text.contains("No such file"), "{text}");
+        assert!(!memory.join("own").exists());
+    }
 }
