@@ -186,7 +186,7 @@ impl Task {
         self.check_results(&heard.texts);
         self.check_sandbox(&heard.texts, tally);
         self.check_files();
-        let went_on = |text: &&String| text.contains("while rewake was down");
+        let went_on = |text: &&String| text.contains("rewake was down; the command kept running");
         tally.re_attached += heard.texts.iter().filter(went_on).count();
         drop(heard);
         self.check_that_nothing_is_left();
@@ -238,7 +238,7 @@ impl Task {
             assert!(!text.contains("ran twice"), "{call:?}: {}", self.describe());
             if self.reach.is_sandboxed() {
                 tally.sandboxed += 1;
-                let re_attached = text.contains("while rewake was down");
+                let re_attached = text.contains("rewake was down; the command kept running");
                 tally.re_attached_in_sandbox += usize::from(re_attached);
             }
         }
