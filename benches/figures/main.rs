@@ -21,7 +21,7 @@ mod acp;
 mod checkpoint;
 mod child;
 #[allow(dead_code, reason = "the tests of the server use all of it")]
-#[path = "../../tests/e2e/server/client.rs"]
+#[path = "../../tests/scenes/serve.rs"]
 mod client;
 mod context;
 mod files;
@@ -34,7 +34,7 @@ mod opening;
 mod peer;
 #[cfg(feature = "fleet")]
 #[allow(dead_code, reason = "the tests of shared sessions use all of it")]
-#[path = "../../tests/e2e/fleet/postgres.rs"]
+#[path = "../../tests/scenes/fleet/postgres.rs"]
 mod postgres;
 #[cfg(feature = "fleet")]
 mod pushes;

@@ -11,6 +11,8 @@
     reason = "all of this is a test; clippy sees only the #[test] functions as such"
 )]
 
+#[path = "../scenes/mod.rs"]
+mod scenes;
 #[path = "../support/mod.rs"]
 mod support;
 #[path = "../valid/mod.rs"]

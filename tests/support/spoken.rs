@@ -1,9 +1,8 @@
 //! A server of the tests that is spoken with a line at a time over stdin and stdout. It can do its
 //! work, die in the middle, lie, stall and flood; what it did can be counted in a file.
 //!
-//! It is the test binary itself: a binary that uses it has a test `as_a_server`, which serves when
-//! the environment says so. The harness prints a line before it: that is the banner that some
-//! servers print.
+//! It is the test binary itself: the test `as_a_server` serves when the environment says so. The
+//! harness prints a line before it: that is the banner that some servers print.
 
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -22,11 +21,19 @@ pub const TOOLS: &str = "REWAKE_TEST_TOOLS";
 pub const SAYS: &str = "REWAKE_TEST_SERVER_SAYS";
 
 /// The arguments with which a test binary becomes the server. `test` is the path of the test that
-/// calls [`serve_if_asked`].
+/// serves: [`ITSELF`].
 pub fn arguments(test: &str) -> Vec<String> {
     [test, "--exact", "--quiet", "--nocapture"]
         .map(String::from)
         .into()
+}
+
+/// The name of the server in each test binary.
+pub const ITSELF: &str = "support::spoken::as_a_server";
+
+#[test]
+fn as_a_server() {
+    serve_if_asked();
 }
 
 pub fn serve_if_asked() {

@@ -20,12 +20,6 @@ const CALLS: usize = 10;
 const MAX_STARTS: usize = 200;
 const OVER: &str = "that was all";
 
-/// The server itself: see [`spoken`].
-#[test]
-fn as_a_server() {
-    spoken::serve_if_asked();
-}
-
 /// A server, and how its effects are counted.
 struct Counted {
     /// `[mcp_servers.far]`, in TOML.
@@ -217,7 +211,7 @@ fn lost(home: &Home) -> usize {
 #[test]
 fn calls_of_a_server_happen_once_and_no_result_is_lost() {
     let program = std::env::current_exe().unwrap();
-    let args = spoken::arguments("kill::served::as_a_server");
+    let args = spoken::arguments(spoken::ITSELF);
     let config = format!(
         "[mcp_servers.far]\ncommand = {:?}\nargs = {args:?}\nenv = {{ {} = \"tools\" }}\n",
         program.to_str().unwrap(),

@@ -1,23 +1,17 @@
 //! Sessions that are opened again: after a kill, while a command runs, with an open question; the
 //! list of sessions, and closing one.
 
-use serde_json::{Value, json};
-
 use rewake::command::{RunState, Runs};
 use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
 
 use crate::acp::editor::Editor;
 use crate::acp::{entries, gated, running, runs, scripted, step, until, write, writes};
+use crate::scenes::acp::*;
 use crate::support::{Answer, Home, Protocol, Says, Seen, Server};
 
 fn params(home: &crate::support::Home, id: &str) -> Value {
     json!({ "sessionId": id, "cwd": home.workspace(), "mcpServers": [] })
-}
-
-/// Waits until the keeper of the session's command has recorded its end.
-fn until_command_ended(home: &crate::support::Home) {
-    until(|| home.read("effects").contains("end"));
-    until(|| !runs(home));
 }
 
 /// Has the engine record two choices. Between them it begins its own step, if it has one.
@@ -44,33 +38,6 @@ fn kill_subagent(home: &Home) {
         let pid = Pid::from_raw(pid.try_into().unwrap()).unwrap();
         kill_process(pid, Signal::KILL).unwrap();
     }
-}
-
-#[test]
-fn a_command_that_ended_after_a_kill_has_its_result_in_the_replay() {
-    let home = scripted(&[step("", &[gated()]), step("I saw it.", &[])]);
-    let (editor, id) = running(&home);
-    editor.kill();
-    std::fs::write(home.path("gate"), "").unwrap();
-    until_command_ended(&home);
-    let mut editor = Editor::start(&home);
-    editor.load(&home, &id).expect("loaded");
-    let statuses: Vec<String> = editor.statuses().into_values().collect();
-    assert_eq!(statuses, ["completed"], "{:#?}", editor.seen);
-    let results = editor.updates("tool_call_update");
-    assert!(
-        results
-            .iter()
-            .any(|update| update.to_string().contains("the-result"))
-    );
-    assert_eq!(editor.text("user_message_chunk"), "run it");
-    // The model is not asked until a prompt comes.
-    assert!(editor.text("agent_message_chunk").contains("killed"));
-    assert_eq!(editor.say(&id, "/continue"), "end_turn");
-    assert!(editor.text("agent_message_chunk").ends_with("I saw it."));
-    editor.finish();
-    assert_eq!(home.read("effects"), "start\nend\n");
-    assert_eq!(entries(&home, &id, "finished").len(), 1);
 }
 
 #[test]

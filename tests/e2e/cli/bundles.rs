@@ -1,144 +1,18 @@
 //! `rewake export --bundle` and `rewake import FILE`: sessions move between two homes.
 
-use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use crate::cli::LIMIT;
-use crate::support::{Answer, Home, Live, Protocol, Says, Server, run, skip_everywhere};
+use crate::scenes::bundles::*;
+use crate::support::{Answer, Home, Live, Protocol, Server, run, skip_everywhere};
 
 /// Number of kills of the agent. `REWAKE_BUNDLE_KILLS` sets another one.
 const KILLS: u64 = 3;
-
-/// A model that runs a command with an effect, and then one that waits, in the folder of the agent.
-fn worker() -> Server {
-    Server::start(|seen| match seen.turn {
-        0 => Answer::call(
-            "bash",
-            json!({ "command": "echo one >> effects; echo printed-one" }),
-        ),
-        1 => Answer::call("write", json!({ "path": "made", "content": "made" })),
-        2 => Answer::call(
-            "bash",
-            json!({ "command": "echo two >> effects; sleep 20" }),
-        ),
-        _ => Answer::text("all of it is done"),
-    })
-}
-
-/// Where the same session is continued: the model only speaks.
-fn speaker() -> Server {
-    Server::start(|_| Says::text("I go on here").into())
-}
-
-fn newest(home: &Home) -> String {
-    let found = home.run(["history", "--json"]).expect(0).stdout;
-    let first: Value = match serde_json::from_str(&found) {
-        Ok(all) => all,
-        Err(_) => serde_json::from_str(found.lines().next().unwrap()).unwrap(),
-    };
-    let first = first
-        .get("sessions")
-        .map_or(first.clone(), |all| all[0].clone());
-    first["id"].as_str().unwrap().to_string()
-}
-
-/// A session that was killed in its second command.
-fn killed(server: &Server) -> (Home, String) {
-    let home = Home::with(server, Protocol::Chat);
-    let args = [
-        "-p",
-        "please work",
-        "--permission-mode",
-        "bypassPermissions",
-    ];
-    let mut live = Live::spawn(home.rewake(args));
-    let end = Instant::now() + LIMIT;
-    while !home.read("effects").contains("two") {
-        assert!(Instant::now() < end, "the command did not begin");
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    assert!(live.kill());
-    live.wait(LIMIT);
-    let id = newest(&home);
-    (home, id)
-}
-
-fn bundle_of(home: &Home, id: &str) -> Vec<u8> {
-    let output = home
-        .rewake(["export", id, "--bundle", "-"])
-        .output()
-        .unwrap();
-    assert!(output.status.success(), "{output:?}");
-    output.stdout
-}
-
-/// Imports from stdin. Returns the IDs.
-fn imported(home: &Home, bytes: &[u8], more: &[&str]) -> Vec<String> {
-    let args = [&["import", "-"], more].concat();
-    let mut command = home.rewake(args);
-    let mut child = command
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    child.stdin.take().unwrap().write_all(bytes).unwrap();
-    let output = child.wait_with_output().unwrap();
-    assert!(output.status.success(), "{output:?}");
-    let text = String::from_utf8(output.stdout).unwrap();
-    text.lines().map(String::from).collect()
-}
-
-#[test]
-fn a_killed_session_continues_in_a_fork_on_another_machine() {
-    for protocol in Protocol::ALL {
-        let (there, id) = killed(&worker());
-        let bytes = bundle_of(&there, &id);
-        let server = speaker();
-        let here = Home::with(&server, protocol);
-        assert_eq!(imported(&here, &bytes, &[]), std::slice::from_ref(&id));
-        assert_eq!(imported(&here, &bytes, &[]), std::slice::from_ref(&id));
-        let list = here.run(["history"]).expect(0).stdout;
-        assert!(list.contains("rewake@"), "{list}");
-        // The folder of the other machine is still there, both homes are on one disk. It is named.
-        let folder = there.workspace();
-        let folder = folder.to_str().unwrap();
-        // Calls of another model have a signature that only newer models of Gemini demand.
-        let model = match protocol {
-            Protocol::Gemini => "local/gemini-3-pro-preview",
-            _ => "local/test-model",
-        };
-        let went = here
-            .run(["-C", folder, "-p", "go on", "-r", &id, "--model", model])
-            .expect(0);
-        assert!(went.stdout.contains("I go on here"), "{}", went.stderr);
-        let requests = server.requests();
-        let body = String::from_utf8_lossy(requests[0].body.as_ref().unwrap()).into_owned();
-        for part in [
-            "please work",
-            "printed-one",
-            "interrupted: ",
-            "This session comes from another machine",
-            "had no result at that time",
-            "go on",
-        ] {
-            assert!(body.contains(part), "{}: {part}: {body}", protocol.name());
-        }
-        assert!(!body.contains("bypassPermissions"), "{body}");
-        server.assert_no_violations();
-        assert_eq!(there.read("effects"), "one\ntwo\n");
-        // -c and offers leave the copy out.
-        std::fs::remove_dir_all(here.workspace()).unwrap();
-        std::fs::create_dir(here.workspace()).unwrap();
-        let nothing = here.run(["-c", "-p", "x"]).expect(2);
-        assert!(!nothing.stderr.is_empty());
-    }
-}
 
 #[test]
 fn no_open_call_is_run_elsewhere() {

@@ -2,70 +2,19 @@
 //! kills. Without a sandbox none runs, and these tests say that they are skipped.
 
 use std::fs;
-use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
 use crate::cli::{LIMIT, SCRIPTED, bash, history, play, scripted, step, streamed};
-use crate::support::{Home, Live, Run, has_whole_sandbox};
-
-const ACCEPT: [&str; 4] = ["-p", "go", "--permission-mode", "acceptEdits"];
+use crate::scenes::checks::*;
+use crate::support::{Home, Live};
 
 /// A check of `*.rs`: it counts its runs, and prints what `problems` says.
 const CHECK: &str = "echo x >> runs; cat problems";
 
-fn check(command: &str, more: &str) -> String {
-    format!(
-        "[[check]]\nfiles = \"*.rs\"\ncommand = {}\n{more}\n",
-        json!(command)
-    )
-}
-
-/// A home with these checks. `None`: there is no sandbox.
-fn with_checks(checks: &str, steps: &[String]) -> Option<Home> {
-    let home = scripted(steps);
-    home.write_config(&format!("{SCRIPTED}{checks}"));
-    fs::write(home.path("problems"), "").unwrap();
-    has_whole_sandbox(&home.run(["doctor"]).stdout).then_some(home)
-}
-
-fn write(path: &str) -> (&'static str, Value) {
-    (
-        "write",
-        json!({ "path": path, "content": format!("of {path}\n") }),
-    )
-}
-
-/// A command that decides what the next check prints.
-fn problems(lines: &str) -> (&'static str, Value) {
-    bash(&format!("printf '{lines}' > problems"))
-}
-
-/// The ends of checks that a run recorded: the subject, and the text for the model.
-fn ends(run: &Run) -> Vec<(Value, String)> {
-    let events = run.events().into_iter();
-    let of_check = |e: Value| {
-        let is_end = e["type"] == "entry.noted" && e["about"]["about"] == "check_ended";
-        is_end.then(|| (e["about"].clone(), e["text"].as_str().unwrap().to_string()))
-    };
-    events.filter_map(of_check).collect()
-}
-
-fn runs(home: &Home) -> usize {
-    fs::read_to_string(home.path("runs")).map_or(0, |runs| runs.lines().count())
-}
-
 /// The session of the last run.
 fn id(home: &Home) -> String {
     history(home)[0].0.clone()
-}
-
-fn until(is_so: impl Fn() -> bool) {
-    let end = Instant::now() + LIMIT;
-    while !is_so() {
-        assert!(Instant::now() < end, "it never became so");
-        std::thread::sleep(Duration::from_millis(5));
-    }
 }
 
 #[test]
@@ -241,26 +190,6 @@ fn a_check_is_in_the_sandbox_and_without_one_none_runs() {
     let run = streamed(&home, &off).expect(0);
     assert_eq!((runs(&home), ends(&run).len()), (1, 0));
     assert!(run.stderr.contains("1 check not run"), "{}", run.stderr);
-}
-
-/// The agent is killed while a check runs, or right after its start. It runs once, and its lines
-/// reach the model.
-#[test]
-fn a_check_survives_a_kill_and_runs_once() {
-    let waits = "echo x >> runs; while [ ! -e go ]; do sleep 0.02; done; echo a.rs:1: bad";
-    let steps = [step("", &[write("a.rs")]), step("done", &[])];
-    let Some(home) = with_checks(&check(waits, ""), &steps) else {
-        return;
-    };
-    let mut agent = Live::spawn(home.rewake(ACCEPT));
-    until(|| runs(&home) == 1);
-    assert!(agent.kill());
-    agent.wait(LIMIT);
-    fs::write(home.path("go"), "").unwrap();
-    let run = streamed(&home, &["-c", "-p", "--permission-mode", "acceptEdits"]);
-    assert_eq!(runs(&home), 1, "{run:?}");
-    assert!(ends(&run)[0].1.contains("a.rs:1: bad"), "{run:?}");
-    assert_eq!(ends(&run).len(), 1);
 }
 
 /// A stop ends the check, and the session waits for the user.

@@ -7,12 +7,6 @@ use serde_json::json;
 use crate::cli::{LIMIT, SCRIPTED, bash, play, results, scripted, step};
 use crate::support::{Home, Run, limited, run, spoken};
 
-/// The server itself: see [`spoken`].
-#[test]
-fn as_a_server() {
-    spoken::serve_if_asked();
-}
-
 fn few(home: &Home, args: &[&str]) -> Run {
     run(limited(&home.rewake(args), 256, 256), LIMIT)
 }
@@ -48,7 +42,7 @@ fn the_limit_is_raised_for_rewake_and_not_for_what_it_starts() {
     let (of_server, of_hook) = (home.user().join("server"), home.user().join("hook"));
     let line = format!("ulimit -n > {}; exec \"$0\" \"$@\"", of_server.display());
     let mut args = vec!["-c".to_string(), line, server.display().to_string()];
-    args.extend(spoken::arguments("cli::descriptors::as_a_server"));
+    args.extend(spoken::arguments(spoken::ITSELF));
     home.write_config(&format!(
         "{SCRIPTED}[mcp_servers.far]\ncommand = \"sh\"\nargs = {args:?}\n\
          [mcp_servers.far.env]\n{} = \"old\"\n",

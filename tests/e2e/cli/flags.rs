@@ -292,7 +292,7 @@ fn servers_of_a_file_are_used_for_this_run() {
     ]);
     let program = std::env::current_exe().unwrap();
     let server = json!({ "mcpServers": { "far": {
-        "command": program, "args": crate::support::spoken::arguments("cli::served::as_a_server"),
+        "command": program, "args": crate::support::spoken::arguments(crate::support::spoken::ITSELF),
         "env": { (crate::support::spoken::ASKED): "tools", (crate::support::spoken::SAYS): "{}" },
     } } });
     fs::write(home.path("mcp.json"), server.to_string()).unwrap();

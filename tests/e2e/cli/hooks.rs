@@ -4,36 +4,15 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
 use crate::cli::mirror::write_program;
 use crate::cli::{LIMIT, bash, play, refused, results, scripted, step, streamed};
+use crate::scenes::hooks::*;
 use crate::support::{Home, Live, Run, git};
 
 const BYPASS: [&str; 4] = ["-p", "go", "--permission-mode", "bypassPermissions"];
-const ACCEPT: [&str; 4] = ["-p", "go", "--permission-mode", "acceptEdits"];
-
-/// Writes the user's hooks: the event, the matcher and the command of each.
-fn hooks(home: &Home, hooks: &[(&str, &str, &str)]) {
-    fs::write(home.rewake_home().join("hooks.json"), file(hooks)).unwrap();
-}
-
-/// The file with these hooks.
-fn file(hooks: &[(&str, &str, &str)]) -> String {
-    let mut events = serde_json::Map::new();
-    for (event, matcher, command) in hooks {
-        let group = json!({
-            "matcher": matcher,
-            "hooks": [{ "type": "command", "command": command, "timeout": 20 }],
-        });
-        let groups = events.entry(event.to_string()).or_insert(json!([]));
-        groups.as_array_mut().unwrap().push(group);
-    }
-    json!({ "hooks": events }).to_string()
-}
-
 /// A script in the workspace.
 fn script(home: &Home, name: &str, text: &str) -> PathBuf {
     let path = home.path(name);
@@ -57,10 +36,6 @@ fn hooked(run: &Run) -> Vec<Value> {
         false => Vec::new(),
     };
     events.flat_map(of_entry).collect()
-}
-
-fn touching() -> Home {
-    scripted(&[step("", &[bash("touch ran")]), step("done", &[])])
 }
 
 /// The ten guards that fail of the design, one with 1 GiB of output, and one whose child keeps the
@@ -569,25 +544,6 @@ fn a_refused_message_is_in_no_later_request() {
     );
 }
 
-/// The agent is killed while a guard runs. The guard runs once, and the next start obeys it.
-#[test]
-fn a_guard_survives_a_kill_and_runs_once() {
-    for (code, denied) in [(2, true), (0, false)] {
-        let home = touching();
-        let guard =
-            format!("echo x >> guards; while [ ! -e go ]; do sleep 0.02; done; exit {code}");
-        hooks(&home, &[("PreToolUse", "Bash", &guard)]);
-        let mut agent = Live::spawn(home.rewake(ACCEPT));
-        until(|| home.read("guards") == "x\n");
-        assert!(agent.kill());
-        agent.wait(LIMIT);
-        fs::write(home.path("go"), "").unwrap();
-        let run = streamed(&home, &["-c", "-p", "--permission-mode", "acceptEdits"]);
-        assert_eq!(home.read("guards"), "x\n", "{run:?}");
-        assert_eq!(home.path("ran").exists(), !denied, "{run:?}");
-    }
-}
-
 /// The keeper of a guard is killed: its answer is unknown, and it does not run again.
 #[test]
 fn a_guard_whose_keeper_is_lost_has_failed() {
@@ -612,14 +568,6 @@ fn a_guard_whose_keeper_is_lost_has_failed() {
         results(&run)[0].1.contains("supervisor was lost"),
         "{run:?}"
     );
-}
-
-fn until(is_so: impl Fn() -> bool) {
-    let end = Instant::now() + LIMIT;
-    while !is_so() {
-        assert!(Instant::now() < end, "it never became so");
-        std::thread::sleep(Duration::from_millis(5));
-    }
 }
 
 #[test]

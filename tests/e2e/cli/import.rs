@@ -1,68 +1,11 @@
 //! `rewake import`: the sessions of other agents.
 
-use std::collections::BTreeMap;
-use std::io::Read as _;
 use std::path::Path;
-use std::time::SystemTime;
 
 use serde_json::Value;
 
+use crate::scenes::import::*;
 use crate::support::{Home, Protocol, Says, Server};
-
-/// Puts the files of these fixtures below the home folder, with the databases decompressed.
-fn with(endings: &[&str]) -> Home {
-    let home = Home::new();
-    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/import");
-    for entry in std::fs::read_dir(fixtures).unwrap().flatten() {
-        let name = entry.file_name().into_string().unwrap();
-        if endings.iter().any(|ending| name.ends_with(ending)) {
-            copy(&entry.path(), &home.user());
-        }
-    }
-    home
-}
-
-fn copy(from: &Path, to: &Path) {
-    std::fs::create_dir_all(to).unwrap();
-    for entry in std::fs::read_dir(from).unwrap().flatten() {
-        let (path, name) = (entry.path(), entry.file_name().into_string().unwrap());
-        if path.is_dir() {
-            copy(&path, &to.join(name));
-        } else if let Some(name) = name.strip_suffix(".gz") {
-            let mut bytes = Vec::new();
-            let file = std::fs::File::open(&path).unwrap();
-            flate2::read::GzDecoder::new(file)
-                .read_to_end(&mut bytes)
-                .unwrap();
-            std::fs::write(to.join(name), bytes).unwrap();
-        } else {
-            std::fs::copy(&path, to.join(name)).unwrap();
-        }
-    }
-}
-
-fn listed(home: &Home, args: &[&str]) -> Vec<Value> {
-    let args = [&["import", "--json"], args].concat();
-    let all: Value = serde_json::from_str(&home.run(args).expect(0).stdout).unwrap();
-    assert_eq!(all["errors"], serde_json::json!([]));
-    all["sessions"].as_array().unwrap().clone()
-}
-
-/// Every file below a folder, with its bytes and the time of its last change.
-fn files(folder: &Path) -> BTreeMap<String, (Vec<u8>, SystemTime)> {
-    let mut found = BTreeMap::new();
-    for entry in std::fs::read_dir(folder).unwrap().flatten() {
-        let path = entry.path();
-        if path.is_dir() {
-            found.extend(files(&path));
-        } else {
-            let changed = entry.metadata().unwrap().modified().unwrap();
-            let bytes = std::fs::read(&path).unwrap();
-            found.insert(path.display().to_string(), (bytes, changed));
-        }
-    }
-    found
-}
 
 #[test]
 fn sessions_of_six_agents_are_listed_and_stay_as_they_are() {
@@ -274,93 +217,6 @@ fn a_title_is_shown_as_text() {
     assert!(found.stdout.contains("wipe"), "{}", found.stdout);
     for bad in ['\u{1b}', '\r', '\u{202e}', '\u{7}'] {
         assert!(!found.stdout.contains(bad), "{:?}", found.stdout);
-    }
-}
-
-/// The fixtures of killed agents, as if they had worked in the workspace of the test.
-fn here(endings: &[&str]) -> Home {
-    let home = with(endings);
-    let work = home.workspace().display().to_string();
-    rewrite(&home.user(), &work);
-    let data = home.user().join(".local/share/opencode/opencode.db");
-    if data.exists() {
-        let connection = rusqlite::Connection::open(data).unwrap();
-        connection
-            .execute("UPDATE session SET directory = ?1", [&work])
-            .unwrap();
-    }
-    home
-}
-
-fn rewrite(folder: &Path, work: &str) {
-    for entry in std::fs::read_dir(folder).unwrap().flatten() {
-        let path = entry.path();
-        let name = entry.file_name().into_string().unwrap();
-        if path.is_dir() {
-            rewrite(&path, work);
-        } else if name.ends_with(".jsonl") || name == ".project_root" {
-            let text = std::fs::read_to_string(&path).unwrap();
-            std::fs::write(&path, text.replace("/tmp/demo", work)).unwrap();
-        }
-    }
-}
-
-/// Imports all, and returns the copies by agent.
-fn imported(home: &Home) -> BTreeMap<String, String> {
-    let ids = home.run(["import", "--yes"]).expect(0).stdout;
-    let all = listed(home, &[]);
-    assert_eq!(ids.lines().count(), all.len());
-    let text = |value: &Value| value.as_str().unwrap().to_string();
-    let copies: BTreeMap<String, String> = all
-        .iter()
-        .map(|one| (text(&one["agent"]), text(&one["imported"])))
-        .collect();
-    assert!(ids.lines().all(|id| copies.values().any(|copy| copy == id)));
-    copies
-}
-
-/// The server of each protocol refuses a request in which a call has no result, or two.
-#[test]
-fn a_killed_session_of_each_agent_continues_in_a_fork() {
-    for protocol in Protocol::ALL {
-        let home = here(&["killed"]);
-        let server = Server::start(|_| Says::text("now I know").into());
-        home.configure(&server, protocol, "");
-        if protocol == Protocol::Gemini {
-            // Calls of another model have a signature that only its newer models demand.
-            let config = home.rewake_home().join("config.toml");
-            let text = std::fs::read_to_string(&config).unwrap();
-            let text = text.replace("local/test-model", "local/gemini-3-pro-preview");
-            std::fs::write(&config, text).unwrap();
-        }
-        let copies = imported(&home);
-        assert_eq!(copies.len(), 6);
-        for (agent, copy) in &copies {
-            let asked = server.requests().len();
-            let run = home.run(["-p", "what next?", "-r", copy]).expect(0);
-            assert!(run.stdout.contains("now I know"), "{agent}: {}", run.stderr);
-            let requests = server.requests();
-            assert_eq!(requests.len(), asked + 1, "{agent}");
-            let body = String::from_utf8_lossy(requests[asked].body.as_ref().unwrap()).into_owned();
-            for part in ["The word is marmalade.", "first-result-7341", "what next?"] {
-                assert!(body.contains(part), "{agent}: {body}");
-            }
-            assert!(
-                body.contains(&format!("another agent, {agent}")),
-                "{agent}: {body}"
-            );
-            match agent.as_str() {
-                "gemini" => assert!(body.contains("one more may have run"), "{body}"),
-                _ => assert!(body.contains("interrupted: "), "{agent}: {body}"),
-            }
-            assert_eq!(
-                body.contains("It had printed"),
-                agent == "opencode",
-                "{body}"
-            );
-            // The call of the source is not run.
-            assert!(!home.path(format!(".mark-{agent}")).exists());
-        }
     }
 }
 

@@ -1,54 +1,10 @@
 //! `rewake key`: a key that is kept, and who may see it.
 
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::PermissionsExt;
 
-use crate::cli::{LIMIT, refused, step};
-use crate::support::{Answer, Home, KEY, Protocol, Run, Server, run};
-
-const SECRET: &str = "sk-very-secret-0123456789";
-
-fn keep(home: &Home, args: &[&str], typed: &str) -> Run {
-    let file = home.user().join("typed");
-    std::fs::write(&file, typed).unwrap();
-    let mut command = home.rewake(args);
-    command.stdin(std::fs::File::open(file).unwrap());
-    run(command, LIMIT)
-}
-
-#[test]
-fn a_key_is_kept_named_and_removed_and_never_shown() {
-    let home = Home::new();
-    let kept = keep(&home, &["key", "openai"], &format!("{SECRET}\n")).expect(0);
-    let file = home.rewake_home().join("keys/openai");
-    assert!(kept.stdout.contains(&file.display().to_string()));
-    assert_eq!(std::fs::metadata(&file).unwrap().mode() & 0o777, 0o600);
-    let doctor = home.run(["doctor"]);
-    assert!(
-        doctor.stdout.contains("openai: from the key kept in"),
-        "{}",
-        doctor.stdout
-    );
-    for run in [&kept, &doctor] {
-        assert!(!format!("{}{}", run.stdout, run.stderr).contains("very-secret"));
-    }
-    // The variable goes before it, and that is said.
-    let mut command = home.rewake(["doctor"]);
-    command.env("OPENAI_API_KEY", "sk-of-the-environment");
-    let doctor = run(command, LIMIT);
-    assert!(
-        doctor
-            .stdout
-            .contains("openai: from environment variable OPENAI_API_KEY")
-    );
-    home.run(["key", "openai", "--remove"]).expect(0);
-    assert!(!file.exists());
-    assert!(
-        home.run(["key", "openai", "--remove"])
-            .expect(0)
-            .stdout
-            .contains("no key")
-    );
-}
+use crate::cli::{refused, step};
+use crate::scenes::keys::*;
+use crate::support::{Answer, Home, KEY, Protocol, Server};
 
 #[test]
 fn a_key_file_readable_by_others_is_reported_and_not_used() {

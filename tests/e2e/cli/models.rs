@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 use serde_json::{Value, json};
 
 use crate::cli::{history, quiet, refused, results, streamed};
+use crate::scenes::models::*;
 use crate::support::{Answer, Home, KEY, Options, Protocol, Says, Server, list};
 
 /// The same home, at another server.
@@ -683,65 +684,6 @@ fn a_refused_key_causes_no_fallback_to_another_model() {
         "{}",
         run.stderr
     );
-}
-
-/// What each protocol's own server says of a model that it does not have any more.
-fn gone(protocol: Protocol, model: &str) -> Answer {
-    let (status, body) = match protocol {
-        Protocol::Anthropic => (
-            404,
-            json!({"type": "error", "error": {"type": "not_found_error", "message": format!("model: {model}")}}),
-        ),
-        Protocol::Chat => (
-            410,
-            json!({"error": {"message": format!("The model `{model}` has been deprecated"), "code": "model_not_found"}}),
-        ),
-        Protocol::Responses => (
-            400,
-            json!({"error": {"message": format!("The requested model '{model}' does not exist."), "param": "model", "code": "model_not_found"}}),
-        ),
-        Protocol::Gemini => (
-            404,
-            json!({"error": {"code": 404, "message": format!("models/{model} is not found for API version v1beta"), "status": "NOT_FOUND"}}),
-        ),
-    };
-    Answer::Raw {
-        status,
-        content_type: "application/json",
-        body: body.to_string(),
-    }
-}
-
-/// A server that has all models but these.
-fn without(protocol: Protocol, names: &'static [&'static str]) -> Server {
-    Server::start(move |seen| match names.contains(&seen.model.as_str()) {
-        true => gone(protocol, &seen.model),
-        false => Says::text(format!("I am {}.", seen.model)).into(),
-    })
-}
-
-fn asked(server: &Server) -> Vec<String> {
-    server.requests().iter().map(|r| r.model.clone()).collect()
-}
-
-#[test]
-fn a_retired_model_goes_to_the_fallback() {
-    for protocol in Protocol::ALL {
-        let server = without(protocol, &["test-model", "second"]);
-        let home = Home::with(&server, protocol);
-        let more = "fallback_model = [\"local/second\", \"local/third\"]\n";
-        home.configure(&server, protocol, more);
-        let run = home.run(["-p", "x"]).expect(0);
-        assert_eq!(run.stdout, "I am third.\n", "{protocol:?}");
-        let said = "local/third answers in its place until the next prompt";
-        assert!(run.stderr.contains(said), "{}", run.stderr);
-        // Asking again does not help, so no model is asked twice.
-        assert_eq!(asked(&server), ["test-model", "second", "third"]);
-        let events = streamed(&home, &["-p", "-c", "more"]).expect(0).events();
-        let chose = events.iter().find(|e| e["type"] == "entry.chose").unwrap();
-        assert_eq!(chose["fallback"]["model"], "local/second");
-        assert_eq!(chose["fallback"]["error"]["class"], "no_model");
-    }
 }
 
 /// Answers of gateways, for the model NAME.

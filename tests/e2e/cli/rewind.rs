@@ -6,49 +6,8 @@ use std::os::unix::fs::PermissionsExt;
 use serde_json::{Value, json};
 
 use crate::cli::{SCRIPTED, bash, calling, play, step};
-use crate::support::{Home, Run};
-
-/// The id of the newest session.
-fn id(home: &Home) -> String {
-    let listed = home.run(["history"]).expect(0).stdout;
-    listed.split_whitespace().next().unwrap().to_string()
-}
-
-fn write(path: &str, content: &str) -> (&'static str, Value) {
-    ("write", json!({ "path": path, "content": content }))
-}
-
-/// What is there already is read before it is written.
-fn rewriting(calls: &[(&str, &str)]) -> Home {
-    let read = |(path, _): &(&str, &str)| ("read", json!({ "path": path }));
-    let reads: Vec<(&str, Value)> = calls.iter().map(read).collect();
-    let writes: Vec<(&str, Value)> = calls.iter().map(|(path, text)| write(path, text)).collect();
-    crate::cli::scripted(&[step("", &reads), step("", &writes), step("done", &[])])
-}
-
-/// The first entry at which the files are known: before anything was done.
-fn begin(home: &Home, id: &str) -> String {
-    let export = home.run(["export", id, "--json"]).expect(0).stdout;
-    let export: Value = serde_json::from_str(&export).unwrap();
-    let entries = export["records"].as_array().unwrap();
-    let named = entries.iter().find(|r| r["entry"]["tree"].is_string());
-    named.unwrap()["seq"].to_string()
-}
-
-/// Plays a script, and gives the session and the entry before all of it.
-fn played(home: &Home) -> (String, String) {
-    home.run(["-p", "go", "--yolo"]).expect(0);
-    let id = id(home);
-    let at = begin(home, &id);
-    (id, at)
-}
-
-#[track_caller]
-fn rewind(home: &Home, more: &[&str], code: i32) -> Run {
-    let mut args = vec!["rewind"];
-    args.extend(more);
-    home.run(args).expect(code)
-}
+use crate::scenes::rewind::*;
+use crate::support::Home;
 
 #[test]
 fn files_that_calls_wrote_go_back_and_forth() {
@@ -123,58 +82,6 @@ fn files_that_calls_wrote_go_back_and_forth() {
         again.stderr.contains("no file had to be restored"),
         "{}",
         again.stderr
-    );
-}
-
-#[test]
-fn edits_by_hand_stay_or_are_put_onto_what_it_was() {
-    let home = rewriting(&[
-        ("both", "1\n2\n3\n4\n5\nby the call\n"),
-        ("lines", "call\n2\n"),
-        ("made", "by the call\n"),
-    ]);
-    fs::write(home.path("both"), "1\n2\n3\n4\n5\n6\n").unwrap();
-    fs::write(home.path("lines"), "1\n2\n").unwrap();
-    fs::write(home.path("mine"), "1\n").unwrap();
-    let (id, at) = played(&home);
-    fs::write(home.path("both"), "mine\n2\n3\n4\n5\nby the call\n").unwrap();
-    fs::write(home.path("lines"), "mine\n2\n").unwrap();
-    fs::write(home.path("made"), "and by me\n").unwrap();
-    fs::write(home.path("mine"), "2\n").unwrap();
-    fs::write(home.path("new"), "n\n").unwrap();
-    let done = rewind(&home, &[&id, &at, "--files", "--yes", "--json"], 1);
-    assert_eq!(home.read("both"), "mine\n2\n3\n4\n5\n6\n");
-    assert_eq!(home.read("lines"), "mine\n2\n");
-    assert_eq!(home.read("made"), "and by me\n");
-    assert_eq!(
-        (home.read("mine"), home.read("new")),
-        ("2\n".into(), "n\n".into())
-    );
-    let said: Value = serde_json::from_str(&done.stdout).unwrap();
-    let kept = |path: &str| {
-        let kept = said["kept"].as_array().unwrap();
-        let found = kept.iter().find(|kept| kept["path"] == path);
-        found.map_or(Value::Null, |kept| kept["why"].clone())
-    };
-    assert_eq!(
-        (kept("lines"), kept("made")),
-        (json!("conflict"), json!("conflict"))
-    );
-    assert_eq!(
-        (kept("mine"), kept("new")),
-        (json!("yours"), json!("yours"))
-    );
-    // All of it, as it was: what was made by hand too.
-    rewind(&home, &[&id, &at, "--files", "--exact", "--yes"], 0);
-    assert_eq!(
-        (home.read("lines"), home.read("mine")),
-        ("1\n2\n".into(), "1\n".into())
-    );
-    assert!(!home.path("made").exists());
-    rewind(&home, &[&id, "--redo", "--yes"], 0);
-    assert_eq!(
-        (home.read("made"), home.read("new")),
-        ("and by me\n".into(), "n\n".into())
     );
 }
 

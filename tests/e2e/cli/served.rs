@@ -1,107 +1,11 @@
 //! Tools of a server in a session: who has to allow a call, and what becomes of one, and of the
 //! server, when the agent is killed or leaves.
 
-use std::time::{Duration, Instant};
-
-use rewake::command::server::Servers;
 use serde_json::{Value, json};
 
 use crate::cli::{LIMIT, SCRIPTED, bash, play, results, step, streamed};
+pub use crate::scenes::mcp::*;
 use crate::support::{Home, Live, spoken};
-
-/// The server itself: see [`spoken`].
-#[test]
-fn as_a_server() {
-    spoken::serve_if_asked();
-}
-
-/// A home with the server `far`, which says this of its tools, and a model that looks for its tools
-/// and then calls these.
-fn home(more: &str, says: &Value, calls: &[(&str, Value)]) -> Home {
-    let home = Home::new();
-    configure(&home, more, says);
-    let mut steps = vec![step("", &[("mcp_find", json!({ "query": "" }))])];
-    for (tool, arguments) in calls {
-        let call = json!({ "tool": format!("mcp__far__{tool}"), "arguments": arguments });
-        steps.push(step("", &[("mcp_call", call)]));
-    }
-    steps.push(step("done", &[]));
-    play(&home, &steps);
-    home
-}
-
-fn configure(home: &Home, more: &str, says: &Value) {
-    let program = std::env::current_exe().unwrap();
-    let args = spoken::arguments("cli::served::as_a_server");
-    home.write_config(&format!(
-        "{SCRIPTED}{more}\n[mcp_servers.far]\ncommand = {:?}\nargs = {args:?}\n{}\n\
-         [mcp_servers.far.env]\n{} = \"tools\"\n{} = '''{says}'''\n",
-        program.to_str().unwrap(),
-        match more.contains("TRUSTED") {
-            true => "trust_annotations = true",
-            false => "",
-        },
-        spoken::ASKED,
-        spoken::SAYS
-    ));
-}
-
-fn append(home: &Home, text: &str, ms: u64) -> (&'static str, Value) {
-    (
-        "append",
-        json!({ "file": home.path("effects"), "text": text, "ms": ms }),
-    )
-}
-
-/// With a call of `append`, which needs to know where the home is.
-fn appending(more: &str, says: &Value, ms: u64) -> Home {
-    appending_so(more, says, |arguments, _| arguments["ms"] = json!(ms))
-}
-
-/// The same with a call that lasts until the file `go` is there.
-fn appending_until_go() -> Home {
-    appending_so(ALLOWED, &json!({}), |arguments, home| {
-        arguments["until"] = json!(home.path("go"));
-    })
-}
-
-fn appending_so(more: &str, says: &Value, set: impl Fn(&mut Value, &Home)) -> Home {
-    let home = home(more, says, &[]);
-    let (tool, mut arguments) = append(&home, "one", 0);
-    set(&mut arguments, &home);
-    let call = json!({ "tool": format!("mcp__far__{tool}"), "arguments": arguments });
-    play(
-        &home,
-        &[
-            step("", &[("mcp_find", json!({ "query": "" }))]),
-            step("", &[("mcp_call", call)]),
-            step("done", &[]),
-        ],
-    );
-    home
-}
-
-fn servers(home: &Home) -> Servers {
-    let root = home.rewake_home().join("servers");
-    Servers::new(root, env!("CARGO_BIN_EXE_rewake"), None)
-}
-
-fn live_servers(home: &Home) -> Vec<String> {
-    let all = servers(home).list().into_iter();
-    all.filter(|info| info.is_kept)
-        .map(|info| info.run)
-        .collect()
-}
-
-pub fn until(what: &str, is_so: impl Fn() -> bool) {
-    let end = Instant::now() + LIMIT;
-    while !is_so() {
-        assert!(Instant::now() < end, "never: {what}");
-        std::thread::sleep(Duration::from_millis(5));
-    }
-}
-
-const ALLOWED: &str = "[permissions]\nallow = [\"mcp__far\"]";
 
 /// What came of the last call.
 #[track_caller]
@@ -261,34 +165,6 @@ fn read_only_tools_of_a_trusted_server_run_unasked_in_plan_mode() {
         let (kind, text) = last(&home, &["-p", "go", "--permission-mode", mode]);
         assert_eq!(kind, want, "{more} {mode}: {text}");
     }
-}
-
-fn is_in_the_call(home: &Home) -> bool {
-    let runs = live_servers(home);
-    runs.iter().any(|run| {
-        let input = servers(home).path(run).unwrap().join("in.0");
-        std::fs::read_to_string(input).is_ok_and(|text| text.contains("tools/call"))
-    })
-}
-
-#[test]
-fn a_call_survives_an_agent_kill_and_resume_gets_its_result() {
-    let home = appending_until_go();
-    let mut live = Live::spawn(home.rewake(["-p", "go"]));
-    until("the server has the call", || is_in_the_call(&home));
-    assert!(live.kill());
-    live.wait(LIMIT);
-    assert_eq!(home.read("effects"), "");
-    std::fs::write(home.path("go"), "").unwrap();
-    let run = streamed(&home, &["-p", "-c"]).expect(0);
-    let (kind, text) = results(&run).pop().expect("a result");
-    assert_eq!(
-        (kind.as_str(), home.read("effects").as_str()),
-        ("done", "one\n"),
-        "{text}"
-    );
-    assert!(text.starts_with("done\n"), "{text}");
-    until("the server ends", || live_servers(&home).is_empty());
 }
 
 #[test]

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::cli::resume::scene::*;
 use crate::support::{Answer, Live, Protocol, Run, Says, spoken};
 
-const SERVER: &str = "cli::keeper_server::as_a_server";
+const SERVER: &str = spoken::ITSELF;
 
 /// In the way of 2025-11-25, and in that of 2026-07-28.
 const WAYS: [(&str, &str); 2] = [("asks_old", "old"), ("asks", "new")];

@@ -6,12 +6,6 @@ use serde_json::{Value, json};
 use crate::cli::{SCRIPTED, play, refused, step};
 use crate::support::{Home, Run, spoken};
 
-/// The server itself: see [`spoken`].
-#[test]
-fn as_a_server() {
-    spoken::serve_if_asked();
-}
-
 /// A home with the server `far` in this mode.
 fn home(mode: &str) -> Home {
     let home = Home::new();
@@ -22,7 +16,7 @@ fn home(mode: &str) -> Home {
 
 fn server(mode: &str) -> String {
     let program = std::env::current_exe().unwrap();
-    let args = spoken::arguments("cli::server_offers::as_a_server");
+    let args = spoken::arguments(spoken::ITSELF);
     format!(
         "[mcp_servers.far]\ncommand = {:?}\nargs = {args:?}\n[mcp_servers.far.env]\n{} = {mode:?}\n",
         program.to_str().unwrap(),

@@ -11,7 +11,7 @@ use crate::support::{
     Answer, Home, Options, PrefixRow, Protocol, Run, Says, Seen, Server, prompt, run, spoken,
 };
 
-const SERVER: &str = "cli::keeper_server::as_a_server";
+const SERVER: &str = spoken::ITSELF;
 
 /// A home with a server `far`, whose tools are those of the file `tools.json`.
 struct Far {

@@ -1,56 +1,17 @@
 //! Which session is taken, what is said of it, and how a run that ended early goes on.
 
-use std::time::{Duration, Instant};
-
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 
 use crate::cli::{
-    LIMIT, SCRIPTED, bash, history, play, quiet, refused, results, scripted, shell, step, streamed,
+    LIMIT, bash, history, play, quiet, refused, results, scripted, shell, step, streamed,
 };
+use crate::scenes::sessions::*;
 use crate::support::{Home, Live, Run, run, skip};
-
-fn stream(home: &Home, args: &[&str]) -> Live {
-    let format = ["--output-format", "stream-json"];
-    Live::spawn(home.rewake(args.iter().copied().chain(format)))
-}
-
-/// A run that is in the middle of a command.
-fn busy(home: &Home) -> Live {
-    let live = stream(home, &["-p", "the long task", "--yolo"]);
-    live.wait_for(LIMIT, |line| line.contains("entry.started"));
-    wait_until(|| home.path("began").exists());
-    live
-}
-
-fn wait_until(is_so: impl Fn() -> bool) {
-    let end = Instant::now() + LIMIT;
-    while !is_so() {
-        assert!(Instant::now() < end, "it does not come");
-        std::thread::sleep(Duration::from_millis(2));
-    }
-}
 
 fn signal(live: &Live, signal: Signal) {
     let id = i32::try_from(live.id()).unwrap();
     kill_process(Pid::from_raw(id).unwrap(), signal).unwrap();
-}
-
-/// Its command runs until the file `go` is there.
-fn long() -> Home {
-    let wait = "touch began; echo ran >> times; while [ ! -e go ]; do sleep 0.01; done; echo over";
-    let home = scripted(&[
-        step("", &[bash(wait)]),
-        step("finished", &[]),
-        step("more", &[]),
-    ]);
-    // Where nothing runs unasked, a session without --yolo does not wait for ever.
-    home.write_config(&format!("{SCRIPTED}[sandbox]\nenabled = false\n"));
-    home
-}
-
-fn let_go(home: &Home) {
-    std::fs::write(home.path("go"), "").unwrap();
 }
 
 #[test]
@@ -124,51 +85,6 @@ fn a_session_is_taken_up_in_a_container() {
     let run = run(shell(&home, &line), LIMIT).expect(0);
     quiet(&run);
     assert_eq!(run.stdout, "fine\n");
-}
-
-#[test]
-fn a_killed_run_is_offered_taken_up_and_its_command_ran_once() {
-    let home = long();
-    let mut live = busy(&home);
-    let id = history(&home)[0].0.clone();
-    let other = home.run(["-p", "something else", "--max-turns", "1"]);
-    let at_work = format!(
-        "in use here: {id} \"the long task\", in process {}",
-        live.id()
-    );
-    assert!(other.stderr.contains(&at_work), "{}", other.stderr);
-    live.kill();
-    live.wait(LIMIT);
-
-    let new = home.run(["-p", "a third", "--max-turns", "1"]);
-    let offer = format!("unfinished here: {id} \"the long task\"");
-    assert!(new.stderr.contains(&offer), "{}", new.stderr);
-    assert!(
-        new.stderr.contains(&format!("rewake -p -r {id}")),
-        "{}",
-        new.stderr
-    );
-    assert_eq!(new.stdout.lines().count(), 0, "it is said on stderr alone");
-
-    let live = stream(&home, &["-p", "-r", &id]);
-    live.wait_for(LIMIT, |line| line.contains("session.resumed"));
-    let_go(&home);
-    let run = live.wait(LIMIT).expect(0);
-    assert!(
-        run.stderr
-            .contains(&format!("resumed {id} \"the long task\", killed "))
-    );
-    assert!(
-        run.stderr.contains("1 command still running (touch began"),
-        "{}",
-        run.stderr
-    );
-    assert!(
-        results(&run)[0].1.starts_with("over\n"),
-        "{:?}",
-        results(&run)
-    );
-    assert_eq!(home.read("times"), "ran\n");
 }
 
 #[test]
@@ -318,23 +234,6 @@ fn a_session_at_its_turn_limit_can_be_resumed() {
         run.stderr
     );
     assert_eq!(home.run(["-p", "-c"]).expect(0).stdout, "finished\n");
-}
-
-#[test]
-fn a_fork_goes_its_own_way() {
-    let home = scripted(&[step("one", &[]), step("two", &[])]);
-    home.run(["-p", "x"]).expect(0);
-    let id = history(&home)[0].0.clone();
-    let fork = home.run(["fork", &id]).expect(0);
-    let copy = fork.stdout.trim().to_string();
-    assert!(fork.stderr.contains("rewake -p -r"), "{}", fork.stderr);
-    assert_eq!(home.run(["-p", "y", "-r", &copy]).expect(0).stdout, "two\n");
-    let shown = |id: &str| home.run(["show", id]).expect(0).stdout;
-    assert!(shown(&copy).contains("you: y") && shown(&copy).contains("you: x"));
-    assert!(!shown(&id).contains("you: y"));
-    let again = home.run(["-p", "z", "-r", &id, "--fork-session"]).expect(0);
-    assert_eq!(again.stdout, "two\n");
-    assert!(!shown(&id).contains("you: z"));
 }
 
 #[test]

@@ -3,19 +3,8 @@
 use serde_json::{Value, json};
 
 use crate::cli::{bash, play, refused, scripted, step, streamed};
-use crate::support::{Answer, Home, Protocol, Run, Server};
-
-const SCHEMA: &str =
-    r#"{"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}"#;
-
-fn says(texts: &[&str]) -> Home {
-    let steps: Vec<String> = texts.iter().map(|text| step(text, &[])).collect();
-    scripted(&steps)
-}
-
-fn asks(home: &Home) -> Run {
-    home.run(["-p", "count", "--json-schema", SCHEMA])
-}
+use crate::scenes::structured::*;
+use crate::support::{Answer, Home, Protocol, Server};
 
 fn shown(home: &Home) -> String {
     let listed = home.run(["history"]).expect(0).stdout;
@@ -28,18 +17,6 @@ fn entries(home: &Home, kind: &str) -> usize {
     let records = exported["records"].as_array().unwrap();
     let of_kind = |record: &&Value| record["entry"]["kind"] == kind;
     records.iter().filter(of_kind).count()
-}
-
-#[test]
-fn stdout_is_exactly_the_json() {
-    for (answer, json) in [
-        (r#"{"n": 1.0}"#, r#"{"n": 1.0}"#),
-        ("```json\n{\"n\": 2}\n```", r#"{"n": 2}"#),
-        ("\n {\"n\":3}\n\n", r#"{"n":3}"#),
-    ] {
-        let run = asks(&says(&[answer])).expect(0);
-        assert_eq!(run.stdout, format!("{json}\n"), "{answer}");
-    }
 }
 
 #[test]

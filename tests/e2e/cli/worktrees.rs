@@ -3,118 +3,16 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
-use rewake::store::{Store, WorktreeNote, WorktreeStage};
+use rewake::store::{WorktreeNote, WorktreeStage};
 
 use crate::cli::{LIMIT, bash, play, refused, scripted, step};
-use crate::support::{Home, Run};
-
-pub fn git(folder: &Path, args: &[&str]) -> String {
-    let mut command = Command::new("git");
-    command.args(["-c", "user.name=a", "-c", "user.email=a@b.c"]);
-    let done = command.args(args).current_dir(folder).output().unwrap();
-    assert!(done.status.success(), "{args:?}: {done:?}");
-    String::from_utf8(done.stdout).unwrap().trim().to_string()
-}
-
-/// A repository with one commit, which has `a` and `sub/x`.
-pub fn repository(home: &Home) -> PathBuf {
-    let root = home.workspace().canonicalize().unwrap();
-    git(&root, &["init", "-q", "-b", "main"]);
-    fs::write(root.join("a"), "1\n").unwrap();
-    fs::create_dir(root.join("sub")).unwrap();
-    fs::write(root.join("sub/x"), "x\n").unwrap();
-    git(&root, &["add", "."]);
-    git(&root, &["commit", "-q", "-m", "x"]);
-    root
-}
-
-pub fn notes(home: &Home) -> Vec<WorktreeNote> {
-    WorktreeNote::all(&home.rewake_home())
-}
-
-pub fn folder(home: &Home, name: &str) -> PathBuf {
-    let note = WorktreeNote::read(
-        &home.rewake_home(),
-        &home.workspace().canonicalize().unwrap(),
-        name,
-    );
-    note.expect("a worktree").folder(&home.rewake_home())
-}
+pub use crate::scenes::worktrees::*;
+use crate::support::Home;
 
 pub fn branches(root: &Path) -> Vec<String> {
     let text = git(root, &["branch", "--format=%(refname:short)"]);
     text.lines().map(str::to_string).collect()
-}
-
-pub fn worktrees(root: &Path) -> usize {
-    git(root, &["worktree", "list"]).lines().count()
-}
-
-pub fn newest(home: &Home) -> String {
-    let store = Store::open(&home.rewake_home()).unwrap();
-    store.history().newest(None).unwrap().expect("a session").id
-}
-
-/// The model runs these commands, one an answer, then says "done".
-pub fn commands(lines: &[&str]) -> Vec<String> {
-    let mut steps: Vec<String> = lines.iter().map(|line| step("", &[bash(line)])).collect();
-    steps.push(step("done", &[]));
-    steps
-}
-
-pub fn go(home: &Home, more: &[&str]) -> Run {
-    let args = ["-p", "go", "--yolo"];
-    home.run(args.iter().chain(more))
-}
-
-#[test]
-fn a_session_works_in_a_separate_worktree() {
-    let home = scripted(&commands(&["echo 2 > a; echo n > new; pwd; ls"]));
-    let root = repository(&home);
-    fs::write(root.join("mine"), "not committed\n").unwrap();
-    let ran = home.rewake_home().join("ran");
-    let hook = root.join(".git/hooks/post-checkout");
-    fs::create_dir_all(hook.parent().unwrap()).unwrap();
-    fs::write(&hook, format!("#!/bin/sh\ntouch {}\n", ran.display())).unwrap();
-    fs::set_permissions(&hook, fs::Permissions::from_mode(0o755)).unwrap();
-    let run = go(&home, &["-w", "fix"]).expect(0);
-    let folder = folder(&home, "fix");
-    for words in [
-        &format!("worktree fix: {}, branch rewake/fix", folder.display()),
-        "what is not committed here is not in it: 1 file",
-    ] {
-        assert!(run.stderr.contains(words), "{words}: {}", run.stderr);
-    }
-    assert!(!ran.exists(), "a hook ran");
-    assert_eq!(fs::read_to_string(root.join("a")).unwrap(), "1\n");
-    assert!(!root.join("new").exists());
-    assert_eq!(fs::read_to_string(folder.join("a")).unwrap(), "2\n");
-    assert!(folder.join("new").exists() && !folder.join("mine").exists());
-    assert_eq!(git(&folder, &["branch", "--show-current"]), "rewake/fix");
-    assert_eq!(notes(&home)[0].base.as_deref(), Some("main"));
-    // Another session in it only by what resumes the first.
-    let words = ["there is a worktree fix already", "hint: rewake -w fix -c"];
-    refused(go(&home, &["-w", "fix"]), 2, &words);
-    let first = newest(&home);
-    play(
-        &home,
-        &[
-            step("", &[bash("x")]),
-            step("again", &[]),
-            step("again", &[]),
-        ],
-    );
-    go(&home, &["-w", "fix", "-c"]).expect(0);
-    assert_eq!(newest(&home), first);
-    // From a folder of the project it begins in the same of the worktree.
-    play(&home, &commands(&["echo y > here"]));
-    let mut command = home.rewake(["-p", "go", "--yolo", "--worktree", "sub"]);
-    command.current_dir(root.join("sub"));
-    crate::support::run(command, LIMIT).expect(0);
-    assert!(self::folder(&home, "sub").join("sub/here").exists());
-    assert_eq!(worktrees(&root), 3);
 }
 
 /// A program of the repository would leave this file.

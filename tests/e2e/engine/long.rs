@@ -13,88 +13,10 @@ use std::ops::RangeInclusive;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use crate::scenes::long::*;
 use crate::support::{
     Answer, Asked, Home, Live, Options, PrefixRow, Protocol, Says, Seen, Server, run,
 };
-
-/// How long one run of the agent may take.
-const LIMIT: Duration = Duration::from_secs(240);
-
-/// The number of the last file that the request speaks of. The server remembers nothing, so
-/// that a request which is sent again after a kill gets the same answer; and what left the
-/// context must still be in the note, or the task would start over.
-fn last_file(seen: &Seen) -> usize {
-    let body = String::from_utf8_lossy(&seen.body);
-    let numbers = body.match_indices("data/").filter_map(|(at, _)| {
-        let rest = &body[at + 5..];
-        let digits: String = rest.chars().take_while(char::is_ascii_digit).collect();
-        rest[digits.len()..]
-            .starts_with(".txt")
-            .then(|| digits.parse().ok())
-            .flatten()
-    });
-    numbers.max().unwrap_or(0)
-}
-
-#[derive(Clone, Copy, PartialEq)]
-enum Summaries {
-    Work,
-    Fail,
-}
-
-fn server(limit_tokens: u64, calls: usize, summaries: Summaries) -> Server {
-    let options = Options {
-        limit_tokens: Some(limit_tokens),
-        keep_bodies: false,
-        ..Options::default()
-    };
-    Server::start_with(options, reader(calls, summaries))
-}
-
-/// A model that reads one file after the other.
-fn reader(calls: usize, summaries: Summaries) -> impl Fn(&Seen) -> Answer + Send + Sync {
-    move |seen: &Seen| {
-        if seen.model.contains("summary") {
-            return match summaries {
-                Summaries::Work => Answer::text(format!(
-                    "Files up to data/{}.txt were read.",
-                    last_file(seen)
-                )),
-                Summaries::Fail => Answer::error(500, "the summary model is down"),
-            };
-        }
-        let next = last_file(seen) + 1;
-        match next > calls {
-            true => Answer::text("all files are read"),
-            false => Answer::Says(Says::text("").and_call(
-                "read",
-                serde_json::json!({"path": format!("data/{next}.txt")}),
-            )),
-        }
-    }
-}
-
-fn home(server: &Server, protocol: Protocol, calls: usize) -> Home {
-    home_with(server, protocol, calls, "")
-}
-
-fn home_with(server: &Server, protocol: Protocol, calls: usize, more: &str) -> Home {
-    let home = Home::new();
-    let retry = "[retry]\ntries = 2\nbase_ms = 1\ncap_ms = 2\n";
-    home.configure(server, protocol, &format!("{retry}{more}"));
-    std::fs::create_dir(home.path("data")).expect("a folder");
-    for n in 1..=calls {
-        let mut text = format!("this is file {n}\n");
-        if n == 3 {
-            text.push_str("the password of the vault is xylophone42\n");
-        }
-        while text.len() < 4_000 {
-            text.push_str(&format!("line {} of file {n} says nothing\n", text.len()));
-        }
-        std::fs::write(home.path(format!("data/{n}.txt")), text).expect("a file");
-    }
-    home
-}
 
 struct Figures {
     requests: usize,
@@ -313,44 +235,6 @@ fn a_fact_of_the_third_call_is_found_at_the_last_in_a_large_window() {
 #[test]
 fn a_fact_of_the_third_call_is_found_at_the_last_in_a_small_window() {
     found_again(Protocol::Chat, 8_000, 299);
-}
-
-/// Killed again and again in a window that is always full.
-#[test]
-fn a_session_killed_in_a_small_window_still_completes() {
-    let calls = 60;
-    let server = server(8_000, calls, Summaries::Work);
-    let home = home(&server, Protocol::Chat, calls);
-    let mut seed: u64 = 7;
-    let mut args: Vec<&str> = vec![
-        "-p",
-        "read all the files in data",
-        "--yolo",
-        "--output-format",
-        "stream-json",
-    ];
-    for kill in 0.. {
-        assert!(kill < 200, "it never ends");
-        let mut live = Live::spawn(home.rewake(&args));
-        if kill < 20 {
-            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            std::thread::sleep(Duration::from_millis(60 + (seed >> 33) % 250));
-            live.kill();
-        }
-        let run = live.wait(LIMIT);
-        match run.code() {
-            Some(0) => break,
-            // Killed, or a crash loop: three starts that got nowhere.
-            None | Some(75) => {}
-            other => panic!("exit {other:?}: {}", run.stderr),
-        }
-        let has_session = !home.run(["history"]).stdout.trim().is_empty();
-        args = match has_session {
-            true => vec!["-p", "-c", "go on", "--output-format", "stream-json"],
-            false => args,
-        };
-    }
-    server.assert_no_violations();
 }
 
 /// Requests between two changes of the context, in order; each with how much of it is the one

@@ -9,62 +9,12 @@ use std::time::{Duration, Instant};
 use crate::fleet::postgres::{OWNER, Postgres};
 use crate::fleet::proxy::Proxy;
 use crate::fleet::{LIMIT, effects, happened, home, newest, play, refused, same, step, when};
+pub use crate::scenes::fleet::*;
 use crate::support::{Home, Live, run};
-
-/// Every effect happened once, and its session has a result for each.
-#[track_caller]
-pub fn once(server: &Postgres, home: &Home, n: usize) {
-    let counts = happened(home);
-    assert_eq!(counts.len(), n, "{counts:?}");
-    assert!(counts.values().all(|count| *count == 1), "{counts:?}");
-    let entries = same(server, home, &newest(home));
-    let finished = entries.iter().filter(|e| e["kind"] == "finished");
-    assert_eq!(finished.count(), n);
-}
 
 fn copy(from: &Path, to: &Path) {
     let status = Command::new("cp").arg("-a").arg(from).arg(to).status();
     assert!(status.unwrap().success());
-}
-
-/// The start of a call is in the database before its effect, and a restart on the same machine finds
-/// the real result.
-#[test]
-fn a_kill_in_a_command_loses_nothing_and_is_continued_at_once() {
-    let Some(server) = Postgres::start() else {
-        return;
-    };
-    let steps = [
-        step(
-            "",
-            &["echo 0 >> effects; until [ -e end ]; do sleep 0.05; done; echo real"],
-        ),
-        step("done", &[]),
-    ];
-    let home = home(&server, server.port, &steps);
-    let mut agent = Live::spawn(home.rewake(["-p", "go", "--shared"]));
-    when(|| !happened(&home).is_empty());
-    // Seven: opened, said, chose, replied, started and what comes between them.
-    let before: u64 = server
-        .sql("SELECT length FROM rewake.sessions")
-        .parse()
-        .unwrap();
-    assert!(agent.kill());
-    let killed = Instant::now();
-    agent.wait(LIMIT);
-    let held = home.run(["fleet", "ps", "--json"]).expect(0).stdout;
-    assert!(held.contains(&newest(&home)), "{held}");
-    let lock = home.run(["fleet", "ps"]).expect(0).stdout;
-    assert!(lock.contains("until in"), "{lock}");
-    std::fs::write(home.path("end"), "").unwrap();
-    let id = newest(&home);
-    home.run(["-p", "-r", &id]).expect(0);
-    let _ = killed;
-    once(&server, &home, 1);
-    let entries = same(&server, &home, &id);
-    assert!(entries.len() as u64 > before);
-    let finished = entries.iter().find(|e| e["kind"] == "finished").unwrap();
-    assert!(finished.to_string().contains("real"), "{finished}");
 }
 
 /// The process ended when the database had the entries and the store had not.

@@ -5,46 +5,9 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use serde_json::json;
 
-use crate::pty::{FREE, bash, open_gate, scripted, slowly, step, until_gate, wait_until_kept};
-use crate::support::Home;
+use crate::pty::{open_gate, scripted, step, wait_until_kept};
+use crate::scenes::pty::*;
 use crate::support::{ENTER, Terminal};
-
-/// A command that runs, with what follows it.
-fn working(exit_code: i32) -> Home {
-    let home = scripted(&[]);
-    home.write_config(FREE);
-    let steps = [
-        step("I will build it.", &[bash(&until_gate(&home, exit_code))]),
-        step("So it ended.", &[]),
-    ];
-    std::fs::write(home.rewake_home().join("script.toml"), steps.concat()).unwrap();
-    home
-}
-
-#[test]
-fn a_command_outlives_a_kill_and_gives_its_real_end() {
-    let home = working(3);
-    let mut terminal = Terminal::start(&home, &[]);
-    terminal.sees("Describe a task");
-    terminal.says("build the thing");
-    terminal.sees("it began");
-    terminal.kill();
-
-    let mut terminal = Terminal::start(&home, &[]);
-    terminal.sees("Unfinished sessions in this folder");
-    terminal.sees("build the thing");
-    terminal.sees("killed");
-    terminal.sees("still running");
-    terminal.sees("it runs without asking");
-    terminal.sees("it began");
-    terminal.answers("Enter resume", ENTER);
-    terminal.chooses("y");
-    terminal.sees("1 command ran on");
-    open_gate(&home);
-    terminal.sees("the real end");
-    terminal.sees("exit 3");
-    terminal.sees("So it ended.");
-}
 
 #[test]
 fn the_offer_can_be_left_alone_for_something_new() {
@@ -151,22 +114,6 @@ fn an_open_question_is_open_again() {
     terminal.chooses("y");
     terminal.sees("It is written.");
     assert_eq!(home.read("new.txt"), "made\n");
-}
-
-#[test]
-fn an_answer_cut_off_by_a_kill_is_shown_as_cut() {
-    let home = scripted(&[slowly(&"An answer that is long. ".repeat(100))]);
-    let terminal = Terminal::start(&home, &["tell me"]);
-    terminal.sees("An answer that is lo");
-    wait_until_kept(&home, "An answer");
-    terminal.kill();
-    let whole = step("The one who killed it came in the middle of it all.", &[]);
-    std::fs::write(home.rewake_home().join("script.toml"), whole).unwrap();
-    let mut terminal = Terminal::start(&home, &[]);
-    terminal.sees("words of an answer that was streaming");
-    terminal.answers("Enter resume", ENTER);
-    terminal.sees("[cut off here]");
-    terminal.sees("in the middle of it all.");
 }
 
 #[test]

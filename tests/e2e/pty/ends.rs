@@ -2,8 +2,7 @@
 
 use rustix::process::Signal;
 
-use crate::pty::turn_ends;
-use crate::pty::{FREE, bash, open_gate, scripted, step, until_gate};
+use crate::pty::{FREE, bash, open_gate, scripted, step, turn_ends, until_gate};
 use crate::support::Home;
 use crate::support::{ENTER, Terminal};
 

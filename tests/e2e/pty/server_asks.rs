@@ -6,16 +6,10 @@ use crate::pty::plain::answers;
 use crate::pty::{scripted, step};
 use crate::support::{ENTER, Home, Terminal, spoken};
 
-const SERVER: &str = "pty::server_asks::as_a_server";
+const SERVER: &str = spoken::ITSELF;
 
 /// In the way of 2025-11-25, and in that of 2026-07-28.
 const WAYS: [(&str, &str); 2] = [("asks_old", "old"), ("asks", "new")];
-
-/// The server itself: see [`spoken`].
-#[test]
-fn as_a_server() {
-    spoken::serve_if_asked();
-}
 
 /// A model that calls this tool of a server once.
 fn calls(tool: &str, mode: &str) -> Home {

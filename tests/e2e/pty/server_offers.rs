@@ -6,12 +6,6 @@ use serde_json::json;
 use crate::pty::{CONFIG, scripted, step, wait_until_kept};
 use crate::support::{ENTER, Home, Terminal, spoken};
 
-/// The server itself: see [`spoken`].
-#[test]
-fn as_a_server() {
-    spoken::serve_if_asked();
-}
-
 fn home() -> Home {
     home_with(&[step("First answer.", &[]), step("Second answer.", &[])])
 }
@@ -19,7 +13,7 @@ fn home() -> Home {
 fn home_with(steps: &[String]) -> Home {
     let home = scripted(steps);
     let program = std::env::current_exe().unwrap();
-    let args = spoken::arguments("pty::server_offers::as_a_server");
+    let args = spoken::arguments(spoken::ITSELF);
     home.write_config(&format!(
         "{CONFIG}[permissions]\nallow = [\"mcp__far\"]\n[mcp_servers.far]\ncommand = {:?}\nargs = {args:?}\n[mcp_servers.far.env]\n{} = \"offers\"\n",
         program.to_str().unwrap(),

@@ -1,9 +1,7 @@
 //! The ways to begin: a prompt, the newest session, one that is named, the first run, trust.
 
-use crate::pty::turn_ends;
-use crate::pty::{CONFIG, scripted, step};
-use crate::support::Home;
-use crate::support::{ENTER, Terminal, skip};
+use crate::pty::{CONFIG, scripted, step, turn_ends};
+use crate::support::{ENTER, Home, Terminal, skip};
 
 const RIGHT: &str = "\x1b[C";
 
@@ -175,16 +173,6 @@ fn a_key_that_is_pasted_is_kept_without_the_marks_of_the_paste() {
             .unwrap()
             .contains("sk-pasted")
     );
-}
-
-#[test]
-fn the_demo_says_what_to_do_next() {
-    let home = Home::new();
-    let mut terminal = Terminal::start(&home, &["demo"]);
-    terminal.sees("nothing ran twice");
-    terminal.sees("rewake key PROVIDER");
-    terminal.sees("rewake -m ollama/MODEL");
-    assert_eq!(terminal.ends().code(), Some(0));
 }
 
 #[test]

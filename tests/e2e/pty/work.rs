@@ -2,8 +2,7 @@
 
 use serde_json::json;
 
-use crate::pty::turn_ends;
-use crate::pty::{bash, open_gate, scripted, slowly, step, until_gate};
+use crate::pty::{bash, open_gate, scripted, slowly, step, turn_ends, until_gate};
 use crate::support::Home;
 use crate::support::{ENTER, ESC, Terminal};
 

@@ -22,13 +22,7 @@ use serde_json::{Value, json};
 
 use crate::support::spoken;
 
-pub const SERVER: &str = "cli::keeper_server::as_a_server";
-
-/// The server itself: see [`spoken`].
-#[test]
-fn as_a_server() {
-    spoken::serve_if_asked();
-}
+pub const SERVER: &str = spoken::ITSELF;
 
 /// A place for servers, as one agent sees it.
 struct Place {

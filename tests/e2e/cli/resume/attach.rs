@@ -1,33 +1,7 @@
 //! The agent is killed; its command is not.
 
-use super::scene::*;
+use crate::scenes::resume::*;
 use crate::support::{Answer, Says};
-
-const REAL_RESULT: [&str; 3] = [
-    "first words\nlast words\n",
-    "[exit code 7]",
-    "[rewake was down; the command kept running]",
-];
-
-#[test]
-fn a_command_that_outlives_the_agent_is_attached_again() {
-    let scene = Scene::with_command(&waits_for_go());
-    let mut first = scene.start_command();
-    assert!(first.kill());
-    first.wait(LIMIT);
-    assert!(scene.running().is_some(), "the command died with the agent");
-
-    let second = scene.live(&["-p", "-c"]);
-    second.wait_for(LIMIT, |line| is_entry(line, "woke"));
-    scene.go();
-    let run = second.wait(LIMIT).expect(0);
-    assert_has(&run.stderr, &["killed", "1 command still running"]);
-    assert_has(&scene.last_result(), &REAL_RESULT);
-    assert_eq!(scene.effects(), 1);
-    assert_eq!(scene.server.requests().len(), 2);
-    assert!(scene.the_run().is_none(), "its run folder is left");
-    scene.server.assert_no_violations();
-}
 
 #[test]
 fn a_command_that_ended_while_nobody_was_there_gives_its_real_result() {

@@ -1,77 +1,11 @@
 //! Death between `Started` and the keeper's claim. No real kill can be aimed there, so the
 //! log and the run folder that it leaves are made by hand.
 
-use rewake::command::{Spec, boot_id, default_shell};
+use rewake::command::boot_id;
 use rewake::core::access::Access;
-use rewake::core::entry::*;
 
-use super::scene::*;
-use crate::support::{Says, skip};
-
-const COMMAND: &str = "echo begun >> effects; echo it ran";
-
-/// A session whose last entry is the `Started` of [`COMMAND`] in this boot. Gives its run.
-fn started(boot: &str) -> (Scene, String) {
-    started_with(boot, COMMAND, "bypassPermissions", None)
-}
-
-/// The same of a command with this access, in a session of this mode.
-fn started_with(boot: &str, command: &str, mode: &str, access: Option<Access>) -> (Scene, String) {
-    let scene = Scene::new(|seen| Says::text(format!("answer {}", seen.turn)).into());
-    let hello = ["-p", "hello", "--permission-mode", mode];
-    scene.live(&hello).wait(LIMIT).expect(0);
-    let store = scene.store();
-    let session = store.history().newest(None).unwrap().expect("a session").id;
-    drop(store);
-    scene.append(|_| Entry::Said {
-        text: "do it".into(),
-        images: vec![],
-        via: Via::Prompt,
-        command: None,
-        origin: None,
-    });
-    let mut call = CallId { reply: 0, index: 0 };
-    scene.append(|seq| {
-        call.reply = seq;
-        let arguments = serde_json::json!({"command": command}).to_string();
-        Entry::Replied {
-            blocks: vec![Block::call("bash", arguments)],
-            usage: Usage::default(),
-            stop: StopReason::ToolUse,
-            model: "local/test-model".into(),
-            took_ms: 0,
-            asked_bytes: 0,
-            source_usage: None,
-        }
-    });
-    let spec = Spec {
-        command: command.into(),
-        folder: scene.home.workspace(),
-        timeout_ms: u64::MAX,
-        output_cap_bytes: 1_000_000,
-        shell: default_shell(),
-        env_remove: vec![],
-        env_set: vec![],
-        session,
-        call: format!("bg_{}_0", call.reply),
-        background: false,
-        sandbox: None,
-        child: None,
-        hook: None,
-        lease: None,
-    };
-    let run = scene.runs().prepare(&spec).expect("prepare the run");
-    scene.append(|_| Entry::Started {
-        call,
-        guard: Guard::Supervised {
-            run: run.clone(),
-            boot: boot.into(),
-            background: false,
-        },
-        access,
-    });
-    (scene, run)
-}
+use crate::scenes::resume::*;
+use crate::support::skip;
 
 fn assert_that_it_runs_once(scene: &Scene, run: &str) {
     scene.go_on().expect(0);
@@ -103,24 +37,6 @@ fn a_claimed_run_that_never_started_runs_once() {
     let folder = scene.home.rewake_home().join("runs").join(&run);
     std::fs::write(folder.join("claim"), "").expect("claim the run");
     assert_that_it_runs_once(&scene, &run);
-}
-
-#[test]
-fn a_run_started_in_another_boot_is_never_run_again() {
-    let (scene, _) = started("another boot");
-    scene.go_on().expect(0);
-    assert_eq!(scene.effects(), 0);
-    assert_eq!(scene.entries("started").len(), 1);
-    let finished = scene.entries("finished");
-    assert_eq!(
-        finished[0]["outcome"]["outcome"], "interrupted",
-        "{finished:?}"
-    );
-    assert_has(
-        &scene.last_result(),
-        &["It may have finished", "Check before you repeat it."],
-    );
-    scene.server.assert_no_violations();
 }
 
 /// Writes here, and where only a command without a sandbox may.

@@ -17,6 +17,7 @@ mod begun;
 mod disk;
 mod keeper;
 mod reader;
-pub mod scene;
 mod signals;
 mod words;
+
+pub use crate::scenes::resume as scene;

@@ -18,13 +18,7 @@ use serde_json::{Value, json};
 use super::bench::{Bench, call, done, interrupted, until};
 use crate::support::spoken;
 
-const SERVER: &str = "engine::machine::served::as_a_server";
-
-/// The server itself: see [`spoken`].
-#[test]
-fn as_a_server() {
-    spoken::serve_if_asked();
-}
+const SERVER: &str = spoken::ITSELF;
 
 /// The server of a test, as the config would have it.
 #[derive(Clone)]

@@ -3,9 +3,11 @@
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use rewake::command::{RunInfo, RunState, Runs};
+use rewake::command::{RunInfo, RunState, Runs, Spec, default_shell};
+use rewake::core::access::Access;
+use rewake::core::entry::*;
 use rewake::headless::entry_line;
-use rewake::store::{Batch, Store};
+use rewake::store::{Batch, QueuedSignal, Store};
 use rustix::process::{Pid, Signal, kill_process, test_kill_process_group};
 use serde_json::{Value, json};
 
@@ -202,5 +204,159 @@ fn pid_of(pid: u32) -> Pid {
 pub fn assert_has(text: &str, parts: &[&str]) {
     for part in parts {
         assert!(text.contains(part), "{part:?} is missing in:\n{text}");
+    }
+}
+
+pub const REAL_RESULT: [&str; 3] = [
+    "first words\nlast words\n",
+    "[exit code 7]",
+    "[rewake was down; the command kept running]",
+];
+
+/// Kills the keeper, and gives the command's process group, which goes on.
+pub fn kill_keeper(scene: &Scene) -> u32 {
+    let (keeper, group) = scene.running().expect("a command");
+    send(keeper, Signal::KILL);
+    scene.until(|| scene.running().is_none());
+    group
+}
+
+pub fn assert_interrupted(scene: &Scene, run: Run, group: u32) {
+    run.expect(0);
+    let finished = scene.entries("finished");
+    assert_eq!(finished.len(), 1, "{finished:?}");
+    assert_eq!(
+        finished[0]["outcome"]["outcome"], "interrupted",
+        "{finished:?}"
+    );
+    let told = scene.last_result();
+    assert_has(
+        &told,
+        &[
+            "first words",
+            "the supervisor of this command was killed; the output ends here. Its processes",
+            "Check before you repeat it.",
+        ],
+    );
+    assert_has(&told, &[&format!("`kill -- -{group}` ends them")]);
+    let listed = scene.home.run(["ps"]).expect(0).stdout;
+    assert_has(&listed, &[&format!("left behind, group {group}")]);
+    let listed = scene.home.run(["ps", "--json"]).expect(0).stdout;
+    let listed: serde_json::Value = serde_json::from_str(&listed).unwrap();
+    assert_eq!(listed[0]["left_behind"], true, "{listed:#}");
+    assert_eq!(listed[0]["group"], group, "{listed:#}");
+    scene.go();
+    scene.until(|| is_gone(group));
+    assert_eq!(scene.effects(), 1);
+    scene.server.assert_no_violations();
+}
+
+pub const COMMAND: &str = "echo begun >> effects; echo it ran";
+
+/// A session whose last entry is the `Started` of [`COMMAND`] in this boot. Gives its run.
+pub fn started(boot: &str) -> (Scene, String) {
+    started_with(boot, COMMAND, "bypassPermissions", None)
+}
+
+/// The same of a command with this access, in a session of this mode.
+pub fn started_with(
+    boot: &str,
+    command: &str,
+    mode: &str,
+    access: Option<Access>,
+) -> (Scene, String) {
+    let scene = Scene::new(|seen| Says::text(format!("answer {}", seen.turn)).into());
+    let hello = ["-p", "hello", "--permission-mode", mode];
+    scene.live(&hello).wait(LIMIT).expect(0);
+    let store = scene.store();
+    let session = store.history().newest(None).unwrap().expect("a session").id;
+    drop(store);
+    scene.append(|_| Entry::Said {
+        text: "do it".into(),
+        images: vec![],
+        via: Via::Prompt,
+        command: None,
+        origin: None,
+    });
+    let mut call = CallId { reply: 0, index: 0 };
+    scene.append(|seq| {
+        call.reply = seq;
+        let arguments = serde_json::json!({"command": command}).to_string();
+        Entry::Replied {
+            blocks: vec![Block::call("bash", arguments)],
+            usage: Usage::default(),
+            stop: StopReason::ToolUse,
+            model: "local/test-model".into(),
+            took_ms: 0,
+            asked_bytes: 0,
+            source_usage: None,
+        }
+    });
+    let spec = Spec {
+        command: command.into(),
+        folder: scene.home.workspace(),
+        timeout_ms: u64::MAX,
+        output_cap_bytes: 1_000_000,
+        shell: default_shell(),
+        env_remove: vec![],
+        env_set: vec![],
+        session,
+        call: format!("bg_{}_0", call.reply),
+        background: false,
+        sandbox: None,
+        child: None,
+        hook: None,
+        lease: None,
+    };
+    let run = scene.runs().prepare(&spec).expect("prepare the run");
+    scene.append(|_| Entry::Started {
+        call,
+        guard: Guard::Supervised {
+            run: run.clone(),
+            boot: boot.into(),
+            background: false,
+        },
+        access,
+    });
+    (scene, run)
+}
+
+/// A model that writes the file `f`, which asks, and then says what it was told.
+pub fn writes() -> Scene {
+    Scene::new(|seen| match seen.turn {
+        0 => Answer::call("write", json!({"path": "f", "content": "written\n"})),
+        _ => Says::text(FINAL_WORDS).into(),
+    })
+}
+
+impl Scene {
+    pub fn steers(&self, args: &[&str]) -> Run {
+        self.home.run(args)
+    }
+
+    /// What is asked, as another process reads it.
+    pub fn asked(&self) -> Vec<Value> {
+        let run = self.steers(&["approvals", "--json"]).expect(0);
+        serde_json::from_str(&run.stdout).expect("a list")
+    }
+
+    /// The signals that wait in a session.
+    pub fn signals(&self, id: &str) -> Vec<QueuedSignal> {
+        self.store().inbox().signals(id).expect("the signals")
+    }
+
+    pub fn waiting(&self) -> Live {
+        let live = self.live(&["-p", "do it", "--on-approval", "wait"]);
+        live.wait_for(LIMIT, |line| is_entry(line, "asked"));
+        live
+    }
+
+    pub fn id(&self) -> String {
+        self.store()
+            .history()
+            .newest(None)
+            .expect("a look")
+            .expect("a session")
+            .id
     }
 }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::acp::schema;
+use super::schema;
 use crate::support::Home;
 
 pub const LIMIT: Duration = Duration::from_secs(120);

@@ -1,0 +1,60 @@
+//! Checks that count their runs.
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::scenes::{LIMIT, SCRIPTED, bash, scripted};
+use crate::support::{Home, Run, has_whole_sandbox};
+
+pub const ACCEPT: [&str; 4] = ["-p", "go", "--permission-mode", "acceptEdits"];
+
+pub fn check(command: &str, more: &str) -> String {
+    format!(
+        "[[check]]\nfiles = \"*.rs\"\ncommand = {}\n{more}\n",
+        json!(command)
+    )
+}
+
+/// A home with these checks. `None`: there is no sandbox.
+pub fn with_checks(checks: &str, steps: &[String]) -> Option<Home> {
+    let home = scripted(steps);
+    home.write_config(&format!("{SCRIPTED}{checks}"));
+    fs::write(home.path("problems"), "").unwrap();
+    has_whole_sandbox(&home.run(["doctor"]).stdout).then_some(home)
+}
+
+pub fn write(path: &str) -> (&'static str, Value) {
+    (
+        "write",
+        json!({ "path": path, "content": format!("of {path}\n") }),
+    )
+}
+
+/// A command that decides what the next check prints.
+pub fn problems(lines: &str) -> (&'static str, Value) {
+    bash(&format!("printf '{lines}' > problems"))
+}
+
+/// The ends of checks that a run recorded: the subject, and the text for the model.
+pub fn ends(run: &Run) -> Vec<(Value, String)> {
+    let events = run.events().into_iter();
+    let of_check = |e: Value| {
+        let is_end = e["type"] == "entry.noted" && e["about"]["about"] == "check_ended";
+        is_end.then(|| (e["about"].clone(), e["text"].as_str().unwrap().to_string()))
+    };
+    events.filter_map(of_check).collect()
+}
+
+pub fn runs(home: &Home) -> usize {
+    fs::read_to_string(home.path("runs")).map_or(0, |runs| runs.lines().count())
+}
+
+pub fn until(is_so: impl Fn() -> bool) {
+    let end = Instant::now() + LIMIT;
+    while !is_so() {
+        assert!(Instant::now() < end, "it never became so");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}

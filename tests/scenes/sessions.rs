@@ -1,0 +1,44 @@
+//! A session whose command waits.
+
+use std::time::{Duration, Instant};
+
+use crate::scenes::{LIMIT, SCRIPTED, bash, scripted, step};
+use crate::support::{Home, Live};
+
+pub fn stream(home: &Home, args: &[&str]) -> Live {
+    let format = ["--output-format", "stream-json"];
+    Live::spawn(home.rewake(args.iter().copied().chain(format)))
+}
+
+/// A run that is in the middle of a command.
+pub fn busy(home: &Home) -> Live {
+    let live = stream(home, &["-p", "the long task", "--yolo"]);
+    live.wait_for(LIMIT, |line| line.contains("entry.started"));
+    wait_until(|| home.path("began").exists());
+    live
+}
+
+pub fn wait_until(is_so: impl Fn() -> bool) {
+    let end = Instant::now() + LIMIT;
+    while !is_so() {
+        assert!(Instant::now() < end, "it does not come");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// Its command runs until the file `go` is there.
+pub fn long() -> Home {
+    let wait = "touch began; echo ran >> times; while [ ! -e go ]; do sleep 0.01; done; echo over";
+    let home = scripted(&[
+        step("", &[bash(wait)]),
+        step("finished", &[]),
+        step("more", &[]),
+    ]);
+    // Where nothing runs unasked, a session without --yolo does not wait for ever.
+    home.write_config(&format!("{SCRIPTED}[sandbox]\nenabled = false\n"));
+    home
+}
+
+pub fn let_go(home: &Home) {
+    std::fs::write(home.path("go"), "").unwrap();
+}
