@@ -958,8 +958,10 @@ fn an_answer_that_the_output_limit_cut_is_continued_once() {
     check(entries.clone(), Step::Wait(Why::Idle));
     assert_eq!(ending::of_entries(entries.iter()), ending::Ending::Done);
     assert!(state(entries.clone()).check(&told()).is_err());
-    // But the answer to the next message is.
+    // But the answer to the next message is, also after an answer without sense.
     entries.extend([said("more"), cut()]);
+    check(entries.clone(), Step::ContinueAnswer);
+    entries.push(replied(vec![]));
     check(entries, Step::ContinueAnswer);
 }
 

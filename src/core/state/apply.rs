@@ -648,6 +648,8 @@ impl State {
         } else {
             let is_cut = self.calls.is_empty() && spoke && stop == StopReason::MaxTokens;
             self.cut_answer = match (is_cut, self.cut_answer) {
+                // An answer without sense does not continue the one that was cut.
+                (false, CutAnswer::Owed) if self.owed => CutAnswer::Owed,
                 (false, _) => CutAnswer::No,
                 (true, CutAnswer::Told) => CutAnswer::Told,
                 (true, CutAnswer::No | CutAnswer::Owed) => CutAnswer::Owed,

@@ -213,7 +213,7 @@ impl MarkdownLayout {
             } else if let Some(next) = blocks.get(n + 1) {
                 let next = base + next.bytes.start;
                 let is_last = n + 2 == blocks.len();
-                if is_boundary(text, bytes.end, next) && !(is_last && may_define(text, next)) {
+                if is_boundary(text, bytes, next) && !(is_last && may_define(text, next)) {
                     self.freeze_blocks(text, next, code);
                 }
             }
@@ -386,12 +386,18 @@ fn blocks(text: &str) -> Vec<Block> {
     blocks
 }
 
-/// Returns whether a block that ends here is final. The definition of a link has no event, and its
-/// title may continue in further lines: then only a blank line ends it.
-fn is_boundary(text: &str, end: usize, next: usize) -> bool {
-    let between = text.get(end..next).unwrap_or_default();
+/// Returns whether a block is final before the next. The definition of a link has no event, and its
+/// title may continue in further lines: then, and directly below one, only a blank line ends it.
+fn is_boundary(text: &str, block: Range<usize>, next: usize) -> bool {
+    let between = text.get(block.end..next).unwrap_or_default();
+    let lines = text
+        .get(block.start..next)
+        .unwrap_or_default()
+        .lines()
+        .rev();
+    let mut lines = lines.take_while(|line| !line.trim().is_empty());
     let blank_line = text[..next].trim_end_matches([' ', '\t']).ends_with("\n\n");
-    between.trim().is_empty() || blank_line
+    blank_line || between.trim().is_empty() && !lines.any(|line| line.contains("]:"))
 }
 
 /// Returns whether the open block that begins here may turn out to define a link. Until its title

@@ -216,8 +216,14 @@ fn a_link_definition_can_span_several_lines() {
 /// While its title is open it is a paragraph, and so a separate block.
 #[test]
 fn a_definition_is_the_same_however_its_text_came() {
-    let text = "text\n\n[b]: /y 'title\n    goes on'\n";
-    assert_eq!(streamed(text.split_inclusive('\n'), 20), plain(text, 20));
+    for text in [
+        "text\n\n[b]: /y 'title\n    goes on'\n",
+        "- \n[a]: /x\n| a | b |\n|---|---|\n",
+        "- \n[a]: /x\n\t---\n===\n    ---\n",
+        "\n\n[a]: /x\n| a | b |\n\n- [a]: /x\n \n| a | b |\n\n\n",
+    ] {
+        assert_eq!(streamed(text.split_inclusive('\n'), 20), plain(text, 20));
+    }
 }
 
 #[test]

@@ -117,7 +117,8 @@ async fn server_output_that_is_not_a_message_is_not_an_answer() {
     .await;
     let banner = client.other().await.unwrap().unwrap();
     assert!(String::from_utf8_lossy(&banner).contains("running 1 test"));
-    until(|| !place.servers.printed(&run, 1000).unwrap().is_empty());
+    // The words and the end of their line are two writes.
+    until(|| place.servers.printed(&run, 1000).unwrap().ends_with(b"\n"));
     let printed = String::from_utf8(place.servers.printed(&run, 1000).unwrap()).unwrap();
     assert_eq!(printed, "out of cheese\n");
     client.leave().await;
