@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 use crate::child::own_bytes;
 use crate::opening::{Context, long_session};
 use crate::sample::Times;
-use crate::support::{Answer, Home, Protocol, Server};
 use crate::table::{Row, mb, ms};
+use support::{Answer, Home, Protocol, Server};
 
 const STARTS: usize = 40;
 const LOADS: usize = 5;

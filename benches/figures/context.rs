@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use crate::support::{Answer, Options, PrefixRow, Protocol, Server};
 use crate::table::Row;
+use support::{Answer, Options, PrefixRow, Protocol, Server};
 
 /// What a task is.
 struct Work {
@@ -104,14 +104,14 @@ fn task(work: &Work) -> Task {
         Arc::clone(&summaries),
         Arc::clone(&output),
     );
-    let home = crate::support::Home::new();
+    let home = support::Home::new();
     let more = format!(
         "[context]\n{}\n[models.\"local/test-model\"]\ncontext_window = {}\n",
         work.strategy, work.window
     );
     home.configure(&server, Protocol::Anthropic, &more);
     let args = ["-p", "--yolo", "work"];
-    crate::support::run(home.rewake(args), Duration::from_secs(300)).expect(0);
+    support::run(home.rewake(args), Duration::from_secs(300)).expect(0);
     server.assert_no_violations();
     let row = row.lock().unwrap();
     assert_eq!(row.asked.len(), work.calls + 1, "requests");

@@ -8,11 +8,11 @@ use std::process::Command;
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
-use crate::postgres::{Postgres, WORKER};
 use crate::pushes::{Inserts, Pushes};
 use crate::sample::{Times, process, ratio};
-use crate::support::Home;
 use crate::table::{Row, ms};
+use support::Home;
+use support::scenes::fleet::postgres::{Postgres, WORKER};
 
 const PUSHES: usize = 2_000;
 const MORE_THAN_INSERT: Duration = Duration::from_micros(500);

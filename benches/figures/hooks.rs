@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 
 use crate::sample::Times;
 use crate::starting::instants;
-use crate::support::{Answer, Home, Live, Protocol};
 use crate::table::{Row, ms};
+use support::{Answer, Home, Live, Protocol};
 
 const STARTS: usize = 40;
 const CALLS: usize = 100;

@@ -20,9 +20,6 @@
 mod acp;
 mod checkpoint;
 mod child;
-#[allow(dead_code, reason = "the tests of the server use all of it")]
-#[path = "../../tests/scenes/serve.rs"]
-mod client;
 mod context;
 mod files;
 #[cfg(feature = "fleet")]
@@ -33,10 +30,6 @@ mod noise;
 mod opening;
 mod peer;
 #[cfg(feature = "fleet")]
-#[allow(dead_code, reason = "the tests of shared sessions use all of it")]
-#[path = "../../tests/scenes/fleet/postgres.rs"]
-mod postgres;
-#[cfg(feature = "fleet")]
 mod pushes;
 mod request;
 mod sample;
@@ -46,8 +39,6 @@ mod server;
 mod signals;
 mod starting;
 mod stream;
-#[path = "../../tests/support/mod.rs"]
-mod support;
 mod table;
 mod tasks;
 mod terminal;

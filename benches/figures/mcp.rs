@@ -14,8 +14,8 @@ use serde_json::json;
 
 use crate::child::{own_bytes, peak_bytes};
 use crate::sample::Times;
-use crate::support::spoken;
 use crate::table::{Row, ms};
+use support::spoken;
 
 const CALLS: u32 = 300;
 const ATTACHES: u32 = 50;

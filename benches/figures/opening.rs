@@ -12,8 +12,8 @@ use crate::checkpoint::opened;
 use crate::child;
 use crate::noise::Noise;
 use crate::sample::{Times, ratio};
-use crate::support::{Answer, Home, Protocol, Server};
 use crate::table::{Row, mb, ms};
+use support::{Answer, Home, Protocol, Server};
 
 const ENTRIES: Seq = 10_000;
 const ENTRY_BYTES: usize = 10_000;

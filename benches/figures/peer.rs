@@ -8,8 +8,8 @@ use serde_json::json;
 use crate::child::Cost;
 use crate::sample::Times;
 use crate::starting::instants;
-use crate::support::Protocol;
 use crate::turns::{calls, measure};
+use support::Protocol;
 
 /// Returns the times from one request of pi to the next, and what its run cost.
 pub fn pi(count: usize, shell: &'static str) -> Option<(Times, Cost)> {

@@ -16,7 +16,7 @@ use tokio::runtime::Runtime;
 use tokio_postgres::Statement;
 
 use crate::noise::Noise;
-use crate::postgres::{Postgres, WORKER};
+use support::scenes::fleet::postgres::{Postgres, WORKER};
 
 /// Size of the text of an entry, bytes.
 const TEXT: usize = 600;

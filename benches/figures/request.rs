@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{self, Answer, Logged, Protocol, Server};
 use crate::table::Row;
+use support::{self, Answer, Logged, Protocol, Server};
 
 const TURNS: usize = 60;
 

@@ -8,11 +8,11 @@ use rewake::store::{Batch, NewSession, Store, now_ms};
 
 use crate::checkpoint::opened;
 use crate::child;
-use crate::client::{Follow, Serve};
 use crate::noise::Noise;
 use crate::sample::{Times, ratio};
-use crate::support::{Answer, Home, Live, Protocol, Says, Server};
 use crate::table::{Row, mb, ms};
+use support::scenes::serve::{Follow, Serve};
+use support::{Answer, Home, Live, Protocol, Says, Server};
 
 /// What a person has after some years.
 const SESSIONS: usize = 10_000;

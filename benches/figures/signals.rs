@@ -8,8 +8,8 @@ use rewake::store::Store;
 use serde_json::json;
 
 use crate::sample::Times;
-use crate::support::{Answer, Home, Live, Protocol, Server};
 use crate::table::{Row, ms};
+use support::{Answer, Home, Live, Protocol, Server};
 
 const SAMPLES: u32 = 100;
 

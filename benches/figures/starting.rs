@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 
 use crate::sample::{Times, process, ratio};
-use crate::support::{Answer, Home, Live, Options, Protocol, Seen, Server};
 use crate::table::{Row, mb, ms};
+use support::{Answer, Home, Live, Options, Protocol, Seen, Server};
 
 const STARTS: usize = 60;
 const KILLS: usize = 12;

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use crate::child;
 use crate::noise::Noise;
-use crate::support::{Answer, Options, Protocol, Says, Server};
 use crate::table::{Row, mb};
+use support::{Answer, Options, Protocol, Says, Server};
 
 const CHUNKS: usize = 20_000;
 

@@ -11,8 +11,8 @@ use serde_json::json;
 use crate::child::{own_bytes, peak_bytes};
 use crate::sample::Times;
 use crate::starting::instants;
-use crate::support::{Answer, Home, Live, Protocol, Seen};
 use crate::table::{Row, mb, ms};
+use support::{Answer, Home, Live, Protocol, Seen};
 
 const ROUNDS: usize = 20;
 const LIMIT: Duration = Duration::from_secs(20);

@@ -11,8 +11,8 @@ use crate::child;
 use crate::opening::{Context, LAST_WORD, long_session};
 use crate::sample::{Times, process, ratio};
 use crate::starting::instants;
-use crate::support::{Answer, Home, Live, Protocol, Server, Terminal};
 use crate::table::{Row, mb, ms};
+use support::{Answer, Home, Live, Protocol, Server, Terminal};
 
 const STARTS: usize = 30;
 const OPENINGS: usize = 7;

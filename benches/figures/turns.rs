@@ -10,8 +10,8 @@ use crate::child::{self, Cost};
 use crate::peer;
 use crate::sample::{RawAppend, Times, process, ratio};
 use crate::starting::instants;
-use crate::support::{Answer, Protocol, Says, Seen};
 use crate::table::{Row, mb, ms};
+use support::{Answer, Protocol, Says, Seen};
 
 /// So many syncs has a turn at least: the answer, the begin and the result of its call.
 const SYNCS: u32 = 3;

@@ -10,9 +10,6 @@ mod branch;
 mod commands;
 mod definitions;
 pub mod files;
-#[cfg(test)]
-#[path = "../../tests/support/git.rs"]
-pub(crate) mod git_command;
 pub(crate) mod handle;
 mod head;
 mod here;

@@ -12,11 +12,16 @@
     reason = "all of this is a test; clippy sees only the #[test] functions as such"
 )]
 
-#[path = "../support/mod.rs"]
-mod support;
-
 mod engine;
 mod kill;
 mod power;
 mod pty;
+#[path = "../scenes/mod.rs"]
+mod scenes;
 mod store;
+
+/// The server of tests that need one (`support::spoken`).
+#[test]
+fn as_a_server() {
+    support::spoken::serve_if_asked();
+}

@@ -304,6 +304,16 @@ fn any_turn() -> impl Strategy<Value = Turn> {
     ]
 }
 
+fn said(text: &str) -> Entry {
+    Entry::Said {
+        text: text.into(),
+        images: vec![],
+        via: Via::Prompt,
+        command: None,
+        origin: None,
+    }
+}
+
 fn play(session: &mut Session, turn: Turn) {
     let image = || Image {
         media_type: "image/png".into(),
@@ -329,13 +339,7 @@ fn play(session: &mut Session, turn: Turn) {
                 "I say {}",
                 "word ".repeat(size / 5)
             ))]);
-            session.push(Entry::Said {
-                text: "and then".into(),
-                images: vec![],
-                via: Via::Prompt,
-                command: None,
-                origin: None,
-            });
+            session.push(said("and then"));
         }
         Turn::Plans => {
             session.make_room();
@@ -494,7 +498,7 @@ proptest! {
         background in any::<bool>(),
     ) {
         let mut session = Session::new(window, windows(), summariser);
-        session.push(Entry::Said { text: "the task: mend it".into(), images: vec![], via: Via::Prompt, command: None, origin: None });
+        session.push(said("the task: mend it"));
         for turn in turns {
             play(&mut session, turn);
             if background {
@@ -512,13 +516,7 @@ proptest! {
 #[test]
 fn a_window_that_shrinks_is_obeyed_at_once() {
     let mut session = Session::new(200_000, windows(), Summariser::Works);
-    session.push(Entry::Said {
-        text: "the task".into(),
-        images: vec![],
-        via: Via::Prompt,
-        command: None,
-        origin: None,
-    });
+    session.push(said("the task"));
     for _ in 0..20 {
         play(&mut session, Turn::Calls(vec![4_000]));
     }
@@ -541,13 +539,7 @@ fn a_window_that_shrinks_is_obeyed_at_once() {
 #[test]
 fn windows_close_in_steps_and_the_newest_exchange_stays() {
     let mut session = Session::new(32_000, windows(), Summariser::Works);
-    session.push(Entry::Said {
-        text: "the task".into(),
-        images: vec![],
-        via: Via::Prompt,
-        command: None,
-        origin: None,
-    });
+    session.push(said("the task"));
     let (mut closings, mut kept) = (0, 0);
     let mut before: Vec<Message> = Vec::new();
     for _ in 0..200 {
@@ -582,13 +574,7 @@ fn by_messages_all_but_the_last_are_closed() {
         ..windows()
     };
     let mut session = Session::new(200_000, windows, Summariser::Works);
-    session.push(Entry::Said {
-        text: "the task".into(),
-        images: vec![],
-        via: Via::Prompt,
-        command: None,
-        origin: None,
-    });
+    session.push(said("the task"));
     for exchange in 2..=51 {
         assert_eq!(
             window::due(&session.state, &session.budget(), &session.policy.windows),
@@ -617,13 +603,7 @@ fn by_minutes_a_pause_ends_a_window() {
         ..windows()
     };
     let mut session = Session::new(200_000, windows, Summariser::Works);
-    session.push(Entry::Said {
-        text: "morning".into(),
-        images: vec![],
-        via: Via::Prompt,
-        command: None,
-        origin: None,
-    });
+    session.push(said("morning"));
     play(&mut session, Turn::Calls(vec![10]));
     assert_eq!(
         window::due(&session.state, &session.budget(), &session.policy.windows),
@@ -633,13 +613,7 @@ fn by_minutes_a_pause_ends_a_window() {
     session.make_room();
     session.reply(vec![Block::text("done")]);
     let at_ms = 40 * 60_000;
-    let said = Entry::Said {
-        text: "afternoon".into(),
-        images: vec![],
-        via: Via::Prompt,
-        command: None,
-        origin: None,
-    };
+    let said = said("afternoon");
     let record = Record {
         seq: seq + 1,
         at_ms,
@@ -660,13 +634,7 @@ fn by_minutes_a_pause_ends_a_window() {
 #[test]
 fn without_its_summary_the_context_is_the_windows() {
     let mut session = Session::new(32_000, windows(), Summariser::Works);
-    session.push(Entry::Said {
-        text: "the task".into(),
-        images: vec![],
-        via: Via::Prompt,
-        command: None,
-        origin: None,
-    });
+    session.push(said("the task"));
     for _ in 0..30 {
         play(&mut session, Turn::Calls(vec![4_000]));
         session.do_due();

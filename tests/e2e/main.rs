@@ -13,8 +13,6 @@
 
 #[path = "../scenes/mod.rs"]
 mod scenes;
-#[path = "../support/mod.rs"]
-mod support;
 #[path = "../valid/mod.rs"]
 mod valid;
 
@@ -29,3 +27,9 @@ mod pty;
 mod sandbox;
 #[cfg(feature = "serve")]
 mod server;
+
+/// The server of tests that need one (`support::spoken`).
+#[test]
+fn as_a_server() {
+    support::spoken::serve_if_asked();
+}

@@ -3,8 +3,8 @@
 use std::fs;
 
 use crate::scenes::access::*;
-use crate::scenes::scripted;
-use crate::support::git;
+use crate::scenes::{bash, scripted};
+use support::git;
 
 #[test]
 fn in_default_mode_any_line_reads_and_none_writes_or_leaves() {

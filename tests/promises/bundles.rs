@@ -1,7 +1,7 @@
 //! A session continues on another machine.
 
 use crate::scenes::bundles::*;
-use crate::support::{Home, Protocol};
+use support::{Home, Protocol};
 
 #[test]
 fn a_killed_session_continues_in_a_fork_on_another_machine() {

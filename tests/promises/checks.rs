@@ -3,8 +3,8 @@
 use std::fs;
 
 use crate::scenes::checks::*;
-use crate::scenes::{LIMIT, step, streamed};
-use crate::support::Live;
+use crate::scenes::{LIMIT, step, streamed, until};
+use support::Live;
 
 /// The agent is killed while a check runs, or right after its start. It runs once, and its lines
 /// reach the model.

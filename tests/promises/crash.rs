@@ -3,7 +3,7 @@
 
 use crate::scenes::pty::*;
 use crate::scenes::step;
-use crate::support::{ENTER, Terminal};
+use support::{ENTER, Terminal};
 
 #[test]
 fn a_command_outlives_a_kill_and_gives_its_real_end() {

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::scenes::journal::{at_work, goes_on_and_repeats_nothing, path, wait_for_calls};
 use crate::scenes::{LIMIT, play, quiet, refused};
-use crate::support::Home;
+use support::Home;
 
 static GARBAGE: [u8; 50_000] = [b'x'; 50_000];
 

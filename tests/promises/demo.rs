@@ -1,6 +1,6 @@
 //! The demo shows a crash and needs no key.
 
-use crate::support::{Home, Terminal};
+use support::{Home, Terminal};
 
 #[test]
 fn the_demo_says_what_to_do_next() {

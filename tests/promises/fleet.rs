@@ -5,7 +5,7 @@ use std::time::Instant;
 use crate::scenes::LIMIT;
 use crate::scenes::fleet::postgres::Postgres;
 use crate::scenes::fleet::*;
-use crate::support::Live;
+use support::Live;
 
 /// The start of a call is in the database before its effect, and a restart on the same machine finds
 /// the real result.
@@ -23,7 +23,7 @@ fn a_kill_in_a_command_loses_nothing_and_is_continued_at_once() {
     ];
     let home = home(&server, server.port, &steps);
     let mut agent = Live::spawn(home.rewake(["-p", "go", "--shared"]));
-    when(|| !happened(&home).is_empty());
+    until(|| !happened(&home).is_empty());
     // Seven: opened, said, chose, replied, started and what comes between them.
     let before: u64 = server
         .sql("SELECT length FROM rewake.sessions")

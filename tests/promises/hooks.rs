@@ -3,8 +3,8 @@
 use std::fs;
 
 use crate::scenes::hooks::*;
-use crate::scenes::{LIMIT, streamed};
-use crate::support::Live;
+use crate::scenes::{LIMIT, streamed, until};
+use support::Live;
 
 /// The agent is killed while a guard runs. The guard runs once, and the next start obeys it.
 #[test]

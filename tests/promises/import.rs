@@ -1,7 +1,7 @@
 //! Killed sessions of other agents are continued.
 
 use crate::scenes::import::*;
-use crate::support::{Protocol, Says, Server};
+use support::{Protocol, Says, Server};
 
 /// The server of each protocol refuses a request in which a call has no result, or two.
 #[test]

@@ -4,7 +4,7 @@ use std::os::unix::fs::MetadataExt;
 
 use crate::scenes::LIMIT;
 use crate::scenes::keys::*;
-use crate::support::{Home, run};
+use support::{Home, run};
 
 #[test]
 fn a_key_is_kept_named_and_removed_and_never_shown() {

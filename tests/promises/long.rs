@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::scenes::long::*;
-use crate::support::{Live, Protocol};
+use support::{Live, Protocol};
 
 /// Killed again and again in a window that is always full.
 #[test]

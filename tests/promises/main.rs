@@ -11,8 +11,6 @@
 
 #[path = "../scenes/mod.rs"]
 mod scenes;
-#[path = "../support/mod.rs"]
-mod support;
 
 mod access;
 mod bundles;
@@ -40,3 +38,9 @@ mod sessions;
 mod steer;
 mod structured;
 mod worktrees;
+
+/// The server of tests that need one (`support::spoken`).
+#[test]
+fn as_a_server() {
+    support::spoken::serve_if_asked();
+}

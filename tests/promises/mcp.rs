@@ -2,13 +2,13 @@
 
 use crate::scenes::mcp::*;
 use crate::scenes::{LIMIT, results, streamed};
-use crate::support::Live;
+use support::Live;
 
 #[test]
 fn a_call_survives_an_agent_kill_and_resume_gets_its_result() {
     let home = appending_until_go();
     let mut live = Live::spawn(home.rewake(["-p", "go"]));
-    until("the server has the call", || is_in_the_call(&home));
+    until(|| is_in_the_call(&home));
     assert!(live.kill());
     live.wait(LIMIT);
     assert_eq!(home.read("effects"), "");
@@ -21,5 +21,5 @@ fn a_call_survives_an_agent_kill_and_resume_gets_its_result() {
         "{text}"
     );
     assert!(text.starts_with("done\n"), "{text}");
-    until("the server ends", || live_servers(&home).is_empty());
+    until(|| live_servers(&home).is_empty());
 }

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::support::{Answer, Home, Protocol, Says, Seen, Server};
+use support::{Answer, Home, Protocol, Says, Seen, Server};
 
 /// Keeps, looks back, or says what it was told, as the user wants.
 fn obedient(seen: &Seen) -> Answer {

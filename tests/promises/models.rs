@@ -2,7 +2,7 @@
 
 use crate::scenes::models::*;
 use crate::scenes::streamed;
-use crate::support::{Home, Protocol};
+use support::{Home, Protocol};
 
 #[test]
 fn a_retired_model_goes_to_the_fallback() {

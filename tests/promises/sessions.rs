@@ -1,7 +1,7 @@
 //! Sessions are resumed by their ID, and forked.
 
 use crate::scenes::sessions::*;
-use crate::scenes::{LIMIT, history, results, scripted, step};
+use crate::scenes::{LIMIT, history, results, scripted, step, stream};
 
 #[test]
 fn a_killed_run_is_offered_taken_up_and_its_command_ran_once() {

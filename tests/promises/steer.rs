@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use crate::scenes::resume::*;
-use crate::support::{Answer, Says};
+use support::{Answer, Says};
 
 #[test]
 fn a_question_of_one_process_is_answered_from_another() {

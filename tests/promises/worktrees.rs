@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
 use crate::scenes::worktrees::*;
-use crate::scenes::{LIMIT, bash, play, refused, scripted, step};
+use crate::scenes::{LIMIT, bash, newest, play, refused, scripted, step};
 
 #[test]
 fn a_session_works_in_a_separate_worktree() {
@@ -49,7 +49,7 @@ fn a_session_works_in_a_separate_worktree() {
     play(&home, &commands(&["echo y > here"]));
     let mut command = home.rewake(["-p", "go", "--yolo", "--worktree", "sub"]);
     command.current_dir(root.join("sub"));
-    crate::support::run(command, LIMIT).expect(0);
+    support::run(command, LIMIT).expect(0);
     assert!(self::folder(&home, "sub").join("sub/here").exists());
     assert_eq!(worktrees(&root), 3);
 }

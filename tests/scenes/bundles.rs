@@ -2,12 +2,11 @@
 
 use std::io::Write;
 use std::process::Stdio;
-use std::time::{Duration, Instant};
 
-use serde_json::{Value, json};
+use serde_json::json;
 
-use crate::scenes::LIMIT;
-use crate::support::{Answer, Home, Live, Protocol, Says, Server};
+use super::{LIMIT, newest, until};
+use support::{Answer, Home, Live, Protocol, Says, Server};
 
 /// A model that runs a command with an effect, and then one that waits, in the folder of the agent.
 pub fn worker() -> Server {
@@ -30,18 +29,6 @@ pub fn speaker() -> Server {
     Server::start(|_| Says::text("I go on here").into())
 }
 
-pub fn newest(home: &Home) -> String {
-    let found = home.run(["history", "--json"]).expect(0).stdout;
-    let first: Value = match serde_json::from_str(&found) {
-        Ok(all) => all,
-        Err(_) => serde_json::from_str(found.lines().next().unwrap()).unwrap(),
-    };
-    let first = first
-        .get("sessions")
-        .map_or(first.clone(), |all| all[0].clone());
-    first["id"].as_str().unwrap().to_string()
-}
-
 /// A session that was killed in its second command.
 pub fn killed(server: &Server) -> (Home, String) {
     let home = Home::with(server, Protocol::Chat);
@@ -52,11 +39,7 @@ pub fn killed(server: &Server) -> (Home, String) {
         "bypassPermissions",
     ];
     let mut live = Live::spawn(home.rewake(args));
-    let end = Instant::now() + LIMIT;
-    while !home.read("effects").contains("two") {
-        assert!(Instant::now() < end, "the command did not begin");
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    until(|| home.read("effects").contains("two"));
     assert!(live.kill());
     live.wait(LIMIT);
     let id = newest(&home);

@@ -1,17 +1,15 @@
 //! A session with a subagent.
 
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
 
-use rewake::command::{RunInfo, RunState, Runs};
-use rewake::headless::entry_line;
+use rewake::command::{RunInfo, RunState};
 use rewake::store::{SessionInfo, Store};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
-use crate::support::{Answer, Home, Live, Protocol, Run, Says, Seen, Server};
-
-pub const LIMIT: Duration = Duration::from_secs(180);
+pub use super::LIMIT;
+use super::runs_of;
+use support::{Answer, Home, Live, Protocol, Run, Says, Seen, Server};
 
 pub const DO_IT: &str = "count the effect";
 
@@ -80,14 +78,6 @@ impl Scene {
         self.live(&["-p", "-c", "--yolo"]).wait(LIMIT)
     }
 
-    pub fn until(&self, what: &str, is_so: impl Fn() -> bool) {
-        let end = Instant::now() + LIMIT;
-        while !is_so() {
-            assert!(Instant::now() < end, "never: {what}");
-            std::thread::sleep(Duration::from_millis(5));
-        }
-    }
-
     pub fn effects(&self) -> usize {
         self.home.read("effects").lines().count()
     }
@@ -97,7 +87,7 @@ impl Scene {
     }
 
     pub fn store(&self) -> Store {
-        Store::open(&self.home.rewake_home()).unwrap()
+        super::store(&self.home)
     }
 
     pub fn parent(&self) -> SessionInfo {
@@ -115,21 +105,15 @@ impl Scene {
     }
 
     pub fn log(&self, id: &str) -> Vec<Value> {
-        let (_, records) = self.store().load(id).unwrap();
-        records.iter().map(entry_line).collect()
+        super::log(&self.home, id)
     }
 
     pub fn entries(&self, id: &str, kind: &str) -> Vec<Value> {
-        let of_kind = |line: &Value| line["type"] == format!("entry.{kind}");
-        self.log(id).into_iter().filter(of_kind).collect()
+        super::entries(&self.home, id, kind)
     }
 
     pub fn runs_of_children(&self) -> Vec<RunInfo> {
-        let runs = Runs::new(
-            self.home.rewake_home().join("runs"),
-            env!("CARGO_BIN_EXE_rewake"),
-        );
-        let all = runs.list().into_iter();
+        let all = runs_of(&self.home).list().into_iter();
         all.filter(|info| info.spec.child.is_some()).collect()
     }
 

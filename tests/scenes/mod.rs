@@ -1,180 +1,88 @@
-//! Set-ups that several programs of tests share: a home with a scripted model, and what a run says.
-//! Each file below is of one subject.
+//! Set-ups of `support`, and looks at what a run left in the store, with the program's own code.
 #![allow(
     dead_code,
     unused_imports,
-    reason = "each test binary uses its own part of this"
+    reason = "each test program uses its own part of this"
 )]
 
-pub mod access;
 pub mod acp;
 pub mod bundles;
-pub mod checks;
 pub mod children;
 pub mod fleet;
-pub mod hooks;
-#[cfg(feature = "serve")]
-pub mod http_sessions;
-pub mod import;
-pub mod journal;
-pub mod keys;
-pub mod long;
 pub mod mcp;
-pub mod models;
-pub mod pty;
 pub mod resume;
 pub mod rewind;
-#[cfg(feature = "serve")]
-pub mod serve;
-pub mod sessions;
-pub mod structured;
 pub mod worktrees;
 
-use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use serde_json::{Value, json};
+use rewake::command::Runs;
+use rewake::core::entry::Record;
+use rewake::headless::entry_line;
+use rewake::store::Store;
+use serde_json::Value;
+use support::Home;
+pub use support::scenes::*;
 
-use crate::support::{Home, Run};
-
-pub const LIMIT: Duration = Duration::from_secs(180);
-
-/// One answer of the scripted model: words, and calls with their arguments.
-pub fn step(text: &str, calls: &[(&str, Value)]) -> String {
-    let calls: Vec<String> = calls
-        .iter()
-        .map(|(name, arguments)| {
-            let arguments = match arguments {
-                Value::String(raw) => raw.clone(),
-                arguments => arguments.to_string(),
-            };
-            format!(
-                "{{ name = {}, arguments = {} }}",
-                json!(name),
-                json!(arguments)
-            )
-        })
-        .collect();
-    format!(
-        "[[step]]\ntext = {}\ncalls = [{}]\n",
-        json!(text),
-        calls.join(", ")
-    )
-}
-
-pub fn bash(command: &str) -> (&'static str, Value) {
-    ("bash", json!({ "command": command }))
-}
-
-/// Calls, then the word "done".
-pub fn calling(calls: &[(&str, Value)]) -> Home {
-    scripted(&[step("", calls), step("done", &[])])
-}
-
-/// A home whose model plays these answers.
-pub fn scripted(steps: &[String]) -> Home {
-    let home = Home::new();
-    play(&home, steps);
-    home.write_config(SCRIPTED);
-    home
-}
-
-pub const SCRIPTED: &str =
-    "model = \"s/play\"\n[providers.s]\nprotocol = \"script\"\nscript = \"script.toml\"\n";
-
-pub fn play(home: &Home, steps: &[String]) {
-    std::fs::write(home.rewake_home().join("script.toml"), steps.concat()).unwrap();
-}
-
-/// A line of the shell, in the workspace. `$0` is the program.
-pub fn shell(home: &Home, line: &str) -> Command {
-    let program = home.rewake([""; 0]);
-    let mut shell = Command::new("/bin/sh");
-    shell.args(["-c", line]).arg(program.get_program());
-    let env = program.get_envs().filter_map(|(k, v)| Some((k, v?)));
-    shell.env_clear().envs(env).current_dir(home.workspace());
-    shell
-}
-
-/// Refused with this code in one line that has these words, with at most one hint.
+/// Opens the store of a home.
 #[track_caller]
-pub fn refused(run: Run, code: i32, words: &[&str]) -> Run {
-    let run = run.expect(code);
-    quiet(&run);
-    let lines = |start: &str| run.stderr.lines().filter(|l| l.starts_with(start)).count();
-    assert_eq!(lines("error: "), 1, "{}", run.stderr);
-    assert!(lines("hint: ") <= 1, "{}", run.stderr);
-    for word in words {
-        assert!(
-            run.stderr.contains(word),
-            "{word:?} is not in\n{}",
-            run.stderr
-        );
-    }
-    run
+pub fn store(home: &Home) -> Store {
+    Store::open(&home.rewake_home()).expect("open the store")
 }
 
-/// Nothing of the program's inside shows.
+/// Returns the ID of the newest session, if there is one.
+pub fn find_newest(home: &Home) -> Option<String> {
+    let store = Store::open(&home.rewake_home()).ok()?;
+    Some(store.history().newest(None).ok()??.id)
+}
+
+/// Returns the ID of the newest session.
 #[track_caller]
-pub fn quiet(run: &Run) {
-    for noise in ["panicked", "RUST_BACKTRACE", "[tracing", "log directory"] {
-        assert!(!run.stderr.contains(noise), "{}", run.stderr);
+pub fn newest(home: &Home) -> String {
+    find_newest(home).expect("a session")
+}
+
+/// Returns the newest session as it is stored. Empty: there is none yet.
+pub fn records(home: &Home) -> Vec<Record> {
+    let load = |id: String| Some(Store::open(&home.rewake_home()).ok()?.load(&id).ok()?.1);
+    find_newest(home).and_then(load).unwrap_or_default()
+}
+
+/// Returns the entries of a session, as lines of the stream.
+#[track_caller]
+pub fn log(home: &Home, id: &str) -> Vec<Value> {
+    let (_, records) = store(home).load(id).expect("load the session");
+    records.iter().map(entry_line).collect()
+}
+
+/// Returns the entries of one kind of a session, as lines of the stream.
+#[track_caller]
+pub fn entries(home: &Home, id: &str, kind: &str) -> Vec<Value> {
+    let kind = format!("entry.{kind}");
+    let mut entries = log(home, id);
+    entries.retain(|entry| entry["type"] == *kind);
+    entries
+}
+
+/// A runtime of one thread, as rewake has one.
+pub fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .expect("a runtime")
+}
+
+/// The same as [`until`] beside other work of this thread.
+pub async fn until_async(is_so: impl Fn() -> bool) {
+    let end = Instant::now() + LIMIT;
+    while !is_so() {
+        assert!(Instant::now() < end, "waited too long");
+        tokio::time::sleep(Duration::from_millis(2)).await;
     }
 }
 
-/// A run of these arguments as a stream of JSON.
-#[track_caller]
-pub fn streamed(home: &Home, args: &[&str]) -> Run {
-    let format = ["--output-format", "stream-json"];
-    let run = home.run(args.iter().copied().chain(format));
-    quiet(&run);
-    run
-}
-
-/// What came of each call of a run: how it ended, and what the model is told.
-pub fn results(run: &Run) -> Vec<(String, String)> {
-    let events = run.events();
-    let finished = events.iter().filter(|e| e["type"] == "entry.finished");
-    finished
-        .map(|e| {
-            let outcome = &e["outcome"];
-            let text = [&outcome["output"]["text"], &outcome["reason"]];
-            let text: Vec<&str> = text.iter().filter_map(|t| t.as_str()).collect();
-            let kind = outcome["outcome"].as_str().unwrap_or_default();
-            (kind.to_string(), text.join("\n"))
-        })
-        .collect()
-}
-
-/// Runs these calls with nothing asked, and gives their results as the model gets them.
-#[track_caller]
-pub fn tool_results(home: &Home, args: &[&str]) -> Vec<(String, String)> {
-    let run = streamed(home, &[&["-p", "go"], args].concat()).expect(0);
-    results(&run)
-}
-
-/// Ids of `rewake history`, newest first, with their lines.
-#[track_caller]
-pub fn history(home: &Home) -> Vec<(String, String)> {
-    let run = home.run(["history"]).expect(0);
-    let line = |line: &str| {
-        let id = line.split_whitespace().next().unwrap_or_default();
-        (id.to_string(), line.to_string())
-    };
-    run.stdout.lines().map(line).collect()
-}
-
-/// So many sessions are there, and nothing is owed in any.
-#[track_caller]
-pub fn sessions_are_done(home: &Home, count: usize) {
-    let end = std::time::Instant::now() + LIMIT;
-    loop {
-        let lines = history(home);
-        let done = lines.iter().filter(|(_, line)| line.contains("  done "));
-        if done.count() == count {
-            return;
-        }
-        assert!(std::time::Instant::now() < end, "{lines:?}");
-        std::thread::sleep(Duration::from_millis(10));
-    }
+/// Returns the commands of a home that have a keeper.
+pub fn runs_of(home: &Home) -> Runs {
+    let runs = home.rewake_home().join("runs");
+    Runs::new(runs, env!("CARGO_BIN_EXE_rewake"))
 }

@@ -1,17 +1,17 @@
 //! One session with a scripted model, and looks at what it left.
 
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rewake::command::{RunInfo, RunState, Runs, Spec, default_shell};
 use rewake::core::access::Access;
 use rewake::core::entry::*;
-use rewake::headless::entry_line;
 use rewake::store::{Batch, QueuedSignal, Store};
 use rustix::process::{Pid, Signal, kill_process, test_kill_process_group};
 use serde_json::{Value, json};
 
-use crate::support::{Answer, Home, Live, Protocol, Run, Says, Seen, Server};
+use super::until;
+use support::{Answer, Home, Live, Protocol, Run, Says, Seen, Server};
 
 pub const LIMIT: Duration = Duration::from_secs(90);
 pub const FINAL_WORDS: &str = "that was all";
@@ -83,7 +83,7 @@ impl Scene {
     /// Starts the task and waits until its command has begun and its first words are kept.
     pub fn start_command(&self) -> Live {
         let live = self.start();
-        self.until(|| self.running().is_some() && self.printed().contains("first words"));
+        until(|| self.running().is_some() && self.printed().contains("first words"));
         live
     }
 
@@ -116,10 +116,7 @@ impl Scene {
     }
 
     pub fn runs(&self) -> Runs {
-        Runs::new(
-            self.home.rewake_home().join("runs"),
-            env!("CARGO_BIN_EXE_rewake"),
-        )
+        super::runs_of(&self.home)
     }
 
     pub fn the_run(&self) -> Option<RunInfo> {
@@ -137,31 +134,22 @@ impl Scene {
     }
 
     pub fn store(&self) -> Store {
-        Store::open(&self.home.rewake_home()).expect("open the store")
+        super::store(&self.home)
     }
 
     /// The entries of the newest session, as lines of the stream.
     pub fn log(&self) -> Vec<Value> {
-        let store = self.store();
-        let newest = store.history().newest(None).expect("look for a session");
-        let id = newest.expect("a session").id;
-        let (_, records) = store.load(&id).expect("load the session");
-        records.iter().map(entry_line).collect()
+        super::log(&self.home, &self.id())
     }
 
     pub fn entries(&self, kind: &str) -> Vec<Value> {
-        let kind = format!("entry.{kind}");
-        self.log()
-            .into_iter()
-            .filter(|e| e["type"] == *kind)
-            .collect()
+        super::entries(&self.home, &self.id(), kind)
     }
 
     /// Adds to the newest session what a process that died then would have left.
     pub fn append(&self, entry: impl FnOnce(u64) -> rewake::core::entry::Entry) {
         let mut store = self.store();
-        let newest = store.history().newest(None).expect("look for a session");
-        let (mut head, records) = store.load(&newest.expect("a session").id).expect("load it");
+        let (mut head, records) = store.load(&self.id()).expect("load it");
         let batch = Batch {
             at_ms: 1,
             entries: vec![entry(records.len() as u64)],
@@ -169,16 +157,6 @@ impl Scene {
             ..Batch::default()
         };
         store.append(&mut head, &batch).expect("append");
-    }
-
-    /// Polls: what is waited for happens in another process.
-    #[track_caller]
-    pub fn until(&self, mut so: impl FnMut() -> bool) {
-        let end = Instant::now() + LIMIT;
-        while !so() {
-            assert!(Instant::now() < end, "waited too long");
-            std::thread::sleep(Duration::from_millis(2));
-        }
     }
 }
 
@@ -217,7 +195,7 @@ pub const REAL_RESULT: [&str; 3] = [
 pub fn kill_keeper(scene: &Scene) -> u32 {
     let (keeper, group) = scene.running().expect("a command");
     send(keeper, Signal::KILL);
-    scene.until(|| scene.running().is_none());
+    until(|| scene.running().is_none());
     group
 }
 
@@ -246,7 +224,7 @@ pub fn assert_interrupted(scene: &Scene, run: Run, group: u32) {
     assert_eq!(listed[0]["left_behind"], true, "{listed:#}");
     assert_eq!(listed[0]["group"], group, "{listed:#}");
     scene.go();
-    scene.until(|| is_gone(group));
+    until(|| is_gone(group));
     assert_eq!(scene.effects(), 1);
     scene.server.assert_no_violations();
 }
@@ -268,9 +246,7 @@ pub fn started_with(
     let scene = Scene::new(|seen| Says::text(format!("answer {}", seen.turn)).into());
     let hello = ["-p", "hello", "--permission-mode", mode];
     scene.live(&hello).wait(LIMIT).expect(0);
-    let store = scene.store();
-    let session = store.history().newest(None).unwrap().expect("a session").id;
-    drop(store);
+    let session = scene.id();
     scene.append(|_| Entry::Said {
         text: "do it".into(),
         images: vec![],
@@ -352,11 +328,6 @@ impl Scene {
     }
 
     pub fn id(&self) -> String {
-        self.store()
-            .history()
-            .newest(None)
-            .expect("a look")
-            .expect("a session")
-            .id
+        super::newest(&self.home)
     }
 }

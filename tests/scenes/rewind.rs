@@ -2,25 +2,15 @@
 
 use serde_json::{Value, json};
 
-use crate::scenes::step;
-use crate::support::{Home, Run};
-
-/// The id of the newest session.
-pub fn id(home: &Home) -> String {
-    let listed = home.run(["history"]).expect(0).stdout;
-    listed.split_whitespace().next().unwrap().to_string()
-}
-
-pub fn write(path: &str, content: &str) -> (&'static str, Value) {
-    ("write", json!({ "path": path, "content": content }))
-}
+use super::{newest, scripted, step, write};
+use support::{Home, Run};
 
 /// What is there already is read before it is written.
 pub fn rewriting(calls: &[(&str, &str)]) -> Home {
     let read = |(path, _): &(&str, &str)| ("read", json!({ "path": path }));
     let reads: Vec<(&str, Value)> = calls.iter().map(read).collect();
     let writes: Vec<(&str, Value)> = calls.iter().map(|(path, text)| write(path, text)).collect();
-    crate::scenes::scripted(&[step("", &reads), step("", &writes), step("done", &[])])
+    scripted(&[step("", &reads), step("", &writes), step("done", &[])])
 }
 
 /// The first entry at which the files are known: before anything was done.
@@ -35,7 +25,7 @@ pub fn begin(home: &Home, id: &str) -> String {
 /// Plays a script, and gives the session and the entry before all of it.
 pub fn played(home: &Home) -> (String, String) {
     home.run(["-p", "go", "--yolo"]).expect(0);
-    let id = id(home);
+    let id = newest(home);
     let at = begin(home, &id);
     (id, at)
 }

@@ -4,6 +4,3 @@
 mod layers;
 mod pictures;
 mod support_check;
-
-#[path = "../support/mod.rs"]
-mod support;

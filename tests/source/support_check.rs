@@ -13,8 +13,8 @@ use std::net::TcpStream;
 use std::process::Command;
 use std::time::Duration;
 
-use crate::support::{Answer, Options, Protocol, Says, Seen, Server, Stop, given, list, run};
 use serde_json::{Value, json};
+use support::{Answer, Options, Protocol, Says, Seen, Server, Stop, given, list, run};
 
 /// One request on a connection of its own: status, headers, body.
 struct Got {

@@ -12,8 +12,8 @@ use std::time::Duration;
 use rewake::store::{JournalPlace, Store, StoreError};
 
 use crate::scene::Scene;
-use crate::skip::skip;
 use crate::story::*;
+use support::skip;
 
 /// A file system of one megabyte, while it lives.
 struct SmallDisk<'a>(&'a Path);

@@ -32,9 +32,6 @@ mod recovery;
 mod scene;
 mod searching;
 mod signals;
-#[cfg(target_os = "linux")]
-#[path = "../support/skip.rs"]
-mod skip;
 mod small_tables;
 mod story;
 mod tips;

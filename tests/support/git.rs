@@ -3,8 +3,9 @@
 use std::path::Path;
 use std::process::Command;
 
+/// Runs git in a folder, and returns what it prints.
 #[track_caller]
-pub fn git(folder: &Path, args: &[&str]) {
+pub fn git(folder: &Path, args: &[&str]) -> String {
     let settings = [
         "user.name=a",
         "user.email=a@b",
@@ -20,4 +21,5 @@ pub fn git(folder: &Path, args: &[&str]) {
         .unwrap();
     let said = String::from_utf8_lossy(&run.stderr);
     assert!(run.status.success(), "git {args:?}: {said}");
+    String::from_utf8_lossy(&run.stdout).trim().to_string()
 }

@@ -27,6 +27,13 @@ const TOOLCHAINS: [&str; 5] = [
     "NVM_DIR",
 ];
 
+/// The real binary: cargo puts it beside the folder of the test programs.
+pub fn program() -> PathBuf {
+    let test = std::env::current_exe().expect("the test program");
+    let built = test.parent().and_then(Path::parent).expect("its folder");
+    built.join("rewake")
+}
+
 pub struct Home {
     root: tempfile::TempDir,
 }
@@ -85,6 +92,12 @@ impl Home {
         self.workspace().join(name)
     }
 
+    /// Runs git in the workspace.
+    #[track_caller]
+    pub fn git(&self, args: &[&str]) -> String {
+        super::git(&self.workspace(), args)
+    }
+
     /// A file of the workspace; empty when there is none.
     pub fn read(&self, name: impl AsRef<Path>) -> String {
         std::fs::read_to_string(self.path(name)).unwrap_or_default()
@@ -93,7 +106,7 @@ impl Home {
     /// The real binary in the workspace, with nothing of this process's environment but
     /// `PATH` and the homes of toolchains, and the one key of the local provider. No standard input.
     pub fn rewake<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_rewake"));
+        let mut command = Command::new(program());
         command
             .args(args)
             .env_clear()

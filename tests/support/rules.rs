@@ -30,7 +30,7 @@ impl Fault {
 macro_rules! demand {
     ($holds:expr, $($why:tt)+) => {
         if !$holds {
-            return Err($crate::support::rules::Fault::new(400, format!($($why)+)));
+            return Err($crate::rules::Fault::new(400, format!($($why)+)));
         }
     };
 }

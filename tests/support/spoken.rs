@@ -1,8 +1,8 @@
 //! A server of the tests that is spoken with a line at a time over stdin and stdout. It can do its
 //! work, die in the middle, lie, stall and flood; what it did can be counted in a file.
 //!
-//! It is the test binary itself: the test `as_a_server` serves when the environment says so. The
-//! harness prints a line before it: that is the banner that some servers print.
+//! It is the test program itself: its test `as_a_server` calls [`serve_if_asked`]. The harness prints
+//! a line before it: that is the banner that some servers print.
 
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -28,14 +28,10 @@ pub fn arguments(test: &str) -> Vec<String> {
         .into()
 }
 
-/// The name of the server in each test binary.
-pub const ITSELF: &str = "support::spoken::as_a_server";
+/// The name of the server in each test program.
+pub const ITSELF: &str = "as_a_server";
 
-#[test]
-fn as_a_server() {
-    serve_if_asked();
-}
-
+/// Serves instead of a test where the environment asks for a server.
 pub fn serve_if_asked() {
     let Some(mode) = std::env::var_os(ASKED) else {
         return;

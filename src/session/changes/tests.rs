@@ -1,10 +1,10 @@
 //! Tests with repositories that git itself made, some of them hostile.
 
 use super::*;
-use crate::workspace::git_command::git;
 use crate::workspace::here;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use support::git;
 
 /// A limit that no test reaches.
 const LONG: Duration = Duration::from_secs(120);

@@ -11,9 +11,6 @@ use rustix::fs::{XattrFlags, fgetxattr, fsetxattr, setxattr};
 use super::super::test_support::{ResultRoom, hash as hash_of};
 use super::*;
 
-#[path = "../../../tests/support/skip.rs"]
-mod skip;
-
 fn appender(path: &Path) -> File {
     File::options().append(true).open(path).unwrap()
 }
@@ -213,7 +210,7 @@ fn after_a_kill_nothing_of_another_writer_is_removed() {
 fn another_owner_than_before_is_reported() {
     use rustix::thread::set_thread_res_uid;
     if !rustix::process::geteuid().is_root() {
-        skip::skip("root, whose file somebody else changes");
+        support::skip("root, whose file somebody else changes");
         return;
     }
     let room = ResultRoom::new();
@@ -239,7 +236,7 @@ fn attributes_and_the_acl_go_to_the_new_content() {
     fs::set_permissions(&path, Permissions::from_mode(0o640)).unwrap();
     let file = File::open(&path).unwrap();
     if let Err(e) = fsetxattr(&file, "user.origin", b"here", XattrFlags::empty()) {
-        skip::skip(&format!("a file system with extended attributes: {e}"));
+        support::skip(&format!("a file system with extended attributes: {e}"));
         return;
     }
     let acl = acl();
@@ -271,7 +268,7 @@ fn the_default_acl_of_the_folder_is_not_given_to_a_file_without_one() {
         &acl(),
         XattrFlags::empty(),
     ) {
-        skip::skip(&format!("a file system with ACLs: {e}"));
+        support::skip(&format!("a file system with ACLs: {e}"));
         return;
     }
     stage(&path, b"new")

@@ -222,7 +222,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;
-    use crate::workspace::git_command::git as run_git;
+    use support::git as run_git;
 
     /// A repository with one changed file, whose settings name a program that writes `ran`.
     fn repository(settings: &[(&str, &str)]) -> (tempfile::TempDir, std::path::PathBuf) {

@@ -1,9 +1,9 @@
 //! Tests with repositories that git itself made, and with changes to them.
 
 use super::*;
-use crate::workspace::git_command::git;
 use std::os::unix::fs::symlink;
 use std::process::Command;
+use support::git;
 
 fn repository(folder: &Path) {
     fs::create_dir_all(folder.join("src")).unwrap();
@@ -218,7 +218,7 @@ fn hooks_and_unusual_settings_make_a_repository_not_plain() {
             fs::write(top.join(".git/config"), " \n".repeat(200_000)).unwrap();
         }),
         ("a split index", |top| {
-            git(top, &["update-index", "--split-index"])
+            git(top, &["update-index", "--split-index"]);
         }),
         ("an index that lies about a name", |top| {
             let mut bytes = fs::read(top.join(".git/index")).unwrap();

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::kill::QUIET;
 use crate::kill::random::{Random, seed_of_now};
-use crate::support::Home;
+use support::{Home, Seed};
 
 /// Kills of a campaign; `REWAKE_KILLS=100` is for long runs.
 const KILLS: usize = 15;
@@ -34,11 +34,10 @@ struct Tally {
 #[test]
 fn a_loaded_session_has_the_real_result_of_its_command() {
     let _alone = QUIET.read().unwrap_or_else(PoisonError::into_inner);
-    let number = |name: &str| std::env::var(name).ok()?.parse().ok();
-    let seed = number("REWAKE_KILL_SEED").unwrap_or_else(seed_of_now);
-    println!("REWAKE_KILL_SEED={seed}");
-    let kills = number("REWAKE_KILLS").map_or(KILLS, |kills| kills as usize);
-    let (mut random, mut tally) = (Random(seed), Tally::default());
+    let seed = Seed::of("REWAKE_KILL_SEED", seed_of_now);
+    let kills = std::env::var("REWAKE_KILLS").ok();
+    let kills = kills.map_or(KILLS, |kills| kills.parse().expect("a number"));
+    let (mut random, mut tally) = (Random(seed.number), Tally::default());
     while tally.kills < kills {
         session(&mut random, &mut tally);
     }

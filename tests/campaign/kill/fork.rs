@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use crate::kill::random::{Random, seed_of_now};
 use crate::kill::restore::{FILES, files, name, old, scene, wait_for_the_restore};
-use crate::support::{Home, Live};
+use support::{Home, Live, Seed};
 
 const KILLS: usize = 8;
 
@@ -27,12 +27,8 @@ fn sessions(home: &Home) -> BTreeSet<String> {
 
 #[test]
 fn a_fork_that_is_killed_is_none_or_has_all_of_its_files() {
-    let seed = std::env::var("REWAKE_KILL_SEED").ok();
-    let seed = seed
-        .and_then(|seed| seed.parse().ok())
-        .unwrap_or_else(seed_of_now);
-    println!("REWAKE_KILL_SEED={seed}");
-    let mut random = Random(seed);
+    let seed = Seed::of("REWAKE_KILL_SEED", seed_of_now);
+    let mut random = Random(seed.number);
     let (home, id, at) = scene();
     let folder = |n: usize| home.workspace().with_file_name(format!("copy{n}"));
     let fork = |n: usize| {

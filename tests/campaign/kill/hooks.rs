@@ -6,15 +6,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::PoisonError;
 
-use rewake::command::{OF_HOOK, RunState, Runs};
+use rewake::command::{OF_HOOK, RunState};
 use rewake::core::entry::{Block, CallId, Entry, HookEvent, HookVerdict, Record};
-use rewake::store::Store;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 
 use crate::kill::random::{Random, seed_of_now};
 use crate::kill::{LIMIT, QUIET};
-use crate::support::{Home, Live};
+use crate::scenes::{newest, records, runs_of};
+use support::{Home, Live, Seed};
 
 /// Kills of a campaign; `REWAKE_KILLS=200` is for long runs.
 const KILLS: usize = 15;
@@ -43,11 +43,10 @@ struct Tally {
 #[test]
 fn guards_run_once_and_no_verdict_is_lost() {
     let _alone = QUIET.read().unwrap_or_else(PoisonError::into_inner);
-    let number = |name: &str| std::env::var(name).ok()?.parse().ok();
-    let seed = number("REWAKE_KILL_SEED").unwrap_or_else(seed_of_now);
-    println!("REWAKE_KILL_SEED={seed}");
-    let kills = number("REWAKE_KILLS").map_or(KILLS, |kills| kills as usize);
-    let (mut random, mut tally) = (Random(seed), Tally::default());
+    let seed = Seed::of("REWAKE_KILL_SEED", seed_of_now);
+    let kills = std::env::var("REWAKE_KILLS").ok();
+    let kills = kills.map_or(KILLS, |kills| kills.parse().expect("a number"));
+    let (mut random, mut tally) = (Random(seed.number), Tally::default());
     while tally.kills < kills {
         session(&mut random, &mut tally);
         tally.sessions += 1;
@@ -127,7 +126,7 @@ fn work(home: &Home, random: &mut Random, tally: &mut Tally) -> BTreeSet<String>
             false => vec!["-p", "--yolo", "-c"],
         };
         if run.stderr.contains("crash loop") {
-            let id = newest(home).expect("a session");
+            let id = newest(home);
             home.run(["unblock", &id]).expect(0);
         }
     }
@@ -136,11 +135,7 @@ fn work(home: &Home, random: &mut Random, tally: &mut Tally) -> BTreeSet<String>
 
 /// Kills the keeper of a guard that runs, and returns its run.
 fn kill_keeper(home: &Home, tally: &mut Tally) -> Option<String> {
-    let runs = Runs::new(
-        home.rewake_home().join("runs"),
-        env!("CARGO_BIN_EXE_rewake"),
-    );
-    let info = runs
+    let info = runs_of(home)
         .list()
         .into_iter()
         .find(|info| info.spec.call == OF_HOOK && matches!(info.state, RunState::Running { .. }))?;
@@ -151,19 +146,6 @@ fn kill_keeper(home: &Home, tally: &mut Tally) -> Option<String> {
     kill_process(keeper, Signal::KILL).ok()?;
     tally.keepers_killed += 1;
     Some(info.run)
-}
-
-fn newest(home: &Home) -> Option<String> {
-    let store = Store::open(&home.rewake_home()).ok()?;
-    Some(store.history().newest(None).ok()??.id)
-}
-
-fn records(home: &Home) -> Vec<Record> {
-    let loaded = newest(home).and_then(|id| {
-        let store = Store::open(&home.rewake_home()).ok()?;
-        Some(store.load(&id).ok()?.1)
-    });
-    loaded.unwrap_or_default()
 }
 
 fn is_over(records: &[Record]) -> bool {

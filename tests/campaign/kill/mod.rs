@@ -28,9 +28,9 @@ use std::collections::BTreeMap;
 use std::sync::{OnceLock, PoisonError, RwLock};
 use std::time::Duration;
 
-use crate::support::Protocol;
 use random::{Random, seed_of_now};
 use script::{REACHES, Reach};
+use support::{Protocol, Seed};
 use task::Task;
 
 /// Kills of a campaign: enough for every change; `REWAKE_KILLS=200` is for long runs.
@@ -139,8 +139,8 @@ impl Tally {
 fn reaches() -> &'static [Reach] {
     static HERE: OnceLock<&[Reach]> = OnceLock::new();
     HERE.get_or_init(|| {
-        let doctor = crate::support::Home::new().run(["doctor"]);
-        match crate::support::has_whole_sandbox(&doctor.stdout) {
+        let doctor = support::Home::new().run(["doctor"]);
+        match support::has_whole_sandbox(&doctor.stdout) {
             true => &REACHES,
             false => &[Reach::FULL],
         }
@@ -158,9 +158,11 @@ fn campaign(protocol: Protocol) {
         Err(_) => KILLS,
     };
     let enough = Enough::of(kills);
-    // Printed when a test fails.
-    println!("REWAKE_KILL_SEED={seed} REWAKE_KILLS={kills}");
-    let mut random = Random(seed);
+    let seed = Seed::new(
+        seed,
+        format!("REWAKE_KILL_SEED={seed} REWAKE_KILLS={kills}"),
+    );
+    let mut random = Random(seed.number);
     let mut tally = Tally::default();
     while !tally.is(&enough) {
         let _loud = QUIET.read().unwrap_or_else(PoisonError::into_inner);

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use crate::kill::random::{Random, seed_of_now};
-use crate::support::{Home, Live};
+use support::{Home, Live, Seed};
 
 pub const FILES: usize = 2_000;
 const KILLS: usize = 6;
@@ -133,12 +133,8 @@ fn kills() -> usize {
 
 #[test]
 fn a_restore_that_is_killed_leaves_nothing_torn_and_is_done_by_the_next_start() {
-    let seed = std::env::var("REWAKE_KILL_SEED").ok();
-    let seed = seed
-        .and_then(|seed| seed.parse().ok())
-        .unwrap_or_else(seed_of_now);
-    println!("REWAKE_KILL_SEED={seed}");
-    let mut random = Random(seed);
+    let seed = Seed::of("REWAKE_KILL_SEED", seed_of_now);
+    let mut random = Random(seed.number);
     let (home, id, at) = scene();
     remove_what_somebody_replaced(&home, &id, &at);
     // How long one takes that is let alone.

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::json;
 
-use crate::support::{Answer, Options, Says, Seen, Server};
+use support::{Answer, Options, Says, Seen, Server};
 
 pub const CALLS: usize = 48;
 pub const ROUNDS: usize = 4;

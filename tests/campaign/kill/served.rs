@@ -7,12 +7,12 @@ use std::sync::PoisonError;
 
 use rewake::command::server::Servers;
 use rewake::core::entry::{Block, Entry, Outcome};
-use rewake::store::Store;
 use serde_json::json;
 
 use crate::kill::random::{Random, seed_of_now};
 use crate::kill::{LIMIT, QUIET};
-use crate::support::{Home, Live, skip_everywhere, spoken};
+use crate::scenes::{newest, records};
+use support::{Home, Live, Seed, skip_everywhere, spoken};
 
 /// Kills of a campaign; `REWAKE_KILLS=200` is for long runs.
 const KILLS: usize = 10;
@@ -53,12 +53,8 @@ fn kills() -> usize {
 
 fn campaign(of: &Counted) {
     let _alone = QUIET.read().unwrap_or_else(PoisonError::into_inner);
-    let asked = std::env::var("REWAKE_KILL_SEED").ok();
-    let seed = asked
-        .and_then(|n| n.parse().ok())
-        .unwrap_or_else(seed_of_now);
-    println!("REWAKE_KILL_SEED={seed}");
-    let mut random = Random(seed);
+    let seed = Seed::of("REWAKE_KILL_SEED", seed_of_now);
+    let mut random = Random(seed.number);
     let mut tally = Tally::default();
     while tally.kills < kills() {
         session(of, &mut random, &mut tally);
@@ -146,7 +142,7 @@ fn work(home: &Home, slower: u32, random: &mut Random, tally: &mut Tally) {
             Some(0) => go_on(&["-p", "-c", "do it"]),
             Some(2) if run.stderr.contains("there is no session") => go_on(&["-p", "do it"]),
             Some(75) if run.stderr.contains("crash loop") => {
-                let id = newest(home).expect("a session in a crash loop");
+                let id = newest(home);
                 vec!["-p".into(), "-r".into(), id]
             }
             Some(code) => panic!("exit {code}\n{}\n{}", run.stdout, run.stderr),
@@ -160,18 +156,9 @@ fn servers(home: &Home) -> Servers {
     Servers::new(root, env!("CARGO_BIN_EXE_rewake"), None)
 }
 
-fn newest(home: &Home) -> Option<String> {
-    let store = Store::open(&home.rewake_home()).ok()?;
-    Some(store.history().newest(None).ok()??.id)
-}
-
 fn entries(home: &Home) -> Vec<Entry> {
-    let records = newest(home).and_then(|id| {
-        let store = Store::open(&home.rewake_home()).ok()?;
-        Some(store.load(&id).ok()?.1)
-    });
-    let records = records.unwrap_or_default();
-    records.into_iter().map(|record| record.entry).collect()
+    let records = records(home).into_iter();
+    records.map(|record| record.entry).collect()
 }
 
 fn finished(home: &Home) -> usize {

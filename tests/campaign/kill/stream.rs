@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::kill::random::{Random, seed_of_now};
 use crate::kill::{LIMIT, QUIET};
-use crate::support::{Answer, Home, Live, Protocol, Says, Server};
+use support::{Answer, Home, Live, Protocol, Says, Server};
 
 /// The words that stream, one of them in each event.
 const WORDS: usize = 2_000;

@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::kill::random::Random;
 use crate::kill::script::{CALLS, FINAL_WORDS, Heard, ROUNDS, Reach, STEP, Step, script, serve};
 use crate::kill::{LIMIT, Phase, Tally};
-use crate::support::{Home, Live, Protocol, Run, Server};
+use support::{Home, Live, Protocol, Run, Server};
 
 const PROMPT: &str = "do the task";
 /// Far more than kills can explain.

@@ -13,8 +13,8 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use crate::support::{Answer, Home, Protocol, Server, list, run};
 use serde_json::json;
+use support::{Answer, Home, Protocol, Server, list, run};
 
 const LIMIT: Duration = Duration::from_secs(120);
 

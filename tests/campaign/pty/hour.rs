@@ -10,7 +10,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
 
-use crate::support::{Answer, Home, Protocol, Says, Server, Terminal};
+use support::{Answer, Home, Protocol, Says, Seed, Server, Terminal};
 
 /// Nothing that is waited for takes so long.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -253,7 +253,8 @@ fn use_at_random_loses_nothing() {
         number("REWAKE_USE_ROUNDS", 20),
     );
     for seed in first..first + plays {
-        println!("REWAKE_USE_SEED={seed} REWAKE_USE_ROUNDS={rounds}");
+        let how = format!("REWAKE_USE_SEED={seed} REWAKE_USE_ROUNDS={rounds}");
+        let _seed = Seed::new(seed, how);
         let server = Server::start(|seen| {
             let user = seen.user.lines().last().unwrap_or_default();
             answer(user, seen.results.len())

@@ -16,8 +16,8 @@ use rewake::store::{Head, JournalPlace, Store};
 use crate::store::matrix::told::{Image, image, restore};
 use crate::store::place::Place;
 use crate::store::story::*;
-use crate::support::cut_short::{Cut, CutShort, Done, Ran, lose_what_is_not_synced};
-use crate::support::skip;
+use support::cut_short::{Cut, CutShort, Done, Ran, lose_what_is_not_synced};
+use support::skip;
 
 const FOLDER: &str = "REWAKE_TEST_CUT_FOLDER";
 const PAGE: usize = 4096;

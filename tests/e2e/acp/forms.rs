@@ -5,7 +5,8 @@ use serde_json::{Value, json};
 
 use crate::acp::editor::Editor;
 use crate::acp::{SERVER, entries, scripted, step};
-use crate::support::{Home, spoken};
+use crate::scenes::calling;
+use support::{Home, spoken};
 
 /// Two tools of a server are called, each twice, and none is allowed.
 #[test]
@@ -178,7 +179,7 @@ fn secrets_of_servers_stay_in_memory() {
 fn the_editor_shows_the_question_of_the_model() {
     let question = json!({"questions": [{"question": "Which database?", "header": "Database",
         "options": [{"label": "SQLite"}, {"label": "PostgreSQL"}]}]});
-    let home = scripted(&[step("", &[("ask_user", question)]), step("done", &[])]);
+    let home = calling(&[("ask_user", question)]);
     let forms = json!({ "elicitation": { "form": {} } });
     let mut editor = Editor::with(&home, &[], forms);
     let params = json!({ "cwd": home.workspace(), "mcpServers": [] });
@@ -202,7 +203,7 @@ fn the_editor_shows_the_question_of_the_model() {
 fn a_form_of_the_model_that_comes_back_empty_is_declined() {
     let question = json!({"questions": [{"question": "Which database?", "header": "Database",
         "options": [{"label": "SQLite"}, {"label": "PostgreSQL"}]}]});
-    let home = scripted(&[step("", &[("ask_user", question)]), step("done", &[])]);
+    let home = calling(&[("ask_user", question)]);
     let forms = json!({ "elicitation": { "form": {} } });
     let mut editor = Editor::with(&home, &[], forms);
     let params = json!({ "cwd": home.workspace(), "mcpServers": [] });

@@ -8,9 +8,10 @@ use serde_json::{Value, json};
 use crate::acp::editor::Editor;
 use crate::acp::{entries, gated, running, runs, scripted, step, until, write, writes};
 use crate::scenes::acp::*;
-use crate::support::{Answer, Home, Protocol, Says, Seen, Server};
+use crate::scenes::calling;
+use support::{Answer, Home, Protocol, Says, Seen, Server};
 
-fn params(home: &crate::support::Home, id: &str) -> Value {
+fn params(home: &support::Home, id: &str) -> Value {
     json!({ "sessionId": id, "cwd": home.workspace(), "mcpServers": [] })
 }
 
@@ -235,7 +236,7 @@ fn closing_a_session_ends_its_work() {
 
 #[test]
 fn several_sessions_work_at_the_same_time() {
-    let home = scripted(&[step("", &[write("f")]), step("done", &[])]);
+    let home = calling(&[write("f")]);
     let mut editor = Editor::start(&home);
     let (one, two) = (editor.new_session(&home), editor.new_session(&home));
     assert_ne!(one, two);

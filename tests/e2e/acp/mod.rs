@@ -11,7 +11,7 @@ mod settings;
 
 pub use crate::scenes::acp::*;
 pub use crate::scenes::{SCRIPTED, play, scripted, step};
-use crate::support::spoken;
+use support::spoken;
 
 /// The server of the tests about forms: see [`spoken`].
 const SERVER: &str = spoken::ITSELF;

@@ -5,6 +5,7 @@ use serde_json::json;
 
 use crate::acp::editor::{Editor, selected};
 use crate::acp::{entries, gated, running, scripted, step, until, write, writes};
+use crate::scenes::calling;
 
 #[test]
 fn a_prompt_is_answered_after_its_call() {
@@ -250,7 +251,7 @@ fn a_plan_is_shown() {
         { "text": "look", "status": "completed" },
         { "text": "act", "status": "in_progress" },
     ] });
-    let home = scripted(&[step("", &[("plan", plan)]), step("done", &[])]);
+    let home = calling(&[("plan", plan)]);
     let mut editor = Editor::start(&home);
     let id = editor.new_session(&home);
     assert_eq!(editor.say(&id, "plan it"), "end_turn");
@@ -315,7 +316,7 @@ fn the_limit_of_turns_is_a_stop_reason() {
 /// A prompt is on the disk before anything follows from it.
 #[test]
 fn a_prompt_survives_a_kill() {
-    let home = scripted(&[step("", &[gated()]), step("done", &[])]);
+    let home = calling(&[gated()]);
     let (mut editor, id) = running(&home);
     editor.prompt(&id, "while it runs");
     until(|| {
@@ -334,7 +335,7 @@ fn a_prompt_survives_a_kill() {
     assert_eq!(home.read("effects"), "start\nend\n");
 }
 
-fn queued(home: &crate::support::Home, id: &str) -> usize {
+fn queued(home: &support::Home, id: &str) -> usize {
     let store = rewake::store::Store::open(&home.rewake_home()).unwrap();
     store.inbox().queued(id).unwrap().len()
 }

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use crate::acp::editor::Editor;
 use crate::acp::{entries, play, scripted, step, write, writes};
+use crate::scenes::calling;
 
 fn option(options: &Value, id: &str) -> Value {
     let all = options["configOptions"].as_array().unwrap().iter();
@@ -101,7 +102,7 @@ fn an_additional_folder_counts_as_part_of_the_workspace() {
 
 #[test]
 fn only_yolo_offers_to_bypass_permissions() {
-    let home = scripted(&[step("", &[write("f")]), step("done", &[])]);
+    let home = calling(&[write("f")]);
     let mut editor = Editor::start(&home);
     let id = editor.new_session(&home);
     let bypass = json!({ "sessionId": id, "modeId": "bypassPermissions" });
@@ -153,7 +154,7 @@ fn a_login_is_offered_to_clients_with_a_terminal() {
 
 #[test]
 fn a_missing_key_has_its_own_code() {
-    let home = crate::support::Home::new();
+    let home = support::Home::new();
     home.write_config("model = \"anthropic/claude-sonnet-4-5\"\n");
     let mut editor = Editor::start(&home);
     let params = json!({ "cwd": home.workspace(), "mcpServers": [] });

@@ -10,9 +10,11 @@ use std::path::Path;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
-use crate::cli::{LIMIT, SCRIPTED, calling, history, play, results, scripted, step, streamed};
+use crate::cli::{
+    LIMIT, SCRIPTED, bash, calling, newest, play, results, scripted, step, stream, streamed, until,
+};
 use crate::scenes::access::*;
-use crate::support::{Home, Live, git};
+use support::{Home, Live, git};
 
 #[test]
 fn more_than_the_mode_gives_is_asked_for_and_says_what_it_is() {
@@ -255,7 +257,7 @@ fn a_stop_ends_all_commands_that_run_at_the_same_time() {
     if !has_sandbox(&home) {
         return;
     }
-    let live = Live::spawn(home.rewake(["-p", "x", "--output-format", "stream-json"]));
+    let live = stream(&home, &["-p", "x"]);
     let sleeping = || {
         let mut pgrep = std::process::Command::new("pgrep");
         let found = pgrep.args(["-fx", &line]).output().unwrap();
@@ -292,14 +294,6 @@ fn commands_with_another_access_have_another_temporary_folder() {
     assert_eq!(results[0].1, "x\n");
     has(&results[1].1, &["No such file"]);
     assert_eq!(results[2].1, "x\n");
-}
-
-fn until(what: impl Fn() -> bool) {
-    let since = std::time::Instant::now();
-    while !what() {
-        assert!(since.elapsed() < LIMIT, "it does not come");
-        std::thread::sleep(std::time::Duration::from_millis(20));
-    }
 }
 
 fn is_there(program: &str) -> bool {
@@ -529,7 +523,7 @@ fn files_denied_by_a_read_rule_are_hidden_in_further_folders() {
 #[test]
 fn files_denied_by_a_read_rule_are_hidden_in_path_folders() {
     let line = "cat $TOOLS/x.txt; k=key; cat $TOOLS/x.$k; cat $TOOLS/of-model";
-    let home = scripted(&[step("", &[bash(line)]), step("done", &[])]);
+    let home = calling(&[bash(line)]);
     if !has_sandbox(&home) {
         return;
     }
@@ -551,7 +545,7 @@ fn files_denied_by_a_read_rule_are_hidden_in_path_folders() {
     let usual = std::env::var("PATH").unwrap();
     command.env("PATH", format!("{}:{usual}", tools.display()));
     command.env("TOOLS", &tools);
-    let run = crate::support::run(command, LIMIT).expect(0);
+    let run = support::run(command, LIMIT).expect(0);
     let ran = results(&run);
     has(&ran[0].1, &["seen"]);
     assert!(!ran[0].1.contains("SECRET"), "{ran:?}");
@@ -593,7 +587,7 @@ fn the_home_folder_as_workspace_is_not_written_unasked() {
         let args = ["-p", "x", "--output-format", "stream-json"];
         let mut command = home.rewake(args.iter().chain(&ACCEPT));
         command.current_dir(&folder);
-        let run = crate::support::run(command, crate::cli::LIMIT).expect(0);
+        let run = support::run(command, crate::cli::LIMIT).expect(0);
         has(
             &results(&run)[0].1,
             &["access read", "looks like the sandbox"],
@@ -618,7 +612,7 @@ fn a_temporary_folder_that_is_missing_keeps_no_command_from_running() {
     let args = ["-p", "x", "--output-format", "stream-json"];
     let mut command = home.rewake(args);
     command.env("TMPDIR", home.path("there/is/none"));
-    let run = crate::support::run(command, crate::cli::LIMIT).expect(0);
+    let run = support::run(command, crate::cli::LIMIT).expect(0);
     assert_eq!(results(&run)[0], ("done".into(), "a\n".into()));
 }
 
@@ -642,7 +636,7 @@ fn the_model_is_told_that_nobody_answers_and_of_another_mode() {
         "{noted}"
     );
     // A person reads that the mode changed, and not what the model may do.
-    let id = history(&home)[0].0.clone();
+    let id = newest(&home);
     let shown = home.run(["show", &id]).expect(0).stdout;
     assert!(shown.contains("the mode is plan now"), "{shown}");
     assert!(!shown.contains("are denied in plan mode"), "{shown}");

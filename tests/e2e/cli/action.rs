@@ -11,7 +11,7 @@ use tempfile::TempDir;
 use crate::cli::mirror::{Mirror, VERSION, has, sha256, write_program};
 use crate::cli::served::until;
 use crate::cli::{LIMIT, SCRIPTED, bash, step};
-use crate::support::{Run, run, skip_everywhere};
+use support::{Run, git, run, skip_everywhere};
 
 /// A machine that GitHub gives for one attempt.
 struct Runner {
@@ -116,14 +116,6 @@ impl Runner {
     }
 }
 
-fn git(folder: &Path, args: &[&str]) {
-    let mut git = Command::new("git");
-    git.args(["-c", "user.name=x", "-c", "user.email=x@example.org"])
-        .args(args);
-    git.current_dir(folder).env("HOME", "/nowhere");
-    run(git, LIMIT).expect(0);
-}
-
 /// A repository, and a way to get a fresh clone of it.
 struct Repository(TempDir);
 
@@ -195,9 +187,7 @@ fn a_killed_attempt_is_continued_in_a_fresh_clone() {
     };
     let first = Runner::new(1);
     let mut child = started(&first, &repository.clone("one")).spawn().unwrap();
-    until("the second command runs", || {
-        repository.0.path().join("waits").exists()
-    });
+    until(|| repository.0.path().join("waits").exists());
     child.kill().unwrap();
     child.wait().unwrap();
     let id = first.output("session");

@@ -7,7 +7,8 @@ use rewake::command::{RunInfo, RunState, Runs};
 use serde_json::{Value, json};
 
 use crate::cli::children::{LIMIT, OVER, Scene, WAITS};
-use crate::support::{Answer, Live, Run, Says, Seen};
+use crate::scenes::until;
+use support::{Answer, Live, Run, Says, Seen};
 
 /// It runs until the test says so.
 fn build() -> String {
@@ -75,7 +76,7 @@ fn a_run_waits_for_a_command_with_bash_wait() {
         _ => Says::text(OVER).into(),
     });
     let live = scene.start();
-    scene.until("the model waits", || has_answered(&scene, 2));
+    until(|| has_answered(&scene, 2));
     scene.go();
     let run = live.wait(LIMIT);
     let told = last(&scene).results[0].1.clone();
@@ -94,7 +95,7 @@ fn a_run_that_would_leave_a_command_reminds_the_model_once() {
         _ => Says::text(OVER).into(),
     });
     let live = scene.start();
-    scene.until("the model waits", || has_answered(&scene, 3));
+    until(|| has_answered(&scene, 3));
     scene.go();
     let run = live.wait(LIMIT);
     is_told_of_the_build(&scene, run);
@@ -124,7 +125,7 @@ fn an_answer_after_the_reminder_leaves_the_command_running() {
     assert_eq!(asks(&scene), 4);
     assert_eq!(notes(&scene, "still_running").len(), 1);
     scene.go();
-    scene.until("the command ends", || running(&scene) == 0);
+    until(|| running(&scene) == 0);
 }
 
 #[test]
@@ -144,17 +145,17 @@ fn a_run_leaves_or_stops_commands_as_its_flag_says() {
             "{told}"
         );
         scene.go();
-        scene.until("the command ends", || running(&scene) == 0);
+        until(|| running(&scene) == 0);
     }
 }
 
 #[test]
 fn output_that_a_wait_has_seen_does_not_end_the_next_one() {
-    let until = |ms: u64| Answer::call("bash_wait", json!({"until": "ready", "timeout_ms": ms}));
+    let wait_ms = |ms: u64| Answer::call("bash_wait", json!({"until": "ready", "timeout_ms": ms}));
     let scene = Scene::new(move |seen| match seen.turn {
         0 => starts(&format!("echo ready; {WAITS}")),
-        1 => until(60_000),
-        2 => until(600),
+        1 => wait_ms(60_000),
+        2 => wait_ms(600),
         _ => Says::text(OVER).into(),
     });
     let run = scene.live(&["-p", "do it", "--yolo", "--background", "leave"]);
@@ -164,7 +165,7 @@ fn output_that_a_wait_has_seen_does_not_end_the_next_one() {
     assert!(text(1).contains("bg_2_0 printed: ready"), "{}", text(1));
     assert!(text(2).contains("the time is over"), "{}", text(2));
     scene.go();
-    scene.until("the command ends", || running(&scene) == 0);
+    until(|| running(&scene) == 0);
 }
 
 #[test]
@@ -179,9 +180,9 @@ fn a_wait_that_was_killed_waits_again() {
     for start in 1..=5 {
         let answers = || scene.entries(&scene.parent().id, "replied").len();
         let is_waiting = || scene.effects() == 1 && answers() == 2;
-        scene.until("the model waits", is_waiting);
+        until(is_waiting);
         let woke = || start == 1 || scene.entries(&scene.parent().id, "woke").len() == start - 1;
-        scene.until("the start is recorded", woke);
+        until(woke);
         let is_killed = live.kill();
         let run = live.wait(LIMIT);
         assert!(is_killed, "start {start}: {}", run.stderr);
@@ -205,7 +206,7 @@ fn the_end_of_a_command_asks_the_model_of_a_run_with_open_input() {
     let live = Live::spawn(command);
     let is_waiting = |line: &str| line.replace(' ', "").contains(r#""type":"waiting""#);
     live.wait_for(LIMIT, is_waiting);
-    scene.until("the command has started", || scene.effects() == 1);
+    until(|| scene.effects() == 1);
     assert_eq!(asks(&scene), 2);
     scene.go();
     live.wait_for_nth(LIMIT, 2, is_waiting);

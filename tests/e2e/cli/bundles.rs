@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::cli::LIMIT;
+use crate::cli::{LIMIT, newest};
 use crate::scenes::bundles::*;
-use crate::support::{Answer, Home, Live, Protocol, Server, run, skip_everywhere};
+use support::{Answer, Home, Live, Protocol, Server, run, skip_everywhere};
 
 /// Number of kills of the agent. `REWAKE_BUNDLE_KILLS` sets another one.
 const KILLS: u64 = 3;

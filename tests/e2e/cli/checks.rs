@@ -5,17 +5,12 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use crate::cli::{LIMIT, SCRIPTED, bash, history, play, scripted, step, streamed};
+use crate::cli::{LIMIT, SCRIPTED, bash, newest, play, scripted, step, streamed, until};
 use crate::scenes::checks::*;
-use crate::support::{Home, Live};
+use support::Live;
 
 /// A check of `*.rs`: it counts its runs, and prints what `problems` says.
 const CHECK: &str = "echo x >> runs; cat problems";
-
-/// The session of the last run.
-fn id(home: &Home) -> String {
-    history(home)[0].0.clone()
-}
 
 #[test]
 fn a_check_runs_once_for_an_answer_and_only_for_files_that_it_matches() {
@@ -44,7 +39,7 @@ fn a_check_runs_once_for_an_answer_and_only_for_files_that_it_matches() {
     assert_eq!(files(1), json!(["c.rs"]));
     // It prints nothing new, so the model hears nothing.
     assert!(ends(&run).iter().all(|(_, text)| text.is_empty()));
-    let shown = home.run(["show", &id(&home)]).expect(0).stdout;
+    let shown = home.run(["show", &newest(&home)]).expect(0).stdout;
     assert!(
         shown.contains("checked echo x >> runs; cat problems: nothing new"),
         "{shown}"
@@ -205,7 +200,7 @@ fn a_stop_ends_a_check() {
     home.run(["stop", "@here"]).expect(0);
     agent.wait(LIMIT);
     fs::write(home.path("go"), "").unwrap();
-    let shown = home.run(["show", &id(&home)]).expect(0).stdout;
+    let shown = home.run(["show", &newest(&home)]).expect(0).stdout;
     assert!(shown.contains(": stopped"), "{shown}");
     let more = ["-c", "-p", "more", "--permission-mode", "acceptEdits"];
     streamed(&home, &more).expect(0);

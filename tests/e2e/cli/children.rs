@@ -12,7 +12,8 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 pub use crate::scenes::children::*;
-use crate::support::{Answer, Says, Seen};
+use crate::scenes::until;
+use support::{Answer, Says, Seen};
 
 pub const SHORT: &str = "echo begun >> effects; sleep 0.2; echo over";
 
@@ -48,11 +49,11 @@ fn a_task_gives_its_answer_with_what_it_did_and_cost() {
 fn the_parent_is_killed_and_the_child_works_on() {
     let scene = Scene::with_task(json!({"prompt": DO_IT}), WAITS);
     let mut first = scene.start();
-    scene.until("the child acts", || scene.effects() == 1);
+    until(|| scene.effects() == 1);
     assert!(first.kill());
     first.wait(LIMIT);
     scene.go();
-    scene.until("the child ends", || !scene.children()[0].unfinished);
+    until(|| !scene.children()[0].unfinished);
     scene.go_on().expect(0);
     scene.is_whole();
 }
@@ -61,7 +62,7 @@ fn the_parent_is_killed_and_the_child_works_on() {
 fn a_killed_parent_and_a_killed_child_both_resume() {
     let scene = Scene::with_task(json!({"prompt": DO_IT}), WAITS);
     let mut first = scene.start();
-    scene.until("the child acts", || scene.effects() == 1);
+    until(|| scene.effects() == 1);
     assert!(first.kill());
     first.wait(LIMIT);
     assert!(scene.kill_child(true));
@@ -112,12 +113,12 @@ fn a_task_in_the_background_is_told_of_though_both_were_killed() {
         (true, _) => Says::text(ANSWER).into(),
     });
     let mut first = scene.start();
-    scene.until("the child acts", || scene.effects() == 1);
+    until(|| scene.effects() == 1);
     let parents_wait = || {
         let heard = scene.heard.lock().unwrap();
         heard.iter().filter(|seen| !is_child(seen)).count() >= 2
     };
-    scene.until("the parent waits", parents_wait);
+    until(parents_wait);
     assert!(first.kill());
     first.wait(LIMIT);
     assert!(scene.kill_child(true));
@@ -167,7 +168,7 @@ fn a_run_without_a_screen_waits_for_its_tasks_in_the_background() {
     for is_killed in [false, true] {
         let scene = in_the_background();
         let mut live = scene.start();
-        scene.until("the parent waits", || ended_its_turn(&scene));
+        until(|| ended_its_turn(&scene));
         let result = scene.result();
         assert!(result.contains("this run waits for it"), "{result}");
         if is_killed {
@@ -192,13 +193,13 @@ fn a_run_without_a_screen_waits_for_its_tasks_in_the_background() {
 fn ctrl_c_ends_a_run_that_waits_for_its_tasks() {
     let scene = in_the_background();
     let live = scene.start();
-    scene.until("the parent waits", || ended_its_turn(&scene));
+    until(|| ended_its_turn(&scene));
     let pid = Pid::from_raw(live.id().try_into().unwrap()).unwrap();
     kill_process(pid, Signal::INT).unwrap();
     let run = live.wait(LIMIT).expect(130);
     assert!(run.stderr.contains("still running"), "{}", run.stderr);
     scene.go();
-    scene.until("the child ends", || !scene.children()[0].unfinished);
+    until(|| !scene.children()[0].unfinished);
     // It is told with the next words.
     let run = scene.live(&["-p", "-c", "--yolo", "and now?"]).wait(LIMIT);
     assert!(run.expect(0).stdout.contains(TOLD));
@@ -215,7 +216,7 @@ fn a_run_without_a_screen_says_that_it_does_not_wait_for_a_command() {
     assert!(result.contains("nobody waits for it"), "{result}");
     assert!(!result.contains("you are told when it ends"), "{result}");
     scene.go();
-    scene.until("the command ends", || {
+    until(|| {
         let root = scene.home.rewake_home().join("runs");
         let runs = Runs::new(root, env!("CARGO_BIN_EXE_rewake"));
         let is_over = |info: &RunInfo| matches!(info.state, RunState::Ended(_));
@@ -301,7 +302,7 @@ fn a_headless_parent_denies_what_its_child_asks() {
 fn children_are_marked_below_their_parents_and_never_taken_up_instead() {
     let scene = Scene::with_task(json!({"prompt": DO_IT}), WAITS);
     let mut first = scene.start();
-    scene.until("the child acts", || scene.effects() == 1);
+    until(|| scene.effects() == 1);
     let ps = scene.home.run(["ps"]).expect(0).stdout;
     assert!(ps.contains("task: count the effect"), "{ps}");
     assert!(first.kill());
@@ -364,7 +365,7 @@ fn an_agent_of_the_folder_is_used_once_it_is_trusted() {
 fn a_child_that_was_stopped_is_continued_by_its_id() {
     let scene = Scene::with_task(json!({"prompt": DO_IT}), WAITS);
     let first = scene.start();
-    scene.until("the child acts", || scene.effects() == 1);
+    until(|| scene.effects() == 1);
     let pid = Pid::from_raw(first.id().try_into().unwrap()).unwrap();
     kill_process(pid, Signal::INT).unwrap();
     first.wait(LIMIT);
@@ -423,7 +424,7 @@ fn a_task_that_is_resumed_may_do_no_more_than_its_parent_may_by_then() {
 fn a_purge_takes_the_tasks_and_is_refused_while_one_works() {
     let scene = Scene::with_task(json!({"prompt": DO_IT}), WAITS);
     let mut first = scene.start();
-    scene.until("the child acts", || scene.effects() == 1);
+    until(|| scene.effects() == 1);
     assert!(first.kill());
     first.wait(LIMIT);
     let (parent, child) = (scene.parent().id, scene.children()[0].id.clone());
@@ -474,13 +475,13 @@ fn a_task_whose_session_was_purged_is_not_there_any_more() {
 fn a_task_whose_session_is_deleted_in_the_middle_of_it_is_told() {
     let scene = Scene::with_task(json!({"prompt": DO_IT}), WAITS);
     let mut first = scene.start();
-    scene.until("the child acts", || scene.effects() == 1);
+    until(|| scene.effects() == 1);
     assert!(first.kill());
     first.wait(LIMIT);
     assert!(scene.kill_child(true));
     scene.go();
     let child = scene.children()[0].id.clone();
-    scene.until("the child is dead", || {
+    until(|| {
         scene
             .home
             .run(["purge", &child, "--yes"])
@@ -550,12 +551,12 @@ fn a_task_that_is_killed_during_a_long_answer_of_its_parents_model_is_started_ag
         }
     });
     let parent = scene.start();
-    scene.until("the child acts", || scene.effects() == 1);
+    until(|| scene.effects() == 1);
     let is_asked = || {
         let heard = scene.heard.lock().unwrap();
         heard.iter().filter(|seen| !is_child(seen)).count() >= 2
     };
-    scene.until("the parent's model is asked", is_asked);
+    until(is_asked);
     assert!(scene.kill_child(true));
     scene.go();
     parent.wait(LIMIT).expect(0);
@@ -591,7 +592,7 @@ fn a_task_that_ps_stops_ends_in_order_and_can_be_continued() {
         (true, _) => Says::text(ANSWER).into(),
     });
     let parent = scene.start();
-    scene.until("the child acts", || scene.effects() == 1);
+    until(|| scene.effects() == 1);
     let run = scene.runs_of_children()[0].run.clone();
     let stopped = scene.home.run(["ps", "stop", &run]).expect(0);
     assert!(stopped.stdout.contains("task: count"), "{}", stopped.stdout);
@@ -624,7 +625,7 @@ fn a_task_in_the_background_that_its_parent_stops_ends_in_order() {
         (true, _) => Says::text(ANSWER).into(),
     });
     let parent = scene.start();
-    scene.until("the child acts", || scene.effects() == 1);
+    until(|| scene.effects() == 1);
     begun.store(true, Ordering::SeqCst);
     parent.wait(LIMIT).expect(0);
     is_stopped_in_order(&scene);

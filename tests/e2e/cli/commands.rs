@@ -2,8 +2,8 @@
 
 use std::process::{Command, Stdio};
 
-use crate::cli::{LIMIT, bash, calling, history, quiet, refused, scripted, shell, step};
-use crate::support::{Home, run};
+use crate::cli::{LIMIT, bash, calling, newest, quiet, refused, scripted, shell, step};
+use support::{Home, run};
 
 #[test]
 fn history_finds_what_tools_were_called_with_and_says_where_and_how_often() {
@@ -27,7 +27,7 @@ fn show_prints_what_was_said_done_and_told() {
     let home = calling(&[bash("echo out; exit 3")]);
     home.run(["-p", "first line\nsecond line", "--yolo"])
         .expect(0);
-    let id = history(&home)[0].0.clone();
+    let id = newest(&home);
     let shown = home.run(["show", &id]).expect(0).stdout;
     for word in [
         "title     first line\n",
@@ -45,7 +45,7 @@ fn show_prints_what_was_said_done_and_told() {
 fn export_writes_a_session_to_stdout_or_into_a_file() {
     let home = calling(&[bash("printf '\\033[31mred'")]);
     home.run(["-p", "make it red", "--yolo"]).expect(0);
-    let id = history(&home)[0].0.clone();
+    let id = newest(&home);
     let markdown = home.run(["export", &id]).expect(0).stdout;
     for word in [
         "# make it red\n",

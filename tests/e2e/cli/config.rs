@@ -5,7 +5,7 @@ use serde_json::json;
 use crate::cli::{
     LIMIT, SCRIPTED, bash, calling, history, quiet, refused, scripted, step, tool_results,
 };
-use crate::support::{Home, run};
+use support::{Home, run};
 
 #[test]
 fn a_damaged_config_names_file_line_and_the_nearest_key() {

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use serde_json::json;
 
 use crate::cli::{calling, quiet, results, scripted, step, streamed, tool_results};
-use crate::support::{Answer, Home, Protocol, Says, Seen, Server, git};
+use support::{Answer, Home, Protocol, Says, Seen, Server, git};
 
 /// A server that says "fine" and keeps what it was asked with.
 fn listening() -> (Server, Arc<Mutex<Vec<Seen>>>) {

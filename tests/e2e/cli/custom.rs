@@ -4,8 +4,8 @@ use std::os::unix::fs::symlink;
 
 use serde_json::Value;
 
-use crate::cli::{LIMIT, refused, scripted, step, streamed};
-use crate::support::{Home, Live, Run};
+use crate::cli::{LIMIT, refused, scripted, step, stream, streamed};
+use support::{Home, Run};
 
 fn put(home: &Home, path: &str, text: impl AsRef<[u8]>) {
     let path = home.path(path);
@@ -100,7 +100,7 @@ fn its_model_answers_this_request_alone_also_after_a_kill() {
                 chunk_chars = 1\nchunk_ms = 100\n";
     let home = scripted(&[slow.to_string(), step("done", &[]), step("again", &[])]);
     own(&home, "think.md", "---\nmodel: s/large\n---\nThink.");
-    let mut live = Live::spawn(home.rewake(["-p", "/think", "--output-format", "stream-json"]));
+    let mut live = stream(&home, &["-p", "/think"]);
     live.wait_for(LIMIT, |line| line.contains("delta.text"));
     assert!(live.kill());
     live.wait(LIMIT);

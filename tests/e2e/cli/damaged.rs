@@ -10,8 +10,8 @@ use rewake::store::{Batch, Head, JournalPlace, NewSession, Store, new_id};
 use rusqlite::Connection;
 
 use crate::cli::journal::path;
-use crate::cli::{bash, quiet, scripted, step};
-use crate::support::Home;
+use crate::cli::{bash, calling, quiet};
+use support::Home;
 
 struct Sound {
     home: Home,
@@ -59,7 +59,7 @@ fn all_in_one_file(home: &Home, sql: &str) -> Vec<u8> {
 impl Sound {
     /// With contents of files, a blob, frames and a tail.
     fn new() -> Sound {
-        let home = scripted(&[step("", &[bash("echo x > made")]), step("done", &[])]);
+        let home = calling(&[bash("echo x > made")]);
         fs::write(home.workspace().join("was.txt"), "it was here").unwrap();
         home.run(["-p", "go", "--yolo"]).expect(0);
         let mut store = Store::open(&home.rewake_home()).unwrap();

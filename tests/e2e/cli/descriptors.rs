@@ -4,8 +4,8 @@ use std::fs;
 
 use serde_json::json;
 
-use crate::cli::{LIMIT, SCRIPTED, bash, play, results, scripted, step};
-use crate::support::{Home, Run, limited, run, spoken};
+use crate::cli::{LIMIT, SCRIPTED, bash, calling, play, results, step};
+use support::{Home, Run, limited, run, spoken};
 
 fn few(home: &Home, args: &[&str]) -> Run {
     run(limited(&home.rewake(args), 256, 256), LIMIT)
@@ -14,10 +14,7 @@ fn few(home: &Home, args: &[&str]) -> Run {
 #[test]
 fn more_files_than_descriptors_are_rewound() {
     const FILES: usize = 600;
-    let home = scripted(&[
-        step("", &[bash("for f in d*/f*; do echo new > $f; done")]),
-        step("done", &[]),
-    ]);
+    let home = calling(&[bash("for f in d*/f*; do echo new > $f; done")]);
     let names = || (0..FILES).map(|n| format!("d{}/f{n}", n % 300));
     for name in names() {
         fs::create_dir_all(home.path(&name).parent().unwrap()).unwrap();

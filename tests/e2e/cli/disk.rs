@@ -3,7 +3,7 @@
 use std::fs;
 
 use crate::cli::{LIMIT, bash, history, quiet, refused, scripted, step};
-use crate::support::{FailingDisk, Fails, Home, Run, run, skip};
+use support::{FailingDisk, Fails, Home, Run, run, skip};
 
 const NO_SPACE: i32 = 28;
 const INPUT_OUTPUT: i32 = 5;

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use serde_json::json;
 
 use crate::cli::served::until;
-use crate::cli::{LIMIT, history, quiet, refused, streamed};
-use crate::support::{Answer, Home, Live, Protocol, Says, Server, Tokens};
+use crate::cli::{LIMIT, newest, quiet, refused, streamed};
+use support::{Answer, Home, Live, Protocol, Says, Server, Tokens};
 
 /// Of each answer, and of each summary.
 const ANSWER: Tokens = tokens(10, 2);
@@ -57,7 +57,7 @@ fn server(calls: usize, sleeps: bool, summaries: bool) -> Server {
 /// The id of a session with these calls.
 fn worked(home: &Home) -> String {
     home.run(["-p", "--yolo", "work"]).expect(0);
-    history(home)[0].0.clone()
+    newest(home)
 }
 
 #[test]
@@ -78,9 +78,7 @@ fn compact_summarises_all_but_the_newest_exchange() {
     let run = home.run(["compact", &id]).expect(0);
     quiet(&run);
     assert_eq!(run.stderr, "");
-    until("a hook of the compaction", || {
-        home.path("compacts").exists()
-    });
+    until(|| home.path("compacts").exists());
     assert!(home.read("compacts").contains(r#""trigger":"manual""#));
     let numbers: Vec<u64> = run
         .stdout
@@ -152,7 +150,7 @@ fn compact_leaves_alone_what_is_in_use_or_in_the_middle_of_a_call() {
     let args = ["-p", "--yolo", "work", "--output-format", "stream-json"];
     let mut live = Live::spawn(home.rewake(args));
     live.wait_for(LIMIT, |line| line.contains("entry.started"));
-    let id = history(&home)[0].0.clone();
+    let id = newest(&home);
     refused(home.run(["compact", &id]), 75, &["in use"]);
     live.kill();
     live.wait(LIMIT);
@@ -201,7 +199,7 @@ fn the_bytes_of_a_token_are_kept_for_new_sessions() {
     let home = Home::with(&server, Protocol::Anthropic);
     let asked = |prompt: &str| {
         home.run(["-p", prompt]);
-        let shown = home.run(["show", &history(&home)[0].0]).expect(0).stdout;
+        let shown = home.run(["show", &newest(&home)]).expect(0).stdout;
         let (_, behind) = shown.split_once("request has about ").unwrap();
         let tokens = behind.split(' ').next().and_then(|n| n.parse().ok());
         tokens.unwrap_or(0_u64)

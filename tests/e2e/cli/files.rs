@@ -7,8 +7,8 @@ use std::process::{Command, Stdio};
 
 use serde_json::json;
 
-use crate::cli::{LIMIT, SCRIPTED, bash, calling, scripted, step};
-use crate::support::{Home, run};
+use crate::cli::{LIMIT, SCRIPTED, bash, calling, newest, scripted, step};
+use support::{Home, run};
 
 /// What the program prints.
 #[track_caller]
@@ -16,17 +16,11 @@ fn output(home: &Home, args: &[&str]) -> String {
     home.run(args).expect(0).stdout
 }
 
-/// The id of the only session.
-fn id(home: &Home) -> String {
-    let listed = output(home, &["history"]);
-    listed.split_whitespace().next().unwrap().to_string()
-}
-
 /// Plays the script, and gives what changed in the session.
 #[track_caller]
 fn changed(home: &Home) -> String {
     home.run(["-p", "go", "--yolo"]).expect(0);
-    output(home, &["diff", &id(home), "--stat"])
+    output(home, &["diff", &newest(home), "--stat"])
 }
 
 fn configure(home: &Home, files: &str) {
@@ -58,7 +52,7 @@ fn a_diff_shows_what_calls_and_commands_changed() {
     ] {
         assert!(stat.contains(line), "{line}: {stat}");
     }
-    let diff = output(&home, &["diff", &id(&home)]);
+    let diff = output(&home, &["diff", &newest(&home)]);
     assert!(
         diff.contains("--- a/tracked\n+++ b/tracked\n@@ -1,2 +1,2 @@\n a\n-b\n+c"),
         "{diff}"
@@ -66,7 +60,7 @@ fn a_diff_shows_what_calls_and_commands_changed() {
     assert!(diff.contains("--- a/gone\n+++ /dev/null\n"), "{diff}");
     assert_eq!(home.read("nested/.git/config"), "theirs");
     // Nothing had been done by then: they were as before the first call.
-    assert_eq!(output(&home, &["diff", &id(&home), "0..1"]), "");
+    assert_eq!(output(&home, &["diff", &newest(&home), "0..1"]), "");
 }
 
 #[test]
@@ -99,7 +93,7 @@ fn a_diff_says_who_made_each_change() {
     fs::write(home.path("both"), by_hand).unwrap();
     fs::write(home.path("by-hand"), "1\n").unwrap();
     home.run(["-p", "-c", "more", "--yolo"]).expect(0);
-    let stat = output(&home, &["diff", &id(&home), "--stat"]);
+    let stat = output(&home, &["diff", &newest(&home), "--stat"]);
     for line in [
         "both  +30 −1  by tool, by command, by hand\n",
         "by-command  +1 −0  by command\n",
@@ -110,7 +104,7 @@ fn a_diff_says_who_made_each_change() {
         assert!(stat.contains(line), "{line}: {stat}");
     }
     // Hunk by hunk, from the entry at which the tools had written.
-    let export = output(&home, &["export", &id(&home), "--json"]);
+    let export = output(&home, &["export", &newest(&home), "--json"]);
     let export: serde_json::Value = serde_json::from_str(&export).unwrap();
     let written = export["records"]
         .as_array()
@@ -120,7 +114,7 @@ fn a_diff_says_who_made_each_change() {
         .nth(2)
         .unwrap();
     let range = format!("{}", written["seq"]);
-    let diff = output(&home, &["diff", &id(&home), &range]);
+    let diff = output(&home, &["diff", &newest(&home), &range]);
     for part in [
         "both: by command, by hand\n--- a/both\n+++ b/both\n",
         "@@ -12,7 +12,7 @@ by command\n",
@@ -144,7 +138,7 @@ fn an_edit_by_hand_between_two_calls_is_kept_apart_from_them() {
     ];
     crate::cli::play(&home, &script);
     home.run(["-p", "more", "--yolo"]).expect(0);
-    let second = id(&home);
+    let second = newest(&home);
     let stat = output(&home, &["diff", &second, "--stat"]);
     assert!(
         stat.contains("by-second") && !stat.contains("by-hand"),
@@ -168,7 +162,7 @@ fn a_secret_is_named_and_its_content_is_nowhere() {
         stat.contains("link: nothing → a link to /dev/zero"),
         "{stat}"
     );
-    let diff = output(&home, &["diff", &id(&home)]);
+    let diff = output(&home, &["diff", &newest(&home)]);
     assert!(!diff.contains("seventeen"), "{diff}");
 }
 
@@ -181,7 +175,7 @@ fn a_snapshot_timeout_is_reported_and_the_effect_still_runs() {
     }
     home.run(["-p", "go", "--yolo"]).expect(0);
     assert_eq!(home.read("a"), "1\n");
-    let shown = output(&home, &["show", &id(&home)]);
+    let shown = output(&home, &["show", &newest(&home)]);
     assert!(
         shown.contains("the state of the files before this was not saved: it took over 0 ms"),
         "{shown}"
@@ -203,7 +197,7 @@ fn with_too_many_files_only_what_tools_write_is_kept() {
         stat.contains("/b  +1 −0") && !stat.contains("a  "),
         "{stat}"
     );
-    let shown = output(&home, &["show", &id(&home)]);
+    let shown = output(&home, &["show", &newest(&home)]);
     assert!(
         shown.contains("there are over 3 files (files.max_files)"),
         "{shown}"
@@ -216,7 +210,7 @@ fn at_its_limit_nothing_more_is_kept_until_it_is_tidied_up() {
     configure(&home, "max_bytes = 0");
     fs::write(home.path("b"), "2").unwrap();
     home.run(["-p", "go", "--yolo"]).expect(0);
-    let shown = output(&home, &["show", &id(&home)]);
+    let shown = output(&home, &["show", &newest(&home)]);
     assert!(
         shown.contains("(files.max_bytes): rewake gc makes room"),
         "{shown}"
@@ -236,7 +230,7 @@ fn snapshots_can_be_disabled_but_not_by_an_untrusted_workspace() {
     let home = calling(&[bash("echo 1 > a")]);
     configure(&home, "snapshots = \"off\"");
     home.run(["-p", "go", "--yolo"]).expect(0);
-    let unknown = home.run(["diff", &id(&home)]).expect(2);
+    let unknown = home.run(["diff", &newest(&home)]).expect(2);
     assert!(
         unknown
             .stderr
@@ -312,7 +306,7 @@ fn a_full_disk_for_a_pack_is_reported_and_delays_no_effect() {
     let agent = home.rewake(["-p", "go", "--yolo"]);
     run(limited(&agent), LIMIT).expect(0);
     assert_eq!(home.read("a"), "1\n");
-    let shown = output(&home, &["show", &id(&home)]);
+    let shown = output(&home, &["show", &newest(&home)]);
     assert!(
         shown.contains("the state of the files before this was not saved: "),
         "{shown}"
@@ -336,7 +330,7 @@ fn old_sessions_are_tidied_up_when_it_is_asked_for() {
     assert!(kept.contains("to remove  nothing"), "{kept}");
     let would = output(&home, &["gc", "--older-than", "0"]);
     assert!(would.contains("of 1 session"), "{would}");
-    output(&home, &["diff", &id(&home)]);
+    output(&home, &["diff", &newest(&home)]);
     let removed = output(&home, &["gc", "--older-than", "0", "--yes"]);
     assert!(
         removed.contains("removed") && removed.contains("of 1 session"),
@@ -389,7 +383,7 @@ fn the_model_is_told_which_files_it_read_were_changed_by_hand() {
     let next = home.run(["-p", "-c", "and now"]).expect(0);
     assert_eq!(next.stdout, "no\n");
     assert!(!next.stderr.contains("changed outside"), "{}", next.stderr);
-    let shown = output(&home, &["show", &id(&home)]);
+    let shown = output(&home, &["show", &newest(&home)]);
     assert_eq!(
         shown.matches("changed outside of rewake").count(),
         1,

@@ -4,8 +4,8 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use crate::cli::{bash, history, play, refused, results, scripted, step, streamed};
-use crate::support::{Answer, Home, Protocol, Run, Server};
+use crate::cli::{bash, calling, history, play, refused, results, scripted, step, streamed};
+use support::{Answer, Home, Protocol, Run, Server};
 
 /// The requests of a server, as JSON.
 fn bodies(server: &Server) -> Vec<Value> {
@@ -187,7 +187,7 @@ fn images_names_and_rules_are_of_this_run() {
     refused(home.run(["-p", "x", "--name", " "]), 2, &["--name"]);
     assert_eq!(history(&home).len(), before);
 
-    let home = scripted(&[step("", &[bash("touch ran")]), step("done", &[])]);
+    let home = calling(&[bash("touch ran")]);
     let deny = [
         "-p",
         "x",
@@ -286,14 +286,11 @@ fn an_ephemeral_session_is_purged_after_it_ends_well() {
 
 #[test]
 fn servers_of_a_file_are_used_for_this_run() {
-    let home = scripted(&[
-        step("", &[("mcp_find", json!({ "query": "" }))]),
-        step("done", &[]),
-    ]);
+    let home = calling(&[("mcp_find", json!({ "query": "" }))]);
     let program = std::env::current_exe().unwrap();
     let server = json!({ "mcpServers": { "far": {
-        "command": program, "args": crate::support::spoken::arguments(crate::support::spoken::ITSELF),
-        "env": { (crate::support::spoken::ASKED): "tools", (crate::support::spoken::SAYS): "{}" },
+        "command": program, "args": support::spoken::arguments(support::spoken::ITSELF),
+        "env": { (support::spoken::ASKED): "tools", (support::spoken::SAYS): "{}" },
     } } });
     fs::write(home.path("mcp.json"), server.to_string()).unwrap();
     let run = streamed(&home, &["-p", "x", "--mcp-config", "mcp.json"]);

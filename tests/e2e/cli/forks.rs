@@ -8,8 +8,8 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use crate::cli::{LIMIT, SCRIPTED, bash, play, scripted, step};
-use crate::support::{Home, Run, run};
+use crate::cli::{LIMIT, SCRIPTED, bash, calling, newest, play, scripted, step};
+use support::{Home, Run, git, run};
 
 /// All that lies below a folder: its content, or where a link leads.
 fn files(root: &Path) -> BTreeMap<String, String> {
@@ -51,11 +51,6 @@ fn known(home: &Home, id: &str) -> Vec<String> {
     let records = records(home, id);
     let known = records.iter().filter(|r| r["entry"]["tree"].is_string());
     known.map(|r| r["seq"].to_string()).collect()
-}
-
-fn newest(home: &Home) -> String {
-    let listed = home.run(["history"]).expect(0).stdout;
-    listed.split_whitespace().next().unwrap().to_string()
 }
 
 fn sessions(home: &Home) -> usize {
@@ -286,20 +281,9 @@ fn a_folder_that_cannot_be_made_is_refused() {
     refused(&home, &[&id, "--files", "/proc/copy"], "it cannot be made");
 }
 
-fn git(folder: &Path, args: &[&str]) -> String {
-    let mut command = Command::new("git");
-    command.args(["-c", "user.name=a", "-c", "user.email=a@b.c"]);
-    let done = command.args(args).current_dir(folder).output().unwrap();
-    assert!(done.status.success(), "{done:?}");
-    String::from_utf8(done.stdout).unwrap()
-}
-
 #[test]
 fn a_worktree_gets_the_files_and_nothing_of_the_repository_runs() {
-    let home = scripted(&[
-        step("", &[bash("cd ..; echo 2 > a; echo n > new; rm gone")]),
-        step("done", &[]),
-    ]);
+    let home = calling(&[bash("cd ..; echo 2 > a; echo n > new; rm gone")]);
     let root = home.workspace();
     git(&root, &["init", "-q"]);
     for name in ["a", "gone"] {

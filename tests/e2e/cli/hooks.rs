@@ -8,9 +8,9 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 
 use crate::cli::mirror::write_program;
-use crate::cli::{LIMIT, bash, play, refused, results, scripted, step, streamed};
+use crate::cli::{LIMIT, bash, calling, play, refused, results, scripted, step, streamed, until};
 use crate::scenes::hooks::*;
-use crate::support::{Home, Live, Run, git};
+use support::{Home, Live, Run, git};
 
 const BYPASS: [&str; 4] = ["-p", "go", "--permission-mode", "bypassPermissions"];
 /// A script in the workspace.
@@ -165,7 +165,7 @@ fn an_answer_that_is_not_understood_lets_no_call_run() {
         if command.starts_with("jq") && !which("jq") {
             continue;
         }
-        let home = scripted(&[step("", &[bash(echoed)]), step("done", &[])]);
+        let home = calling(&[bash(echoed)]);
         hooks(&home, &[("PreToolUse", "Bash", &command)]);
         let results = results(&streamed(&home, &BYPASS));
         assert!(!home.path("ran").exists(), "{command}: {results:?}");
@@ -300,15 +300,9 @@ fn changed_arguments_are_judged_again_and_recorded_beside_the_original() {
 
 #[test]
 fn a_guard_sees_the_files_that_earlier_calls_of_the_answer_wrote() {
-    let home = scripted(&[
-        step(
-            "",
-            &[
-                ("write", json!({ "path": "flag", "content": "x" })),
-                bash("touch ran"),
-            ],
-        ),
-        step("done", &[]),
+    let home = calling(&[
+        ("write", json!({ "path": "flag", "content": "x" })),
+        bash("touch ran"),
     ]);
     hooks(&home, &[("PreToolUse", "Bash", "test ! -e flag || exit 2")]);
     let run = streamed(&home, &ACCEPT);
@@ -508,16 +502,10 @@ fn a_script_that_is_replaced_by_an_approved_command_counts_no_more() {
 /// The model finds no message that a hook refused, in whatever way it looks.
 #[test]
 fn a_refused_message_is_in_no_later_request() {
-    let home = scripted(&[
-        step(
-            "",
-            &[
-                ("memory_search", json!({ "query": "quetzal" })),
-                ("memory_page", json!({ "address": "entries 1-4" })),
-                ("review_history", json!({})),
-            ],
-        ),
-        step("done", &[]),
+    let home = calling(&[
+        ("memory_search", json!({ "query": "quetzal" })),
+        ("memory_page", json!({ "address": "entries 1-4" })),
+        ("review_history", json!({})),
     ]);
     hooks(
         &home,
@@ -667,21 +655,15 @@ fn hooks_are_listed_and_tested_by_a_person_alone() {
     refused(home.run(["hooks", "test", "PreToolUse"]), 2, &["--tool"]);
     let mut inside = home.rewake(["hooks", "test", "Stop"]);
     inside.env("REWAKE_RUN", "x");
-    let run = crate::support::run(inside, LIMIT);
+    let run = support::run(inside, LIMIT);
     refused(run, 2, &["inside a command that an agent runs"]);
 }
 
 #[test]
 fn a_guard_covers_subagents_and_reads_that_need_no_question() {
-    let home = scripted(&[
-        step(
-            "",
-            &[
-                ("task", json!({ "prompt": "look" })),
-                ("read", json!({ "path": "a" })),
-            ],
-        ),
-        step("done", &[]),
+    let home = calling(&[
+        ("task", json!({ "prompt": "look" })),
+        ("read", json!({ "path": "a" })),
     ]);
     fs::write(home.path("a"), "secret").unwrap();
     git(&home.workspace(), &["init", "-q"]);
@@ -734,7 +716,7 @@ fn the_example_of_the_documentation_works_as_printed() {
 #[test]
 fn the_hint_of_a_denial_names_no_mode_that_denies_too() {
     let modes = |guard: &str, mode: &str, call: (&str, Value)| {
-        let home = scripted(&[step("", &[call]), step("done", &[])]);
+        let home = calling(&[call]);
         hooks(&home, &[("PreToolUse", "Bash", guard)]);
         let run = home.run(["-p", "go", "--permission-mode", mode]).expect(0);
         let said = |name: &str| run.stderr.contains(&format!("{name} allows"));
@@ -778,7 +760,7 @@ fn guards_for_tools_of_other_agents_work_or_are_named() {
             ("write", json!({"path": "ran", "content": "x"})),
         ),
     ] {
-        let home = scripted(&[step("", &[call]), step("done", &[])]);
+        let home = calling(&[call]);
         hooks(&home, &[("PreToolUse", matcher, "exit 2")]);
         streamed(&home, &BYPASS).expect(0);
         assert!(!home.path("ran").exists(), "{matcher}");

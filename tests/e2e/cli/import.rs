@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::Value;
 
 use crate::scenes::import::*;
-use crate::support::{Home, Protocol, Says, Server};
+use support::{Home, Protocol, Says, Server};
 
 #[test]
 fn sessions_of_six_agents_are_listed_and_stay_as_they_are() {

@@ -10,7 +10,7 @@ use tempfile::TempDir;
 
 use crate::cli::LIMIT;
 use crate::cli::mirror::{ALL, Mirror, VERSION, has, name, target, write_program};
-use crate::support::{Run, run, skip_everywhere};
+use support::{Run, run, skip_everywhere};
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))

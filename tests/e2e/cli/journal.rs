@@ -3,9 +3,8 @@
 
 use std::fs;
 
-use crate::cli::{LIMIT, bash, calling, play, refused, scripted, step};
+use crate::cli::{LIMIT, bash, calling, play, refused, scripted, step, stream};
 pub use crate::scenes::journal::*;
-use crate::support::Live;
 
 #[test]
 fn the_write_ahead_log_removed_after_a_kill() {
@@ -166,7 +165,7 @@ fn a_journal_failure_during_a_run_is_reported_once() {
     let mut steps: Vec<String> = (1..=BIG).map(call).collect();
     steps.push(step("all done", &[]));
     let home = scripted(&steps);
-    let live = Live::spawn(home.rewake(["-p", "go", "--yolo", "--output-format", "stream-json"]));
+    let live = stream(&home, &["-p", "go", "--yolo"]);
     wait_for_calls(&home, 1);
     fs::rename(path(&home, "journal"), path(&home, "moved")).unwrap();
     fs::write(path(&home, "journal"), "a file in the way").unwrap();

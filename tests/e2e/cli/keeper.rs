@@ -5,12 +5,13 @@
 
 mod lease;
 
+use crate::scenes::{runtime, until};
 use std::fs::File;
 use std::future::Future;
 use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rewake::command::{
     How, RunEnd, RunInfo, RunState, Running, Runs, SettledRun, Spare, Spec, Stopped, boot_id,
@@ -139,19 +140,7 @@ impl Place {
 }
 
 fn block_on<T>(future: impl Future<Output = T>) -> T {
-    tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .unwrap()
-        .block_on(future)
-}
-
-fn until(mut so: impl FnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(90);
-    while !so() {
-        assert!(Instant::now() < deadline, "waited too long");
-        std::thread::sleep(Duration::from_millis(2));
-    }
+    runtime().block_on(future)
 }
 
 fn signal(pid: u32, signal: Signal) {
@@ -849,7 +838,7 @@ async fn an_end_that_outlived_its_output_is_told_with_its_exit_code() {
 #[test]
 fn a_keeper_syncs_when_nobody_waits_for_it() {
     if !crate::cli::nasty::is_there("strace") {
-        crate::support::skip("strace");
+        support::skip("strace");
         return;
     }
     let place = place();

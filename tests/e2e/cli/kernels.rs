@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::cli::LIMIT;
 use crate::cli::{play, results, scripted, step};
-use crate::support::{Home, Refusal, Run, git, has_whole_sandbox, run};
+use support::{Home, Refusal, Run, git, has_whole_sandbox, run};
 
 const ACCEPT: [&str; 2] = ["--permission-mode", "acceptEdits"];
 

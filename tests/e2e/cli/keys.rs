@@ -4,7 +4,7 @@ use std::os::unix::fs::PermissionsExt;
 
 use crate::cli::{refused, step};
 use crate::scenes::keys::*;
-use crate::support::{Answer, Home, KEY, Protocol, Server};
+use support::{Answer, Home, KEY, Protocol, Server};
 
 #[test]
 fn a_key_file_readable_by_others_is_reported_and_not_used() {

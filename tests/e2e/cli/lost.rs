@@ -4,12 +4,11 @@
 
 use std::fs;
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
 
 use rewake::store::{SessionLock, Store, new_id};
 
-use crate::cli::{LIMIT, SCRIPTED, bash, play, quiet, refused, step};
-use crate::support::{Home, Live};
+use crate::cli::{LIMIT, SCRIPTED, bash, newest, play, quiet, refused, step, until};
+use support::{Home, Live};
 
 const SAID: &str = "not in the database";
 
@@ -54,20 +53,11 @@ fn scene_with(journal: bool) -> Scene {
     ];
     let mut live = Live::spawn(home.rewake(args));
     live.wait_for(LIMIT, |line| line.contains("entry.started"));
-    let end = Instant::now() + LIMIT;
-    while !home.workspace().join("effects").exists() {
-        assert!(Instant::now() < end, "the command did not begin");
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    until(|| home.workspace().join("effects").exists());
     live.kill();
     live.wait(LIMIT);
     let killed = newest(&home);
     Scene { home, killed, copy }
-}
-
-fn newest(home: &Home) -> String {
-    let store = Store::open(&home.rewake_home()).unwrap();
-    store.history().newest(None).unwrap().unwrap().id
 }
 
 fn database(home: &Home) -> PathBuf {

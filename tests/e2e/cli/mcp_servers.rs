@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use rewake::command::server::{Attached, ServerEnv, ServerSpec, Servers};
 
 use crate::cli::keeper_server::SERVER;
-use crate::cli::{LIMIT, bash, calling, history, quiet, refused, scripted, step};
-use crate::support::{Home, Live, Run, run, spoken};
+use crate::cli::{LIMIT, bash, calling, newest, quiet, refused, runtime, scripted, step, until};
+use support::{Home, Live, Run, run, spoken};
 
 /// Shown nowhere and kept in no file.
 const SECRET: &str = "sk-of-a-server-0123456789";
@@ -534,32 +534,20 @@ fn env() -> ServerEnv {
     ServerEnv::new(|name| std::env::var_os(name), &own)
 }
 
-/// The whole id of the one session.
-fn session_id(home: &Home) -> String {
-    let (short, _) = history(home).remove(0);
-    let shown = home.run(["show", &short, "--json"]).expect(0).stdout;
-    let start = shown.find(&short).unwrap();
-    shown[start..start + 36].to_string()
-}
-
 #[test]
 fn run_folders_that_nobody_needs_are_swept() {
     // A call is open, of which the run folder is named as the run of a server here.
     let home = calling(&[bash("touch begun; sleep 600")]);
     let args = ["-p", "x", "--set", "permissions.allow=[\"Bash\"]"];
     let mut live = Live::spawn(home.rewake(args));
-    let end = std::time::Instant::now() + LIMIT;
-    while !home.path("begun").exists() {
-        assert!(std::time::Instant::now() < end, "the command was not begun");
-        std::thread::sleep(std::time::Duration::from_millis(10));
-    }
+    until(|| home.path("begun").exists());
     let needed = std::fs::read_dir(home.rewake_home().join("runs"))
         .unwrap()
         .next()
         .unwrap()
         .unwrap()
         .file_name();
-    let session = session_id(&home);
+    let session = newest(&home);
     let servers = servers_of(&home);
     let root = home.rewake_home().join("servers");
     let left = servers.prepare(&spec(&session, &home)).unwrap();
@@ -569,10 +557,7 @@ fn run_folders_that_nobody_needs_are_swept() {
     let unknown = servers
         .prepare(&spec("0191d5c8-0000-7000-8000-000000000000", &home))
         .unwrap();
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .unwrap();
+    let runtime = runtime();
     let lives = servers.prepare(&spec(&session, &home)).unwrap();
     let client = runtime.block_on(servers.start(&lives, &env())).unwrap();
     assert!(matches!(client, Attached::Live(_)));
@@ -610,17 +595,14 @@ fn run_folders_that_nobody_needs_are_swept() {
 fn a_session_that_is_purged_takes_its_servers_with_it() {
     let home = scripted(&[step("fine", &[])]);
     home.run(["-p", "x"]).expect(0);
-    let session = session_id(&home);
+    let session = newest(&home);
     let servers = servers_of(&home);
     let over = servers.prepare(&spec(&session, &home)).unwrap();
     let lives = servers.prepare(&spec(&session, &home)).unwrap();
     let other = servers
         .prepare(&spec("0191d5c8-0000-7000-8000-000000000000", &home))
         .unwrap();
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .unwrap();
+    let runtime = runtime();
     drop(runtime.block_on(servers.start(&lives, &env())).unwrap());
     home.run(["purge", &session, "--yes"]).expect(0);
     let root = home.rewake_home().join("servers");

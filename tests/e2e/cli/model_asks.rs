@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use crate::cli::resume::scene::*;
-use crate::support::{Answer, Live, Says};
+use support::{Answer, Live, Says};
 
 /// A session whose model asks once, and then repeats the answer.
 fn asks() -> Scene {
@@ -25,7 +25,7 @@ fn asked(scene: &Scene) -> Live {
     live
 }
 
-fn answer(scene: &Scene, args: &[&str]) -> crate::support::Run {
+fn answer(scene: &Scene, args: &[&str]) -> support::Run {
     scene.home.run([&["answer", "@here"], args].concat())
 }
 

@@ -5,9 +5,9 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 
-use crate::cli::{history, quiet, refused, results, streamed};
+use crate::cli::{history, newest, quiet, refused, results, streamed};
 use crate::scenes::models::*;
-use crate::support::{Answer, Home, KEY, Options, Protocol, Says, Server, list};
+use support::{Answer, Home, KEY, Options, Protocol, Says, Server, list};
 
 /// The same home, at another server.
 #[track_caller]
@@ -101,7 +101,7 @@ fn a_stream_that_is_cut_is_asked_for_again_and_recorded_once() {
         let home = Home::with(&server, protocol);
         let run = home.run(["-p", "x", "--set", "retry.base_ms=1"]).expect(0);
         assert_eq!(run.stdout, "whole\n", "{protocol:?}");
-        let id = &history(&home)[0].0;
+        let id = &newest(&home);
         assert!(!home.run(["show", id]).expect(0).stdout.contains("half"));
     }
 }
@@ -825,7 +825,7 @@ fn a_retired_summary_model_goes_to_the_fallback() {
     home.configure(&server, Protocol::Chat, more);
     home.run(["-p", "one"]).expect(0);
     home.run(["-p", "-c", "two"]).expect(0);
-    let run = home.run(["compact", &history(&home)[0].0]).expect(0);
+    let run = home.run(["compact", &newest(&home)]).expect(0);
     let said = "is not there for summaries and titles, so local/third is asked";
     assert!(run.stderr.contains(said), "{}", run.stderr);
     assert!(

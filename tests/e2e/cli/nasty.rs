@@ -16,7 +16,7 @@ use rewake::core::policy::{Decision, Rule, Rules, Workspace, decide};
 use rewake::session::DISK;
 
 use crate::cli::LIMIT;
-use crate::support::{Home, run};
+use support::{Home, run};
 
 const OUTSIDE: &str = "TRACE-OF-OUTSIDE";
 const DENIED: &str = "TRACE-OF-DENIED";

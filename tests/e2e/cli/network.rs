@@ -6,7 +6,7 @@ use std::process::Command;
 use std::sync::{Arc, Mutex};
 
 use crate::cli::{LIMIT, quiet, refused};
-use crate::support::{Authority, Home, Options, Run, Says, Server, run};
+use support::{Authority, Home, Options, Run, Says, Server, run};
 
 fn configure(home: &Home, base_url: &str, more: &str) {
     home.write_config(&format!(

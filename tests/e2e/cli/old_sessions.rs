@@ -10,7 +10,7 @@ use rewake::store::{Batch, NewSession, Store, new_id};
 use serde_json::{Value, json};
 
 use crate::cli::streamed;
-use crate::support::{Answer, Home, Protocol, Says, Seen, Server};
+use support::{Answer, Home, Protocol, Says, Seen, Server};
 
 const MODEL: &str = "local/test-model";
 const OLD_PROMPT: &str = "You are rewake.\n- For work of several steps, keep `plan` true.\n\n<environment>\nmode: default\nuser: cannot be asked\ncommands: sandboxed; unasked: access read (acceptEdits: workspace; bypassPermissions: full; plan: only read)\n</environment>";

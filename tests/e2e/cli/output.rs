@@ -6,8 +6,8 @@ use std::process::Stdio;
 
 use serde_json::{Value, json};
 
-use crate::cli::{LIMIT, bash, calling, quiet, scripted, shell, step, streamed};
-use crate::support::{Home, Run, run};
+use crate::cli::{LIMIT, bash, calling, newest, quiet, scripted, shell, step, streamed};
+use support::{Home, Run, run};
 
 const RESULT: [&str; 15] = [
     "background",
@@ -353,7 +353,7 @@ fn no_subcommand_succeeds_when_its_output_is_lost() {
     let write = ("write", json!({"path": "new", "content": "text\n"}));
     let home = calling(&[write, bash("echo one")]);
     home.run(["-p", "x", "--yolo"]).expect(0);
-    let id = crate::cli::history(&home)[0].0.clone();
+    let id = newest(&home);
     for args in [
         "--help",
         "--version",

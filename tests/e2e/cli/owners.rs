@@ -9,7 +9,7 @@ use std::process::Command;
 
 use crate::cli::mirror::copy_program;
 use crate::cli::{LIMIT, SCRIPTED, play, refused, step};
-use crate::support::{Home, Run, run, skip_everywhere};
+use support::{Home, Run, run, skip_everywhere};
 
 /// A user who owns nothing else.
 const USER: u32 = 12_345;

@@ -13,7 +13,7 @@ use tempfile::TempDir;
 
 use crate::cli::LIMIT;
 use crate::cli::mirror::{has, sha256, write_program};
-use crate::support::{Run, Terminal, run, skip_everywhere};
+use support::{Run, Terminal, run, skip_everywhere};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 const BASE: &str = "https://releases.example/releases";

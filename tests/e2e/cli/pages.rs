@@ -7,7 +7,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use serde_json::{Value, json};
 
 use crate::cli::{LIMIT, SCRIPTED, play, results, step, streamed};
-use crate::support::{Authority, Home, Live, Options, Says, Server};
+use support::{Authority, Home, Live, Options, Says, Server};
 
 const PAGE: &str =
     "<title>The page</title><nav>menu</nav><h1>Head</h1><p>text <a href='/x'>link</a>";

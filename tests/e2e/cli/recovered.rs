@@ -4,27 +4,18 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use rewake::core::entry::Record;
-use rewake::store::Store;
 use rusqlite::Connection;
 use rusqlite::config::DbConfig;
 
 use crate::cli::journal::{at_work, go_on, path, wait_for_calls};
-use crate::cli::{LIMIT, bash, play, quiet, scripted, step};
-use crate::support::Home;
+use crate::cli::{LIMIT, bash, play, quiet, records, scripted, step};
+use support::Home;
 
 const HEADER: usize = 32;
 const FRAME: usize = 24 + 4096;
 
 fn effects(home: &Home) -> String {
     home.read("effects")
-}
-
-/// The entries of the only session.
-fn entries(home: &Home) -> Vec<Record> {
-    let store = Store::open(&home.rewake_home()).unwrap();
-    let id = store.history().newest(None).unwrap().unwrap().id;
-    store.load(&id).unwrap().1
 }
 
 fn set_aside(home: &Home) -> Vec<PathBuf> {
@@ -42,7 +33,7 @@ fn the_newest_entry_is_repaired_from_the_journal() {
     steps.push(step("all done", &[]));
     let home = scripted(&steps);
     home.run(["-p", "go", "--yolo"]).expect(0);
-    let before = (entries(&home), effects(&home));
+    let before = (records(&home), effects(&home));
     let conn = Connection::open(path(&home, "rewake.db")).unwrap();
     conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
         .unwrap();
@@ -58,7 +49,7 @@ fn the_newest_entry_is_repaired_from_the_journal() {
     quiet(&run);
     assert_eq!(run.stdout.trim(), "and more");
     assert!(run.stderr.contains("was rebuilt"), "{}", run.stderr);
-    let after = entries(&home);
+    let after = records(&home);
     assert_eq!(after[..before.0.len()], before.0);
     assert_eq!(effects(&home), before.1);
     assert_eq!(set_aside(&home), Vec::<PathBuf>::new());

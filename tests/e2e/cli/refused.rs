@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use serde_json::{Value, json};
 
 use crate::cli::{LIMIT, history, quiet, streamed};
-use crate::support::{Answer, Home, Live, Logged, Options, Protocol, Run, Says, Seen, Server};
+use support::{Answer, Home, Live, Logged, Options, Protocol, Run, Says, Seen, Server};
 
 /// `golden/refused.sql` is what version 0.1 left behind: in one session the server counted
 /// 18,446,744,073,709,551,615 tokens, and every append behind that failed; in the other the
@@ -150,7 +150,7 @@ fn assert_begins_with_the_one_before(requests: &[Logged]) {
         let [before, now] = pair else { continue };
         let prompt = |request: &Logged| {
             let body: Value = serde_json::from_slice(request.body.as_ref().unwrap()).unwrap();
-            crate::support::prompt(&body)
+            support::prompt(&body)
         };
         let (whole, next) = (prompt(before), prompt(now));
         assert!(next.starts_with(&whole), "{next:?}\n---\n{whole:?}");

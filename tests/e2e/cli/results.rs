@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use serde_json::{Value, json};
 
-use crate::cli::{LIMIT, results};
-use crate::support::{Answer, Home, Live, Protocol, Says, Server};
+use crate::cli::{LIMIT, bash, results};
+use support::{Answer, Home, Live, Protocol, Says, Server};
 
 /// The results that the model was sent for these calls, all of one answer, in a window of so many
 /// tokens.
@@ -39,10 +39,6 @@ fn calls(calls: &[(&str, Value)]) -> Server {
             _ => Answer::text("done"),
         },
     )
-}
-
-fn bash(command: &str) -> (&'static str, Value) {
-    ("bash", json!({ "command": command }))
 }
 
 #[test]

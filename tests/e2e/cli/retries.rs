@@ -1,14 +1,14 @@
 //! `--session-id`: a job whose command line is run again until it succeeds.
 
 use std::fs;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use rewake::headless::entry_line;
 use rewake::store::Store;
-use serde_json::Value;
 
-use crate::cli::{LIMIT, bash, history, refused, results, scripted, step, streamed};
-use crate::support::{Home, Live, Run};
+use crate::cli::{
+    LIMIT, bash, calling, entries, history, refused, results, scripted, step, streamed, until,
+};
+use support::{Home, Live, Run};
 
 /// IDs of version 4: the larger one is of the parent in a fork, so no order by ID is right.
 const ID: &str = "f9a0c2f0-7d10-4c55-9d0e-0d6f6f3f0a77";
@@ -32,16 +32,6 @@ fn working() -> Home {
     ])
 }
 
-/// The entries of a session of this kind.
-fn entries(home: &Home, kind: &str) -> Vec<Value> {
-    let store = Store::open(&home.rewake_home()).unwrap();
-    let (_, records) = store.load(ID).unwrap();
-    let lines = records.iter().map(entry_line);
-    lines
-        .filter(|line| line["type"] == format!("entry.{kind}"))
-        .collect()
-}
-
 #[test]
 fn the_same_line_again_says_the_prompt_once_and_prints_the_recorded_answer() {
     let home = working();
@@ -60,12 +50,12 @@ fn the_same_line_again_says_the_prompt_once_and_prints_the_recorded_answer() {
         );
         assert_eq!(home.run(line("do it")).expect(0).stdout, "all done\n");
     }
-    assert_eq!(entries(&home, "said").len(), 1);
+    assert_eq!(entries(&home, ID, "said").len(), 1);
     assert_eq!(home.read("ran"), "x\n");
     assert_eq!(history(&home).len(), 1);
     // Another prompt is another turn.
     let more = home.run(line("and this"));
-    assert_eq!(entries(&home, "said").len(), 2, "{more:?}");
+    assert_eq!(entries(&home, ID, "said").len(), 2, "{more:?}");
 }
 
 /// A person may work in the session of a job between its attempts.
@@ -74,13 +64,13 @@ fn a_retry_after_another_prompt_does_not_say_its_prompt_again() {
     let home = working();
     home.run(line("do it")).expect(0);
     home.run(["-p", "and more", "-r", ID]);
-    assert_eq!(entries(&home, "said").len(), 2);
+    assert_eq!(entries(&home, ID, "said").len(), 2);
     home.run(line("do it"));
-    assert_eq!(entries(&home, "said").len(), 2);
+    assert_eq!(entries(&home, ID, "said").len(), 2);
     // The next step of the job is sent, and so is a step that comes again after it.
     home.run(line("next"));
     home.run(line("do it"));
-    assert_eq!(entries(&home, "said").len(), 4);
+    assert_eq!(entries(&home, ID, "said").len(), 4);
 }
 
 /// The text of a custom command may differ at each attempt.
@@ -93,7 +83,7 @@ fn a_retry_compares_the_prompt_as_it_was_typed() {
     home.run(line("/work hard")).expect(0);
     fs::write(commands.join("work.md"), "do it, second text").unwrap();
     home.run(line("/work hard")).expect(0);
-    let said = entries(&home, "said");
+    let said = entries(&home, ID, "said");
     assert_eq!(said.len(), 1, "{said:?}");
     assert_eq!(said[0]["text"], "do it, first text\n\nhard");
 }
@@ -136,7 +126,7 @@ fn a_job_that_is_killed_and_retried_has_one_prompt_and_one_effect() {
             assert_eq!(run.stdout, "done\n");
             break;
         }
-        assert_eq!(entries(&home, "said").len(), 1, "round {round}");
+        assert_eq!(entries(&home, ID, "said").len(), 1, "round {round}");
         assert_eq!(home.read("ran"), "x\ny\n", "round {round}");
     }
 }
@@ -170,22 +160,14 @@ fn a_stopped_job_goes_on() {
     assert_ne!(job.wait(LIMIT).status.code(), Some(0));
     let run = home.run(line("work")).expect(0);
     assert_eq!(run.stdout, "went on\n");
-    let said = entries(&home, "said");
+    let said = entries(&home, ID, "said");
     assert_eq!(said.len(), 2, "{said:?}");
     assert_eq!(
         (&said[0]["text"], &said[1]["origin"]),
         (&"work".into(), &"retry".into())
     );
     assert_eq!(home.run(line("work")).expect(0).stdout, "went on\n");
-    assert_eq!(entries(&home, "said").len(), 2);
-}
-
-fn until(is_so: impl Fn() -> bool) {
-    let end = Instant::now() + LIMIT;
-    while !is_so() {
-        assert!(Instant::now() < end);
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    assert_eq!(entries(&home, ID, "said").len(), 2);
 }
 
 #[test]
@@ -225,21 +207,15 @@ fn an_id_that_cannot_be_used_is_refused() {
 
 #[test]
 fn a_session_in_use_exits_with_75() {
-    let home = scripted(&[
-        step(
-            "",
-            &[bash(
-                "echo x >> ran; while [ ! -e go ]; do sleep 0.02; done",
-            )],
-        ),
-        step("done", &[]),
-    ]);
+    let home = calling(&[bash(
+        "echo x >> ran; while [ ! -e go ]; do sleep 0.02; done",
+    )]);
     let first = Live::spawn(home.rewake(line("work")));
     until(|| home.read("ran") == "x\n");
     refused(home.run(line("work")), 75, &["in use"]);
     fs::write(home.path("go"), "").unwrap();
     assert_eq!(first.wait(LIMIT).status.code(), Some(0));
-    assert_eq!(entries(&home, "said").len(), 1);
+    assert_eq!(entries(&home, ID, "said").len(), 1);
 }
 
 /// The database is lost. The journal has the sessions, whatever their IDs are.

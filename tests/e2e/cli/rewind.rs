@@ -5,9 +5,9 @@ use std::os::unix::fs::PermissionsExt;
 
 use serde_json::{Value, json};
 
-use crate::cli::{SCRIPTED, bash, calling, play, step};
+use crate::cli::{SCRIPTED, bash, calling, newest, play, step, write};
 use crate::scenes::rewind::*;
-use crate::support::Home;
+use support::Home;
 
 #[test]
 fn files_that_calls_wrote_go_back_and_forth() {
@@ -173,7 +173,7 @@ fn a_file_rewind_is_refused_without_snapshots() {
     let home = calling(&[write("a", "new\n")]);
     home.write_config(&format!("{SCRIPTED}[files]\nsnapshots = \"off\"\n"));
     home.run(["-p", "go", "--yolo"]).expect(0);
-    let refused = rewind(&home, &[&id(&home), "3", "--files", "--yes"], 2);
+    let refused = rewind(&home, &[&newest(&home), "3", "--files", "--yes"], 2);
     assert!(
         refused
             .stderr
@@ -197,15 +197,6 @@ fn entries_before_the_first_snapshot_stand_for_it() {
     }
     rewind(&home, &[&id, "1", "--files", "--yes"], 0);
     assert_eq!(home.read("a"), "old\n");
-}
-
-/// Git with a name to commit under.
-fn git(home: &Home, args: &[&str]) {
-    let mut command = std::process::Command::new("git");
-    command.args(["-c", "user.name=A", "-c", "user.email=a@b"]);
-    let done = command.args(args).current_dir(home.workspace()).output();
-    let done = done.unwrap();
-    assert!(done.status.success(), "{args:?}: {done:?}");
 }
 
 #[test]
@@ -266,7 +257,7 @@ fn the_take_option_does_not_restore_a_protected_path() {
 fn a_preview_says_what_it_cannot_do() {
     let home = rewriting(&[("a", "new\n")]);
     fs::write(home.path("a"), "old\n").unwrap();
-    git(&home, &["init", "-q"]);
+    home.git(&["init", "-q"]);
     let (id, at) = played(&home);
     let preview = ["--files", "--preview"];
     let shown = rewind(&home, &[&id[..], &at, preview[0], preview[1]], 0);
@@ -276,8 +267,8 @@ fn a_preview_says_what_it_cannot_do() {
         "{}",
         shown.stderr
     );
-    git(&home, &["add", "-A"]);
-    git(&home, &["commit", "-qm", "what was done"]);
+    home.git(&["add", "-A"]);
+    home.git(&["commit", "-qm", "what was done"]);
     let shown = rewind(&home, &[&id[..], &at, preview[0], preview[1]], 0);
     assert!(
         shown
@@ -324,7 +315,7 @@ fn a_folder_with_the_same_files_as_another_is_set_back_alone() {
     let in_other = |args: &[&str]| {
         let mut command = home.rewake(args);
         command.current_dir(&other);
-        crate::support::run(command, crate::cli::LIMIT).expect(0)
+        support::run(command, crate::cli::LIMIT).expect(0)
     };
     home.run(["-p", "go", "--yolo"]).expect(0);
     in_other(&["-p", "go", "--yolo"]);

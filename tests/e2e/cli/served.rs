@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::cli::{LIMIT, SCRIPTED, bash, play, results, step, streamed};
 pub use crate::scenes::mcp::*;
-use crate::support::{Home, Live, spoken};
+use support::{Home, Live, spoken};
 
 /// What came of the last call.
 #[track_caller]
@@ -55,7 +55,7 @@ fn a_tool_that_a_rule_allows_is_called_and_the_server_goes_with_the_session() {
         "{text}"
     );
     assert!(text.starts_with("done\n"), "{text}");
-    until("the server ends", || live_servers(&home).is_empty());
+    until(|| live_servers(&home).is_empty());
 }
 
 #[test]
@@ -171,7 +171,7 @@ fn read_only_tools_of_a_trusted_server_run_unasked_in_plan_mode() {
 fn a_call_is_settled_after_its_definition_was_removed() {
     let home = appending_until_go();
     let mut live = Live::spawn(home.rewake(["-p", "go"]));
-    until("the server has the call", || is_in_the_call(&home));
+    until(|| is_in_the_call(&home));
     assert!(live.kill());
     live.wait(LIMIT);
     home.write_config(SCRIPTED);
@@ -196,7 +196,7 @@ fn a_server_without_discover_is_remembered() {
             .collect::<Vec<_>>()
     };
     assert_eq!(asked(), ["server/discover", "initialize"]);
-    until("the server ends", || live_servers(&home).is_empty());
+    until(|| live_servers(&home).is_empty());
     assert_eq!(last(&home, &["-p", "go"]).0, "done");
     assert_eq!(asked()[2..], ["initialize"]);
 }
@@ -225,9 +225,7 @@ fn starts_that_are_killed_while_they_wait_for_a_server_are_not_a_crash_loop() {
         let input = servers(&home).path(runs.first()?).ok()?.join("in.0");
         std::fs::read_to_string(input).ok()
     };
-    until("the server has the call", || {
-        input().is_some_and(|text| text.contains("tools/call"))
-    });
+    until(|| input().is_some_and(|text| text.contains("tools/call")));
     assert!(live.kill());
     live.wait(LIMIT);
     for _ in 0..4 {
@@ -269,7 +267,7 @@ fn a_server_that_was_left_ends_with_its_resumed_session() {
         steps.push(step("done", &[]));
         play(&home, &steps);
         let mut live = Live::spawn(home.rewake(["-p", "go", "--yolo"]));
-        until("the command runs", || home.path("began").exists());
+        until(|| home.path("began").exists());
         assert!(live.kill());
         live.wait(LIMIT);
         assert_eq!(live_servers(&home).len(), 1, "it lingers");
@@ -277,7 +275,7 @@ fn a_server_that_was_left_ends_with_its_resumed_session() {
         std::fs::write(home.path("go"), "").unwrap();
         let (_, last) = last(&home, &["-p", "-c", "--yolo"]);
         assert_eq!(last.contains("Adds a line to a file"), searches, "{last}");
-        until("the server ends", || live_servers(&home).is_empty());
+        until(|| live_servers(&home).is_empty());
     }
 }
 

@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex};
 use serde_json::{Value, json};
 
 use crate::cli::resume::scene::*;
-use crate::support::{Answer, Live, Protocol, Run, Says, spoken};
+use crate::scenes::until;
+use support::{Answer, Live, Protocol, Run, Says, spoken};
 
 const SERVER: &str = spoken::ITSELF;
 
@@ -161,7 +162,7 @@ fn the_next_process_asks_the_same_question() {
             ],
         );
         let live = scene.live(&["-p", "-c", "--on-approval", "wait"]);
-        scene.until(|| scene.asks_now().first().is_some_and(|q| q["live"] == true));
+        until(|| scene.asks_now().first().is_some_and(|q| q["live"] == true));
         scene.answers(&["--decline"]).expect(0);
         live.wait(LIMIT).expect(0);
         assert_has(&scene.last_result(), &["decline"]);
@@ -219,7 +220,7 @@ fn a_question_of_a_server_stays_open_when_nobody_answers_in_time() {
     std::fs::write(&values, "{\"name\": \"ada\"}").unwrap();
     let mut answer = scene.home.rewake(["answer", "@here", "--json"]);
     answer.stdin(std::fs::File::open(&values).unwrap());
-    crate::support::run(answer, LIMIT).expect(0);
+    support::run(answer, LIMIT).expect(0);
     scene.go_on().expect(0);
     assert_has(&scene.last_result(), &["ada"]);
     scene.was_asked_and_answered_once();
@@ -276,7 +277,7 @@ fn a_question_in_a_sub_agent_is_answered() {
             false => scene.live(&["-p", "do it"]),
         };
         if waits {
-            scene.until(|| !scene.asks_now().is_empty());
+            until(|| !scene.asks_now().is_empty());
             let asked = scene.asks_now();
             let child = asked[0]["session"].as_str().unwrap();
             let answer = ["answer", child, "--value", "name=ada"];

@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use crate::cli::{SCRIPTED, play, refused, step};
-use crate::support::{Home, Run, spoken};
+use support::{Home, Run, spoken};
 
 /// A home with the server `far` in this mode.
 fn home(mode: &str) -> Home {

@@ -7,7 +7,7 @@ use rewake::command::server::Servers;
 use serde_json::{Value, json};
 
 use crate::cli::served::until;
-use crate::support::{
+use support::{
     Answer, Home, Options, PrefixRow, Protocol, Run, Says, Seen, Server, prompt, run, spoken,
 };
 
@@ -400,9 +400,7 @@ fn a_server_that_hangs_at_its_start_does_not_keep_a_search_for_others_waiting() 
     far.kept_its_prefix();
     // Its start is not over, and it ends with the session all the same.
     let servers = far.servers();
-    until("both servers end", || {
-        servers.list().iter().all(|info| !info.is_kept)
-    });
+    until(|| servers.list().iter().all(|info| !info.is_kept));
 }
 
 /// A summary takes the place of messages alone. What stands before them is rendered again only where

@@ -4,10 +4,11 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 
 use crate::cli::{
-    LIMIT, bash, history, play, quiet, refused, results, scripted, shell, step, streamed,
+    LIMIT, bash, calling, history, newest, play, quiet, refused, results, scripted, shell,
+    short_id, step, stream, streamed, until,
 };
 use crate::scenes::sessions::*;
-use crate::support::{Home, Live, Run, run, skip};
+use support::{Home, Live, Run, run, skip};
 
 fn signal(live: &Live, signal: Signal) {
     let id = i32::try_from(live.id()).unwrap();
@@ -23,7 +24,7 @@ fn an_unknown_session_is_refused_and_nothing_starts() {
         &["no session in", "rewake -p"],
     );
     home.run(["-p", "x"]).expect(0);
-    let id = history(&home)[0].0.clone();
+    let id = newest(&home);
     let commands: [&[&str]; 4] = [
         &["-p", "x", "-r", "ffff"],
         &["-p", "x", "-r", "ffff", "--fork-session"],
@@ -107,7 +108,7 @@ fn a_session_in_use_is_never_replaced_by_an_older_one() {
     let home = long();
     home.run(["-p", "the older one", "--max-turns", "1"]);
     let live = busy(&home);
-    let id = history(&home)[0].0.clone();
+    let id = newest(&home);
     let pid = live.id().to_string();
     for args in [
         &["-p", "x", "-c"][..],
@@ -154,7 +155,7 @@ fn only_one_of_two_concurrent_resumes_gets_the_session() {
     live.kill();
     live.wait(LIMIT);
     let both = [stream(&home, &["-p", "-c"]), stream(&home, &["-p", "-c"])];
-    wait_until(|| both.iter().any(|live| has_ended(live.id())));
+    until(|| both.iter().any(|live| has_ended(live.id())));
     let_go(&home);
     let codes: Vec<Option<i32>> = both.map(|live| live.wait(LIMIT).code()).into();
     assert!(
@@ -227,7 +228,7 @@ fn a_session_at_its_turn_limit_can_be_resumed() {
         "{}",
         run.stderr
     );
-    let id = history(&home)[0].0.clone();
+    let id = short_id(&home);
     assert!(
         run.stderr.contains(&format!("rewake -p -r {id}")),
         "{}",
@@ -261,7 +262,7 @@ fn resume_reports_that_a_bypass_mode_is_still_on() {
 #[test]
 fn an_empty_id_stops_no_command() {
     let background = json!({"command": "exec sleep 1000", "background": true});
-    let home = scripted(&[step("", &[("bash", background)]), step("done", &[])]);
+    let home = calling(&[("bash", background)]);
     home.run(["-p", "x", "--yolo"]).expect(0);
     for id in ["", " "] {
         let stop = home.run(["ps", "stop", id]).expect(2);
@@ -303,7 +304,7 @@ fn a_background_command_begins_lives_on_and_is_told_of() {
         let stop = home.run(["ps", "stop", run]).expect(0);
         assert!(stop.stdout.contains("being stopped"), "{}", stop.stdout);
     }
-    wait_until(|| home.run(["ps"]).stdout.is_empty());
+    until(|| home.run(["ps"]).stdout.is_empty());
     play(&home, &[step("", &[]), step("", &[]), step("told", &[])]);
     let on = streamed(&home, &["-p", "how is it", "-c"]).expect(0);
     let noted = |e: &serde_json::Value| e["type"] == "entry.noted";
@@ -318,7 +319,7 @@ fn a_background_command_begins_lives_on_and_is_told_of() {
 /// A session that is left with an answer owed, and its id.
 fn left_with_work_owed(home: &Home, prompt: &str) -> String {
     home.run(["-p", prompt, "--max-turns", "1"]).expect(75);
-    history(home)[0].0.clone()
+    short_id(home)
 }
 
 fn state_of(home: &Home, id: &str) -> String {
@@ -368,7 +369,7 @@ fn a_dismissed_session_is_not_offered_until_somebody_resumes_it() {
 fn only_what_is_owed_and_what_nobody_works_in_can_be_dismissed() {
     let home = scripted(&[step("fine", &[])]);
     home.run(["-p", "say it"]).expect(0);
-    let id = history(&home)[0].0.clone();
+    let id = short_id(&home);
     let said = home.run(["dismiss", &id]).expect(0);
     assert!(
         said.stderr.contains("is finished, so it is not offered"),
@@ -380,7 +381,7 @@ fn only_what_is_owed_and_what_nobody_works_in_can_be_dismissed() {
 
     let home = long();
     let mut live = busy(&home);
-    let id = history(&home)[0].0.clone();
+    let id = newest(&home);
     let held = home.run(["dismiss", &id]);
     assert_ne!(held.code(), Some(0));
     assert!(
@@ -397,7 +398,7 @@ fn only_what_is_owed_and_what_nobody_works_in_can_be_dismissed() {
 fn forks_are_told_apart_by_what_was_said_last() {
     let home = scripted(&[step("fine", &[]), step("fine", &[]), step("fine", &[])]);
     home.run(["-p", "the task"]).expect(0);
-    let id = history(&home)[0].0.clone();
+    let id = newest(&home);
     for way in ["with a table", "with a map"] {
         home.run(["-p", "-r", &id, "--fork-session", way]).expect(0);
     }
@@ -415,7 +416,7 @@ fn forks_are_told_apart_by_what_was_said_last() {
 fn a_purge_that_nobody_confirmed_removes_nothing_and_fails() {
     let home = scripted(&[step("done", &[])]);
     home.run(["-p", "secret words"]).expect(0);
-    let id = history(&home)[0].0.clone();
+    let id = newest(&home);
     let run = refused(
         home.run(["purge", &id]),
         2,

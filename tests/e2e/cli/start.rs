@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::cli::{LIMIT, history, quiet, refused, scripted, shell, step};
-use crate::support::{Home, Protocol, Run, Says, Server, run};
+use crate::cli::{LIMIT, history, newest, quiet, refused, scripted, shell, step};
+use support::{Home, Protocol, Run, Says, Server, run};
 
 fn fine() -> Home {
     scripted(&[step("fine", &[])])
@@ -188,7 +188,7 @@ fn a_prompt_of_five_megabytes_is_kept_whole() {
     quiet(&piped(&home, &["-p"], &long).expect(0));
     let sent = bytes.load(Ordering::Relaxed);
     assert!((10_000..100_000).contains(&sent), "{sent} bytes were sent");
-    let id = history(&home)[0].0.clone();
+    let id = newest(&home);
     let shown = home.run(["show", &id]).expect(0).stdout;
     assert!(shown.contains(&long), "all of it is in the log");
     server.assert_no_violations();

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::cli::{SCRIPTED, refused};
-use crate::support::Home;
+use support::Home;
 
 const PRICES: &str = "[models.\"s/play\"]\n\
     input_price = 10.0\ncached_price = 1.0\ncache_write_price = 0.0\noutput_price = 100.0\n";

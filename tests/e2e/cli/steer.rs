@@ -7,7 +7,8 @@ use rewake::store::{MAX_SIGNALS, Store, StoreError};
 use serde_json::{Value, json};
 
 use crate::cli::resume::scene::*;
-use crate::support::{Answer, Protocol, Run, Says, run};
+use crate::scenes::{newest, until};
+use support::{Answer, Protocol, Run, Says, run};
 
 #[test]
 fn send_and_stop_print_the_object_of_the_route() {
@@ -140,7 +141,7 @@ fn a_run_that_is_paused_says_so_and_ends() {
     first.wait_for(LIMIT, |line| is_entry(line, "paused"));
     scene.go();
     let paused = first.wait(LIMIT).expect(75);
-    let id = scene.store().history().newest(None).unwrap().unwrap().id;
+    let id = newest(&scene.home);
     assert_has(
         &paused.stderr,
         &[&format!(
@@ -159,7 +160,7 @@ fn a_waiting_run_continues_when_its_pause_is_lifted() {
     let scene = Scene::with_command(&waits_for_go());
     let args = ["-p", "do it", "--yolo", "--on-approval", "wait"];
     let first = scene.live(&args);
-    scene.until(|| scene.running().is_some());
+    until(|| scene.running().is_some());
     scene.steers(&["pause", "@here"]).expect(0);
     first.wait_for(LIMIT, |line| is_entry(line, "paused"));
     scene.go();
@@ -247,7 +248,7 @@ fn a_model_whose_key_only_the_sender_has_is_not_chosen() {
     let scene = Scene::with_command(&waits_for_go());
     with_other_provider(&scene);
     let first = scene.live(&["-p", "do it", "--yolo"]);
-    scene.until(|| scene.running().is_some());
+    until(|| scene.running().is_some());
     with_other_key(&scene, &["set", "@here", "--model", "other/m"]).expect(0);
     // A signal behind it: when this one was obeyed, that one was looked at.
     scene.steers(&["set", "@here", "--mode", "plan"]).expect(0);

@@ -7,8 +7,8 @@ use std::process::Command;
 
 use crate::cli::{LIMIT, SCRIPTED, history, play, quiet, refused, scripted, step};
 #[cfg(target_os = "linux")]
-use crate::support::skip;
-use crate::support::{Home, Run, run};
+use support::skip;
+use support::{Home, Run, run};
 
 fn used() -> Home {
     let home = scripted(&[step("the first words", &[]), step("the second words", &[])]);

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::cli::{LIMIT, bash, refused, scripted, step};
-use crate::support::{Home, Live, Run};
+use crate::cli::{LIMIT, bash, calling, refused, scripted, step};
+use support::{Home, Live, Run};
 
 /// For a line that comes at once.
 const QUICK: Duration = Duration::from_secs(60);
@@ -118,7 +118,7 @@ fn questions_are_answered_and_late_answers_refused() {
 
 #[test]
 fn the_end_of_the_input_with_an_open_question_exits_with_75() {
-    let home = scripted(&[step("", &[bash("touch one")]), step("done", &[])]);
+    let home = calling(&[bash("touch one")]);
     let args = ["work", "--set", "sandbox.enabled=false"];
     let talk = Talk::start(&home, &args);
     talk.until("entry.asked");

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::cli::{bash, play, refused, scripted, step, streamed};
 use crate::scenes::structured::*;
-use crate::support::{Answer, Home, Protocol, Server};
+use support::{Answer, Home, Protocol, Server};
 
 fn shown(home: &Home) -> String {
     let listed = home.run(["history"]).expect(0).stdout;

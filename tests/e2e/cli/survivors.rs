@@ -8,8 +8,8 @@ use std::process::{Child, Command, Stdio};
 use rewake::command::{Runs, Spec, default_shell};
 use serde_json::{Value, json};
 
-use crate::cli::LIMIT;
-use crate::support::Home;
+use crate::cli::{LIMIT, runtime};
+use support::Home;
 
 /// Where the record of the end begins in the file `status`, and what stands before its JSON:
 /// blake3 of the rest, and the length of the JSON.
@@ -54,10 +54,7 @@ fn ended_run(home: &Home) -> String {
         hook: None,
         lease: None,
     };
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .unwrap();
+    let runtime = runtime();
     runtime.block_on(async {
         let run = runs.prepare(&spec).unwrap();
         let mut running = runs.start(&run).unwrap();

@@ -5,7 +5,8 @@ use rewake::store::{Batch, now_ms};
 use serde_json::{Value, json};
 
 use crate::cli::children::{ANSWER, DO_IT, LIMIT, OVER, Scene, WAITS, in_background, is_child};
-use crate::support::{Answer, Says, Seen, Tokens};
+use crate::scenes::until;
+use support::{Answer, Says, Seen, Tokens};
 
 /// A sub-agent that runs a command with each answer, and comes to no end.
 fn goes_on(seen: &Seen, tokens: u64) -> Answer {
@@ -104,7 +105,7 @@ fn a_task_costs_no_more_than_what_is_left_of_its_parents_limit() {
 fn the_minute_limit_of_a_task_spans_restarts() {
     let scene = Scene::with_task(json!({"prompt": DO_IT}), WAITS);
     let mut first = scene.start();
-    scene.until("the child acts", || scene.effects() == 1);
+    until(|| scene.effects() == 1);
     assert!(first.kill());
     first.wait(LIMIT);
     assert!(scene.kill_child(true));
@@ -159,7 +160,7 @@ fn at_most_four_are_at_work_at_once() {
         let last = heard.iter().rev().find(|seen| !is_child(seen))?;
         (last.results.len() == 5).then(|| last.results.clone())
     };
-    scene.until("the parent has all results", || results().is_some());
+    until(|| results().is_some());
     let results = results().unwrap();
     let begun = results
         .iter()

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use crate::cli::children::{ANSWER, DO_IT, SHORT, Scene};
 use crate::cli::retries::fastrand;
 use crate::cli::{LIMIT, SCRIPTED, bash, play, step};
-use crate::support::{Home, Live, Run, http};
+use support::{Home, Live, Run, http};
 
 /// The answer of the collector: the status and the body. `None`: it never answers.
 type Answers = Option<(u16, &'static str)>;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use crate::cli::{SCRIPTED, bash, calling, results, streamed, tool_results};
-use crate::support::Live;
+use support::Live;
 
 #[test]
 fn a_binary_file_is_refused_in_words_and_a_huge_one_in_parts() {

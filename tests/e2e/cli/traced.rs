@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use crate::cli::LIMIT;
 use crate::cli::nasty::{allows, is_there, made_up, room};
-use crate::support::{Home, run, skip};
+use support::{Home, run, skip};
 
 /// So many lines that are allowed are run.
 const LINES: usize = 400;

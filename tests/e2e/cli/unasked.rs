@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 
 use crate::cli::{bash, play, results, scripted, step, streamed};
-use crate::support::{Home, git as git_in};
+use support::{Home, git};
 
 /// As many calls of one answer are run.
 const CALLS: usize = 32;
@@ -50,19 +50,15 @@ fn allowed(home: &Home, lines: &[&str]) {
     }
 }
 
-fn git(home: &Home, args: &[&str]) {
-    git_in(&home.workspace(), args);
-}
-
 /// A repository with a change that is not committed.
 fn repository() -> Home {
     let home = scripted(&[]);
-    git(&home, &["init", "-q"]);
+    home.git(&["init", "-q"]);
     fs::create_dir(home.path("src")).unwrap();
     fs::write(home.path("src/a.rs"), "fn a() {}\n").unwrap();
     fs::write(home.path("README.md"), "x\n").unwrap();
-    git(&home, &["add", "."]);
-    git(&home, &["commit", "-qm", "one"]);
+    home.git(&["add", "."]);
+    home.git(&["commit", "-qm", "one"]);
     fs::write(home.path("README.md"), "y\n").unwrap();
     home
 }
@@ -258,17 +254,17 @@ type Trap = (&'static str, fn(&Home, &str), &'static str);
 const TRAPS: [Trap; 14] = [
     (
         "fsmonitor",
-        |h, c| git(h, &["config", "core.fsmonitor", c]),
+        |h, c| drop(h.git(&["config", "core.fsmonitor", c])),
         "git status",
     ),
     (
         "fsmonitor of diff",
-        |h, c| git(h, &["config", "core.fsmonitor", c]),
+        |h, c| drop(h.git(&["config", "core.fsmonitor", c])),
         "git diff",
     ),
     (
         "external",
-        |h, c| git(h, &["config", "diff.external", c]),
+        |h, c| drop(h.git(&["config", "diff.external", c])),
         "git diff",
     ),
     (
@@ -296,7 +292,7 @@ const TRAPS: [Trap; 14] = [
     (
         "included",
         |h, c| {
-            git(h, &["config", "include.path", "../more"]);
+            h.git(&["config", "include.path", "../more"]);
             fs::write(h.path("more"), format!("[core]\nfsmonitor = {c}\n")).unwrap();
         },
         "git status",
@@ -314,14 +310,14 @@ const TRAPS: [Trap; 14] = [
     (
         "bare",
         |h, c| {
-            git(h, &["init", "-q", "--bare", "inner"]);
+            h.git(&["init", "-q", "--bare", "inner"]);
             let inner = h.path("inner");
-            git_in(&inner, &["config", "core.bare", "false"]);
-            git_in(
+            git(&inner, &["config", "core.bare", "false"]);
+            git(
                 &inner,
                 &["config", "core.worktree", inner.to_str().unwrap()],
             );
-            git_in(&inner, &["config", "core.fsmonitor", c]);
+            git(&inner, &["config", "core.fsmonitor", c]);
         },
         "cd inner && git status",
     ),
@@ -335,12 +331,12 @@ const TRAPS: [Trap; 14] = [
         |h, c| {
             let inner = h.path("part");
             fs::create_dir(&inner).unwrap();
-            git_in(&inner, &["init", "-q"]);
+            git(&inner, &["init", "-q"]);
             fs::write(inner.join("f"), "x").unwrap();
-            git_in(&inner, &["add", "."]);
-            git_in(&inner, &["commit", "-qm", "one"]);
-            git(h, &["add", "part"]);
-            git_in(&inner, &["config", "core.fsmonitor", c]);
+            git(&inner, &["add", "."]);
+            git(&inner, &["commit", "-qm", "one"]);
+            h.git(&["add", "part"]);
+            git(&inner, &["config", "core.fsmonitor", c]);
         },
         "git status",
     ),
@@ -350,20 +346,20 @@ const TRAPS: [Trap; 14] = [
 fn gone_submodule(home: &Home, canary: &str) {
     let inner = home.path("part");
     fs::create_dir(&inner).unwrap();
-    git_in(&inner, &["init", "-q"]);
+    git(&inner, &["init", "-q"]);
     for text in ["one", "two"] {
         fs::write(inner.join("f"), text).unwrap();
-        git_in(&inner, &["add", "."]);
-        git_in(&inner, &["commit", "-qm", text]);
-        git(home, &["add", "part"]);
-        git(home, &["commit", "-qm", text]);
+        git(&inner, &["add", "."]);
+        git(&inner, &["commit", "-qm", text]);
+        home.git(&["add", "part"]);
+        home.git(&["commit", "-qm", text]);
     }
-    git(home, &["rm", "-q", "--cached", "part"]);
-    git_in(&inner, &["config", "diff.external", canary]);
+    home.git(&["rm", "-q", "--cached", "part"]);
+    git(&inner, &["config", "diff.external", canary]);
 }
 
 fn driver(home: &Home, name: &str, canary: &str) {
-    git(home, &["config", name, canary]);
+    home.git(&["config", name, canary]);
     fs::write(home.path(".gitattributes"), "* diff=q filter=q\n").unwrap();
 }
 
@@ -390,10 +386,10 @@ fn another_repository_is_not_shown() {
     let home = repository();
     let private = home.user().join("private");
     fs::create_dir(&private).unwrap();
-    git_in(&private, &["init", "-q"]);
+    git(&private, &["init", "-q"]);
     fs::write(private.join("f"), "secret\n").unwrap();
-    git_in(&private, &["add", "."]);
-    git_in(&private, &["commit", "-qm", "secret"]);
+    git(&private, &["add", "."]);
+    git(&private, &["commit", "-qm", "secret"]);
     let common = format!("{}\n", private.join(".git").display());
     fs::write(home.path(".git/commondir"), common).unwrap();
     denied(&home, &["git show HEAD:f", "git log --oneline"]);

@@ -15,7 +15,7 @@ use tempfile::TempDir;
 use crate::cli::mirror::{Mirror, VERSION, copy_program, has, name, sha256, write_program};
 use crate::cli::served::until;
 use crate::cli::{LIMIT, SCRIPTED, bash, play, step};
-use crate::support::{Home, Run, Terminal, run, skip, skip_everywhere};
+use support::{Home, Run, Terminal, run, skip, skip_everywhere};
 
 const OWN: &str = env!("CARGO_PKG_VERSION");
 const OLDER: &str = "0.0.9";
@@ -813,7 +813,7 @@ fn a_session_that_runs_keeps_its_version() {
         command.current_dir(user.home.workspace());
         command.spawn().unwrap()
     };
-    until("the command runs", || user.home.path("started").exists());
+    until(|| user.home.path("started").exists());
     user.update(&mirror, &["--yes"]).expect(0);
     fs::write(user.home.path("gate"), "").unwrap();
     assert!(session.wait().unwrap().success());
@@ -856,7 +856,7 @@ fn a_newer_version_is_announced_on_quit() {
     user.home
         .write_config(&format!("{SCRIPTED}\n[update]\ncheck = true\n"));
     let terminal = session();
-    until("the answer is stored", || answer.exists());
+    until(|| answer.exists());
     assert!(left(terminal).contains(&line));
     let stored = fs::read_to_string(&answer).unwrap();
     // The second start of a day asks nobody.
@@ -869,8 +869,6 @@ fn a_newer_version_is_announced_on_quit() {
     assert_ne!(old, stored);
     fs::write(&answer, &old).unwrap();
     let terminal = session();
-    until("it asked again", || {
-        fs::read_to_string(&answer).is_ok_and(|now| now != old)
-    });
+    until(|| fs::read_to_string(&answer).is_ok_and(|now| now != old));
     assert!(left(terminal).contains(&line));
 }

@@ -5,8 +5,8 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use crate::cli::{bash, play, results, scripted, step, streamed};
-use crate::support::{Home, Run, skip};
+use crate::cli::{bash, calling, play, results, scripted, step, streamed};
+use support::{Home, Run, skip};
 
 const ACCEPT: [&str; 4] = ["-p", "go", "--permission-mode", "acceptEdits"];
 
@@ -263,7 +263,7 @@ fn what_a_trusted_server_does_to_protected_files_is_undone_and_told() {
 
 #[test]
 fn without_a_sandbox_they_run_as_before_and_the_question_says_so() {
-    let home = scripted(&[step("", &[read("a")]), step("done", &[])]);
+    let home = calling(&[read("a")]);
     let command = "touch \"$(dirname \"$PWD\")/outside\"";
     define(&home, ".rewake/hooks.json", "PreToolUse", command);
     home.write_config(&format!(

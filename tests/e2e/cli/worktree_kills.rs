@@ -15,7 +15,7 @@ use crate::cli::worktrees::{
     branches, commands, folder, git, go, newest, notes, repository, worktrees,
 };
 use crate::cli::{LIMIT, scripted};
-use crate::support::{Answer, Home, Live, Says, run};
+use support::{Answer, Home, Live, Says, run};
 
 /// The real binary, killed at instants that differ from try to try, then started again.
 #[test]

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::cli::worktrees::{branches, commands, folder, git, go, newest, notes, repository};
 use crate::cli::{LIMIT, play, refused, scripted};
-use crate::support::{Home, Live, Protocol, Says, Server};
+use support::{Home, Live, Protocol, Says, Server};
 
 /// What somebody does before and after a session in the worktree that is to be kept.
 struct Case {

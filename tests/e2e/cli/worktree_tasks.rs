@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::cli::children::{ANSWER, LIMIT, OVER, Scene, is_child};
 use crate::cli::worktrees::{branches, git, notes, repository};
-use crate::support::{Answer, Says, Seen};
+use support::{Answer, Says, Seen};
 
 const COMMIT: &str = "git add -A; git -c user.name=a -c user.email=b commit -qm child";
 

@@ -6,9 +6,10 @@ use std::path::{Path, PathBuf};
 
 use rewake::store::{WorktreeNote, WorktreeStage};
 
-use crate::cli::{LIMIT, bash, play, refused, scripted, step};
+use crate::cli::{LIMIT, bash, calling, play, refused, scripted, step};
+pub use crate::scenes::newest;
 pub use crate::scenes::worktrees::*;
-use crate::support::Home;
+use support::Home;
 
 pub fn branches(root: &Path) -> Vec<String> {
     let text = git(root, &["branch", "--format=%(refname:short)"]);
@@ -396,18 +397,12 @@ fn a_removal_that_was_cut_short_is_finished() {
 
 #[test]
 fn trusted_project_settings_apply_in_its_worktrees() {
-    let home = scripted(&[
-        step(
-            "",
-            &[
-                ("read", serde_json::json!({"path": "secret/key"})),
-                ("read", serde_json::json!({"path": "hidden"})),
-                ("read", serde_json::json!({"path": "a"})),
-                ("write", serde_json::json!({"path": "new", "content": "n"})),
-                bash("echo allowed > by-rule"),
-            ],
-        ),
-        step("done", &[]),
+    let home = calling(&[
+        ("read", serde_json::json!({"path": "secret/key"})),
+        ("read", serde_json::json!({"path": "hidden"})),
+        ("read", serde_json::json!({"path": "a"})),
+        ("write", serde_json::json!({"path": "new", "content": "n"})),
+        bash("echo allowed > by-rule"),
     ]);
     let root = repository(&home);
     let config = root.join(".rewake/config.toml");
@@ -427,7 +422,7 @@ fn trusted_project_settings_apply_in_its_worktrees() {
     let mut command = home.rewake(args.iter().chain(&["--output-format", "stream-json"]));
     // So that nothing runs but what a rule allows.
     command.env("REWAKE_TEST_KERNEL", "nothing");
-    let run = crate::support::run(command, LIMIT);
+    let run = support::run(command, LIMIT);
     let finished: Vec<String> = run
         .events()
         .iter()
@@ -449,7 +444,7 @@ fn trusted_project_settings_apply_in_its_worktrees() {
     assert!(folder.join("new").exists(), "{finished:?}");
     let mut command = home.rewake(["permissions"]);
     command.current_dir(&folder);
-    let rules = crate::support::run(command, LIMIT).expect(0).stdout;
+    let rules = support::run(command, LIMIT).expect(0).stdout;
     assert!(
         rules.contains("secret/**") && !rules.contains("Full"),
         "{rules}"

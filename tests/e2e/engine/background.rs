@@ -3,6 +3,7 @@
 // Helpers of tests are tests too.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+use crate::scenes::until_async;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -116,12 +117,6 @@ fn keeper_of(there: &There, run: &str) -> Option<u32> {
     }
 }
 
-async fn until(so: impl Fn() -> bool) {
-    while !so() {
-        tokio::time::sleep(Duration::from_millis(2)).await;
-    }
-}
-
 fn run_of(guard: &Guard) -> &str {
     match guard {
         Guard::Supervised { run, .. } => run,
@@ -182,10 +177,10 @@ async fn bash_stop_ends_a_process_whose_keeper_was_killed() {
     use rustix::process::{Pid, Signal, kill_process, test_kill_process_group};
     let there = there();
     let (background, _) = there.begin("exec sleep 30").await;
-    until(|| keeper_of(&there, &background.run).is_some()).await;
+    until_async(|| keeper_of(&there, &background.run).is_some()).await;
     let keeper = keeper_of(&there, &background.run).unwrap();
     kill_process(Pid::from_raw(keeper as i32).unwrap(), Signal::KILL).unwrap();
-    until(|| keeper_of(&there, &background.run).is_none()).await;
+    until_async(|| keeper_of(&there, &background.run).is_none()).await;
 
     let end = there.end(&background).await;
     let (_, group) = end.text.split_once("ps -o pid,args -g ").unwrap();
@@ -193,7 +188,7 @@ async fn bash_stop_ends_a_process_whose_keeper_was_killed() {
     let stop = call("bash_stop", serde_json::json!({ "id": "bg_2_0" }));
     let said = text(&there.machine.run_idempotent(&stop, None, 10_000).await);
     assert!(said.contains("was ended now"), "{said}");
-    until(|| test_kill_process_group(Pid::from_raw(group).unwrap()).is_err()).await;
+    until_async(|| test_kill_process_group(Pid::from_raw(group).unwrap()).is_err()).await;
     let said = text(&there.machine.run_idempotent(&stop, None, 10_000).await);
     assert!(said.contains("it had ended: the supervisor"), "{said}");
 }
@@ -208,7 +203,7 @@ async fn an_unreadable_run_status_yields_an_interrupted_outcome() {
     let run = run_of(&guard);
     let status = there.folder.path().join("runs").join(run).join("status");
     let breaks = async {
-        until(|| keeper_of(&there, run).is_some()).await;
+        until_async(|| keeper_of(&there, run).is_some()).await;
         std::fs::remove_file(&status).unwrap();
         std::fs::create_dir(&status).unwrap();
         std::fs::write(there.folder.path().join("go"), "").unwrap();

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use crate::support::{Answer, Cache, Hit, Home, Options, Protocol, Says, Seen, Server};
+use support::{Answer, Cache, Hit, Home, Options, Protocol, Says, Seen, Server};
 
 /// All that was in the cache is found again: behind an answer with more calls than a provider looks
 /// back from a mark, when old results leave, and when exchanges are summarised.
@@ -45,7 +45,7 @@ fn unchanged_prefix_is_found_in_the_cache() {
     let home = Home::new();
     let window = "[models.\"local/test-model\"]\ncontext_window = 32000\n";
     home.configure(&server, Protocol::Anthropic, window);
-    let run = crate::support::run(
+    let run = support::run(
         home.rewake(["-p", "--yolo", "work"]),
         Duration::from_secs(240),
     );

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use crate::support::{Home, Live};
+use crate::scenes::{newest, runtime, stream};
 use rewake::config::{self, Env, Paths, Setting};
 use rewake::core::entry::Choice;
 use rewake::core::entry::{Entry, Mode, SaveReason};
@@ -17,6 +17,7 @@ use rewake::store::{AbandonedDraft, Message, Store, StoreError};
 use rewake::ui;
 use rewake::ui::live::{LiveEvent, Open, SessionView};
 use rewake::workspace::here;
+use support::Home;
 use tokio::sync::mpsc::unbounded_channel;
 
 const SOON: Duration = Duration::from_secs(90);
@@ -56,6 +57,16 @@ fn start(home: &Home) -> Session {
     context(home).open(&SessionSelector::New, true).unwrap()
 }
 
+fn said(text: &str) -> Message {
+    Message {
+        text: text.into(),
+        images: vec![],
+        via: rewake::core::entry::Via::Prompt,
+        command: None,
+        origin: None,
+    }
+}
+
 /// Obeys these, and leaves.
 fn live(session: Session, commands: Vec<Command>) -> String {
     played(session, commands, false)
@@ -67,10 +78,7 @@ fn live_waiting(session: Session, commands: Vec<Command>) -> String {
 }
 
 fn played(session: Session, commands: Vec<Command>, waits: bool) -> String {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .unwrap();
+    let runtime = runtime();
     let id = session.id.clone();
     let Session {
         log,
@@ -126,7 +134,7 @@ fn a_schema_that_is_owed_is_dropped_once_and_for_all() {
     home.run(["-p", "count", "--json-schema", schema]).expect(1);
     let again = home.run(["-p", "-c", "in words, please"]).expect(1);
     assert_eq!(again.stdout, "", "it is still owed");
-    let id = store(&home).history().newest(None).unwrap().unwrap().id;
+    let id = newest(&home);
     let drop = || {
         Command::Signal(Signal::Choose(Choice {
             without_schema: true,
@@ -217,13 +225,7 @@ fn a_message_removed_from_the_queue_leaves_no_pending_turn() {
     let home = home("");
     let session = start(&home);
     let id = session.id.clone();
-    let message = Message {
-        text: "never mind".into(),
-        images: vec![],
-        via: rewake::core::entry::Via::Prompt,
-        command: None,
-        origin: None,
-    };
+    let message = said("never mind");
     let queued = store(&home)
         .inbox_mut()
         .queue(&id, &message, &[], 1)
@@ -283,7 +285,7 @@ const TASK: &str = "[[step]]\ncalls = [{ name = \"bash\", arguments = { command 
 fn a_fork_can_start_after_any_entry_of_a_session_or_a_fork() {
     let home = home(TASK);
     home.run(["-p", "go", "--yolo"]).expect(0);
-    let id = store(&home).history().newest(None).unwrap().unwrap().id;
+    let id = newest(&home);
     let kinds: Vec<_> = log(&home, &id).iter().map(Entry::kind).collect();
     let last = kinds.len() - 1;
     for at in 0..=last {
@@ -369,13 +371,7 @@ fn a_wait_for_a_person_is_not_ended_by_other_commands() {
     let home = home("[[step]]\ntext = \"heard\"\n");
     let answered = |commands: Vec<Command>| {
         let session = start(&home);
-        let said = Message {
-            text: "go".into(),
-            images: vec![],
-            via: rewake::core::entry::Via::Prompt,
-            command: None,
-            origin: None,
-        };
+        let said = said("go");
         store(&home)
             .inbox_mut()
             .queue(&session.id, &said, &[], 1)
@@ -401,7 +397,7 @@ fn a_wait_for_a_person_is_not_ended_by_other_commands() {
 fn a_copy_of_the_sound_part_of_a_damaged_session_is_made_without_a_word() {
     let home = home(TASK);
     home.run(["-p", "go", "--yolo"]).expect(0);
-    let id = store(&home).history().newest(None).unwrap().unwrap().id;
+    let id = newest(&home);
     let database = rusqlite::Connection::open(home.rewake_home().join("rewake.db")).unwrap();
     database
         .execute("UPDATE entries SET checksum = x'00' WHERE seq = 4", [])
@@ -419,15 +415,14 @@ fn a_copy_of_the_sound_part_of_a_damaged_session_is_made_without_a_word() {
 #[test]
 fn a_command_that_runs_stays_with_the_origin_of_a_copy() {
     let home = home(&TASK.replace("echo x >> effects", "echo x >> effects; sleep 60"));
-    let mut first =
-        Live::spawn(home.rewake(["-p", "go", "--yolo", "--output-format", "stream-json"]));
+    let mut first = stream(&home, &["-p", "go", "--yolo"]);
     first.wait_for(SOON, |line| line.contains("entry.started"));
     while home.read("effects").is_empty() {
         std::thread::sleep(Duration::from_millis(5));
     }
     first.kill();
     first.wait(SOON);
-    let id = store(&home).history().newest(None).unwrap().unwrap().id;
+    let id = newest(&home);
     let started = log(&home, &id).len() - 1;
     for at in [started, started - 1] {
         let fork = forked(&home, &id, &at.to_string());
@@ -446,9 +441,9 @@ fn a_command_that_runs_stays_with_the_origin_of_a_copy() {
 fn a_session_is_taken_over_from_one_who_leaves_and_not_from_one_who_does_not() {
     let home =
         home("[[step]]\ntext = \"one two three four five six\"\nchunk_chars = 1\nchunk_ms = 500\n");
-    let live = Live::spawn(home.rewake(["-p", "go", "--output-format", "stream-json"]));
+    let live = stream(&home, &["-p", "go"]);
     live.wait_for(SOON, |line| line.contains("delta.text"));
-    let id = store(&home).history().newest(None).unwrap().unwrap().id;
+    let id = newest(&home);
     let signal = |name: &str| {
         let pid = live.id().to_string();
         let sent = std::process::Command::new("kill")
@@ -546,7 +541,7 @@ fn shown(ctx: AppContext, which: SessionSelector) -> Vec<SessionView> {
 fn a_copy_that_is_made_with_flags_shows_them_from_the_first_moment() {
     let home = home("[[step]]\ntext = \"done\"\n");
     home.run(["-p", "go"]).expect(0);
-    let id = store(&home).history().newest(None).unwrap().unwrap().id;
+    let id = newest(&home);
     let mut ctx = context(&home);
     ctx.flags = vec![
         Setting::new("--model", "model", "s/other").unwrap(),
@@ -578,13 +573,8 @@ fn titled(home: &Home, answers: &str, name: Option<&str>) -> (String, Vec<Entry>
         ..
     } = session;
     let (sender, inbox) = unbounded_channel();
-    let message = Message {
-        text: "# please mend the parser. It fails on the last token, and nobody knows why".into(),
-        images: vec![],
-        via: rewake::core::entry::Via::Prompt,
-        command: None,
-        origin: None,
-    };
+    let message =
+        said("# please mend the parser. It fails on the last token, and nobody knows why");
     let say = Command::Say {
         message,
         blobs: vec![],
@@ -609,10 +599,7 @@ fn titled(home: &Home, answers: &str, name: Option<&str>) -> (String, Vec<Entry>
             let _ = leaver.send(Command::Leave(SaveReason::Exit));
         }
     };
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .unwrap();
+    let runtime = runtime();
     runtime.block_on(async {
         let mut engine = Engine::new(log, world, settings, inbox, Box::new(on_event));
         let work = async {
@@ -645,7 +632,7 @@ fn the_summary_model_makes_a_title_once_and_what_it_took_is_counted() {
         .flat_map(|e| e.spent().map(|(_, usage)| usage.all()).collect::<Vec<_>>())
         .sum();
     assert_eq!(spent, 74);
-    let id = store(&home).history().newest(None).unwrap().unwrap().id;
+    let id = newest(&home);
     let (_, records) = store(&home).load(&id).unwrap();
     let state = State::of(rewake::tools::describe, &records).unwrap();
     assert_eq!(state.title(), Some("Mend the parser"));

@@ -11,13 +11,14 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use crate::support::Home;
+use crate::scenes::runtime;
 use rewake::config::{self, Env, Paths};
 use rewake::core::entry::{By, CallId, Entry, Outcome, SaveReason, Verdict, Via};
 use rewake::engine::{Command, Engine, Event, RestReason};
 use rewake::session::{AppContext, Session, SessionSelector};
 use rewake::store::{Message, Store};
 use rewake::workspace::here;
+use support::Home;
 use tokio::sync::mpsc::unbounded_channel;
 
 const SECRET: &str = "not for the model";
@@ -76,10 +77,7 @@ impl Scene {
     /// Says "go", and answers each question by `answer`; the entries, and the calls asked about
     /// with the place of each question.
     fn play(&self, session: Session, answer: impl Fn(CallId) -> Verdict + 'static) -> Played {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .unwrap();
+        let runtime = runtime();
         let id = session.id.clone();
         let Session {
             log,

@@ -14,9 +14,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use crate::scenes::long::*;
-use crate::support::{
-    Answer, Asked, Home, Live, Options, PrefixRow, Protocol, Says, Seen, Server, run,
-};
+use support::{Answer, Asked, Home, Live, Options, PrefixRow, Protocol, Says, Seen, Server, run};
 
 struct Figures {
     requests: usize,

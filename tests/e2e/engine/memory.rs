@@ -20,7 +20,7 @@ use rewake::tools;
 use rewake::tools::{HistoryView, ToolResult, Work};
 use serde_json::json;
 
-use crate::support::{Answer, Home, Protocol, Says, Seen, Server};
+use support::{Answer, Home, Protocol, Says, Seen, Server};
 
 /// What comes back by itself is what helps: words of people and what worked. It is not said twice
 /// by a digest.

@@ -6,23 +6,15 @@
 use std::process::Command;
 use std::time::Duration;
 
-use crate::support::{self, Answer, Home, Live, Protocol, Run, Says, Server};
+use crate::scenes::{play, scripted, stream};
 use serde_json::Value;
+use support::{self, Answer, Home, Live, Protocol, Run, Says, Server};
 
 const SOON: Duration = Duration::from_secs(90);
 
 /// A home whose model plays these steps.
 fn home(script: &str) -> Home {
-    let home = Home::new();
-    home.write_config(
-        "model = \"s/x\"\n[providers.s]\nprotocol = \"script\"\nscript = \"s.toml\"\n",
-    );
-    play(&home, script);
-    home
-}
-
-fn play(home: &Home, script: &str) {
-    std::fs::write(home.rewake_home().join("s.toml"), script).unwrap();
+    scripted(&[script.to_string()])
 }
 
 fn says(text: &str) -> String {
@@ -66,8 +58,7 @@ fn result(run: &Run) -> Value {
 
 /// A run that is killed while its command sleeps.
 fn killed_in_a_command(home: &Home) {
-    let mut live =
-        Live::spawn(home.rewake(["-p", "go", "--yolo", "--output-format", "stream-json"]));
+    let mut live = stream(home, &["-p", "go", "--yolo"]);
     wait_for(&live, "entry.started");
     // Recorded is not yet running.
     while home.run(["ps"]).expect(0).stdout.is_empty() {
@@ -81,13 +72,7 @@ fn killed_in_a_command(home: &Home) {
 fn an_interrupt_also_stops_the_prompt_given_at_start() {
     let home = home(&(bash("sleep 60") + &says("i went on")));
     killed_in_a_command(&home);
-    let live = Live::spawn(home.rewake([
-        "-p",
-        "-c",
-        "and then this",
-        "--output-format",
-        "stream-json",
-    ]));
+    let live = stream(&home, &["-p", "-c", "and then this"]);
     wait_for(&live, "entry.woke");
     signal("INT", live.id());
     let stopped = live.wait(SOON).expect(130);
@@ -127,14 +112,8 @@ fn a_resumed_session_keeps_the_rules_of_its_folder() {
         read(&other.join("b").display().to_string()),
     ]
     .join(", ");
-    play(
-        &home,
-        &format!(
-            "{}[[step]]\ncalls = [{both}]\n{}",
-            says("first"),
-            says("end")
-        ),
-    );
+    let second = format!("[[step]]\ncalls = [{both}]\n");
+    play(&home, &[says("first"), second, says("end")]);
 
     let at = |folder: &std::path::Path, args: &[&str]| {
         let mut command = home.rewake(args);
@@ -164,7 +143,7 @@ fn a_copy_of_what_owes_an_answer_owes_it_too() {
     home.run(["-p", "go"]).expect(1);
     let id = home.run(["history"]).expect(0).stdout;
     let fork = home.run(["fork", &id[..13]]).expect(0).stdout;
-    play(&home, &says("another"));
+    play(&home, &[says("another")]);
     let next = home.run(["-p", "something else"]).expect(0);
     let told = format!("unfinished here: {}", &fork[..13]);
     assert!(next.stderr.contains(&told), "{}", next.stderr);
@@ -178,7 +157,7 @@ fn an_outage_never_holds_a_session() {
     for _ in 0..4 {
         home.run(["-p", "-c"]).expect(75);
     }
-    play(&home, &says("the network is back"));
+    play(&home, &[says("the network is back")]);
     let back = home.run(["-p", "-c"]).expect(0);
     assert_eq!(back.stdout.trim(), "the network is back");
 }
@@ -195,7 +174,7 @@ fn going_on_gives_turns_again() {
 #[test]
 fn leaving_works_while_a_stop_is_waited_for() {
     let home = home(&bash("touch began; sleep 60"));
-    let live = Live::spawn(home.rewake(["-p", "go", "--yolo", "--output-format", "stream-json"]));
+    let live = stream(&home, &["-p", "go", "--yolo"]);
     wait_for(&live, "entry.started");
     // A keeper that is stopped before it began is not waited for: the stop takes its claim.
     while !home.path("began").exists() {
@@ -238,7 +217,7 @@ fn children(pid: u32) -> Vec<u32> {
 fn a_busy_store_does_not_end_a_stream() {
     let words = "one two three four five six seven eight";
     let home = home(&format!("{}chunk_chars = 5\nchunk_ms = 50\n", says(words)));
-    let live = Live::spawn(home.rewake(["-p", "go", "--output-format", "stream-json"]));
+    let live = stream(&home, &["-p", "go"]);
     wait_for(&live, "delta.text");
     let other = rusqlite::Connection::open(home.rewake_home().join("rewake.db")).unwrap();
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
@@ -345,7 +324,7 @@ fn a_run_that_cannot_record_still_gives_a_result() {
         "{}chunk_chars = 1\nchunk_ms = 50\n",
         says("a long answer")
     ));
-    let live = Live::spawn(home.rewake(["-p", "go", "--output-format", "stream-json"]));
+    let live = stream(&home, &["-p", "go"]);
     wait_for(&live, "delta.text");
     let other = rusqlite::Connection::open(home.rewake_home().join("rewake.db")).unwrap();
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
@@ -399,7 +378,7 @@ fn a_fork_is_told_by_its_own_id_and_runs_nothing_of_its_origin() {
 #[test]
 fn a_session_that_runs_is_in_use_not_unfinished() {
     let home = home("[[step]]\ntext = \"a\"\nchunk_ms = 2000\n");
-    let live = Live::spawn(home.rewake(["-p", "first", "--output-format", "stream-json"]));
+    let live = stream(&home, &["-p", "first"]);
     wait_for(&live, "entry.said");
     let second = home.run(["-p", "second"]).expect(0);
     assert!(second.stderr.contains("in use here"), "{}", second.stderr);

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::support::{Answer, Home, Options, Protocol, Run, Says, Seen, Server};
+use support::{Answer, Home, Options, Protocol, Run, Says, Seen, Server};
 
 /// How long one run of the agent may take.
 const LIMIT: Duration = Duration::from_secs(240);
@@ -90,7 +90,7 @@ fn work(
         "[retry]\ntries = 2\nbase_ms = 1\ncap_ms = 2\n[models.\"local/test-model\"]\ncontext_window = {window}\n"
     );
     home.configure(&server, Protocol::Anthropic, &more);
-    let run = crate::support::run(home.rewake(["-p", "--yolo", &words()]), LIMIT);
+    let run = support::run(home.rewake(["-p", "--yolo", &words()]), LIMIT);
     assert_eq!(run.code(), Some(0), "{}", run.stderr);
     server.assert_no_violations();
     let asked = std::mem::take(&mut *asked.lock().unwrap());

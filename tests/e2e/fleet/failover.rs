@@ -8,9 +8,9 @@ use rewake::store::now_ms;
 use crate::fleet::faults::once;
 use crate::fleet::postgres::{OWNER, Postgres, WORKER};
 use crate::fleet::proxy::{Proxy, Silent};
-use crate::fleet::when;
 use crate::fleet::{LIMIT, configure, effects, happened, home, newest, refused, same, step};
-use crate::support::{Home, Live, run, skip_everywhere};
+use crate::scenes::until;
+use support::{Home, Live, run, skip_everywhere};
 
 /// A command that notes its number, and ends when there is a file.
 fn until_file(number: usize, file: &str) -> String {
@@ -34,7 +34,7 @@ fn home_of_both(primary: &Postgres, standby: &Postgres, steps: &[String]) -> Hom
 /// Waits until a command of the home has noted its number.
 #[track_caller]
 fn began(home: &Home, number: usize) {
-    when(|| happened(home).contains_key(&number.to_string()));
+    until(|| happened(home).contains_key(&number.to_string()));
 }
 
 #[test]
@@ -134,7 +134,7 @@ fn cancelled_requests_are_sent_again() {
     std::fs::write(home.path("end"), "").unwrap();
     for function in ["push_2", "claim_1"] {
         let waits = format!("wait_event_type = 'Lock' AND query LIKE '%rewake.{function}(%'");
-        when(|| server.cancel(WORKER, &waits));
+        until(|| server.cancel(WORKER, &waits));
     }
     assert_eq!(happened(&home).len(), 1);
     drop(held);
@@ -246,7 +246,7 @@ fn cancel_wait(server: &Postgres, after: &str) -> (String, String) {
            AND wait_event = 'SyncRep' AND query_start > '{after}'"
     );
     let found = server.until(&waiting, |row| !row.is_empty());
-    when(|| server.cancel(WORKER, "wait_event = 'SyncRep'"));
+    until(|| server.cancel(WORKER, "wait_event = 'SyncRep'"));
     let (since, query) = found.split_once('|').unwrap();
     (since.to_string(), query.to_string())
 }

@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 
 use crate::fleet::postgres::{OWNER, Postgres};
 use crate::fleet::proxy::Proxy;
-use crate::fleet::{LIMIT, effects, happened, home, newest, play, refused, same, step, when};
+use crate::fleet::{LIMIT, effects, happened, home, newest, play, refused, same, step, until};
 pub use crate::scenes::fleet::*;
-use crate::support::{Home, Live, run};
+use support::{Home, Live, Seed, run};
 
 fn copy(from: &Path, to: &Path) {
     let status = Command::new("cp").arg("-a").arg(from).arg(to).status();
@@ -100,7 +100,7 @@ fn a_database_that_stays_away_ends_the_run() {
     ];
     let home = home(&server, server.port, &steps);
     let agent = Live::spawn(home.rewake(["-p", "go", "--shared"]));
-    when(|| !happened(&home).is_empty());
+    until(|| !happened(&home).is_empty());
     server.down("immediate");
     std::fs::write(home.path("end"), "").unwrap();
     let run = agent.wait(LIMIT);
@@ -123,7 +123,7 @@ fn lost_answers_are_looked_up() {
     let home = home(&server, proxy.port, &effects(n));
     let agent = Live::spawn(home.rewake(["-p", "go", "--shared"]));
     for effect in 1..n {
-        when(|| happened(&home).len() >= effect);
+        until(|| happened(&home).len() >= effect);
         match effect % 3 {
             0 => proxy.drop_next_answer(),
             1 => proxy.cut(),
@@ -159,7 +159,7 @@ fn of_two_copies_of_a_machine_one_stops() {
     play(&home, &steps("one"));
     play(&other, &steps("two"));
     let one = Live::spawn(home.rewake(["-p", "one", "-r", &id]));
-    when(|| home.path("one").exists());
+    until(|| home.path("one").exists());
     // It claims the session, as a restart does, and gets the entries of the first one. The call that
     // runs there is interrupted.
     let mut command = other.rewake(["-p", "two", "-r", &id]);
@@ -289,9 +289,8 @@ fn effects_happen_once_under_random_faults() {
     let _ = OWNER;
     let seconds = std::env::var("REWAKE_FLEET_SECONDS").ok();
     let seconds: u64 = seconds.map_or(20, |n| n.parse().unwrap());
-    let seed = std::env::var("REWAKE_FLEET_SEED").ok();
-    let seed: u64 = seed.map_or_else(|| u64::from(std::process::id()), |n| n.parse().unwrap());
-    let mut random = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let seed = Seed::of("REWAKE_FLEET_SEED", || u64::from(std::process::id()));
+    let mut random = seed.number.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut next = move |below: u64| {
         random ^= random << 13;
         random ^= random >> 7;

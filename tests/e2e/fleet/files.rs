@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use crate::fleet::postgres::{Postgres, WORKER};
 use crate::fleet::{configure, home, newest, play, refused, same, step};
-use crate::support::{Home, git};
+use support::{Home, git};
 
 /// Makes the workspace a repository with one commit.
 fn repository(home: &Home) {
@@ -60,11 +60,6 @@ fn said_with(folder: &Path, index: Option<&Path>, args: &[&str]) -> String {
     String::from_utf8(run.stdout).unwrap().trim().to_string()
 }
 
-#[track_caller]
-fn said(folder: &Path, args: &[&str]) -> String {
-    said_with(folder, None, args)
-}
-
 /// Git's name of the tree of all files that are not ignored.
 fn tree_of_files(home: &Home) -> String {
     let index = home.path("../index");
@@ -78,9 +73,9 @@ fn tree_of_files(home: &Home) -> String {
 /// All that a fetch must not change: references, the index, the files.
 fn state(home: &Home) -> String {
     let work = home.workspace();
-    let refs = said(&work, &["for-each-ref"]);
-    let status = said(&work, &["status", "--porcelain", "--ignored"]);
-    refs + "\n" + &status + "\n" + &said(&work, &["ls-files", "-s"])
+    let refs = git(&work, &["for-each-ref"]);
+    let status = git(&work, &["status", "--porcelain", "--ignored"]);
+    refs + "\n" + &status + "\n" + &git(&work, &["ls-files", "-s"])
 }
 
 fn column_files(server: &Postgres, id: &str) -> Value {
@@ -112,7 +107,7 @@ fn another_clone_gets_the_commits_and_the_files() {
     };
     let first = home(&server, server.port, &work());
     repository(&first);
-    let base = said(&first.workspace(), &["rev-parse", "HEAD"]);
+    let base = git(&first.workspace(), &["rev-parse", "HEAD"]);
     let other = clone(&server, &first);
     first.run(["-p", "work", "--shared"]).expect(0);
     let id = newest(&first);
@@ -123,7 +118,7 @@ fn another_clone_gets_the_commits_and_the_files() {
     );
     assert_eq!(
         files["head"],
-        said(&first.workspace(), &["rev-parse", "HEAD"])
+        git(&first.workspace(), &["rev-parse", "HEAD"])
     );
     // What the commit has is not sent.
     let has = |text: &str| {
@@ -134,31 +129,31 @@ fn another_clone_gets_the_commits_and_the_files() {
     assert!(has("new\nlater\n") && has("two\nlines") && !has("inner\n"));
 
     let (branch, mine) = (format!("rewake/{id}"), other.workspace());
-    let before = said(&mine, &["ls-files", "-s"]);
+    let before = git(&mine, &["ls-files", "-s"]);
     let fetched = other.run(["fetch", &id[..8]]).expect(0).stdout;
     assert!(
         fetched.starts_with(&format!("{branch}: 1 commit")),
         "{fetched}"
     );
     let tree = |home: &Home| {
-        said(
+        git(
             &home.workspace(),
             &["rev-parse", &format!("{branch}^{{tree}}")],
         )
     };
     assert_eq!(tree(&other), tree_of_files(&first));
-    let log = said(&mine, &["log", "--format=%s|%an|%ae", &branch]);
+    let log = git(&mine, &["log", "--format=%s|%an|%ae", &branch]);
     let own = format!("Files of session {id}|rewake|rewake@localhost");
     assert_eq!(
         log.lines().collect::<Vec<_>>(),
         [&own, "work|m|m@m", "first|a|a@b"]
     );
-    assert_eq!(said(&mine, &["status", "--porcelain"]), "");
-    assert_eq!(said(&mine, &["ls-files", "-s"]), before);
-    said(&mine, &["fsck", "--strict"]);
+    assert_eq!(git(&mine, &["status", "--porcelain"]), "");
+    assert_eq!(git(&mine, &["ls-files", "-s"]), before);
+    git(&mine, &["fsck", "--strict"]);
 
     // Again: the same commit.
-    let at = |name: &str| said(&mine, &["rev-parse", name]);
+    let at = |name: &str| git(&mine, &["rev-parse", name]);
     let old = at(&branch);
     let again = other.run(["fetch", &id, "--json"]).expect(0).stdout;
     let again: Value = serde_json::from_str(&again).unwrap();
@@ -184,8 +179,8 @@ fn another_clone_gets_the_commits_and_the_files() {
     assert_eq!(column_files(&server, &id)["base"], base);
     other.run(["fetch", &id]).expect(0);
     assert_eq!(tree(&other), tree_of_files(&first));
-    said(&mine, &["merge-base", "--is-ancestor", &old, &branch]);
-    let log = said(&mine, &["log", "--format=%s|%an", &branch]);
+    git(&mine, &["merge-base", "--is-ancestor", &old, &branch]);
+    let log = git(&mine, &["log", "--format=%s|%an", &branch]);
     assert!(
         log.contains("more|m") && log.starts_with(&format!("Files of session {id}|me")),
         "{log}"
@@ -194,7 +189,7 @@ fn another_clone_gets_the_commits_and_the_files() {
 
     // A branch that a person changed, or works in, stays.
     let new = at(&branch);
-    let theirs = said(
+    let theirs = git(
         &mine,
         &[
             "commit-tree",
@@ -249,13 +244,13 @@ fn a_fresh_clone_gets_the_files_of_the_work_tree() {
     let branch = SharedBranch::new(&env, &mine, &id, &files).unwrap();
     branch.lay_out(folder.path(), &changes).unwrap();
     assert_eq!(tree_of_files(&other), tree_of_files(&first));
-    let at = |folder: &Path| said(folder, &["rev-parse", "HEAD"]);
+    let at = |folder: &Path| git(folder, &["rev-parse", "HEAD"]);
     assert_eq!(at(&mine), at(&theirs));
     assert_eq!(
-        said(&mine, &["branch", "--show-current"]),
+        git(&mine, &["branch", "--show-current"]),
         format!("rewake/{id}")
     );
-    let differs = |folder: &Path| said(folder, &["diff", "--name-status", "HEAD"]);
+    let differs = |folder: &Path| git(folder, &["diff", "--name-status", "HEAD"]);
     assert_eq!(differs(&mine), differs(&theirs));
     assert_eq!(
         std::fs::read_link(mine.join("link")).unwrap(),
@@ -394,7 +389,7 @@ fn forged_and_damaged_files_change_nothing() {
     check(&["is not in its commit"]);
 
     let theirs = first.workspace();
-    let blob = said(&theirs, &["rev-parse", "HEAD:kept"]);
+    let blob = git(&theirs, &["rev-parse", "HEAD:kept"]);
     let make_tree = format!("printf '100644 blob {blob}\\t.git\\n' | git mktree");
     let bad_tree = Command::new("sh")
         .args(["-c", &make_tree])
@@ -403,7 +398,7 @@ fn forged_and_damaged_files_change_nothing() {
     let bad_tree = String::from_utf8(bad_tree.unwrap().stdout).unwrap();
     let commit = |tree: &str, parents: &[&str]| {
         let args = [&["commit-tree", tree.trim(), "-m", "bad"], parents].concat();
-        said(&theirs, &args)
+        git(&theirs, &args)
     };
     let with_git = commit(&bad_tree, &["-p", &base]);
     let unrelated = commit("HEAD^{tree}", &[]);
@@ -435,7 +430,7 @@ fn forged_and_damaged_files_change_nothing() {
     set(&server, &id, "base", "--upload-pack=touch${IFS}x");
     check(&["is not valid"]);
     other.run(["fetch", &id]).expect(0);
-    let got = said(
+    let got = git(
         &other.workspace(),
         &["rev-parse", &format!("rewake/{id}^{{tree}}")],
     );
@@ -502,7 +497,7 @@ fn large_files_are_left_out_and_counted() {
     let run = other.run(["fetch", &id]).expect(0);
     assert!(run.stderr.contains("2 files left out"), "{}", run.stderr);
     let show = |path: &str| {
-        said(
+        git(
             &other.workspace(),
             &["show", &format!("rewake/{id}:{path}")],
         )
@@ -511,7 +506,7 @@ fn large_files_are_left_out_and_counted() {
         (show("edited"), show("folder/inner")),
         ("small".into(), "inner".into())
     );
-    let names = said(
+    let names = git(
         &other.workspace(),
         &["ls-tree", "--name-only", &format!("rewake/{id}")],
     );

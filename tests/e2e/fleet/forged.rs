@@ -13,7 +13,7 @@ use serde_json::json;
 
 use crate::fleet::workers::{Fleet, Machine, kinds};
 use crate::fleet::{play, refused, step};
-use crate::support::git;
+use support::git;
 
 const SECRET: &str = "a-secret-of-this-machine";
 const RUN: &str = "forged";
@@ -350,16 +350,13 @@ fn a_task_takes_the_place_of_no_private_session() {
         machine.home.run([&["-p", text], more].concat()).expect(0);
         crate::fleet::newest(&machine.home)
     };
-    let commit = std::process::Command::new("git")
-        .args(["rev-parse", "HEAD"])
-        .current_dir(fleet.shared.path().join("repos/one"))
-        .output();
-    let commit = String::from_utf8(commit.unwrap().stdout).unwrap();
+    let one = fleet.shared.path().join("repos/one");
+    let commit = git(&one, &["rev-parse", "HEAD"]);
     let submit = |id: &str| {
         let sql = format!(
             "SELECT rewake.submit_1('{id}', NULL, '{}', '{}', '{{}}', NULL, NULL, {}, '{{}}', 'task', '{}')",
             fleet.repo(),
-            commit.trim(),
+            commit,
             hex(ChainHash::of_nothing().as_bytes()),
             json!({ "text": "go", "images": [], "via": "signal" }),
         );

@@ -2,7 +2,7 @@
 
 use crate::fleet::postgres::{Postgres, WORKER};
 use crate::fleet::{effects, elsewhere, happened, home, newest, play, refused, same, step};
-use crate::support::Home;
+use support::Home;
 
 #[test]
 fn any_machine_lists_shows_exports_and_forks_a_session() {

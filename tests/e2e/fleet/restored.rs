@@ -5,7 +5,7 @@ use std::process::Command;
 
 use crate::fleet::postgres::Postgres;
 use crate::fleet::{effects, happened, home, newest, play, refused, same, step};
-use crate::support::Home;
+use support::Home;
 
 const ID: &str = "0198aaaa-bbbb-7ccc-8ddd-eeeeffff0000";
 

@@ -4,8 +4,8 @@ use std::os::unix::fs::PermissionsExt;
 
 use crate::fleet::postgres::{OWNER, Postgres, WORKER};
 use crate::fleet::{LIMIT, configure, refused};
-use crate::support::Authority;
-use crate::support::{Home, Live, run};
+use support::Authority;
+use support::{Home, Live, run};
 
 fn at(url: &str) -> Home {
     let home = Home::new();

@@ -6,10 +6,8 @@ use std::process::Stdio;
 use serde_json::{Value, json};
 
 use crate::fleet::postgres::{Postgres, WORKER};
-use crate::fleet::{
-    LIMIT, elsewhere, happened, home, newest, play, refused, same, step, until, when,
-};
-use crate::support::{Home, Live};
+use crate::fleet::{LIMIT, elsewhere, happened, home, newest, play, refused, same, step, until};
+use support::{Home, Live};
 
 /// A session at work: its command waits for the file `end`.
 fn at_work(server: &Postgres, more: &[String]) -> (Home, Live, String) {
@@ -17,7 +15,7 @@ fn at_work(server: &Postgres, more: &[String]) -> (Home, Live, String) {
     let steps = [vec![step("", &[waits])], more.to_vec()].concat();
     let home = home(server, server.port, &steps);
     let agent = Live::spawn(home.rewake(["-p", "go", "--shared"]));
-    when(|| !happened(&home).is_empty());
+    until(|| !happened(&home).is_empty());
     let id = newest(&home);
     (home, agent, id)
 }
@@ -81,7 +79,7 @@ fn mail_that_arrived_before_a_kill_is_one_entry() {
     let other = elsewhere(&server);
     other.run(["send", &id, "look here", "--shared"]).expect(0);
     // It is in the inbox of the store, and not an entry yet.
-    when(|| {
+    until(|| {
         let store = rewake::store::Store::open(&home.rewake_home()).unwrap();
         !store.inbox().queued(&id).unwrap().is_empty()
     });
@@ -139,8 +137,7 @@ fn asking(server: &Postgres) -> (Home, Live, String) {
         "{config}approvers = [\"boss\"]\n[permissions]\nask = [\"Bash\"]\n"
     ));
     let agent = Live::spawn(home.rewake(["-p", "go", "--shared", "--on-approval", "wait=5m"]));
-    until(
-        server,
+    server.until(
         "SELECT count(*) FROM rewake.sessions WHERE state = 'asks'",
         |count| count == "1",
     );
@@ -164,7 +161,7 @@ fn an_allow_counts_only_from_an_approver_and_once() {
     // This role is not an approver.
     let sent = other.run(["allow", &id, "--shared"]).expect(0);
     assert!(sent.stderr.contains("allowed: "), "{}", sent.stderr);
-    until(&server, NO_MAIL, |count| count == "0");
+    server.until(NO_MAIL, |count| count == "0");
     assert!(happened(&home).is_empty());
     let entries = same_while_running(&server, &id);
     assert_eq!(kinds(&entries, "decided"), 0);
@@ -189,7 +186,7 @@ fn an_allow_counts_only_from_an_approver_and_once() {
     // A mode is never taken from the database, nor a rule.
     boss(json!({"signal": "choose", "mode": "bypassPermissions"}));
     boss(json!({"signal": "nonsense"}));
-    until(&server, NO_MAIL, |count| count == "0");
+    server.until(NO_MAIL, |count| count == "0");
     assert!(happened(&home).is_empty());
     boss(shown.clone());
     boss(shown);
@@ -273,7 +270,7 @@ fn another_machine_watches_and_types() {
     let watch = Live::spawn(watch);
     watch.wait_for(LIMIT, |line| line.contains("echo 0 >> effects"));
     writeln!(keys, "typed far away").unwrap();
-    until(&server, NO_MAIL, |count| count == "1");
+    server.until(NO_MAIL, |count| count == "1");
     finish(&home);
     agent.wait(LIMIT).expect(0);
     watch.wait_for(LIMIT, |line| line.contains("heard you"));

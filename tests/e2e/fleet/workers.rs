@@ -9,9 +9,9 @@ use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use serde_json::{Value, json};
 
 use crate::fleet::postgres::{Postgres, WORKER};
-use crate::fleet::{LIMIT, play, refused, step, until, when};
-use crate::support::{Answer, Home, Live, Protocol, Run, Says, Server, run};
-use crate::support::{git, skip_everywhere};
+use crate::fleet::{LIMIT, play, refused, step, until};
+use support::{Answer, Home, Live, Protocol, Run, Says, Seed, Server, run};
+use support::{git, skip_everywhere};
 
 /// A repository that git serves, a database, and the path of the clones.
 pub struct Fleet {
@@ -333,7 +333,7 @@ fn another_machine_continues_when_a_worker_dies() {
     let second = fleet.machine(&steps("two"));
     let id = fleet.submit(&first, &[]);
     let mut worker = first.live(&["worker", "--once"]);
-    when(|| !fleet.effects().is_empty());
+    until(|| !fleet.effects().is_empty());
     assert!(worker.kill());
     worker.wait(LIMIT);
     // Its command still waits. The other machine takes the task when the lease is over.
@@ -366,7 +366,7 @@ fn a_restart_on_the_same_machine_has_the_real_results() {
     let machine = fleet.machine(&[fleet.effect("one", &wait), step("done", &[])]);
     let id = fleet.submit(&machine, &[]);
     let mut worker = machine.live(&["worker", "--once"]);
-    when(|| !fleet.effects().is_empty());
+    until(|| !fleet.effects().is_empty());
     assert!(worker.kill());
     worker.wait(LIMIT);
     std::fs::write(fleet.shared.path().join("end"), "").unwrap();
@@ -531,11 +531,11 @@ fn a_task_that_kills_its_workers_is_paused() {
     let id = fleet.submit(&machine, &[]);
     machine.home.run(["pause", &id, "--shared"]).expect(0);
     machine.run(&["worker", "--once", "--idle", "1s"]).expect(0);
-    until(
-        &fleet.server,
-        "SELECT count(*) FROM rewake.tasks WHERE paused",
-        |count| count == "1",
-    );
+    fleet
+        .server
+        .until("SELECT count(*) FROM rewake.tasks WHERE paused", |count| {
+            count == "1"
+        });
 }
 
 /// A worker that is frozen has no commands when another machine continues, and does nothing when it
@@ -560,7 +560,7 @@ fn the_commands_of_a_frozen_worker_end_with_its_lease() {
     let second = fleet.machine(&steps);
     let id = fleet.submit(&first, &[]);
     let worker = first.live(&["worker", "--once"]);
-    when(|| pid.exists());
+    until(|| pid.exists());
     let command: i32 = std::fs::read_to_string(&pid)
         .unwrap()
         .trim()
@@ -587,9 +587,9 @@ fn effects_of_tasks_happen_once_under_random_faults() {
     let Some(fleet) = Fleet::with_short_leases() else {
         return;
     };
-    let seed = number("REWAKE_FLEET_SEED", u64::from(std::process::id()));
+    let seed = Seed::of("REWAKE_FLEET_SEED", || u64::from(std::process::id()));
     let seconds = number("REWAKE_FLEET_SECONDS", 20);
-    let mut random = Noise(seed);
+    let mut random = Noise(seed.number);
     let end = Instant::now() + Duration::from_secs(seconds);
     let mut rounds = 0;
     while rounds == 0 || Instant::now() < end {

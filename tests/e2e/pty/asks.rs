@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use crate::pty::{FREE, bash, scripted, slowly, step, wait_until_kept};
-use crate::support::{ENTER, Home, Terminal};
+use support::{ENTER, Home, Terminal};
 
 const OSC: &str = "true \u{1b}]0;touch x; true \u{7}";
 const SEEN: &str = "true ␛]0;touch x; true ␇";

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use crate::pty::{FREE, open_gate, scripted, slowly, step, until_gate};
-use crate::support::{ESC, Home, Terminal};
+use support::{ESC, Home, Terminal};
 
 fn in_background(home: &Home) -> String {
     let command = until_gate(home, 0);

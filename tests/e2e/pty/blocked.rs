@@ -9,7 +9,8 @@ use std::time::Duration;
 use rusqlite::{Connection, TransactionBehavior};
 
 use crate::pty::{bash, scripted, slowly, step};
-use crate::support::{ENTER, ESC, Home, Terminal};
+use crate::scenes::newest;
+use support::{ENTER, ESC, Home, Terminal};
 
 /// A program that has the store: nobody can open it, and nobody who has it open can write.
 struct Holder {
@@ -66,11 +67,6 @@ fn talking(more: &[String]) -> (Home, Terminal) {
     let terminal = Terminal::start(&home, &["remember me"]);
     terminal.sees("First answer.");
     (home, terminal)
-}
-
-fn newest(home: &Home) -> String {
-    let history = home.run(["history"]).expect(0).stdout;
-    history.split_whitespace().next().unwrap().to_string()
 }
 
 #[test]

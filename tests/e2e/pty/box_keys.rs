@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 
 use crate::pty::scripted;
 use crate::pty::step;
-use crate::support::{ENTER, Home, Terminal};
+use support::{ENTER, Home, Terminal};
 
 /// Ctrl+L, Ctrl+U, Ctrl+V.
 const REDRAW: &str = "\x0c";

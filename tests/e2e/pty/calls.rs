@@ -1,7 +1,8 @@
 //! A person who looks elsewhere is called, and the window's title.
 
 use crate::pty::{CONFIG, bash, scripted, step, wait_for};
-use crate::support::{Home, Terminal};
+use crate::scenes::until;
+use support::{Home, Terminal};
 
 const OUT_OF_FOCUS: &str = "\x1b[O";
 
@@ -28,11 +29,7 @@ fn an_unfocused_terminal_is_notified_of_a_question() {
     let home = home("");
     let terminal = asking(&home, OUT_OF_FOCUS);
     for written in ["\x1b]9;asks: run it\x07", "\x1b]0;rewake: asks: run it"] {
-        let end = std::time::Instant::now() + std::time::Duration::from_secs(90);
-        while !terminal.raw().contains(written) {
-            assert!(std::time::Instant::now() < end, "{written:?} does not come");
-            std::thread::sleep(std::time::Duration::from_millis(10));
-        }
+        until(|| terminal.raw().contains(written));
     }
 }
 
@@ -77,7 +74,6 @@ fn called_by_what_hangs() -> (Home, Terminal, Vec<String>) {
 
 #[track_caller]
 fn all_end(pids: &[String]) {
-    let end = std::time::Instant::now() + std::time::Duration::from_secs(90);
     let runs = |pid: &String| {
         let stat = std::process::Command::new("ps")
             .args(["-o", "stat=", "-p", pid])
@@ -85,10 +81,7 @@ fn all_end(pids: &[String]) {
         let stat = String::from_utf8(stat.unwrap().stdout).unwrap();
         !stat.trim().is_empty() && !stat.trim().starts_with('Z')
     };
-    while pids.iter().any(runs) {
-        assert!(std::time::Instant::now() < end, "{pids:?} run on");
-        std::thread::sleep(std::time::Duration::from_millis(20));
-    }
+    until(|| !pids.iter().any(runs));
 }
 
 #[test]

@@ -6,7 +6,7 @@ use base64::Engine as _;
 use serde_json::json;
 
 use crate::pty::{scripted, step};
-use crate::support::{ENTER, ESC, Home, Terminal, git};
+use support::{ENTER, ESC, Home, Terminal, git};
 
 /// A screen with one answer on it.
 fn talked(home: &Home) -> Terminal {

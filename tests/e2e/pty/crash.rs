@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::pty::{open_gate, scripted, step, wait_until_kept};
 use crate::scenes::pty::*;
-use crate::support::{ENTER, Terminal};
+use support::{ENTER, Terminal};
 
 #[test]
 fn the_offer_can_be_left_alone_for_something_new() {

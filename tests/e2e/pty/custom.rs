@@ -4,7 +4,7 @@
 use serde_json::Value;
 
 use crate::pty::{scripted, step};
-use crate::support::{ENTER, Home, Terminal};
+use support::{ENTER, Home, Terminal};
 
 fn put(home: &Home, path: &str, text: &str) {
     let path = home.path(path);

@@ -2,7 +2,8 @@
 //! however it ended.
 
 use crate::pty::scripted;
-use crate::support::{ENTER, Home, Terminal};
+use crate::scenes::until;
+use support::{ENTER, Home, Terminal};
 
 /// Ctrl+G.
 const EDIT: &str = "\x07";
@@ -106,16 +107,12 @@ fn text_from_the_editor_is_offered_after_rewake_is_killed() {
     terminal.types("\x1f");
     terminal.sees("› first words");
     // Nothing of it is left when it is in the draft.
-    let end = std::time::Instant::now() + std::time::Duration::from_secs(90);
     let left = || {
         std::fs::read_dir(home.rewake_home().join("editor"))
             .unwrap()
             .count()
     };
-    while left() > 0 {
-        assert!(std::time::Instant::now() < end, "the editor's file stays");
-        std::thread::sleep(std::time::Duration::from_millis(10));
-    }
+    until(|| left() == 0);
 }
 
 /// Emacs makes a signal of Ctrl+G.

@@ -3,8 +3,8 @@
 use rustix::process::Signal;
 
 use crate::pty::{FREE, bash, open_gate, scripted, step, turn_ends, until_gate};
-use crate::support::Home;
-use crate::support::{ENTER, Terminal};
+use support::Home;
+use support::{ENTER, Terminal};
 
 fn working() -> (Home, Terminal) {
     let home = scripted(&[]);

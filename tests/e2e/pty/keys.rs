@@ -4,7 +4,7 @@
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use crate::support::{Home, Options, Protocol, Says, Server, Terminal};
+use support::{Home, Options, Protocol, Says, Server, Terminal};
 
 const SECRET: &str = "sk-ant-very-secret-0123456789";
 const PASTE: [&str; 2] = ["\x1b[200~", "\x1b[201~"];
@@ -159,7 +159,7 @@ fn listing(names: &[&str]) -> Options {
 
 fn listed(names: &[&str]) -> (Server, Home) {
     let server = Server::start_with(listing(names), |seen| match seen.model.as_str() {
-        "m-old" => crate::support::Answer::Raw {
+        "m-old" => support::Answer::Raw {
             status: 404,
             content_type: "application/json",
             body: r#"{"type":"error","error":{"type":"not_found_error","message":"model: m-old"}}"#

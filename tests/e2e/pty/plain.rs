@@ -4,7 +4,8 @@ use rewake::store::Store;
 use rustix::process::Signal;
 
 use crate::pty::{bash, open_gate, scripted, slowly, step, until_gate, wait_for};
-use crate::support::{Home, Terminal, run};
+use crate::scenes::{newest, until};
+use support::{Home, Terminal, run};
 
 fn plain(home: &Home) -> Terminal {
     Terminal::start(home, &["--plain"])
@@ -94,25 +95,16 @@ fn a_line_typed_before_the_question_does_not_answer_it() {
     assert!(shown.contains("use another name"), "{shown}");
 }
 
-fn newest(home: &Home) -> String {
-    let history = home.run(["history"]).expect(0).stdout;
-    history.split_whitespace().next().unwrap().to_string()
-}
-
 /// Before that, what is said more goes into the same request.
 #[track_caller]
 fn until_it_streams(home: &Home) {
-    let end = std::time::Instant::now() + std::time::Duration::from_secs(90);
     let store = Store::open(&home.rewake_home()).unwrap();
     let streams = || {
         // It is listed from the first words on.
         let newest = store.history().newest(None).unwrap();
         newest.is_some_and(|info| store.inbox().drafts(&info.id).unwrap().stream.is_some())
     };
-    while !streams() {
-        assert!(std::time::Instant::now() < end, "nothing is streamed");
-        std::thread::sleep(std::time::Duration::from_millis(5));
-    }
+    until(streams);
 }
 
 /// The program that reads the output has stopped reading, as a pager does.

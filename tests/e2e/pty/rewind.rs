@@ -5,7 +5,7 @@ use std::fs;
 use serde_json::json;
 
 use crate::pty::{FREE, bash, scripted, step};
-use crate::support::{ENTER, ESC, Home, Terminal};
+use support::{ENTER, ESC, Home, Terminal};
 
 const DOWN: &str = "\x1b[B";
 
@@ -100,7 +100,7 @@ fn files_go_back_and_forth_with_their_bytes() {
     terminal.answers("Enter restores", ENTER);
     terminal.sees("4 files restored");
     assert_eq!(all(&home), some(AFTER));
-    terminal.does_not_go_on();
+    does_not_go_on(&terminal);
 }
 
 #[test]
@@ -118,7 +118,7 @@ fn undo_takes_the_last_message_back_and_redo_brings_it_again() {
     // The words are in the box, and nothing is done before they are sent.
     terminal.sees("› do it");
     terminal.no_longer_sees("It is done.");
-    terminal.does_not_go_on();
+    does_not_go_on(&terminal);
     terminal.types("\x03");
     terminal.sees("Describe a task");
     terminal.types("/redo");
@@ -185,7 +185,7 @@ fn the_next_start_completes_a_rewind_cut_off_by_a_kill() {
     let terminal = Terminal::start(&home, &["-c"]);
     terminal.sees("2,000 files restored");
     terminal.sees("› do it");
-    terminal.does_not_go_on();
+    does_not_go_on(&terminal);
     assert_eq!(staged(&home), 0);
     for n in 0..MANY {
         let text = fs::read_to_string(many(&home, n)).unwrap();
@@ -193,12 +193,10 @@ fn the_next_start_completes_a_rewind_cut_off_by_a_kill() {
     }
 }
 
-impl Terminal {
-    /// The model is not asked again by itself.
-    #[track_caller]
-    fn does_not_go_on(&self) {
-        std::thread::sleep(std::time::Duration::from_millis(300));
-        let screen = self.screen();
-        assert!(!screen.contains("It went on."), "{screen}");
-    }
+/// The model is not asked again by itself.
+#[track_caller]
+fn does_not_go_on(terminal: &Terminal) {
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    let screen = terminal.screen();
+    assert!(!screen.contains("It went on."), "{screen}");
 }

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use crate::pty::plain::answers;
 use crate::pty::{scripted, step};
-use crate::support::{ENTER, Home, Terminal, spoken};
+use support::{ENTER, Home, Terminal, spoken};
 
 const SERVER: &str = spoken::ITSELF;
 

@@ -4,7 +4,7 @@
 use serde_json::json;
 
 use crate::pty::{CONFIG, scripted, step, wait_until_kept};
-use crate::support::{ENTER, Home, Terminal, spoken};
+use support::{ENTER, Home, Terminal, spoken};
 
 fn home() -> Home {
     home_with(&[step("First answer.", &[]), step("Second answer.", &[])])

@@ -1,7 +1,7 @@
 //! The config is read again when its file changes, and a broken one says so.
 
 use crate::pty::{CONFIG, bash, scripted, step};
-use crate::support::{Home, Terminal};
+use support::{Home, Terminal};
 
 #[test]
 fn a_rule_that_is_written_meanwhile_holds() {

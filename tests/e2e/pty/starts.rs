@@ -1,7 +1,7 @@
 //! The ways to begin: a prompt, the newest session, one that is named, the first run, trust.
 
 use crate::pty::{CONFIG, scripted, step, turn_ends};
-use crate::support::{ENTER, Home, Terminal, skip};
+use support::{ENTER, Home, Terminal, skip};
 
 const RIGHT: &str = "\x1b[C";
 

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::support::{Answer, ENTER, Home, Protocol, Says, Seen, Server, Terminal};
+use support::{Answer, ENTER, Home, Protocol, Says, Seen, Server, Terminal};
 
 const OVER: &str = "So it was made.";
 

@@ -4,8 +4,9 @@ use rewake::headless::entry_line;
 use rewake::store::Store;
 
 use crate::pty::{FREE, bash, open_gate, scripted, step, until_gate};
-use crate::support::Home;
-use crate::support::{ENTER, ESC, Terminal};
+use crate::scenes::newest;
+use support::Home;
+use support::{ENTER, ESC, Terminal};
 
 fn working() -> (Home, Terminal) {
     let home = scripted(&[]);
@@ -63,12 +64,8 @@ fn words_of_who_looks_on_and_leaves_at_once_are_not_lost() {
 
 /// The words of entries of this kind that came from the screen of another process.
 fn of_origin(home: &Home, kind: &str) -> Vec<String> {
-    let store = Store::open(&home.rewake_home()).unwrap();
-    let id = store.history().newest(None).unwrap().unwrap().id;
-    let (_, records) = store.load(&id).unwrap();
-    let entries = records.iter().map(entry_line);
-    let entries =
-        entries.filter(|e| e["type"] == format!("entry.{kind}") && e["origin"] == "screen");
+    let entries = crate::scenes::entries(home, &newest(home), kind).into_iter();
+    let entries = entries.filter(|e| e["origin"] == "screen");
     entries
         .map(|e| e["text"].as_str().unwrap_or_default().to_string())
         .collect()

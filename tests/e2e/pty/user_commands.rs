@@ -1,7 +1,7 @@
 //! Shell commands that the user types with `!`: under a keeper, or with the terminal.
 
 use crate::pty::{open_gate, scripted, step, until_gate, wait_for};
-use crate::support::{ENTER, ESC, Terminal};
+use support::{ENTER, ESC, Terminal};
 
 #[test]
 fn output_of_a_user_command_is_shown_while_it_runs() {
@@ -58,7 +58,7 @@ fn a_user_command_keeps_running_after_the_program_exits() {
 }
 
 /// A program that is of no use without a terminal, in the workspace.
-fn interactive(home: &crate::support::Home, body: &str) -> String {
+fn interactive(home: &support::Home, body: &str) -> String {
     use std::os::unix::fs::PermissionsExt;
     let file = home.path("vim");
     std::fs::write(&file, format!("#!/bin/sh\n{body}\n")).unwrap();

@@ -1,7 +1,7 @@
 //! Vim's keys, keys of the config and a very long paste, through a terminal.
 
 use crate::pty::{CONFIG, scripted, step};
-use crate::support::{ENTER, ESC, Terminal};
+use support::{ENTER, ESC, Terminal};
 
 /// Ctrl+E.
 const CTRL_E: &str = "\x05";

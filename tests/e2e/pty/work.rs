@@ -3,8 +3,9 @@
 use serde_json::json;
 
 use crate::pty::{bash, open_gate, scripted, slowly, step, turn_ends, until_gate};
-use crate::support::Home;
-use crate::support::{ENTER, ESC, Terminal};
+use crate::scenes::until;
+use support::Home;
+use support::{ENTER, ESC, Terminal};
 
 fn home(steps: &[String]) -> Home {
     scripted(steps)
@@ -285,11 +286,7 @@ fn a_shell_command_of_the_user_is_ended_with_all_it_started() {
             let state = std::fs::read_to_string(alive.join("stat")).unwrap_or_default();
             state.is_empty() || state.contains(") Z ")
         };
-        let end = std::time::Instant::now() + std::time::Duration::from_secs(90);
-        while !is_gone() {
-            assert!(std::time::Instant::now() < end, "{child} runs on");
-            std::thread::sleep(std::time::Duration::from_millis(5));
-        }
+        until(is_gone);
     }
 }
 

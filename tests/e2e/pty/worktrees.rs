@@ -1,17 +1,9 @@
 //! A screen that is open in a worktree, and others that would remove or take it.
 
 use std::path::PathBuf;
-use std::process::Command;
 
 use crate::pty::{scripted, step};
-use crate::support::{ENTER, Home, Terminal};
-
-fn git(home: &Home, args: &[&str]) {
-    let mut command = Command::new("git");
-    command.args(["-c", "user.name=a", "-c", "user.email=a@b.c"]);
-    let done = command.args(args).current_dir(home.workspace()).output();
-    assert!(done.unwrap().status.success(), "{args:?}");
-}
+use support::{ENTER, Home, Terminal};
 
 fn worktree(home: &Home) -> PathBuf {
     let projects = std::fs::read_dir(home.rewake_home().join("worktrees")).unwrap();
@@ -23,8 +15,8 @@ fn worktree(home: &Home) -> PathBuf {
 #[test]
 fn a_worktree_in_which_a_screen_is_open_stays_and_is_nobody_elses() {
     let home = scripted(&[step("First answer.", &[])]);
-    git(&home, &["init", "-q", "-b", "main"]);
-    git(&home, &["commit", "-q", "--allow-empty", "-m", "x"]);
+    home.git(&["init", "-q", "-b", "main"]);
+    home.git(&["commit", "-q", "--allow-empty", "-m", "x"]);
     let mut terminal = Terminal::start(&home, &["-w", "fix"]);
     terminal.sees("Describe a task");
     let folder = worktree(&home);

@@ -2,9 +2,11 @@
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::sandbox::scene::{Scene, Who};
+use crate::scenes::runtime;
+pub use crate::scenes::until;
 use rewake::command::{Aftermath, How, RunEnd, Runs, Spec, default_shell};
 use rewake::core::access::Access;
 use rewake::sandbox::{Kernel, Profile, Remembered, Repository, Request, Toolchains, Unsupported};
@@ -80,10 +82,7 @@ impl Place {
     fn run_so(&self, profile: Profile, command: &str, background: bool) -> (RunEnd, String) {
         let runs = self.runs();
         let spec = self.spec(profile, command, background);
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .unwrap();
+        let runtime = runtime();
         runtime.block_on(async {
             let run = runs.prepare(&spec).unwrap();
             let mut running = runs.start(&run).unwrap();
@@ -119,14 +118,6 @@ impl Place {
 
 pub fn after(ended: &RunEnd) -> &Aftermath {
     ended.sandbox.as_ref().unwrap()
-}
-
-pub fn until(what: impl Fn() -> bool) {
-    let since = Instant::now();
-    while !what() {
-        assert!(since.elapsed() < Duration::from_secs(90));
-        std::thread::sleep(Duration::from_millis(5));
-    }
 }
 
 /// Without a file to hide, whose folder is only open in part where mounts cannot be had.
@@ -586,10 +577,7 @@ fn a_command_that_starts_in_a_held_folder_does_not_stand_below_the_mount() {
         hook: None,
         lease: None,
     };
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .unwrap();
+    let runtime = runtime();
     runtime.block_on(async {
         let run = runs.prepare(&spec).unwrap();
         let mut running = runs.start(&run).unwrap();

@@ -45,7 +45,7 @@ fn sh(folder: &Path, script: &str) -> String {
 fn repository() -> Option<Place> {
     let place = place("");
     if !place.profile(Access::Workspace).is_held() {
-        crate::support::skip("a kernel with mount namespaces");
+        support::skip("a kernel with mount namespaces");
         return None;
     }
     std::fs::remove_file(place.path("ws/.env")).unwrap();

@@ -9,6 +9,7 @@ use rewake::core::access::Access;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::sandbox::kept::{Place, after, place, until};
+use crate::scenes::runtime;
 
 /// With the namespace around it, without that, and without any.
 const KERNELS: [&str; 6] = [
@@ -166,7 +167,7 @@ fn the_kernel_limits_processes_where_it_can() {
     let place = place("");
     let mut profile = place.profile(Access::Read);
     if !is_limited(&place) {
-        return crate::support::skip("a kernel whose process namespaces have a limit");
+        return support::skip("a kernel whose process namespaces have a limit");
     }
     profile.limits.processes = 50;
     let counts = "
@@ -258,10 +259,7 @@ fn the_command_of_a_killed_keeper_ends_and_is_lost() {
             let command = format!("{}; touch ready; sleep 60", lives_on(&word));
             let spec = place.spec(place.profile(Access::Workspace), &command, background);
             let runs = place.runs();
-            let runtime = tokio::runtime::Builder::new_current_thread()
-                .enable_all()
-                .build()
-                .unwrap();
+            let runtime = runtime();
             runtime.block_on(async {
                 let run = runs.prepare(&spec).unwrap();
                 let mut running = runs.start(&run).unwrap();
@@ -293,10 +291,7 @@ fn a_command_keeps_running_when_its_waiter_is_dropped() {
         let command = "touch ready; while ! test -e go; do sleep 0.01; done; echo went on";
         let spec = place.spec(place.profile(Access::Workspace), command, false);
         let runs = place.runs();
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .unwrap();
+        let runtime = runtime();
         runtime.block_on(async {
             let run = runs.prepare(&spec).unwrap();
             let running = runs.start(&run).unwrap();

@@ -152,7 +152,7 @@ fn keeper(servers: &Servers) -> Pid {
 fn placeholders_of_a_server_whose_keeper_was_killed_are_removed_at_the_next_start() {
     let place = place("");
     if !place.profile(Access::Workspace).is_held() {
-        return crate::support::skip("a kernel with mount namespaces");
+        return support::skip("a kernel with mount namespaces");
     }
     let path = place.path("ws/.git/commondir");
     run(async {

@@ -17,7 +17,7 @@ fn an_ordinary_user_gets_the_sandbox_of_root() {
     for who in Who::all() {
         let scene = Scene::new(who, false);
         if !may_mount(&scene) {
-            crate::support::skip("user namespaces in which a user may mount");
+            support::skip("user namespaces in which a user may mount");
             continue;
         }
         let rewake = scene.root().join("rewake");

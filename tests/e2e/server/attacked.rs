@@ -4,13 +4,13 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::os::unix::fs::symlink;
 use std::path::Path;
-use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use crate::server::client::{LIMIT, Reply, Serve};
+use crate::scenes::until;
+use crate::server::client::{Reply, Serve};
 use crate::server::{done_session, scripted, step};
-use crate::support::{Home, limited};
+use support::{Home, limited};
 
 fn ask(server: &Serve, method: &str, path: &str, lines: &str, body: &str) -> Reply {
     let head = format!(
@@ -278,7 +278,7 @@ fn the_token_is_in_no_log() {
     let id = done_session(&home, "x");
     let mut command = home.rewake(["serve", "--listen", "127.0.0.1:0"]);
     command.env("REWAKE_LOG", "trace").env("RUST_LOG", "trace");
-    let live = crate::support::Live::spawn(command);
+    let live = support::Live::spawn(command);
     let link = live.wait_for(crate::server::client::LIMIT, |line| {
         line.contains("/#token=")
     });
@@ -385,11 +385,7 @@ fn a_session_that_is_followed_is_not_purged() {
     of_it.until(|_, is_over| !is_over);
     drop((of_it, of_all));
     // What the server had open it closes when nobody asks any more.
-    let end = std::time::Instant::now() + crate::server::client::LIMIT;
-    while purge().code() != Some(0) {
-        assert!(std::time::Instant::now() < end, "the store stays in use");
-        std::thread::sleep(std::time::Duration::from_millis(500));
-    }
+    until(|| purge().code() == Some(0));
     server
         .get(&format!("/sessions/{id}"))
         .refused(404, "no session");
@@ -446,17 +442,9 @@ fn surplus_clients_are_refused_and_the_server_goes_on() {
         Ok(read) => read == 0,
         Err(error) => error.kind() != ErrorKind::WouldBlock,
     };
-    let end = Instant::now() + LIMIT;
-    while !followers.iter().any(is_refused) {
-        assert!(Instant::now() < end, "all of them wait");
-        std::thread::sleep(Duration::from_millis(50));
-    }
+    until(|| followers.iter().any(is_refused));
     drop(followers);
     // Until the server has seen that they left, it may refuse this one, too.
-    let end = Instant::now() + LIMIT;
     let path = format!("/sessions/{id}");
-    while server.get(&path).status != 200 {
-        assert!(Instant::now() < end, "nobody is answered");
-        std::thread::sleep(Duration::from_millis(50));
-    }
+    until(|| server.get(&path).status == 200);
 }

@@ -11,10 +11,11 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
+use crate::scenes::{asking, calling};
 use crate::server::client::{LIMIT, Reply, Serve};
 use crate::server::routes::{base64, wide_gif};
 use crate::server::{done_session, scripted, step, writes};
-use crate::support::{Live, skip_everywhere};
+use support::{Live, skip_everywhere};
 
 /// A phone that is narrow.
 const WIDTH: u32 = 360;
@@ -351,15 +352,7 @@ fn a_hostile_session_is_shown_and_does_nothing() {
         return skip_everywhere("chromium and chromedriver");
     };
     let prompt = "javascript:alert(1) <b>bold</b> \u{202e}drow";
-    let live = Live::spawn(home.rewake([
-        "-p",
-        prompt,
-        "--on-approval",
-        "wait",
-        "--output-format",
-        "stream-json",
-    ]));
-    live.wait_for(LIMIT, |line| line.contains("entry.asked"));
+    let live = asking(&home, prompt);
     let server = Serve::start(&home, &[]);
     browser.go(&format!(
         "http://127.0.0.1:{}/#token={}",
@@ -542,7 +535,7 @@ fn questions_are_counted_in_the_title_and_notified() {
 #[test]
 fn a_command_without_the_sandbox_says_what_it_could_do() {
     let command = json!({"command": "echo hi", "access": "full"});
-    let home = scripted(&[step("", &[("bash", command)]), step("done", &[])]);
+    let home = calling(&[("bash", command)]);
     let server = Serve::start(&home, &[]);
     let begin = json!({"prompt": "run it", "folder": home.workspace()});
     server.post("/sessions", &begin).expect(201);

@@ -3,9 +3,10 @@
 
 use serde_json::{Value, json};
 
+use crate::scenes::{asking, calling};
 use crate::server::client::{LIMIT, Serve};
 use crate::server::{SCRIPTED, done_session, scripted, step, writes};
-use crate::support::{Home, Live, run};
+use support::{Home, run};
 
 /// A session that wrote `f` twice, and its writing calls.
 fn rewritten() -> (Home, String, [String; 2]) {
@@ -95,7 +96,7 @@ fn each_call_has_the_diff_of_the_files_that_it_changed() {
 #[test]
 fn a_running_command_shows_its_output_and_is_stopped() {
     let command = json!({"command": "echo begins; until [ -e gate ]; do sleep 0.05; done"});
-    let home = scripted(&[step("", &[("bash", command)]), step("done", &[])]);
+    let home = calling(&[("bash", command)]);
     let mut server = Serve::start(&home, &["--scope", "admin"]);
     let begin = json!({"prompt": "wait", "folder": home.workspace(), "mode": "bypassPermissions"});
     let made = server.post("/sessions", &begin).expect(201).json();
@@ -231,15 +232,7 @@ fn a_session_is_rewound_and_a_preview_changes_nothing() {
 fn a_session_that_is_in_use_is_not_rewound() {
     let home = writes();
     let server = Serve::start(&home, &[]);
-    let mut live = Live::spawn(home.rewake([
-        "-p",
-        "x",
-        "--on-approval",
-        "wait",
-        "--output-format",
-        "stream-json",
-    ]));
-    live.wait_for(LIMIT, |line| line.contains("entry.asked"));
+    let mut live = asking(&home, "x");
     let asked = server.get("/questions").json();
     let path = format!("/sessions/{}/rewind", asked[0]["session"].as_str().unwrap());
     let files = json!({"entry": 1, "what": "files"});

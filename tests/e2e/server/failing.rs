@@ -4,15 +4,15 @@
 use std::collections::BTreeSet;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use rewake::store::Store;
 use rusqlite::Connection;
 use serde_json::{Value, json};
 
+use crate::scenes::until;
 use crate::server::client::{Reply, Serve};
 use crate::server::{done_session, scripted, step};
-use crate::support::{Answer, Home, Protocol, Says, Server};
+use support::{Answer, Home, Protocol, Says, Server};
 
 fn database(home: &Home) -> Connection {
     Connection::open(home.rewake_home().join("rewake.db")).expect("the database")
@@ -163,11 +163,7 @@ fn the_number_of_a_signal_survives_kills_and_is_given_once() {
                     }
                 }
             });
-            let end = std::time::Instant::now() + crate::server::client::LIMIT;
-            while told.lock().unwrap().len() < 5 + 3 * round {
-                assert!(std::time::Instant::now() < end, "nothing is accepted");
-                std::thread::sleep(Duration::from_millis(2));
-            }
+            until(|| told.lock().unwrap().len() >= 5 + 3 * round);
             // In the middle of whatever it does.
             server.live.kill();
             is_over.store(true, Ordering::SeqCst);

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::server::client::{Event, LIMIT, Serve};
 use crate::server::{done_session, scripted, step};
-use crate::support::{Home, Live};
+use support::{Home, Live};
 
 fn ids(events: &[Event]) -> Vec<u64> {
     events.iter().filter_map(|event| event.id).collect()

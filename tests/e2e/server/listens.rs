@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::server::client::{LIMIT, Serve};
 use crate::server::{done_session, scripted, step};
-use crate::support::Live;
+use support::Live;
 
 #[test]
 fn a_port_in_use_is_reported() {
@@ -63,7 +63,7 @@ fn an_address_that_others_can_reach_needs_a_proxy() {
 #[test]
 fn the_server_listens_on_an_ipv6_address() {
     if TcpListener::bind("[::1]:0").is_err() {
-        return crate::support::skip("the address ::1");
+        return support::skip("the address ::1");
     }
     let home = scripted(&[]);
     let live = Live::spawn(home.rewake(["serve", "--listen", "[::1]:0"]));
@@ -153,7 +153,7 @@ fn a_command_of_an_agent_neither_serves_nor_reads_the_token() {
     let home = scripted(&[]);
     let mut command = home.rewake(["serve", "--listen", "127.0.0.1:0"]);
     command.env("REWAKE_RUN", "0197");
-    let run = crate::support::run(command, LIMIT).expect(2);
+    let run = support::run(command, LIMIT).expect(2);
     assert!(run.stderr.contains("inside a command"), "{}", run.stderr);
 
     let server = Serve::start(&home, &[]);
@@ -167,7 +167,7 @@ fn a_command_of_an_agent_neither_serves_nor_reads_the_token() {
     for access in ["read", "workspace", "network"] {
         let run = home.run(["sandbox", "--access", access, "sh", "-c", &script]);
         if run.stderr.contains("hint: ") && !run.stdout.contains("ended") {
-            return crate::support::skip("a kernel with Landlock");
+            return support::skip("a kernel with Landlock");
         }
         assert!(run.stdout.contains("ended"), "{run:?}");
         assert!(

@@ -420,12 +420,7 @@ fn keys_and_config_are_never_served() {
         format!("/sessions/{id}/entries"),
     ] {
         let text = server.get(&path).expect(200).text();
-        for secret in [
-            crate::support::KEY,
-            "secret.example",
-            &server.token,
-            "LOCAL_KEY",
-        ] {
+        for secret in [support::KEY, "secret.example", &server.token, "LOCAL_KEY"] {
             assert!(!text.contains(secret), "{path} has {secret}");
         }
     }

@@ -4,10 +4,10 @@ use rewake::core::entry::Entry;
 use rewake::store::{Batch, Store, now_ms};
 use serde_json::{Value, json};
 
-use crate::server::client::{LIMIT, Serve};
+use crate::scenes::{asking, calling};
+use crate::server::client::Serve;
 use crate::server::{SCRIPTED, done_session, scripted, step, writes};
-use crate::support::Live;
-use crate::support::mcp_server::{Gives, McpServer, without_handshake};
+use support::mcp_server::{Gives, McpServer, without_handshake};
 
 #[test]
 fn the_subcommands_print_what_the_routes_give() {
@@ -243,15 +243,7 @@ fn the_change_of_a_question_is_given_to_who_may_answer() {
         step("done", &[]),
     ]);
     std::fs::write(home.path("f"), "was\n").unwrap();
-    let live = Live::spawn(home.rewake([
-        "-p",
-        "do it",
-        "--on-approval",
-        "wait",
-        "--output-format",
-        "stream-json",
-    ]));
-    live.wait_for(LIMIT, |line| line.contains("entry.asked"));
+    let _live = asking(&home, "do it");
     let mut server = Serve::start(&home, &[]);
     let asked = server.get("/questions").json();
     let (id, call) = (
@@ -346,15 +338,7 @@ fn words_wait_or_start_the_session() {
 #[test]
 fn orders_and_settings_become_entries() {
     let home = writes();
-    let live = Live::spawn(home.rewake([
-        "-p",
-        "do it",
-        "--on-approval",
-        "wait",
-        "--output-format",
-        "stream-json",
-    ]));
-    live.wait_for(LIMIT, |line| line.contains("entry.asked"));
+    let _live = asking(&home, "do it");
     let server = Serve::start(&home, &[]);
     let listed = server.get("/agent/history").json();
     let id = listed["sessions"][0]["id"].as_str().unwrap();
@@ -461,10 +445,7 @@ fn health_and_static_files_need_no_token() {
 
 #[test]
 fn a_guard_decides_about_calls_of_a_served_session() {
-    let home = scripted(&[
-        step("", &[("bash", json!({ "command": "touch ran" }))]),
-        step("done", &[]),
-    ]);
+    let home = calling(&[("bash", json!({ "command": "touch ran" }))]);
     let guard = r#"{"hooks": {"PreToolUse": [{"hooks":
         [{"type": "command", "command": "echo not here >&2; exit 2"}]}]}}"#;
     std::fs::write(home.rewake_home().join("hooks.json"), guard).unwrap();
@@ -570,7 +551,7 @@ fn a_form_from_an_mcp_server_is_answered_over_http() {
 fn a_question_of_the_model_is_answered_over_http() {
     let question = json!({"questions": [{"question": "Which database?", "header": "Database",
         "options": [{"label": "SQLite"}, {"label": "PostgreSQL"}]}]});
-    let home = scripted(&[step("", &[("ask_user", question)]), step("done", &[])]);
+    let home = calling(&[("ask_user", question)]);
     let server = Serve::start(&home, &[]);
     let begin = json!({"prompt": "choose", "folder": home.workspace()});
     let made = server.post("/sessions", &begin).expect(201).json();

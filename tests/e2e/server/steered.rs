@@ -2,9 +2,10 @@
 
 use serde_json::{Value, json};
 
-use crate::server::client::{LIMIT, Reply, Serve};
+use crate::scenes::{asking, calling, until};
+use crate::server::client::{Reply, Serve};
 use crate::server::{done_session, scripted, step, writes};
-use crate::support::{Home, Live};
+use support::Home;
 
 /// Sends with an idempotency key.
 fn keyed(server: &Serve, path: &str, key: &str, body: &Value) -> Reply {
@@ -20,15 +21,7 @@ fn keyed(server: &Serve, path: &str, key: &str, body: &Value) -> Reply {
 
 /// A session that asks whether it may write `f`, and in which nobody works.
 fn left_with_a_question(home: &Home, meanwhile: impl FnOnce()) {
-    let mut live = Live::spawn(home.rewake([
-        "-p",
-        "do it",
-        "--on-approval",
-        "wait",
-        "--output-format",
-        "stream-json",
-    ]));
-    live.wait_for(LIMIT, |line| line.contains("entry.asked"));
+    let mut live = asking(home, "do it");
     meanwhile();
     live.kill();
 }
@@ -60,7 +53,7 @@ fn the_newest_verdict_counts() {
 #[test]
 fn requests_beyond_the_worker_limit_are_recorded_and_reported() {
     let command = json!({"command": "until [ -e gate ]; do sleep 0.1; done"});
-    let home = scripted(&[step("", &[("bash", command)]), step("done", &[])]);
+    let home = calling(&[("bash", command)]);
     let server = Serve::start(&home, &["--scope", "admin"]);
     let begin = json!({"prompt": "wait", "folder": home.workspace(), "mode": "bypassPermissions"});
     let mut started = Vec::new();
@@ -181,11 +174,7 @@ fn the_users_program_is_told_of_a_question_without_a_screen() {
         crate::server::SCRIPTED
     );
     let is_told = |home: &Home| {
-        let end = std::time::Instant::now() + LIMIT;
-        while !home.path("told").exists() {
-            assert!(std::time::Instant::now() < end, "nobody is told");
-            std::thread::sleep(std::time::Duration::from_millis(20));
-        }
+        until(|| home.path("told").exists());
         assert_eq!(home.read("told"), "approval|asks: do it");
     };
     let home = writes();

@@ -24,7 +24,7 @@ use std::time::Duration;
 
 use regex::Regex;
 
-use crate::support::{ENTER, ESC, Home, Terminal};
+use support::{ENTER, ESC, Home, Terminal};
 
 /// Colours of code and previews come a moment after their text. A screen with a clock on it
 /// is never calm for long.

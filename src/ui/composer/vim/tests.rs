@@ -10,10 +10,6 @@ use proptest::test_runner::TestRunner;
 use super::super::buffer::Buffer;
 use super::{Key, Mode, Vim};
 
-#[allow(clippy::duplicate_mod, reason = "the tests of edits skip, too")]
-#[path = "../../../../tests/support/skip.rs"]
-mod skip;
-
 /// A text, the cursor in it, and keys. `\u{1b}` is Esc, `\u{12}` Ctrl+R, `\u{8}` Backspace.
 #[derive(Debug, Clone)]
 struct Case {
@@ -71,7 +67,7 @@ fn ours(case: &Case) -> End {
 /// Plays all cases in one vim, if there is one.
 fn theirs(cases: &[Case]) -> Option<Vec<End>> {
     if Command::new("vim").arg("--version").output().is_err() {
-        skip::skip("vim");
+        support::skip("vim");
         return None;
     }
     let dir = tempfile::tempdir().unwrap();

@@ -2,6 +2,7 @@
 //! knows is said.
 
 use super::*;
+use crate::scenes::until_async;
 
 fn ids(asked: &[Asked]) -> Vec<Option<&str>> {
     asked
@@ -209,7 +210,7 @@ async fn a_lost_server_session_is_reopened_for_unprocessed_calls() {
     let place = Place::new();
     let (_, connection) = place.start(&server.url()).await;
     let (first, second) = tokio::join!(called(&connection, "call_1"), async {
-        until(|| server.posted("tools/call").len() == 1).await;
+        until_async(|| server.posted("tools/call").len() == 1).await;
         called(&connection, "call_2").await
     });
     assert!(first.unwrap_err().is_in_doubt());

@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::sync::Mutex;
 
 use super::*;
-use crate::support::Live;
+use support::Live;
 
 /// A server that wants a login, and its own authorization server. `token-1` is given for a code,
 /// `token-2`, … for the refresh token before it; only the newest is taken.

@@ -15,11 +15,11 @@ use rewake::mcp::era::ProtocolHint;
 use rewake::mcp::result::ResultPart;
 use serde_json::json;
 
-use crate::cli::{quiet, refused};
-use crate::support::mcp_server::{
+use crate::cli::{quiet, refused, until_async};
+use support::mcp_server::{
     Asked, Gives, McpServer, Piece, event, with_handshake, without_handshake,
 };
-use crate::support::{Home, Run};
+use support::{Home, Run};
 
 const LIMIT: Duration = Duration::from_secs(90);
 const DOUBT: &str = "may or may not have happened";
@@ -125,17 +125,6 @@ async fn called(connection: &Connection, id: &str) -> Result<String, McpError> {
         [ResultPart::Text(text)] => Ok(text.clone()),
         other => panic!("{other:?}"),
     }
-}
-
-async fn until(so: impl Fn() -> bool) {
-    let waited = async {
-        while !so() {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    };
-    tokio::time::timeout(LIMIT, waited)
-        .await
-        .expect("waited too long");
 }
 
 async fn end(connection: Connection) {
@@ -272,7 +261,7 @@ async fn a_cancelled_call_of_the_newer_era_ends_its_stream() {
     let place = Place::new();
     let (_, connection) = place.start(&server.url()).await;
     let is_on_it = async {
-        until(|| server.posted("tools/call").len() == 1).await;
+        until_async(|| server.posted("tools/call").len() == 1).await;
         // Its stream begins.
         tokio::time::sleep(Duration::from_millis(150)).await;
     };
@@ -282,7 +271,7 @@ async fn a_cancelled_call_of_the_newer_era_ends_its_stream() {
         () = is_on_it => {}
     }
     connection.cancel("call_1", "not needed").await;
-    until(|| server.left() == 1).await;
+    until_async(|| server.left() == 1).await;
     let gone = called(&connection, "call_1").await.unwrap_err();
     assert!(gone.is_in_doubt(), "{gone}");
     assert!(server.posted("notifications/cancelled").is_empty());
@@ -327,7 +316,7 @@ async fn server_notifications_outside_a_call_are_received() {
     });
     let place = Place::new();
     let (_, connection) = place.start(&server.url()).await;
-    until(|| server.with_verb("GET").len() == 1).await;
+    until_async(|| server.with_verb("GET").len() == 1).await;
     let seen = async {
         let mut id = 0;
         while !connection.is_changed() {

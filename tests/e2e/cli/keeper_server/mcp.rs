@@ -11,7 +11,7 @@ use rewake::mcp::result::ResultPart;
 
 use super::*;
 use crate::cli::{quiet, refused};
-use crate::support::{Home, Run};
+use support::{Home, Run};
 
 const LIMIT: Duration = Duration::from_secs(90);
 

@@ -20,7 +20,8 @@ use rewake::command::server::{
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
-use crate::support::spoken;
+use crate::scenes::until;
+use support::spoken;
 
 pub const SERVER: &str = spoken::ITSELF;
 
@@ -162,14 +163,6 @@ async fn ask(client: &Client, id: &str, method: &str, params: Value) -> Value {
         .await
         .unwrap();
     result(client.answer(id).await.unwrap())
-}
-
-fn until(mut so: impl FnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(90);
-    while !so() {
-        assert!(Instant::now() < deadline, "waited too long");
-        std::thread::sleep(Duration::from_millis(2));
-    }
 }
 
 fn kill(pid: u32) {
@@ -464,7 +457,7 @@ async fn data_remembered_by_an_agent_is_read_by_the_next() {
 
 #[tokio::test]
 async fn ps_lists_a_server_and_stops_it() {
-    let home = crate::support::Home::new();
+    let home = support::Home::new();
     let servers = servers_in(home.rewake_home().join("servers"));
     let place = Place {
         folder: tempfile::tempdir().unwrap(),

@@ -1,7 +1,8 @@
 //! The agent is killed; its command is not.
 
 use crate::scenes::resume::*;
-use crate::support::{Answer, Says};
+use crate::scenes::until;
+use support::{Answer, Says};
 
 #[test]
 fn a_command_that_ended_while_nobody_was_there_gives_its_real_result() {
@@ -10,7 +11,7 @@ fn a_command_that_ended_while_nobody_was_there_gives_its_real_result() {
     assert!(first.kill());
     first.wait(LIMIT);
     scene.go();
-    scene.until(|| scene.running().is_none());
+    until(|| scene.running().is_none());
 
     let run = scene.go_on().expect(0);
     assert!(!run.stderr.contains("still running"), "{}", run.stderr);
@@ -49,11 +50,11 @@ fn the_end_of_a_background_command_is_told_though_nobody_was_there() {
         _ => Answer::Hang,
     });
     let mut first = scene.start_command();
-    scene.until(|| scene.server.requests().len() == 2);
+    until(|| scene.server.requests().len() == 2);
     assert!(first.kill());
     first.wait(LIMIT);
     scene.go();
-    scene.until(|| scene.running().is_none());
+    until(|| scene.running().is_none());
 
     scene.go_on().expect(0);
     assert_has(&scene.last_request(), &["ended: exit code 7", "last words"]);

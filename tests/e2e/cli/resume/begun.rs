@@ -5,7 +5,8 @@ use rewake::command::boot_id;
 use rewake::core::access::Access;
 
 use crate::scenes::resume::*;
-use crate::support::skip;
+use crate::scenes::until;
+use support::skip;
 
 fn assert_that_it_runs_once(scene: &Scene, run: &str) {
     scene.go_on().expect(0);
@@ -109,7 +110,7 @@ fn a_command_that_outlived_its_agent_still_has_its_sandbox() {
     }
     let accept = ["-p", "do it", "--permission-mode", "acceptEdits"];
     let mut live = scene.live(&accept);
-    scene.until(|| scene.effects() == 1);
+    until(|| scene.effects() == 1);
     live.kill();
     live.wait(LIMIT);
     std::fs::write(scene.home.path("go"), "").unwrap();

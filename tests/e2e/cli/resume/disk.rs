@@ -12,7 +12,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use super::scene::*;
-use crate::support::{Protocol, Run, Says, skip};
+use crate::scenes::until;
+use support::{Protocol, Run, Says, skip};
 
 /// A small file system over this folder, while it lives.
 struct SmallDisk(PathBuf);
@@ -117,7 +118,7 @@ fn a_call_that_cannot_be_recorded_is_not_run() {
         return skip("the right to mount");
     };
     let live = scene.start();
-    scene.until(|| asked.load(Ordering::Relaxed));
+    until(|| asked.load(Ordering::Relaxed));
     disk.fill();
     is_full.store(true, Ordering::Relaxed);
     assert_stopped(live.wait(LIMIT));

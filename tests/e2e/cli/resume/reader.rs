@@ -10,7 +10,8 @@ use rustix::fs::{FlockOperation, fcntl_lock};
 use serde_json::{Value, json};
 
 use super::scene::*;
-use crate::support::{Answer, Says};
+use crate::scenes::until;
+use support::{Answer, Says};
 
 /// Reads as `sqlite3` does, in a process that has nothing to do with the agent's. At its end
 /// SQLite before 3.51 asks for the database alone, and who gets it copies the log into the
@@ -69,7 +70,7 @@ fn a_reader_that_comes_and_goes_takes_nothing_away() {
         .expect("it is set once");
 
     let mut live = scene.start();
-    scene.until(|| is_waited_for.load(Ordering::Relaxed));
+    until(|| is_waited_for.load(Ordering::Relaxed));
     assert!(live.kill());
     let acknowledged = live.wait(LIMIT).events();
     is_killed.store(true, Ordering::Relaxed);

@@ -1,7 +1,7 @@
 //! What the user said is not lost.
 
 use super::scene::*;
-use crate::support::Says;
+use support::Says;
 
 /// Killed as soon as it says which session it has.
 #[test]

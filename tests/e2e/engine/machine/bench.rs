@@ -1,9 +1,10 @@
 //! A folder to work in, and processes that come and go in it.
 
+use crate::scenes::until_async;
 use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::pin::pin;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rewake::command::{RunInfo, RunState, Runs, default_shell};
 use rewake::config::{Config, Env};
@@ -125,17 +126,9 @@ impl Bench {
         let mut act = pin!(machine.act(call, guard));
         tokio::select! {
             biased;
-            () = until(so) => {}
+            () = until_async(so) => {}
             ran = &mut act => panic!("it ended before: {ran:?}"),
         }
-    }
-}
-
-pub async fn until(so: impl Fn() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(90);
-    while !so() {
-        assert!(Instant::now() < deadline, "waited too long");
-        tokio::time::sleep(Duration::from_millis(2)).await;
     }
 }
 

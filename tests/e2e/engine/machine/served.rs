@@ -15,8 +15,9 @@ use rewake::world::{KnownTool, Launch, PrepareError, ServerAccess, Settled, Worl
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
-use super::bench::{Bench, call, done, interrupted, until};
-use crate::support::spoken;
+use super::bench::{Bench, call, done, interrupted};
+use crate::scenes::until_async;
+use support::spoken;
 
 const SERVER: &str = spoken::ITSELF;
 
@@ -156,7 +157,7 @@ impl Bench {
         let mut act = std::pin::pin!(machine.act(call, &guard));
         tokio::select! {
             biased;
-            () = until(|| self.was_given(&guard)) => {}
+            () = until_async(|| self.was_given(&guard)) => {}
             ran = &mut act => panic!("it ended before: {ran:?}"),
         }
         guard.clone()
@@ -284,7 +285,7 @@ async fn a_server_that_died_before_the_call_is_restarted_for_it() {
     let guard = ready(&machine, &call).await;
     let run = run_and_request(&guard).0.to_string();
     kill(bench.of_run(&run).group.unwrap());
-    until(|| !bench.of_run(&run).is_kept).await;
+    until_async(|| !bench.of_run(&run).is_kept).await;
     // The same process, and another one.
     assert_eq!(machine.act(&call, &guard).await, None);
     drop(machine);
@@ -388,7 +389,7 @@ async fn a_stop_tells_the_server_and_leaves_it_alive() {
     assert!(text.contains("the user stopped it"), "{text}");
     assert!(text.contains("may or may not have happened"), "{text}");
     let (_, request) = run_and_request(&guard);
-    until(|| {
+    until_async(|| {
         bench
             .printed(&guard)
             .contains(&format!("cancelled {request}"))
@@ -433,7 +434,7 @@ async fn a_call_that_takes_too_long_is_told_and_cancelled() {
     assert!(text.contains("within 0.1 s (tool_timeout_sec)"), "{text}");
     assert!(text.contains("may or may not have happened"), "{text}");
     let (_, request) = run_and_request(&guard);
-    until(|| {
+    until_async(|| {
         bench
             .printed(&guard)
             .contains(&format!("cancelled {request}"))
@@ -467,7 +468,7 @@ async fn a_server_that_cannot_be_started_says_why_and_is_not_tried_all_the_time(
         text.contains("no licence found") && text.contains("hint:"),
         "{text}"
     );
-    until(|| bench.all().iter().all(|info| !info.is_kept)).await;
+    until_async(|| bench.all().iter().all(|info| !info.is_kept)).await;
 }
 
 #[tokio::test]
@@ -542,7 +543,7 @@ async fn a_session_has_one_server_of_a_name_and_another_session_has_its_own() {
     let (again, _) = made(&changed, &pid).await;
     assert_ne!(run_and_request(&again).0, run_and_request(&guard).0);
     let old = run_and_request(&guard).0.to_string();
-    until(|| {
+    until_async(|| {
         !bench
             .all()
             .iter()

@@ -11,7 +11,8 @@ use rewake::world::{Settled, World};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 
-use super::bench::{Bench, bash, call, done, interrupted, meanwhile, run_of, until};
+use super::bench::{Bench, bash, call, done, interrupted, meanwhile, run_of};
+use crate::scenes::until_async;
 
 impl Bench {
     /// Settles the call in another process.
@@ -95,7 +96,7 @@ async fn a_command_that_ended_while_nobody_was_there_gives_its_real_result() {
     let guard = bench.prepared(&call).await;
     bench.dies_when(&call, &guard, || bench.count() == 1).await;
     bench.put("go", "");
-    until(|| bench.is_over(&guard)).await;
+    until_async(|| bench.is_over(&guard)).await;
     // As often as it is asked: the process may die again before it is recorded.
     for _ in 0..2 {
         check_real_result(&bench, &ended(bench.settle(&call, &guard).await));
@@ -129,7 +130,7 @@ async fn a_command_whose_keeper_was_killed_is_told_and_not_run_again() {
     let printed = || !bench.get("count").is_empty() && output(&bench, &guard) == b"so far\n";
     bench.dies_when(&call, &guard, printed).await;
     bench.kill_keeper(&guard);
-    until(|| bench.is_over(&guard)).await;
+    until_async(|| bench.is_over(&guard)).await;
     let text = interrupted(&ended(bench.settle(&call, &guard).await));
     assert!(text.starts_with("so far\n"), "{text}");
     assert!(text.contains("Check before you repeat it"), "{text}");
@@ -212,7 +213,7 @@ async fn a_running_background_command_settles_now_and_ends_later() {
             assert!(end.text.contains("real"), "{}", end.text);
         }
         bench.put("go", "");
-        until(|| bench.is_over(&guard)).await;
+        until_async(|| bench.is_over(&guard)).await;
     }
     assert_eq!(bench.count(), 1);
 }
@@ -236,15 +237,15 @@ async fn a_background_command_whose_keeper_is_slow_is_run() {
     let guard = bench.prepared(&call).await;
     let (id, background) = known(&machine.act(&call, &guard).await.unwrap());
     assert_eq!(machine.background_end(&id, &background), None);
-    until(|| bench.count() == 1).await;
+    until_async(|| bench.count() == 1).await;
     bench.put("go", "");
-    until(|| bench.is_over(&guard)).await;
+    until_async(|| bench.is_over(&guard)).await;
 }
 
 impl Bench {
     async fn comes_in_background(&self, call: &ToolCall, guard: &Guard) {
         done(&self.machine().act(call, guard).await.unwrap());
-        until(|| self.count() == 1).await;
+        until_async(|| self.count() == 1).await;
     }
 }
 

@@ -33,7 +33,8 @@ use rewake::world::{
 use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
-use super::bench::{Bench, run_of, until};
+use super::bench::{Bench, run_of};
+use crate::scenes::until_async;
 
 /// Where a process may die.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -280,7 +281,7 @@ impl World for Mortal {
             if turn.slow {
                 deltas.send(Delta::Text(HALF.into())).unwrap();
                 let store = RefCell::new(turn.store());
-                until(|| {
+                until_async(|| {
                     store
                         .borrow()
                         .inbox()
@@ -362,7 +363,7 @@ impl World for Mortal {
                 };
                 tokio::select! {
                     biased;
-                    () = until(begun) => {}
+                    () = until_async(begun) => {}
                     _ = &mut act => {}
                 }
                 self.turn.die().await;
@@ -472,7 +473,7 @@ async fn whole_turn(death: Death) -> u64 {
     turn.play().await;
     assert_eq!(turn.death.get(), Death::Never, "it died");
     let is_running = |r: RunInfo| matches!(r.state, RunState::Running { .. });
-    until(|| !turn.bench.runs().list().into_iter().any(is_running)).await;
+    until_async(|| !turn.bench.runs().list().into_iter().any(is_running)).await;
     let done = turn.bench.get("done");
     let mut lines: Vec<&str> = done.lines().collect();
     lines.sort_unstable();

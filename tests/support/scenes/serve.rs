@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::support::{Home, Live};
+use crate::{Home, Live};
 
 pub const LIMIT: Duration = Duration::from_secs(180);
 

@@ -4,17 +4,6 @@
 //!
 //! Invariant: nothing here uses the code under test, so that one mistake cannot be made on
 //! both sides of the wire and go unseen.
-#![allow(
-    dead_code,
-    unused_imports,
-    reason = "each test binary uses its own part of this"
-)]
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "only tests and benches include this; clippy knows them by #[test] alone"
-)]
 
 #[macro_use]
 mod rules;
@@ -37,7 +26,9 @@ mod prefix;
 #[cfg(target_os = "linux")]
 mod refusal;
 mod responses;
+pub mod scenes;
 mod seal;
+mod seed;
 mod server;
 mod signals;
 mod skip;
@@ -51,11 +42,12 @@ pub use cache::{Cache, Hit};
 #[cfg(target_os = "linux")]
 pub use failing_disk::{FailingDisk, Fails};
 pub use git::git;
-pub use home::{Home, Live, Run, limited, run};
+pub use home::{Home, Live, Run, limited, program, run};
 pub use kernel::has_whole_sandbox;
 pub use prefix::{Asked, Row as PrefixRow, prompt};
 #[cfg(target_os = "linux")]
 pub use refusal::Refusal;
+pub use seed::Seed;
 pub use server::{KEY, Logged, Options, Seen, Server};
 pub use skip::{skip, skip_everywhere};
 pub use terminal::{ENTER, ESC, Terminal};

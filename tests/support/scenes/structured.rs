@@ -1,7 +1,7 @@
 //! Answers in a JSON Schema.
 
 use crate::scenes::{scripted, step};
-use crate::support::{Home, Run};
+use crate::{Home, Run};
 
 pub const SCHEMA: &str =
     r#"{"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}"#;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::support::{Answer, Home, Options, Protocol, Says, Seen, Server};
+use crate::{Answer, Home, Options, Protocol, Says, Seen, Server};
 
 /// How long one run of the agent may take.
 pub const LIMIT: Duration = Duration::from_secs(240);

@@ -7,12 +7,12 @@ use std::time::SystemTime;
 
 use serde_json::Value;
 
-use crate::support::Home;
+use crate::Home;
 
 /// Puts the files of these fixtures below the home folder, with the databases decompressed.
 pub fn with(endings: &[&str]) -> Home {
     let home = Home::new();
-    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/import");
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures/import");
     for entry in std::fs::read_dir(fixtures).unwrap().flatten() {
         let name = entry.file_name().into_string().unwrap();
         if endings.iter().any(|ending| name.ends_with(ending)) {

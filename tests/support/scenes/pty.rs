@@ -1,16 +1,13 @@
 //! A home for the screen, and commands that wait until the test lets them go.
 
-use std::time::Duration;
-
 use serde_json::json;
 
-use super::{bash, step};
-use crate::support::{Home, Terminal};
+use super::{LIMIT, bash, play, step, until};
+use crate::{Home, Terminal};
 
-/// A home whose model plays these answers.
+/// A home whose model plays these answers, without a sandbox.
 pub fn scripted(steps: &[String]) -> Home {
-    let home = Home::new();
-    std::fs::write(home.rewake_home().join("script.toml"), steps.concat()).unwrap();
+    let home = super::scripted(steps);
     home.write_config(CONFIG);
     home
 }
@@ -56,19 +53,16 @@ pub fn open_gate(home: &Home) {
 
 /// Until this file of the workspace has something in it.
 pub fn wait_for(home: &Home, file: &str) {
-    let end = std::time::Instant::now() + std::time::Duration::from_secs(90);
-    while std::fs::read_to_string(home.path(file))
-        .unwrap_or_default()
-        .is_empty()
-    {
-        assert!(std::time::Instant::now() < end, "{file} does not come");
-        std::thread::sleep(std::time::Duration::from_millis(5));
-    }
+    until(|| {
+        !std::fs::read_to_string(home.path(file))
+            .unwrap_or_default()
+            .is_empty()
+    });
 }
 
 /// Until a file of the store has these bytes.
 pub fn wait_until_kept(home: &Home, words: &str) {
-    let end = std::time::Instant::now() + std::time::Duration::from_secs(90);
+    let end = std::time::Instant::now() + LIMIT;
     let has = |path: &std::path::Path| {
         let bytes = std::fs::read(path).unwrap_or_default();
         bytes.windows(words.len()).any(|w| w == words.as_bytes())
@@ -92,6 +86,6 @@ pub fn working(exit_code: i32) -> Home {
         step("I will build it.", &[bash(&until_gate(&home, exit_code))]),
         step("So it ended.", &[]),
     ];
-    std::fs::write(home.rewake_home().join("script.toml"), steps.concat()).unwrap();
+    play(&home, &steps);
     home
 }

@@ -1,29 +1,14 @@
 //! A session whose command waits.
 
-use std::time::{Duration, Instant};
-
-use crate::scenes::{LIMIT, SCRIPTED, bash, scripted, step};
-use crate::support::{Home, Live};
-
-pub fn stream(home: &Home, args: &[&str]) -> Live {
-    let format = ["--output-format", "stream-json"];
-    Live::spawn(home.rewake(args.iter().copied().chain(format)))
-}
+use crate::scenes::{LIMIT, SCRIPTED, bash, scripted, step, stream, until};
+use crate::{Home, Live};
 
 /// A run that is in the middle of a command.
 pub fn busy(home: &Home) -> Live {
     let live = stream(home, &["-p", "the long task", "--yolo"]);
     live.wait_for(LIMIT, |line| line.contains("entry.started"));
-    wait_until(|| home.path("began").exists());
+    until(|| home.path("began").exists());
     live
-}
-
-pub fn wait_until(is_so: impl Fn() -> bool) {
-    let end = Instant::now() + LIMIT;
-    while !is_so() {
-        assert!(Instant::now() < end, "it does not come");
-        std::thread::sleep(Duration::from_millis(2));
-    }
 }
 
 /// Its command runs until the file `go` is there.

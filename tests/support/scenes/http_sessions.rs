@@ -1,15 +1,9 @@
 //! Sessions for a server.
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use super::{scripted, step};
-use crate::support::Home;
-
-/// A model that writes the file `f`, which asks, and then says that it is done.
-pub fn writes() -> Home {
-    let write = ("write", json!({"path": "f", "content": "written\n"}));
-    scripted(&[step("I write it.", &[write]), step("done", &[])])
-}
+pub use super::acp::writes;
+use crate::Home;
 
 /// A session that is done, by its id.
 pub fn done_session(home: &Home, prompt: &str) -> String {

@@ -1,12 +1,11 @@
 //! Hooks, and a command that they guard.
 
 use std::fs;
-use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use crate::scenes::{LIMIT, bash, scripted, step};
-use crate::support::Home;
+use crate::Home;
+use crate::scenes::{bash, scripted, step};
 
 pub const ACCEPT: [&str; 4] = ["-p", "go", "--permission-mode", "acceptEdits"];
 
@@ -31,12 +30,4 @@ pub fn file(hooks: &[(&str, &str, &str)]) -> String {
 
 pub fn touching() -> Home {
     scripted(&[step("", &[bash("touch ran")]), step("done", &[])])
-}
-
-pub fn until(is_so: impl Fn() -> bool) {
-    let end = Instant::now() + LIMIT;
-    while !is_so() {
-        assert!(Instant::now() < end, "it never became so");
-        std::thread::sleep(Duration::from_millis(5));
-    }
 }

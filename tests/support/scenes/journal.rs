@@ -2,10 +2,9 @@
 
 use std::fs;
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
 
-use crate::scenes::{LIMIT, bash, play, quiet, scripted, step};
-use crate::support::{Home, Live};
+use crate::scenes::{bash, play, quiet, scripted, step, until};
+use crate::{Home, Live};
 
 pub const CALLS: usize = 8;
 
@@ -41,11 +40,7 @@ pub fn go_on(home: &Home) {
 /// Until so many calls have done what they do.
 pub fn wait_for_calls(home: &Home, calls: usize) {
     assert!(calls <= BEFORE_A_KILL);
-    let end = Instant::now() + LIMIT;
-    while effects(home).len() < calls {
-        assert!(Instant::now() < end, "{:?}", effects(home));
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    until(|| effects(home).len() >= calls);
 }
 
 pub fn effects(home: &Home) -> Vec<String> {

@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use crate::support::skip_everywhere;
+use crate::skip_everywhere;
 
 /// The role of the owner, whom `trust` lets in.
 pub const OWNER: &str = "owner";

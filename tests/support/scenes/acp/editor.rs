@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::schema;
-use crate::support::Home;
+use crate::Home;
 
 pub const LIMIT: Duration = Duration::from_secs(120);
 
@@ -113,7 +113,7 @@ impl Editor {
 
     /// Returns the next line. `None`: the agent closed stdout.
     #[track_caller]
-    pub fn next(&mut self) -> Option<Value> {
+    fn next_line(&mut self) -> Option<Value> {
         let line = match self.lines.recv_timeout(LIMIT) {
             Ok(line) => line,
             Err(std::sync::mpsc::RecvTimeoutError::Disconnected) => return None,
@@ -151,7 +151,7 @@ impl Editor {
     /// Waits for a line.
     #[track_caller]
     pub fn wait(&mut self, is_wanted: impl Fn(&Value) -> bool) -> Value {
-        while let Some(line) = self.next() {
+        while let Some(line) = self.next_line() {
             if is_wanted(&line) {
                 return line;
             }
@@ -296,7 +296,7 @@ impl Editor {
     /// Waits for the end of the agent, and checks its last lines.
     #[track_caller]
     pub fn ended(&mut self) -> ExitStatus {
-        while self.next().is_some() {}
+        while self.next_line().is_some() {}
         let end = Instant::now() + LIMIT;
         loop {
             if let Some(status) = self.child.try_wait().unwrap() {

@@ -1,7 +1,7 @@
 //! A key that is kept.
 
 use crate::scenes::LIMIT;
-use crate::support::{Home, Run, run};
+use crate::{Home, Run, run};
 
 pub const SECRET: &str = "sk-very-secret-0123456789";
 

@@ -1,12 +1,11 @@
 //! Checks that count their runs.
 
 use std::fs;
-use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::scenes::{LIMIT, SCRIPTED, bash, scripted};
-use crate::support::{Home, Run, has_whole_sandbox};
+use crate::scenes::{SCRIPTED, bash, scripted};
+use crate::{Home, Run, has_whole_sandbox};
 
 pub const ACCEPT: [&str; 4] = ["-p", "go", "--permission-mode", "acceptEdits"];
 
@@ -26,10 +25,7 @@ pub fn with_checks(checks: &str, steps: &[String]) -> Option<Home> {
 }
 
 pub fn write(path: &str) -> (&'static str, Value) {
-    (
-        "write",
-        json!({ "path": path, "content": format!("of {path}\n") }),
-    )
+    super::write(path, &format!("of {path}\n"))
 }
 
 /// A command that decides what the next check prints.
@@ -49,12 +45,4 @@ pub fn ends(run: &Run) -> Vec<(Value, String)> {
 
 pub fn runs(home: &Home) -> usize {
     fs::read_to_string(home.path("runs")).map_or(0, |runs| runs.lines().count())
-}
-
-pub fn until(is_so: impl Fn() -> bool) {
-    let end = Instant::now() + LIMIT;
-    while !is_so() {
-        assert!(Instant::now() < end, "it never became so");
-        std::thread::sleep(Duration::from_millis(5));
-    }
 }

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::scenes::{play, results, step, streamed};
-use crate::support::{Home, has_whole_sandbox};
+use crate::{Home, has_whole_sandbox};
 
 /// As many calls of one answer are run.
 pub const CALLS: usize = 32;
@@ -15,10 +15,6 @@ pub fn has_sandbox(home: &Home) -> bool {
 
 pub fn with(command: &str, access: &str) -> (&'static str, Value) {
     ("bash", json!({"command": command, "access": access}))
-}
-
-pub fn bash(command: &str) -> (&'static str, Value) {
-    crate::scenes::bash(command)
 }
 
 /// The kind and the text of what came of each call.
