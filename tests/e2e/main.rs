@@ -19,6 +19,7 @@ mod valid;
 mod acp;
 mod cli;
 mod engine;
+mod failures;
 mod fleet;
 #[cfg(unix)]
 mod full;

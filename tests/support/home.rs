@@ -8,15 +8,15 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::Value;
 
-use super::Protocol;
 use super::server::{KEY, Server};
+use super::{Protocol, page};
 
 /// Where programs of `PATH` have the rest of themselves.
 const TOOLCHAINS: [&str; 5] = [
@@ -41,6 +41,7 @@ pub struct Home {
 impl Home {
     /// Without a configuration.
     pub fn new() -> Home {
+        page::begin();
         let root = tempfile::Builder::new()
             .prefix("rewake-test-")
             .tempdir()
@@ -125,6 +126,18 @@ impl Home {
     /// Runs it to its end.
     pub fn run<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Run {
         run(self.rewake(args), Duration::from_secs(180))
+    }
+}
+
+impl Drop for Home {
+    /// After a failure its folder stays.
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            page::print("entries of the newest session", || page::entries(self));
+            let root = self.root.path().display().to_string();
+            page::print("the rest is in", || root);
+            self.root.disable_cleanup(true);
+        }
     }
 }
 
@@ -324,6 +337,17 @@ impl Live {
         }
     }
 
+    /// The last lines of both, for the page of a failure.
+    fn last_lines(&self) -> String {
+        let text = self.printed.text.lock();
+        let text = text.unwrap_or_else(PoisonError::into_inner);
+        let last = |text: &str| {
+            let lines: Vec<&str> = text.lines().collect();
+            lines[lines.len().saturating_sub(5)..].join("\n")
+        };
+        format!("{}\n{}", last(&text[0]), last(&text[1]))
+    }
+
     /// It is read under this lock: what is in no pipe is in the text.
     fn is_all_read(&self) -> bool {
         let _text = self.printed.text.lock().unwrap();
@@ -339,6 +363,7 @@ impl Live {
 
 impl Drop for Live {
     fn drop(&mut self) {
+        page::print("last output of the program", || self.last_lines());
         self.kill();
         let _ = self.child.wait();
     }

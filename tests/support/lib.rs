@@ -22,6 +22,7 @@ mod home;
 pub mod http;
 mod kernel;
 pub mod mcp_server;
+pub mod page;
 mod prefix;
 #[cfg(target_os = "linux")]
 mod refusal;

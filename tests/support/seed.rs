@@ -2,9 +2,13 @@
 
 use std::fmt;
 
-/// The seed of a campaign. It is printed at once: a test that fails shows it.
+use super::page;
+
+/// The seed of a campaign. It is printed at once, and again at the end of a failure.
 pub struct Seed {
     pub number: u64,
+    /// The environment variables that replay it.
+    how: String,
 }
 
 impl Seed {
@@ -15,15 +19,20 @@ impl Seed {
         Seed::new(number, format!("{variable}={number}"))
     }
 
-    /// `how`: the environment variables that replay it.
     pub fn new(number: u64, how: String) -> Seed {
         println!("{how}");
-        Seed { number }
+        Seed { number, how }
     }
 }
 
 impl fmt::Display for Seed {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.number.fmt(to)
+    }
+}
+
+impl Drop for Seed {
+    fn drop(&mut self) {
+        page::print("replay it with", || self.how.clone());
     }
 }

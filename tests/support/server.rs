@@ -18,7 +18,7 @@ use serde_json::Value;
 use super::answer::{Answer, Protocol, Says, Tokens};
 use super::http::{self, Head};
 use super::rules::{Fault, Memory, View};
-use super::{anthropic, chat, gemini, responses};
+use super::{anthropic, chat, gemini, page, responses};
 
 /// The key that [`super::Home`] gives the agent.
 pub const KEY: &str = "test-key";
@@ -155,6 +155,8 @@ struct State {
     memory: Memory,
     former: HashMap<(Protocol, String), Vec<u8>>,
     answered: usize,
+    /// Method and path of the request that came last, then its answer and its last message.
+    last: String,
 }
 
 impl Server {
@@ -232,6 +234,9 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
+        page::print("last request to the model", || {
+            self.shared.state().last.clone()
+        });
         self.shared.stopping.store(true, Ordering::Relaxed);
         // Accepting ends with the next connection.
         let _ = TcpStream::connect(self.address);
@@ -337,6 +342,7 @@ impl Shared {
     fn reply(&self, head: Head, body: Vec<u8>) -> Reply {
         let at = self.started.elapsed();
         let body = Arc::new(body);
+        self.state().last = format!("{} {}", head.method, head.path);
         if head.method == "GET" {
             let page = self.options.pages.iter().find(|(p, _)| *p == head.path);
             if let (Some(_), Err(fault)) = (page, self.let_in(&head)) {
@@ -496,6 +502,12 @@ impl Shared {
             _ => body.to_vec(),
         };
         let mut state = self.state();
+        let result = view.results.last().map(|(_, text)| text);
+        let message = result.unwrap_or(&view.user).lines().take(6);
+        let message: Vec<&str> = message.collect();
+        let message = message.join("\n");
+        let of = format!(": {status}, {} turn {}\n{message}", view.model, view.turn);
+        state.last.push_str(&of);
         let key = (protocol, view.model.clone());
         let former = state.former.get(&key).map_or(&[][..], Vec::as_slice);
         let former_bytes = former.len();

@@ -17,7 +17,7 @@ use rustix::process::{Pid, Signal};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{LocalModes, Termios, Winsize, tcgetattr, tcsetwinsize};
 
-use super::Home;
+use super::{Home, page};
 
 /// Nothing that is waited for takes so long.
 const LIMIT: Duration = Duration::from_secs(90);
@@ -364,6 +364,7 @@ impl Terminal {
 
 impl Drop for Terminal {
     fn drop(&mut self) {
+        page::print("last frame of the terminal", || self.screen());
         let _ = self.child.kill();
         let _ = self.child.wait();
         self.close();
