@@ -49,7 +49,7 @@ impl SessionPlace {
     /// Creates rewake's folders and reads the config.
     pub fn config(self) -> Result<AppContext, CliError> {
         self.paths.create()?;
-        self.paths.check_rights()?;
+        self.paths.check_rights(true)?;
         if let Some(warning) = self.paths.shared_folder() {
             note(&format!("note: {warning}"));
         }
@@ -66,6 +66,7 @@ impl SessionPlace {
     /// Does the same for a subcommand that only reads: also where no folder can be created.
     pub fn look(self, log: &mut Option<WorkerGuard>) -> Result<AppContext, CliError> {
         let _ = self.paths.create();
+        self.paths.check_rights(false)?;
         let ctx = self.load()?;
         *log = logging::start(&ctx.paths, ctx.config().log.level);
         Ok(ctx)
