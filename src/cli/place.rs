@@ -7,7 +7,7 @@ use tracing_appender::non_blocking::WorkerGuard;
 use super::logging;
 use crate::command;
 use crate::config::{self, Env, Paths, Setting};
-use crate::report::{CliError, exit, note};
+use crate::report::{CliError, note};
 use crate::session::AppContext;
 use crate::workspace::{StartFolder, here};
 
@@ -38,9 +38,7 @@ impl SessionPlace {
     pub fn of_person(self) -> Result<SessionPlace, CliError> {
         match command::is_below_keeper(self.env.var(command::keeper::RUN_ENV)) {
             false => Ok(self),
-            true => Err(CliError::new(
-                exit::USAGE,
-                "trust, keys, sessions and the program are not changed from inside a command that an agent runs",
+            true => Err(CliError::usage("trust, keys, sessions and the program are not changed from inside a command that an agent runs",
             )
             .with_hint("type it in a terminal of your own")),
         }

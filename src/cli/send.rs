@@ -14,7 +14,7 @@ use super::steer::{ORIGIN, open_store, report_delivery};
 use crate::core::background::BackgroundMode;
 use crate::core::entry::{By, Via};
 use crate::headless::{self, Ask, Task};
-use crate::report::{CliError, exit};
+use crate::report::CliError;
 use crate::session::{Accepted, AppContext, Delivery, SessionError, SessionSelector};
 use crate::store::{Message, SessionInfo, StoreError};
 
@@ -120,6 +120,6 @@ fn stdin() -> Result<String, CliError> {
         .lock()
         .take(STDIN_MAX_BYTES + 1)
         .read_to_end(&mut bytes)
-        .map_err(|e| CliError::new(exit::FAILED, format!("cannot read stdin: {e}")))?;
+        .map_err(|e| CliError::failed(format!("cannot read stdin: {e}")))?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }

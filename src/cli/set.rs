@@ -7,7 +7,7 @@ use super::values;
 use crate::core::choice::Effort;
 use crate::core::entry::{Choice, Mode};
 use crate::core::signal::Signal;
-use crate::report::{CliError, exit};
+use crate::report::CliError;
 use crate::session::{AppContext, Delivery};
 
 /// Set the model, mode, effort, temperature or limits of a session
@@ -62,11 +62,9 @@ pub(super) fn run(ctx: &AppContext, args: &SetArgs) -> Result<u8, CliError> {
     let mut store = open_store(ctx)?;
     let signals = args.signals();
     if signals.is_empty() {
-        return Err(
-            CliError::new(exit::USAGE, "there is nothing to set").with_hint(
-                "--model, --mode, --effort, --temperature, --turns, --usd or --no-limits says what",
-            ),
-        );
+        return Err(CliError::usage("there is nothing to set").with_hint(
+            "--model, --mode, --effort, --temperature, --turns, --usd or --no-limits says what",
+        ));
     }
     let info = ctx.steering().find_session(&store, &args.id)?;
     let mut sending = Delivery::Kept;

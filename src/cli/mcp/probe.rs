@@ -10,7 +10,6 @@ use futures_util::future::BoxFuture;
 use serde_json::{Map, Value};
 use tokio::runtime::Runtime;
 
-use super::failed;
 use super::login::{ClientArgs, log_in, runtime, server_address};
 use super::trial::{clear, last_words, leave, noise};
 use crate::command::own_exe;
@@ -73,7 +72,7 @@ pub(super) fn run(ctx: &AppContext, probe: &Probe) -> Result<u8, CliError> {
         .ok()
         .filter(Value::is_object)
         .ok_or_else(|| {
-            CliError::new(exit::USAGE, "the value of --arguments is no JSON object")
+            CliError::usage("the value of --arguments is no JSON object")
                 .with_hint("--arguments '{\"path\": \"notes.txt\"}'")
         })?;
     let probed = match &probe.url {
@@ -120,14 +119,14 @@ struct Probed {
 fn over_stdio(ctx: &AppContext, probe: &Probe) -> Result<Probed, CliError> {
     let own = probe.env.iter().map(|pair| {
         let pair = pair.split_once('=').filter(|(name, _)| !name.is_empty());
-        let refused = || CliError::new(exit::USAGE, "a value of --env is not NAME=VALUE");
+        let refused = || CliError::usage("a value of --env is not NAME=VALUE");
         let (name, value) = pair.ok_or_else(refused)?;
         Ok((name.to_string(), value.to_string()))
     });
     let own: Vec<(String, String)> = own.collect::<Result<_, CliError>>()?;
     let (program, args) = match &probe.command[..] {
         [program, args @ ..] => (program.clone(), args.to_vec()),
-        [] => return Err(CliError::new(exit::USAGE, "no command is named")),
+        [] => return Err(CliError::usage("no command is named")),
     };
     Ok(probed(ctx, &name_of(&program), program.clone(), args, &own))
 }
@@ -141,11 +140,11 @@ fn over_http(ctx: &AppContext, url: &str) -> Result<Probed, CliError> {
         headers: BTreeMap::new(),
         keys: ctx.paths.keys_dir(),
     };
-    let config = serde_json::to_string(&config).map_err(|e| failed(e.to_string()))?;
-    let exe = own_exe().map_err(|e| failed(format!("this program is not found: {e}")))?;
+    let config = serde_json::to_string(&config).map_err(|e| CliError::failed(e.to_string()))?;
+    let exe = own_exe().map_err(|e| CliError::failed(format!("this program is not found: {e}")))?;
     let exe = exe
         .to_str()
-        .ok_or_else(|| failed("the name of this program is not UTF-8"))?;
+        .ok_or_else(|| CliError::failed("the name of this program is not UTF-8"))?;
     let args = vec![BRIDGE_WORD.to_string(), name.clone()];
     let own = [(BRIDGE_ENV.to_string(), config)];
     Ok(probed(ctx, &name, exe.to_string(), args, &own))
@@ -215,7 +214,7 @@ impl Probing<'_> {
         arguments: &Value,
     ) -> Result<(), Failed> {
         let prepared = self.servers.prepare(self.spec);
-        let run = prepared.map_err(|e| (failed(e.to_string()), None))?;
+        let run = prepared.map_err(|e| (CliError::failed(e.to_string()), None))?;
         let done = runtime.block_on(self.probe(&run, env, call, arguments));
         let done = done.map_err(|(trouble, login)| match login {
             None => (self.with_last_words(&run, trouble), None),
@@ -233,14 +232,17 @@ impl Probing<'_> {
         arguments: &Value,
     ) -> Result<(), Failed> {
         let started = self.servers.start(run, env).await;
-        let client = match started.map_err(|e| (failed(e.to_string()), None))? {
+        let client = match started.map_err(|e| (CliError::failed(e.to_string()), None))? {
             Attached::Live(client) => client,
             Attached::Over(past) => {
                 let why = format!("the server is over: {}", describe(past.how()));
                 return Err((self.probe_error(&why), None));
             }
             Attached::Busy { pid } => {
-                return Err((failed(format!("process {pid} uses the server")), None));
+                return Err((
+                    CliError::failed(format!("process {pid} uses the server")),
+                    None,
+                ));
             }
         };
         let elicit = Arc::clone(&self.elicit);
@@ -320,7 +322,7 @@ impl Probing<'_> {
             true => self.spec.name.clone(),
             false => one_line(&self.spec.command_line(), 100),
         };
-        failed(format!("{shown}: {why}"))
+        CliError::failed(format!("{shown}: {why}"))
     }
 
     /// Adds the last line of stderr to an error, because it often explains it.
