@@ -72,10 +72,7 @@ fn version(text: &str) -> Result<Version, String> {
 }
 
 pub(super) fn run(ctx: &AppContext, args: &UpdateArgs) -> Result<u8, CliError> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| CliError::failed(error.to_string()))?;
+    let runtime = crate::net::runtime().map_err(|error| CliError::failed(error.to_string()))?;
     let data_dir = &ctx.paths.data_dir;
     if args.check {
         let release = runtime.block_on(server(ctx)?.release(None))?;

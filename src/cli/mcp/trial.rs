@@ -78,10 +78,7 @@ pub(super) fn try_server(ctx: &AppContext, found: &FoundServer) -> Result<Tried,
     spec.linger_ms = LINGER_MS;
     let servers = ctx.servers().map_err(Failed::because)?;
     let limit = Duration::from_secs_f64(found.server.startup_timeout_sec);
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(Failed::because)?;
+    let runtime = crate::net::runtime().map_err(Failed::because)?;
     let run = servers.prepare(&spec).map_err(Failed::because)?;
     let trial = Trial {
         servers: &servers,
