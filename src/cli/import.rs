@@ -120,7 +120,7 @@ pub(super) fn run(ctx: &AppContext, args: &ImportArgs) -> Result<u8, CliError> {
     if let (Some(store), false) = (&mut store, args.check) {
         remember(store, &found);
     }
-    found.retain(|one| one.is_of_here);
+    found.retain(|one| !one.is_elsewhere);
     if args.sessions.is_empty() && !args.check {
         // An agent that was killed at its start leaves a session without a message.
         found.retain(|one| one.has_messages || one.is_newer);
