@@ -74,11 +74,8 @@ fn message(args: &SendArgs) -> Result<(Message, Vec<Vec<u8>>), CliError> {
     let text = text(&args.text)?;
     let (images, blobs) = given_flags::images(&args.image)?;
     let message = Message {
-        text,
         images,
-        via: Via::Signal,
-        command: None,
-        origin: None,
+        ..Message::new(text, Via::Signal)
     };
     Ok((message, blobs))
 }

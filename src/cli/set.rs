@@ -47,14 +47,8 @@ impl SetArgs {
             temperature: self.temperature,
             ..Choice::default()
         };
-        let limit = Signal::Limit {
-            turns: self.turns,
-            usd: self.usd,
-            tokens: None,
-        };
-        let limits = self.turns.is_some() || self.usd.is_some() || self.no_limits;
-        let choice = (!choice.is_empty()).then_some(Signal::Choose(choice));
-        choice.into_iter().chain(limits.then_some(limit)).collect()
+        let signals = Signal::of_settings(choice, (self.turns, self.usd, None), self.no_limits);
+        signals.into_iter().flatten().collect()
     }
 }
 

@@ -65,13 +65,7 @@ pub(super) fn run(ctx: &AppContext, args: &SubmitArgs) -> Result<u8, CliError> {
     if args.usd.is_some_and(|usd| !usd.is_finite() || usd <= 0.0) {
         return Err(usage("--usd needs a number above 0".to_string()));
     }
-    let message = Message {
-        text: text(&args.text)?,
-        images: Vec::new(),
-        via: Via::Signal,
-        command: None,
-        origin: None,
-    };
+    let message = Message::new(text(&args.text)?, Via::Signal);
     check_message(&message)?;
     let address = fleet_address(ctx)?;
     let session = new_id();

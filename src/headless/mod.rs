@@ -203,11 +203,10 @@ impl Run {
         };
         let message = words.map(|words| {
             let message = Message {
-                text: words.text,
                 images: [words.images, self.task.images.clone()].concat(),
-                via: Via::Prompt,
                 command: words.command,
                 origin: self.task.job.clone(),
+                ..Message::new(words.text, Via::Prompt)
             };
             (message, [words.blobs, self.task.blobs.clone()].concat())
         });

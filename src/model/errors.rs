@@ -35,29 +35,20 @@ pub(crate) fn in_stream(error: &Value) -> Failure {
 
 /// Returns the failure for a stream that ended too early.
 pub(crate) fn cut() -> Failure {
-    Failure {
-        class: FailureClass::Network,
-        message: "the stream was cut before the answer ended".to_string(),
-        hint: None,
-    }
+    Failure::new(
+        FailureClass::Network,
+        "the stream was cut before the answer ended",
+    )
 }
 
 /// Returns the failure for a request or an answer that did not arrive.
 pub(crate) fn network(message: &str) -> Failure {
-    Failure {
-        class: FailureClass::Network,
-        message: message.to_string(),
-        hint: None,
-    }
+    Failure::new(FailureClass::Network, message.to_string())
 }
 
 /// Returns the failure for an answer that violates its protocol.
 pub(crate) fn nonsense(what: impl Into<String>) -> Failure {
-    Failure {
-        class: FailureClass::Protocol,
-        message: what.into(),
-        hint: None,
-    }
+    Failure::new(FailureClass::Protocol, what.into())
 }
 
 /// Returns a server's message on one line, without control characters, at most 500 characters.

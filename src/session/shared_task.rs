@@ -240,10 +240,7 @@ fn take_over(
         folder: Some(folder.clone()),
     };
     let model = ctx.config().model_name(&ctx.env)?;
-    let chosen = Entry::Chose(Choice {
-        model: Some(model.to_string()),
-        ..Choice::default()
-    });
+    let chosen = Entry::Chose(Choice::of_model(model));
     let at_ms = now_ms();
     for entry in [&moved, &chosen] {
         let record = Record {
