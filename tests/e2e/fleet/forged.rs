@@ -440,7 +440,9 @@ fn a_question_that_is_too_large_is_named() {
             form: None,
         };
         let call = replied("bash", &json!({ "command": command }));
-        forge(&fleet, &machine, &[opened(&here), said(), call, asked])
+        let id = forge(&fleet, &machine, &[opened(&here), said(), call, asked]);
+        fleet.server.sql("UPDATE rewake.tasks SET paused = true");
+        id
     });
     fleet
         .server
