@@ -267,6 +267,8 @@ fn item_in(folder: &Folder, name: &OsStr, path: &Path, like: &Job) -> io::Result
     };
     let bytes = |item: &Option<Item>| match item {
         Some(Item::File { bytes, .. }) => *bytes,
+        // Its size must not hide that it cannot be read.
+        Some(Item::Marker { why, bytes, .. }) if *why == Marked::Unreadable => *bytes,
         _ => 0,
     };
     let limit = bytes(&like.before).max(bytes(&like.target));

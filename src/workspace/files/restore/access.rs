@@ -57,12 +57,11 @@ impl RestoreRoot<'_> {
             bench.clear();
         }
         for (path, previous) in std::mem::take(&mut self.lent).into_iter().rev() {
-            let Ok(folder) = self.root.below(&path) else {
-                continue;
-            };
-            let _ = folder.remove(OsStr::new(NOTE));
-            if mode(&folder).is_ok_and(|mode| mode == previous | OWNER) {
-                let _ = set_mode(&folder, previous);
+            if let Ok(folder) = self.root.below(&path) {
+                let _ = folder.remove(OsStr::new(NOTE));
+                if mode(&folder).is_ok_and(|mode| mode == previous | OWNER) {
+                    let _ = set_mode(&folder, previous);
+                }
             }
         }
     }

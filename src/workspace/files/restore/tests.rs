@@ -615,7 +615,7 @@ fn what_cannot_be_read_is_kept_beside_the_restored_file() {
         let why = Marked::Fifo;
         let mut before = Tree([(b"p".to_vec(), read::bare(why))].into());
         if !rustix::process::geteuid().is_root() {
-            room.put("x", "new");
+            room.put("x", "new and longer");
             unreadable(&room, "x", 0);
             before
                 .0
