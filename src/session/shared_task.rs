@@ -245,7 +245,7 @@ fn take_over(
         folder: Some(folder.clone()),
     };
     let model = ctx.config().model_name(&ctx.env)?;
-    let chosen = Entry::Chose(Choice::of_model(model));
+    let chosen = Entry::Chose(Choice::of_model(model.to_string()));
     let at_ms = now_ms();
     for entry in [&moved, &chosen] {
         let record = Record {
