@@ -238,11 +238,13 @@ impl Changes {
     }
 
     /// Finds the new paths that cannot exist beside a path that was removed: it is above or below.
+    /// A renamed file is not one, since it may be the only copy of what others made.
     fn in_place(&self, delta: &Delta) -> Vec<PathBytes> {
         let is_gone = |change: &Change| matches!(change, Change::Gone { left: false });
         let is_new = |path: &PathBytes, change: &Change| {
             matches!(change, Change::Put { entered: false, .. })
                 && !self.now.0.contains_key(path)
+                && !self.moved.contains_key(path)
                 && (below(&delta.0, path).any(|(_, change)| is_gone(change))
                     || to_root(path).any(|at| delta.0.get(at).is_some_and(is_gone)))
         };

@@ -68,7 +68,7 @@ impl RestoreRoot<'_> {
             None => Ok(None),
             Some(item) if Some(&item) == job.before.as_ref() => {
                 let spot = self.spot(&job.path, true)?;
-                Ok(self.discard(job, slot, &slot.out, &spot)?)
+                Ok(self.discard(slot, &slot.out, &spot)?)
             }
             Some(_) => {
                 let spot = self.spot(&job.path, true)?;
@@ -92,7 +92,7 @@ impl RestoreRoot<'_> {
             }
             Some(item) if Some(&item) == job.before.as_ref() => {
                 let spot = self.spot(&job.path, true)?;
-                self.discard(job, slot, &slot.staged, &spot)
+                self.discard(slot, &slot.staged, &spot)
             }
             Some(_) => {
                 let spot = self.spot(&job.path, true)?;
@@ -225,7 +225,7 @@ impl RestoreRoot<'_> {
         }
         let out = item_in(&slot.folder, &slot.staged, &spot.path, job)?;
         if out == job.before || out == job.target {
-            let fate = self.discard(job, slot, &slot.staged, spot)?;
+            let fate = self.discard(slot, &slot.staged, spot)?;
             return Ok(Ok(fate.unwrap_or(PathOutcome::Done)));
         }
         self.exchange_back(job, slot, spot).map(Ok)
@@ -300,14 +300,13 @@ impl RestoreRoot<'_> {
         if out != job.before {
             return self.give_back(&slot, &slot.out, &spot).map(Ok);
         }
-        let fate = self.discard(job, &slot, &slot.out, &spot)?;
+        let fate = self.discard(&slot, &slot.out, &spot)?;
         Ok(Ok(fate.unwrap_or(PathOutcome::Done)))
     }
 
     /// Removes a file whose content is stored, unless somebody may still write into it.
     fn discard(
         &self,
-        _job: &Job,
         slot: &StagingPlace,
         name: &OsString,
         spot: &FolderEntry,
