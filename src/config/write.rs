@@ -6,7 +6,7 @@
 mod servers;
 
 use std::fs;
-use std::io::{self, Write};
+use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use toml_edit::{Array, DocumentMut, Item, Table, Value, value};
@@ -263,7 +263,14 @@ fn change(
     create_private_dir(lock_file.parent().unwrap_or(folder))?;
     let cannot = |why: String| ConfigError::new(format!("cannot change {}: {why}", file.display()));
     let _lock = lock(lock_file).map_err(|e| cannot(e.to_string()))?;
-    let read = read_text(file, MAX_FILE_BYTES);
+    // The target of a link is made.
+    let is_missing = file
+        .metadata()
+        .is_err_and(|e| e.kind() == ErrorKind::NotFound);
+    let read = match is_missing {
+        true => Err(ReadError::Missing),
+        false => read_text(file, MAX_FILE_BYTES),
+    };
     let before = Digest::of(&read);
     let text = match read {
         Ok(text) => text,

@@ -1,3 +1,5 @@
+//! Tests of the search for a key that is there twice.
+
 use super::*;
 
 #[test]

@@ -987,7 +987,7 @@ proptest! {
                 continue;
             }
             if changes.in_place.contains(path) && chain.links.iter().all(|link| link.by != By::Outside) {
-                // A command made it in place of a file or folder that is back.
+                // A command made it where a file or folder is back.
                 let is_back = |other: &PathBytes| {
                     let is_below = |a: &[u8], b: &[u8]| to_root(a).skip(1).any(|at| at == b);
                     is_below(path, other) || is_below(other, path)

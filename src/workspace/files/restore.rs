@@ -397,5 +397,15 @@ fn staged_folder(id: &str) -> String {
     format!("{STAGED}{id}")
 }
 
+/// Returns the reason that an error gives for leaving the path unchanged.
+fn why(error: &io::Error) -> KeptWhy {
+    // `handle` reports a link instead of a folder as `Other`.
+    match error.kind() {
+        ErrorKind::NotADirectory | ErrorKind::NotFound | ErrorKind::Other => KeptWhy::Way,
+        ErrorKind::PermissionDenied => KeptWhy::Unwritable,
+        _ => KeptWhy::Refused,
+    }
+}
+
 #[cfg(test)]
 mod tests;

@@ -6,7 +6,9 @@ use std::io::{self, ErrorKind};
 use std::path::Path;
 
 use super::stage::StagingPlace;
-use super::{CutShort, Done, FolderEntry, Job, Point, RestoreRoot, is_absent, is_folder, item_in};
+use super::{
+    CutShort, Done, FolderEntry, Job, Point, RestoreRoot, is_absent, is_folder, item_in, why,
+};
 use crate::core::entry::KeptWhy;
 use crate::workspace::beside;
 use crate::workspace::writers::is_open_for_writing;
@@ -329,14 +331,4 @@ fn note(job: &Job, done: &mut Done) {
         Some(_) => done.written.insert(job.path.clone()),
         None => done.removed.insert(job.path.clone()),
     };
-}
-
-/// Returns the reason that an error gives for leaving the path unchanged.
-pub(super) fn why(error: &io::Error) -> KeptWhy {
-    // `handle` reports a link instead of a folder as `Other`.
-    match error.kind() {
-        ErrorKind::NotADirectory | ErrorKind::NotFound | ErrorKind::Other => KeptWhy::Way,
-        ErrorKind::PermissionDenied => KeptWhy::Unwritable,
-        _ => KeptWhy::Refused,
-    }
 }

@@ -15,8 +15,7 @@ use std::path::Path;
 use rustix::fs::{AtFlags, Gid, Mode, Stat, Uid};
 use rustix::io::Errno;
 
-use super::place::why;
-use super::{Contents, Done, Job, RestoreRoot, is_absent, is_folder, slot, staged_folder};
+use super::{Contents, Done, Job, RestoreRoot, is_absent, is_folder, slot, staged_folder, why};
 use crate::core::entry::KeptWhy;
 use crate::core::path;
 use crate::core::tree::{Item, PathBytes};
