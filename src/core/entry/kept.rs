@@ -47,7 +47,7 @@ pub enum KeptWhy {
     Open,
     /// It changed twice during the restore: the older version is in a file beside it.
     Beside,
-    /// What was there has no stored content: it is in a file beside it.
+    /// The content that was there is not stored: it is in a file beside it.
     Aside,
     /// The file system returned an error.
     Refused,
