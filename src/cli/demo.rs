@@ -54,8 +54,7 @@ const WAITING_EVENTS: usize = 256;
 const WAITING_NOTES: usize = 64;
 
 pub(super) fn run() -> Result<u8, CliError> {
-    let scene =
-        Scene::set().map_err(|e| CliError::failed(&format!("cannot set the scene: {e}")))?;
+    let scene = Scene::set().map_err(|e| CliError::failed(format!("cannot set the scene: {e}")))?;
     line(
         "A small project with a failing test, in a temporary folder. The model is played; all else is real.\n",
     );
@@ -129,7 +128,7 @@ impl Worker {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
-            .map_err(|e| CliError::failed(&format!("cannot start the agent: {e}")))?;
+            .map_err(|e| CliError::failed(format!("cannot start the agent: {e}")))?;
         let (to_events, events) = sync_channel(WAITING_EVENTS);
         let (to_notes, notes) = sync_channel(WAITING_NOTES);
         if let Some(stdout) = child.stdout.take() {
@@ -164,7 +163,7 @@ impl Worker {
     fn end(mut self) -> Result<ExitStatus, CliError> {
         self.child
             .wait()
-            .map_err(|e| CliError::failed(&format!("cannot wait for the agent: {e}")))
+            .map_err(|e| CliError::failed(format!("cannot wait for the agent: {e}")))
     }
 }
 
@@ -209,7 +208,7 @@ fn first_life(scene: &Scene) -> Result<(), CliError> {
         }
     }
     let notes: Vec<String> = worker.notes.try_iter().collect();
-    Err(CliError::failed(&format!(
+    Err(CliError::failed(format!(
         "the agent ended before it could be killed: {}",
         notes.join("; ")
     )))
@@ -254,7 +253,7 @@ fn second_life(scene: &Scene) -> Result<(), CliError> {
     let status = worker.end()?;
     match status.success() {
         true => Ok(()),
-        false => Err(CliError::failed(&format!(
+        false => Err(CliError::failed(format!(
             "the agent failed after the kill: {status}"
         ))),
     }
@@ -331,7 +330,7 @@ fn check(scene: &Scene) -> Result<bool, CliError> {
         .ok_or_else(|| CliError::failed("no session was recorded"))?;
     let (_, records) = store.load(&info.id)?;
     let state =
-        State::of(tools::describe, &records).map_err(|e| CliError::failed(&e.to_string()))?;
+        State::of(tools::describe, &records).map_err(|e| CliError::failed(e.to_string()))?;
     line(&format!(
         "  session {}, {}",
         short_id(&info.id),

@@ -38,7 +38,7 @@ impl DenyArgs {
 impl DenyArgs {
     /// Parses them, or says what is wrong.
     pub(super) fn parsed(&self) -> Result<(Option<CallId>, Verdict), CliError> {
-        self.answer().map_err(|why| CliError::usage(why))
+        self.answer().map_err(CliError::usage)
     }
 }
 

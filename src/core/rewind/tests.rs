@@ -369,12 +369,11 @@ fn a_file_is_not_set_back_where_a_folder_of_others_is() {
 /// A file of somebody else in the way stays.
 #[test]
 fn what_a_command_made_in_place_of_a_file_or_folder_makes_room() {
-    let pairs: [(&[(&str, &str)], &[(&str, &str)]); 3] = [
-        (&[("x", "1")], &[("x/y", "2"), ("x/z/a", "3")]),
+    for (start, now) in [
+        (&[("x", "1")][..], &[("x/y", "2"), ("x/z/a", "3")][..]),
         (&[("x/y", "1"), ("x/z/a", "1")], &[("x", "2")]),
         (&[("x/y", "1")], &[("x", "2"), ("z/y", "1")]),
-    ];
-    for (start, now) in pairs {
+    ] {
         check(start, &[(tree(now), COMMAND)], start);
         // Not if nobody knows who made it.
         let changes = changes(&tree(start), &[(tree(now), Cause::Outside)]);
