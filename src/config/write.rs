@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use toml_edit::{Array, DocumentMut, Item, Table, Value, value};
 
-use super::file::{Digest, ReadError, lock, read_text};
+use super::file::{Digest, lock, read_text};
 use super::layer::MAX_FILE_BYTES;
 use super::paths::create_private_dir;
 use super::project::project_file;
@@ -267,14 +267,11 @@ fn change(
     let is_missing = file
         .metadata()
         .is_err_and(|e| e.kind() == ErrorKind::NotFound);
-    let read = match is_missing {
-        true => Err(ReadError::Missing),
-        false => read_text(file, MAX_FILE_BYTES),
-    };
+    let read = read_text(file, MAX_FILE_BYTES);
     let before = Digest::of(&read);
     let text = match read {
         Ok(text) => text,
-        Err(ReadError::Missing) => target.beginning.clone(),
+        Err(_) if is_missing => target.beginning.clone(),
         Err(e) => return Err(cannot(e.to_string())),
     };
     let is_dos = text.contains("\r\n") && !text.replace("\r\n", "").contains('\n');

@@ -111,9 +111,9 @@ fn blob_page(
     offset: usize,
     limit: usize,
 ) -> Result<String, String> {
-    let refers = past.store.refers_to(past.session, hash);
-    let is_open = scope.is_some() || refers.map_err(error_text)?;
     let bytes = past.store.blob(hash).map_err(error_text)?;
+    let refers = || past.store.refers_to(past.session, hash);
+    let is_open = bytes.is_none() || scope.is_some() || refers().map_err(error_text)?;
     let bytes = bytes.filter(|_| is_open).ok_or_else(|| {
         format!("there is no blob {hash} in this project; with scope all the user is asked")
     })?;

@@ -9,7 +9,7 @@ use crate::support::{Home, Live};
 
 pub const CALLS: usize = 8;
 
-/// So many calls are waited for at most, before a kill.
+/// Maximum number of calls that are waited for before a kill.
 pub const BEFORE_A_KILL: usize = 6;
 
 pub fn path(home: &Home, name: &str) -> PathBuf {
@@ -38,7 +38,7 @@ pub fn go_on(home: &Home) {
     fs::write(home.user().join("go"), "").unwrap();
 }
 
-/// Until so many calls have done what they do.
+/// Waits until this number of calls had its effect.
 pub fn wait_for_calls(home: &Home, calls: usize) {
     assert!(calls <= BEFORE_A_KILL);
     let end = Instant::now() + LIMIT;

@@ -131,7 +131,7 @@ pub fn streamed(home: &Home, args: &[&str]) -> Run {
     run
 }
 
-/// What came of each call of a run: how it ended, and what the model is told.
+/// The outcome of each call of a run: how it ended, and what the model is told.
 pub fn results(run: &Run) -> Vec<(String, String)> {
     let events = run.events();
     let finished = events.iter().filter(|e| e["type"] == "entry.finished");
@@ -164,7 +164,7 @@ pub fn history(home: &Home) -> Vec<(String, String)> {
     run.stdout.lines().map(line).collect()
 }
 
-/// So many sessions are there, and nothing is owed in any.
+/// This number of sessions exists, and no work is pending in any.
 #[track_caller]
 pub fn sessions_are_done(home: &Home, count: usize) {
     let end = std::time::Instant::now() + LIMIT;

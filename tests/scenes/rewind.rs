@@ -15,7 +15,7 @@ pub fn write(path: &str, content: &str) -> (&'static str, Value) {
     ("write", json!({ "path": path, "content": content }))
 }
 
-/// What is there already is read before it is written.
+/// Files that exist are read before they are written.
 pub fn rewriting(calls: &[(&str, &str)]) -> Home {
     let read = |(path, _): &(&str, &str)| ("read", json!({ "path": path }));
     let reads: Vec<(&str, Value)> = calls.iter().map(read).collect();

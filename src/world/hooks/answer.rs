@@ -4,6 +4,8 @@
 //! object answers; exit code 0 with other text is context for some events; exit code 2 refuses, and
 //! the reason is on stderr. Everything else is a failure.
 
+use std::sync::LazyLock;
+
 use regex::{Captures, Regex};
 use serde_json::{Map, Value};
 
@@ -338,18 +340,22 @@ fn is_echo(text: &str, words: &str) -> bool {
     GRANT_KEYS.iter().any(both) && (!is_valued || GRANT_VALUES.iter().any(both))
 }
 
+/// An escape as JSON, shells and addresses write it.
+const ESCAPE: &str = r"(?i)(?:\\+(?:x|u00|u0{6})|%)([0-9a-f]{2})|\\+0?([0-3][0-7]{2})|\\+[nrtbf]";
+
 /// Returns a text without its escapes: `\x22`, `\u0022`, `\042`, `%22`, `\n`.
 fn unescaped(text: &str) -> String {
-    let escape = r"(?i)(?:\\+(?:x|u00|u0{6})|%)([0-9a-f]{2})|\\+0?([0-3][0-7]{2})|\\+[nrtbf]";
     let read = |found: &Captures<'_>| {
         let code = |group, radix| u8::from_str_radix(found.get(group)?.as_str(), radix).ok();
         let byte = code(1, 16).or_else(|| code(2, 8));
         byte.map_or_else(String::new, |byte| char::from(byte).to_string())
     };
-    match Regex::new(escape) {
-        Ok(escape) => escape.replace_all(text, read).into_owned(),
-        Err(_) => text.to_string(),
-    }
+    static PATTERN: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(ESCAPE).ok());
+    let pattern = PATTERN.as_ref();
+    pattern.map_or_else(
+        || text.to_string(),
+        |p| p.replace_all(text, read).into_owned(),
+    )
 }
 
 fn letters(text: &str) -> String {

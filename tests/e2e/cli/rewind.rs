@@ -85,7 +85,7 @@ fn files_that_calls_wrote_go_back_and_forth() {
     );
 }
 
-/// What only root can ignore: modes that a command took from the user's files and folders.
+/// A command took modes from the user's files and folders, which only root can ignore.
 #[test]
 fn modes_that_a_command_changed_do_not_stop_a_rewind() {
     if rustix::process::geteuid().is_root() {

@@ -1,24 +1,25 @@
 //! The modes of folders that forbid a restore. A folder of the user has all permissions of its owner
-//! meanwhile. Its mode is noted in it, for the next attempt after a kill.
+//! meanwhile. Its mode is noted beside it before, for the next attempt after a kill.
 
 use std::collections::BTreeSet;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::fstat;
 
-use super::{Job, RestoreRoot, is_marker};
+use super::{Job, RestoreRoot, is_marker, slot};
 use crate::core::tree::Tree;
-use crate::workspace::handle::{mode, set_mode};
+use crate::workspace::files::cover::STAGED;
+use crate::workspace::handle::{Folder, mode, set_mode};
 
 /// All permissions of the owner of a folder.
 const OWNER: u32 = 0o700;
 
-/// The name of a link to the digits of the mode, in a folder whose mode is changed meanwhile. Scans
-/// leave it out as they do staged files.
-const NOTE: &str = ".rewake-restore-mode";
+/// Name, before a hash of the path, of a link to the digits of a folder's mode. Scans leave it out as
+/// they do staged files.
+const NOTE: &str = "mode-";
 
 impl RestoreRoot<'_> {
     /// Makes the folders on the way to each path accessible, from the root down.
@@ -35,20 +36,31 @@ impl RestoreRoot<'_> {
 
     fn open_folder(&mut self, path: PathBuf, before: &Tree) -> io::Result<()> {
         let folder = self.root.below(&path)?;
-        let noted = folder.read_link(OsStr::new(NOTE)).ok();
+        let (place, name) = self.note(&path)?;
+        let noted = place.read_link(&name).ok();
         let noted = noted.and_then(|mode| u32::from_str_radix(mode.to_str()?, 8).ok());
         let previous = noted.map_or_else(|| mode(&folder), Ok)?;
         let is_own = fstat(&folder)?.st_uid == rustix::process::geteuid().as_raw();
         if !is_own || previous & OWNER == OWNER {
             return Ok(());
         }
-        set_mode(&folder, previous | OWNER)?;
         // One that the tree could not list is to be readable again.
-        if !is_marker(before, path.as_os_str().as_bytes()) {
-            let _ = folder.make_link(OsStr::new(&format!("{previous:o}")), OsStr::new(NOTE));
-            self.lent.insert(path, previous);
-        }
+        let is_lent = !is_marker(before, path.as_os_str().as_bytes());
+        let digits = format!("{previous:o}");
+        let note = || is_lent && place.make_link(OsStr::new(&digits), &name).is_ok();
+        let is_noted = note();
+        set_mode(&folder, previous | OWNER)?;
+        // The root can be written only now.
+        let _ = is_noted || note();
+        self.lent.extend(is_lent.then_some((path, previous)));
         Ok(())
+    }
+
+    /// Returns where the mode of a folder is noted: beside it, or in the root.
+    fn note(&self, path: &Path) -> io::Result<(Folder, OsString)> {
+        let place = self.root.below(path.parent().unwrap_or(path))?;
+        let name = format!("{STAGED}{NOTE}{}", slot(path.as_os_str().as_bytes()));
+        Ok((place, name.into()))
     }
 
     /// Removes the staging folder, and puts the modes back, deepest folder first.
@@ -57,12 +69,20 @@ impl RestoreRoot<'_> {
             bench.clear();
         }
         for (path, previous) in std::mem::take(&mut self.lent).into_iter().rev() {
-            if let Ok(folder) = self.root.below(&path) {
-                let _ = folder.remove(OsStr::new(NOTE));
-                if mode(&folder).is_ok_and(|mode| mode == previous | OWNER) {
-                    let _ = set_mode(&folder, previous);
-                }
+            // A note in the root cannot be removed afterwards.
+            if path.as_os_str().is_empty() {
+                self.forget(&path);
             }
+            if let Ok(folder) = self.root.below(&path)
+                && mode(&folder).is_ok_and(|mode| mode == previous | OWNER)
+            {
+                let _ = set_mode(&folder, previous);
+            }
+            self.forget(&path);
         }
+    }
+
+    fn forget(&self, path: &Path) {
+        let _ = self.note(path).map(|(place, name)| place.remove(&name));
     }
 }

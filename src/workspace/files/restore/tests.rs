@@ -98,6 +98,21 @@ impl Room {
         })
     }
 
+    /// Restores, cut short at this point (from 1; 0: nowhere). Returns the number of points that it
+    /// passed, too.
+    fn cut(&self, before: &Tree, target: &Tree, stop: usize) -> (usize, Result<Done, CutShort>) {
+        let mut passed = 0;
+        let end = self.restore(before, target, &mut |_| {
+            passed += 1;
+            if passed == stop {
+                Err(CutShort)
+            } else {
+                Ok(())
+            }
+        });
+        (passed, end)
+    }
+
     fn done(&self, before: &Tree, target: &Tree) -> Done {
         self.restore(before, target, &mut |_| Ok(())).unwrap()
     }
@@ -325,27 +340,14 @@ fn on_a_full_disk_nothing_is_placed_and_nothing_is_left() {
 }
 
 fn cut_short_everywhere() {
-    let mut last = 0;
     let (room, before, target) = scene();
-    let count = &mut |_| {
-        last += 1;
-        Ok(())
-    };
-    room.restore(&before, &target, count).unwrap();
+    let (last, _) = room.cut(&before, &target, 0);
     assert!(last > 20, "{last} points");
     for first in 1..=last {
         for second in (0..=last).step_by(if first % 3 == 0 { 1 } else { 5 }) {
             let (room, before, target) = scene();
             for stop in [first, second] {
-                let mut passed = 0;
-                let cut = room.restore(&before, &target, &mut |_| {
-                    passed += 1;
-                    if passed == stop {
-                        Err(CutShort)
-                    } else {
-                        Ok(())
-                    }
-                });
+                let (_, cut) = room.cut(&before, &target, stop);
                 for (path, content) in room.now() {
                     let is = |items: &[(&str, &str)]| items.contains(&(&path, &content));
                     let is_known = is(&BEFORE) || is(&TARGET) || path.starts_with(STAGED);
@@ -469,26 +471,14 @@ fn folders_of_the_user_are_writable_during_a_restore_and_have_their_modes_afterw
         ("d/e/back/b", "b"),
         ("d/y", "old"),
     ];
-    let mut points = 0;
     let (room, before, target) = locked_scene();
-    let done = room.restore(&before, &target, &mut |_| {
-        points += 1;
-        Ok(())
-    });
+    let (points, done) = room.cut(&before, &target, 0);
     assert_eq!(done.unwrap().kept, BTreeMap::new());
     assert_eq!(unlocked(&room), [0o555, 0o111, 0o555]);
     room.is(&old);
     for stop in 1..=points {
         let (room, before, target) = locked_scene();
-        let mut passed = 0;
-        let cut = room.restore(&before, &target, &mut |_| {
-            passed += 1;
-            if passed == stop {
-                Err(CutShort)
-            } else {
-                Ok(())
-            }
-        });
+        let (_, cut) = room.cut(&before, &target, stop);
         assert_eq!(cut, Err(CutShort));
         assert_eq!(room.done(&before, &target).kept, BTreeMap::new(), "{stop}");
         assert_eq!(unlocked(&room), [0o555, 0o111, 0o555], "{stop}");
@@ -522,12 +512,8 @@ fn without_a_writable_root_files_are_restored_beside_their_paths() {
     };
     for exchanges in [true, false] {
         let _no_exchange = (!exchanges).then(NoExchange::begin);
-        let mut points = 0;
         let (room, before, target) = scene();
-        let done = room.restore(&before, &target, &mut |_| {
-            points += 1;
-            Ok(())
-        });
+        let (points, done) = room.cut(&before, &target, 0);
         assert_eq!(done.unwrap().kept, BTreeMap::new());
         room.is(&old);
         for stop in 1..=points {
@@ -679,12 +665,7 @@ fn a_folder_that_became_a_link_is_not_followed() {
     room.lay_out(&[("sub/a", "new"), ("sub/b", "made")]);
     let before = room.tree(&[("sub/a", "new"), ("sub/b", "made")]);
     let target = room.tree(&[("sub/a", "old"), ("sub/c/d", "back")]);
-    let mut points = 0;
-    room.restore(&before, &target, &mut |_| {
-        points += 1;
-        Ok(())
-    })
-    .unwrap();
+    let (points, _) = room.cut(&before, &target, 0);
     for when in 1..=points {
         let mut room = Room::new();
         room.lay_out(&[("sub/a", "new"), ("sub/b", "made")]);
