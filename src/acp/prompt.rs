@@ -62,11 +62,10 @@ pub(super) fn message(
     }
     text.push_str(&embedded);
     let message = Message {
-        text: text.replace('\0', "\u{2400}"),
         images: pictures.images,
-        via: Via::Prompt,
         command,
         origin: Some(ORIGIN.to_string()),
+        ..Message::new(text.replace('\0', "\u{2400}"), Via::Prompt)
     };
     check_message(&message)?;
     Ok(Said::Message {

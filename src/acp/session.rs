@@ -24,17 +24,14 @@ use crate::command::Runs;
 use crate::config;
 use crate::core::custom::Template;
 use crate::core::ending::Ending;
-use crate::core::entry::{By, CallId, Entry, Guard, Mode, Record, SaveReason};
+use crate::core::entry::{CallId, Entry, Guard, Mode, Record, SaveReason};
 use crate::core::state::State;
-use crate::engine::{Command, EngineError, Event, RestReason};
+use crate::engine::{Command, Event};
 use crate::session::{
-    AppContext, Driver, ResumeReport, Session, SessionError, SessionSelector, drive,
+    AppContext, Attended, ResumeReport, Session, SessionError, SessionSelector, drive,
 };
 use crate::store::{SessionLock, Store, StoreError};
 use crate::workspace::here;
-
-/// Time after which a full disk is tried again.
-const AGAIN: Duration = Duration::from_secs(2);
 
 /// How often a session in use is tried: the process before may be leaving it.
 const IN_USE_TRIES: u32 = 12;
@@ -315,12 +312,16 @@ fn work(
         if opening != Opening::New {
             driver.engine.wait_for_person(true);
         }
-        live.attend(driver).await
+        let tell = |progress: Attended<'_>| match progress {
+            Attended::Rests(why, state) => live.rested(why, state),
+            Attended::Pauses(error) => live.shown.borrow().notice("error", &error.to_string()),
+            Attended::Works | Attended::GoesOn => {}
+        };
+        driver.attend(tell).await
     });
     match ended {
         Ok(Ok(())) => None,
         Ok(Err(error)) => {
-            tracing::error!(%error, "the engine stopped");
             let failed = RpcError::new(wire::INTERNAL_ERROR, error.to_string());
             Some(failed.with_hint(error.hint()))
         }
@@ -371,34 +372,6 @@ impl LiveSession {
             self.shared
                 .questions
                 .ask_permission(output, id, state, call);
-        }
-    }
-
-    /// Works and waits for commands, again and again, until it is told to leave.
-    async fn attend(&self, driver: &mut Driver) -> Result<(), EngineError> {
-        let mut is_last_try = false;
-        loop {
-            let step = async {
-                match driver.run(By::Person).await? {
-                    RestReason::Left(_) => Ok::<_, EngineError>(true),
-                    RestReason::Waiting(why) => {
-                        self.rested(why, driver.engine.state());
-                        driver.engine.idle().await?;
-                        Ok(false)
-                    }
-                }
-            };
-            match step.await {
-                Ok(true) => return Ok(()),
-                Ok(false) => {}
-                // An engine that leaves does not wait for room.
-                Err(error) if error.is_passing() && !is_last_try => {
-                    self.shown.borrow().notice("error", &error.to_string());
-                    tokio::time::sleep(AGAIN).await;
-                    is_last_try = driver.engine.is_abandoned();
-                }
-                Err(error) => return Err(error),
-            }
         }
     }
 

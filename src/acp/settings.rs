@@ -118,10 +118,7 @@ impl Settings {
     pub(super) fn choose_mode(&self, name: &str) -> Result<Choice, RpcError> {
         let mode = self.offered_modes().find(|mode| mode.name() == name);
         match mode {
-            Some(mode) => Ok(Choice {
-                mode: Some(mode),
-                ..Choice::default()
-            }),
+            Some(mode) => Ok(Choice::of_mode(mode)),
             None if name == Mode::BypassPermissions.name() => Err(RpcError::new(
                 INVALID_PARAMS,
                 "bypassPermissions is offered only by rewake acp --yolo",
@@ -156,10 +153,7 @@ impl Settings {
                 Ok(Choice::of_model(value))
             }
             EFFORT => match Effort::named(value) {
-                Some(effort) => Ok(Choice {
-                    effort: Some(effort),
-                    ..Choice::default()
-                }),
+                Some(effort) => Ok(Choice::of_effort(effort)),
                 None => Err(unknown("effort", value)),
             },
             _ => Err(unknown("option", option)),

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use super::steer::{ORIGIN, open_store, report_delivery};
 use crate::core::entry::{CallId, Seq};
 use crate::core::form::{self, Field, FormAnswer, RequestedAnswer, ServerQuestion};
-use crate::report::{CliError, exit, note};
+use crate::report::{CliError, note};
 use crate::session::{AppContext, QuestionChoice};
 
 /// Maximum size of a form on stdin.
@@ -76,7 +76,7 @@ impl AnswerArgs {
         let says = self.accept || self.decline || self.cancel || self.json;
         match says || !self.value.is_empty() {
             true => Ok(()),
-            false => Err(CliError::new(exit::USAGE, "there is no answer").with_hint(
+            false => Err(CliError::usage("there is no answer").with_hint(
                 "--value NAME=VALUE for each field, --accept, --decline or --cancel; rewake approvals shows the fields",
             )),
         }

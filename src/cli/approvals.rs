@@ -36,56 +36,66 @@ pub(crate) struct ApprovalsArgs {
 pub(super) fn run(ctx: &AppContext, args: &ApprovalsArgs) -> Result<u8, CliError> {
     let store = super::open_store(ctx)?;
     let mut version = None;
-    print_each(ctx, args, LOOK, || {
+    print_each(ctx, args, LOOK, |give| {
         let now = store.inbox().data_version()?;
         if version.replace(now) == Some(now) {
-            return Ok(None);
+            return Ok(false);
         }
         let (questions, unread) = ctx.steering().questions(&store, &FoldCache::default())?;
-        let unread = unread.iter().map(ToString::to_string).collect();
-        Ok(Some((questions, unread)))
+        unread.iter().for_each(|error| give(Err(error.to_string())));
+        give(Ok(questions));
+        Ok(true)
     })
 }
 
 /// Prints the questions in the shared database, oldest first.
 #[cfg(feature = "fleet")]
 pub(super) fn run_shared(ctx: &AppContext, args: &ApprovalsArgs) -> Result<u8, CliError> {
-    print_each(ctx, args, LOOK_SHARED, || {
-        let (questions, unread) = super::shared::questions(ctx)?;
-        let unread = unread.into_iter().map(|error| error.message).collect();
-        Ok(Some((questions, unread)))
+    print_each(ctx, args, LOOK_SHARED, |give| {
+        super::shared::each_questions(ctx, give).map(|()| true)
     })
 }
 
-/// The open questions, and the errors of sessions that cannot be read.
-type Found = (Vec<Question>, Vec<String>);
+/// Takes the open questions of some sessions, or the error of one that cannot be read.
+type Give<'a> = &'a mut dyn FnMut(Result<Vec<Question>, String>);
 
-/// Prints each question once. `look` returns `None` if nothing changed.
+/// Prints each question once. `look` returns false if nothing changed.
 fn print_each(
     ctx: &AppContext,
     args: &ApprovalsArgs,
     pause: Duration,
-    mut look: impl FnMut() -> Result<Option<Found>, CliError>,
+    mut look: impl FnMut(Give<'_>) -> Result<bool, CliError>,
 ) -> Result<u8, CliError> {
-    let (watch, json) = (args.watch, args.json);
+    let as_list = args.json && !args.watch;
+    let sandbox = sandbox::given(ctx);
     let mut known: Vec<(String, u64)> = Vec::new();
     loop {
-        if let Some((questions, unread)) = look()? {
-            for error in unread.iter().filter(|_| known.is_empty()) {
+        let mut found = Vec::new();
+        let is_new = look(&mut |questions| match questions {
+            Ok(questions) => questions.iter().for_each(|question| {
+                let place = (question.session.id.clone(), question.asked.seq);
+                if !known.contains(&place) {
+                    print(question, &sandbox, args, found.is_empty());
+                }
+                found.push(place);
+            }),
+            Err(error) if known.is_empty() => {
                 note(&format!("a session cannot be read: {error}"));
             }
-            let place = |q: &Question| (q.session.id.clone(), q.asked.seq);
-            let new = questions.iter().filter(|q| !known.contains(&place(q)));
-            let sandbox = sandbox::given(ctx);
-            print(new, &sandbox, json && !watch, json);
+            Err(_) => {}
+        })?;
+        if is_new {
+            if as_list {
+                raw(if found.is_empty() { b"[]\n" } else { b"]\n" });
+            }
             // The error is reported at the end of the program.
             if !is_written() {
                 return Ok(exit::DONE);
             }
-            known = questions.iter().map(place).collect();
+            known = found;
         }
-        if !watch {
-            if known.is_empty() && !json {
+        if !args.watch {
+            if known.is_empty() && !args.json {
                 note("no open questions");
             }
             return Ok(exit::DONE);
@@ -94,25 +104,17 @@ fn print_each(
     }
 }
 
-fn print<'a>(
-    questions: impl Iterator<Item = &'a Question>,
-    sandbox: &Sandbox,
-    as_list: bool,
-    json: bool,
-) {
-    let print_line = |text: String| raw(format!("{text}\n").as_bytes());
-    match (as_list, json) {
-        (true, _) => {
-            let all: Vec<_> = questions.map(|q| q.to_json(sandbox)).collect();
-            print_line(serde_json::Value::Array(all).to_string());
-        }
-        (false, true) => questions
-            .map(|question| question.to_json(sandbox))
-            .for_each(|question| print_line(question.to_string())),
-        (false, false) => questions
-            .map(|question| in_words(question, sandbox))
-            .for_each(print_line),
-    }
+fn print(question: &Question, sandbox: &Sandbox, args: &ApprovalsArgs, is_first: bool) {
+    let text = match args.json {
+        true => question.to_json(sandbox).to_string(),
+        false => in_words(question, sandbox),
+    };
+    let (begin, end) = match (args.json && !args.watch, is_first) {
+        (false, _) => ("", "\n"),
+        (true, true) => ("[", ""),
+        (true, false) => (",", ""),
+    };
+    raw(format!("{begin}{text}{end}").as_bytes());
 }
 
 /// Returns the complete text of a question: a person must see everything before allowing it.

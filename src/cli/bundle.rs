@@ -56,7 +56,7 @@ pub(super) struct ToImport<'a> {
 pub(super) fn export(ctx: &AppContext, args: &ToExport<'_>, to: &Path) -> Result<u8, CliError> {
     let is_stdout = to == Path::new("-");
     if is_stdout && std::io::stdout().is_terminal() {
-        let error = CliError::new(exit::USAGE, "a bundle is not for a terminal");
+        let error = CliError::usage("a bundle is not for a terminal");
         return Err(error.with_hint("name a file, or redirect stdout"));
     }
     let store = super::open_store_for_reading(ctx)?;
@@ -69,7 +69,7 @@ pub(super) fn export(ctx: &AppContext, args: &ToExport<'_>, to: &Path) -> Result
         named = view.all()?;
     }
     if named.is_empty() {
-        return Err(CliError::new(exit::USAGE, "there is no session to export"));
+        return Err(CliError::usage("there is no session to export"));
     }
     let files = match args.files {
         None => Files::None,
@@ -127,13 +127,10 @@ fn files_note(summary: &Exported) -> String {
 /// Writes the file under a temporary name, and renames it when all of it is on the disk.
 fn to_file(exporting: &Exporting<'_>, path: &Path, replace: bool) -> Result<(), CliError> {
     let failed = |error: std::io::Error| {
-        CliError::new(
-            exit::FAILED,
-            format!("cannot write {}: {error}", path.display()),
-        )
+        CliError::failed(format!("cannot write {}: {error}", path.display()))
     };
     let exists = || {
-        let error = CliError::new(exit::USAGE, format!("{} exists already", path.display()));
+        let error = CliError::usage(format!("{} exists already", path.display()));
         error.with_hint("give another name, or --force to replace it")
     };
     if !replace && path.symlink_metadata().is_ok() {
@@ -166,7 +163,7 @@ pub(super) fn bundles(ctx: &AppContext, names: &[String]) -> Result<Vec<PathBuf>
     for name in names {
         if name == "-" {
             if std::io::stdin().is_terminal() {
-                let error = CliError::new(exit::USAGE, "a bundle is not typed at a terminal");
+                let error = CliError::usage("a bundle is not typed at a terminal");
                 return Err(error.with_hint("rewake export ID --bundle - | rewake import -"));
             }
             found.push(PathBuf::from("-"));
@@ -184,7 +181,7 @@ pub(super) fn bundles(ctx: &AppContext, names: &[String]) -> Result<Vec<PathBuf>
     let others = names.len() - found.len();
     if !found.is_empty() && others > 0 {
         let error = "bundles and sessions of other agents are not imported in one command";
-        return Err(CliError::new(exit::USAGE, error));
+        return Err(CliError::usage(error));
     }
     Ok(found)
 }
@@ -217,7 +214,7 @@ pub(super) fn import(
         note(&format!("{from}:{}", named.concat()));
         let question = "its messages will count as yours in a fork. Import it?";
         if can_ask() && !is_yes(question) {
-            return Err(CliError::new(exit::USAGE, "nothing was imported"));
+            return Err(CliError::usage("nothing was imported"));
         }
         imported.extend(record(ctx, args, &bundle)?);
     }
@@ -265,9 +262,10 @@ fn record(ctx: &AppContext, args: &ToImport<'_>, bundle: &Bundle) -> Result<Vec<
         Some(folder) => {
             let path = ctx.env.cwd().join(folder);
             let canonical = path.canonicalize().ok().filter(|path| path.is_dir());
-            Some(canonical.ok_or_else(|| {
-                CliError::new(exit::USAGE, format!("{} is no folder", path.display()))
-            })?)
+            Some(
+                canonical
+                    .ok_or_else(|| CliError::usage(format!("{} is no folder", path.display())))?,
+            )
         }
         None => None,
     };
@@ -338,20 +336,14 @@ impl From<BundleError> for CliError {
         match error {
             // What the journal has would be missing in the bundle.
             BundleError::Store(error) if error.is_damage() => {
-                let error = CliError::new(exit::FAILED, error.to_string());
+                let error = CliError::failed(error.to_string());
                 error.with_hint("rewake doctor --repair restores what the journal has")
             }
             BundleError::Store(error) => error.into(),
             BundleError::Io(e) if e.kind() == std::io::ErrorKind::BrokenPipe => {
-                CliError::new(exit::FAILED, "the reader of the bundle ended")
+                CliError::failed("the reader of the bundle ended")
             }
-            error => {
-                let failed = CliError::new(exit::FAILED, visible(&error.to_string()));
-                match error.hint() {
-                    Some(hint) => failed.with_hint(hint),
-                    None => failed,
-                }
-            }
+            error => CliError::failed(visible(&error.to_string())).with_any_hint(error.hint()),
         }
     }
 }

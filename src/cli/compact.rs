@@ -87,7 +87,7 @@ pub(super) fn run(ctx: &AppContext, args: CompactArgs) -> Result<u8, CliError> {
     let before = window::request_tokens(state, &budget, &policy.windows);
     let compaction = compact(session)?;
     let Some((first, last, by)) = compaction.compacted else {
-        return Err(CliError::new(exit::FAILED, "no summary was made"));
+        return Err(CliError::failed("no summary was made"));
     };
     line(&format!(
         "entries {first} to {last} were summarised: the next request has about {} tokens, it had {before}",

@@ -54,7 +54,7 @@ const WAITING_EVENTS: usize = 256;
 const WAITING_NOTES: usize = 64;
 
 pub(super) fn run() -> Result<u8, CliError> {
-    let scene = Scene::set().map_err(|e| failed(&format!("cannot set the scene: {e}")))?;
+    let scene = Scene::set().map_err(|e| CliError::failed(format!("cannot set the scene: {e}")))?;
     line(
         "A small project with a failing test, in a temporary folder. The model is played; all else is real.\n",
     );
@@ -68,14 +68,10 @@ pub(super) fn run() -> Result<u8, CliError> {
             line(NEXT);
             Ok(exit::DONE)
         }
-        false => Err(failed(
+        false => Err(CliError::failed(
             "the demo did not show what it promises; see the lines marked FAILED",
         )),
     }
-}
-
-fn failed(why: &str) -> CliError {
-    CliError::new(exit::FAILED, why)
 }
 
 /// The temporary folder: a project, and a separate home for rewake.
@@ -132,7 +128,7 @@ impl Worker {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
-            .map_err(|e| failed(&format!("cannot start the agent: {e}")))?;
+            .map_err(|e| CliError::failed(format!("cannot start the agent: {e}")))?;
         let (to_events, events) = sync_channel(WAITING_EVENTS);
         let (to_notes, notes) = sync_channel(WAITING_NOTES);
         if let Some(stdout) = child.stdout.take() {
@@ -160,14 +156,14 @@ impl Worker {
         match self.events.recv_timeout(left) {
             Ok(event) => Ok(Some(event)),
             Err(RecvTimeoutError::Disconnected) => Ok(None),
-            Err(RecvTimeoutError::Timeout) => Err(failed("the agent took too long")),
+            Err(RecvTimeoutError::Timeout) => Err(CliError::failed("the agent took too long")),
         }
     }
 
     fn end(mut self) -> Result<ExitStatus, CliError> {
         self.child
             .wait()
-            .map_err(|e| failed(&format!("cannot wait for the agent: {e}")))
+            .map_err(|e| CliError::failed(format!("cannot wait for the agent: {e}")))
     }
 }
 
@@ -212,7 +208,7 @@ fn first_life(scene: &Scene) -> Result<(), CliError> {
         }
     }
     let notes: Vec<String> = worker.notes.try_iter().collect();
-    Err(failed(&format!(
+    Err(CliError::failed(format!(
         "the agent ended before it could be killed: {}",
         notes.join("; ")
     )))
@@ -227,7 +223,7 @@ fn check_without_agent(scene: &Scene) -> Result<(), CliError> {
             .into_iter()
             .find(|r| matches!(r.state, RunState::Running { .. }));
         let Some(running) = running else {
-            return Err(failed("the command did not outlive the agent"));
+            return Err(CliError::failed("the command did not outlive the agent"));
         };
         let tail = runs.tail(&running.run, 200).unwrap_or_default();
         let tail = String::from_utf8_lossy(&tail);
@@ -257,7 +253,7 @@ fn second_life(scene: &Scene) -> Result<(), CliError> {
     let status = worker.end()?;
     match status.success() {
         true => Ok(()),
-        false => Err(failed(&format!(
+        false => Err(CliError::failed(format!(
             "the agent failed after the kill: {status}"
         ))),
     }
@@ -331,9 +327,10 @@ fn check(scene: &Scene) -> Result<bool, CliError> {
     let info = store
         .history()
         .newest(None)?
-        .ok_or_else(|| failed("no session was recorded"))?;
+        .ok_or_else(|| CliError::failed("no session was recorded"))?;
     let (_, records) = store.load(&info.id)?;
-    let state = State::of(tools::describe, &records).map_err(|e| failed(&e.to_string()))?;
+    let state =
+        State::of(tools::describe, &records).map_err(|e| CliError::failed(e.to_string()))?;
     line(&format!(
         "  session {}, {}",
         short_id(&info.id),

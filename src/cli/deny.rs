@@ -4,7 +4,7 @@ use clap::Args;
 
 use super::steer;
 use crate::core::entry::{CallId, Verdict};
-use crate::report::{CliError, exit};
+use crate::report::CliError;
 use crate::session::{AppContext, denial};
 
 /// Deny a call that needs approval
@@ -38,7 +38,7 @@ impl DenyArgs {
 impl DenyArgs {
     /// Parses them, or says what is wrong.
     pub(super) fn parsed(&self) -> Result<(Option<CallId>, Verdict), CliError> {
-        self.answer().map_err(|why| CliError::new(exit::USAGE, why))
+        self.answer().map_err(CliError::usage)
     }
 }
 

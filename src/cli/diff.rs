@@ -84,13 +84,10 @@ fn no_diff(error: NoDiff) -> CliError {
     let (said, hint) = (error.to_string(), error.hint());
     let trouble = match error {
         NoDiff::Store(error) => return error.into(),
-        NoDiff::Authors(_) => CliError::new(exit::FAILED, said),
-        NoDiff::Unknown(_) | NoDiff::Forgotten => CliError::new(exit::USAGE, said),
+        NoDiff::Authors(_) => CliError::failed(said),
+        NoDiff::Unknown(_) | NoDiff::Forgotten => CliError::usage(said),
     };
-    match hint {
-        Some(hint) => trouble.with_hint(hint),
-        None => trouble,
-    }
+    trouble.with_any_hint(hint)
 }
 
 /// Returns the error for a place where the files are unknown.

@@ -201,7 +201,7 @@ fn folders(report: &mut Report, paths: &Paths, here: &StartFolder) {
             ),
         }
     }
-    if let Err(error) = paths.check_rights() {
+    if let Err(error) = paths.check_rights(true) {
         report.wrong("folder", error.to_string(), error.hint());
     }
 }

@@ -52,13 +52,10 @@ pub(super) fn run(ctx: &AppContext, args: &ExportArgs) -> Result<u8, CliError> {
         return bundle::export(ctx, &wanted, to);
     }
     if args.force && args.output.is_none() {
-        return Err(CliError::new(
-            exit::USAGE,
-            "--force needs --output or --bundle",
-        ));
+        return Err(CliError::usage("--force needs --output or --bundle"));
     }
     let [id] = args.ids.as_slice() else {
-        let error = CliError::new(exit::USAGE, "a document has one session");
+        let error = CliError::usage("a document has one session");
         return Err(error.with_hint("--bundle FILE takes several"));
     };
     let format = match args.json {
@@ -91,11 +88,9 @@ impl From<ExportError> for CliError {
     fn from(error: ExportError) -> CliError {
         match error {
             ExportError::Store(error) => error.into(),
-            ExportError::Exists(_) => CliError::new(exit::USAGE, error.to_string())
+            ExportError::Exists(_) => CliError::usage(error.to_string())
                 .with_hint("give another name, or --force to replace it"),
-            ExportError::Write(_) | ExportError::File { .. } => {
-                CliError::new(exit::FAILED, error.to_string())
-            }
+            ExportError::Write(_) | ExportError::File { .. } => CliError::failed(error.to_string()),
         }
     }
 }

@@ -37,7 +37,7 @@ pub(super) fn run(ctx: &AppContext, args: &FetchArgs) -> Result<u8, CliError> {
     let Some(json) = &found.files else {
         let why = format!("session {} has no files in the database", found.id);
         let hint = "it worked in no git repository, or has not changed a file yet";
-        return Err(CliError::new(exit::USAGE, why).with_hint(hint));
+        return Err(CliError::usage(why).with_hint(hint));
     };
     let files = Files::read(json).map_err(|why| {
         refused(
@@ -46,7 +46,7 @@ pub(super) fn run(ctx: &AppContext, args: &FetchArgs) -> Result<u8, CliError> {
         )
     })?;
     let branch = SharedBranch::new(&ctx.env, &ctx.here.root, &found.id, &files).map_err(failed)?;
-    let failed_here = |error: std::io::Error| CliError::new(exit::FAILED, error.to_string());
+    let failed_here = |error: std::io::Error| CliError::failed(error.to_string());
     // Only this user may read it.
     let folder = tempfile::tempdir_in(&ctx.paths.data_dir).map_err(failed_here)?;
     let mut log = Postgres::new(address.clone());
@@ -83,5 +83,5 @@ pub(super) fn run(ctx: &AppContext, args: &FetchArgs) -> Result<u8, CliError> {
 }
 
 fn failed(error: NotFetched) -> CliError {
-    CliError::new(exit::USAGE, error.to_string()).with_hint(error.hint())
+    CliError::usage(error.to_string()).with_hint(error.hint())
 }

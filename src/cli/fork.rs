@@ -66,6 +66,5 @@ fn fork_error(error: NotForked) -> CliError {
         }
         NotForked::NotLaidOut { .. } => exit::RESUMABLE,
     };
-    let trouble = CliError::new(code, said);
-    CliError { hint, ..trouble }
+    CliError::new(code, said).with_any_hint(hint)
 }

@@ -7,7 +7,7 @@ use clap::Args;
 use super::values;
 use crate::config::read_text;
 use crate::core::entry::Image;
-use crate::report::{CliError, exit};
+use crate::report::CliError;
 use crate::session::{AppContext, GivenFlags, added_folder, read_image};
 use crate::store::blob_ref;
 
@@ -53,7 +53,7 @@ pub(super) fn given(ctx: &AppContext, args: &GivenArgs) -> Result<GivenFlags, Cl
     let prompt = args.append_system_prompt.as_deref();
     let folder = |folder: &PathBuf| {
         let added = added_folder(ctx, folder);
-        added.map_err(|why| usage(format!("--add-dir {}: {why}", folder.display())))
+        added.map_err(|why| CliError::usage(format!("--add-dir {}: {why}", folder.display())))
     };
     let folders = args.add_dir.iter().map(folder);
     let folders: Vec<String> = folders.collect::<Result<_, _>>()?;
@@ -69,14 +69,10 @@ pub(super) fn given(ctx: &AppContext, args: &GivenArgs) -> Result<GivenFlags, Cl
     })
 }
 
-fn usage(text: String) -> CliError {
-    CliError::new(exit::USAGE, text)
-}
-
 fn name(text: &str) -> Result<String, CliError> {
     let text = text.trim();
     match text.is_empty() || text.chars().count() > MAX_NAME_CHARS {
-        true => Err(usage(format!(
+        true => Err(CliError::usage(format!(
             "--name needs 1 to {MAX_NAME_CHARS} characters"
         ))),
         false => Ok(text.to_string()),
@@ -89,7 +85,7 @@ fn system_prompt(ctx: &AppContext, text: &str) -> Result<String, CliError> {
         Some(file) => {
             let path = ctx.env.cwd().join(file);
             read_text(&path, MAX_PROMPT_BYTES).map_err(|error| {
-                usage(format!(
+                CliError::usage(format!(
                     "--append-system-prompt: {}: {error}",
                     path.display()
                 ))
@@ -97,7 +93,7 @@ fn system_prompt(ctx: &AppContext, text: &str) -> Result<String, CliError> {
         }
     };
     match text.len() as u64 > MAX_PROMPT_BYTES || text.contains('\0') {
-        true => Err(usage(format!(
+        true => Err(CliError::usage(format!(
             "--append-system-prompt: the text has more than {MAX_PROMPT_BYTES} bytes, or a NUL"
         ))),
         false => Ok(text.trim().to_string()),
@@ -111,7 +107,7 @@ fn system_prompt(ctx: &AppContext, text: &str) -> Result<String, CliError> {
 pub(super) fn images(files: &[PathBuf]) -> Result<(Vec<Image>, Vec<Vec<u8>>), CliError> {
     let (mut images, mut blobs) = (Vec::new(), Vec::new());
     for path in files {
-        let (media_type, bytes) = read_image(path).map_err(usage)?;
+        let (media_type, bytes) = read_image(path).map_err(CliError::usage)?;
         images.push(Image {
             media_type: media_type.to_string(),
             blob: blob_ref(&bytes),

@@ -75,12 +75,12 @@ pub(super) fn run(ctx: &AppContext, args: &ImportArgs) -> Result<u8, CliError> {
     let bundles = bundle::bundles(ctx, &args.sessions)?;
     if bundles.is_empty() && (args.folder.is_some() || args.partial) {
         let error = "--folder and --partial are for bundles, and none is named";
-        return Err(CliError::new(exit::USAGE, error));
+        return Err(CliError::usage(error));
     }
     if !bundles.is_empty() {
         if args.branches || args.from.is_some() {
             let error = "--branches and --from are for sessions of other agents";
-            return Err(CliError::new(exit::USAGE, error));
+            return Err(CliError::usage(error));
         }
         let wanted = ToImport {
             folder: args.folder.as_deref(),
@@ -93,7 +93,7 @@ pub(super) fn run(ctx: &AppContext, args: &ImportArgs) -> Result<u8, CliError> {
     }
     if args.json && (args.new_id || !args.sessions.is_empty()) {
         let error = "--json prints the list of other agents, or what was imported of a bundle";
-        return Err(CliError::new(exit::USAGE, error));
+        return Err(CliError::usage(error));
     }
     let cwd = ctx.env.cwd();
     let mut here = vec![ctx.here.root.clone(), cwd.to_path_buf()];
@@ -120,7 +120,7 @@ pub(super) fn run(ctx: &AppContext, args: &ImportArgs) -> Result<u8, CliError> {
     if let (Some(store), false) = (&mut store, args.check) {
         remember(store, &found);
     }
-    found.retain(|one| one.is_of_here);
+    found.retain(|one| !one.is_elsewhere);
     if args.sessions.is_empty() && !args.check {
         // An agent that was killed at its start leaves a session without a message.
         found.retain(|one| one.has_messages || one.is_newer);
@@ -286,7 +286,7 @@ fn named(
         if path.symlink_metadata().is_ok() {
             may_be_read = may_be_read || is_allowed(&path)?;
             let one = sources.file(&path, args.from);
-            found.push(one.map_err(|e| CliError::new(exit::FAILED, visible(&e.to_string())))?);
+            found.push(one.map_err(|e| CliError::failed(visible(&e.to_string())))?);
             continue;
         }
         let alike = |id: &str| {
@@ -297,7 +297,7 @@ fn named(
         };
         let ids = found.iter().map(|one| one.about.id.as_str());
         let nearest = ids.max_by_key(|id| alike(id)).filter(|id| alike(id) > 0);
-        let error = CliError::new(exit::USAGE, format!("no agent has a session {name:?}"));
+        let error = CliError::usage(format!("no agent has a session {name:?}"));
         return Err(error.with_hint(match nearest {
             Some(id) => format!("the nearest is {id}"),
             None => "rewake import --all lists all".to_string(),
@@ -316,7 +316,7 @@ fn is_allowed(path: &Path) -> Result<bool, CliError> {
     );
     match is_yes(&question) {
         true => Ok(true),
-        false => Err(CliError::new(exit::USAGE, "nothing was imported")),
+        false => Err(CliError::usage("nothing was imported")),
     }
 }
 

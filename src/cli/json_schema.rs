@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::config::read_text;
 use crate::model::schema::{MAX_BYTES, check_schema};
-use crate::report::{CliError, exit};
+use crate::report::CliError;
 
 /// Returns the schema from a file or from JSON.
 pub(super) fn read(given: &str) -> Result<Value, CliError> {
@@ -32,7 +32,7 @@ pub(super) fn read(given: &str) -> Result<Value, CliError> {
 }
 
 fn refused(why: String) -> CliError {
-    CliError::new(exit::USAGE, why).with_hint(
+    CliError::usage(why).with_hint(
         "--json-schema takes a file with a JSON Schema, or the schema itself: '{\"type\": \"object\", …}'",
     )
 }

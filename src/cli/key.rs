@@ -78,7 +78,7 @@ fn asked(provider: &str) -> Result<Option<String>, CliError> {
 }
 
 fn unread(error: std::io::Error) -> CliError {
-    CliError::new(exit::FAILED, format!("cannot read the key: {error}"))
+    CliError::failed(format!("cannot read the key: {error}"))
 }
 
 fn typed() -> Result<Option<String>, CliError> {
@@ -165,7 +165,7 @@ impl Typed {
 fn invalid_key() -> CliError {
     let why =
         "what was typed holds a control character or an escape sequence, or is too long for a key";
-    CliError::new(exit::USAGE, format!("{why}; nothing was stored"))
+    CliError::usage(format!("{why}; nothing was stored"))
         .with_hint("copy the key alone, and paste it; or: rewake key PROVIDER < FILE")
 }
 

@@ -9,8 +9,7 @@ use crate::report::{CliError, exit, raw};
 pub(super) fn run(tree: Command) -> Result<u8, CliError> {
     let mut page = Vec::new();
     let written = render(tree, &mut page);
-    written
-        .map_err(|e| CliError::new(exit::FAILED, format!("cannot make the manual page: {e}")))?;
+    written.map_err(|e| CliError::failed(format!("cannot make the manual page: {e}")))?;
     raw(&page);
     Ok(exit::DONE)
 }

@@ -151,7 +151,7 @@ fn report_restored(store: &Store) {
 /// Prints one JSON object on stdout, unchanged.
 fn print_json(value: &impl serde::Serialize) -> Result<u8, CliError> {
     let text = serde_json::to_string(value)
-        .map_err(|e| CliError::new(exit::FAILED, format!("cannot write the answer: {e}")))?;
+        .map_err(|e| CliError::failed(format!("cannot write the answer: {e}")))?;
     raw(format!("{text}\n").as_bytes());
     Ok(exit::DONE)
 }
@@ -163,7 +163,7 @@ fn usage(error: &clap::Error, is_json: bool) -> u8 {
         let text = error.to_string();
         let first = text.lines().next().unwrap_or_default();
         let why = first.strip_prefix("error: ").unwrap_or(first);
-        let error = CliError::new(exit::USAGE, why).with_hint("rewake --help lists the flags");
+        let error = CliError::usage(why).with_hint("rewake --help lists the flags");
         raw(format!("{}\n", failed_start(&error)).as_bytes());
     }
     match error.use_stderr() {
@@ -198,11 +198,7 @@ fn usage(error: &clap::Error, is_json: bool) -> u8 {
 fn is_foreign(word: &ForeignWord) -> CliError {
     let paths = Env::capture(None).and_then(|env| Paths::new(&env));
     let config = paths.map_or("config.toml".into(), |paths| paths.config_file());
-    CliError::new(
-        exit::USAGE,
-        format!("there is no subcommand {:?}", word.word),
-    )
-    .with_hint(word.hint(&config))
+    CliError::usage(format!("there is no subcommand {:?}", word.word)).with_hint(word.hint(&config))
 }
 
 fn dispatch(cli: Cli, log: &mut Option<WorkerGuard>, is_json: bool) -> Result<u8, CliError> {

@@ -49,11 +49,7 @@ fn nothing_of(config: &Config, filter: &str) -> Result<(), CliError> {
         false => {
             let error = config.unknown_provider(provider);
             let said = format!("no model is known by {filter:?}, and {error}");
-            let trouble = CliError::new(exit::USAGE, said);
-            Err(match error.hint() {
-                Some(hint) => trouble.with_hint(hint),
-                None => trouble,
-            })
+            Err(CliError::usage(said).with_any_hint(error.hint()))
         }
     }
 }

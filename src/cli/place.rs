@@ -7,7 +7,7 @@ use tracing_appender::non_blocking::WorkerGuard;
 use super::logging;
 use crate::command;
 use crate::config::{self, Env, Paths, Setting};
-use crate::report::{CliError, exit, note};
+use crate::report::{CliError, note};
 use crate::session::AppContext;
 use crate::workspace::{StartFolder, here};
 
@@ -38,9 +38,7 @@ impl SessionPlace {
     pub fn of_person(self) -> Result<SessionPlace, CliError> {
         match command::is_below_keeper(self.env.var(command::keeper::RUN_ENV)) {
             false => Ok(self),
-            true => Err(CliError::new(
-                exit::USAGE,
-                "trust, keys, sessions and the program are not changed from inside a command that an agent runs",
+            true => Err(CliError::usage("trust, keys, sessions and the program are not changed from inside a command that an agent runs",
             )
             .with_hint("type it in a terminal of your own")),
         }
@@ -49,7 +47,7 @@ impl SessionPlace {
     /// Creates rewake's folders and reads the config.
     pub fn config(self) -> Result<AppContext, CliError> {
         self.paths.create()?;
-        self.paths.check_rights()?;
+        self.paths.check_rights(true)?;
         if let Some(warning) = self.paths.shared_folder() {
             note(&format!("note: {warning}"));
         }
@@ -66,6 +64,7 @@ impl SessionPlace {
     /// Does the same for a subcommand that only reads: also where no folder can be created.
     pub fn look(self, log: &mut Option<WorkerGuard>) -> Result<AppContext, CliError> {
         let _ = self.paths.create();
+        self.paths.check_rights(false)?;
         let ctx = self.load()?;
         *log = logging::start(&ctx.paths, ctx.config().log.level);
         Ok(ctx)

@@ -72,11 +72,8 @@ fn not_stopped(error: NotStopped) -> CliError {
     let (said, hint) = (error.to_string(), error.hint());
     let trouble = match error {
         NotStopped::Session(error) => return error.into(),
-        NotStopped::Failed(_) => CliError::new(exit::FAILED, said),
-        _ => CliError::new(exit::USAGE, said),
+        NotStopped::Failed(_) => CliError::failed(said),
+        _ => CliError::usage(said),
     };
-    match hint {
-        Some(hint) => trouble.with_hint(hint),
-        None => trouble,
-    }
+    trouble.with_any_hint(hint)
 }

@@ -34,8 +34,7 @@ pub(super) fn run(ctx: &AppContext, args: &PurgeArgs) -> Result<u8, CliError> {
             with_tasks(tasks)
         ));
         if !can_ask() {
-            return Err(CliError::new(
-                exit::USAGE,
+            return Err(CliError::usage(
                 "nothing was removed: there is no terminal to ask for a yes",
             )
             .with_hint(format!(

@@ -103,16 +103,12 @@ fn print_one(
     let Some(content) = content else {
         let why = format!("no content of it is kept at entry {}", at.entry);
         let hint = "rewake show ID lists the entries; rewake diff ID says what changed when";
-        return Err(CliError::new(exit::USAGE, why).with_hint(hint));
+        return Err(CliError::usage(why).with_hint(hint));
     };
     match output == Path::new("-") {
         true => raw(&content),
-        false => std::fs::write(output, &content).map_err(|e| {
-            CliError::new(
-                exit::FAILED,
-                format!("cannot write {}: {e}", output.display()),
-            )
-        })?,
+        false => std::fs::write(output, &content)
+            .map_err(|e| CliError::failed(format!("cannot write {}: {e}", output.display())))?,
     }
     Ok(exit::DONE)
 }

@@ -167,7 +167,7 @@ impl PathChoices {
                 let why = format!("nothing at {} differs from what it was", given.display());
                 let hint = "--keep and --take name a file that changed since, or a folder of some; \
                             --preview lists them";
-                return Err(CliError::new(exit::USAGE, why).with_hint(hint));
+                return Err(CliError::usage(why).with_hint(hint));
             }
         }
         Ok(())
@@ -349,11 +349,10 @@ async fn agreed(
     }
     if !manner.yes {
         shown(ctx, &store, id, &rewinding, manner)?;
-        return Err(CliError::new(
-            exit::USAGE,
-            "nothing was changed: there is no terminal to ask for a yes",
-        )
-        .with_hint("--yes restores the files, --preview only shows what would change"));
+        return Err(
+            CliError::usage("nothing was changed: there is no terminal to ask for a yes")
+                .with_hint("--yes restores the files, --preview only shows what would change"),
+        );
     }
     Ok(Agreed::Yes(Box::new(rewinding)))
 }
@@ -522,9 +521,9 @@ fn not_rewound(error: NotRewound) -> CliError {
     match error {
         NotRewound::Engine(error) => engine_trouble(error),
         NotRewound::Unknown(place) => unknown_files(&place),
-        NotRewound::OtherFolder(_) => CliError::new(exit::USAGE, error.to_string())
+        NotRewound::OtherFolder(_) => CliError::usage(error.to_string())
             .with_hint("rewake restore PATH --at ID:ENTRY -o FILE prints one file as it was there"),
-        NotRewound::NothingToRedo => CliError::new(exit::USAGE, error.to_string()),
+        NotRewound::NothingToRedo => CliError::usage(error.to_string()),
         NotRewound::OpenCall => CliError::new(exit::RESUMABLE, error.to_string())
             .with_hint("rewake -p -r ID resumes it; --conversation leaves it behind"),
         NotRewound::NotKept(_) => CliError::new(exit::RESUMABLE, error.to_string())

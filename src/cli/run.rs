@@ -414,7 +414,7 @@ pub(super) fn run(ctx: &AppContext, args: &RunArgs) -> Result<u8, CliError> {
         if !is_yes(&format!(
             "This session is from elsewhere. Continue it in {shown}?"
         )) {
-            return Err(CliError::new(exit::USAGE, "nothing was continued")
+            return Err(CliError::usage("nothing was continued")
                 .with_hint("rewake -C DIR -r ID continues it in another folder"));
         }
         ctx.given.confirmed_folder = Some(folder);
@@ -466,7 +466,7 @@ fn headless(ctx: &AppContext, args: &RunArgs, format: OutputFormat) -> Result<u8
     let is_new = matches!(which, SessionSelector::New | SessionSelector::Given { .. });
     if is_new && prompt.is_none() && !has_input {
         return Err(
-            CliError::new(exit::USAGE, "there is nothing to do: the prompt is empty").with_hint(
+            CliError::usage("there is nothing to do: the prompt is empty").with_hint(
                 "rewake -p \"what to do\"; rewake -p -c resumes the newest session here",
             ),
         );
@@ -515,7 +515,7 @@ fn headless(ctx: &AppContext, args: &RunArgs, format: OutputFormat) -> Result<u8
 fn check_bypass(args: &RunArgs, mode: Mode) -> Result<(), CliError> {
     if args.no_bypass && mode == Mode::BypassPermissions {
         let why = "the session would run in bypassPermissions, by the config or its own mode, which needs the scope admin";
-        return Err(CliError::new(exit::USAGE, why)
+        return Err(CliError::usage(why)
             .with_hint("name another mode; rewake serve --scope admin prints a link that may"));
     }
     Ok(())
@@ -552,7 +552,7 @@ fn on_screen(ctx: &AppContext, args: &RunArgs) -> Result<u8, CliError> {
     let plain = args.plain || is_dumb(ctx);
     if !args.plain && (!std::io::stdin().is_terminal() || !std::io::stdout().is_terminal()) {
         return Err(
-            CliError::new(exit::USAGE, "the screen needs a terminal, but stdin or stdout is not one").with_hint(
+            CliError::usage("the screen needs a terminal, but stdin or stdout is not one").with_hint(
                 "rewake -p \"what to do\" works without one; rewake -p -c resumes the newest session here",
             ),
         );
@@ -561,7 +561,7 @@ fn on_screen(ctx: &AppContext, args: &RunArgs) -> Result<u8, CliError> {
         note("TERM=dumb cannot draw a screen: plain lines, as with --plain");
     }
     if !args.image.is_empty() && args.prompt().is_none() {
-        return Err(CliError::new(exit::USAGE, "--image needs a prompt")
+        return Err(CliError::usage("--image needs a prompt")
             .with_hint("rewake --image FILE \"what is wrong here?\""));
     }
     given_flags::images(&args.image)?;
@@ -626,7 +626,7 @@ fn prompt_text(
     let Some(typed) = named.and_then(CommandLine::parse) else {
         return Ok((prompt, None));
     };
-    let trouble = |why: String, hint: &str| CliError::new(exit::USAGE, why).with_hint(hint);
+    let trouble = |why: String, hint: &str| CliError::usage(why).with_hint(hint);
     if commands::is_own(&typed.name) && !is_prompt(&typed.name) {
         return Err(trouble(
             format!("/{} is a command of the screen", typed.name),
@@ -724,9 +724,9 @@ fn piped() -> Result<Option<String>, CliError> {
         .lock()
         .take(STDIN_MAX_BYTES + 1)
         .read_to_end(&mut bytes);
-    read.map_err(|e| CliError::new(exit::FAILED, format!("cannot read stdin: {e}")))?;
+    read.map_err(|e| CliError::failed(format!("cannot read stdin: {e}")))?;
     if bytes.len() as u64 > STDIN_MAX_BYTES {
-        return Err(CliError::new(exit::USAGE, "stdin is larger than 10 MiB")
+        return Err(CliError::usage("stdin is larger than 10 MiB")
             .with_hint("put it into a file, and name that file in the prompt"));
     }
     let text = String::from_utf8_lossy(&bytes).replace('\0', "\u{2400}");

@@ -14,7 +14,7 @@ use super::steer::{ORIGIN, open_store, report_delivery};
 use crate::core::background::BackgroundMode;
 use crate::core::entry::{By, Via};
 use crate::headless::{self, Ask, Task};
-use crate::report::{CliError, exit};
+use crate::report::CliError;
 use crate::session::{Accepted, AppContext, Delivery, SessionError, SessionSelector};
 use crate::store::{Message, SessionInfo, StoreError};
 
@@ -74,11 +74,8 @@ fn message(args: &SendArgs) -> Result<(Message, Vec<Vec<u8>>), CliError> {
     let text = text(&args.text)?;
     let (images, blobs) = given_flags::images(&args.image)?;
     let message = Message {
-        text,
         images,
-        via: Via::Signal,
-        command: None,
-        origin: None,
+        ..Message::new(text, Via::Signal)
     };
     Ok((message, blobs))
 }
@@ -120,6 +117,6 @@ fn stdin() -> Result<String, CliError> {
         .lock()
         .take(STDIN_MAX_BYTES + 1)
         .read_to_end(&mut bytes)
-        .map_err(|e| CliError::new(exit::FAILED, format!("cannot read stdin: {e}")))?;
+        .map_err(|e| CliError::failed(format!("cannot read stdin: {e}")))?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }

@@ -7,7 +7,7 @@ use super::values;
 use crate::core::choice::Effort;
 use crate::core::entry::{Choice, Mode};
 use crate::core::signal::Signal;
-use crate::report::{CliError, exit};
+use crate::report::CliError;
 use crate::session::{AppContext, Delivery};
 
 /// Set the model, mode, effort, temperature or limits of a session
@@ -47,14 +47,8 @@ impl SetArgs {
             temperature: self.temperature,
             ..Choice::default()
         };
-        let limit = Signal::Limit {
-            turns: self.turns,
-            usd: self.usd,
-            tokens: None,
-        };
-        let limits = self.turns.is_some() || self.usd.is_some() || self.no_limits;
-        let choice = (!choice.is_empty()).then_some(Signal::Choose(choice));
-        choice.into_iter().chain(limits.then_some(limit)).collect()
+        let signals = Signal::of_settings(choice, (self.turns, self.usd, None), self.no_limits);
+        signals.into_iter().flatten().collect()
     }
 }
 
@@ -62,11 +56,9 @@ pub(super) fn run(ctx: &AppContext, args: &SetArgs) -> Result<u8, CliError> {
     let mut store = open_store(ctx)?;
     let signals = args.signals();
     if signals.is_empty() {
-        return Err(
-            CliError::new(exit::USAGE, "there is nothing to set").with_hint(
-                "--model, --mode, --effort, --temperature, --turns, --usd or --no-limits says what",
-            ),
-        );
+        return Err(CliError::usage("there is nothing to set").with_hint(
+            "--model, --mode, --effort, --temperature, --turns, --usd or --no-limits says what",
+        ));
     }
     let info = ctx.steering().find_session(&store, &args.id)?;
     let mut sending = Delivery::Kept;

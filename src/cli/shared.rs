@@ -19,6 +19,8 @@ use crate::shared::reader::SharedSession;
 
 const TITLE_CHARS: usize = 80;
 const HOST_CHARS: usize = 40;
+/// Maximum size of what one session asks, bytes.
+const MAX_QUESTION_BYTES: usize = 4 << 20;
 
 /// Prints the sessions that changed last.
 pub(super) fn list(ctx: &AppContext, json: bool) -> Result<u8, CliError> {
@@ -92,14 +94,16 @@ pub(super) fn answer(
     Ok(steer::report_delivery_to(&found.id, receipt.sending, true))
 }
 
-/// Returns the open questions of all sessions of the database, and the errors of those that cannot be
-/// read.
-pub(super) fn questions(ctx: &AppContext) -> Result<(Vec<Question>, Vec<CliError>), CliError> {
+/// Gives the open questions of all sessions of the database, session by session, or the error of one that
+/// cannot be read. So only one of them is in memory.
+pub(super) fn each_questions(
+    ctx: &AppContext,
+    give: &mut dyn FnMut(Result<Vec<Question>, String>),
+) -> Result<(), CliError> {
     let address = fleet_address(ctx)?;
     let asking = blocking(async { Connection::connect(&address).await?.asking().await })
         .map_err(|error: SharedError| CliError::from(error))?;
     let mut store = ctx.open_store()?;
-    let (mut questions, mut unread) = (Vec::new(), Vec::new());
     for session in asking {
         let read = remote::copy(ctx, &mut store, &session.id).and_then(|copied| {
             let info = store.history().find(&copied.id)?;
@@ -107,12 +111,14 @@ pub(super) fn questions(ctx: &AppContext) -> Result<(Vec<Question>, Vec<CliError
             for question in &mut of_session {
                 question.is_live = copied.of.held;
             }
+            let bytes = |q: &Question| q.call.arguments.len() + q.asked.why.len();
+            if of_session.iter().map(bytes).sum::<usize>() > MAX_QUESTION_BYTES {
+                let what = format!("session {}: its question is too large", session.id);
+                return Err(SharedError::Failed { what }.into());
+            }
             Ok(of_session)
         });
-        match read {
-            Ok(of_session) => questions.extend(of_session),
-            Err(error) => unread.push(error.into()),
-        }
+        give(read.map_err(|error| CliError::from(error).message));
     }
-    Ok((questions, unread))
+    Ok(())
 }

@@ -74,11 +74,8 @@ pub(super) fn run(ctx: &AppContext, args: &StatsArgs) -> Result<u8, CliError> {
 /// Parses a day, or a duration before now.
 fn since_of(text: &str, now: &Zoned) -> Result<Zoned, CliError> {
     let wrong = || {
-        CliError::new(
-            exit::USAGE,
-            format!("--since {text:?} is no day and no span of time"),
-        )
-        .with_hint("a day as 2026-11-21, or a span back from now as 24h, 7d or 4w")
+        CliError::usage(format!("--since {text:?} is no day and no span of time"))
+            .with_hint("a day as 2026-11-21, or a span back from now as 24h, 7d or 4w")
     };
     let text = text.trim();
     if let Ok(day) = text.parse::<Date>() {

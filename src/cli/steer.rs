@@ -14,9 +14,7 @@ impl From<SteerError> for CliError {
     fn from(error: SteerError) -> CliError {
         match error {
             SteerError::Session(error) => error.into(),
-            SteerError::Refused { what, hint, .. } => {
-                CliError::new(exit::USAGE, what).with_hint(hint)
-            }
+            SteerError::Refused { what, hint, .. } => CliError::usage(what).with_hint(hint),
         }
     }
 }

@@ -58,24 +58,18 @@ pub(super) fn run(ctx: &AppContext, args: &SubmitArgs) -> Result<u8, CliError> {
     let any = ["*".to_string()];
     // The worker compares it with its own config too.
     let named = if repos.is_empty() { &any[..] } else { repos };
-    let usage = |why: String| CliError::new(exit::USAGE, why);
+    let usage = |why: String| CliError::usage(why);
     check_repo(&args.repo, named).map_err(|why| {
         usage(why).with_hint("rewake submit \"what to do\" --repo https://HOST/REPOSITORY")
     })?;
     if args.usd.is_some_and(|usd| !usd.is_finite() || usd <= 0.0) {
         return Err(usage("--usd needs a number above 0".to_string()));
     }
-    let message = Message {
-        text: text(&args.text)?,
-        images: Vec::new(),
-        via: Via::Signal,
-        command: None,
-        origin: None,
-    };
+    let message = Message::new(text(&args.text)?, Via::Signal);
     check_message(&message)?;
     let address = fleet_address(ctx)?;
     let session = new_id();
-    let json = |error: serde_json::Error| CliError::new(exit::FAILED, error.to_string());
+    let json = |error: serde_json::Error| CliError::failed(error.to_string());
     let id = blocking::<_, CliError>(async {
         let connection = Connection::connect(&address).await?;
         let work_dir = meta(&connection).await?.work_dir.ok_or_else(|| {

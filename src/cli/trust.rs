@@ -70,8 +70,7 @@ fn trust(place: &SessionPlace, here: &StartFolder, args: &TrustArgs) -> Result<u
     show_foreign(here, &known);
     if !args.yes {
         if !can_ask() {
-            return Err(CliError::new(
-                exit::USAGE,
+            return Err(CliError::usage(
                 "nothing was trusted: there is no terminal to ask for a yes",
             )
             .with_hint("rewake trust --yes trusts what is listed above"));

@@ -58,17 +58,12 @@ pub(crate) struct UpdateArgs {
 /// leave old.
 fn own_version() -> Result<Version, CliError> {
     let own = env!("CARGO_PKG_VERSION");
-    Version::parse(own).map_err(|e| failed(format!("the version {own}: {e}")))
-}
-
-/// Returns an error that is not one of usage.
-fn failed(what: impl Into<String>) -> CliError {
-    CliError::new(exit::FAILED, what)
+    Version::parse(own).map_err(|e| CliError::failed(format!("the version {own}: {e}")))
 }
 
 /// Returns the error of a file or folder.
 fn failed_at(path: &Path, why: impl Display) -> CliError {
-    failed(format!("{}: {why}", path.display()))
+    CliError::failed(format!("{}: {why}", path.display()))
 }
 
 fn version(text: &str) -> Result<Version, String> {
@@ -77,10 +72,7 @@ fn version(text: &str) -> Result<Version, String> {
 }
 
 pub(super) fn run(ctx: &AppContext, args: &UpdateArgs) -> Result<u8, CliError> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| CliError::new(exit::FAILED, error.to_string()))?;
+    let runtime = crate::net::runtime().map_err(|error| CliError::failed(error.to_string()))?;
     let data_dir = &ctx.paths.data_dir;
     if args.check {
         let release = runtime.block_on(server(ctx)?.release(None))?;
@@ -88,7 +80,7 @@ pub(super) fn run(ctx: &AppContext, args: &UpdateArgs) -> Result<u8, CliError> {
     }
     let _lock = lock(data_dir)?;
     let folder = installed(data_dir).ok_or_else(|| {
-        CliError::new(exit::FAILED, "install.sh did not install this program").with_hint(command())
+        CliError::failed("install.sh did not install this program").with_hint(command())
     })?;
     folder.lock()?;
     if args.undo {
@@ -102,14 +94,14 @@ pub(super) fn run(ctx: &AppContext, args: &UpdateArgs) -> Result<u8, CliError> {
     }
     if folder.is_old() {
         let program = folder.file(PROGRAM);
-        return Err(CliError::new(
-            exit::FAILED,
-            format!("this is {OLD}, not the installed program"),
-        )
-        .with_hint(format!(
-            "{} update, or go back: {OLD} update --undo",
-            program.display()
-        )));
+        return Err(
+            CliError::failed(format!("this is {OLD}, not the installed program")).with_hint(
+                format!(
+                    "{} update, or go back: {OLD} update --undo",
+                    program.display()
+                ),
+            ),
+        );
     }
     let server = server(ctx)?;
     if !server.is_built_in {
@@ -181,13 +173,12 @@ fn confirm(yes: bool, what: &str, question: &str) -> Result<(), CliError> {
     note(what);
     match yes {
         true => Ok(()),
-        false if !can_ask() => Err(CliError::new(
-            exit::USAGE,
-            format!("{what}, and there is no terminal to confirm it"),
-        )
+        false if !can_ask() => Err(CliError::usage(format!(
+            "{what}, and there is no terminal to confirm it"
+        ))
         .with_hint("add --yes if you want it")),
         false if is_yes(question) => Ok(()),
-        false => Err(CliError::new(exit::USAGE, "nothing was installed")),
+        false => Err(CliError::usage("nothing was installed")),
     }
 }
 

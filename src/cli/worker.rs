@@ -69,18 +69,14 @@ pub(super) fn run(ctx: &AppContext, args: &WorkerArgs) -> Result<u8, CliError> {
         .max_usd
         .is_some_and(|usd| !usd.is_finite() || usd <= 0.0)
     {
-        return Err(CliError::new(
-            exit::USAGE,
-            "--max-usd needs a number above 0",
-        ));
+        return Err(CliError::usage("--max-usd needs a number above 0"));
     }
     let address = fleet_address(ctx)?;
     if ctx.config().fleet.repos.is_empty() {
-        return Err(CliError::new(
-            exit::USAGE,
-            "fleet.repos is empty, so no task can be cloned",
-        )
-        .with_hint("set fleet.repos = [\"https://HOST/TEAM/*\"] in config.toml"));
+        return Err(
+            CliError::usage("fleet.repos is empty, so no task can be cloned")
+                .with_hint("set fleet.repos = [\"https://HOST/TEAM/*\"] in config.toml"),
+        );
     }
     let meta = blocking(async { meta(&Connection::connect(&address).await?).await })
         .map_err(|error: SharedError| CliError::from(error))?;
@@ -227,7 +223,7 @@ fn stop_flag() -> Result<Arc<AtomicBool>, CliError> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT] {
         signal_hook::flag::register(signal, Arc::clone(&stop))
-            .map_err(|error| CliError::new(exit::FAILED, error.to_string()))?;
+            .map_err(|error| CliError::failed(error.to_string()))?;
     }
     Ok(stop)
 }
@@ -242,7 +238,7 @@ struct Slot {
 
 /// Keeps one process for each slot.
 fn supervise(args: &WorkerArgs) -> Result<u8, CliError> {
-    let failed = |error: std::io::Error| CliError::new(exit::FAILED, error.to_string());
+    let failed = |error: std::io::Error| CliError::failed(error.to_string());
     let exe = own_exe().map_err(failed)?;
     let stop = stop_flag()?;
     let mut slots: Vec<Slot> = (0..args.slots)

@@ -90,6 +90,9 @@ pub(super) fn open(path: &Path, more: OFlags) -> Result<File, ReadError> {
         .custom_flags(flags.bits() as i32)
         .open(path);
     opened.map_err(|e| match e.kind() {
+        io::ErrorKind::NotFound if path.is_symlink() => ReadError::Io(io::Error::other(
+            "it is a link to a file that does not exist",
+        )),
         io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => ReadError::Missing,
         _ => ReadError::Io(e),
     })
@@ -138,6 +141,15 @@ mod tests {
             Err(ReadError::Missing)
         ));
         assert!(matches!(read_text(dir.path(), 4), Err(ReadError::NotAFile)));
+    }
+
+    #[test]
+    fn a_link_to_nowhere_is_not_a_missing_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let link = dir.path().join("link");
+        std::os::unix::fs::symlink(dir.path().join("none"), &link).unwrap();
+        let why = read_text(&link, 4).unwrap_err().to_string();
+        assert_eq!(why, "it is a link to a file that does not exist");
     }
 
     #[test]

@@ -83,28 +83,34 @@ impl Paths {
         found.find(|(_, uid)| ![0, NOBODY].contains(uid))
     }
 
-    /// Checks that this user may write what rewake writes in its data folder.
+    /// Checks that this user may write what rewake writes in its data folder and its state folder,
+    /// or read what is in the data folder.
     ///
     /// # Errors
     /// A file or folder there belongs to another user.
-    pub fn check_rights(&self) -> Result<(), ConfigError> {
+    pub fn check_rights(&self, writes: bool) -> Result<(), ConfigError> {
+        let (doing, access, state) = match writes {
+            true => ("write to", Access::WRITE_OK, Some(self.state_dir.clone())),
+            false => ("read", Access::READ_OK, None),
+        };
         let is_written = |path: &PathBuf| {
             let name = path.file_name().unwrap_or_default().to_string_lossy();
             name.starts_with(DATABASE) || WRITTEN.contains(&&*name)
         };
         let entries = self.data_dir.read_dir().into_iter().flatten().flatten();
         let entries = entries.take(MAX_ENTRIES).map(|entry| entry.path());
-        let mut all = std::iter::once(self.data_dir.clone()).chain(entries.filter(is_written));
+        let folders = std::iter::once(self.data_dir.clone()).chain(state);
+        let mut all = folders.chain(entries.filter(is_written));
         let foreign = all.find_map(|path| {
             let denied = Err(rustix::io::Errno::ACCESS);
-            let is_foreign = rustix::fs::access(&path, Access::WRITE_OK) == denied;
+            let is_foreign = rustix::fs::access(&path, access) == denied;
             let hint = is_foreign.then(|| rights_hint(&path)).flatten()?;
             Some((path, hint))
         });
         match foreign {
             Some((path, hint)) => {
                 let why = format!(
-                    "cannot write to {}: it belongs to another user",
+                    "cannot {doing} {}: it belongs to another user",
                     path.display()
                 );
                 Err(ConfigError::new(why).with_hint(hint))

@@ -6,12 +6,12 @@
 mod servers;
 
 use std::fs;
-use std::io::{self, Write};
+use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use toml_edit::{Array, DocumentMut, Item, Table, Value, value};
 
-use super::file::{Digest, ReadError, lock, read_text};
+use super::file::{Digest, lock, read_text};
 use super::layer::MAX_FILE_BYTES;
 use super::paths::create_private_dir;
 use super::project::project_file;
@@ -263,11 +263,15 @@ fn change(
     create_private_dir(lock_file.parent().unwrap_or(folder))?;
     let cannot = |why: String| ConfigError::new(format!("cannot change {}: {why}", file.display()));
     let _lock = lock(lock_file).map_err(|e| cannot(e.to_string()))?;
+    // The target of a link is made.
+    let is_missing = file
+        .metadata()
+        .is_err_and(|e| e.kind() == ErrorKind::NotFound);
     let read = read_text(file, MAX_FILE_BYTES);
     let before = Digest::of(&read);
     let text = match read {
         Ok(text) => text,
-        Err(ReadError::Missing) => target.beginning.clone(),
+        Err(_) if is_missing => target.beginning.clone(),
         Err(e) => return Err(cannot(e.to_string())),
     };
     let is_dos = text.contains("\r\n") && !text.replace("\r\n", "").contains('\n');

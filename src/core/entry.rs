@@ -527,6 +527,17 @@ pub struct Failure {
     pub hint: Option<String>,
 }
 
+impl Failure {
+    /// Returns a failure without advice.
+    pub fn new(class: FailureClass, message: impl Into<String>) -> Failure {
+        Failure {
+            class,
+            message: message.into(),
+            hint: None,
+        }
+    }
+}
+
 /// Class of a failure. It decides whether the request is retried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -47,6 +47,7 @@ pub(crate) mod preface;
 pub mod prompt;
 pub(crate) mod quoted;
 pub(crate) mod read_only_commands;
+pub(crate) mod repeated_key;
 pub mod request;
 pub(crate) mod request_failure;
 pub mod rewind;

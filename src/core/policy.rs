@@ -27,7 +27,7 @@ use super::rule::Bases;
 pub use super::rule::{Rule, Rules};
 use super::to_person::FINISH_THE_PLAN;
 pub use level::Sandbox;
-pub use protected::{is_protected, may_be_protected};
+pub use protected::{OBEYED, is_protected, may_be_protected};
 pub use reach::AccessText;
 
 /// Where a session works: absolute paths.

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::entry::KeptWhy;
 use super::file_clock::{CommandEnd, FileTime};
 use super::path;
-use super::tree::{ContentHash, Item, PathBytes, Tree};
+use super::tree::{ContentHash, Item, PathBytes, Tree, below, to_root};
 use changes::{By, Chain, Link, absolute};
 
 pub use author::{Author, Maker};
@@ -118,6 +118,7 @@ pub fn plan(changes: &Changes, wanted: &mut RestoreOptions<'_>) -> Plan {
         }
     }
     let taken = beside::take_back_moves(changes, &mut plan);
+    make_room(changes, &mut plan);
     no_file_is_a_folder(changes, &mut plan);
     while beside::keep_new_names(changes, &taken, &mut plan) {
         no_file_is_a_folder(changes, &mut plan);
@@ -182,12 +183,6 @@ fn is_wanted(only: Option<&BTreeSet<PathBytes>>, path: &PathBytes) -> bool {
     to_root(path).any(|path| only.contains(path))
 }
 
-/// Returns a path and the folders above it, the deepest first.
-fn to_root(path: &[u8]) -> impl Iterator<Item = &[u8]> {
-    let slashes = (1..path.len()).rev().filter(|at| path[*at] == b'/');
-    std::iter::once(path).chain(slashes.map(|at| &path[..at]))
-}
-
 fn chosen_for(chosen: &BTreeMap<PathBytes, PathChoice>, path: &[u8]) -> Option<PathChoice> {
     to_root(path).find_map(|path| chosen.get(path).copied())
 }
@@ -197,11 +192,10 @@ fn never(changes: &Changes, path: &PathBytes) -> Result<(), KeptWhy> {
     if is_version_control(path) {
         return Err(KeptWhy::VersionControl);
     }
-    let items = [changes.start.0.get(path), changes.now.0.get(path)];
-    if items
-        .iter()
-        .any(|item| matches!(item, Some(Item::Marker { .. })))
-    {
+    let is_marker = |tree: &Tree| matches!(tree.0.get(path), Some(Item::Marker { .. }));
+    // A present file without a stored content is moved beside what comes back, and never removed.
+    let makes_room = changes.start.0.contains_key(path) || changes.in_place.contains(path);
+    if is_marker(&changes.start) || (is_marker(&changes.now) && !makes_room) {
         return Err(KeptWhy::Marker);
     }
     Ok(())
@@ -372,35 +366,52 @@ fn three_way(
     Some(Some(Item::File { mode, hash, bytes }))
 }
 
+/// Removes files of a command that are in the way of restored ones: the same command replaced a
+/// file with a folder, or a folder with a file or a link.
+fn make_room(changes: &Changes, plan: &mut Plan) {
+    let (target, kept) = (&plan.target.0, &plan.kept);
+    let is_commands = |path: &PathBytes| {
+        changes.in_place.contains(path) && kept.get(path) == Some(&KeptWhy::Command)
+    };
+    let is_in_the_way =
+        |path: &PathBytes| match to_root(path).skip(1).find(|at| target.contains_key(*at)) {
+            Some(file) => below(target, file).all(|(path, _)| is_commands(path)),
+            None => below(target, path).next().is_some(),
+        };
+    let gone = changes
+        .in_place
+        .iter()
+        .filter(|path| is_commands(path) && is_in_the_way(path));
+    for path in gone.cloned().collect::<Vec<_>>() {
+        plan.target.0.remove(&path);
+        plan.kept.remove(&path);
+    }
+}
+
 /// Leaves paths unchanged if the plan has a file where it also needs a folder.
 fn no_file_is_a_folder(changes: &Changes, plan: &mut Plan) {
     loop {
         let target = &plan.target.0;
         let is_put = |path: &PathBytes| changes.now.0.get(path) != target.get(path);
-        let mut wrong: BTreeSet<PathBytes> = BTreeSet::new();
+        let mut wrong: BTreeMap<PathBytes, KeptWhy> = BTreeMap::new();
         for path in target.keys() {
-            let slashes = path
-                .iter()
-                .enumerate()
-                .skip(1)
-                .filter(|(_, byte)| **byte == b'/');
-            for (end, _) in slashes {
-                let above = &path[..end];
+            for above in to_root(path).skip(1) {
                 if let Some((above, _)) = target.get_key_value(above) {
-                    let both = [path, above];
-                    wrong.extend(both.into_iter().filter(|path| is_put(path)).cloned());
+                    let both = [(path, KeptWhy::Way), (above, KeptWhy::Folder)];
+                    let put = both.into_iter().filter(|(path, _)| is_put(path));
+                    wrong.extend(put.map(|(path, why)| (path.clone(), why)));
                 }
             }
         }
         if wrong.is_empty() {
             return;
         }
-        for path in wrong {
+        for (path, why) in wrong {
             match changes.now.0.get(&path) {
                 Some(item) => plan.target.0.insert(path.clone(), item.clone()),
                 None => plan.target.0.remove(&path),
             };
-            plan.kept.insert(path, KeptWhy::Conflict);
+            plan.kept.insert(path, why);
         }
     }
 }

@@ -197,6 +197,22 @@ pub fn diff(a: &Tree, b: &Tree) -> Delta {
     Delta(gone.chain(put).collect())
 }
 
+/// Returns a path and the folders above it, the deepest first.
+pub fn to_root(path: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let slashes = (1..path.len()).rev().filter(|at| path[*at] == b'/');
+    std::iter::once(path).chain(slashes.map(|at| &path[..at]))
+}
+
+/// Returns the entries of a map whose paths are below a folder.
+pub fn below<'a, T>(
+    paths: &'a BTreeMap<PathBytes, T>,
+    folder: &[u8],
+) -> impl Iterator<Item = (&'a PathBytes, &'a T)> + use<'a, T> {
+    let begin = [folder, b"/"].concat();
+    let from = paths.range(begin.clone()..);
+    from.take_while(move |(path, _)| path.starts_with(&begin))
+}
+
 /// Returns the name of the tree that is known at the place `seq` of a log. `None`: the files are
 /// not known there. The result is never a guess: a tree is valid until the start of the next call
 /// with an effect, and back to the end of the last one.

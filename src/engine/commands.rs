@@ -346,10 +346,7 @@ impl<W: World> Recorder<W> {
         if self.state.run_limits == limits {
             return Ok(());
         }
-        let choice = Choice {
-            limits: Some(limits),
-            ..Choice::default()
-        };
+        let choice = Choice::of_limits(limits);
         self.record(Write::of(Entry::Chose(choice))).await
     }
 
@@ -386,13 +383,7 @@ impl<W: World> Recorder<W> {
 
     /// Puts a note into the inbox, so it is not lost while a step is in progress.
     pub(super) fn note(&mut self, text: String) -> Result<(), EngineError> {
-        let note = Message {
-            text,
-            images: Vec::new(),
-            via: Via::Note,
-            command: None,
-            origin: None,
-        };
+        let note = Message::new(text, Via::Note);
         self.say(&note, &[])
     }
 }
@@ -423,10 +414,7 @@ impl Requests {
         }
         match rest_but_pause(&log.state, &log.policy) {
             None | Some(Why::Idle | Why::Paused) => {}
-            Some(Why::Limit) => lifting.push(Entry::Chose(Choice {
-                limits: Some(RunLimits::default()),
-                ..Choice::default()
-            })),
+            Some(Why::Limit) => lifting.push(Entry::Chose(Choice::of_limits(RunLimits::default()))),
             // The entry that lifts a pause lifts this too.
             Some(Why::Repeats) if log.state.paused => {}
             Some(Why::Repeats) => lifting.push(Entry::Lifted { origin: None }),

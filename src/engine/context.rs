@@ -786,9 +786,5 @@ fn too_late() -> Failure {
 }
 
 fn unanswered(why: &str) -> Failure {
-    Failure {
-        class: FailureClass::Network,
-        message: why.to_string(),
-        hint: None,
-    }
+    Failure::new(FailureClass::Network, why)
 }

@@ -97,11 +97,10 @@ impl EarlierRun {
                     ..
                 } => {
                     let message = Message {
-                        text,
                         images,
-                        via: Via::Prompt,
                         command,
                         origin,
+                        ..Message::new(text, Via::Prompt)
                     };
                     if is_of_job(&message) {
                         self.said.push(message);
@@ -139,10 +138,10 @@ fn is_of_job(message: &Message) -> bool {
 /// still knows the prompt.
 pub(super) fn go_on() -> Message {
     Message {
-        text: "The run was stopped and is started again: continue the task.".to_string(),
-        images: Vec::new(),
-        via: Via::Signal,
-        command: None,
         origin: Some(ORIGIN.to_string()),
+        ..Message::new(
+            "The run was stopped and is started again: continue the task.",
+            Via::Signal,
+        )
     }
 }

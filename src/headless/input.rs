@@ -320,11 +320,8 @@ impl Reader {
                 let images: Vec<(Image, Vec<u8>)> = images.collect::<Result<_, _>>()?;
                 let (images, blobs): (Vec<Image>, Vec<Vec<u8>>) = images.into_iter().unzip();
                 let message = Message {
-                    text,
                     images,
-                    via: Via::Signal,
-                    command: None,
-                    origin: None,
+                    ..Message::new(text, Via::Signal)
                 };
                 steering.send(store, &info.id, message, &blobs, origin)?;
             }
@@ -378,15 +375,12 @@ impl Reader {
                     temperature,
                     ..Choice::default()
                 };
-                let limit = Signal::Limit { turns, usd, tokens };
-                let has_limit = turns.is_some() || usd.is_some() || tokens.is_some();
-                let chosen = (!choice.is_empty()).then_some((Signal::Choose(choice), origin));
-                let limit = has_limit.then_some((limit, limit_origin.as_str()));
-                if chosen.is_none() && limit.is_none() {
+                let signals = Signal::of_settings(choice, (turns, usd, tokens), false);
+                if signals.iter().all(Option::is_none) {
                     return Err(Refused("there is nothing to set".to_string()));
                 }
-                for (signal, origin) in chosen.into_iter().chain(limit) {
-                    if !self.is_known(origin) {
+                for (signal, origin) in signals.into_iter().zip([origin, limit_origin.as_str()]) {
+                    if let Some(signal) = signal.filter(|_| !self.is_known(origin)) {
                         self.ctx
                             .steer(&mut self.store, &self.info, signal, origin)?;
                         self.known.insert(origin.to_string());

@@ -196,18 +196,17 @@ impl Run {
                 let result = RunResult {
                     hint,
                     is_error: true,
-                    ..RunResult::of(exit::USAGE, Some(&why))
+                    ..RunResult::new(exit::USAGE, why)
                 };
                 return self.finish(&mut driver.engine, result).await;
             }
         };
         let message = words.map(|words| {
             let message = Message {
-                text: words.text,
                 images: [words.images, self.task.images.clone()].concat(),
-                via: Via::Prompt,
                 command: words.command,
                 origin: self.task.job.clone(),
+                ..Message::new(words.text, Via::Prompt)
             };
             (message, [words.blobs, self.task.blobs.clone()].concat())
         });
@@ -250,7 +249,7 @@ impl Run {
                 let result = match next::rest(engine.state(), engine.policy()) {
                     Some(Why::Unfit) => unfit_result(engine.state()),
                     _ if self.task.job.is_some() => ended(self.printer.borrow().stop()),
-                    _ => RunResult::of(exit::DONE, None),
+                    _ => RunResult::DONE,
                 };
                 return self.finish(engine, result).await;
             }
@@ -268,9 +267,9 @@ impl Run {
         };
         let engine = &mut driver.engine;
         let result = match rest {
-            Ok(RestReason::Waiting(_)) if self.is_timed_out.get() => RunResult::of(
+            Ok(RestReason::Waiting(_)) if self.is_timed_out.get() => RunResult::new(
                 exit::RESUMABLE,
-                Some("stopped: the time limit of --timeout is reached"),
+                "stopped: the time limit of --timeout is reached",
             ),
             Ok(RestReason::Left(_)) if self.waiting.is_over() => {
                 result_after_time_limit(engine.state(), &self.id)
@@ -407,13 +406,11 @@ impl Run {
             }
         }
         if self.task.fail_on_denied && result.code == exit::DONE && printer.denied() > 0 {
-            result = RunResult {
-                hint: Some("rewake permissions lists the rules that decide".to_string()),
-                ..RunResult::of(
-                    exit::FAILED,
-                    Some(&format!("{} denied", print::calls_were(printer.denied()))),
-                )
-            };
+            result = RunResult::new(
+                exit::FAILED,
+                format!("{} denied", print::calls_were(printer.denied())),
+            )
+            .with_hint("rewake permissions lists the rules that decide");
         }
         printer.result(engine.state(), &result);
         let hint = format!("the answer is stored: rewake show {short} prints it");
@@ -453,7 +450,7 @@ impl Run {
         let result = RunResult {
             hint: trouble.hint.clone(),
             is_error: true,
-            ..RunResult::of(trouble.code, Some(&trouble.message))
+            ..RunResult::new(trouble.code, &trouble.message)
         };
         self.printer.borrow_mut().result(state, &result);
         let code = trouble.report();
@@ -471,12 +468,27 @@ struct RunResult {
 }
 
 impl RunResult {
-    fn of(code: u8, why: Option<&str>) -> RunResult {
+    /// A run that did all of its work.
+    const DONE: RunResult = RunResult {
+        code: exit::DONE,
+        why: None,
+        hint: None,
+        is_error: false,
+    };
+
+    fn new(code: u8, why: impl Into<String>) -> RunResult {
         RunResult {
             code,
-            why: why.map(str::to_string),
-            hint: None,
+            why: Some(why.into()),
             is_error: code == exit::FAILED,
+            ..RunResult::DONE
+        }
+    }
+
+    fn with_hint(self, hint: impl Into<String>) -> RunResult {
+        RunResult {
+            hint: Some(hint.into()),
+            ..self
         }
     }
 
@@ -484,7 +496,7 @@ impl RunResult {
         RunResult {
             hint: failure.hint.clone(),
             is_error: true,
-            ..RunResult::of(code_of(failure.class), Some(&failure.message))
+            ..RunResult::new(code_of(failure.class), &failure.message)
         }
     }
 }
@@ -498,66 +510,52 @@ fn run_result(
     let id = &run.id;
     let short = short_id(id);
     match rest {
-        RestReason::Waiting(Why::Idle) if fitting(engine.state()).is_some() => {
-            RunResult::of(exit::DONE, None)
-        }
+        RestReason::Waiting(Why::Idle) if fitting(engine.state()).is_some() => RunResult::DONE,
         RestReason::Waiting(Why::Idle) => ended(stop),
         RestReason::Waiting(Why::Unfit) => unfit_result(engine.state()),
-        RestReason::Waiting(Why::Turns) => RunResult::of(
+        RestReason::Waiting(Why::Turns) => RunResult::new(
             exit::RESUMABLE,
-            Some("stopped: the limit of turns is reached; --max-turns raises it"),
+            "stopped: the limit of turns is reached; --max-turns raises it",
         ),
         RestReason::Waiting(Why::Repeats) => {
             let repeated = engine.state().loop_guard.stuck().unwrap_or_default();
-            RunResult {
-                hint: Some(format!(
-                    "rewake unblock {short} lets it continue, a message gives it another direction"
-                )),
-                ..RunResult::of(
-                    exit::RESUMABLE,
-                    Some(&format!("the model repeats itself: {repeated}")),
-                )
-            }
+            RunResult::new(
+                exit::RESUMABLE,
+                format!("the model repeats itself: {repeated}"),
+            )
+            .with_hint(format!(
+                "rewake unblock {short} lets it continue, a message gives it another direction"
+            ))
         }
-        RestReason::Waiting(Why::Paused) => RunResult::of(
+        RestReason::Waiting(Why::Paused) => RunResult::new(
             exit::RESUMABLE,
-            Some(&format!("paused; continue with rewake unblock {short}")),
+            format!("paused; continue with rewake unblock {short}"),
         ),
         RestReason::Waiting(Why::Asked) => question_is_open(engine.state(), id),
         RestReason::Waiting(Why::Limit) => {
             let reached = run_limits::reached(engine.state(), &engine.policy().price);
             let reached = reached.map_or("a limit is reached".to_string(), |r| r.to_string());
-            RunResult {
-                hint: Some(format!(
-                    "rewake unblock {short} lifts it, rewake set {short} gives another"
-                )),
-                ..RunResult::of(exit::RESUMABLE, Some(&format!("paused: {reached}")))
-            }
+            RunResult::new(exit::RESUMABLE, format!("paused: {reached}")).with_hint(format!(
+                "rewake unblock {short} lifts it, rewake set {short} gives another"
+            ))
         }
-        RestReason::Waiting(Why::CrashLoop) => RunResult::of(
+        RestReason::Waiting(Why::CrashLoop) => RunResult::new(
             exit::RESUMABLE,
-            Some(
-                "crash loop: the last starts all ended without progress, so rewake does not try again by \
+            "crash loop: the last starts all ended without progress, so rewake does not try again by \
                  itself",
-            ),
         ),
-        RestReason::Waiting(Why::Nonsense) => RunResult::of(
+        RestReason::Waiting(Why::Nonsense) => RunResult::new(
             exit::FAILED,
-            Some(
-                "the model's last answers cannot be used: no words, or only calls that make no sense",
-            ),
+            "the model's last answers cannot be used: no words, or only calls that make no sense",
         ),
         RestReason::Waiting(Why::Halted) => match &engine.state().halted {
             Some(Halt::Failed(failure)) => RunResult::failed(failure),
-            Some(Halt::Stopped) | None => RunResult::of(exit::SIGINT, Some("stopped")),
+            Some(Halt::Stopped) | None => RunResult::new(exit::SIGINT, "stopped"),
         },
         RestReason::Left(reason) => {
             tracing::info!(?reason, "left");
             let code = run.signals.last().unwrap_or(exit::SIGTERM);
-            RunResult::of(
-                code,
-                Some("ended by a signal; running commands keep running"),
-            )
+            RunResult::new(code, "ended by a signal; running commands keep running")
         }
     }
 }
@@ -566,7 +564,7 @@ fn run_result(
 fn result_after_time_limit(state: &State, id: &str) -> RunResult {
     match state.asks() {
         true => question_is_open(state, id),
-        false => RunResult::of(exit::RESUMABLE, Some("nobody lifted the pause in time")),
+        false => RunResult::new(exit::RESUMABLE, "nobody lifted the pause in time"),
     }
 }
 
@@ -575,32 +573,26 @@ fn question_is_open(state: &State, id: &str) -> RunResult {
     let short = short_id(id);
     if let Some((open, asked)) = state.server_question() {
         let (asker, line) = (asked.question.asker(), asked.question.line());
-        return RunResult {
-            hint: Some(format!(
-                "rewake approvals shows it; rewake answer {short} {} answers it",
-                open.call.id
-            )),
-            ..RunResult::of(
-                exit::RESUMABLE,
-                Some(&format!(
-                    "a question waits for an answer: {asker} asks: {line}"
-                )),
-            )
-        };
+        return RunResult::new(
+            exit::RESUMABLE,
+            format!("a question waits for an answer: {asker} asks: {line}"),
+        )
+        .with_hint(format!(
+            "rewake approvals shows it; rewake answer {short} {} answers it",
+            open.call.id
+        ));
     }
     let asked = state.questions().next();
     let asked = asked.map_or(String::new(), |(open, asked)| {
         format!(": {}: {}", open.call.in_one_line(100), asked.why)
     });
-    RunResult {
-        hint: Some(format!(
-            "rewake allow {short} or rewake deny {short} answers it"
-        )),
-        ..RunResult::of(
-            exit::RESUMABLE,
-            Some(&format!("a question waits for an answer{asked}")),
-        )
-    }
+    RunResult::new(
+        exit::RESUMABLE,
+        format!("a question waits for an answer{asked}"),
+    )
+    .with_hint(format!(
+        "rewake allow {short} or rewake deny {short} answers it"
+    ))
 }
 
 /// Returns the JSON that matches the schema of the session, as the model wrote it.
@@ -623,27 +615,22 @@ fn unfit_result(state: &State) -> RunResult {
         n => format!(", and telling the model {n} times did not help"),
     };
     let why = format!("the answer does not match its JSON Schema: {why}{told}");
-    RunResult {
-        hint: Some("send another message (rewake -p -c \"…\"), also with another --json-schema, or remove the schema with /schema drop on the screen".into()),
-        ..RunResult::of(exit::FAILED, Some(&why))
-    }
+    RunResult::new(exit::FAILED, why).with_hint("send another message (rewake -p -c \"…\"), also with another --json-schema, or remove the schema with /schema drop on the screen")
 }
 
 /// Returns the result after the last answer of the model.
 fn ended(stop: Option<StopReason>) -> RunResult {
     match stop {
-        None | Some(StopReason::EndTurn | StopReason::ToolUse) => RunResult::of(exit::DONE, None),
-        Some(StopReason::MaxTokens) => RunResult::of(
+        None | Some(StopReason::EndTurn | StopReason::ToolUse) => RunResult::DONE,
+        Some(StopReason::MaxTokens) => RunResult::new(
             exit::RESUMABLE,
-            Some("the answer is not whole: it was cut by the output limit"),
+            "the answer is not whole: it was cut by the output limit",
         ),
-        Some(StopReason::Refusal) => {
-            RunResult::of(exit::FAILED, Some("the model refused to answer"))
-        }
+        Some(StopReason::Refusal) => RunResult::new(exit::FAILED, "the model refused to answer"),
         // A server may name no reason, or an unknown one. That alone does not make it a failure.
-        Some(StopReason::Other) => RunResult::of(
+        Some(StopReason::Other) => RunResult::new(
             exit::DONE,
-            Some("the answer may not be whole: the server gave no known reason for its end"),
+            "the answer may not be whole: the server gave no known reason for its end",
         ),
     }
 }

@@ -34,13 +34,11 @@ const DATABASE: &str = "opencode.db";
 /// The file in which gemini-cli stores the folder of a project.
 const PROJECT_ROOT: &str = ".project_root";
 
-/// A session of another agent.
-#[derive(Debug, Clone)]
+/// A session of another agent. It is stored as JSON, so that an unchanged one is not read again.
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Found {
     pub agent: Agent,
     pub about: About,
-    /// The file that contains it.
-    pub path: PathBuf,
     /// The time of its last line, milliseconds since 1970.
     pub updated_ms: i64,
     pub bytes: u64,
@@ -50,38 +48,36 @@ pub struct Found {
     pub has_messages: bool,
     /// More than half of its lines are of unknown kinds.
     pub is_newer: bool,
-    /// The state of its file when it was read, and when it was imported last.
-    state: FileState,
+    /// The state of its file when it was imported last.
     imported: Option<FileState>,
+    /// The output of each call at its end that has no result.
+    #[serde(default)]
+    pub(super) printed: Vec<Option<String>>,
+    /// The file that contains it.
+    #[serde(skip)]
+    pub path: PathBuf,
     /// The folder of the agent, and the path of the file below it.
+    #[serde(skip)]
     root: PathBuf,
+    #[serde(skip)]
     way: PathBuf,
+    /// The state of its file when it was read.
+    #[serde(skip)]
+    state: FileState,
     /// The end of the branch that it is. `None`: it is the conversation as the user left it.
+    #[serde(skip)]
     pub branch: Option<String>,
     /// Its copy. `None`: it was not imported.
+    #[serde(skip)]
     pub session: Option<String>,
-    /// The output of each call at its end that has no result.
-    pub(super) printed: Vec<Option<String>>,
     /// It was read now, not taken from the cache.
+    #[serde(skip)]
     pub was_read: bool,
-    /// It is of a wanted folder. A database is read as a whole.
-    pub is_of_here: bool,
+    /// It is of another folder than those that are wanted. A database is read as a whole.
+    #[serde(skip)]
+    pub is_elsewhere: bool,
+    #[serde(skip)]
     pub report: Report,
-}
-
-/// A session as it is stored, so that an unchanged one is not read again.
-#[derive(Debug, Serialize, Deserialize)]
-struct Stored {
-    agent: Agent,
-    about: About,
-    updated_ms: i64,
-    bytes: u64,
-    open_calls: u64,
-    has_messages: bool,
-    is_newer: bool,
-    imported: Option<FileState>,
-    #[serde(default)]
-    printed: Vec<Option<String>>,
 }
 
 /// The size of a file in bytes, and the time of its last change in nanoseconds since 1970. Of a
@@ -105,7 +101,7 @@ impl FileState {
 /// Returns what the calls at the end of an imported session printed, one by one, from the text in
 /// [`CachedSource::about`].
 pub fn printed_of(about: &str) -> Vec<Option<String>> {
-    let stored: Option<Stored> = serde_json::from_str(about).ok();
+    let stored: Option<Found> = serde_json::from_str(about).ok();
     stored.map(|stored| stored.printed).unwrap_or_default()
 }
 
@@ -169,45 +165,21 @@ impl Found {
 
     /// Returns it as it was stored.
     fn stored(cached: &CachedSource, root: &Path, way: &Path) -> Option<Found> {
-        let stored: Stored = serde_json::from_str(&cached.about).ok()?;
         Some(Found {
-            agent: stored.agent,
-            about: stored.about,
             path: root.join(way),
-            updated_ms: stored.updated_ms,
-            bytes: stored.bytes,
-            open_calls: stored.open_calls,
-            has_messages: stored.has_messages,
-            is_newer: stored.is_newer,
+            root: root.to_path_buf(),
+            way: way.to_path_buf(),
             state: FileState {
                 bytes: cached.bytes,
                 modified: cached.modified,
             },
-            imported: stored.imported,
-            root: root.to_path_buf(),
-            way: way.to_path_buf(),
-            branch: None,
             session: cached.session.clone(),
-            printed: stored.printed,
-            was_read: false,
-            is_of_here: true,
-            report: Report::default(),
+            ..serde_json::from_str(&cached.about).ok()?
         })
     }
 
     /// Returns it as it is stored.
     pub fn cached(&self) -> CachedSource {
-        let stored = Stored {
-            agent: self.agent,
-            about: self.about.clone(),
-            updated_ms: self.updated_ms,
-            bytes: self.bytes,
-            open_calls: self.open_calls,
-            has_messages: self.has_messages,
-            is_newer: self.is_newer,
-            imported: self.imported,
-            printed: self.printed.clone(),
-        };
         CachedSource {
             path: self.path.to_string_lossy().into_owned(),
             id: match self.agent {
@@ -216,7 +188,7 @@ impl Found {
             },
             bytes: self.state.bytes,
             modified: self.state.modified,
-            about: serde_json::to_string(&stored).unwrap_or_default(),
+            about: serde_json::to_string(self).unwrap_or_default(),
             session: self.session.clone(),
         }
     }
@@ -316,21 +288,13 @@ impl Sources {
             let is_here = |folder: Option<&PathBuf>| {
                 folders.is_none_or(|folders| folder.is_some_and(|folder| folders.contains(folder)))
             };
-            let mut reading = Reading {
-                root,
-                agent: *agent,
-                folder: &opened,
-                is_here: &is_here,
-                cache,
-                found: &mut found,
-                errors: &mut errors,
-                heads_left: None,
-                is_any_here: false,
-            };
+            let mut reading = Reading::new(root, *agent, &opened, &is_here, cache);
             match agent {
                 Agent::Opencode => reading.database(),
                 _ => reading.files(parts(*agent), &opened, Path::new("")),
             }
+            found.append(&mut reading.found);
+            errors.append(&mut reading.errors);
         }
         found.sort_by(|a, b| (b.updated_ms, &b.path).cmp(&(a.updated_ms, &a.path)));
         (found, errors)
@@ -348,20 +312,12 @@ impl Sources {
             let Ok(folder) = folder else {
                 return false;
             };
-            let mut reading = Reading {
-                root,
-                agent: *agent,
-                folder: &folder,
-                is_here: &is_here,
-                cache: &Cache::default(),
-                found: &mut Vec::new(),
-                errors: &mut Vec::new(),
-                heads_left: Some(MAX_HEADS),
-                is_any_here: false,
-            };
+            let cache = Cache::default();
+            let mut reading = Reading::new(root, *agent, &folder, &is_here, &cache);
             match agent {
                 Agent::Opencode => reading.has_database_of_here(),
                 _ => {
+                    reading.heads_left = Some(MAX_HEADS);
                     reading.files(parts(*agent), &folder, Path::new(""));
                     reading.is_any_here
                 }
@@ -384,18 +340,9 @@ impl Sources {
                 Some(agent) => agent,
                 None => agent_of(file.try_clone()?)?,
             };
-            let reading = Reading {
-                root: &folder,
-                agent,
-                folder: &opened,
-                is_here: &|_| true,
-                cache: &Cache::default(),
-                found: &mut Vec::new(),
-                errors: &mut Vec::new(),
-                heads_left: None,
-                is_any_here: false,
-            };
-            let one = reading.read_file(file, Path::new(name))?;
+            let cache = Cache::default();
+            let one = Reading::new(&folder, agent, &opened, &|_| true, &cache)
+                .read_file(file, Path::new(name))?;
             one.ok_or_else(|| io::Error::other("it has no session"))
         };
         let mut one = read().map_err(|e| unreadable(path, &e))?;
@@ -474,14 +421,34 @@ struct Reading<'a> {
     folder: &'a Folder,
     is_here: &'a dyn Fn(Option<&PathBuf>) -> bool,
     cache: &'a Cache,
-    found: &'a mut Vec<Found>,
-    errors: &'a mut Vec<SourceError>,
+    found: Vec<Found>,
+    errors: Vec<SourceError>,
     /// Only the first lines are read, of this number of files, up to one that is wanted.
     heads_left: Option<u32>,
     is_any_here: bool,
 }
 
-impl Reading<'_> {
+impl<'a> Reading<'a> {
+    fn new(
+        root: &'a Path,
+        agent: Agent,
+        folder: &'a Folder,
+        is_here: &'a dyn Fn(Option<&PathBuf>) -> bool,
+        cache: &'a Cache,
+    ) -> Reading<'a> {
+        Reading {
+            root,
+            agent,
+            folder,
+            is_here,
+            cache,
+            found: Vec::new(),
+            errors: Vec::new(),
+            heads_left: None,
+            is_any_here: false,
+        }
+    }
+
     fn files(&mut self, parts: &[Part], folder: &Folder, way: &Path) {
         let Some((part, rest)) = parts.split_first() else {
             return;
@@ -553,9 +520,8 @@ impl Reading<'_> {
         if !self.is_of_here(file.try_clone()?, way)? {
             return Ok(None);
         }
-        let mut report = Report::default();
-        let (about, seen) = seen(self.agent, |sink| {
-            read_lines(self.agent, Lines::new(file), None, &mut report, sink)
+        let (about, seen) = seen(self.agent, Report::default(), |report, sink| {
+            read_lines(self.agent, Lines::new(file), None, report, sink)
         });
         let mut about = about?;
         about.folder = about.folder.or(self.project(way));
@@ -563,10 +529,15 @@ impl Reading<'_> {
             let name = way.file_stem().unwrap_or_default();
             about.id = name.to_string_lossy().into_owned();
         }
-        let mut one = self.described(about, way, state, known.as_ref());
-        one.bytes = state.bytes;
-        seen.end(&mut one, report, state.modified / 1_000_000);
-        Ok(Some(one))
+        let size_and_time = (state.bytes, state.modified / 1_000_000);
+        Ok(Some(self.described(
+            about,
+            way,
+            state,
+            known.as_ref(),
+            seen,
+            size_and_time,
+        )))
     }
 
     /// Returns whether one of the first lines of a file names a folder that is wanted.
@@ -585,32 +556,44 @@ impl Reading<'_> {
         }
     }
 
+    /// Returns a session that was read now. `known`: as it was before. `changed_ms`: its time, if
+    /// none of its pieces has one.
     fn described(
         &self,
-        about: About,
+        mut about: About,
         way: &Path,
         state: FileState,
         known: Option<&Found>,
+        seen: Seen,
+        (bytes, changed_ms): (u64, i64),
     ) -> Found {
+        // A table that cannot be read may have messages.
+        let has_messages = seen.first_words.is_some() || !seen.report.partial.is_empty();
+        let title = about.title.take();
+        let title = title.map(|title| title_line(&title, TITLE_CHARS));
+        about.title = title.or(seen.first_words);
         Found {
             agent: self.agent,
             about,
-            path: self.root.join(way),
-            updated_ms: 0,
-            bytes: 0,
-            open_calls: 0,
-            has_messages: false,
-            is_newer: false,
-            state,
+            updated_ms: match seen.updated_ms {
+                0 => changed_ms,
+                at_ms => at_ms,
+            },
+            bytes,
+            open_calls: seen.open_calls,
+            has_messages,
+            is_newer: seen.report.is_newer_than_known(),
             imported: known.and_then(|known| known.imported),
+            printed: known.map(|known| known.printed.clone()).unwrap_or_default(),
+            path: self.root.join(way),
             root: self.root.to_path_buf(),
             way: way.to_path_buf(),
+            state,
             branch: None,
             session: known.and_then(|known| known.session.clone()),
-            printed: known.map(|known| known.printed.clone()).unwrap_or_default(),
             was_read: true,
-            is_of_here: true,
-            report: Report::default(),
+            is_elsewhere: false,
+            report: seen.report,
         }
     }
 
@@ -637,25 +620,20 @@ impl Reading<'_> {
             Err(e) => return self.errors.push(unreadable(&path, &e)),
         };
         let mut report = Report::default();
-        let before = self.found.len();
         for listed in database.sessions(&mut report) {
-            let is_here = (self.is_here)(listed.about.folder.as_ref());
-            let mut of_one = report.clone();
-            let (bytes, seen) = seen(self.agent, |sink| {
-                database.read(&listed.about.id, &mut of_one, sink)
+            let is_elsewhere = !(self.is_here)(listed.about.folder.as_ref());
+            let (bytes, seen) = seen(self.agent, report.clone(), |report, sink| {
+                database.read(&listed.about.id, report, sink)
             });
             let known = known.iter().find(|known| known.about.id == listed.about.id);
-            let mut one = self.described(listed.about, way, state, known);
-            one.bytes = bytes;
-            one.is_of_here = is_here;
-            seen.end(&mut one, of_one, listed.updated_ms);
-            self.found.push(one);
+            let size_and_time = (bytes, listed.updated_ms);
+            let one = self.described(listed.about, way, state, known, seen, size_and_time);
+            self.found.push(Found {
+                is_elsewhere,
+                ..one
+            });
         }
-        let why = report
-            .partial
-            .first()
-            .filter(|_| self.found.len() == before);
-        if let Some(why) = why {
+        if let (Some(why), true) = (report.partial.first(), self.found.is_empty()) {
             self.errors.push(SourceError {
                 path,
                 why: why.clone(),
@@ -717,11 +695,15 @@ struct Seen {
 
 /// Reads a session and returns what the list shows of it. It is converted as for an import, so both
 /// count the same.
-fn seen<T>(agent: Agent, read: impl FnOnce(Sink<'_>) -> T) -> (T, Seen) {
+fn seen<T>(
+    agent: Agent,
+    mut report: Report,
+    read: impl FnOnce(&mut Report, Sink<'_>) -> T,
+) -> (T, Seen) {
     let mut seen = Seen::default();
     let mut ignored = |_, _, _| {};
     let mut normal = Normal::new(agent, &About::default(), &mut ignored);
-    let read = read(&mut |piece| {
+    let read = read(&mut report, &mut |piece| {
         seen.updated_ms = seen.updated_ms.max(piece.at_ms());
         if let (Piece::Said { text, .. }, None) = (&piece, &seen.first_words) {
             seen.first_words = Some(title_line(text, TITLE_CHARS));
@@ -730,27 +712,9 @@ fn seen<T>(agent: Agent, read: impl FnOnce(Sink<'_>) -> T) -> (T, Seen) {
     });
     let ended = normal.end();
     seen.open_calls = ended.without_result;
-    seen.report = ended.report;
+    report.add(ended.report);
+    seen.report = report;
     (read, seen)
-}
-
-impl Seen {
-    fn end(self, one: &mut Found, report: Report, otherwise_ms: i64) {
-        one.is_newer = report.is_newer_than_known();
-        one.report = report;
-        one.report.add(self.report);
-        one.open_calls = self.open_calls;
-        // A table that cannot be read may have messages.
-        one.has_messages = self.first_words.is_some() || !one.report.partial.is_empty();
-        one.updated_ms = match self.updated_ms {
-            0 => otherwise_ms,
-            at_ms => at_ms,
-        };
-        let title = one.about.title.take();
-        one.about.title = title
-            .map(|title| title_line(&title, TITLE_CHARS))
-            .or(self.first_words);
-    }
 }
 
 /// Returns the folder that one of the first lines names.

@@ -30,34 +30,35 @@ pub(crate) fn in_stream(error: &Value) -> Failure {
         "" => "the provider broke off its answer with an error".to_string(),
         words => format!("the provider broke off its answer: {words}"),
     };
-    failure(said.status(), &said, message, "")
+    // Without a code the words decide.
+    let is_plain = said.codes.is_empty() && no_model::is_refused(400, &[], None, &said.words, "");
+    let status = if is_plain { 400 } else { said.status() };
+    failure(status, &said, message, "")
+}
+
+/// Returns the failure of a stream, which may name the model of the request as one that is gone.
+pub(crate) fn of_model(mut failure: Failure, model: &str) -> Failure {
+    let is_busy = failure.class == FailureClass::Overloaded;
+    if is_busy && no_model::is_refused(500, &[], None, &failure.message, model) {
+        failure.class = FailureClass::NoModel;
+        failure.hint = Some(NO_MODEL.to_string());
+    }
+    failure
 }
 
 /// Returns the failure for a stream that ended too early.
 pub(crate) fn cut() -> Failure {
-    Failure {
-        class: FailureClass::Network,
-        message: "the stream was cut before the answer ended".to_string(),
-        hint: None,
-    }
+    network("the stream was cut before the answer ended")
 }
 
 /// Returns the failure for a request or an answer that did not arrive.
 pub(crate) fn network(message: &str) -> Failure {
-    Failure {
-        class: FailureClass::Network,
-        message: message.to_string(),
-        hint: None,
-    }
+    Failure::new(FailureClass::Network, message.to_string())
 }
 
 /// Returns the failure for an answer that violates its protocol.
 pub(crate) fn nonsense(what: impl Into<String>) -> Failure {
-    Failure {
-        class: FailureClass::Protocol,
-        message: what.into(),
-        hint: None,
-    }
+    Failure::new(FailureClass::Protocol, what.into())
 }
 
 /// Returns a server's message on one line, without control characters, at most 500 characters.
@@ -111,7 +112,12 @@ impl ErrorContent {
     /// `{"message": ...}`, `{"detail": ...}`, or the error itself.
     fn in_value(value: &Value) -> ErrorContent {
         let value = value.get(0).unwrap_or(value);
-        let error = value.get("error").filter(|e| !e.is_null());
+        // `{"error": "Not Found", "message": "words"}`, `{"error": {}, "message": "words"}`
+        let is_text = |key: &&str| value.get(key).is_some_and(Value::is_string);
+        let is_beside = WORDS.iter().any(is_text);
+        let is_full = |e: &Value| e.as_object().is_some_and(|e| !e.is_empty());
+        let is_error = |e: &&Value| is_full(e) || !(e.is_null() || is_beside);
+        let error = value.get("error").filter(is_error);
         let error = error.or_else(|| value.pointer("/errors/0"));
         let error = error.unwrap_or(value);
         // In `{"error": "words"}`, the code is outside of the error.
@@ -120,7 +126,7 @@ impl ErrorContent {
         let of_place = || code(value.pointer("/detail/0/loc/1")?);
         let mut said = ErrorContent {
             words: words(error),
-            codes: ["code", "type", "status", "reason"]
+            codes: CODES
                 .iter()
                 .filter_map(|key| code(coded.get(key)?))
                 .collect(),
@@ -130,8 +136,11 @@ impl ErrorContent {
         let details = error.get("details").and_then(Value::as_array);
         let reasons = details.into_iter().flatten().take(16);
         said.per_day = details.into_iter().flatten().any(is_per_day);
+        let reasons = reasons.filter_map(|detail| detail.get("reason"));
+        let beside = value.get("error").filter(|_| is_beside);
+        let more = [beside, error.pointer("/innererror/code")].into_iter();
         said.codes
-            .extend(reasons.filter_map(|d| code(d.get("reason")?)));
+            .extend(more.flatten().chain(reasons).filter_map(code));
         said
     }
 
@@ -182,9 +191,15 @@ const RATE_CODES: [&str; 4] = [
     "too_many_requests",
 ];
 
+/// Keys of the codes and of the message of an error.
+#[rustfmt::skip]
+const CODES: [&str; 6] = ["code", "type", "status", "reason", "error_code", "error_type"];
+#[rustfmt::skip]
+const WORDS: [&str; 5] = ["message", "msg", "detail", "error_description", "error_message"];
+
 /// Returns only the message of an error. Some servers also send back parts of the request.
 pub(crate) fn words(error: &Value) -> String {
-    let message = ["message", "msg", "detail"]
+    let message = WORDS
         .iter()
         .find_map(|key| error.get(key).filter(|v| !v.is_null()))
         .unwrap_or(error);

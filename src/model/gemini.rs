@@ -391,11 +391,10 @@ impl GeminiDecoder {
 }
 
 fn blocked(reason: &str) -> Failure {
-    Failure {
-        class: FailureClass::BadRequest,
-        message: format!("the provider blocked the prompt: {}", errors::clip(reason)),
-        hint: None,
-    }
+    Failure::new(
+        FailureClass::BadRequest,
+        format!("the provider blocked the prompt: {}", errors::clip(reason)),
+    )
 }
 
 #[cfg(test)]

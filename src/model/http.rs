@@ -118,7 +118,8 @@ impl Client {
             Err(error) => return Err(errors::network(&reason(error)).into()),
         };
         if response.status().is_success() {
-            return Ok(read::answer(post.codec, response, &mut patience, on).await?);
+            let answer = read::answer(post.codec, response, &mut patience, on).await;
+            return Ok(answer.map_err(|failure| errors::of_model(failure, &post.model))?);
         }
         Err(refuse(&post.model, provider, response, &patience).await)
     }

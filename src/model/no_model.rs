@@ -27,13 +27,13 @@ const CLEAR: &str = "model not found|model not exist|not a valid model|invalid m
     invalid model identifier|model identifier is invalid|does not work with the specified model|\
     could not resolve the foundation model|unknown model|no such model|\
     no endpoints found for|no endpoints found matching|\
-    no allowed providers are available|allowed to access model|have access to model|\
+    no allowed providers are available|allowed to access model|have access to model|unexpected model name|\
     access to the model|is not found for api version|marked by provider as legacy";
 
 /// Words after a model that is not there, or not for this account.
-const STATES: &str = "not found|not exist|n't exist|no longer|not be found|is not |isn't |was not |wasn't |are not |\
-    has not been|has been|deprecated|retired|decommissioned|discontinued|shut down|sunset|removed|withdrawn|archived|\
-    obsolete|superseded|turned off|end of |end-of-|end of its life|not available|unavailable|access denied|access is denied|not supported|isn't supported|\
+const STATES: &str = "not found|not exist|no longer|not be found|not one of|not a supported|not a valid|not a known|\
+    not recogni|not hosted|not serv|not offered|not accessible|not active|not provided|shut off|deprecated|retired|decommissioned|discontinued|shut down|sunset|removed|withdrawn|archived|\
+    obsolete|superseded|turned off|end of |end-of-|end of its life|not available|unavailable|access denied|access is denied|not supported|\
     unsupported|not deployed|not enabled|disabled|blocked|not authorized|denied|forbidden|restricted|gated|inaccessible|\
     invalid|unknown|unrecognized|not included|not allowed|not permitted|cannot be used|has no deployment|\
     subscription|requires terms|requires a paid|upgrade|approval|only available";
@@ -63,7 +63,11 @@ const OTHER: &str = "<html|<!doctype|url|cannot post|no route |page not found|pa
     tokens|context|too long|temporar|overload|high demand|try again|not ready|loading|loaded|service tier|service_tier|\
     quota|rate limit|too many requests|exceeded|content|filter|policy|flagged|safety|moderation|\
     expired|revoked|suspended|authenticat|credentials|signature|your api key and|\
-    does not support|doesn't support|only supports|compatible|暂";
+    does not support|only supports|only supported in|compatible|available with |not allowed to use|messages|batch|\
+    store|retention|adapter|暂";
+
+/// Subjects of errors that stay what they are, whatever they say of a model.
+const NEVER: &str = "ip address|invoice|the request |request body";
 
 /// Returns whether this error refuses the model. `codes` are in lower case; `parameter` is the part
 /// of the request that the error names; `model` is the name in the request, or empty.
@@ -76,16 +80,24 @@ pub(super) fn is_refused(
 ) -> bool {
     let is_request = matches!(status, 400 | 401 | 403 | 404 | 410 | 422);
     let text = words.to_lowercase().replace('’', "'");
+    let text = text.replace("n't", " not");
     let is_code = |code: &String| is_code_of_model(code, is_request);
-    if codes.iter().any(is_code) || says(&text, CLEAR) {
+    let is_vertex = text.contains("/models/") && text.contains("it may not exist");
+    // Nothing but the status, and perhaps its name.
+    let is_bare = status == 410 && (text.is_empty() || text == "gone" || text.starts_with('{'));
+    if codes.iter().any(is_code) || says(&text, CLEAR) || is_vertex || is_bare {
         return true;
     }
     // The words of the sentence are then the same whatever the name is.
     let (text, is_named) = with_model(&text, model);
-    let is_of_another = |name: &str| !["model", "none"].contains(&name);
+    let parameter = parameter.unwrap_or("none").replace('_', "");
+    let is_model = ["model", "modelid", "modelname"].contains(&&*parameter);
+    let is_of_another = !is_model && parameter != "none";
     let text = without_names(&text);
-    if !is_request || parameter.is_some_and(is_of_another) {
-        return false;
+    // Some gateways send the error of another server as their own.
+    let is_passed_on = is_named && says(&text, "not exist|not found") && !says(&text, OTHER);
+    if !is_request || is_of_another || says(&text, NEVER) {
+        return status == 500 && is_passed_on && !is_of_another;
     }
     let nouns = ["model", "deployment"];
     let subjects = nouns.iter().flat_map(|noun| text.match_indices(noun));
@@ -97,7 +109,7 @@ pub(super) fn is_refused(
         return false;
     }
     let is_chinese = (is_named || text.contains("模型")) && says(&text, CHINESE);
-    if parameter == Some("model") || is_chinese || (!subjects.is_empty() && says(&text, ABSENT)) {
+    if is_model || is_chinese || (!subjects.is_empty() && says(&text, ABSENT)) {
         return true;
     }
     let mut subjects = subjects.iter().filter(|at| is_subject(&text, **at));
@@ -141,7 +153,10 @@ fn is_denied(text: &str, at: usize) -> bool {
         before = &before[..length];
     }
     let ends = |words: &str| words.split('|').any(|words| before.ends_with(words));
-    let is_denied = ends(GRANTS) && says(text, "no |not |n't |unable|denied|lack");
+    // `access to Claude m-old`
+    let short = before.rsplit_once(' ').map_or("", |(before, _)| before);
+    let is_denied =
+        (ends(GRANTS) || short.ends_with("access to")) && says(text, "no |not |unable|denied|lack");
     (ends(ADJECTIVES) || is_denied) && !begins(after.trim_start(), NOUNS)
 }
 

@@ -137,11 +137,7 @@ fn bad_key(provider: &Provider) -> Failure {
 }
 
 fn bad_request(message: String) -> Failure {
-    Failure {
-        class: FailureClass::BadRequest,
-        message,
-        hint: None,
-    }
+    Failure::new(FailureClass::BadRequest, message)
 }
 
 #[cfg(test)]

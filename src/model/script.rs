@@ -189,27 +189,25 @@ impl ScriptStep {
     fn expect(&self, index: usize, last: Option<&Message>) -> Result<(), Failure> {
         let said = last.map(words).unwrap_or_default();
         match &self.when {
-            Some(when) if !when.is_match(&said) => Err(Failure {
-                class: FailureClass::BadRequest,
-                message: format!(
+            Some(when) if !when.is_match(&said) => Err(Failure::new(
+                FailureClass::BadRequest,
+                format!(
                     "step {} of the script expects {:?}, but the last message is {:?}",
                     index + 1,
                     when.as_str(),
                     said.chars().take(200).collect::<String>()
                 ),
-                hint: None,
-            }),
+            )),
             _ => Ok(()),
         }
     }
 
     fn failure(&self, index: usize, failed: u32) -> Option<Failure> {
         let fail = self.fail.as_ref().filter(|fail| failed < fail.tries)?;
-        Some(Failure {
-            class: fail.class,
-            message: format!("step {} of the script fails", index + 1),
-            hint: None,
-        })
+        Some(Failure::new(
+            fail.class,
+            format!("step {} of the script fails", index + 1),
+        ))
     }
 
     async fn play(&self, on: &mut (dyn FnMut(Delta) + Send)) {

@@ -94,14 +94,13 @@ impl Parser {
         if self.line.len() + data + more <= MAX_EVENT_BYTES {
             return Ok(());
         }
-        Err(Failure {
-            class: FailureClass::Protocol,
-            message: format!(
+        Err(Failure::new(
+            FailureClass::Protocol,
+            format!(
                 "reading the answer: one event has more than {}",
                 size_text(MAX_EVENT_BYTES as u64)
             ),
-            hint: None,
-        })
+        ))
     }
 
     /// Completes a line. `end` is the line, or the rest of one that began in an earlier chunk.

@@ -28,6 +28,24 @@ impl CliError {
         }
     }
 
+    /// Creates an error for a request that makes no sense.
+    pub fn usage(message: impl Into<String>) -> CliError {
+        CliError::new(exit::USAGE, message)
+    }
+
+    /// Creates an error for work that failed.
+    pub fn failed(message: impl Into<String>) -> CliError {
+        CliError::new(exit::FAILED, message)
+    }
+
+    /// Adds advice for the user, if there is any.
+    pub fn with_any_hint(self, hint: Option<impl Into<String>>) -> CliError {
+        CliError {
+            hint: hint.map(Into::into),
+            ..self
+        }
+    }
+
     /// Adds advice for the user.
     pub fn with_hint(mut self, hint: impl Into<String>) -> CliError {
         self.hint = Some(hint.into());
@@ -58,28 +76,19 @@ pub fn lost_output(code: u8, hint: &str) -> u8 {
 
 impl From<ConfigError> for CliError {
     fn from(error: ConfigError) -> CliError {
-        let hint = error.hint().map(str::to_string);
-        CliError {
-            message: error.to_string(),
-            hint,
-            code: exit::USAGE,
-        }
+        CliError::usage(error.to_string()).with_any_hint(error.hint())
     }
 }
 
 impl From<HereError> for CliError {
     fn from(error: HereError) -> CliError {
-        CliError::new(exit::USAGE, error.to_string())
+        CliError::usage(error.to_string())
     }
 }
 
 impl From<StoreError> for CliError {
     fn from(error: StoreError) -> CliError {
-        CliError {
-            message: error.to_string(),
-            hint: error.hint(),
-            code: code_of(&error),
-        }
+        CliError::new(code_of(&error), error.to_string()).with_any_hint(error.hint())
     }
 }
 
@@ -92,11 +101,7 @@ impl From<&EngineError> for CliError {
             EngineError::Illegal(_) => exit::FAILED,
             EngineError::Shared(error) => code_of_shared(error),
         };
-        CliError {
-            message: error.to_string(),
-            hint: error.hint(),
-            code,
-        }
+        CliError::new(code, error.to_string()).with_any_hint(error.hint())
     }
 }
 
@@ -112,11 +117,7 @@ fn code_of_shared(error: &SharedError) -> u8 {
 
 impl From<SharedError> for CliError {
     fn from(error: SharedError) -> CliError {
-        CliError {
-            message: error.to_string(),
-            hint: error.hint().map(str::to_string),
-            code: code_of_shared(&error),
-        }
+        CliError::new(code_of_shared(&error), error.to_string()).with_any_hint(error.hint())
     }
 }
 
@@ -166,24 +167,14 @@ impl From<SessionError> for CliError {
             | SessionError::Worktree(_)
             | SessionError::GivenId { .. }
             | SessionError::BelowAgent => {
-                let hint = error.hint();
-                CliError {
-                    message: error.to_string(),
-                    hint,
-                    code: exit::USAGE,
-                }
+                CliError::usage(error.to_string()).with_any_hint(error.hint())
             }
             SessionError::Lost { why, hint } => CliError::from(*why).with_hint(hint),
             SessionError::Illegal { .. }
             | SessionError::Running { .. }
             | SessionError::OwnExe(_)
             | SessionError::Runtime(_) => {
-                let hint = error.hint();
-                CliError {
-                    message: error.to_string(),
-                    hint,
-                    code: exit::FAILED,
-                }
+                CliError::failed(error.to_string()).with_any_hint(error.hint())
             }
         }
     }

@@ -17,12 +17,12 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use rustix::fs::Stat;
 
 use super::folders::entries;
-use super::places;
 use super::profile::Profile;
 use super::protected::{MAX_DEPTH, ScanFolder, ScanQueue, modules_of};
 use crate::config::read_text;
 use crate::core::access::Access;
 use crate::core::path::text_matches;
+use crate::core::policy::OBEYED;
 use crate::workspace::{is_inert, is_inert_folder};
 
 /// Maximum lag of a file system's clock.
@@ -187,12 +187,12 @@ fn obeyed(path: &Path) -> Vec<PathBuf> {
     let parts: Vec<String> = path.components().map(lower).collect();
     static NAMES: LazyLock<Vec<Vec<String>>> = LazyLock::new(|| {
         let parts = |name: &&str| name.split('/').map(str::to_lowercase).collect();
-        places::PROTECTED.iter().map(parts).collect()
+        OBEYED.iter().map(parts).collect()
     });
     let mut found = Vec::new();
     // Most paths of a workspace end here.
     let last = parts.last().map_or("", String::as_str);
-    let all = places::PROTECTED.iter().zip(NAMES.iter());
+    let all = OBEYED.iter().zip(NAMES.iter());
     for (written, names) in all.filter(|(_, names)| names.iter().any(|name| is(name, last))) {
         for count in (1..=names.len()).rev() {
             let is_its_end = parts.len() >= count

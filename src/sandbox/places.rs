@@ -80,46 +80,6 @@ pub(super) const SHARED_CACHES: [&str; 12] = [
     ".gradle/caches", ".nuget/packages", ".local/share/uv/cache",
 ];
 
-/// Paths of a workspace that the user's tools run or obey. A command may not create them. Existing
-/// ones, and all others that the policy protects, are found by a scan of the workspace. `*` is any part
-/// of a name.
-#[rustfmt::skip]
-pub(super) const PROTECTED: [&str; 235] = [
-    ".rewake", ".mcp.json", ".agents", ".claude", ".cursor", ".cursorrules", ".codex", ".gemini", ".github/workflows",
-    ".github/actions", ".gitlab-ci.yml", ".vscode/tasks.json", ".vscode/settings.json", ".vscode/launch.json",
-    ".vscode/extensions.json", ".idea/workspace.xml", ".idea/runConfigurations", ".husky", ".pre-commit-config.yaml",
-    ".cargo/config", ".cargo/config.toml", ".npmrc", ".yarnrc", ".yarnrc.yml", ".pypirc", ".mise.toml", "mise.toml",
-    ".tool-versions", ".envrc", ".devcontainer", ".devcontainer.json", "AGENTS.md", "CLAUDE.md", "GEMINI.md",
-    ".gitmodules", ".bashrc", ".bash_profile", ".profile", ".zshrc", ".zshenv", ".zprofile", ".direnv", ".hg/hgrc",
-    ".jj/repo/config.toml", ".sl/config", ".vscode/mcp.json", ".zed/tasks.json", ".zed/settings.json",
-    ".helix/config.toml", ".helix/languages.toml", ".fleet/run.json", ".githooks", ".pre-commit-config.yml",
-    ".nvim.lua", ".nvimrc", ".exrc", ".vimrc", ".dir-locals.el", ".mise", ".lfsconfig", ".opencode", "opencode.json",
-    "opencode.jsonc", ".kiro", ".roo", ".windsurf", ".windsurfrules", ".junie", ".amazonq", ".continue", ".qwen",
-    ".trae", "CLAUDE.local.md", "AGENTS.override.md", "AGENTS.local.md", ".github/hooks", ".github/instructions",
-    ".github/prompts", ".github/agents", ".circleci", ".buildkite", ".gitea/workflows", ".forgejo/workflows",
-    ".travis.yml", "Jenkinsfile", "azure-pipelines.yml", "bitbucket-pipelines.yml", ".gdbinit", ".lldbinit",
-    ".bazelrc", ".mvn", ".zlogin", ".bash_login", ".mcp.jsonc", ".agent", "AGENT.md", ".rules", ".pi", "crush.json",
-    ".crush.json", "CRUSH.md", "CRUSH.local.md", "QWEN.md", "QWEN.local.md", "GEMINI.local.md", ".goose",
-    ".goosehints*", ".roomodes", ".roorules*", ".kilo", "kilo.json*", ".kilocode*", ".cline*", ".aider.conf.y*ml",
-    ".aider.model.*", ".continuerc.json", ".continuerules", ".amp", ".augment", ".augment-guidelines",
-    ".augment*rules", ".factory", ".droid*", ".copilot", ".github/chatmodes", ".github/copilot*", ".github/skills",
-    ".github/mcp.json", ".claude-plugin", ".opencode.json*", ".codebuddy", "CODEBUDDY.md", "codebuff.json", ".cody",
-    ".aiassistant", ".idx", ".iflow", "IFLOW.md", ".grok", "GROK.md", ".kimi", ".lingma", ".openhands",
-    ".openhands_instructions", ".qoder", ".replit", "replit.md", ".rovodev", ".ruler", ".rulesync", ".tabnine",
-    ".vibe", "WARP.md", ".warp", ".zencoder", ".devin", ".antigravity", ".huskyrc*", "prek.toml", "lefthook.*",
-    "lefthook-local.*", ".lefthook*", ".config/lefthook*", ".overcommit.y*ml", ".local-overcommit.y*ml", ".git-hooks",
-    "simple-git-hooks.*", ".simple-git-hooks.*", ".lintstagedrc*", "lint-staged.config.*", ".commitlintrc*",
-    "commitlint.config.*", "captainhook.json", "grumphp.y*ml*", ".rusty-hook.toml", ".cargo-husky", "hk.pkl",
-    ".hk*.pkl", ".config/hk.pkl", ".trunk", ".envrc.*", "mise.*.toml", ".mise.*.toml", "mise/config*.toml",
-    "mise/conf.d", ".config/mise*", ".rtx*.toml", ".autoenv*", ".shadowenv.d", ".rvmrc", ".vs/tasks.vs.json",
-    ".vs/launch.vs.json", ".run", ".lazy.lua", ".neoconf.json", ".dir-locals-2.el", ".lvimrc", ".local.vimrc",
-    ".gitpod.yml", ".gitpod", ".ona", "husky.config.*", "hk.local.pkl", ".config/hk.local.pkl", ".moon",
-    ".github/lsp.json", ".github/extensions", "agents.config.json", "conductor.json", ".crush", ".codebuff", ".eca",
-    ".emdash.json", "firebender.json", ".firebender", ".forge", "forge.yaml", "gptme.toml", "gptme.local.toml",
-    ".hermes.md", "HERMES.md", "knowledge.md", ".kode", ".kode.json", "KODE.md", ".letta", ".llxprt", "LLXPRT.md",
-    ".mux", ".nanocoder", ".omp", ".omp-plugin", ".openclaw", "SOUL.md", ".superset",
-];
-
 /// Paths of a git folder that git executes or obeys.
 #[rustfmt::skip]
 pub(super) const PROTECTED_GIT: [&str; 10] = [

@@ -20,6 +20,7 @@ use super::repository::Repository;
 use super::toolchains::{OffLimits, Toolchains};
 use super::{environment, path_bytes, places};
 use crate::core::access::Access;
+use crate::core::policy::OBEYED;
 use crate::workspace::{git_settings_of_user, obeyed_by_git};
 
 /// Maximum number of entries of one folder that are granted one by one around a hidden one.
@@ -449,7 +450,7 @@ impl Profile {
         mut git: Vec<PathBuf>,
         protected: &mut BTreeSet<PathBuf>,
     ) -> Result<ProtectedScan, Unsupported> {
-        let names = places::PROTECTED.iter().filter(|name| !name.contains('*'));
+        let names = OBEYED.iter().filter(|name| !name.contains('*'));
         let named = names.map(|name| root.join(name));
         protected
             .extend(named.flat_map(|path| [below_link(&path), Some(path)].into_iter().flatten()));

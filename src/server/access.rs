@@ -13,7 +13,7 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::Path;
 
-use crate::report::{CliError, exit};
+use crate::report::CliError;
 
 /// Name of the file in the folder of the keys.
 const FILE: &str = ".serve.token";
@@ -70,11 +70,9 @@ impl Tokens {
     pub(super) fn of(folder: &Path, replace: bool) -> Result<Tokens, CliError> {
         let path = folder.join(FILE);
         let cannot = |what: &str, e: io::Error| {
-            CliError::new(
-                exit::FAILED,
-                format!("cannot {what} {}: {e}", path.display()),
+            CliError::failed(format!("cannot {what} {}: {e}", path.display())).with_hint(
+                "it holds the tokens of `rewake serve`, and its folder has to be writable",
             )
-            .with_hint("it holds the tokens of `rewake serve`, and its folder has to be writable")
         };
         if !replace && let Some(text) = read(&path)? {
             return parse(&text).ok_or_else(|| unreadable(&path));
@@ -152,10 +150,10 @@ fn read(path: &Path) -> Result<Option<String>, CliError> {
         && found.uid() == rustix::process::geteuid().as_raw()
         && found.len() <= MAX_FILE_BYTES;
     if !is_private {
-        return Err(CliError::new(
-            exit::FAILED,
-            format!("{} is not a file that you alone can read", path.display()),
-        )
+        return Err(CliError::failed(format!(
+            "{} is not a file that you alone can read",
+            path.display()
+        ))
         .with_hint("remove it: new tokens are made, and old links are no longer good"));
     }
     fs::read_to_string(path)
@@ -183,11 +181,8 @@ fn parse(text: &str) -> Option<Tokens> {
 }
 
 fn unreadable(path: &Path) -> CliError {
-    CliError::new(
-        exit::FAILED,
-        format!("cannot read the tokens in {}", path.display()),
-    )
-    .with_hint("remove it: new tokens are made, and old links are no longer good")
+    CliError::failed(format!("cannot read the tokens in {}", path.display()))
+        .with_hint("remove it: new tokens are made, and old links are no longer good")
 }
 
 #[cfg(test)]

@@ -18,7 +18,7 @@ use tokio::net::{TcpListener, UnixListener};
 use super::TokenScope;
 use super::admission::Admission;
 use super::connection::Connection;
-use crate::report::{CliError, exit};
+use crate::report::CliError;
 use crate::sandbox;
 
 /// Address to listen on by default.
@@ -64,12 +64,9 @@ impl Listen {
     pub(super) fn check(&self, behind_proxy: bool) -> Result<(), CliError> {
         match self {
             Listen::Tcp(address) if !address.ip().is_loopback() && !behind_proxy => {
-                Err(CliError::new(
-                    exit::USAGE,
-                    format!(
-                        "{address} can be reached from other machines, and nothing is encrypted"
-                    ),
-                )
+                Err(CliError::usage(format!(
+                    "{address} can be reached from other machines, and nothing is encrypted"
+                ))
                 .with_hint(
                     "listen on 127.0.0.1 and come over ssh -L or a private network; or, behind a \
                      proxy that encrypts: --behind-proxy --host NAME",
@@ -242,7 +239,7 @@ fn cannot_listen(listen: &Listen, error: &io::Error) -> CliError {
         }
         _ => "--listen 127.0.0.1:7391, --listen [::1]:7391 or --listen unix:PATH says where",
     };
-    CliError::new(exit::FAILED, format!("cannot listen on {listen}: {error}")).with_hint(hint)
+    CliError::failed(format!("cannot listen on {listen}: {error}")).with_hint(hint)
 }
 
 /// Creates a socket that only its owner can reach, in a private folder. Replaces the socket of a
@@ -261,24 +258,18 @@ fn socket(path: &Path) -> Result<UnixListener, CliError> {
     let is_private =
         found.mode() & 0o077 == 0 && found.uid() == rustix::process::geteuid().as_raw();
     if !is_private {
-        return Err(CliError::new(
-            exit::USAGE,
-            format!(
-                "cannot listen on unix:{}: others can look into its folder",
-                path.display()
-            ),
-        )
+        return Err(CliError::usage(format!(
+            "cannot listen on unix:{}: others can look into its folder",
+            path.display()
+        ))
         .with_hint("put the socket into its own folder; rewake makes one that is missing"));
     }
     match fs::symlink_metadata(path) {
         Ok(found) if !found.file_type().is_socket() => {
-            return Err(CliError::new(
-                exit::USAGE,
-                format!(
-                    "cannot listen on unix:{}: it is not a socket",
-                    path.display()
-                ),
-            )
+            return Err(CliError::usage(format!(
+                "cannot listen on unix:{}: it is not a socket",
+                path.display()
+            ))
             .with_hint("give another path"));
         }
         Ok(_) => match std::os::unix::net::UnixStream::connect(path) {
@@ -289,11 +280,10 @@ fn socket(path: &Path) -> Result<UnixListener, CliError> {
         Err(_) => {}
     }
     let listener = UnixListener::bind(path).map_err(|e| match e.kind() {
-        ErrorKind::InvalidInput => CliError::new(
-            exit::USAGE,
-            format!("cannot listen on unix:{}: {e}", path.display()),
-        )
-        .with_hint("the path of a socket has about 100 bytes at most"),
+        ErrorKind::InvalidInput => {
+            CliError::usage(format!("cannot listen on unix:{}: {e}", path.display()))
+                .with_hint("the path of a socket has about 100 bytes at most")
+        }
         _ => cannot(&e),
     })?;
     fs::set_permissions(path, Permissions::from_mode(0o600)).map_err(|e| cannot(&e))?;

@@ -101,7 +101,7 @@ pub fn run(ctx: AppContext, options: &Options) -> Result<u8, CliError> {
         .enable_all()
         .max_blocking_threads(stores::MAX_AT_ONCE + 8)
         .build()
-        .map_err(|e| CliError::new(exit::FAILED, format!("cannot start the runtime: {e}")))?;
+        .map_err(|e| CliError::failed(format!("cannot start the runtime: {e}")))?;
     let code = runtime.block_on(serve(ctx, options, tokens));
     // Open streams are closed at once. Their clients resume with the next server.
     runtime.shutdown_background();
@@ -109,7 +109,7 @@ pub fn run(ctx: AppContext, options: &Options) -> Result<u8, CliError> {
 }
 
 async fn serve(ctx: AppContext, options: &Options, tokens: Tokens) -> Result<u8, CliError> {
-    let cannot = |e| CliError::new(exit::FAILED, format!("cannot serve: {e}"));
+    let cannot = |e| CliError::failed(format!("cannot serve: {e}"));
     let mut ends = Ends::listen().map_err(cannot)?;
     let listening = Listening::bind(&options.listen).await?;
     let scope = match options.read_only {

@@ -114,11 +114,8 @@ pub(super) async fn send(target: Target, request: Request) -> Result<Response, P
             let decoded = decoded.collect::<Result<Vec<_>, _>>()?;
             let (images, blobs): (Vec<Image>, Vec<Vec<u8>>) = decoded.into_iter().unzip();
             let message = InboxMessage {
-                text: message.text,
                 images,
-                via: Via::Signal,
-                command: None,
-                origin: None,
+                ..InboxMessage::new(message.text, Via::Signal)
             };
             let receipt = ctx.steering().send(store, &id, message, &blobs, ORIGIN)?;
             Ok((id, receipt))
@@ -319,18 +316,10 @@ impl NewSettings {
             return Err(Problem::bad("there are limits, and none")
                 .hint("no_limits takes both away; leave it out"));
         }
-        if self
-            .turns
-            .is_some_and(|turns| !(1..=1_000_000).contains(&turns))
-        {
-            return Err(Problem::bad("turns is a number from 1 to 1000000")
-                .hint("no_limits takes the limits away"));
-        }
         let title = self.title.map(|title| one_line(&title, MAX_TITLE_CHARS));
         if title.as_ref().is_some_and(String::is_empty) {
             return Err(Problem::bad("the title is empty").hint("give one of up to 200 characters"));
         }
-        let limits = self.turns.is_some() || self.usd.is_some() || self.no_limits;
         let choice = Choice {
             model: self.model,
             mode: self.mode,
@@ -338,17 +327,9 @@ impl NewSettings {
             temperature: self.temperature,
             ..Choice::default()
         };
-        let limit = Signal::Limit {
-            turns: self.turns,
-            usd: self.usd,
-            tokens: None,
-        };
-        let signals: Vec<Signal> = title
-            .map(|title| Signal::Name { title })
-            .into_iter()
-            .chain((!choice.is_empty()).then_some(Signal::Choose(choice)))
-            .chain(limits.then_some(limit))
-            .collect();
+        let settings = Signal::of_settings(choice, (self.turns, self.usd, None), self.no_limits);
+        let title = title.map(|title| Signal::Name { title });
+        let signals: Vec<Signal> = [title].into_iter().chain(settings).flatten().collect();
         match signals.is_empty() {
             true => Err(Problem::bad("there is nothing to set").hint(
                 "title, model, mode, effort, temperature, turns, usd or no_limits says what",

@@ -42,10 +42,7 @@ pub fn fork_without_bypass(
     parting: Parting,
 ) -> Result<(String, SessionLock, Option<String>), SessionError> {
     ctx.fork_with(store, origin, parting, now_ms(), |state| {
-        let strict = Entry::Chose(Choice {
-            mode: Some(Mode::Default),
-            ..Choice::default()
-        });
+        let strict = Entry::Chose(Choice::of_mode(Mode::Default));
         let is_in_bypass = state.mode == Mode::BypassPermissions;
         (is_in_bypass.then_some(strict).into_iter().collect(), None)
     })

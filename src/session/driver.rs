@@ -12,13 +12,28 @@ use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::{Session, SessionError};
 use crate::core::entry::By;
+use crate::core::next::Why;
+use crate::core::state::State;
 use crate::engine::{Command, Engine, EngineError, OnEvent, RestReason, notify};
 use crate::store::SessionLock;
 use crate::telemetry::Sender;
 use crate::world::machine::Machine;
 
+/// Time after which a full disk is tried again.
+const AGAIN: Duration = Duration::from_secs(2);
+
 /// Time between two signs of life. A later start knows the time of a kill to this precision.
 const SIGN_OF_LIFE: Duration = Duration::from_secs(5);
+
+/// The progress of an engine that works and waits for commands in turn.
+pub enum Attended<'a> {
+    Works,
+    Rests(Why, &'a State),
+    /// Nothing can be recorded now. It is tried again.
+    Pauses(&'a EngineError),
+    /// It tries again.
+    GoesOn,
+}
 
 /// The engine of an open session.
 pub struct Driver {
@@ -45,6 +60,43 @@ impl Driver {
         let warning = self.telemetry.as_ref().and_then(Sender::take_warning);
         notify(&mut self.engine, warning);
         rest
+    }
+
+    /// Works and waits for commands, again and again, until it is told to leave. `tell` shows the
+    /// progress.
+    ///
+    /// # Errors
+    /// As [`Engine::run`], for a reason that does not pass.
+    pub async fn attend(&mut self, tell: impl Fn(Attended<'_>)) -> Result<(), EngineError> {
+        let mut is_last_try = false;
+        loop {
+            let step = async {
+                tell(Attended::Works);
+                match self.run(By::Person).await? {
+                    RestReason::Left(_) => Ok::<_, EngineError>(true),
+                    RestReason::Waiting(why) => {
+                        tell(Attended::Rests(why, self.engine.state()));
+                        self.engine.idle().await?;
+                        Ok(false)
+                    }
+                }
+            };
+            match step.await {
+                Ok(true) => return Ok(()),
+                Ok(false) => {}
+                // An engine that leaves does not wait for room. The last message was tried once more.
+                Err(error) if error.is_passing() && !is_last_try => {
+                    tell(Attended::Pauses(&error));
+                    tokio::time::sleep(AGAIN).await;
+                    is_last_try = self.engine.is_abandoned();
+                    tell(Attended::GoesOn);
+                }
+                Err(error) => {
+                    tracing::error!(%error, "the engine stopped");
+                    return Err(error);
+                }
+            }
+        }
     }
 
     async fn resume_and_run(&mut self, by: By) -> Result<RestReason, EngineError> {

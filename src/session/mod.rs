@@ -94,7 +94,7 @@ pub use custom::{
     trust_commands,
 };
 pub use dismiss::{Dismissal, dismiss};
-pub use driver::{Driver, drive};
+pub use driver::{Attended, Driver, drive};
 pub use edited::{EDITED, EditorFiles, MAX_EDITED_BYTES};
 pub use file_change::FileChange;
 pub use files::watch;

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::{AppContext, SessionError, SessionSelector, added_folder};
 use crate::core::entry::{Block, Choice, Entry};
+use crate::core::path::text_matches;
 use crate::core::state::State;
 use crate::core::text::{count, head_tail};
 use crate::core::visible::visible;
@@ -21,6 +22,8 @@ use crate::workspace::here;
 const SHOWN_BYTES: usize = 2_000;
 /// Maximum number of tools that the note names.
 const MAX_TOOLS: usize = 20;
+/// Maximum number of files of a folder whose names are compared with those of keys.
+const MAX_ENTRIES: usize = 10_000;
 const CUT: &str = "\n[… cut …]\n";
 
 /// Folders whose folders are home folders.
@@ -34,6 +37,14 @@ const KEYS: [&str; 6] = [
     "id_ed25519",
     "authorized_keys",
 ];
+/// Names of files with keys, in a folder that is not a repository.
+#[rustfmt::skip]
+const KEY_FILES: [&str; 12] = [
+    "*_rsa", "*_dsa", "*_ecdsa", "*_ed25519", "id_*_sk", "key?.db", "logins.json", "Login Data", "wallet.dat",
+    "*.keychain-db", "*.kdbx", "*.key",
+];
+/// Folders of the home folder in which programs keep what is theirs, beside those that begin with a dot.
+const OF_PROGRAMS: [&str; 2] = ["snap", "Library"];
 
 /// Returns the folder of a fork of `info` at an entry of a copy. `None`: that of the copy, with the
 /// files that its entries name.
@@ -104,6 +115,7 @@ fn is_chosen(ctx: &AppContext, real: &Path) -> bool {
 /// Checks that sessions of others may continue in a folder and in its workspace.
 fn check_folder(ctx: &AppContext, folder: &Path) -> Result<(), String> {
     let root = here(folder).map_err(|error| error.to_string())?.root;
+    let is_repository = root.join(".git").exists();
     for folder in [folder, &root] {
         let real = added_folder(ctx, folder)?;
         let real = Path::new(&real);
@@ -118,12 +130,38 @@ fn check_folder(ctx: &AppContext, folder: &Path) -> Result<(), String> {
             || KEYS
                 .iter()
                 .any(|name| real.join(name).symlink_metadata().is_ok())
-            || ctx.env.home().is_some_and(|home| holds_secrets(real, home));
+            || ctx.env.home().is_some_and(|home| holds_secrets(real, home))
+            || !is_repository && has_key_files(real);
         if is_key_place {
             return Err("it has keys, or is a folder for them".to_string());
         }
+        let is_of_program = ctx.env.home().is_some_and(|home| is_of_program(real, home));
+        if is_of_program && !is_repository {
+            return Err("it is a folder of settings, not of a project".to_string());
+        }
     }
     Ok(())
+}
+
+fn has_key_files(folder: &Path) -> bool {
+    let entries = folder.read_dir().into_iter().flatten().flatten();
+    entries.take(MAX_ENTRIES).any(|entry| {
+        let name = entry.file_name();
+        KEY_FILES
+            .iter()
+            .any(|pattern| text_matches(pattern, &name.to_string_lossy()))
+    })
+}
+
+/// Returns whether a program keeps its files there: below a hidden folder of the home folder.
+fn is_of_program(folder: &Path, home: &Path) -> bool {
+    let home = home.canonicalize();
+    let below = home.ok().and_then(|home| folder.strip_prefix(home).ok());
+    let first = below.and_then(|below| below.components().next());
+    first.is_some_and(|first| {
+        let name = first.as_os_str().to_string_lossy();
+        name.starts_with('.') || OF_PROGRAMS.contains(&&*name)
+    })
 }
 
 /// Returns the folder that a copy of a session would continue in, if the user has to confirm it.

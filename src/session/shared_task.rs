@@ -45,6 +45,9 @@ pub fn open_task(
     let is_known = is_task_here(ctx, &store, &of.id, &folder)?;
     let is_new = of.entries == 0;
     let lock = SessionLock::take(&ctx.paths.data_dir, &of.id)?;
+    if !is_known && store.history().knows(&of.id)? {
+        shared::set_copy_aside(&mut store, &of.id)?;
+    }
     let writer = start_with(ctx, &mut store, &of.id, true)?;
     // Also if this process ends before the entry that says so is here.
     let is_moved = !is_new && (!is_known || !writer.is_own(shared::end_of(&mut store, &of.id)?)?);
@@ -153,7 +156,7 @@ fn set_up(ctx: &AppContext, folder: &Path) -> Result<(), SessionError> {
     }
 }
 
-/// Returns whether this data folder worked on the task before.
+/// Returns whether this data folder worked on the task before. A copy of it counts as no work.
 ///
 /// # Errors
 /// It has, or had, another session with this ID.
@@ -170,7 +173,9 @@ fn is_task_here(
         if shared::is_recorded_in(&info, &database) && Path::new(&info.folder) == folder {
             return Ok(true);
         }
-        true
+        !info
+            .replica
+            .is_some_and(|replica| crate::store::is_of_rewake(&replica))
     } else {
         is_purged(data_dir, session)
             || SessionLock::was_recorded(data_dir, session)
@@ -240,10 +245,7 @@ fn take_over(
         folder: Some(folder.clone()),
     };
     let model = ctx.config().model_name(&ctx.env)?;
-    let chosen = Entry::Chose(Choice {
-        model: Some(model.to_string()),
-        ..Choice::default()
-    });
+    let chosen = Entry::Chose(Choice::of_model(model.to_string()));
     let at_ms = now_ms();
     for entry in [&moved, &chosen] {
         let record = Record {

@@ -324,6 +324,13 @@ impl AppContext {
                     "rewake set ID --usd 5; --no-limits takes the limits away",
                 ))
             }
+            Signal::Limit {
+                turns: Some(turns), ..
+            } if !(1..=1_000_000).contains(turns) => Err(refused(
+                Refusal::Nonsense,
+                "turns is a number from 1 to 1000000",
+                "no_limits takes the limits away",
+            )),
             Signal::Choose(Choice {
                 model: Some(model), ..
             }) => {

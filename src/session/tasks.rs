@@ -280,11 +280,8 @@ impl AppContext {
         let is_said = is_end_reported(store, &info.id, &origin).map_err(no_session)?;
         if !is_said {
             let message = Message {
-                text: order.prompt.replace('\0', "\u{2400}"),
-                images: Vec::new(),
-                via: Via::Prompt,
-                command: None,
                 origin: Some(origin),
+                ..Message::new(order.prompt.replace('\0', "\u{2400}"), Via::Prompt)
             };
             let (_, its) = folded(store, &info.id).map_err(no_session)?;
             let cost = Figures::new(self.config())

@@ -37,8 +37,11 @@ const LINES: &str = "SELECT body, mac FROM (
    SELECT body, mac, seq, sum(octet_length(body)) OVER (ORDER BY seq) AS upto
    FROM rewake.lines WHERE session = $1 AND seq >= $2 ORDER BY seq LIMIT $3) l
  WHERE upto <= 67108864 ORDER BY seq";
-const MAIL: &str = "SELECT id, kind, body, origin::text FROM rewake.mail WHERE session = $1
- ORDER BY id LIMIT 100";
+/// At most 16 MiB, and at least one, so that the rest is not held up by it.
+const MAIL: &str = "SELECT id, kind, body, origin FROM (
+   SELECT id, kind, body, origin::text, sum(octet_length(body)) OVER (ORDER BY id) AS upto
+   FROM rewake.mail WHERE session = $1 ORDER BY id LIMIT 100) m
+ WHERE upto <= 16777216 OR upto = octet_length(body) ORDER BY id";
 /// Time after which mail is looked for without a notification.
 const LOOK: Duration = Duration::from_secs(1);
 const OBJECTS: &str = "SELECT hash, body FROM (

@@ -7,11 +7,13 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::cached;
 use super::error::Doing;
-use super::row::{MAX_ROW_BYTES, int};
+use super::replica::IS_SHARED;
+use super::row::{BodyReader, MAX_ROW_BYTES, int};
 use super::{Store, StoreError};
 use crate::core::entry::BlobRef;
 
 const ZSTD_LEVEL: i32 = 3;
+const LOOK: &str = "look for a blob";
 
 /// Returns the reference that an entry stores for these bytes.
 pub fn blob_ref(bytes: &[u8]) -> BlobRef {
@@ -25,6 +27,29 @@ impl Store {
     /// Reads the bytes with this hash (blake3 in hex) and verifies them.
     pub fn blob(&self, hash: &str) -> Result<Option<Vec<u8>>, StoreError> {
         blob(&self.conn, hash)
+    }
+
+    /// Returns whether an entry of a session refers to a blob, or, unless the session is shared, an
+    /// entry of its workspace. Its own newest entries are read first.
+    pub fn refers_to(&self, session: &str, hash: &str) -> Result<bool, StoreError> {
+        let sql = format!(
+            "WITH RECURSIVE chain (id) AS (SELECT head FROM sessions WHERE id = ?1 UNION ALL
+               SELECT e.parent FROM chain JOIN entries e ON e.id = chain.id WHERE e.parent < e.id)
+             SELECT e.body FROM chain JOIN entries e ON e.id = chain.id UNION ALL
+             SELECT e.body FROM sessions o JOIN entries e ON o.key = e.session WHERE o.workspace =
+               (SELECT workspace FROM sessions s WHERE id = ?1 AND NOT {IS_SHARED})"
+        );
+        let mut bodies = BodyReader::new()?;
+        let mut statement = self.conn.prepare(&sql).doing(LOOK)?;
+        let mut rows = statement.query([session]).doing(LOOK)?;
+        while let Some(row) = rows.next().doing(LOOK)? {
+            // An entry that cannot be read names nothing.
+            let entry = bodies.read(row.get_ref(0).doing(LOOK)?);
+            if entry.is_ok_and(|entry| entry.blobs().any(|blob| blob.hash == hash)) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 }
 

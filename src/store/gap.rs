@@ -145,13 +145,7 @@ impl Store {
             let Some(gap) = self.history().gap(&session)? else {
                 continue;
             };
-            let note = Message {
-                text: gap.note(),
-                images: Vec::new(),
-                via: Via::Note,
-                command: None,
-                origin: None,
-            };
+            let note = Message::new(gap.note(), Via::Note);
             match self.inbox_mut().queue(&session, &note, &[], now_ms()) {
                 Ok(_) | Err(StoreError::NotFound { .. }) => {}
                 Err(error) => return Err(error),

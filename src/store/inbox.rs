@@ -57,6 +57,17 @@ pub struct Message {
 }
 
 impl Message {
+    /// Returns a message without images.
+    pub fn new(text: impl Into<String>, via: Via) -> Message {
+        Message {
+            text: text.into(),
+            images: Vec::new(),
+            via,
+            command: None,
+            origin: None,
+        }
+    }
+
     /// Returns the message as it was typed: the text, or the custom command that stands for it.
     pub fn typed(&self) -> Cow<'_, str> {
         match &self.command {

@@ -24,7 +24,7 @@ use super::tips::tip_upto;
 use super::trees;
 use super::{
     ExportView, NewReplica, NewSession, Planned, SessionInfo, SessionPart, Store, StoreError,
-    append_replica,
+    append_replica, now_ms,
 };
 use crate::core::entry::{Entry, Seq};
 use crate::journal::chain_hash::ChainHash;
@@ -360,6 +360,24 @@ pub fn replace(
     tx.commit().doing(WHAT)?;
     followed(store, &before, &head, new)?;
     Ok(parted)
+}
+
+/// Gives the copy of a session of another machine another ID, so that this store can record the session
+/// itself. The journal goes first: after a kill the copy is as it was, without one.
+/// Another session stays as it is.
+pub fn set_copy_aside(store: &mut Store, session: &str) -> Result<(), StoreError> {
+    let (tip, _) = end_of(store, session)?;
+    let aside = id_of_diverged(session, tip);
+    if let (true, Some(copies)) = (store.has_journal(session), &mut store.copies) {
+        copies.journal.move_aside(session, now_ms())?;
+    }
+    let tx = store.write_entries(&aside, WHAT)?;
+    let sql = "UPDATE sessions SET id = ?2, title = coalesce(title, '') || ' (copy)'
+         WHERE id = ?1 AND replica GLOB 'rewake@*'";
+    tx.execute(sql, [session, &aside]).doing(WHAT)?;
+    tx.commit().doing(WHAT)?;
+    store.write_journal_of(&aside);
+    Ok(())
 }
 
 /// Writes the journal after lines were appended.

@@ -11,7 +11,7 @@ use super::file::{FolderEntry, Kind};
 use super::limit::{Stop, Watch};
 use super::paths::{self, ToolContext};
 use super::schema::{object, string};
-use super::shown::{Shown, ShownResult, Verb};
+use super::shown::{ShownResult, Verb};
 use super::tool::Tool;
 use super::walk::{FRAME_BYTES, PathGlob, Walk, hints};
 use super::work::Work;
@@ -30,6 +30,7 @@ impl Tool for Args {
     const NAME: &'static str = "glob";
     const TEXT: &'static str = include_str!("../../assets/tools/glob.md");
     const VERB: Verb = Verb::Look;
+    const RESULT: ShownResult = ShownResult::LineCount;
 
     fn schema() -> Value {
         object(json!({"pattern": string(), "path": string()}), &["pattern"])
@@ -43,13 +44,6 @@ impl Tool for Args {
         Permission::Glob {
             pattern: self.pattern.clone(),
             path: self.path.clone(),
-        }
-    }
-
-    fn shown(self) -> Shown {
-        Shown {
-            result: ShownResult::LineCount,
-            ..Shown::default()
         }
     }
 

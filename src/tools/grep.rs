@@ -20,7 +20,7 @@ use super::file::{FolderEntry, Kind};
 use super::limit::{Stop, Watch};
 use super::paths::{self, Hidden, ToolContext};
 use super::schema::{boolean, integer, object, string};
-use super::shown::{Shown, ShownResult, Verb};
+use super::shown::{ShownResult, Verb};
 use super::tool::Tool;
 use super::walk::{FRAME_BYTES, PathGlob, Walk, hints};
 use super::whole::WholeNumber;
@@ -62,6 +62,7 @@ impl Tool for Args {
     const NAME: &'static str = "grep";
     const TEXT: &'static str = include_str!("../../assets/tools/grep.md");
     const VERB: Verb = Verb::Look;
+    const RESULT: ShownResult = ShownResult::HitCount;
     const LEFT_OUT: &'static [&'static str] = &["ignore_case", "context", "files_only", "limit"];
 
     fn schema() -> Value {
@@ -80,13 +81,6 @@ impl Tool for Args {
         Permission::Path {
             path_use: PathUse::Grep,
             path: self.path.as_deref().unwrap_or(".").to_string(),
-        }
-    }
-
-    fn shown(self) -> Shown {
-        Shown {
-            result: ShownResult::HitCount,
-            ..Shown::default()
         }
     }
 

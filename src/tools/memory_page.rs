@@ -84,7 +84,7 @@ fn run(args: &Args, past: &mut HistoryView<'_>) -> Result<String, String> {
     let limit = args.limit.map_or(most, size).clamp(MIN_PAGE_BYTES, most);
     let offset = args.offset.map_or(0, size);
     match Address::parse(&args.address)? {
-        Address::Blob(hash) => blob_page(past, &hash, offset, limit),
+        Address::Blob(hash) => blob_page(past, &hash, args.scope, offset, limit),
         Address::Entries {
             session,
             first,
@@ -107,11 +107,16 @@ fn run(args: &Args, past: &mut HistoryView<'_>) -> Result<String, String> {
 fn blob_page(
     past: &HistoryView<'_>,
     hash: &str,
+    scope: Option<PastScope>,
     offset: usize,
     limit: usize,
 ) -> Result<String, String> {
     let bytes = past.store.blob(hash).map_err(error_text)?;
-    let bytes = bytes.ok_or_else(|| format!("there is no blob {hash}"))?;
+    let refers = || past.store.refers_to(past.session, hash);
+    let is_open = bytes.is_none() || scope.is_some() || refers().map_err(error_text)?;
+    let bytes = bytes.filter(|_| is_open).ok_or_else(|| {
+        format!("there is no blob {hash} in this project; with scope all the user is asked")
+    })?;
     let Ok(text) = String::from_utf8(bytes) else {
         return Err(format!("blob {hash} is not text"));
     };
@@ -372,6 +377,30 @@ mod tests {
         // The entry is shown as the blob with a heading.
         let (whole, _) = read_on(&mut past, "entry 2", 5_000);
         assert!(whole.contains("line 1000 \u{fc}"));
+    }
+
+    #[test]
+    fn a_blob_of_another_project_needs_scope_all() {
+        let mut past = Sessions::new();
+        let text: String = (0..2_000).map(|n| format!("private {n}\n")).collect();
+        past.prints_much(&text);
+        let hash = crate::store::blob_ref(text.as_bytes()).hash;
+        let page = json!({"address": format!("blob:{hash}")});
+        past.opens("/here");
+        assert!(
+            past.done("memory_page", page.clone())
+                .contains("private 1\n")
+        );
+        past.opens("/there");
+        let ran = past.run("memory_page", page);
+        let why = text_of_error(&ran);
+        assert!(why.contains("with scope all the user is asked"), "{why}");
+        let all = json!({"address": format!("blob:{hash}"), "scope": "all"});
+        assert!(past.done("memory_page", all).contains("private 1\n"));
+        // A session of this project refers to it now.
+        past.prints_much(&text);
+        let page = json!({"address": format!("blob:{hash}")});
+        assert!(past.done("memory_page", page).contains("private 1\n"));
     }
 
     #[test]

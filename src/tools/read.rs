@@ -15,7 +15,7 @@ use super::file::{self, FolderEntry, Kind};
 use super::limit::{Stop, Watch};
 use super::paths::{self, ToolContext};
 use super::schema::{integer, object, string};
-use super::shown::{Shown, ShownResult, Verb};
+use super::shown::{ShownResult, Verb};
 use super::tool::Tool;
 use super::whole::WholeNumber;
 use super::work::Work;
@@ -57,6 +57,7 @@ impl Tool for Args {
     const NAME: &'static str = "read";
     const TEXT: &'static str = include_str!("../../assets/tools/read.md");
     const VERB: Verb = Verb::Look;
+    const RESULT: ShownResult = ShownResult::LineCount;
 
     fn schema() -> Value {
         let properties = json!({"path": string(), "offset": integer(), "limit": integer()});
@@ -71,13 +72,6 @@ impl Tool for Args {
         Permission::Path {
             path_use: PathUse::Read,
             path: self.path.clone(),
-        }
-    }
-
-    fn shown(self) -> Shown {
-        Shown {
-            result: ShownResult::LineCount,
-            ..Shown::default()
         }
     }
 

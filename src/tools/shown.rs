@@ -36,55 +36,36 @@ pub enum Verb {
 }
 
 impl Verb {
+    /// Returns the words for a call that has not started, that runs, and that ended.
+    fn words(self) -> [&'static str; 3] {
+        match self {
+            Verb::Call => ["call", "calling", "called"],
+            Verb::Look => ["read", "reading", "read"],
+            Verb::Run => ["run", "running", "ran"],
+            Verb::Edit => ["edit", "editing", "edited"],
+            Verb::Write => ["write", "writing", "wrote"],
+            Verb::Plan => ["plan", "planning", "planned"],
+            Verb::Remember => ["remember", "keeping", "remembered"],
+            Verb::Stop => ["stop", "stopping", "stopped"],
+            Verb::Ask => ["ask", "asking", "asked"],
+            Verb::Wait => ["wait for", "waiting for", "waited for"],
+            Verb::Task => ["give a task", "task at work", "task"],
+        }
+    }
+
     /// Returns the word for a call that has not started: `run`.
     pub fn to_do(self) -> &'static str {
-        match self {
-            Verb::Call => "call",
-            Verb::Look => "read",
-            Verb::Run => "run",
-            Verb::Edit => "edit",
-            Verb::Write => "write",
-            Verb::Plan => "plan",
-            Verb::Remember => "remember",
-            Verb::Stop => "stop",
-            Verb::Ask => "ask",
-            Verb::Wait => "wait for",
-            Verb::Task => "give a task",
-        }
+        self.words()[0]
     }
 
     /// Returns the word for a call that runs: `running`.
     pub fn doing(self) -> &'static str {
-        match self {
-            Verb::Call => "calling",
-            Verb::Look => "reading",
-            Verb::Run => "running",
-            Verb::Edit => "editing",
-            Verb::Write => "writing",
-            Verb::Plan => "planning",
-            Verb::Remember => "keeping",
-            Verb::Stop => "stopping",
-            Verb::Ask => "asking",
-            Verb::Wait => "waiting for",
-            Verb::Task => "task at work",
-        }
+        self.words()[1]
     }
 
     /// Returns the word for a call that ended: `ran`.
     pub fn done(self) -> &'static str {
-        match self {
-            Verb::Call => "called",
-            Verb::Look => "read",
-            Verb::Run => "ran",
-            Verb::Edit => "edited",
-            Verb::Write => "wrote",
-            Verb::Plan => "planned",
-            Verb::Remember => "remembered",
-            Verb::Stop => "stopped",
-            Verb::Ask => "asked",
-            Verb::Wait => "waited for",
-            Verb::Task => "task",
-        }
+        self.words()[2]
     }
 }
 

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::schema::{boolean, object, string};
-use super::shown::{Shown, ShownResult, Verb};
+use super::shown::Verb;
 use super::tool::{Group, Tool};
 use super::work::{TaskOrder, Work};
 use crate::core::permission::Permission;
@@ -67,13 +67,6 @@ impl Tool for Args {
 
     fn permission(&self) -> Permission {
         Permission::Task
-    }
-
-    fn shown(self) -> Shown {
-        Shown {
-            result: ShownResult::LastLines,
-            ..Shown::default()
-        }
     }
 
     fn work(self) -> Work {

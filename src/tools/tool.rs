@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::shown::{Shown, Verb};
+use super::shown::{Shown, ShownResult, Verb};
 use super::work::Work;
 use super::{misfit, schema};
 use crate::core::entry::ToolSpec;
@@ -22,6 +22,8 @@ pub(super) trait Tool: DeserializeOwned + Serialize {
     const TEXT: &'static str;
     /// The action of its calls, in words for a person.
     const VERB: Verb;
+    /// The part of a collapsed result that is shown.
+    const RESULT: ShownResult = ShownResult::LastLines;
     /// Properties that the schema for a small context window omits. They are still understood.
     const LEFT_OUT: &'static [&'static str] = &[];
 
@@ -51,7 +53,10 @@ pub(super) trait Tool: DeserializeOwned + Serialize {
     }
 
     fn shown(self) -> Shown {
-        Shown::default()
+        Shown {
+            result: Self::RESULT,
+            ..Shown::default()
+        }
     }
 
     /// Returns the work of the call, whose variant is also the effect class.

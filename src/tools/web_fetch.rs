@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::memory_page::cut;
 use super::schema::{object, string};
-use super::shown::{Shown, ShownResult, Verb};
+use super::shown::{ShownResult, Verb};
 use super::tool::{Group, Tool};
 use super::work::Work;
 use super::{ToolResult, file};
@@ -34,6 +34,7 @@ impl Tool for Args {
     const NAME: &'static str = WEB_FETCH;
     const TEXT: &'static str = include_str!("../../assets/tools/web_fetch.md");
     const VERB: Verb = Verb::Look;
+    const RESULT: ShownResult = ShownResult::LineCount;
     const GROUP: Group = Group::Web;
 
     fn schema() -> Value {
@@ -64,13 +65,6 @@ impl Tool for Args {
                 usual_port: false,
                 url: self.url.clone(),
             },
-        }
-    }
-
-    fn shown(self) -> Shown {
-        Shown {
-            result: ShownResult::LineCount,
-            ..Shown::default()
         }
     }
 

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::ToolResult;
 use super::schema::{object, string};
-use super::shown::{Shown, ShownResult, Verb};
+use super::shown::{ShownResult, Verb};
 use super::tool::{Group, Tool};
 use super::work::Work;
 use crate::core::permission::{Permission, WEB_SEARCH};
@@ -28,6 +28,7 @@ impl Tool for Args {
     const NAME: &'static str = WEB_SEARCH;
     const TEXT: &'static str = include_str!("../../assets/tools/web_search.md");
     const VERB: Verb = Verb::Look;
+    const RESULT: ShownResult = ShownResult::LineCount;
     const GROUP: Group = Group::WebSearch;
 
     fn schema() -> Value {
@@ -54,13 +55,6 @@ impl Tool for Args {
     fn permission(&self) -> Permission {
         Permission::Search {
             query: self.query.trim().to_string(),
-        }
-    }
-
-    fn shown(self) -> Shown {
-        Shown {
-            result: ShownResult::LineCount,
-            ..Shown::default()
         }
     }
 

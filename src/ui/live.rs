@@ -21,21 +21,18 @@ use super::OnLiveEvent;
 use super::rewind::RewindShown;
 use crate::core::background::BackgroundMode;
 use crate::core::choice::Effort;
-use crate::core::entry::{By, Mode, Plan, Record, SaveReason, Seq, Usage};
+use crate::core::entry::{Mode, Plan, Record, SaveReason, Seq, Usage};
 use crate::core::next::Why;
 use crate::core::policy::Sandbox;
 use crate::core::state::{Halt, State, UserCommand};
-use crate::engine::{Command, EngineError, Event, NotRewound, RestReason, RewindResult, Rewinding};
+use crate::engine::{Command, Event, NotRewound, RewindResult, Rewinding};
 use crate::model::Figures;
 use crate::session::context::{Gauge, Gauging};
 use crate::session::sandbox;
 use crate::session::{
-    AppContext, Driver, ResumeReport, Session, SessionError, SessionSelector, drive,
+    AppContext, Attended, ResumeReport, Session, SessionError, SessionSelector, drive,
 };
 use crate::store::{Queued, Store, StoreError};
-
-/// Time after which a full disk is tried again.
-const AGAIN: Duration = Duration::from_secs(2);
 
 /// Maximum time for another process to leave a session that is taken over.
 const TAKING_OVER: Duration = Duration::from_secs(10);
@@ -381,45 +378,20 @@ fn live(
         if waits {
             driver.engine.wait_for_person(false);
         }
-        attend(driver, on_event).await
+        let tell = |progress: Attended<'_>| {
+            on_event(match progress {
+                Attended::Works => LiveEvent::Working,
+                Attended::Rests(why, _) => LiveEvent::Resting(why),
+                Attended::Pauses(error) => LiveEvent::Paused(error.to_string(), error.hint()),
+                Attended::GoesOn => LiveEvent::GoesOn,
+            });
+        };
+        driver.attend(tell).await
     });
     match ended {
         Ok(Ok(())) => None,
         Ok(Err(error)) => Some((error.to_string(), error.hint())),
         Err(error) => Some((error.to_string(), error.hint())),
-    }
-}
-
-/// Works and waits for commands, again and again, until it is told to leave.
-async fn attend(driver: &mut Driver, on_event: &OnLiveEvent) -> Result<(), EngineError> {
-    let mut is_last_try = false;
-    loop {
-        let step = async {
-            on_event(LiveEvent::Working);
-            match driver.run(By::Person).await? {
-                RestReason::Left(_) => Ok::<_, EngineError>(true),
-                RestReason::Waiting(why) => {
-                    on_event(LiveEvent::Resting(why));
-                    driver.engine.idle().await?;
-                    Ok(false)
-                }
-            }
-        };
-        match step.await {
-            Ok(true) => return Ok(()),
-            Ok(false) => {}
-            // An engine that leaves does not wait for room. The last message was tried once more.
-            Err(error) if error.is_passing() && !is_last_try => {
-                on_event(LiveEvent::Paused(error.to_string(), error.hint()));
-                tokio::time::sleep(AGAIN).await;
-                is_last_try = driver.engine.is_abandoned();
-                on_event(LiveEvent::GoesOn);
-            }
-            Err(error) => {
-                tracing::error!(%error, "the engine stopped");
-                return Err(error);
-            }
-        }
     }
 }
 

@@ -403,7 +403,8 @@ impl MachineHooks {
         });
         match read {
             Ok(bytes) => {
-                let mut answer = answer::of_end(event, run, end, &bytes, call);
+                let reply = || self.transcript.borrow().last_answer();
+                let mut answer = answer::of_end(event, run, end, &bytes, call, &reply);
                 if !run.is_of_user {
                     without_grants(&mut answer.result);
                 }

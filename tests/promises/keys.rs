@@ -22,7 +22,7 @@ fn a_key_is_kept_named_and_removed_and_never_shown() {
     for run in [&kept, &doctor] {
         assert!(!format!("{}{}", run.stdout, run.stderr).contains("very-secret"));
     }
-    // The variable goes before it, and that is said.
+    // The variable goes before it, and the program says so.
     let mut command = home.rewake(["doctor"]);
     command.env("OPENAI_API_KEY", "sk-of-the-environment");
     let doctor = run(command, LIMIT);

@@ -25,7 +25,7 @@ fn a_killed_run_is_offered_taken_up_and_its_command_ran_once() {
         "{}",
         new.stderr
     );
-    assert_eq!(new.stdout.lines().count(), 0, "it is said on stderr alone");
+    assert_eq!(new.stdout.lines().count(), 0, "only stderr says it");
 
     let live = stream(&home, &["-p", "-r", &id]);
     live.wait_for(LIMIT, |line| line.contains("session.resumed"));

@@ -58,7 +58,7 @@ fn a_kill_between_the_verdict_and_the_act_does_it_once() {
     assert_eq!(scene.entries("finished").len(), 1);
 }
 
-/// What was begun ends, nothing more is begun, and neither a kill nor a restart lifts it.
+/// A command that runs ends, no other starts, and neither a kill nor a restart lifts the pause.
 #[test]
 fn a_pause_survives_a_restart() {
     let scene = Scene::with_command(&waits_for_go());

@@ -139,7 +139,7 @@ impl Scene {
         any
     }
 
-    /// What the parent's model was told of the task.
+    /// The words on the task that the parent's model was told.
     pub fn result(&self) -> String {
         let heard = self.heard.lock().unwrap();
         let last = heard.iter().rev().find(|seen| !is_child(seen));

@@ -191,7 +191,7 @@ pub const REAL_RESULT: [&str; 3] = [
     "[rewake was down; the command kept running]",
 ];
 
-/// Kills the keeper, and gives the command's process group, which goes on.
+/// Kills the keeper, and returns the command's process group, which keeps running.
 pub fn kill_keeper(scene: &Scene) -> u32 {
     let (keeper, group) = scene.running().expect("a command");
     send(keeper, Signal::KILL);
@@ -310,7 +310,7 @@ impl Scene {
         self.home.run(args)
     }
 
-    /// What is asked, as another process reads it.
+    /// The open question, as another process reads it.
     pub fn asked(&self) -> Vec<Value> {
         let run = self.steers(&["approvals", "--json"]).expect(0);
         serde_json::from_str(&run.stdout).expect("a list")

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::{newest, scripted, step, write};
 use support::{Home, Run};
 
-/// What is there already is read before it is written.
+/// Files that exist are read before they are written.
 pub fn rewriting(calls: &[(&str, &str)]) -> Home {
     let read = |(path, _): &(&str, &str)| ("read", json!({ "path": path }));
     let reads: Vec<(&str, Value)> = calls.iter().map(read).collect();

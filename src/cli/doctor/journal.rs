@@ -126,7 +126,7 @@ pub(super) fn take_as_is(loaded: &Loaded, paths: &Paths) -> Result<u8, CliError>
         .iter()
         .find(|id| SessionLock::is_held(&paths.data_dir, id));
     if let Some(session) = held {
-        let trouble = CliError::new(exit::FAILED, format!("session {session} is in use"));
+        let trouble = CliError::failed(format!("session {session} is in use"));
         return Err(trouble.with_hint("close the other rewake processes"));
     }
     if let Ok(Some(mut store)) = Store::open_current(&paths.data_dir) {

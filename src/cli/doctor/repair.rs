@@ -33,8 +33,7 @@ pub(super) fn repair(
         progress: &mut |doing| note(doing),
     };
     let Some(rebuilt) = recover(&paths.data_dir, place.as_ref(), repair)? else {
-        let trouble = CliError::new(
-            exit::FAILED,
+        let trouble = CliError::failed(
             "nothing was found that a database could be made of; nothing was changed".to_string(),
         );
         return Err(trouble.with_hint(
@@ -51,17 +50,14 @@ fn ask_same_machine() -> Result<(), CliError> {
     let question = "the sessions are continued as if they had run on this machine: open calls are looked \
         for on its disk, or run again, and their permissions apply. Is it the same machine?";
     if !can_ask() {
-        let error = CliError::new(
-            exit::USAGE,
-            "--same-machine asks a question, and there is no terminal",
-        );
+        let error = CliError::usage("--same-machine asks a question, and there is no terminal");
         return Err(
             error.with_hint("without it, the sessions become copies, which rewake -r forks")
         );
     }
     match is_yes(question) {
         true => Ok(()),
-        false => Err(CliError::new(exit::USAGE, "nothing was changed")),
+        false => Err(CliError::usage("nothing was changed")),
     }
 }
 
@@ -125,7 +121,7 @@ pub(super) fn scrub(loaded: &Loaded, paths: &Paths) -> Result<u8, CliError> {
         return Ok(exit::DONE);
     }
     let found = scrubbed.damaged.len() as u64;
-    let trouble = CliError::new(exit::FAILED, format!("{} damaged", count(found, "thing")));
+    let trouble = CliError::failed(format!("{} damaged", count(found, "thing")));
     Err(trouble.with_hint(
         "copy the data folder to another disk; then rewake doctor --repair writes a new database. \
          A damaged journal is no loss while the database is sound",

@@ -39,8 +39,10 @@ pub(super) fn run(ctx: &AppContext, args: &TestArgs) -> Result<u8, CliError> {
     let event = HookEvent::ALL.into_iter().find(|e| e.name() == args.event);
     let Some(event) = event else {
         let names = HookEvent::ALL.map(HookEvent::name).join(", ");
-        return Err(usage(format!("there is no event {:?}", args.event))
-            .with_hint(format!("the events are {names}")));
+        return Err(
+            CliError::usage(format!("there is no event {:?}", args.event))
+                .with_hint(format!("the events are {names}")),
+        );
     };
     let (state, entry, call) = situation(ctx, event, args)?;
     let found = hooks::hooks(ctx, &ctx.here.folder)?;
@@ -70,8 +72,7 @@ pub(super) fn run(ctx: &AppContext, args: &TestArgs) -> Result<u8, CliError> {
     let described = call
         .and_then(|id| state.call(id))
         .map(|open| open.call.clone());
-    let runtime =
-        crate::net::runtime().map_err(|error| CliError::new(exit::FAILED, error.to_string()))?;
+    let runtime = crate::net::runtime().map_err(|error| CliError::failed(error.to_string()))?;
     let end = runtime.block_on(hooks.run_alone(event, &runs, described.as_ref()));
     if args.json {
         line(&json!({ "event": event.name(), "results": end.results }).to_string());
@@ -117,7 +118,7 @@ fn situation(
 ) -> Result<(State, Entry, Option<CallId>), CliError> {
     let input: Value = match &args.input {
         Some(text) => serde_json::from_str(text)
-            .map_err(|error| usage(format!("--input is not valid JSON: {error}")))?,
+            .map_err(|error| CliError::usage(format!("--input is not valid JSON: {error}")))?,
         None => json!({}),
     };
     let is_about_call = event.decides_about_call()
@@ -127,7 +128,7 @@ fn situation(
         );
     if is_about_call != args.tool.is_some() {
         let name = event.name();
-        return Err(usage(match is_about_call {
+        return Err(CliError::usage(match is_about_call {
             true => format!("{name} is about a call: name its tool with --tool"),
             false => format!("{name} is about no call, so --tool has no meaning"),
         }));
@@ -184,17 +185,19 @@ fn situation(
         if let Err(illegal) = state.fold(&record)
             && !matches!(record.entry, Entry::Finished { .. })
         {
-            return Err(CliError::new(exit::FAILED, illegal.to_string()));
+            return Err(CliError::failed(illegal.to_string()));
         }
     }
     if let Some(open) = call.and_then(|id| state.call(id))
         && let Err(why) = &open.call.described
     {
-        return Err(usage(format!("--input does not fit the tool: {why}")));
+        return Err(CliError::usage(format!(
+            "--input does not fit the tool: {why}"
+        )));
     }
     match last {
         Some(last) => Ok((state, last, call)),
-        None => Err(CliError::new(exit::FAILED, "there is no entry")),
+        None => Err(CliError::failed("there is no entry")),
     }
 }
 
@@ -208,8 +211,4 @@ fn replied(blocks: Vec<Block>) -> Entry {
         asked_bytes: 0,
         source_usage: None,
     }
-}
-
-fn usage(text: impl Into<String>) -> CliError {
-    CliError::new(exit::USAGE, text)
 }

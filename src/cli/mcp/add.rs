@@ -48,26 +48,22 @@ pub(crate) struct Add {
     command: Vec<String>,
 }
 
-fn usage(why: impl Into<String>) -> CliError {
-    CliError::new(exit::USAGE, why)
-}
-
 pub(super) fn add(ctx: &AppContext, wanted: &Add) -> Result<u8, CliError> {
     let name = &wanted.name;
     let server = described(wanted)?;
     if !is_server_name(name) {
-        return Err(usage(format!("{name:?} is not a server name"))
+        return Err(CliError::usage(format!("{name:?} is not a server name"))
             .with_hint("letters of a to z, digits, - and _, at most 32"));
     }
     if let Some(why) = server_fault(name, &server) {
-        return Err(usage(format!("server {name}: {why}"))
+        return Err(CliError::usage(format!("server {name}: {why}"))
             .with_hint("rewake mcp add NAME -- COMMAND …, or rewake mcp add NAME URL"));
     }
     let target = target(ctx, wanted.scope)?;
     let file = target.file.display().to_string();
     if !write::add_servers(&target, &[(name.clone(), server)])?.is_empty() {
         return Err(
-            usage(format!("{file} has a server {name} already")).with_hint(format!(
+            CliError::usage(format!("{file} has a server {name} already")).with_hint(format!(
                 "rewake mcp remove {name}{} takes it out; rewake mcp get {name} shows it",
                 flag(wanted.scope)
             )),
@@ -154,11 +150,11 @@ fn described(wanted: &Add) -> Result<McpServer, CliError> {
         (None, [url]) if is_address(url) => (None, Vec::new(), Some(url.clone())),
         (None, [command, args @ ..]) => (Some(command.clone()), args.to_vec(), None),
         (None, []) => {
-            return Err(usage("neither a command nor a url is named")
+            return Err(CliError::usage("neither a command nor a url is named")
                 .with_hint("rewake mcp add NAME -- COMMAND …, or rewake mcp add NAME URL"));
         }
         (Some(word), [_, ..]) => {
-            return Err(usage(format!(
+            return Err(CliError::usage(format!(
                 "{word:?} stands before the command: both a url and a command"
             ))
             .with_hint("a server has one of them; arguments of the command follow it"));
@@ -170,7 +166,9 @@ fn described(wanted: &Add) -> Result<McpServer, CliError> {
                 Ok((name.trim().to_string(), value.trim_start().to_string()))
             }
             // The value may be a secret, so the text is not shown.
-            _ => Err(usage(format!("a value of {flag} is not NAME{sign}VALUE"))),
+            _ => Err(CliError::usage(format!(
+                "a value of {flag} is not NAME{sign}VALUE"
+            ))),
         };
         texts
             .iter()
@@ -207,7 +205,7 @@ pub(super) fn remove(ctx: &AppContext, name: &str, scope: Scope) -> Result<u8, C
         ServerSource::Project => format!("rewake mcp remove {name} --scope project"),
         ServerSource::McpJson => "take it out of that file; others read it too".to_string(),
     };
-    Err(usage(format!(
+    Err(CliError::usage(format!(
         "{} has no server {name}; {} has one",
         target.file.display(),
         other.origin

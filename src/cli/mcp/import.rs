@@ -32,11 +32,10 @@ pub(super) fn run(ctx: &AppContext, names: &[String], yes: bool) -> Result<u8, C
         .iter()
         .find(|name| !all.iter().any(|one| one.name == **name))
     {
-        return Err(CliError::new(
-            exit::USAGE,
-            format!("no other agent has a server {name:?} here"),
-        )
-        .with_hint("rewake mcp import lists what they have"));
+        return Err(
+            CliError::usage(format!("no other agent has a server {name:?} here"))
+                .with_hint("rewake mcp import lists what they have"),
+        );
     }
     for one in &all {
         let Imported {

@@ -59,9 +59,12 @@ impl ClientArgs {
     fn known(&self, ctx: &AppContext) -> Result<ClientSettings, CliError> {
         let secret = match &self.client_secret_env {
             None => None,
-            Some(name) => Some(ctx.env.var(name).map(str::to_string).ok_or_else(|| {
-                CliError::new(exit::USAGE, format!("the variable {name} is not set"))
-            })?),
+            Some(name) => Some(
+                ctx.env
+                    .var(name)
+                    .map(str::to_string)
+                    .ok_or_else(|| CliError::usage(format!("the variable {name} is not set")))?,
+            ),
         };
         Ok(ClientSettings {
             id: self.client_id.clone(),
@@ -102,9 +105,7 @@ pub(super) fn login(ctx: &AppContext, args: &LoginArgs) -> Result<u8, CliError> 
 pub(super) fn logout(ctx: &AppContext, args: &LogoutArgs) -> Result<u8, CliError> {
     let address = address_of(ctx, &args.server)?;
     let logins = Logins::of(&ctx.paths.keys_dir());
-    let failed = |e: std::io::Error| {
-        CliError::new(exit::FAILED, format!("the login cannot be removed: {e}"))
-    };
+    let failed = |e: std::io::Error| CliError::failed(format!("the login cannot be removed: {e}"));
     match logins.remove(&canonical(&address)).map_err(failed)? {
         0 => note(&format!("nobody is logged in at {}", args.server)),
         _ => line(&format!("logged out of {}", args.server)),
@@ -153,11 +154,7 @@ fn granted(login: &Login) -> String {
 }
 
 fn login_error(error: LoginError) -> CliError {
-    let trouble = CliError::new(exit::FAILED, error.message);
-    match error.hint {
-        Some(hint) => trouble.with_hint(hint),
-        None => trouble,
-    }
+    CliError::failed(error.message).with_any_hint(error.hint)
 }
 
 /// Returns the address of a configured server, or the address that was typed.
@@ -173,7 +170,7 @@ fn address_of(ctx: &AppContext, server: &str) -> Result<Url, CliError> {
             .iter()
             .map(|found| found.name.as_str())
             .collect();
-        let trouble = CliError::new(exit::USAGE, format!("there is no server {server:?}"));
+        let trouble = CliError::usage(format!("there is no server {server:?}"));
         return Err(match names.is_empty() {
             true => trouble.with_hint("name its address: rewake mcp login https://…"),
             false => trouble.with_hint(format!("there are: {}", names.join(", "))),
@@ -181,12 +178,9 @@ fn address_of(ctx: &AppContext, server: &str) -> Result<Url, CliError> {
     };
     match &configured.server.url {
         Some(url) => server_address(url),
-        None => Err(CliError::new(
-            exit::USAGE,
-            format!(
-                "the server {server} is not spoken with over HTTP: there is nothing to log in to"
-            ),
-        )),
+        None => Err(CliError::usage(format!(
+            "the server {server} is not spoken with over HTTP: there is nothing to log in to"
+        ))),
     }
 }
 
@@ -199,14 +193,12 @@ pub(super) fn server_address(url: &str) -> Result<Url, CliError> {
         keys: std::path::PathBuf::new(),
     };
     bridge::address(&config).map_err(|why| {
-        CliError::new(exit::USAGE, why)
-            .with_hint("a server has an address such as https://example.com/mcp")
+        CliError::usage(why).with_hint("a server has an address such as https://example.com/mcp")
     })
 }
 
 pub(super) fn runtime() -> Result<Runtime, CliError> {
-    crate::net::runtime()
-        .map_err(|e| CliError::new(exit::FAILED, format!("cannot start the runtime: {e}")))
+    crate::net::runtime().map_err(|e| CliError::failed(format!("cannot start the runtime: {e}")))
 }
 
 /// Opens a browser if there is one. The address is printed in any case.

@@ -13,7 +13,7 @@ use clap::Subcommand;
 
 use crate::config::mcp::{DefinedServer, ServerState, server_states};
 use crate::core::text::nearest;
-use crate::report::{CliError, exit};
+use crate::report::CliError;
 use crate::session::AppContext;
 
 #[derive(Debug, Clone, PartialEq, Subcommand)]
@@ -107,9 +107,5 @@ fn unknown(ctx: &AppContext, name: &str) -> CliError {
         Some(near) => format!("did you mean {near}? rewake mcp list lists them"),
         None => "rewake mcp list lists them; rewake mcp add adds one".to_string(),
     };
-    CliError::new(exit::USAGE, format!("there is no server {name:?}")).with_hint(hint)
-}
-
-fn failed(why: impl Into<String>) -> CliError {
-    CliError::new(exit::FAILED, why)
+    CliError::usage(format!("there is no server {name:?}")).with_hint(hint)
 }

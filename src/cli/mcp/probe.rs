@@ -8,31 +8,25 @@ use std::time::Duration;
 use clap::Args;
 use futures_util::future::BoxFuture;
 use serde_json::{Map, Value};
-use tokio::runtime::Runtime;
 
-use super::failed;
 use super::login::{ClientArgs, log_in, runtime, server_address};
-use super::trial::{clear, last_words, leave, noise};
+use super::trial::{Failed, LINGER_MS, Stage, Trial, noise, opening_call};
 use crate::command::own_exe;
-use crate::command::server::{Attached, ServerEnv, ServerSpec, Servers, describe};
+use crate::command::server::{ServerEnv, ServerSpec};
 use crate::config::mcp::bare_url;
 use crate::config::mcp::names::tool_name;
 use crate::core::form::{FormAnswer, RequestedAnswer};
 use crate::core::text::one_line;
 use crate::mcp::connection::{Connection, McpError};
 use crate::mcp::elicit::{Declines, Elicit, Elicitation};
-use crate::mcp::era::{Era, ProtocolHint};
+use crate::mcp::era::ProtocolHint;
 use crate::mcp::launch::{BRIDGE_ENV, BRIDGE_WORD, BridgeConfig};
-use crate::mcp::oauth::challenge::Challenge;
 use crate::mcp::result::ResultPart;
 use crate::report::{CliError, exit, line, note};
 use crate::session::AppContext;
 
 /// Maximum number of logins for one server.
 const LOGINS_MAX: usize = 3;
-
-/// Time that a server survives its killed probe.
-const LINGER_MS: u64 = 5_000;
 
 #[derive(Debug, Clone, PartialEq, Args)]
 pub(crate) struct Probe {
@@ -73,7 +67,7 @@ pub(super) fn run(ctx: &AppContext, probe: &Probe) -> Result<u8, CliError> {
         .ok()
         .filter(Value::is_object)
         .ok_or_else(|| {
-            CliError::new(exit::USAGE, "the value of --arguments is no JSON object")
+            CliError::usage("the value of --arguments is no JSON object")
                 .with_hint("--arguments '{\"path\": \"notes.txt\"}'")
         })?;
     let probed = match &probe.url {
@@ -81,34 +75,33 @@ pub(super) fn run(ctx: &AppContext, probe: &Probe) -> Result<u8, CliError> {
         None => over_stdio(ctx, probe)?,
     };
     let runtime = runtime()?;
-    let mut logins = 0;
-    loop {
-        let probing = Probing {
-            servers: &ctx.servers()?,
-            spec: &probed.spec,
-            root: &ctx.here.root,
-            limit: Duration::from_secs(probe.timeout),
-            elicit: match probe.accept_defaults {
-                true => Arc::new(AcceptsDefaults),
-                false => Arc::new(Declines),
-            },
-        };
-        match probing.run(&runtime, &probed.env, probe.call.as_deref(), &arguments) {
-            Ok(()) => return Ok(exit::DONE),
-            Err((trouble, None)) => return Err(trouble),
-            Err((trouble, Some(challenge))) => {
-                logins += 1;
-                let url = probe
-                    .url
-                    .as_ref()
-                    .filter(|_| probe.login && logins < LOGINS_MAX);
-                let Some(url) = url else {
-                    return Err(trouble);
-                };
+    let trial = Trial {
+        servers: &ctx.servers()?,
+        spec: &probed.spec,
+        env: &probed.env,
+        root: &ctx.here.root,
+        limit: Duration::from_secs(probe.timeout),
+        protocol: ProtocolHint::Unknown,
+        elicit: match probe.accept_defaults {
+            true => Arc::new(AcceptsDefaults),
+            false => Arc::new(Declines),
+        },
+    };
+    let call = probe.call.as_deref();
+    for logins in 1.. {
+        let told = trial.run(&runtime, async |connection| {
+            tell(&trial, connection, call, &arguments).await
+        });
+        let Err(failed) = told else { break };
+        let may_log_in = probe.login && logins < LOGINS_MAX;
+        match (failed.login, &probe.url) {
+            (Some(challenge), Some(url)) if may_log_in => {
                 runtime.block_on(log_in(ctx, url, *challenge, &probe.client))?;
             }
+            (login, _) => return Err(probe_error(&probed.spec, Failed { login, ..failed })),
         }
     }
+    Ok(exit::DONE)
 }
 
 /// The server to probe, and its environment.
@@ -120,14 +113,14 @@ struct Probed {
 fn over_stdio(ctx: &AppContext, probe: &Probe) -> Result<Probed, CliError> {
     let own = probe.env.iter().map(|pair| {
         let pair = pair.split_once('=').filter(|(name, _)| !name.is_empty());
-        let refused = || CliError::new(exit::USAGE, "a value of --env is not NAME=VALUE");
+        let refused = || CliError::usage("a value of --env is not NAME=VALUE");
         let (name, value) = pair.ok_or_else(refused)?;
         Ok((name.to_string(), value.to_string()))
     });
     let own: Vec<(String, String)> = own.collect::<Result<_, CliError>>()?;
     let (program, args) = match &probe.command[..] {
         [program, args @ ..] => (program.clone(), args.to_vec()),
-        [] => return Err(CliError::new(exit::USAGE, "no command is named")),
+        [] => return Err(CliError::usage("no command is named")),
     };
     Ok(probed(ctx, &name_of(&program), program.clone(), args, &own))
 }
@@ -141,11 +134,11 @@ fn over_http(ctx: &AppContext, url: &str) -> Result<Probed, CliError> {
         headers: BTreeMap::new(),
         keys: ctx.paths.keys_dir(),
     };
-    let config = serde_json::to_string(&config).map_err(|e| failed(e.to_string()))?;
-    let exe = own_exe().map_err(|e| failed(format!("this program is not found: {e}")))?;
+    let config = serde_json::to_string(&config).map_err(|e| CliError::failed(e.to_string()))?;
+    let exe = own_exe().map_err(|e| CliError::failed(format!("this program is not found: {e}")))?;
     let exe = exe
         .to_str()
-        .ok_or_else(|| failed("the name of this program is not UTF-8"))?;
+        .ok_or_else(|| CliError::failed("the name of this program is not UTF-8"))?;
     let args = vec![BRIDGE_WORD.to_string(), name.clone()];
     let own = [(BRIDGE_ENV.to_string(), config)];
     Ok(probed(ctx, &name, exe.to_string(), args, &own))
@@ -195,141 +188,68 @@ impl Elicit for AcceptsDefaults {
     }
 }
 
-struct Probing<'a> {
-    servers: &'a Servers,
-    spec: &'a ServerSpec,
-    root: &'a Path,
-    limit: Duration,
-    elicit: Arc<dyn Elicit>,
+/// Calls the tool, or lists the tools, and prints the answer.
+async fn tell(
+    trial: &Trial<'_>,
+    connection: &Connection,
+    call: Option<&str>,
+    arguments: &Value,
+) -> Result<(), McpError> {
+    let known = connection.known();
+    let how = opening_call(known);
+    line(&format!("protocol  {} ({how})", known.version));
+    line(&format!("server    {}", known.name));
+    if let Some(tool) = call {
+        let called = connection.call("probe_call", tool, arguments, false);
+        let result = match tokio::time::timeout(trial.limit, called).await {
+            Ok(result) => result?,
+            Err(_) => {
+                connection.cancel("probe_call", "it took too long").await;
+                return Err(McpError::Late {
+                    method: "tools/call".to_string(),
+                    limit: trial.limit,
+                });
+            }
+        };
+        line(if result.is_error {
+            "failed:"
+        } else {
+            "result:"
+        });
+        result.parts.iter().for_each(|part| line(&shown(part)));
+    } else if known.has_tools {
+        let listing = connection.tools(trial.limit).await?;
+        line(&format!("tools     {}", listing.tools.len()));
+        for tool in &listing.tools {
+            let name = tool_name(&trial.spec.name, &tool.name);
+            line(&format!("  {name}  {}", one_line(&tool.description, 100)));
+        }
+        listing.notes.iter().for_each(|text| note(text));
+    } else {
+        line("tools     none");
+    }
+    if let Some(text) = noise(connection.noise()) {
+        note(&text);
+    }
+    Ok(())
 }
 
-/// An error, with the challenge of the server if it requires a login.
-type Failed = (CliError, Option<Box<Challenge>>);
-
-impl Probing<'_> {
-    fn run(
-        &self,
-        runtime: &Runtime,
-        env: &ServerEnv,
-        call: Option<&str>,
-        arguments: &Value,
-    ) -> Result<(), Failed> {
-        let prepared = self.servers.prepare(self.spec);
-        let run = prepared.map_err(|e| (failed(e.to_string()), None))?;
-        let done = runtime.block_on(self.probe(&run, env, call, arguments));
-        let done = done.map_err(|(trouble, login)| match login {
-            None => (self.with_last_words(&run, trouble), None),
-            login => (trouble, login),
-        });
-        clear(self.servers, &run);
-        done
-    }
-
-    async fn probe(
-        &self,
-        run: &str,
-        env: &ServerEnv,
-        call: Option<&str>,
-        arguments: &Value,
-    ) -> Result<(), Failed> {
-        let started = self.servers.start(run, env).await;
-        let client = match started.map_err(|e| (failed(e.to_string()), None))? {
-            Attached::Live(client) => client,
-            Attached::Over(past) => {
-                let why = format!("the server is over: {}", describe(past.how()));
-                return Err((self.probe_error(&why), None));
-            }
-            Attached::Busy { pid } => {
-                return Err((failed(format!("process {pid} uses the server")), None));
-            }
-        };
-        let elicit = Arc::clone(&self.elicit);
-        let connecting =
-            Connection::begin(client, self.root, self.limit, elicit, ProtocolHint::Unknown);
-        let connection = connecting.await.map_err(|e| self.failed(e))?;
-        let told = self.tell(&connection, call, arguments).await;
-        leave(connection.client()).await;
-        told.map_err(|e| self.failed(e))
-    }
-
-    fn failed(&self, error: McpError) -> Failed {
-        let trouble = self.probe_error(&error.to_string());
-        match error {
-            McpError::Login { challenge, .. } => (trouble, Some(Box::new(challenge))),
-            _ => (trouble, None),
-        }
-    }
-
-    async fn tell(
-        &self,
-        connection: &Connection,
-        call: Option<&str>,
-        arguments: &Value,
-    ) -> Result<(), McpError> {
-        let known = connection.known();
-        let how = match known.era {
-            Era::Handshake => "initialize",
-            Era::Stateless => "server/discover",
-        };
-        line(&format!("protocol  {} ({how})", known.version));
-        line(&format!("server    {}", known.name));
-        if let Some(tool) = call {
-            let called = connection.call("probe_call", tool, arguments, false);
-            let result = match tokio::time::timeout(self.limit, called).await {
-                Ok(result) => result?,
-                Err(_) => {
-                    connection.cancel("probe_call", "it took too long").await;
-                    return Err(McpError::Late {
-                        method: "tools/call".to_string(),
-                        limit: self.limit,
-                    });
-                }
-            };
-            line(if result.is_error {
-                "failed:"
-            } else {
-                "result:"
-            });
-            result.parts.iter().for_each(|part| line(&shown(part)));
-        } else if known.has_tools {
-            let listing = connection.tools(self.limit).await?;
-            line(&format!("tools     {}", listing.tools.len()));
-            for tool in &listing.tools {
-                let name = tool_name(&self.spec.name, &tool.name);
-                line(&format!("  {name}  {}", one_line(&tool.description, 100)));
-            }
-            listing.notes.iter().for_each(|text| note(text));
-        } else {
-            line("tools     none");
-        }
-        if let Some(text) = noise(connection.noise()) {
-            note(&text);
-        }
-        Ok(())
-    }
-
-    fn is_over_http(&self) -> bool {
-        self.spec
-            .args
-            .first()
-            .is_some_and(|word| word == BRIDGE_WORD)
-    }
-
-    fn probe_error(&self, why: &str) -> CliError {
-        let shown = match self.is_over_http() {
-            true => self.spec.name.clone(),
-            false => one_line(&self.spec.command_line(), 100),
-        };
-        failed(format!("{shown}: {why}"))
-    }
-
-    /// Adds the last line of stderr to an error, because it often explains it.
-    fn with_last_words(&self, run: &str, trouble: CliError) -> CliError {
-        match last_words(self.servers, run) {
-            Some(last) => trouble.with_hint(format!("its last words: {last}")),
-            None if self.is_over_http() => trouble,
-            None => trouble.with_hint("a server for stdio speaks JSON-RPC, one object a line"),
-        }
+fn probe_error(spec: &ServerSpec, failed: Failed) -> CliError {
+    let is_over_http = spec.args.first().is_some_and(|word| word == BRIDGE_WORD);
+    let server = match is_over_http {
+        true => spec.name.clone(),
+        false => one_line(&spec.command_line(), 100),
+    };
+    let trouble = CliError::failed(match failed.stage {
+        Stage::Prepare | Stage::Start => failed.why,
+        Stage::Connect | Stage::Use => format!("{server}: {}", failed.why),
+    });
+    match failed.printed {
+        _ if failed.login.is_some() || failed.stage == Stage::Prepare => trouble,
+        // The last line of stderr often explains an error.
+        Some(last) => trouble.with_hint(format!("its last words: {last}")),
+        None if is_over_http => trouble,
+        None => trouble.with_hint("a server for stdio speaks JSON-RPC, one object a line"),
     }
 }
 

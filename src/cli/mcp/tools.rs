@@ -1,7 +1,7 @@
 //! `rewake mcp tools`: lists the tools of servers and the tokens that each costs.
 
+use super::states;
 use super::trial::{Tried, cost, try_server};
-use super::{failed, states};
 use crate::cli::table::terminal_columns;
 use crate::config::mcp::{McpServer, ServerState};
 use crate::core::text::{count, one_line};
@@ -50,7 +50,7 @@ pub(super) fn run(ctx: &AppContext, name: Option<&str>) -> Result<u8, CliError> 
     }
     match wrong.is_empty() {
         true => Ok(exit::DONE),
-        false => Err(failed(format!(
+        false => Err(CliError::failed(format!(
             "{} did not answer",
             count(wrong.len() as u64, "server")
         ))

@@ -7,7 +7,6 @@ use std::path::{Component, Path};
 use flate2::read::GzDecoder;
 use tar::{Archive, EntryType};
 
-use super::failed;
 use crate::report::CliError;
 
 /// Maximum size of the program.
@@ -27,7 +26,7 @@ pub fn unpack(
     program: &mut File,
     unwritten: impl Fn(io::Error) -> CliError,
 ) -> Result<(), CliError> {
-    let wrong = |why: String| failed(format!("{name}.tar.gz: {why}"));
+    let wrong = |why: String| CliError::failed(format!("{name}.tar.gz: {why}"));
     archive.rewind().map_err(|e| wrong(e.to_string()))?;
     let unpacked = GzDecoder::new(&*archive).take(MAX_UNPACKED_BYTES);
     let mut entries = Archive::new(unpacked);

@@ -16,7 +16,7 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-use super::{failed, failed_at};
+use super::failed_at;
 use crate::report::CliError;
 
 /// The program, and the one before it.
@@ -67,12 +67,12 @@ impl Folder {
     pub fn lock(&self) -> Result<(), CliError> {
         let folder = self.path.display();
         match flock(&self.dir, FlockOperation::NonBlockingLockExclusive) {
-            Err(Errno::WOULDBLOCK) => {
-                Err(failed(format!("another update of {folder} is in progress")))
-            }
+            Err(Errno::WOULDBLOCK) => Err(CliError::failed(format!(
+                "another update of {folder} is in progress"
+            ))),
             Err(error) => Err(self.failed("lock", "", error.into())),
             Ok(()) if self.has_running_program() => Ok(()),
-            Ok(()) => Err(failed(format!("{folder} was updated meanwhile"))
+            Ok(()) => Err(CliError::failed(format!("{folder} was updated meanwhile"))
                 .with_hint("run the command again")),
         }
     }
@@ -124,7 +124,7 @@ impl Folder {
     /// The old one is missing, or is the same file.
     pub fn take_old(&self) -> Result<(), CliError> {
         match self.inode(OLD)? {
-            old if old == self.inode(PROGRAM)? => Err(failed(format!(
+            old if old == self.inode(PROGRAM)? => Err(CliError::failed(format!(
                 "{} and {OLD} are the same program",
                 self.file(PROGRAM).display()
             ))),
@@ -237,9 +237,9 @@ impl Folder {
                     .to_string()
             }
             io::ErrorKind::NotFound => "rewake update --to VERSION installs a version".to_string(),
-            _ => return failed(format!("cannot {act} {}: {error}", path.display())),
+            _ => return CliError::failed(format!("cannot {act} {}: {error}", path.display())),
         };
-        failed(format!("cannot {act} {}: {error}", path.display())).with_hint(hint)
+        CliError::failed(format!("cannot {act} {}: {error}", path.display())).with_hint(hint)
     }
 }
 

@@ -11,9 +11,9 @@ use semver::Version;
 use tokio::io::AsyncReadExt;
 
 use super::archive::unpack;
+use super::failed_at;
 use super::folder::{Folder, NEW, reached};
 use super::release::{Release, ReleaseServer};
-use super::{failed, failed_at};
 use crate::core::text::one_line;
 use crate::core::visible::visible;
 use crate::report::CliError;
@@ -50,7 +50,7 @@ async fn version_of(program: &Path) -> Result<Version, CliError> {
         Ok::<_, std::io::Error>((child.wait().await?, text))
     };
     let wrong = |why: String| {
-        failed(format!(
+        CliError::failed(format!(
             "{} does not start on this machine: {why}",
             program.display()
         ))
@@ -69,7 +69,7 @@ async fn version_of(program: &Path) -> Result<Version, CliError> {
     });
     said.ok_or_else(|| {
         let text = one_line(&visible(&text), MAX_QUOTED);
-        failed(format!(
+        CliError::failed(format!(
             "{} is another program: it prints {text:?}",
             program.display()
         ))
@@ -99,7 +99,7 @@ pub fn lock(data_dir: &Path) -> Result<File, CliError> {
         Err(TryLockError::WouldBlock) => {
             let mut pid = String::new();
             let _ = (&file).take(20).read_to_string(&mut pid);
-            return Err(failed(format!(
+            return Err(CliError::failed(format!(
                 "another update is in progress, in process {}",
                 visible(pid.trim())
             )));
@@ -174,7 +174,7 @@ pub async fn undo(folder: &Folder) -> Result<Version, CliError> {
 async fn expect(program: &Path, version: &Version) -> Result<(), CliError> {
     match version_of(program).await? {
         found if found == *version => Ok(()),
-        found => Err(failed(format!(
+        found => Err(CliError::failed(format!(
             "the program of the archive is version {found}, not {version}"
         ))),
     }

@@ -12,12 +12,11 @@ use reqwest::{Client, StatusCode, Url};
 use ring::digest::{Context, SHA256};
 use semver::Version;
 
-use super::failed;
 use crate::config::Env;
 use crate::core::text::size_text;
 use crate::net::address::is_loopback;
 use crate::net::client::{Kind, build, builder, reason};
-use crate::report::{CliError, exit};
+use crate::report::CliError;
 
 /// Variable with another address of the releases.
 pub const RELEASES: &str = "REWAKE_RELEASES";
@@ -74,7 +73,7 @@ impl ReleaseServer {
     pub fn find(env: &Env, ca_file: Option<PathBuf>) -> Result<ReleaseServer, CliError> {
         let named = env.var(RELEASES).filter(|named| !named.is_empty());
         let base = named.map(str::to_string).or_else(built_in).ok_or_else(|| {
-            CliError::new(exit::USAGE, "this build has no release address")
+            CliError::usage("this build has no release address")
                 .with_hint(format!("name one: {RELEASES}=https://… rewake update"))
         })?;
         let base = base.trim_end_matches('/').to_string();
@@ -89,14 +88,12 @@ impl ReleaseServer {
                 base,
                 ca_file,
             }),
-            _ if !base.chars().all(is_plain) => Err(CliError::new(
-                exit::USAGE,
-                format!("the release address {base:?} has a character that is not allowed"),
-            )),
-            _ => Err(CliError::new(
-                exit::USAGE,
-                format!("the release address {base:?} must be https, or http on this machine"),
-            )),
+            _ if !base.chars().all(is_plain) => Err(CliError::usage(format!(
+                "the release address {base:?} has a character that is not allowed"
+            ))),
+            _ => Err(CliError::usage(format!(
+                "the release address {base:?} must be https, or http on this machine"
+            ))),
         }
     }
 
@@ -109,10 +106,7 @@ impl ReleaseServer {
                     .read_timeout(MAX_SILENCE),
             )
         });
-        client.map_err(|e| CliError {
-            hint: e.hint().map(str::to_string),
-            ..failed(e.to_string())
-        })
+        client.map_err(|e| CliError::failed(e.to_string()).with_any_hint(e.hint()))
     }
 
     /// Returns the newest release, or that of a version.
@@ -126,8 +120,10 @@ impl ReleaseServer {
             None => format!("{}/latest/download/SHA256SUMS", self.base),
         };
         let mut sums = Vec::new();
-        self.download(&url, MAX_SUMS_BYTES, &mut sums, |e| failed(e.to_string()))
-            .await?;
+        self.download(&url, MAX_SUMS_BYTES, &mut sums, |e| {
+            CliError::failed(e.to_string())
+        })
+        .await?;
         let sums = String::from_utf8_lossy(&sums);
         let releases = sums.lines().filter_map(|line| Release::read(line, &target));
         let release = match wanted {
@@ -135,10 +131,10 @@ impl ReleaseServer {
             Some(wanted) => releases.max_by_key(|release| release.version == *wanted),
             None => releases.max_by(|one, other| one.version.cmp(&other.version)),
         };
-        let release =
-            release.ok_or_else(|| failed(format!("{url} names no archive for {target}")))?;
+        let release = release
+            .ok_or_else(|| CliError::failed(format!("{url} names no archive for {target}")))?;
         match wanted {
-            Some(wanted) if *wanted != release.version => Err(failed(format!(
+            Some(wanted) if *wanted != release.version => Err(CliError::failed(format!(
                 "{url} is for version {}, not {wanted}",
                 release.version
             ))),
@@ -165,10 +161,10 @@ impl ReleaseServer {
             .download(&url, MAX_ARCHIVE_BYTES, file, unwritten)
             .await?;
         if sum != release.sum {
-            return Err(
-                failed(format!("the checksum of {url} does not match SHA256SUMS"))
-                    .with_hint("nothing was changed; try again"),
-            );
+            return Err(CliError::failed(format!(
+                "the checksum of {url} does not match SHA256SUMS"
+            ))
+            .with_hint("nothing was changed; try again"));
         }
         Ok(())
     }
@@ -182,7 +178,7 @@ impl ReleaseServer {
         unwritten: impl Fn(io::Error) -> CliError,
     ) -> Result<String, CliError> {
         let unreachable = |why: String| {
-            failed(format!("cannot download {url}: {why}")).with_hint(
+            CliError::failed(format!("cannot download {url}: {why}")).with_hint(
                 "check the address, the network and the proxy (HTTPS_PROXY), then try again",
             )
         };
@@ -194,7 +190,7 @@ impl ReleaseServer {
             .map_err(|e| unreachable(reason(e)))?;
         match response.status() {
             StatusCode::OK => {}
-            StatusCode::NOT_FOUND => return Err(failed(format!("there is no {url}"))),
+            StatusCode::NOT_FOUND => return Err(CliError::failed(format!("there is no {url}"))),
             status => return Err(unreachable(status.to_string())),
         }
         let mut context = Context::new(&SHA256);
@@ -202,7 +198,10 @@ impl ReleaseServer {
         while let Some(chunk) = response.chunk().await.map_err(|e| unreachable(reason(e)))? {
             length += chunk.len() as u64;
             if length > max {
-                return Err(failed(format!("{url} has more than {}", size_text(max))));
+                return Err(CliError::failed(format!(
+                    "{url} has more than {}",
+                    size_text(max)
+                )));
             }
             context.update(&chunk);
             to.write_all(&chunk).map_err(&unwritten)?;

@@ -96,6 +96,22 @@ impl Choice {
         }
     }
 
+    /// Returns a choice of only an effort.
+    pub fn of_effort(effort: Effort) -> Choice {
+        Choice {
+            effort: Some(effort),
+            ..Choice::default()
+        }
+    }
+
+    /// Returns a choice of only limits.
+    pub fn of_limits(limits: RunLimits) -> Choice {
+        Choice {
+            limits: Some(limits),
+            ..Choice::default()
+        }
+    }
+
     /// Returns whether nothing is chosen. The origin does not count.
     pub fn is_empty(&self) -> bool {
         let nothing = Choice {

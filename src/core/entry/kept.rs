@@ -37,12 +37,18 @@ pub enum KeptWhy {
     Case,
     /// It changed during the restore.
     Changed,
-    /// A folder of its path is a link, or is not a folder any more.
+    /// A folder of its path is a file, a link, or not readable any more.
     Way,
+    /// A folder has its name.
+    Folder,
+    /// The permissions of its folder forbid it.
+    Unwritable,
     /// It was open for writing: the old content is in a file beside it.
     Open,
     /// It changed twice during the restore: the older version is in a file beside it.
     Beside,
+    /// The content that was there is not stored: it is in a file beside it.
+    Aside,
     /// The file system returned an error.
     Refused,
     /// Its earlier content is not stored any more.
@@ -70,9 +76,12 @@ impl KeptWhy {
             KeptWhy::VersionControl => "belongs to version control",
             KeptWhy::Case => "another name differs only in case",
             KeptWhy::Changed => "changed meanwhile",
-            KeptWhy::Way => "a folder on the way is a link, or none",
+            KeptWhy::Way => "its folder is a file, a link, or not readable now",
+            KeptWhy::Folder => "a folder is in its place",
+            KeptWhy::Unwritable => "the permissions of its folder forbid it",
             KeptWhy::Open => "was open for writing: what it was lies beside it, as .rewake-kept",
             KeptWhy::Beside => "changed meanwhile: an older one lies beside it, as .rewake-kept",
+            KeptWhy::Aside => "what was there lies beside it, as .rewake-kept",
             KeptWhy::Refused => "the file system refused",
             KeptWhy::Lost => "what it was is not kept any more",
             KeptWhy::Chosen => "kept as it was asked for",

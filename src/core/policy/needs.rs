@@ -96,10 +96,14 @@ impl Evaluation<'_> {
             let spots = shell.places.iter().flat_map(|p| self.spots(p, word));
             spots.into_iter().any(|spot| !self.is_in_workspace(&spot))
         };
-        let outside = named.clone().find(is_outside)?;
-        Some(format!(
-            "`git worktree {verb}` changes `{outside}`, outside the workspace"
-        ))
+        if let Some(outside) = named.clone().find(is_outside) {
+            return Some(format!(
+                "`git worktree {verb}` changes `{outside}`, outside the workspace"
+            ));
+        }
+        (*verb != "add").then(|| {
+            format!("`git worktree {verb}` changes files of git that no command in the sandbox may")
+        })
     }
 }
 

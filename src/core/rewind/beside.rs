@@ -128,7 +128,7 @@ pub(super) fn keep_new_names(
         };
         if !plan.target.0.contains_key(to) && !plan.target.0.contains_key(from) {
             plan.target.0.insert(to.clone(), item.clone());
-            plan.kept.insert(to.clone(), KeptWhy::Conflict);
+            plan.kept.insert(to.clone(), KeptWhy::Command);
             is_any = true;
         }
     }

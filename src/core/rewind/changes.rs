@@ -1,12 +1,12 @@
 //! The changes of each path since a tree, and who made them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::author::{Author, Maker};
 use super::since::{Cause, Written};
 use crate::core::file_clock::{CommandEnd, FileTime};
 use crate::core::path;
-use crate::core::tree::{Change, ContentHash, Delta, Item, PathBytes, Tree};
+use crate::core::tree::{Change, ContentHash, Delta, Item, PathBytes, Tree, below, to_root};
 
 /// Suffix of the names under which a restore puts content of others beside its path.
 pub(super) const ENDING: &[u8] = b".rewake-kept";
@@ -108,6 +108,8 @@ pub struct Changes {
     pub(super) chains: BTreeMap<PathBytes, Chain>,
     /// Files that a command renamed: from the new path to the old one.
     pub(super) moved: BTreeMap<PathBytes, PathBytes>,
+    /// Paths that appeared when a command replaced a file with a folder, or a folder with a file.
+    pub(super) in_place: BTreeSet<PathBytes>,
 }
 
 impl Changes {
@@ -124,6 +126,7 @@ impl Changes {
             start,
             chains: BTreeMap::new(),
             moved: BTreeMap::new(),
+            in_place: BTreeSet::new(),
         }
     }
 
@@ -173,6 +176,7 @@ impl Changes {
         {
             let moves = self.moves(delta);
             self.moved.extend(moves);
+            self.in_place.extend(self.in_place(delta));
         }
         for (path, change) in &delta.0 {
             let (to, entered) = match change {
@@ -231,6 +235,21 @@ impl Changes {
             });
         }
         self.now.apply(delta);
+    }
+
+    /// Finds the new paths that cannot exist beside a path that was removed: it is above or below.
+    /// A renamed file is not one, since it may be the only copy of what others made.
+    fn in_place(&self, delta: &Delta) -> Vec<PathBytes> {
+        let is_gone = |change: &Change| matches!(change, Change::Gone { left: false });
+        let is_new = |path: &PathBytes, change: &Change| {
+            matches!(change, Change::Put { entered: false, .. })
+                && !self.now.0.contains_key(path)
+                && !self.moved.contains_key(path)
+                && (below(&delta.0, path).any(|(_, change)| is_gone(change))
+                    || to_root(path).any(|at| delta.0.get(at).is_some_and(is_gone)))
+        };
+        let new = delta.0.iter().filter(|(path, change)| is_new(path, change));
+        new.map(|(path, _)| path.clone()).collect()
     }
 
     /// Finds renames: new paths whose content is that of exactly one removed path.

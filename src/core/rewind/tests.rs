@@ -362,7 +362,60 @@ fn a_file_is_not_set_back_where_a_folder_of_others_is() {
     let mut steps = steps;
     steps[0].1 = COMMAND;
     let plan = check(&[("p", "1")], &steps, &[("p/mine", "m")]);
-    is_kept(&plan, "p", KeptWhy::Conflict);
+    is_kept(&plan, "p", KeptWhy::Folder);
+}
+
+/// One command replaced a file with a folder, or a folder with a file or a link: both are undone.
+/// A file of somebody else in the way stays.
+#[test]
+fn what_a_command_made_in_place_of_a_file_or_folder_makes_room() {
+    for (start, now) in [
+        (&[("x", "1")][..], &[("x/y", "2"), ("x/z/a", "3")][..]),
+        (&[("x/y", "1"), ("x/z/a", "1")], &[("x", "2")]),
+        (&[("x/y", "1")], &[("x", "2"), ("z/y", "1")]),
+    ] {
+        check(start, &[(tree(now), COMMAND)], start);
+        // Not if nobody knows who made it.
+        let changes = changes(&tree(start), &[(tree(now), Cause::Outside)]);
+        assert_eq!(planned(&changes, &Asked::default()).target, tree(now));
+    }
+    let now = tree(&[("x/y", "2")]);
+    let theirs = tree(&[("x/y", "2"), ("x/mine", "m")]);
+    let steps = [(now, COMMAND), (theirs, Cause::Outside)];
+    let plan = check(&[("x", "1")], &steps, &[("x/y", "2"), ("x/mine", "m")]);
+    is_kept(&plan, "x", KeptWhy::Folder);
+    is_kept(&plan, "x/y", KeptWhy::Command);
+    let steps = [(tree(&[]), COMMAND), (tree(&[("x", "m")]), Cause::Outside)];
+    let plan = check(&[("x/y", "1")], &steps, &[("x", "m")]);
+    is_kept(&plan, "x/y", KeptWhy::Way);
+}
+
+/// Only a missing content at the start forbids a restore.
+#[test]
+fn a_file_or_folder_that_a_command_made_unreadable_is_restored() {
+    let unreadable = Item::Marker {
+        why: super::super::tree::Marked::Unreadable,
+        bytes: 0,
+        mtime_ms: 0,
+        hash: None,
+    };
+    let with = |path: &str| Tree([(path.as_bytes().to_vec(), unreadable.clone())].into());
+    for (start, hidden) in [("x", "x"), ("d/x", "d")] {
+        let changes = changes(&tree(&[(start, "1")]), &[(with(hidden), COMMAND)]);
+        let plan = planned(&changes, &Asked::default());
+        assert_eq!(plan.target, tree(&[(start, "1")]), "{:?}", plan.kept);
+    }
+    // Nothing was there, so nothing is removed.
+    let changes = changes(&tree(&[]), &[(with("x"), COMMAND)]);
+    for whole in [false, true] {
+        let asked = Asked {
+            whole,
+            ..Asked::default()
+        };
+        let plan = planned(&changes, &asked);
+        assert_eq!(plan.target, with("x"));
+        is_kept(&plan, "x", KeptWhy::Marker);
+    }
 }
 
 #[test]
@@ -902,7 +955,8 @@ fn a_renamed_file_stays_where_a_folder_took_its_old_name() {
     let start = tree(&[("c", "1")]);
     let steps = [
         (tree(&[("c", "2")]), Cause::Outside),
-        (tree(&[("a", "2"), ("c/a", "11")]), COMMAND),
+        (tree(&[("a", "2")]), COMMAND),
+        (tree(&[("a", "2"), ("c/a", "11")]), Cause::Outside),
     ];
     let changes = changes(&start, &steps);
     let plan = planned(&changes, &Asked::default());
@@ -929,6 +983,15 @@ proptest! {
                 // The same file is back under its old name.
                 prop_assert!(plan.target.0.contains_key(from) && !changes.now().0.contains_key(from));
                 prop_assert!(chain.links.iter().all(|link| link.by != By::Outside), "{:?}", chain);
+                continue;
+            }
+            if changes.in_place.contains(path) && chain.links.iter().all(|link| link.by != By::Outside) {
+                // A command made it where a file or folder is back.
+                let is_back = |other: &PathBytes| {
+                    let is_below = |a: &[u8], b: &[u8]| to_root(a).skip(1).any(|at| at == b);
+                    is_below(path, other) || is_below(other, path)
+                };
+                prop_assert!(plan.target.0.keys().any(is_back), "{:?}", plan.target);
                 continue;
             }
             prop_assert!(chain.links.iter().all(|link| link.by == By::Us), "{:?}", chain);

@@ -1,6 +1,6 @@
 //! The fold of a log that anybody may have written.
 
-use crate::core::entry::{Record, Seq};
+use crate::core::entry::{Entry, Record, Seq};
 use crate::core::tool::Describe;
 
 use super::{Illegal, State};
@@ -9,6 +9,9 @@ use super::{Illegal, State};
 /// much.
 const MAX_CONTEXT: usize = 64 << 20;
 
+/// Size of the names in an entry that does not count: a path with a hash, a model.
+const USUAL_NAMES: usize = 512;
+
 /// A log that is folded entry by entry, with a bound on what the state holds.
 #[derive(Clone)]
 pub struct ForeignLog {
@@ -16,6 +19,8 @@ pub struct ForeignLog {
     /// Size of the entries that the context may hold, with their places.
     sizes: Vec<(Seq, usize)>,
     held: usize,
+    /// Size of long names of models, hosts, rules and commands, which the state holds for ever.
+    names: usize,
 }
 
 impl ForeignLog {
@@ -24,6 +29,7 @@ impl ForeignLog {
             state: State::new(describe),
             sizes: Vec::new(),
             held: 0,
+            names: 0,
         }
     }
 
@@ -46,14 +52,27 @@ impl ForeignLog {
             });
         }
         self.state.fold(record)?;
-        self.sizes.push((record.seq, bytes));
+        let names = names_of(&record.entry, bytes).saturating_sub(USUAL_NAMES);
+        self.names += names;
+        self.sizes.push((record.seq, bytes.saturating_sub(names)));
         let context = self.state.context.first().map(|first| first.seq);
         let last = self.state.preface.as_ref().map(|preface| preface.last);
         let first = context.or(last).unwrap_or_default();
         if self.sizes.first().is_some_and(|(seq, _)| *seq < first) {
             self.sizes.retain(|(seq, _)| *seq >= first);
-            self.held = self.sizes.iter().map(|(_, bytes)| bytes).sum();
+            self.held = self.sizes.iter().map(|(_, bytes)| bytes).sum::<usize>() + self.names;
         }
         Ok(())
     }
+}
+
+/// Returns the size of the names that the state holds of an entry after it left the context.
+fn names_of(entry: &Entry, bytes: usize) -> usize {
+    let models: usize = entry.spent().map(|(model, _)| model.len()).sum();
+    models
+        + match entry {
+            Entry::Learned { .. } | Entry::Chose(_) | Entry::Decided { .. } => bytes,
+            Entry::Finished { fact, .. } => serde_json::to_vec(fact).map_or(0, |fact| fact.len()),
+            _ => 0,
+        }
 }

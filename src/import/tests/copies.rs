@@ -181,13 +181,7 @@ fn only_an_import_changes_a_copy() {
     };
     refused(store.append(&mut head, &batch).unwrap_err());
     refused(store.take_up(&session).unwrap_err());
-    let message = Message {
-        text: "x".to_string(),
-        images: Vec::new(),
-        via: crate::core::entry::Via::Signal,
-        command: None,
-        origin: None,
-    };
+    let message = Message::new("x".to_string(), crate::core::entry::Via::Signal);
     refused(
         store
             .inbox_mut()

@@ -31,10 +31,7 @@ pub fn run(config: &BridgeConfig) -> u8 {
 }
 
 fn begin(config: &BridgeConfig) -> Result<(), String> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|e| format!("cannot start the runtime: {e}"))?;
+    let runtime = crate::net::runtime().map_err(|e| format!("cannot start the runtime: {e}"))?;
     let _inside = runtime.enter();
     let wire = Wire::new(config)?;
     let (output, writer) = lines::output();

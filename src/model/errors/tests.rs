@@ -90,6 +90,30 @@ fn an_error_in_a_stream_is_known_by_its_code() {
 }
 
 #[test]
+fn an_error_in_a_stream_without_a_code_is_known_by_its_words() {
+    let failure = |text: &str| {
+        let failure = in_stream(&serde_json::from_str(text).unwrap());
+        of_model(failure, "x/m-old")
+    };
+    for text in [
+        r#"{"error":"model 'm-old' not found"}"#,
+        r#""m-old does not exist""#,
+        r#"{"message":"m-old: not found"}"#,
+    ] {
+        let failure = failure(text);
+        assert_eq!(failure.class, NoModel, "{text}");
+        assert_eq!(failure.hint.as_deref(), Some(NO_MODEL));
+    }
+    for text in [
+        r#"{"message":"m-old is busy"}"#,
+        r#"{"message":"The page was not found"}"#,
+        r#"{"code":"overloaded","message":"The model is not available"}"#,
+    ] {
+        assert_eq!(failure(text).class, Overloaded, "{text}");
+    }
+}
+
+#[test]
 fn the_servers_words_are_kept_on_one_short_line() {
     let failure = classify(400, r#"{"error":{"message":"bad\u001b[31m\nthing"}}"#, "");
     assert_eq!(failure.message, "bad [31m thing");

@@ -422,6 +422,69 @@ const REFUSED: &[(u16, &str)] = &[
         400,
         r#"{"__type":"ResourceNotFoundException","message":"Could not resolve the foundation model from the provided model identifier"}"#,
     ),
+    // A reason phrase beside the words, and other keys: Fastify, NestJS, Spring, FastAPI, OAuth, TGI, Azure.
+    (
+        400,
+        r#"{"statusCode":400,"error":"Bad Request","message":"The model m-old does not exist"}"#,
+    ),
+    (
+        404,
+        r#"{"status":404,"error":"Not Found","message":"model m-old is not available","path":"/v1/chat/completions"}"#,
+    ),
+    (
+        404,
+        r#"{"error":"not_found","detail":"The model `m-old` does not exist."}"#,
+    ),
+    (
+        404,
+        r#"{"error":"model_not_found","error_description":"m-old"}"#,
+    ),
+    (
+        404,
+        r#"{"error":true,"message":"The model m-old does not exist"}"#,
+    ),
+    (
+        404,
+        r#"{"error":{},"message":"The model m-old does not exist"}"#,
+    ),
+    (404, r#"{"error_type":"model_not_found","error":"no"}"#),
+    (
+        404,
+        r#"{"error_code":"model_not_found","error_message":"no"}"#,
+    ),
+    (
+        404,
+        r#"{"error":{"code":"NotFound","message":"Resource not found","innererror":{"code":"DeploymentNotFound"}}}"#,
+    ),
+    (
+        400,
+        r#"{"error":{"message":"Value not one of the allowed values","param":"modelId","code":"invalid_value"}}"#,
+    ),
+    // Nothing but the status.
+    (410, ""),
+    (410, r#"{"type":"about:blank","title":"Gone","status":410}"#),
+    // Vertex, Gemini, Anthropic.
+    (
+        403,
+        r#"{"error":{"code":403,"message":"Permission denied on resource '//aiplatform.googleapis.com/projects/p/locations/l/publishers/google/models/m-old' (or it may not exist).","status":"PERMISSION_DENIED"}}"#,
+    ),
+    (
+        400,
+        r#"{"error":{"code":400,"message":"* GenerateContentRequest.model: unexpected model name format\n","status":"INVALID_ARGUMENT"}}"#,
+    ),
+    (
+        403,
+        r#"{"type":"error","error":{"type":"permission_error","message":"Your account does not have access to Claude m-old. Please contact sales."}}"#,
+    ),
+    // Gateways that send the error of another server as their own.
+    (
+        500,
+        r#"{"error":{"message":"OpenAIException - The model `m-old` does not exist or you do not have access to it.","code":"500"}}"#,
+    ),
+    (
+        500,
+        r#"{"error":{"code":500,"message":"could not load model - all backends returned error: model m-old does not exist"}}"#,
+    ),
 ];
 
 /// Errors about something else, also those that name a model.
@@ -449,7 +512,7 @@ const OTHERS: &[(u16, &str)] = &[
         404,
         r#"{"error":{"code":"404","message":"Resource not found"}}"#,
     ),
-    (410, ""),
+    (410, "This API version was shut down. See the changelog."),
     (
         404,
         r#"{"error":{"message":"No endpoints found that support image input","code":404}}"#,
@@ -669,6 +732,55 @@ const OTHERS: &[(u16, &str)] = &[
         400,
         r#"{"error":{"message":"Model m-old is not available in service tier flex"}}"#,
     ),
+    (
+        403,
+        r#"{"error":{"message":"Your IP address is not allowed to access this model serving endpoint from outside the VPN"}}"#,
+    ),
+    (
+        400,
+        r#"{"error":{"message":"output_config: This model is not available with output_config.format."}}"#,
+    ),
+    (
+        400,
+        r#"{"error":{"message":"The model m-old is not available with Zero Data Retention enabled; set store=false."}}"#,
+    ),
+    (
+        400,
+        r#"{"error":{"message":"model m-old is not supported in batch mode"}}"#,
+    ),
+    (
+        400,
+        r#"{"error":{"message":"This model is not allowed to use `seed`"}}"#,
+    ),
+    (
+        400,
+        r#"{"error":{"message":"The model m-old has not been given any messages"}}"#,
+    ),
+    (
+        400,
+        r#"{"error":{"message":"The request to model m-old has been rejected: invalid characters in messages"}}"#,
+    ),
+    (
+        403,
+        r#"{"error":{"message":"Access to this model is blocked until your invoice is paid"}}"#,
+    ),
+    (
+        404,
+        r#"{"error":{"message":"The adapter `x` of model m-old was not found"}}"#,
+    ),
+    (
+        404,
+        r#"{"error":{"message":"This model is only supported in v1/responses and not in v1/chat/completions.","param":"model","code":null}}"#,
+    ),
+    (
+        400,
+        r#"{"error":{"message":"The model m-old has been given no prompt"}}"#,
+    ),
+    (
+        500,
+        r#"{"error":{"message":"The model m-old is not ready: its file was not found, try again"}}"#,
+    ),
+    (500, r#"{"error":{"message":"The file x was not found"}}"#),
 ];
 
 #[test]

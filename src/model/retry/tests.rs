@@ -18,11 +18,7 @@ fn after(failed: u32) -> SoFar {
 
 fn refused(class: FailureClass, retry_after_s: Option<u64>) -> Refused {
     Refused {
-        failure: Failure {
-            class,
-            message: "request to p failed".into(),
-            hint: None,
-        },
+        failure: Failure::new(class, "request to p failed"),
         retry_after: retry_after_s.map(Duration::from_secs),
     }
 }
@@ -111,11 +107,10 @@ fn a_limit_is_waited_for_as_long_as_there_is_time_and_not_for_ever() {
 
 #[test]
 fn a_limit_inside_a_stream_is_waited_for_too() {
-    let refused = Refused::from(Failure {
-        class: FailureClass::RateLimit,
-        message: "the provider broke off its answer: try again in 20s".into(),
-        hint: None,
-    });
+    let refused = Refused::from(Failure::new(
+        FailureClass::RateLimit,
+        "the provider broke off its answer: try again in 20s",
+    ));
     assert_eq!(refused.retry_after, Some(Duration::from_secs(20)));
 }
 

@@ -83,11 +83,7 @@ fn resumed() -> Entry {
 
 fn failed() -> Entry {
     Entry::Failed {
-        error: Failure {
-            class: FailureClass::RateLimit,
-            message: "secret words".into(),
-            hint: None,
-        },
+        error: Failure::new(FailureClass::RateLimit, "secret words"),
         draft: None,
     }
 }

@@ -167,10 +167,7 @@ impl App {
             For::Model => self.or_hint(choose_model(&value)),
             For::Replacement if value.is_empty() => Vec::new(),
             For::Replacement => vec![Intent::UseModel {
-                choice: Choice {
-                    model: Some(value),
-                    ..Choice::default()
-                },
+                choice: Choice::of_model(value),
                 goes_on: true,
             }],
             For::Theme => vec![Intent::Theme(value)],

@@ -61,13 +61,7 @@ impl Outbox {
             return self.push(Outgoing::Words(words, via));
         }
         self.pass(Command::Say {
-            message: Message {
-                text: words.text,
-                images: Vec::new(),
-                via,
-                command: None,
-                origin: None,
-            },
+            message: Message::new(words.text, via),
             blobs: Vec::new(),
         });
     }
@@ -258,11 +252,9 @@ fn wait_for_reply(
 fn said(words: ExpandedWords, via: Via) -> Command {
     Command::Say {
         message: Message {
-            text: words.text,
             images: words.images,
-            via,
             command: words.command,
-            origin: None,
+            ..Message::new(words.text, via)
         },
         blobs: words.blobs,
     }
@@ -286,11 +278,8 @@ fn of_command(
         let _ = to_screen.send(Wake::Msg(Msg::Notice(Tone::Warn, note)));
     }
     let message = Message {
-        text: expanded.text,
-        images: Vec::new(),
-        via,
         command: Some(expanded.command),
-        origin: None,
+        ..Message::new(expanded.text, via)
     };
     let blobs = Vec::new();
     Some(Command::Say { message, blobs })
@@ -324,11 +313,8 @@ fn with_images(words: OutgoingMessage, via: Via, to_screen: &Sender<Wake>) -> Co
         }
     }
     let message = Message {
-        text,
         images,
-        via,
-        command: None,
-        origin: None,
+        ..Message::new(text, via)
     };
     Command::Say { message, blobs }
 }

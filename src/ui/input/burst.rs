@@ -30,6 +30,8 @@ pub(crate) struct Bursts {
     /// The bytes of text that came without a pause, and the time of the last.
     bytes: usize,
     last: Option<Instant>,
+    /// The last read had several characters, so it was not typed: a piece of a text.
+    is_piece: bool,
     /// Text after a burst belongs to it until the terminal was silent for [`BURST_PAUSE`].
     is_burst: bool,
 }
@@ -37,7 +39,12 @@ pub(crate) struct Bursts {
 impl Bursts {
     /// Returns what these bytes complete. `bytes` is the result of one read.
     pub(crate) fn feed(&mut self, bytes: &[u8], now: Instant) -> Vec<TerminalItem> {
-        let is_near = |last| now.duration_since(last) < LINE_END_WAIT;
+        let pause = if self.is_piece {
+            BURST_PAUSE
+        } else {
+            LINE_END_WAIT
+        };
+        let is_near = |last| now.duration_since(last) < pause;
         if self.open.is_none() && !self.last.is_some_and(is_near) {
             self.bytes = 0;
         }
@@ -127,6 +134,7 @@ impl Bursts {
             return;
         }
         self.last = Some(now);
+        self.is_piece = text.chars().nth(1).is_some();
         self.bytes += text.len();
         self.is_burst |= self.bytes >= BURST_BYTES;
         if let Some(open) = &mut self.open {
@@ -329,6 +337,21 @@ mod tests {
                     (12, "\r"),
                 ],
                 "! t o u c h   p a s t e d . t x t | BurstEnter",
+            ),
+            // Pieces of a slow link. Single characters with pauses are typed.
+            (
+                &[(0, "!touch p"), (100, "asted.tx"), (200, "t"), (300, "\r")],
+                "! t o u c h   p a s t e d . t x t | BurstEnter",
+            ),
+            (
+                &[
+                    (0, "!touch past"),
+                    (40, "e"),
+                    (80, "d"),
+                    (120, ".txt"),
+                    (700, "\r"),
+                ],
+                "! t o u c h   p a s t e d . t x t | Enter",
             ),
             // A line end of a slow paste, and a blank line of it.
             (

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, CWD, Mode, Stat, fstat, statat};
 
 use super::cover::STAGED;
+use super::guard;
 use crate::core::file_clock::{FileClock, FileTime};
 use crate::workspace::handle::Folder;
 
@@ -19,20 +20,25 @@ use crate::workspace::handle::Folder;
 const GRAIN_MS: i64 = 10;
 
 /// Measures the clock of the file system of a folder, which is absolute. `now_ms` returns the time
-/// of the machine. `None`: no file can be created there.
+/// of the machine. If no file can be created there, the clock of a local file system is that of the
+/// machine, since the kernel sets its times. `None`: the clock is not known.
 pub fn measure(folder: &Path, now_ms: &dyn Fn() -> i64) -> Option<FileClock> {
+    let of_kernel = || guard::reports_changes(folder).then_some(0);
+    Some(FileClock {
+        ahead_ms: measure_ahead_ms(folder, now_ms).or_else(of_kernel)?,
+        booted_ms: booted_ms(),
+    })
+}
+
+fn measure_ahead_ms(folder: &Path, now_ms: &dyn Fn() -> i64) -> Option<i64> {
     let folder = Folder::open(folder).ok()?;
     let before = now_ms();
     let time = new_file_ms(&folder).ok()?;
     let after = now_ms();
-    let ahead_ms = match time {
+    Some(match time {
         time if time < before.saturating_sub(GRAIN_MS) => time.saturating_sub(before),
         time if time > after => time.saturating_sub(after),
         _ => 0,
-    };
-    Some(FileClock {
-        ahead_ms,
-        booted_ms: booted_ms(),
     })
 }
 
@@ -99,7 +105,7 @@ pub(super) fn device(stat: &Stat) -> u64 {
 pub struct FileTimes {
     root: PathBuf,
     now_ms: Box<dyn Fn() -> i64>,
-    clocks: RefCell<BTreeMap<u64, Option<FileClock>>>,
+    clocks: RefCell<BTreeMap<u64, FileClock>>,
 }
 
 impl FileTimes {
@@ -117,16 +123,21 @@ impl FileTimes {
         let stat = statat(CWD, &path, AtFlags::SYMLINK_NOFOLLOW).ok()?;
         let root = statat(CWD, &self.root, AtFlags::empty()).ok()?;
         let is_in_root = device(&stat) == device(&root);
-        let folder = if is_in_root {
-            Some(self.root.as_path())
-        } else {
-            path.parent()
+        let is_there = |at: &&Path| {
+            statat(CWD, *at, AtFlags::empty()).is_ok_and(|found| device(&found) == device(&stat))
         };
-        let measured = || measure(folder?, &self.now_ms);
+        let measured = || {
+            let above = path.ancestors().skip(1).take_while(|at| *at != self.root);
+            let folders = std::iter::once(self.root.as_path()).chain(above);
+            let mut there = folders.filter(is_there);
+            there.find_map(|at| measure(at, &self.now_ms))
+        };
         let mut clocks = self.clocks.borrow_mut();
+        let clock = clocks.get(&device(&stat)).copied().or_else(measured);
+        clocks.extend(clock.map(|clock| (device(&stat), clock)));
         Some(FileTime {
             changed_ms: changed_ms(&stat),
-            clock: *clocks.entry(device(&stat)).or_insert_with(measured),
+            clock,
             is_in_root,
         })
     }

@@ -8,6 +8,7 @@
 //! Invariants: no link is followed, nothing below version control's folders is touched, and nothing
 //! is removed unless its content is known to be stored.
 
+mod access;
 mod place;
 mod stage;
 
@@ -23,7 +24,7 @@ use super::cover::STAGED;
 use super::read::{self, ReadResult};
 use crate::core::entry::KeptWhy;
 use crate::core::rewind::is_never_written;
-use crate::core::tree::{Change, ContentHash, Item, Marked, PathBytes, Tree, diff};
+use crate::core::tree::{Change, ContentHash, Item, Marked, PathBytes, Tree, below, diff, to_root};
 use crate::workspace::handle::Folder;
 use stage::Bench;
 
@@ -77,6 +78,8 @@ struct Job {
     path: PathBytes,
     before: Option<Item>,
     target: Option<Item>,
+    /// The content at the path is not stored, so it is moved beside the path.
+    puts_aside: bool,
 }
 
 /// The reason why a restore ended early.
@@ -110,23 +113,28 @@ pub fn restore(order: &mut Order<'_>) -> Result<Done, CutShort> {
 
 fn work(order: &mut Order<'_>, done: &mut Done) -> Result<(), RestoreStop> {
     let mut jobs = jobs(order, done);
+    let failed = |what: &str, e: &io::Error| RestoreStop::Nothing(format!("{what}: {e}"));
     if jobs.is_empty() {
         return Ok(());
     }
-    let failed = |what: &str, e: &io::Error| RestoreStop::Nothing(format!("{what}: {e}"));
     let root = Folder::open(order.root).map_err(|e| failed("the workspace", &e))?;
-    let (mut bench, is_left) = Bench::open(&root, order.root, order.id)
-        .map_err(|e| failed("no folder for what is set back", &e))?;
     let mut ground = RestoreRoot {
         root: &root,
         root_path: order.root,
-        bench: &mut bench,
+        bench: None,
+        lent: BTreeMap::new(),
         touched: BTreeSet::new(),
     };
-    jobs.retain(|job| ground.leftovers(job, is_left, done));
+    ground.open_folders(&jobs, order.before);
+    let opened = Bench::open(&root, order.root, order.id).map(|bench| ground.bench = bench);
+    if let Err(error) = opened {
+        ground.close_folders();
+        return Err(failed("no folder for what is set back", &error));
+    }
+    jobs.retain(|job| ground.leftovers(job, done));
     (order.at)(Point::BeforeStage)?;
     if let Err(why) = ground.stage(&mut jobs, order.content, done) {
-        ground.bench.clear();
+        ground.close_folders();
         return Err(RestoreStop::Nothing(why));
     }
     (order.at)(Point::AfterStage)?;
@@ -138,7 +146,7 @@ fn work(order: &mut Order<'_>, done: &mut Done) -> Result<(), RestoreStop> {
     (order.at)(Point::BeforeFolders)?;
     ground.remove_empty(done.removed.iter().cloned().collect());
     ground.sync();
-    ground.bench.clear();
+    ground.close_folders();
     Ok(())
 }
 
@@ -159,20 +167,28 @@ fn jobs(order: &Order<'_>, done: &mut Done) -> Vec<Job> {
             Change::Put { item, .. } => Some(item),
             Change::Gone { .. } => None,
         };
-        let is_marker = |item: &Option<Item>| matches!(item, Some(Item::Marker { .. }));
+        let has_marker = |tree: &Tree| to_root(&path).any(|at| is_marker(tree, at));
+        let puts_aside = has_marker(order.before);
+        // What is there without a stored content only makes room for others.
+        let is_needed = target.is_some() || below(&order.target.0, &path).next().is_some();
         if is_never_written(&path) {
             done.kept.insert(path, KeptWhy::VersionControl);
-        } else if is_marker(&before) || is_marker(&target) {
+        } else if has_marker(order.target) || (puts_aside && !is_needed) {
             done.kept.insert(path, KeptWhy::Marker);
         } else {
             jobs.push(Job {
                 path,
                 before,
                 target,
+                puts_aside,
             });
         }
     }
     jobs
+}
+
+fn is_marker(tree: &Tree, path: &[u8]) -> bool {
+    matches!(tree.0.get(path), Some(Item::Marker { .. }))
 }
 
 /// Returns the jobs in order: first removals that make room, then writes, then other removals,
@@ -186,7 +202,9 @@ fn in_order(jobs: &[Job]) -> Vec<&Job> {
     let makes_room = |job: &&Job| {
         let below = [job.path.as_slice(), b"/"].concat();
         let is_above = put.range(below.as_slice()..).next();
-        above(&job.path).any(|folder| put.contains(folder))
+        to_root(&job.path)
+            .skip(1)
+            .any(|folder| put.contains(folder))
             || is_above.is_some_and(|path| path.starts_with(&below))
     };
     let gone = || jobs.iter().rev().filter(|job| job.target.is_none());
@@ -196,17 +214,14 @@ fn in_order(jobs: &[Job]) -> Vec<&Job> {
     ordered
 }
 
-/// Returns the parent folders of a path, deepest first.
-fn above(path: &[u8]) -> impl Iterator<Item = &[u8]> {
-    let slashes = (1..path.len()).rev().filter(|at| path[*at] == b'/');
-    slashes.map(|at| &path[..at])
-}
-
 /// The workspace of a restore.
 struct RestoreRoot<'a> {
     root: &'a Folder,
     root_path: &'a Path,
-    bench: &'a mut Bench,
+    /// `None`: the root is not writable, so each file is staged beside its path.
+    bench: Option<Bench>,
+    /// Folders whose mode is changed meanwhile, and their modes.
+    lent: BTreeMap<PathBuf, u32>,
     /// Folders in which names changed, by their paths.
     touched: BTreeSet<PathBytes>,
 }
@@ -252,6 +267,8 @@ fn item_in(folder: &Folder, name: &OsStr, path: &Path, like: &Job) -> io::Result
     };
     let bytes = |item: &Option<Item>| match item {
         Some(Item::File { bytes, .. }) => *bytes,
+        // Its size must not hide that it cannot be read.
+        Some(Item::Marker { why, bytes, .. }) if *why == Marked::Unreadable => *bytes,
         _ => 0,
     };
     let limit = bytes(&like.before).max(bytes(&like.target));
@@ -312,7 +329,7 @@ impl RestoreRoot<'_> {
     }
 
     fn touch(&mut self, path: &[u8]) {
-        let folder = above(path).next().unwrap_or(b"");
+        let folder = to_root(path).nth(1).unwrap_or(b"");
         self.touched.insert(folder.to_vec());
     }
 
@@ -336,7 +353,7 @@ impl RestoreRoot<'_> {
         for path in removed.iter().filter(|path| self.below(path).is_some()) {
             let root = self.root_path.as_os_str().len();
             let inside = |folder: &&[u8]| !folder.starts_with(b"/") || folder.len() > root;
-            folders.extend(above(path).take_while(inside).map(<[u8]>::to_vec));
+            folders.extend(to_root(path).skip(1).take_while(inside).map(<[u8]>::to_vec));
         }
         // Deepest first: a folder has a longer path than its parent.
         let mut folders: Vec<PathBytes> = folders.into_iter().collect();
@@ -378,6 +395,16 @@ fn staged_folder(id: &str) -> String {
         .take(32)
         .collect();
     format!("{STAGED}{id}")
+}
+
+/// Returns the reason that an error gives for leaving the path unchanged.
+fn why(error: &io::Error) -> KeptWhy {
+    // `handle` reports a link instead of a folder as `Other`.
+    match error.kind() {
+        ErrorKind::NotADirectory | ErrorKind::NotFound | ErrorKind::Other => KeptWhy::Way,
+        ErrorKind::PermissionDenied => KeptWhy::Unwritable,
+        _ => KeptWhy::Refused,
+    }
 }
 
 #[cfg(test)]

@@ -14,6 +14,7 @@ use serde_json::Value;
 
 use super::tool_names::{TOOLS, is_of_server, tools_named};
 use crate::core::entry::HookEvent;
+use crate::core::repeated_key::has_key_twice;
 use crate::core::text;
 
 /// Default and highest time limit of a hook, in seconds.
@@ -119,7 +120,8 @@ pub fn parse(file: &Path, text: &str) -> Result<DefinedHooks, String> {
     }
     let is_settings = !file.ends_with("hooks.json");
     let file: File = serde_json::from_str(text).map_err(|error| error.to_string())?;
-    if let Some(fault) = file.fault(is_settings) {
+    let twice = has_key_twice(text).then(|| "an object in it has a key twice".to_string());
+    if let Some(fault) = twice.or_else(|| file.fault(is_settings)) {
         return Err(fault);
     }
     let mut defined = DefinedHooks::default();

@@ -437,3 +437,16 @@ fn hooks_of_the_workspace_have_an_access_and_those_of_the_home_folder_none() {
     assert_eq!(access(false), [of_workspace, of_workspace]);
     assert_eq!(access(true), [of_workspace, (true, None)]);
 }
+
+#[test]
+fn a_file_with_a_key_twice_is_refused() {
+    let groups = r#"[{"matcher":"Bash","hooks":[{"type":"command","command":"exit 2"}]}]"#;
+    for file in ["hooks.json", "settings.json"] {
+        let parse = |text: &str| definition::parse(Path::new(file), text);
+        let twice = format!(r#"{{"hooks":{{"PreToolUse":{groups},"PreToolUse":[]}}}}"#);
+        let why = parse(&twice).unwrap_err();
+        assert!(why.contains("has a key twice"), "{why}");
+        let once = format!(r#"{{"hooks":{{"PreToolUse":{groups},"PostToolUse":{groups}}}}}"#);
+        assert_eq!(parse(&once).unwrap().hooks.len(), 2);
+    }
+}

@@ -133,6 +133,13 @@ impl Transcript {
         }
     }
 
+    /// Returns the line of the last answer of the model. An earlier process may have written it.
+    pub(super) fn last_answer(&self) -> String {
+        let text = std::fs::read_to_string(&self.path).unwrap_or_default();
+        let is_answer = |line: &&str| line.contains(r#""type":"assistant""#);
+        text.lines().rfind(is_answer).unwrap_or("").to_string()
+    }
+
     fn write(&mut self, session: &str, context: &[Record]) -> io::Result<()> {
         let is_new = |record: &&Record| self.written.is_none_or(|written| record.seq > written);
         let lines: Vec<String> = context

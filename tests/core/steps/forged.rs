@@ -1059,3 +1059,38 @@ fn the_context_of_a_forged_log_is_bounded() {
     };
     assert_eq!(fold(vec![said("a"), continued, said("b")]), None);
 }
+
+/// Names of models stay in the state when their entries have left the context.
+#[test]
+fn the_names_in_a_forged_log_are_bounded() {
+    const LARGE: usize = 40 << 20;
+    let continued = || Entry::Continued {
+        note: text("go on"),
+        by: SummaryBy::Digest,
+        spent: vec![],
+        story: None,
+    };
+    let learned = |model: String| Entry::Learned {
+        model,
+        limit: 1_000,
+        tokens: None,
+        bytes: 0,
+        silently: false,
+        images: None,
+    };
+    let fold = |models: Vec<String>| {
+        let mut log = ForeignLog::new(rewake::tools::describe);
+        let entries = models.into_iter().map(learned);
+        let entries = entries.flat_map(|entry| [entry, continued()]);
+        let mut records = super::log([said("a")].into_iter().chain(entries)).into_iter();
+        let refused = records.find_map(|record| {
+            let bytes = serde_json::to_string(&record.entry).unwrap().len();
+            log.fold(&record, bytes).err()
+        });
+        refused.map(|refused| refused.why)
+    };
+    assert_eq!(fold(vec!["a".repeat(LARGE)]), None);
+    let why = fold(vec!["a".repeat(LARGE), "b".repeat(LARGE)]).unwrap();
+    assert!(why.contains("more than 64 MiB"), "{why}");
+    assert_eq!(fold(vec!["a/b".repeat(100); 20]), None);
+}

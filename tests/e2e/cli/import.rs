@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::Value;
 
 use crate::scenes::import::*;
-use support::{Home, Protocol, Says, Server};
+use support::{Home, Protocol, Says, Server, git};
 
 #[test]
 fn sessions_of_six_agents_are_listed_and_stay_as_they_are() {
@@ -278,7 +278,20 @@ fn a_copy_continues_only_in_a_folder_that_the_user_chose() {
     std::fs::create_dir(&other).unwrap();
     let other = other.canonicalize().unwrap();
     std::os::unix::fs::symlink(&ssh, home.path("link")).unwrap();
+    let browser = home.user().join("snap/firefox/common");
+    let settings = home.user().join(".config/vivaldi");
+    let dotfiles = home.user().join(".dotfiles");
+    let certificates = other.join("certificates");
+    for folder in [&browser, &settings, &dotfiles, &certificates] {
+        std::fs::create_dir_all(folder).unwrap();
+    }
+    std::fs::write(certificates.join("server.key"), "").unwrap();
+    git(&dotfiles, &["init"]);
     let refusals = [
+        (browser, "folder of settings"),
+        (settings, "folder of settings"),
+        (certificates, "keys"),
+        (dotfiles, "was not confirmed"),
         (home.user(), "home folder"),
         (Path::new("/").to_path_buf(), "is not used"),
         (ssh.clone(), "keys"),

@@ -81,10 +81,12 @@ fn what_root_left_is_named_with_the_command_that_gives_it_back() {
     at_home(&home, &program, USER, &["history"]).expect(0);
     let data = home.user().join(".local/share/rewake");
     let config = home.user().join(".config");
+    let state = home.user().join(".local/state/rewake");
     for (left, mode) in [
         (data.join("rewake.db"), 0o600),
         (data.join("tmp"), 0o700),
         (config, 0o700),
+        (state, 0o700),
     ] {
         if !left.exists() {
             fs::create_dir(&left).unwrap();
@@ -99,6 +101,11 @@ fn what_root_left_is_named_with_the_command_that_gives_it_back() {
         );
         let doctor = at_home(&home, &program, USER, &["doctor"]);
         assert!(doctor.stdout.contains(&command), "{}", doctor.stdout);
+        if left.ends_with("rewake.db") {
+            for reads in ["history", "stats"] {
+                refused(at_home(&home, &program, USER, &[reads]), 2, &[&command]);
+            }
+        }
         chown(&left, Some(USER), Some(USER)).unwrap();
     }
 }

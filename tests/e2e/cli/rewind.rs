@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::cli::{SCRIPTED, bash, calling, newest, play, step, write};
 use crate::scenes::rewind::*;
-use support::Home;
+use support::{Home, skip_everywhere};
 
 #[test]
 fn files_that_calls_wrote_go_back_and_forth() {
@@ -83,6 +83,40 @@ fn files_that_calls_wrote_go_back_and_forth() {
         "{}",
         again.stderr
     );
+}
+
+/// A command took modes from the user's files and folders, which only root can ignore.
+#[test]
+fn modes_that_a_command_changed_do_not_stop_a_rewind() {
+    if rustix::process::geteuid().is_root() {
+        return skip_everywhere("a user who is not root");
+    }
+    let home = calling(&[bash(
+        "for f in a d/x e/x r/x; do echo new > $f; done; rm r/x; mkdir r/x; chmod 0 a d; chmod -R a-w e; chmod 555 .",
+    )]);
+    let files = ["a", "d/x", "e/x", "r/x"];
+    for path in files {
+        fs::create_dir_all(home.path(path).parent().unwrap()).unwrap();
+        fs::write(home.path(path), "old\n").unwrap();
+    }
+    let (id, at) = played(&home);
+    let done = rewind(&home, &[&id, &at, "--files", "--yes"], 1);
+    for line in [
+        "4 files restored",
+        "a (what was there lies beside it",
+        "d/x (what was there",
+    ] {
+        assert!(done.stderr.contains(line), "{line}: {}", done.stderr);
+    }
+    let mode = |path: &str| fs::metadata(home.path(path)).unwrap().permissions().mode() & 0o700;
+    assert_eq!((mode("e"), mode(".")), (0o500, 0o500));
+    for path in files {
+        assert_eq!(home.read(path), "old\n", "{path}");
+    }
+    for folder in [".", "e"] {
+        fs::set_permissions(home.path(folder), fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    assert_eq!(home.read("d/x.rewake-kept"), "new\n");
 }
 
 #[test]

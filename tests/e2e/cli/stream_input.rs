@@ -188,6 +188,7 @@ fn bad_lines_are_refused_and_the_run_goes_on() {
         (r#"{"type":"say","txt":"x"}"#, "unknown field"),
         (r#"{"type":"say","text":" "}"#, "empty"),
         (r#"{"type":"set"}"#, "nothing to set"),
+        (r#"{"type":"set","turns":0}"#, "from 1 to 1000000"),
         (r#"{"type":"allow"}"#, ""),
         (r#"{"type":"allow","call":"x"}"#, ""),
         (r#"{"type":"say","id":{},"text":"x"}"#, "`id`"),

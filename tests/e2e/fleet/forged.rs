@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use rewake::core::access::Access;
 use rewake::core::entry::*;
 use rewake::journal::chain_hash::ChainHash;
-use rewake::store::Store;
 use rewake::store::shared::lines_of;
+use rewake::store::{SessionFilter, Store};
 use serde_json::json;
 
 use crate::fleet::workers::{Fleet, Machine, kinds};
@@ -385,5 +385,75 @@ fn a_task_takes_the_place_of_no_private_session() {
     assert_eq!(sessions(), known);
     for (id, entries) in mine {
         assert_eq!(machine.entries(&id), entries);
+    }
+}
+
+/// A copy that somebody looked at is no work of this machine, so the worker takes the task.
+#[test]
+fn a_task_takes_the_place_of_its_copy() {
+    let Some(fleet) = Fleet::start() else {
+        return;
+    };
+    let machine = fleet.machine(&[step("done", &[]).repeat(2)]);
+    fleet
+        .server
+        .sql("CREATE ROLE mal LOGIN; GRANT rewake_worker TO mal");
+    let here = fleet.shared.path().join("work");
+    let id = forge(&fleet, &machine, &[opened(&here), said()]);
+    machine.run(&["show", &id, "--shared"]).expect(0);
+    let copied = machine.entries(&id).len();
+    machine.run(&["worker", "--once"]).expect(0);
+    assert!(machine.work.join(&id).exists());
+    assert!(kinds(&machine.entries(&id), "moved") == 1);
+    let store = Store::open(&machine.home.rewake_home()).unwrap();
+    let sessions = store
+        .history()
+        .sessions(SessionFilter::default(), 10)
+        .unwrap();
+    let copy = sessions.iter().find(|session| session.id != id).unwrap();
+    assert!(copy.replica.as_deref().unwrap().starts_with("rewake@"));
+    assert_eq!(machine.entries(&copy.id).len(), copied);
+}
+
+/// A person must see a question whole, so one that is too large is named instead.
+#[test]
+fn a_question_that_is_too_large_is_named() {
+    let Some(fleet) = Fleet::start() else {
+        return;
+    };
+    let machine = fleet.machine(&[step("done", &[])]);
+    fleet
+        .server
+        .sql("CREATE ROLE mal LOGIN; GRANT rewake_worker TO mal");
+    let here = fleet.shared.path().join("work");
+    let ids = [5 << 20, 10].map(|bytes| {
+        let command = format!("echo {}", "a".repeat(bytes));
+        let asked = Entry::Asked {
+            call: CALL,
+            why: "it asks".into(),
+            rule: None,
+            access: None,
+            at: None,
+            form: None,
+        };
+        let call = replied("bash", &json!({ "command": command }));
+        let id = forge(&fleet, &machine, &[opened(&here), said(), call, asked]);
+        fleet.server.sql("UPDATE rewake.tasks SET paused = true");
+        id
+    });
+    fleet
+        .server
+        .sql("UPDATE rewake.sessions SET state = 'asks'");
+    for json in [&[][..], &["--json"]] {
+        let run = machine.run(&[&["approvals", "--shared"], json].concat());
+        let [large, small] = &ids;
+        assert!(run.stdout.contains("echo aaaaaaaaaa"), "{}", run.stdout);
+        assert!(run.stdout.len() < 10_000 && run.stdout.contains(&small[..8]));
+        let named = format!("session {large}: its question is too large");
+        assert!(run.stderr.contains(&named), "{}", run.stderr);
+        if !json.is_empty() {
+            let list: serde_json::Value = serde_json::from_str(&run.stdout).unwrap();
+            assert_eq!(list.as_array().unwrap().len(), 1);
+        }
     }
 }

@@ -8,7 +8,7 @@ use crate::{Home, Live};
 
 pub const CALLS: usize = 8;
 
-/// So many calls are waited for at most, before a kill.
+/// Maximum number of calls that are waited for before a kill.
 pub const BEFORE_A_KILL: usize = 6;
 
 pub fn path(home: &Home, name: &str) -> PathBuf {
@@ -37,7 +37,7 @@ pub fn go_on(home: &Home) {
     fs::write(home.user().join("go"), "").unwrap();
 }
 
-/// Until so many calls have done what they do.
+/// Waits until this number of calls had its effect.
 pub fn wait_for_calls(home: &Home, calls: usize) {
     assert!(calls <= BEFORE_A_KILL);
     until(|| effects(home).len() >= calls);

@@ -149,7 +149,7 @@ pub fn asking(home: &Home, prompt: &str) -> Live {
     live
 }
 
-/// What came of each call of a run: how it ended, and what the model is told.
+/// The outcome of each call of a run: how it ended, and what the model is told.
 pub fn results(run: &Run) -> Vec<(String, String)> {
     let events = run.events();
     let finished = events.iter().filter(|e| e["type"] == "entry.finished");
@@ -188,7 +188,7 @@ pub fn short_id(home: &Home) -> String {
     history(home)[0].0.clone()
 }
 
-/// So many sessions are there, and nothing is owed in any.
+/// This number of sessions exists, and no work is pending in any.
 #[track_caller]
 pub fn sessions_are_done(home: &Home, count: usize) {
     until(|| {

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use crate::{Answer, Protocol, Says, Server};
 
-/// What each protocol's own server says of a model that it does not have any more.
+/// The error of each protocol's own server for a model that it does not have any more.
 pub fn gone(protocol: Protocol, model: &str) -> Answer {
     let (status, body) = match protocol {
         Protocol::Anthropic => (

@@ -36,7 +36,7 @@ pub fn slowly(text: &str) -> String {
     format!("[[step]]\ntext = {text}\nchunk_chars = 2\nchunk_ms = 100\n")
 }
 
-/// A command that goes on until the test says so, and then ends with this code.
+/// A command that runs until the test says so, and then ends with this code.
 pub fn until_gate(home: &Home, exit_code: i32) -> String {
     let gate = home.path("gate");
     let gate = gate.display();

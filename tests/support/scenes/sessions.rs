@@ -19,7 +19,7 @@ pub fn long() -> Home {
         step("finished", &[]),
         step("more", &[]),
     ]);
-    // Where nothing runs unasked, a session without --yolo does not wait for ever.
+    // Where each command needs approval, a session without --yolo does not wait for ever.
     home.write_config(&format!("{SCRIPTED}[sandbox]\nenabled = false\n"));
     home
 }

@@ -250,6 +250,7 @@ fn commands_the_sandbox_cannot_run_ask_for_full_access() {
                  "git branch --set-upstream-to=origin/main side", "git branch --unset-upstream", "git branch -m a b",
                  "git checkout --track origin/x", "git switch -t origin/x", "git remote add o https://x/y.git",
                  "git remote set-url o x", "git remote rm o", "git worktree add ../side", "git worktree remove /tmp/x",
+                 "git worktree remove side", "git worktree move side sub/side",
                  "git submodule init", "git sparse-checkout set a", "pre-commit install",
                  "cargo build && git config a.b c", "cd src && git worktree add ../../x"] {
         check(WHOLE, &[

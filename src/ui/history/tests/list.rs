@@ -178,11 +178,7 @@ fn every_session_says_how_it_ended_in_its_own_colour() {
         guard,
         access: None,
     };
-    let error = Failure {
-        class: FailureClass::Auth,
-        message: "refused".into(),
-        hint: None,
-    };
+    let error = Failure::new(FailureClass::Auth, "refused");
     let interrupted = Outcome::Interrupted {
         output: Output::default(),
         why: "stopped".into(),

@@ -6,7 +6,9 @@ use std::io::{self, ErrorKind};
 use std::path::Path;
 
 use super::stage::StagingPlace;
-use super::{CutShort, Done, FolderEntry, Job, Point, RestoreRoot, is_absent, is_folder, item_in};
+use super::{
+    CutShort, Done, FolderEntry, Job, Point, RestoreRoot, is_absent, is_folder, item_in, why,
+};
 use crate::core::entry::KeptWhy;
 use crate::workspace::beside;
 use crate::workspace::writers::is_open_for_writing;
@@ -22,7 +24,7 @@ enum PathOutcome {
 impl RestoreRoot<'_> {
     /// Cleans up after an interrupted restore: removes rewake's own files, and gives the files of
     /// others their place back. Returns false when the path needs no more work.
-    pub(super) fn leftovers(&mut self, job: &Job, is_left: bool, done: &mut Done) -> bool {
+    pub(super) fn leftovers(&mut self, job: &Job, done: &mut Done) -> bool {
         let Ok(slot) = self.slot(&job.path, false) else {
             return true;
         };
@@ -39,7 +41,10 @@ impl RestoreRoot<'_> {
                 done.kept.insert(job.path.clone(), why);
                 false
             }
-            Some(PathOutcome::Done) | None => !(is_left && self.is_done(job, done)),
+            Some(PathOutcome::Done) | None => {
+                let is_left = self.bench.as_ref().is_none_or(|bench| bench.is_left);
+                !(is_left && self.is_done(job, done))
+            }
         }
     }
 
@@ -65,7 +70,7 @@ impl RestoreRoot<'_> {
             None => Ok(None),
             Some(item) if Some(&item) == job.before.as_ref() => {
                 let spot = self.spot(&job.path, true)?;
-                Ok(self.discard(job, slot, &slot.out, &spot)?)
+                Ok(self.discard(slot, &slot.out, &spot)?)
             }
             Some(_) => {
                 let spot = self.spot(&job.path, true)?;
@@ -89,7 +94,7 @@ impl RestoreRoot<'_> {
             }
             Some(item) if Some(&item) == job.before.as_ref() => {
                 let spot = self.spot(&job.path, true)?;
-                self.discard(job, slot, &slot.staged, &spot)
+                self.discard(slot, &slot.staged, &spot)
             }
             Some(_) => {
                 let spot = self.spot(&job.path, true)?;
@@ -113,7 +118,7 @@ impl RestoreRoot<'_> {
         };
         match fate {
             PathOutcome::Done => note(job, done),
-            PathOutcome::Kept(why @ (KeptWhy::Open | KeptWhy::Beside)) => {
+            PathOutcome::Kept(why @ (KeptWhy::Open | KeptWhy::Beside | KeptWhy::Aside)) => {
                 note(job, done);
                 done.kept.insert(job.path.clone(), why);
             }
@@ -148,25 +153,35 @@ impl RestoreRoot<'_> {
             let removed = done.removed.iter().filter(|path| path.starts_with(&below));
             self.remove_empty(removed.cloned().collect());
             spot = self.spot(&job.path, true)?;
+            // Or it never had any.
+            let _ = spot.folder.remove_folder(&spot.name);
         }
         let stat = spot.stat()?;
         if stat.as_ref().is_some_and(is_folder) {
-            return Ok(Ok(PathOutcome::Kept(KeptWhy::Way)));
+            return Ok(Ok(PathOutcome::Kept(KeptWhy::Folder)));
         }
         if let Some(stat) = &stat {
             slot.copy_owner(stat);
         }
         self.touch(&job.path);
+        if job.puts_aside && stat.is_some() {
+            let outcome = self.put_aside(job, &spot)?;
+            if let PathOutcome::Kept(KeptWhy::Aside) = outcome {
+                slot.folder
+                    .move_new(&slot.staged, &spot.folder, &spot.name)?;
+            }
+            return Ok(Ok(outcome));
+        }
         match (&job.before, stat) {
-            (None, None) => match slot.folder.move_new(&slot.staged, &spot.folder, &spot.name) {
+            // Somebody removed the file.
+            (Some(_), None) if !job.puts_aside => Ok(Ok(PathOutcome::Kept(KeptWhy::Changed))),
+            (_, None) => match slot.folder.move_new(&slot.staged, &spot.folder, &spot.name) {
                 Ok(()) => Ok(Ok(PathOutcome::Done)),
                 Err(e) if e.kind() == ErrorKind::AlreadyExists => Ok(Ok(self.is_it(job, &spot)?)),
                 Err(e) => Err(e),
             },
             (None, Some(_)) => Ok(Ok(self.is_it(job, &spot)?)),
-            // Somebody removed the file.
-            (Some(_), None) => Ok(Ok(PathOutcome::Kept(KeptWhy::Changed))),
-            (Some(_), Some(_)) if !self.bench.can_exchange => {
+            (Some(_), Some(_)) if !self.can_exchange(&slot) => {
                 if spot.item(job)? != job.before {
                     return Ok(Ok(self.is_it(job, &spot)?));
                 }
@@ -176,6 +191,16 @@ impl RestoreRoot<'_> {
             }
             (Some(_), Some(_)) => self.exchange(job, &slot, &spot, at),
         }
+    }
+
+    /// Moves what is at the path to a name beside it, if it is what was recorded there.
+    fn put_aside(&self, job: &Job, spot: &FolderEntry) -> io::Result<PathOutcome> {
+        let now = spot.item(job)?;
+        if now == job.target || (job.before.is_some() && now != job.before) {
+            return self.is_it(job, spot);
+        }
+        beside::move_to_free_name(&spot.folder, &spot.name, &spot.folder, &spot.name)?;
+        Ok(PathOutcome::Kept(KeptWhy::Aside))
     }
 
     /// Checks an unexpected file at the path: it may already have the target state.
@@ -202,7 +227,7 @@ impl RestoreRoot<'_> {
         }
         let out = item_in(&slot.folder, &slot.staged, &spot.path, job)?;
         if out == job.before || out == job.target {
-            let fate = self.discard(job, slot, &slot.staged, spot)?;
+            let fate = self.discard(slot, &slot.staged, spot)?;
             return Ok(Ok(fate.unwrap_or(PathOutcome::Done)));
         }
         self.exchange_back(job, slot, spot).map(Ok)
@@ -228,7 +253,7 @@ impl RestoreRoot<'_> {
         // The newer of the two keeps the name.
         slot.folder
             .exchange(&slot.staged, &spot.folder, &spot.name)?;
-        self.keep_under_other_name(slot, &slot.staged, spot)?;
+        beside::move_to_free_name(&slot.folder, &slot.staged, &spot.folder, &spot.name)?;
         Ok(PathOutcome::Kept(KeptWhy::Beside))
     }
 
@@ -245,20 +270,11 @@ impl RestoreRoot<'_> {
                 Ok(PathOutcome::Kept(KeptWhy::Changed))
             }
             Err(e) if e.kind() == ErrorKind::AlreadyExists => {
-                self.keep_under_other_name(slot, from, spot)?;
+                beside::move_to_free_name(&slot.folder, from, &spot.folder, &spot.name)?;
                 Ok(PathOutcome::Kept(KeptWhy::Beside))
             }
             Err(e) => Err(e),
         }
-    }
-
-    fn keep_under_other_name(
-        &self,
-        slot: &StagingPlace,
-        from: &OsString,
-        spot: &FolderEntry,
-    ) -> io::Result<()> {
-        beside::move_to_free_name(&slot.folder, from, &spot.folder, &spot.name).map(drop)
     }
 
     fn remove(&mut self, job: &Job, at: At<'_>) -> io::Result<Result<PathOutcome, CutShort>> {
@@ -270,6 +286,7 @@ impl RestoreRoot<'_> {
             None => return Ok(Ok(PathOutcome::Done)),
             // The previous file is gone.
             Some(stat) if is_folder(&stat) => return Ok(Ok(PathOutcome::Done)),
+            Some(_) if job.puts_aside => return self.put_aside(job, &spot).map(Ok),
             Some(_) => {}
         }
         let slot = self.slot(&job.path, true)?;
@@ -285,14 +302,13 @@ impl RestoreRoot<'_> {
         if out != job.before {
             return self.give_back(&slot, &slot.out, &spot).map(Ok);
         }
-        let fate = self.discard(job, &slot, &slot.out, &spot)?;
+        let fate = self.discard(&slot, &slot.out, &spot)?;
         Ok(Ok(fate.unwrap_or(PathOutcome::Done)))
     }
 
     /// Removes a file whose content is stored, unless somebody may still write into it.
     fn discard(
         &self,
-        _job: &Job,
         slot: &StagingPlace,
         name: &OsString,
         spot: &FolderEntry,
@@ -302,7 +318,7 @@ impl RestoreRoot<'_> {
             .file(Path::new(name))
             .is_ok_and(|file| is_open_for_writing(&file));
         if is_open {
-            self.keep_under_other_name(slot, name, spot)?;
+            beside::move_to_free_name(&slot.folder, name, &spot.folder, &spot.name)?;
             return Ok(Some(PathOutcome::Kept(KeptWhy::Open)));
         }
         slot.folder.remove(name)?;
@@ -315,13 +331,4 @@ fn note(job: &Job, done: &mut Done) {
         Some(_) => done.written.insert(job.path.clone()),
         None => done.removed.insert(job.path.clone()),
     };
-}
-
-/// Returns the reason that an error gives for leaving the path unchanged.
-fn why(error: &io::Error) -> KeptWhy {
-    // `handle` reports a link instead of a folder as `Other`.
-    match error.kind() {
-        ErrorKind::NotADirectory | ErrorKind::NotFound | ErrorKind::Other => KeptWhy::Way,
-        _ => KeptWhy::Refused,
-    }
 }

@@ -1,20 +1,21 @@
 //! Staging of the files of a restore, before anything is changed.
 //!
-//! All of them are staged in one folder in the workspace's root; a file on another file system is
-//! staged beside its path. A name that ends in `.part` is incomplete and has nobody else's data.
-//! Any other is complete and synced before it is placed, and may be the file that came out of an
-//! exchange.
+//! All of them are staged in one folder in the workspace's root. A file on another file system is
+//! staged beside its path, and so are all if the root is not writable. A name that ends in `.part`
+//! is incomplete and has nobody else's data. Any other is complete and synced before it is placed,
+//! and may be the file that came out of an exchange.
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use rustix::fs::{AtFlags, Gid, Mode, Stat, Uid};
+use rustix::io::Errno;
 
-use super::{Contents, Done, Job, RestoreRoot, is_absent, is_folder, slot, staged_folder};
+use super::{Contents, Done, Job, RestoreRoot, is_absent, is_folder, slot, staged_folder, why};
 use crate::core::entry::KeptWhy;
 use crate::core::path;
 use crate::core::tree::{Item, PathBytes};
@@ -26,28 +27,34 @@ use crate::workspace::handle::Folder;
 const MANY: usize = 64;
 
 /// Two temporary names, with which the exchange is tried.
-const TRIED: [&str; 2] = ["tried-1", "tried-2"];
+const TRIED: [&str; 2] = [".rewake-restore-tried-1", ".rewake-restore-tried-2"];
 
 /// The staging folder.
 pub(super) struct Bench {
     root: Folder,
     name: OsString,
-    pub(super) folder: Folder,
+    folder: Folder,
     device: u64,
+    /// It existed, which means that a restore was interrupted.
+    pub(super) is_left: bool,
     /// Whether the file system can exchange two names.
-    pub(super) can_exchange: bool,
+    can_exchange: bool,
     /// Whether names that differ only in case are the same.
-    pub(super) folds_case: bool,
+    folds_case: bool,
 }
 
 impl Bench {
-    /// Opens the folder, and returns whether it existed, which means that a restore was
-    /// interrupted.
-    pub(super) fn open(root: &Folder, path: &Path, id: &str) -> io::Result<(Bench, bool)> {
+    /// Opens the folder. `None`: the root is not writable.
+    pub(super) fn open(root: &Folder, path: &Path, id: &str) -> io::Result<Option<Bench>> {
+        #[cfg(test)]
+        if NO_BENCH.get() {
+            return Ok(None);
+        }
         let name = OsString::from(staged_folder(id));
         let is_left = match rustix::fs::mkdirat(root.as_fd(), &name, Mode::from_raw_mode(0o700)) {
             Ok(()) => false,
-            Err(rustix::io::Errno::EXIST) => true,
+            Err(Errno::EXIST) => true,
+            Err(Errno::ACCESS | Errno::PERM | Errno::ROFS) => return Ok(None),
             Err(e) => return Err(e.into()),
         };
         let stat = root.stat(&name)?;
@@ -63,22 +70,18 @@ impl Bench {
             folds_case: root.stat(OsStr::new(&upper)).is_ok(),
             root: root.below(Path::new(""))?,
             device: device(&stat),
+            is_left,
             name,
             folder,
         };
-        Ok((bench, is_left))
+        Ok(Some(bench))
     }
 
     /// Removes the staged files, except those of somebody else.
     pub(super) fn clear(&self) {
-        let Ok(names) = self.folder.names(Path::new("")) else {
-            return;
-        };
-        for entry in names.flatten() {
-            if entry.file_name().to_bytes().ends_with(PART.as_bytes()) {
-                let _ = self
-                    .folder
-                    .remove(OsStr::from_bytes(entry.file_name().to_bytes()));
+        for (name, _) in self.folder.list().unwrap_or_default() {
+            if name.as_bytes().ends_with(PART.as_bytes()) {
+                let _ = self.folder.remove(&name);
             }
         }
         let _ = self.root.remove_folder(&self.name);
@@ -90,6 +93,8 @@ impl Bench {
 thread_local! {
     /// Simulates a file system that cannot exchange names (NFS, CIFS, 9p, many of FUSE).
     pub(super) static NO_EXCHANGE: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
+    /// Simulates a root that belongs to another user.
+    pub(super) static NO_BENCH: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
 }
 
 fn can_exchange(folder: &Folder) -> bool {
@@ -129,17 +134,17 @@ impl RestoreRoot<'_> {
     /// Returns the staging place of a path. `make` as for [`RestoreRoot::spot`].
     pub(super) fn slot(&self, path: &PathBytes, make: bool) -> io::Result<StagingPlace> {
         let name = slot(path);
-        let beside = match self.spot(path, make) {
+        let spot = self.spot(path, make);
+        let is_there = |bench: &&Bench| match &spot {
             Ok(spot) => {
-                let stat = spot.folder.stat(OsStr::new("."))?;
-                (device(&stat) != self.bench.device).then_some(spot.folder)
+                let stat = spot.folder.stat(OsStr::new("."));
+                stat.is_ok_and(|stat| device(&stat) == bench.device)
             }
-            Err(e) if self.below(path).is_none() => return Err(e),
-            Err(_) => None,
+            Err(_) => self.below(path).is_some(),
         };
-        let (folder, name, is_beside) = match beside {
-            Some(folder) => (folder, format!("{STAGED}{name}"), true),
-            None => (self.bench.folder.below(Path::new(""))?, name, false),
+        let (folder, name, is_beside) = match self.bench.as_ref().filter(is_there) {
+            Some(bench) => (bench.folder.below(Path::new(""))?, name, false),
+            None => (spot?.folder, format!("{STAGED}{name}"), true),
         };
         Ok(StagingPlace {
             folder,
@@ -160,7 +165,7 @@ impl RestoreRoot<'_> {
         content: &mut Contents<'_>,
         done: &mut Done,
     ) -> Result<(), String> {
-        if self.bench.folds_case {
+        if self.bench.as_ref().is_some_and(|bench| bench.folds_case) {
             without_other_case(jobs, done);
         }
         let files = jobs.iter().filter(|job| job.target.is_some()).count();
@@ -205,11 +210,12 @@ impl RestoreRoot<'_> {
             },
             Item::Link { .. } | Item::Marker { .. } => None,
         };
-        // No folder is created in the workspace before everything is staged.
-        let slot = match self.slot(&job.path, self.below(&job.path).is_none()) {
+        // No folder is created in the workspace before everything is staged, unless in it.
+        let make = self.bench.is_none() || self.below(&job.path).is_none();
+        let slot = match self.slot(&job.path, make) {
             Ok(slot) => slot,
             // The folders of the path changed.
-            Err(_) => return Ok(Some(KeptWhy::Way)),
+            Err(e) => return Ok(Some(why(&e))),
         };
         let written = match (target, &bytes) {
             (Item::File { mode, .. }, Some(bytes)) => slot.write(*mode, bytes, sync),
@@ -218,9 +224,9 @@ impl RestoreRoot<'_> {
         };
         match written {
             Ok(()) => Ok(None),
-            Err(_) if slot.is_beside => {
+            Err(e) if slot.is_beside => {
                 let _ = slot.folder.remove(&slot.part);
-                Ok(Some(KeptWhy::Refused))
+                Ok(Some(why(&e)))
             }
             Err(e) => Err(cannot_stage(&e)),
         }
@@ -229,8 +235,9 @@ impl RestoreRoot<'_> {
     /// Syncs all staged files, and then gives them their final names. Removes the jobs of files
     /// that are not there any more, since the folders of their paths changed.
     fn complete(&self, jobs: &mut Vec<Job>, is_synced: bool, done: &mut Done) -> io::Result<()> {
-        if !is_synced {
-            sync_all(&self.bench.folder)?;
+        let bench = self.bench.as_ref().map(|bench| &bench.folder);
+        if let (Some(folder), false) = (bench, is_synced) {
+            sync_all(folder)?;
         }
         let mut gone = BTreeSet::new();
         let is_file = |job: &&Job| matches!(job.target, Some(Item::File { .. }));
@@ -249,7 +256,13 @@ impl RestoreRoot<'_> {
         jobs.retain(|job| !gone.contains(&job.path));
         done.kept
             .extend(gone.into_iter().map(|path| (path, KeptWhy::Way)));
-        self.bench.folder.sync()
+        bench.map_or(Ok(()), Folder::sync)
+    }
+
+    /// Returns whether the file system of a staging place can exchange two names.
+    pub(super) fn can_exchange(&self, slot: &StagingPlace) -> bool {
+        let bench = self.bench.as_ref();
+        bench.map_or_else(|| can_exchange(&slot.folder), |bench| bench.can_exchange)
     }
 
     /// Removes all staged files: nothing was placed, so they are rewake's own.
@@ -269,14 +282,10 @@ fn cannot_stage(error: &io::Error) -> String {
 
 impl StagingPlace {
     fn write(&self, mode: u16, bytes: &[u8], sync: bool) -> io::Result<()> {
-        let mut file = match self.folder.new_file(&self.part, Mode::from_raw_mode(0o600)) {
-            Err(e) if e.kind() == ErrorKind::AlreadyExists => {
-                self.folder.remove(&self.part)?;
-                self.folder
-                    .new_file(&self.part, Mode::from_raw_mode(0o600))?
-            }
-            made => made?,
-        };
+        self.remove_part();
+        let mut file = self
+            .folder
+            .new_file(&self.part, Mode::from_raw_mode(0o600))?;
         file.write_all(bytes)?;
         rustix::fs::fchmod(&file, Mode::from_raw_mode(u32::from(mode) & 0o777))?;
         // A file that is staged beside its path is on another file system than the one that is

@@ -98,6 +98,21 @@ impl Room {
         })
     }
 
+    /// Restores, cut short at this point (from 1; 0: nowhere). Returns the number of points that it
+    /// passed, too.
+    fn cut(&self, before: &Tree, target: &Tree, stop: usize) -> (usize, Result<Done, CutShort>) {
+        let mut passed = 0;
+        let end = self.restore(before, target, &mut |_| {
+            passed += 1;
+            if passed == stop {
+                Err(CutShort)
+            } else {
+                Ok(())
+            }
+        });
+        (passed, end)
+    }
+
     fn done(&self, before: &Tree, target: &Tree) -> Done {
         self.restore(before, target, &mut |_| Ok(())).unwrap()
     }
@@ -325,27 +340,14 @@ fn on_a_full_disk_nothing_is_placed_and_nothing_is_left() {
 }
 
 fn cut_short_everywhere() {
-    let mut last = 0;
     let (room, before, target) = scene();
-    let count = &mut |_| {
-        last += 1;
-        Ok(())
-    };
-    room.restore(&before, &target, count).unwrap();
+    let (last, _) = room.cut(&before, &target, 0);
     assert!(last > 20, "{last} points");
     for first in 1..=last {
         for second in (0..=last).step_by(if first % 3 == 0 { 1 } else { 5 }) {
             let (room, before, target) = scene();
             for stop in [first, second] {
-                let mut passed = 0;
-                let cut = room.restore(&before, &target, &mut |_| {
-                    passed += 1;
-                    if passed == stop {
-                        Err(CutShort)
-                    } else {
-                        Ok(())
-                    }
-                });
+                let (_, cut) = room.cut(&before, &target, stop);
                 for (path, content) in room.now() {
                     let is = |items: &[(&str, &str)]| items.contains(&(&path, &content));
                     let is_known = is(&BEFORE) || is(&TARGET) || path.starts_with(STAGED);
@@ -424,6 +426,220 @@ fn a_restore_never_loses_a_concurrent_save() {
     }
 }
 
+/// The scene with modes that forbid a restore: of the root, and of a folder.
+fn locked_scene() -> (Room, Tree, Tree) {
+    let now = [
+        ("a", "new"),
+        ("d/e/x", "new"),
+        ("d/y", "new"),
+        ("gone/z", "made"),
+    ];
+    let old = [
+        ("a", "old"),
+        ("d/e/x", "old"),
+        ("d/e/back/b", "b"),
+        ("d/y", "old"),
+    ];
+    let mut room = Room::new();
+    room.lay_out(&now);
+    let (before, target) = (room.tree(&now), room.tree(&old));
+    for (folder, mode) in [("d/e", 0o555), ("d", 0o111), ("gone", 0o500), ("", 0o555)] {
+        fs::set_permissions(room.path(folder), fs::Permissions::from_mode(mode)).unwrap();
+    }
+    (room, before, target)
+}
+
+/// Makes the folders accessible, and returns the modes that they had.
+fn unlocked(room: &Room) -> Vec<u32> {
+    let unlock = |folder: &str| {
+        let mode = fs::metadata(room.path(folder))
+            .unwrap()
+            .permissions()
+            .mode()
+            & 0o777;
+        fs::set_permissions(room.path(folder), fs::Permissions::from_mode(0o755)).unwrap();
+        mode
+    };
+    ["", "d", "d/e"].map(unlock).to_vec()
+}
+
+#[test]
+fn folders_of_the_user_are_writable_during_a_restore_and_have_their_modes_afterwards() {
+    let old = [
+        ("a", "old"),
+        ("d/e/x", "old"),
+        ("d/e/back/b", "b"),
+        ("d/y", "old"),
+    ];
+    let (room, before, target) = locked_scene();
+    let (points, done) = room.cut(&before, &target, 0);
+    assert_eq!(done.unwrap().kept, BTreeMap::new());
+    assert_eq!(unlocked(&room), [0o555, 0o111, 0o555]);
+    room.is(&old);
+    for stop in 1..=points {
+        let (room, before, target) = locked_scene();
+        let (_, cut) = room.cut(&before, &target, stop);
+        assert_eq!(cut, Err(CutShort));
+        assert_eq!(room.done(&before, &target).kept, BTreeMap::new(), "{stop}");
+        assert_eq!(unlocked(&room), [0o555, 0o111, 0o555], "{stop}");
+        room.is(&old);
+    }
+    // Nothing is placed without the contents, and the modes are as they were.
+    let (mut room, before, target) = locked_scene();
+    room.contents.clear();
+    assert_eq!(room.done(&before, &target).written.len(), 0);
+    assert_eq!(unlocked(&room), [0o555, 0o111, 0o555]);
+}
+
+/// The root belongs to somebody else: each file is staged beside its path.
+#[test]
+fn without_a_writable_root_files_are_restored_beside_their_paths() {
+    struct NoBench;
+    impl Drop for NoBench {
+        fn drop(&mut self) {
+            stage::NO_BENCH.set(false);
+        }
+    }
+    let _no_bench = NoBench;
+    stage::NO_BENCH.set(true);
+    let now = [("src/a", "new"), ("src/made", "made"), ("src/l", "-> new")];
+    let old = [("src/a", "old"), ("src/back/b", "b"), ("src/l", "-> old")];
+    let scene = || {
+        let mut room = Room::new();
+        room.lay_out(&now);
+        let (before, target) = (room.tree(&now), room.tree(&old));
+        (room, before, target)
+    };
+    for exchanges in [true, false] {
+        let _no_exchange = (!exchanges).then(NoExchange::begin);
+        let (room, before, target) = scene();
+        let (points, done) = room.cut(&before, &target, 0);
+        assert_eq!(done.unwrap().kept, BTreeMap::new());
+        room.is(&old);
+        for stop in 1..=points {
+            for save in [false, true] {
+                let (room, before, target) = scene();
+                let mut passed = 0;
+                let cut = room.restore(&before, &target, &mut |point| {
+                    passed += 1;
+                    if passed == stop && save && exchanges && point != Point::InPlace {
+                        room.put("saved", "saved");
+                        fs::rename(room.path("saved"), room.path("src/a")).unwrap();
+                    }
+                    if passed == stop {
+                        Err(CutShort)
+                    } else {
+                        Ok(())
+                    }
+                });
+                assert_eq!(cut, Err(CutShort));
+                let is_saved = fs::read(room.path("src/a")).unwrap() == b"saved";
+                let done = room.done(&before, &target);
+                match is_saved {
+                    true => assert_eq!(room.now()["src/a"], "saved", "{stop}: {done:?}"),
+                    false => room.is(&old),
+                }
+                let is_staged = |path: &String| path.contains(STAGED);
+                assert!(!room.now().keys().any(is_staged), "{stop}");
+            }
+        }
+    }
+}
+
+#[test]
+fn what_cannot_be_read_is_kept_beside_the_restored_file() {
+    let unreadable = |room: &Room, path: &str, mode: u32| {
+        fs::set_permissions(room.path(path), fs::Permissions::from_mode(mode)).unwrap();
+    };
+    let marker = |why, room: &Room, path: &str| {
+        use std::os::unix::fs::MetadataExt;
+        let stat = fs::metadata(room.path(path)).unwrap();
+        Item::Marker {
+            why,
+            bytes: if stat.is_file() { stat.size() } else { 0 },
+            mtime_ms: if stat.is_file() {
+                stat.mtime() * 1_000 + stat.mtime_nsec() / 1_000_000
+            } else {
+                0
+            },
+            hash: None,
+        }
+    };
+    for exchanges in [true, false] {
+        let _no_exchange = (!exchanges).then(NoExchange::begin);
+        // A folder that could not be read: one file in it differs, one does not.
+        let mut room = Room::new();
+        room.lay_out(&[("d/x", "new"), ("d/same", "same"), ("d/more", "more")]);
+        let before = Tree([(b"d".to_vec(), marker(Marked::Unreadable, &room, "d"))].into());
+        let target = room.tree(&[("d/x", "old"), ("d/same", "same")]);
+        unreadable(&room, "d", 0);
+        let done = room.done(&before, &target);
+        assert_eq!(
+            done.kept,
+            BTreeMap::from([(b"d/x".to_vec(), KeptWhy::Aside)])
+        );
+        let is = [
+            ("d/x", "old"),
+            ("d/x.rewake-kept", "new"),
+            ("d/same", "same"),
+            ("d/more", "more"),
+        ];
+        room.is(&is);
+        // Once more, as after a kill.
+        assert_eq!(room.done(&before, &target).kept, BTreeMap::new());
+        room.is(&is);
+        // Back: what was hidden then is not removed now.
+        let now = room.tree(&is);
+        assert!(room.done(&now, &before).removed.is_empty());
+        room.is(&is);
+        // A file that could not be read, and a FIFO.
+        let mut room = Room::new();
+        let pipe = std::process::Command::new("mkfifo")
+            .arg(room.path("p"))
+            .status();
+        assert!(pipe.unwrap().success());
+        let why = Marked::Fifo;
+        let mut before = Tree([(b"p".to_vec(), read::bare(why))].into());
+        if !rustix::process::geteuid().is_root() {
+            room.put("x", "new and longer");
+            unreadable(&room, "x", 0);
+            before
+                .0
+                .insert(b"x".to_vec(), marker(Marked::Unreadable, &room, "x"));
+        }
+        let target = room.tree(&[("p", "old"), ("x", "old")]);
+        let done = room.done(&before, &target);
+        assert_eq!(done.written.len(), 2, "{done:?}");
+        assert_eq!(done.kept.len(), before.0.len(), "{done:?}");
+        for name in ["p", "x"] {
+            assert_eq!(fs::read(room.path(name)).unwrap(), b"old");
+        }
+        assert!(before.0.len() == 1 || room.path("x.rewake-kept").exists());
+        assert!(!fs::metadata(room.path("p.rewake-kept")).unwrap().is_file());
+        // Somebody made it readable and saved it.
+        fs::remove_file(room.path("p")).unwrap();
+        room.put("p", "saved by somebody");
+        let done = room.done(&before, &target);
+        assert_eq!(done.kept[b"p".as_slice()], KeptWhy::Changed);
+        assert_eq!(fs::read(room.path("p")).unwrap(), b"saved by somebody");
+    }
+}
+
+#[test]
+fn an_empty_folder_makes_room_for_a_file_and_another_one_stays() {
+    let mut room = Room::new();
+    room.lay_out(&[("full/y", "y")]);
+    fs::create_dir(room.path("empty")).unwrap();
+    let before = room.tree(&[]);
+    let target = room.tree(&[("empty", "old"), ("full", "old")]);
+    let done = room.done(&before, &target);
+    assert_eq!(
+        done.kept,
+        BTreeMap::from([(b"full".to_vec(), KeptWhy::Folder)])
+    );
+    room.is(&[("empty", "old"), ("full/y", "y")]);
+}
+
 #[test]
 fn a_file_open_for_writing_is_kept_beside_the_restored_file() {
     use std::io::Write;
@@ -449,12 +665,7 @@ fn a_folder_that_became_a_link_is_not_followed() {
     room.lay_out(&[("sub/a", "new"), ("sub/b", "made")]);
     let before = room.tree(&[("sub/a", "new"), ("sub/b", "made")]);
     let target = room.tree(&[("sub/a", "old"), ("sub/c/d", "back")]);
-    let mut points = 0;
-    room.restore(&before, &target, &mut |_| {
-        points += 1;
-        Ok(())
-    })
-    .unwrap();
+    let (points, _) = room.cut(&before, &target, 0);
     for when in 1..=points {
         let mut room = Room::new();
         room.lay_out(&[("sub/a", "new"), ("sub/b", "made")]);
