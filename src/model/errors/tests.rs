@@ -99,6 +99,7 @@ fn an_error_in_a_stream_without_a_code_is_known_by_its_words() {
         r#"{"error":"model 'm-old' not found"}"#,
         r#""m-old does not exist""#,
         r#"{"message":"m-old: not found"}"#,
+        r#"{"message":"The model is not available"}"#,
     ] {
         let failure = failure(text);
         assert_eq!(failure.class, NoModel, "{text}");
