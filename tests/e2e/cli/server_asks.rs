@@ -88,6 +88,7 @@ fn a_question_of_a_server_is_answered_from_another_process() {
     for (tool, mode) in WAYS {
         let scene = calls(tool, mode, &effect(), "tool_timeout_sec = 1.5");
         let live = scene.asked_by_server();
+        let asked_at = std::time::Instant::now();
         let asked = scene.asks_now();
         assert_eq!(asked.len(), 1, "{asked:?}");
         assert_eq!(asked[0]["form"]["server"], "far");
@@ -114,7 +115,7 @@ fn a_question_of_a_server_is_answered_from_another_process() {
         }
         assert!(scene.entries("answered").is_empty());
         // A person may take longer than the tool may.
-        std::thread::sleep(std::time::Duration::from_secs(2));
+        until(|| asked_at.elapsed() > std::time::Duration::from_secs(2));
         scene.answers(&["--value", "name=ada"]).expect(0);
         live.wait(LIMIT).expect(0);
         assert_has(&scene.last_result(), &["ada", "accept"]);

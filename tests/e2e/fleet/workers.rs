@@ -37,8 +37,9 @@ impl Fleet {
             .output();
         let programs = Command::new("git").arg("--exec-path").output().unwrap();
         let folder = String::from_utf8(programs.stdout).unwrap();
-        let has_daemon = Path::new(folder.trim()).join("git-daemon").exists();
-        if !unshare.is_ok_and(|ran| ran.status.success()) || !has_daemon {
+        // `git daemon` would run it as a child, which no kill of git ends.
+        let daemon = Path::new(folder.trim()).join("git-daemon");
+        if !unshare.is_ok_and(|ran| ran.status.success()) || !daemon.exists() {
             skip_everywhere("mount namespaces and git daemon");
             return None;
         }
@@ -50,7 +51,7 @@ impl Fleet {
         std::fs::write(repo.join("file"), "first\n").unwrap();
         git(&repo, &["add", "file"]);
         git(&repo, &["commit", "-q", "-m", "first"]);
-        let (port, daemon) = serve(shared.path());
+        let (port, daemon) = serve(&daemon, shared.path());
         let sql = format!(
             "UPDATE rewake.meta SET work_dir = '{}', lease = '20 s'",
             shared.path().join("work").display()
@@ -117,21 +118,16 @@ impl Fleet {
     }
 }
 
-/// Serves the repositories of a folder.
-fn serve(folder: &Path) -> (u16, std::process::Child) {
+/// Serves the repositories of a folder with this program.
+fn serve(program: &Path, folder: &Path) -> (u16, std::process::Child) {
     for _ in 0..20 {
         let port = std::net::TcpListener::bind("127.0.0.1:0")
             .unwrap()
             .local_addr()
             .unwrap()
             .port();
-        let mut child = Command::new("git")
-            .args([
-                "daemon",
-                "--export-all",
-                "--reuseaddr",
-                "--listen=127.0.0.1",
-            ])
+        let mut child = Command::new(program)
+            .args(["--export-all", "--reuseaddr", "--listen=127.0.0.1"])
             .arg(format!("--port={port}"))
             .arg(format!("--base-path={}", folder.join("repos").display()))
             .stdin(Stdio::null())

@@ -35,7 +35,7 @@ pub fn answers(terminal: &mut Terminal, line: &str, then: &str) {
             "{then:?} does not come:\n{}",
             terminal.screen()
         );
-        std::thread::sleep(Duration::from_millis(1_500));
+        std::thread::sleep(Duration::from_secs(1));
         let refused = refusals(terminal);
         terminal.types(&format!("{line}\r"));
         // The same refusal is not printed twice in a row.

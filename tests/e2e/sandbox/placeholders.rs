@@ -11,6 +11,7 @@ use std::process::Command;
 use rewake::command::{How, RunState, Running};
 use rewake::core::access::Access;
 use rewake::sandbox::{KeptPlaceholders, Profile, remove_left_placeholders};
+use rustix::fs::{FlockOperation, flock};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::sandbox::kept::{Place, after, place, until};
@@ -336,11 +337,12 @@ fn names_that_are_not_utf8_are_held() {
 /// An empty file of the user is no placeholder.
 #[test]
 fn placeholders_of_a_killed_keeper_are_removed_and_no_file_of_the_user() {
-    for sweep in [false, true] {
+    for remover in ["agent", "sweep", "next command"] {
         let Some(place) = repository() else { return };
         let own = place.path("ws/.git/info/attributes");
         std::fs::create_dir_all(own.parent().unwrap()).unwrap();
         std::fs::write(&own, "").unwrap();
+        sh(&place.path("ws"), "git config include.path ../included");
         let before = listing(&place.path("ws/.git"));
         run(async {
             let mut running = start(&place, "true", "ready").await;
@@ -354,18 +356,32 @@ fn placeholders_of_a_killed_keeper_are_removed_and_no_file_of_the_user() {
             };
             let keeper = Pid::from_raw(i32::try_from(keeper).unwrap()).unwrap();
             kill_process(keeper, Signal::KILL).unwrap();
-            if sweep {
+            if remover == "sweep" {
                 let is_left = || {
                     remove_left_placeholders(&place.path(""));
                     place.path("ws/.git/commondir").exists()
                 };
                 until(|| !is_left());
-            } else {
+            } else if remover == "agent" {
                 let ended = place.runs().wait(&mut running).await.unwrap();
                 assert_eq!(ended.how, How::Lost { group: None });
+            } else {
+                // Nobody looks at the run that is lost, but its locks are gone.
+                let records = std::fs::read_dir(place.path("placeholders")).unwrap();
+                let records = records.flatten().map(|record| record.path());
+                for locked in records.chain([place.path("ws/.git")]) {
+                    let locked = std::fs::File::open(locked).unwrap();
+                    until(|| flock(&locked, FlockOperation::NonBlockingLockExclusive).is_ok());
+                }
+                // It takes them over, so that they are there all the time.
+                let tries = "echo evil > .git/commondir; echo evil > included; true";
+                let next = start(&place, tries, "next").await;
+                assert!(!is_evil(&place, ".git/commondir") && !is_evil(&place, "included"));
+                finish(&place, next, "next").await;
             }
         });
         assert_eq!(listing(&place.path("ws/.git")), before);
+        assert!(!place.path("ws/included").exists());
     }
 }
 
