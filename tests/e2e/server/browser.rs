@@ -112,11 +112,12 @@ impl Browser {
         self.post("/execute/sync", &json!({"script": script, "args": []}))
     }
 
-    /// Asked until the script gives true.
+    /// Asked until the script gives true. What it looks at may not be there yet.
     #[track_caller]
     fn until(&self, script: &str) {
         let end = Instant::now() + LIMIT;
-        while self.script(script) != true {
+        let script = format!("try {{ {script} }} catch (_) {{ return false }}");
+        while self.script(&script) != true {
             let page = self.script("return document.body.innerText");
             assert!(
                 Instant::now() < end,
