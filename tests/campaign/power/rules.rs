@@ -1,15 +1,16 @@
 //! What must be on the disk before what.
 //!
-//! 1. An entry is printed, a request is sent and a keeper is started only when the log has no
-//!    write that is not synced; and each entry that is printed has a sync of its own, but for what
-//!    an answer begins, which may be in its transaction (answer, files, started).
-//! 2. Between an answer and the next request the result of its call is printed, so by 1 it is
+//! 1. An entry is written to the journal, a request is sent and a keeper is started only when the log
+//!    has no write that is not synced; and each entry in the journal has a sync of its own, but for
+//!    what an answer begins, which may be in its transaction (answer, files, started). An entry is
+//!    printed only after its line of the journal, by a thread of its own.
+//! 2. Between an answer and the next request the result of its call is in the journal, so by 1 it is
 //!    on the disk when the request leaves.
-//! 3. A keeper is started only when the `Started` with its run is printed, so by 1 durable.
+//! 3. A keeper is started only when the `Started` with its run is in the journal, so by 1 durable.
 //!    Its run folder needs no sync: in another boot nothing is run, whatever it says.
 //! 4. A file gets its name in the workspace when its content is synced, and its folder is
-//!    synced before the result is printed. So are the folders of new folders.
-//! 5. An entry that names a tree is printed only when all that was written to packs is synced,
+//!    synced before the result is in the journal. So are the folders of new folders.
+//! 5. An entry that names a tree is in the journal only when all that was written to packs is synced,
 //!    and the name of each pack too. What the files were before an effect is in one transaction
 //!    with its `Started`.
 
@@ -19,6 +20,7 @@ use std::path::Path;
 use crate::power::trace::{Op, What};
 
 const LOG: &str = "rewake.db-wal";
+const JOURNAL: &str = "/tail.jsonl";
 
 /// How often the rules had something to say.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -69,15 +71,17 @@ struct Watch {
     /// Files and folders with a write or a new name that is not synced.
     dirty: HashSet<String>,
     synced: HashSet<String>,
-    /// Syncs of the log since an entry was printed.
+    /// Syncs of the log since an entry was in the journal.
     commits: usize,
-    /// Results printed since the last request.
+    /// Results in the journal since the last request.
     results: usize,
     /// The `Started` lines.
     begun: Vec<String>,
     packs: HashSet<String>,
-    /// What may be printed next without a sync of its own: it may be in the transaction of what was
-    /// printed last.
+    /// Number of entries in the journal.
+    recorded: u64,
+    /// The entries that may follow without a sync of their own: they may be in the transaction of the
+    /// last one.
     may_be_with: &'static [&'static str],
 }
 
@@ -99,12 +103,13 @@ impl Watch {
             What::Wrote { to, text, .. } if to.starts_with("pipe:") && is_folder(text) => {
                 self.keeper(text)
             }
-            What::Wrote { fd: 1, text, .. } if op.pid == self.agent => match kind(text) {
-                Some(kind) => self.entry(&kind, text),
-                None => Ok(()),
-            },
             // What a command does is its own affair.
             What::Wrote { .. } if self.others.contains(&op.pid) => Ok(()),
+            What::Wrote { to, text, .. } if to.ends_with(JOURNAL) => self.lines(text),
+            What::Wrote { text, .. } if is_printed(text) => match seq(text, "\\\"seq\\\":") {
+                Some(seq) if seq < self.recorded => Ok(()),
+                _ => Err("an entry is printed before its record".into()),
+            },
             What::Wrote { to, .. } => {
                 if to.ends_with(".pack") && self.packs.insert(to.clone()) {
                     self.dirty.insert(parent(to));
@@ -154,11 +159,24 @@ impl Watch {
         Ok(())
     }
 
+    /// Lines of the journal.
+    fn lines(&mut self, text: &str) -> Result<(), String> {
+        for line in text.split(r#"{\"seq\":"#).skip(1) {
+            let (_, behind) = line
+                .split_once(r#"\"entry\":{\"kind\":\""#)
+                .ok_or("a line has no kind")?;
+            let kind = behind.split('\\').next().unwrap_or_default();
+            self.entry(kind, line)?;
+            self.recorded = seq(line, "").ok_or("a line has no number")? + 1;
+        }
+        Ok(())
+    }
+
     fn entry(&mut self, kind: &str, text: &str) -> Result<(), String> {
         self.log_is_synced()?;
         let is_with = std::mem::take(&mut self.may_be_with).contains(&kind);
         if self.commits == 0 && !is_with {
-            return Err("an entry is told that no sync came before".into());
+            return Err("an entry is recorded that no sync came before".into());
         }
         self.commits = 0;
         if names_tree(text) {
@@ -226,11 +244,16 @@ fn is_post(text: &str) -> bool {
     text.contains("\"POST ")
 }
 
-/// `finished` of `… \"type\":\"entry.finished\"} …`
-fn kind(text: &str) -> Option<String> {
-    let (_, behind) = text.split_once(r#"\"type\":\"entry."#)?;
-    let (kind, _) = behind.split_once('\\')?;
-    Some(kind.to_string())
+/// Whether a text has an entry for stdout: `… \"type\":\"entry.finished\"} …`
+fn is_printed(text: &str) -> bool {
+    text.contains(r#"\"type\":\"entry."#)
+}
+
+/// The number behind these characters.
+fn seq(text: &str, before: &str) -> Option<u64> {
+    let (_, behind) = text.split_once(before)?;
+    let end = behind.find(|c: char| !c.is_ascii_digit())?;
+    behind[..end].parse().ok()
 }
 
 fn names_tree(text: &str) -> bool {
@@ -258,7 +281,8 @@ mod tests {
     const GOOD: &str = r#"1 execve("rewake", ["rewake", "-p"], 0x1 /* 5 vars */) = 0
 1 pwrite64(3</h/rewake.db-wal>, "x", 1, 0) = 1
 1 fdatasync(3</h/rewake.db-wal>) = 0
-1 write(1<pipe:[9]>, "{\"seq\":1,\"type\":\"entry.said\"}\n", 30) = 30
+1 write(4</h/journal/s/tail.jsonl>, "{\"seq\":0,\"entry\":{\"kind\":\"said\"}}\n", 30) = 30
+9 write(22<pipe:[9]>, "{\"seq\":0,\"type\":\"entry.said\"}\n", 30) = 30
 1 sendto(5<TCP:[127.0.0.1:9->127.0.0.1:80]>, "POST /v1 HTTP/1.1", 17, 0, NULL, 0) = 17
 3 write(8</h/files/packs/p.pack>, "x", 1) = 1
 3 fdatasync(8</h/files/packs/p.pack>) = 0
@@ -266,9 +290,7 @@ mod tests {
 1 pwrite64(3</h/rewake.db-wal>, "x", 1, 0) = 1
 1 fdatasync(3</h/rewake.db-wal> <unfinished ...>
 1 <... fdatasync resumed>) = 0
-1 write(1<pipe:[9]>, "{\"seq\":2,\"type\":\"entry.replied\"}\n", 30) = 30
-1 write(1<pipe:[9]>, "{\"reason\":\"files\",\"tree\":\"ab\",\"type\":\"entry.saved\"}\n", 30) = 30
-1 write(1<pipe:[9]>, "{\"guard\":{\"run\":\"r1\"},\"type\":\"entry.started\"}\n", 30) = 30
+1 write(4</h/journal/s/tail.jsonl>, "{\"seq\":1,\"entry\":{\"kind\":\"replied\"}}\n{\"seq\":2,\"entry\":{\"kind\":\"saved\",\"reason\":\"files\",\"tree\":\"ab\"}}\n{\"seq\":3,\"entry\":{\"kind\":\"started\",\"guard\":{\"run\":\"r1\"}}}\n", 30) = 30
 2 execve("/proc/self/exe", ["rewake", "__keep"], 0x1 /* 5 vars */) = 0
 1 write(9<pipe:[7]>, "/h/runs/r1\0", 11) = 11
 2 execve("/proc/self/exe", ["rewake", "__keep", "/h/runs/r1"], 0x1 /* 5 vars */) = 0
@@ -285,7 +307,8 @@ mod tests {
 1 fsync(6</w/d>) = 0
 1 pwrite64(3</h/rewake.db-wal>, "x", 1, 0) = 1
 1 fdatasync(3</h/rewake.db-wal>) = 0
-1 write(1<pipe:[9]>, "{\"seq\":4,\"type\":\"entry.finished\"}\n", 30) = 30
+1 write(4</h/journal/s/tail.jsonl>, "{\"seq\":4,\"entry\":{\"kind\":\"finished\"}}\n", 30) = 30
+9 write(22<pipe:[9]>, "{\"seq\":4,\"type\":\"entry.finished\"}\n", 30) = 30
 1 sendto(5<TCP:[127.0.0.1:9->127.0.0.1:80]>, "POST /v1 HTTP/1.1", 17, 0, NULL, 0) = 17
 "#;
 
@@ -323,7 +346,12 @@ mod tests {
 
     #[test]
     fn an_effect_before_its_record_is_refused() {
-        for early in ["__keep\", \"/h", r"/h/runs/r1\0", "POST"] {
+        for early in [
+            "__keep\", \"/h",
+            r"/h/runs/r1\0",
+            "POST",
+            r#"\"type\":\"entry.finished"#,
+        ] {
             let line = GOOD.lines().rfind(|l| l.contains(early)).unwrap();
             let at = GOOD.rfind(line).unwrap();
             let rest = format!("{}{}", &GOOD[..at], &GOOD[at + line.len() + 1..]);
