@@ -81,7 +81,7 @@ fn read_entries(home: &Home) -> Result<String, String> {
     Ok(lines.join("\n"))
 }
 
-/// What the program prints. Not through a pipe, which somebody else may hold open.
+/// The output of the program. Not through a pipe, which somebody else may hold open.
 fn output(home: &Home, args: &[&str]) -> Result<String, String> {
     let path = home.rewake_home().with_file_name("page");
     let file = File::create(&path).map_err(|error| error.to_string())?;

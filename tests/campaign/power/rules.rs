@@ -3,7 +3,7 @@
 //! 1. An entry is written to the journal, a request is sent and a keeper is started only when the log
 //!    has no write that is not synced; and each entry in the journal has a sync of its own, but for
 //!    what an answer begins, which may be in its transaction (answer, files, started). An entry is
-//!    printed only after its line of the journal, by a thread of its own.
+//!    printed only after its line of the journal, by another thread.
 //! 2. Between an answer and the next request the result of its call is in the journal, so by 1 it is
 //!    on the disk when the request leaves.
 //! 3. A keeper is started only when the `Started` with its run is in the journal, so by 1 durable.
@@ -249,7 +249,7 @@ fn is_printed(text: &str) -> bool {
     text.contains(r#"\"type\":\"entry."#)
 }
 
-/// The number behind these characters.
+/// Returns the number after these characters.
 fn seq(text: &str, before: &str) -> Option<u64> {
     let (_, behind) = text.split_once(before)?;
     let end = behind.find(|c: char| !c.is_ascii_digit())?;
