@@ -12,6 +12,7 @@ use serde_json::value::RawValue;
 use tokio::sync::mpsc;
 
 use super::wire::{INVALID_REQUEST, PARSE_ERROR, RpcError};
+use crate::core::half_character::without_halves;
 use crate::report::{InputLine, next_line};
 
 /// Maximum size of a frame in each direction.
@@ -103,7 +104,7 @@ fn parse(line: &[u8]) -> Option<Frame> {
     let Ok(text) = std::str::from_utf8(line) else {
         return failed(PARSE_ERROR, "the frame is not UTF-8");
     };
-    let text = text.trim();
+    let text = &*without_halves(text.trim());
     if text.is_empty() {
         return None;
     }

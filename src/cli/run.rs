@@ -4,8 +4,8 @@ use std::ffi::OsString;
 use std::io::{IsTerminal, Read};
 use std::os::unix::fs::FileTypeExt;
 use std::path::PathBuf;
-use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
-use std::time::Duration;
+use std::sync::mpsc::sync_channel;
+use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
 
@@ -33,7 +33,7 @@ use crate::ui::commands;
 const QUIET_STDIN: Duration = Duration::from_secs(1);
 
 /// Maximum size of piped input.
-pub(super) const STDIN_MAX_BYTES: u64 = 10 * 1024 * 1024;
+const STDIN_MAX_BYTES: u64 = 10 * 1024 * 1024;
 
 #[derive(Debug, Clone, PartialEq, Args)]
 pub(crate) struct RunArgs {
@@ -428,6 +428,7 @@ pub(super) fn run(ctx: &AppContext, args: &RunArgs) -> Result<u8, CliError> {
 }
 
 fn headless(ctx: &AppContext, args: &RunArgs, format: OutputFormat) -> Result<u8, CliError> {
+    let began = Instant::now();
     probe_kernel_in_background(ctx);
     let format = match format {
         OutputFormat::Text => Format::Text,
@@ -438,9 +439,12 @@ fn headless(ctx: &AppContext, args: &RunArgs, format: OutputFormat) -> Result<u8
     let schema = schema.transpose()?;
     let has_input = args.input_format.is_some();
     let piped = match has_stdin() && !has_input {
-        true => piped()?,
+        true => piped(args.timeout)?,
         false => None,
     };
+    let timeout = args
+        .timeout
+        .map(|limit| limit.saturating_sub(began.elapsed()));
     let prompt = args.prompt();
     let is_job = args.session_id.is_some();
     let job = is_job.then(|| {
@@ -491,7 +495,7 @@ fn headless(ctx: &AppContext, args: &RunArgs, format: OutputFormat) -> Result<u8
     let task = Task {
         images,
         blobs,
-        timeout: args.timeout,
+        timeout,
         background: args.background.unwrap_or_default().into(),
         prompt,
         command,
@@ -705,26 +709,32 @@ fn has_stdin() -> bool {
     kind.is_fifo() || kind.is_file()
 }
 
-/// Prints a note if stdin is still read after a second: a script may keep the pipe open. Nothing is
-/// printed once the returned value is dropped.
-pub(super) fn note_while_stdin_is_read() -> SyncSender<()> {
-    let (reading, read) = sync_channel::<()>(0);
+/// Reads stdin to its end, or to one byte more than allowed. A script may keep the pipe open: after a
+/// second a note says what is waited for, and after the time limit it is an error.
+pub(super) fn read_stdin(limit: Option<Duration>) -> Result<Vec<u8>, CliError> {
+    let (sender, receiver) = sync_channel(1);
     std::thread::spawn(move || {
-        if read.recv_timeout(QUIET_STDIN) == Err(RecvTimeoutError::Timeout) {
-            note("reading stdin …; </dev/null ends it");
-        }
+        let mut bytes = Vec::new();
+        let stdin = std::io::stdin().lock();
+        let read = stdin.take(STDIN_MAX_BYTES + 1).read_to_end(&mut bytes);
+        let _ = sender.send(read.map(|_| bytes));
     });
-    reading
+    let limit = limit.unwrap_or(Duration::MAX);
+    let read = receiver.recv_timeout(QUIET_STDIN.min(limit)).or_else(|_| {
+        note("reading stdin …; </dev/null ends it");
+        receiver.recv_timeout(limit.saturating_sub(QUIET_STDIN))
+    });
+    match read {
+        Ok(read) => read.map_err(|e| CliError::failed(format!("cannot read stdin: {e}"))),
+        Err(_) => {
+            let why = "stopped: the time limit of --timeout is reached, and stdin has not ended";
+            Err(CliError::new(exit::RESUMABLE, why).with_hint("</dev/null ends it"))
+        }
+    }
 }
 
-fn piped() -> Result<Option<String>, CliError> {
-    let _note = note_while_stdin_is_read();
-    let mut bytes = Vec::new();
-    let read = std::io::stdin()
-        .lock()
-        .take(STDIN_MAX_BYTES + 1)
-        .read_to_end(&mut bytes);
-    read.map_err(|e| CliError::failed(format!("cannot read stdin: {e}")))?;
+fn piped(limit: Option<Duration>) -> Result<Option<String>, CliError> {
+    let bytes = read_stdin(limit)?;
     if bytes.len() as u64 > STDIN_MAX_BYTES {
         return Err(CliError::usage("stdin is larger than 10 MiB")
             .with_hint("put it into a file, and name that file in the prompt"));

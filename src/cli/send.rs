@@ -1,13 +1,12 @@
 //! `rewake send`: sends a message to a session, also to a running one.
 
-use std::io::Read;
 use std::path::PathBuf;
 
 use clap::Args;
 
 use super::given_flags;
 use super::print_json;
-use super::run::{STDIN_MAX_BYTES, note_while_stdin_is_read};
+use super::run::read_stdin;
 #[cfg(feature = "fleet")]
 use super::steer::report_delivery_to;
 use super::steer::{ORIGIN, open_store, report_delivery};
@@ -110,13 +109,7 @@ pub(super) fn text(words: &[String]) -> Result<String, CliError> {
 }
 
 fn stdin() -> Result<String, CliError> {
-    let _note = note_while_stdin_is_read();
-    let mut bytes = Vec::new();
-    // Reads one byte more than allowed, so that the later check can detect excess input.
-    std::io::stdin()
-        .lock()
-        .take(STDIN_MAX_BYTES + 1)
-        .read_to_end(&mut bytes)
-        .map_err(|e| CliError::failed(format!("cannot read stdin: {e}")))?;
+    // One byte more than allowed is found later.
+    let bytes = read_stdin(None)?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }

@@ -7,6 +7,14 @@ use std::path::{Path, PathBuf};
 
 use super::ConfigError;
 
+/// The variables that name certificates of authorities: files, and folders of them.
+#[rustfmt::skip]
+pub const CERTIFICATES: [&str; 12] = [
+    "SSL_CERT_FILE", "SSL_CERT_DIR", "NIX_SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE",
+    "CURL_CA_BUNDLE", "GIT_SSL_CAINFO", "GIT_SSL_CAPATH", "PIP_CERT", "CARGO_HTTP_CAINFO", "AWS_CA_BUNDLE",
+    "DENO_CERT",
+];
+
 /// The variables and the working folder of a process.
 #[derive(Clone)]
 pub struct Env {

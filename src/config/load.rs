@@ -35,6 +35,8 @@ pub struct Loaded {
     pub project: Project,
     /// All defined servers, whether they may be used or not.
     pub servers: Vec<DefinedServer>,
+    /// Errors in the files with servers. They are among the warnings.
+    pub server_faults: Vec<Warning>,
     /// Variables that contain keys of providers. No server of a repository gets them.
     pub key_variables: BTreeSet<String>,
     /// State of each file when it was read.
@@ -84,6 +86,8 @@ impl Loaded {
             warnings,
             project,
             servers,
+            // They are among the warnings.
+            server_faults: _,
             key_variables,
             files: _,
         } = self;
@@ -165,10 +169,12 @@ pub fn load(
         leaves.extend(resolved(used.0, env, &project_file));
         project = used.1;
     }
-    warnings.extend(of_project.faults.iter().map(|error| Warning {
+    let faults = of_project.faults.iter().map(|error| Warning {
         text: format!("{error}; no server of it is used"),
         hint: error.hint().map(str::to_string),
-    }));
+    });
+    let server_faults: Vec<Warning> = faults.collect();
+    warnings.extend(server_faults.iter().cloned());
     for defined in &mut of_project.servers {
         defined.trust_as(&record);
     }
@@ -196,6 +202,7 @@ pub fn load(
         warnings,
         project,
         servers,
+        server_faults,
         key_variables,
         files,
     })

@@ -43,7 +43,7 @@ mod worktree;
 pub(crate) mod write;
 
 pub use builtin::{EffortField, Protocol, Quirks};
-pub use env::Env;
+pub use env::{CERTIFICATES, Env};
 pub use error::{ConfigError, Warning};
 pub use file::{Digest, ReadError, read_text, read_text_from};
 pub use in_use::{BeforeClosing, FilesInUse, IN_USE, is_in_use};

@@ -251,11 +251,21 @@ pub fn line(about: &About) -> Option<String> {
     Some(format!("checked {check}: {end}"))
 }
 
-/// Returns the note for the model about the new lines of a check. Empty: there are none.
+/// Returns the note for the model about the new lines of a check, or about one that did not do its
+/// work. Empty: there is nothing to say.
 pub fn note(about: &About, lines: &[String]) -> String {
-    let (Some(first), false) = (line(about), lines.is_empty()) else {
+    let Some(first) = line(about) else {
         return String::new();
     };
+    if lines.is_empty() {
+        let is_done = |ending: &CheckEnding| {
+            matches!(ending, CheckEnding::Exited { .. } | CheckEnding::Stopped)
+        };
+        return match about {
+            About::CheckEnded { ending, .. } if !is_done(ending) => inside_tag(&first),
+            _ => String::new(),
+        };
+    }
     let shown = lines.iter().take(MAX_LINES);
     let shown: Vec<_> = shown.map(|line| clip(line, LINE_BYTES)).collect();
     let mut text = format!("{first}\n{}", fenced(&inside_tag(&shown.join("\n"))));

@@ -28,6 +28,7 @@ pub mod form;
 pub mod freeing;
 mod front_matter;
 pub(crate) mod gauge;
+pub(crate) mod half_character;
 pub(crate) mod happened;
 pub mod hook;
 pub mod hook_event;

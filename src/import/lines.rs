@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use super::tools::usage;
 use super::{Piece, Report, Sink};
+use crate::core::half_character::read_lenient;
 
 /// Maximum length of a line, bytes. Longer ones are skipped.
 pub(super) const MAX_LINE: u64 = 64 * 1024 * 1024;
@@ -110,15 +111,9 @@ impl Lines {
 
 /// Parses a line. Objects nested deeper than 128 levels are refused by the parser.
 fn parse(bytes: &[u8], report: &mut Report) -> Option<Value> {
-    if let Ok(value) = serde_json::from_slice::<Value>(bytes) {
-        return value.is_object().then_some(value);
-    }
-    if std::str::from_utf8(bytes).is_ok() {
-        return None;
-    }
-    let value: Value = serde_json::from_str(&String::from_utf8_lossy(bytes)).ok()?;
-    report.not_utf8 += u64::from(value.is_object());
-    value.is_object().then_some(value)
+    let value = read_lenient(bytes).ok().filter(Value::is_object)?;
+    report.not_utf8 += u64::from(std::str::from_utf8(bytes).is_err());
+    Some(value)
 }
 
 /// Returns the text at a path of names. Empty: there is no such text.

@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 use super::lines::{text, with_images};
 use super::tools::usage;
 use super::{About, Piece, Report, Sink};
+use crate::core::half_character::read_lenient;
 use crate::store::database::open_damaged;
 use crate::workspace::handle::Folder;
 
@@ -171,7 +172,7 @@ fn wal_header(folder: &Folder, name: &str) -> io::Result<Vec<u8>> {
 
 fn json(data: &str, report: &mut Report) -> Option<Value> {
     report.lines += 1;
-    let value = serde_json::from_str(data).ok();
+    let value = read_lenient(data.as_bytes()).ok();
     report.damaged += u64::from(value.is_none());
     value
 }

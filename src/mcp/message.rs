@@ -3,6 +3,8 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use crate::core::half_character::read_lenient;
+
 /// JSON-RPC error code: unknown method.
 pub const METHOD_NOT_FOUND: i64 = -32_601;
 
@@ -98,11 +100,7 @@ pub fn read_other(line: &[u8]) -> ServerMessage {
 
 /// Reads a JSON object. Bytes that are not UTF-8 are replaced.
 fn value(line: &[u8]) -> Option<Value> {
-    let value: Value = match std::str::from_utf8(line) {
-        Ok(text) => serde_json::from_str(text),
-        Err(_) => serde_json::from_str(&String::from_utf8_lossy(line)),
-    }
-    .ok()?;
+    let value = read_lenient(line).ok()?;
     value.is_object().then_some(value)
 }
 

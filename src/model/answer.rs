@@ -183,10 +183,11 @@ impl Answer {
 /// every protocol.
 pub(super) const DONE: &str = "[DONE]";
 
-/// Parses the data of an event as JSON.
+/// Parses the data of an event as JSON. What is not was garbled on its way, as by a gateway that
+/// broke off: the answer is then as one that was cut.
 pub(super) fn json(data: &str) -> Result<Value, Failure> {
     serde_json::from_str(data)
-        .map_err(|e| errors::nonsense(format!("the provider sent an event that is not JSON: {e}")))
+        .map_err(|e| errors::network(&format!("the provider sent an event that is not JSON: {e}")))
 }
 
 /// Returns a count of tokens that may be missing, null or invalid.

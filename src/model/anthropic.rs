@@ -305,8 +305,7 @@ impl MessagesDecoder {
         if self.is_ended() || data.is_empty() || data == answer::DONE {
             return Ok(Vec::new());
         }
-        let data: Value = serde_json::from_str(data)
-            .map_err(|e| nonsense(&format!("an event {:?} is not JSON: {e}", event.event)))?;
+        let data = answer::json(data)?;
         let delta = match data["type"].as_str().unwrap_or_default() {
             "message_start" => {
                 self.count(&data["message"]["usage"]);
@@ -353,9 +352,9 @@ impl MessagesDecoder {
         Ok(deltas)
     }
 
-    /// Same as [`MessagesDecoder::is_ended`]: the protocol has an event for the end.
+    /// Returns whether the stop reason was received. Some gateways never send the event for the end.
     pub fn is_whole(&self) -> bool {
-        self.is_ended()
+        self.is_ended() || self.stop.is_some()
     }
 
     /// Returns a number that grows with every piece of the answer.

@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use super::{no_model, too_long};
 use crate::core::entry::{Failure, FailureClass};
+use crate::core::half_character::read_lenient;
 
 /// Maximum length of a server's message, in characters.
 const MAX_WORDS: usize = 500;
@@ -99,7 +100,7 @@ struct ErrorContent {
 
 impl ErrorContent {
     fn in_body(body: &str) -> ErrorContent {
-        match serde_json::from_str::<Value>(body) {
+        match read_lenient(body.as_bytes()) {
             Ok(value) => ErrorContent::in_value(&value),
             Err(_) => ErrorContent {
                 words: body.to_string(),

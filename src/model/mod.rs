@@ -13,6 +13,7 @@ mod effort;
 pub(crate) mod errors;
 pub(crate) mod gemini;
 mod gemini_schema;
+mod halves;
 pub(crate) mod http;
 mod image;
 mod key_trial;

@@ -252,6 +252,10 @@ impl ChatDecoder {
     pub fn feed(&mut self, event: &Event) -> Result<Vec<Delta>, Failure> {
         let data = event.data.trim();
         self.done |= data == answer::DONE;
+        if self.done && self.stop.is_none() && self.has_all() {
+            // Some gateways and models never send a reason.
+            self.stop = Some(StopReason::EndTurn);
+        }
         if self.done || data.is_empty() {
             return Ok(Vec::new());
         }
@@ -418,6 +422,16 @@ impl ChatDecoder {
             }
             _ => false,
         }
+    }
+
+    /// Returns whether the answer has text or calls, and each call is whole.
+    fn has_all(&self) -> bool {
+        let blocks = self.answer.blocks();
+        let is_text = |b: &Block| matches!(b, Block::Text { text, .. } if !text.trim().is_empty());
+        let is_call = |at: &usize| matches!(blocks.get(*at), Some(Block::Call { .. }));
+        let mut calls = (0..blocks.len()).filter(is_call);
+        (self.answer.has_calls() || blocks.iter().any(is_text))
+            && calls.all(|at| self.is_whole_call(at))
     }
 
     /// Stores the token counts. Returns false if there are none. They are totals, so the last ones

@@ -9,7 +9,8 @@
 use std::time::Duration;
 
 use reqwest::Response;
-use serde_json::Value;
+use serde::de::IgnoredAny;
+use serde_json::value::RawValue;
 use tokio::time::Instant;
 
 use super::timeouts::Timeouts;
@@ -132,7 +133,7 @@ impl ResponseBody {
         let Some(object) = &self.object else {
             return true;
         };
-        let is_over = serde_json::from_slice::<serde::de::IgnoredAny>(object).is_ok();
+        let is_over = serde_json::from_slice::<IgnoredAny>(object).is_ok();
         if !is_over {
             self.whole = None;
         }
@@ -225,7 +226,7 @@ impl ResponseBody {
             for data in objects {
                 let event = Event {
                     event: String::new(),
-                    data: data.to_string(),
+                    data,
                 };
                 self.decoder.feed(&event)?.into_iter().for_each(&mut *on);
             }
@@ -249,11 +250,15 @@ impl ResponseBody {
 
 /// Returns one object, or a list of objects that would be the events of a stream. `None`: it is
 /// not JSON.
-fn objects(bytes: &[u8]) -> Option<Vec<Value>> {
+fn objects(bytes: &[u8]) -> Option<Vec<String>> {
     let bytes = bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(bytes);
-    match serde_json::from_str(&String::from_utf8_lossy(bytes)).ok()? {
-        Value::Array(list) => Some(list),
-        value => Some(vec![value]),
+    let text = String::from_utf8_lossy(bytes);
+    match serde_json::from_str::<Vec<&RawValue>>(&text) {
+        Ok(list) => Some(list.into_iter().map(|one| one.get().to_string()).collect()),
+        Err(_) => {
+            let is_json = serde_json::from_str::<IgnoredAny>(&text).is_ok();
+            is_json.then(|| vec![text.into_owned()])
+        }
     }
 }
 
@@ -273,9 +278,18 @@ fn begins_as_events(head: &[u8]) -> bool {
 
 fn no_answer(head: &[u8]) -> Failure {
     let head = String::from_utf8_lossy(head);
-    errors::nonsense(format!(
+    let why = format!(
         "the answer is neither an event stream nor an object of the protocol, it begins {head:?}"
-    ))
+    );
+    // A gateway sends a page of its own while the server is away.
+    match head
+        .trim_start_matches('\u{feff}')
+        .trim_start()
+        .starts_with('<')
+    {
+        true => errors::network(&why),
+        false => errors::nonsense(why),
+    }
 }
 
 fn too_large(most: usize) -> Failure {

@@ -26,7 +26,7 @@ const RATES: [&str; 11] = [
 
 /// Texts that identify the error on their own.
 #[rustfmt::skip]
-const SURE: [&str; 19] = [
+const SURE: [&str; 22] = [
     "maximum context length", "maximum prompt length", "prompt is too long", "prompt too long",
     "prompt exceeds max length", "prompt token count", "input is too long", "input token count",
     "input tokens exceed", "input prompt exceed", "range of input length should be",
@@ -34,7 +34,8 @@ const SURE: [&str; 19] = [
     // text-generation-inference: the size of the input, and the size left for the answer.
     "inputs tokens +", "inputs must have less than",
     // A limit in bytes, but a shorter request helps.
-    "request payload size exceeds", "request entity too large", "request body too large",
+    "request payload size exceeds", "request entity too large", "request body too large", "payload too large",
+    "message size", "body size exceed",
 ];
 
 #[rustfmt::skip]

@@ -9,6 +9,7 @@
 use reqwest::Url;
 use serde_json::Value;
 
+use super::halves::Halves;
 use super::list::MessageCache;
 use super::target::{Blobs, Target};
 use super::{Delta, Reply, anthropic, gemini, openai_chat, openai_responses};
@@ -82,13 +83,17 @@ impl Codec {
 
     /// Returns a decoder for the stream of one answer.
     pub fn decoder(self) -> Decoder {
-        match self {
-            Codec::Anthropic => Decoder::Anthropic(anthropic::MessagesDecoder::new()),
+        let protocol = match self {
+            Codec::Anthropic => ProtocolDecoder::Anthropic(anthropic::MessagesDecoder::new()),
             Codec::OpenaiResponses => {
-                Decoder::OpenaiResponses(openai_responses::ResponsesDecoder::new())
+                ProtocolDecoder::OpenaiResponses(openai_responses::ResponsesDecoder::new())
             }
-            Codec::OpenaiChat => Decoder::OpenaiChat(openai_chat::ChatDecoder::new()),
-            Codec::Gemini => Decoder::Gemini(gemini::GeminiDecoder::new()),
+            Codec::OpenaiChat => ProtocolDecoder::OpenaiChat(openai_chat::ChatDecoder::new()),
+            Codec::Gemini => ProtocolDecoder::Gemini(gemini::GeminiDecoder::new()),
+        };
+        Decoder {
+            protocol,
+            halves: Halves::default(),
         }
     }
 
@@ -136,7 +141,12 @@ impl Codec {
 }
 
 /// A decoder for the stream of one answer, event by event.
-pub enum Decoder {
+pub struct Decoder {
+    protocol: ProtocolDecoder,
+    halves: Halves,
+}
+
+enum ProtocolDecoder {
     Anthropic(anthropic::MessagesDecoder),
     OpenaiResponses(openai_responses::ResponsesDecoder),
     OpenaiChat(openai_chat::ChatDecoder),
@@ -149,44 +159,46 @@ impl Decoder {
     /// # Errors
     /// The server reports a failure, or violates its protocol.
     pub fn feed(&mut self, event: &Event) -> Result<Vec<Delta>, Failure> {
-        match self {
-            Decoder::Anthropic(d) => d.feed(event),
-            Decoder::OpenaiResponses(d) => d.feed(event),
-            Decoder::OpenaiChat(d) => d.feed(event),
-            Decoder::Gemini(d) => d.feed(event),
-        }
+        let event = &*self.halves.marked(event);
+        let deltas = match &mut self.protocol {
+            ProtocolDecoder::Anthropic(d) => d.feed(event),
+            ProtocolDecoder::OpenaiResponses(d) => d.feed(event),
+            ProtocolDecoder::OpenaiChat(d) => d.feed(event),
+            ProtocolDecoder::Gemini(d) => d.feed(event),
+        };
+        Ok(self.halves.shown(deltas?))
     }
 
     /// Returns whether the answer has ended completely. The rest of the stream need not be read,
     /// since some servers never end it.
     pub fn is_ended(&self) -> bool {
-        match self {
-            Decoder::Anthropic(d) => d.is_ended(),
-            Decoder::OpenaiResponses(d) => d.is_ended(),
-            Decoder::OpenaiChat(d) => d.is_ended(),
-            Decoder::Gemini(d) => d.is_ended(),
+        match &self.protocol {
+            ProtocolDecoder::Anthropic(d) => d.is_ended(),
+            ProtocolDecoder::OpenaiResponses(d) => d.is_ended(),
+            ProtocolDecoder::OpenaiChat(d) => d.is_ended(),
+            ProtocolDecoder::Gemini(d) => d.is_ended(),
         }
     }
 
     /// Returns whether the stop reason was received. Only data beside the answer may follow
     /// (counts, the protocol's own end), unless the server sends a stop reason in every event.
     pub fn is_whole(&self) -> bool {
-        match self {
-            Decoder::Anthropic(d) => d.is_whole(),
-            Decoder::OpenaiResponses(d) => d.is_whole(),
-            Decoder::OpenaiChat(d) => d.is_whole(),
-            Decoder::Gemini(d) => d.is_whole(),
+        match &self.protocol {
+            ProtocolDecoder::Anthropic(d) => d.is_whole(),
+            ProtocolDecoder::OpenaiResponses(d) => d.is_whole(),
+            ProtocolDecoder::OpenaiChat(d) => d.is_whole(),
+            ProtocolDecoder::Gemini(d) => d.is_whole(),
         }
     }
 
     /// Returns a number that grows with every piece of the answer, including those without a
     /// delta.
     pub fn kept(&self) -> usize {
-        match self {
-            Decoder::Anthropic(d) => d.kept(),
-            Decoder::OpenaiResponses(d) => d.kept(),
-            Decoder::OpenaiChat(d) => d.kept(),
-            Decoder::Gemini(d) => d.kept(),
+        match &self.protocol {
+            ProtocolDecoder::Anthropic(d) => d.kept(),
+            ProtocolDecoder::OpenaiResponses(d) => d.kept(),
+            ProtocolDecoder::OpenaiChat(d) => d.kept(),
+            ProtocolDecoder::Gemini(d) => d.kept(),
         }
     }
 
@@ -195,12 +207,13 @@ impl Decoder {
     /// # Errors
     /// The stream ended before the server sent the stop reason.
     pub fn finish(self) -> Result<Reply, Failure> {
-        match self {
-            Decoder::Anthropic(d) => d.finish(),
-            Decoder::OpenaiResponses(d) => d.finish(),
-            Decoder::OpenaiChat(d) => d.finish(),
-            Decoder::Gemini(d) => d.finish(),
-        }
+        let reply = match self.protocol {
+            ProtocolDecoder::Anthropic(d) => d.finish(),
+            ProtocolDecoder::OpenaiResponses(d) => d.finish(),
+            ProtocolDecoder::OpenaiChat(d) => d.finish(),
+            ProtocolDecoder::Gemini(d) => d.finish(),
+        };
+        Ok(self.halves.whole(reply?))
     }
 }
 

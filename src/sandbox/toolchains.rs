@@ -12,7 +12,7 @@ use std::path::{Component, Path, PathBuf};
 
 use super::paths::is_below_any;
 use super::places;
-use crate::config::Env;
+use crate::config::{CERTIFICATES, Env};
 
 /// Maximum number of links in a path, as in the kernel.
 const MAX_LINKS: u8 = 40;
@@ -22,13 +22,15 @@ const MAX_LINKS: u8 = 40;
 pub struct Toolchains {
     on_path: Vec<PathBuf>,
     homes: Vec<PathBuf>,
+    /// Certificates of authorities.
+    certificates: Vec<PathBuf>,
     /// The home of cargo, which contains credentials beside programs.
     cargo_home: Option<PathBuf>,
 }
 
 impl Toolchains {
     /// Reads `PATH`, `CARGO_HOME`, `RUSTUP_HOME`, `PYENV_ROOT`, `NVM_DIR`, and the `bin` and `pkg`
-    /// of each folder of `GOPATH`, whose `src` contains the user's projects.
+    /// of each folder of `GOPATH`, whose `src` contains the user's projects; and the certificates.
     pub fn of(env: &Env) -> Toolchains {
         let list = |name| std::env::split_paths(env.var_os(name).unwrap_or_default());
         let homes = ["CARGO_HOME", "RUSTUP_HOME", "PYENV_ROOT", "NVM_DIR"];
@@ -37,14 +39,18 @@ impl Toolchains {
         Toolchains {
             on_path: list("PATH").collect(),
             homes: homes.map(PathBuf::from).chain(go).collect(),
+            certificates: CERTIFICATES.iter().flat_map(|name| list(name)).collect(),
             cargo_home: env.var_os("CARGO_HOME").map(|home| env.cwd().join(home)),
         }
     }
 
-    /// Returns the resolved folders that a command may read only because the environment names
-    /// them.
+    /// Returns the resolved folders, and files with certificates, that a command may read only
+    /// because the environment names them.
     pub(super) fn readable(&self, off_limits: &OffLimits) -> Vec<PathBuf> {
-        harmless(self.on_path.iter().chain(&self.homes), off_limits)
+        let mut found = harmless(self.on_path.iter().chain(&self.homes), off_limits);
+        let certificates = self.certificates.iter();
+        found.extend(harmless_paths(certificates, off_limits));
+        found
     }
 
     /// Returns those of [`Toolchains::readable`] that `PATH` names.
@@ -81,7 +87,16 @@ fn harmless<'a>(
     folders: impl Iterator<Item = &'a PathBuf>,
     off_limits: &OffLimits,
 ) -> Vec<PathBuf> {
-    let mut found: Vec<PathBuf> = folders
+    let mut found = harmless_paths(folders, off_limits);
+    found.retain(|path| path.is_dir());
+    found
+}
+
+fn harmless_paths<'a>(
+    paths: impl Iterator<Item = &'a PathBuf>,
+    off_limits: &OffLimits,
+) -> Vec<PathBuf> {
+    let mut found: Vec<PathBuf> = paths
         .filter_map(|folder| resolve(folder, &off_limits.writable))
         .filter(|folder| {
             let is_above = off_limits
@@ -100,7 +115,7 @@ fn harmless<'a>(
     found
 }
 
-/// Returns the folder that an absolute path leads to. `None` if it does not exist, or if a link of
+/// Returns what an absolute path leads to. `None` if it does not exist, or if a link of
 /// the path is in a writable folder, so that a command could have chosen its target.
 fn resolve(path: &Path, writable: &[PathBuf]) -> Option<PathBuf> {
     if !path.is_absolute() {
@@ -129,5 +144,5 @@ fn resolve(path: &Path, writable: &[PathBuf]) -> Option<PathBuf> {
             },
         }
     }
-    at.is_dir().then_some(at)
+    at.exists().then_some(at)
 }

@@ -9,9 +9,14 @@ use crate::command::{How, LEASE_ENDED, OF_CHECK, RunEnd, Runs, SettledRun, Spec}
 use crate::core::access::Access;
 use crate::core::check::Check;
 use crate::core::entry::{Guard, Outcome};
+use crate::core::plain_text::plain_text;
+use crate::core::text::one_line;
 
 /// Maximum number of bytes of an output that are compared: its beginning and its end.
 const MAX_OUTPUT_BYTES: u64 = 256 * 1024;
+
+/// Maximum length of the shell's words on a check that could not run, characters.
+const MAX_REASON_CHARS: usize = 200;
 
 impl Machine {
     /// Prepares the run folder of a check, and starts nothing.
@@ -107,6 +112,12 @@ fn ended(runs: &Runs, end: &RunEnd) -> CheckRun {
         }
     };
     match runs.output(end, MAX_OUTPUT_BYTES) {
+        // The shell found no such program, or could not run it.
+        Ok(printed) if matches!(exit_code, 126 | 127) => {
+            let printed = String::from_utf8_lossy(&printed.head).into_owned();
+            let words = one_line(&plain_text(&printed), MAX_REASON_CHARS);
+            CheckRun::failed(format!("it could not run (exit code {exit_code}): {words}"))
+        }
         Ok(printed) => CheckRun {
             end: CheckEnd::Exited(exit_code),
             took_ms: end.took_ms,

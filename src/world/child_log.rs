@@ -2,7 +2,7 @@
 
 use super::machine::Machine;
 use crate::core::ending::last_answer;
-use crate::core::entry::{Block, Entry, Spent, Usage};
+use crate::core::entry::{Block, Entry, Spent, StopReason, Usage};
 use crate::core::next::MAX_RESTARTS;
 use crate::core::run_limits::reached;
 use crate::core::settings::Pricing;
@@ -85,8 +85,21 @@ impl ChildLog {
         match reached(state, price) {
             Some(limit) if state.owed => TaskProgress::Rests(limit.to_string()),
             _ if state.owed => TaskProgress::Unfinished,
+            _ if self.is_cut() => {
+                TaskProgress::Rests("the output limit cut its answer, which is not whole".into())
+            }
             _ => TaskProgress::Done,
         }
+    }
+
+    /// Returns whether the output limit cut its last answer.
+    fn is_cut(&self) -> bool {
+        let records = self.state.context.iter().rev();
+        let mut stops = records.filter_map(|record| match &record.entry {
+            Entry::Replied { stop, .. } => Some(*stop),
+            _ => None,
+        });
+        stops.next() == Some(StopReason::MaxTokens)
     }
 
     /// Returns its last answer.

@@ -50,7 +50,10 @@ pub(super) fn run(ctx: &AppContext, name: Option<&str>) -> Result<u8, CliError> 
             report.note(name, unused);
         }
     }
-    if states.is_empty() {
+    for fault in &ctx.loaded.server_faults {
+        report.wrong("servers", &fault.text, fault.hint.as_deref());
+    }
+    if states.is_empty() && report.wrong == 0 {
         report.note("servers", "none is configured; rewake mcp add adds one");
     }
     match report.wrong {

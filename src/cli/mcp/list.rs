@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::states;
+use super::{note_faults, states};
 use crate::cli::print_json;
 use crate::cli::table::terminal_columns;
 use crate::config::mcp::{
@@ -19,6 +19,7 @@ use crate::session::AppContext;
 const COLUMNS: usize = 160;
 
 pub(super) fn list(ctx: &AppContext, json: bool) -> Result<u8, CliError> {
+    note_faults(ctx);
     let states = states(ctx, None)?;
     if json {
         let all: Vec<Value> = states.iter().map(|(d, s)| as_json(d, s)).collect();

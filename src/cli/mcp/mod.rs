@@ -13,7 +13,7 @@ use clap::Subcommand;
 
 use crate::config::mcp::{DefinedServer, ServerState, server_states};
 use crate::core::text::nearest;
-use crate::report::CliError;
+use crate::report::{CliError, note};
 use crate::session::AppContext;
 
 #[derive(Debug, Clone, PartialEq, Subcommand)]
@@ -82,6 +82,13 @@ pub(super) fn run(ctx: &AppContext, action: &McpAction) -> Result<u8, CliError> 
         McpAction::Probe(wanted) => probe::run(ctx, wanted),
         McpAction::Login(wanted) => login::login(ctx, wanted),
         McpAction::Logout(wanted) => login::logout(ctx, wanted),
+    }
+}
+
+/// Prints the errors in the files with servers.
+fn note_faults(ctx: &AppContext) {
+    for fault in &ctx.loaded.server_faults {
+        note(&fault.to_string());
     }
 }
 

@@ -1,7 +1,7 @@
 //! `rewake mcp tools`: lists the tools of servers and the tokens that each costs.
 
-use super::states;
 use super::trial::{Tried, cost, try_server};
+use super::{note_faults, states};
 use crate::cli::table::terminal_columns;
 use crate::config::mcp::{McpServer, ServerState};
 use crate::core::text::{count, one_line};
@@ -12,6 +12,7 @@ use crate::session::AppContext;
 const COLUMNS: usize = 120;
 
 pub(super) fn run(ctx: &AppContext, name: Option<&str>) -> Result<u8, CliError> {
+    note_faults(ctx);
     let states = states(ctx, name)?;
     if states.is_empty() {
         note("no MCP server is configured; add one with rewake mcp add");

@@ -10,12 +10,14 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use crate::config::CERTIFICATES;
 use crate::sandbox::Profile;
 
 /// Time in milliseconds that a server is kept without an agent: 15 minutes.
 pub const LINGER_MS: u64 = 900_000;
 
-/// The variables of the agent that every server gets. All others must be named.
+/// The variables of the agent that every server gets, with those that name certificates. All others
+/// must be named.
 #[rustfmt::skip]
 const INHERITED: [&str; 12] = [
     "PATH", "HOME", "LANG", "TMPDIR", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "http_proxy",
@@ -92,6 +94,7 @@ impl ServerEnv {
     pub fn new(inherited: impl Fn(&str) -> Option<OsString>, own: &[(String, String)]) -> Self {
         let of_all = INHERITED
             .iter()
+            .chain(&CERTIFICATES)
             .filter_map(|name| Some((OsString::from(name), inherited(name)?)));
         let own = own
             .iter()

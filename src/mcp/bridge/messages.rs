@@ -11,6 +11,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::command::server::LINE_MAX_BYTES;
+use crate::core::half_character::read_lenient;
 use crate::net::client::reason;
 use crate::net::sse::Parser;
 
@@ -41,7 +42,7 @@ impl MessageHead {
         if self.method.is_some() || !self.id.is_null() {
             return None;
         }
-        let mut message: Value = serde_json::from_slice(message).ok()?;
+        let mut message = read_lenient(message).ok()?;
         Some(message["error"].take()).filter(|error| error["code"].is_i64())
     }
 }

@@ -8,6 +8,7 @@ use reqwest::header::{HeaderMap, HeaderName};
 use serde_json::Value;
 
 use super::headers::encoded;
+use crate::core::half_character::read_lenient;
 use crate::core::text::one_line;
 
 const MARK: &str = "x-mcp-header";
@@ -41,7 +42,7 @@ impl Mirrors {
         let has_mark = answer
             .windows(MARK.len())
             .any(|part| part == MARK.as_bytes());
-        let mut message: Value = serde_json::from_slice(answer).ok().filter(|_| has_mark)?;
+        let mut message = read_lenient(answer).ok().filter(|_| has_mark)?;
         let mut wrong = Vec::new();
         let tools = message["result"]["tools"].as_array_mut()?;
         tools.retain(|tool| {

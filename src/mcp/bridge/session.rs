@@ -16,6 +16,7 @@ use super::lines::Output;
 use super::messages::{MessageHead, Messages};
 use super::mirror::Mirrors;
 use super::wire::{Bad, Wire, refused};
+use crate::core::half_character::read_lenient;
 use crate::mcp::refusal::Refusal;
 
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
@@ -123,7 +124,7 @@ impl Session {
 
     /// Stores the protocol version from the answer to `initialize`.
     pub fn agree(&self, answer: &[u8]) {
-        let answer: Value = serde_json::from_slice(answer).unwrap_or_default();
+        let answer = read_lenient(answer).unwrap_or_default();
         let version = answer["result"]["protocolVersion"].as_str();
         self.state().version = version.and_then(|version| HeaderValue::from_str(version).ok());
     }

@@ -297,15 +297,15 @@ async fn a_huge_error_is_cut() {
 }
 
 #[tokio::test]
-async fn an_answer_that_is_not_a_stream_is_a_protocol_failure() {
+async fn a_page_is_a_failure_of_what_lies_between() {
     let page = answer(
         "200 OK",
         "content-type: text/html\r\n",
         "<html>Please log in</html>",
     );
     let (base, _) = serve(vec![page]).await;
-    let failure = ask(&provider(&base)).await.1.unwrap_err();
-    assert_eq!(failure.class, FailureClass::Protocol);
+    let failure = once(&provider(&base)).await.unwrap_err();
+    assert_eq!(failure.class, FailureClass::Network);
     assert!(
         failure.message.contains("Please log in"),
         "{}",
@@ -467,7 +467,7 @@ async fn only_pings_are_an_answer_that_did_not_come() {
     let page = "HTTP/1.1 200 OK\r\n\r\n<html>";
     let (base, _) = drip(page.to_string(), "a", String::new(), 3).await;
     let failure = once(&provider(&base)).await.unwrap_err();
-    assert_eq!(failure.class, FailureClass::Protocol);
+    assert_eq!(failure.class, FailureClass::Network);
 }
 
 #[tokio::test]

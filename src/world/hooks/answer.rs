@@ -4,6 +4,7 @@
 //! object answers; exit code 0 with other text is context for some events; exit code 2 refuses, and
 //! the reason is on stderr. Everything else is a failure.
 
+use std::borrow::Cow;
 use std::sync::LazyLock;
 
 use regex::{Captures, Regex};
@@ -12,6 +13,7 @@ use serde_json::{Map, Value};
 use crate::command::{How, LEASE_ENDED, RunEnd};
 use crate::core::cut::{CutSource, cut};
 use crate::core::entry::{BlobRef, HookEvent, HookResult, HookRun, HookVerdict, Output};
+use crate::core::half_character::without_halves;
 use crate::core::plain_text::plain_text;
 use crate::core::repeated_key::has_key_twice;
 use crate::core::text;
@@ -254,7 +256,8 @@ fn of_output(
     reply: &dyn Fn() -> String,
 ) -> Result<Parts, String> {
     let text = std::str::from_utf8(output).map_err(|_| "its output is not UTF-8".to_string())?;
-    let text = text.trim_start_matches('\u{feff}').trim();
+    let given = without_halves(text.trim_start_matches('\u{feff}').trim());
+    let text = &*given;
     if event.is_guard() && (text.contains('\0') || has_key_twice(text)) {
         return Err("its output has NUL bytes, or a key twice".to_string());
     }
@@ -267,6 +270,9 @@ fn of_output(
         Ok(whole) if event.is_guard() && is_input(whole, input) => return Ok(Parts::default()),
         Ok(Value::Object(answer)) if !is_of_model(text, &readings(&own)) => {
             let parts = of_object(event, answer, call)?;
+            if parts.input.is_some() && matches!(given, Cow::Owned(_)) {
+                return Err("the arguments that it gives have half a character".to_string());
+            }
             let is_grant = parts.verdict == HookVerdict::Allow || parts.input.is_some();
             if is_grant && !own.is_empty() && is_echo(text, &readings(&(own + &reply()))) {
                 return Err("it may be an echo: the model wrote words of its answer".to_string());

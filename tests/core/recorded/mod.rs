@@ -5,6 +5,7 @@
 //! are named after.
 
 mod costs;
+mod halves;
 
 use rewake::config::Quirks;
 use rewake::core::budget::Budget;

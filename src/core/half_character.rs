@@ -1,0 +1,127 @@
+//! JSON of others in which half of an escaped character stands alone, as programs write it that cut a
+//! text anywhere, or that have a file name which is not UTF-8. A strict reader refuses all of it.
+
+use std::borrow::Cow;
+
+use serde_json::Value;
+
+/// Code units of UTF-16 that are the first or the second half of a character.
+const HALVES: std::ops::RangeInclusive<u16> = 0xD800..=0xDFFF;
+
+/// Length of `\ud83d`.
+const ESCAPE_BYTES: usize = 6;
+
+/// Reads JSON of others. Half a character and what is not UTF-8 become U+FFFD.
+///
+/// # Errors
+/// The text is not JSON for another reason.
+pub(crate) fn read_lenient(json: &[u8]) -> serde_json::Result<Value> {
+    serde_json::from_str(&without_halves(&String::from_utf8_lossy(json)))
+}
+
+/// Returns JSON of others with U+FFFD in place of half a character.
+pub(crate) fn without_halves(json: &str) -> Cow<'_, str> {
+    replace_halves(json, |_| char::REPLACEMENT_CHARACTER)
+}
+
+/// Replaces each escape that is half a character.
+pub(crate) fn replace_halves(json: &str, by: impl Fn(u16) -> char) -> Cow<'_, str> {
+    let mut out = String::new();
+    let (mut done, mut at) = (0, 0);
+    while let Some(found) = json.as_bytes().get(at..).and_then(backslash) {
+        let here = at + found;
+        let unit = unit_at(json, here);
+        let next = || unit_at(json, here + ESCAPE_BYTES);
+        at = here + 2;
+        if let Some(unit) = unit.filter(|unit| HALVES.contains(unit)) {
+            at = here + ESCAPE_BYTES;
+            match next().filter(|next| is_pair(unit, *next)) {
+                Some(_) => at += ESCAPE_BYTES,
+                None => {
+                    out.push_str(&json[done..here]);
+                    out.push(by(unit));
+                    done = at;
+                }
+            }
+        }
+    }
+    match done {
+        0 => Cow::Borrowed(json),
+        _ => Cow::Owned(out + &json[done..]),
+    }
+}
+
+fn backslash(text: &[u8]) -> Option<usize> {
+    text.iter().position(|byte| *byte == b'\\')
+}
+
+/// Returns the code unit of the escape `\uXXXX` at this place.
+fn unit_at(json: &str, at: usize) -> Option<u16> {
+    let escape = json.get(at..at.checked_add(ESCAPE_BYTES)?)?;
+    let digits = escape.strip_prefix("\\u")?;
+    let is_hex = digits.bytes().all(|digit| digit.is_ascii_hexdigit());
+    u16::from_str_radix(digits, 16).ok().filter(|_| is_hex)
+}
+
+fn is_pair(first: u16, second: u16) -> bool {
+    matches!(char::decode_utf16([first, second]).next(), Some(Ok(c)) if c > '\u{ffff}')
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn half_a_character_is_replaced_and_a_whole_one_stays() {
+        for (json, read) in [
+            (r#""a \ud83d b""#, Some("a \u{fffd} b")),
+            (r#""\ude00""#, Some("\u{fffd}")),
+            (
+                r#""\ud83d\ud83d\ude00\ude00""#,
+                Some("\u{fffd}\u{1f600}\u{fffd}"),
+            ),
+            (r#""\uD83D\uDE00""#, Some("\u{1f600}")),
+            (r#""\ud83d\u0041""#, Some("\u{fffd}A")),
+            (r#""\ud83dü\ud83d\\""#, Some("\u{fffd}ü\u{fffd}\\")),
+            // An escaped backslash is no escape of a character.
+            (r#""\\ud83d""#, Some("\\ud83d")),
+            (r#""\\\ud83d""#, Some("\\\u{fffd}")),
+            (r#""\ud83""#, None),
+            (r#""\ud83ü""#, None),
+            (r#""\ud83d"#, None),
+            (r#""\ud83d", 1"#, None),
+            (r#"\ud83d"#, None),
+            ("\"\\", None),
+        ] {
+            let value = read_lenient(json.as_bytes()).ok();
+            let text = value.as_ref().and_then(Value::as_str);
+            assert_eq!(text, read, "{json}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_json_is_read_as_ever(text in any::<String>()) {
+            let utf16: String = text.encode_utf16().map(|unit| format!("\\u{unit:04x}")).collect();
+            for json in [serde_json::to_string(&text).unwrap(), format!("\"{utf16}\"")] {
+                prop_assert!(matches!(replace_halves(&json, |_| '?'), Cow::Borrowed(_)));
+                prop_assert_eq!(read_lenient(json.as_bytes()).unwrap(), Value::from(text.clone()));
+            }
+        }
+
+        #[test]
+        fn any_escapes_are_read_without_a_panic(
+            parts in prop::collection::vec("[\\\\u]|\\\\u[dD][89a-f][0-9a-f]{2}|[0-9a-fü\"]", 0..20),
+        ) {
+            let text = parts.concat();
+            let json = format!("\"{text}\"");
+            let strict = serde_json::from_str::<Value>(&json);
+            let lenient = read_lenient(json.as_bytes());
+            if let Ok(strict) = strict {
+                prop_assert_eq!(lenient.unwrap(), strict);
+            }
+        }
+    }
+}
