@@ -203,7 +203,7 @@ fn errors_in_the_stream_have_their_class() {
             r#"{"candidates":[{"finishReason":"MALFORMED_FUNCTION_CALL","finishMessage":"Malformed function call: print("}]}"#,
             Protocol,
         ),
-        ("}", Protocol),
+        ("}", Network),
         (r#"{"candidates":[]}"#, Network),
     ] {
         assert_eq!(failed::<GeminiDecoder>(line), want, "{line}");

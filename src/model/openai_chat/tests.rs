@@ -408,7 +408,7 @@ fn errors_in_the_stream_have_their_class() {
             TooLong,
         ),
         (r#"{"error":"the model runner stopped"}"#, Overloaded),
-        ("{\"choices\":", Protocol),
+        ("{\"choices\":", Network),
         ("[DONE]", Network),
         (
             r#"{"choices":[{"delta":{"content":"Hi"},"finish_reason":""}]}"#,
@@ -416,6 +416,28 @@ fn errors_in_the_stream_have_their_class() {
         ),
     ] {
         assert_eq!(failed::<ChatDecoder>(line), want, "{line}");
+    }
+}
+
+/// Some gateways and models never send a reason. What is not whole is not taken.
+#[test]
+fn done_is_the_end_of_an_answer_without_a_reason() {
+    let call = |arguments: &str| {
+        json!({"choices": [{"delta": {"tool_calls": [{"index": 0, "id": "c", "function":
+            {"name": "read", "arguments": arguments}}]}}]})
+        .to_string()
+    };
+    let text = r#"{"choices":[{"delta":{"content":"Hi"},"finish_reason":null}]}"#.to_string();
+    let thought = r#"{"choices":[{"delta":{"reasoning_content":"hm"}}]}"#.to_string();
+    for (lines, want) in [
+        (vec![text.clone()], Some(StopReason::EndTurn)),
+        (vec![text.clone(), call("{}")], Some(StopReason::ToolUse)),
+        (vec![text, call("{\"path\":")], None),
+        (vec![thought], None),
+    ] {
+        let stream = lines.join("\n") + "\n[DONE]";
+        let (_, reply) = decode::<ChatDecoder>(&events(&stream));
+        assert_eq!(reply.ok().map(|reply| reply.stop), want, "{stream}");
     }
 }
 

@@ -270,7 +270,7 @@ fn errors_in_the_stream_have_their_class() {
             r#"{"error":{"message":"bad key","code":"invalid_api_key"}}"#,
             Auth,
         ),
-        ("not json", Protocol),
+        ("not json", Network),
         ("null", Network),
     ] {
         assert_eq!(failed::<ResponsesDecoder>(line), want, "{line}");

@@ -104,12 +104,33 @@ fn a_check_that_hangs_is_ended_and_after_three_timeouts_switched_off() {
     assert_eq!((runs(&home), ends.len()), (3, 3), "{run:?}");
     let row = |(about, _): &(Value, String)| about["ending"]["in_a_row"].clone();
     assert_eq!(ends.iter().map(row).collect::<Vec<_>>(), [1, 2, 3]);
-    assert!(ends.iter().all(|(_, text)| text.is_empty()));
+    let is_told = |(_, text): &(Value, String)| text.contains("time limit reached");
+    assert!(ends.iter().all(is_told), "{ends:?}");
     let notes = run
         .stderr
         .matches("it does not run again in this session")
         .count();
     assert_eq!(notes, 1, "{}", run.stderr);
+}
+
+/// The user and the model are told that it is not green.
+#[test]
+fn a_check_that_cannot_run_says_so() {
+    for command in ["no-such-linter --quiet", "./lint.sh"] {
+        let steps = [step("", &[write("a.rs")]), step("done", &[])];
+        let Some(home) = with_checks(&check(command, ""), &steps) else {
+            return;
+        };
+        fs::write(home.path("lint.sh"), "#!/bin/sh\nexit 0\n").unwrap();
+        let run = streamed(&home, &ACCEPT).expect(0);
+        let ends = ends(&run);
+        let [(about, text)] = &ends[..] else {
+            panic!("{ends:?}");
+        };
+        assert_eq!(about["ending"]["ending"], "failed", "{about}");
+        assert!(text.contains("it could not run (exit code 12"), "{text}");
+        assert!(run.stderr.contains("it could not run"), "{}", run.stderr);
+    }
 }
 
 #[test]

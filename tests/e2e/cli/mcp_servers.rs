@@ -366,6 +366,11 @@ fn a_server_of_a_repository_starts_only_once_it_is_trusted() {
         "{}",
         run.stderr
     );
+    for (action, code) in [("list", 0), ("tools", 0), ("doctor", 1)] {
+        let run = home.run(["mcp", action]).expect(code);
+        let said = run.stdout + &run.stderr;
+        assert!(said.contains(".mcp.json:2: "), "mcp {action}: {said}");
+    }
     refused(
         home.run(["trust", "--yes"]),
         2,

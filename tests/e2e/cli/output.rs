@@ -1,7 +1,7 @@
 //! What is on stdout and what on stderr: the shapes that programs rely on, and nothing that
 //! paints a person's terminal.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
 use std::process::Stdio;
 
 use serde_json::{Value, json};
@@ -164,6 +164,21 @@ fn a_note_says_that_stdin_is_read() {
     drop(child.stdin.take());
     notes.for_each(drop);
     assert!(child.wait().unwrap().success());
+}
+
+/// A script keeps the pipe open: the time limit of the run holds nevertheless.
+#[test]
+fn a_run_does_not_wait_longer_for_stdin_than_its_time_limit() {
+    let home = scripted(&[step("done", &[])]);
+    let mut command = home.rewake(["-p", "say", "--timeout", "2s"]);
+    command.stdin(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut text = String::new();
+    let read = child.stderr.take().unwrap().read_to_string(&mut text);
+    read.unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(75), "{text}");
+    assert!(text.contains("--timeout is reached"), "{text}");
+    assert!(text.contains("hint: </dev/null ends it"), "{text}");
 }
 
 #[test]
