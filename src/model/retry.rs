@@ -48,8 +48,28 @@ pub struct Retry {
     /// Pause before the second try, which doubles with each further one.
     pub base_ms: u64,
     pub cap_ms: u64,
-    /// Maximum total wait for rate limits and for pauses that servers ask for.
+    /// Maximum total wait for rate limits, for servers that load a model, and for pauses that
+    /// servers ask for.
     pub max_wait_ms: u64,
+    /// A server that loads a model is waited for: no other model answers meanwhile.
+    pub waits_for_loading: bool,
+}
+
+/// Least pause before a server that loads a model is asked again.
+const LOADING_PAUSE: Duration = Duration::from_secs(1);
+
+/// What servers say while they load a model.
+const LOADING: [&str; 5] = [
+    "loading",
+    "warming up",
+    "starting up",
+    "not ready",
+    "initializing",
+];
+
+fn is_loading(failure: &Failure) -> bool {
+    let words = failure.message.to_lowercase();
+    failure.class == FailureClass::Overloaded && LOADING.iter().any(|word| words.contains(word))
 }
 
 impl Retry {
@@ -65,9 +85,11 @@ impl Retry {
         backoff.max(retry_after.unwrap_or_default())
     }
 
-    /// Returns whether to wait for a rate limit. A single try means no waiting either.
-    fn waits_for(&self, class: FailureClass) -> bool {
-        class == FailureClass::RateLimit && self.tries > 1
+    /// Returns whether to wait for a rate limit, or for a server that loads a model. A single try means
+    /// no waiting either.
+    fn waits_for(&self, failure: &Failure) -> bool {
+        let is_limit = failure.class == FailureClass::RateLimit;
+        self.tries > 1 && (is_limit || (self.waits_for_loading && is_loading(failure)))
     }
 
     /// Returns the pause before the next try, or the failure if no tries are left.
@@ -87,7 +109,7 @@ impl Retry {
             );
             return Err(failure);
         }
-        let is_limit = self.waits_for(failure.class);
+        let is_limit = self.waits_for(&failure);
         let all = so_far.failed + so_far.limited;
         let delay = match is_limit {
             // The pause is never zero, so that the tries last. If a server names the end of its
@@ -98,7 +120,11 @@ impl Retry {
                 } else {
                     so_far.limited
                 };
-                self.delay(doublings, retry_after, 0.5 + jitter / 2.0)
+                let delay = self.delay(doublings, retry_after, 0.5 + jitter / 2.0);
+                match is_loading(&failure) {
+                    true => delay.max(LOADING_PAUSE),
+                    false => delay,
+                }
             }
             false => self.delay(so_far.failed, retry_after, jitter),
         };
@@ -135,7 +161,7 @@ pub(crate) fn is_transient(class: FailureClass) -> bool {
 #[derive(Debug, Clone, Copy, Default)]
 struct SoFar {
     failed: u32,
-    /// Refusals because of a rate limit.
+    /// Refusals because of a rate limit, or of a model that is loaded.
     limited: u32,
     /// Total time waited because servers asked for it, or because of rate limits.
     waited: Duration,
@@ -167,7 +193,7 @@ impl Tries {
         on: &mut (dyn FnMut(Delta) + Send),
     ) -> Result<(), Failure> {
         let failure = refused.failure.clone();
-        let is_limit = self.retry.waits_for(failure.class);
+        let is_limit = self.retry.waits_for(&failure);
         let is_asked = refused.retry_after.is_some();
         match is_limit {
             true => self.so_far.limited += 1,

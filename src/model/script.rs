@@ -46,6 +46,7 @@ const RETRY: Retry = Retry {
     base_ms: 20,
     cap_ms: 100,
     max_wait_ms: 600_000,
+    waits_for_loading: false,
 };
 
 #[derive(Debug, Clone)]

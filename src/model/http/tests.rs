@@ -22,6 +22,7 @@ const RETRY: Retry = Retry {
     base_ms: 1,
     cap_ms: 2,
     max_wait_ms: 600_000,
+    waits_for_loading: true,
 };
 
 fn provider(base_url: &str) -> Provider {

@@ -7,6 +7,7 @@ const RETRY: Retry = Retry {
     base_ms: 100,
     cap_ms: 300,
     max_wait_ms: 600_000,
+    waits_for_loading: true,
 };
 
 fn after(failed: u32) -> SoFar {
@@ -98,7 +99,7 @@ fn a_limit_is_waited_for_as_long_as_there_is_time_and_not_for_ever() {
     assert!(limited(MAX_LIMITED, 1).is_err());
     // With one try configured, nothing is retried.
     let once = Retry { tries: 1, ..RETRY };
-    assert!(!once.waits_for(FailureClass::RateLimit));
+    assert!(!once.waits_for(&refused(FailureClass::RateLimit, None).failure));
     assert!(
         once.next(&after(1), refused(FailureClass::RateLimit, Some(1)), 0.5)
             .is_err()
@@ -119,4 +120,40 @@ fn jitter_is_spread_between_0_and_1() {
     let values: Vec<f64> = (0..100).map(|_| jitter()).collect();
     assert!(values.iter().all(|v| (0.0..1.0).contains(v)));
     assert!(values.iter().any(|v| *v < 0.5) && values.iter().any(|v| *v > 0.5));
+}
+
+/// A local server takes minutes to load a model. A server that is only busy is given up as before.
+#[test]
+fn a_server_that_loads_a_model_is_waited_for() {
+    let says = |words: &str| Refused {
+        failure: Failure::new(FailureClass::Overloaded, format!("HTTP 503: {words}")),
+        retry_after: None,
+    };
+    let so_far = SoFar {
+        failed: 3,
+        limited: 40,
+        waited: Duration::from_secs(90),
+    };
+    let elsewhere = Retry {
+        waits_for_loading: false,
+        ..RETRY
+    };
+    for words in [
+        "Loading model",
+        "Model m is currently loading",
+        "the engine is not ready",
+    ] {
+        let pause = RETRY.next(&so_far, says(words), 0.0);
+        assert_eq!(pause, Ok(LOADING_PAUSE), "{words}");
+        assert!(
+            elsewhere.next(&so_far, says(words), 0.0).is_err(),
+            "{words}"
+        );
+    }
+    assert!(RETRY.next(&so_far, says("at capacity"), 0.0).is_err());
+    let late = SoFar {
+        waited: Duration::from_secs(600),
+        ..so_far
+    };
+    assert!(RETRY.next(&late, says("Loading model"), 0.0).is_err());
 }
