@@ -558,6 +558,8 @@ pub enum FailureClass {
     BadRequest,
     /// No connection, a cut stream, a timeout.
     Network,
+    /// Certificates or a proxy prevent the connection, which does not pass by itself.
+    Configuration,
     /// The answer violates its protocol.
     Protocol,
     /// The model gave an unusable answer too many times.

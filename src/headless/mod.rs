@@ -638,10 +638,11 @@ fn ended(stop: Option<StopReason>) -> RunResult {
 /// Returns the exit code for a failure. A temporary failure is resumable, the others need a person
 /// first.
 fn code_of(class: FailureClass) -> u8 {
-    if is_transient(class) {
-        return exit::RESUMABLE;
+    match class {
+        FailureClass::Configuration => exit::USAGE,
+        class if is_transient(class) => exit::RESUMABLE,
+        _ => exit::FAILED,
     }
-    exit::FAILED
 }
 
 /// Returns whether a call was denied by a rule or because no person was available.

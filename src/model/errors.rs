@@ -12,6 +12,7 @@ use serde_json::Value;
 use super::{no_model, too_long};
 use crate::core::entry::{Failure, FailureClass};
 use crate::core::half_character::read_lenient;
+use crate::net::client::reason;
 
 /// Maximum length of a server's message, in characters.
 const MAX_WORDS: usize = 500;
@@ -55,6 +56,38 @@ pub(crate) fn cut() -> Failure {
 /// Returns the failure for a request or an answer that did not arrive.
 pub(crate) fn network(message: &str) -> Failure {
     Failure::new(FailureClass::Network, message.to_string())
+}
+
+/// What says in an error of a connection that it cannot be made, with the hint for it.
+const NEVER_CONNECTED: [(&str, &str); 3] = [
+    (
+        "certificate",
+        "trust its authority: ca_file in [providers.NAME], or the variable SSL_CERT_FILE, names a file in PEM form",
+    ),
+    (
+        "proxy auth",
+        "put the name and the password of the proxy into HTTPS_PROXY: http://NAME:PASSWORD@HOST:PORT",
+    ),
+    (
+        "tunnel",
+        "the proxy refuses the address: check HTTPS_PROXY, or name the address in NO_PROXY",
+    ),
+];
+
+/// Returns the failure for a request that was not sent.
+pub(crate) fn not_sent(error: reqwest::Error) -> Failure {
+    let is_connect = error.is_connect();
+    let why = reason(error);
+    let words = why.to_lowercase();
+    let mut hints = NEVER_CONNECTED.iter().filter(|_| is_connect);
+    match hints.find(|(word, _)| words.contains(word)) {
+        Some((_, hint)) => Failure {
+            class: FailureClass::Configuration,
+            message: why,
+            hint: Some((*hint).to_string()),
+        },
+        None => network(&why),
+    }
 }
 
 /// Returns the failure for an answer that violates its protocol.

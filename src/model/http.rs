@@ -115,7 +115,7 @@ impl Client {
         };
         let response = match response {
             Ok(response) => response,
-            Err(error) => return Err(errors::network(&reason(error)).into()),
+            Err(error) => return Err(errors::not_sent(error).into()),
         };
         if response.status().is_success() {
             let answer = read::answer(post.codec, response, &mut patience, on).await;
@@ -162,7 +162,7 @@ impl Client {
         match request.send().await {
             Ok(response) if response.status().is_success() => Ok(response),
             Ok(response) => Err(refuse("", provider, response, &patience).await),
-            Err(error) => Err(errors::network(&reason(error)).into()),
+            Err(error) => Err(errors::not_sent(error).into()),
         }
         .map_err(|refused| refused.about(provider, url).failure)
     }
@@ -187,7 +187,7 @@ impl Client {
 fn build(kind: Kind, ca_file: Option<&PathBuf>) -> Result<reqwest::Client, Failure> {
     let built = net::client::builder(kind, ca_file.map(PathBuf::as_path));
     built.and_then(net::client::build).map_err(|e| Failure {
-        class: FailureClass::Network,
+        class: FailureClass::Configuration,
         hint: e.hint().map(str::to_string),
         message: e.to_string(),
     })
@@ -325,6 +325,7 @@ fn hint(class: FailureClass, provider: &Provider, url: &Url) -> Option<String> {
                 .to_string(),
         ),
         FailureClass::RateLimit
+        | FailureClass::Configuration
         | FailureClass::Overloaded
         | FailureClass::NoModel
         | FailureClass::UsedUp

@@ -147,6 +147,7 @@ pub(crate) fn is_transient(class: FailureClass) -> bool {
     match class {
         FailureClass::RateLimit | FailureClass::Overloaded | FailureClass::Network => true,
         FailureClass::TooLong
+        | FailureClass::Configuration
         | FailureClass::Auth
         | FailureClass::NoModel
         | FailureClass::UsedUp
