@@ -40,6 +40,7 @@ pub mod era;
 mod error;
 pub mod find;
 mod form;
+mod input_schema;
 pub mod launch;
 mod lists;
 pub mod message;

@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use serde_json::{Value, json};
 
 use super::clean;
+use super::input_schema::normalized;
 
 /// Maximum number of tools of one server.
 pub const TOOLS_MAX: usize = 512;
@@ -95,9 +96,9 @@ impl Listing {
             &tool["annotations"]["title"],
         ];
         let text = text.into_iter().find_map(Value::as_str).unwrap_or_default();
-        let schema = &tool["inputSchema"];
-        let schema = match unusable(schema) {
-            None => schema.clone(),
+        let schema = normalized(&tool["inputSchema"]);
+        let schema = match unusable(&schema) {
+            None => schema,
             Some(why) => {
                 self.note(format!("the schema of {name} is not used: {why}"));
                 json!({ "type": "object" })
