@@ -7,8 +7,8 @@
 //! Invariant: a catalogue entry belongs to one definition. A server whose definition changed is
 //! unknown until it has answered again.
 
-use std::collections::BTreeSet;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -420,6 +420,15 @@ pub struct SessionCatalogue(Arc<SharedCatalogue>);
 struct SharedCatalogue {
     found: FoundServers,
     now: RwLock<Arc<Catalogue>>,
+    troubles: Mutex<BTreeMap<String, Trouble>>,
+}
+
+/// The reason why a server could not be asked for its tools.
+#[derive(Debug)]
+struct Trouble {
+    why: String,
+    /// A person was told.
+    is_said: bool,
 }
 
 impl SessionCatalogue {
@@ -432,6 +441,7 @@ impl SessionCatalogue {
         Ok(SessionCatalogue(Arc::new(SharedCatalogue {
             found,
             now: RwLock::new(Arc::new(now)),
+            troubles: Mutex::default(),
         })))
     }
 
@@ -444,6 +454,7 @@ impl SessionCatalogue {
         SessionCatalogue(Arc::new(SharedCatalogue {
             found,
             now: RwLock::new(Arc::new(now)),
+            troubles: Mutex::default(),
         }))
     }
 
@@ -472,6 +483,52 @@ impl SessionCatalogue {
         self.0.found.servers.is_empty()
     }
 
+    /// Checks that the tool with this full name can be called.
+    ///
+    /// # Errors
+    /// Returns the reason, as a text for the model.
+    pub fn check(&self, full_name: &str) -> Result<(), String> {
+        let now = self.now();
+        let unknown = now.unknown_of(full_name);
+        match unknown.and_then(|server| Some((server, self.trouble(server)?))) {
+            Some((server, why)) => Err(format!("server {server} cannot be asked: {why}")),
+            None => now.check(full_name),
+        }
+    }
+
+    /// Notes why a server could not be asked for its tools.
+    pub fn failed(&self, server: &str, why: String) {
+        let mut troubles = self.troubles();
+        if troubles.get(server).is_none_or(|known| known.why != why) {
+            let is_said = false;
+            troubles.insert(server.to_string(), Trouble { why, is_said });
+        }
+    }
+
+    /// Returns why an unknown server could not be asked.
+    pub fn trouble(&self, server: &str) -> Option<String> {
+        self.troubles()
+            .get(server)
+            .map(|trouble| trouble.why.clone())
+    }
+
+    /// Returns a message for a person on a server that could not be asked; each only once.
+    pub fn take_trouble(&self) -> Option<String> {
+        let mut troubles = self.troubles();
+        let mut unsaid = troubles.iter_mut().filter(|(_, trouble)| !trouble.is_said);
+        let (server, trouble) = unsaid.next()?;
+        trouble.is_said = true;
+        Some(format!(
+            "the tools of server {server} are not known: {}",
+            trouble.why
+        ))
+    }
+
+    fn troubles(&self) -> MutexGuard<'_, BTreeMap<String, Trouble>> {
+        let troubles = self.0.troubles.lock();
+        troubles.unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Updates the entry of a server after it answered. Returns whether anything changed.
     pub fn learnt(
         &self,
@@ -480,6 +537,7 @@ impl SessionCatalogue {
         listing: &Listing,
         now_ms: i64,
     ) -> bool {
+        self.troubles().remove(server);
         let Some(found) = self.found(server) else {
             return false;
         };

@@ -138,5 +138,5 @@ pub(super) fn judged<'a>(
 
 /// Returns the check whether a server's tool can be called.
 pub(super) fn served_check(catalogue: SessionCatalogue) -> ServedCheck {
-    std::sync::Arc::new(move |full_name| catalogue.now().check(full_name))
+    std::sync::Arc::new(move |full_name| catalogue.check(full_name))
 }

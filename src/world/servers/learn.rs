@@ -4,8 +4,8 @@
 //! Invariant: only two things wait for it. A search for tools waits, and only a little once some
 //! server is known. A call waits for its own server: for its first list, or for a changed one.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::StreamExt;
@@ -28,17 +28,11 @@ const FIND_WAITS: Duration = Duration::from_secs(2);
 pub(crate) struct Learning {
     catalogue: SessionCatalogue,
     archive: Archive,
-    /// For each unknown server, the reason why it could not be asked.
-    troubles: Arc<Mutex<BTreeMap<String, String>>>,
 }
 
 impl Learning {
     pub(in crate::world) fn new(catalogue: SessionCatalogue, archive: Archive) -> Learning {
-        Learning {
-            catalogue,
-            archive,
-            troubles: Arc::default(),
-        }
+        Learning { catalogue, archive }
     }
 
     fn is_known(&self, server: &str) -> bool {
@@ -56,7 +50,6 @@ impl Learning {
                 return false;
             }
         };
-        self.troubles().remove(server);
         let now_ms = now_ms();
         let known = live.connection.known();
         if !self.catalogue.learnt(server, known, &listing, now_ms) {
@@ -96,11 +89,12 @@ impl Learning {
 
     fn failed(&self, server: &str, why: String) {
         tracing::warn!(server, why, "the tools of a server are not known");
-        self.troubles().insert(server.to_string(), why);
+        self.catalogue.failed(server, why);
     }
 
-    fn troubles(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, String>> {
-        self.troubles.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Returns a message for a person on a server that could not be asked; each only once.
+    pub(super) fn take_trouble(&self) -> Option<String> {
+        self.catalogue.take_trouble()
     }
 }
 
@@ -153,7 +147,7 @@ impl LiveServers {
     pub(crate) async fn learn_first(&self, full_name: &str) {
         let now = self.learning.catalogue.now();
         let unknown = now.unknown_of(full_name);
-        let unknown = unknown.filter(|server| !self.learning.troubles().contains_key(*server));
+        let unknown = unknown.filter(|server| self.learning.catalogue.trouble(server).is_none());
         if let Some(server) = unknown
             && let Err(why) = self.reach(server, None).await
         {
@@ -210,7 +204,7 @@ impl LiveServers {
             None if was_known && !is_left => return None,
             _ => self.reach(server, None).await,
         };
-        let trouble = self.learning.troubles().get(server).cloned();
+        let trouble = self.learning.catalogue.trouble(server);
         let why = match (self.learning.is_known(server), reached) {
             (false, reached) => reached.err().or(trouble),
             (true, Ok(live)) if was_known && live.connection.is_changed() => {

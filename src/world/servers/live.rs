@@ -409,10 +409,11 @@ impl LiveServers {
             return Some(undone.join("\n"));
         }
         let mut slots = self.slots.borrow_mut();
-        slots.iter_mut().find_map(|(name, slot)| {
+        let down = slots.iter_mut().find_map(|(name, slot)| {
             let said = slot.health.take_trouble()?;
             Some(format!("the server {name} is down: {said}"))
-        })
+        });
+        down.or_else(|| self.learning.take_trouble())
     }
 
     /// Returns the result of a call whose server does not run.
