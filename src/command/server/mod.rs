@@ -12,7 +12,7 @@
 //! RUN/in.0                each line for the server; on the disk before the server has a byte of it
 //! RUN/out.0               each line of the server; an answer is on the disk before it is reported
 //! RUN/output, RUN/tail    what it printed on stderr, bounded
-//! RUN/socket              or a short name in `$XDG_RUNTIME_DIR`, where this one is too long
+//! RUN/socket              or a short name in `$XDG_RUNTIME_DIR`, where this one is too long and there is no `/proc`
 //! RUN/known               what an agent keeps for the next one; the keeper does not read it
 //! RUN/changes             protected files that a server in a sandbox changed: see [`protected`]
 //! ```

@@ -1,11 +1,12 @@
 //! The socket of a server's keeper: its path, and who may connect.
 //!
 //! The socket is in the run folder, which only its owner may enter. The path of a socket has a
-//! limit of about a hundred bytes. If the folder's path is longer, the socket is in
-//! `$XDG_RUNTIME_DIR`.
+//! limit of about a hundred bytes. If the folder's path is longer, the socket is named through a
+//! descriptor of its folder; without `/proc`, it is in `$XDG_RUNTIME_DIR`.
 
+use std::fs::File;
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -14,6 +15,25 @@ use std::path::{Path, PathBuf};
 const ADDRESS_BYTES: usize = if cfg!(target_os = "linux") { 108 } else { 104 };
 
 pub(super) const SOCKET: &str = "socket";
+
+/// The descriptors of this process, by which Linux opens files too.
+const DESCRIPTORS: &str = "/proc/self/fd";
+
+fn fits(path: &Path) -> bool {
+    path.as_os_str().len() < ADDRESS_BYTES
+}
+
+/// Does something with a path of a socket that is short enough.
+fn with_short_path<T>(path: &Path, act: impl FnOnce(&Path) -> io::Result<T>) -> io::Result<T> {
+    match (path.parent(), path.file_name()) {
+        (Some(parent), Some(name)) if !fits(path) => {
+            let folder = File::open(parent)?;
+            let folder_path = Path::new(DESCRIPTORS).join(folder.as_raw_fd().to_string());
+            act(&folder_path.join(name))
+        }
+        _ => act(path),
+    }
+}
 
 /// Returns the other path of the socket, or `None` if it can be in the run folder.
 ///
@@ -24,9 +44,8 @@ pub(super) fn short_name(
     run: &str,
     runtime_dir: Option<&Path>,
 ) -> io::Result<Option<PathBuf>> {
-    let fits = |path: &Path| path.as_os_str().len() < ADDRESS_BYTES;
     let inside = folder.join(SOCKET);
-    if fits(&inside) {
+    if fits(&inside) || Path::new(DESCRIPTORS).is_dir() {
         return Ok(None);
     }
     let short = runtime_dir.map(|dir| dir.join(format!("rewake-{run}.sock")));
@@ -45,14 +64,14 @@ pub(super) fn short_name(
 
 /// Listens on a socket that nobody else may write to: only the owner may enter its folder.
 pub(super) fn listen(path: &Path) -> io::Result<UnixListener> {
-    let listener = UnixListener::bind(path)?;
+    let listener = with_short_path(path, |path| UnixListener::bind(path))?;
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
     listener.set_nonblocking(true)?;
     Ok(listener)
 }
 
 pub(super) fn connect(path: &Path) -> io::Result<UnixStream> {
-    let stream = UnixStream::connect(path)?;
+    let stream = with_short_path(path, |path| UnixStream::connect(path))?;
     match is_of_us(&stream)? {
         true => Ok(stream),
         false => Err(io::Error::new(
@@ -81,15 +100,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_long_name_is_replaced_by_a_short_one() {
-        let long = PathBuf::from(format!("/{}", "x".repeat(110)));
-        let name = |folder: &Path, dir: Option<&Path>| short_name(folder, "r", dir);
-        assert_eq!(name(Path::new("/data/r"), None).unwrap(), None);
-        let short = name(&long, Some(Path::new("/run/user/7"))).unwrap();
-        assert_eq!(short, Some("/run/user/7/rewake-r.sock".into()));
-        for dir in [None, Some(long.as_path())] {
-            let refused = name(&long, dir).unwrap_err().to_string();
-            assert!(refused.contains("XDG_RUNTIME_DIR"), "{refused}");
+    fn a_name_of_any_length_can_be_used() {
+        let place = tempfile::tempdir().unwrap();
+        let long = place.path().join("x".repeat(200));
+        std::fs::create_dir(&long).unwrap();
+        let dir = Some(Path::new("/run/user/7"));
+        assert_eq!(short_name(Path::new("/data/r"), "r", dir).unwrap(), None);
+        match short_name(&long, "r", dir).unwrap() {
+            None => {
+                let path = long.join(SOCKET);
+                let _listener = listen(&path).unwrap();
+                assert!(connect(&path).is_ok());
+            }
+            Some(short) => assert_eq!(short, Path::new("/run/user/7/rewake-r.sock")),
         }
     }
 
