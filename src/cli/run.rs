@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::io::{IsTerminal, Read};
 use std::os::unix::fs::FileTypeExt;
 use std::path::PathBuf;
-use std::sync::mpsc::sync_channel;
+use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
@@ -720,13 +720,15 @@ pub(super) fn read_stdin(limit: Option<Duration>) -> Result<Vec<u8>, CliError> {
         let _ = sender.send(read.map(|_| bytes));
     });
     let limit = limit.unwrap_or(Duration::MAX);
-    let read = receiver.recv_timeout(QUIET_STDIN.min(limit)).or_else(|_| {
+    let mut read = receiver.recv_timeout(QUIET_STDIN.min(limit));
+    if read.is_err() {
         note("reading stdin …; </dev/null ends it");
-        receiver.recv_timeout(limit.saturating_sub(QUIET_STDIN))
-    });
+        read = receiver.recv_timeout(limit.saturating_sub(QUIET_STDIN));
+    }
     match read {
         Ok(read) => read.map_err(|e| CliError::failed(format!("cannot read stdin: {e}"))),
-        Err(_) => {
+        Err(RecvTimeoutError::Disconnected) => Err(CliError::failed("cannot read stdin")),
+        Err(RecvTimeoutError::Timeout) => {
             let why = "stopped: the time limit of --timeout is reached, and stdin has not ended";
             Err(CliError::new(exit::RESUMABLE, why).with_hint("</dev/null ends it"))
         }

@@ -109,7 +109,7 @@ pub(super) fn text(words: &[String]) -> Result<String, CliError> {
 }
 
 fn stdin() -> Result<String, CliError> {
-    // One byte more than allowed is found later.
+    // The caller refuses input that is one byte too long.
     let bytes = read_stdin(None)?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }

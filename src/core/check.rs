@@ -58,6 +58,8 @@ struct History {
     has_run: bool,
     /// Number of timeouts since then.
     timeouts: u32,
+    /// Why the last run failed.
+    failed: Option<String>,
 }
 
 /// The checks of a session.
@@ -101,6 +103,13 @@ impl SessionChecks {
     pub fn last_output(&self, check: &str) -> Option<Option<&BlobRef>> {
         let history = self.history.get(check).filter(|history| history.has_run)?;
         Some(history.output.as_ref())
+    }
+
+    /// Returns whether the last run of a check failed for the same reason, so that the model knows it.
+    pub fn failed_before(&self, check: &str, ending: &CheckEnding) -> bool {
+        let history = self.history.get(check);
+        let last = history.and_then(|history| history.failed.as_ref());
+        matches!(ending, CheckEnding::Failed { why } if last == Some(why))
     }
 
     /// Returns the number of timeouts in a row, if the run that ends now is another one.
@@ -188,9 +197,11 @@ impl SessionChecks {
                         history.output.clone_from(output);
                         history.has_run = true;
                         history.timeouts = 0;
+                        history.failed = None;
                     }
                     CheckEnding::TimedOut { in_a_row } => history.timeouts = *in_a_row,
-                    CheckEnding::Stopped | CheckEnding::Failed { .. } => {}
+                    CheckEnding::Failed { why } => history.failed = Some(why.clone()),
+                    CheckEnding::Stopped => {}
                 }
             }
             // Changes and running checks belong to the other branch.

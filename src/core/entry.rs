@@ -571,7 +571,10 @@ pub enum FailureClass {
 impl FailureClass {
     /// Returns whether only another model can answer: neither waiting nor a repetition helps.
     pub fn needs_other_model(self) -> bool {
-        matches!(self, FailureClass::NoModel | FailureClass::UsedUp)
+        matches!(
+            self,
+            FailureClass::NoModel | FailureClass::UsedUp | FailureClass::Configuration
+        )
     }
 }
 

@@ -1,5 +1,5 @@
-//! JSON of others in which half of an escaped character stands alone, as programs write it that cut a
-//! text anywhere, or that have a file name which is not UTF-8. A strict reader refuses all of it.
+//! JSON of others in which half of an escaped character stands alone. Programs write it that cut a text
+//! anywhere, or that name a file whose name is not UTF-8. A strict reader refuses all of it.
 
 use std::borrow::Cow;
 

@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 
 use super::check;
-use super::entry::{About, Outcome};
+use super::entry::{About, CheckEnding, Outcome};
 use super::quoted::without_fences;
 use super::visible::{visible, without_cosmetics};
 
@@ -64,7 +64,9 @@ pub fn to_person<'a>(note: &'a str, about: Option<&About>) -> Cow<'a, str> {
             of_command(&note).into_owned().into()
         }
         Some(About::BackgroundEnded { .. }) => without_fences(note),
-        Some(about @ About::CheckEnded { .. }) if note.is_empty() => {
+        Some(about @ About::CheckEnded { ending, .. })
+            if note.is_empty() || !matches!(ending, CheckEnding::Exited { .. }) =>
+        {
             check::line(about).unwrap_or_default().into()
         }
         Some(About::CheckEnded { .. }) => without_fences(note),

@@ -14,7 +14,7 @@ use super::drive_step::Stoppable;
 use super::new_lines::new_lines;
 use super::steps::{STOP_PATIENCE, no_room};
 use super::{Engine, EngineError, Recorder, Write};
-use crate::core::check;
+use crate::core::check::{self, SessionChecks};
 use crate::core::entry::{About, CheckEnding, Entry, Guard, Seq};
 use crate::core::next::Step;
 use crate::core::plain_text::plain_text;
@@ -102,9 +102,10 @@ pub(super) async fn start<W: World>(
         boot,
         files,
     };
+    let known = &log.state.checks;
     let failed = why.map(|why| {
         let ending = CheckEnding::Failed { why };
-        ended(entry, check, ending, 0, &[])
+        ended(known, entry, check, ending, 0, &[])
     });
     let entries = std::iter::once(started).chain(failed).collect();
     let recorded = log.record(Write::of_all(entries)).await;
@@ -157,7 +158,8 @@ pub(super) async fn run<W: World>(engine: &mut Engine<W>, entry: Seq) -> Result<
         CheckEnd::Stopped => CheckEnding::Stopped,
         CheckEnd::Failed(why) => CheckEnding::Failed { why },
     };
-    let noted = ended(entry, running.check, ending, ran.took_ms, &lines);
+    let known = &log.state.checks;
+    let noted = ended(known, entry, running.check, ending, ran.took_ms, &lines);
     let write = Write {
         blobs,
         ..Write::of(noted)
@@ -172,7 +174,15 @@ pub(super) async fn run<W: World>(engine: &mut Engine<W>, entry: Seq) -> Result<
     Ok(())
 }
 
-fn ended(entry: Seq, check: String, ending: CheckEnding, took_ms: u64, lines: &[String]) -> Entry {
+fn ended(
+    known: &SessionChecks,
+    entry: Seq,
+    check: String,
+    ending: CheckEnding,
+    took_ms: u64,
+    lines: &[String],
+) -> Entry {
+    let is_known = known.failed_before(&check, &ending);
     let about = About::CheckEnded {
         entry,
         check,
@@ -180,7 +190,10 @@ fn ended(entry: Seq, check: String, ending: CheckEnding, took_ms: u64, lines: &[
         took_ms,
     };
     Entry::Noted {
-        text: check::note(&about, lines),
+        text: match is_known {
+            true => String::new(),
+            false => check::note(&about, lines),
+        },
         about: Some(about),
     }
 }

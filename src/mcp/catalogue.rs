@@ -491,7 +491,9 @@ impl SessionCatalogue {
         let now = self.now();
         let unknown = now.unknown_of(full_name);
         match unknown.and_then(|server| Some((server, self.trouble(server)?))) {
-            Some((server, why)) => Err(format!("server {server} cannot be asked: {why}")),
+            Some((server, why)) => Err(format!(
+                "server {server} cannot be asked: {why}; mcp_find asks it again"
+            )),
             None => now.check(full_name),
         }
     }

@@ -1,7 +1,9 @@
 //! The schema of a server's tool in the form that every provider takes. They refuse the whole request for
 //! one array without `items`, a schema without a type, or a choice at its top.
 //!
-//! Invariant: each argument stays known to the model.
+//! Invariant: each property of the top and of the forms there stays known to the model.
+
+use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
@@ -24,59 +26,79 @@ const SINGLE: [&str; 9] = [
 /// Maximum length of the words about forms at the top.
 const WORDS_MAX_BYTES: usize = 8 * 1024;
 
-/// Keys that providers refuse at the top, with the words for the model.
-const AT_TOP: [(&str, &str); 3] = [
-    ("anyOf", "The arguments fit at least one of"),
-    ("oneOf", "The arguments fit exactly one of"),
-    ("allOf", "The arguments fit all of"),
+/// Keys that providers refuse at the top, the key that joins the schemas of a property, and the words for
+/// the model.
+const AT_TOP: [(&str, &str, &str); 3] = [
+    ("anyOf", "anyOf", "The arguments fit at least one of:"),
+    ("oneOf", "anyOf", "The arguments fit exactly one of:"),
+    ("allOf", "allOf", "The arguments fit all of:"),
 ];
 
-/// Returns a schema in this form. What is no schema of an object stays as it is.
-pub(super) fn normalized(schema: &Value) -> Value {
-    let mut normalized = schema.clone();
-    if let Value::Object(fields) = &mut normalized {
-        let kind = fields.get("type");
-        let has_object = |kinds: &Vec<Value>| kinds.iter().any(|kind| kind == "object");
-        if kind.is_none_or(|kind| kind.as_array().is_some_and(has_object)) {
-            fields.insert("type".to_string(), "object".into());
-        }
-        for (key, words) in AT_TOP {
-            if let Some(forms) = fields.remove(key) {
-                flatten(fields, schema, &forms, words);
-            }
+/// Returns a schema in this form, or `None` if it is not that of an object.
+pub(super) fn normalized(schema: &Value) -> Option<Value> {
+    let mut fields = schema.as_object()?.clone();
+    let has_object = |kinds: &Vec<Value>| kinds.iter().any(|kind| kind == "object");
+    let is_object = |kind: &Value| kind == "object" || kind.as_array().is_some_and(has_object);
+    if !fields.get("type").is_none_or(is_object) {
+        return None;
+    }
+    fields.insert("type".to_string(), "object".into());
+    for (key, joined_by, words) in AT_TOP {
+        if let Some(Value::Array(forms)) = fields.remove(key) {
+            let forms: Vec<&Value> = forms.iter().map(|form| resolve(form, schema)).collect();
+            flatten(&mut fields, &forms, joined_by);
+            describe(&mut fields, &forms, words);
         }
     }
+    let mut normalized = Value::Object(fields);
     complete(&mut normalized);
-    normalized
+    Some(normalized)
 }
 
-/// Adds the properties of the forms at the top, and describes the forms in words.
-fn flatten(fields: &mut Map<String, Value>, schema: &Value, forms: &Value, words: &str) {
-    let resolve = |form: &'_ Value| {
-        let target = form["$ref"].as_str().and_then(|to| to.strip_prefix('#'));
-        let target = target.and_then(|pointer| schema.pointer(pointer));
-        target.unwrap_or(form).clone()
-    };
-    let forms: Vec<Value> = forms
-        .as_array()
-        .into_iter()
-        .flatten()
-        .map(resolve)
-        .collect();
-    let properties = fields.entry("properties").or_insert_with(|| json!({}));
-    if let Value::Object(properties) = properties {
-        let of_forms = forms
-            .iter()
-            .filter_map(|form| form["properties"].as_object());
-        for (name, property) in of_forms.flatten() {
-            properties.entry(name).or_insert_with(|| property.clone());
+/// Follows a reference inside of the schema.
+fn resolve<'a>(form: &'a Value, schema: &'a Value) -> &'a Value {
+    let target = form["$ref"].as_str().and_then(|to| to.strip_prefix('#'));
+    let target = target.and_then(|pointer| schema.pointer(pointer));
+    target.unwrap_or(form)
+}
+
+/// Adds the properties of the forms. One that the forms define differently has all of their schemas.
+fn flatten(fields: &mut Map<String, Value>, forms: &[&Value], joined_by: &str) {
+    let mut found: BTreeMap<&String, Vec<&Value>> = BTreeMap::new();
+    let of_forms = forms
+        .iter()
+        .filter_map(|form| form["properties"].as_object());
+    for (name, property) in of_forms.flatten() {
+        let known = found.entry(name).or_default();
+        if !known.contains(&property) {
+            known.push(property);
         }
     }
+    let properties = fields.entry("properties").or_insert_with(|| json!({}));
+    if let Value::Object(properties) = properties {
+        for (name, schemas) in found {
+            let property = || match schemas[..] {
+                [only] => only.clone(),
+                _ => json!({ joined_by: schemas }),
+            };
+            properties.entry(name).or_insert_with(property);
+        }
+    }
+}
+
+/// Adds the forms to the description.
+fn describe(fields: &mut Map<String, Value>, forms: &[&Value], words: &str) {
     let said = fields.get("description").and_then(Value::as_str);
-    let said = said.map_or(String::new(), |said| format!("{said}\n"));
-    let described = format!("{said}{words}: {}", Value::Array(forms));
-    let described = clip(&described, WORDS_MAX_BYTES);
-    fields.insert("description".to_string(), described.into());
+    let mut text = said.map_or(String::new(), |said| format!("{said}\n"));
+    text.push_str(words);
+    for form in forms {
+        if text.len() > WORDS_MAX_BYTES {
+            break;
+        }
+        text.push_str(&format!("\n{form}"));
+    }
+    let text = clip(&text, WORDS_MAX_BYTES);
+    fields.insert("description".to_string(), text.into());
 }
 
 /// Adds what is missing in each schema. Parsed JSON is at most 128 levels deep, which bounds the recursion.
@@ -140,10 +162,15 @@ mod tests {
                 json!({"type": "object"}),
             ),
             (json!({}), json!({"type": "object"})),
-            (json!({"type": "string"}), json!({"type": "string"})),
-            (json!(null), json!(null)),
         ] {
-            assert_eq!(normalized(&schema), want);
+            assert_eq!(normalized(&schema), Some(want));
+        }
+        for schema in [
+            json!({"type": "string"}),
+            json!({"type": ["string"]}),
+            json!(null),
+        ] {
+            assert_eq!(normalized(&schema), None);
         }
     }
 
@@ -154,7 +181,7 @@ mod tests {
             "$defs": {"n": {"properties": {"name": {"type": "string"}}}},
             "description": "Lists files.",
         });
-        let got = normalized(&schema);
+        let got = normalized(&schema).unwrap();
         assert_eq!(got["type"], "object");
         assert_eq!(
             got["properties"],
@@ -162,9 +189,27 @@ mod tests {
         );
         let words = got["description"].as_str().unwrap();
         assert!(
-            words.starts_with("Lists files.\nThe arguments fit at least one of: [{"),
+            words.starts_with("Lists files.\nThe arguments fit at least one of:\n{"),
             "{words}"
         );
         assert!(words.contains(r#""required":["id"]"#) && got.get("anyOf").is_none());
+    }
+
+    #[test]
+    fn a_property_that_the_forms_define_differently_has_all_schemas() {
+        let schema = json!({"oneOf": [
+            {"properties": {"kind": {"const": "a"}, "x": {}}},
+            {"properties": {"kind": {"const": "b"}, "x": {}}},
+        ]});
+        let got = normalized(&schema).unwrap();
+        let kind = json!({"anyOf": [{"const": "a"}, {"const": "b"}]});
+        assert_eq!(got["properties"], json!({"kind": kind, "x": {}}));
+    }
+
+    #[test]
+    fn many_references_to_all_of_it_take_little() {
+        let forms = vec![json!({"$ref": "#"}); 4_000];
+        let got = normalized(&json!({"anyOf": forms})).unwrap();
+        assert!(got.to_string().len() < 2 * WORDS_MAX_BYTES);
     }
 }

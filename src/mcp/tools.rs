@@ -96,14 +96,10 @@ impl Listing {
             &tool["annotations"]["title"],
         ];
         let text = text.into_iter().find_map(Value::as_str).unwrap_or_default();
-        let schema = normalized(&tool["inputSchema"]);
-        let schema = match unusable(&schema) {
-            None => schema,
-            Some(why) => {
-                self.note(format!("the schema of {name} is not used: {why}"));
-                json!({ "type": "object" })
-            }
-        };
+        let schema = usable(&tool["inputSchema"]).unwrap_or_else(|why| {
+            self.note(format!("the schema of {name} is not used: {why}"));
+            json!({ "type": "object" })
+        });
         self.tools.push(ServerTool {
             name: name.to_string(),
             description: clean(text, DESCRIPTION_MAX_BYTES),
@@ -134,15 +130,15 @@ fn annotations(said: &Value) -> Value {
     Value::Object(said.collect())
 }
 
-/// Returns why a schema cannot be passed to a model.
-fn unusable(schema: &Value) -> Option<&'static str> {
-    if schema["type"] != "object" {
-        return Some("it is none of an object");
-    }
+/// Returns a schema in the form in which models get it, or why they cannot.
+fn usable(schema: &Value) -> Result<Value, &'static str> {
     if schema.to_string().len() > SCHEMA_MAX_BYTES {
-        return Some("it is longer than 64 KiB");
+        return Err("it is longer than 64 KiB");
     }
-    refers_elsewhere(schema).then_some("it refers to another document")
+    if refers_elsewhere(schema) {
+        return Err("it refers to another document");
+    }
+    normalized(schema).ok_or("it is none of an object")
 }
 
 /// Parsed JSON is at most 128 levels deep, which bounds the recursion.

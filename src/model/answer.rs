@@ -183,8 +183,7 @@ impl Answer {
 /// every protocol.
 pub(super) const DONE: &str = "[DONE]";
 
-/// Parses the data of an event as JSON. What is not was garbled on its way, as by a gateway that
-/// broke off: the answer is then as one that was cut.
+/// Parses the data of an event as JSON. Other data counts as a cut stream: a gateway broke off.
 pub(super) fn json(data: &str) -> Result<Value, Failure> {
     serde_json::from_str(data)
         .map_err(|e| errors::network(&format!("the provider sent an event that is not JSON: {e}")))

@@ -11,6 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::config::Config;
+use crate::core::half_character::read_lenient;
 
 /// Default address of llama.cpp's server.
 pub(crate) const LLAMA_CPP: &str = "http://127.0.0.1:8080/v1";
@@ -135,7 +136,7 @@ fn answer(address: SocketAddr, host: &str, path: &str, end: Instant) -> Option<S
 
 /// Parses `{"models": [{"name": …}]}` (Ollama) or `{"data": [{"id": …}]}` (OpenAI).
 fn listed(body: &str) -> Option<Vec<String>> {
-    let value: serde_json::Value = serde_json::from_str(body).ok()?;
+    let value = read_lenient(body.as_bytes()).ok()?;
     let list = value
         .get("models")
         .or_else(|| value.get("data"))?

@@ -58,36 +58,43 @@ pub(crate) fn network(message: &str) -> Failure {
     Failure::new(FailureClass::Network, message.to_string())
 }
 
-/// What says in an error of a connection that it cannot be made, with the hint for it.
-const NEVER_CONNECTED: [(&str, &str); 3] = [
+/// Words of errors of connections, and the hint for each. Those with `true` do not pass by themselves.
+const NOT_CONNECTED: [(&str, bool, &str); 4] = [
     (
-        "certificate",
+        "unknownissuer",
+        true,
         "trust its authority: ca_file in [providers.NAME], or the variable SSL_CERT_FILE, names a file in PEM form",
     ),
     (
+        "certificate",
+        true,
+        "check the address, the certificate of the server and the clock of this machine; ca_file in [providers.NAME] trusts an authority",
+    ),
+    (
         "proxy auth",
+        true,
         "put the name and the password of the proxy into HTTPS_PROXY: http://NAME:PASSWORD@HOST:PORT",
     ),
     (
         "tunnel",
-        "the proxy refuses the address: check HTTPS_PROXY, or name the address in NO_PROXY",
+        false,
+        "the proxy does not connect: check HTTPS_PROXY, or name the address in NO_PROXY",
     ),
 ];
 
 /// Returns the failure for a request that was not sent.
 pub(crate) fn not_sent(error: reqwest::Error) -> Failure {
     let is_connect = error.is_connect();
-    let why = reason(error);
-    let words = why.to_lowercase();
-    let mut hints = NEVER_CONNECTED.iter().filter(|_| is_connect);
-    match hints.find(|(word, _)| words.contains(word)) {
-        Some((_, hint)) => Failure {
-            class: FailureClass::Configuration,
-            message: why,
-            hint: Some((*hint).to_string()),
-        },
-        None => network(&why),
+    let mut failure = network(&reason(error));
+    let words = failure.message.to_lowercase();
+    let mut hints = NOT_CONNECTED.iter().filter(|_| is_connect);
+    if let Some((_, is_lasting, hint)) = hints.find(|(word, _, _)| words.contains(word)) {
+        failure.hint = Some((*hint).to_string());
+        if *is_lasting {
+            failure.class = FailureClass::Configuration;
+        }
     }
+    failure
 }
 
 /// Returns the failure for an answer that violates its protocol.

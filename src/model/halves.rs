@@ -1,12 +1,12 @@
 //! Characters of which a server sends each half in another event of a stream, as one does that cuts the
 //! UTF-16 text of an answer anywhere. A half is a mark until the answer is there; one that stays alone is
-//! U+FFFD in text. In the arguments of a call it stays half an escape: no reader takes them, so a file
-//! is not written wrong.
+//! U+FFFD in text. In the arguments of a call it is a control character, with which they are no JSON: the
+//! call is refused, so that no file is written wrong.
 
 use std::borrow::Cow;
 
 use super::{Delta, Reply};
-use crate::core::entry::Block;
+use crate::core::entry::{Block, Failure};
 use crate::core::half_character::replace_halves;
 use crate::net::sse::Event;
 
@@ -14,13 +14,16 @@ use crate::net::sse::Event;
 const FIRST: u32 = 0xD800;
 const FIRST_MARK: u32 = 0x10_F800;
 
+/// Stands for a half in arguments: JSON has no control character, in a string or elsewhere.
+const NEVER_JSON: char = '\u{1a}';
+
 /// The halves of one answer.
 #[derive(Debug, Default)]
 pub(super) struct Halves {
     /// There was one.
     found: bool,
-    /// The mark at the end of what is shown, until the next piece of text.
-    held: Option<char>,
+    /// The marks at the end of the thinking and of the text that are shown, until the next piece.
+    held: [Option<char>; 2],
 }
 
 impl Halves {
@@ -39,19 +42,27 @@ impl Halves {
     /// Returns deltas without marks.
     pub(super) fn shown(&mut self, mut deltas: Vec<Delta>) -> Vec<Delta> {
         for delta in deltas.iter_mut().filter(|_| self.found) {
-            if let Delta::Text(text) | Delta::Thinking(text) = delta {
-                text.insert_str(0, &self.held.take().map_or(String::new(), String::from));
-                if text
-                    .chars()
-                    .next_back()
-                    .is_some_and(|last| half(last).is_some())
-                {
-                    self.held = text.pop();
-                }
-                *text = joined(text);
+            let [of_thinking, of_text] = &mut self.held;
+            let (text, held) = match delta {
+                Delta::Text(text) => (text, of_text),
+                Delta::Thinking(text) => (text, of_thinking),
+                Delta::Call { .. } | Delta::Retry { .. } => continue,
+            };
+            text.insert_str(0, &held.take().map_or(String::new(), String::from));
+            if text.chars().next_back().and_then(half).is_some() {
+                *held = text.pop();
             }
+            *text = joined(text);
         }
         deltas
+    }
+
+    /// Returns a failure without marks.
+    pub(super) fn said(&self, mut failure: Failure) -> Failure {
+        if self.found {
+            failure.message = joined(&failure.message);
+        }
+        failure
     }
 
     /// Returns an answer without marks.
@@ -63,7 +74,7 @@ impl Halves {
                     name, arguments, ..
                 } => {
                     *name = joined(name);
-                    *arguments = escaped(arguments);
+                    *arguments = joined_or(arguments, NEVER_JSON);
                 }
             }
         }
@@ -83,18 +94,24 @@ fn half(c: char) -> Option<u16> {
 
 /// Joins the marks of a text.
 fn joined(text: &str) -> String {
-    let mut units = Vec::new();
-    for c in text.chars() {
-        match half(c) {
-            Some(half) => units.push(half),
-            None => units.extend_from_slice(c.encode_utf16(&mut [0; 2])),
-        }
-    }
-    String::from_utf16_lossy(&units)
+    joined_or(text, char::REPLACEMENT_CHARACTER)
 }
 
-/// Writes the marks of arguments as escapes of JSON.
-fn escaped(arguments: &str) -> String {
-    let text = |c| half(c).map_or(String::from(c), |half| format!("\\u{half:04x}"));
-    arguments.chars().map(text).collect()
+/// Joins the marks of a text, with this character for each half that stays alone.
+fn joined_or(text: &str, alone: char) -> String {
+    let mut out = String::new();
+    let mut chars = text.chars().peekable();
+    while let Some(c) = chars.next() {
+        let Some(first) = half(c) else {
+            out.push(c);
+            continue;
+        };
+        let second = chars.peek().copied().and_then(half);
+        let pair = second.and_then(|second| char::decode_utf16([first, second]).next()?.ok());
+        out.push(pair.unwrap_or(alone));
+        if pair.is_some() {
+            chars.next();
+        }
+    }
+    out
 }

@@ -24,6 +24,7 @@ use super::target::Blobs;
 use super::timeouts::Timeouts;
 use super::{Delta, Reply, errors, no_model, post, read, wait};
 use crate::core::entry::{Failure, FailureClass};
+use crate::core::half_character::read_lenient;
 use crate::core::request::Request;
 use crate::core::request_failure;
 use crate::core::unsent;
@@ -145,7 +146,7 @@ impl Client {
                 return Err(errors::nonsense(what));
             }
         }
-        let parsed = serde_json::from_slice(&body);
+        let parsed = read_lenient(&body);
         parsed.map_err(|_| errors::nonsense(format!("the answer of {} is not JSON", shown(url))))
     }
 
@@ -243,6 +244,7 @@ async fn refuse(
     let mut failure = errors::classify(status.as_u16(), &body, model);
     let header = |name: &str| Some(headers.get(name)?.to_str().ok()?.to_string());
     let asked = wait::asked(status.as_u16(), &header, &body, Timestamp::now());
+    let is_loading = wait::is_for_loading(status.as_u16(), &body);
     if status.is_redirection() {
         failure.class = FailureClass::BadRequest;
         failure.message = "it redirects, which is not followed".to_string();
@@ -279,6 +281,7 @@ async fn refuse(
     Refused {
         failure,
         retry_after: asked,
+        is_loading,
     }
 }
 

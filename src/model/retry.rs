@@ -25,6 +25,8 @@ const MAX_LIMITED: u32 = 100;
 pub(crate) struct Refused {
     pub failure: Failure,
     pub retry_after: Option<Duration>,
+    /// The server loads the model.
+    pub is_loading: bool,
 }
 
 impl From<Failure> for Refused {
@@ -37,6 +39,7 @@ impl From<Failure> for Refused {
         Refused {
             failure,
             retry_after,
+            is_loading: false,
         }
     }
 }
@@ -58,20 +61,6 @@ pub struct Retry {
 /// Least pause before a server that loads a model is asked again.
 const LOADING_PAUSE: Duration = Duration::from_secs(1);
 
-/// What servers say while they load a model.
-const LOADING: [&str; 5] = [
-    "loading",
-    "warming up",
-    "starting up",
-    "not ready",
-    "initializing",
-];
-
-fn is_loading(failure: &Failure) -> bool {
-    let words = failure.message.to_lowercase();
-    failure.class == FailureClass::Overloaded && LOADING.iter().any(|word| words.contains(word))
-}
-
 impl Retry {
     /// Returns the pause after `failed` failed tries: exponential with full jitter, never less
     /// than the server asks for. `jitter` is between 0 and 1.
@@ -87,16 +76,18 @@ impl Retry {
 
     /// Returns whether to wait for a rate limit, or for a server that loads a model. A single try means
     /// no waiting either.
-    fn waits_for(&self, failure: &Failure) -> bool {
-        let is_limit = failure.class == FailureClass::RateLimit;
-        self.tries > 1 && (is_limit || (self.waits_for_loading && is_loading(failure)))
+    fn waits_for(&self, refused: &Refused) -> bool {
+        let is_limit = refused.failure.class == FailureClass::RateLimit;
+        self.tries > 1 && (is_limit || (self.waits_for_loading && refused.is_loading))
     }
 
     /// Returns the pause before the next try, or the failure if no tries are left.
     fn next(&self, so_far: &SoFar, refused: Refused, jitter: f64) -> Result<Duration, Failure> {
+        let is_limit = self.waits_for(&refused);
         let Refused {
             mut failure,
             retry_after,
+            is_loading,
         } = refused;
         if !is_transient(failure.class) {
             return Err(failure);
@@ -109,7 +100,6 @@ impl Retry {
             );
             return Err(failure);
         }
-        let is_limit = self.waits_for(&failure);
         let all = so_far.failed + so_far.limited;
         let delay = match is_limit {
             // The pause is never zero, so that the tries last. If a server names the end of its
@@ -121,7 +111,7 @@ impl Retry {
                     so_far.limited
                 };
                 let delay = self.delay(doublings, retry_after, 0.5 + jitter / 2.0);
-                match is_loading(&failure) {
+                match is_loading {
                     true => delay.max(LOADING_PAUSE),
                     false => delay,
                 }
@@ -194,7 +184,7 @@ impl Tries {
         on: &mut (dyn FnMut(Delta) + Send),
     ) -> Result<(), Failure> {
         let failure = refused.failure.clone();
-        let is_limit = self.retry.waits_for(&failure);
+        let is_limit = self.retry.waits_for(&refused);
         let is_asked = refused.retry_after.is_some();
         match is_limit {
             true => self.so_far.limited += 1,

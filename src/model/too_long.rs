@@ -35,7 +35,7 @@ const SURE: [&str; 22] = [
     "inputs tokens +", "inputs must have less than",
     // A limit in bytes, but a shorter request helps.
     "request payload size exceeds", "request entity too large", "request body too large", "payload too large",
-    "message size", "body size exceed",
+    "total message size", "body size exceed",
 ];
 
 #[rustfmt::skip]

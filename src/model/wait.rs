@@ -10,6 +10,8 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde_json::Value;
 
+use crate::core::half_character::read_lenient;
+
 /// A lookup of the headers of one answer, by lower-case name.
 pub(super) type Headers<'a> = &'a dyn Fn(&str) -> Option<String>;
 
@@ -72,9 +74,18 @@ fn retry_after(after: &str, now: Timestamp) -> Option<Duration> {
     until(at.timestamp(), now)
 }
 
+/// Returns whether a server refuses because it loads the model: status 503 with such words.
+pub(super) fn is_for_loading(status: u16, body: &str) -> bool {
+    let words = body.to_lowercase();
+    let is_word = |at: usize| !words[..at].ends_with(char::is_alphabetic);
+    let mut loading = words.match_indices("loading").map(|(at, _)| at);
+    let is_broken = ["error loading", "failed", "cannot"];
+    status == 503 && loading.any(is_word) && !is_broken.iter().any(|word| words.contains(word))
+}
+
 /// Reads Google's `RetryInfo`, and headers that a router puts into its error.
 fn in_body(body: &str, now: Timestamp) -> Option<Duration> {
-    let value: Value = serde_json::from_str(body).ok()?;
+    let value = read_lenient(body.as_bytes()).ok()?;
     let value = value.get(0).unwrap_or(&value);
     let error = value.get("error").unwrap_or(value);
     let details = error.get("details").and_then(Value::as_array);

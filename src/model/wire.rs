@@ -166,7 +166,8 @@ impl Decoder {
             ProtocolDecoder::OpenaiChat(d) => d.feed(event),
             ProtocolDecoder::Gemini(d) => d.feed(event),
         };
-        Ok(self.halves.shown(deltas?))
+        let deltas = deltas.map_err(|failure| self.halves.said(failure))?;
+        Ok(self.halves.shown(deltas))
     }
 
     /// Returns whether the answer has ended completely. The rest of the stream need not be read,

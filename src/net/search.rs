@@ -12,6 +12,7 @@ use serde_json::Value;
 
 use super::client::{self, Kind, reason};
 use super::page::{self, PageContent};
+use crate::core::half_character::without_halves;
 use crate::core::text::one_line;
 
 /// Maximum number of results.
@@ -104,7 +105,7 @@ async fn ask(server: &str, query: &str) -> Result<String, String> {
 
 /// Returns the results in an answer of the server.
 fn results(body: &str) -> Result<Vec<SearchResult>, String> {
-    let answer: Answer = serde_json::from_str(body)
+    let answer: Answer = serde_json::from_str(&without_halves(body))
         .map_err(|e| format!("the answer of the search server is not that of SearXNG: {e}"))?;
     let shown = answer.results.into_iter().filter_map(shown);
     let shown: Vec<SearchResult> = shown.take(MAX_RESULTS).collect();

@@ -1,5 +1,6 @@
 //! The environment variables of a command in the sandbox.
 
+use crate::config::CERTIFICATES;
 use crate::core::access::Access;
 
 /// Words of names whose values are usually secrets. A name is split at everything but letters and
@@ -65,6 +66,9 @@ const WEB: [&str; 6] = ["http:", "https:", "ws:", "wss:", "docker:", "oci:"];
 /// `shell.pass_env` names it. A command that may use the network gets the proxies as they are.
 /// Numbered settings of git are removed too: [`git_settings`] gives those without secrets.
 pub fn is_withheld(name: &str, value: &str, access: Access) -> bool {
+    if CERTIFICATES.contains(&name) {
+        return false;
+    }
     let upper = name.to_ascii_uppercase();
     let is_proxy = upper == "PROXY" || upper.ends_with("_PROXY");
     let is_of_bundler = upper.starts_with("BUNDLE_") && upper.contains("__");

@@ -144,5 +144,5 @@ fn resolve(path: &Path, writable: &[PathBuf]) -> Option<PathBuf> {
             },
         }
     }
-    at.exists().then_some(at)
+    (at.is_file() || at.is_dir()).then_some(at)
 }

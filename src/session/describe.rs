@@ -317,7 +317,7 @@ impl Describer {
             Entry::Noted {
                 text,
                 about: Some(about @ About::CheckEnded { ending, .. }),
-            } if text.is_empty() => {
+            } if text.is_empty() || !matches!(ending, CheckEnding::Exited { .. }) => {
                 let tone = match ending {
                     CheckEnding::TimedOut { .. } | CheckEnding::Failed { .. } => Tone::Bad,
                     CheckEnding::Exited { .. } | CheckEnding::Stopped => Tone::Calm,

@@ -91,6 +91,11 @@ impl Machine {
     }
 }
 
+/// Returns whether an output may be nothing but the shell's words.
+fn is_short(output: &[u8]) -> bool {
+    output.trim_ascii().split(|byte| *byte == b'\n').count() <= 3
+}
+
 fn ended(runs: &Runs, end: &RunEnd) -> CheckRun {
     let exit_code = match &end.how {
         _ if end.is_output_lost => {
@@ -112,11 +117,16 @@ fn ended(runs: &Runs, end: &RunEnd) -> CheckRun {
         }
     };
     match runs.output(end, MAX_OUTPUT_BYTES) {
-        // The shell found no such program, or could not run it.
-        Ok(printed) if matches!(exit_code, 126 | 127) => {
+        // The shell found no such program, or could not run it. It prints no more than that.
+        Ok(printed) if matches!(exit_code, 126 | 127) && is_short(&printed.head) => {
             let printed = String::from_utf8_lossy(&printed.head).into_owned();
-            let words = one_line(&plain_text(&printed), MAX_REASON_CHARS);
-            CheckRun::failed(format!("it could not run (exit code {exit_code}): {words}"))
+            let words = plain_text(&printed).trim().to_string();
+            let last = words.lines().next_back().unwrap_or_default();
+            let last = one_line(last, MAX_REASON_CHARS);
+            CheckRun {
+                took_ms: end.took_ms,
+                ..CheckRun::failed(format!("it could not run (exit code {exit_code}): {last}"))
+            }
         }
         Ok(printed) => CheckRun {
             end: CheckEnd::Exited(exit_code),

@@ -1,7 +1,7 @@
 //! `rewake mcp doctor`: starts each server and reports its problems.
 
-use super::states;
 use super::trial::{Failed, Tried, cost, try_server};
+use super::{note_faults, states};
 use crate::cli::doctor::Report;
 use crate::config::mcp::names::apart;
 use crate::config::mcp::{FoundServer, ServerState};
@@ -13,6 +13,9 @@ use crate::session::AppContext;
 const AT_ONCE: usize = 8;
 
 pub(super) fn run(ctx: &AppContext, name: Option<&str>) -> Result<u8, CliError> {
+    if name.is_some() {
+        note_faults(ctx);
+    }
     let states = states(ctx, name)?;
     let mut report = Report::new();
     let usable = states.iter().filter_map(|(_, state)| match state {
@@ -50,7 +53,7 @@ pub(super) fn run(ctx: &AppContext, name: Option<&str>) -> Result<u8, CliError> 
             report.note(name, unused);
         }
     }
-    for fault in &ctx.loaded.server_faults {
+    for fault in ctx.loaded.server_faults.iter().filter(|_| name.is_none()) {
         report.wrong("servers", &fault.text, fault.hint.as_deref());
     }
     if states.is_empty() && report.wrong == 0 {

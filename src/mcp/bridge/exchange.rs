@@ -10,6 +10,7 @@ use super::headers;
 use super::messages::{MessageHead, Messages};
 use super::session::{RETRY, Session, backoff, is_forgotten, within_bounds};
 use super::wire::{Bad, refused};
+use crate::core::half_character::read_lenient;
 use crate::mcp::refusal::{Refusal, Why};
 
 /// Maximum number of attempts in a row to resume a broken stream.
@@ -142,7 +143,7 @@ async fn learn(session: &Arc<Session>, call: &Value) -> Result<(), Bad> {
             };
             if MessageHead::of(&said).is_some_and(|head| head.answers() == Some(&ask["id"])) {
                 session.mirrors.learn(&said);
-                let answer: Value = serde_json::from_slice(&said).unwrap_or_default();
+                let answer = read_lenient(&said).unwrap_or_default();
                 break answer["result"]["nextCursor"].clone();
             }
         };

@@ -12,6 +12,7 @@ use serde_json::Value;
 
 use super::access::Access;
 use super::definition;
+use crate::core::half_character::read_lenient;
 use crate::mcp::clean;
 use crate::mcp::launch::BridgeConfig;
 use crate::mcp::oauth::challenge::Challenge;
@@ -260,7 +261,7 @@ pub async fn refused(mut response: Response) -> Bad {
     {
         body.extend(chunk.iter().take(ERROR_MAX_BYTES - body.len()));
     }
-    let said: Value = serde_json::from_slice(&body).unwrap_or_default();
+    let said = read_lenient(&body).unwrap_or_default();
     if said["error"]["code"].is_i64() {
         return Bad::Error(said["error"].clone());
     }

@@ -298,7 +298,7 @@ async fn a_huge_error_is_cut() {
 }
 
 #[tokio::test]
-async fn a_page_is_a_failure_of_what_lies_between() {
+async fn a_page_is_a_network_failure() {
     let page = answer(
         "200 OK",
         "content-type: text/html\r\n",

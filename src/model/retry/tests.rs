@@ -21,6 +21,7 @@ fn refused(class: FailureClass, retry_after_s: Option<u64>) -> Refused {
     Refused {
         failure: Failure::new(class, "request to p failed"),
         retry_after: retry_after_s.map(Duration::from_secs),
+        is_loading: false,
     }
 }
 
@@ -99,7 +100,7 @@ fn a_limit_is_waited_for_as_long_as_there_is_time_and_not_for_ever() {
     assert!(limited(MAX_LIMITED, 1).is_err());
     // With one try configured, nothing is retried.
     let once = Retry { tries: 1, ..RETRY };
-    assert!(!once.waits_for(&refused(FailureClass::RateLimit, None).failure));
+    assert!(!once.waits_for(&refused(FailureClass::RateLimit, None)));
     assert!(
         once.next(&after(1), refused(FailureClass::RateLimit, Some(1)), 0.5)
             .is_err()
@@ -125,10 +126,6 @@ fn jitter_is_spread_between_0_and_1() {
 /// A local server takes minutes to load a model. A server that is only busy is given up as before.
 #[test]
 fn a_server_that_loads_a_model_is_waited_for() {
-    let says = |words: &str| Refused {
-        failure: Failure::new(FailureClass::Overloaded, format!("HTTP 503: {words}")),
-        retry_after: None,
-    };
     let so_far = SoFar {
         failed: 3,
         limited: 40,
@@ -138,22 +135,27 @@ fn a_server_that_loads_a_model_is_waited_for() {
         waits_for_loading: false,
         ..RETRY
     };
-    for words in [
-        "Loading model",
-        "Model m is currently loading",
-        "the engine is not ready",
-    ] {
-        let pause = RETRY.next(&so_far, says(words), 0.0);
-        assert_eq!(pause, Ok(LOADING_PAUSE), "{words}");
-        assert!(
-            elsewhere.next(&so_far, says(words), 0.0).is_err(),
-            "{words}"
-        );
-    }
-    assert!(RETRY.next(&so_far, says("at capacity"), 0.0).is_err());
+    let loading = || Refused {
+        is_loading: true,
+        ..refused(FailureClass::Overloaded, None)
+    };
+    assert_eq!(RETRY.next(&so_far, loading(), 0.0), Ok(LOADING_PAUSE));
+    assert!(elsewhere.next(&so_far, loading(), 0.0).is_err());
+    let busy = refused(FailureClass::Overloaded, None);
+    assert!(RETRY.next(&so_far, busy, 0.0).is_err());
     let late = SoFar {
         waited: Duration::from_secs(600),
         ..so_far
     };
-    assert!(RETRY.next(&late, says("Loading model"), 0.0).is_err());
+    assert!(RETRY.next(&late, loading(), 0.0).is_err());
+    for (status, body, is_loading) in [
+        (503, r#"{"error":{"message":"Loading model"}}"#, true),
+        (503, "Model m is currently loading", true),
+        (503, "downloading", false),
+        (500, "loading model", false),
+        (503, "error loading model /m.gguf", false),
+        (503, "at capacity", false),
+    ] {
+        assert_eq!(wait::is_for_loading(status, body), is_loading, "{body}");
+    }
 }

@@ -261,6 +261,9 @@ fn of_output(
     if event.is_guard() && (text.contains('\0') || has_key_twice(text)) {
         return Err("its output has NUL bytes, or a key twice".to_string());
     }
+    if event.is_guard() && matches!(given, Cow::Owned(_)) {
+        return Err("its output has half a character".to_string());
+    }
     let words = String::from_utf8_lossy(input);
     let with_arguments = |call: &ToolCall| format!("{words} {}", call.arguments);
     let own = call.filter(|_| event.decides_about_call());
@@ -270,9 +273,6 @@ fn of_output(
         Ok(whole) if event.is_guard() && is_input(whole, input) => return Ok(Parts::default()),
         Ok(Value::Object(answer)) if !is_of_model(text, &readings(&own)) => {
             let parts = of_object(event, answer, call)?;
-            if parts.input.is_some() && matches!(given, Cow::Owned(_)) {
-                return Err("the arguments that it gives have half a character".to_string());
-            }
             let is_grant = parts.verdict == HookVerdict::Allow || parts.input.is_some();
             if is_grant && !own.is_empty() && is_echo(text, &readings(&(own + &reply()))) {
                 return Err("it may be an echo: the model wrote words of its answer".to_string());

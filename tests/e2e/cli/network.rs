@@ -43,7 +43,11 @@ fn a_certificate_is_trusted_if_ca_file_has_its_authority() {
 
     for ca_file in ["", "ca_file = \"other.pem\"\n"] {
         configure(&home, &server.root(), ca_file);
-        refused(home.run(["-p", "x"]), 75, &[&server.root(), "certificate"]);
+        refused(
+            home.run(["-p", "x"]),
+            2,
+            &[&server.root(), "certificate", "ca_file"],
+        );
     }
     assert!(server.requests().is_empty(), "nothing was sent");
     for ca_file in ["own.pem", "both.pem"] {
@@ -61,11 +65,7 @@ fn a_trusted_authority_vouches_for_no_other_name() {
     let home = Home::new();
     std::fs::write(home.rewake_home().join("own.pem"), authority.pem()).unwrap();
     configure(&home, &server.root(), "ca_file = \"own.pem\"\n");
-    refused(
-        home.run(["-p", "x"]),
-        75,
-        &["certificate", "elsewhere.test"],
-    );
+    refused(home.run(["-p", "x"]), 2, &["certificate", "elsewhere.test"]);
     assert!(server.requests().is_empty());
 }
 
@@ -85,7 +85,7 @@ fn a_system_without_certificates_reaches_a_server_on_this_machine() {
     answers(ask(), "without TLS");
     configure(&home, "https://127.0.0.1:1", "");
     let words = ["has no certificates", "install the package ca-certificates"];
-    refused(ask(), 75, &words);
+    refused(ask(), 2, &words);
 }
 
 #[test]
@@ -97,13 +97,13 @@ fn a_ca_file_without_certificates_is_named() {
     configure(&home, &server.root(), "ca_file = \"own.pem\"\n");
     refused(
         home.run(["-p", "x"]),
-        75,
+        2,
         &["own.pem", "No such file", "PEM"],
     );
     let damaged = authority.pem().replace("MII", "???");
     for text in ["", "no certificate\n", &damaged] {
         std::fs::write(&file, text).unwrap();
-        refused(home.run(["-p", "x"]), 75, &["own.pem", "PEM"]);
+        refused(home.run(["-p", "x"]), 2, &["own.pem", "PEM"]);
     }
     assert!(server.requests().is_empty());
 }

@@ -166,7 +166,7 @@ fn a_note_says_that_stdin_is_read() {
     assert!(child.wait().unwrap().success());
 }
 
-/// A script keeps the pipe open: the time limit of the run holds nevertheless.
+/// A script keeps the pipe open, and the time limit of the run applies.
 #[test]
 fn a_run_does_not_wait_longer_for_stdin_than_its_time_limit() {
     let home = scripted(&[step("done", &[])]);
