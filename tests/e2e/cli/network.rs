@@ -1,6 +1,6 @@
 //! The way to a server: certificates that the system does not know, and proxies.
 
-use std::io::{self, BufRead, BufReader, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::process::Command;
 use std::sync::{Arc, Mutex};
@@ -173,6 +173,25 @@ fn a_proxy_that_is_away_is_told() {
     configure(&home, "http://model.test", "");
     let command = with_env(&home, &[("HTTP_PROXY", "http://127.0.0.1:1")]);
     refused(run(command, LIMIT), 75, &["http://model.test"]);
+}
+
+/// A password is missing for good, and another refusal may pass.
+#[test]
+fn a_proxy_that_refuses_is_told() {
+    for (status, code) in [("407 Proxy Authentication Required", 2), ("503 Away", 75)] {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let address = format!("http://{}", listener.local_addr().unwrap());
+        std::thread::spawn(move || {
+            for mut client in listener.incoming().map_while(Result::ok) {
+                let _ = client.read(&mut [0; 4096]);
+                let _ = write!(client, "HTTP/1.1 {status}\r\ncontent-length: 0\r\n\r\n");
+            }
+        });
+        let home = Home::new();
+        configure(&home, "https://model.test", "");
+        let command = with_env(&home, &[("HTTPS_PROXY", &address)]);
+        refused(run(command, LIMIT), code, &["proxy", "HTTPS_PROXY"]);
+    }
 }
 
 /// A proxy that connects whoever asks to one server, whatever was asked for: its address, and
