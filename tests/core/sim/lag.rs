@@ -119,7 +119,7 @@ fn a_kill_between_a_commit_and_its_lines_leaves_one_transaction_of_lag() {
         ..Case::default()
     };
     let boundaries = run(&whole).boundaries;
-    for at in 1..=boundaries {
+    for at in super::places(1..=boundaries, 0) {
         let case = Case {
             crashes: vec![at],
             ..whole.clone()

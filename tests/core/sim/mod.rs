@@ -598,7 +598,7 @@ const DEATHS: [(bool, bool); 3] = [(false, false), (false, true), (true, false)]
 /// there and a crash `after` it. How it dies, and whether it stops or pauses, is in turn, unless
 /// all are played ([`plays_all`]): each boundary has each kind of death.
 fn crashes_and_stops(first: &Case, boundaries: u64, again: &[u64], after: &[Option<u64>]) {
-    for at in 1..=boundaries {
+    for at in places(1..=boundaries, 0) {
         for (place, again) in (at..).zip(again) {
             for (power_cut, late_keeper) in in_turn(place, DEATHS) {
                 run(&Case {
@@ -679,7 +679,7 @@ fn every_boundary_of_checks() {
     // Two for the first answer, one each for two others.
     assert_eq!(ran.records.iter().filter(is_check).count(), 4);
     crashes_and_stops(&first, ran.boundaries, &[1, 4], &[None, Some(2)]);
-    for at in 1..=ran.boundaries {
+    for at in places(1..=ran.boundaries, 1) {
         run(&Case {
             say_at: Some(at),
             waits_first: at % 2 == 0,
@@ -736,7 +736,7 @@ fn every_boundary_of_a_task() {
         ..Case::default()
     };
     let last = run(&first).boundaries;
-    for at in 1..=last {
+    for at in places(1..=last, 2) {
         for (place, again) in (at..).zip([1, 2, 4, 7]) {
             for power_cut in in_turn(place, [false, true]) {
                 run(&Case {
@@ -766,7 +766,7 @@ fn every_boundary_of_a_session_that_waits_for_a_person() {
             waits_first: true,
             ..Case::default()
         };
-        for at in 1..=run(&first).boundaries {
+        for at in places(1..=run(&first).boundaries, 0) {
             for again in [1, 4] {
                 run(&Case {
                     crashes: vec![at, at + again],
@@ -786,7 +786,7 @@ fn every_boundary_of_a_call_of_a_server() {
         ..Case::default()
     };
     let last = run(&first).boundaries;
-    for at in 1..=last {
+    for at in places(1..=last, 1) {
         for (place, again) in (at..).zip([1, 2, 3, 5]) {
             for power_cut in in_turn(place, [false, true]) {
                 run(&Case {
@@ -877,7 +877,7 @@ fn every_boundary_of_a_question_of_the_model() {
     let whole = run(&first);
     let check = |case: Case| check_questions(&case, &run(&case).records);
     check_questions(&first, &whole.records);
-    for at in 1..=whole.boundaries {
+    for at in places(1..=whole.boundaries, 2) {
         for power_cut in [false, true] {
             for again in [1, 3] {
                 check(Case {
@@ -910,7 +910,7 @@ fn every_boundary_of_a_question_of_a_server() {
         let whole = run(&first);
         check_questions(&first, &whole.records);
         let check = |case: Case| check_questions(&case, &run(&case).records);
-        for at in 1..=whole.boundaries {
+        for at in places(1..=whole.boundaries, 0) {
             for power_cut in [false, true] {
                 for again in [1, 3] {
                     check(Case {
@@ -946,7 +946,7 @@ fn every_boundary_of_a_task_in_the_background() {
     };
     let ran = run(&first);
     assert_eq!(told_ends(&ran.records), 2);
-    for at in 1..=ran.boundaries {
+    for at in places(1..=ran.boundaries, 1) {
         for power_cut in [false, true] {
             for again in [1, 4] {
                 let ran = run(&Case {
@@ -979,7 +979,7 @@ fn every_boundary_of_a_wait_and_of_a_reminder() {
         "reminder", "answer",
     ];
     assert_eq!(notes_between(&ran.records), want);
-    for at in 1..=ran.boundaries {
+    for at in places(1..=ran.boundaries, 2) {
         for again in [1, 4] {
             let ran = run(&Case {
                 crashes: vec![at, at + again],
@@ -1015,7 +1015,7 @@ fn every_boundary_of_a_model_that_repeats_itself() {
         check_repeats(repeats, &whole.records);
         let is_compacted = |r: &Record| matches!(r.entry.kind(), "closed" | "continued" | "freed");
         assert_eq!(whole.records.iter().any(is_compacted), window.is_some());
-        for at in 1..=whole.boundaries {
+        for at in places(1..=whole.boundaries, 0) {
             for again in [1, 3] {
                 let ran = run(&Case {
                     crashes: vec![at, at + again],
@@ -1146,7 +1146,7 @@ fn every_boundary_of_an_answer_that_begins_something() {
         ..Case::default()
     };
     let last = run(&first).boundaries;
-    for at in 1..=last {
+    for at in places(1..=last, 1) {
         for (power_cut, late_keeper) in [(false, false), (false, true), (true, false)] {
             run(&Case {
                 crashes: vec![at, at + 3],
@@ -1178,8 +1178,8 @@ fn every_pair_of_boundaries() {
     let near = 8;
     let plays_all = plays_all();
     let last = run(&Case::default()).boundaries;
-    for first in 1..=last {
-        for second in first + 1..=last + 12 {
+    for first in places(1..=last, 2) {
+        for second in places(first + 1..=last + 12, 2 * first) {
             if !plays_all && second > first + near && (first + second) % 3 != 0 {
                 continue;
             }
@@ -1197,7 +1197,7 @@ fn every_pair_of_boundaries() {
 #[test]
 fn every_stop() {
     let last = run(&Case::default()).boundaries;
-    for stop in 1..=last {
+    for stop in places(1..=last, 0) {
         for crash in [None, Some(1), Some(2), Some(3), Some(5)] {
             let crashes = crash.map(|after| stop + after).into_iter().collect();
             let ran = run(&Case {
@@ -1221,7 +1221,7 @@ fn every_stop() {
 #[test]
 fn every_message() {
     let last = run(&Case::default()).boundaries;
-    for say in 1..=last {
+    for say in places(1..=last, 1) {
         for crash in [None, Some(1), Some(2), Some(3), Some(5)] {
             let crashes = crash.map(|after| say + after).into_iter().collect();
             run(&Case {
@@ -1233,9 +1233,27 @@ fn every_message() {
     }
 }
 
-/// `REWAKE_SIM_PAIRS=all`: nothing is left out.
+/// How much is played: of the boundaries one in three, or with `REWAKE_SIM_PAIRS=each` (as in
+/// `.ci/run`) each of them, or with `all` each with all that is played in turn otherwise.
+fn sim_pairs() -> Option<String> {
+    std::env::var("REWAKE_SIM_PAIRS").ok()
+}
+
+/// Nothing is left out.
 fn plays_all() -> bool {
-    std::env::var("REWAKE_SIM_PAIRS").is_ok_and(|pairs| pairs == "all")
+    sim_pairs().is_some_and(|pairs| pairs == "all")
+}
+
+/// Nothing is left out but what is played in turn.
+pub(crate) fn plays_each() -> bool {
+    sim_pairs().is_some_and(|pairs| pairs == "each" || pairs == "all")
+}
+
+/// The boundaries that are played ([`sim_pairs`]): each, or one in three. `turn` is another number
+/// in tests that are alike, so that together they play all.
+fn places(all: std::ops::RangeInclusive<u64>, turn: u64) -> impl Iterator<Item = u64> {
+    let plays_each = plays_each();
+    all.filter(move |at| plays_each || at % 3 == turn % 3)
 }
 
 /// Returns one of these in turn, or all of them ([`plays_all`]).
@@ -1254,7 +1272,7 @@ fn in_turn<T, const N: usize>(place: u64, all: [T; N]) -> impl Iterator<Item = T
 fn every_command() {
     let last = person::run(Person::default(), vec![]).boundaries;
     for (which, does) in (0..).zip(person::ALL) {
-        for at in 1..=last + 1 {
+        for at in places(1..=last + 1, which) {
             for (place, crash) in (0..).zip([Some(0), Some(2), Some(5), None]) {
                 if crash.is_some() && !plays_all() && (at + which) % 3 != place {
                     continue;
@@ -1285,8 +1303,8 @@ fn every_moved_path() {
 fn every_command_of_the_user() {
     let last = person::run(Person::default(), vec![]).boundaries;
     let near = [0, 2, 4, 6, 9, 10, 11, 12];
-    for does in person::OWN {
-        for at in 1..=last + 1 {
+    for (which, does) in (0..).zip(person::OWN) {
+        for at in places(1..=last + 1, which) {
             let played = (0..).zip(near);
             let played = played.filter(|(place, _)| plays_all() || (at + place) % 2 == 0);
             let crashes = played.map(|(_, after)| Some(at + after));
@@ -1304,8 +1322,8 @@ fn every_command_of_the_user() {
 #[test]
 fn every_signal() {
     let last = signals::run(None, vec![]);
-    for sends in signals::ALL {
-        for at in 1..=last + 1 {
+    for (which, sends) in (0..).zip(signals::ALL) {
+        for at in places(1..=last + 1, which) {
             for crash in [None, Some(0), Some(1), Some(3)] {
                 let crashes = crash.map(|after| at + after).into_iter().collect();
                 signals::run(Some((at, sends)), crashes);
@@ -1326,7 +1344,7 @@ fn every_boundary_of_a_restore() {
             ..Case::default()
         };
         let last = run(&restoring).boundaries;
-        for first in 0..=last {
+        for first in places(0..=last, 2) {
             for second in [0, first + 1, first + 2, first + 4] {
                 let ran = run(&Case {
                     crashes: vec![first, second],
@@ -1391,7 +1409,7 @@ fn every_boundary_of_a_small_window() {
         last > run(&Case::default()).boundaries,
         "windows were closed"
     );
-    for at in 1..=last {
+    for at in places(1..=last, 0) {
         run(&Case {
             crashes: vec![at],
             summariser_fails: at % 2 == 0,
@@ -1409,7 +1427,7 @@ fn every_boundary_of_another_version() {
         ..Case::default()
     };
     let last = run(&upgraded).boundaries;
-    for at in 0..=last {
+    for at in places(0..=last, 1) {
         let ran = run(&Case {
             crashes: vec![at],
             ..upgraded.clone()
@@ -1436,7 +1454,7 @@ fn every_boundary_of_a_fallback() {
         ..Case::default()
     };
     let last = run(&overloaded).boundaries;
-    for at in 0..=last {
+    for at in places(0..=last, 2) {
         for say_at in [None, Some(at + 3)] {
             let ran = run(&Case {
                 crashes: vec![at],
@@ -1477,7 +1495,7 @@ fn every_boundary_of_a_repair() {
             ..Case::default()
         };
         let last = run(&structured).boundaries;
-        for first in 0..=last {
+        for first in places(0..=last, 0) {
             for second in [0, first + 1, first + 2, first + 4] {
                 let ran = run(&Case {
                     crashes: vec![first, second],
@@ -1553,10 +1571,10 @@ fn random(seeds: std::ops::Range<u64>) {
     }
 }
 
-/// `REWAKE_SIM_SEEDS` gives another number of seeds for each half.
+/// The number of seeds for each half. `REWAKE_SIM_SEEDS` gives another, `.ci/run` 1,000.
 fn seeds() -> u64 {
     let of = std::env::var("REWAKE_SIM_SEEDS").ok();
-    of.and_then(|n| n.parse().ok()).unwrap_or(1_000)
+    of.and_then(|n| n.parse().ok()).unwrap_or(300)
 }
 
 #[test]
