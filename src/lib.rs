@@ -106,7 +106,9 @@
 //!    session is in a crash loop: nothing more runs until a person lifts it. A start makes progress
 //!    if work of an open call is alive, or has ended since the start before.
 //! 7. **What was sent is sent again byte for byte.** The next request has the last one as its
-//!    prefix: everything in it comes from entries, the system prompt too.
+//!    prefix: everything in it comes from entries, the system prompt too. If a server refuses the
+//!    history, the form in which it is sent from then on is an entry before that request
+//!    ([`core::request_form`]).
 //!
 //! Files are restored in the same way. [`core::rewind`] computes the target of each path, and that
 //! tree is recorded (`Restoring`). [`workspace::files::restore`](workspace::files::restore())

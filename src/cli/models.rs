@@ -1,8 +1,11 @@
-//! `rewake models [FILTER]`: lists the known models, from the built-in prices and the config.
+//! `rewake models [FILTER]`: lists the known models, from the built-in prices and the config; lists
+//! and forgets what sessions learnt of them.
 
 use clap::Args;
 
+use super::time::local_time;
 use crate::config::Config;
+use crate::core::text::{count, one_line};
 use crate::model::catalogue::{Prices, snapshot};
 use crate::model::{KnownModel, known_models, models_json};
 use crate::report::{CliError, exit, line, note};
@@ -17,11 +20,23 @@ pub(crate) struct ModelsArgs {
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,
+    /// List what sessions learnt of models
+    #[arg(long, conflicts_with = "json")]
+    pub learnt: bool,
+    /// Forget what sessions learnt of this model
+    #[arg(long, value_name = "PROVIDER/MODEL", conflicts_with_all = ["json", "learnt", "filter"])]
+    pub forget: Option<String>,
 }
 
 pub(super) fn run(ctx: &AppContext, args: &ModelsArgs) -> Result<u8, CliError> {
     let config = ctx.config();
     let filter = args.filter.as_deref().unwrap_or_default().trim();
+    if let Some(model) = &args.forget {
+        return forget(ctx, model);
+    }
+    if args.learnt {
+        return print_learnt(ctx, filter);
+    }
     let known = known_models(config);
     let found: Vec<&KnownModel> = known.iter().filter(|known| known.fits(filter)).collect();
     if found.is_empty() {
@@ -32,6 +47,53 @@ pub(super) fn run(ctx: &AppContext, args: &ModelsArgs) -> Result<u8, CliError> {
         false => print(&found),
     }
     Ok(exit::DONE)
+}
+
+fn print_learnt(ctx: &AppContext, filter: &str) -> Result<u8, CliError> {
+    let store = super::open_store_for_reading(ctx)?;
+    let all = store.models().all_learnt()?;
+    let filter = filter.to_lowercase();
+    let found = all
+        .iter()
+        .filter(|l| l.model.to_lowercase().contains(&filter));
+    let mut is_any = false;
+    for learnt in found {
+        is_any = true;
+        let model = one_line(&learnt.model, 200);
+        if let Some(tokens) = learnt.context_tokens {
+            line(&format!("{model}  context window of {tokens} tokens"));
+        }
+        for (form, kept) in &learnt.forms {
+            line(&format!(
+                "{model}  gets the history {}: learnt {}, last on {}",
+                form.words(),
+                count(kept.refusals, "time"),
+                local_time(kept.at_ms)
+            ));
+        }
+    }
+    match is_any {
+        true => note("rewake models --forget PROVIDER/MODEL forgets them"),
+        false => note("nothing was learnt of such a model"),
+    }
+    Ok(exit::DONE)
+}
+
+fn forget(ctx: &AppContext, model: &str) -> Result<u8, CliError> {
+    let store = ctx.open_store()?;
+    match store.models().forget(model)? {
+        true => {
+            line(&format!(
+                "forgot what was learnt of {}",
+                one_line(model, 200)
+            ));
+            Ok(exit::DONE)
+        }
+        false => {
+            let why = format!("nothing was learnt of {}", one_line(model, 200));
+            Err(CliError::usage(why).with_hint("rewake models --learnt lists the models"))
+        }
+    }
 }
 
 /// Explains an empty list. A known provider without listed models accepts any model, for an

@@ -61,6 +61,8 @@ pub struct Quirks {
     pub json_schema: bool,
     /// Header for the key, without `Bearer`.
     pub key_header: Option<String>,
+    /// The server refuses a message of the user directly after the result of a call.
+    pub notes_in_results: bool,
 }
 
 impl Quirks {
@@ -71,6 +73,7 @@ impl Quirks {
         effort: EffortField::ReasoningEffort,
         json_schema: false,
         key_header: None,
+        notes_in_results: false,
     };
 }
 

@@ -58,7 +58,7 @@ pub fn is_answer(blocks: &[Block], stop: StopReason) -> bool {
 }
 
 /// Returns whether an answer contains words.
-pub(super) fn speaks(blocks: &[Block]) -> bool {
+pub fn speaks(blocks: &[Block]) -> bool {
     let is_said =
         |block: &Block| matches!(block, Block::Text { text, .. } if !text.trim().is_empty());
     blocks.iter().any(is_said)

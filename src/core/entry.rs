@@ -18,6 +18,7 @@ mod content;
 mod hook;
 mod import_source;
 mod kept;
+mod learned;
 mod plan;
 mod usage;
 
@@ -37,6 +38,7 @@ pub use content::{BlobRef, Block, Image, PromptPrefix, StopReason, ToolSpec, Use
 pub use hook::{HookEvent, HookResult, HookRun, HookVerdict, HookWrote};
 pub use import_source::{ImportSource, ReplicaOrigin};
 pub use kept::{KeptWhy, MAX_KEPT, UnrestoredPath};
+pub use learned::{LearnedForm, OutputLimit, RequestForm};
 pub use plan::{Plan, PlanStep, StepState};
 pub use usage::{MAX_TOKENS, Spent, Usage, token_count};
 
@@ -463,6 +465,13 @@ pub enum Entry {
         /// before. From here on this model gets text instead of them.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         images: Option<Refusal>,
+        /// Another form of the history was learnt, not a window: `limit` is the window known
+        /// before. The requests to this model have it from here on.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        form: Option<Box<LearnedForm>>,
+        /// The length of answers was learnt, not a window: `limit` is the window known before.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        output: Option<OutputLimit>,
     },
     /// A process resumed the session.
     #[serde(rename = "woke")]

@@ -19,7 +19,7 @@ pub(crate) fn read_lenient(json: &[u8]) -> serde_json::Result<Value> {
     serde_json::from_str(&without_halves(&String::from_utf8_lossy(json)))
 }
 
-/// Returns JSON of others with U+FFFD in place of half a character.
+/// Returns JSON of others with U+FFFD where half a character was.
 pub(crate) fn without_halves(json: &str) -> Cow<'_, str> {
     replace_halves(json, |_| char::REPLACEMENT_CHARACTER)
 }
@@ -85,7 +85,7 @@ mod tests {
             (r#""\uD83D\uDE00""#, Some("\u{1f600}")),
             (r#""\ud83d\u0041""#, Some("\u{fffd}A")),
             (r#""\ud83dü\ud83d\\""#, Some("\u{fffd}ü\u{fffd}\\")),
-            // An escaped backslash is no escape of a character.
+            // An escaped backslash begins no escape.
             (r#""\\ud83d""#, Some("\\ud83d")),
             (r#""\\\ud83d""#, Some("\\\u{fffd}")),
             (r#""\ud83""#, None),

@@ -7,6 +7,10 @@
 //! Gemini ("The input token count (210000) exceeds the maximum number of tokens allowed
 //! (200000)") and llama.cpp ("the request exceeds the available context size (8192 tokens)").
 
+use std::collections::BTreeMap;
+
+use super::budget::Budget;
+use super::entry::OutputLimit;
 use super::request_failure::RequestFailure;
 
 /// Tokens that the model accepts, and tokens that the provider counted. Either may be missing.
@@ -47,6 +51,72 @@ pub(crate) fn figures(message: &str) -> Figures {
         .filter(|_| !is_answer)
         .and_then(|limit| numbers.iter().map(|(_, n)| *n).filter(|n| *n > limit).max());
     Figures { limit, counted }
+}
+
+/// The lengths of answers that a session learnt, by model, tokens.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct LearntOutputs {
+    /// The longest that servers allow.
+    most: BTreeMap<String, u64>,
+    /// The length that was too short, and the one that it was raised to.
+    raised: BTreeMap<String, (u64, u64)>,
+}
+
+impl LearntOutputs {
+    pub(super) fn learn(&mut self, model: &str, output: &OutputLimit) {
+        let model = model.to_string();
+        match output.raised_from {
+            Some(from) => drop(self.raised.insert(model, (from, output.tokens))),
+            None => drop(self.most.insert(model, output.tokens)),
+        }
+    }
+
+    /// Returns whether anything is known of this model.
+    pub fn knows(&self, model: &str) -> bool {
+        self.most.contains_key(model) || self.raised.contains_key(model)
+    }
+
+    /// Returns the budget with what was learnt. A raised length counts as long as the config gives the
+    /// one that was too short.
+    pub fn applied(&self, model: &str, mut budget: Budget) -> Budget {
+        match self.raised.get(model) {
+            Some((from, to)) if *from == budget.answer => budget.answer = *to,
+            Some(_) | None => {}
+        }
+        if let Some(most) = self.most.get(model) {
+            budget.answer = budget.answer.min(*most);
+        }
+        budget.answer = budget.answer.clamp(1, budget.window / 4);
+        budget
+    }
+}
+
+/// How servers call the length of an answer.
+const OUTPUT: [&str; 7] = [
+    "max_tokens",
+    "max_completion_tokens",
+    "max_output_tokens",
+    "maxoutputtokens",
+    "max_new_tokens",
+    "completion tokens",
+    "output tokens",
+];
+
+/// Smallest length of an answer that is believed.
+const MIN_OUTPUT: u64 = 16;
+
+/// Returns the longest answer that the server allows, tokens, from its refusal of one of `asked`
+/// tokens: `max_tokens: 8000 > 4096`, `at most 4096 completion tokens`, `should be [1, 4096]`, `range
+/// 1 to 65537 (exclusive)`.
+pub fn output_limit(message: &str, asked: u64) -> Option<u64> {
+    let text = provider_words(message).to_lowercase();
+    if !OUTPUT.iter().any(|name| text.contains(name)) {
+        return None;
+    }
+    let below = u64::from(text.contains("exclusive"));
+    let all = numbers(&text).into_iter().map(|(_, n)| n);
+    let most = all.filter(|n| (MIN_OUTPUT..asked).contains(n)).max()?;
+    Some(most - below)
 }
 
 /// Returns the provider's words alone: a port and a status are numbers too.
@@ -286,6 +356,48 @@ mod tests {
         assert!(counts.is_measure(small));
         counts.see(small);
         assert!(!counts.is_measure(large));
+    }
+
+    #[test]
+    fn the_longest_answer_is_read() {
+        let table = [
+            (
+                "max_tokens: 8000 > 4096, which is the maximum allowed number of output tokens for m",
+                8_000,
+                Some(4_096),
+            ),
+            (
+                "max_tokens is too large: 8000. This model supports at most 4096 completion tokens, whereas you provided 8000.",
+                8_000,
+                Some(4_096),
+            ),
+            (
+                "Range of max_tokens should be [1, 4096]",
+                8_000,
+                Some(4_096),
+            ),
+            (
+                "`max_tokens` must be less than or equal to `8192`, the maximum value for `max_tokens` is less than the `context_window` for this model",
+                32_000,
+                Some(8_192),
+            ),
+            (
+                "Invalid max_tokens value, the valid range of max_tokens is [1, 8,192]",
+                32_000,
+                Some(8_192),
+            ),
+            (
+                "Unable to submit request because it has a maxOutputTokens value of 70000 but the supported range is from 1 (inclusive) to 65537 (exclusive).",
+                70_000,
+                Some(65_536),
+            ),
+            ("max_tokens must be at least 1", 8_000, None),
+            ("max_tokens: 8000", 8_000, None),
+            ("messages.3: at most 4096 images", 8_000, None),
+        ];
+        for (message, asked, limit) in table {
+            assert_eq!(output_limit(message, asked), limit, "{message}");
+        }
     }
 
     #[test]

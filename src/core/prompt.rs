@@ -20,6 +20,7 @@ use super::permission::Permission;
 use super::plain_text::plain_text;
 use super::quoted::inside_tag;
 use super::request::{Message, MessagePart, Request, Role};
+use super::request_form::Forms;
 use super::rewind;
 use super::size::{IMAGE_BYTES, PART_BYTES, SAID_FACTOR, UNSENT_BYTES, images_of, record_bytes};
 use super::state::State;
@@ -111,18 +112,46 @@ pub fn messages(state: &State, inline: usize) -> Vec<Message> {
 
 /// Builds the same as [`messages`], and reuses messages from the previous request.
 pub fn messages_again(state: &State, inline: usize, kept: &mut KeptMessages) -> Vec<Message> {
-    let mut out = Messages::new(inline);
-    if let Some(preface) = &state.preface {
-        out.push(Role::User, [plain(preface.text.clone())]);
-    }
-    kept.begin(state, inline);
+    render(
+        state,
+        inline,
+        state.request_forms.current(&state.model),
+        kept,
+    )
+}
+
+/// Builds the messages as a request in these forms has them.
+pub(super) fn messages_in(state: &State, inline: usize, forms: &Forms) -> Vec<Message> {
+    render(state, inline, Some(forms), &mut KeptMessages::default())
+}
+
+fn render(
+    state: &State,
+    inline: usize,
+    forms: Option<&Forms>,
+    kept: &mut KeptMessages,
+) -> Vec<Message> {
+    let mut out = Messages::new(inline, forms);
+    kept.begin(state, inline, forms);
     let mut rest = &state.context[..];
+    let first = rest.first().map(|record| record.seq);
+    match forms.and_then(|forms| forms.digest(first)) {
+        // It has what the preface says.
+        Some((before, digest)) => {
+            out.push(Role::User, [plain(digest.to_string())]);
+            rest = &rest[rest.partition_point(|record| record.seq < before)..];
+        }
+        None => {
+            let preface = state.preface.iter();
+            out.push(Role::User, preface.map(|p| plain(p.text.clone())));
+        }
+    }
     while let Some((record, behind)) = rest.split_first() {
-        rest = match kept::first_answered_turn(rest, state) {
+        rest = match kept::first_answered_turn(rest, state, forms) {
             Some(exchange) if out.may_begin_an_answer() => {
                 out.flush();
                 out.done
-                    .extend_from_slice(kept.messages(&exchange, state, inline));
+                    .extend_from_slice(kept.messages(&exchange, state, inline, forms));
                 exchange.behind
             }
             _ => {
@@ -132,16 +161,24 @@ pub fn messages_again(state: &State, inline: usize, kept: &mut KeptMessages) -> 
         };
     }
     kept.end();
-    out.finish()
+    let messages = out.finish();
+    match forms {
+        Some(forms) => forms.shape(messages),
+        None => messages,
+    }
 }
 
 /// Estimates the bytes of a request; images count by their cost.
 pub fn request_bytes(state: &State, inline: usize) -> usize {
-    let preface = state
-        .preface
-        .as_ref()
-        .map_or(0, |p| p.text.len() + PART_BYTES);
-    let bytes = |record: &Record| match state.image_refusal(record.seq) {
+    let forms = state.request_forms.current(&state.model);
+    let first = state.context.first().map(|record| record.seq);
+    let digest = forms.and_then(|forms| forms.digest_size(first));
+    let (first, preface) = match (digest, &state.preface) {
+        (Some((before, bytes)), _) => (before, bytes + PART_BYTES),
+        (None, Some(preface)) => (0, preface.text.len() + PART_BYTES),
+        (None, None) => (0, 0),
+    };
+    let bytes = |record: &Record| match state.image_refusal(record.seq, forms) {
         _ if state.freed.has(record.seq) => bytes_of(state, record, inline),
         None => record_bytes(record, inline),
         Some(_) => {
@@ -149,7 +186,8 @@ pub fn request_bytes(state: &State, inline: usize) -> usize {
             record_bytes(record, inline) - images * (IMAGE_BYTES - UNSENT_BYTES)
         }
     };
-    let records: usize = state.context.iter().map(bytes).sum();
+    let sent = state.context.iter().filter(|record| record.seq >= first);
+    let records: usize = sent.map(bytes).sum();
     state.fixed_bytes() + preface + records
 }
 
@@ -220,8 +258,9 @@ fn shortened(value: Value, inline: usize, seq: Seq) -> Value {
 }
 
 /// Messages under construction. The last answer waits until its results are known.
-struct Messages {
+struct Messages<'a> {
     inline: usize,
+    forms: Option<&'a Forms>,
     done: Vec<Message>,
     /// Parts of the last answer, and the results of its calls in their order.
     answer: Vec<MessagePart>,
@@ -267,10 +306,11 @@ fn is_output_of_run(path: &str) -> bool {
     parts.next() == Some("output") && parts.nth(1) == Some("runs")
 }
 
-impl Messages {
-    fn new(inline: usize) -> Messages {
+impl<'a> Messages<'a> {
+    fn new(inline: usize, forms: Option<&'a Forms>) -> Messages<'a> {
         Messages {
             inline,
+            forms,
             done: Vec::new(),
             answer: Vec::new(),
             calls: Vec::new(),
@@ -280,7 +320,7 @@ impl Messages {
 
     fn record(&mut self, record: &Record, state: &State) {
         // The reason why its images are not sent.
-        let refused = state.image_refusal(record.seq);
+        let refused = state.image_refusal(record.seq, self.forms);
         match &record.entry {
             Entry::Said { text, images, .. } => {
                 self.flush();
@@ -379,6 +419,8 @@ impl Messages {
     }
 
     fn answer(&mut self, reply: Seq, blocks: &[Block], same_model: bool) {
+        let keeps = self.forms.is_none_or(|f| f.keeps_reasoning(reply));
+        let is_sealed = same_model && keeps;
         for block in blocks {
             match block {
                 Block::Text { text, signature } => self.answer.push(MessagePart::Text {
@@ -386,9 +428,9 @@ impl Messages {
                         true => inlined_part(text, self.inline, reply),
                         false => text.clone(),
                     },
-                    signature: signature.clone().filter(|_| same_model),
+                    signature: signature.clone().filter(|_| is_sealed),
                 }),
-                Block::Thinking { text, sealed } if same_model => {
+                Block::Thinking { text, sealed } if is_sealed => {
                     self.answer.push(MessagePart::Thinking {
                         text: text.clone(),
                         sealed: sealed.clone(),
@@ -410,7 +452,7 @@ impl Messages {
                         given_id: given_id.clone(),
                         name: name.clone(),
                         arguments: self.arguments(arguments, reply),
-                        signature: signature.clone().filter(|_| same_model),
+                        signature: signature.clone().filter(|_| is_sealed),
                     });
                     self.calls.push(Called {
                         id,

@@ -25,6 +25,14 @@ fn is_status(text: &str) -> bool {
     status.is_some_and(|s| s.len() == 3 && s.bytes().all(|b| b.is_ascii_digit()))
 }
 
+/// Returns the last status that a message names: 400 of `… (HTTP 400) from …`.
+pub(crate) fn status(message: &str) -> Option<u16> {
+    let digits = message
+        .rfind("HTTP ")
+        .and_then(|at| message.get(at + 5..at + 8));
+    digits.and_then(|status| status.parse().ok())
+}
+
 impl<'a> RequestFailure<'a> {
     /// Parses a message, also one of an older version: `asking NAME at ADDRESS: REASON`, or
     /// `request to NAME failed: REASON (ADDRESS)`. `None`: it is another message.

@@ -58,6 +58,7 @@ impl Policy {
     pub fn budget_of(&self, state: &State, model: &str) -> Budget {
         let limit = state.limits.get(model).copied();
         let ratio = state.ratios.get(model).copied();
-        (self.budget)(model, limit, ratio)
+        let budget = (self.budget)(model, limit, ratio);
+        state.outputs.applied(model, budget)
     }
 }

@@ -23,10 +23,11 @@ use super::external_changes::ExternalChanges;
 use super::form::{FormAnswer, ServerQuestion};
 use super::hook::SessionHooks;
 use super::ledger::Ledger;
-use super::limits::Counts;
+use super::limits::{Counts, LearntOutputs};
 use super::loop_guard::LoopGuard;
 use super::permission::Permission;
 use super::preface::{Carried, Preface};
+use super::request_form::{Forms, RequestForms};
 use super::rule::Rule;
 use super::size::{PART_BYTES, prefix_bytes};
 use super::structured::{AnswerStatus, Structured};
@@ -187,6 +188,10 @@ pub struct State {
     pub limits: BTreeMap<String, u64>,
     /// Images that servers refused, by model.
     pub refused_images: BTreeMap<String, Vec<Refused>>,
+    /// The lengths of answers that were learnt, by model.
+    pub outputs: LearntOutputs,
+    /// The forms of the history that servers take, by model.
+    pub request_forms: RequestForms,
     /// Bytes per token of each model, learnt from what providers counted.
     pub ratios: BTreeMap<String, f64>,
     /// Number of limits learnt in a row, without an answer between.
@@ -433,6 +438,8 @@ impl State {
             restoring: None,
             limits: BTreeMap::new(),
             refused_images: BTreeMap::new(),
+            outputs: LearntOutputs::default(),
+            request_forms: RequestForms::default(),
             ratios: BTreeMap::new(),
             learned: 0,
             counts: Counts::default(),
@@ -583,9 +590,12 @@ impl State {
         before.find(|c| c.failed && c.changes_a_file())
     }
 
-    /// Returns why the images of an entry are not sent to the model. `None`: they are.
-    pub fn image_refusal(&self, seq: Seq) -> Option<&str> {
-        unsent::why(self.refused_images.get(&self.model)?, seq)
+    /// Returns why the images of an entry are not sent to the model in a request in these forms. `None`:
+    /// they are.
+    pub(crate) fn image_refusal(&self, seq: Seq, forms: Option<&Forms>) -> Option<&str> {
+        let learnt = self.refused_images.get(&self.model);
+        let learnt = learnt.and_then(|learnt| unsent::why(learnt, seq));
+        learnt.or_else(|| forms?.image_refusal(seq))
     }
 
     /// Returns the messages without an answer for which no hook was recorded: a fork begins with

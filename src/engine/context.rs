@@ -13,13 +13,16 @@ use super::{Engine, EngineError, Event, Recorder, Write};
 use crate::core::budget::{BYTES_PER_TOKEN, Budget};
 use crate::core::compacting::{self, Summary};
 use crate::core::entry::{
-    Block, Entry, Failure, FailureClass, HookEvent, PromptPrefix, Record, Seq, Spent,
+    Block, Entry, Failure, FailureClass, HookEvent, LearnedForm, PromptPrefix, Record, RequestForm,
+    Seq, Spent,
 };
 use crate::core::freeing;
 use crate::core::gauge::Parts;
 use crate::core::limits::{self, Count};
 use crate::core::next::BackgroundSummary;
+use crate::core::refused_history;
 use crate::core::request::Request;
+use crate::core::request_form;
 use crate::core::summary::{self, Fallback};
 use crate::core::turn::TurnRange;
 use crate::core::unsent;
@@ -54,7 +57,7 @@ const MAX_FAILURES: u32 = 3;
 const LEFT_ALONE: Duration = Duration::from_secs(300);
 
 /// Maximum number of limits that are learnt in a row. The request fails after that.
-const MAX_LEARNED: u32 = 8;
+pub(super) const MAX_LEARNED: u32 = 8;
 
 /// The guess for a limit without figures, as a fraction of the refused request.
 const GUESS: f64 = 0.7;
@@ -99,6 +102,12 @@ pub enum ContextChange {
     LearnedSilently,
     /// The server refused images: they are sent as text from now on.
     ImagesRefused,
+    /// The server refused the history: it is sent in this form from now on. `None`: as it is.
+    Reformed(Option<RequestForm>),
+    /// The server takes no longer answer than this, in tokens.
+    OutputLearned(u64),
+    /// Thinking used up the answer: from now on it may have this length, in tokens.
+    OutputRaised(u64),
     /// The next request has over 80 % of the maximum tokens.
     NearLimit,
 }
@@ -522,6 +531,8 @@ impl Summaries {
             bytes,
             silently: false,
             images: None,
+            form: None,
+            output: None,
         };
         log.record(Write::of(learned).clearing_stream()).await?;
         self.emit_context(log, ContextChange::Learned);
@@ -552,10 +563,110 @@ impl Summaries {
             bytes: 0,
             silently: false,
             images: Some(refusal),
+            form: None,
+            output: None,
         };
         log.record(Write::of(learned).clearing_stream()).await?;
         self.emit_context(log, ContextChange::ImagesRefused);
         Ok(true)
+    }
+
+    /// Records the forms of the history that the model's server is known to need, before its first
+    /// request. Those that earlier sessions learnt count for a session that begins. Returns whether
+    /// there are such.
+    pub(super) async fn begin_in_form<W: World>(
+        &mut self,
+        log: &mut Recorder<W>,
+    ) -> Result<bool, EngineError> {
+        let model = log.state.model.clone();
+        if log.state.request_forms.of(&model).is_some() {
+            return Ok(false);
+        }
+        let mut forms = log.world.first_forms(&model);
+        if log.state.replies == 0 {
+            for form in log.store.models().forms(&model, log.world.now_ms())? {
+                if !forms.contains(&form) {
+                    forms.push(form);
+                }
+            }
+        }
+        if forms.is_empty() {
+            return Ok(false);
+        }
+        self.record_form(log, request_form::known_before(&forms))
+            .await?;
+        Ok(true)
+    }
+
+    /// Returns the forms for later sessions that an answer of this model shows to be accepted.
+    pub(super) fn accepted_forms<W: World>(
+        &self,
+        log: &Recorder<W>,
+        model: &str,
+    ) -> Vec<RequestForm> {
+        let known = log.state.request_forms.of(model);
+        known
+            .into_iter()
+            .flat_map(|known| known.to_keep())
+            .collect()
+    }
+
+    /// Keeps them, once their answer is recorded. A session needs none of it.
+    pub(super) fn keep_forms<W: World>(
+        &self,
+        log: &Recorder<W>,
+        model: &str,
+        forms: &[RequestForm],
+    ) {
+        for form in forms {
+            let now_ms = log.world.now_ms();
+            if let Err(error) = log.store.models().keep_form(model, *form, now_ms) {
+                tracing::warn!(%error, model, ?form, "the form is not kept for later sessions");
+            }
+        }
+    }
+
+    /// Records another form of the history to try, since the server refused this one. Returns false
+    /// if that was not the reason, or if nothing is left to try.
+    pub(super) async fn learn_form<W: World>(
+        &mut self,
+        log: &mut Recorder<W>,
+        model: &str,
+        failure: &Failure,
+    ) -> Result<bool, EngineError> {
+        // Another model was chosen during the request.
+        if log.state.model != model {
+            return Ok(false);
+        }
+        let budget = log.budget();
+        let next = refused_history::next_form(&log.state, failure, &budget, &log.policy.windows);
+        let Some(form) = next else {
+            return Ok(false);
+        };
+        let shown = form.forms.last().copied();
+        self.record_form(log, form).await?;
+        self.emit_context(log, ContextChange::Reformed(shown));
+        Ok(true)
+    }
+
+    async fn record_form<W: World>(
+        &mut self,
+        log: &mut Recorder<W>,
+        form: LearnedForm,
+    ) -> Result<(), EngineError> {
+        let model = log.state.model.clone();
+        let learned = Entry::Learned {
+            // A version without `form` reads this as a limit that it knows already.
+            limit: log.budget().window,
+            model,
+            tokens: None,
+            bytes: 0,
+            silently: false,
+            images: None,
+            form: Some(Box::new(form)),
+            output: None,
+        };
+        log.record(Write::of(learned).clearing_stream()).await
     }
 
     /// Records a limit that the token counts of the server revealed: it truncates longer requests
@@ -576,6 +687,8 @@ impl Summaries {
             bytes: bytes.min((tokens as f64 * BYTES_PER_TOKEN) as u64),
             silently: true,
             images: None,
+            form: None,
+            output: None,
         };
         log.record(Write::of(learned)).await?;
         self.emit_context(log, ContextChange::LearnedSilently);
@@ -662,14 +775,8 @@ impl<W: World> Engine<W> {
     pub(super) async fn continue_from_note(&mut self) -> Result<(), EngineError> {
         self.summaries.drop_pending();
         self.log.fire_hooks(HookEvent::PreCompact, "auto");
+        self.render_again().await?;
         let budget = self.log.budget();
-        let layers = (self.summaries.render)(&budget);
-        if layers != self.log.state.layers {
-            let version = self.log.state.version.clone();
-            self.log
-                .record(Write::of(Entry::Rendered { version, layers }))
-                .await?;
-        }
         let story = match self.summaries.is_left_alone() || self.log.state.context.is_empty() {
             true => None,
             false => match self.ask_for_story().await? {
@@ -756,11 +863,29 @@ impl<W: World> Engine<W> {
             bytes: 0,
             silently: false,
             images: None,
+            form: None,
+            output: None,
         };
         self.log.record(Write::of(learned)).await?;
         self.summaries
             .emit_context(&mut self.log, ContextChange::Learned);
+        // The first request already has the system prompt and the tools of this window.
+        if self.log.state.replies == 0 {
+            self.render_again().await?;
+        }
         Ok(true)
+    }
+
+    /// Records the layers for the current window, if they differ.
+    async fn render_again(&mut self) -> Result<(), EngineError> {
+        let layers = (self.summaries.render)(&self.log.budget());
+        if layers == self.log.state.layers {
+            return Ok(());
+        }
+        let version = self.log.state.version.clone();
+        self.log
+            .record(Write::of(Entry::Rendered { version, layers }))
+            .await
     }
 }
 

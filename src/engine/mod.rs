@@ -26,6 +26,7 @@ mod hooks;
 mod idle;
 mod model_asks;
 mod new_lines;
+mod output_limit;
 mod outside;
 mod recall;
 mod recorder;

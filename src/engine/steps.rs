@@ -11,13 +11,14 @@ use tokio::time::timeout;
 
 use super::drive_step::Stoppable;
 use super::files::SnapshotResult;
-use super::{Engine, EngineError, Write, model_asks};
+use super::{Engine, EngineError, Write, model_asks, output_limit};
 use crate::core::access::Access;
 use crate::core::authorization::{Authorization, authorize, still_allowed};
 use crate::core::choice::next_fallback;
 use crate::core::entry::{CallId, Entry, Fact, Failure, Guard, Outcome, Output};
 use crate::core::entry::{Choice, FallbackModel};
 use crate::core::prompt::{request, request_bytes};
+use crate::core::refused_history::with_tried;
 use crate::core::told;
 use crate::core::tool::{Class, ToolCall};
 use crate::model::retry::is_transient;
@@ -69,6 +70,9 @@ impl<W: World> Engine<W> {
         if self.report_outside_changes().await? {
             return Ok(());
         }
+        if self.summaries.begin_in_form(&mut self.log).await? {
+            return Ok(());
+        }
         self.log.emit_file_notices();
         let budget = self.log.budget();
         let windows = &self.log.policy.windows;
@@ -82,7 +86,7 @@ impl<W: World> Engine<W> {
         let asked_bytes = request_bytes(&self.log.state, budget.inline_bytes(inline_max_bytes));
         self.summaries
             .emit_near_limit(&mut self.log, budget.tokens(asked_bytes), &budget);
-        let asked_bytes = asked_bytes as u64;
+        let (asked_bytes, asked_tokens) = (asked_bytes as u64, request.max_tokens);
         let images = self.log.images(&request)?;
         let has_images = !images.is_empty();
         let model = self.log.state.model.clone();
@@ -97,6 +101,15 @@ impl<W: World> Engine<W> {
         let step = async move { asking.call_model(request, images, sender).await };
         let Some(reply) = self.drive_step(step, deltas, Stoppable::Yes).await? else {
             return Ok(());
+        };
+        let accepted = match &reply {
+            Ok(_) => self.summaries.accepted_forms(&self.log, &model),
+            Err(_) => Vec::new(),
+        };
+        let asked = model.clone();
+        let next = match &reply {
+            Ok(reply) => output_limit::after_only_thinking(self, &model, reply),
+            Err(_) => None,
         };
         let entry = match reply {
             Ok(reply) => Entry::Replied {
@@ -127,17 +140,34 @@ impl<W: World> Engine<W> {
                 self.draft.reset();
                 return Ok(());
             }
+            Err(error) if output_limit::learn(self, &model, &error, asked_tokens).await? => {
+                self.draft.reset();
+                return Ok(());
+            }
+            Err(error)
+                if self
+                    .summaries
+                    .learn_form(&mut self.log, &model, &error)
+                    .await? =>
+            {
+                self.draft.reset();
+                return Ok(());
+            }
             Err(error) if self.fall_back(&model, &error).await? => {
                 self.draft.reset();
                 return Ok(());
             }
             Err(error) => Entry::Failed {
-                error,
+                error: with_tried(&self.log.state, &error).unwrap_or(error),
                 draft: self.draft.words(),
             },
         };
         self.draft.reset();
-        self.record_answer(Write::of(entry).clearing_stream()).await
+        let entries = std::iter::once(entry).chain(next).collect();
+        self.record_answer(Write::of_all(entries).clearing_stream())
+            .await?;
+        self.summaries.keep_forms(&self.log, &asked, &accepted);
+        Ok(())
     }
 
     /// Switches to the next fallback model if this one is overloaded, cannot be reached, has no

@@ -13,6 +13,7 @@ use super::{RunResult, fitting, is_denied};
 use crate::core::authorization::modes_that_allow;
 use crate::core::check;
 use crate::core::ending::last_answer;
+use crate::core::entry::RequestForm;
 use crate::core::entry::{
     About, Block, By, CallId, Choice, Entry, Fact, Guard, Outcome, Record, StopReason, Usage,
 };
@@ -302,7 +303,24 @@ impl Printer {
                 "context.images_refused",
                 Some("the server refused images; they are sent as text from now on"),
             ),
+            ContextChange::Reformed(_) => ("context.reformed", None),
+            ContextChange::OutputLearned(_) | ContextChange::OutputRaised(_) => {
+                ("context.output_limit", None)
+            }
             ContextChange::NearLimit => ("context.near_limit", None),
+        };
+        let words = match figures.what {
+            ContextChange::Reformed(form) => Some(Cow::Owned(format!(
+                "the server refused the history; it is sent {} from now on",
+                form.map_or("as it is", RequestForm::words)
+            ))),
+            ContextChange::OutputLearned(tokens) => Some(Cow::Owned(format!(
+                "the server allows answers of {tokens} tokens at most"
+            ))),
+            ContextChange::OutputRaised(tokens) => Some(Cow::Owned(format!(
+                "thinking used up the answer, which may have {tokens} tokens now"
+            ))),
+            _ => words.map(Cow::Borrowed),
         };
         self.line(|| {
             json!({

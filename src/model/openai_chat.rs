@@ -19,6 +19,7 @@ use super::target::{Blobs, Target};
 use super::{Delta, Reply, effort, errors, image, names, plain, structured};
 use crate::core::entry::{BlobRef, Block, Failure, StopReason, Usage};
 use crate::core::request::{MessagePart, Request, Role};
+use crate::core::request_form::{ALWAYS, REASONING_CONTENT};
 use crate::net::sse::Event;
 
 /// Field of thinking that is sent back. DeepSeek and Kimi refuse an answer with calls that is sent
@@ -27,7 +28,7 @@ use crate::net::sse::Event;
 ///
 /// The `sealed` value of a `Thinking` block is this word, or `{"reasoning_details": […]}`. The
 /// latter contains `"reasoning_content": true` if the text is sent back too.
-const SENT_BACK: &str = "reasoning_content";
+const SENT_BACK: &str = REASONING_CONTENT;
 
 /// Name of the field with the messages.
 pub(crate) const LIST: &str = "messages";
@@ -150,12 +151,17 @@ fn assistant(parts: &[MessagePart]) -> Option<Value> {
     let mut thinking = Vec::new();
     let mut details = Vec::new();
     let mut calls = Vec::new();
+    let mut always = false;
     for part in parts {
         match part {
             MessagePart::Text { text, .. } if text.is_empty() => {}
             MessagePart::Text { text, .. } => texts.push(text.as_str()),
             MessagePart::Thinking { text, sealed } => {
                 let Some(sealed) = sealed else { continue };
+                if sealed.get(SENT_BACK).is_some_and(|how| how == ALWAYS) {
+                    always = true;
+                    thinking.push(text.as_str());
+                }
                 if *sealed == SENT_BACK || sealed.get(SENT_BACK) == Some(&Value::Bool(true)) {
                     thinking.push(text.as_str());
                 }
@@ -186,11 +192,12 @@ fn assistant(parts: &[MessagePart]) -> Option<Value> {
     if !details.is_empty() {
         message.insert(details::FIELD.into(), details.into());
     }
-    if !calls.is_empty() {
+    let has_calls = !calls.is_empty();
+    if has_calls {
         message.insert("tool_calls".into(), calls.into());
-        if !thinking.is_empty() {
-            message.insert(SENT_BACK.into(), thinking.join("\n\n").into());
-        }
+    }
+    if !thinking.is_empty() && (always || has_calls) {
+        message.insert(SENT_BACK.into(), thinking.join("\n\n").into());
     }
     Some(Value::Object(message))
 }

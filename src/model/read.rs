@@ -281,7 +281,7 @@ fn no_answer(head: &[u8]) -> Failure {
     let why = format!(
         "the answer is neither an event stream nor an object of the protocol, it begins {head:?}"
     );
-    // A gateway sends a page of its own while the server is away.
+    // A gateway sends its page while the server is away.
     match head
         .trim_start_matches('\u{feff}')
         .trim_start()

@@ -14,6 +14,7 @@ use crate::config::{
     Config, ConfigError, Env, ModelName, Origin, Protocol, ProviderConfig, read_text,
 };
 use crate::core::choice::Effort;
+use crate::core::entry::RequestForm;
 use crate::core::entry::{Failure, FailureClass, Usage};
 use crate::core::request::Request;
 use crate::core::state::State;
@@ -104,6 +105,34 @@ impl Models {
             answered => answered?,
         };
         Ok(structured::read(reply, &schema))
+    }
+
+    /// Returns the length to which an answer of this model may be raised, in tokens: what the config
+    /// or the catalogue allows, or for an unknown model a few times the usual.
+    pub fn most_answer_tokens(&self, model: &str) -> u64 {
+        const UNKNOWN: u64 = 4;
+        let figures = Figures::new(&self.config);
+        let info = figures.of(model);
+        let own = self.config.models.get(model);
+        let is_known = catalogue::lookup(model) != catalogue::ModelInfo::default()
+            || own.is_some_and(|own| own.max_output.is_some());
+        match self.config.max_output_tokens {
+            Some(_) => figures.answer_tokens(model),
+            None if !is_known => info.max_output * UNKNOWN,
+            None => info.max_output,
+        }
+    }
+
+    /// Returns the forms of the history that the server is known to need.
+    pub fn first_forms(&self, model: &str) -> Vec<RequestForm> {
+        let provider = ModelName::parse(model).ok();
+        let backend = provider.and_then(|name| self.backend(&name.provider).ok());
+        match backend {
+            Some(Backend::Http(_, provider)) if provider.quirks.notes_in_results => {
+                vec![RequestForm::NotesInResults]
+            }
+            _ => Vec::new(),
+        }
     }
 
     /// Returns the context window that the server reports, for a model that is otherwise unknown.

@@ -163,6 +163,7 @@ impl AppContext {
         let end_of = |model: &str| figures.of(model).ends;
         warnings.extend(retirement::warnings(end_of, &models, today));
         let known = KnownWindows::read(self, &log.store, &models)?;
+        warnings.extend(known.warning(&model));
         let policy = Policy {
             permission_check,
             served_check: served::served_check(catalogue.clone()),

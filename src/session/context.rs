@@ -106,6 +106,25 @@ impl KnownWindows {
         }
     }
 
+    /// Returns the words for a window that an earlier session learnt, if it is smaller than the list of
+    /// models says.
+    pub fn warning(&self, model: &str) -> Option<String> {
+        let (listed, from) = self.figures.window(model);
+        let (window, source) = self.window(model, None);
+        let usual = match from {
+            WindowFrom::Catalogue => format!("the list of models says {listed}"),
+            WindowFrom::Nothing => format!("otherwise {listed} are assumed"),
+            WindowFrom::Config => return None,
+        };
+        let is_smaller = source == WindowSource::LearntBefore && window < listed;
+        is_smaller.then(|| {
+            format!(
+                "{model} gets {window} tokens at most, as an earlier session learnt from its server \
+                 ({usual}); rewake models --forget {model} forgets it"
+            )
+        })
+    }
+
     /// Returns the budget of a model, with the limit and the ratio that the session learnt. Without
     /// them, those of an earlier session are used.
     fn budget(&self, model: &str, limit: Option<u64>, ratio: Option<f64>) -> Budget {
@@ -118,7 +137,8 @@ impl KnownWindows {
     pub fn budget_of(&self, state: &State) -> Budget {
         let model = &state.model;
         let limit = state.limits.get(model).copied();
-        self.budget(model, limit, state.ratios.get(model).copied())
+        let budget = self.budget(model, limit, state.ratios.get(model).copied());
+        state.outputs.applied(model, budget)
     }
 
     /// Returns the budget as a function, for the engine's [`crate::core::settings::Policy`].

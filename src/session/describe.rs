@@ -18,8 +18,8 @@ use crate::core::check;
 use crate::core::ending::is_answer;
 use crate::core::entry::{
     About, Block, By, CallId, CheckEnding, Entry, Fact, Guard, HookEvent, HookResult, HookVerdict,
-    Image, Outcome, Record, Refusal, SaveReason, Seq, SummaryBy, Unfit, Usage, UsedCommand,
-    Verdict,
+    Image, LearnedForm, Outcome, Record, Refusal, SaveReason, Seq, SummaryBy, Unfit, Usage,
+    UsedCommand, Verdict,
 };
 use crate::core::entry::{Choice, Failure, FailureClass, FallbackModel, RunLimits};
 use crate::core::form::{Field, FormAnswer, RequestedAnswer, ServerQuestion};
@@ -418,8 +418,20 @@ impl Describer {
                 limit,
                 silently,
                 images,
+                form,
+                output,
                 ..
-            } => learned(model, *limit, *silently, images.as_ref()),
+            } => match (form, output) {
+                (_, Some(output)) => event(
+                    Tone::Calm,
+                    format!(
+                        "{model} may answer with {} tokens at most from here on",
+                        output.tokens
+                    ),
+                ),
+                (Some(form), None) => reformed(model, form),
+                (None, None) => learned(model, *limit, *silently, images.as_ref()),
+            },
             Entry::Resumed { found, draft, .. } => event(Tone::Warn, found).cutting(draft),
         }
     }
@@ -889,6 +901,20 @@ fn restored<'a>(entry: &'a Entry) -> Description<'a> {
             .into_iter()
             .collect(),
         ..event(Tone::Calm, format!("{done}{left}"))
+    }
+}
+
+fn reformed<'a>(model: &str, form: &LearnedForm) -> Description<'a> {
+    let last = form.forms.last().map_or("as it is", |form| form.words());
+    match form.why.is_empty() {
+        true => event(Tone::Calm, format!("{model} gets the history {last}")),
+        false => event(
+            Tone::Warn,
+            format!(
+                "{model} refused the history; it is sent {last} from here on: {}",
+                form.why
+            ),
+        ),
     }
 }
 

@@ -10,8 +10,10 @@
 //!
 //! This is a cache: a lost entry is requested again from the server, so no journal has it.
 
+use std::collections::BTreeMap;
+
 use rusqlite::{OptionalExtension, ToSql, Transaction, params};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::cached;
 use super::database::begin;
@@ -19,6 +21,7 @@ use super::error::Doing;
 use super::load::explained;
 use super::row::{BodyReader, count, int};
 use super::{Catalogue, History, Models, StoreError};
+use crate::core::entry::RequestForm;
 use crate::core::entry::{Spent, Usage};
 
 /// Learnt facts about a model. `None`: not known yet.
@@ -82,11 +85,158 @@ impl Models<'_> {
         .doing("read what was learnt of the model")
     }
 
+    /// Counts that this server refused the plain history and accepted this form.
+    ///
+    /// # Errors
+    /// The store cannot be written.
+    pub fn keep_form(&self, model: &str, form: RequestForm, now_ms: i64) -> Result<(), StoreError> {
+        let Some(name) = form_name(form) else {
+            return Ok(());
+        };
+        let known = self.kept_form(&name, model)?;
+        let refusals = known
+            .filter(|kept| kept.is_fresh(now_ms))
+            .map_or(0, |kept| kept.refusals);
+        let kept = KeptForm {
+            refusals: refusals.saturating_add(1),
+            at_ms: now_ms,
+        };
+        let value = serde_json::to_string(&kept).unwrap_or_default();
+        let sql = "INSERT OR REPLACE INTO meta VALUES (?1 || ?2, ?3)";
+        cached::execute(self.conn, sql, params![form_prefix(&name), model, value])
+            .map(drop)
+            .doing(WHAT_FORMS)
+    }
+
+    /// Returns the forms with which a session of this model begins: those that were learnt twice,
+    /// the last time not long ago.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub fn forms(&self, model: &str, now_ms: i64) -> Result<Vec<RequestForm>, StoreError> {
+        let mut forms = Vec::new();
+        for form in [RequestForm::NotesInResults, RequestForm::OneCall] {
+            let kept = match form_name(form) {
+                Some(name) => self.kept_form(&name, model)?,
+                None => None,
+            };
+            if kept.is_some_and(|kept| kept.refusals >= 2 && kept.is_fresh(now_ms)) {
+                forms.push(form);
+            }
+        }
+        Ok(forms)
+    }
+
+    fn kept_form(&self, name: &str, model: &str) -> Result<Option<KeptForm>, StoreError> {
+        let sql = "SELECT value FROM meta WHERE name = ?1 || ?2";
+        let row = cached::row(self.conn, sql, params![form_prefix(name), model], |row| {
+            row.get::<_, String>(0)
+        });
+        let text = row.optional().doing(WHAT_FORMS)?;
+        Ok(text.and_then(|text| serde_json::from_str(&text).ok()))
+    }
+
+    /// Returns all that sessions learnt of models, in the order of their names.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub fn all_learnt(&self) -> Result<Vec<LearntOfModel>, StoreError> {
+        let mut all: BTreeMap<String, LearntOfModel> = BTreeMap::new();
+        let mut read = || -> rusqlite::Result<()> {
+            let sql = "SELECT model, context_tokens FROM model_limits WHERE context_tokens > 0";
+            let mut statement = self.conn.prepare_cached(sql)?;
+            let mut rows = statement.query([])?;
+            while let Some(row) = rows.next()? {
+                let model: String = row.get(0)?;
+                of(&mut all, &model).context_tokens = row.get::<_, Option<i64>>(1)?.map(count);
+            }
+            let sql =
+                "SELECT substr(name, length(?1) + 1), value FROM meta WHERE name GLOB ?1 || '*'";
+            let mut statement = self.conn.prepare_cached(sql)?;
+            let mut rows = statement.query([FORM])?;
+            while let Some(row) = rows.next()? {
+                let name: String = row.get(0)?;
+                let Ok(value) = row.get::<_, String>(1) else {
+                    continue;
+                };
+                let form = name.split_once(' ').and_then(|(form, model)| {
+                    let kept: KeptForm = serde_json::from_str(&value).ok()?;
+                    let form = serde_json::from_value(form.into()).ok()?;
+                    Some((model.to_string(), form, kept))
+                });
+                if let Some((model, form, kept)) = form {
+                    of(&mut all, &model).forms.push((form, kept));
+                }
+            }
+            Ok(())
+        };
+        read().doing(WHAT_FORMS)?;
+        Ok(all.into_values().collect())
+    }
+
+    /// Forgets what sessions learnt of this model. Returns whether there was anything.
+    ///
+    /// # Errors
+    /// The store cannot be written.
+    pub fn forget(&self, model: &str) -> Result<bool, StoreError> {
+        let sql = "DELETE FROM model_limits WHERE model = ?1";
+        let limits = cached::execute(self.conn, sql, [model]).doing(WHAT_FORMS)?;
+        let sql = "DELETE FROM meta WHERE name GLOB ?1 || '*' AND substr(name, instr(name, ' ') + 1) = ?2";
+        let forms = cached::execute(self.conn, sql, params![FORM, model]).doing(WHAT_FORMS)?;
+        Ok(limits + forms > 0)
+    }
+
     fn learn(&self, sql: &str, model: &str, value: &dyn ToSql) -> Result<(), StoreError> {
         cached::execute(self.conn, sql, params![model, value])
             .map(drop)
             .doing("keep what was learnt of the model")
     }
+}
+
+const WHAT_FORMS: &str = "read or keep what was learnt of models";
+
+/// The names of the rows of `meta` with forms begin so: `form:one_call PROVIDER/MODEL`.
+const FORM: &str = "form:";
+
+/// How long a form is known to later sessions.
+const FORM_DAYS: i64 = 30;
+
+/// How often a form was learnt, and when last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeptForm {
+    pub refusals: u32,
+    /// UTC, milliseconds since 1970.
+    pub at_ms: i64,
+}
+
+impl KeptForm {
+    fn is_fresh(&self, now_ms: i64) -> bool {
+        self.at_ms <= now_ms && now_ms.saturating_sub(self.at_ms) < FORM_DAYS * 24 * 60 * 60 * 1_000
+    }
+}
+
+/// The facts that sessions learnt of a model.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LearntOfModel {
+    /// `provider/model`.
+    pub model: String,
+    pub context_tokens: Option<u64>,
+    pub forms: Vec<(RequestForm, KeptForm)>,
+}
+
+fn of<'a>(all: &'a mut BTreeMap<String, LearntOfModel>, model: &str) -> &'a mut LearntOfModel {
+    let learnt = all.entry(model.to_string()).or_default();
+    learnt.model = model.to_string();
+    learnt
+}
+
+fn form_name(form: RequestForm) -> Option<String> {
+    let name = serde_json::to_value(form).ok()?;
+    name.as_str().map(str::to_string)
+}
+
+fn form_prefix(name: &str) -> String {
+    format!("{FORM}{name} ")
 }
 
 const WHAT_USAGE: &str = "read what models were asked for";

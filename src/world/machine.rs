@@ -24,6 +24,7 @@ use crate::command::{self, How, RunEnd, Running, Runs, SettledRun, Spare, Spec};
 use crate::core::access::Access;
 use crate::core::background::BackgroundMode;
 use crate::core::check::Check;
+use crate::core::entry::RequestForm;
 use crate::core::entry::{BlobRef, CallId, Fact, Failure, Guard, Outcome, Output};
 use crate::core::entry::{HookEvent, HookRun, HookWrote};
 use crate::core::file_clock::FileClock;
@@ -493,6 +494,14 @@ impl World for Machine {
             .check(model)
             .map(drop)
             .map_err(|e| e.to_string())
+    }
+
+    fn most_answer_tokens(&self, model: &str) -> u64 {
+        self.models.most_answer_tokens(model)
+    }
+
+    fn first_forms(&self, model: &str) -> Vec<RequestForm> {
+        self.models.first_forms(model)
     }
 
     async fn asked_window(&self, model: &str) -> Option<u64> {

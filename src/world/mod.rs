@@ -25,6 +25,7 @@ use tokio::sync::oneshot;
 
 use crate::core::access::Access;
 use crate::core::check::Check;
+use crate::core::entry::RequestForm;
 use crate::core::entry::{
     CallId, Entry, Failure, Guard, HookEvent, HookResult, HookRun, HookWrote, Outcome, Seq,
 };
@@ -197,6 +198,16 @@ pub trait World: 'static {
         images: Images,
         deltas: UnboundedSender<Delta>,
     ) -> impl Future<Output = Result<Reply, Failure>>;
+
+    /// Returns the length to which an answer of this model may be raised, in tokens. 0: it may not.
+    fn most_answer_tokens(&self, _model: &str) -> u64 {
+        0
+    }
+
+    /// Returns the forms of the history that the server of this model is known to need.
+    fn first_forms(&self, _model: &str) -> Vec<RequestForm> {
+        Vec::new()
+    }
 
     /// Returns the context window in tokens that the model's server names. Asks for a short time,
     /// and only for a model of which nothing else is known.

@@ -487,8 +487,14 @@ pub(crate) fn any_summariser() -> impl Strategy<Value = Summariser> {
     ]
 }
 
+/// The number of histories. `PROPTEST_CASES` gives another, `.ci/run` 300.
+fn cases() -> u32 {
+    let of = std::env::var("PROPTEST_CASES").ok();
+    of.and_then(|n| n.parse().ok()).unwrap_or(100)
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: cases(), failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn every_request_fits_and_holds_what_is_needed(
@@ -530,6 +536,8 @@ fn a_window_that_shrinks_is_obeyed_at_once() {
             bytes: 0,
             silently: false,
             images: None,
+            form: None,
+            output: None,
         });
         let request = session.make_room();
         check(&session, &request, limit);

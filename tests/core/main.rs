@@ -7,6 +7,7 @@
 )]
 mod bad_input;
 mod context;
+mod forms;
 mod hooks;
 mod quoted;
 mod recorded;

@@ -397,6 +397,8 @@ pub fn all_kinds() -> Vec<Entry> {
             bytes: 0,
             silently: false,
             images: None,
+            form: None,
+            output: None,
         },
         Entry::Resumed {
             by: By::Start,

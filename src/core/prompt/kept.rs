@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use super::{Messages, images_of};
 use crate::core::entry::{Block, Entry, Record, Seq};
 use crate::core::request::Message;
+use crate::core::request_form::Forms;
 use crate::core::state::State;
 
 /// The cached messages of one log. Another log needs another cache, and so does another branch.
@@ -17,6 +18,7 @@ use crate::core::state::State;
 pub struct KeptMessages {
     inline: usize,
     model: String,
+    forms: Option<Forms>,
     /// The messages of each turn, by the place of its answer.
     exchanges: BTreeMap<Seq, BuiltMessages>,
     /// Number of the request under construction.
@@ -44,6 +46,7 @@ pub(super) struct AnsweredTurn<'a> {
 pub(super) fn first_answered_turn<'a>(
     records: &'a [Record],
     state: &State,
+    forms: Option<&Forms>,
 ) -> Option<AnsweredTurn<'a>> {
     let (first, rest) = records.split_first()?;
     let Entry::Replied { blocks, .. } = &first.entry else {
@@ -60,7 +63,10 @@ pub(super) fn first_answered_turn<'a>(
     for record in results {
         if let Entry::Finished { call, .. } = &record.entry {
             let has_images = !images_of(&record.entry).is_empty();
-            if call.reply != first.seq || has_images || state.image_refusal(record.seq).is_some() {
+            if call.reply != first.seq
+                || has_images
+                || state.image_refusal(record.seq, forms).is_some()
+            {
                 return None;
             }
             finished += 1;
@@ -90,8 +96,10 @@ fn may_become_message(record: &Record) -> bool {
 }
 
 impl KeptMessages {
-    pub(super) fn begin(&mut self, state: &State, inline: usize) {
-        if self.inline != inline || self.model != state.model {
+    pub(super) fn begin(&mut self, state: &State, inline: usize, forms: Option<&Forms>) {
+        let same = self.inline == inline && self.model == state.model;
+        if !same || self.forms.as_ref() != forms {
+            self.forms = forms.cloned();
             self.exchanges.clear();
             self.inline = inline;
             self.model.clone_from(&state.model);
@@ -104,13 +112,14 @@ impl KeptMessages {
         exchange: &AnsweredTurn<'_>,
         state: &State,
         inline: usize,
+        forms: Option<&Forms>,
     ) -> &[Message] {
         let freed = || {
             let freed = exchange.records.iter().map(|record| record.seq);
             freed.filter(|seq| state.freed.has(*seq))
         };
         let make = || {
-            let mut out = Messages::new(inline);
+            let mut out = Messages::new(inline, forms);
             for record in exchange.records {
                 out.record(record, state);
             }

@@ -158,6 +158,7 @@ impl State {
             } => {
                 self.replied(record.seq, blocks, *stop);
                 self.learned = 0;
+                self.request_forms.accept(model);
                 self.ledger.replied();
                 self.freed.replied();
                 self.measure(
@@ -327,6 +328,7 @@ impl State {
                         .for_each(|said| said.judged = Judged::Held);
                 }
                 self.restarts = 0;
+                self.request_forms.give_up();
                 // No model of the list could be asked. The next try begins with the first.
                 self.return_from_fallback();
             }
@@ -465,6 +467,21 @@ impl State {
             Entry::Dismissed => {}
             Entry::Learned {
                 model,
+                output: Some(output),
+                ..
+            } => {
+                self.learned += 1;
+                self.outputs.learn(model, output);
+            }
+            Entry::Learned {
+                model,
+                form: Some(form),
+                ..
+            } => {
+                self.request_forms.learn(model, form, record.seq);
+            }
+            Entry::Learned {
+                model,
                 images: Some(refusal),
                 ..
             } => {
@@ -483,6 +500,8 @@ impl State {
                 bytes,
                 silently: _,
                 images: None,
+                form: None,
+                output: None,
             } => {
                 self.limits.insert(model.clone(), *limit);
                 self.learned += 1;
@@ -526,6 +545,9 @@ impl State {
             folders,
             origin: _,
         } = choice;
+        if model.is_some() || fallback.is_some() {
+            self.request_forms.give_up();
+        }
         if let Some(prompt) = system_prompt {
             self.added_prompt.clone_from(prompt);
         }

@@ -313,6 +313,8 @@ fn trust_nothing(state: &mut State, mode: Mode) {
         outside: from.outside,
         limits: from.limits,
         refused_images: from.refused_images,
+        outputs: from.outputs,
+        request_forms: from.request_forms,
         ratios: from.ratios,
         learned: from.learned,
         counts: from.counts,

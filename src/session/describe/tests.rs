@@ -71,6 +71,8 @@ fn learned(silently: bool, images: Option<Refusal>) -> Entry {
         bytes: 0,
         silently,
         images,
+        form: None,
+        output: None,
     }
 }
 

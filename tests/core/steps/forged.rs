@@ -677,7 +677,28 @@ fn logs() -> Vec<Vec<Entry>> {
                 why: text("why"),
                 every: true,
             }),
+            form: None,
+            output: None,
         }],
+        vec![
+            said("go"),
+            Entry::Learned {
+                model: text("a/b"),
+                limit: 4_096,
+                tokens: None,
+                bytes: 0,
+                silently: false,
+                images: None,
+                form: Some(Box::new(LearnedForm {
+                    forms: vec![RequestForm::OneCall, RequestForm::Digest],
+                    since: vec![1, 1],
+                    why: text("why"),
+                    digest: Some(text("digest")),
+                    before: 1,
+                })),
+                output: None,
+            },
+        ],
         vec![
             said("go"),
             Entry::Resumed {
@@ -1077,6 +1098,8 @@ fn the_names_in_a_forged_log_are_bounded() {
         bytes: 0,
         silently: false,
         images: None,
+        form: None,
+        output: None,
     };
     let fold = |models: Vec<String>| {
         let mut log = ForeignLog::new(rewake::tools::describe);

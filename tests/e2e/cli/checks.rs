@@ -127,7 +127,7 @@ fn a_check_that_cannot_run_says_so() {
         let [(about, text)] = &ends[..] else {
             panic!("{ends:?}");
         };
-        assert_eq!(about["ending"]["ending"], "failed", "{about}");
+        assert_eq!(about["ending"]["how"], "failed", "{about}");
         assert!(text.contains("it could not run (exit code 12"), "{text}");
         assert!(run.stderr.contains("it could not run"), "{}", run.stderr);
     }

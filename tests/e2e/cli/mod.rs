@@ -21,6 +21,7 @@ mod figures;
 mod files;
 mod flags;
 mod forks;
+mod history_forms;
 mod hooks;
 mod import;
 mod install;
