@@ -1,4 +1,4 @@
-//! What was learnt of a model's server: the length of answers, and the forms of the history that it takes.
+//! Facts learnt of the server of a model: the length of answers, and the forms of the history that it takes.
 
 use serde::{Deserialize, Serialize};
 
