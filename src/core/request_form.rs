@@ -1,7 +1,7 @@
 //! Forms of a history: how entries become messages for a server that refused the plain history.
 //!
 //! The log stays as it is. A form changes how its entries become messages, and is itself an entry
-//! before the request that has it ([`Entry::Learned`]), so that the next requests begin with the
+//! before the request that has it ([`Learned`](super::entry::Entry::Learned)), so that the next requests begin with the
 //! same bytes. The forms are tried one by one, each on top of those that were accepted before. Only
 //! when each alone was refused, several apply together, and at last a digest of the log replaces all
 //! but the newest turn.

@@ -244,8 +244,8 @@ mod tests {
         let file = dir.path().join("s.json");
         std::fs::write(&file, "{}").unwrap();
         for reference in [
-            format!("file://{}", file.display()),
-            file.display().to_string(),
+            format!("file://{}", file.display().to_string().replace(' ', "%20")),
+            file.display().to_string().replace(' ', "%20"),
             "http://127.0.0.1:1/s.json".into(),
             "other.json".into(),
         ] {

@@ -24,11 +24,11 @@ fn in_default_mode_any_line_reads_and_none_writes_or_leaves() {
             &[
                 bash("cat src/*.rs; for f in src/*; do sed -n 1p \"$f\"; done"),
                 bash("touch x"),
-                bash(&format!("cat {}/.ssh/id {0}/notes", outside.display())),
+                bash(&format!("cat '{}/.ssh/id' '{0}/notes'", outside.display())),
                 bash(
                     "python3 -c 'import socket; socket.create_connection((\"127.0.0.1\", 9))' || exec 3<>/dev/tcp/127.0.0.1/9",
                 ),
-                bash("echo kept > $TMPDIR/a && cat $TMPDIR/a"),
+                bash("echo kept > \"$TMPDIR/a\" && cat \"$TMPDIR/a\""),
                 bash("sleep 60 & echo $!"),
                 with("touch x", "root"),
             ],

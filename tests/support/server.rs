@@ -238,9 +238,9 @@ impl Drop for Server {
             self.shared.state().last.clone()
         });
         self.shared.stopping.store(true, Ordering::Relaxed);
-        // Accepting ends with the next connection.
-        let _ = TcpStream::connect(self.address);
-        if let Some(thread) = self.accepting.take() {
+        // Accepting ends with the next connection. Without a network there is none.
+        let is_woken = TcpStream::connect(self.address).is_ok();
+        if let Some(thread) = self.accepting.take().filter(|_| is_woken) {
             let _ = thread.join();
         }
     }

@@ -14,20 +14,18 @@ use super::fake;
 
 /// A folder of its own in memory where there is such a thing: what dies here is a process,
 /// not a disk.
-fn scratch() -> PathBuf {
-    let shm = Path::new("/dev/shm");
-    if shm.is_dir() {
-        shm.to_path_buf()
-    } else {
-        std::env::temp_dir()
-    }
+fn scratch() -> tempfile::TempDir {
+    let in_memory = tempfile::tempdir_in("/dev/shm");
+    in_memory
+        .or_else(|_| tempfile::tempdir())
+        .expect("a scratch folder")
 }
 
 /// A migrated, empty store, made once for each thread.
 fn template() -> PathBuf {
     thread_local! {
         static TEMPLATE: tempfile::TempDir = {
-            let dir = tempfile::tempdir_in(scratch()).expect("a scratch folder");
+            let dir = scratch();
             drop(Store::open(dir.path()).expect("a new store"));
             dir
         };
@@ -36,7 +34,7 @@ fn template() -> PathBuf {
 }
 
 pub fn fresh_store() -> tempfile::TempDir {
-    let dir = tempfile::tempdir_in(scratch()).expect("a scratch folder");
+    let dir = scratch();
     for file in std::fs::read_dir(template()).expect("the template") {
         let file = file.expect("a file");
         if file.file_type().expect("its type").is_file() {

@@ -28,7 +28,7 @@ fn the_subcommands_print_what_the_routes_give() {
         ),
         (
             vec!["history", "--json", "--folder", folder],
-            format!("/agent/history?folder={folder}"),
+            format!("/agent/history?folder={}", folder.replace(' ', "%20")),
         ),
         (vec!["show", &id, "--json"], format!("/sessions/{id}")),
         (vec!["approvals", "--json"], "/questions".to_string()),

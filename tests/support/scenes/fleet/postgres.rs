@@ -267,7 +267,7 @@ impl Postgres {
                 self.port = free.local_addr().unwrap().port();
             }
             let options = format!(
-                "-c listen_addresses=127.0.0.1 -c port={} -c unix_socket_directories={} {settings}",
+                "-c listen_addresses=127.0.0.1 -c port={} -c unix_socket_directories='{}' {settings}",
                 self.port,
                 self.root.path().display()
             );
