@@ -92,7 +92,7 @@ impl LearntOutputs {
 }
 
 /// How servers call the length of an answer.
-const OUTPUT: [&str; 7] = [
+const OUTPUT: [&str; 8] = [
     "max_tokens",
     "max_completion_tokens",
     "max_output_tokens",
@@ -100,6 +100,7 @@ const OUTPUT: [&str; 7] = [
     "max_new_tokens",
     "completion tokens",
     "output tokens",
+    "maximum tokens you requested",
 ];
 
 /// Smallest length of an answer that is believed.
@@ -390,6 +391,16 @@ mod tests {
                 "Unable to submit request because it has a maxOutputTokens value of 70000 but the supported range is from 1 (inclusive) to 65537 (exclusive).",
                 70_000,
                 Some(65_536),
+            ),
+            (
+                "The maximum tokens you requested exceeds the model limit of 5120. Try again with a maximum tokens value that is lower than 5120.",
+                8_000,
+                Some(5_120),
+            ),
+            (
+                "Param Incorrect: max_tokens is too large: 1048576. This model supports at most 131072 completion tokens, whereas you provided 1048576.",
+                1_048_576,
+                Some(131_072),
             ),
             ("max_tokens must be at least 1", 8_000, None),
             ("max_tokens: 8000", 8_000, None),

@@ -151,6 +151,7 @@ fn words(failure: &Failure) -> Option<String> {
         (FailureClass::BadRequest, Some(400 | 413 | 422)) => true,
         (FailureClass::BadRequest, None) => failure.message.starts_with(IN_STREAM),
         (FailureClass::Overloaded, Some(500)) => is_named,
+        (FailureClass::Overloaded, None) => is_named && failure.message.starts_with(IN_STREAM),
         _ => false,
     };
     let is_other =

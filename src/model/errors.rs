@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::{no_model, too_long};
 use crate::core::entry::{Failure, FailureClass};
 use crate::core::half_character::read_lenient;
-use crate::net::client::reason;
+use crate::net::client::{proxy_of, reason};
 
 /// Maximum length of a server's message, in characters.
 const MAX_WORDS: usize = 500;
@@ -85,7 +85,11 @@ const NOT_CONNECTED: [(&str, bool, &str); 4] = [
 /// Returns the failure for a request that was not sent.
 pub(crate) fn not_sent(error: reqwest::Error) -> Failure {
     let is_connect = error.is_connect();
+    let url = error.url().cloned().filter(|_| is_connect);
     let mut failure = network(&reason(error));
+    if let Some(proxy) = url.and_then(|url| proxy_of(&url, |name| std::env::var(name).ok())) {
+        failure.message += &format!(" (through the proxy {proxy})");
+    }
     let words = failure.message.to_lowercase();
     let mut hints = NOT_CONNECTED.iter().filter(|_| is_connect);
     if let Some((_, is_lasting, hint)) = hints.find(|(word, _, _)| words.contains(word)) {
@@ -250,6 +254,11 @@ pub(crate) fn words(error: &Value) -> String {
         Value::Array(faults) => messages(faults).unwrap_or_else(|| message.to_string()),
         other => other.to_string(),
     };
+    // A gateway puts the sentence where the name of the parameter belongs.
+    let sentence = error.get("param").and_then(Value::as_str);
+    if let Some(sentence) = sentence.filter(|text| text.contains(' ') && !message.contains(*text)) {
+        return format!("{message}: {sentence}");
+    }
     // A router says "provider returned error" and puts the provider's message beside it.
     match error.pointer("/metadata/raw").and_then(Value::as_str) {
         Some(raw) => format!("{message}: {raw}"),

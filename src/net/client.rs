@@ -107,6 +107,30 @@ pub fn build(builder: ClientBuilder) -> Result<reqwest::Client, ClientError> {
     })
 }
 
+/// Returns the proxy that a request to this address goes through, and the variable that names it:
+/// `proxy.example:3128 of HTTPS_PROXY`. Its password is left out.
+pub fn proxy_of(url: &Url, variable: impl Fn(&str) -> Option<String>) -> Option<String> {
+    let host = url.host_str()?;
+    let is_set = |name: &&str| variable(name).is_some_and(|value| !value.trim().is_empty());
+    let names: &[&str] = match url.scheme() {
+        "https" => &["HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"],
+        _ => &["HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"],
+    };
+    let name = names.iter().find(|name| is_set(name))?;
+    let value = variable(name)?;
+    let without = variable("NO_PROXY").or_else(|| variable("no_proxy"));
+    let is_without = |entry: &str| {
+        let entry = entry.trim().trim_start_matches('.');
+        entry == "*" || !entry.is_empty() && (host == entry || host.ends_with(&format!(".{entry}")))
+    };
+    if is_loopback(url) || without.is_some_and(|list| list.split(',').any(is_without)) {
+        return None;
+    }
+    let (_, place) = value.split_once("://").unwrap_or(("", &value));
+    let place = place.rsplit_once('@').map_or(place, |(_, place)| place);
+    Some(format!("{} of {name}", place.trim_end_matches('/')))
+}
+
 /// Returns the innermost reason, because the outer ones say only that a request failed. The text
 /// does not contain the address, which may contain a secret.
 pub fn reason(error: reqwest::Error) -> String {
@@ -116,4 +140,50 @@ pub fn reason(error: reqwest::Error) -> String {
         inner = source;
     }
     inner.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_proxy_is_named_without_its_password() {
+        let table: [(&str, &[(&str, &str)], Option<&str>); 7] = [
+            (
+                "https://api.example/v1",
+                &[("HTTPS_PROXY", "http://me:pw@p.example:3128/")],
+                Some("p.example:3128 of HTTPS_PROXY"),
+            ),
+            ("https://api.example/v1", &[("HTTP_PROXY", "p:1")], None),
+            (
+                "http://api.example/v1",
+                &[("http_proxy", "p:1"), ("ALL_PROXY", "q:2")],
+                Some("p:1 of http_proxy"),
+            ),
+            (
+                "https://api.example/v1",
+                &[("ALL_PROXY", "socks5://q:2")],
+                Some("q:2 of ALL_PROXY"),
+            ),
+            (
+                "https://api.example/v1",
+                &[("HTTPS_PROXY", "p:1"), ("NO_PROXY", "x, .example")],
+                None,
+            ),
+            (
+                "https://api.example/v1",
+                &[("HTTPS_PROXY", "p:1"), ("no_proxy", "le")],
+                Some("p:1 of HTTPS_PROXY"),
+            ),
+            ("http://127.0.0.1:1/v1", &[("HTTP_PROXY", "p:1")], None),
+        ];
+        for (url, set, want) in table {
+            let variable = |name: &str| {
+                let found = set.iter().find(|(its, _)| *its == name);
+                found.map(|(_, value)| value.to_string())
+            };
+            let url = Url::parse(url).unwrap();
+            assert_eq!(proxy_of(&url, variable).as_deref(), want, "{url} {set:?}");
+        }
+    }
 }

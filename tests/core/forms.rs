@@ -268,6 +268,15 @@ fn what_is_not_about_the_history_is_not_tried() {
         let form = next_form(&session.state, &error, &session.budget(), &windows());
         assert_eq!(form, None, "{class:?} {status} {words}");
     }
+    // Inside of an answer there is no status.
+    let broken = Failure::new(
+        FailureClass::Overloaded,
+        format!(
+            "the provider broke off its answer: {} from test at http://h",
+            WORDS[2]
+        ),
+    );
+    assert!(next_form(&session.state, &broken, &session.budget(), &windows()).is_some());
     // With words about the request both are tried.
     for (class, status) in [
         (FailureClass::Overloaded, 500),

@@ -277,3 +277,14 @@ fn the_kind_of_an_error_counts_under_any_status() {
         assert_eq!(in_stream(&event).class, want, "{kind}");
     }
 }
+
+/// A gateway puts the reason where the name of the parameter belongs.
+#[test]
+fn a_sentence_as_the_name_of_a_parameter_is_part_of_the_words() {
+    let said = |text: &str| words(&serde_json::from_str(text).unwrap());
+    let text = r#"{"message":"Param Incorrect","param":"max_tokens is too large: 9. This model supports at most 4 completion tokens"}"#;
+    assert!(said(text).ends_with("at most 4 completion tokens"));
+    assert_eq!(said(r#"{"message":"no","param":"max_tokens"}"#), "no");
+    let twice = r#"{"message":"it is too large","param":"is too large"}"#;
+    assert_eq!(said(twice), "it is too large");
+}
