@@ -20,10 +20,10 @@ pub(crate) struct ModelsArgs {
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,
-    /// List what sessions learnt of models
+    /// List learnt context windows and forms of the history
     #[arg(long, conflicts_with = "json")]
     pub learnt: bool,
-    /// Forget what sessions learnt of this model
+    /// Forget the learnt facts of a model
     #[arg(long, value_name = "PROVIDER/MODEL", conflicts_with_all = ["json", "learnt", "filter"])]
     pub forget: Option<String>,
 }

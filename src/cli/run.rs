@@ -727,10 +727,13 @@ pub(super) fn read_stdin(limit: Option<Duration>) -> Result<Vec<u8>, CliError> {
     }
     match read {
         Ok(read) => read.map_err(|e| CliError::failed(format!("cannot read stdin: {e}"))),
-        Err(RecvTimeoutError::Disconnected) => Err(CliError::failed("cannot read stdin")),
+        Err(RecvTimeoutError::Disconnected) => {
+            Err(CliError::failed("cannot read stdin: its reader ended"))
+        }
         Err(RecvTimeoutError::Timeout) => {
             let why = "stopped: the time limit of --timeout is reached, and stdin has not ended";
-            Err(CliError::new(exit::RESUMABLE, why).with_hint("</dev/null ends it"))
+            Err(CliError::new(exit::RESUMABLE, why)
+                .with_hint("if there is none, add </dev/null to the command"))
         }
     }
 }

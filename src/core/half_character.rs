@@ -1,5 +1,5 @@
-//! JSON of others in which half of an escaped character stands alone. Programs write it that cut a text
-//! anywhere, or that name a file whose name is not UTF-8. A strict reader refuses all of it.
+//! A lenient reader for foreign JSON with lone surrogates: half of an escaped character. Programs write it
+//! that cut a text anywhere, or that name a file whose name is not UTF-8.
 
 use std::borrow::Cow;
 

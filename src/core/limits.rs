@@ -103,9 +103,6 @@ const OUTPUT: [&str; 8] = [
     "maximum tokens you requested",
 ];
 
-/// Smallest length of an answer that is believed.
-const MIN_OUTPUT: u64 = 16;
-
 /// Returns the longest answer that the server allows, tokens, from its refusal of one of `asked`
 /// tokens: `max_tokens: 8000 > 4096`, `at most 4096 completion tokens`, `should be [1, 4096]`, `range
 /// 1 to 65537 (exclusive)`.
@@ -116,7 +113,7 @@ pub fn output_limit(message: &str, asked: u64) -> Option<u64> {
     }
     let below = u64::from(text.contains("exclusive"));
     let all = numbers(&text).into_iter().map(|(_, n)| n);
-    let most = all.filter(|n| (MIN_OUTPUT..asked).contains(n)).max()?;
+    let most = all.filter(|n| (MIN_TOKENS..asked).contains(n)).max()?;
     Some(most - below)
 }
 

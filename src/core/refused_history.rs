@@ -168,8 +168,8 @@ fn words(failure: &Failure) -> Option<String> {
 pub fn with_tried(state: &State, failure: &Failure) -> Option<Failure> {
     words(failure)?;
     let tried = &state.request_forms.of(&state.model)?.tried;
-    let last = |forms: &Forms| forms.last().map_or("as it is", RequestForm::words);
-    let tried: Vec<&str> = tried.iter().map(last).collect();
+    let words = |forms: &Forms| forms.learned("").words();
+    let tried: Vec<String> = tried.iter().map(words).collect();
     if tried.is_empty() {
         return None;
     }

@@ -69,12 +69,7 @@ impl Forms {
         forms
     }
 
-    /// Returns the form that was added last.
-    pub(super) fn last(&self) -> Option<RequestForm> {
-        self.forms.last().map(|(form, _)| *form)
-    }
-
-    /// Returns whether the messages of a turn depend on nothing but its entries.
+    /// Returns whether no form applies.
     pub(super) fn is_plain(&self) -> bool {
         self.forms.is_empty()
     }
@@ -146,7 +141,7 @@ pub struct ModelForms {
     pub(super) accepted: Forms,
     /// Those that were tried since, in their order.
     pub(super) tried: Vec<Forms>,
-    /// The status of the refusal that the last of them follows was not about the server's state.
+    /// The last refusal was about the request: its status was neither 404 nor 500.
     is_certain: bool,
 }
 
@@ -181,11 +176,11 @@ impl ModelForms {
     pub fn to_keep(&self) -> impl Iterator<Item = RequestForm> {
         let is_new = |form: &RequestForm| !self.accepted.has(*form);
         let all = self.current.forms.iter().map(|(form, _)| *form);
-        let is_alone = self.is_certain && self.digest_is_away() && !self.current.has(PlainText);
+        let is_alone = self.is_certain && self.has_no_digest() && !self.current.has(PlainText);
         all.filter(move |form| is_alone && form.is_for_later() && is_new(form))
     }
 
-    fn digest_is_away(&self) -> bool {
+    fn has_no_digest(&self) -> bool {
         self.current.digest.is_none()
     }
 }
@@ -392,7 +387,7 @@ fn notes_in_results(whole: Message) -> Vec<Message> {
     shaped
 }
 
-/// How the protocol knows reasoning that is sent back with every answer.
+/// Value of [`REASONING_CONTENT`] for reasoning that is sent with every answer, not only with calls.
 pub(crate) const ALWAYS: &str = "always";
 /// The field of an answer with its reasoning.
 pub(crate) const REASONING_CONTENT: &str = "reasoning_content";

@@ -54,9 +54,6 @@ pub(super) fn after_only_thinking<W: World>(
         .min(budget.window / 4);
     let was_raised = engine.log.state.outputs.knows(model);
     if most > budget.answer && !was_raised {
-        engine
-            .summaries
-            .emit_context(&mut engine.log, ContextChange::OutputRaised(most));
         return Some(learned(engine, model, most, Some(budget.answer)));
     }
     Some(Entry::Failed {
@@ -68,7 +65,8 @@ pub(super) fn after_only_thinking<W: World>(
                 budget.answer
             ),
             hint: Some(format!(
-                "set a larger max_output in [models.\"{model}\"] of the config (an answer has a \
+                "set a larger max_output in [models.\"{model}\"] of the config, and max_output_tokens if \
+                     it is set (an answer has a \
                      quarter of context_window at most), or let it think less: --effort low"
             )),
         },

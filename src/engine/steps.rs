@@ -9,6 +9,7 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::sync::mpsc::unbounded_channel;
 use tokio::time::timeout;
 
+use super::context::ContextChange;
 use super::drive_step::Stoppable;
 use super::files::SnapshotResult;
 use super::{Engine, EngineError, Write, model_asks, output_limit};
@@ -163,10 +164,18 @@ impl<W: World> Engine<W> {
             },
         };
         self.draft.reset();
+        let raised = match &next {
+            Some(Entry::Learned { output, .. }) => output.map(|output| output.tokens),
+            _ => None,
+        };
         let entries = std::iter::once(entry).chain(next).collect();
         self.record_answer(Write::of_all(entries).clearing_stream())
             .await?;
         self.summaries.keep_forms(&self.log, &asked, &accepted);
+        if let Some(tokens) = raised {
+            self.summaries
+                .emit_context(&mut self.log, ContextChange::OutputRaised(tokens));
+        }
         Ok(())
     }
 

@@ -521,7 +521,7 @@ impl SessionCatalogue {
         let (server, trouble) = unsaid.next()?;
         trouble.is_said = true;
         Some(format!(
-            "the tools of server {server} are not known: {}",
+            "the tools of server {server} are not known: {}; rewake mcp doctor {server} tries it again",
             trouble.why
         ))
     }

@@ -1,7 +1,7 @@
 //! The schema of a server's tool in the form that every provider takes. They refuse the whole request for
 //! one array without `items`, a schema without a type, or a choice at its top.
 //!
-//! Invariant: each property of the top and of the forms there stays known to the model.
+//! Invariant: the model sees every property of the top level and of its alternatives.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +23,7 @@ const SINGLE: [&str; 9] = [
     "items", "additionalProperties", "not", "if", "then", "else", "contains", "propertyNames", "unevaluatedProperties",
 ];
 
-/// Maximum length of the words about forms at the top.
+/// Maximum length of the words about alternatives at the top.
 const WORDS_MAX_BYTES: usize = 8 * 1024;
 
 /// Keys that providers refuse at the top, the key that joins the schemas of a property, and the words for
@@ -34,7 +34,7 @@ const AT_TOP: [(&str, &str, &str); 3] = [
     ("allOf", "allOf", "The arguments fit all of:"),
 ];
 
-/// Returns a schema in this form, or `None` if it is not that of an object.
+/// Returns a schema in this alternative, or `None` if it is not that of an object.
 pub(super) fn normalized(schema: &Value) -> Option<Value> {
     let mut fields = schema.as_object()?.clone();
     let has_object = |kinds: &Vec<Value>| kinds.iter().any(|kind| kind == "object");
@@ -44,10 +44,13 @@ pub(super) fn normalized(schema: &Value) -> Option<Value> {
     }
     fields.insert("type".to_string(), "object".into());
     for (key, joined_by, words) in AT_TOP {
-        if let Some(Value::Array(forms)) = fields.remove(key) {
-            let forms: Vec<&Value> = forms.iter().map(|form| resolve(form, schema)).collect();
-            flatten(&mut fields, &forms, joined_by);
-            describe(&mut fields, &forms, words);
+        if let Some(Value::Array(alternatives)) = fields.remove(key) {
+            let alternatives: Vec<&Value> = alternatives
+                .iter()
+                .map(|alternative| resolve(alternative, schema))
+                .collect();
+            flatten(&mut fields, &alternatives, joined_by);
+            describe(&mut fields, &alternatives, words);
         }
     }
     let mut normalized = Value::Object(fields);
@@ -62,13 +65,13 @@ fn resolve<'a>(form: &'a Value, schema: &'a Value) -> &'a Value {
     target.unwrap_or(form)
 }
 
-/// Adds the properties of the forms. One that the forms define differently has all of their schemas.
-fn flatten(fields: &mut Map<String, Value>, forms: &[&Value], joined_by: &str) {
+/// Adds the properties of the alternatives. One that the alternatives define differently has all of their schemas.
+fn flatten(fields: &mut Map<String, Value>, alternatives: &[&Value], joined_by: &str) {
     let mut found: BTreeMap<&String, Vec<&Value>> = BTreeMap::new();
-    let of_forms = forms
+    let of_alternatives = alternatives
         .iter()
-        .filter_map(|form| form["properties"].as_object());
-    for (name, property) in of_forms.flatten() {
+        .filter_map(|alternative| alternative["properties"].as_object());
+    for (name, property) in of_alternatives.flatten() {
         let known = found.entry(name).or_default();
         if !known.contains(&property) {
             known.push(property);
@@ -86,16 +89,16 @@ fn flatten(fields: &mut Map<String, Value>, forms: &[&Value], joined_by: &str) {
     }
 }
 
-/// Adds the forms to the description.
-fn describe(fields: &mut Map<String, Value>, forms: &[&Value], words: &str) {
+/// Adds the alternatives to the description.
+fn describe(fields: &mut Map<String, Value>, alternatives: &[&Value], words: &str) {
     let said = fields.get("description").and_then(Value::as_str);
     let mut text = said.map_or(String::new(), |said| format!("{said}\n"));
     text.push_str(words);
-    for form in forms {
+    for alternative in alternatives {
         if text.len() > WORDS_MAX_BYTES {
             break;
         }
-        text.push_str(&format!("\n{form}"));
+        text.push_str(&format!("\n{alternative}"));
     }
     let text = clip(&text, WORDS_MAX_BYTES);
     fields.insert("description".to_string(), text.into());

@@ -138,7 +138,7 @@ fn usable(schema: &Value) -> Result<Value, &'static str> {
     if refers_elsewhere(schema) {
         return Err("it refers to another document");
     }
-    normalized(schema).ok_or("it is none of an object")
+    normalized(schema).ok_or("it does not describe an object")
 }
 
 /// Parsed JSON is at most 128 levels deep, which bounds the recursion.

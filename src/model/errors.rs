@@ -58,27 +58,26 @@ pub(crate) fn network(message: &str) -> Failure {
     Failure::new(FailureClass::Network, message.to_string())
 }
 
+const PROXY_PASSWORD: &str =
+    "put the name and the password into the variable of the proxy: http://NAME:PASSWORD@HOST:PORT";
+
 /// Words of errors of connections, and the hint for each. Those with `true` do not pass by themselves.
 const NOT_CONNECTED: [(&str, bool, &str); 4] = [
     (
         "unknownissuer",
         true,
-        "trust its authority: ca_file in [providers.NAME], or the variable SSL_CERT_FILE, names a file in PEM form",
+        "trust its authority: set ca_file in [providers.NAME], or SSL_CERT_FILE, to a file in PEM form",
     ),
     (
         "certificate",
         true,
         "check the address, the certificate of the server and the clock of this machine; ca_file in [providers.NAME] trusts an authority",
     ),
-    (
-        "proxy auth",
-        true,
-        "put the name and the password of the proxy into HTTPS_PROXY: http://NAME:PASSWORD@HOST:PORT",
-    ),
+    ("proxy auth", true, PROXY_PASSWORD),
     (
         "tunnel",
         false,
-        "the proxy does not connect: check HTTPS_PROXY, or name the address in NO_PROXY",
+        "the proxy cannot reach this address: check the proxy, or add the host to NO_PROXY",
     ),
 ];
 
@@ -377,6 +376,7 @@ fn class(status: u16, said: &ErrorContent, model: &str) -> (FailureClass, Option
         _ if never.is_none() && !refused_key && has_no_model() => {
             (FailureClass::NoModel, Some(NO_MODEL))
         }
+        407 => (FailureClass::Configuration, Some(PROXY_PASSWORD)),
         // The caller adds the name of the key.
         401 | 403 => (FailureClass::Auth, None),
         _ if refused_key => (FailureClass::Auth, None),

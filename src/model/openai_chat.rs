@@ -27,7 +27,8 @@ use crate::net::sse::Event;
 /// not accept `reasoning`.
 ///
 /// The `sealed` value of a `Thinking` block is this word, or `{"reasoning_details": […]}`. The
-/// latter contains `"reasoning_content": true` if the text is sent back too.
+/// latter contains `"reasoning_content": true` if the text is sent back too. `{"reasoning_content":
+/// "always"}` sends the text back with every answer, not only with calls.
 const SENT_BACK: &str = REASONING_CONTENT;
 
 /// Name of the field with the messages.

@@ -152,7 +152,7 @@ pub(crate) fn is_transient(class: FailureClass) -> bool {
 #[derive(Debug, Clone, Copy, Default)]
 struct SoFar {
     failed: u32,
-    /// Refusals because of a rate limit, or of a model that is loaded.
+    /// Refusals because of a rate limit, or of a model that is still loading.
     limited: u32,
     /// Total time waited because servers asked for it, or because of rate limits.
     waited: Duration,

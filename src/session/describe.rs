@@ -905,13 +905,13 @@ fn restored<'a>(entry: &'a Entry) -> Description<'a> {
 }
 
 fn reformed<'a>(model: &str, form: &LearnedForm) -> Description<'a> {
-    let last = form.forms.last().map_or("as it is", |form| form.words());
+    let words = form.words();
     match form.why.is_empty() {
-        true => event(Tone::Calm, format!("{model} gets the history {last}")),
+        true => event(Tone::Calm, format!("{model} gets the history {words}")),
         false => event(
             Tone::Warn,
             format!(
-                "{model} refused the history; it is sent {last} from here on: {}",
+                "{model} refused the history; it is sent {words} from here on: {}",
                 form.why
             ),
         ),

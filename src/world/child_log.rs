@@ -85,9 +85,7 @@ impl ChildLog {
         match reached(state, price) {
             Some(limit) if state.owed => TaskProgress::Rests(limit.to_string()),
             _ if state.owed => TaskProgress::Unfinished,
-            _ if self.is_cut() => {
-                TaskProgress::Rests("the output limit cut its answer, which is not whole".into())
-            }
+            _ if self.is_cut() => TaskProgress::Rests("the output limit cut its answer".into()),
             _ => TaskProgress::Done,
         }
     }

@@ -32,13 +32,24 @@ pub struct LearnedForm {
     pub before: Seq,
 }
 
+impl LearnedForm {
+    /// Returns how the history is sent, to be read after "the history is sent".
+    pub fn words(&self) -> String {
+        let words: Vec<&str> = self.forms.iter().map(|form| form.words()).collect();
+        match words[..] {
+            [] => "as it is".to_string(),
+            _ => words.join(" and "),
+        }
+    }
+}
+
 /// Another form of the history.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RequestForm {
     /// Without encrypted reasoning, thinking and signatures of the answers so far.
     WithoutReasoning,
-    /// Each answer has its reasoning as text, or says that there is none.
+    /// Each answer has its reasoning as text, or says that it was not recorded.
     WithReasoning,
     /// Notes after results of calls are part of the last result, and messages follow a short answer.
     NotesInResults,
@@ -61,7 +72,7 @@ impl RequestForm {
         match self {
             RequestForm::WithoutReasoning => "without the reasoning of earlier answers",
             RequestForm::WithReasoning => "with the reasoning of each answer",
-            RequestForm::NotesInResults => "with notes and messages inside of results",
+            RequestForm::NotesInResults => "with notes inside results",
             RequestForm::OneCall => "with one call in each answer",
             RequestForm::WithoutImages => "without the images so far",
             RequestForm::PlainText => "with calls and results as text",

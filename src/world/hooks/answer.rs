@@ -262,7 +262,7 @@ fn of_output(
         return Err("its output has NUL bytes, or a key twice".to_string());
     }
     if event.is_guard() && matches!(given, Cow::Owned(_)) {
-        return Err("its output has half a character".to_string());
+        return Err("its output has half of an escaped character (a lone surrogate)".to_string());
     }
     let words = String::from_utf8_lossy(input);
     let with_arguments = |call: &ToolCall| format!("{words} {}", call.arguments);

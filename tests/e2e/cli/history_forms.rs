@@ -53,7 +53,7 @@ const STRICT: [Strict; 4] = [
         protocol: Protocol::Chat,
         words: "After the optional system message, conversation roles must alternate user and assistant roles except for tool calls and results.",
         refuses: has_words_after_results,
-        form: "with notes and messages inside of results",
+        form: "with notes inside results",
     },
     Strict {
         protocol: Protocol::Chat,

@@ -178,7 +178,10 @@ fn a_run_does_not_wait_longer_for_stdin_than_its_time_limit() {
     read.unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(75), "{text}");
     assert!(text.contains("--timeout is reached"), "{text}");
-    assert!(text.contains("hint: </dev/null ends it"), "{text}");
+    assert!(
+        text.contains("hint: if there is none, add </dev/null to the command"),
+        "{text}"
+    );
 }
 
 #[test]
