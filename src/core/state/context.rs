@@ -313,7 +313,6 @@ fn trust_nothing(state: &mut State, mode: Mode) {
         outside: from.outside,
         limits: from.limits,
         refused_images: from.refused_images,
-        outputs: from.outputs,
         request_forms: from.request_forms,
         ratios: from.ratios,
         learned: from.learned,

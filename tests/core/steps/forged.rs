@@ -16,7 +16,7 @@ const FORGED: &str = "/forged/by/a/stranger";
 
 /// The parts of a state that are the conversation, or count it. All others are as if the session had
 /// begun here.
-const CONVERSATION: [&str; 46] = [
+const CONVERSATION: [&str; 47] = [
     "next_seq",
     "taken_up",
     "version",
@@ -54,6 +54,7 @@ const CONVERSATION: [&str; 46] = [
     "first_words",
     "limits",
     "refused_images",
+    "request_forms",
     "ratios",
     "learned",
     "counts",
