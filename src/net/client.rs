@@ -146,9 +146,16 @@ pub fn reason(error: reqwest::Error) -> String {
 mod tests {
     use super::*;
 
+    /// An address, the variables that are set, and the proxy.
+    type Row = (
+        &'static str,
+        &'static [(&'static str, &'static str)],
+        Option<&'static str>,
+    );
+
     #[test]
     fn a_proxy_is_named_without_its_password() {
-        let table: [(&str, &[(&str, &str)], Option<&str>); 7] = [
+        let table: [Row; 7] = [
             (
                 "https://api.example/v1",
                 &[("HTTPS_PROXY", "http://me:pw@p.example:3128/")],
