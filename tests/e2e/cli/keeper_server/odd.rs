@@ -141,6 +141,13 @@ async fn a_call_is_made_once_however_often_it_is_sent() {
 /// What an agent sent that died before it heard anything: by hand, on the socket.
 #[tokio::test]
 async fn complete_requests_of_a_dead_agent_run_and_torn_ones_do_not() {
+    // Whether the next one says hello before all is read depends on the scheduler.
+    for _ in 0..8 {
+        die_before_the_welcome().await;
+    }
+}
+
+async fn die_before_the_welcome() {
     let place = place();
     let (run, client) = place.start().await;
     // The server is so slow that most of what follows waits in the socket.
