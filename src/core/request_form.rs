@@ -355,17 +355,17 @@ fn notes_in_results(whole: Message) -> Vec<Message> {
         return vec![whole];
     }
     let mut results = results.to_vec();
-    let mut behind = Vec::new();
+    let mut after = Vec::new();
     for result in &mut results {
         let MessagePart::Result { name, images, .. } = result else {
             continue;
         };
         if !images.is_empty() {
-            behind.push(text(format!("[images of the result of {name}]")));
-            behind.extend(std::mem::take(images).iter().map(image));
+            after.push(text(format!("[images of the result of {name}]")));
+            after.extend(std::mem::take(images).iter().map(image));
         }
     }
-    let notes = match behind.is_empty() {
+    let notes = match after.is_empty() {
         true => rest.iter().take_while(|part| is_note(part)).count(),
         false => 0,
     };
@@ -378,11 +378,11 @@ fn notes_in_results(whole: Message) -> Vec<Message> {
             }
         }
     }
-    behind.extend_from_slice(words);
+    after.extend_from_slice(words);
     let mut shaped = vec![message(Role::User, results)];
-    if !behind.is_empty() {
+    if !after.is_empty() {
         shaped.push(message(Role::Assistant, vec![text(BETWEEN.into())]));
-        shaped.push(message(Role::User, behind));
+        shaped.push(message(Role::User, after));
     }
     shaped
 }

@@ -129,10 +129,11 @@ impl Models<'_> {
 
     fn kept_form(&self, name: &str, model: &str) -> Result<Option<KeptForm>, StoreError> {
         let sql = "SELECT value FROM meta WHERE name = ?1 || ?2";
+        // Another value than rewake writes is as good as none: no session depends on it.
         let row = cached::row(self.conn, sql, params![form_prefix(name), model], |row| {
-            row.get::<_, String>(0)
+            Ok(row.get::<_, String>(0).ok())
         });
-        let text = row.optional().doing(WHAT_FORMS)?;
+        let text = row.optional().doing(WHAT_FORMS)?.flatten();
         Ok(text.and_then(|text| serde_json::from_str(&text).ok()))
     }
 

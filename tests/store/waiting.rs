@@ -1,6 +1,6 @@
 //! What waits to become an entry: drafts and queued messages, and what was learnt.
 
-use rewake::core::entry::Via;
+use rewake::core::entry::{RequestForm, Via};
 use rewake::store::{Draft, Drafts, Learnt, LearntRatio, Message, Store, StoreError, blob_ref};
 
 use crate::story::*;
@@ -138,4 +138,37 @@ fn learnt_facts_of_a_model_are_kept() {
         .unwrap();
     assert_eq!(learnt.context_tokens, Some(8_000));
     assert_eq!(learnt.bytes_per_token, Some(3.5));
+}
+
+/// A form is known after two refusals, for a month, and until it is forgotten. A row with another
+/// value is as good as none.
+#[test]
+fn forms_of_the_history_are_known_for_a_while() {
+    const DAY: i64 = 24 * 60 * 60 * 1_000;
+    let (dir, store) = scratch();
+    let models = store.models();
+    let known = |now: i64| models.forms("a/b", now).unwrap();
+    for (form, now, want) in [
+        (RequestForm::OneCall, 0, vec![]),
+        (RequestForm::OneCall, DAY, vec![RequestForm::OneCall]),
+    ] {
+        models.keep_form("a/b", form, now).unwrap();
+        assert_eq!(known(now), want);
+    }
+    assert_eq!(known(30 * DAY), [RequestForm::OneCall]);
+    for now in [31 * DAY, 0] {
+        assert_eq!(known(now), [], "too old, or of the future");
+    }
+    assert_eq!(models.forms("a/c", DAY).unwrap(), []);
+    assert_eq!(models.all_learnt().unwrap().len(), 1);
+    assert!(models.forget("a/b").unwrap());
+    assert!(!models.forget("a/b").unwrap());
+    assert_eq!(known(DAY), []);
+    let database = rusqlite::Connection::open(dir.path().join("rewake.db")).unwrap();
+    for value in ["5", "x'00ff'", "'no JSON'", "'{\"refusals\":-1}'"] {
+        let sql = format!("INSERT OR REPLACE INTO meta VALUES ('form:one_call a/b', {value})");
+        database.execute_batch(&sql).unwrap();
+        assert_eq!(known(DAY), [], "{value}");
+        models.all_learnt().unwrap();
+    }
 }

@@ -1,4 +1,4 @@
-//! Servers that refuse the history as it is: the session goes on in a form that they take, also
+//! Servers that refuse the history as it is: the session continues in a form that they take, also
 //! after a kill, and later sessions begin so.
 
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::cli::{LIMIT, streamed};
 use support::{Answer, Home, Live, Protocol, Says, Seen, Server};
 
-/// What a server does not take, in the words with which it refuses.
+/// A server that refuses a part of the history, and its words.
 struct Strict {
     protocol: Protocol,
     words: &'static str,
