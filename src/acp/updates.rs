@@ -123,7 +123,7 @@ impl Projector {
                 self.streaming.thinking.push_str(text);
                 self.chunk(ChunkKind::Thought, &message, text);
             }
-            Delta::Call { .. } => {}
+            Delta::Call { .. } | Delta::Usage(_) => {}
             Delta::Retry {
                 after_ms, failure, ..
             } => {

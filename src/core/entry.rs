@@ -445,6 +445,13 @@ pub enum Entry {
     /// A person dismissed the session: it is not offered any more. This applies as long as this is
     /// the last entry. A resume or any other new entry ends it.
     Dismissed,
+    /// An answer broke off. The provider has probably billed it.
+    Billed {
+        /// `provider/model`.
+        model: String,
+        /// The tokens that the stream reported, and an estimate of the others.
+        usage: Usage,
+    },
     /// The model's context window in tokens, learnt from an error of the provider, or from counts
     /// that are lower than what was sent.
     Learned {
@@ -472,6 +479,10 @@ pub enum Entry {
         /// The length of answers was learnt, not a window: `limit` is the window known before.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         output: Option<OutputLimit>,
+        /// The server named no figure, and the request fits the window that it names elsewhere. The
+        /// limit applies until a longer request succeeds, in this session only.
+        #[serde(default, skip_serializing_if = "is_false")]
+        guess: bool,
     },
     /// A process resumed the session.
     #[serde(rename = "woke")]
@@ -769,6 +780,7 @@ impl Entry {
             Entry::Named { .. } => "named",
             Entry::Titled { .. } => "titled",
             Entry::Dismissed => "dismissed",
+            Entry::Billed { .. } => "billed",
             Entry::Learned { .. } => "learned",
             Entry::Resumed { .. } => "woke",
         }
@@ -777,7 +789,9 @@ impl Entry {
     /// Returns the models that were used for this entry, each with its tokens.
     pub fn spent(&self) -> impl Iterator<Item = (&str, &Usage)> {
         let (answer, besides) = match self {
-            Entry::Replied { model, usage, .. } => (Some((model.as_str(), usage)), &[][..]),
+            Entry::Replied { model, usage, .. } | Entry::Billed { model, usage } => {
+                (Some((model.as_str(), usage)), &[][..])
+            }
             Entry::Compacted { spent, .. }
             | Entry::Continued { spent, .. }
             | Entry::Titled { spent, .. }

@@ -4,7 +4,7 @@
 //! counts as an allow rule for this one call, so it overrides no deny rule, ask rule or protected
 //! file. An allow of a hook that is not of the user's own files counts as no decision.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::entry::{CallId, Entry, HookEvent, HookResult, HookRun, HookVerdict, Record, Seq};
 use super::offer;
@@ -230,7 +230,7 @@ fn said_by(result: &HookResult) -> String {
     match (result.verdict, result.reason.as_str()) {
         (HookVerdict::Failed, why) => format!("the hook {} failed: {why}", result.hook),
         (HookVerdict::Deny, "") => format!("the hook {} denies it", result.hook),
-        (HookVerdict::Deny, reason) => format!("denied by the hook {}: {reason}", result.hook),
+        (HookVerdict::Deny, reason) => format!("the hook {} denies it: {reason}", result.hook),
         (_, "") => format!("the hook {} asks", result.hook),
         (_, reason) => format!("the hook {} asks: {reason}", result.hook),
     }
@@ -296,22 +296,25 @@ pub fn note(entry: &Entry) -> Option<String> {
         return None;
     };
     let mut parts = Vec::new();
+    let event_name = event.name();
     for result in results {
-        let hook = text::one_line(&result.hook, INPUT_CHARS);
         if matches!(event, HookEvent::Stop | HookEvent::SubagentStop)
             && result.verdict == HookVerdict::Deny
         {
             parts.push(format!(
-                "The hook {hook} did not let the turn end: {}",
+                "A {event_name} hook did not let the turn end: {}",
                 result.reason
             ));
         } else if result.verdict == HookVerdict::Deny && !event.is_guard() {
-            parts.push(format!("The hook {hook} objects: {}", result.reason));
+            parts.push(format!("A {event_name} hook objects: {}", result.reason));
         }
         if let Some(context) = &result.context {
-            parts.push(format!("Output of the hook {hook}:\n{}", context.text));
+            parts.push(format!("Output of a {event_name} hook:\n{}", context.text));
         }
     }
+    // Several hooks may run the same program.
+    let mut told = BTreeSet::new();
+    parts.retain(|part| told.insert(part.clone()));
     if let [input] = different_inputs(results)[..] {
         let number = call.map_or(1, |call| call.index + 1);
         parts.push(format!(

@@ -91,6 +91,42 @@ impl LearntOutputs {
     }
 }
 
+/// The limits that a session guessed, since its servers refused a request as too long without a
+/// figure.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Guesses(BTreeMap<String, Guess>);
+
+#[derive(Debug, Clone, PartialEq)]
+struct Guess {
+    /// Size of the refused request, bytes.
+    refused: u64,
+    /// The limit that was known before, tokens.
+    known: Option<u64>,
+}
+
+impl Guesses {
+    /// Adds a guess: the bytes of the refused request, and the limit that was known. `None`: the
+    /// limit of this model is no longer a guess.
+    pub(super) fn learn(&mut self, model: &str, guess: Option<(u64, Option<u64>)>) {
+        let before = self.0.remove(model);
+        if let Some((refused, known)) = guess {
+            // The limit before may be a guess too.
+            let known = before.map_or(known, |before| before.known);
+            self.0.insert(model.to_string(), Guess { refused, known });
+        }
+    }
+
+    /// Removes the guess if a request succeeds that is longer than half of the refused one: a guess
+    /// keeps requests shorter than the refused one itself. Returns the limit that applies again.
+    pub(super) fn refute(&mut self, model: &str, bytes: u64) -> Option<Option<u64>> {
+        let guess = self.0.get(model)?;
+        if bytes <= guess.refused / 2 {
+            return None;
+        }
+        self.0.remove(model).map(|guess| guess.known)
+    }
+}
+
 /// How servers call the length of an answer.
 const OUTPUT: [&str; 8] = [
     "max_tokens",

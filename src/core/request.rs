@@ -5,8 +5,10 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use super::budget::BYTES_PER_TOKEN;
 use super::choice::Effort;
 use super::entry::{BlobRef, ToolSpec};
+use super::size::{self, IMAGE_BYTES, PART_BYTES};
 
 /// A request, built by [`super::prompt::request`], and for summaries by
 /// [`super::summary::request`].
@@ -34,6 +36,15 @@ pub struct Request {
 }
 
 impl Request {
+    /// Estimates the tokens of the prompt.
+    pub fn estimated_tokens(&self) -> u64 {
+        let tools: usize = self.tools.iter().map(size::tool_bytes).sum();
+        let parts = self.messages.iter().flat_map(|m| m.parts.iter());
+        let messages: usize = parts.map(MessagePart::estimated_bytes).sum();
+        let bytes = self.system.len() + self.instructions.len() + tools + messages;
+        (bytes as f64 / BYTES_PER_TOKEN).ceil() as u64
+    }
+
     /// Returns a request with one message of the user, without tools.
     pub fn of_text(model: String, system: String, text: String, max_tokens: u64) -> Request {
         let text = MessagePart::Text {
@@ -119,4 +130,18 @@ pub enum MessagePart {
         /// The call failed, was denied or was cut short.
         is_error: bool,
     },
+}
+
+impl MessagePart {
+    fn estimated_bytes(&self) -> usize {
+        let content = match self {
+            MessagePart::Text { text, .. } | MessagePart::Thinking { text, .. } => text.len(),
+            MessagePart::Image { .. } => IMAGE_BYTES,
+            MessagePart::Call {
+                name, arguments, ..
+            } => name.len() + arguments.to_string().len(),
+            MessagePart::Result { text, images, .. } => text.len() + images.len() * IMAGE_BYTES,
+        };
+        content + PART_BYTES
+    }
 }

@@ -23,7 +23,7 @@ use super::external_changes::ExternalChanges;
 use super::form::{FormAnswer, ServerQuestion};
 use super::hook::SessionHooks;
 use super::ledger::Ledger;
-use super::limits::{Counts, LearntOutputs};
+use super::limits::{Counts, Guesses, LearntOutputs};
 use super::loop_guard::LoopGuard;
 use super::permission::Permission;
 use super::preface::{Carried, Preface};
@@ -194,6 +194,8 @@ pub struct State {
     pub request_forms: RequestForms,
     /// Bytes per token of each model, learnt from what providers counted.
     pub ratios: BTreeMap<String, f64>,
+    /// Limits among these that no server named.
+    pub(super) guesses: Guesses,
     /// Number of limits learnt in a row, without an answer between.
     pub learned: u32,
     /// The provider's token counts since the context last changed.
@@ -441,6 +443,7 @@ impl State {
             outputs: LearntOutputs::default(),
             request_forms: RequestForms::default(),
             ratios: BTreeMap::new(),
+            guesses: Guesses::default(),
             learned: 0,
             counts: Counts::default(),
             ledger: Ledger::default(),

@@ -4,11 +4,14 @@
 //! so a summary that a crash interrupted is made again. A summary whose range is no longer next is
 //! dropped. The loop waits only at the hard limit.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::pin::Pin;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
+use tokio::time::timeout_at;
+
+use super::broken_tries::UnrecordedTries;
 use super::{Engine, EngineError, Event, Recorder, Write};
 use crate::core::budget::{BYTES_PER_TOKEN, Budget};
 use crate::core::compacting::{self, Summary};
@@ -18,7 +21,7 @@ use crate::core::entry::{
 };
 use crate::core::freeing;
 use crate::core::gauge::Parts;
-use crate::core::limits::{self, Count};
+use crate::core::limits::{self, Count, Figures};
 use crate::core::next::BackgroundSummary;
 use crate::core::refused_history;
 use crate::core::request::Request;
@@ -28,6 +31,7 @@ use crate::core::turn::TurnRange;
 use crate::core::unsent;
 use crate::core::window;
 use crate::model::Reply;
+use crate::model::broken_try::TryUsage;
 use crate::world::World;
 
 /// Settings for summaries of the turns that leave the context.
@@ -100,6 +104,8 @@ pub enum ContextChange {
     Learned,
     /// A limit became known without an error: the server truncated long requests silently.
     LearnedSilently,
+    /// The server named no figure: this limit applies to this session only, tokens.
+    Guessed(u64),
     /// The server refused images: they are sent as text from now on.
     ImagesRefused,
     /// The server refused the history: it is sent in this form from now on. `None`: as it is.
@@ -188,6 +194,12 @@ pub(super) struct Summaries {
     /// Tokens used by summary models since the last entry that records them, also those of dropped
     /// summaries.
     spent: Vec<Spent>,
+    /// Broken answers that the next request records.
+    pub(super) broken: UnrecordedTries,
+    /// Context windows that servers named to this process, tokens.
+    named_windows: BTreeMap<String, u64>,
+    /// The place in the log of a request that was refused as too long, although it is not.
+    odd_refusal: Option<Seq>,
     /// Models whose servers were asked for the context window.
     asked_windows: Vec<String>,
     /// Reason for another summary model, which a person was not told yet.
@@ -204,6 +216,9 @@ impl Summaries {
             failures: 0,
             near_limit_emitted: false,
             spent: Vec::new(),
+            broken: UnrecordedTries::default(),
+            named_windows: BTreeMap::new(),
+            odd_refusal: None,
             asked_windows: Vec::new(),
             notice: None,
         }
@@ -439,8 +454,7 @@ impl Summaries {
         let mut room = room_of(room);
         let tokens = log.policy.windows.summary_tokens(&log.budget());
         let freed = log.state.freed.clone();
-        let world = Rc::clone(&log.world);
-        let patience = self.summarising.patience;
+        let asker = self.asker(&log.world);
         let (mut model, instructions) = (model.clone(), instructions.to_string());
         let before = before.map(str::to_string);
         let request = move |model: &str, room: &Budget| {
@@ -448,56 +462,55 @@ impl Summaries {
             summary::request(model, &instructions, before, &records, &freed, room, tokens)
         };
         Box::pin(async move {
-            let asked = async {
-                let mut notice = None;
-                loop {
-                    let failure = match world.summarise(request(&model, &room)).await {
-                        Ok(reply) => return Ok(written(model, reply, notice)),
-                        Err(failure) => failure,
-                    };
-                    let is_too_long = failure.class == FailureClass::TooLong;
-                    let smaller = summary::smaller_room(&room, &failure);
-                    if let Some(smaller) = smaller.filter(|_| is_too_long) {
-                        room = smaller;
-                        continue;
-                    }
-                    let next = others.pop_front();
-                    let Some(next) = next.filter(|_| failure.class.needs_other_model()) else {
-                        return Err(failure);
-                    };
-                    notice = Some(replaced(&model, &next.0, &failure));
-                    (model, room) = next;
+            let mut notice = None;
+            loop {
+                let failure = match asker.ask(request(&model, &room)).await {
+                    Ok(reply) => return Ok(written(model, reply, notice)),
+                    Err(failure) => failure,
+                };
+                let is_too_long = failure.class == FailureClass::TooLong;
+                let smaller = summary::smaller_room(&room, &failure);
+                if let Some(smaller) = smaller.filter(|_| is_too_long) {
+                    room = smaller;
+                    continue;
                 }
-            };
-            let made = tokio::time::timeout(patience, asked).await;
-            made.unwrap_or_else(|_| Err(too_late()))
+                let next = others.pop_front();
+                let Some(next) = next.filter(|_| failure.class.needs_other_model()) else {
+                    return Err(failure);
+                };
+                notice = Some(replaced(&model, &next.0, &failure));
+                (model, room) = next;
+            }
         })
+    }
+
+    fn asker<W: World>(&self, world: &Rc<W>) -> Asker<W> {
+        Asker {
+            world: Rc::clone(world),
+            deadline: Instant::now() + self.summarising.patience,
+            broken: self.broken.clone(),
+        }
     }
 
     /// Asks the summary model something else.
     pub(super) fn ask<W: World>(&self, log: &Recorder<W>, mut request: Request) -> Work {
-        let world = Rc::clone(&log.world);
-        let patience = self.summarising.patience;
         let mut others = self.others(&request.model);
+        let asker = self.asker(&log.world);
         Box::pin(async move {
-            let asked = async {
-                let mut notice = None;
-                loop {
-                    let model = request.model.clone();
-                    let failure = match world.summarise(request.clone()).await {
-                        Ok(reply) => return Ok(written(model, reply, notice)),
-                        Err(failure) => failure,
-                    };
-                    let next = others.pop_front();
-                    let Some(next) = next.filter(|_| failure.class.needs_other_model()) else {
-                        return Err(failure);
-                    };
-                    notice = Some(replaced(&model, &next, &failure));
-                    request.model = next;
-                }
-            };
-            let made = tokio::time::timeout(patience, asked).await;
-            made.unwrap_or_else(|_| Err(too_late()))
+            let mut notice = None;
+            loop {
+                let model = request.model.clone();
+                let failure = match asker.ask(request.clone()).await {
+                    Ok(reply) => return Ok(written(model, reply, notice)),
+                    Err(failure) => failure,
+                };
+                let next = others.pop_front();
+                let Some(next) = next.filter(|_| failure.class.needs_other_model()) else {
+                    return Err(failure);
+                };
+                notice = Some(replaced(&model, &next, &failure));
+                request.model = next;
+            }
         })
     }
 
@@ -523,7 +536,10 @@ impl Summaries {
             .limit
             .filter(|l| *l < budget.window || said.counted.is_some())
             .unwrap_or(guess);
-        log.store.models().learn_limit(model, limit)?;
+        let is_guess = self.is_odd(model, failure, asked);
+        if !is_guess {
+            log.store.models().learn_limit(model, limit)?;
+        }
         let learned = Entry::Learned {
             model: model.to_string(),
             limit,
@@ -533,10 +549,53 @@ impl Summaries {
             images: None,
             form: None,
             output: None,
+            guess: is_guess,
         };
         log.record(Write::of(learned).clearing_stream()).await?;
-        self.emit_context(log, ContextChange::Learned);
+        self.emit_context(
+            log,
+            if is_guess {
+                ContextChange::Guessed(limit)
+            } else {
+                ContextChange::Learned
+            },
+        );
         Ok(true)
+    }
+
+    /// Returns whether a refusal as too long names no figure although the request fits the window that
+    /// the server names. It may be about something else: llama.cpp refuses so when its slots share
+    /// their memory.
+    fn is_odd(&self, model: &str, failure: &Failure, asked: u64) -> bool {
+        let fits = |window: &u64| asked <= *window;
+        failure.class == FailureClass::TooLong
+            && limits::figures(&failure.message) == Figures::default()
+            && self.named_windows.get(model).is_some_and(fits)
+    }
+
+    /// Returns whether to send this request again before anything is learnt from its refusal: it is
+    /// odd, and the first one at this place of the log.
+    pub(super) fn repeats_odd_refusal<W: World>(
+        &mut self,
+        log: &mut Recorder<W>,
+        model: &str,
+        failure: &Failure,
+        bytes: u64,
+    ) -> bool {
+        let budget = log.policy.budget_of(&log.state, model);
+        let asked = budget.tokens(usize::try_from(bytes).unwrap_or(usize::MAX)) + budget.answer;
+        if !self.is_odd(model, failure, asked) {
+            return false;
+        }
+        let at = log.state.next_seq();
+        let is_first = self.odd_refusal.replace(at) != Some(at);
+        if is_first {
+            log.emit(Event::Notice(format!(
+                "{model} refused a request that fits its window; it is sent once more: {}",
+                failure.message
+            )));
+        }
+        is_first
     }
 
     /// Records that the server refused the images, so the request is sent again without them.
@@ -565,6 +624,7 @@ impl Summaries {
             images: Some(refusal),
             form: None,
             output: None,
+            guess: false,
         };
         log.record(Write::of(learned).clearing_stream()).await?;
         self.emit_context(log, ContextChange::ImagesRefused);
@@ -665,6 +725,7 @@ impl Summaries {
             images: None,
             form: Some(Box::new(form)),
             output: None,
+            guess: false,
         };
         log.record(Write::of(learned).clearing_stream()).await
     }
@@ -689,6 +750,7 @@ impl Summaries {
             images: None,
             form: None,
             output: None,
+            guess: false,
         };
         log.record(Write::of(learned)).await?;
         self.emit_context(log, ContextChange::LearnedSilently);
@@ -849,6 +911,9 @@ impl<W: World> Engine<W> {
         let said = self
             .drive_step_silently(step, super::drive_step::Stoppable::Yes)
             .await?;
+        if let Some(named) = said.flatten() {
+            self.summaries.named_windows.insert(model.clone(), named);
+        }
         let Some(limit) = said
             .flatten()
             .filter(|limit| *limit != self.log.budget().window)
@@ -865,6 +930,7 @@ impl<W: World> Engine<W> {
             images: None,
             form: None,
             output: None,
+            guess: false,
         };
         self.log.record(Write::of(learned)).await?;
         self.summaries
@@ -886,6 +952,30 @@ impl<W: World> Engine<W> {
         self.log
             .record(Write::of(Entry::Rendered { version, layers }))
             .await
+    }
+}
+
+/// Asks summary models until a deadline.
+struct Asker<W> {
+    world: Rc<W>,
+    deadline: Instant,
+    broken: UnrecordedTries,
+}
+
+impl<W: World> Asker<W> {
+    async fn ask(&self, request: Request) -> Result<Reply, Failure> {
+        let model = request.model.clone();
+        let mut usage = TryUsage::new(request.estimated_tokens());
+        let mut broken = Vec::new();
+        let mut follow = |delta| broken.extend(usage.follow(&delta));
+        let asked = self.world.summarise(request, &mut follow);
+        let reply = timeout_at(self.deadline.into(), asked).await;
+        let reply = reply.unwrap_or_else(|_| Err(too_late()));
+        if reply.is_err() {
+            broken.extend(usage.end());
+        }
+        self.broken.add(&model, broken);
+        reply
     }
 }
 

@@ -11,7 +11,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::time::{Instant, sleep_until};
 
 use super::signals::PollResult;
-use super::{DRAFT_INTERVAL, Engine, EngineError, Event, Recorder, Write};
+use super::{DRAFT_INTERVAL, Engine, EngineError, Event, Recorder, Write, broken_tries};
 use crate::core::authorization::{Question, may_fail_unasked, place_of_question, questions};
 use crate::core::entry::{CallId, Entry, HookEvent, SaveReason};
 use crate::core::tool::Class;
@@ -67,7 +67,7 @@ impl StreamDraft {
                     tracing::warn!(%error, "the draft of a broken stream stays");
                 }
             }
-            Delta::Thinking(_) | Delta::Call { .. } => {}
+            Delta::Thinking(_) | Delta::Call { .. } | Delta::Usage(_) => {}
         }
         log.changed = true;
         log.emit(Event::Delta(delta));
@@ -166,7 +166,9 @@ impl<W: World> Engine<W> {
                 delta = deltas.recv(), if streaming => match delta {
                     Some(delta) => {
                         tidy_at = None;
-                        self.draft.stream(&mut self.log, delta);
+                        if broken_tries::stream(self, delta).await? {
+                            return Ok(None);
+                        }
                     }
                     None => streaming = false,
                 },
@@ -186,7 +188,7 @@ impl<W: World> Engine<W> {
                 }
                 done = &mut step => {
                     while let Ok(delta) = deltas.try_recv() {
-                        self.draft.stream(&mut self.log, delta);
+                        broken_tries::stream(self, delta).await?;
                     }
                     return Ok(Some(done));
                 }

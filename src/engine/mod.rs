@@ -13,6 +13,7 @@
 //! `Finished` is. What cannot be recorded is not done.
 
 mod batch;
+mod broken_tries;
 mod calls;
 mod checks;
 mod children;
@@ -338,6 +339,7 @@ pub struct Engine<W> {
     timer: tokio::time::Interval,
     printed_bytes: u64,
     draft: drive_step::StreamDraft,
+    open_request: broken_tries::OpenRequest,
     summaries: context::Summaries,
     recall: recall::Recall,
     title: title::Title,
@@ -379,6 +381,7 @@ impl<W: World> Engine<W> {
             timer,
             printed_bytes: 0,
             draft: drive_step::StreamDraft::default(),
+            open_request: broken_tries::OpenRequest::default(),
             summaries: context::Summaries::new(settings.summarising, settings.render),
             recall: recall::Recall::default(),
             title: title::Title::default(),

@@ -93,5 +93,6 @@ fn learned<W: World>(
             tokens,
             raised_from,
         }),
+        guess: false,
     }
 }

@@ -7,12 +7,13 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::sync::mpsc::unbounded_channel;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
+use super::broken_tries::OpenRequest;
 use super::context::ContextChange;
 use super::drive_step::Stoppable;
 use super::files::SnapshotResult;
-use super::{Engine, EngineError, Write, model_asks, output_limit};
+use super::{Engine, EngineError, Write, broken_tries, model_asks, output_limit};
 use crate::core::access::Access;
 use crate::core::authorization::{Authorization, authorize, still_allowed};
 use crate::core::choice::next_fallback;
@@ -30,6 +31,10 @@ use crate::world::{PrepareError, Settled, World};
 /// Time limit for a stop. A stopped command gets two seconds before it is killed, and this is
 /// enough for both.
 pub(super) const STOP_PATIENCE: Duration = Duration::from_secs(10);
+
+/// Pause before a request is sent again that its server refused as too long, although it is not.
+/// Other users of its memory may end meanwhile.
+const ODD_PAUSE: Duration = Duration::from_secs(1);
 
 /// A note in the result of an edit of a changed file. The edit was made.
 const CHANGED_SINCE_SEEN: &str =
@@ -74,6 +79,10 @@ impl<W: World> Engine<W> {
         if self.summaries.begin_in_form(&mut self.log).await? {
             return Ok(());
         }
+        let billed = self.summaries.broken.take();
+        if !billed.is_empty() {
+            return self.log.record(Write::of_all(billed)).await;
+        }
         self.log.emit_file_notices();
         let budget = self.log.budget();
         let windows = &self.log.policy.windows;
@@ -87,6 +96,7 @@ impl<W: World> Engine<W> {
         let asked_bytes = request_bytes(&self.log.state, budget.inline_bytes(inline_max_bytes));
         self.summaries
             .emit_near_limit(&mut self.log, budget.tokens(asked_bytes), &budget);
+        let request_size = asked_bytes;
         let (asked_bytes, asked_tokens) = (asked_bytes as u64, request.max_tokens);
         let images = self.log.images(&request)?;
         let has_images = !images.is_empty();
@@ -98,9 +108,14 @@ impl<W: World> Engine<W> {
         // Unbounded: the sender cannot wait. `attend` takes the deltas before it polls the call.
         let (sender, deltas) = unbounded_channel();
         let began_ms = world.now_ms();
+        self.open_request = OpenRequest::new(&model, budget.tokens(request_size));
         let asking = Rc::clone(&world);
         let step = async move { asking.call_model(request, images, sender).await };
-        let Some(reply) = self.drive_step(step, deltas, Stoppable::Yes).await? else {
+        let reply = self.drive_step(step, deltas, Stoppable::Yes).await?;
+        if !matches!(reply, Some(Ok(_))) {
+            broken_tries::record(self).await?;
+        }
+        let Some(reply) = reply else {
             return Ok(());
         };
         let accepted = match &reply {
@@ -122,6 +137,19 @@ impl<W: World> Engine<W> {
                 asked_bytes,
                 source_usage: None,
             },
+            Err(error)
+                if self.summaries.repeats_odd_refusal(
+                    &mut self.log,
+                    &model,
+                    &error,
+                    asked_bytes,
+                ) =>
+            {
+                self.draft.reset();
+                self.drive_step_silently(sleep(ODD_PAUSE), Stoppable::Yes)
+                    .await?;
+                return Ok(());
+            }
             Err(error)
                 if self
                     .summaries

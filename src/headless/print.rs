@@ -203,7 +203,12 @@ impl Printer {
                     let open = state.call(*call);
                     let modes =
                         open.map(|open| modes_that_allow(state, &self.permission_check, open));
-                    for mode in modes.into_iter().flatten() {
+                    // Another process may have changed the mode since the call was denied.
+                    let others = modes
+                        .into_iter()
+                        .flatten()
+                        .filter(|mode| *mode != state.mode);
+                    for mode in others {
                         *self.allowed_by.entry(mode.name()).or_default() += 1;
                     }
                 }
@@ -299,6 +304,7 @@ impl Printer {
                      window was learnt from its counts",
                 ),
             ),
+            ContextChange::Guessed(_) => ("context.learned", None),
             ContextChange::ImagesRefused => (
                 "context.images_refused",
                 Some("the server refused images; they are sent as text from now on"),
@@ -313,6 +319,10 @@ impl Printer {
             ContextChange::Reformed(form) => Some(Cow::Owned(format!(
                 "the server refused the history; it is sent {} from now on",
                 form.map_or("as it is", RequestForm::words)
+            ))),
+            ContextChange::Guessed(tokens) => Some(Cow::Owned(format!(
+                "the server refused a request that fits its window; this session sends at most \
+                 {tokens} tokens until a longer request succeeds"
             ))),
             ContextChange::OutputLearned(tokens) => Some(Cow::Owned(format!(
                 "the server allows answers of {tokens} tokens at most"
@@ -344,6 +354,7 @@ impl Printer {
         match delta {
             Delta::Text(text) => self.line(|| json!({"type": "delta.text", "text": text})),
             Delta::Thinking(text) => self.line(|| json!({"type": "delta.thinking", "text": text})),
+            Delta::Usage(_) => {}
             Delta::Call { name } => self.line(|| json!({"type": "delta.call", "name": name})),
             Delta::Retry {
                 after_ms,

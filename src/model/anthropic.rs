@@ -358,6 +358,11 @@ impl MessagesDecoder {
     }
 
     /// Returns a number that grows with every piece of the answer.
+    /// Returns the tokens that the server has reported so far.
+    pub fn usage_so_far(&self) -> Usage {
+        self.usage
+    }
+
     pub fn kept(&self) -> usize {
         self.kept
     }

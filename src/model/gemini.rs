@@ -380,6 +380,11 @@ impl GeminiDecoder {
     }
 
     /// See [`Answer::kept`].
+    /// Returns the tokens that the server has reported so far.
+    pub fn usage_so_far(&self) -> Usage {
+        self.usage
+    }
+
     pub fn kept(&self) -> usize {
         self.answer.kept()
     }

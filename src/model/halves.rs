@@ -46,7 +46,7 @@ impl Halves {
             let (text, held) = match delta {
                 Delta::Text(text) => (text, of_text),
                 Delta::Thinking(text) => (text, of_thinking),
-                Delta::Call { .. } | Delta::Retry { .. } => continue,
+                Delta::Call { .. } | Delta::Usage(_) | Delta::Retry { .. } => continue,
             };
             text.insert_str(0, &held.take().map_or(String::new(), String::from));
             if text.chars().next_back().and_then(half).is_some() {

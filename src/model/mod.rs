@@ -7,6 +7,7 @@
 
 mod answer;
 pub(crate) mod anthropic;
+pub mod broken_try;
 pub(crate) mod catalogue;
 pub(crate) mod discover;
 mod effort;
@@ -62,6 +63,9 @@ pub enum Delta {
     Call {
         name: String,
     },
+    /// The tokens of the answer so far: those that the server reports, and an estimate of the rest
+    /// of the answer. Nothing of it is shown.
+    Usage(Usage),
     /// The stream broke and the request is sent again. The deltas so far are void.
     Retry {
         /// The pause before the request is sent again, milliseconds.

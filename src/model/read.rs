@@ -16,7 +16,8 @@ use tokio::time::Instant;
 use super::timeouts::Timeouts;
 use super::wire::{Codec, Decoder};
 use super::{Delta, Reply, errors};
-use crate::core::entry::Failure;
+use crate::core::budget::BYTES_PER_TOKEN;
+use crate::core::entry::{Failure, Usage};
 use crate::core::text::size_text;
 use crate::net::client::reason;
 use crate::net::sse::{self, Event};
@@ -28,6 +29,9 @@ const LINGER: Duration = Duration::from_millis(100);
 /// Time to wait for more data after the reason of the end. Counts and the protocol's own end
 /// arrive at once or never.
 const GRACE: Duration = Duration::from_secs(3);
+
+/// Tokens of an answer between two reports of its usage.
+const REPORTED_TOKENS: u64 = 64;
 
 /// Pause after which a possible end of a JSON object is checked.
 const PAUSE: Duration = Duration::from_millis(200);
@@ -102,6 +106,8 @@ struct ResponseBody {
     whole: Option<Instant>,
     /// The answer contains more than thinking.
     said: bool,
+    /// The tokens of the answer that the caller was told last.
+    usage: Usage,
     /// More pieces of the answer arrived after its end: the server reports an end in every event.
     reopened: bool,
 }
@@ -117,6 +123,7 @@ impl ResponseBody {
             object: None,
             whole: None,
             said: false,
+            usage: Usage::default(),
             reopened: false,
         }
     }
@@ -198,6 +205,7 @@ impl ResponseBody {
             let is_thought = |d: &Delta| matches!(d, Delta::Thinking(_));
             self.said |= !deltas.iter().all(is_thought);
             deltas.into_iter().for_each(&mut *on);
+            self.report_usage(on);
             if self.decoder.is_ended() {
                 return Ok(Flow::Ended);
             }
@@ -206,6 +214,22 @@ impl ResponseBody {
             }
         }
         Ok(Flow::Goes)
+    }
+
+    /// Tells the caller the tokens so far, at the beginning and after every few tokens: if the
+    /// answer breaks off, they are billed.
+    fn report_usage(&mut self, on: Deltas<'_>) {
+        let estimate = (self.decoder.kept() as f64 / BYTES_PER_TOKEN).ceil() as u64;
+        let mut usage = self.decoder.usage_so_far();
+        usage.output = usage.output.max(estimate);
+        let told = self.usage;
+        if usage.prompt() != told.prompt()
+            || (told.output == 0 && usage.output > 0)
+            || usage.output >= told.output.saturating_add(REPORTED_TOKENS)
+        {
+            self.usage = usage;
+            on(Delta::Usage(usage));
+        }
     }
 
     /// Ignores a failure after the end of an answer. The exception is an answer without any text

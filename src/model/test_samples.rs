@@ -225,7 +225,7 @@ pub(super) fn shown(deltas: &[Delta]) -> (String, String) {
         match delta {
             Delta::Text(text) => out.0.push_str(text),
             Delta::Thinking(text) => out.1.push_str(text),
-            Delta::Call { .. } | Delta::Retry { .. } => {}
+            Delta::Call { .. } | Delta::Usage(_) | Delta::Retry { .. } => {}
         }
     }
     out

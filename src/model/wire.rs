@@ -14,7 +14,7 @@ use super::list::MessageCache;
 use super::target::{Blobs, Target};
 use super::{Delta, Reply, anthropic, gemini, openai_chat, openai_responses};
 pub use crate::config::Protocol;
-use crate::core::entry::Failure;
+use crate::core::entry::{Failure, Usage};
 use crate::core::request::Request;
 use crate::net::sse::Event;
 
@@ -153,6 +153,18 @@ enum ProtocolDecoder {
     Gemini(gemini::GeminiDecoder),
 }
 
+/// Calls the decoder of whichever protocol it is.
+macro_rules! each_protocol {
+    ($protocol:expr, $decoder:ident => $call:expr) => {
+        match $protocol {
+            ProtocolDecoder::Anthropic($decoder) => $call,
+            ProtocolDecoder::OpenaiResponses($decoder) => $call,
+            ProtocolDecoder::OpenaiChat($decoder) => $call,
+            ProtocolDecoder::Gemini($decoder) => $call,
+        }
+    };
+}
+
 impl Decoder {
     /// Handles the next event, and returns the deltas to show.
     ///
@@ -160,12 +172,7 @@ impl Decoder {
     /// The server reports a failure, or violates its protocol.
     pub fn feed(&mut self, event: &Event) -> Result<Vec<Delta>, Failure> {
         let event = &*self.halves.marked(event);
-        let deltas = match &mut self.protocol {
-            ProtocolDecoder::Anthropic(d) => d.feed(event),
-            ProtocolDecoder::OpenaiResponses(d) => d.feed(event),
-            ProtocolDecoder::OpenaiChat(d) => d.feed(event),
-            ProtocolDecoder::Gemini(d) => d.feed(event),
-        };
+        let deltas = each_protocol!(&mut self.protocol, d => d.feed(event));
         let deltas = deltas.map_err(|failure| self.halves.said(failure))?;
         Ok(self.halves.shown(deltas))
     }
@@ -173,34 +180,25 @@ impl Decoder {
     /// Returns whether the answer has ended completely. The rest of the stream need not be read,
     /// since some servers never end it.
     pub fn is_ended(&self) -> bool {
-        match &self.protocol {
-            ProtocolDecoder::Anthropic(d) => d.is_ended(),
-            ProtocolDecoder::OpenaiResponses(d) => d.is_ended(),
-            ProtocolDecoder::OpenaiChat(d) => d.is_ended(),
-            ProtocolDecoder::Gemini(d) => d.is_ended(),
-        }
+        each_protocol!(&self.protocol, d => d.is_ended())
     }
 
     /// Returns whether the stop reason was received. Only data beside the answer may follow
     /// (counts, the protocol's own end), unless the server sends a stop reason in every event.
     pub fn is_whole(&self) -> bool {
-        match &self.protocol {
-            ProtocolDecoder::Anthropic(d) => d.is_whole(),
-            ProtocolDecoder::OpenaiResponses(d) => d.is_whole(),
-            ProtocolDecoder::OpenaiChat(d) => d.is_whole(),
-            ProtocolDecoder::Gemini(d) => d.is_whole(),
-        }
+        each_protocol!(&self.protocol, d => d.is_whole())
     }
 
     /// Returns a number that grows with every piece of the answer, including those without a
     /// delta.
     pub fn kept(&self) -> usize {
-        match &self.protocol {
-            ProtocolDecoder::Anthropic(d) => d.kept(),
-            ProtocolDecoder::OpenaiResponses(d) => d.kept(),
-            ProtocolDecoder::OpenaiChat(d) => d.kept(),
-            ProtocolDecoder::Gemini(d) => d.kept(),
-        }
+        each_protocol!(&self.protocol, d => d.kept())
+    }
+
+    /// Returns the tokens that the server has reported so far. Most servers report some of them at
+    /// the end only.
+    pub fn usage_so_far(&self) -> Usage {
+        each_protocol!(&self.protocol, d => d.usage_so_far())
     }
 
     /// Returns the complete answer.
@@ -208,12 +206,7 @@ impl Decoder {
     /// # Errors
     /// The stream ended before the server sent the stop reason.
     pub fn finish(self) -> Result<Reply, Failure> {
-        let reply = match self.protocol {
-            ProtocolDecoder::Anthropic(d) => d.finish(),
-            ProtocolDecoder::OpenaiResponses(d) => d.finish(),
-            ProtocolDecoder::OpenaiChat(d) => d.finish(),
-            ProtocolDecoder::Gemini(d) => d.finish(),
-        };
+        let reply = each_protocol!(self.protocol, d => d.finish());
         Ok(self.halves.whole(reply?))
     }
 }

@@ -413,6 +413,10 @@ impl Describer {
             } => detail(format!("titled {title}")),
             Entry::Titled { title: None, .. } => detail("no title was made".to_string()),
             Entry::Dismissed => detail("dismissed: not offered again".to_string()),
+            Entry::Billed { model, usage } => detail(format!(
+                "an answer of {model} broke off; about {} tokens were billed",
+                usage.all()
+            )),
             Entry::Learned {
                 model,
                 limit,
@@ -420,6 +424,7 @@ impl Describer {
                 images,
                 form,
                 output,
+                guess,
                 ..
             } => match (form, output) {
                 (_, Some(output)) => event(
@@ -430,6 +435,13 @@ impl Describer {
                     ),
                 ),
                 (Some(form), None) => reformed(model, form),
+                (None, None) if *guess => event(
+                    Tone::Warn,
+                    format!(
+                        "{model} refused a request that fits its window; this session sends at most \
+                         {limit} tokens until a longer request succeeds"
+                    ),
+                ),
                 (None, None) => learned(model, *limit, *silently, images.as_ref()),
             },
             Entry::Resumed { found, draft, .. } => event(Tone::Warn, found).cutting(draft),

@@ -52,8 +52,6 @@ pub(super) struct Renderer {
     sandbox: Sandbox,
     /// Agents for tasks: name and description.
     agents: Vec<(String, String)>,
-    /// Whether the session has the tool that asks the user.
-    asks_user: bool,
     /// Whether the session has the tool for tasks.
     gives_tasks: bool,
     agent_warnings: Vec<String>,
@@ -109,8 +107,7 @@ impl Renderer {
             instructions: ctx.config().instructions.clone(),
             shell: ctx.config().shell.program(&ctx.env),
             mode: ctx.config().permission_mode,
-            is_attended,
-            asks_user: is_attended || ctx.given.is_attended,
+            is_attended: is_attended || ctx.given.is_attended,
             sandbox: sandbox::given(ctx),
         }
     }
@@ -186,7 +183,7 @@ impl Renderer {
         }
         tools.extend(server_list::specs(&known, budget));
         // The last ones, since subagents do not have them: what is before them is cached for both.
-        if !is_small && self.asks_user {
+        if !is_small && self.is_attended {
             tools.extend(tools::attended_specs());
         }
         if !budget.is_tiny() {

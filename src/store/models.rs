@@ -245,7 +245,7 @@ const WHAT_USAGE: &str = "read what models were asked for";
 /// SQL for the kinds of entries that record usage: see [`crate::core::entry::Entry::spent`].
 const ASKED: &str = "SELECT s.key, s.workspace, e.at_ms, e.body
 FROM entries e CROSS JOIN sessions s ON s.key = e.session
-WHERE e.kind IN ('replied', 'closed', 'continued', 'titled') AND e.at_ms >= ?1
+WHERE e.kind IN ('replied', 'closed', 'continued', 'titled', 'billed') AND e.at_ms >= ?1
   AND (s.replica IS NULL OR s.replica GLOB 'shared@*')
   AND (?2 IS NULL OR s.workspace = ?2)";
 

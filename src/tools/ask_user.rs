@@ -30,6 +30,9 @@ const ASK_USER: &str = "ask_user";
 /// The result when the person declined or closed the question.
 const NOT_ANSWERED: &str = "the user did not answer: take the likely reading and say which";
 
+/// Stands before the person's own words, beside options.
+const OWN_WORDS: &str = "in their own words: ";
+
 /// The result for a question that the person skipped, when another one has an answer.
 const SKIPPED: &str = "not answered";
 
@@ -236,9 +239,9 @@ pub fn answer_for_model(question: &ServerQuestion, answer: &FormAnswer) -> Strin
     }
     let line = |(field, given): &(&Field, Vec<String>)| {
         let title = text::one_line(&field.title, MAX_QUESTION_CHARS);
-        match given[..] {
+        match &given[..] {
             [] => format!("{title}: {SKIPPED}"),
-            _ => format!("{title}: {}", given.join(", ")),
+            given => format!("{title}: {}", given.join("; ")),
         }
     };
     let lines: Vec<String> = answers.iter().map(line).collect();
@@ -259,11 +262,15 @@ fn given(name: &str, values: &Map<String, Value>) -> Vec<String> {
             .into_iter()
             .collect::<Vec<_>>(),
     };
-    let of = |name: &str| values.get(name).map(texts).unwrap_or_default();
-    let all = [of(name), of(&format!("{name}_other"))].concat();
-    all.into_iter()
-        .filter(|text| !text.trim().is_empty())
-        .collect()
+    let of = |name: &str| {
+        let texts = values.get(name).map(texts).unwrap_or_default();
+        let said = texts.into_iter().filter(|text| !text.trim().is_empty());
+        said.collect::<Vec<_>>().join(", ")
+    };
+    let chosen = Some(of(name)).filter(|chosen| !chosen.is_empty());
+    let own = Some(of(&format!("{name}_other"))).filter(|own| !own.is_empty());
+    let own = own.map(|own| format!("{OWN_WORDS}{own}"));
+    chosen.into_iter().chain(own).collect()
 }
 
 #[cfg(test)]
@@ -300,17 +307,17 @@ mod tests {
         assert_eq!(answer(json!({"q1": "SQLite"})), "Database: SQLite");
         assert_eq!(
             answer(json!({"q1": "SQLite", "q1_other": "for now"})),
-            "Database: SQLite, for now"
+            "Database: SQLite; in their own words: for now"
         );
         assert_eq!(answer(json!({})), NOT_ANSWERED);
         assert_eq!(answer_for_model(&form, &FormAnswer::Decline), NOT_ANSWERED);
     }
 
-    /// Every request of an attended session pays for it: 120 tokens of 4 bytes.
+    /// Every request of an attended session pays for it: 135 tokens of 4 bytes.
     #[test]
     fn the_tool_is_short() {
         let specs = serde_json::to_string(&crate::tools::attended_specs()).unwrap();
-        assert!(specs.len() <= 480, "{}", specs.len());
+        assert!(specs.len() <= 540, "{}", specs.len());
     }
 
     #[test]

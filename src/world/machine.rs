@@ -508,9 +508,13 @@ impl World for Machine {
         self.models.asked_window(model).await
     }
 
-    async fn summarise(&self, request: Request) -> Result<Reply, Failure> {
+    async fn summarise(
+        &self,
+        request: Request,
+        on: &mut (dyn FnMut(Delta) + Send),
+    ) -> Result<Reply, Failure> {
         let none = |_: &BlobRef| None;
-        self.models.call(request, &none, &mut |_| {}).await
+        self.models.call(request, &none, on).await
     }
 
     fn leads_to(&self, call: &ToolCall) -> Result<Option<PathBuf>, String> {

@@ -227,7 +227,11 @@ pub trait World: 'static {
     ///
     /// # Errors
     /// As [`World::call_model`].
-    fn summarise(&self, request: Request) -> impl Future<Output = Result<Reply, Failure>>;
+    fn summarise(
+        &self,
+        request: Request,
+        on: &mut (dyn FnMut(Delta) + Send),
+    ) -> impl Future<Output = Result<Reply, Failure>>;
 
     /// Returns the file to which the path of a call leads at this instant, with links followed.
     ///

@@ -16,6 +16,7 @@ use super::machine::{Machine, blocking};
 use crate::command::Runs;
 use crate::core::entry::Fact;
 use crate::core::plain_text::plain_text;
+use crate::core::quoted::fenced;
 use crate::core::state::{Background, State};
 use crate::core::text::one_line;
 use crate::store::Queued;
@@ -29,6 +30,9 @@ const LOOK_BYTES: u64 = 1024 * 1024;
 
 /// Maximum size of a compiled `until`, which bounds the time of a search.
 const UNTIL_BYTES: usize = 256 * 1024;
+
+/// Maximum bytes of each command's newest output after a time-out.
+const NEWEST_BYTES: u64 = 400;
 
 /// Maximum number of characters of a matching line that the model gets.
 const LINE_CHARS: usize = 200;
@@ -143,7 +147,9 @@ impl Machine {
                 _ if !ended.is_empty() => format!("{} ended", ended.join(", ")),
                 Some((id, line)) => format!("{id} printed: {line}"),
                 None if has_message => "the user sent a message".to_string(),
-                None if Instant::now() >= end => "the time is over".to_string(),
+                None if Instant::now() >= end => {
+                    format!("timeout: nothing ended in {} s", wait.timeout.as_secs_f64())
+                }
                 None => {
                     sleep(LOOK.min(end - Instant::now())).await;
                     continue;
@@ -153,11 +159,35 @@ impl Machine {
                 true => String::new(),
                 false => format!("; still at work: {}", running.join(", ")),
             };
+            let newest = match reason.starts_with("timeout") {
+                true => running
+                    .iter()
+                    .map(|id| self.newest_lines(id, &background[*id]))
+                    .collect(),
+                false => String::new(),
+            };
             let fact = search.as_ref().map(Search::fact);
             return ToolResult {
                 fact,
-                ..ToolResult::done(format!("{reason}{rest}"))
+                ..ToolResult::done(format!("{reason}{rest}{newest}"))
             };
+        }
+    }
+}
+
+impl Machine {
+    /// Returns the last lines that a command printed, for a wait that timed out. Empty: it printed
+    /// nothing, or it is a task.
+    fn newest_lines(&self, id: &str, background: &Background) -> String {
+        let printed = self
+            .runs
+            .tail(&background.run, NEWEST_BYTES)
+            .unwrap_or_default();
+        let text = String::from_utf8_lossy(&printed);
+        let text = plain_text(text.trim());
+        match text.is_empty() {
+            true => String::new(),
+            false => format!("\nnewest output of {id}:\n{}", fenced(&text)),
         }
     }
 }

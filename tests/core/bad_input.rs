@@ -227,6 +227,7 @@ fn a_window_that_is_smaller_than_was_thought() {
                 images: None,
                 form: None,
                 output: None,
+                guess: false,
             });
             assert!(session.budget().window <= limit);
             check(&mut session, &said);

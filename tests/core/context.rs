@@ -538,9 +538,54 @@ fn a_window_that_shrinks_is_obeyed_at_once() {
             images: None,
             form: None,
             output: None,
+            guess: false,
         });
         let request = session.make_room();
         check(&session, &request, limit);
+    }
+}
+
+/// The guess after a refusal without a figure ends with a request that is longer than half of the
+/// refused one. The limit before applies again, also after several guesses.
+#[test]
+fn a_guessed_window_lasts_until_a_longer_request_succeeds() {
+    let learned = |limit, bytes, guess| Entry::Learned {
+        model: MODEL.into(),
+        limit,
+        tokens: None,
+        bytes,
+        silently: false,
+        images: None,
+        form: None,
+        output: None,
+        guess,
+    };
+    let replied = |asked_bytes| Entry::Replied {
+        blocks: vec![Block::text("done")],
+        usage: Usage::default(),
+        stop: StopReason::EndTurn,
+        model: MODEL.into(),
+        took_ms: 1,
+        asked_bytes,
+        source_usage: None,
+    };
+    for known in [None, Some(40_960)] {
+        let mut session = Session::new(200_000, windows(), Summariser::Works);
+        session.push(said("the task"));
+        if let Some(known) = known {
+            session.push(learned(known, 0, false));
+        }
+        session.push(learned(8_000, 20_000, true));
+        session.push(learned(5_000, 10_000, true));
+        for (bytes, limit) in [(1_000, Some(5_000)), (5_000, Some(5_000)), (5_001, known)] {
+            session.push(replied(bytes));
+            assert_eq!(session.state.limits.get(MODEL).copied(), limit, "{bytes}");
+            session.push(said("and more"));
+        }
+        // A limit that a server names is no guess.
+        session.push(learned(6_000, 10_000, false));
+        session.push(replied(9_000));
+        assert_eq!(session.state.limits.get(MODEL), Some(&6_000));
     }
 }
 

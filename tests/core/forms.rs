@@ -80,6 +80,7 @@ fn learn(session: &mut Session, form: LearnedForm) {
         images: None,
         form: Some(Box::new(form)),
         output: None,
+        guess: false,
     });
 }
 

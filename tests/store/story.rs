@@ -399,6 +399,7 @@ pub fn all_kinds() -> Vec<Entry> {
             images: None,
             form: None,
             output: None,
+            guess: false,
         },
         Entry::Resumed {
             by: By::Start,

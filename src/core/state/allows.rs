@@ -39,6 +39,7 @@ impl State {
                 | Entry::Named { .. }
                 | Entry::Titled { .. }
                 | Entry::Dismissed
+                | Entry::Billed { .. }
                 | Entry::Hooked { .. }
                 | Entry::Forked { .. }
                 | Entry::Moved { .. }
@@ -188,6 +189,7 @@ impl State {
             | Entry::Named { .. }
             | Entry::Titled { .. }
             | Entry::Dismissed
+            | Entry::Billed { .. }
             | Entry::Learned { .. }
             | Entry::Resumed { .. } => Ok(()),
         }

@@ -159,6 +159,12 @@ impl State {
                 self.replied(record.seq, blocks, *stop);
                 self.learned = 0;
                 self.request_forms.accept(model);
+                if let Some(known) = self.guesses.refute(model, *asked_bytes) {
+                    match known {
+                        Some(known) => drop(self.limits.insert(model.clone(), known)),
+                        None => drop(self.limits.remove(model)),
+                    }
+                }
                 self.ledger.replied();
                 self.freed.replied();
                 self.measure(
@@ -465,6 +471,7 @@ impl State {
             }
             // Pending work stays pending. Only lists use the dismissal.
             Entry::Dismissed => {}
+            Entry::Billed { .. } => {}
             Entry::Learned {
                 model,
                 output: Some(output),
@@ -502,8 +509,10 @@ impl State {
                 images: None,
                 form: None,
                 output: None,
+                guess,
             } => {
-                self.limits.insert(model.clone(), *limit);
+                let known = self.limits.insert(model.clone(), *limit);
+                self.guesses.learn(model, guess.then_some((*bytes, known)));
                 self.learned += 1;
                 if let Some(tokens) = tokens.filter(|t| *t > 0 && *bytes > 0) {
                     let seen = (*bytes as f64 / tokens as f64).clamp(1.0, 8.0);

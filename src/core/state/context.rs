@@ -312,6 +312,7 @@ fn trust_nothing(state: &mut State, mode: Mode) {
         files_not_kept: from.files_not_kept,
         outside: from.outside,
         limits: from.limits,
+        guesses: from.guesses,
         refused_images: from.refused_images,
         request_forms: from.request_forms,
         ratios: from.ratios,

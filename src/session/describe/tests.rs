@@ -73,6 +73,7 @@ fn learned(silently: bool, images: Option<Refusal>) -> Entry {
         images,
         form: None,
         output: None,
+        guess: false,
     }
 }
 

@@ -143,7 +143,19 @@ pub(super) fn is_refused(ended: &RunEnd, printed: &str, folder: &Path) -> bool {
 
 fn refusal(ended: &RunEnd, printed: &str, folder: &Path) -> Option<String> {
     let access = ended.access.filter(|_| ended.sandbox.is_some())?;
-    hint(access, &ended.how, printed, folder).filter(|_| failed(&ended.how))
+    hint(access, &ended.how, printed, folder)
+        .filter(|_| failed(&ended.how) || ends_with_denial(printed))
+}
+
+/// Returns whether the last line is the message of a denied operation. A pipe hides the exit code of
+/// the program that printed it.
+fn ends_with_denial(printed: &str) -> bool {
+    let last = printed.trim_end().lines().next_back().unwrap_or("");
+    let last = last.to_lowercase();
+    NOT_PERMITTED
+        .iter()
+        .chain(&NO_NETWORK)
+        .any(|words| last.ends_with(words))
 }
 
 fn processes(count: u32) -> String {
@@ -267,6 +279,16 @@ mod tests {
     }
 
     #[test]
+    fn a_denial_at_the_end_of_a_pipe_is_named() {
+        let piped = "touch: cannot touch 'x': Read-only file system\n";
+        let hint = told(Access::Read, How::Exited(0), piped);
+        assert!(hint.contains("access workspace would do"), "{hint}");
+        for other in ["grep: x: Permission denied\n3 matches", "all is well", ""] {
+            assert_eq!(told(Access::Read, How::Exited(0), other), "");
+        }
+    }
+
+    #[test]
     fn a_person_is_told_what_happened_and_not_what_the_model_may_do() {
         let after = Aftermath {
             ended: 2,
@@ -333,7 +355,8 @@ mod tests {
             let line = told(access, How::Exited(1), printed);
             assert!(line.contains(want), "{printed}: {line}");
             assert_eq!(line.lines().count(), 1, "{line}");
-            assert_eq!(told(access, How::Exited(0), printed), "", "it did not fail");
+            let passed = format!("{printed}\nall is well");
+            assert_eq!(told(access, How::Exited(0), &passed), "", "it did not fail");
         }
         assert!(told(Access::Read, How::Signalled(31), "").contains("access full"));
         assert_eq!(told(Access::Read, How::Exited(1), "1 test failed"), "");

@@ -170,10 +170,7 @@ pub(crate) fn in_background(
             "this run ends with your answer: then nobody waits for it, and it runs on"
         }
     };
-    let text = format!(
-        "runs in the background as {id}; its output goes to {output}, which read shows; \
-         bash_wait waits for it; bash_stop with id {id} ends it; {told}"
-    );
+    let text = format!("started in the background as {id}; output: {output}; {told}");
     let fact = Fact::Background {
         id,
         run: run.to_string(),

@@ -73,7 +73,7 @@ impl Printer {
                 self.stream.clear();
                 self.streamed = 0;
             }
-            Delta::Thinking(_) | Delta::Call { .. } => {}
+            Delta::Thinking(_) | Delta::Call { .. } | Delta::Usage(_) => {}
         }
     }
 

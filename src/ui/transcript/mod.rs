@@ -139,6 +139,7 @@ impl Stream {
                 self.thinking.push_str(text);
             }
             Delta::Call { name } => self.calls.push(name.clone()),
+            Delta::Usage(_) => {}
             Delta::Retry {
                 until_ms, failure, ..
             } => {

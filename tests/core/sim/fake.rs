@@ -456,6 +456,11 @@ pub struct Outside {
     pub overloaded: bool,
     /// The first answers without a call are cut off by the output limit.
     pub cuts: bool,
+    /// The first try of each answer breaks off after its usage is known.
+    pub breaks: bool,
+    /// Tries that broke off, and those after which another was made.
+    pub broken: usize,
+    pub tried_again: usize,
     /// The answer has to fit a schema.
     pub has_schema: bool,
     /// The models that were asked.
@@ -529,6 +534,9 @@ impl Outside {
             upgraded: false,
             overloaded: false,
             cuts: false,
+            breaks: false,
+            broken: 0,
+            tried_again: 0,
             has_schema: false,
             asked: Vec::new(),
             replies: 0,
@@ -791,6 +799,24 @@ impl Fake {
         }
     }
 
+    /// A try that breaks off. The engine has the time of a pause until the next one.
+    async fn break_off(&self, deltas: &UnboundedSender<Delta>) {
+        let _ = deltas.send(Delta::Usage(Usage {
+            input: 100,
+            output: 1,
+            ..Usage::default()
+        }));
+        let _ = deltas.send(Delta::Retry {
+            after_ms: 0,
+            until_ms: 0,
+            failure: Failure::new(FailureClass::Network, "the stream was cut"),
+        });
+        self.outside.borrow_mut().broken += 1;
+        tokio::task::yield_now().await;
+        self.pass().await;
+        self.outside.borrow_mut().tried_again += 1;
+    }
+
     /// Dies here when it is time to.
     async fn pass(&self) {
         let (die, crash) = {
@@ -1049,6 +1075,9 @@ impl World for Fake {
             self.outside.borrow_mut().asked.push(request.model.clone());
             // The user works too.
             self.outside.borrow_mut().edits += 1;
+            if self.outside.borrow().breaks {
+                self.break_off(&deltas).await;
+            }
             self.pass().await;
             if self.outside.borrow().overloaded && request.model != FALLBACK {
                 return Err(Failure {
@@ -1081,7 +1110,11 @@ impl World for Fake {
         .await
     }
 
-    async fn summarise(&self, request: Request) -> Result<Reply, Failure> {
+    async fn summarise(
+        &self,
+        request: Request,
+        _on: &mut (dyn FnMut(Delta) + Send),
+    ) -> Result<Reply, Failure> {
         self.between(async {
             assert!(request.tools.is_empty());
             self.pass().await;

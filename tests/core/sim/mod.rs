@@ -106,6 +106,8 @@ struct Case {
     repeats: usize,
     /// The last answers are cut off by the output limit.
     cut: bool,
+    /// The first try of each answer breaks off.
+    breaks: bool,
     /// Files are to be set back first; and nothing goes on behind that.
     restoring: bool,
     is_stopped: bool,
@@ -129,6 +131,8 @@ struct Ran {
     looks: BTreeMap<CallId, u32>,
     /// The models that were asked, in order.
     asked: Vec<String>,
+    /// Tries that broke off, and those after which another was made.
+    broken: (usize, usize),
     /// The most commands that ran at the same time.
     most_acting: usize,
     /// Requests to append to the shared database.
@@ -217,6 +221,7 @@ fn run(case: &Case) -> Ran {
     outside.borrow_mut().upgraded = case.upgraded;
     outside.borrow_mut().overloaded = case.overloaded;
     outside.borrow_mut().cuts = case.cut;
+    outside.borrow_mut().breaks = case.breaks;
     outside.borrow_mut().has_schema = case.fits_at.is_some();
     outside.borrow_mut().interleaves =
         case.reading || case.slowly || case.random_script && case.seed.is_multiple_of(2);
@@ -240,6 +245,7 @@ fn run(case: &Case) -> Ran {
     let boundaries = outside.borrow().passed;
     let looks = outside.borrow().looks.clone();
     let asked = outside.borrow().asked.clone();
+    let broken = (outside.borrow().broken, outside.borrow().tried_again);
     let most_acting = outside.borrow().most_acting;
     outside.borrow_mut().children_end();
     let records = check_end(dir.path(), &session, &outside);
@@ -291,6 +297,7 @@ fn run(case: &Case) -> Ran {
         records,
         looks,
         asked,
+        broken,
         most_acting,
         pushes: memory.map_or(0, |memory| memory.pushes()),
     }
@@ -714,6 +721,33 @@ fn every_boundary_of_an_answer_that_is_cut() {
                 assert_eq!(ran.records.iter().filter(is_note).count(), 1);
             }
         }
+    }
+}
+
+/// The process dies at every boundary of a session whose answers break off at first: each try that
+/// was followed by another is billed, none twice.
+#[test]
+fn every_boundary_of_an_answer_that_breaks_off() {
+    let first = Case {
+        breaks: true,
+        ..Case::default()
+    };
+    let last = run(&first).boundaries;
+    for at in 1..=last {
+        let ran = run(&Case {
+            crashes: vec![at, at + 3],
+            power_cut: at % 2 == 0,
+            ..first.clone()
+        });
+        let is_billed = |r: &&Record| matches!(r.entry, Entry::Billed { .. });
+        let billed = ran.records.iter().filter(is_billed).count();
+        let (broken, tried_again) = ran.broken;
+        assert!(
+            billed >= tried_again && billed <= broken,
+            "{at}: {billed} of {:?}",
+            ran.broken
+        );
+        assert!(tried_again > 0);
     }
 }
 
@@ -1557,6 +1591,7 @@ fn random(seeds: std::ops::Range<u64>) {
             repeats: 0,
             fits_at: None,
             cut: seed % 7 == 0,
+            breaks: seed % 5 == 1,
             restoring: seed % 7 == 0,
             is_stopped: false,
             lags: false,

@@ -16,7 +16,7 @@ const FORGED: &str = "/forged/by/a/stranger";
 
 /// The parts of a state that are the conversation, or count it. All others are as if the session had
 /// begun here.
-const CONVERSATION: [&str; 47] = [
+const CONVERSATION: [&str; 48] = [
     "next_seq",
     "taken_up",
     "version",
@@ -53,6 +53,7 @@ const CONVERSATION: [&str; 47] = [
     "was_titled",
     "first_words",
     "limits",
+    "guesses",
     "refused_images",
     "request_forms",
     "ratios",
@@ -680,6 +681,7 @@ fn logs() -> Vec<Vec<Entry>> {
             }),
             form: None,
             output: None,
+            guess: false,
         }],
         vec![
             said("go"),
@@ -698,6 +700,7 @@ fn logs() -> Vec<Vec<Entry>> {
                     before: 1,
                 })),
                 output: None,
+                guess: false,
             },
         ],
         vec![
@@ -1101,6 +1104,7 @@ fn the_names_in_a_forged_log_are_bounded() {
         images: None,
         form: None,
         output: None,
+        guess: false,
     };
     let fold = |models: Vec<String>| {
         let mut log = ForeignLog::new(rewake::tools::describe);

@@ -5,6 +5,7 @@ mod access;
 mod action;
 mod background;
 mod bridge;
+mod broken_answers;
 mod bundles;
 mod checks;
 mod children;

@@ -54,7 +54,10 @@ fn a_question_of_the_model_is_answered_from_another_process() {
     )
     .expect(0);
     live.wait(LIMIT).expect(0);
-    assert_has(&scene.last_result(), &["Database: SQLite, for now"]);
+    assert_has(
+        &scene.last_result(),
+        &["Database: SQLite; in their own words: for now"],
+    );
     assert_eq!(scene.entries("asked").len(), 1);
     assert_eq!(scene.entries("answered").len(), 1);
     let late = answer(&scene, &["--value", "q1=PostgreSQL"]).expect(2);

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 
-use crate::cli::{history, newest, quiet, refused, results, streamed};
+use crate::cli::{assert_has, entries, history, newest, quiet, refused, results, streamed};
 use crate::scenes::models::*;
 use support::{Answer, Home, KEY, Options, Protocol, Says, Server, list};
 
@@ -507,6 +507,49 @@ fn a_server_is_asked_for_its_window() {
         let run = streamed(&home, &["-p", "x"]).expect(0);
         let is_learnt = |line: &Value| line["type"] == "entry.learned";
         assert!(!run.events().iter().any(is_learnt));
+    }
+}
+
+/// A llama.cpp whose slots share their memory refuses a request without a figure, although it fits
+/// the window that it names.
+#[test]
+fn a_refusal_without_a_figure_shrinks_no_window_for_good() {
+    let page = json!({"default_generation_settings": {"n_ctx": 40_960}, "total_slots": 4});
+    // How many requests are refused in a row, and what follows from it.
+    for (refused, is_learnt) in [(1, false), (2, true)] {
+        let options = Options {
+            pages: vec![("/props", page.clone())],
+            ..Options::default()
+        };
+        let asked = AtomicUsize::new(0);
+        let server = Server::start_with(options, move |_| {
+            match asked.fetch_add(1, Ordering::Relaxed) < refused {
+                true => Answer::Raw {
+                    status: 500,
+                    content_type: "application/json",
+                    body: TOO_LONG[1].1.to_string(),
+                },
+                false => Says::text("it fits now").into(),
+            }
+        });
+        let home = Home::with(&server, Protocol::Chat);
+        let args = ["-p", "x", "--set", "retry.tries=1"];
+        let run = streamed(&home, &args).expect(0);
+        let guesses: Vec<Value> = entries(&home, &newest(&home), "learned")
+            .into_iter()
+            .filter(|entry| entry["guess"] == true)
+            .collect();
+        assert_eq!(guesses.len(), usize::from(is_learnt), "{run:?}");
+        let words = ["a request that fits its window", "it is sent once more"];
+        assert_has(&run.stderr, &words);
+        let sends_less = run.stderr.contains("until a longer request succeeds");
+        assert_eq!(sends_less, is_learnt, "{run:?}");
+        // And no later session is held to it.
+        let listed = home.run(["models", "--learnt"]).expect(0).stdout;
+        assert!(
+            listed.contains("40960") && !listed.contains("4000"),
+            "{listed}"
+        );
     }
 }
 

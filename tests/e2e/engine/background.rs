@@ -279,7 +279,10 @@ async fn bash_wait_returns_when_a_command_ends() {
     // The other runs on, and the time is over.
     let arguments = json!({"ids": ["bg_2_0"], "timeout_ms": 1});
     let ran = there.wait_for(&background, arguments).await;
-    assert_eq!(text(&ran), "the time is over; still at work: bg_2_0");
+    assert_eq!(
+        text(&ran),
+        "timeout: nothing ended in 0.001 s; still at work: bg_2_0"
+    );
     there.runs.stop(&background["bg_2_0"].run).unwrap();
 }
 

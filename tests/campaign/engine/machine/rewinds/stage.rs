@@ -379,8 +379,12 @@ impl World for Puppet {
         })
     }
 
-    async fn summarise(&self, request: Request) -> Result<Reply, Failure> {
-        self.machine.summarise(request).await
+    async fn summarise(
+        &self,
+        request: Request,
+        on: &mut (dyn FnMut(Delta) + Send),
+    ) -> Result<Reply, Failure> {
+        self.machine.summarise(request, on).await
     }
 
     fn leads_to(&self, call: &ToolCall) -> Result<Option<PathBuf>, String> {
