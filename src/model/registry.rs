@@ -228,7 +228,7 @@ impl Models {
             base_ms: self.config.retry.base_ms,
             cap_ms: self.config.retry.cap_ms,
             max_wait_ms: self.config.retry.max_wait_ms,
-            waits_for_loading: self.config.fallback_model.is_empty(),
+            waits_for_server: self.config.fallback_model.is_empty(),
         };
         let provider = Provider {
             name: config.name.clone(),
