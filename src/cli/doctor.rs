@@ -19,7 +19,7 @@ use crate::config::{
     hint_of, is_usable,
 };
 use crate::core::text::{count, size_text};
-use crate::model::{Figures, retirement};
+use crate::model::{Figures, discover, retirement};
 use crate::report::{CliError, exit, line};
 use crate::sandbox::{Kernel, child, namespace_setting};
 use crate::session::sandbox::ask_kernel;
@@ -133,6 +133,7 @@ pub(super) fn run(place: &SessionPlace, args: &DoctorArgs) -> Result<u8, CliErro
         Ok(loaded) => {
             config_of(&report, loaded);
             keys(&mut report, env, loaded);
+            running(&report, loaded);
             shell(&mut report, env, loaded);
             sandbox(&mut report, env, loaded);
             files(&mut report, env, paths, here, &loaded.config.files);
@@ -393,6 +394,12 @@ fn keys(report: &mut Report, env: &Env, loaded: &Loaded) {
         },
         Err(error) => report.wrong("model", error.to_string(), error.hint()),
     }
+}
+
+/// Reports the servers of models that answer on this machine.
+fn running(report: &Report, loaded: &Loaded) {
+    let servers = discover::running_servers(&loaded.config);
+    servers.iter().for_each(|text| report.ok("server", text));
 }
 
 fn shell(report: &mut Report, env: &Env, loaded: &Loaded) {

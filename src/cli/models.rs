@@ -7,6 +7,7 @@ use super::time::local_time;
 use crate::config::Config;
 use crate::core::text::{count, one_line};
 use crate::model::catalogue::{Prices, snapshot};
+use crate::model::discover;
 use crate::model::{KnownModel, known_models, models_json};
 use crate::report::{CliError, exit, line, note};
 use crate::session::AppContext;
@@ -45,6 +46,10 @@ pub(super) fn run(ctx: &AppContext, args: &ModelsArgs) -> Result<u8, CliError> {
     match args.json {
         true => line(&models_json(&found).to_string()),
         false => print(&found),
+    }
+    if !args.json {
+        let servers = discover::running_servers(config);
+        servers.iter().for_each(|server| note(server));
     }
     Ok(exit::DONE)
 }

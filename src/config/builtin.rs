@@ -156,6 +156,7 @@ mod tests {
             "gemini",
             "openrouter",
             "ollama",
+            "llamacpp",
             "azure",
             "cerebras",
             "deepseek",

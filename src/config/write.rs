@@ -196,32 +196,6 @@ pub(crate) fn set(paths: &Paths, key: &str, to: &str) -> Result<SettingChange, C
     })
 }
 
-/// Adds a local server that supports Chat Completions, unless the name is taken.
-pub(crate) fn local_server(
-    paths: &Paths,
-    name: &str,
-    base_url: &str,
-) -> Result<SettingChange, ConfigError> {
-    change(&WriteTarget::config(paths), |document| {
-        let providers = document.entry("providers").or_insert_with(|| {
-            let mut table = Table::new();
-            table.set_implicit(true);
-            Item::Table(table)
-        });
-        let providers = providers
-            .as_table_like_mut()
-            .ok_or("providers is not a table")?;
-        if providers.contains_key(name) {
-            return Ok(false);
-        }
-        let mut server = Table::new();
-        server.insert("protocol", value("openai-chat"));
-        server.insert("base_url", value(base_url));
-        providers.insert(name, Item::Table(server));
-        Ok(true)
-    })
-}
-
 /// Adds a rule. In a list with one element per line it gets a separate line, and a comment stays
 /// after its subject.
 fn add(list: &mut Array, rule: &str) {
@@ -522,22 +496,5 @@ mod tests {
         );
         fs::write(paths.config_file(), "permissions = 3").unwrap();
         assert!(allow(&WriteTarget::config(&paths), "Bash(make:*)").is_err());
-    }
-
-    #[test]
-    fn a_server_is_named_once() {
-        let home = tempfile::tempdir().unwrap();
-        let paths = paths(home.path());
-        fs::write(paths.config_file(), "model = \"a/b\"\n").unwrap();
-        let at = "http://127.0.0.1:8080/v1";
-        assert!(local_server(&paths, "local", at).unwrap().is_changed);
-        assert!(
-            !local_server(&paths, "local", "http://elsewhere/v1")
-                .unwrap()
-                .is_changed
-        );
-        let now = fs::read_to_string(paths.config_file()).unwrap();
-        let told = format!("[providers.local]\nprotocol = \"openai-chat\"\nbase_url = \"{at}\"");
-        assert!(now.contains(&told) && !now.contains("[providers]"), "{now}");
     }
 }

@@ -50,8 +50,16 @@ pub fn request(
         effort: state.effort,
         temperature: state.temperature,
         answers: state.replies + state.cut_answers,
+        has_answered: has_answered(state),
         schema: state.structured.as_ref().map(|held| held.schema.clone()),
     }
+}
+
+/// Returns whether the provider of the session's model has answered in this session.
+fn has_answered(state: &State) -> bool {
+    let provider = |model: &str| model.split('/').next().map(str::to_string);
+    let own = provider(&state.model);
+    state.spent.keys().any(|model| provider(model) == own)
 }
 
 /// Marks the places where a provider should look in its cache, and write what the next requests

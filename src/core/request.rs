@@ -31,6 +31,8 @@ pub struct Request {
     pub temperature: Option<f64>,
     /// Number of answers in the log before this one. Only a scripted model uses it.
     pub answers: u64,
+    /// The provider has answered in this session, so it is waited for while it is away.
+    pub has_answered: bool,
     /// The JSON Schema for the answer, which each protocol sends in its own form.
     pub schema: Option<Value>,
 }
@@ -65,6 +67,7 @@ impl Request {
             effort: Effort::Default,
             temperature: None,
             answers: 0,
+            has_answered: false,
             schema: None,
         }
     }

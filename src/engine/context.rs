@@ -200,8 +200,8 @@ pub(super) struct Summaries {
     named_windows: BTreeMap<String, u64>,
     /// The place in the log of a request that was refused as too long, although it is not.
     odd_refusal: Option<Seq>,
-    /// Models whose servers were asked for the context window.
-    asked_windows: Vec<String>,
+    /// Models whose servers were asked for what they say about them.
+    asked_servers: Vec<String>,
     /// Reason for another summary model, which a person was not told yet.
     notice: Option<String>,
 }
@@ -219,7 +219,7 @@ impl Summaries {
             broken: UnrecordedTries::default(),
             named_windows: BTreeMap::new(),
             odd_refusal: None,
-            asked_windows: Vec::new(),
+            asked_servers: Vec::new(),
             notice: None,
         }
     }
@@ -895,29 +895,32 @@ impl<W: World> Engine<W> {
         }
     }
 
-    /// Asks the server of a model with an unknown window for it, once. Returns true if it became
-    /// known: then another step may be next.
-    pub(super) async fn ask_window(&mut self) -> Result<bool, EngineError> {
+    /// Asks the server of a model what it says about it, once in each process: it may have been
+    /// restarted with another context window. Returns true if the window changed: then another step may
+    /// be next.
+    pub(super) async fn ask_about_model(&mut self) -> Result<bool, EngineError> {
         let model = self.log.state.model.clone();
-        if self.log.state.limits.contains_key(&model)
-            || self.summaries.asked_windows.contains(&model)
-        {
+        if self.summaries.asked_servers.contains(&model) {
             return Ok(false);
         }
-        self.summaries.asked_windows.push(model.clone());
+        self.summaries.asked_servers.push(model.clone());
+        let has_window = self.log.state.limits.contains_key(&model);
         let world = Rc::clone(&self.log.world);
         let asked = model.clone();
-        let step = async move { world.asked_window(&asked).await };
+        let step = async move { world.server_facts(&asked, has_window).await };
         let said = self
             .drive_step_silently(step, super::drive_step::Stoppable::Yes)
-            .await?;
-        if let Some(named) = said.flatten() {
+            .await?
+            .unwrap_or_default();
+        if let Some(way_out) = said.no_tools {
+            let notice = format!("{model} cannot call tools, as its server says: {way_out}");
+            self.log.emit(Event::Notice(notice));
+        }
+        if let Some(named) = said.window {
             self.summaries.named_windows.insert(model.clone(), named);
         }
-        let Some(limit) = said
-            .flatten()
-            .filter(|limit| *limit != self.log.budget().window)
-        else {
+        let is_other = |limit: &u64| *limit != self.log.budget().window;
+        let Some(limit) = said.window.filter(is_other) else {
             return Ok(false);
         };
         self.log.store.models().learn_limit(&model, limit)?;

@@ -67,7 +67,7 @@ fn unstopped() -> Settled {
 impl<W: World> Engine<W> {
     /// Asks the model. The answer is recorded before any of its calls has an effect.
     pub(super) async fn call_model(&mut self) -> Result<(), EngineError> {
-        if self.ask_window().await? || self.log.state.is_stopped() {
+        if self.ask_about_model().await? || self.log.state.is_stopped() {
             return Ok(());
         }
         if let Some(noted) = told::note(&self.log.state, &self.log.policy) {

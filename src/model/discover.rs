@@ -10,13 +10,12 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use reqwest::Url;
+
 use crate::config::Config;
 use crate::core::half_character::read_lenient;
-
-/// Default address of llama.cpp's server.
-pub(crate) const LLAMA_CPP: &str = "http://127.0.0.1:8080/v1";
-
-const OLLAMA: &str = "http://127.0.0.1:11434";
+use crate::core::text::{count, one_line};
+use crate::net::address::is_loopback;
 
 /// Time limit for one server, from resolving its name to the end of its answer.
 const PATIENCE: Duration = Duration::from_millis(600);
@@ -24,6 +23,9 @@ const PATIENCE: Duration = Duration::from_millis(600);
 const MAX_ANSWER_BYTES: u64 = 1 << 20;
 
 const MAX_MODELS: usize = 20;
+
+/// Maximum length of a model's name in a sentence.
+const MAX_SHOWN: usize = 200;
 
 /// A server that was searched.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,7 +44,6 @@ struct Kind {
     name: &'static str,
     /// Name of the provider in the config, the first part of `provider/model`.
     provider: &'static str,
-    usual: &'static str,
     /// Path of its list of models.
     path: &'static str,
     hint: &'static str,
@@ -52,28 +53,47 @@ const KINDS: [Kind; 2] = [
     Kind {
         name: "ollama",
         provider: "ollama",
-        usual: OLLAMA,
         path: "/api/tags",
         hint: "ollama serve, then ollama pull a model that can call tools",
     },
     Kind {
         name: "llama.cpp",
         provider: "llamacpp",
-        usual: LLAMA_CPP,
         path: "/v1/models",
         hint: "llama-server --jinja -m MODEL.gguf",
     },
 ];
 
+/// Returns a sentence for each server that answers on this machine, with the command that uses it.
+/// Servers of other machines are not asked.
+pub(crate) fn running_servers(config: &Config) -> Vec<String> {
+    let is_here = |base: &str| Url::parse(base).is_ok_and(|url| is_loopback(&url));
+    let servers = asked_servers(config, is_here).into_iter();
+    let sentence = |server: LocalServer| {
+        let LocalServer { name, base, .. } = server;
+        let models = server.models?;
+        let has = count(models.len(), "model");
+        let command = models.first().map(|model| one_line(model, MAX_SHOWN));
+        let command = command.map_or(server.hint.to_string(), |m| format!("rewake -m {m}"));
+        Some(format!("{name} answers at {base} with {has}: {command}"))
+    };
+    servers.filter_map(sentence).collect()
+}
+
 /// Returns the servers of each kind, at the addresses in the config or at the default ones.
 pub(crate) fn local_servers(config: &Config) -> Vec<LocalServer> {
-    let named = |kind: &Kind| Some(config.provider(kind.provider).ok()?.base_url);
-    let asked = KINDS.map(|kind| {
-        let base = named(&kind).unwrap_or_else(|| kind.usual.to_string());
+    asked_servers(config, |_| true)
+}
+
+fn asked_servers(config: &Config, is_asked: impl Fn(&str) -> bool) -> Vec<LocalServer> {
+    let started = KINDS.into_iter().filter_map(|kind| {
+        let base = config.provider(kind.provider).ok()?.base_url;
         let base = base.trim_end_matches('/').trim_end_matches("/v1");
         let (base, path) = (base.to_string(), kind.path);
-        (kind, ask(base.clone(), path), base)
+        is_asked(&base).then(|| (kind, ask(base.clone(), path), base))
     });
+    // All are asked before the first answer is waited for.
+    let asked: Vec<_> = started.collect();
     let end = Instant::now() + PATIENCE;
     let server = |(kind, answer, base): (Kind, mpsc::Receiver<Option<Vec<String>>>, String)| {
         let left = end.saturating_duration_since(Instant::now());
@@ -175,6 +195,36 @@ mod tests {
         };
         config.providers.insert("ollama".into(), entry);
         local_servers(&config).remove(0)
+    }
+
+    #[test]
+    fn a_running_server_is_named_with_its_command() {
+        let base = server(move |mut stream| {
+            write!(
+                stream,
+                "HTTP/1.0 200 OK\r\n\r\n{{\"models\": [{{\"name\": \"q\\u001b3\"}}]}}"
+            )
+            .unwrap();
+        });
+        let named = |base: &str| {
+            let mut config = Config::default();
+            for (name, base) in [("ollama", base), ("llamacpp", "http://127.0.0.1:1")] {
+                let base_url = Some(format!("{base}/v1"));
+                let entry = ProviderEntry {
+                    base_url,
+                    ..ProviderEntry::default()
+                };
+                config.providers.insert(name.into(), entry);
+            }
+            running_servers(&config)
+        };
+        let sentences = named(&base);
+        assert_eq!(sentences.len(), 1, "{sentences:?}");
+        let begin = format!("ollama answers at {base} with 1 model: rewake -m ollama/q");
+        assert!(sentences[0].starts_with(&begin), "{sentences:?}");
+        assert!(!sentences[0].contains('\u{1b}'));
+        // Not asked at all.
+        assert_eq!(named("http://192.0.2.1"), [""; 0]);
     }
 
     #[test]

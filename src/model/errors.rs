@@ -7,12 +7,13 @@
 //! Invariant: the message carries the server's own words, clipped and without control
 //! characters, and nothing of the request.
 
+use reqwest::StatusCode;
 use serde_json::Value;
 
 use super::{no_model, too_long};
 use crate::core::entry::{Failure, FailureClass};
 use crate::core::half_character::read_lenient;
-use crate::net::client::{proxy_of, reason};
+use crate::net::client::{causes, proxy_of, reason};
 
 /// Maximum length of a server's message, in characters.
 const MAX_WORDS: usize = 500;
@@ -61,8 +62,31 @@ pub(crate) fn network(message: &str) -> Failure {
 const PROXY_PASSWORD: &str =
     "put the name and the password into the variable of the proxy: http://NAME:PASSWORD@HOST:PORT";
 
+/// Beginning of the library's error if the name of a server is not resolved.
+const UNRESOLVED: &str = "dns error";
+
+/// Beginning of the library's error if a proxy refuses a tunnel. The status is missing, except 407.
+const NO_TUNNEL: &str = "tunnel error: unsuccessful";
+
+/// Returns whether no server is there: it refuses the connection, does not answer, or has no address
+/// or route.
+pub(crate) fn is_of_absent_server(error: &reqwest::Error) -> bool {
+    use std::io::ErrorKind::{ConnectionRefused, HostUnreachable, NetworkUnreachable};
+    let is_absent = |cause: &(dyn std::error::Error + 'static)| {
+        let kind = cause.downcast_ref::<std::io::Error>().map(|e| e.kind());
+        matches!(
+            kind,
+            Some(ConnectionRefused | HostUnreachable | NetworkUnreachable)
+        ) || cause.to_string().starts_with(UNRESOLVED)
+    };
+    error.is_connect() && (error.is_timeout() || causes(error).any(is_absent))
+}
+
+const CHECK_PROXY: &str =
+    "the proxy cannot reach this address: check the proxy, or add the host to NO_PROXY";
+
 /// Words of errors of connections, and the hint for each. Those with `true` do not pass by themselves.
-const NOT_CONNECTED: [(&str, bool, &str); 4] = [
+const NOT_CONNECTED: [(&str, bool, &str); 5] = [
     (
         "unknownissuer",
         true,
@@ -74,20 +98,35 @@ const NOT_CONNECTED: [(&str, bool, &str); 4] = [
         "check the address, the certificate of the server and the clock of this machine; ca_file in [providers.NAME] trusts an authority",
     ),
     ("proxy auth", true, PROXY_PASSWORD),
-    (
-        "tunnel",
-        false,
-        "the proxy cannot reach this address: check the proxy, or add the host to NO_PROXY",
-    ),
+    ("tunnel", false, CHECK_PROXY),
+    ("through the proxy", false, CHECK_PROXY),
 ];
 
-/// Returns the failure for a request that was not sent.
-pub(crate) fn not_sent(error: reqwest::Error) -> Failure {
+/// Returns the failure for a request that was not sent. A proxy that refused a tunnel is asked for its
+/// status.
+pub(crate) async fn not_sent(error: reqwest::Error) -> Failure {
     let is_connect = error.is_connect();
     let url = error.url().cloned().filter(|_| is_connect);
     let mut failure = network(&reason(error));
-    if let Some(proxy) = url.and_then(|url| proxy_of(&url, |name| std::env::var(name).ok())) {
+    let proxy = url.as_ref();
+    if let Some(proxy) = proxy.and_then(|url| proxy_of(url, |name| std::env::var(name).ok())) {
+        let is_refused = failure.message.starts_with(NO_TUNNEL);
+        let status = match url.as_ref().filter(|_| is_refused) {
+            Some(url) => proxy.tunnel_status(url).await,
+            None => None,
+        };
+        if let Some(status) = status {
+            failure.message = format!("no tunnel: HTTP {status}");
+        }
         failure.message += &format!(" (through the proxy {proxy})");
+        if status.is_some_and(is_lasting_refusal) {
+            failure.class = FailureClass::Configuration;
+            failure.hint = Some(format!(
+                "the proxy does not let this address through: set another in {}, or add the host to NO_PROXY",
+                proxy.variable
+            ));
+            return failure;
+        }
     }
     let words = failure.message.to_lowercase();
     let mut hints = NOT_CONNECTED.iter().filter(|_| is_connect);
@@ -98,6 +137,12 @@ pub(crate) fn not_sent(error: reqwest::Error) -> Failure {
         }
     }
     failure
+}
+
+/// Returns whether a proxy would refuse another tunnel with this status too.
+fn is_lasting_refusal(status: StatusCode) -> bool {
+    let is_passing = matches!(status.as_u16(), 408 | 425 | 429);
+    (status.is_client_error() || status.is_redirection()) && !is_passing
 }
 
 /// Returns the failure for an answer that violates its protocol.

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use reqwest::{Response, StatusCode, Url};
+use reqwest::{RequestBuilder, Response, StatusCode, Url};
 use serde_json::Value;
 
 use super::list::MessageCache;
@@ -116,7 +116,11 @@ impl Client {
         };
         let response = match response {
             Ok(response) => response,
-            Err(error) => return Err(errors::not_sent(error).into()),
+            Err(error) => {
+                let is_away = post.has_answered && errors::is_of_absent_server(&error);
+                let refused = Refused::from(errors::not_sent(error).await);
+                return Err(Refused { is_away, ..refused });
+            }
         };
         if response.status().is_success() {
             let answer = read::answer(post.codec, response, &mut patience, on).await;
@@ -131,23 +135,22 @@ impl Client {
     /// The server does not answer, its status is not a success, or its answer is too large or no
     /// JSON.
     pub async fn json(&self, provider: &Provider, url: &Url) -> Result<Value, Failure> {
-        let mut response = self.get(provider, url).await?;
-        let mut body = Vec::new();
-        loop {
-            let chunk = response
-                .chunk()
-                .await
-                .map_err(|e| errors::network(&reason(e)))?;
-            let Some(chunk) = chunk else { break };
-            body.extend_from_slice(&chunk);
-            if body.len() > MAX_LIST_BYTES {
-                let most = MAX_LIST_BYTES / (1024 * 1024);
-                let what = format!("the answer of {} is larger than {most} MiB", shown(url));
-                return Err(errors::nonsense(what));
-            }
-        }
-        let parsed = read_lenient(&body);
-        parsed.map_err(|_| errors::nonsense(format!("the answer of {} is not JSON", shown(url))))
+        read_json(self.get(provider, url).await?, url).await
+    }
+
+    /// Requests a small JSON document about this one, as [`Client::json`].
+    ///
+    /// # Errors
+    /// As [`Client::json`].
+    pub async fn json_for(
+        &self,
+        provider: &Provider,
+        url: &Url,
+        about: &Value,
+    ) -> Result<Value, Failure> {
+        let request = self.client(url)?.post(url.clone());
+        let request = request.body(about.to_string());
+        read_json(self.send(provider, url, request).await?, url).await
     }
 
     /// Requests this address once, with the provider's headers.
@@ -155,15 +158,24 @@ impl Client {
     /// # Errors
     /// The server does not answer, or its status is not a success.
     pub async fn get(&self, provider: &Provider, url: &Url) -> Result<Response, Failure> {
+        let request = self.client(url)?.get(url.clone());
+        self.send(provider, url, request).await
+    }
+
+    async fn send(
+        &self,
+        provider: &Provider,
+        url: &Url,
+        request: RequestBuilder,
+    ) -> Result<Response, Failure> {
         let codec = provider.protocol.codec();
         let codec = codec.ok_or_else(|| errors::nonsense("a script has no server"))?;
         let patience = Timeouts::begin(provider);
-        let request = self.client(url)?.get(url.clone());
         let request = request.headers(post::headers(codec, provider)?);
         match request.send().await {
             Ok(response) if response.status().is_success() => Ok(response),
             Ok(response) => Err(refuse("", provider, response, &patience).await),
-            Err(error) => Err(errors::not_sent(error).into()),
+            Err(error) => Err(errors::not_sent(error).await.into()),
         }
         .map_err(|refused| refused.about(provider, url).failure)
     }
@@ -183,6 +195,23 @@ impl Client {
             }
         }
     }
+}
+
+async fn read_json(mut response: Response, url: &Url) -> Result<Value, Failure> {
+    let mut body = Vec::new();
+    loop {
+        let chunk = response.chunk().await;
+        let chunk = chunk.map_err(|e| errors::network(&reason(e)))?;
+        let Some(chunk) = chunk else { break };
+        body.extend_from_slice(&chunk);
+        if body.len() > MAX_LIST_BYTES {
+            let most = MAX_LIST_BYTES / (1024 * 1024);
+            let what = format!("the answer of {} is larger than {most} MiB", shown(url));
+            return Err(errors::nonsense(what));
+        }
+    }
+    let parsed = read_lenient(&body);
+    parsed.map_err(|_| errors::nonsense(format!("the answer of {} is not JSON", shown(url))))
 }
 
 fn build(kind: Kind, ca_file: Option<&PathBuf>) -> Result<reqwest::Client, Failure> {
@@ -244,7 +273,7 @@ async fn refuse(
     let mut failure = errors::classify(status.as_u16(), &body, model);
     let header = |name: &str| Some(headers.get(name)?.to_str().ok()?.to_string());
     let asked = wait::asked(status.as_u16(), &header, &body, Timestamp::now());
-    let is_loading = wait::is_for_loading(status.as_u16(), &body);
+    let is_away = wait::is_for_loading(status.as_u16(), &body);
     if status.is_redirection() {
         failure.class = FailureClass::BadRequest;
         failure.message = "it redirects, which is not followed".to_string();
@@ -281,7 +310,7 @@ async fn refuse(
     Refused {
         failure,
         retry_after: asked,
-        is_loading,
+        is_away,
     }
 }
 

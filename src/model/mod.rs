@@ -47,6 +47,7 @@ pub mod wire;
 pub use key_trial::KeyTrial;
 pub use known::{KnownModel, known_models, models_json};
 pub use registry::{Figures, Models, WindowFrom};
+pub use window::ServerFacts;
 
 use futures_util::future::Either;
 

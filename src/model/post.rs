@@ -24,6 +24,8 @@ pub(super) struct Post {
     pub url: Url,
     pub headers: HeaderMap,
     pub body: Bytes,
+    /// The server has answered in this session.
+    pub has_answered: bool,
 }
 
 impl Post {
@@ -66,6 +68,7 @@ impl Post {
             url,
             headers: headers(codec, provider)?,
             body: body.into(),
+            has_answered: request.has_answered,
         })
     }
 }
@@ -176,6 +179,7 @@ mod tests {
             effort: Effort::Default,
             temperature: None,
             answers: 0,
+            has_answered: false,
             schema: None,
         }
     }

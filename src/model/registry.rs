@@ -7,8 +7,8 @@ use super::provider::{Provider, Secret};
 use super::retry::Retry;
 use super::script::Script;
 use super::{
-    Backend, Delta, KeyTrial, Reply, catalogue, http, key_trial, offered, structured, target,
-    window,
+    Backend, Delta, KeyTrial, Reply, ServerFacts, catalogue, http, key_trial, offered, structured,
+    target, window,
 };
 use crate::config::{
     Config, ConfigError, Env, ModelName, Origin, Protocol, ProviderConfig, read_text,
@@ -28,6 +28,8 @@ pub struct Models {
     backends: RefCell<BTreeMap<String, Backend>>,
     /// Models whose servers refused the field for the schema of an answer.
     without_field: RefCell<BTreeSet<String>>,
+    /// Forms of the history that the servers of models said to need.
+    said_forms: RefCell<BTreeMap<String, Vec<RequestForm>>>,
 }
 
 impl Models {
@@ -38,6 +40,7 @@ impl Models {
             env,
             backends: RefCell::default(),
             without_field: RefCell::default(),
+            said_forms: RefCell::default(),
         }
     }
 
@@ -123,28 +126,36 @@ impl Models {
         }
     }
 
-    /// Returns the forms of the history that the server is known to need.
+    /// Returns the forms of the history that the server is known to need, or has said to need.
     pub fn first_forms(&self, model: &str) -> Vec<RequestForm> {
+        let said = self.said_forms.borrow();
+        let mut forms = said.get(model).cloned().unwrap_or_default();
         let provider = ModelName::parse(model).ok();
         let backend = provider.and_then(|name| self.backend(&name.provider).ok());
-        match backend {
-            Some(Backend::Http(_, provider)) if provider.quirks.notes_in_results => {
-                vec![RequestForm::NotesInResults]
-            }
-            _ => Vec::new(),
+        let is_known = |provider: &Provider| provider.quirks.notes_in_results;
+        if matches!(backend, Some(Backend::Http(_, provider)) if is_known(&provider))
+            && !forms.contains(&RequestForm::NotesInResults)
+        {
+            forms.insert(0, RequestForm::NotesInResults);
         }
+        forms
     }
 
-    /// Returns the context window that the server reports, for a model that is otherwise unknown.
-    pub async fn asked_window(&self, model: &str) -> Option<u64> {
-        if Figures::new(&self.config).window(model).1 != WindowFrom::Nothing {
-            return None;
-        }
-        let name = ModelName::parse(model).ok()?;
-        match self.backend(&name.provider).ok()? {
-            Backend::Http(client, provider) => window::ask(&client, &provider, &name.model).await,
-            Backend::Script(_) => None,
-        }
+    /// Returns what the server says about the model, and keeps its forms for [`Models::first_forms`].
+    /// The window is asked for if the model is otherwise unknown. `has_window`: the session knows one,
+    /// which only a restart of a self-hosted server changes.
+    pub async fn server_facts(&self, model: &str, has_window: bool) -> ServerFacts {
+        let is_unknown = Figures::new(&self.config).window(model).1 == WindowFrom::Nothing;
+        let name = ModelName::parse(model).ok();
+        let backend = |name: ModelName| Some((self.backend(&name.provider).ok()?, name.model));
+        let Some((Backend::Http(client, provider), name)) = name.and_then(backend) else {
+            return ServerFacts::default();
+        };
+        let asks_window = is_unknown && (!has_window || window::is_self_hosted(&provider));
+        let facts = window::ask(&client, &provider, &name, asks_window).await;
+        let mut said = self.said_forms.borrow_mut();
+        said.insert(model.to_string(), facts.forms.clone());
+        facts
     }
 
     fn backend(&self, name: &str) -> Result<Backend, ConfigError> {
@@ -228,7 +239,7 @@ impl Models {
             base_ms: self.config.retry.base_ms,
             cap_ms: self.config.retry.cap_ms,
             max_wait_ms: self.config.retry.max_wait_ms,
-            waits_for_loading: self.config.fallback_model.is_empty(),
+            waits_for_server: self.config.fallback_model.is_empty(),
         };
         let provider = Provider {
             name: config.name.clone(),

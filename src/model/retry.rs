@@ -4,7 +4,8 @@
 //! before the failure are void, and [`Delta::Retry`] tells the caller.
 //!
 //! A rate limit ends by itself, so it is waited for until [`Retry::max_wait_ms`] is used up,
-//! however many tries that takes. Every other failure uses up one of the tries.
+//! however many tries that takes. So is a server that loads its model, or that has answered before and is
+//! away. Every other failure uses up one of the tries.
 //!
 //! Invariant: every wait and every number of tries is bounded. A server that asks for a longer
 //! wait than is left is not waited for: the user is told instead.
@@ -25,8 +26,8 @@ const MAX_LIMITED: u32 = 100;
 pub(crate) struct Refused {
     pub failure: Failure,
     pub retry_after: Option<Duration>,
-    /// The server loads the model.
-    pub is_loading: bool,
+    /// The server loads the model, or has answered in this session and cannot be reached.
+    pub is_away: bool,
 }
 
 impl From<Failure> for Refused {
@@ -39,7 +40,7 @@ impl From<Failure> for Refused {
         Refused {
             failure,
             retry_after,
-            is_loading: false,
+            is_away: false,
         }
     }
 }
@@ -51,15 +52,19 @@ pub struct Retry {
     /// Pause before the second try, which doubles with each further one.
     pub base_ms: u64,
     pub cap_ms: u64,
-    /// Maximum total wait for rate limits, for servers that load a model, and for pauses that
-    /// servers ask for.
+    /// Maximum total wait for rate limits, for servers that are away or load a model, and for pauses
+    /// that servers ask for.
     pub max_wait_ms: u64,
-    /// A server that loads a model is waited for: no other model answers meanwhile.
-    pub waits_for_loading: bool,
+    /// A server that is away or loads a model is waited for: no other model answers meanwhile.
+    pub waits_for_server: bool,
 }
 
-/// Least pause before a server that loads a model is asked again.
-const LOADING_PAUSE: Duration = Duration::from_secs(1);
+/// Least pause before a server that is away or loads a model is asked again.
+const AWAY_PAUSE: Duration = Duration::from_secs(1);
+
+/// Part of the pause that a server asks for, by which it is longer at most. Otherwise all clients
+/// that it told the same come back in the same instant.
+const MAX_SPREAD: f64 = 0.1;
 
 impl Retry {
     /// Returns the pause after `failed` failed tries: exponential with full jitter, never less
@@ -70,15 +75,17 @@ impl Retry {
             .base_ms
             .saturating_mul(doubled.unwrap_or(u64::MAX))
             .min(self.cap_ms);
-        let backoff = Duration::from_millis((most_ms as f64 * jitter.clamp(0.0, 1.0)) as u64);
-        backoff.max(retry_after.unwrap_or_default())
+        let jitter = jitter.clamp(0.0, 1.0);
+        let backoff = Duration::from_millis((most_ms as f64 * jitter) as u64);
+        let asked = retry_after.unwrap_or_default();
+        backoff.max(asked.mul_f64(1.0 + MAX_SPREAD * jitter))
     }
 
-    /// Returns whether to wait for a rate limit, or for a server that loads a model. A single try means
-    /// no waiting either.
+    /// Returns whether to wait for a rate limit, or for a server that is away or loads a model. A single
+    /// try means no waiting either.
     fn waits_for(&self, refused: &Refused) -> bool {
         let is_limit = refused.failure.class == FailureClass::RateLimit;
-        self.tries > 1 && (is_limit || (self.waits_for_loading && refused.is_loading))
+        self.tries > 1 && (is_limit || (self.waits_for_server && refused.is_away))
     }
 
     /// Returns the pause before the next try, or the failure if no tries are left.
@@ -87,7 +94,7 @@ impl Retry {
         let Refused {
             mut failure,
             retry_after,
-            is_loading,
+            is_away,
         } = refused;
         if !is_transient(failure.class) {
             return Err(failure);
@@ -100,10 +107,12 @@ impl Retry {
             );
             return Err(failure);
         }
+        // A pause that the server asks for may end later than the longest wait, by its spread.
+        let spread = retry_after.unwrap_or_default().mul_f64(MAX_SPREAD);
         let all = so_far.failed + so_far.limited;
         let delay = match is_limit {
             // The pause is never zero, so that the tries last. If a server names the end of its
-            // limit, the pause is exactly that each time.
+            // limit, the pause does not grow.
             true => {
                 let doublings = if retry_after.is_some() {
                     1
@@ -111,15 +120,16 @@ impl Retry {
                     so_far.limited
                 };
                 let delay = self.delay(doublings, retry_after, 0.5 + jitter / 2.0);
-                match is_loading {
-                    true => delay.max(LOADING_PAUSE),
-                    false => delay,
+                if is_away {
+                    delay.max(AWAY_PAUSE)
+                } else {
+                    delay
                 }
             }
             false => self.delay(so_far.failed, retry_after, jitter),
         };
         let is_used_up = match is_limit {
-            true => delay > left || so_far.limited >= MAX_LIMITED,
+            true => delay > left + spread || so_far.limited >= MAX_LIMITED,
             false => so_far.failed >= self.tries,
         };
         if is_used_up {
@@ -152,7 +162,7 @@ pub(crate) fn is_transient(class: FailureClass) -> bool {
 #[derive(Debug, Clone, Copy, Default)]
 struct SoFar {
     failed: u32,
-    /// Refusals because of a rate limit, or of a model that is still loading.
+    /// Refusals because of a rate limit, or of a server that is away or loads its model.
     limited: u32,
     /// Total time waited because servers asked for it, or because of rate limits.
     waited: Duration,
@@ -183,8 +193,11 @@ impl Tries {
         refused: Refused,
         on: &mut (dyn FnMut(Delta) + Send),
     ) -> Result<(), Failure> {
-        let failure = refused.failure.clone();
+        let mut failure = refused.failure.clone();
         let is_limit = self.retry.waits_for(&refused);
+        if is_limit && refused.is_away {
+            failure.message += "; waiting for the server";
+        }
         let is_asked = refused.retry_after.is_some();
         match is_limit {
             true => self.so_far.limited += 1,

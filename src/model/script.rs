@@ -46,7 +46,7 @@ const RETRY: Retry = Retry {
     base_ms: 20,
     cap_ms: 100,
     max_wait_ms: 600_000,
-    waits_for_loading: false,
+    waits_for_server: false,
 };
 
 #[derive(Debug, Clone)]
@@ -299,6 +299,7 @@ mod tests {
                 .iter()
                 .filter(|(role, _)| *role == Role::Assistant)
                 .count() as u64,
+            has_answered: false,
             schema: None,
         }
     }

@@ -89,6 +89,7 @@ pub(super) fn conversation(sealed: Option<Value>, signature: Option<&str>) -> Re
         effort: Effort::Default,
         temperature: None,
         answers: 0,
+        has_answered: false,
         schema: None,
     }
 }

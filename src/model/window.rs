@@ -1,5 +1,6 @@
-//! The context window of a model, as its server says it: asked once before the first request to
-//! a model of which neither the config nor the catalogue knows anything.
+//! Facts about a model that its server says: asked once in each process before the first request.
+//! The context window is asked for if neither the config nor the catalogue knows the model, and the
+//! capabilities of its template if the server is self-hosted.
 //!
 //! Sources: `/v1/models` of vLLM and SGLang (`max_model_len`), of OpenRouter, Groq, Mistral and
 //! others (`context_length`, `context_window`, `max_context_length`), of Together (a list without
@@ -7,7 +8,9 @@
 //! (`inputTokenLimit`); the same below another version (`/v4/models` of Z.ai); `/props` of llama.cpp
 //! (`default_generation_settings.n_ctx`, which a slot has, where `/v1/models` says what the
 //! model was trained with); `/api/v0/models` of LM Studio and `/api/ps` of Ollama (what is
-//! loaded, not what could be).
+//! loaded, not what could be). The capabilities: `/props` of llama.cpp (`chat_template_caps` of newer
+//! versions, and `chat_template`, whose texts of exceptions are those of the models), and
+//! `/api/show` of Ollama (`capabilities`).
 //!
 //! Invariant: it is asked for a short time, and nothing depends on an answer. A figure that is
 //! wrong is corrected by the refusal of a request, as every other.
@@ -15,11 +18,12 @@
 use std::time::Duration;
 
 use reqwest::Url;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::http::Client;
 use super::provider::Provider;
 use crate::config::Protocol;
+use crate::core::entry::RequestForm;
 
 /// Time limit for all requests together, because the first message waits for it.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -27,37 +31,111 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// Range of plausible sizes.
 const PLAUSIBLE: std::ops::RangeInclusive<u64> = 256..=100_000_000;
 
-/// Returns the context window in tokens, or `None` if no server reports it.
-pub(super) async fn ask(client: &Client, provider: &Provider, model: &str) -> Option<u64> {
-    let asked = tokio::time::timeout(PATIENCE, questions(client, provider, model));
-    asked.await.ok().flatten()
+/// Facts about a model that its server says.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ServerFacts {
+    /// The context window in tokens.
+    pub window: Option<u64>,
+    /// The forms of the history that its template needs.
+    pub forms: Vec<RequestForm>,
+    /// The way out for a person, if its template has no tools.
+    pub no_tools: Option<&'static str>,
 }
 
-async fn questions(client: &Client, provider: &Provider, model: &str) -> Option<u64> {
-    if let Some(url) = list_url(provider.protocol, &provider.base_url, model) {
+/// Returns the facts that the server reports within a short time. `asks_window`: the window too.
+pub(super) async fn ask(
+    client: &Client,
+    provider: &Provider,
+    model: &str,
+    asks_window: bool,
+) -> ServerFacts {
+    let mut facts = ServerFacts::default();
+    let asked = questions(client, provider, model, asks_window, &mut facts);
+    // The answers that came in time count.
+    let _ = tokio::time::timeout(PATIENCE, asked).await;
+    facts
+}
+
+async fn questions(
+    client: &Client,
+    provider: &Provider,
+    model: &str,
+    asks_window: bool,
+    facts: &mut ServerFacts,
+) -> Option<()> {
+    if asks_window && let Some(url) = list_url(provider.protocol, &provider.base_url, model) {
         let list = client.json(provider, &url).await.ok();
-        if let Some(window) = list.and_then(|list| listed(&list, model)) {
-            return Some(window);
-        }
+        facts.window = list.and_then(|list| listed(&list, model));
     }
-    let base = base(&provider.base_url)?;
-    // The other addresses are for self-hosted servers.
-    if base.scheme() != "http" {
+    if !is_self_hosted(provider) {
         return None;
     }
-    type Read = fn(&Value, &str) -> Option<u64>;
-    let questions: [(&[&str], Read); 3] = [
-        (&["props"], props),
-        (&["api", "v0", "models"], loaded),
-        (&["api", "ps"], running),
-    ];
-    for (path, read) in questions {
-        let answer = client.json(provider, &at(&base, path)?).await.ok();
-        if let Some(window) = answer.and_then(|answer| read(&answer, model)) {
-            return Some(window);
+    let base = base(&provider.base_url)?;
+    if let Ok(said) = client.json(provider, &at(&base, &["props"])?).await {
+        if asks_window {
+            facts.window = facts.window.or(props(&said, model));
+        }
+        facts.forms = forms(&said);
+        facts.no_tools = lacks_tools(&said).then_some(OTHER_TEMPLATE);
+        // No other server has these settings.
+        if said.get("chat_template").is_some() {
+            return None;
         }
     }
+    if asks_window && facts.window.is_none() {
+        let url = at(&base, &["api", "v0", "models"])?;
+        let list = client.json(provider, &url).await.ok();
+        facts.window = list.and_then(|list| loaded(&list, model));
+    }
+    let url = at(&base, &["api", "ps"])?;
+    let list = client.json(provider, &url).await.ok()?;
+    if asks_window {
+        facts.window = facts.window.or(running(&list, model));
+    }
+    let about = json!({ "model": model });
+    let url = at(&base, &["api", "show"])?;
+    let said = client.json_for(provider, &url, &about).await.ok()?;
+    let capabilities = said.get("capabilities")?.as_array()?;
+    let has_tools = capabilities.iter().any(|capability| capability == "tools");
+    facts.no_tools = (!has_tools).then_some(OTHER_MODEL);
     None
+}
+
+/// The way out at llama.cpp.
+const OTHER_TEMPLATE: &str = "start llama-server with --jinja and a --chat-template-file that has tools, or choose another model";
+
+/// The way out at Ollama.
+const OTHER_MODEL: &str = "choose a model whose capabilities in `ollama show MODEL` include tools";
+
+/// Returns whether the server is somebody's own: only these have more addresses than a list.
+pub(super) fn is_self_hosted(provider: &Provider) -> bool {
+    provider.base_url.starts_with("http://")
+}
+
+/// Returns the forms that the template of `/props` needs. The texts are those of the exceptions in the
+/// templates of Mistral and Gemma, and of Llama 3.
+fn forms(props: &Value) -> Vec<RequestForm> {
+    let template = props.get("chat_template").and_then(Value::as_str);
+    let raises = |words| template.is_some_and(|template| template.contains(words));
+    let takes_calls = can(props, "supports_tool_calls") == Some(true);
+    let is_single = takes_calls && can(props, "supports_parallel_tool_calls") == Some(false);
+    let mut forms = Vec::new();
+    if raises("roles must alternate") {
+        forms.push(RequestForm::NotesInResults);
+    }
+    if is_single || raises("only supports single tool-calls") {
+        forms.push(RequestForm::OneCall);
+    }
+    forms
+}
+
+fn lacks_tools(props: &Value) -> bool {
+    let needed = ["supports_tools", "supports_tool_calls"];
+    needed.iter().any(|name| can(props, name) == Some(false))
+}
+
+fn can(props: &Value, name: &str) -> Option<bool> {
+    props.get("chat_template_caps")?.get(name)?.as_bool()
 }
 
 /// Returns the address of the provider's list of models, or `None`. An address with the name of a
@@ -158,8 +236,6 @@ fn tokens(value: Option<&Value>) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
     use crate::config::Config;
 
@@ -223,6 +299,54 @@ mod tests {
         assert_eq!(props(&json!([]), "m"), None);
     }
 
+    /// The texts are of the templates of Mistral Small and Llama 3.3, the capabilities of llama.cpp.
+    #[test]
+    fn a_template_says_which_history_it_takes() {
+        use RequestForm::{NotesInResults, OneCall};
+        let mistral = "{{- raise_exception('After the optional system message, conversation roles must alternate user and assistant roles except for tool calls and results.') }}";
+        let llama =
+            "{{- raise_exception(\"This model only supports single tool-calls at once!\") }}";
+        let caps = |tools: bool, calls: bool, parallel: bool| json!({ "supports_tools": tools, "supports_tool_calls": calls, "supports_parallel_tool_calls": parallel });
+        let table = [
+            (
+                json!({ "chat_template": mistral }),
+                vec![NotesInResults],
+                false,
+            ),
+            (json!({ "chat_template": llama }), vec![OneCall], false),
+            (
+                json!({ "chat_template": "x", "chat_template_caps": caps(true, true, false) }),
+                vec![OneCall],
+                false,
+            ),
+            (
+                json!({ "chat_template_caps": caps(true, true, true) }),
+                vec![],
+                false,
+            ),
+            (
+                json!({ "chat_template_caps": caps(false, true, true) }),
+                vec![],
+                true,
+            ),
+            (
+                json!({ "chat_template_caps": caps(true, false, false) }),
+                vec![],
+                true,
+            ),
+            (
+                json!({ "chat_template": 7, "chat_template_caps": ["supports_tools"] }),
+                vec![],
+                false,
+            ),
+            (json!("<html>roles must alternate</html>"), vec![], false),
+            (json!(null), vec![], false),
+        ];
+        for (said, want, lacks) in table {
+            assert_eq!((forms(&said), lacks_tools(&said)), (want, lacks), "{said}");
+        }
+    }
+
     /// As their manuals name them.
     #[test]
     fn every_provider_is_asked_where_it_lists_its_models() {
@@ -235,6 +359,7 @@ mod tests {
             ),
             ("openrouter", "https://openrouter.ai/api/v1/models"),
             ("ollama", "http://127.0.0.1:11434/v1/models"),
+            ("llamacpp", "http://127.0.0.1:8080/v1/models"),
             ("azure", ""),
             ("cerebras", "https://api.cerebras.ai/v1/models"),
             ("deepseek", "https://api.deepseek.com/v1/models"),

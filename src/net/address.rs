@@ -20,6 +20,21 @@ pub fn host(url: &Url) -> &str {
     host.strip_suffix('.').unwrap_or(host)
 }
 
+/// Returns whether an address is in a network (`10.0.0.0/8`) or is that address. `None`: the text is
+/// neither.
+pub fn is_in_network(address: IpAddr, network: &str) -> Option<bool> {
+    let (base, bits) = network.split_once('/').unwrap_or((network, "128"));
+    let (base, bits): (IpAddr, u32) = (base.parse().ok()?, bits.parse().ok()?);
+    let differ = match (address, base) {
+        (IpAddr::V4(a), IpAddr::V4(b)) => (a.to_bits() ^ b.to_bits()).leading_zeros(),
+        (IpAddr::V6(a), IpAddr::V6(b)) => (a.to_bits() ^ b.to_bits()).leading_zeros(),
+        _ => return Some(false),
+    };
+    let width = if base.is_ipv4() { 32 } else { 128 };
+    let is_network = bits <= width || !network.contains('/');
+    Some(is_network && differ >= bits.min(width))
+}
+
 /// Returns whether the address is not public: this machine, its networks, or the metadata service
 /// of a cloud.
 pub fn is_private(address: IpAddr) -> bool {

@@ -2,15 +2,19 @@
 //!
 //! Invariant: a client follows no redirect by itself, since a key would go along.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use reqwest::{Certificate, ClientBuilder, Url};
+use reqwest::{Certificate, ClientBuilder, Method, StatusCode, Url};
 use thiserror::Error;
 
-use super::address::is_loopback;
+use super::address::{host, is_in_network, is_loopback, literal};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Time limit for the answer of a proxy that refused a tunnel a moment ago.
+const TUNNEL_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Beginning of the library's error if the system has no certificates.
 const NO_AUTHORITIES: &str = "No CA certificates";
@@ -107,10 +111,37 @@ pub fn build(builder: ClientBuilder) -> Result<reqwest::Client, ClientError> {
     })
 }
 
-/// Returns the proxy that a request to this address goes through, and the variable that names it:
-/// `proxy.example:3128 of HTTPS_PROXY`. Its password is left out.
-pub fn proxy_of(url: &Url, variable: impl Fn(&str) -> Option<String>) -> Option<String> {
-    let host = url.host_str()?;
+/// A proxy, and the variable that names it.
+pub struct NamedProxy {
+    pub variable: &'static str,
+    value: String,
+}
+
+impl fmt::Display for NamedProxy {
+    /// Writes `proxy.example:3128 of HTTPS_PROXY`. Its password is left out.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (_, place) = self.value.split_once("://").unwrap_or(("", &self.value));
+        let place = place.rsplit_once('@').map_or(place, |(_, place)| place);
+        write!(f, "{} of {}", place.trim_end_matches('/'), self.variable)
+    }
+}
+
+impl NamedProxy {
+    /// Asks for a tunnel to this address, and returns the status of the answer. `None`: there is none
+    /// within a short time.
+    pub async fn tunnel_status(&self, url: &Url) -> Option<StatusCode> {
+        let proxy = reqwest::Proxy::http(&self.value).ok()?;
+        let client = build(builder(Kind::LocalPlain, None).ok()?.proxy(proxy)).ok()?;
+        let (host, port) = (url.host_str()?, url.port_or_known_default()?);
+        let tunnel = client.request(Method::CONNECT, format!("http://{host}:{port}"));
+        let answer = tunnel.timeout(TUNNEL_TIMEOUT).send().await.ok()?;
+        Some(answer.status())
+    }
+}
+
+/// Returns the proxy that a request to this address goes through.
+pub fn proxy_of(url: &Url, variable: impl Fn(&str) -> Option<String>) -> Option<NamedProxy> {
+    let host = host(url);
     let is_set = |name: &&str| variable(name).is_some_and(|value| !value.trim().is_empty());
     let names: &[&str] = match url.scheme() {
         "https" => &["HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"],
@@ -121,25 +152,32 @@ pub fn proxy_of(url: &Url, variable: impl Fn(&str) -> Option<String>) -> Option<
     let without = variable("NO_PROXY").or_else(|| variable("no_proxy"));
     let is_without = |entry: &str| {
         let entry = entry.trim().trim_start_matches('.');
+        if let Some(is_inside) = literal(url).and_then(|address| is_in_network(address, entry)) {
+            return is_inside;
+        }
         entry == "*" || !entry.is_empty() && (host == entry || host.ends_with(&format!(".{entry}")))
     };
     if is_loopback(url) || without.is_some_and(|list| list.split(',').any(is_without)) {
         return None;
     }
-    let (_, place) = value.split_once("://").unwrap_or(("", &value));
-    let place = place.rsplit_once('@').map_or(place, |(_, place)| place);
-    Some(format!("{} of {name}", place.trim_end_matches('/')))
+    Some(NamedProxy {
+        variable: name,
+        value,
+    })
 }
 
 /// Returns the innermost reason, because the outer ones say only that a request failed. The text
 /// does not contain the address, which may contain a secret.
 pub fn reason(error: reqwest::Error) -> String {
     let error = error.without_url();
-    let mut inner: &dyn std::error::Error = &error;
-    while let Some(source) = inner.source() {
-        inner = source;
-    }
-    inner.to_string()
+    causes(&error)
+        .last()
+        .map_or_else(|| error.to_string(), |e| e.to_string())
+}
+
+/// Returns the reasons of an error, the innermost last.
+pub fn causes(error: &reqwest::Error) -> impl Iterator<Item = &(dyn std::error::Error + 'static)> {
+    std::iter::successors(std::error::Error::source(error), |e| e.source())
 }
 
 #[cfg(test)]
@@ -155,7 +193,7 @@ mod tests {
 
     #[test]
     fn a_proxy_is_named_without_its_password() {
-        let table: [Row; 7] = [
+        let table: [Row; 12] = [
             (
                 "https://api.example/v1",
                 &[("HTTPS_PROXY", "http://me:pw@p.example:3128/")],
@@ -183,6 +221,31 @@ mod tests {
                 Some("p:1 of HTTPS_PROXY"),
             ),
             ("http://127.0.0.1:1/v1", &[("HTTP_PROXY", "p:1")], None),
+            (
+                "http://10.1.2.3/v1",
+                &[("HTTP_PROXY", "p:1"), ("NO_PROXY", "x, 10.0.0.0/8")],
+                None,
+            ),
+            (
+                "http://11.1.2.3/v1",
+                &[("HTTP_PROXY", "p:1"), ("NO_PROXY", "10.0.0.0/8")],
+                Some("p:1 of HTTP_PROXY"),
+            ),
+            (
+                "http://[fd00::7]/v1",
+                &[("HTTP_PROXY", "p:1"), ("NO_PROXY", "fd00::/8")],
+                None,
+            ),
+            (
+                "http://[fd00::7]/v1",
+                &[("HTTP_PROXY", "p:1"), ("NO_PROXY", "fd00::7")],
+                None,
+            ),
+            (
+                "http://10.1.2.3/v1",
+                &[("HTTP_PROXY", "p:1"), ("NO_PROXY", "10.0.0.0/99, fd00::/8")],
+                Some("p:1 of HTTP_PROXY"),
+            ),
         ];
         for (url, set, want) in table {
             let variable = |name: &str| {
@@ -190,7 +253,8 @@ mod tests {
                 found.map(|(_, value)| value.to_string())
             };
             let url = Url::parse(url).unwrap();
-            assert_eq!(proxy_of(&url, variable).as_deref(), want, "{url} {set:?}");
+            let proxy = proxy_of(&url, variable).map(|proxy| proxy.to_string());
+            assert_eq!(proxy.as_deref(), want, "{url} {set:?}");
         }
     }
 }

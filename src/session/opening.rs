@@ -20,13 +20,13 @@ use super::{
 };
 use crate::command::server::Servers;
 use crate::command::{OF_UNAWAITED_HOOK, RunState, Runs};
-use crate::config::Paths;
+use crate::config::{Config, ConfigError, Paths};
 use crate::core::budget::Budget;
 use crate::core::entry::Choice;
 use crate::core::entry::{Entry, ForkPoint, PromptPrefix, Record};
 use crate::core::state::{State, UserCommand};
 use crate::engine::Log;
-use crate::model::Models;
+use crate::model::{Models, discover};
 use crate::store::{
     Gap, Head, NewFork, NewPlace, NewSession, NewTree, SessionInfo, SessionLock, Store, StoreError,
     is_purged,
@@ -241,7 +241,9 @@ impl AppContext {
         now_ms: i64,
         interactive: bool,
     ) -> Result<Session, SessionError> {
-        let model = self.config().model_name(&self.env)?.to_string();
+        let model = self.config().model_name(&self.env);
+        let model = model.map_err(|error| with_running_server(self.config(), error))?;
+        let model = model.to_string();
         // A session whose model can never be used is not created.
         Models::new(self.config().clone(), self.env.clone()).check(&model)?;
         self.given.check_price(self.config(), &model)?;
@@ -719,5 +721,13 @@ fn sweep(runs: &Runs, session: &str, state: &State) {
         {
             tracing::warn!(run = info.run, %error, "a run folder stays");
         }
+    }
+}
+
+/// Returns an error about a missing model, with a server that answers on this machine as its hint.
+fn with_running_server(config: &Config, error: ConfigError) -> ConfigError {
+    match discover::running_servers(config).into_iter().next() {
+        Some(server) if config.model.is_none() => error.with_hint(server),
+        _ => error,
     }
 }

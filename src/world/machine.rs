@@ -31,7 +31,7 @@ use crate::core::file_clock::FileClock;
 use crate::core::request::Request;
 use crate::core::state::{Background, State, UserCommand};
 use crate::core::tool::ToolCall;
-use crate::model::{Delta, Models, Reply};
+use crate::model::{Delta, Models, Reply, ServerFacts};
 use crate::net::page::{self, PageContent, Web};
 use crate::net::search;
 use crate::sandbox::KeptPlaceholders;
@@ -504,8 +504,8 @@ impl World for Machine {
         self.models.first_forms(model)
     }
 
-    async fn asked_window(&self, model: &str) -> Option<u64> {
-        self.models.asked_window(model).await
+    async fn server_facts(&self, model: &str, has_window: bool) -> ServerFacts {
+        self.models.server_facts(model, has_window).await
     }
 
     async fn summarise(

@@ -34,7 +34,7 @@ use crate::core::form::{FormAnswer, ServerQuestion};
 use crate::core::request::Request;
 use crate::core::state::{Background, State, UserCommand};
 use crate::core::tool::ToolCall;
-use crate::model::{Delta, Reply};
+use crate::model::{Delta, Reply, ServerFacts};
 use crate::store::now_ms;
 use crate::tools::ToolResult;
 use crate::workspace::files::FileTimes;
@@ -209,10 +209,10 @@ pub trait World: 'static {
         Vec::new()
     }
 
-    /// Returns the context window in tokens that the model's server names. Asks for a short time,
-    /// and only for a model of which nothing else is known.
-    fn asked_window(&self, _model: &str) -> impl Future<Output = Option<u64>> {
-        std::future::ready(None)
+    /// Returns what the model's server says about the model. Asks for a short time. `has_window`: the
+    /// session knows the context window.
+    fn server_facts(&self, _model: &str, _has_window: bool) -> impl Future<Output = ServerFacts> {
+        std::future::ready(ServerFacts::default())
     }
 
     /// Checks that this model can be called: its provider is known and has its key.

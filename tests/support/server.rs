@@ -35,14 +35,16 @@ pub struct Options {
     pub key: Option<String>,
     /// No key is wanted: a request that has one is at fault.
     pub keyless: bool,
-    /// What a GET of a path gives: lists of models and settings of the server. Others are not
-    /// found, which is no fault of who asks.
+    /// What a path gives: lists of models and settings of the server. Others are not found, which is
+    /// no fault of who asks.
     pub pages: Vec<(&'static str, Value)>,
     /// Bodies stay in the log. Not for long runs: they grow with the square of the turns.
     pub keep_bodies: bool,
     /// Without checks the server is as quick as it can be: nothing is parsed, a script sees
     /// nothing but the protocol and, as `turn`, how many answers were given before.
     pub check: bool,
+    /// The port, for a server that starts again. 0: any that is free.
+    pub port: u16,
     /// The server speaks TLS with this.
     pub tls: Option<Arc<rustls::ServerConfig>>,
 }
@@ -57,6 +59,7 @@ impl Default for Options {
             pages: Vec::new(),
             keep_bodies: true,
             check: true,
+            port: 0,
             tls: None,
         }
     }
@@ -168,7 +171,8 @@ impl Server {
         options: Options,
         script: impl Fn(&Seen) -> Answer + Send + Sync + 'static,
     ) -> Server {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("bind a loopback port");
+        let listener =
+            TcpListener::bind((Ipv4Addr::LOCALHOST, options.port)).expect("bind a loopback port");
         let address = listener.local_addr().expect("the port that was bound");
         let shared = Arc::new(Shared {
             script: Box::new(script),
@@ -343,7 +347,7 @@ impl Shared {
         let at = self.started.elapsed();
         let body = Arc::new(body);
         self.state().last = format!("{} {}", head.method, head.path);
-        if head.method == "GET" {
+        if head.method == "GET" || head.path.starts_with("/api/") {
             let page = self.options.pages.iter().find(|(p, _)| *p == head.path);
             if let (Some(_), Err(fault)) = (page, self.let_in(&head)) {
                 return self.refuse(Protocol::Anthropic, &fault, None);

@@ -82,6 +82,7 @@ fn request(messages: Vec<Message>) -> Request {
         effort: Effort::Default,
         temperature: None,
         answers: 0,
+        has_answered: false,
         schema: None,
     }
 }

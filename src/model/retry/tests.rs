@@ -7,7 +7,7 @@ const RETRY: Retry = Retry {
     base_ms: 100,
     cap_ms: 300,
     max_wait_ms: 600_000,
-    waits_for_loading: true,
+    waits_for_server: true,
 };
 
 fn after(failed: u32) -> SoFar {
@@ -21,7 +21,7 @@ fn refused(class: FailureClass, retry_after_s: Option<u64>) -> Refused {
     Refused {
         failure: Failure::new(class, "request to p failed"),
         retry_after: retry_after_s.map(Duration::from_secs),
-        is_loading: false,
+        is_away: false,
     }
 }
 
@@ -39,9 +39,23 @@ fn the_back_off_doubles_up_to_a_cap() {
 #[test]
 fn the_retry_delay_is_at_least_what_the_server_asks_for() {
     let asked = Some(Duration::from_secs(7));
-    assert_eq!(RETRY.delay(1, asked, 1.0), Duration::from_secs(7));
+    assert_eq!(RETRY.delay(1, asked, 0.0), Duration::from_secs(7));
     let asked = Some(Duration::from_millis(1));
     assert_eq!(RETRY.delay(1, asked, 1.0), Duration::from_millis(100));
+}
+
+/// Many clients get the same answer.
+#[test]
+fn equal_delays_are_spread_and_never_shorter() {
+    let asked = Some(Duration::from_secs(30));
+    let secs = |jitter| RETRY.delay(1, asked, jitter).as_secs_f64();
+    let delays = [0.0, 0.5, 1.0].map(secs);
+    assert!(delays[0] == 30.0 && delays.is_sorted() && delays[1] > 31.0 && delays[2] <= 33.0);
+    // The longest wait too.
+    for class in [FailureClass::RateLimit, FailureClass::Overloaded] {
+        let all = RETRY.next(&after(1), refused(class, Some(600)), 1.0);
+        assert_eq!(all, Ok(Duration::from_secs(660)));
+    }
 }
 
 #[test]
@@ -132,14 +146,14 @@ fn a_server_that_loads_a_model_is_waited_for() {
         waited: Duration::from_secs(90),
     };
     let elsewhere = Retry {
-        waits_for_loading: false,
+        waits_for_server: false,
         ..RETRY
     };
     let loading = || Refused {
-        is_loading: true,
+        is_away: true,
         ..refused(FailureClass::Overloaded, None)
     };
-    assert_eq!(RETRY.next(&so_far, loading(), 0.0), Ok(LOADING_PAUSE));
+    assert_eq!(RETRY.next(&so_far, loading(), 0.0), Ok(AWAY_PAUSE));
     assert!(elsewhere.next(&so_far, loading(), 0.0).is_err());
     let busy = refused(FailureClass::Overloaded, None);
     assert!(RETRY.next(&so_far, busy, 0.0).is_err());

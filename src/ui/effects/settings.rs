@@ -15,7 +15,6 @@ use crate::core::offer::RuleOffer;
 use crate::core::rule::{Rule, RuleScope};
 use crate::core::text::count;
 use crate::engine::Command;
-use crate::model::discover::LLAMA_CPP;
 use crate::model::offered::ModelList;
 use crate::model::provider::Secret;
 use crate::model::retirement::date_at;
@@ -437,16 +436,8 @@ impl SettingsJob {
 
     /// Stores a model as the user's model, and opens a session with it.
     fn write_model(&mut self, model: &str, engine: u64) {
-        let provider = model.split('/').next().unwrap_or_default();
-        let named = match self.ctx.config().provider(provider) {
-            Ok(_) => Ok(()),
-            // The server was found by its port. It gets a name in the config.
-            Err(_) => {
-                self.change_config(|paths| config::write::local_server(paths, provider, LLAMA_CPP))
-            }
-        };
         let set = |paths: &Paths| config::write::set(paths, "model", model);
-        if let Err(e) = named.and_then(|()| self.change_config(set)) {
+        if let Err(e) = self.change_config(set) {
             return self.notify(Tone::Bad, e.to_string());
         }
         let file = self.ctx.paths.config_file();

@@ -247,6 +247,7 @@ fn next_request(one: &Recorded, model: &str) -> Value {
         effort: Effort::Default,
         temperature: None,
         answers: 0,
+        has_answered: false,
         schema: None,
     };
     let target = Target {

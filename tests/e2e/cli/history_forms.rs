@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use serde_json::{Value, json};
 
 use crate::cli::{LIMIT, streamed};
-use support::{Answer, Home, Live, Protocol, Says, Seen, Server};
+use support::{Answer, Home, Live, Options, Protocol, Says, Seen, Server};
 
 /// A server that refuses a part of the history, and its words.
 struct Strict {
@@ -147,6 +147,36 @@ fn a_session_goes_on_in_the_form_that_its_server_takes() {
             strict.form
         );
         assert!(shown.contains(&said), "{shown}");
+        server.assert_no_violations();
+    }
+}
+
+/// The texts of the exceptions in the templates of Mistral and Llama 3.
+#[test]
+fn a_template_that_the_server_shows_chooses_the_form_before_a_refusal() {
+    for strict in &STRICT[..2] {
+        let template = format!("{{{{- raise_exception('{}') }}}}", strict.words);
+        let settings = json!({ "chat_template": template });
+        let options = Options {
+            pages: vec![("/props", settings)],
+            ..Options::default()
+        };
+        let refuses = strict.refuses;
+        let server = Server::start_with(options, move |seen| match refuses(&seen.json) {
+            true => Answer::error(400, "another template"),
+            false => two_calls(seen),
+        });
+        let home = Home::with(&server, strict.protocol);
+        for name in ["a", "b"] {
+            std::fs::write(home.path(name), name).unwrap();
+        }
+        begin(&home);
+        let run = streamed(&home, &["-p", "-c", "and now?"]).expect(0);
+        let statuses: Vec<u16> = server.requests().iter().map(|r| r.status).collect();
+        assert_eq!(statuses, [200, 200], "{}", strict.words);
+        let session = run.events()[0]["session"].as_str().unwrap().to_string();
+        let shown = home.run(["show", &session]).expect(0).stdout;
+        assert!(shown.contains(strict.form), "{shown}");
         server.assert_no_violations();
     }
 }

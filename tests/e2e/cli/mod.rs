@@ -40,6 +40,7 @@ mod models;
 mod nasty;
 mod network;
 mod old_sessions;
+mod outages;
 mod output;
 mod owners;
 mod packages;

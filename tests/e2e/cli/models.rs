@@ -553,6 +553,53 @@ fn a_refusal_without_a_figure_shrinks_no_window_for_good() {
     }
 }
 
+/// At llama.cpp and at Ollama, once in each process.
+#[test]
+fn a_model_without_tools_is_reported_at_the_start() {
+    let caps = |tools: bool| json!({ "chat_template": "x", "chat_template_caps": { "supports_tools": tools } });
+    let ollama = |tools: &str| {
+        vec![
+            ("/api/ps", json!({ "models": [] })),
+            (
+                "/api/show",
+                json!({ "capabilities": ["completion", tools] }),
+            ),
+        ]
+    };
+    for (pages, way_out) in [
+        (vec![("/props", caps(false))], Some("--jinja")),
+        (vec![("/props", caps(true))], None),
+        (ollama("vision"), Some("ollama show")),
+        (ollama("tools"), None),
+        (
+            vec![("/props", json!("<html>")), ("/api/ps", json!([]))],
+            None,
+        ),
+    ] {
+        let options = Options {
+            pages,
+            ..Options::default()
+        };
+        let server = Server::start_with(options, |seen| match seen.turn {
+            0 => Says::call("glob", json!({ "pattern": "*" })).into(),
+            _ => Answer::text("done"),
+        });
+        let home = Home::with(&server, Protocol::Chat);
+        let run = home.run(["-p", "x"]).expect(0);
+        let said = run
+            .stderr
+            .matches("local/test-model cannot call tools")
+            .count();
+        assert_eq!(said, usize::from(way_out.is_some()), "{}", run.stderr);
+        assert!(
+            run.stderr.contains(way_out.unwrap_or_default()),
+            "{}",
+            run.stderr
+        );
+        server.assert_no_violations();
+    }
+}
+
 #[test]
 fn a_limit_by_time_is_waited_for_and_what_never_succeeds_is_not() {
     for protocol in Protocol::ALL {

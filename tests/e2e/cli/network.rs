@@ -172,25 +172,43 @@ fn a_proxy_that_is_away_is_told() {
     let home = Home::new();
     configure(&home, "http://model.test", "");
     let command = with_env(&home, &[("HTTP_PROXY", "http://127.0.0.1:1")]);
-    refused(run(command, LIMIT), 75, &["http://model.test"]);
+    let words = ["http://model.test", "check the proxy"];
+    refused(run(command, LIMIT), 75, &words);
 }
 
 /// A password is missing for good, and another refusal may pass.
 #[test]
 fn a_proxy_that_refuses_is_told() {
-    for (status, code) in [("407 Proxy Authentication Required", 2), ("503 Away", 75)] {
+    let page = "<html>blocked</html>";
+    for (status, code) in [
+        ("407 Proxy Authentication Required", 2),
+        ("403 Forbidden", 2),
+        ("302 Found", 2),
+        ("429 Too Many Requests", 75),
+        ("502 Bad Gateway", 75),
+        ("503 Away", 75),
+    ] {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let address = format!("http://{}", listener.local_addr().unwrap());
         std::thread::spawn(move || {
             for mut client in listener.incoming().map_while(Result::ok) {
                 let _ = client.read(&mut [0; 4096]);
-                let _ = write!(client, "HTTP/1.1 {status}\r\ncontent-length: 0\r\n\r\n");
+                let length = page.len();
+                let _ = write!(
+                    client,
+                    "HTTP/1.1 {status}\r\ncontent-length: {length}\r\n\r\n{page}"
+                );
             }
         });
         let home = Home::new();
         configure(&home, "https://model.test", "");
         let command = with_env(&home, &[("HTTPS_PROXY", &address)]);
-        refused(run(command, LIMIT), code, &["proxy", "HTTPS_PROXY"]);
+        let number = if code == 2 && !status.starts_with("407") {
+            &status[..3]
+        } else {
+            ""
+        };
+        refused(run(command, LIMIT), code, &["proxy", "HTTPS_PROXY", number]);
     }
 }
 
