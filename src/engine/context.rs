@@ -14,7 +14,7 @@ use crate::core::budget::{BYTES_PER_TOKEN, Budget};
 use crate::core::compacting::{self, Summary};
 use crate::core::entry::{
     Block, Entry, Failure, FailureClass, HookEvent, LearnedForm, PromptPrefix, Record, RequestForm,
-    Seq, Spent,
+    Seq, Spent, Usage,
 };
 use crate::core::freeing;
 use crate::core::gauge::Parts;
@@ -28,7 +28,7 @@ use crate::core::turn::TurnRange;
 use crate::core::unsent;
 use crate::core::window;
 use crate::model::Reply;
-use crate::world::World;
+use crate::world::{Images, World};
 
 /// Settings for summaries of the turns that leave the context.
 pub struct Summarising {
@@ -293,7 +293,9 @@ impl Summaries {
         let made = self.words(made);
         let budget = log.budget();
         let max_bytes = budget.bytes(log.policy.windows.summary_tokens(&budget));
-        let accepted = self.accepted(log, made, max_bytes, StandIn::of(self.summarising.fallback));
+        let records = self.to_summarise(log, range)?;
+        let stands_in = StandIn::of(self.summarising.fallback);
+        let accepted = self.accepted(log, made, max_bytes, stands_in, &records);
         self.record_compaction(log, range, accepted).await
     }
 
@@ -304,16 +306,21 @@ impl Summaries {
         made: Result<String, Failure>,
         max_bytes: usize,
         stands_in: StandIn,
+        about: &[Record],
     ) -> Option<String> {
         if let Some(notice) = self.notice.take() {
             log.emit(Event::Notice(notice));
         }
-        let why = match made.map(|text| summary::accept(&text, max_bytes)) {
-            Ok(Some(text)) => {
+        let accepted = made.map(|text| match summary::flaw(&text, about) {
+            Some(flaw) => Err(flaw),
+            None => Ok(summary::accept(&text, max_bytes).unwrap_or_default()),
+        });
+        let why = match accepted {
+            Ok(Ok(text)) => {
                 self.answered();
                 return Some(text);
             }
-            Ok(None) => "its answer has no words".to_string(),
+            Ok(Err(flaw)) => flaw.to_string(),
             Err(failure) => failure.message,
         };
         self.failed();
@@ -381,7 +388,7 @@ impl Summaries {
             None => p.summary.clone().or_else(|| p.sound.clone()),
         });
         let instructions = &self.summarising.instructions;
-        let work = self.summarise(log, instructions, before.as_deref(), records);
+        let work = self.summarise(log, instructions, before.as_deref(), records, range.last)?;
         self.pending = Some(SummaryTask {
             range,
             work: Some(work),
@@ -410,15 +417,44 @@ impl Summaries {
         others.filter(|other| *other != model).cloned().collect()
     }
 
-    /// Asks the summary model about these records. If its server refuses the request as too long,
-    /// a shorter one is sent at once. If it does not have the model, the next one is asked.
+    /// Returns the request for a summary up to this entry at the end of the last request of the
+    /// session's model, with its images. `None`: another model summarises, or it does not fit.
+    fn in_place<W: World>(
+        &self,
+        log: &Recorder<W>,
+        last: Seq,
+    ) -> Result<Option<(Request, Images)>, EngineError> {
+        let other = self.summarising.model.as_ref();
+        if other.is_some_and(|model| *model != log.state.model) {
+            return Ok(None);
+        }
+        let (budget, windows) = (log.budget(), &log.policy.windows);
+        let request = summary::request_in_place(
+            &log.state,
+            &budget,
+            windows.inline_max_bytes,
+            last,
+            windows.summary_tokens(&budget),
+        );
+        let Some(request) = request else {
+            return Ok(None);
+        };
+        let images = log.images(&request)?;
+        Ok(Some((request, images)))
+    }
+
+    /// Asks the summary model about these records, which end at `last`. The session's own model is
+    /// asked at the end of its last request. If its server refuses the request as too long, a
+    /// shorter one is sent at once. If it does not have the model, the next one is asked.
     pub(super) fn summarise<W: World>(
         &self,
         log: &Recorder<W>,
         instructions: &str,
         before: Option<&str>,
         records: Vec<Record>,
-    ) -> Work {
+        last: Seq,
+    ) -> Result<Work, EngineError> {
+        let mut in_place = self.in_place(log, last)?;
         let model = self.summarising.model.as_ref().unwrap_or(&log.state.model);
         let own = log.budget();
         let room = log.policy.budget_of(&log.state, model);
@@ -447,14 +483,32 @@ impl Summaries {
             let before = before.as_deref();
             summary::request(model, &instructions, before, &records, &freed, room, tokens)
         };
-        Box::pin(async move {
+        Ok(Box::pin(async move {
             let asked = async {
                 let mut notice = None;
+                let mut wasted = Usage::default();
                 loop {
-                    let failure = match world.summarise(request(&model, &room)).await {
-                        Ok(reply) => return Ok(written(model, reply, notice)),
+                    let here = in_place.take();
+                    let is_here = here.is_some();
+                    let (asked, images) =
+                        here.unwrap_or_else(|| (request(&model, &room), Images::new()));
+                    let failure = match world.summarise(asked, images).await {
+                        // It went on with the task: it is asked again without tools.
+                        Ok(reply) if is_here && calls(&reply) => {
+                            wasted.add(&reply.usage);
+                            continue;
+                        }
+                        Ok(mut reply) => {
+                            reply.usage.add(&wasted);
+                            return Ok(written(model, reply, notice));
+                        }
                         Err(failure) => failure,
                     };
+                    let is_refused =
+                        matches!(failure.class, FailureClass::TooLong | FailureClass::BadRequest);
+                    if is_here && is_refused {
+                        continue;
+                    }
                     let is_too_long = failure.class == FailureClass::TooLong;
                     let smaller = summary::smaller_room(&room, &failure);
                     if let Some(smaller) = smaller.filter(|_| is_too_long) {
@@ -471,7 +525,7 @@ impl Summaries {
             };
             let made = tokio::time::timeout(patience, asked).await;
             made.unwrap_or_else(|_| Err(too_late()))
-        })
+        }))
     }
 
     /// Asks the summary model something else.
@@ -484,7 +538,7 @@ impl Summaries {
                 let mut notice = None;
                 loop {
                     let model = request.model.clone();
-                    let failure = match world.summarise(request.clone()).await {
+                    let failure = match world.summarise(request.clone(), Images::new()).await {
                         Ok(reply) => return Ok(written(model, reply, notice)),
                         Err(failure) => failure,
                     };
@@ -801,9 +855,11 @@ impl<W: World> Engine<W> {
         let before = preface.and_then(|p| p.summary.clone().or_else(|| p.sound.clone()));
         let instructions = &self.summaries.summarising.continuation;
         let records = self.log.state.context.clone();
+        // The note has the results after the last request.
+        let last = 0;
         let work = self
             .summaries
-            .summarise(&self.log, instructions, before.as_deref(), records);
+            .summarise(&self.log, instructions, before.as_deref(), records, last)?;
         let Some(made) = self
             .drive_step_silently(work, super::drive_step::Stoppable::Yes)
             .await?
@@ -818,6 +874,7 @@ impl<W: World> Engine<W> {
             made,
             max_bytes,
             StandIn::Log,
+            &[],
         )))
     }
 
@@ -904,6 +961,11 @@ fn written(model: String, reply: Reply, notice: Option<String>) -> Written {
         spent: Spent { model, usage },
         notice,
     }
+}
+
+fn calls(reply: &Reply) -> bool {
+    let is_call = |block: &Block| matches!(block, Block::Call { .. });
+    reply.blocks.iter().any(is_call)
 }
 
 fn too_late() -> Failure {

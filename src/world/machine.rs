@@ -508,9 +508,9 @@ impl World for Machine {
         self.models.asked_window(model).await
     }
 
-    async fn summarise(&self, request: Request) -> Result<Reply, Failure> {
-        let none = |_: &BlobRef| None;
-        self.models.call(request, &none, &mut |_| {}).await
+    async fn summarise(&self, request: Request, images: Images) -> Result<Reply, Failure> {
+        let blobs = |blob: &BlobRef| images.get(&blob.hash).cloned();
+        self.models.call(request, &blobs, &mut |_| {}).await
     }
 
     fn leads_to(&self, call: &ToolCall) -> Result<Option<PathBuf>, String> {

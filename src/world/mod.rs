@@ -223,11 +223,15 @@ pub trait World: 'static {
         Ok(())
     }
 
-    /// Calls the model of the request for a summary: one answer without tools.
+    /// Calls the model of the request for a summary. `images` as in [`World::call_model`].
     ///
     /// # Errors
     /// As [`World::call_model`].
-    fn summarise(&self, request: Request) -> impl Future<Output = Result<Reply, Failure>>;
+    fn summarise(
+        &self,
+        request: Request,
+        images: Images,
+    ) -> impl Future<Output = Result<Reply, Failure>>;
 
     /// Returns the file to which the path of a call leads at this instant, with links followed.
     ///

@@ -1081,7 +1081,7 @@ impl World for Fake {
         .await
     }
 
-    async fn summarise(&self, request: Request) -> Result<Reply, Failure> {
+    async fn summarise(&self, request: Request, _images: Images) -> Result<Reply, Failure> {
         self.between(async {
             assert!(request.tools.is_empty());
             self.pass().await;

@@ -305,8 +305,8 @@ impl World for Mortal {
         .await
     }
 
-    async fn summarise(&self, request: Request) -> Result<Reply, Failure> {
-        self.machine.summarise(request).await
+    async fn summarise(&self, request: Request, images: Images) -> Result<Reply, Failure> {
+        self.machine.summarise(request, images).await
     }
 
     fn leads_to(&self, call: &ToolCall) -> Result<Option<PathBuf>, String> {
