@@ -96,7 +96,9 @@ pub fn request_in_place(
     let end = state.context.partition_point(|record| record.seq <= last);
     let mut asked = state.clone();
     asked.context.truncate(end.max(sent));
-    let text = HERE.trim_end().replace("{max_words}", &(summary_tokens * 3 / 4).to_string());
+    let text = HERE
+        .trim_end()
+        .replace("{max_words}", &(summary_tokens * 3 / 4).to_string());
     let instruction = Entry::Noted { text, about: None };
     asked.context.push(Record {
         seq: state.next_seq(),
@@ -579,6 +581,27 @@ mod tests {
         assert!(text.contains(&said), "{text}");
         assert!(text.contains("bytes of entry 3 left out"), "{text}");
         assert!(text.contains("calls read {\"path\":\"39.rs\"}"), "{text}");
+    }
+
+    #[test]
+    fn a_summary_in_a_loop_or_without_the_files_is_refused() {
+        let mut log = Log::new();
+        log.says("mend the parser");
+        assert_eq!(flaw("It was looked at.", &log.1), None);
+        log.calls(
+            "read",
+            r#"{"path":"src/parse.rs"}"#,
+            Outcome::done("x"),
+            None,
+        );
+        let none = Some("its answer has none of the files and numbers");
+        assert_eq!(flaw("It was looked at [entries 1-3].", &log.1), none);
+        assert_eq!(flaw("Read `parse.rs`.", &log.1), None);
+        let again = "- Read parse.rs.\n".repeat(3);
+        assert_eq!(flaw(&again, &log.1), None);
+        let again = format!("{again}\n4. Read parse.rs");
+        assert_eq!(flaw(&again, &log.1), Some("its answer repeats a line"));
+        assert_eq!(flaw(" . ", &log.1), Some("its answer has no words"));
     }
 
     #[test]

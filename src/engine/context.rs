@@ -504,8 +504,10 @@ impl Summaries {
                         }
                         Err(failure) => failure,
                     };
-                    let is_refused =
-                        matches!(failure.class, FailureClass::TooLong | FailureClass::BadRequest);
+                    let is_refused = matches!(
+                        failure.class,
+                        FailureClass::TooLong | FailureClass::BadRequest
+                    );
                     if is_here && is_refused {
                         continue;
                     }
@@ -857,9 +859,9 @@ impl<W: World> Engine<W> {
         let records = self.log.state.context.clone();
         // The note has the results after the last request.
         let last = 0;
-        let work = self
-            .summaries
-            .summarise(&self.log, instructions, before.as_deref(), records, last)?;
+        let work =
+            self.summaries
+                .summarise(&self.log, instructions, before.as_deref(), records, last)?;
         let Some(made) = self
             .drive_step_silently(work, super::drive_step::Stoppable::Yes)
             .await?

@@ -213,3 +213,24 @@ pub enum StopReason {
     /// Anything else the protocol names.
     Other,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_differs_between_sessions_comes_after_the_instructions() {
+        let mut layers = PromptPrefix {
+            instructions: "Use blanks.".into(),
+            ..PromptPrefix::default()
+        };
+        // As an older version wrote it.
+        assert_eq!(layers.instructions_and_start(), ("Use blanks.", ""));
+        layers = layers.with_start("date: today").with_start("more");
+        let start = "<at_start>\ndate: today\n\nmore\n</at_start>";
+        assert_eq!(layers.instructions_and_start(), ("Use blanks.", start));
+        assert!(PromptPrefix::is_start(start));
+        let alone = PromptPrefix::default().with_start("x");
+        assert_eq!(alone.instructions_and_start().0, "");
+    }
+}

@@ -1081,9 +1081,8 @@ impl World for Fake {
         .await
     }
 
-    async fn summarise(&self, request: Request, _images: Images) -> Result<Reply, Failure> {
+    async fn summarise(&self, _request: Request, _images: Images) -> Result<Reply, Failure> {
         self.between(async {
-            assert!(request.tools.is_empty());
             self.pass().await;
             match self.outside.borrow().summariser_fails {
                 true => Err(Failure {

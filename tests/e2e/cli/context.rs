@@ -170,7 +170,10 @@ fn a_fork_is_told_of_no_other_session() {
     home.run(["-p", "first"]).expect(0);
     home.run(["-p", "-c", "--fork-session", "second"]).expect(0);
     let body = heard.lock().unwrap().last().unwrap().json.to_string();
-    assert!(body.contains("at_start") && !body.contains("last_session"), "{body}");
+    assert!(
+        body.contains("at_start") && !body.contains("last_session"),
+        "{body}"
+    );
 }
 
 /// A provider's cache has all that the sessions of a folder have in common: what differs comes
@@ -189,7 +192,11 @@ fn a_new_session_begins_with_the_bytes_of_the_one_before() {
         home.run(["-p", "the second task"]).expect(0);
         let heard = heard.lock().unwrap();
         let [one, two] = [&heard[0], &heard[1]].map(|seen| prompt(&seen.json));
-        let same = one.bytes().zip(two.bytes()).take_while(|(a, b)| a == b).count();
+        let same = one
+            .bytes()
+            .zip(two.bytes())
+            .take_while(|(a, b)| a == b)
+            .count();
         let start = two.find("<at_start>").expect("what differs");
         assert_eq!(two.matches("the first task").count(), 1, "{two}");
         assert!(same >= start, "{}: {same} of {start}", protocol.name());
