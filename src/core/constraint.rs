@@ -81,13 +81,15 @@ pub(crate) fn facts(text: &str) -> Vec<&str> {
 /// Returns the number of words that are a number, a name or a path.
 pub(crate) fn specifics(sentence: &str) -> usize {
     let is_inside = |word: &str| word.contains(['/', '_', '.', '@', ':', '\\']);
-    let is_specific = |(place, word): (usize, &str)| {
+    let mut begins = true;
+    let is_specific = |word: &&str| {
+        // The first word of a sentence is written with a capital whatever it is.
+        let is_first = std::mem::replace(&mut begins, word.ends_with(['.', '!', '?', ':']));
         let word = word.trim_matches(|c: char| !is_of_word(c));
-        let is_name = place > 0 && word.starts_with(char::is_uppercase) && word.len() > 1;
+        let is_name = !is_first && word.starts_with(char::is_uppercase) && word.len() > 1;
         is_name || word.contains(|c: char| c.is_ascii_digit()) || is_inside(word)
     };
-    let words = sentence.split_whitespace().enumerate();
-    words.filter(|word| is_specific(*word)).count()
+    sentence.split_whitespace().filter(is_specific).count()
 }
 
 fn ends(text: &str) -> (&str, &str) {

@@ -387,10 +387,10 @@ mod tests {
             text(200)
         );
         assert_eq!(
-            has(&text(240)),
+            has(&text(260)),
             [yes, yes, yes, no, yes, yes],
             "{}",
-            text(240)
+            text(260)
         );
         assert_eq!(has(&text(400)), [yes; 6], "{}", text(400));
         let text = text(200);
