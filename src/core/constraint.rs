@@ -78,7 +78,7 @@ pub(crate) fn facts(text: &str) -> Vec<&str> {
     sentences(head).filter(is_fact).take(MAX_FACTS).collect()
 }
 
-/// Returns the number of words that are a number, a name or a path.
+/// Returns how many of a thousand words are a number, a name or a path.
 pub(crate) fn specifics(sentence: &str) -> usize {
     let is_inside = |word: &str| word.contains(['/', '_', '.', '@', ':', '\\']);
     let mut begins = true;
@@ -89,7 +89,8 @@ pub(crate) fn specifics(sentence: &str) -> usize {
         let is_name = !is_first && word.starts_with(char::is_uppercase) && word.len() > 1;
         is_name || word.contains(|c: char| c.is_ascii_digit()) || is_inside(word)
     };
-    sentence.split_whitespace().filter(is_specific).count()
+    let all = sentence.split_whitespace().count().max(1);
+    sentence.split_whitespace().filter(is_specific).count() * 1_000 / all
 }
 
 fn ends(text: &str) -> (&str, &str) {

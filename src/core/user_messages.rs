@@ -50,7 +50,7 @@ struct Point {
     rank: usize,
 }
 
-/// The rank of a constraint. The others are facts, with as many numbers, names and paths.
+/// The rank of a constraint. The others are facts, by their share of numbers, names and paths.
 const CONSTRAINT: usize = usize::MAX;
 
 /// Returns the points of a message, in their order.
@@ -363,7 +363,7 @@ mod tests {
 
     #[test]
     fn constraints_come_before_facts_and_facts_before_the_rest() {
-        let some = "It was a day like others";
+        let some = "It was a day like others, and so was the one before it, and the next";
         let all = [
             "the task",
             "Use Rust 1.85. No crates. Never push.",
