@@ -51,10 +51,12 @@ impl Budget {
     }
 
     /// Returns the room for the user's messages after a compaction or a continuation, in bytes. It
-    /// is a quarter of the window that remains after these layers and the answer.
+    /// is a quarter of the window that remains after these layers and the answer, or a third of a
+    /// tiny one.
     pub fn words_bytes(&self, layers_bytes: usize) -> usize {
         let left = (self.window - self.answer).saturating_sub(self.tokens(layers_bytes));
-        self.bytes(left / 4).max(MIN_WORDS_BYTES)
+        let part = if self.is_tiny() { 3 } else { 4 };
+        self.bytes(left / part).max(MIN_WORDS_BYTES)
     }
 
     /// Returns the hard limit in tokens: a larger request is not sent.

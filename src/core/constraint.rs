@@ -2,6 +2,8 @@
 //! "must" or "only", in one of several languages. They stay in the context verbatim when the
 //! message cannot.
 //!
+//! Facts are sentences with a number, a name or a path. They come after the constraints.
+//!
 //! A list of words also finds sentences that are not rules. That costs a few bytes, while a
 //! forgotten rule may ruin the work.
 
@@ -21,6 +23,10 @@ const LOOKED_AT_BYTES: usize = 128 * 1024;
 
 /// Maximum number of constraints from one message.
 const MAX_CONSTRAINTS: usize = 60;
+
+/// Maximum number of facts from one message, and the length of one in bytes.
+const MAX_FACTS: usize = 20;
+const FACT_BYTES: usize = 300;
 
 struct Markers {
     words: BTreeSet<&'static str>,
@@ -63,6 +69,28 @@ pub(crate) fn constraints(text: &str) -> Vec<&str> {
         .filter(|s| s.len() <= SENTENCE_BYTES && is_marked(s))
         .take(MAX_CONSTRAINTS)
         .collect()
+}
+
+/// Returns the sentences of a message that have a number, a name or a path, in their order.
+pub(crate) fn facts(text: &str) -> Vec<&str> {
+    let (head, _) = ends(text);
+    let is_fact = |s: &&str| s.len() <= FACT_BYTES && specifics(s) > 0 && !is_marked(s);
+    sentences(head).filter(is_fact).take(MAX_FACTS).collect()
+}
+
+/// Returns how many of a thousand words are a number, a name or a path.
+pub(crate) fn specifics(sentence: &str) -> usize {
+    let is_inside = |word: &str| word.contains(['/', '_', '.', '@', ':', '\\']);
+    let mut begins = true;
+    let is_specific = |word: &&str| {
+        // The first word of a sentence is written with a capital whatever it is.
+        let is_first = std::mem::replace(&mut begins, word.ends_with(['.', '!', '?', ':']));
+        let word = word.trim_matches(|c: char| !is_of_word(c));
+        let is_name = !is_first && word.starts_with(char::is_uppercase) && word.len() > 1;
+        is_name || word.contains(|c: char| c.is_ascii_digit()) || is_inside(word)
+    };
+    let all = sentence.split_whitespace().count().max(1);
+    sentence.split_whitespace().filter(is_specific).count() * 1_000 / all
 }
 
 fn ends(text: &str) -> (&str, &str) {
@@ -149,6 +177,15 @@ mod tests {
         ] {
             assert_eq!(constraints(text), want, "{text}");
         }
+    }
+
+    #[test]
+    fn facts_have_numbers_names_or_paths() {
+        let text =
+            "It runs. The port is 8391. Ask Inés Okafor! Never use 7. See src/a.rs\nthat's it";
+        let want = ["The port is 8391.", "Ask Inés Okafor!", "See src/a.rs"];
+        assert_eq!(facts(text), want);
+        assert!(specifics(want[1]) > specifics(want[0]));
     }
 
     #[test]

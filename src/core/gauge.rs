@@ -20,7 +20,7 @@ pub struct Parts {
 impl Parts {
     /// Measures the request that would be sent now.
     pub fn of(state: &State, budget: &Budget, windows: &CompactionSettings) -> Parts {
-        let instructions = state.layers.instructions.len();
+        let instructions = state.layers.instructions_and_start().0.len();
         let system = budget.tokens(state.fixed_bytes() - instructions);
         let instructions = budget.tokens(instructions);
         let summary = budget.tokens(state.preface.as_ref().map_or(0, |p| p.text.len()));

@@ -44,7 +44,7 @@ pub fn request(
         model: state.model.clone(),
         system: state.layers.system.clone(),
         tools: state.layers.tools.clone(),
-        instructions: state.layers.instructions.clone(),
+        instructions: state.layers.instructions_and_start().0.to_string(),
         messages,
         max_tokens: budget.answer,
         effort: state.effort,
@@ -141,6 +141,8 @@ fn render(
 ) -> Vec<Message> {
     let mut out = Messages::new(inline, forms);
     kept.begin(state, inline, forms);
+    let (_, start) = state.layers.instructions_and_start();
+    out.push(Role::User, [plain(start.to_string())]);
     let mut rest = &state.context[..];
     let first = rest.first().map(|record| record.seq);
     match forms.and_then(|forms| forms.digest(first)) {

@@ -1,6 +1,8 @@
 //! Summaries of turns that left the context: the request to the summary model, and the digest that
 //! replaces its answer if it cannot be asked.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use serde::{Deserialize, Serialize};
 
 use super::budget::Budget;
@@ -10,6 +12,8 @@ use super::happened;
 use super::hook;
 use super::limits;
 use super::plain_text::plain_text;
+use super::preface::Preface;
+use super::prompt;
 use super::quoted::{escape_tags, indented, inside_tag};
 use super::request::Request;
 use super::rewind;
@@ -67,6 +71,47 @@ pub fn request(
     );
     let max_tokens = (summary_tokens * 2).min(room.answer);
     Request::of_text(model.to_string(), instructions, text, max_tokens)
+}
+
+/// The instruction at the end of the session's own last request.
+const HERE: &str = include_str!("../../assets/prompts/summary_here.md");
+
+/// Builds the request for a summary as the last request to the session's model with the instruction
+/// at its end, so that a provider's cache has all but that. `last` is the last entry to summarise.
+/// `None`: it does not fit, or the context has not all that is to be summarised.
+pub fn request_in_place(
+    state: &State,
+    budget: &Budget,
+    inline_max_bytes: usize,
+    last: Seq,
+    summary_tokens: u64,
+) -> Option<Request> {
+    let is_unsound = |p: &Preface| p.unsound_from.is_some();
+    // With a schema the model answers in that alone.
+    if state.structured.is_some() || state.preface.as_ref().is_some_and(is_unsound) {
+        return None;
+    }
+    let is_answer = |record: &Record| matches!(record.entry, Entry::Replied { .. });
+    let sent = state.context.iter().rposition(is_answer)?;
+    let end = state.context.partition_point(|record| record.seq <= last);
+    let mut asked = state.clone();
+    asked.context.truncate(end.max(sent));
+    let text = HERE
+        .trim_end()
+        .replace("{max_words}", &(summary_tokens * 3 / 4).to_string());
+    let instruction = Entry::Noted { text, about: None };
+    asked.context.push(Record {
+        seq: state.next_seq(),
+        at_ms: 0,
+        entry: instruction,
+    });
+    let inline = budget.inline_bytes(inline_max_bytes);
+    let bytes = prompt::request_bytes(&asked, inline);
+    let left = budget.window.saturating_sub(budget.tokens(bytes));
+    let mut request = prompt::request(&asked, budget, inline_max_bytes, &mut Default::default());
+    // The same as in the last request if possible, since it may be a part of what is cached.
+    request.max_tokens = budget.answer.min(left);
+    (left >= summary_tokens * 5 / 4).then_some(request)
 }
 
 /// Returns the room for a summary request after the server refused one as too long. `None`: it can
@@ -251,6 +296,49 @@ pub fn placeholder(range: TurnRange) -> String {
         "(entries 0-{} are not summarised; memory_page reads them)",
         range.last
     )
+}
+
+/// Number of times from which on a line in the text of a model is a sign of a loop.
+const LOOP: usize = 4;
+
+/// Returns why a text that a model wrote about these records is not their summary.
+pub fn flaw(text: &str, records: &[Record]) -> Option<&'static str> {
+    if accept(text, text.len()).is_none() {
+        return Some("its answer has no words");
+    }
+    let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
+    for line in text.lines() {
+        let line = line.trim_matches(|c: char| !c.is_alphabetic());
+        *seen.entry(line).or_default() += usize::from(!line.is_empty());
+    }
+    if seen.values().any(|times| *times >= LOOP) {
+        return Some("its answer repeats a line");
+    }
+    let lines = records.iter().filter_map(|r| line(r, TEXT_BYTES));
+    let mut named = lines.flat_map(|line| {
+        let (_, text) = line.split_once("] ").unwrap_or_default();
+        names(text)
+    });
+    let known: BTreeSet<String> = names(text).into_iter().collect();
+    let mut names_some = false;
+    let is_missing = named.all(|name| {
+        names_some = true;
+        !known.contains(&name)
+    });
+    (names_some && is_missing).then_some("its answer has none of the files and numbers")
+}
+
+/// Returns the files, without their folders, and the numbers of at least two digits in a text.
+fn names(text: &str) -> Vec<String> {
+    let is_between = |c: char| !(c.is_alphanumeric() || matches!(c, '.' | '_' | '-'));
+    let words = text.split(is_between);
+    let words = words.map(|word| word.trim_matches(|c: char| !c.is_alphanumeric()));
+    let has_name = |word: &&str| {
+        let digits = word.bytes().filter(u8::is_ascii_digit).count();
+        let is_file = word.contains('.') && word.contains(char::is_alphabetic);
+        digits >= 2 || is_file
+    };
+    words.filter(has_name).map(str::to_lowercase).collect()
 }
 
 /// Returns the text of a model, without its oldest lines if it is too long. Returns `None` if it is
@@ -493,6 +581,27 @@ mod tests {
         assert!(text.contains(&said), "{text}");
         assert!(text.contains("bytes of entry 3 left out"), "{text}");
         assert!(text.contains("calls read {\"path\":\"39.rs\"}"), "{text}");
+    }
+
+    #[test]
+    fn a_summary_in_a_loop_or_without_the_files_is_refused() {
+        let mut log = Log::new();
+        log.says("mend the parser");
+        assert_eq!(flaw("It was looked at.", &log.1), None);
+        log.calls(
+            "read",
+            r#"{"path":"src/parse.rs"}"#,
+            Outcome::done("x"),
+            None,
+        );
+        let none = Some("its answer has none of the files and numbers");
+        assert_eq!(flaw("It was looked at [entries 1-3].", &log.1), none);
+        assert_eq!(flaw("Read `parse.rs`.", &log.1), None);
+        let again = "- Read parse.rs.\n".repeat(3);
+        assert_eq!(flaw(&again, &log.1), None);
+        let again = format!("{again}\n4. Read parse.rs");
+        assert_eq!(flaw(&again, &log.1), Some("its answer repeats a line"));
+        assert_eq!(flaw(" . ", &log.1), Some("its answer has no words"));
     }
 
     #[test]

@@ -3,9 +3,10 @@
 //!
 //! Invariant: everything here is bounded. A text that is not stored is named by its address.
 
-use std::collections::VecDeque;
+use std::cmp::Reverse;
+use std::collections::{BTreeSet, VecDeque};
 
-use super::constraint::constraints;
+use super::constraint::{constraints, facts, specifics};
 use super::entry::Seq;
 use super::text::head_tail;
 
@@ -17,8 +18,12 @@ const MAX_MESSAGES: usize = 2_000;
 
 /// Approximate size of the line before a message, in bytes.
 const HEAD_BYTES: usize = 20;
-/// Approximate size of the lines before a part of a message and for the missing text after it.
-const PART_HEAD_BYTES: usize = 90;
+/// Size of the line for all messages that are left out, in bytes.
+const LEFT_OUT_BYTES: usize = 50;
+
+/// Size in bytes up to which a message stays whole if a sentence of it does, since the sentences of
+/// a short message explain each other.
+const SHORT_BYTES: usize = 240;
 
 /// All messages of the user, oldest first.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -35,22 +40,57 @@ struct UserMessage {
     /// The whole text, or the part that is stored.
     text: String,
     is_whole: bool,
-    constraints: Vec<String>,
+    points: Vec<Point>,
+}
+
+/// A sentence that stays in the context when its message cannot, or a short message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Point {
+    text: String,
+    rank: usize,
+}
+
+/// The rank of a constraint. The others are facts, by their share of numbers, names and paths.
+const CONSTRAINT: usize = usize::MAX;
+
+/// Returns the points of a message, in their order.
+fn points(text: &str) -> Vec<Point> {
+    let constraints = constraints(text);
+    let short = text.trim();
+    let mut found: Vec<(usize, &str)> = if short.len() <= SHORT_BYTES {
+        let rank = if constraints.is_empty() {
+            specifics(short)
+        } else {
+            CONSTRAINT
+        };
+        vec![(rank, short)]
+    } else {
+        let facts = facts(text).into_iter().map(|s| (specifics(s), s));
+        let rules = constraints.into_iter().map(|s| (CONSTRAINT, s));
+        rules.chain(facts).collect()
+    };
+    found.retain(|(rank, _)| *rank > 0);
+    found.sort_by_key(|(_, s)| s.as_ptr());
+    let point = |(rank, s): (usize, &str)| Point {
+        text: s.to_string(),
+        rank,
+    };
+    found.into_iter().map(point).collect()
 }
 
 /// The part of a message that is shown.
 enum Shown<'a> {
     Whole,
-    /// The message cut to about this many bytes, with the constraints from the rest.
+    /// The message cut to about this many bytes, with the points from the rest.
     Cut(usize, Vec<&'a str>),
-    /// The constraints alone.
+    /// The points alone.
     Part(Vec<&'a str>),
     Address,
 }
 
 impl UserMessage {
     fn bytes(&self) -> usize {
-        self.text.len() + self.constraints.iter().map(String::len).sum::<usize>()
+        self.text.len() + self.points.iter().map(|p| p.text.len()).sum::<usize>()
     }
 
     fn cost(&self) -> usize {
@@ -61,12 +101,11 @@ impl UserMessage {
 impl UserMessages {
     pub(crate) fn say(&mut self, seq: Seq, text: &str) {
         let kept = head_tail(text, MAX_MESSAGE_BYTES, "\n[…]\n").into_owned();
-        let constraints = constraints(text);
         let message = UserMessage {
             seq,
             is_whole: kept.len() == text.len(),
             text: kept,
-            constraints: constraints.into_iter().map(str::to_string).collect(),
+            points: points(text),
         };
         self.bytes += message.bytes();
         self.all.push_back(message);
@@ -81,7 +120,7 @@ impl UserMessages {
             message.text = String::new();
             message.is_whole = false;
         });
-        self.forget(|message| message.constraints = Vec::new());
+        self.forget(|message| message.points = Vec::new());
     }
 
     /// Removes the newest message, if it is the one of this entry.
@@ -108,25 +147,26 @@ impl UserMessages {
 
     /// Renders the messages up to this entry in about `room` bytes, in their order. The result is
     /// empty if there are none. If they do not fit, it has the first and the newest message, the
-    /// constraints of the others, and the addresses of the rest.
+    /// constraints of the others, then their facts, and the addresses of the rest.
     pub(crate) fn to_text(&self, last: Seq, room: usize) -> String {
         let all: Vec<&UserMessage> = self.all.iter().filter(|m| m.seq <= last).collect();
         let shown = shown(&all, self.dropped.is_some(), room);
         let mut text = String::new();
-        let mut left_out: Option<(Seq, Seq)> = None;
+        let is_left_out =
+            |(_, shown): &(&&UserMessage, &Shown<'_>)| matches!(shown, Shown::Address);
+        let left_out = all.iter().zip(&shown).filter(is_left_out);
+        let left_out = left_out.map(|(message, _)| (message.seq, message.seq));
+        let left_out = left_out.chain(self.dropped);
+        let mut left_out = left_out.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)));
         for (place, (message, shown)) in all.iter().zip(shown).enumerate() {
             let seq = message.seq;
             match shown {
-                Shown::Address => {
-                    left_out = Some((left_out.map_or(seq, |(first, _)| first), seq));
-                    continue;
-                }
+                // One line names all of them.
+                Shown::Address => push_left_out(&mut text, left_out.take()),
                 Shown::Whole => {
-                    push_left_out(&mut text, left_out.take());
                     text.push_str(&format!("[entry {seq}]\n{}\n", message.text.trim_end()));
                 }
                 Shown::Cut(bytes, rules) => {
-                    push_left_out(&mut text, left_out.take());
                     let marker = format!("\n[… the whole is in entry {seq} …]\n");
                     let cut = head_tail(&message.text, bytes.max(marker.len() + 80), &marker);
                     let missing = rules.into_iter().filter(|rule| !cut.contains(rule));
@@ -135,16 +175,14 @@ impl UserMessages {
                     push_rules(&mut text, &missing);
                 }
                 Shown::Part(rules) => {
-                    push_left_out(&mut text, left_out.take());
                     text.push_str(&format!("[entry {seq}, in part]\n"));
                     push_rules(&mut text, &rules);
                 }
             }
-            if place == 0 {
-                left_out = self.dropped;
+            if place == 0 && self.dropped.is_some() {
+                push_left_out(&mut text, left_out.take());
             }
         }
-        push_left_out(&mut text, left_out);
         text
     }
 }
@@ -181,20 +219,24 @@ fn shown<'a>(all: &[&'a UserMessage], some_dropped: bool, room: usize) -> Vec<Sh
     let bytes_of_ends: usize = ends().map(|(_, m)| m.cost()).sum();
     let ends_fit = bytes_of_ends <= room && ends().all(|(_, m)| m.is_whole);
     let rest = if ends_fit { room - bytes_of_ends } else { 0 };
-    // Constraints have a share even if the first and the newest message fill the room.
-    let for_rules = match ends_fit {
-        true => rest.max(room / 4).min(room / 2),
-        false => room / 2,
+    let rest = rest.saturating_sub(LEFT_OUT_BYTES);
+    // Points have a share even if the first and the newest message fill the room.
+    let for_points = if ends_fit {
+        rest.max(room / 4)
+    } else {
+        room / 2
     };
     let is_open = |place: usize| !(is_end(place) && ends_fit);
-    let (mut rules, taken) = chosen(all, is_open, for_rules);
+    let (mut rules, taken) = chosen(all, is_open, for_points);
     let mut for_whole = rest.saturating_sub(taken);
     let each_end = shares(all, room.saturating_sub(taken));
     let mut shown: Vec<Shown<'a>> = Vec::with_capacity(all.len());
     // The newest first, because later messages override earlier ones.
     for (place, message) in all.iter().enumerate().rev() {
         let rules = std::mem::take(&mut rules[place]);
-        let fits = message.is_whole && message.cost() <= for_whole;
+        let has_all = rules == [message.text.trim()];
+        let more = if has_all { 0 } else { message.cost() };
+        let fits = message.is_whole && more <= for_whole;
         shown.push(match (is_end(place), ends_fit) {
             (true, true) => Shown::Whole,
             (true, false) => {
@@ -209,7 +251,7 @@ fn shown<'a>(all: &[&'a UserMessage], some_dropped: bool, room: usize) -> Vec<Sh
                 }
             }
             (false, _) if fits => {
-                for_whole -= message.cost();
+                for_whole -= more;
                 Shown::Whole
             }
             (false, _) if rules.is_empty() => Shown::Address,
@@ -220,31 +262,44 @@ fn shown<'a>(all: &[&'a UserMessage], some_dropped: bool, room: usize) -> Vec<Sh
     shown
 }
 
-/// Returns the constraints that are shown of each message, in at most `room` bytes, and their size.
-/// Those of the first message come first, then those of the newest.
+/// Returns the points that are shown of each message, in at most `room` bytes, and their size. The
+/// constraints come first, then the facts with the most numbers, names and paths. Of equal ones
+/// those of the first message come first, then those of the newest. Nothing is shown twice.
 fn chosen<'a>(
     all: &[&'a UserMessage],
     is_open: impl Fn(usize) -> bool,
     room: usize,
 ) -> (Vec<Vec<&'a str>>, usize) {
-    let mut rules: Vec<Vec<&str>> = vec![Vec::new(); all.len()];
+    let open = (0..all.len()).filter(|place| is_open(*place));
+    let of = |place: usize| (0..all[place].points.len()).map(move |index| (place, index));
+    let mut order: Vec<(usize, usize)> = open.flat_map(of).collect();
+    order.sort_by_key(|(place, index)| {
+        let rank = all[*place].points[*index].rank;
+        (Reverse(rank), *place > 0, Reverse(*place), *index)
+    });
+    let mut chosen: Vec<BTreeSet<usize>> = vec![BTreeSet::new(); all.len()];
+    let mut seen = BTreeSet::new();
     let mut taken = 0;
-    let first = (!all.is_empty()).then_some(0);
-    let order = first.into_iter().chain((1..all.len()).rev());
-    for place in order.filter(|place| is_open(*place)) {
-        for rule in &all[place].constraints {
-            let head = if rules[place].is_empty() {
-                PART_HEAD_BYTES
-            } else {
-                1
-            };
-            if taken + rule.len() + head <= room {
-                taken += rule.len() + head;
-                rules[place].push(rule);
-            }
+    for (place, index) in order {
+        let text = all[place].points[index].text.as_str();
+        let head = if chosen[place].is_empty() {
+            HEAD_BYTES
+        } else {
+            1
+        };
+        let fits = taken + text.len() + head <= room;
+        if fits && seen.insert(text) {
+            taken += text.len() + head;
+            chosen[place].insert(index);
         }
     }
-    (rules, taken)
+    let texts = chosen.iter().zip(all).map(|(chosen, message)| {
+        let texts = chosen
+            .iter()
+            .map(|index| message.points[*index].text.as_str());
+        texts.collect()
+    });
+    (texts.collect(), taken)
 }
 
 /// Divides the room between the first and the newest message by need.
@@ -297,13 +352,49 @@ mod tests {
         ]);
         assert_eq!(
             words.to_text(9, 450),
-            "[entry 1]\nthe task\n[entry 3, in part]\nNever use tabs.\n[entry 5]\nmore of it\n\
+            "[entry 1]\nthe task\n[entry 3: memory_page reads it]\n[entry 5]\nmore of it\n\
              [entry 7, in part]\nNever use tabs.\n[entry 9]\ngo on\n"
         );
         assert_eq!(
             words.to_text(9, 70),
             "[entry 1]\nthe task\n[entries 3-7: memory_page reads them]\n[entry 9]\ngo on\n"
         );
+    }
+
+    #[test]
+    fn constraints_come_before_facts_and_facts_before_the_rest() {
+        let some = "It was a day like others, and so was the one before it, and the next";
+        let all = [
+            "the task",
+            "Use Rust 1.85. No crates. Never push.",
+            "The port is 8391 on db.example.",
+            some,
+            "Always ask first.",
+            "so far",
+        ];
+        let all: Vec<(Seq, &str)> = (1..).zip(all).collect();
+        let text = |room| words(&all).to_text(Seq::MAX, room);
+        let has = |text: &str| {
+            all.iter()
+                .map(|(_, s)| text.contains(s))
+                .collect::<Vec<_>>()
+        };
+        let (no, yes) = (false, true);
+        assert_eq!(
+            has(&text(200)),
+            [yes, yes, no, no, yes, yes],
+            "{}",
+            text(200)
+        );
+        assert_eq!(
+            has(&text(260)),
+            [yes, yes, yes, no, yes, yes],
+            "{}",
+            text(260)
+        );
+        assert_eq!(has(&text(400)), [yes; 6], "{}", text(400));
+        let text = text(200);
+        assert_eq!(text.matches("memory_page").count(), 1, "{text}");
     }
 
     #[test]

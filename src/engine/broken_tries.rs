@@ -28,7 +28,8 @@ impl OpenRequest {
     }
 }
 
-/// Broken answers of requests for summaries and titles that are not recorded yet.
+/// Answers to requests for summaries and titles that broke off, or were calls. They are not recorded
+/// yet.
 #[derive(Clone, Default)]
 pub(super) struct UnrecordedTries(Rc<RefCell<Vec<Spent>>>);
 

@@ -32,7 +32,7 @@ use crate::core::unsent;
 use crate::core::window;
 use crate::model::Reply;
 use crate::model::broken_try::TryUsage;
-use crate::world::World;
+use crate::world::{Images, World};
 
 /// Settings for summaries of the turns that leave the context.
 pub struct Summarising {
@@ -194,8 +194,8 @@ pub(super) struct Summaries {
     /// Tokens used by summary models since the last entry that records them, also those of dropped
     /// summaries.
     spent: Vec<Spent>,
-    /// Broken answers that the next request records.
-    pub(super) broken: UnrecordedTries,
+    /// Answers that were used for nothing. The next request records their tokens.
+    pub(super) unrecorded: UnrecordedTries,
     /// Context windows that servers named to this process, tokens.
     named_windows: BTreeMap<String, u64>,
     /// The place in the log of a request that was refused as too long, although it is not.
@@ -216,7 +216,7 @@ impl Summaries {
             failures: 0,
             near_limit_emitted: false,
             spent: Vec::new(),
-            broken: UnrecordedTries::default(),
+            unrecorded: UnrecordedTries::default(),
             named_windows: BTreeMap::new(),
             odd_refusal: None,
             asked_servers: Vec::new(),
@@ -308,7 +308,9 @@ impl Summaries {
         let made = self.words(made);
         let budget = log.budget();
         let max_bytes = budget.bytes(log.policy.windows.summary_tokens(&budget));
-        let accepted = self.accepted(log, made, max_bytes, StandIn::of(self.summarising.fallback));
+        let records = self.to_summarise(log, range)?;
+        let stands_in = StandIn::of(self.summarising.fallback);
+        let accepted = self.accepted(log, made, max_bytes, stands_in, &records);
         self.record_compaction(log, range, accepted).await
     }
 
@@ -319,16 +321,21 @@ impl Summaries {
         made: Result<String, Failure>,
         max_bytes: usize,
         stands_in: StandIn,
+        about: &[Record],
     ) -> Option<String> {
         if let Some(notice) = self.notice.take() {
             log.emit(Event::Notice(notice));
         }
-        let why = match made.map(|text| summary::accept(&text, max_bytes)) {
-            Ok(Some(text)) => {
+        let accepted = made.map(|text| match summary::flaw(&text, about) {
+            Some(flaw) => Err(flaw),
+            None => Ok(summary::accept(&text, max_bytes).unwrap_or_default()),
+        });
+        let why = match accepted {
+            Ok(Ok(text)) => {
                 self.answered();
                 return Some(text);
             }
-            Ok(None) => "its answer has no words".to_string(),
+            Ok(Err(flaw)) => flaw.to_string(),
             Err(failure) => failure.message,
         };
         self.failed();
@@ -396,7 +403,7 @@ impl Summaries {
             None => p.summary.clone().or_else(|| p.sound.clone()),
         });
         let instructions = &self.summarising.instructions;
-        let work = self.summarise(log, instructions, before.as_deref(), records);
+        let work = self.summarise(log, instructions, before.as_deref(), records, range.last)?;
         self.pending = Some(SummaryTask {
             range,
             work: Some(work),
@@ -425,15 +432,44 @@ impl Summaries {
         others.filter(|other| *other != model).cloned().collect()
     }
 
-    /// Asks the summary model about these records. If its server refuses the request as too long,
-    /// a shorter one is sent at once. If it does not have the model, the next one is asked.
+    /// Returns the request for a summary up to this entry at the end of the last request of the
+    /// session's model, with its images. `None`: another model summarises, or it does not fit.
+    fn in_place<W: World>(
+        &self,
+        log: &Recorder<W>,
+        last: Seq,
+    ) -> Result<Option<(Request, Images)>, EngineError> {
+        let other = self.summarising.model.as_ref();
+        if other.is_some_and(|model| *model != log.state.model) {
+            return Ok(None);
+        }
+        let (budget, windows) = (log.budget(), &log.policy.windows);
+        let request = summary::request_in_place(
+            &log.state,
+            &budget,
+            windows.inline_max_bytes,
+            last,
+            windows.summary_tokens(&budget),
+        );
+        let Some(request) = request else {
+            return Ok(None);
+        };
+        let images = log.images(&request)?;
+        Ok(Some((request, images)))
+    }
+
+    /// Asks the summary model about these records, which end at `last`. The session's own model is
+    /// asked at the end of its last request. If its server refuses the request as too long, a
+    /// shorter one is sent at once. If it does not have the model, the next one is asked.
     pub(super) fn summarise<W: World>(
         &self,
         log: &Recorder<W>,
         instructions: &str,
         before: Option<&str>,
         records: Vec<Record>,
-    ) -> Work {
+        last: Seq,
+    ) -> Result<Work, EngineError> {
+        let mut in_place = self.in_place(log, last)?;
         let model = self.summarising.model.as_ref().unwrap_or(&log.state.model);
         let own = log.budget();
         let room = log.policy.budget_of(&log.state, model);
@@ -461,13 +497,29 @@ impl Summaries {
             let before = before.as_deref();
             summary::request(model, &instructions, before, &records, &freed, room, tokens)
         };
-        Box::pin(async move {
+        Ok(Box::pin(async move {
             let mut notice = None;
             loop {
-                let failure = match asker.ask(request(&model, &room)).await {
+                let here = in_place.take();
+                let is_here = here.is_some();
+                let (asked, images) =
+                    here.unwrap_or_else(|| (request(&model, &room), Images::new()));
+                let failure = match asker.ask(asked, images).await {
+                    // It continued with the task: it is asked again without tools.
+                    Ok(reply) if is_here && calls(&reply) => {
+                        asker.unrecorded.add(&model, vec![reply.usage]);
+                        continue;
+                    }
                     Ok(reply) => return Ok(written(model, reply, notice)),
                     Err(failure) => failure,
                 };
+                let is_refused = matches!(
+                    failure.class,
+                    FailureClass::TooLong | FailureClass::BadRequest
+                );
+                if is_here && is_refused {
+                    continue;
+                }
                 let is_too_long = failure.class == FailureClass::TooLong;
                 let smaller = summary::smaller_room(&room, &failure);
                 if let Some(smaller) = smaller.filter(|_| is_too_long) {
@@ -481,14 +533,14 @@ impl Summaries {
                 notice = Some(replaced(&model, &next.0, &failure));
                 (model, room) = next;
             }
-        })
+        }))
     }
 
     fn asker<W: World>(&self, world: &Rc<W>) -> Asker<W> {
         Asker {
             world: Rc::clone(world),
             deadline: Instant::now() + self.summarising.patience,
-            broken: self.broken.clone(),
+            unrecorded: self.unrecorded.clone(),
         }
     }
 
@@ -500,7 +552,7 @@ impl Summaries {
             let mut notice = None;
             loop {
                 let model = request.model.clone();
-                let failure = match asker.ask(request.clone()).await {
+                let failure = match asker.ask(request.clone(), Images::new()).await {
                     Ok(reply) => return Ok(written(model, reply, notice)),
                     Err(failure) => failure,
                 };
@@ -863,9 +915,11 @@ impl<W: World> Engine<W> {
         let before = preface.and_then(|p| p.summary.clone().or_else(|| p.sound.clone()));
         let instructions = &self.summaries.summarising.continuation;
         let records = self.log.state.context.clone();
-        let work = self
-            .summaries
-            .summarise(&self.log, instructions, before.as_deref(), records);
+        // The note has the results after the last request.
+        let last = 0;
+        let work =
+            self.summaries
+                .summarise(&self.log, instructions, before.as_deref(), records, last)?;
         let Some(made) = self
             .drive_step_silently(work, super::drive_step::Stoppable::Yes)
             .await?
@@ -880,6 +934,7 @@ impl<W: World> Engine<W> {
             made,
             max_bytes,
             StandIn::Log,
+            &[],
         )))
     }
 
@@ -962,22 +1017,22 @@ impl<W: World> Engine<W> {
 struct Asker<W> {
     world: Rc<W>,
     deadline: Instant,
-    broken: UnrecordedTries,
+    unrecorded: UnrecordedTries,
 }
 
 impl<W: World> Asker<W> {
-    async fn ask(&self, request: Request) -> Result<Reply, Failure> {
+    async fn ask(&self, request: Request, images: Images) -> Result<Reply, Failure> {
         let model = request.model.clone();
         let mut usage = TryUsage::new(request.estimated_tokens());
         let mut broken = Vec::new();
         let mut follow = |delta| broken.extend(usage.follow(&delta));
-        let asked = self.world.summarise(request, &mut follow);
+        let asked = self.world.summarise(request, images, &mut follow);
         let reply = timeout_at(self.deadline.into(), asked).await;
         let reply = reply.unwrap_or_else(|_| Err(too_late()));
         if reply.is_err() {
             broken.extend(usage.end());
         }
-        self.broken.add(&model, broken);
+        self.unrecorded.add(&model, broken);
         reply
     }
 }
@@ -997,6 +1052,11 @@ fn written(model: String, reply: Reply, notice: Option<String>) -> Written {
         spent: Spent { model, usage },
         notice,
     }
+}
+
+fn calls(reply: &Reply) -> bool {
+    let is_call = |block: &Block| matches!(block, Block::Call { .. });
+    reply.blocks.iter().any(is_call)
 }
 
 fn too_late() -> Failure {

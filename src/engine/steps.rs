@@ -79,7 +79,7 @@ impl<W: World> Engine<W> {
         if self.summaries.begin_in_form(&mut self.log).await? {
             return Ok(());
         }
-        let billed = self.summaries.broken.take();
+        let billed = self.summaries.unrecorded.take();
         if !billed.is_empty() {
             return self.log.record(Write::of_all(billed)).await;
         }

@@ -33,7 +33,7 @@ use serde_json::Value;
 
 use super::retry::{Refused, Retry, Tries};
 use super::{Delta, Reply};
-use crate::core::entry::{Block, Failure, FailureClass, StopReason, Usage};
+use crate::core::entry::{Block, Failure, FailureClass, PromptPrefix, StopReason, Usage};
 use crate::core::request::{Message, MessagePart, Request};
 
 const AT_ITS_END: &str = "The script is at its end.";
@@ -258,9 +258,10 @@ impl ScriptStep {
     }
 }
 
-/// Returns the text of a message.
+/// Returns the text of a message, without what the request says of the start of the session.
 fn words(message: &Message) -> String {
     let texts = message.parts.iter().filter_map(|part| match part {
+        MessagePart::Text { text, .. } if PromptPrefix::is_start(text) => None,
         MessagePart::Text { text, .. }
         | MessagePart::Thinking { text, .. }
         | MessagePart::Result { text, .. } => Some(text.clone()),

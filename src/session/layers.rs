@@ -166,10 +166,10 @@ impl Renderer {
         let mut warnings = self.agent_warnings.clone();
         let known = self.catalogue.now();
         let parts = [
-            self.task.as_ref().map_or_else(String::new, of_task),
             self.instructions(budget, &mut warnings),
             self.skills(budget, &mut warnings),
             server_list::list(&known, list_bytes(budget)),
+            self.task.as_ref().map_or_else(String::new, of_task),
         ];
         let is_small = budget.is_small();
         let is_limited = self.task.as_ref().is_some_and(|task| task.tools.is_some());
@@ -192,13 +192,13 @@ impl Renderer {
         let layers = PromptPrefix {
             system: joined([
                 system.trim_end().to_string(),
-                self.environment(budget, now_ms),
+                self.environment(),
                 self.added.system_prompt.clone(),
             ]),
             tools: self.tools(tools),
             instructions: joined(parts),
         };
-        (layers, warnings)
+        (layers.with_start(&self.start(budget, now_ms)), warnings)
     }
 
     fn instructions(&self, budget: &Budget, warnings: &mut Vec<String>) -> String {
@@ -249,17 +249,23 @@ impl Renderer {
         list.text
     }
 
-    /// Returns the description of the environment for the model. It stays as it was at rendering,
-    /// so a request never changes because time passes or a file changes.
-    fn environment(&self, budget: &Budget, now_ms: i64) -> String {
+    /// Returns the date and the state of the repository for the model. It stays as it was at
+    /// rendering, so a request never changes because time passes or a file changes.
+    fn start(&self, budget: &Budget, now_ms: i64) -> String {
         let date = jiff::Timestamp::from_millisecond(now_ms)
             .map(|t| t.to_zoned(jiff::tz::TimeZone::system()).date().to_string())
             .unwrap_or_default();
+        format!("date: {date}{}", self.repository(budget))
+    }
+
+    /// Returns the description of the environment for the model, the same in all sessions of a
+    /// folder with the same settings.
+    fn environment(&self) -> String {
+        let git = if self.here.is_git { "git" } else { "no git" };
         format!(
-            "<environment>\nfolder: {}{}{}{}\nsystem: {} {}\nshell: {}\ndate: {date}\nrewake: {VERSION}\n{}\n</environment>",
+            "<environment>\nfolder: {}{} ({git}){}\nsystem: {} {}\nshell: {}\nrewake: {VERSION}\n{}\n</environment>",
             path(&self.here.folder),
             self.root(),
-            self.repository(budget),
             self.more_folders(),
             std::env::consts::OS,
             std::env::consts::ARCH,
@@ -285,10 +291,10 @@ impl Renderer {
 
     /// Returns the branch and the uncommitted files.
     fn repository(&self, budget: &Budget) -> String {
+        let mut text = String::new();
         if !self.here.is_git {
-            return " (no git)".to_string();
+            return text;
         }
-        let mut text = " (git)".to_string();
         if let Some(branch) = branch(&self.here.root) {
             text.push_str(&format!("\nbranch: {}", name(&branch, NAME_CHARS)));
         }

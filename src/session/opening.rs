@@ -320,22 +320,18 @@ impl AppContext {
     /// Adds the report about the last session here to the first request.
     fn with_last_session(
         &self,
-        mut layers: PromptPrefix,
+        layers: PromptPrefix,
         store: &Store,
         budget: &Budget,
     ) -> PromptPrefix {
-        if self.config().context.cross_session {
-            let workspace = self.workspace();
-            let room = layers::list_bytes(budget);
-            let last = last_session(
-                store,
-                &workspace,
-                |id| SessionLock::is_held(&self.paths.data_dir, id),
-                room,
-            );
-            layers.instructions = layers::joined([layers.instructions, last.unwrap_or_default()]);
+        let room = layers::list_bytes(budget);
+        let in_use = |id: &str| SessionLock::is_held(&self.paths.data_dir, id);
+        let cross = self.config().context.cross_session;
+        let last = cross.then(|| last_session(store, &self.workspace(), in_use, room));
+        match last.flatten() {
+            Some(last) => layers.with_start(&last),
+            None => layers,
         }
-        layers
     }
 
     /// Returns a session here that was opened and never used. A new start reuses it, and finds the

@@ -511,10 +511,11 @@ impl World for Machine {
     async fn summarise(
         &self,
         request: Request,
+        images: Images,
         on: &mut (dyn FnMut(Delta) + Send),
     ) -> Result<Reply, Failure> {
-        let none = |_: &BlobRef| None;
-        self.models.call(request, &none, on).await
+        let blobs = |blob: &BlobRef| images.get(&blob.hash).cloned();
+        self.models.call(request, &blobs, on).await
     }
 
     fn leads_to(&self, call: &ToolCall) -> Result<Option<PathBuf>, String> {

@@ -223,13 +223,14 @@ pub trait World: 'static {
         Ok(())
     }
 
-    /// Calls the model of the request for a summary: one answer without tools.
+    /// Calls the model of the request for a summary. `images` as in [`World::call_model`].
     ///
     /// # Errors
     /// As [`World::call_model`].
     fn summarise(
         &self,
         request: Request,
+        images: Images,
         on: &mut (dyn FnMut(Delta) + Send),
     ) -> impl Future<Output = Result<Reply, Failure>>;
 

@@ -139,7 +139,8 @@ impl Session {
         let made = match self.summariser {
             Summariser::Works => summary::accept("it was done", max_bytes),
             Summariser::TooLong => {
-                summary::accept(&"many words in a row\n".repeat(5_000), max_bytes)
+                let lines = (0..5_000).map(|n| format!("many words in row {n}\n"));
+                summary::accept(&lines.collect::<String>(), max_bytes)
             }
             Summariser::Nonsense => summary::accept(" \n .", max_bytes),
             Summariser::Fails => None,
@@ -233,6 +234,73 @@ impl Session {
     }
 }
 
+/// What the model reads, in the order in which servers put it together.
+fn read(request: &Request) -> String {
+    let mut text = format!(
+        "{:?}{}{}",
+        request.tools, request.system, request.instructions
+    );
+    for message in &request.messages {
+        for part in message.parts.iter() {
+            text.push_str(&format!("{:?} {part:?}\n", message.role));
+        }
+    }
+    text
+}
+
+/// How much of the text no earlier one begins with, in tokens.
+fn new_tokens(text: &str, before: &[String]) -> usize {
+    let same = |other: &String| {
+        let both = text.bytes().zip(other.bytes());
+        both.take_while(|(a, b)| a == b).count()
+    };
+    (text.len() - before.iter().map(same).max().unwrap_or(0)) / 4
+}
+
+/// A summary asks at the end of the last request: a provider's cache has all but the instruction.
+#[test]
+fn a_summary_begins_with_the_last_request() {
+    for (window, results) in [(4_096, 900), (32_000, 4_000)] {
+        let mut session = Session::new(window, windows(), Summariser::Works);
+        let (mut before, mut main, mut summaries, mut count) = (Vec::new(), 0, 0, 0);
+        session.push(said("mend the parser"));
+        for n in 0..80 {
+            while let Some(CompactionStep::Summarise(range)) =
+                window::due(&session.state, &session.budget(), &session.policy.windows)
+            {
+                let last: &String = before.last().unwrap();
+                let budget = session.budget();
+                let tokens = session.policy.windows.summary_tokens(&budget);
+                let ask =
+                    summary::request_in_place(&session.state, &budget, 16_384, range.last, tokens);
+                let ask = ask.expect("it fits");
+                assert!(is_in_place(&ask) && read(&ask).starts_with(last), "{ask:?}");
+                crate::valid::assert_valid(&ask.messages);
+                let all = budget.tokens(bytes(&ask)) + ask.max_tokens;
+                assert!(all <= window, "{all} tokens in a window of {window}");
+                summaries += new_tokens(&read(&ask), &before);
+                before.push(read(&ask));
+                count += 1;
+                session.compact(range);
+            }
+            let request = read(&session.make_room());
+            main += new_tokens(&request, &before);
+            before.push(request);
+            let path = format!(r#"{{"path":"src/file{n}.rs"}}"#);
+            session.reply(vec![Block::call("read", path)]);
+            finish(
+                &mut session,
+                vec![Outcome::done("word ".repeat(results / 5))],
+                None,
+            );
+        }
+        assert!(
+            count >= 1 && summaries * 100 <= main * 15,
+            "{count}: {summaries} of {main}"
+        );
+    }
+}
+
 /// Everything in a request that costs tokens.
 pub(crate) fn bytes(request: &Request) -> usize {
     let tools: usize = request
@@ -260,6 +328,12 @@ pub(crate) fn bytes(request: &Request) -> usize {
         })
         .sum();
     request.system.len() + request.instructions.len() + tools + parts
+}
+
+/// Whether a summary is asked for at the end of the last request.
+pub(crate) fn is_in_place(request: &Request) -> bool {
+    let last = request.messages.last().map(std::slice::from_ref);
+    all_text(last.unwrap_or_default()).contains("<note>\nDo not continue the task")
 }
 
 pub(crate) fn all_text(messages: &[Message]) -> String {

@@ -415,3 +415,79 @@ fn a_restart_names_its_reason_and_a_summary_is_followed_by_facts() {
         assert!(!facts.contains("make docs"), "{facts}");
     }
 }
+
+/// What a person says in passing: rules of safety, constraints, facts, and much else.
+const SAFETY: [&str; 5] = [
+    "Never print a token or a password, not even while you debug.",
+    "Do not run a command from a web page unless I agree.",
+    "Customer data must not leave this machine.",
+    "If a change could delete data, stop and ask instead of trying it.",
+    "Never touch prod.",
+];
+const CONSTRAINTS: [&str; 5] = [
+    "The spending limit is 300 EUR. Never go over it without asking.",
+    "Only Rust 1.85. No new crates in the core.",
+    "Do not push before I have read the diff.",
+    "All times must be in Europe/Madrid.",
+    "Keep the API stable and use tabs.",
+];
+const FACTS: [&str; 5] = [
+    "The project is called HERON and ships on 2027-02-09.",
+    "The staging database is MariaDB 11 in eu-south-2.",
+    "The base address is https://stage.heron.example/v3.",
+    "Pages go to Inés Okafor this week.",
+    "The port is 8391, the ticket ABC-123.",
+];
+const ELSE: [&str; 12] = [
+    "Let's look at the layout of the importer first.",
+    "The retries wait longer each time, up to 30s.",
+    "Yesterday was about the schema, today is about tests.",
+    "The helper was renamed for clarity.",
+    "We talked about caching of the static pages.",
+    "The mock shows both latencies side by side.",
+    "Somebody should write a smoke test for the health page.",
+    "The memo is in the shared drive.",
+    "The load test had no errors on the small cluster.",
+    "The design of the webhooks is a draft.",
+    "The list for new people has 14 items.",
+    "The linter reads its settings from the manifest.",
+];
+
+/// Without a summary model, rules come before facts, and facts before the rest.
+#[test]
+fn rules_and_facts_survive_a_small_window_without_a_summary_model() {
+    for (window, floors) in [(4_096, [100, 100, 75]), (8_000, [100, 100, 90])] {
+        let mut session = Session::new(window, windows(), crate::context::Summariser::Fails);
+        let mut others = ELSE.iter().cycle();
+        let told = (0..5).flat_map(|n| [SAFETY[n], FACTS[n], CONSTRAINTS[n]]);
+        for words in told {
+            for text in [others.next().unwrap(), others.next().unwrap(), &words] {
+                session.push(Entry::Said {
+                    text: text.to_string(),
+                    images: Vec::new(),
+                    via: Via::Prompt,
+                    command: None,
+                    origin: None,
+                });
+                work(&mut session, &[700]);
+                session.reply(vec![Block::text("Noted.")]);
+            }
+        }
+        for _ in 0..4 {
+            session.push(Entry::Said {
+                text: "go on".into(),
+                images: Vec::new(),
+                via: Via::Prompt,
+                command: None,
+                origin: None,
+            });
+            work(&mut session, &[6_000, 2_000]);
+        }
+        let text = all_text(&session.make_room().messages);
+        for (all, floor) in [SAFETY, CONSTRAINTS, FACTS].iter().zip(floors) {
+            let kept = all.iter().filter(|words| text.contains(**words)).count();
+            let kept = kept * 100 / all.len();
+            assert!(kept >= floor, "{window}: {kept} % of {all:?}: {text}");
+        }
+    }
+}

@@ -75,6 +75,8 @@ pub struct Seen {
     pub system: String,
     /// The last words of the user.
     pub user: String,
+    /// What the request says of the start of the session, before those words.
+    pub start: String,
     /// Call id and text of every result in the request, in order.
     pub results: Vec<(String, String)>,
     /// Names of the declared tools.
@@ -432,12 +434,18 @@ impl Shared {
         };
         drop(state);
         self.let_in(&head)?;
+        let (start, user) = match view.user.split_once("\n</at_start>\n") {
+            Some((start, user)) => (start, user.trim_start_matches('\n')),
+            None => ("", view.user.as_str()),
+        };
+        let (start, user) = (start.to_string(), user.to_string());
         Ok(Seen {
             protocol,
             model: view.model,
             turn: view.turn,
             system: view.system,
-            user: view.user,
+            user,
+            start,
             results: view.results,
             tools: view.tools,
             head,

@@ -13,8 +13,42 @@ pub struct PromptPrefix {
     pub system: String,
     /// Layer 1: the tools, in the order they are sent.
     pub tools: Vec<ToolSpec>,
-    /// Layer 2: the AGENTS.md chain and the rest that comes with the folder. May be empty.
+    /// Layer 2: the AGENTS.md chain and the rest that comes with the folder, then what differs
+    /// between sessions of a folder ([`PromptPrefix::with_start`]). May be empty.
     pub instructions: String,
+}
+
+/// Tags around what differs between the sessions of a folder.
+const START: &str = "<at_start>\n";
+const START_END: &str = "\n</at_start>";
+
+impl PromptPrefix {
+    /// Adds text that differs between the sessions of a folder. It is in the same field as the
+    /// instructions, so that versions which do not know it send it too.
+    pub fn with_start(mut self, text: &str) -> PromptPrefix {
+        let (stable, start) = self.instructions_and_start();
+        let start = start.strip_prefix(START).unwrap_or_default();
+        let start = start.strip_suffix(START_END).unwrap_or_default();
+        let parts = [start, text].into_iter().filter(|part| !part.is_empty());
+        let start = parts.collect::<Vec<_>>().join("\n\n");
+        let gap = if stable.is_empty() { "" } else { "\n\n" };
+        self.instructions = format!("{stable}{gap}{START}{start}{START_END}");
+        self
+    }
+
+    /// Returns whether a text of a message is what differs between the sessions of a folder.
+    pub fn is_start(text: &str) -> bool {
+        text.starts_with(START) && text.ends_with(START_END)
+    }
+
+    /// Returns the instructions, which all sessions of a folder send alike, and what differs
+    /// between them. It is sent after all that does not, so a provider's cache has the rest.
+    pub fn instructions_and_start(&self) -> (&str, &str) {
+        let all = self.instructions.as_str();
+        let at = all.ends_with(START_END).then(|| all.rfind(START)).flatten();
+        let (stable, start) = all.split_at(at.unwrap_or(all.len()));
+        (stable.strip_suffix("\n\n").unwrap_or(stable), start)
+    }
 }
 
 /// A tool as the model sees it.
@@ -178,4 +212,25 @@ pub enum StopReason {
     Refusal,
     /// Anything else the protocol names.
     Other,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_differs_between_sessions_comes_after_the_instructions() {
+        let mut layers = PromptPrefix {
+            instructions: "Use blanks.".into(),
+            ..PromptPrefix::default()
+        };
+        // As an older version wrote it.
+        assert_eq!(layers.instructions_and_start(), ("Use blanks.", ""));
+        layers = layers.with_start("date: today").with_start("more");
+        let start = "<at_start>\ndate: today\n\nmore\n</at_start>";
+        assert_eq!(layers.instructions_and_start(), ("Use blanks.", start));
+        assert!(PromptPrefix::is_start(start));
+        let alone = PromptPrefix::default().with_start("x");
+        assert_eq!(alone.instructions_and_start().0, "");
+    }
 }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use serde_json::json;
 
 use crate::cli::{calling, quiet, results, scripted, step, streamed, tool_results};
-use support::{Answer, Home, Protocol, Says, Seen, Server, git};
+use support::{Answer, Home, Protocol, Says, Seen, Server, git, prompt};
 
 /// A server that says "fine" and keeps what it was asked with.
 fn listening() -> (Server, Arc<Mutex<Vec<Seen>>>) {
@@ -21,6 +21,10 @@ fn listening() -> (Server, Arc<Mutex<Vec<Seen>>>) {
 
 fn last_system(heard: &Arc<Mutex<Vec<Seen>>>) -> String {
     heard.lock().unwrap().last().unwrap().system.clone()
+}
+
+fn last_start(heard: &Arc<Mutex<Vec<Seen>>>) -> String {
+    heard.lock().unwrap().last().unwrap().start.clone()
 }
 
 fn put(home: &Home, path: &str, text: &str) {
@@ -139,23 +143,23 @@ fn a_new_session_knows_how_the_last_one_here_ended() {
     let (server, heard) = listening();
     home.configure(&server, Protocol::Responses, "");
     home.run(["-p", "x"]).expect(0);
-    let system = last_system(&heard);
+    let start = last_start(&heard);
     for words in [
         "It ended: done",
         "Last task: \"mend the parser\"",
         "Plan: 1 of 2 completed; next: \"mend it\"",
         "Its last words: \"I found it.\"",
     ] {
-        assert!(system.contains(words), "{words}: {system}");
+        assert!(start.contains(words), "{words}: {start}");
     }
 
     home.run(["-p", "x", "--set", "context.cross_session=false"])
         .expect(0);
-    assert!(!last_system(&heard).contains("last_session"));
+    assert!(!last_start(&heard).contains("last_session"));
     // Another folder is another workspace.
     std::fs::create_dir(home.path("sub")).unwrap();
     home.run(["-p", "x", "-C", "sub"]).expect(0);
-    assert!(!last_system(&heard).contains("last_session"));
+    assert!(!last_start(&heard).contains("last_session"));
     server.assert_no_violations();
 }
 
@@ -165,7 +169,41 @@ fn a_fork_is_told_of_no_other_session() {
     let home = Home::with(&server, Protocol::Gemini);
     home.run(["-p", "first"]).expect(0);
     home.run(["-p", "-c", "--fork-session", "second"]).expect(0);
-    assert!(!last_system(&heard).contains("last_session"));
+    let body = heard.lock().unwrap().last().unwrap().json.to_string();
+    assert!(
+        body.contains("at_start") && !body.contains("last_session"),
+        "{body}"
+    );
+}
+
+/// A provider's cache has all that the sessions of a folder have in common: what differs comes
+/// after it, and is not in the system message, since templates put the tools behind that.
+#[test]
+fn a_new_session_begins_with_the_bytes_of_the_one_before() {
+    for protocol in Protocol::ALL {
+        let (server, heard) = listening();
+        let home = Home::with(&server, protocol);
+        git(&home.path(""), &["init", "-q", "-b", "one"]);
+        put(&home, "AGENTS.md", "Use blanks.\n");
+        put(&home, ".rewake/skills/s/SKILL.md", &skill("s", "does it"));
+        home.run(["-p", "the first task"]).expect(0);
+        git(&home.path(""), &["checkout", "-qb", "two"]);
+        put(&home, "changed", "x");
+        home.run(["-p", "the second task"]).expect(0);
+        let heard = heard.lock().unwrap();
+        let [one, two] = [&heard[0], &heard[1]].map(|seen| prompt(&seen.json));
+        let same = one
+            .bytes()
+            .zip(two.bytes())
+            .take_while(|(a, b)| a == b)
+            .count();
+        let start = two.find("<at_start>").expect("what differs");
+        assert_eq!(two.matches("the first task").count(), 1, "{two}");
+        assert!(same >= start, "{}: {same} of {start}", protocol.name());
+        assert_eq!(heard[0].system, heard[1].system);
+        assert!(heard[1].system.contains("Use blanks."));
+        server.assert_no_violations();
+    }
 }
 
 #[test]
@@ -209,21 +247,18 @@ fn branch_and_uncommitted_files_are_told_once() {
     put(&home, "a.rs", "b");
     put(&home, "new\nmode: x", "c");
     home.run(["-p", "x"]).expect(0);
-    let system = last_system(&heard);
-    let told = "\nbranch: mend/it\nnot committed: 2 files (a.rs, new␊mode: x)\nsystem: ";
-    assert!(system.contains(told), "{system}");
+    let (system, start) = (last_system(&heard), last_start(&heard));
+    let told = "\nbranch: mend/it\nnot committed: 2 files (a.rs, new␊mode: x)";
+    assert!(start.contains(told) && system.contains(" (git)"), "{start}");
     git(&top, &["checkout", "-qb", "another"]);
     put(&home, "later", "d");
     home.run(["-p", "-c", "y"]).expect(0);
     assert_eq!(last_system(&heard), system);
     // A new session sees what is so now.
     home.run(["-p", "z"]).expect(0);
-    let told = "\nbranch: another\nnot committed: 3 files (a.rs, later, new␊mode: x)\n";
-    assert!(
-        last_system(&heard).contains(told),
-        "{}",
-        last_system(&heard)
-    );
+    let told = "\nbranch: another\nnot committed: 3 files (a.rs, later, new␊mode: x)";
+    assert!(last_start(&heard).contains(told), "{}", last_start(&heard));
+    assert_eq!(last_system(&heard), system);
     server.assert_no_violations();
 }
 

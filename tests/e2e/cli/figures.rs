@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::cli::served::until;
 use crate::cli::{LIMIT, newest, quiet, refused, streamed};
-use support::{Answer, Home, Live, Protocol, Says, Server, Tokens};
+use support::{Answer, Home, Live, Protocol, Says, Server, Tokens, prompt};
 
 /// Of each answer, and of each summary.
 const ANSWER: Tokens = tokens(10, 2);
@@ -30,7 +30,7 @@ fn server(calls: usize, sleeps: bool, summaries: bool) -> Server {
         if seen.model.contains("summary") {
             let says = Says {
                 tokens: Some(SUMMARY),
-                ..Says::text("The files were looked at; nothing is left to do.")
+                ..Says::text("The files were looked at with printf %02000d; nothing is left to do.")
             };
             return match summaries {
                 true => says.into(),
@@ -141,6 +141,62 @@ fn compact_makes_a_digest_when_the_summary_model_fails() {
         shown.contains("were summarised, as a digest (request "),
         "{shown}"
     );
+}
+
+/// The session's own model is asked at the end of its last request. It may go on with the task all
+/// the same: then it gets a transcript, and no tools.
+#[test]
+fn the_own_model_summarises_at_the_end_of_its_last_request() {
+    for (protocol, calls) in [(Protocol::Anthropic, false), (Protocol::Chat, true)] {
+        let asked = AtomicUsize::new(0);
+        let server = Server::start(move |seen| {
+            let body = seen.json.to_string();
+            let text = "printf %02000d printed it; nothing is left to do.";
+            let says = match () {
+                () if body.contains("Do not continue the task") && calls => {
+                    Says::call("bash", json!({ "command": "touch ran" }))
+                }
+                () if body.contains("Do not continue the task") => Says::text(text),
+                () if body.contains("<conversation>") => Says::text(text),
+                () if asked.fetch_add(1, Ordering::Relaxed) < 3 => {
+                    Says::call("bash", json!({ "command": "printf %02000d 7" }))
+                }
+                () => Says::text("done"),
+            };
+            let tokens = Some(ANSWER);
+            Says { tokens, ..says }.into()
+        });
+        let home = Home::with(&server, protocol);
+        let own = ["--set", "summary_model=local/test-model"];
+        home.run(["-p", "--yolo", "work"].into_iter().chain(own))
+            .expect(0);
+        let id = newest(&home);
+        home.run(["compact", &id].into_iter().chain(own)).expect(0);
+        let bodies = server.requests().into_iter().filter_map(|r| r.body.clone());
+        let bodies = bodies.map(|body| serde_json::from_slice(&body).unwrap());
+        let bodies: Vec<serde_json::Value> = bodies.collect();
+        let here = bodies
+            .iter()
+            .position(|b| b.to_string().contains("Do not continue the task"));
+        let here = here.expect("a summary");
+        let [main, summary] = [&bodies[here - 1], &bodies[here]].map(prompt);
+        let same = main
+            .bytes()
+            .zip(summary.bytes())
+            .take_while(|(a, b)| a == b);
+        // All but the brackets at the end of its last message.
+        assert!(same.count() + 20 >= main.len(), "{main}\n{summary}");
+        assert_eq!(bodies.len() - here, 1 + usize::from(calls));
+        let last = bodies.last().unwrap();
+        assert_eq!(last["tools"].is_null(), calls, "{last}");
+        let shown = home.run(["show", &id]).expect(0).stdout;
+        assert!(shown.contains("nothing is left to do."), "{shown}");
+        // Both answers count.
+        let spent = format!("that took {} tokens", 12 * (1 + usize::from(calls)));
+        assert!(shown.contains(&spent), "{spent}: {shown}");
+        assert!(!home.path("ran").exists());
+        server.assert_no_violations();
+    }
 }
 
 #[test]

@@ -308,9 +308,10 @@ impl World for Mortal {
     async fn summarise(
         &self,
         request: Request,
+        images: Images,
         on: &mut (dyn FnMut(Delta) + Send),
     ) -> Result<Reply, Failure> {
-        self.machine.summarise(request, on).await
+        self.machine.summarise(request, images, on).await
     }
 
     fn leads_to(&self, call: &ToolCall) -> Result<Option<PathBuf>, String> {
