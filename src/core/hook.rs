@@ -298,23 +298,33 @@ pub fn note(entry: &Entry) -> Option<String> {
     let mut parts = Vec::new();
     let event_name = event.name();
     for result in results {
+        let hook = match result.is_brief {
+            true => format!("A {event_name} hook"),
+            false => format!("The hook {}", text::one_line(&result.hook, INPUT_CHARS)),
+        };
         if matches!(event, HookEvent::Stop | HookEvent::SubagentStop)
             && result.verdict == HookVerdict::Deny
         {
             parts.push(format!(
-                "A {event_name} hook did not let the turn end: {}",
+                "{hook} did not let the turn end: {}",
                 result.reason
             ));
         } else if result.verdict == HookVerdict::Deny && !event.is_guard() {
-            parts.push(format!("A {event_name} hook objects: {}", result.reason));
+            parts.push(format!("{hook} objects: {}", result.reason));
         }
         if let Some(context) = &result.context {
-            parts.push(format!("Output of a {event_name} hook:\n{}", context.text));
+            parts.push(format!(
+                "Output of {}{}:\n{}",
+                hook[..1].to_lowercase(),
+                &hook[1..],
+                context.text
+            ));
         }
     }
     // Several hooks may run the same program.
     let mut told = BTreeSet::new();
-    parts.retain(|part| told.insert(part.clone()));
+    let is_brief = results.iter().any(|result| result.is_brief);
+    parts.retain(|part| told.insert(part.clone()) || !is_brief);
     if let [input] = different_inputs(results)[..] {
         let number = call.map_or(1, |call| call.index + 1);
         parts.push(format!(

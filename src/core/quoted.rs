@@ -10,12 +10,13 @@ use super::plain_text::plain_text;
 use super::visible::is_unseen;
 
 /// The tags that rewake writes around its text for a model.
-const TAGS: [&str; 11] = [
+const TAGS: [&str; 12] = [
     "note",
     "summary",
     "continuation",
     "conversation",
     "environment",
+    "at_start",
     "instructions",
     "last_session",
     "skills",

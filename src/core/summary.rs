@@ -301,6 +301,12 @@ pub fn placeholder(range: TurnRange) -> String {
 /// Number of times from which on a line in the text of a model is a sign of a loop.
 const LOOP: usize = 4;
 
+/// A shorter line may be a heading of several parts.
+const LOOP_BYTES: usize = 20;
+
+/// Fewer files and numbers may all be beside the point.
+const MANY_NAMES: usize = 5;
+
 /// Returns why a text that a model wrote about these records is not their summary.
 pub fn flaw(text: &str, records: &[Record]) -> Option<&'static str> {
     if accept(text, text.len()).is_none() {
@@ -308,24 +314,19 @@ pub fn flaw(text: &str, records: &[Record]) -> Option<&'static str> {
     }
     let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
     for line in text.lines() {
-        let line = line.trim_matches(|c: char| !c.is_alphabetic());
-        *seen.entry(line).or_default() += usize::from(!line.is_empty());
+        let line = line.trim_start_matches(|c: char| !c.is_alphabetic());
+        *seen.entry(line).or_default() += usize::from(line.len() >= LOOP_BYTES);
     }
     if seen.values().any(|times| *times >= LOOP) {
         return Some("its answer repeats a line");
     }
     let lines = records.iter().filter_map(|r| line(r, TEXT_BYTES));
-    let mut named = lines.flat_map(|line| {
-        let (_, text) = line.split_once("] ").unwrap_or_default();
-        names(text)
-    });
-    let known: BTreeSet<String> = names(text).into_iter().collect();
-    let mut names_some = false;
-    let is_missing = named.all(|name| {
-        names_some = true;
-        !known.contains(&name)
-    });
-    (names_some && is_missing).then_some("its answer has none of the files and numbers")
+    let named: BTreeSet<String> = lines
+        .flat_map(|line| names(line.split_once("] ").unwrap_or_default().1))
+        .collect();
+    let is_missing = !names(text).iter().any(|name| named.contains(name));
+    (named.len() >= MANY_NAMES && is_missing)
+        .then_some("its answer has none of the files and numbers")
 }
 
 /// Returns the files, without their folders, and the numbers of at least two digits in a text.

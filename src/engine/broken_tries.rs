@@ -1,13 +1,14 @@
 //! Answers that broke off: the provider bills them, so they count towards the limits of cost and
 //! tokens before the request is sent again.
 
-use std::cell::RefCell;
 use std::mem::take;
-use std::rc::Rc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use super::{Engine, EngineError, Write};
 use crate::core::entry::{Entry, Spent, Usage};
+use crate::core::request::Request;
 use crate::core::run_limits;
+use crate::core::state::State;
 use crate::model::Delta;
 use crate::model::broken_try::TryUsage;
 use crate::world::World;
@@ -20,33 +21,74 @@ pub(super) struct OpenRequest {
 }
 
 impl OpenRequest {
-    pub(super) fn new(model: &str, prompt_tokens: u64) -> OpenRequest {
+    pub(super) fn new(state: &State, model: &str, prompt: u64) -> OpenRequest {
+        let all = state.spent.get(model).and_then(|all| all.last());
+        // A provider with a cache has the prompt of the last request in it.
+        let cached = all.filter(|last| last.cached > 0).map_or(0, Usage::prompt);
         OpenRequest {
             model: model.to_string(),
-            usage: TryUsage::new(prompt_tokens),
+            usage: TryUsage::new(prompt, cached),
         }
     }
 }
 
-/// Answers to requests for summaries and titles that broke off, or were calls. They are not recorded
-/// yet.
+/// Answers to requests for summaries and titles that broke off, or that called a tool instead. They are
+/// not recorded yet.
 #[derive(Clone, Default)]
-pub(super) struct UnrecordedTries(Rc<RefCell<Vec<Spent>>>);
+pub(super) struct UnrecordedTries(Arc<Mutex<Vec<Spent>>>);
 
 impl UnrecordedTries {
-    pub(super) fn add(&self, model: &str, broken: Vec<Usage>) {
-        let spent = |usage| Spent {
+    pub(super) fn add(&self, model: &str, usage: Option<Usage>) {
+        let spent = usage.map(|usage| Spent {
             model: model.to_string(),
             usage,
-        };
-        self.0.borrow_mut().extend(broken.into_iter().map(spent));
+        });
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .extend(spent);
+    }
+
+    /// Follows a request from its start to its end, or until it is dropped.
+    pub(super) fn open(&self, request: &Request) -> SideRequest {
+        SideRequest {
+            model: request.model.clone(),
+            usage: TryUsage::new(request.estimated_tokens(), 0),
+            unrecorded: self.clone(),
+        }
     }
 
     /// Returns the entries that record them.
     pub(super) fn take(&self) -> Vec<Entry> {
-        let broken = take(&mut *self.0.borrow_mut());
+        let broken = take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
         let billed = |Spent { model, usage }| Entry::Billed { model, usage };
         broken.into_iter().map(billed).collect()
+    }
+}
+
+/// A request for a summary or a title. When it is dropped, the try that is not answered counts.
+pub(super) struct SideRequest {
+    model: String,
+    usage: TryUsage,
+    unrecorded: UnrecordedTries,
+}
+
+impl SideRequest {
+    pub(super) fn follow(&mut self, delta: &Delta) {
+        let broken = self.usage.follow(delta);
+        self.unrecorded.add(&self.model, broken);
+    }
+
+    /// Leaves the last try out: the usage of its answer is recorded elsewhere.
+    pub(super) fn answered(&mut self) {
+        self.usage = TryUsage::default();
+    }
+}
+
+impl Drop for SideRequest {
+    fn drop(&mut self) {
+        let broken = self.usage.end();
+        self.unrecorded.add(&self.model, broken);
     }
 }
 
@@ -74,8 +116,31 @@ pub(super) async fn record<W: World>(engine: &mut Engine<W>) -> Result<(), Engin
     }
 }
 
-async fn bill<W: World>(engine: &mut Engine<W>, usage: Usage) -> Result<(), EngineError> {
+/// Records the tokens of requests for summaries and titles that were of no use. Returns whether there
+/// were any.
+pub(super) async fn record_others<W: World>(engine: &mut Engine<W>) -> Result<bool, EngineError> {
+    let billed = engine.summaries.unrecorded.take();
+    let are_some = !billed.is_empty();
+    if are_some {
+        engine.log.record(Write::of_all(billed)).await?;
+    }
+    Ok(are_some)
+}
+
+async fn bill<W: World>(engine: &mut Engine<W>, mut usage: Usage) -> Result<(), EngineError> {
     let model = engine.open_request.model.clone();
+    let log = &engine.log;
+    if (log.policy.price)(&model, &usage).is_none() {
+        // Only its answers say what it costs, and they say it at their end.
+        let all = log.state.spent.get(&model).into_iter().flatten();
+        let last = all
+            .rev()
+            .find(|one| one.billed_nanos.is_some() && one.all() > 0);
+        usage.billed_nanos = last.and_then(|last| {
+            let each = last.billed_nanos? as f64 / last.all() as f64;
+            Some((each * usage.all() as f64) as u64)
+        });
+    }
     let billed = Entry::Billed { model, usage };
     engine.log.record(Write::of(billed)).await
 }

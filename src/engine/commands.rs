@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 
 use super::rewind::RewindOrder;
 use super::signals::PollResult;
-use super::{Command, Engine, EngineError, Event, Recorder, Write};
+use super::{Command, Engine, EngineError, Event, Recorder, Write, broken_tries};
 use crate::core::authorization::{Authorization, authorize};
 use crate::core::choice::Effort;
 use crate::core::entry::{By, CallId, Entry, SaveReason, Verdict, Via};
@@ -273,6 +273,9 @@ impl<W: World> Engine<W> {
     async fn leave(&mut self, reason: SaveReason) -> Result<(), EngineError> {
         self.draft.keep(&mut self.log)?;
         self.requests.store_input_again(&mut self.log);
+        // The last entry says how the session ended.
+        broken_tries::record(self).await?;
+        broken_tries::record_others(self).await?;
         // Leaving a session without pending work needs no record.
         if self.log.changed || self.log.state.unfinished() {
             self.save(reason).await?;

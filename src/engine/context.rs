@@ -30,8 +30,7 @@ use crate::core::summary::{self, Fallback};
 use crate::core::turn::TurnRange;
 use crate::core::unsent;
 use crate::core::window;
-use crate::model::Reply;
-use crate::model::broken_try::TryUsage;
+use crate::model::{Delta, Reply};
 use crate::world::{Images, World};
 
 /// Settings for summaries of the turns that leave the context.
@@ -198,8 +197,8 @@ pub(super) struct Summaries {
     pub(super) unrecorded: UnrecordedTries,
     /// Context windows that servers named to this process, tokens.
     named_windows: BTreeMap<String, u64>,
-    /// The place in the log of a request that was refused as too long, although it is not.
-    odd_refusal: Option<Seq>,
+    /// The model and the bytes of the last request that was refused as too long, although it is not.
+    odd_refusal: Option<(String, u64)>,
     /// Models whose servers were asked for what they say about them.
     asked_servers: Vec<String>,
     /// Reason for another summary model, which a person was not told yet.
@@ -403,7 +402,13 @@ impl Summaries {
             None => p.summary.clone().or_else(|| p.sound.clone()),
         });
         let instructions = &self.summarising.instructions;
-        let work = self.summarise(log, instructions, before.as_deref(), records, range.last)?;
+        let work = self.summarise(
+            log,
+            instructions,
+            before.as_deref(),
+            records,
+            Some(range.last),
+        )?;
         self.pending = Some(SummaryTask {
             range,
             work: Some(work),
@@ -458,8 +463,8 @@ impl Summaries {
         Ok(Some((request, images)))
     }
 
-    /// Asks the summary model about these records, which end at `last`. The session's own model is
-    /// asked at the end of its last request. If its server refuses the request as too long, a
+    /// Asks the summary model about these records. `last`: their end, if the session's own model is to
+    /// be asked at the end of its last request, for a summary. If its server refuses the request as too long, a
     /// shorter one is sent at once. If it does not have the model, the next one is asked.
     pub(super) fn summarise<W: World>(
         &self,
@@ -467,9 +472,12 @@ impl Summaries {
         instructions: &str,
         before: Option<&str>,
         records: Vec<Record>,
-        last: Seq,
+        last: Option<Seq>,
     ) -> Result<Work, EngineError> {
-        let mut in_place = self.in_place(log, last)?;
+        let mut in_place = match last {
+            Some(last) => self.in_place(log, last)?,
+            None => None,
+        };
         let model = self.summarising.model.as_ref().unwrap_or(&log.state.model);
         let own = log.budget();
         let room = log.policy.budget_of(&log.state, model);
@@ -507,7 +515,7 @@ impl Summaries {
                 let failure = match asker.ask(asked, images).await {
                     // It continued with the task: it is asked again without tools.
                     Ok(reply) if is_here && calls(&reply) => {
-                        asker.unrecorded.add(&model, vec![reply.usage]);
+                        asker.unrecorded.add(&model, Some(reply.usage));
                         continue;
                     }
                     Ok(reply) => return Ok(written(model, reply, notice)),
@@ -626,7 +634,7 @@ impl Summaries {
     }
 
     /// Returns whether to send this request again before anything is learnt from its refusal: it is
-    /// odd, and the first one at this place of the log.
+    /// odd, and the first one of this request.
     pub(super) fn repeats_odd_refusal<W: World>(
         &mut self,
         log: &mut Recorder<W>,
@@ -639,8 +647,10 @@ impl Summaries {
         if !self.is_odd(model, failure, asked) {
             return false;
         }
-        let at = log.state.next_seq();
-        let is_first = self.odd_refusal.replace(at) != Some(at);
+        // The place in the log may differ: what broke off is billed, and the timer saves.
+        let this = (model.to_string(), bytes);
+        let is_first = self.odd_refusal.as_ref() != Some(&this);
+        self.odd_refusal = Some(this);
         if is_first {
             log.emit(Event::Notice(format!(
                 "{model} refused a request that fits its window; it is sent once more: {}",
@@ -692,6 +702,10 @@ impl Summaries {
     ) -> Result<bool, EngineError> {
         let model = log.state.model.clone();
         if log.state.request_forms.of(&model).is_some() {
+            return Ok(false);
+        }
+        // A history that this model accepted stays as it is.
+        if log.state.spent.contains_key(&model) {
             return Ok(false);
         }
         let mut forms = log.world.first_forms(&model);
@@ -915,11 +929,9 @@ impl<W: World> Engine<W> {
         let before = preface.and_then(|p| p.summary.clone().or_else(|| p.sound.clone()));
         let instructions = &self.summaries.summarising.continuation;
         let records = self.log.state.context.clone();
-        // The note has the results after the last request.
-        let last = 0;
         let work =
             self.summaries
-                .summarise(&self.log, instructions, before.as_deref(), records, last)?;
+                .summarise(&self.log, instructions, before.as_deref(), records, None)?;
         let Some(made) = self
             .drive_step_silently(work, super::drive_step::Stoppable::Yes)
             .await?
@@ -1022,17 +1034,14 @@ struct Asker<W> {
 
 impl<W: World> Asker<W> {
     async fn ask(&self, request: Request, images: Images) -> Result<Reply, Failure> {
-        let model = request.model.clone();
-        let mut usage = TryUsage::new(request.estimated_tokens());
-        let mut broken = Vec::new();
-        let mut follow = |delta| broken.extend(usage.follow(&delta));
+        let mut tries = self.unrecorded.open(&request);
+        let mut follow = |delta: Delta| tries.follow(&delta);
         let asked = self.world.summarise(request, images, &mut follow);
         let reply = timeout_at(self.deadline.into(), asked).await;
         let reply = reply.unwrap_or_else(|_| Err(too_late()));
-        if reply.is_err() {
-            broken.extend(usage.end());
+        if reply.is_ok() {
+            tries.answered();
         }
-        self.unrecorded.add(&model, broken);
         reply
     }
 }

@@ -347,6 +347,7 @@ fn refuse_unjudged(results: &mut [HookResult]) {
 /// Returns the results of hooks that could not be stopped.
 fn unstopped(runs: &[HookRun]) -> HookEnd {
     let results = runs.iter().map(|run| HookResult {
+        is_brief: true,
         hook: run.hook.clone(),
         verdict: HookVerdict::Failed,
         reason: "it could not be stopped; it may still run".to_string(),

@@ -23,6 +23,7 @@ use crate::core::prompt::{request, request_bytes};
 use crate::core::refused_history::with_tried;
 use crate::core::told;
 use crate::core::tool::{Class, ToolCall};
+use crate::model::Delta;
 use crate::model::retry::is_transient;
 use crate::store::StoreError;
 use crate::tools::ToolResult;
@@ -34,7 +35,7 @@ pub(super) const STOP_PATIENCE: Duration = Duration::from_secs(10);
 
 /// Pause before a request is sent again that its server refused as too long, although it is not.
 /// Other users of its memory may end meanwhile.
-const ODD_PAUSE: Duration = Duration::from_secs(1);
+const ODD_PAUSE_MS: u64 = 1_000;
 
 /// A note in the result of an edit of a changed file. The edit was made.
 const CHANGED_SINCE_SEEN: &str =
@@ -79,9 +80,8 @@ impl<W: World> Engine<W> {
         if self.summaries.begin_in_form(&mut self.log).await? {
             return Ok(());
         }
-        let billed = self.summaries.unrecorded.take();
-        if !billed.is_empty() {
-            return self.log.record(Write::of_all(billed)).await;
+        if broken_tries::record_others(self).await? {
+            return Ok(());
         }
         self.log.emit_file_notices();
         let budget = self.log.budget();
@@ -108,7 +108,7 @@ impl<W: World> Engine<W> {
         // Unbounded: the sender cannot wait. `attend` takes the deltas before it polls the call.
         let (sender, deltas) = unbounded_channel();
         let began_ms = world.now_ms();
-        self.open_request = OpenRequest::new(&model, budget.tokens(request_size));
+        self.open_request = OpenRequest::new(&self.log.state, &model, budget.tokens(request_size));
         let asking = Rc::clone(&world);
         let step = async move { asking.call_model(request, images, sender).await };
         let reply = self.drive_step(step, deltas, Stoppable::Yes).await?;
@@ -145,9 +145,14 @@ impl<W: World> Engine<W> {
                     asked_bytes,
                 ) =>
             {
-                self.draft.reset();
-                self.drive_step_silently(sleep(ODD_PAUSE), Stoppable::Yes)
-                    .await?;
+                let retry = Delta::Retry {
+                    after_ms: ODD_PAUSE_MS,
+                    until_ms: world.now_ms() + ODD_PAUSE_MS as i64,
+                    failure: error,
+                };
+                self.draft.stream(&mut self.log, retry);
+                let pause = sleep(Duration::from_millis(ODD_PAUSE_MS));
+                self.drive_step_silently(pause, Stoppable::Yes).await?;
                 return Ok(());
             }
             Err(error)

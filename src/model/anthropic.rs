@@ -357,12 +357,12 @@ impl MessagesDecoder {
         self.is_ended() || self.stop.is_some()
     }
 
-    /// Returns a number that grows with every piece of the answer.
     /// Returns the tokens that the server has reported so far.
     pub fn usage_so_far(&self) -> Usage {
         self.usage
     }
 
+    /// Returns a number that grows with every piece of the answer.
     pub fn kept(&self) -> usize {
         self.kept
     }

@@ -7,17 +7,20 @@ use crate::core::entry::Usage;
 /// The tokens of the current try of a request, as its stream tells them.
 #[derive(Debug, Default)]
 pub struct TryUsage {
-    /// Estimated tokens of the prompt, for servers that count them at the end only.
+    /// Estimated tokens of the prompt, for servers that count them at the end only, and how many of
+    /// them the provider has in its cache.
     prompt: u64,
+    cached: u64,
     /// `None`: no answer has started, so nothing is billed.
     answer: Option<Usage>,
 }
 
 impl TryUsage {
-    /// `prompt`: estimated tokens of the request.
-    pub fn new(prompt: u64) -> TryUsage {
+    /// `prompt`: estimated tokens of the request, of which `cached` are expected in the cache.
+    pub fn new(prompt: u64, cached: u64) -> TryUsage {
         TryUsage {
             prompt,
+            cached: cached.min(prompt),
             answer: None,
         }
     }
@@ -38,7 +41,8 @@ impl TryUsage {
     pub fn end(&mut self) -> Option<Usage> {
         let mut usage = self.answer.take()?;
         if usage.prompt() == 0 {
-            usage.input = self.prompt;
+            usage.input = self.prompt - self.cached;
+            usage.cached = self.cached;
         }
         Some(usage)
     }
@@ -59,7 +63,7 @@ mod tests {
 
     #[test]
     fn a_try_is_billed_once_its_answer_begins_and_only_once() {
-        let mut usage = TryUsage::new(1_000);
+        let mut usage = TryUsage::new(1_000, 400);
         assert_eq!(usage.follow(&retry()), None, "refused before its answer");
         let begun = Usage {
             output: 7,
@@ -67,7 +71,7 @@ mod tests {
         };
         assert_eq!(usage.follow(&Delta::Usage(begun)), None);
         let broken = usage.follow(&retry()).expect("it is billed");
-        assert_eq!((broken.input, broken.output), (1_000, 7));
+        assert_eq!((broken.input, broken.cached, broken.output), (600, 400, 7));
         assert_eq!(usage.end(), None, "counted already");
         let counted = Usage {
             cached: 100_000,

@@ -73,7 +73,10 @@ pub(crate) fn running_servers(config: &Config) -> Vec<String> {
         let LocalServer { name, base, .. } = server;
         let models = server.models?;
         let has = count(models.len(), "model");
-        let command = models.first().map(|model| one_line(model, MAX_SHOWN));
+        // Whatever listens at the port names its models. Nobody should paste anything else of it.
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || "._:/@+-".contains(c);
+        let model = models.first().filter(|model| model.chars().all(is_plain));
+        let command = model.map(|model| one_line(model, MAX_SHOWN));
         let command = command.map_or(server.hint.to_string(), |m| format!("rewake -m {m}"));
         Some(format!("{name} answers at {base} with {has}: {command}"))
     };

@@ -379,12 +379,12 @@ impl GeminiDecoder {
         self.stop.is_some()
     }
 
-    /// See [`Answer::kept`].
     /// Returns the tokens that the server has reported so far.
     pub fn usage_so_far(&self) -> Usage {
         self.usage
     }
 
+    /// See [`Answer::kept`].
     pub fn kept(&self) -> usize {
         self.answer.kept()
     }

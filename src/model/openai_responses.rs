@@ -424,12 +424,12 @@ impl ResponsesDecoder {
         self.is_ended()
     }
 
-    /// See [`Answer::kept`].
     /// Returns the tokens that the server has reported so far.
     pub fn usage_so_far(&self) -> Usage {
         self.usage
     }
 
+    /// See [`Answer::kept`].
     pub fn kept(&self) -> usize {
         self.answer.kept()
     }

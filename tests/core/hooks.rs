@@ -114,6 +114,7 @@ fn state(verdicts: &[HookVerdict], have_ended: bool) -> State {
             results: verdicts
                 .iter()
                 .map(|verdict| HookResult {
+                    is_brief: true,
                     hook: "guard".into(),
                     verdict: *verdict,
                     reason: "the hook".into(),
@@ -299,6 +300,7 @@ fn said(verdicts: &[HookVerdict]) -> Vec<Entry> {
             of: of + 1,
             call: None,
             results: vec![HookResult {
+                is_brief: true,
                 hook: "guard".into(),
                 verdict: *verdict,
                 ..HookResult::default()

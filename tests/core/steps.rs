@@ -1359,6 +1359,7 @@ fn hooked_of(state: &State, of: Seq, call: Option<CallId>, verdict: HookVerdict)
         .expect("pending hooks");
     let runs = hooks.runs.iter().filter(|run| run.call == call);
     let result = |run: &HookRun| HookResult {
+        is_brief: true,
         hook: run.hook.clone(),
         verdict,
         reason: "the hook says so".into(),

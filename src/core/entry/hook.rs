@@ -128,6 +128,10 @@ pub struct HookResult {
     /// Why: the words of the hook, or the cause of the failure.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
+    /// The model is told the result without the command line of the hook. In older entries it is told
+    /// with it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_brief: bool,
     /// The exit code. `None`: it did not run, or did not exit by itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit: Option<i32>,

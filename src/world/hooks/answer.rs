@@ -101,6 +101,7 @@ pub(super) fn failed(run: &HookRun, why: &str) -> Answer {
     };
     Answer {
         result: HookResult {
+            is_brief: true,
             hook: run.hook.clone(),
             verdict,
             reason,
@@ -167,6 +168,7 @@ pub(super) fn of_end(
     };
     Answer {
         result: HookResult {
+            is_brief: true,
             exit,
             took_ms: end.took_ms,
             ..answer.result
@@ -230,6 +232,7 @@ impl Parts {
         };
         Answer {
             result: HookResult {
+                is_brief: true,
                 hook: run.hook.clone(),
                 verdict: self.verdict,
                 reason: self.reason,

@@ -218,6 +218,7 @@ impl Hooks {
 fn result(event: HookEvent, run: &HookRun, call: Option<&ToolCall>) -> HookResult {
     let line = call.map(|call| call.arguments.as_str()).unwrap_or_default();
     let mut result = HookResult {
+        is_brief: true,
         hook: run.hook.clone(),
         exit: Some(0),
         ..HookResult::default()
@@ -264,6 +265,7 @@ pub async fn run<F: Future<Output = ()>>(
         end.results.push(match is_known {
             true => result(event, hook, call),
             false => HookResult {
+                is_brief: true,
                 hook: hook.hook.clone(),
                 verdict: HookVerdict::Failed,
                 reason: LOST.into(),

@@ -216,6 +216,7 @@ fn hook_run(call: Option<CallId>) -> HookRun {
 
 fn hook_result() -> HookResult {
     HookResult {
+        is_brief: true,
         hook: text("hook"),
         verdict: HookVerdict::Allow,
         reason: text("why"),
@@ -669,6 +670,10 @@ fn logs() -> Vec<Vec<Entry>> {
             spent: spent(),
         }],
         vec![Entry::Dismissed],
+        vec![Entry::Billed {
+            model: text("a/b"),
+            usage: Usage::default(),
+        }],
         vec![Entry::Learned {
             model: text("a/b"),
             limit: 4_096,

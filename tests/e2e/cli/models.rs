@@ -516,7 +516,21 @@ fn a_server_is_asked_for_its_window() {
 fn a_refusal_without_a_figure_shrinks_no_window_for_good() {
     let page = json!({"default_generation_settings": {"n_ctx": 40_960}, "total_slots": 4});
     // How many requests are refused in a row, and what follows from it.
-    for (refused, is_learnt) in [(1, false), (2, true)] {
+    // A refusal in the middle of a stream is billed, so the log is longer at the second one.
+    let streamed_refusal = format!(
+        "data: {{\"choices\":[{{\"index\":0,\"delta\":{{\"content\":\"some words\"}}}}]}}\n\ndata: {}\n\n",
+        TOO_LONG[1].1
+    );
+    for (refused, is_learnt, in_stream) in [
+        (1, false, false),
+        (2, true, false),
+        (1, false, true),
+        (2, true, true),
+    ] {
+        let body = match in_stream {
+            true => streamed_refusal.clone(),
+            false => TOO_LONG[1].1.to_string(),
+        };
         let options = Options {
             pages: vec![("/props", page.clone())],
             ..Options::default()
@@ -524,10 +538,15 @@ fn a_refusal_without_a_figure_shrinks_no_window_for_good() {
         let asked = AtomicUsize::new(0);
         let server = Server::start_with(options, move |_| {
             match asked.fetch_add(1, Ordering::Relaxed) < refused {
+                true if in_stream => Answer::Raw {
+                    status: 200,
+                    content_type: "text/event-stream",
+                    body: body.clone(),
+                },
                 true => Answer::Raw {
                     status: 500,
                     content_type: "application/json",
-                    body: TOO_LONG[1].1.to_string(),
+                    body: body.clone(),
                 },
                 false => Says::text("it fits now").into(),
             }
