@@ -445,7 +445,7 @@ pub enum Entry {
     /// A person dismissed the session: it is not offered any more. This applies as long as this is
     /// the last entry. A resume or any other new entry ends it.
     Dismissed,
-    /// An answer broke off. The provider has probably billed it.
+    /// An answer broke off, or was of no use. The provider has probably billed it.
     Billed {
         /// `provider/model`.
         model: String,

@@ -32,21 +32,22 @@ impl OpenRequest {
     }
 }
 
-/// Answers to requests for summaries and titles that broke off, or that called a tool instead. They are
-/// not recorded yet.
+/// Tokens of requests for summaries and titles that are not recorded yet, also of answers that broke
+/// off or were of no use.
 #[derive(Clone, Default)]
 pub(super) struct UnrecordedTries(Arc<Mutex<Vec<Spent>>>);
 
 impl UnrecordedTries {
     pub(super) fn add(&self, model: &str, usage: Option<Usage>) {
-        let spent = usage.map(|usage| Spent {
-            model: model.to_string(),
-            usage,
-        });
-        self.0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .extend(spent);
+        let Some(usage) = usage else { return };
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match all.iter_mut().find(|sum| sum.model == model) {
+            Some(sum) => sum.usage.add(&usage),
+            None => all.push(Spent {
+                model: model.to_string(),
+                usage,
+            }),
+        }
     }
 
     /// Follows a request from its start to its end, or until it is dropped.
@@ -58,11 +59,9 @@ impl UnrecordedTries {
         }
     }
 
-    /// Returns the entries that record them.
-    pub(super) fn take(&self) -> Vec<Entry> {
-        let broken = take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
-        let billed = |Spent { model, usage }| Entry::Billed { model, usage };
-        broken.into_iter().map(billed).collect()
+    /// Returns the tokens of each model, for the entry that records them.
+    pub(super) fn take(&self) -> Vec<Spent> {
+        take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
@@ -119,12 +118,14 @@ pub(super) async fn record<W: World>(engine: &mut Engine<W>) -> Result<(), Engin
 /// Records the tokens of requests for summaries and titles that were of no use. Returns whether there
 /// were any.
 pub(super) async fn record_others<W: World>(engine: &mut Engine<W>) -> Result<bool, EngineError> {
-    let billed = engine.summaries.unrecorded.take();
-    let are_some = !billed.is_empty();
-    if are_some {
-        engine.log.record(Write::of_all(billed)).await?;
+    let all = engine.summaries.unrecorded.take();
+    let billed = |Spent { model, usage }| Entry::Billed { model, usage };
+    let billed: Vec<Entry> = all.into_iter().map(billed).collect();
+    if billed.is_empty() {
+        return Ok(false);
     }
-    Ok(are_some)
+    engine.log.record(Write::of_all(billed)).await?;
+    Ok(true)
 }
 
 async fn bill<W: World>(engine: &mut Engine<W>, mut usage: Usage) -> Result<(), EngineError> {

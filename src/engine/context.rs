@@ -190,10 +190,8 @@ pub(super) struct Summaries {
     failed_at: Option<Instant>,
     failures: u32,
     near_limit_emitted: bool,
-    /// Tokens used by summary models since the last entry that records them, also those of dropped
+    /// Tokens of summary models since the last entry that records them, also those of dropped
     /// summaries.
-    spent: Vec<Spent>,
-    /// Answers that were used for nothing. The next request records their tokens.
     pub(super) unrecorded: UnrecordedTries,
     /// Context windows that servers named to this process, tokens.
     named_windows: BTreeMap<String, u64>,
@@ -214,7 +212,6 @@ impl Summaries {
             failed_at: None,
             failures: 0,
             near_limit_emitted: false,
-            spent: Vec::new(),
             unrecorded: UnrecordedTries::default(),
             named_windows: BTreeMap::new(),
             odd_refusal: None,
@@ -277,10 +274,7 @@ impl Summaries {
                 model.clone_from(&spent.model);
             }
         }
-        match self.spent.iter_mut().find(|s| s.model == spent.model) {
-            Some(sum) => sum.usage.add(&spent.usage),
-            None => self.spent.push(spent),
-        }
+        self.unrecorded.add(&spent.model, Some(spent.usage));
         Ok(text)
     }
 
@@ -366,7 +360,7 @@ impl Summaries {
             &log.policy.windows,
             range,
             summary,
-            std::mem::take(&mut self.spent),
+            self.unrecorded.take(),
         );
         log.record(Write::of_all(entries)).await?;
         self.near_limit_emitted = false;
@@ -912,7 +906,7 @@ impl<W: World> Engine<W> {
                 None => return Ok(()),
             },
         };
-        let spent = std::mem::take(&mut self.summaries.spent);
+        let spent = self.summaries.unrecorded.take();
         let world = Rc::clone(&self.log.world);
         let exists = move |path: &str| world.is_there(std::path::Path::new(path));
         let continued = compacting::continued(&self.log.state, &budget, story, &exists, spent);

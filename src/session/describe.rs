@@ -414,7 +414,7 @@ impl Describer {
             Entry::Titled { title: None, .. } => detail("no title was made".to_string()),
             Entry::Dismissed => detail("dismissed: not offered again".to_string()),
             Entry::Billed { model, usage } => detail(format!(
-                "an answer of {model} broke off; about {} tokens were billed",
+                "an answer of {model} broke off or was of no use; about {} tokens were billed",
                 usage.all()
             )),
             Entry::Learned {

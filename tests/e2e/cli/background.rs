@@ -80,7 +80,7 @@ fn a_run_waits_for_a_command_with_bash_wait() {
     scene.go();
     let run = live.wait(LIMIT);
     let told = last(&scene).results[0].1.clone();
-    assert!(told.contains("bash_wait waits for it"), "{told}");
+    assert!(told.contains("started in the background as bg_"), "{told}");
     assert!(told.contains("this run ends with your answer"), "{told}");
     is_told_of_the_build(&scene, run);
     assert_eq!(notes(&scene, "still_running").len(), 0);

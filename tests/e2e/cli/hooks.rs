@@ -112,7 +112,7 @@ fn deny_wins_over_ask_and_ask_over_allow() {
         (&["echo no >&2; exit 2"], "no", false),
         (&[&allow], "", true),
         (&[&allow, &ask], "because", false),
-        (&[&ask, &deny], "denied by the hook", false),
+        (&[&ask, &deny], "denies it: because", false),
         (&[&allow, "exit 7"], "exit code 7", false),
     ];
     for (commands, why, runs) in cases {

@@ -5,8 +5,9 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 
-use crate::cli::{assert_has, entries, history, newest, quiet, refused, results, streamed};
+use crate::cli::{entries, history, newest, quiet, refused, results, streamed};
 use crate::scenes::models::*;
+use crate::scenes::resume::assert_has;
 use support::{Answer, Home, KEY, Options, Protocol, Says, Server, list};
 
 /// The same home, at another server.

@@ -163,7 +163,10 @@ fn a_question_of_the_model_that_was_open_at_a_kill_is_shown_again() {
     let id = home.run(["history"]).expect(0).stdout;
     let id = id.split_whitespace().next().unwrap();
     let shown = home.run(["show", id]).expect(0).stdout;
-    assert!(shown.contains("Database: SQLite for now"), "{shown}");
+    assert!(
+        shown.contains("Database: in their own words: SQLite for now"),
+        "{shown}"
+    );
     assert_eq!(shown.matches(" asked in call ").count(), 1, "{shown}");
 }
 
@@ -200,7 +203,7 @@ fn in_plain_lines_each_question_of_the_model_is_answered_or_skipped() {
     for answer in [
         "Database: PostgreSQL",
         "Port: not answered",
-        "Place: neither",
+        "Place: in their own words: neither",
     ] {
         assert!(shown.contains(answer), "{answer}: {shown}");
     }
