@@ -79,6 +79,18 @@ impl Family {
         })
     }
 
+    /// Returns the family of a command that runs without a sandbox, as [`Family::of`] does.
+    pub fn unconfined(first: u32) -> Option<Family> {
+        let first = i32::try_from(first).ok().and_then(Pid::from_raw)?;
+        Some(Family {
+            first,
+            is_contained: false,
+            is_limited: false,
+            between: 0,
+            _placeholders: Placeholders::default(),
+        })
+    }
+
     /// Returns how many processes of the command are alive, including itself. Threads do not count.
     pub fn count(&self) -> usize {
         let others = self.others().len();
@@ -89,7 +101,7 @@ impl Family {
     }
 
     /// Returns the living processes, without the first.
-    fn others(&self) -> Vec<Pid> {
+    pub fn others(&self) -> Vec<Pid> {
         let mut found = Vec::new();
         let mut parents = vec![rustix::process::getpid()];
         while let Some(parent) = parents.pop() {
