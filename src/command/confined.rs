@@ -5,12 +5,15 @@ use std::io::Read;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use rustix::process::Pid;
+
 use super::aftermath::{Aftermath, Survivor};
+use super::inside::is_spared;
 use super::process;
 use crate::core::text::{one_line, size_text};
 use crate::sandbox::{
     Family, ModeChange, Modes, Placeholders, Profile, SurvivorPipe, Watched, WatchedChange,
-    bytes_below,
+    bytes_below, descendants,
 };
 
 /// Interval at which processes are counted.
@@ -32,18 +35,14 @@ impl Aftermath {
     /// Returns the named processes of the command that are still alive.
     pub fn living(&self) -> Vec<Survivor> {
         let named = self.survivor_pids.iter().cloned();
-        named
-            .filter(|one| one.started.is_some() && process::started(one.pid) == one.started)
-            .collect()
+        named.filter(Survivor::is_alive).collect()
     }
 
     /// Returns the report on a command without a sandbox that left these processes running. `None`:
     /// there are none.
     pub(super) fn left_by(family: &Family) -> Option<Aftermath> {
         let others = family.others();
-        let pids = others.iter().map(|pid| pid.as_raw_nonzero().get());
-        let pids = pids.filter_map(|pid| u32::try_from(pid).ok());
-        let mut named: Vec<Survivor> = pids.take(MAX_SURVIVORS).map(Survivor::of).collect();
+        let mut named = Survivor::first_of(&others);
         let with_command = named.iter_mut().take(MAX_COMMANDS);
         with_command.for_each(Survivor::read_command);
         (!others.is_empty()).then(|| Aftermath {
@@ -55,7 +54,27 @@ impl Aftermath {
 }
 
 impl Survivor {
-    fn of(pid: u32) -> Survivor {
+    /// Leaves the living ones of these processes, and adds their descendants.
+    pub(super) fn follow(all: &mut Vec<Survivor>) {
+        all.retain(Survivor::is_alive);
+        let below = |one: &Survivor| Some(descendants(process::pid(one.pid)?, is_spared));
+        let below: Vec<Pid> = all.iter().filter_map(below).flatten().collect();
+        all.extend(below.into_iter().map(Survivor::of));
+        all.sort_by_key(|one| one.pid);
+        all.dedup_by_key(|one| one.pid);
+    }
+
+    fn is_alive(&self) -> bool {
+        self.started.is_some() && process::started(self.pid) == self.started
+    }
+
+    fn first_of(all: &[Pid]) -> Vec<Survivor> {
+        let first = all.iter().take(MAX_SURVIVORS);
+        first.map(|pid| Survivor::of(*pid)).collect()
+    }
+
+    fn of(pid: Pid) -> Survivor {
+        let pid = pid.as_raw_nonzero().get().unsigned_abs();
         Survivor {
             pid,
             started: process::started(pid),
@@ -146,10 +165,7 @@ impl Confined {
         let left = self.left.take().map_or(0, SurvivorPipe::count);
         self.after.ended = count(left + found.ended);
         self.after.survivors = count(found.survivors.len());
-        let pids = found.survivors.iter().map(|pid| pid.as_raw_nonzero().get());
-        let named = pids.filter_map(|pid| u32::try_from(pid).ok());
-        let named = named.take(MAX_SURVIVORS).map(Survivor::of);
-        self.after.survivor_pids = named.collect();
+        self.after.survivor_pids = Survivor::first_of(&found.survivors);
     }
 
     /// Undoes the changes of protected files. Called when no process can make further ones.

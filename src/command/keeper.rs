@@ -18,9 +18,10 @@
 //! are caught and not ignored, because the command would inherit that.
 //!
 //! A command ends when its shell exits. In a sandbox, the processes that it left running end with
-//! it. Without a sandbox they continue, and the record of the end names those that still run after
-//! 200 ms. Their output is read only until then; a later write fails with a broken pipe. Only a stop
-//! or a limit ends them, in whatever group or session they are.
+//! it. Without a sandbox they continue. Their output is read for 200 ms more; a later write fails
+//! with a broken pipe. On Linux the record of the end names those that still run then, and a stop or
+//! a limit ends them like the group, in whatever group or session they are. Processes with a
+//! terminal, the server of these (tmux) and other keepers are spared.
 //!
 //! A hook has ended when nothing has its output open any more; a process that keeps it open is ended
 //! at the time limit. Its input is a file, and its errors have a separate one.
@@ -41,6 +42,7 @@ use rustix::process::{Signal, test_kill_process_group};
 use super::aftermath::Aftermath;
 use super::confined::Confined;
 use super::folder::{self, RunFolder};
+use super::inside::is_spared;
 use super::lease::{LEASE_OVER, LeaseState, LeaseWatch};
 use super::output::Capture;
 use super::process::{self, GRACE, TICK};
@@ -156,7 +158,7 @@ fn keep(folder: &RunFolder, is_spare: bool) -> io::Result<()> {
                 if let (Some(confined), Some((left, placeholders))) = (&mut confined, sandbox) {
                     confined.began(child.id(), left, placeholders);
                 }
-                family = Family::unconfined(child.id()).filter(|_| is_unconfined);
+                family = Family::unconfined(child.id(), is_spared).filter(|_| is_unconfined);
                 let errors = errors.map(|pipe| Errors::new(pipe, folder));
                 let processes = (confined.as_mut(), family.as_ref());
                 EndWatch::new(child, output, errors, &spec, processes, lease)
@@ -416,7 +418,9 @@ impl<'a> EndWatch<'a> {
         }
         let late = self.limit_at.is_some_and(|limit| limit <= now);
         let is_open = self.has_open_hook_pipe();
-        let runs = self.ending.is_none() && (self.exit.is_none() || is_open);
+        // What the command left running has ended only after the pause for its output.
+        let is_left = stop_asked && self.over_since.is_some() && self.has_others();
+        let runs = self.ending.is_none() && (self.exit.is_none() || is_open || is_left);
         let confined = self.confined.as_mut().filter(|_| runs);
         let over_a_limit = confined.is_some_and(|confined| confined.is_over_a_limit(now));
         let lease = self.lease.as_mut();
@@ -430,6 +434,8 @@ impl<'a> EndWatch<'a> {
         };
         if let Some(how) = how.filter(|_| runs) {
             process::signal_group(self.child.id(), Signal::TERM);
+            self.family.into_iter().for_each(Family::ask_to_end);
+            self.over_since = None;
             let of_lease = self.lease.as_ref().filter(|_| how == How::LeaseEnded);
             let grace = of_lease.map_or(GRACE, LeaseWatch::until_kill);
             self.ending = Some(Ending {
@@ -439,17 +445,18 @@ impl<'a> EndWatch<'a> {
             });
         }
         let group = self.child.id();
+        let has_others = self.ending.is_some() && self.has_others();
         let over = match &mut self.ending {
             _ if self.over_since.is_some() => return Ok(()),
             None => self.exit.is_some() && !is_open,
             Some(ending) => {
-                let gone = self.exit.is_some() && is_gone(group);
+                let group_gone = self.exit.is_some() && is_gone(group);
                 let due = ending.kill_at <= now || lease == LeaseState::Over;
-                if !gone && !ending.killed && due {
+                if !group_gone && !ending.killed && due {
                     process::signal_group(group, Signal::KILL);
-                    ending.killed = true;
                 }
-                gone || (ending.killed && self.exit.is_some())
+                ending.killed |= due;
+                (group_gone && !has_others) || (ending.killed && self.exit.is_some())
             }
         };
         if over {
@@ -470,12 +477,16 @@ impl<'a> EndWatch<'a> {
         errors.is_some_and(|errors| errors.pipe.is_some() || self.pipe.is_some())
     }
 
+    /// Returns whether processes of a command without a sandbox run besides its shell.
+    fn has_others(&self) -> bool {
+        self.family.is_some_and(|all| !all.others().is_empty())
+    }
+
     fn ended(&self, now: Instant) -> Option<How> {
         let drained_at = self.over_since? + DRAIN;
-        // A process substitution ends a moment after its shell.
-        let has_others = || self.family.is_some_and(|all| !all.others().is_empty());
         let is_open = self.pipe.is_some() || self.has_open_hook_pipe();
-        if now < drained_at && (is_open || has_others()) {
+        // A process substitution ends a moment after its shell. What a hook leaves is not awaited.
+        if now < drained_at && (is_open || (self.errors.is_none() && self.has_others())) {
             return None;
         }
         let exit = self.exit?;

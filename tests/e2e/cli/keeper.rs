@@ -1001,6 +1001,80 @@ async fn a_stop_ends_processes_in_other_sessions_without_a_sandbox() {
     assert_eq!(ended.sandbox, None);
 }
 
+/// Processes in other sessions have two seconds to end, as those of the group have.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_stop_asks_processes_in_other_sessions_first() {
+    let place = place();
+    let child = "trap 'sleep 0.05; echo bye > said; exit' TERM; echo up > up; \
+                 while :; do sleep 0.01; done";
+    let (run, mut running) = place.begin(&format!(
+        "setsid sh -c \"{child}\" >/dev/null 2>&1 & sleep 1000"
+    ));
+    until(|| place.read("up") == "up\n");
+    assert_eq!(place.runs.stop(&run).unwrap(), Stopped::Asked);
+    let ended = place.runs.wait(&mut running).await.unwrap();
+    assert_eq!(ended.how, How::Stopped);
+    assert_eq!(place.read("said"), "bye\n");
+}
+
+/// The shell has exited, and the pause for its output is not over.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_stop_right_after_the_exit_ends_what_was_left_running() {
+    let place = place();
+    let (run, mut running) = place.begin(&leaves("until test -e go; do sleep 0.01; done"));
+    let child = left(&place).await;
+    let (keeper, shell) = (place.keeper(&run).unwrap(), place.group(&run).unwrap());
+    signal(keeper, Signal::STOP);
+    std::fs::write(place.folder.path().join("go"), "").unwrap();
+    until(|| !is_alive(shell));
+    signal(keeper, Signal::TERM);
+    signal(keeper, Signal::CONT);
+    let ended = place.runs.wait(&mut running).await.unwrap();
+    assert_eq!(ended.how, How::Stopped);
+    until(|| !is_alive(child));
+}
+
+/// A server such as tmux has no terminal itself; what it runs has one, and may be the user's.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_stop_spares_processes_with_a_terminal_and_their_server() {
+    let place = place();
+    let script = "script -qfc 'echo $$ > pid; exec sleep 1000' /dev/null";
+    let (run, mut running) = place.begin(&format!(
+        "setsid {script} </dev/null >/dev/null 2>&1 & echo $! > server; sleep 1000"
+    ));
+    let child = left(&place).await;
+    let server = place.read("server").trim().parse().unwrap();
+    assert_eq!(place.runs.stop(&run).unwrap(), Stopped::Asked);
+    let ended = place.runs.wait(&mut running).await.unwrap();
+    assert_eq!(ended.how, How::Stopped);
+    assert_eq!(ended.sandbox, None);
+    assert!(is_alive(child) && is_alive(server));
+    signal(child, Signal::KILL);
+    until(|| !is_alive(server));
+}
+
+/// What a process that outlived its command has started since then ends with it.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_stop_of_what_was_left_running_ends_its_descendants_too() {
+    let place = place();
+    let child = "trap '' TERM; until test -e go; do sleep 0.01; done; \
+                 setsid sh -c 'echo $$ > pid; exec sleep 1000' & wait";
+    let script = place.folder.path().join("child");
+    std::fs::write(script, child).unwrap();
+    let run = place.prepare("setsid sh child >/dev/null 2>&1 &");
+    let mut running = place.runs.start(&run).unwrap();
+    place.runs.wait(&mut running).await.unwrap();
+    std::fs::write(place.folder.path().join("go"), "").unwrap();
+    let child = left(&place).await;
+    assert_eq!(place.runs.stop(&run).unwrap(), Stopped::Asked);
+    until(|| !is_alive(child));
+    assert_eq!(place.runs.stop(&run).unwrap(), Stopped::Over);
+}
+
 /// A process substitution ends after its shell, and is no survivor.
 #[cfg(target_os = "linux")]
 #[tokio::test]
