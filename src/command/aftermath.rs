@@ -1,13 +1,14 @@
-//! The report of a sandbox at the end of a command, as the status of a run stores it.
+//! The report on a command that ended, as the status of a run stores it: what its sandbox ended and
+//! undid, and the processes that outlive it.
 
 use serde::{Deserialize, Serialize};
 
-/// The report of the sandbox on a command that ended.
+/// The report on a command that ended.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Aftermath {
-    /// Number of processes of the command that could not be ended in time. In records of older
-    /// versions, the number of those that it left running.
+    /// Number of processes of the command that could not be ended in time, or that a command without
+    /// a sandbox left running.
     pub survivors: u32,
     /// The first of these processes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -28,11 +29,14 @@ pub struct Aftermath {
     pub limit: Option<String>,
 }
 
-/// A process that could not be ended with its command.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+/// A process that outlives its command.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Survivor {
     pub pid: u32,
     /// Start time in the kernel's unit, which distinguishes the process from a later one with its
     /// pid.
     pub started: Option<u64>,
+    /// The start of its command line, if that was read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub command: Option<String>,
 }

@@ -1,23 +1,31 @@
 //! The keeper's part of a sandbox while the command runs: it watches the processes, the limits that
 //! the kernel does not enforce, and the protected files that are compared at the end.
 
+use std::io::Read;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use rustix::process::Pid;
+
 use super::aftermath::{Aftermath, Survivor};
+use super::inside::is_spared;
 use super::process;
-use crate::core::text::size_text;
+use crate::core::text::{one_line, size_text};
 use crate::sandbox::{
     Family, ModeChange, Modes, Placeholders, Profile, SurvivorPipe, Watched, WatchedChange,
-    bytes_below,
+    bytes_below, descendants,
 };
 
 /// Interval at which processes are counted.
 const COUNT_EVERY: Duration = Duration::from_millis(200);
 const MEASURE_EVERY: Duration = Duration::from_secs(1);
 
-/// Maximum number of named processes that could not be ended.
+/// Maximum number of named processes that outlive their command.
 const MAX_SURVIVORS: usize = 20;
+/// Number of processes that are named with their command line: the record has a fixed size.
+const MAX_COMMANDS: usize = 5;
+const COMMAND_MAX_CHARS: usize = 40;
+const COMMAND_MAX_BYTES: u64 = 1024;
 
 /// Maximum number of reported changes of protected files.
 pub(super) const MAX_CHANGES: usize = 6;
@@ -26,10 +34,63 @@ const NAME_MAX_CHARS: usize = 200;
 impl Aftermath {
     /// Returns the named processes of the command that are still alive.
     pub fn living(&self) -> Vec<Survivor> {
-        let named = self.survivor_pids.iter().copied();
-        named
-            .filter(|one| one.started.is_some() && process::started(one.pid) == one.started)
-            .collect()
+        let named = self.survivor_pids.iter().cloned();
+        named.filter(Survivor::is_alive).collect()
+    }
+
+    /// Returns the report on a command without a sandbox that left these processes running. `None`:
+    /// there are none.
+    pub(super) fn left_by(family: &Family) -> Option<Aftermath> {
+        let others = family.others();
+        let mut named = Survivor::first_of(&others);
+        let with_command = named.iter_mut().take(MAX_COMMANDS);
+        with_command.for_each(Survivor::read_command);
+        (!others.is_empty()).then(|| Aftermath {
+            survivors: u32::try_from(others.len()).unwrap_or(u32::MAX),
+            survivor_pids: named,
+            ..Aftermath::default()
+        })
+    }
+}
+
+impl Survivor {
+    /// Leaves the living ones of these processes, and adds their descendants.
+    pub(super) fn follow(all: &mut Vec<Survivor>) {
+        all.retain(Survivor::is_alive);
+        let below = |one: &Survivor| Some(descendants(process::pid(one.pid)?, is_spared));
+        let below: Vec<Pid> = all.iter().filter_map(below).flatten().collect();
+        all.extend(below.into_iter().map(Survivor::of));
+        all.sort_by_key(|one| one.pid);
+        all.dedup_by_key(|one| one.pid);
+    }
+
+    fn is_alive(&self) -> bool {
+        self.started.is_some() && process::started(self.pid) == self.started
+    }
+
+    fn first_of(all: &[Pid]) -> Vec<Survivor> {
+        let first = all.iter().take(MAX_SURVIVORS);
+        first.map(|pid| Survivor::of(*pid)).collect()
+    }
+
+    fn of(pid: Pid) -> Survivor {
+        let pid = pid.as_raw_nonzero().get().unsigned_abs();
+        Survivor {
+            pid,
+            started: process::started(pid),
+            command: None,
+        }
+    }
+
+    /// Reads the start of the command line, as far as the process shows it.
+    fn read_command(&mut self) {
+        let Ok(file) = std::fs::File::open(format!("/proc/{}/cmdline", self.pid)) else {
+            return;
+        };
+        let mut bytes = Vec::new();
+        let _ = file.take(COMMAND_MAX_BYTES).read_to_end(&mut bytes);
+        let text = String::from_utf8_lossy(&bytes).replace('\0', " ");
+        self.command = Some(one_line(&text, COMMAND_MAX_CHARS)).filter(|text| !text.is_empty());
     }
 }
 
@@ -104,13 +165,7 @@ impl Confined {
         let left = self.left.take().map_or(0, SurvivorPipe::count);
         self.after.ended = count(left + found.ended);
         self.after.survivors = count(found.survivors.len());
-        let pids = found.survivors.iter().map(|pid| pid.as_raw_nonzero().get());
-        let named = pids.filter_map(|pid| u32::try_from(pid).ok());
-        let named = named.take(MAX_SURVIVORS).map(|pid| Survivor {
-            pid,
-            started: process::started(pid),
-        });
-        self.after.survivor_pids = named.collect();
+        self.after.survivor_pids = Survivor::first_of(&found.survivors);
     }
 
     /// Undoes the changes of protected files. Called when no process can make further ones.

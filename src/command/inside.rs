@@ -4,6 +4,10 @@
 //! this is a precaution and no barrier: a command may remove the variable and detach from its
 //! ancestors.
 
+use rustix::process::Pid;
+
+use crate::sandbox::has_terminal;
+
 /// Maximum number of ancestors that are visited, more than a process has.
 #[cfg(target_os = "linux")]
 const MAX_ANCESTORS: usize = 1_000;
@@ -40,7 +44,12 @@ fn has_keeper_above() -> bool {
     false
 }
 
-#[cfg(target_os = "linux")]
+/// Returns whether a process is not part of the command that started it: a keeper, or one with a
+/// terminal, such as what a person does in a tmux server that a command happened to start.
+pub(super) fn is_spared(pid: Pid) -> bool {
+    has_terminal(pid) || is_keeper(pid.as_raw_nonzero().get().unsigned_abs())
+}
+
 fn is_keeper(pid: u32) -> bool {
     let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     let mut words = line.split(|byte| *byte == 0).skip(1);

@@ -18,8 +18,10 @@
 //! are caught and not ignored, because the command would inherit that.
 //!
 //! A command ends when its shell exits. In a sandbox, the processes that it left running end with
-//! it. Without a sandbox they continue, but their output is read for only 200 ms more; a later
-//! write fails with a broken pipe. Only a stop or the time limit ends the whole group.
+//! it. Without a sandbox they continue. Their output is read for 200 ms more; a later write fails
+//! with a broken pipe. On Linux the record of the end names those that still run then, and a stop or
+//! a limit ends them like the group, in whatever group or session they are. Processes with a
+//! terminal, the server of these (tmux) and other keepers are spared.
 //!
 //! A hook has ended when nothing has its output open any more; a process that keeps it open is ended
 //! at the time limit. Its input is a file, and its errors have a separate one.
@@ -37,8 +39,10 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Signal, test_kill_process_group};
 
+use super::aftermath::Aftermath;
 use super::confined::Confined;
 use super::folder::{self, RunFolder};
+use super::inside::is_spared;
 use super::lease::{LEASE_OVER, LeaseState, LeaseWatch};
 use super::output::Capture;
 use super::process::{self, GRACE, TICK};
@@ -47,7 +51,7 @@ use super::spare;
 use super::spec::{QUIET, Spec};
 use super::status::{self, Begun, End, How};
 use crate::sandbox::{
-    self, Placeholders, Profile, Report, SurvivorPipe, adopt_orphans, close_inherited,
+    self, Family, Placeholders, Profile, Report, SurvivorPipe, adopt_orphans, close_inherited,
 };
 use crate::store::now_ms;
 
@@ -127,6 +131,12 @@ fn keep(folder: &RunFolder, is_spare: bool) -> io::Result<()> {
         adopt_orphans();
         Confined::new(profile, spec.background)
     });
+    // The commands of a subagent have keepers, which outlive it.
+    let is_unconfined = confined.is_none() && spec.child.is_none();
+    if is_unconfined {
+        adopt_orphans();
+    }
+    let mut family = None;
     let since = Instant::now();
     let mut lease = spec.lease.as_deref().map(LeaseWatch::new);
     let how = if signals.stop_asked() {
@@ -148,8 +158,10 @@ fn keep(folder: &RunFolder, is_spare: bool) -> io::Result<()> {
                 if let (Some(confined), Some((left, placeholders))) = (&mut confined, sandbox) {
                     confined.began(child.id(), left, placeholders);
                 }
+                family = Family::unconfined(child.id(), is_spared).filter(|_| is_unconfined);
                 let errors = errors.map(|pipe| Errors::new(pipe, folder));
-                EndWatch::new(child, output, errors, &spec, confined.as_mut(), lease)
+                let processes = (confined.as_mut(), family.as_ref());
+                EndWatch::new(child, output, errors, &spec, processes, lease)
                     .watch(&signals, &mut capture)?
             }
             Err(why) => How::NotRun(why.chars().take(NOTE_MAX_CHARS).collect()),
@@ -163,7 +175,9 @@ fn keep(folder: &RunFolder, is_spare: bool) -> io::Result<()> {
     if is_durable {
         capture.sync();
     }
-    status::write_end(&status, &end(how, took, &mut capture, confined))?;
+    let left = family.as_ref().and_then(Aftermath::left_by);
+    let after = confined.map(Confined::finish).or(left);
+    status::write_end(&status, &end(how, took, &mut capture, after))?;
     if is_durable {
         status.sync_data()?;
         folder.sync()?;
@@ -207,7 +221,7 @@ fn has_reader() -> bool {
     matches!(poll(&mut fds, Some(&Timespec::default())), Ok(0))
 }
 
-fn end(how: How, took: Duration, capture: &mut Capture, confined: Option<Confined>) -> End {
+fn end(how: How, took: Duration, capture: &mut Capture, after: Option<Aftermath>) -> End {
     End {
         how,
         took_ms: u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
@@ -218,7 +232,7 @@ fn end(how: How, took: Duration, capture: &mut Capture, confined: Option<Confine
             .error
             .as_ref()
             .map(|e| e.chars().take(NOTE_MAX_CHARS).collect()),
-        sandbox: confined.map(Confined::finish),
+        sandbox: after,
         output_sum: capture.sum(),
     }
 }
@@ -323,6 +337,8 @@ struct EndWatch<'a> {
     child: Child,
     /// The keeper's part of the sandbox, if the command has one.
     confined: Option<&'a mut Confined>,
+    /// The processes of a command without a sandbox.
+    family: Option<&'a Family>,
     /// The output; `None` after its end.
     pipe: Option<PipeReader>,
     /// The errors of a hook; `None` for a command.
@@ -352,12 +368,13 @@ impl<'a> EndWatch<'a> {
         pipe: PipeReader,
         errors: Option<Errors>,
         spec: &Spec,
-        confined: Option<&'a mut Confined>,
+        (confined, family): (Option<&'a mut Confined>, Option<&'a Family>),
         lease: Option<LeaseWatch>,
     ) -> EndWatch<'a> {
         EndWatch {
             child,
             confined,
+            family,
             pipe: Some(pipe),
             errors,
             most_bytes: spec.hook.as_ref().map(|_| spec.output_cap_bytes),
@@ -386,7 +403,11 @@ impl<'a> EndWatch<'a> {
             let until = [self.next_deadline(), capture.tail_due(), lease];
             let until = until.into_iter().flatten().min();
             self.wait(signals, until.unwrap_or(now + IDLE), &mut buffer, capture)?;
-            signals.clear();
+            if signals.clear()
+                && let Some(family) = self.family
+            {
+                family.reap();
+            }
         }
     }
 
@@ -397,7 +418,9 @@ impl<'a> EndWatch<'a> {
         }
         let late = self.limit_at.is_some_and(|limit| limit <= now);
         let is_open = self.has_open_hook_pipe();
-        let runs = self.ending.is_none() && (self.exit.is_none() || is_open);
+        // What the command left running has ended only after the pause for its output.
+        let is_left = stop_asked && self.over_since.is_some() && self.has_others();
+        let runs = self.ending.is_none() && (self.exit.is_none() || is_open || is_left);
         let confined = self.confined.as_mut().filter(|_| runs);
         let over_a_limit = confined.is_some_and(|confined| confined.is_over_a_limit(now));
         let lease = self.lease.as_mut();
@@ -411,6 +434,8 @@ impl<'a> EndWatch<'a> {
         };
         if let Some(how) = how.filter(|_| runs) {
             process::signal_group(self.child.id(), Signal::TERM);
+            self.family.into_iter().for_each(Family::ask_to_end);
+            self.over_since = None;
             let of_lease = self.lease.as_ref().filter(|_| how == How::LeaseEnded);
             let grace = of_lease.map_or(GRACE, LeaseWatch::until_kill);
             self.ending = Some(Ending {
@@ -420,23 +445,27 @@ impl<'a> EndWatch<'a> {
             });
         }
         let group = self.child.id();
+        let has_others = self.ending.is_some() && self.has_others();
         let over = match &mut self.ending {
             _ if self.over_since.is_some() => return Ok(()),
             None => self.exit.is_some() && !is_open,
             Some(ending) => {
-                let gone = self.exit.is_some() && is_gone(group);
+                let group_gone = self.exit.is_some() && is_gone(group);
                 let due = ending.kill_at <= now || lease == LeaseState::Over;
-                if !gone && !ending.killed && due {
+                if !group_gone && !ending.killed && due {
                     process::signal_group(group, Signal::KILL);
-                    ending.killed = true;
                 }
-                gone || (ending.killed && self.exit.is_some())
+                ending.killed |= due;
+                (group_gone && !has_others) || (ending.killed && self.exit.is_some())
             }
         };
         if over {
             self.over_since = Some(now);
             if let Some(confined) = &mut self.confined {
                 confined.is_over();
+            }
+            if let (Some(family), Some(_)) = (self.family, &self.ending) {
+                family.end();
             }
         }
         Ok(())
@@ -448,9 +477,16 @@ impl<'a> EndWatch<'a> {
         errors.is_some_and(|errors| errors.pipe.is_some() || self.pipe.is_some())
     }
 
+    /// Returns whether processes of a command without a sandbox run besides its shell.
+    fn has_others(&self) -> bool {
+        self.family.is_some_and(|all| !all.others().is_empty())
+    }
+
     fn ended(&self, now: Instant) -> Option<How> {
         let drained_at = self.over_since? + DRAIN;
-        if (self.pipe.is_some() || self.has_open_hook_pipe()) && now < drained_at {
+        let is_open = self.pipe.is_some() || self.has_open_hook_pipe();
+        // A process substitution ends a moment after its shell. What a hook leaves is not awaited.
+        if now < drained_at && (is_open || (self.errors.is_none() && self.has_others())) {
             return None;
         }
         let exit = self.exit?;

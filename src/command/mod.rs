@@ -65,8 +65,8 @@
 //! Invariant: neither the folder nor the command's environment contains a key of ours.
 //!
 //! Deliberately absent: a pseudo-terminal, a daemon that knows all runs, a pid file that is
-//! believed, and any control of processes that leave the session (`setsid`) of a command without a
-//! sandbox, which asked to be detached. In a sandbox they stay descendants of the keeper.
+//! believed, and, on systems other than Linux, any control of processes that leave the session
+//! (`setsid`) of a command without a sandbox. On Linux they stay descendants of the keeper.
 
 mod aftermath;
 mod child;

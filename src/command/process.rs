@@ -99,10 +99,10 @@ pub(super) fn end_survivors_of(begun: &Begun) -> bool {
     !first.is_empty()
 }
 
-/// Returns when a process was started, in the kernel's unit.
+/// Returns when a living process was started, in the kernel's unit.
 #[cfg(target_os = "linux")]
 pub(super) fn started(pid: u32) -> Option<u64> {
-    Stat::of(pid).map(|stat| stat.start)
+    Stat::of(pid).filter(Stat::is_alive).map(|stat| stat.start)
 }
 
 #[cfg(not(target_os = "linux"))]

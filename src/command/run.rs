@@ -15,7 +15,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use rustix::process::{Signal, kill_process};
 use uuid::Uuid;
 
-use super::aftermath::Aftermath;
+use super::aftermath::{Aftermath, Survivor};
 use super::folder::{self, Prepared, RunFolder};
 use super::keeper;
 use super::look::{
@@ -413,8 +413,8 @@ impl Runs {
         }))
     }
 
-    /// Asks a command to end; [`Runs::wait`] waits for that. Processes that a killed keeper left
-    /// are ended here, which blocks up to two seconds. The end of a subagent is awaited here, up to
+    /// Asks a command to end; [`Runs::wait`] waits for that. Processes that outlive their command or
+    /// its keeper are ended here, which blocks up to two seconds. The end of a subagent is awaited here, up to
     /// five seconds.
     pub fn stop(&self, run: &str) -> io::Result<Stopped> {
         let folder = self.folder(run)?;
@@ -664,17 +664,26 @@ fn made_at(name: &OsStr) -> Option<SystemTime> {
     UNIX_EPOCH.checked_add(Duration::new(secs, nanos))
 }
 
-/// Kills the processes that could not be ended with their command. Returns whether there were any.
+/// Ends the processes that outlive their command, and their descendants: asks them, and kills those
+/// that remain after [`process::GRACE`]. Returns whether there were any.
 fn end_survivors(end: &End) -> bool {
-    let living = end
-        .sandbox
-        .as_ref()
-        .map(Aftermath::living)
-        .unwrap_or_default();
-    for pid in living.iter().filter_map(|one| process::pid(one.pid)) {
-        let _ = kill_process(pid, Signal::KILL);
+    let after = end.sandbox.as_ref();
+    let mut all = after.map(Aftermath::living).unwrap_or_default();
+    let found = !all.is_empty();
+    let signal = |all: &[Survivor], signal| {
+        for pid in all.iter().filter_map(|one| process::pid(one.pid)) {
+            let _ = kill_process(pid, signal);
+        }
+    };
+    Survivor::follow(&mut all);
+    signal(&all, Signal::TERM);
+    let kill_at = Instant::now() + process::GRACE;
+    while !all.is_empty() && Instant::now() < kill_at {
+        std::thread::sleep(process::TICK);
+        Survivor::follow(&mut all);
     }
-    !living.is_empty()
+    signal(&all, Signal::KILL);
+    found
 }
 
 /// Records that a run was stopped before its start. With the claim alone, a later agent would start

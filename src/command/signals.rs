@@ -47,8 +47,13 @@ impl Signals {
         self.stop.load(Ordering::Relaxed)
     }
 
-    pub(super) fn clear(&self) {
+    /// Empties the pipe. Returns whether there was a signal.
+    pub(super) fn clear(&self) -> bool {
         let mut bytes = [0; 64];
-        while (&self.wake).read(&mut bytes).is_ok_and(|n| n > 0) {}
+        let mut found = false;
+        while (&self.wake).read(&mut bytes).is_ok_and(|n| n > 0) {
+            found = true;
+        }
+        found
     }
 }

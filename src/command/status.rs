@@ -69,7 +69,7 @@ pub(super) struct End {
     pub bytes_kept: u64,
     /// Why less is stored than the cap allows.
     pub write_error: Option<String>,
-    /// The report of the sandbox, if the command had one.
+    /// The report of the sandbox, if the command had one, and on processes that outlive it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sandbox: Option<Aftermath>,
     /// blake3 of the head and the tail as they are on the disk, in hex: after a power cut this

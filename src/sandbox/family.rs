@@ -8,10 +8,11 @@
 //! process that forks and exits. So one scan without a result proves nothing, and the processes
 //! that are still found at the time limit are reported ([`EndedProcess::survivors`]).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::num::NonZeroI32;
 use std::time::{Duration, Instant};
 
+use rustix::io::Errno;
 use rustix::process::{
     Pid, Signal, WaitId, WaitIdOptions, WaitOptions, getpgrp, kill_process, kill_process_group,
     waitid, waitpid,
@@ -23,9 +24,11 @@ use super::profile::Profile;
 /// Time limit for ending a family.
 const END_WITHIN: Duration = Duration::from_secs(5);
 
-/// Number of consecutive scans that must find nobody.
+/// Number of consecutive scans that must find nobody who can be killed.
 const EMPTY_LOOKS: u32 = 5;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(2);
+/// Number of scans without a pause between them: a process that forks and exits is fast.
+const BUSY_LOOKS: u32 = 200;
 
 /// Maximum number of processes that are counted.
 const MOST: usize = 20_000;
@@ -50,6 +53,8 @@ pub struct Family {
     is_limited: bool,
     /// Number of descendants that belong to rewake and not to the command.
     between: usize,
+    /// Processes that are not the command's, whatever started them.
+    is_spared: fn(Pid) -> bool,
     /// Removed with this value, when no process of the family is left.
     _placeholders: Placeholders,
 }
@@ -75,7 +80,22 @@ impl Family {
             is_contained: between > 0,
             is_limited: profile.is_limited(),
             between,
+            is_spared: |_| false,
             _placeholders: placeholders,
+        })
+    }
+
+    /// Returns the family of a command that runs without a sandbox, as [`Family::of`] does. The
+    /// processes that `is_spared` names and their descendants do not belong to it.
+    pub fn unconfined(first: u32, is_spared: fn(Pid) -> bool) -> Option<Family> {
+        let first = i32::try_from(first).ok().and_then(Pid::from_raw)?;
+        Some(Family {
+            first,
+            is_contained: false,
+            is_limited: false,
+            between: 0,
+            is_spared,
+            _placeholders: Placeholders::default(),
         })
     }
 
@@ -89,21 +109,15 @@ impl Family {
     }
 
     /// Returns the living processes, without the first.
-    fn others(&self) -> Vec<Pid> {
-        let mut found = Vec::new();
-        let mut parents = vec![rustix::process::getpid()];
-        while let Some(parent) = parents.pop() {
-            for child in children(parent) {
-                if found.len() >= MOST {
-                    return found;
-                }
-                parents.push(child);
-                if child != self.first && is_alive(child) {
-                    found.push(child);
-                }
-            }
-        }
+    pub fn others(&self) -> Vec<Pid> {
+        let mut found = descendants(rustix::process::getpid(), self.is_spared);
+        found.retain(|pid| *pid != self.first);
         found
+    }
+
+    /// Asks the processes outside the group of the first one to end.
+    pub fn ask_to_end(&self) {
+        signal_groups(&self.others(), Signal::TERM, self.first);
     }
 
     /// Returns numbers of which one changes whenever a process of the family runs. Returns `None`
@@ -167,62 +181,83 @@ impl Family {
         let empty_looks = if self.is_contained { 1 } else { EMPTY_LOOKS };
         let until = Instant::now() + END_WITHIN;
         let mut ended = BTreeSet::new();
-        let mut empty = 0;
+        let (mut empty, mut looks) = (0, 0);
         loop {
             // An ended process counts as well: it may have forked before.
             let own = self.own_children();
-            if own.is_empty() {
-                empty += 1;
-                if empty >= empty_looks {
-                    break;
-                }
-                std::thread::sleep(BETWEEN_LOOKS);
-                continue;
-            }
-            empty = 0;
-            ended.extend(end_now(&own));
+            // `None`: a process of another user, such as that of `sudo`, can get no signal.
+            let killed = end_now(&own);
+            empty = if killed.is_none() { empty + 1 } else { 0 };
+            ended.extend(killed.into_iter().flatten());
             self.reap_orphans();
-            if Instant::now() >= until {
-                let survivors = self.others();
+            if empty >= empty_looks || Instant::now() >= until {
                 return EndedProcess {
                     ended: ended.len(),
-                    survivors,
+                    survivors: self.others(),
                 };
             }
-            std::thread::yield_now();
-        }
-        EndedProcess {
-            ended: ended.len(),
-            survivors: Vec::new(),
+            looks += 1;
+            match empty == 0 && looks < BUSY_LOOKS {
+                true => std::thread::yield_now(),
+                false => std::thread::sleep(BETWEEN_LOOKS),
+            }
         }
     }
 
     /// Returns the children of this process, including those that have ended.
     fn own_children(&self) -> Vec<Pid> {
         let all = children(rustix::process::getpid());
-        all.into_iter().filter(|pid| *pid != self.first).collect()
+        let is_own = |pid: &Pid| *pid != self.first && !(self.is_spared)(*pid);
+        all.into_iter().filter(is_own).collect()
     }
 }
 
 /// Kills the groups first, since one signal stops processes that fork and exit, and then each
-/// process. Returns those that were alive.
-fn end_now(own: &[Pid]) -> Vec<NonZeroI32> {
-    let seen: Vec<_> = own
-        .iter()
-        .filter_map(|pid| Some((*pid, stat(*pid)?)))
-        .collect();
-    let groups = seen.iter().filter_map(|(_, found)| found.group);
-    let groups: BTreeSet<_> = groups.map(Pid::as_raw_nonzero).collect();
-    for group in groups.iter().filter_map(|group| Pid::from_raw(group.get())) {
-        if group != getpgrp() {
-            let _ = kill_process_group(group, Signal::KILL);
+/// process. Returns those that were alive. Returns `None` if there is no process that may get a
+/// signal.
+fn end_now(own: &[Pid]) -> Option<Vec<NonZeroI32>> {
+    let alive: Vec<_> = own.iter().filter(|pid| is_alive(**pid)).collect();
+    signal_groups(own, Signal::KILL, getpgrp());
+    let may_not = |pid: &Pid| kill_process(*pid, Signal::KILL) == Err(Errno::PERM);
+    let refused: Vec<_> = own.iter().filter(|pid| may_not(pid)).collect();
+    let killed = alive.into_iter().filter(|pid| !refused.contains(pid));
+    (refused.len() < own.len()).then(|| killed.map(|pid| pid.as_raw_nonzero()).collect())
+}
+
+/// Sends a signal to the groups of these processes, except the own group and the group `but`.
+fn signal_groups(of: &[Pid], signal: Signal, but: Pid) {
+    let groups = of.iter().filter_map(|pid| stat(*pid)?.group);
+    let groups = groups.filter(|group| *group != getpgrp() && *group != but);
+    for group in groups.collect::<HashSet<Pid>>() {
+        let _ = kill_process_group(group, signal);
+    }
+}
+
+/// Returns the living descendants of a process, without those that `is_spared` names and the
+/// descendants of these.
+pub fn descendants(of: Pid, is_spared: fn(Pid) -> bool) -> Vec<Pid> {
+    let mut found = Vec::new();
+    let mut parents = vec![of];
+    while let Some(parent) = parents.pop() {
+        for child in children(parent) {
+            if found.len() >= MOST {
+                return found;
+            }
+            if !is_spared(child) {
+                parents.push(child);
+                found.extend(Some(child).filter(|child| is_alive(*child)));
+            }
         }
     }
-    for pid in own {
-        let _ = kill_process(*pid, Signal::KILL);
-    }
-    let alive = seen.iter().filter(|(_, found)| found.is_alive());
-    alive.map(|(pid, _)| pid.as_raw_nonzero()).collect()
+    found
+}
+
+/// Returns whether a process has a controlling terminal, or serves those of others as tmux does:
+/// it leads a session, and children of it have one.
+pub fn has_terminal(pid: Pid) -> bool {
+    let has = |pid| stat(pid).is_some_and(|found| found.has_terminal);
+    let leads = stat(pid).is_some_and(|found| found.session == Some(pid));
+    has(pid) || (leads && children(pid).into_iter().any(has))
 }
 
 /// Returns the children of a process. The file `children` exists if the kernel has
@@ -259,6 +294,8 @@ struct Stat {
     state: char,
     parent: Option<Pid>,
     group: Option<Pid>,
+    session: Option<Pid>,
+    has_terminal: bool,
 }
 
 fn stat(of: Pid) -> Option<Stat> {
@@ -273,6 +310,8 @@ impl Stat {
             state: fields.next()?.chars().next()?,
             parent: pid(fields.next()?),
             group: pid(fields.next()?),
+            session: pid(fields.next()?),
+            has_terminal: fields.next()? != "0",
         })
     }
 
@@ -295,5 +334,31 @@ mod tests {
         let found = Stat::parse(line).unwrap();
         assert!(!found.is_alive());
         assert_eq!((found.parent, found.group), (None, None));
+        assert!(!found.has_terminal);
+        let line = "42 (sh) S 41 42 42 34816 42 4194304 0 0 0 0 0 0 0 0 20 0 1 0 98765 0 0";
+        let found = Stat::parse(line).unwrap();
+        assert_eq!((found.session, found.has_terminal), (pid("42"), true));
+    }
+
+    /// Credentials are those of a thread, so no other test loses its rights.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_process_that_may_not_be_killed_is_given_up() {
+        if !rustix::process::geteuid().is_root() {
+            return;
+        }
+        let mut sleep = std::process::Command::new("sleep");
+        let mut sleep = sleep.arg("1000").spawn().unwrap();
+        let child = Pid::from_child(&sleep);
+        let as_other = std::thread::spawn(move || {
+            let other = rustix::process::Uid::from_raw(65_534);
+            rustix::thread::set_thread_res_uid(other, other, other).unwrap();
+            end_now(&[child])
+        });
+        assert_eq!(as_other.join().unwrap(), None);
+        assert!(sleep.try_wait().unwrap().is_none());
+        assert_eq!(end_now(&[child]), Some(vec![child.as_raw_nonzero()]));
+        sleep.wait().unwrap();
+        assert_eq!(end_now(&[]), None);
     }
 }

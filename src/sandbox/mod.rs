@@ -139,7 +139,7 @@ pub fn is_inside() -> bool {
 }
 
 pub use descriptors::{child, close_inherited, give_back_limit, limit, raise_limit};
-pub use family::{EndedProcess, Family, adopt_orphans};
+pub use family::{EndedProcess, Family, adopt_orphans, descendants, has_terminal};
 pub use folders::Folders;
 pub use kernel::{Kernel, UnapprovedLevels};
 pub use modes::{ModeChange, Modes};

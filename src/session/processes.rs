@@ -22,7 +22,7 @@ pub struct ProcessObject {
     pub left_behind: bool,
     /// Process group, if known.
     pub group: Option<u32>,
-    /// Processes that could not be ended.
+    /// Processes that outlive the command.
     pub processes: Vec<u32>,
     /// UTC, milliseconds since 1970.
     pub since_ms: i64,
@@ -122,43 +122,10 @@ pub fn add_tails(
 /// # Errors
 /// The folder of the runs cannot be used.
 pub fn process_objects(ctx: &AppContext) -> Result<Vec<ProcessObject>, SessionError> {
-    let commands = ctx.runs()?.list().into_iter().filter_map(of_run);
+    let commands = ctx.runs()?.list().into_iter();
+    let commands = commands.filter_map(ProcessObject::of_run);
     let servers = ctx.servers()?.list().into_iter().filter_map(of_server);
     Ok(commands.chain(servers).collect())
-}
-
-/// Returns `None` for a command that ended and left nothing.
-fn of_run(info: RunInfo) -> Option<ProcessObject> {
-    let (left_behind, group, processes) = match &info.state {
-        RunState::Running { group, .. } => (false, *group, Vec::new()),
-        RunState::Ended(ended) => match ended.how {
-            How::Lost { group: Some(group) } => (true, Some(group), Vec::new()),
-            _ => {
-                let living = ended.sandbox.as_ref()?.living();
-                (true, None, living.iter().map(|one| one.pid).collect())
-            }
-        },
-        RunState::NotBegun => return None,
-    };
-    let is_empty = left_behind && group.is_none() && processes.is_empty();
-    let kind = match info.spec.is_of_user() {
-        true => "user",
-        false if info.spec.child.is_some() => "task",
-        false if info.spec.background => "background",
-        false => "command",
-    };
-    (!is_empty).then_some(ProcessObject {
-        id: info.run,
-        session: info.spec.session,
-        kind,
-        name: None,
-        left_behind,
-        group,
-        processes,
-        since_ms: info.since_ms,
-        command: info.spec.command,
-        tail: None,
-    })
 }
 
 /// Returns `None` for a server that ended and left nothing.
@@ -178,6 +145,40 @@ fn of_server(info: ServerInfo) -> Option<ProcessObject> {
 }
 
 impl ProcessObject {
+    /// Returns `None` for a command that ended and left nothing.
+    pub fn of_run(info: RunInfo) -> Option<ProcessObject> {
+        let (left_behind, group, processes) = match &info.state {
+            RunState::Running { group, .. } => (false, *group, Vec::new()),
+            RunState::Ended(ended) => match ended.how {
+                How::Lost { group: Some(group) } => (true, Some(group), Vec::new()),
+                _ => {
+                    let living = ended.sandbox.as_ref()?.living();
+                    (true, None, living.iter().map(|one| one.pid).collect())
+                }
+            },
+            RunState::NotBegun => return None,
+        };
+        let is_empty = left_behind && group.is_none() && processes.is_empty();
+        let kind = match info.spec.is_of_user() {
+            true => "user",
+            false if info.spec.child.is_some() => "task",
+            false if info.spec.background => "background",
+            false => "command",
+        };
+        (!is_empty).then_some(ProcessObject {
+            id: info.run,
+            session: info.spec.session,
+            kind,
+            name: None,
+            left_behind,
+            group,
+            processes,
+            since_ms: info.since_ms,
+            command: info.spec.command,
+            tail: None,
+        })
+    }
+
     /// Returns the state in words.
     pub fn state(&self) -> String {
         let what = match (self.kind, &self.name) {

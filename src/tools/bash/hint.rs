@@ -1,9 +1,9 @@
-//! Notes of the sandbox on a command that ended: processes that it left running, changes that were
+//! Notes on a command that ended: processes that it left running, changes that were
 //! undone, and, for a failure that looks like a denial, the access that would have allowed it.
 
 use std::path::{Path, PathBuf};
 
-use crate::command::{How, RunEnd};
+use crate::command::{How, RunEnd, Survivor};
 use crate::core::access::Access;
 
 /// Number of bytes at the end of the output that are searched for a denial.
@@ -90,18 +90,12 @@ pub(super) fn lines(ended: &RunEnd, printed: &str, folder: &Path) -> Vec<String>
         ));
     }
     if after.survivors > 0 {
-        let pids: Vec<String> = after
-            .survivor_pids
-            .iter()
-            .map(|one| one.pid.to_string())
-            .collect();
-        lines.push(match pids.is_empty() {
-            true => format!("it left {} running", processes(after.survivors)),
-            false => format!(
-                "it left {} running that could not be ended in time: {}",
-                processes(after.survivors),
-                pids.join(", ")
-            ),
+        let pids: Vec<String> = after.survivor_pids.iter().map(named).collect();
+        let left = format!("it left {} running", processes(after.survivors));
+        lines.push(match (pids.join(", "), ended.access) {
+            (pids, _) if pids.is_empty() => left,
+            (pids, Some(_)) => format!("{left} that could not be ended in time: {pids}"),
+            (pids, None) => format!("{left}: {pids}; `rewake ps` lists them"),
         });
     }
     lines.extend(ended.not_held.iter().map(|gap| format!("not held: {gap}")));
@@ -126,6 +120,9 @@ pub(super) fn note(line: &str) -> Option<String> {
     }
     if let Some((files, _)) = line.split_once("; do not commit that, ") {
         return Some(files.to_string());
+    }
+    if let Some((left, _)) = line.split_once("; `rewake ps` lists them") {
+        return Some(left.to_string());
     }
     if let Some((left, _)) = line.split_once(" that it left running ended with it; ") {
         return Some(format!("{left} that it left running ended with it"));
@@ -156,6 +153,13 @@ fn ends_with_denial(printed: &str) -> bool {
         .iter()
         .chain(&NO_NETWORK)
         .any(|words| last.ends_with(words))
+}
+
+fn named(one: &Survivor) -> String {
+    match &one.command {
+        None => one.pid.to_string(),
+        Some(command) => format!("{} ({command})", one.pid),
+    }
 }
 
 fn processes(count: u32) -> String {
@@ -463,5 +467,25 @@ mod tests {
         let mut ended = ended(Access::Read, How::Exited(1), Aftermath::default());
         ended.sandbox = None;
         assert!(lines(&ended, "Permission denied", Path::new("/")).is_empty());
+    }
+
+    #[test]
+    fn processes_that_outlive_a_command_without_a_sandbox_are_named() {
+        let survivor = |pid, command: Option<&str>| Survivor {
+            pid,
+            started: Some(1),
+            command: command.map(str::to_string),
+        };
+        let after = Aftermath {
+            survivors: 2,
+            survivor_pids: vec![survivor(7, Some("sleep 9")), survivor(8, None)],
+            ..Aftermath::default()
+        };
+        let mut ended = ended(Access::Full, How::Exited(0), after);
+        ended.access = None;
+        let lines = lines(&ended, "", Path::new("/"));
+        let left = "it left 2 processes running: 7 (sleep 9), 8";
+        assert_eq!(lines, [format!("{left}; `rewake ps` lists them")]);
+        assert_eq!(note(&lines[0]).as_deref(), Some(left));
     }
 }

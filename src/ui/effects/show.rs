@@ -8,15 +8,14 @@ use std::sync::atomic::Ordering;
 use ratatui::text::Line;
 
 use super::Effects;
-use crate::command::RunState;
 use crate::core::custom::Template;
 use crate::core::entry::{CallId, MemoryKind, Seq};
 use crate::core::marks::title_line;
 use crate::core::text::{clip, count, one_line, session_name};
 use crate::session::hook_list::{HookList, hook_list};
 use crate::session::{
-    Details, EditQuery, FilesRow, GLANCE_ENTRIES, Offer, ServerRow, SessionError, ago,
-    changed_by_call, clock, dismiss, edit_places, glance, now_ms, short_id, still_running,
+    Details, EditQuery, FilesRow, GLANCE_ENTRIES, Offer, ProcessObject, ServerRow, SessionError,
+    ago, changed_by_call, clock, dismiss, edit_places, glance, now_ms, short_id, still_running,
 };
 use crate::store::{MemoryQuery, Scope, SessionFilter, SessionInfo};
 use crate::ui::Wake;
@@ -190,24 +189,23 @@ impl Effects {
         });
     }
 
-    /// Shows the commands that run in the background, and those of earlier sessions that still run.
+    /// Shows the running commands of all sessions, and what commands left running.
     pub(super) fn ps(&self) {
         let Some(runs) = self.runs.clone() else {
             return;
         };
         self.aside(move || {
             let running = runs.list().into_iter().filter_map(|info| {
-                let how = match &info.state {
-                    RunState::Running { .. } if info.spec.is_of_user() => "typed by you",
-                    RunState::Running { .. } if info.spec.background => "background",
-                    RunState::Running { .. } => "running",
-                    _ => return None,
-                };
-                let age = clock(now_ms() - info.since_ms);
+                let one = ProcessObject::of_run(info)?;
+                let age = clock(now_ms() - one.since_ms);
                 Some(PickerItem {
-                    label: one_line(&info.spec.command, 100),
-                    detail: format!("{how} {age} · session {}", short_id(&info.spec.session)),
-                    value: info.run,
+                    label: one_line(&one.command, 100),
+                    detail: format!(
+                        "{} · {age} · session {}",
+                        one.state(),
+                        short_id(&one.session)
+                    ),
+                    value: one.id,
                 })
             });
             let mut picker = Picker::new(For::Run, "running commands", running.collect());

@@ -950,6 +950,140 @@ async fn a_killed_keeper_leaves_its_output_and_process_group() {
     assert!(place.runs.remove(&run).unwrap());
 }
 
+/// A command whose child is in another process session and writes its pid to a file.
+#[cfg(target_os = "linux")]
+fn leaves(then: &str) -> String {
+    format!("setsid sh -c 'echo $$ > pid; exec sleep 1000' >/dev/null 2>&1 & {then}")
+}
+
+#[cfg(target_os = "linux")]
+async fn left(place: &Place) -> u32 {
+    let pid = place.folder.path().join("pid");
+    let read = || std::fs::read_to_string(&pid).unwrap_or_default();
+    until(|| read().ends_with('\n'));
+    read().trim().parse().unwrap()
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn processes_that_outlive_a_command_without_a_sandbox_are_named() {
+    let place = place();
+    let spec = place.spec(&leaves("until test -s pid; do sleep 0.01; done; echo out"));
+    let ended = place.run(&spec).await;
+    let child = left(&place).await;
+    assert_eq!(ended.how, How::Exited(0));
+    let after = ended.sandbox.as_ref().unwrap();
+    assert_eq!(after.survivors, 1);
+    let named = &after.living()[..];
+    assert_eq!(named[0].pid, child);
+    assert_eq!(named[0].command.as_deref(), Some("sleep 1000"));
+    assert!(is_alive(child));
+    let run = ended.output.parent().unwrap().file_name().unwrap();
+    let run = run.to_str().unwrap();
+    // The folder stays, so that they are listed.
+    assert!(!place.runs.remove(run).unwrap());
+    assert_eq!(place.runs.stop(run).unwrap(), Stopped::Asked);
+    until(|| !is_alive(child));
+    until(|| place.runs.stop(run).unwrap() == Stopped::Over);
+    assert!(place.runs.remove(run).unwrap());
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_stop_ends_processes_in_other_sessions_without_a_sandbox() {
+    let place = place();
+    let (run, mut running) = place.begin(&leaves("sleep 1000"));
+    let child = left(&place).await;
+    assert_eq!(place.runs.stop(&run).unwrap(), Stopped::Asked);
+    let ended = place.runs.wait(&mut running).await.unwrap();
+    assert_eq!(ended.how, How::Stopped);
+    until(|| !is_alive(child));
+    assert_eq!(ended.sandbox, None);
+}
+
+/// Processes in other sessions have two seconds to end, as those of the group have.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_stop_asks_processes_in_other_sessions_first() {
+    let place = place();
+    let child = "trap 'sleep 0.05; echo bye > said; exit' TERM; echo up > up; \
+                 while :; do sleep 0.01; done";
+    let (run, mut running) = place.begin(&format!(
+        "setsid sh -c \"{child}\" >/dev/null 2>&1 & sleep 1000"
+    ));
+    until(|| place.read("up") == "up\n");
+    assert_eq!(place.runs.stop(&run).unwrap(), Stopped::Asked);
+    let ended = place.runs.wait(&mut running).await.unwrap();
+    assert_eq!(ended.how, How::Stopped);
+    assert_eq!(place.read("said"), "bye\n");
+}
+
+/// The shell has exited, and the pause for its output is not over.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_stop_right_after_the_exit_ends_what_was_left_running() {
+    let place = place();
+    let (run, mut running) = place.begin(&leaves("until test -e go; do sleep 0.01; done"));
+    let child = left(&place).await;
+    let (keeper, shell) = (place.keeper(&run).unwrap(), place.group(&run).unwrap());
+    signal(keeper, Signal::STOP);
+    std::fs::write(place.folder.path().join("go"), "").unwrap();
+    until(|| !is_alive(shell));
+    signal(keeper, Signal::TERM);
+    signal(keeper, Signal::CONT);
+    let ended = place.runs.wait(&mut running).await.unwrap();
+    assert_eq!(ended.how, How::Stopped);
+    until(|| !is_alive(child));
+}
+
+/// A server such as tmux has no terminal itself; what it runs has one, and may be the user's.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_stop_spares_processes_with_a_terminal_and_their_server() {
+    let place = place();
+    let script = "script -qfc 'echo $$ > pid; exec sleep 1000' /dev/null";
+    let (run, mut running) = place.begin(&format!(
+        "setsid {script} </dev/null >/dev/null 2>&1 & echo $! > server; sleep 1000"
+    ));
+    let child = left(&place).await;
+    let server = place.read("server").trim().parse().unwrap();
+    assert_eq!(place.runs.stop(&run).unwrap(), Stopped::Asked);
+    let ended = place.runs.wait(&mut running).await.unwrap();
+    assert_eq!(ended.how, How::Stopped);
+    assert_eq!(ended.sandbox, None);
+    assert!(is_alive(child) && is_alive(server));
+    signal(child, Signal::KILL);
+    until(|| !is_alive(server));
+}
+
+/// What a process that outlived its command has started since then ends with it.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_stop_of_what_was_left_running_ends_its_descendants_too() {
+    let place = place();
+    let child = "trap '' TERM; until test -e go; do sleep 0.01; done; \
+                 setsid sh -c 'echo $$ > pid; exec sleep 1000' & wait";
+    let script = place.folder.path().join("child");
+    std::fs::write(script, child).unwrap();
+    let run = place.prepare("setsid sh child >/dev/null 2>&1 &");
+    let mut running = place.runs.start(&run).unwrap();
+    place.runs.wait(&mut running).await.unwrap();
+    std::fs::write(place.folder.path().join("go"), "").unwrap();
+    let child = left(&place).await;
+    assert_eq!(place.runs.stop(&run).unwrap(), Stopped::Asked);
+    until(|| !is_alive(child));
+    assert_eq!(place.runs.stop(&run).unwrap(), Stopped::Over);
+}
+
+/// A process substitution ends after its shell, and is no survivor.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_process_that_ends_right_after_its_command_is_not_named() {
+    let place = place();
+    let spec = place.spec("(sleep 0.02) >/dev/null 2>&1 & echo out");
+    assert_eq!(place.run(&spec).await.sandbox, None);
+}
+
 #[tokio::test]
 async fn the_time_limit_ends_the_whole_group() {
     let place = place();
@@ -1052,15 +1186,14 @@ async fn a_call_ends_with_its_shell_not_with_its_pipe() {
 
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn a_daemon_is_nobodys_child() {
+async fn the_time_limit_ends_a_daemon_too() {
     let place = place();
     let spec = place.spec(
         "(setsid sh -c 'echo $$ > pid; exec sleep 30' >/dev/null 2>&1 &); \
          until [ -s pid ]; do sleep 0.01; done; sleep 30",
     );
     let daemon = place.timed_out(&spec, |_| place.read("pid")).await;
-    assert!(is_alive(daemon));
-    signal(daemon, Signal::KILL);
+    until(|| !is_alive(daemon));
 }
 
 #[tokio::test]

@@ -107,7 +107,11 @@ fn surviving_processes_are_listed_and_can_be_stopped() {
     assert!(listed.contains(&left), "{listed}");
     let stop = home.run(["ps", "stop", &run]).expect(0);
     assert!(stop.stdout.contains("being stopped"), "{}", stop.stdout);
-    assert_eq!(survivor.wait().unwrap().signal(), Some(9));
+    assert_eq!(
+        survivor.wait().unwrap().signal(),
+        Some(15),
+        "it is asked first"
+    );
     assert!(stranger.try_wait().unwrap().is_none(), "it is not theirs");
     assert_eq!(home.run(["ps"]).expect(0).stdout, "");
     let again = home.run(["ps", "stop", &run]).expect(0);
