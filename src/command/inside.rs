@@ -8,6 +8,13 @@ use rustix::process::Pid;
 
 use crate::sandbox::has_terminal;
 
+/// The hidden first argument of a keeper. The second is the run folder. A spare keeper gets no
+/// second argument.
+pub const KEEPER: &str = "__keep";
+
+/// The hidden first argument of a server's keeper. The second is the run folder.
+pub const SERVER_KEEPER: &str = "__serve";
+
 /// Maximum number of ancestors that are visited, more than a process has.
 #[cfg(target_os = "linux")]
 const MAX_ANCESTORS: usize = 1_000;
@@ -54,7 +61,7 @@ fn is_keeper(pid: u32) -> bool {
     let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     let mut words = line.split(|byte| *byte == 0).skip(1);
     let word = words.next();
-    [super::keeper::WORD, super::server::WORD]
+    [KEEPER, SERVER_KEEPER]
         .iter()
         .any(|keeper| word == Some(keeper.as_bytes()))
 }

@@ -55,9 +55,7 @@ use crate::sandbox::{
 };
 use crate::store::now_ms;
 
-/// The hidden first argument of a keeper. The second is the run folder. A spare keeper gets no
-/// second argument.
-pub const WORD: &str = "__keep";
+pub use super::inside::KEEPER as WORD;
 
 /// The hidden first argument of a subagent. The second is its session, the third its run.
 pub const CHILD_WORD: &str = "__child";

@@ -301,11 +301,8 @@ pub fn placeholder(range: TurnRange) -> String {
 /// Number of times from which on a line in the text of a model is a sign of a loop.
 const LOOP: usize = 4;
 
-/// A shorter line may be a heading of several parts.
-const LOOP_BYTES: usize = 20;
-
-/// Fewer files and numbers may all be beside the point.
-const MANY_NAMES: usize = 5;
+/// A shorter line is a word of a list.
+const LOOP_BYTES: usize = 8;
 
 /// Returns why a text that a model wrote about these records is not their summary.
 pub fn flaw(text: &str, records: &[Record]) -> Option<&'static str> {
@@ -315,7 +312,9 @@ pub fn flaw(text: &str, records: &[Record]) -> Option<&'static str> {
     let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
     for line in text.lines() {
         let line = line.trim_start_matches(|c: char| !c.is_alphabetic());
-        *seen.entry(line).or_default() += usize::from(line.len() >= LOOP_BYTES);
+        // A heading may be that of several parts.
+        let counts = line.len() >= LOOP_BYTES && !line.ends_with(':');
+        *seen.entry(line).or_default() += usize::from(counts);
     }
     if seen.values().any(|times| *times >= LOOP) {
         return Some("its answer repeats a line");
@@ -325,8 +324,7 @@ pub fn flaw(text: &str, records: &[Record]) -> Option<&'static str> {
         .flat_map(|line| names(line.split_once("] ").unwrap_or_default().1))
         .collect();
     let is_missing = !names(text).iter().any(|name| named.contains(name));
-    (named.len() >= MANY_NAMES && is_missing)
-        .then_some("its answer has none of the files and numbers")
+    (!named.is_empty() && is_missing).then_some("its answer has none of the files and numbers")
 }
 
 /// Returns the files, without their folders, and the numbers of at least two digits in a text.
@@ -587,7 +585,7 @@ mod tests {
     #[test]
     fn a_summary_in_a_loop_or_without_the_files_is_refused() {
         let mut log = Log::new();
-        log.says("mend the parser");
+        log.says("repair the parser");
         assert_eq!(flaw("It was looked at.", &log.1), None);
         log.calls(
             "read",
@@ -602,6 +600,8 @@ mod tests {
         assert_eq!(flaw(&again, &log.1), None);
         let again = format!("{again}\n4. Read parse.rs");
         assert_eq!(flaw(&again, &log.1), Some("its answer repeats a line"));
+        let parts = (1..6).map(|n| format!("Files of part:\n- phase {n}: parse.rs\n"));
+        assert_eq!(flaw(&parts.collect::<String>(), &log.1), None);
         assert_eq!(flaw(" . ", &log.1), Some("its answer has no words"));
     }
 

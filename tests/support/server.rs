@@ -434,7 +434,7 @@ impl Shared {
         };
         drop(state);
         self.let_in(&head)?;
-        let (start, user) = match view.user.split_once("\n</at_start>\n") {
+        let (start, user) = match view.user.split_once("\n</at_start>") {
             Some((start, user)) => (start, user.trim_start_matches('\n')),
             None => ("", view.user.as_str()),
         };

@@ -100,9 +100,12 @@ fn work(
 #[test]
 fn a_summary_model_may_answer_anything() {
     let calls = || Says::call("bash", json!({"command": "touch summary-was-obeyed"})).into();
-    let foreign = || Answer::text("用户要求修复解析器；步骤一已完成，条目 4 有结果。");
+    let foreign = || Answer::text("用户要求修复解析器；printf 02000d 已完成，条目 4 有结果。");
     const MANY: &str = "many words in a row, and none of them matters";
-    let long = || Answer::text(format!("{MANY}\n").repeat(500));
+    let long = || {
+        let lines = (0..500).map(|n| format!("{MANY} 02000d {n}\n"));
+        Answer::text(lines.collect::<String>())
+    };
     let nothing = || Answer::text("");
     type Summary = fn() -> Answer;
     let all: [(&str, Summary, bool); 4] = [
@@ -176,7 +179,7 @@ fn parts(asked: &[Arc<Value>], tag: &str) -> BTreeMap<String, usize> {
 fn each_part_of_a_summary_stays_within_its_budget() {
     for (window, calls) in [(5_000, 70), (8_000, 70), (32_000, 200)] {
         let (asked, _) = work(window, calls, || {
-            Answer::text("What was done so far, told in some twenty words. ".repeat(6))
+            Answer::text("What 02000d was for, told in some twenty words. ".repeat(6))
         });
         for tag in ["<summary>", "<continuation>"] {
             let parts = parts(&asked, tag);
