@@ -314,6 +314,7 @@ pub fn flaw(text: &str, records: &[Record]) -> Option<&'static str> {
         let line = line.trim_start_matches(|c: char| !c.is_alphabetic());
         // A heading may be that of several parts.
         let counts = line.len() >= LOOP_BYTES && !line.ends_with(':');
+        let line = line.trim_end_matches(|c: char| !c.is_alphanumeric());
         *seen.entry(line).or_default() += usize::from(counts);
     }
     if seen.values().any(|times| *times >= LOOP) {
