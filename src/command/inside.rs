@@ -8,12 +8,9 @@ use rustix::process::Pid;
 
 use crate::sandbox::has_terminal;
 
-/// The hidden first argument of a keeper. The second is the run folder. A spare keeper gets no
-/// second argument.
-pub const KEEPER: &str = "__keep";
-
-/// The hidden first argument of a server's keeper. The second is the run folder.
-pub const SERVER_KEEPER: &str = "__serve";
+/// The first argument of a keeper of a command, and of that of a server.
+pub(super) const KEEP: &str = "__keep";
+pub(super) const SERVE: &str = "__serve";
 
 /// Maximum number of ancestors that are visited, more than a process has.
 #[cfg(target_os = "linux")]
@@ -61,7 +58,7 @@ fn is_keeper(pid: u32) -> bool {
     let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     let mut words = line.split(|byte| *byte == 0).skip(1);
     let word = words.next();
-    [KEEPER, SERVER_KEEPER]
+    [KEEP, SERVE]
         .iter()
         .any(|keeper| word == Some(keeper.as_bytes()))
 }

@@ -42,7 +42,7 @@ use rustix::process::{Signal, test_kill_process_group};
 use super::aftermath::Aftermath;
 use super::confined::Confined;
 use super::folder::{self, RunFolder};
-use super::inside::is_spared;
+use super::inside::{KEEP, is_spared};
 use super::lease::{LEASE_OVER, LeaseState, LeaseWatch};
 use super::output::Capture;
 use super::process::{self, GRACE, TICK};
@@ -55,7 +55,9 @@ use crate::sandbox::{
 };
 use crate::store::now_ms;
 
-pub use super::inside::KEEPER as WORD;
+/// The hidden first argument of a keeper. The second is the run folder. A spare keeper gets no
+/// second argument.
+pub const WORD: &str = KEEP;
 
 /// The hidden first argument of a subagent. The second is its session, the third its run.
 pub const CHILD_WORD: &str = "__child";
@@ -431,8 +433,10 @@ impl<'a> EndWatch<'a> {
             () => None,
         };
         if let Some(how) = how.filter(|_| runs) {
-            process::signal_group(self.child.id(), Signal::TERM);
+            // First those outside the group: they are not found while the shell that ends leaves
+            // them to this process.
             self.family.into_iter().for_each(Family::ask_to_end);
+            process::signal_group(self.child.id(), Signal::TERM);
             self.over_since = None;
             let of_lease = self.lease.as_ref().filter(|_| how == How::LeaseEnded);
             let grace = of_lease.map_or(GRACE, LeaseWatch::until_kill);

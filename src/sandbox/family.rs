@@ -213,8 +213,7 @@ impl Family {
 }
 
 /// Kills the groups first, since one signal stops processes that fork and exit, and then each
-/// process. Returns those that were alive. Returns `None` if none of them may get a
-/// signal.
+/// process. Returns those that were alive. Returns `None` if none of them may get a signal.
 fn end_now(own: &[Pid]) -> Option<Vec<NonZeroI32>> {
     let alive: Vec<_> = own.iter().filter(|pid| is_alive(**pid)).collect();
     signal_groups(own, Signal::KILL, getpgrp());

@@ -43,7 +43,8 @@ use crate::command::status::{self, Begun, How};
 use crate::sandbox::{Family, close_inherited};
 use crate::store::now_ms;
 
-pub use super::super::inside::SERVER_KEEPER as WORD;
+/// The hidden first argument of a server's keeper. The second is the run folder.
+pub const WORD: &str = crate::command::inside::SERVE;
 
 /// Bytes of a server's stderr that are stored from the start; the end is stored as well.
 const ERRORS_MAX_BYTES: u64 = 64 * 1024;

@@ -992,7 +992,9 @@ async fn processes_that_outlive_a_command_without_a_sandbox_are_named() {
 #[tokio::test]
 async fn a_stop_ends_processes_in_other_sessions_without_a_sandbox() {
     let place = place();
-    let (run, mut running) = place.begin(&leaves("sleep 1000"));
+    // The child ignores what asks it to end.
+    let command = format!("trap '' TERM; {}", leaves("trap - TERM; sleep 1000"));
+    let (run, mut running) = place.begin(&command);
     let child = left(&place).await;
     assert_eq!(place.runs.stop(&run).unwrap(), Stopped::Asked);
     let ended = place.runs.wait(&mut running).await.unwrap();
