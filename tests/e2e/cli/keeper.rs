@@ -1191,7 +1191,7 @@ async fn a_call_ends_with_its_shell_not_with_its_pipe() {
 async fn the_time_limit_ends_a_daemon_too() {
     let place = place();
     let spec = place.spec(
-        "(setsid sh -c 'echo $$ > pid; exec sleep 30' >/dev/null 2>&1 &); \
+        "(setsid sh -c 'echo $$ > pid; exec sleep 1000' >/dev/null 2>&1 &); \
          until [ -s pid ]; do sleep 0.01; done; sleep 30",
     );
     let daemon = place.timed_out(&spec, |_| place.read("pid")).await;
