@@ -144,8 +144,8 @@ fn a_summary_model_may_answer_anything() {
 fn parts(asked: &[Arc<Value>], tag: &str) -> BTreeMap<String, usize> {
     let texts = asked.iter().filter_map(|body| {
         let content = body["messages"][0]["content"].as_array()?;
-        let text = content.first()?["text"].as_str()?;
-        text.starts_with(tag).then_some(text)
+        let mut texts = content.iter().filter_map(|part| part["text"].as_str());
+        texts.find(|text| text.starts_with(tag))
     });
     let mut parts = BTreeMap::new();
     let Some(text) = texts.max_by_key(|text| text.len()) else {
