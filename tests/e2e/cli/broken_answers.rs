@@ -27,7 +27,7 @@ fn breaking(broken: usize) -> Server {
     Server::start(move |_| {
         let says = Says {
             tokens: Some(PROMPT),
-            ..Says::text(&"a word ".repeat(1_000))
+            ..Says::text("a word ".repeat(1_000))
         };
         if asked.fetch_add(1, Ordering::Relaxed) < broken {
             return Answer::Cut {
