@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 use rustix::process::{
-    Pid, Signal, WaitId, WaitIdOptions, WaitOptions, getpgrp, kill_process, kill_process_group,
+    Pid, Signal, WaitId, WaitIdOptions, WaitOptions, getpid, kill_process, kill_process_group,
     waitid, waitpid,
 };
 
@@ -38,7 +38,7 @@ const MOST: usize = 20_000;
 pub fn adopt_orphans() {
     #[cfg(target_os = "linux")]
     {
-        let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
+        let _ = rustix::process::set_child_subreaper(Some(getpid()));
     }
 }
 
@@ -110,14 +110,14 @@ impl Family {
 
     /// Returns the living processes, without the first.
     pub fn others(&self) -> Vec<Pid> {
-        let mut found = descendants(rustix::process::getpid(), self.is_spared);
+        let mut found = descendants(getpid(), self.is_spared);
         found.retain(|pid| *pid != self.first);
         found
     }
 
     /// Asks the processes outside the group of the first one to end.
     pub fn ask_to_end(&self) {
-        signal_groups(&self.others(), Signal::TERM, self.first);
+        signal_groups(&self.others(), Signal::TERM, Some(self.first));
     }
 
     /// Returns numbers of which one changes whenever a process of the family runs. Returns `None`
@@ -161,7 +161,7 @@ impl Family {
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
         // Another place waits for the first process, whose unreaped end would hide those of the
         // others.
-        for child in children(rustix::process::getpid()) {
+        for child in children(getpid()) {
             let ended =
                 child != self.first && matches!(waitid(WaitId::Pid(child), options), Ok(Some(_)));
             if ended {
@@ -206,7 +206,7 @@ impl Family {
 
     /// Returns the children of this process, including those that have ended.
     fn own_children(&self) -> Vec<Pid> {
-        let all = children(rustix::process::getpid());
+        let all = children(getpid());
         let is_own = |pid: &Pid| *pid != self.first && !(self.is_spared)(*pid);
         all.into_iter().filter(is_own).collect()
     }
@@ -216,7 +216,7 @@ impl Family {
 /// process. Returns those that were alive. Returns `None` if none of them may get a signal.
 fn end_now(own: &[Pid]) -> Option<Vec<NonZeroI32>> {
     let alive: Vec<_> = own.iter().filter(|pid| is_alive(**pid)).collect();
-    signal_groups(own, Signal::KILL, getpgrp());
+    signal_groups(own, Signal::KILL, None);
     let may_not = |pid: &Pid| kill_process(*pid, Signal::KILL) == Err(Errno::PERM);
     let refused: Vec<_> = own.iter().filter(|pid| may_not(pid)).collect();
     let killed = alive.into_iter().filter(|pid| !refused.contains(pid));
@@ -224,9 +224,11 @@ fn end_now(own: &[Pid]) -> Option<Vec<NonZeroI32>> {
 }
 
 /// Sends a signal to the groups of these processes, except the own group and the group `but`.
-fn signal_groups(of: &[Pid], signal: Signal, but: Pid) {
+fn signal_groups(of: &[Pid], signal: Signal, but: Option<Pid>) {
+    // The system call says 0 for a group outside the process namespace, which is not a valid `Pid`.
+    let own = stat(getpid()).and_then(|own| own.group);
     let groups = of.iter().filter_map(|pid| stat(*pid)?.group);
-    let groups = groups.filter(|group| *group != getpgrp() && *group != but);
+    let groups = groups.filter(|group| ![own, but].contains(&Some(*group)));
     for group in groups.collect::<HashSet<Pid>>() {
         let _ = kill_process_group(group, signal);
     }
