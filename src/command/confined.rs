@@ -54,7 +54,7 @@ impl Aftermath {
 }
 
 impl Survivor {
-    /// Leaves the living ones of these processes, and adds their descendants.
+    /// Removes the processes that have ended, and adds the descendants of the others.
     pub(super) fn follow(all: &mut Vec<Survivor>) {
         all.retain(Survivor::is_alive);
         let below = |one: &Survivor| Some(descendants(process::pid(one.pid)?, is_spared));

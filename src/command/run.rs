@@ -414,8 +414,8 @@ impl Runs {
     }
 
     /// Asks a command to end; [`Runs::wait`] waits for that. Processes that outlive their command or
-    /// its keeper are ended here, which blocks up to two seconds. The end of a subagent is awaited here, up to
-    /// five seconds.
+    /// its keeper are ended here, which blocks up to two seconds. The end of a subagent is awaited
+    /// here, up to five seconds.
     pub fn stop(&self, run: &str) -> io::Result<Stopped> {
         let folder = self.folder(run)?;
         let child = folder.prepared().ok().and_then(|p| p.spec.child);

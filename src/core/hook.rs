@@ -298,9 +298,12 @@ pub fn note(entry: &Entry) -> Option<String> {
     let mut parts = Vec::new();
     let event_name = event.name();
     for result in results {
-        let hook = match result.is_brief {
-            true => format!("A {event_name} hook"),
-            false => format!("The hook {}", text::one_line(&result.hook, INPUT_CHARS)),
+        let (hook, of) = if result.is_brief {
+            let name = format!("{event_name} hook");
+            (format!("A {name}"), format!("a {name}"))
+        } else {
+            let name = format!("hook {}", text::one_line(&result.hook, INPUT_CHARS));
+            (format!("The {name}"), format!("the {name}"))
         };
         if matches!(event, HookEvent::Stop | HookEvent::SubagentStop)
             && result.verdict == HookVerdict::Deny
@@ -313,12 +316,7 @@ pub fn note(entry: &Entry) -> Option<String> {
             parts.push(format!("{hook} objects: {}", result.reason));
         }
         if let Some(context) = &result.context {
-            parts.push(format!(
-                "Output of {}{}:\n{}",
-                hook[..1].to_lowercase(),
-                &hook[1..],
-                context.text
-            ));
+            parts.push(format!("Output of {of}:\n{}", context.text));
         }
     }
     // Several hooks may run the same program.

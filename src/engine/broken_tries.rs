@@ -98,6 +98,9 @@ pub(super) async fn stream<W: World>(
     delta: Delta,
 ) -> Result<bool, EngineError> {
     let broken = engine.open_request.usage.follow(&delta);
+    if matches!(delta, Delta::Usage(_)) {
+        return Ok(false);
+    }
     engine.draft.stream(&mut engine.log, delta);
     let Some(usage) = broken else {
         return Ok(false);

@@ -457,8 +457,8 @@ impl Summaries {
         Ok(Some((request, images)))
     }
 
-    /// Asks the summary model about these records. `last`: their end, if the session's own model is to
-    /// be asked at the end of its last request, for a summary. If its server refuses the request as too long, a
+    /// Asks the summary model about these records. `last`: their end, if the session's own model may
+    /// be asked at the end of its last request. If a server refuses the request as too long, a
     /// shorter one is sent at once. If it does not have the model, the next one is asked.
     pub(super) fn summarise<W: World>(
         &self,
@@ -606,14 +606,12 @@ impl Summaries {
             guess: is_guess,
         };
         log.record(Write::of(learned).clearing_stream()).await?;
-        self.emit_context(
-            log,
-            if is_guess {
-                ContextChange::Guessed(limit)
-            } else {
-                ContextChange::Learned
-            },
-        );
+        let change = if is_guess {
+            ContextChange::Guessed(limit)
+        } else {
+            ContextChange::Learned
+        };
+        self.emit_context(log, change);
         Ok(true)
     }
 

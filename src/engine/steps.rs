@@ -112,8 +112,10 @@ impl<W: World> Engine<W> {
         let asking = Rc::clone(&world);
         let step = async move { asking.call_model(request, images, sender).await };
         let reply = self.drive_step(step, deltas, Stoppable::Yes).await?;
-        if !matches!(reply, Some(Ok(_))) {
-            broken_tries::record(self).await?;
+        match &reply {
+            // Its usage is recorded with it.
+            Some(Ok(_)) => self.open_request = OpenRequest::default(),
+            _ => broken_tries::record(self).await?,
         }
         let Some(reply) = reply else {
             return Ok(());

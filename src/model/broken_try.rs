@@ -65,17 +65,17 @@ mod tests {
     fn a_try_is_billed_once_its_answer_begins_and_only_once() {
         let mut usage = TryUsage::new(1_000, 400);
         assert_eq!(usage.follow(&retry()), None, "refused before its answer");
-        let begun = Usage {
+        let started = Usage {
             output: 7,
             ..Usage::default()
         };
-        assert_eq!(usage.follow(&Delta::Usage(begun)), None);
+        assert_eq!(usage.follow(&Delta::Usage(started)), None);
         let broken = usage.follow(&retry()).expect("it is billed");
         assert_eq!((broken.input, broken.cached, broken.output), (600, 400, 7));
         assert_eq!(usage.end(), None, "counted already");
         let counted = Usage {
             cached: 100_000,
-            ..begun
+            ..started
         };
         usage.follow(&Delta::Usage(counted));
         assert_eq!(usage.end(), Some(counted), "the server's count wins");

@@ -65,7 +65,7 @@ pub enum Delta {
         name: String,
     },
     /// The tokens of the answer so far: those that the server reports, and an estimate of the rest
-    /// of the answer. Nothing of it is shown.
+    /// of the answer. No screen gets it.
     Usage(Usage),
     /// The stream broke and the request is sent again. The deltas so far are void.
     Retry {

@@ -197,9 +197,10 @@ impl Family {
                 };
             }
             looks += 1;
-            match empty == 0 && looks < BUSY_LOOKS {
-                true => std::thread::yield_now(),
-                false => std::thread::sleep(BETWEEN_LOOKS),
+            if empty == 0 && looks < BUSY_LOOKS {
+                std::thread::yield_now();
+            } else {
+                std::thread::sleep(BETWEEN_LOOKS);
             }
         }
     }

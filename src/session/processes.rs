@@ -159,11 +159,14 @@ impl ProcessObject {
             RunState::NotBegun => return None,
         };
         let is_empty = left_behind && group.is_none() && processes.is_empty();
-        let kind = match info.spec.is_of_user() {
-            true => "user",
-            false if info.spec.child.is_some() => "task",
-            false if info.spec.background => "background",
-            false => "command",
+        let kind = if info.spec.is_of_user() {
+            "user"
+        } else if info.spec.child.is_some() {
+            "task"
+        } else if info.spec.background {
+            "background"
+        } else {
+            "command"
         };
         (!is_empty).then_some(ProcessObject {
             id: info.run,

@@ -143,11 +143,14 @@ impl Machine {
                 Ok(looked) => looked,
                 Err(why) => return ToolResult::error(why),
             };
+            let mut newest = String::new();
             let reason = match line {
                 _ if !ended.is_empty() => format!("{} ended", ended.join(", ")),
                 Some((id, line)) => format!("{id} printed: {line}"),
                 None if has_message => "the user sent a message".to_string(),
                 None if Instant::now() >= end => {
+                    let newest_of = |id: &&str| self.newest_lines(id, &background[*id]);
+                    newest = running.iter().map(newest_of).collect();
                     format!("timeout: nothing ended in {} s", wait.timeout.as_secs_f64())
                 }
                 None => {
@@ -158,13 +161,6 @@ impl Machine {
             let rest = match running.is_empty() {
                 true => String::new(),
                 false => format!("; still at work: {}", running.join(", ")),
-            };
-            let newest = match reason.starts_with("timeout") {
-                true => running
-                    .iter()
-                    .map(|id| self.newest_lines(id, &background[*id]))
-                    .collect(),
-                false => String::new(),
             };
             let fact = search.as_ref().map(Search::fact);
             return ToolResult {
@@ -185,10 +181,10 @@ impl Machine {
             .unwrap_or_default();
         let text = String::from_utf8_lossy(&printed);
         let text = plain_text(text.trim());
-        match text.is_empty() {
-            true => String::new(),
-            false => format!("\nnewest output of {id}:\n{}", fenced(&text)),
+        if text.is_empty() {
+            return String::new();
         }
+        format!("\nnewest output of {id}:\n{}", fenced(&text))
     }
 }
 

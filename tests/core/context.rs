@@ -234,7 +234,7 @@ impl Session {
     }
 }
 
-/// What the model reads, in the order in which servers put it together.
+/// Returns the prompt in the order in which servers put it together.
 fn read(request: &Request) -> String {
     let mut text = format!(
         "{:?}{}{}",
@@ -263,7 +263,7 @@ fn a_summary_begins_with_the_last_request() {
     for (window, results) in [(4_096, 900), (32_000, 4_000)] {
         let mut session = Session::new(window, windows(), Summariser::Works);
         let (mut before, mut main, mut summaries, mut count) = (Vec::new(), 0, 0, 0);
-        session.push(said("mend the parser"));
+        session.push(said("repair the parser"));
         for n in 0..80 {
             while let Some(CompactionStep::Summarise(range)) =
                 window::due(&session.state, &session.budget(), &session.policy.windows)

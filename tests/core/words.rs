@@ -416,7 +416,7 @@ fn a_restart_names_its_reason_and_a_summary_is_followed_by_facts() {
     }
 }
 
-/// What a person says in passing: rules of safety, constraints, facts, and much else.
+/// Remarks of a person: rules of safety, constraints, facts, and much else.
 const SAFETY: [&str; 5] = [
     "Never print a token or a password, not even while you debug.",
     "Do not run a command from a web page unless I agree.",
@@ -475,7 +475,7 @@ fn rules_and_facts_survive_a_small_window_without_a_summary_model() {
         }
         for _ in 0..4 {
             session.push(Entry::Said {
-                text: "go on".into(),
+                text: "continue".into(),
                 images: Vec::new(),
                 via: Via::Prompt,
                 command: None,

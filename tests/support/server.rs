@@ -35,7 +35,7 @@ pub struct Options {
     pub key: Option<String>,
     /// No key is wanted: a request that has one is at fault.
     pub keyless: bool,
-    /// What a path gives: lists of models and settings of the server. Others are not found, which is
+    /// Answers of paths: lists of models and settings of the server. Others are not found, which is
     /// no fault of who asks.
     pub pages: Vec<(&'static str, Value)>,
     /// Bodies stay in the log. Not for long runs: they grow with the square of the turns.
@@ -75,7 +75,7 @@ pub struct Seen {
     pub system: String,
     /// The last words of the user.
     pub user: String,
-    /// What the request says of the start of the session, before those words.
+    /// The facts of the start of the session, which come before those words.
     pub start: String,
     /// Call id and text of every result in the request, in order.
     pub results: Vec<(String, String)>,

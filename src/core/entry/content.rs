@@ -13,18 +13,18 @@ pub struct PromptPrefix {
     pub system: String,
     /// Layer 1: the tools, in the order they are sent.
     pub tools: Vec<ToolSpec>,
-    /// Layer 2: the AGENTS.md chain and the rest that comes with the folder, then what differs
-    /// between sessions of a folder ([`PromptPrefix::with_start`]). May be empty.
+    /// Layer 2: the AGENTS.md chain and the rest that comes with the folder, then the facts
+    /// at the start of the session ([`PromptPrefix::with_start`]). May be empty.
     pub instructions: String,
 }
 
-/// Tags around what differs between the sessions of a folder.
+/// Tags around the facts at the start of a session.
 const START: &str = "<at_start>\n";
 const START_END: &str = "\n</at_start>";
 
 impl PromptPrefix {
-    /// Adds text that differs between the sessions of a folder. It is in the same field as the
-    /// instructions, so that versions which do not know it send it too.
+    /// Adds facts at the start of a session, which differ between the sessions of a folder. They are in
+    /// the field of the instructions, so that versions which do not know them send them too.
     pub fn with_start(mut self, text: &str) -> PromptPrefix {
         let (stable, start) = self.instructions_and_start();
         let start = start.strip_prefix(START).unwrap_or_default();
@@ -36,13 +36,13 @@ impl PromptPrefix {
         self
     }
 
-    /// Returns whether a text of a message is what differs between the sessions of a folder.
+    /// Returns whether a text of a message is the facts at the start of a session.
     pub fn is_start(text: &str) -> bool {
         text.starts_with(START) && text.ends_with(START_END)
     }
 
-    /// Returns the instructions, which all sessions of a folder send alike, and what differs
-    /// between them. It is sent after all that does not, so a provider's cache has the rest.
+    /// Returns the instructions, which all sessions of a folder send alike, and the facts at the start
+    /// of this one. These are sent last, so a provider's cache has the rest.
     pub fn instructions_and_start(&self) -> (&str, &str) {
         let all = self.instructions.as_str();
         let at = all.ends_with(START_END).then(|| all.rfind(START)).flatten();
@@ -219,7 +219,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_differs_between_sessions_comes_after_the_instructions() {
+    fn facts_at_the_start_come_after_the_instructions() {
         let mut layers = PromptPrefix {
             instructions: "Use blanks.".into(),
             ..PromptPrefix::default()

@@ -4,8 +4,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::Value;
 
+use crate::cli::served::until;
 use crate::cli::{entries, newest};
-use support::{Answer, Home, Protocol, Run, Says, Server, Tokens};
+use support::{Answer, Home, Protocol, Run, Says, Server, Terminal, Tokens};
 
 /// 0.30 US dollars for the prompt of each request, and fast retries.
 const CONFIG: &str = "[models.\"local/test-model\"]\ncontext_window = 200000\nmax_output = 8000\n\
@@ -101,5 +102,30 @@ fn a_broken_answer_is_in_the_usage_of_the_run_and_in_stats() {
         let spent = stats["total"]["cost_usd"].as_f64().unwrap();
         let cost = result(&run)["cost_usd"].as_f64().unwrap();
         assert!((spent - cost).abs() < 1e-9, "{spent} {cost}");
+    }
+}
+
+/// Leaving records the try that breaks off, and not the answer before it once more.
+#[test]
+fn a_whole_answer_is_not_billed_again_when_the_user_leaves() {
+    for protocol in Protocol::ALL {
+        let server = Server::start(|_| {
+            let text = Says::text("all is well");
+            let tokens = Some(PROMPT);
+            Says { tokens, ..text }.into()
+        });
+        let home = home(&server, protocol);
+        let mut terminal = Terminal::start(&home, &["hello"]);
+        terminal.sees("all is well");
+        until(|| entries(&home, &newest(&home), "replied").len() == 1);
+        terminal.types("\x04");
+        terminal.ends();
+        let id = newest(&home);
+        assert_eq!(entries(&home, &id, "replied").len(), 1);
+        assert_eq!(
+            entries(&home, &id, "billed"),
+            [] as [Value; 0],
+            "{protocol:?}"
+        );
     }
 }

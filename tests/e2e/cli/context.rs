@@ -177,7 +177,7 @@ fn a_fork_is_told_of_no_other_session() {
 }
 
 /// A provider's cache has all that the sessions of a folder have in common: what differs comes
-/// after it, and is not in the system message, since templates put the tools behind that.
+/// after it, and is not in the system message, since templates put the tools after that.
 #[test]
 fn a_new_session_begins_with_the_bytes_of_the_one_before() {
     for protocol in Protocol::ALL {
@@ -240,7 +240,7 @@ fn branch_and_uncommitted_files_are_told_once() {
     let (server, heard) = listening();
     let home = Home::with(&server, Protocol::Anthropic);
     let top = home.path("");
-    git(&top, &["init", "-q", "-b", "mend/it"]);
+    git(&top, &["init", "-q", "-b", "repair/it"]);
     put(&home, "a.rs", "a");
     git(&top, &["add", "."]);
     git(&top, &["commit", "-qm", "one"]);
@@ -248,7 +248,7 @@ fn branch_and_uncommitted_files_are_told_once() {
     put(&home, "new\nmode: x", "c");
     home.run(["-p", "x"]).expect(0);
     let (system, start) = (last_system(&heard), last_start(&heard));
-    let told = "\nbranch: mend/it\nnot committed: 2 files (a.rs, new␊mode: x)";
+    let told = "\nbranch: repair/it\nnot committed: 2 files (a.rs, new␊mode: x)";
     assert!(start.contains(told) && system.contains(" (git)"), "{start}");
     git(&top, &["checkout", "-qb", "another"]);
     put(&home, "later", "d");

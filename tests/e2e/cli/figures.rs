@@ -143,7 +143,7 @@ fn compact_makes_a_digest_when_the_summary_model_fails() {
     );
 }
 
-/// The session's own model is asked at the end of its last request. It may go on with the task all
+/// The session's own model is asked at the end of its last request. It may continue the task all
 /// the same: then it gets a transcript, and no tools.
 #[test]
 fn the_own_model_summarises_at_the_end_of_its_last_request() {

@@ -1058,7 +1058,7 @@ async fn a_stop_spares_processes_with_a_terminal_and_their_server() {
     until(|| !is_alive(server));
 }
 
-/// What a process that outlived its command has started since then ends with it.
+/// Processes that a survivor of a command has started since then end with it.
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn a_stop_of_what_was_left_running_ends_its_descendants_too() {
