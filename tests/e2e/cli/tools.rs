@@ -195,11 +195,10 @@ fn a_command_that_does_not_run_is_a_result_like_any_other() {
 fn children_left_running_do_not_delay_the_call() {
     let home = calling(&[bash("sleep 1000 & echo $!")]);
     let tool_results = tool_results(&home, &["--yolo"]);
-    let child: u32 = tool_results[0]
-        .1
-        .trim()
-        .parse()
-        .expect("the child's number");
+    let (printed, note) = tool_results[0].1.split_once('\n').expect("a note");
+    let child: u32 = printed.parse().expect("the child's number");
+    let left = format!("it left 1 process running: {child} (sleep 1000)");
+    assert!(note.contains(&left), "{note}");
     let end = std::process::Command::new("kill")
         .arg(child.to_string())
         .status();
