@@ -785,6 +785,8 @@ pub struct ModelFigures {
     /// Effort of this model.
     pub effort: Option<Effort>,
     pub temperature: Option<f64>,
+    /// Calls that the model writes as text are calls. Without it: if its server has no tools.
+    pub calls_in_text: Option<bool>,
 }
 
 #[cfg(test)]

@@ -101,7 +101,44 @@ mod tests {
         }
     }
 
+    /// Any JSON: texts with characters of all planes, also as names of fields.
+    fn json() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![
+            Just(Value::Null),
+            any::<bool>().prop_map(Value::from),
+            any::<i64>().prop_map(Value::from),
+            any::<f64>().prop_map(Value::from),
+            any::<String>().prop_map(Value::from),
+        ];
+        leaf.prop_recursive(4, 32, 6, |inner| {
+            let fields = prop::collection::vec((any::<String>(), inner.clone()), 0..6);
+            prop_oneof![
+                prop::collection::vec(inner, 0..6).prop_map(Value::from),
+                fields.prop_map(|fields| Value::Object(fields.into_iter().collect())),
+            ]
+        })
+    }
+
     proptest! {
+        #[test]
+        fn valid_json_is_read_like_serde_json_reads_it(value in json(), is_pretty in any::<bool>()) {
+            let text = match is_pretty {
+                true => serde_json::to_string_pretty(&value),
+                false => serde_json::to_string(&value),
+            };
+            let text = text.unwrap();
+            prop_assert!(matches!(without_halves(&text), Cow::Borrowed(_)));
+            let strict: Value = serde_json::from_str(&text).unwrap();
+            prop_assert_eq!(read_lenient(text.as_bytes()).unwrap(), strict);
+        }
+
+        #[test]
+        fn any_bytes_are_read_without_a_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            if let Ok(strict) = serde_json::from_slice::<Value>(&bytes) {
+                prop_assert_eq!(read_lenient(&bytes).unwrap(), strict);
+            }
+        }
+
         #[test]
         fn what_is_json_is_read_as_ever(text in any::<String>()) {
             let utf16: String = text.encode_utf16().map(|unit| format!("\\u{unit:04x}")).collect();

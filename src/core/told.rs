@@ -19,6 +19,9 @@ struct StatedSettings {
     is_attended: Option<bool>,
 }
 
+const TEXT_CALLS: &str = "your last answer ended with a call written as text. It was read as a call, \
+    and it was judged like any other. Text counts as a call only at the end of an answer.";
+
 const MODE: &str = "mode: ";
 const USER: &str = "user: ";
 
@@ -108,6 +111,16 @@ fn list(levels: &[Access]) -> String {
 /// current. The first line is the change; the others are only for the model.
 pub fn note(state: &State, policy: &Policy) -> Option<Entry> {
     changed(state, policy.interactive, policy.sandbox)
+}
+
+/// Returns the note on a call that the model wrote as text, unless the context has it.
+pub fn text_calls(state: &State) -> Option<Entry> {
+    let note = Entry::Noted {
+        text: TEXT_CALLS.to_string(),
+        about: None,
+    };
+    let is_told = state.context.iter().any(|record| record.entry == note);
+    (!is_told).then_some(note)
 }
 
 fn changed(state: &State, is_attended: bool, sandbox: Sandbox) -> Option<Entry> {

@@ -129,6 +129,10 @@ impl<W: World> Engine<W> {
             Ok(reply) => output_limit::after_only_thinking(self, &model, reply),
             Err(_) => None,
         };
+        let text_calls = match &reply {
+            Ok(reply) if reply.has_text_calls => told::text_calls(&self.log.state),
+            _ => None,
+        };
         let entry = match reply {
             Ok(reply) => Entry::Replied {
                 blocks: reply.blocks,
@@ -203,7 +207,8 @@ impl<W: World> Engine<W> {
             Some(Entry::Learned { output, .. }) => output.map(|output| output.tokens),
             _ => None,
         };
-        let entries = std::iter::once(entry).chain(next).collect();
+        let following = next.into_iter().chain(text_calls);
+        let entries = std::iter::once(entry).chain(following).collect();
         self.record_answer(Write::of_all(entries).clearing_stream())
             .await?;
         self.summaries.keep_forms(&self.log, &asked, &accepted);

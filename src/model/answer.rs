@@ -165,6 +165,7 @@ impl Answer {
             blocks: self.blocks,
             usage,
             stop,
+            has_text_calls: false,
         }
     }
 

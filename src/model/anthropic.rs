@@ -379,6 +379,7 @@ impl MessagesDecoder {
                 .collect(),
             usage: self.usage,
             stop: self.stop.unwrap_or(StopReason::Other),
+            has_text_calls: false,
         })
     }
 

@@ -36,6 +36,7 @@ pub(crate) mod schema;
 pub(crate) mod script;
 mod structured;
 pub mod target;
+mod text_calls;
 #[cfg(test)]
 mod test_samples;
 mod timeouts;
@@ -87,6 +88,8 @@ pub struct Reply {
     pub usage: Usage,
     /// Reason for the end of the answer.
     pub stop: StopReason,
+    /// The model wrote its calls as text.
+    pub has_text_calls: bool,
 }
 
 /// A model that can answer requests.

@@ -8,7 +8,7 @@ use super::retry::Retry;
 use super::script::Script;
 use super::{
     Backend, Delta, KeyTrial, Reply, ServerFacts, catalogue, http, key_trial, offered, structured,
-    target, window,
+    target, text_calls, window,
 };
 use crate::config::{
     Config, ConfigError, Env, ModelName, Origin, Protocol, ProviderConfig, read_text,
@@ -30,6 +30,8 @@ pub struct Models {
     without_field: RefCell<BTreeSet<String>>,
     /// Forms of the history that the servers of models said to need.
     said_forms: RefCell<BTreeMap<String, Vec<RequestForm>>>,
+    /// Models whose servers said that they have no tools.
+    without_tools: RefCell<BTreeSet<String>>,
 }
 
 impl Models {
@@ -41,6 +43,7 @@ impl Models {
             backends: RefCell::default(),
             without_field: RefCell::default(),
             said_forms: RefCell::default(),
+            without_tools: RefCell::default(),
         }
     }
 
@@ -85,8 +88,15 @@ impl Models {
             .temperature
             .or_else(of_model)
             .or(self.config.temperature);
+        let is_said = self.without_tools.borrow().contains(&request.model);
+        let is_set = own.and_then(|m| m.calls_in_text);
+        let has_text_calls = is_set.unwrap_or(is_said);
         let Some(schema) = request.schema.clone() else {
-            return backend.call(&request, blobs, on).await;
+            let reply = backend.call(&request, blobs, on).await?;
+            return Ok(match has_text_calls {
+                true => text_calls::read(reply, &request.tools),
+                false => reply,
+            });
         };
         match &backend {
             _ if self.without_field.borrow().contains(&request.model) => {
@@ -155,6 +165,9 @@ impl Models {
         let facts = window::ask(&client, &provider, &name, asks_window).await;
         let mut said = self.said_forms.borrow_mut();
         said.insert(model.to_string(), facts.forms.clone());
+        if facts.no_tools.is_some() {
+            self.without_tools.borrow_mut().insert(model.to_string());
+        }
         facts
     }
 

@@ -135,6 +135,7 @@ impl Script {
                 blocks: vec![Block::text(AT_ITS_END)],
                 usage: Usage::default(),
                 stop: StopReason::EndTurn,
+                has_text_calls: false,
             });
         };
         step.expect(index, request.messages.last())?;
@@ -147,6 +148,7 @@ impl Script {
             blocks: step.blocks.clone(),
             usage: step.usage.unwrap_or_else(|| step.estimate(request)),
             stop: step.stop,
+            has_text_calls: false,
         })
     }
 }

@@ -322,6 +322,7 @@ mod tests {
             blocks,
             usage: Usage::default(),
             stop: StopReason::ToolUse,
+            has_text_calls: false,
         }
     }
 

@@ -1105,6 +1105,7 @@ impl World for Fake {
                 blocks,
                 usage: Usage::default(),
                 stop,
+                has_text_calls: false,
             })
         })
         .await
@@ -1128,6 +1129,7 @@ impl World for Fake {
                     blocks: vec![Block::text("what was done before")],
                     usage: Usage::default(),
                     stop: StopReason::EndTurn,
+                    has_text_calls: false,
                 }),
             }
         })

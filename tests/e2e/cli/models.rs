@@ -573,6 +573,55 @@ fn a_refusal_without_a_figure_shrinks_no_window_for_good() {
     }
 }
 
+/// A server without tools, or the config, makes the text at the end of an answer a call: it is judged
+/// like any other, and the model is told once.
+#[test]
+fn calls_in_text_count_for_a_model_without_tools() {
+    let caps = |tools: bool| json!({ "chat_template": "x", "chat_template_caps": { "supports_tools": tools } });
+    let set = |value: &str| format!("\n[models.\"local/test-model\"]\ncalls_in_text = {value}\n");
+    for (has_tools, config, counts) in [
+        (false, String::new(), true),
+        (true, String::new(), false),
+        (true, set("true"), true),
+        (false, set("false"), false),
+    ] {
+        let options = Options {
+            pages: vec![("/props", caps(has_tools))],
+            ..Options::default()
+        };
+        let server = Server::start_with(options, |seen| {
+            let call = |name: &str, arguments: Value| {
+                let call = json!({ "name": name, "arguments": arguments });
+                Answer::text(&format!("I look.\n<tool_call>\n{call}\n</tool_call>"))
+            };
+            match seen.turn {
+                0 => call("glob", json!({ "pattern": "*" })),
+                1 => call("bash", json!({ "command": "touch denied" })),
+                _ => Answer::text("done"),
+            }
+        });
+        let home = Home::new();
+        home.configure(&server, Protocol::Chat, &config);
+        std::fs::write(home.workspace().join("found.txt"), "").unwrap();
+        let run = streamed(&home, &["-p", "x"]);
+        let session = newest(&home);
+        let ended = entries(&home, &session, "finished");
+        assert_eq!(ended.len(), if counts { 2 } else { 0 }, "{run:?}");
+        if counts {
+            assert!(ended[0].to_string().contains("found.txt"), "{ended:?}");
+            assert!(ended[1].to_string().contains("denied"), "{ended:?}");
+            let replies = entries(&home, &session, "replied");
+            assert_eq!(replies[0]["blocks"][0]["text"], "I look.");
+        }
+        assert!(!home.workspace().join("denied").exists());
+        let notes = entries(&home, &session, "noted");
+        let is_note = |note: &&Value| note["text"].as_str().is_some_and(|t| t.contains("as text"));
+        let told = notes.iter().filter(is_note).count();
+        assert_eq!(told, usize::from(counts), "{notes:?}");
+        server.assert_no_violations();
+    }
+}
+
 /// At llama.cpp and at Ollama, once in each process.
 #[test]
 fn a_model_without_tools_is_reported_at_the_start() {

@@ -300,6 +300,7 @@ impl World for Mortal {
                 blocks: turn.answers[answers.count()].clone(),
                 usage: Usage::default(),
                 stop: StopReason::ToolUse,
+                has_text_calls: false,
             })
         })
         .await

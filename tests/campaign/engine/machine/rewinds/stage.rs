@@ -376,6 +376,7 @@ impl World for Puppet {
             blocks,
             usage: Usage::default(),
             stop: StopReason::ToolUse,
+            has_text_calls: false,
         })
     }
 
