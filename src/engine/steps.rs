@@ -200,7 +200,7 @@ impl<W: World> Engine<W> {
         };
         self.draft.reset();
         let raised = match &next {
-            Some(Entry::Learned { output, .. }) => output.map(|output| output.tokens),
+            Some(Entry::Learned(learned)) => learned.output.map(|output| output.tokens),
             _ => None,
         };
         let entries = std::iter::once(entry).chain(next).collect();
