@@ -38,7 +38,7 @@ pub use content::{BlobRef, Block, Image, PromptPrefix, StopReason, ToolSpec, Use
 pub use hook::{HookEvent, HookResult, HookRun, HookVerdict, HookWrote};
 pub use import_source::{ImportSource, ReplicaOrigin};
 pub use kept::{KeptWhy, MAX_KEPT, UnrestoredPath};
-pub use learned::{LearnedForm, OutputLimit, RequestForm};
+pub use learned::{Learned, LearnedForm, OutputLimit, RequestForm};
 pub use plan::{Plan, PlanStep, StepState};
 pub use usage::{MAX_TOKENS, Spent, Usage, token_count};
 
@@ -452,38 +452,8 @@ pub enum Entry {
         /// The tokens that the stream reported, and an estimate of the others.
         usage: Usage,
     },
-    /// The model's context window in tokens, learnt from an error of the provider, or from counts
-    /// that are lower than what was sent.
-    Learned {
-        /// The model with this limit: `provider/model`.
-        model: String,
-        /// Tokens.
-        limit: u64,
-        /// Tokens that the provider counted in the request that was too long.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        tokens: Option<u64>,
-        /// Approximate size of that request in bytes. 0: not known.
-        #[serde(default)]
-        bytes: u64,
-        /// There was no error: the server truncated long requests without notice.
-        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-        silently: bool,
-        /// A refusal of the sent images was learnt, not a window: `limit` is the window known
-        /// before. From here on this model gets text instead of them.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        images: Option<Refusal>,
-        /// Another form of the history was learnt, not a window: `limit` is the window known
-        /// before. The requests to this model have it from here on.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        form: Option<Box<LearnedForm>>,
-        /// The length of answers was learnt, not a window: `limit` is the window known before.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        output: Option<OutputLimit>,
-        /// The server named no figure, and the request fits the window that it names elsewhere. The
-        /// limit applies until a longer request succeeds, in this session only.
-        #[serde(default, skip_serializing_if = "is_false")]
-        guess: bool,
-    },
+    /// A limit of the model that an answer, an error or a token count showed.
+    Learned(Learned),
     /// A process resumed the session.
     #[serde(rename = "woke")]
     Resumed {
@@ -781,7 +751,7 @@ impl Entry {
             Entry::Titled { .. } => "titled",
             Entry::Dismissed => "dismissed",
             Entry::Billed { .. } => "billed",
-            Entry::Learned { .. } => "learned",
+            Entry::Learned(_) => "learned",
             Entry::Resumed { .. } => "woke",
         }
     }

@@ -16,8 +16,8 @@ use super::{Engine, EngineError, Event, Recorder, Write};
 use crate::core::budget::{BYTES_PER_TOKEN, Budget};
 use crate::core::compacting::{self, Summary};
 use crate::core::entry::{
-    Block, Entry, Failure, FailureClass, HookEvent, LearnedForm, PromptPrefix, Record, RequestForm,
-    Seq, Spent,
+    Block, Entry, Failure, FailureClass, HookEvent, Learned, LearnedForm, PromptPrefix, Record,
+    RequestForm, Seq, Spent,
 };
 use crate::core::freeing;
 use crate::core::gauge::Parts;
@@ -594,17 +594,14 @@ impl Summaries {
         if !is_guess {
             log.store.models().learn_limit(model, limit)?;
         }
-        let learned = Entry::Learned {
+        let learned = Entry::Learned(Learned {
             model: model.to_string(),
             limit,
             tokens: said.counted,
             bytes,
-            silently: false,
-            images: None,
-            form: None,
-            output: None,
             guess: is_guess,
-        };
+            ..Learned::default()
+        });
         log.record(Write::of(learned).clearing_stream()).await?;
         let change = if is_guess {
             ContextChange::Guessed(limit)
@@ -668,18 +665,13 @@ impl Summaries {
         }
         let known = log.state.limits.get(model).copied();
         let window = || log.policy.budget_of(&log.state, model).window;
-        let learned = Entry::Learned {
+        let learned = Entry::Learned(Learned {
             model: model.to_string(),
             // A version without `images` reads this as a limit that it knows already.
             limit: known.unwrap_or_else(window),
-            tokens: None,
-            bytes: 0,
-            silently: false,
             images: Some(refusal),
-            form: None,
-            output: None,
-            guess: false,
-        };
+            ..Learned::default()
+        });
         log.record(Write::of(learned).clearing_stream()).await?;
         self.emit_context(log, ContextChange::ImagesRefused);
         Ok(true)
@@ -773,18 +765,13 @@ impl Summaries {
         form: LearnedForm,
     ) -> Result<(), EngineError> {
         let model = log.state.model.clone();
-        let learned = Entry::Learned {
+        let learned = Entry::Learned(Learned {
             // A version without `form` reads this as a limit that it knows already.
             limit: log.budget().window,
             model,
-            tokens: None,
-            bytes: 0,
-            silently: false,
-            images: None,
             form: Some(Box::new(form)),
-            output: None,
-            guess: false,
-        };
+            ..Learned::default()
+        });
         log.record(Write::of(learned).clearing_stream()).await
     }
 
@@ -798,18 +785,15 @@ impl Summaries {
         let Count { tokens, bytes } = count;
         let model = log.state.model.clone();
         log.store.models().learn_limit(&model, tokens)?;
-        let learned = Entry::Learned {
+        let learned = Entry::Learned(Learned {
             model,
             limit: tokens,
             tokens: Some(tokens),
             // If the first request was truncated already, its size in bytes is not a measure.
             bytes: bytes.min((tokens as f64 * BYTES_PER_TOKEN) as u64),
             silently: true,
-            images: None,
-            form: None,
-            output: None,
-            guess: false,
-        };
+            ..Learned::default()
+        });
         log.record(Write::of(learned)).await?;
         self.emit_context(log, ContextChange::LearnedSilently);
         Ok(())
@@ -983,17 +967,11 @@ impl<W: World> Engine<W> {
             return Ok(false);
         };
         self.log.store.models().learn_limit(&model, limit)?;
-        let learned = Entry::Learned {
+        let learned = Entry::Learned(Learned {
             model,
             limit,
-            tokens: None,
-            bytes: 0,
-            silently: false,
-            images: None,
-            form: None,
-            output: None,
-            guess: false,
-        };
+            ..Learned::default()
+        });
         self.log.record(Write::of(learned)).await?;
         self.summaries
             .emit_context(&mut self.log, ContextChange::Learned);

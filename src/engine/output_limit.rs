@@ -4,7 +4,7 @@
 use super::context::{ContextChange, MAX_LEARNED};
 use super::{Engine, EngineError, Write};
 use crate::core::ending::speaks;
-use crate::core::entry::{Block, Entry, Failure, FailureClass, OutputLimit, StopReason};
+use crate::core::entry::{Block, Entry, Failure, FailureClass, Learned, OutputLimit, StopReason};
 use crate::core::limits;
 use crate::model::Reply;
 use crate::world::World;
@@ -80,19 +80,14 @@ fn learned<W: World>(
     tokens: u64,
     raised_from: Option<u64>,
 ) -> Entry {
-    Entry::Learned {
+    Entry::Learned(Learned {
         model: model.to_string(),
         // A version without `output` reads this as a limit that it knows already.
         limit: engine.log.policy.budget_of(&engine.log.state, model).window,
-        tokens: None,
-        bytes: 0,
-        silently: false,
-        images: None,
-        form: None,
         output: Some(OutputLimit {
             tokens,
             raised_from,
         }),
-        guess: false,
-    }
+        ..Learned::default()
+    })
 }

@@ -348,7 +348,7 @@ impl<W: World> Recorder<W> {
     /// Returns the new bytes per token of the model if these entries changed it. It is stored for
     /// other sessions in the same transaction.
     pub(super) fn moved_ratio(&mut self, entries: &[Entry]) -> Option<LearntRatio> {
-        let measures = |e: &Entry| matches!(e, Entry::Replied { .. } | Entry::Learned { .. });
+        let measures = |e: &Entry| matches!(e, Entry::Replied { .. } | Entry::Learned(_));
         if !entries.iter().any(measures) {
             return None;
         }

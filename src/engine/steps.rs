@@ -204,7 +204,7 @@ impl<W: World> Engine<W> {
         };
         self.draft.reset();
         let raised = match &next {
-            Some(Entry::Learned { output, .. }) => output.map(|output| output.tokens),
+            Some(Entry::Learned(learned)) => learned.output.map(|output| output.tokens),
             _ => None,
         };
         let following = next.into_iter().chain(text_calls);

@@ -18,8 +18,8 @@ use crate::core::check;
 use crate::core::ending::is_answer;
 use crate::core::entry::{
     About, Block, By, CallId, CheckEnding, Entry, Fact, Guard, HookEvent, HookResult, HookVerdict,
-    Image, LearnedForm, Outcome, Record, Refusal, SaveReason, Seq, SummaryBy, Unfit, Usage,
-    UsedCommand, Verdict,
+    Image, Learned, LearnedForm, Outcome, Record, Refusal, SaveReason, Seq, SummaryBy, Unfit,
+    Usage, UsedCommand, Verdict,
 };
 use crate::core::entry::{Choice, Failure, FailureClass, FallbackModel, RunLimits};
 use crate::core::form::{Field, FormAnswer, RequestedAnswer, ServerQuestion};
@@ -417,7 +417,7 @@ impl Describer {
                 "an answer of {model} broke off or was of no use; about {} tokens were billed",
                 usage.all()
             )),
-            Entry::Learned {
+            Entry::Learned(Learned {
                 model,
                 limit,
                 silently,
@@ -426,7 +426,7 @@ impl Describer {
                 output,
                 guess,
                 ..
-            } => match (form, output) {
+            }) => match (form, output) {
                 (_, Some(output)) => event(
                     Tone::Calm,
                     format!(

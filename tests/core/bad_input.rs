@@ -218,17 +218,11 @@ fn a_window_that_is_smaller_than_was_thought() {
             }
         }
         for limit in [100_000, 32_000, 8_000, 4_000] {
-            session.push(Entry::Learned {
+            session.push(Entry::Learned(Learned {
                 model: MODEL.into(),
                 limit,
-                tokens: None,
-                bytes: 0,
-                silently: false,
-                images: None,
-                form: None,
-                output: None,
-                guess: false,
-            });
+                ..Learned::default()
+            }));
             assert!(session.budget().window <= limit);
             check(&mut session, &said);
             work(&mut session, &[4_000]);

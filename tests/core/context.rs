@@ -603,17 +603,11 @@ fn a_window_that_shrinks_is_obeyed_at_once() {
     let large = session.make_room();
     assert!(bytes(&large) > 60_000);
     for limit in [32_000, 8_000, 4_000] {
-        session.push(Entry::Learned {
+        session.push(Entry::Learned(Learned {
             model: MODEL.into(),
             limit,
-            tokens: None,
-            bytes: 0,
-            silently: false,
-            images: None,
-            form: None,
-            output: None,
-            guess: false,
-        });
+            ..Learned::default()
+        }));
         let request = session.make_room();
         check(&session, &request, limit);
     }
@@ -623,16 +617,14 @@ fn a_window_that_shrinks_is_obeyed_at_once() {
 /// refused one. The limit before applies again, also after several guesses.
 #[test]
 fn a_guessed_window_lasts_until_a_longer_request_succeeds() {
-    let learned = |limit, bytes, guess| Entry::Learned {
-        model: MODEL.into(),
-        limit,
-        tokens: None,
-        bytes,
-        silently: false,
-        images: None,
-        form: None,
-        output: None,
-        guess,
+    let learned = |limit, bytes, guess| {
+        Entry::Learned(Learned {
+            model: MODEL.into(),
+            limit,
+            bytes,
+            guess,
+            ..Learned::default()
+        })
     };
     let replied = |asked_bytes| Entry::Replied {
         blocks: vec![Block::text("done")],

@@ -71,17 +71,12 @@ fn history(ends_with_call: bool) -> Session {
 }
 
 fn learn(session: &mut Session, form: LearnedForm) {
-    session.push(Entry::Learned {
+    session.push(Entry::Learned(Learned {
         model: MODEL.into(),
         limit: 100_000,
-        tokens: None,
-        bytes: 0,
-        silently: false,
-        images: None,
         form: Some(Box::new(form)),
-        output: None,
-        guess: false,
-    });
+        ..Learned::default()
+    }));
 }
 
 fn any(messages: &[Message], is: impl Fn(&MessagePart) -> bool) -> bool {

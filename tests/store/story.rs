@@ -390,17 +390,11 @@ pub fn all_kinds() -> Vec<Entry> {
         Entry::Named {
             title: "The parser".into(),
         },
-        Entry::Learned {
+        Entry::Learned(Learned {
             model: "ollama/small".into(),
             limit: 4_096,
-            tokens: None,
-            bytes: 0,
-            silently: false,
-            images: None,
-            form: None,
-            output: None,
-            guess: false,
-        },
+            ..Learned::default()
+        }),
         Entry::Resumed {
             by: By::Start,
             found: "a crash".into(),

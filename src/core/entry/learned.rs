@@ -1,8 +1,42 @@
-//! Facts learnt of the server of a model: the length of answers, and the forms of the history that it takes.
+//! Facts learnt of the server of a model: its window, the length of answers, and the forms of the history that it takes.
 
 use serde::{Deserialize, Serialize};
 
-use super::{Seq, is_zero};
+use super::{Refusal, Seq, is_false, is_zero};
+
+/// The model's context window in tokens, learnt from an error of the provider, or from counts
+/// that are lower than what was sent. Or another limit of the model, if a field below says so.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Learned {
+    /// The model with this limit: `provider/model`.
+    pub model: String,
+    /// Tokens.
+    pub limit: u64,
+    /// Tokens that the provider counted in the request that was too long.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tokens: Option<u64>,
+    /// Approximate size of that request in bytes. 0: not known.
+    #[serde(default)]
+    pub bytes: u64,
+    /// There was no error: the server truncated long requests without notice.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub silently: bool,
+    /// A refusal of the sent images was learnt, not a window: `limit` is the window known
+    /// before. From here on this model gets text instead of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub images: Option<Refusal>,
+    /// Another form of the history was learnt, not a window: `limit` is the window known
+    /// before. The requests to this model have it from here on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub form: Option<Box<LearnedForm>>,
+    /// The length of answers was learnt, not a window: `limit` is the window known before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output: Option<OutputLimit>,
+    /// The server named no figure, and the request fits the window that it names elsewhere. The
+    /// limit applies until a longer request succeeds, in this session only.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub guess: bool,
+}
 
 /// The longest answer of a model, tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -190,7 +190,7 @@ impl State {
             | Entry::Titled { .. }
             | Entry::Dismissed
             | Entry::Billed { .. }
-            | Entry::Learned { .. }
+            | Entry::Learned(_)
             | Entry::Resumed { .. } => Ok(()),
         }
     }

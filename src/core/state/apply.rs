@@ -5,7 +5,7 @@ use crate::core::choice::Effort;
 use crate::core::ending;
 use crate::core::entry::{
     About, Block, By, CallId, Choice, Entry, Fact, Failure, FailureClass, Guard, HookEvent,
-    HookResult, HookVerdict, Outcome, Record, SaveReason, Seq, StopReason, Unfit,
+    HookResult, HookVerdict, Learned, Outcome, Record, SaveReason, Seq, StopReason, Unfit,
 };
 use crate::core::hook::{self, PendingHooks};
 use crate::core::limits::{Count, Counts};
@@ -472,26 +472,26 @@ impl State {
             // Pending work stays pending. Only lists use the dismissal.
             Entry::Dismissed => {}
             Entry::Billed { .. } => {}
-            Entry::Learned {
+            Entry::Learned(Learned {
                 model,
                 output: Some(output),
                 ..
-            } => {
+            }) => {
                 self.learned += 1;
                 self.outputs.learn(model, output);
             }
-            Entry::Learned {
+            Entry::Learned(Learned {
                 model,
                 form: Some(form),
                 ..
-            } => {
+            }) => {
                 self.request_forms.learn(model, form, record.seq);
             }
-            Entry::Learned {
+            Entry::Learned(Learned {
                 model,
                 images: Some(refusal),
                 ..
-            } => {
+            }) => {
                 self.learned += 1;
                 let refused = Refused {
                     at: record.seq,
@@ -500,17 +500,14 @@ impl State {
                 let of_model = self.refused_images.entry(model.clone());
                 of_model.or_default().push(refused);
             }
-            Entry::Learned {
+            Entry::Learned(Learned {
                 model,
                 limit,
                 tokens,
                 bytes,
-                silently: _,
-                images: None,
-                form: None,
-                output: None,
                 guess,
-            } => {
+                ..
+            }) => {
                 let known = self.limits.insert(model.clone(), *limit);
                 self.guesses.learn(model, guess.then_some((*bytes, known)));
                 self.learned += 1;

@@ -336,7 +336,7 @@ pub(super) fn changes_the_context(entry: &Entry) -> bool {
             | Entry::Compacted { .. }
             | Entry::Continued { .. }
             | Entry::Freed { .. }
-            | Entry::Learned { .. }
+            | Entry::Learned(_)
             | Entry::Forked { .. }
             | Entry::Moved { .. }
     )

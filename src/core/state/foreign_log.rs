@@ -71,7 +71,7 @@ fn names_of(entry: &Entry, bytes: usize) -> usize {
     let models: usize = entry.spent().map(|(model, _)| model.len()).sum();
     models
         + match entry {
-            Entry::Learned { .. } | Entry::Chose(_) | Entry::Decided { .. } => bytes,
+            Entry::Learned(_) | Entry::Chose(_) | Entry::Decided { .. } => bytes,
             Entry::Finished { fact, .. } => serde_json::to_vec(fact).map_or(0, |fact| fact.len()),
             _ => 0,
         }

@@ -64,17 +64,13 @@ fn said_of(entry: Entry) -> (String, Level) {
 }
 
 fn learned(silently: bool, images: Option<Refusal>) -> Entry {
-    Entry::Learned {
+    Entry::Learned(Learned {
         model: "a/b".into(),
         limit: 8192,
-        tokens: None,
-        bytes: 0,
         silently,
         images,
-        form: None,
-        output: None,
-        guess: false,
-    }
+        ..Learned::default()
+    })
 }
 
 #[test]

@@ -674,7 +674,7 @@ fn logs() -> Vec<Vec<Entry>> {
             model: text("a/b"),
             usage: Usage::default(),
         }],
-        vec![Entry::Learned {
+        vec![Entry::Learned(Learned {
             model: text("a/b"),
             limit: 4_096,
             tokens: Some(1),
@@ -684,19 +684,13 @@ fn logs() -> Vec<Vec<Entry>> {
                 why: text("why"),
                 every: true,
             }),
-            form: None,
-            output: None,
-            guess: false,
-        }],
+            ..Learned::default()
+        })],
         vec![
             said("go"),
-            Entry::Learned {
+            Entry::Learned(Learned {
                 model: text("a/b"),
                 limit: 4_096,
-                tokens: None,
-                bytes: 0,
-                silently: false,
-                images: None,
                 form: Some(Box::new(LearnedForm {
                     forms: vec![RequestForm::OneCall, RequestForm::Digest],
                     since: vec![1, 1],
@@ -704,9 +698,8 @@ fn logs() -> Vec<Vec<Entry>> {
                     digest: Some(text("digest")),
                     before: 1,
                 })),
-                output: None,
-                guess: false,
-            },
+                ..Learned::default()
+            }),
         ],
         vec![
             said("go"),
@@ -1100,16 +1093,12 @@ fn the_names_in_a_forged_log_are_bounded() {
         spent: vec![],
         story: None,
     };
-    let learned = |model: String| Entry::Learned {
-        model,
-        limit: 1_000,
-        tokens: None,
-        bytes: 0,
-        silently: false,
-        images: None,
-        form: None,
-        output: None,
-        guess: false,
+    let learned = |model: String| {
+        Entry::Learned(Learned {
+            model,
+            limit: 1_000,
+            ..Learned::default()
+        })
     };
     let fold = |models: Vec<String>| {
         let mut log = ForeignLog::new(rewake::tools::describe);
