@@ -17,7 +17,7 @@ use crate::core::budget::{BYTES_PER_TOKEN, Budget};
 use crate::core::compacting::{self, Summary};
 use crate::core::entry::{
     Block, Entry, Failure, FailureClass, HookEvent, Learned, LearnedForm, PromptPrefix, Record,
-    RequestForm, Seq, Spent,
+    Refusal, RequestForm, Seq, Spent,
 };
 use crate::core::freeing;
 use crate::core::gauge::Parts;
@@ -663,6 +663,20 @@ impl Summaries {
         if log.state.learned >= MAX_LEARNED {
             return Ok(false);
         }
+        if refusal.every {
+            self.keep_forms(log, model, &[RequestForm::WithoutImages]);
+        }
+        self.record_refused_images(log, model, refusal).await?;
+        self.emit_context(log, ContextChange::ImagesRefused);
+        Ok(true)
+    }
+
+    async fn record_refused_images<W: World>(
+        &mut self,
+        log: &mut Recorder<W>,
+        model: &str,
+        refusal: Refusal,
+    ) -> Result<(), EngineError> {
         let known = log.state.limits.get(model).copied();
         let window = || log.policy.budget_of(&log.state, model).window;
         let learned = Entry::Learned(Learned {
@@ -672,9 +686,7 @@ impl Summaries {
             images: Some(refusal),
             ..Learned::default()
         });
-        log.record(Write::of(learned).clearing_stream()).await?;
-        self.emit_context(log, ContextChange::ImagesRefused);
-        Ok(true)
+        log.record(Write::of(learned).clearing_stream()).await
     }
 
     /// Records the forms of the history that the model's server is known to need, before its first
@@ -699,6 +711,22 @@ impl Summaries {
                     forms.push(form);
                 }
             }
+        }
+        let of_images = forms
+            .iter()
+            .position(|form| *form == RequestForm::WithoutImages);
+        let takes_none = of_images.map(|at| forms.remove(at)).is_some();
+        if takes_none && !log.state.refused_images.contains_key(&model) {
+            let refusal = Refusal {
+                why: "it took none in earlier sessions".to_string(),
+                every: true,
+            };
+            self.record_refused_images(log, &model, refusal).await?;
+            log.emit(Event::Notice(format!(
+                "{model} took no images in earlier sessions, so they are sent as text; to try \
+                 again: rewake models --forget {model}"
+            )));
+            return Ok(true);
         }
         if forms.is_empty() {
             return Ok(false);

@@ -36,9 +36,9 @@ pub(crate) mod schema;
 pub(crate) mod script;
 mod structured;
 pub mod target;
-mod text_calls;
 #[cfg(test)]
 mod test_samples;
+mod text_calls;
 mod timeouts;
 mod too_long;
 mod wait;

@@ -97,7 +97,10 @@ fn tagged(text: &str) -> Option<(&str, Vec<Block>)> {
     let inner = text.strip_suffix(CLOSING).unwrap_or(text);
     let (words, json) = inner.rsplit_once(OPENING)?;
     let call = serde_json::from_str(json).ok().map(call);
-    Some((words, call.map(|call| vec![call]).or_else(|| wrapped(json))?))
+    Some((
+        words,
+        call.map(|call| vec![call]).or_else(|| wrapped(json))?,
+    ))
 }
 
 /// Returns the text before the last fence, and what stands in it.
@@ -111,7 +114,10 @@ fn fenced(text: &str) -> Option<(&str, &str)> {
 fn plain(text: &str) -> Option<(&str, &str)> {
     let is_object = |json: &str| serde_json::from_str::<&RawValue>(json).is_ok();
     let first = text.starts_with('{').then_some(0);
-    let starts = text.rmatch_indices("\n{").map(|(at, _)| at + 1).chain(first);
+    let starts = text
+        .rmatch_indices("\n{")
+        .map(|(at, _)| at + 1)
+        .chain(first);
     let mut starts = starts.take(MAX_STARTS);
     let at = starts.find(|at| is_object(&text[*at..]))?;
     Some(text.split_at(at))
@@ -167,7 +173,9 @@ mod tests {
         }];
         let reply = read(answer(text), &tools);
         let calls = Block::calls(0, &reply.blocks);
-        let calls: Vec<_> = calls.map(|(_, n, a)| (n.to_string(), a.to_string())).collect();
+        let calls: Vec<_> = calls
+            .map(|(_, n, a)| (n.to_string(), a.to_string()))
+            .collect();
         assert_eq!(reply.has_text_calls, !calls.is_empty());
         let is_use = reply.stop == StopReason::ToolUse;
         assert_eq!(is_use, !calls.is_empty());
@@ -241,7 +249,9 @@ mod tests {
         cut.stop = StopReason::MaxTokens;
         assert_eq!(read(cut.clone(), &[]), cut);
         let mut calls = answer(text);
-        calls.blocks.insert(0, read(answer(text), &[]).blocks.remove(0));
+        calls
+            .blocks
+            .insert(0, read(answer(text), &[]).blocks.remove(0));
         assert_eq!(read(calls.clone(), &[]), calls);
     }
 }

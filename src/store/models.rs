@@ -115,7 +115,11 @@ impl Models<'_> {
     /// The store cannot be read.
     pub fn forms(&self, model: &str, now_ms: i64) -> Result<Vec<RequestForm>, StoreError> {
         let mut forms = Vec::new();
-        for form in [RequestForm::NotesInResults, RequestForm::OneCall] {
+        for form in [
+            RequestForm::NotesInResults,
+            RequestForm::OneCall,
+            RequestForm::WithoutImages,
+        ] {
             let kept = match form_name(form) {
                 Some(name) => self.kept_form(&name, model)?,
                 None => None,

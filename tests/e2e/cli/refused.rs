@@ -239,6 +239,29 @@ fn images_that_are_refused_are_sent_as_text_also_after_a_kill() {
     }
 }
 
+/// The third session knows it, and says how to try again.
+#[test]
+fn that_a_model_takes_no_images_is_known_after_two_sessions() {
+    let server = Server::start(|seen| match (has_image(seen), seen.results.len()) {
+        (true, _) => Answer::error(400, "this model does not support images"),
+        (false, 0) => Says::call("read", json!({"path": "a.png"})).into(),
+        _ => Answer::text("done"),
+    });
+    let home = Home::with(&server, Protocol::Chat);
+    std::fs::write(home.path("a.png"), PNG).unwrap();
+    let refused = || server.requests().iter().filter(|r| r.status == 400).count();
+    let forget = "rewake models --forget local/test-model";
+    for (refusals, is_known) in [(1, false), (2, false), (2, true)] {
+        let run = home.run(["-p", "look"]).expect(0);
+        assert_eq!(refused(), refusals, "{}", run.stderr);
+        assert_eq!(run.stderr.contains(forget), is_known, "{}", run.stderr);
+    }
+    home.run(["models", "--forget", "local/test-model"])
+        .expect(0);
+    home.run(["-p", "look"]).expect(0);
+    assert_eq!(refused(), 3);
+}
+
 #[test]
 fn a_model_without_eyes_is_asked_once_and_a_bad_image_stops_no_later_one() {
     for (words, refusals) in [
