@@ -188,7 +188,6 @@ fn app() -> App {
         folder: "/home/ann/project".into(),
         workspace: "/home/ann/project".into(),
         home: Some("/home/ann".into()),
-        version: "0.1.0",
     };
     let theme = Theme::named("dark").expect("the dark theme");
     App::new(launch, theme, Figures::new(&Config::default()), 0)

@@ -344,8 +344,5 @@ fn check(found: &[Found], has_errors: bool) -> u8 {
             ));
         }
     }
-    match is_sound {
-        true => exit::DONE,
-        false => exit::FAILED,
-    }
+    if is_sound { exit::DONE } else { exit::FAILED }
 }

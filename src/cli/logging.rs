@@ -3,15 +3,15 @@
 //! Each start writes to the file of its day. If the log cannot be written, rewake works without it
 //! and prints nothing about it.
 
-use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
+use std::fs::{self, File, OpenOptions, Permissions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
 use tracing_appender::non_blocking::{NonBlockingBuilder, WorkerGuard};
 use tracing_subscriber::EnvFilter;
 
-use crate::config::{LogLevel, Paths};
+use crate::config::{LogLevel, Paths, make_private_folder};
 
 /// Number of days that logs are kept.
 const KEPT_DAYS: usize = 14;
@@ -42,10 +42,7 @@ pub(super) fn start(paths: &Paths, level: LogLevel) -> Option<WorkerGuard> {
 
 /// Opens the file of a day, readable by its owner only, and removes old files.
 fn open(folder: &Path, day: &str) -> io::Result<File> {
-    DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(folder)?;
+    make_private_folder(folder)?;
     fs::set_permissions(folder, Permissions::from_mode(0o700))?;
     let file = OpenOptions::new()
         .append(true)

@@ -41,10 +41,7 @@ impl Cell {
     }
 
     fn text(&self, is_short: bool) -> &str {
-        match is_short {
-            true => &self.short,
-            false => &self.long,
-        }
+        if is_short { &self.short } else { &self.long }
     }
 }
 

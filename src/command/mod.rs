@@ -98,6 +98,6 @@ pub use run::{RunInfo, RunState, Running, Runs, SettledRun, Stopped};
 pub use spare::Spare;
 pub use spec::{
     COMMAND_MAX_BYTES, HookSpec, NeededFile, OF_CHECK, OF_HOOK, OF_UNAWAITED_HOOK, OF_USER, QUIET,
-    Spec, default_shell,
+    Spec,
 };
 pub use status::How;

@@ -262,7 +262,8 @@ fn read_at(path: &Path, at: u64, bytes: u64) -> io::Result<Vec<u8>> {
 mod tests {
     use super::*;
     use crate::command::folder::Prepared;
-    use crate::command::spec::{Spec, default_shell};
+    use crate::command::spec::Spec;
+    use support::default_shell;
 
     fn folder() -> (tempfile::TempDir, RunFolder) {
         let root = tempfile::tempdir().unwrap();

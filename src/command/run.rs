@@ -724,7 +724,7 @@ pub(super) fn ask_to_end(run: &str, begun: &Begun) -> io::Result<Stopped> {
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
     use super::*;
-    use crate::command::spec::default_shell;
+    use support::default_shell;
 
     #[test]
     fn no_other_process_is_signalled_that_has_the_pid_of_a_keeper() {

@@ -4,7 +4,7 @@
 //! command's environment and never contains their values.
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
@@ -122,21 +122,6 @@ impl Spec {
     pub(super) fn needs_script(&self) -> bool {
         self.command.len() > ARGUMENT_MAX_BYTES
     }
-}
-
-/// Returns the path of bash if it exists, since models write for it.
-pub fn default_shell() -> PathBuf {
-    const PLACES: [&str; 5] = [
-        "/bin/bash",
-        "/usr/bin/bash",
-        "/usr/local/bin/bash",
-        "/opt/homebrew/bin/bash",
-        "/run/current-system/sw/bin/bash",
-    ];
-    PLACES
-        .iter()
-        .find(|place| Path::new(place).exists())
-        .map_or_else(|| PathBuf::from("/bin/sh"), PathBuf::from)
 }
 
 #[cfg(test)]

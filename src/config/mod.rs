@@ -53,7 +53,7 @@ pub use key::Key;
 pub use load::{ListedRule, Loaded, load};
 pub use origin::{Origin, Origins};
 pub use owner::{hint_of, is_usable, rights_hint_below};
-pub use paths::Paths;
+pub use paths::{Paths, make_private_folder};
 pub use project::{
     Content, Difference, NO_SANDBOX, Project, ProjectTrust, TrustedValue, project_file,
 };

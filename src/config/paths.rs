@@ -1,6 +1,7 @@
 //! The paths of rewake's own files: by XDG (also on macOS), or all in `REWAKE_HOME`.
 
 use std::fs::DirBuilder;
+use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
@@ -80,17 +81,20 @@ fn home(env: &Env) -> Result<&Path, ConfigError> {
 }
 
 pub(super) fn create_private_dir(dir: &Path) -> Result<(), ConfigError> {
-    DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(dir)
-        .map_err(|e| {
-            let hint = hint_of(dir, &e);
-            ConfigError::new(format!("cannot create the folder {}: {e}", dir.display())).with_hint(
-                hint.as_deref()
-                    .unwrap_or("set REWAKE_HOME to a folder that you can write to"),
-            )
-        })
+    make_private_folder(dir).map_err(|e| {
+        let hint = hint_of(dir, &e);
+        ConfigError::new(format!("cannot create the folder {}: {e}", dir.display())).with_hint(
+            hint.as_deref()
+                .unwrap_or("set REWAKE_HOME to a folder that you can write to"),
+        )
+    })
+}
+
+/// Makes a folder with mode 0700, and those above it, if they are missing. The mode of an existing one
+/// does not change.
+pub fn make_private_folder(folder: &Path) -> io::Result<()> {
+    let mut builder = DirBuilder::new();
+    builder.recursive(true).mode(0o700).create(folder)
 }
 
 #[cfg(test)]

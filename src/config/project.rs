@@ -131,11 +131,6 @@ impl Content {
         self
     }
 
-    /// Returns whether nothing needs trust.
-    pub fn is_empty(&self) -> bool {
-        self.keys.is_empty() && self.servers.is_empty()
-    }
-
     /// Returns the files with this content, from the root of the workspace.
     pub fn files(&self) -> Vec<&'static str> {
         let sources = self.servers.keys().map(|(source, _)| *source);

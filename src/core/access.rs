@@ -37,11 +37,6 @@ impl Access {
             Access::Full => "full",
         }
     }
-
-    /// Returns the level with exactly this name, or `None` for any other word.
-    pub fn named(name: &str) -> Option<Access> {
-        Access::ALL.into_iter().find(|access| access.name() == name)
-    }
 }
 
 /// The levels that a hook or server of a workspace may get, from least to most.
@@ -61,10 +56,8 @@ mod tests {
     fn levels_are_in_order_and_their_names_are_the_stored_ones() {
         assert!(Access::ALL.is_sorted());
         for access in Access::ALL {
-            assert_eq!(Access::named(access.name()), Some(access));
             let stored = serde_json::to_string(&access).unwrap();
             assert_eq!(stored, format!("\"{access}\""));
         }
-        assert_eq!(Access::named("Read"), None);
     }
 }

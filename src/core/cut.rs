@@ -6,6 +6,7 @@
 
 use std::fmt;
 
+use super::entry::{BlobRef, Output};
 use super::text::{boundary_above, boundary_below};
 
 /// Where the model can read the whole text.
@@ -57,6 +58,20 @@ pub(crate) fn cut(text: &str, max: usize, source: CutSource<'_>) -> String {
         return super::text::clip(text, max).into_owned();
     };
     kept.within(room, lines, source)
+}
+
+/// Returns a text cut to at most `max` bytes as the output of a call. `blob` is the whole text.
+pub(crate) fn cut_output(text: &str, max: usize, blob: BlobRef) -> Output {
+    let address = format!("blob:{}", blob.hash);
+    let source = CutSource {
+        address: &address,
+        is_all: true,
+    };
+    Output {
+        text: cut(text, max, source),
+        blob: Some(blob),
+        images: Vec::new(),
+    }
 }
 
 fn lines(text: &str) -> usize {

@@ -145,10 +145,21 @@ impl Permission {
     /// Returns the same permission for the real path of the call, or an unchanged copy if it is not
     /// about a path.
     pub fn at(&self, real: &str) -> Permission {
-        let path_use = match self {
-            Permission::Path { path_use, .. } => *path_use,
-            Permission::WriteInWorkspace { .. } => PathUse::Write,
-            Permission::Glob { .. } => PathUse::Glob,
+        match self.path_use() {
+            Some(path_use) => Permission::Path {
+                path_use,
+                path: real.to_string(),
+            },
+            None => self.clone(),
+        }
+    }
+
+    /// Returns the use of the path that it is about. `None`: it is not about a path.
+    pub(crate) fn path_use(&self) -> Option<PathUse> {
+        match self {
+            Permission::Path { path_use, .. } => Some(*path_use),
+            Permission::WriteInWorkspace { .. } => Some(PathUse::Write),
+            Permission::Glob { .. } => Some(PathUse::Glob),
             Permission::None
             | Permission::Command { .. }
             | Permission::LookBack { .. }
@@ -156,13 +167,7 @@ impl Permission {
             | Permission::Task
             | Permission::Foreign { .. }
             | Permission::Fetch { .. }
-            | Permission::Search { .. } => {
-                return self.clone();
-            }
-        };
-        Permission::Path {
-            path_use,
-            path: real.to_string(),
+            | Permission::Search { .. } => None,
         }
     }
 }

@@ -190,7 +190,8 @@ pub fn judge(
 }
 
 /// Returns only the decision of [`judge`], without the access.
-pub fn decide(
+#[cfg(test)]
+pub(super) fn decide(
     permission: &Permission,
     mode: Mode,
     rules: &Rules,

@@ -294,18 +294,8 @@ impl Called {
     fn shows_files(&self, describe: Describe) -> bool {
         match describe(&self.name, &self.arguments).map(|d| d.permission) {
             Ok(Permission::Path { path, .. }) => !is_output_of_run(&path),
-            Ok(Permission::WriteInWorkspace { .. } | Permission::Glob { .. }) => true,
-            Ok(
-                Permission::None
-                | Permission::Command { .. }
-                | Permission::LookBack { .. }
-                | Permission::Wait
-                | Permission::Task
-                | Permission::Foreign { .. }
-                | Permission::Fetch { .. }
-                | Permission::Search { .. },
-            )
-            | Err(_) => false,
+            Ok(permission) => permission.path_use().is_some(),
+            Err(_) => false,
         }
     }
 }
@@ -376,14 +366,7 @@ impl<'a> Messages<'a> {
             Entry::Hooked { .. } => {
                 let text = hook::note(&record.entry).unwrap_or_default();
                 let text = note(&inlined(&text, self.inline, record.seq));
-                // Results come directly after their calls.
-                match self.calls.iter().any(|called| called.result.is_none()) {
-                    true => self.after_results.push(text),
-                    false => {
-                        self.flush();
-                        self.push(Role::User, [text]);
-                    }
-                }
+                self.note_after_results(text);
             }
             Entry::Restored { .. } => {
                 self.flush();
@@ -416,13 +399,7 @@ impl<'a> Messages<'a> {
                      are the files of its last recorded state and its commits. Ignored and temporary \
                      files, running processes, and everything outside of the workspace stayed behind."
                 ));
-                match self.calls.iter().any(|called| called.result.is_none()) {
-                    true => self.after_results.push(text),
-                    false => {
-                        self.flush();
-                        self.push(Role::User, [text]);
-                    }
-                }
+                self.note_after_results(text);
             }
             _ => {}
         }
@@ -570,6 +547,16 @@ impl<'a> Messages<'a> {
                 self.answer.is_empty()
                     && self.done.last().is_some_and(|last| last.role == Role::User)
             }
+        }
+    }
+
+    /// Adds a note, after the results of open calls: results come directly after their calls.
+    fn note_after_results(&mut self, text: MessagePart) {
+        if self.calls.iter().any(|called| called.result.is_none()) {
+            self.after_results.push(text);
+        } else {
+            self.flush();
+            self.push(Role::User, [text]);
         }
     }
 

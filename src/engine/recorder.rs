@@ -283,10 +283,7 @@ impl<W: World> Recorder<W> {
                 }
             }
         }
-        match self.is_stale {
-            true => self.reload(),
-            false => Ok(()),
-        }
+        if self.is_stale { self.reload() } else { Ok(()) }
     }
 
     pub(super) async fn hold(&mut self, write: Write) -> Result<(), EngineError> {

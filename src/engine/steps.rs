@@ -162,38 +162,15 @@ impl<W: World> Engine<W> {
                 return Ok(());
             }
             Err(error)
-                if self
-                    .summaries
-                    .learn(&mut self.log, &model, &error, asked_bytes)
-                    .await? =>
+                if changes_request(
+                    self,
+                    &model,
+                    &error,
+                    (asked_bytes, asked_tokens),
+                    has_images,
+                )
+                .await? =>
             {
-                self.draft.reset();
-                return Ok(());
-            }
-            Err(error)
-                if has_images
-                    && self
-                        .summaries
-                        .learn_of_images(&mut self.log, &model, &error)
-                        .await? =>
-            {
-                self.draft.reset();
-                return Ok(());
-            }
-            Err(error) if output_limit::learn(self, &model, &error, asked_tokens).await? => {
-                self.draft.reset();
-                return Ok(());
-            }
-            Err(error)
-                if self
-                    .summaries
-                    .learn_form(&mut self.log, &model, &error)
-                    .await? =>
-            {
-                self.draft.reset();
-                return Ok(());
-            }
-            Err(error) if self.fall_back(&model, &error).await? => {
                 self.draft.reset();
                 return Ok(());
             }
@@ -505,6 +482,27 @@ impl<W: World> Engine<W> {
         }
         Ok(())
     }
+}
+
+/// Learns from the refusal of a request, or switches to another model. Returns whether the next
+/// request is another one. `asked` are the bytes of the request and the tokens of its answer.
+async fn changes_request<W: World>(
+    engine: &mut Engine<W>,
+    model: &str,
+    error: &Failure,
+    asked: (u64, u64),
+    has_images: bool,
+) -> Result<bool, EngineError> {
+    let Engine { log, summaries, .. } = engine;
+    let (bytes, tokens) = asked;
+    Ok(summaries.learn(log, model, error, bytes).await?
+        || (has_images && summaries.learn_of_images(log, model, error).await?)
+        || output_limit::learn(engine, model, error, tokens).await?
+        || engine
+            .summaries
+            .learn_form(&mut engine.log, model, error)
+            .await?
+        || engine.fall_back(model, error).await?)
 }
 
 /// Returns the error for a full disk. The model cannot solve that, so the run ends, and continues

@@ -2,12 +2,10 @@
 //!
 //! Source: files of version 2.1.197 in `tests/fixtures/import`.
 
-use std::io;
-
 use serde_json::Value;
 
-use super::lines::{Lines, answer, is_of_agent, joined, list, text, time, with_images};
-use super::links::{TreeFormat, TreeLine, read_tree};
+use super::lines::{answer, is_of_agent, joined, list, text, time, with_images};
+use super::links::{TreeFormat, TreeLine};
 use super::{About, Piece, Report, Sink};
 
 /// Kinds of lines without a part of the conversation.
@@ -18,22 +16,14 @@ const OTHER_KINDS: [&str; 17] = [
     "system", "tag", "worktree-state",
 ];
 
-/// Reads a session up to its end, or to that of a branch. `sink` gets its pieces in order.
-pub(super) fn read(
-    lines: Lines,
-    end: Option<&str>,
-    report: &mut Report,
-    sink: Sink<'_>,
-) -> io::Result<About> {
-    let mut session = Claude::default();
-    session.0.left = read_tree(lines, &mut session, end, report, sink)?;
-    Ok(session.0)
-}
-
 #[derive(Default)]
-struct Claude(About);
+pub(super) struct Claude(About);
 
 impl TreeFormat for Claude {
+    fn about(&mut self) -> &mut About {
+        &mut self.0
+    }
+
     fn note(&mut self, line: &Value, report: &mut Report) {
         note_about(line, &mut self.0);
         match text(line, &["type"]) {

@@ -9,11 +9,15 @@ use std::path::{Path, PathBuf};
 use rustix::fs::FileType;
 use serde::{Deserialize, Serialize};
 
+use super::claude::Claude;
 use super::lines::{Line, Lines, text};
+use super::links::read_tree;
 use super::normal::Normal;
 use super::open::regular;
 use super::opencode::Database;
-use super::{About, Agent, Piece, Report, Sink, claude, codex, gemini, pi, qwen};
+use super::pi::Pi;
+use super::qwen::Qwen;
+use super::{About, Agent, Piece, Report, Sink, codex, gemini};
 use crate::config::Env;
 use crate::core::marks::title_line;
 use crate::store::CachedSource;
@@ -675,10 +679,10 @@ pub(super) fn read_lines(
     sink: Sink<'_>,
 ) -> io::Result<About> {
     match agent {
-        Agent::Claude => claude::read(lines, end, report, sink),
+        Agent::Claude => read_tree::<Claude>(lines, end, report, sink),
         Agent::Codex => codex::read(lines, report, sink),
-        Agent::Pi => pi::read(lines, end, report, sink),
-        Agent::Qwen => qwen::read(lines, end, report, sink),
+        Agent::Pi => read_tree::<Pi>(lines, end, report, sink),
+        Agent::Qwen => read_tree::<Qwen>(lines, end, report, sink),
         Agent::Gemini => gemini::read(lines, report, sink),
         Agent::Opencode => Ok(About::default()),
     }

@@ -10,7 +10,7 @@ use std::io;
 
 use serde_json::Value;
 
-use super::lines::{Lines, list, text, time};
+use super::lines::{Lines, call_of, list, text, time};
 use super::qwen::{of_model, of_user};
 use super::tools::usage;
 use super::{About, Piece, Report, Sink};
@@ -90,14 +90,7 @@ fn pieces(message: &Value, report: &mut Report, sink: Sink<'_>) {
             }
             let calls = list(message, &["toolCalls"]);
             for call in calls {
-                sink(Piece::Call {
-                    at_ms,
-                    answer: id.to_string(),
-                    id: text(call, &["id"]).to_string(),
-                    name: text(call, &["name"]).to_string(),
-                    arguments: call["args"].to_string(),
-                    printed: None,
-                });
+                sink(call_of(id, at_ms, call, "args"));
             }
             sink(Piece::Counted {
                 answer: id.to_string(),

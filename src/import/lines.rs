@@ -137,30 +137,46 @@ pub(super) fn answer(
     (call, arguments): (&str, &str),
     sink: Sink<'_>,
 ) {
-    let answer = id.to_string();
     for part in list(message, &["content"]) {
         match text(part, &["type"]) {
             "text" => sink(Piece::Text {
                 at_ms,
-                answer: answer.clone(),
+                answer: id.to_string(),
                 text: text(part, &["text"]).to_string(),
             }),
-            kind if kind == call => sink(Piece::Call {
-                at_ms,
-                answer: answer.clone(),
-                id: text(part, &["id"]).to_string(),
-                name: text(part, &["name"]).to_string(),
-                arguments: part[arguments].to_string(),
-                printed: None,
-            }),
+            kind if kind == call => sink(call_of(id, at_ms, part, arguments)),
             _ => {}
         }
     }
     sink(Piece::Counted {
-        answer,
+        answer: id.to_string(),
         model: text(message, &["model"]).to_string(),
         usage: usage(&message["usage"]),
     });
+}
+
+/// Returns the call in a part of an answer. `arguments` is the name of its arguments.
+pub(super) fn call_of(answer: &str, at_ms: i64, part: &Value, arguments: &str) -> Piece {
+    Piece::Call {
+        at_ms,
+        answer: answer.to_string(),
+        id: text(part, &["id"]).to_string(),
+        name: text(part, &["name"]).to_string(),
+        arguments: part[arguments].to_string(),
+        printed: None,
+    }
+}
+
+/// Takes the words and images of a message of the user, unless it has none.
+pub(super) fn take_said(parts: Vec<Value>, at_ms: i64, sink: Sink<'_>) {
+    let (text, images) = with_images(&Value::Array(parts));
+    if !text.trim().is_empty() || !images.is_empty() {
+        sink(Piece::Said {
+            at_ms,
+            text,
+            images,
+        });
+    }
 }
 
 /// Returns the time of a line in milliseconds since 1970. 0: it has none.

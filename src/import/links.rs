@@ -7,7 +7,7 @@ use std::io;
 use serde_json::Value;
 
 use super::lines::Lines;
-use super::{Report, Sink};
+use super::{About, Report, Sink};
 
 /// Maximum number of branches of one session.
 const MAX_BRANCHES: usize = 100;
@@ -25,7 +25,9 @@ pub(super) struct TreeLine {
 }
 
 /// The reader of a format with a tree.
-pub(super) trait TreeFormat {
+pub(super) trait TreeFormat: Default {
+    /// Returns the description of the session, as far as it was read.
+    fn about(&mut self) -> &mut About;
     /// Reads what a line says about the session.
     fn note(&mut self, line: &Value, report: &mut Report);
     /// Returns the place of a line in the tree. `None`: it is not a part of the conversation.
@@ -35,16 +37,14 @@ pub(super) trait TreeFormat {
 }
 
 /// Reads the lines of a tree twice: their places first, then the pieces of the conversation that
-/// ends at the line with the ID `end`. `None`: at the last line.
-///
-/// Returns the IDs at which the branches end that the user left.
-pub(super) fn read_tree(
+/// ends at the line with the ID `end`. `None`: at the last line. `sink` gets its pieces in order.
+pub(super) fn read_tree<F: TreeFormat>(
     mut lines: Lines,
-    format: &mut dyn TreeFormat,
     end: Option<&str>,
     report: &mut Report,
     sink: Sink<'_>,
-) -> io::Result<Vec<String>> {
+) -> io::Result<About> {
+    let mut format = F::default();
     let mut places = Vec::new();
     while let Some(line) = lines.next(report)? {
         format.note(&line.value, report);
@@ -68,7 +68,7 @@ pub(super) fn read_tree(
     for (place, line) in places.iter().enumerate() {
         is_part[place] |= live.contains(line.answer.as_str());
     }
-    let left = ends_of_left(&places, &is_part);
+    format.about().left = ends_of_left(&places, &is_part);
     lines.rewind()?;
     let mut parts = is_part.into_iter();
     while let Some(line) = lines.next(&mut Report::default())? {
@@ -76,7 +76,7 @@ pub(super) fn read_tree(
             format.pieces(&line.value, report, sink);
         }
     }
-    Ok(left)
+    Ok(std::mem::take(format.about()))
 }
 
 /// Returns the IDs of the lines that are not part of the conversation and that no line follows.

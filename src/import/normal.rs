@@ -7,7 +7,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::tools::{model_name, translated};
 use super::{About, Agent, Piece, Report, shown};
-use crate::core::cut::{CutSource, cut, is_cut};
+use crate::core::cut::{cut_output, is_cut};
 use crate::core::entry::{
     Block, CallId, Entry, Image, ImportSource, Mode, Outcome, Output, PromptPrefix, Seq,
     StopReason, SummaryBy, Usage, Via,
@@ -436,16 +436,6 @@ fn output(text: String) -> (Output, Vec<Vec<u8>>) {
     if !is_cut(text.len(), INLINE_BYTES) {
         return (Output::text(text), Vec::new());
     }
-    let blob = blob_ref(text.as_bytes());
-    let address = format!("blob:{}", blob.hash);
-    let source = CutSource {
-        address: &address,
-        is_all: true,
-    };
-    let output = Output {
-        text: cut(&text, INLINE_BYTES, source),
-        blob: Some(blob),
-        images: Vec::new(),
-    };
+    let output = cut_output(&text, INLINE_BYTES, blob_ref(text.as_bytes()));
     (output, vec![text.into_bytes()])
 }

@@ -13,7 +13,7 @@ use std::path::Path;
 use rusqlite::{Connection, params};
 use serde_json::{Value, json};
 
-use super::lines::{text, with_images};
+use super::lines::{take_said, text};
 use super::tools::usage;
 use super::{About, Piece, Report, Sink};
 use crate::core::half_character::read_lenient;
@@ -208,14 +208,7 @@ fn pieces(id: &str, message: &Value, parts: &[Value], report: &mut Report, sink:
             kind => report.unknown(kind),
         }
     }
-    let (text, images) = with_images(&Value::Array(said));
-    if !text.trim().is_empty() || !images.is_empty() {
-        sink(Piece::Said {
-            at_ms,
-            text,
-            images,
-        });
-    }
+    take_said(said, at_ms, sink);
     if !is_user {
         sink(Piece::Counted {
             answer: id.to_string(),

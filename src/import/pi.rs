@@ -2,14 +2,11 @@
 //! `tests/fixtures/import`.
 
 use std::collections::VecDeque;
-use std::io;
 
 use serde_json::Value;
 
-use super::lines::{
-    KEPT_BYTES, Lines, answer, is_of_agent, joined, text, time, with_images, with_kept,
-};
-use super::links::{TreeFormat, TreeLine, read_tree};
+use super::lines::{KEPT_BYTES, answer, is_of_agent, joined, text, time, with_images, with_kept};
+use super::links::{TreeFormat, TreeLine};
 use super::{About, Piece, Report, Sink};
 
 /// Kinds of lines without a part of the conversation.
@@ -22,26 +19,18 @@ const OTHER_KINDS: [&str; 6] = [
     "thinking_level_change",
 ];
 
-/// Reads a session up to its end, or to that of a branch. `sink` gets its pieces in order.
-pub(super) fn read(
-    lines: Lines,
-    end: Option<&str>,
-    report: &mut Report,
-    sink: Sink<'_>,
-) -> io::Result<About> {
-    let mut session = Pi::default();
-    session.about.left = read_tree(lines, &mut session, end, report, sink)?;
-    Ok(session.about)
-}
-
 #[derive(Default)]
-struct Pi {
+pub(super) struct Pi {
     about: About,
     /// The last messages, with their IDs: a summary names the first one that it keeps.
     last: VecDeque<(String, String)>,
 }
 
 impl TreeFormat for Pi {
+    fn about(&mut self) -> &mut About {
+        &mut self.about
+    }
+
     fn note(&mut self, line: &Value, report: &mut Report) {
         let about = &mut self.about;
         about.note_time(time(line));

@@ -1,31 +1,21 @@
 //! Sessions of qwen-code: JSON lines, a tree by `parentUuid`, with messages in the format of the
 //! Gemini API. Source: files of version 0.15.10 in `tests/fixtures/import`.
 
-use std::io;
-
 use serde_json::Value;
 
-use super::lines::{Lines, is_of_agent, list, text, time, with_images};
-use super::links::{TreeFormat, TreeLine, read_tree};
+use super::lines::{call_of, is_of_agent, list, take_said, text, time};
+use super::links::{TreeFormat, TreeLine};
 use super::tools::usage;
 use super::{About, Piece, Report, Sink};
 
-/// Reads a session up to its end, or to that of a branch. `sink` gets its pieces in order.
-pub(super) fn read(
-    lines: Lines,
-    end: Option<&str>,
-    report: &mut Report,
-    sink: Sink<'_>,
-) -> io::Result<About> {
-    let mut session = Qwen::default();
-    session.0.left = read_tree(lines, &mut session, end, report, sink)?;
-    Ok(session.0)
-}
-
 #[derive(Default)]
-struct Qwen(About);
+pub(super) struct Qwen(About);
 
 impl TreeFormat for Qwen {
+    fn about(&mut self) -> &mut About {
+        &mut self.0
+    }
+
     fn note(&mut self, line: &Value, report: &mut Report) {
         let about = &mut self.0;
         about.note_time(time(line));
@@ -94,27 +84,13 @@ pub(super) fn of_user(parts: &[Value], at_ms: i64, report: &mut Report, sink: Si
             said.push(part.clone());
         }
     }
-    let (text, images) = with_images(&Value::Array(said));
-    if !text.trim().is_empty() || !images.is_empty() {
-        sink(Piece::Said {
-            at_ms,
-            text,
-            images,
-        });
-    }
+    take_said(said, at_ms, sink);
 }
 
 /// Takes a part of an answer: text, or a call.
 pub(super) fn of_model(part: &Value, at_ms: i64, answer: &str, sink: Sink<'_>) {
     if let Some(call) = part.get("functionCall") {
-        sink(Piece::Call {
-            at_ms,
-            answer: answer.to_string(),
-            id: text(call, &["id"]).to_string(),
-            name: text(call, &["name"]).to_string(),
-            arguments: call["args"].to_string(),
-            printed: None,
-        });
+        sink(call_of(answer, at_ms, call, "args"));
     }
     let text = text(part, &["text"]);
     if !text.is_empty() && part["thought"] != true {

@@ -283,7 +283,8 @@ enum OpenBlock {
 pub struct MessagesDecoder {
     /// Open blocks with the server's index.
     blocks: Vec<(u64, OpenBlock)>,
-    usage: Usage,
+    /// Tokens that the server has reported so far.
+    pub(super) usage: Usage,
     stop: Option<StopReason>,
     ended: bool,
     /// Number of bytes of all pieces so far.
@@ -291,10 +292,6 @@ pub struct MessagesDecoder {
 }
 
 impl MessagesDecoder {
-    pub fn new() -> MessagesDecoder {
-        MessagesDecoder::default()
-    }
-
     /// Returns whether the answer has ended completely.
     pub fn is_ended(&self) -> bool {
         self.ended
@@ -355,11 +352,6 @@ impl MessagesDecoder {
     /// Returns whether the stop reason was received. Some gateways never send the event for the end.
     pub fn is_whole(&self) -> bool {
         self.is_ended() || self.stop.is_some()
-    }
-
-    /// Returns the tokens that the server has reported so far.
-    pub fn usage_so_far(&self) -> Usage {
-        self.usage
     }
 
     /// Returns a number that grows with every piece of the answer.

@@ -208,16 +208,13 @@ fn model(parts: &[MessagePart], signed: bool) -> Vec<Value> {
 #[derive(Debug, Default)]
 pub struct GeminiDecoder {
     answer: Answer,
-    usage: Usage,
+    /// Tokens that the server has reported so far.
+    pub(super) usage: Usage,
     stop: Option<StopReason>,
     done: bool,
 }
 
 impl GeminiDecoder {
-    pub fn new() -> GeminiDecoder {
-        GeminiDecoder::default()
-    }
-
     /// Returns whether the answer has ended completely. The stop reason does not prove it, because
     /// some models send one in every chunk.
     pub fn is_ended(&self) -> bool {
@@ -377,11 +374,6 @@ impl GeminiDecoder {
     /// Returns whether a stop reason was received. Some models send one in every chunk.
     pub fn is_whole(&self) -> bool {
         self.stop.is_some()
-    }
-
-    /// Returns the tokens that the server has reported so far.
-    pub fn usage_so_far(&self) -> Usage {
-        self.usage
     }
 
     /// See [`Answer::kept`].

@@ -220,7 +220,8 @@ const CACHE_WRITTEN: [&str; 2] = [
 pub struct ChatDecoder {
     answer: Answer,
     calls: Vec<OpenCall>,
-    usage: Usage,
+    /// Tokens that the server has reported so far.
+    pub(super) usage: Usage,
     stop: Option<StopReason>,
     done: bool,
     refused: bool,
@@ -247,10 +248,6 @@ struct Piece<'a> {
 }
 
 impl ChatDecoder {
-    pub fn new() -> ChatDecoder {
-        ChatDecoder::default()
-    }
-
     /// Returns whether the answer has ended completely. The stop reason does not prove it, because
     /// the usage follows.
     pub fn is_ended(&self) -> bool {
@@ -489,11 +486,6 @@ impl ChatDecoder {
     /// Returns whether the stop reason was received. Only data beside the answer may follow.
     pub fn is_whole(&self) -> bool {
         self.stop.is_some()
-    }
-
-    /// Returns the tokens that the server has reported so far.
-    pub fn usage_so_far(&self) -> Usage {
-        self.usage
     }
 
     /// See [`Answer::kept`].

@@ -201,7 +201,8 @@ fn is_sealed(item: &Value) -> bool {
 pub struct ResponsesDecoder {
     answer: Answer,
     items: Vec<OutputItem>,
-    usage: Usage,
+    /// Tokens that the server has reported so far.
+    pub(super) usage: Usage,
     stop: Option<StopReason>,
     refused: bool,
 }
@@ -223,10 +224,6 @@ enum Kind {
 }
 
 impl ResponsesDecoder {
-    pub fn new() -> ResponsesDecoder {
-        ResponsesDecoder::default()
-    }
-
     /// Returns whether the answer has ended completely.
     pub fn is_ended(&self) -> bool {
         self.stop.is_some()
@@ -422,11 +419,6 @@ impl ResponsesDecoder {
     /// Same as [`ResponsesDecoder::is_ended`]: the last event contains the reason of the end.
     pub fn is_whole(&self) -> bool {
         self.is_ended()
-    }
-
-    /// Returns the tokens that the server has reported so far.
-    pub fn usage_so_far(&self) -> Usage {
-        self.usage
     }
 
     /// See [`Answer::kept`].

@@ -84,12 +84,12 @@ impl Codec {
     /// Returns a decoder for the stream of one answer.
     pub fn decoder(self) -> Decoder {
         let protocol = match self {
-            Codec::Anthropic => ProtocolDecoder::Anthropic(anthropic::MessagesDecoder::new()),
+            Codec::Anthropic => ProtocolDecoder::Anthropic(anthropic::MessagesDecoder::default()),
             Codec::OpenaiResponses => {
-                ProtocolDecoder::OpenaiResponses(openai_responses::ResponsesDecoder::new())
+                ProtocolDecoder::OpenaiResponses(openai_responses::ResponsesDecoder::default())
             }
-            Codec::OpenaiChat => ProtocolDecoder::OpenaiChat(openai_chat::ChatDecoder::new()),
-            Codec::Gemini => ProtocolDecoder::Gemini(gemini::GeminiDecoder::new()),
+            Codec::OpenaiChat => ProtocolDecoder::OpenaiChat(openai_chat::ChatDecoder::default()),
+            Codec::Gemini => ProtocolDecoder::Gemini(gemini::GeminiDecoder::default()),
         };
         Decoder {
             protocol,
@@ -198,7 +198,7 @@ impl Decoder {
     /// Returns the tokens that the server has reported so far. Most servers report some of them at
     /// the end only.
     pub fn usage_so_far(&self) -> Usage {
-        each_protocol!(&self.protocol, d => d.usage_so_far())
+        each_protocol!(&self.protocol, d => d.usage)
     }
 
     /// Returns the complete answer.

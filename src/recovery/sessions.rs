@@ -434,10 +434,7 @@ fn is_of_one(sources: &[&Rows], one: (Seq, ChainHash), other: (Seq, ChainHash)) 
 }
 
 fn longer(one: Vec<ChainHash>, other: Vec<ChainHash>) -> Vec<ChainHash> {
-    match other.len() > one.len() {
-        true => other,
-        false => one,
-    }
+    if other.len() > one.len() { other } else { one }
 }
 
 /// Returns the entries before a gap, from the rows of the session. They end where two rows have the

@@ -345,10 +345,7 @@ fn end_with_stage(end: &PipeWriter) -> Result<(), String> {
     let mut fds = [PollFd::new(end, PollFlags::empty())];
     let is_alone = poll(&mut fds, Some(&Timespec::default())).is_ok()
         && fds.iter().any(|fd| fd.revents().contains(PollFlags::ERR));
-    match is_alone {
-        true => exit_with(1),
-        false => Ok(()),
-    }
+    if is_alone { exit_with(1) } else { Ok(()) }
 }
 
 /// Closes all descriptors but `kept`, and keeps the command from inspecting this process.

@@ -5,7 +5,6 @@
 //! is stored with the run of its command: it names variables and never contains their values.
 
 use std::collections::BTreeSet;
-use std::fmt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -238,19 +237,12 @@ pub struct Profile {
 const TMP_VARIABLES: [&str; 3] = ["TMPDIR", "TMP", "TEMP"];
 
 /// The reason why a sandbox is not possible: the command must not run.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{why}")]
 pub struct Unsupported {
     pub why: String,
     pub hint: String,
 }
-
-impl fmt::Display for Unsupported {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.why)
-    }
-}
-
-impl std::error::Error for Unsupported {}
 
 fn unsupported<T>(why: String, hint: &str) -> Result<T, Unsupported> {
     Err(Unsupported {

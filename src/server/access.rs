@@ -8,11 +8,12 @@
 //! link each time. A process that can read the file can also read and write the store beside it.
 
 use std::fmt;
-use std::fs::{self, DirBuilder, File, Permissions};
+use std::fs::{self, File, Permissions};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 
+use crate::config::make_private_folder;
 use crate::report::CliError;
 
 /// Name of the file in the folder of the keys.
@@ -77,10 +78,7 @@ impl Tokens {
         if !replace && let Some(text) = read(&path)? {
             return parse(&text).ok_or_else(|| unreadable(&path));
         }
-        DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(folder)
+        make_private_folder(folder)
             .and_then(|()| fs::set_permissions(folder, Permissions::from_mode(0o700)))
             .map_err(|e| cannot("make the folder of", e))?;
         let made = Tokens::random().map_err(|e| cannot("make", e))?;

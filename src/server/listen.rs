@@ -1,10 +1,10 @@
 //! The listening socket: a TCP address, or a Unix socket that only its owner can reach.
 
 use std::fmt;
-use std::fs::{self, DirBuilder, File, Permissions};
+use std::fs::{self, File, Permissions};
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
-use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
@@ -18,6 +18,7 @@ use tokio::net::{TcpListener, UnixListener};
 use super::TokenScope;
 use super::admission::Admission;
 use super::connection::Connection;
+use crate::config::make_private_folder;
 use crate::report::CliError;
 use crate::sandbox;
 
@@ -251,8 +252,7 @@ fn socket(path: &Path) -> Result<UnixListener, CliError> {
         _ => Path::new("."),
     };
     if !folder.is_dir() {
-        let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
-        made.map_err(|e| cannot(&e))?;
+        make_private_folder(folder).map_err(|e| cannot(&e))?;
     }
     let found = fs::metadata(folder).map_err(|e| cannot(&e))?;
     let is_private =

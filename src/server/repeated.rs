@@ -9,9 +9,9 @@
 //! Invariant: a request whose file has no answer is not carried out again. Its outcome is unknown
 //! to this server, and the client is told so.
 
-use std::fs::{self, DirBuilder, OpenOptions};
+use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -27,6 +27,7 @@ use super::answer::bytes_as;
 use super::body;
 use super::problem::Problem;
 use super::{App, Shared};
+use crate::config::make_private_folder;
 
 const KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
@@ -81,10 +82,7 @@ impl Repeated {
     /// Looks a request up by its key, and records it if it is the first. `request` is a hash of
     /// all of it.
     fn look_up(&self, key: &str, request: &str) -> io::Result<RequestState> {
-        DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(&self.folder)?;
+        make_private_folder(&self.folder)?;
         let looks = self.looks.fetch_add(1, Ordering::Relaxed);
         if looks.is_multiple_of(LOOK_AFTER)
             && let Err(error) = forget_old(&self.folder)

@@ -79,14 +79,7 @@ fn change(body: &ShownBody, folder: &Path, workspace: &Path) -> AskedChange {
         Err(ReadError::TooLarge { .. }) => return unknown("the file is too long to be compared"),
         Err(_) => return unknown("the file cannot be read"),
     };
-    let after = match body {
-        ShownBody::File { content, .. } => Some(content.clone()),
-        ShownBody::Edits { edits, .. } => {
-            tools::edited_text(edits, before.as_deref().unwrap_or_default())
-        }
-        _ => None,
-    };
-    let Some(after) = after else {
+    let Some(after) = body.text_after(before.as_deref().unwrap_or_default()) else {
         return unknown("the edit does not fit the file as it is now");
     };
     if after.len() as u64 > MAX_BYTES {

@@ -118,7 +118,6 @@ pub use rewind_preview::{
 };
 pub use server_rows::ServerRow;
 pub use server_words::{AskServer, DefinedServers, ExpandedWords};
-pub use servers::ServerFolders;
 pub use session_diff::{FileDiff, NoDiff, call_diff, session_diff};
 pub use session_list::{Finished, SessionList};
 pub use steer::{

@@ -6,7 +6,7 @@
 
 use crate::core::tree::ContentHash;
 use crate::store::{Store, StoreError};
-use crate::tools::{ShownBody, edited_text};
+use crate::tools::ShownBody;
 
 /// Maximum sizes of a content, and of the lines from the first change to the last, for which the
 /// place is found.
@@ -65,14 +65,7 @@ fn placed_edit(store: &Store, query: &EditQuery) -> Result<Option<PlacedEdit>, S
     let Ok(before) = String::from_utf8(before) else {
         return Ok(None);
     };
-    let after = match &query.body {
-        ShownBody::Edits { edits, .. } => edited_text(edits, &before),
-        ShownBody::File { content, .. } => Some(content.clone()),
-        ShownBody::Subject
-        | ShownBody::Plan(_)
-        | ShownBody::Command { .. }
-        | ShownBody::Served { .. } => None,
-    };
+    let after = query.body.text_after(&before);
     let is_it = |after: &String| blake3::hash(after.as_bytes()).to_hex().as_str() == query.after;
     Ok(after
         .filter(is_it)

@@ -61,10 +61,7 @@ fn direct(catalogue: &Catalogue, budget: &Budget) -> Vec<(ToolSpec, bool)> {
         used += serde_json::to_string(&spec).map_or(0, |text| text.len());
         specs.push((spec, is_whole));
     }
-    match used <= room {
-        true => specs,
-        false => Vec::new(),
-    }
+    if used <= room { specs } else { Vec::new() }
 }
 
 fn spec(tool: &CatalogueTool) -> (ToolSpec, bool) {

@@ -14,16 +14,16 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use super::git_worktree::GitWorktree;
 use super::worktrees::Worktrees;
 use super::{git_worktree, worktree_use};
-use crate::config::{worktree_at, worktrees_of};
+use crate::config::{make_private_folder, worktree_at, worktrees_of};
 use crate::core::text::{count, one_line};
 use crate::store::{SessionFilter, SessionLock, Store, StoreError, WorktreeNote, WorktreeStage};
 use crate::workspace::is_plain;
@@ -143,9 +143,7 @@ impl Worktrees {
         let folder = worktrees_of(&self.data_dir, project);
         let file = folder.join(".lock");
         let failed = |e: io::Error| format!("{} cannot be locked: {e}", file.display());
-        let mut builder = DirBuilder::new();
-        let made = builder.recursive(true).mode(0o700).create(&folder);
-        made.map_err(failed)?;
+        make_private_folder(&folder).map_err(failed)?;
         let mut options = OpenOptions::new();
         let options = options.read(true).write(true).create(true).truncate(false);
         let lock = options.mode(0o600).open(&file).map_err(failed)?;

@@ -4,12 +4,14 @@
 //! Invariant: a worktree is removed only by a process that holds this lock exclusively.
 
 use std::collections::BTreeMap;
-use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
+use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
+
+use crate::config::make_private_folder;
 
 /// Time to wait for a process that is about to exit.
 const EXITS_WITHIN: Duration = Duration::from_secs(2);
@@ -75,10 +77,7 @@ pub(super) fn exclusive(file: &Path) -> Result<File, String> {
 
 fn open(file: &Path) -> io::Result<File> {
     if let Some(folder) = file.parent() {
-        DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(folder)?;
+        make_private_folder(folder)?;
     }
     let mut options = OpenOptions::new();
     let options = options.read(true).write(true).create(true).truncate(false);

@@ -257,10 +257,7 @@ impl<'a> Prepared<'a> {
             at_ms,
             entries: &self.entries,
             json: self.bodies.iter().map(Body::json).collect(),
-            blobs: &[],
-            taken: None,
-            signal: None,
-            owed: false,
+            ..Recorded::default()
         }
     }
 

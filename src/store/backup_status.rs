@@ -7,6 +7,7 @@ use std::path::Path;
 
 use rustix::fs::Access;
 
+use super::cached;
 use super::chain::read_head;
 use super::error::{Doing, io as io_error};
 use super::gap::total_restored_count;
@@ -106,12 +107,7 @@ impl Check<'_> {
             let beyond = mark.said.highest - highest(self.conn)?;
             let beyond = u64::try_from(beyond).unwrap_or(0);
             standing.beyond = beyond.saturating_sub(count_missing_entries(self.conn)?);
-            let store: String = self
-                .conn
-                .query_row("SELECT value FROM meta WHERE name = 'store'", [], |row| {
-                    row.get(0)
-                })
-                .doing("look at the mark")?;
+            let store: String = cached::meta(self.conn, "store").doing("look at the mark")?;
             // If everything was restored, the next start unlocks the sessions.
             if !has_all(self.conn, &store, &mark.said)? {
                 standing.held = mark.said.held.map(|(missing, _)| missing);

@@ -20,8 +20,9 @@ use super::database::{private_file, private_folder};
 use super::error::{Doing, io as io_error};
 use super::ids::{id_of_diverged, parents_first};
 use super::journal_writer::{Recorded, header};
+use super::parallel_read::record_and_json;
 use super::replica::{is_of_rewake, refuse_replica};
-use super::row::{BodyReader, RawRow, RowPosition, SELECT_ROW, count};
+use super::row::{BodyReader, SELECT_ROW, count, row_positions};
 use super::sessions::{IS_CHILD, bring_up_to_date};
 use super::tips::{forked_from, tip_upto};
 use super::{History, Store, StoreError};
@@ -77,11 +78,7 @@ impl<'s> ExportView<'s> {
     /// Begins to read one state of the database.
     pub fn of(of: &'s Store) -> Result<ExportView<'s>, StoreError> {
         let tx = of.conn.unchecked_transaction().doing(WHAT_EXPORT)?;
-        let store = tx
-            .query_row("SELECT value FROM meta WHERE name = 'store'", [], |row| {
-                row.get(0)
-            })
-            .doing(WHAT_EXPORT)?;
+        let store = cached::meta(&tx, "store").doing(WHAT_EXPORT)?;
         let schema = tx
             .pragma_query_value(None, "user_version", |row| row.get(0))
             .doing(WHAT_EXPORT)?;
@@ -230,30 +227,16 @@ impl ExportView<'_> {
         let head = read_head(&self.tx, session)?;
         let chain = chain(&self.tx, &head, first.saturating_sub(1))?;
         chain.readable_upto(planned.end.saturating_sub(1))?;
-        let mut rows = chain.rows.into_iter().rev();
-        let mut parent = match first {
-            0 => None,
-            _ => rows.next(),
-        };
         let mut tip = planned.header.tip;
         let mut statement = self.tx.prepare_cached(SELECT_ROW).doing(WHAT_EXPORT)?;
         let mut bodies = BodyReader::new()?;
         let mut given = HashSet::new();
         let mut done = SessionRead::default();
-        for (seq, id) in (first..planned.end).zip(rows) {
-            let position = RowPosition {
-                session,
-                id,
-                parent,
-                seq,
-            };
-            let read = |row: &rusqlite::Row<'_>| {
-                let row = RawRow::take(row)?;
-                let linked = row.verify(&position, Some(tip), &mut bodies);
-                Ok(linked.map(|linked| (linked, row.json(&mut bodies))))
-            };
-            let row = statement.query_row([id], read);
-            let (linked, json) = row.map_err(|e| position.failed(WHAT_EXPORT, e))??;
+        let positions = row_positions(session, first, chain.rows.into_iter().rev());
+        for position in positions.take_while(|position| position.seq < planned.end) {
+            let seq = position.seq;
+            let (linked, json) =
+                record_and_json(&mut statement, &position, tip, &mut bodies, WHAT_EXPORT)?;
             tip = linked.tip;
             for reference in linked.record.entry.blobs() {
                 if given.insert(reference.hash.clone()) {
@@ -275,7 +258,6 @@ impl ExportView<'_> {
                 owed: false,
                 entry: json?,
             }))?;
-            parent = Some(id);
         }
         Ok(done)
     }
@@ -455,10 +437,7 @@ pub fn append_replica<E: From<StoreError>>(
         at_ms: line.at_ms,
         entries: &entry,
         json: vec![line.entry.get()],
-        blobs: &[],
-        taken: None,
-        signal: None,
-        owed: false,
+        ..Recorded::default()
     };
     store.follow(&before, &head, &recorded);
     Ok(appended)

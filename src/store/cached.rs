@@ -1,5 +1,6 @@
 //! Statements that a connection keeps prepared.
 
+use rusqlite::types::FromSql;
 use rusqlite::{Connection, Params, Row};
 
 /// Runs a statement. Returns the number of rows that it changed.
@@ -22,6 +23,15 @@ pub(super) fn row<T>(
     read: impl FnOnce(&Row<'_>) -> rusqlite::Result<T>,
 ) -> rusqlite::Result<T> {
     conn.prepare_cached(sql)?.query_row(params, read)
+}
+
+/// Reads a value of the table `meta`.
+///
+/// # Errors
+/// `QueryReturnedNoRows`: it has none with this name.
+pub(super) fn meta<T: FromSql>(conn: &Connection, name: &str) -> rusqlite::Result<T> {
+    let sql = "SELECT value FROM meta WHERE name = ?1";
+    row(conn, sql, [name], |row| row.get(0))
 }
 
 /// Reads all rows.

@@ -188,16 +188,19 @@ impl Snapshots<'_> {
 
     /// Returns the stored size of all contents and trees, in bytes.
     pub fn files_bytes(&self) -> Result<u64, StoreError> {
-        self.conn
-            .query_row(
-                "SELECT (SELECT coalesce(sum(stored), 0) FROM contents)
-                      + (SELECT coalesce(sum(octet_length(body)), 0) FROM trees)",
-                [],
-                |row| row.get(0),
-            )
-            .map(count)
-            .doing("see what the files take")
+        files_bytes(self.conn, "see what the files take")
     }
+}
+
+pub(super) fn files_bytes(conn: &Connection, what: &'static str) -> Result<u64, StoreError> {
+    conn.query_row(
+        "SELECT (SELECT coalesce(sum(stored), 0) FROM contents)
+              + (SELECT coalesce(sum(octet_length(body)), 0) FROM trees)",
+        [],
+        |row| row.get(0),
+    )
+    .map(count)
+    .doing(what)
 }
 
 /// Reads a content, as [`Snapshots::content`].

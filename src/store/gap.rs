@@ -88,8 +88,7 @@ pub(super) fn count_missing_entries(conn: &Connection) -> Result<u64, StoreError
 }
 
 pub(crate) fn gap_of(conn: &Connection, session: &str) -> Result<Option<Gap>, StoreError> {
-    let sql = "SELECT value FROM meta WHERE name = ?1";
-    let row: Option<String> = cached::row(conn, sql, [format!("{GAP}{session}")], |row| row.get(0))
+    let row: Option<String> = cached::meta(conn, &format!("{GAP}{session}"))
         .optional()
         .doing(WHAT)?;
     let row = row.and_then(|row| serde_json::from_str::<GapRow>(&row).ok());
@@ -199,8 +198,7 @@ impl History<'_> {
     /// Returns the number of entries that any process restored into this session from the journal
     /// since it was last resumed.
     pub fn restored_entry_count(&self, session: &str) -> Result<u64, StoreError> {
-        let sql = "SELECT value FROM meta WHERE name = ?1";
-        cached::row(self.conn, sql, [row_name(session)], |row| row.get(0))
+        cached::meta(self.conn, &row_name(session))
             .optional()
             .doing(WHAT_COUNTS)
             .map(|entries| entries.map_or(0, count))

@@ -15,6 +15,7 @@ use std::path::Path;
 use rusqlite::{Transaction, TransactionBehavior, params};
 
 use super::cached;
+use super::contents::files_bytes;
 use super::database;
 use super::error::{Doing, io as io_error};
 use super::packs::{self, PackPlace, PackWriter};
@@ -86,7 +87,7 @@ pub(crate) fn in_use(error: StoreError, what: &'static str) -> StoreError {
 
 fn rows(tx: &Transaction<'_>, keep: Keep) -> Result<Tidied, StoreError> {
     let mut tidied = Tidied::default();
-    let before = stored(tx)?;
+    let before = files_bytes(tx, WHAT)?;
     let dropped = dropped_sessions(tx, keep.since_ms)?;
     for (session, is_trashed) in &dropped {
         let sql = "DELETE FROM tree_uses WHERE session = ?1";
@@ -95,7 +96,7 @@ fn rows(tx: &Transaction<'_>, keep: Keep) -> Result<Tidied, StoreError> {
         tidied.in_trash += u64::from(uses > 0 && *is_trashed);
     }
     (tidied.trees, tidied.contents) = remove_but(tx, &referenced_trees(tx)?)?;
-    tidied.left_bytes = stored(tx)?;
+    tidied.left_bytes = files_bytes(tx, WHAT)?;
     tidied.bytes = before.saturating_sub(tidied.left_bytes);
     Ok(tidied)
 }
@@ -122,17 +123,6 @@ pub(super) fn remove_unnamed(tx: &Transaction<'_>) -> Result<(), StoreError> {
            SELECT t.place FROM tree_uses u JOIN trees t ON t.id = u.tree) GROUP BY place",
     )?;
     remove_but(tx, &kept).map(drop)
-}
-
-fn stored(tx: &Transaction<'_>) -> Result<u64, StoreError> {
-    tx.query_row(
-        "SELECT (SELECT coalesce(sum(stored), 0) FROM contents)
-              + (SELECT coalesce(sum(octet_length(body)), 0) FROM trees)",
-        [],
-        |row| row.get(0),
-    )
-    .map(count)
-    .doing(WHAT)
 }
 
 /// Returns the sessions whose trees no session will need again, and whether each is in the trash.

@@ -16,9 +16,10 @@ use super::copies::Copies;
 use super::error::Doing;
 use super::high_water_mark::MarkText;
 use super::machine::Machine;
+use super::parallel_read::record_and_json;
 use super::pending_rows::recognised;
 use super::replica::of_header;
-use super::row::{BodyReader, RawRow, RowPosition, SELECT_ROW, count};
+use super::row::{BodyReader, SELECT_ROW, count, row_positions};
 use super::{Store, StoreError};
 use crate::core::entry::{Entry, Seq};
 use crate::journal::chain_hash::ChainHash;
@@ -33,6 +34,7 @@ const BYTES_IN_A_STEP: usize = 1 << 20;
 const STEPS_ON_LEAVING: u32 = 16;
 
 /// The content of one transaction, for its journal lines.
+#[derive(Default)]
 pub(super) struct Recorded<'a> {
     pub at_ms: i64,
     pub entries: &'a [Entry],
@@ -222,30 +224,14 @@ impl Copies {
         let chain = chain(&tx, &head, from.saturating_sub(1))?;
         chain.readable_upto(Seq::MAX)?;
         let recognised = recognised(&tx, &self.journal.of(session), &head)?;
-        let mut rows = chain.rows.into_iter().rev();
-        let mut parent = match from {
-            0 => None,
-            _ => rows.next(),
-        };
         let sql = "SELECT unfinished FROM sessions WHERE id = ?1";
         let owed: bool = cached::row(&tx, sql, [session], |row| row.get(0)).doing(WHAT)?;
         let (mut lines, mut seq, mut tip) = (Lines::default(), from, tip);
         let mut statement = tx.prepare_cached(SELECT_ROW).doing(WHAT)?;
         let mut bodies = BodyReader::new()?;
-        for id in rows {
-            let position = RowPosition {
-                session,
-                id,
-                parent,
-                seq,
-            };
-            let read = |row: &rusqlite::Row<'_>| {
-                let row = RawRow::take(row)?;
-                let linked = row.verify(&position, Some(tip), &mut bodies);
-                Ok(linked.map(|linked| (linked, row.json(&mut bodies))))
-            };
-            let row = statement.query_row([id], read);
-            let (linked, json) = row.map_err(|e| position.failed(WHAT, e))??;
+        for position in row_positions(session, from, chain.rows.into_iter().rev()) {
+            let (linked, json) =
+                record_and_json(&mut statement, &position, tip, &mut bodies, WHAT)?;
             tip = linked.tip;
             let record = &linked.record;
             add_blobs(conn, &self.journal, &mut lines, session, &record.entry, &[])?;
@@ -261,7 +247,7 @@ impl Copies {
                 entry: raw(&json)?,
             };
             lines.entry(&line).map_err(|e| super::error::io(WHAT, e))?;
-            (parent, seq) = (Some(id), seq + 1);
+            seq += 1;
             if lines.bytes() >= BYTES_IN_A_STEP {
                 break;
             }

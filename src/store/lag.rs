@@ -204,8 +204,7 @@ fn upto_name(folder: &Path) -> String {
 }
 
 fn journals_upto(conn: &Connection, name: &str) -> Result<i64, StoreError> {
-    let sql = "SELECT value FROM meta WHERE name = ?1";
-    cached::row(conn, sql, [name], |row| row.get(0))
+    cached::meta(conn, name)
         .optional()
         .doing(WHAT)
         .map(|upto| upto.unwrap_or(0))
@@ -236,10 +235,7 @@ fn appended(conn: &Connection) -> Result<Vec<String>, StoreError> {
 
 /// Returns the ID of the newest note of the session.
 fn appended_by(conn: &Connection, session: &str) -> Result<Option<String>, StoreError> {
-    let sql = "SELECT value FROM meta WHERE name = ?1";
-    cached::row(conn, sql, [format!("{APPENDED}{session}")], |row| {
-        row.get(0)
-    })
-    .optional()
-    .doing(WHAT)
+    cached::meta(conn, &format!("{APPENDED}{session}"))
+        .optional()
+        .doing(WHAT)
 }

@@ -12,7 +12,7 @@ use super::chain::chain;
 use super::chain::{Head, planned, read_head};
 use super::copies::Copies;
 use super::error::Doing;
-use super::row::{BodyReader, RowPosition, SELECT_ROW};
+use super::row::{BodyReader, SELECT_ROW, row_positions};
 use super::{Store, StoreError, parallel_read};
 use crate::core::entry::{Record, Seq};
 use crate::core::hook::{MAX_ENTRIES_TO_VERDICT, was_refused};
@@ -160,26 +160,15 @@ fn rows_of(
     let from = first.saturating_sub(1);
     let chain = chain(&tx, &head, from)?;
     chain.readable_upto(last)?;
-    let mut rows = (from..).zip(chain.rows.into_iter().rev());
-    let mut parent = match first {
-        0 => None,
-        _ => rows.next().map(|(_, id)| id),
-    };
     let mut statement = tx.prepare_cached(SELECT_ROW).doing(WHAT)?;
     let mut bodies = BodyReader::new()?;
     let mut tip = (first == 0).then(ChainHash::of_nothing);
     let mut records = Vec::new();
-    for (seq, id) in rows.take_while(|(seq, _)| *seq <= last) {
-        let position = RowPosition {
-            session,
-            id,
-            parent,
-            seq,
-        };
+    let positions = row_positions(session, first, chain.rows.into_iter().rev());
+    for position in positions.take_while(|position| position.seq <= last) {
         let linked = parallel_read::record(&mut statement, &position, tip, &mut bodies)?;
         records.push(linked.record);
         tip = Some(linked.tip);
-        parent = Some(id);
     }
     Ok(records)
 }

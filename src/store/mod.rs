@@ -76,8 +76,6 @@ pub use bundle::{
 };
 pub use bundle_files::{ExportedFiles, FileImport, FilePart};
 pub use chain::Head;
-pub use chain::VisitedEntry;
-pub use conversation::Conversation;
 pub use error::StoreError;
 pub use fork::ForkNote;
 pub use fork::{NewFork, NewPlace};

@@ -8,9 +8,9 @@
 //! Invariant: a pack is written by the one process that made it, and holds nothing else. One that
 //! failed is never written again.
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use rusqlite::{OptionalExtension, Transaction, params};
@@ -19,6 +19,7 @@ use super::StoreError;
 use super::error::io as io_error;
 use super::ids::new_run_id;
 use super::row::int;
+use crate::config::make_private_folder;
 
 /// Size from which a pack is full, in bytes.
 pub const SEALED_BYTES: u64 = 64 * 1024 * 1024;
@@ -146,10 +147,7 @@ fn give_up(folder: &Path, open: &OpenPack) {
 }
 
 fn make(folder: &Path) -> io::Result<OpenPack> {
-    DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(folder)?;
+    make_private_folder(folder)?;
     let mut above = folder.ancestors().skip(1).take(2);
     if let Err(error) = above.try_for_each(|parent| File::open(parent)?.sync_all()) {
         // These are made again the next time, for the same reason as a pack. A folder in use stays.

@@ -13,8 +13,8 @@ use std::thread::Scope;
 use rusqlite::Statement;
 
 use super::StoreError;
-use super::row::{BodyReader, KeptRow, Linked, RawRow, RowPosition};
-use crate::core::entry::{Record, Seq};
+use super::row::{BodyReader, KeptRow, Linked, RawRow, RowPosition, row_positions};
+use crate::core::entry::Record;
 use crate::journal::chain_hash::ChainHash;
 
 const WHAT: &str = "read the session";
@@ -43,14 +43,7 @@ pub(super) fn records<E: From<StoreError>>(
     statement: &mut Statement<'_>,
     mut each: impl FnMut(Record) -> Result<(), E>,
 ) -> Result<ChainHash, E> {
-    let parents = std::iter::once(None).chain(chain.iter().rev().copied().map(Some));
-    let ids = (0..).zip(chain.iter().rev().copied()).zip(parents);
-    let mut positions = ids.map(|((seq, id), parent): ((Seq, i64), _)| RowPosition {
-        session,
-        id,
-        parent,
-        seq,
-    });
+    let mut positions = row_positions(session, 0, chain.iter().rev().copied());
     if chain.len() >= LONG {
         return ahead(&mut positions, statement, each);
     }
@@ -76,6 +69,22 @@ pub(super) fn record(
             RawRow::take(row).map(|row| row.verify(position, before, bodies))
         })
         .map_err(|e| position.failed(WHAT, e))?
+}
+
+/// Reads the record at one position, and its JSON. `what` is the purpose, for errors.
+pub(super) fn record_and_json(
+    statement: &mut Statement<'_>,
+    position: &RowPosition<'_>,
+    before: ChainHash,
+    bodies: &mut BodyReader,
+    what: &'static str,
+) -> Result<(Linked, String), StoreError> {
+    let row = statement.query_row([position.id], |row| {
+        let row = RawRow::take(row)?;
+        let linked = row.verify(position, Some(before), bodies);
+        Ok(linked.map(|linked| (linked, row.json(bodies))))
+    });
+    row.map_err(|e| position.failed(what, e))?
 }
 
 fn ahead<'a, E: From<StoreError>>(

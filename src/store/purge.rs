@@ -23,6 +23,7 @@ use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, OptionalExtension};
 
+use super::cached;
 use super::chain::read_head;
 use super::database::private_folder;
 use super::error::{Doing, io as io_error};
@@ -134,12 +135,10 @@ fn remove(removed: io::Result<()>) -> io::Result<()> {
 
 /// Returns the number of row ids that purged entries had and that are not used again.
 pub(super) fn unused(conn: &Connection) -> Result<u64, StoreError> {
-    conn.query_row("SELECT value FROM meta WHERE name = ?1", [UNUSED], |row| {
-        row.get(0)
-    })
-    .optional()
-    .doing(WHAT)
-    .map(|unused| unused.map_or(0, count))
+    cached::meta(conn, UNUSED)
+        .optional()
+        .doing(WHAT)
+        .map(|unused| unused.map_or(0, count))
 }
 
 /// Reserves the row ids of purged entries in an empty database, so that the mark still counts

@@ -14,6 +14,7 @@ use std::path::Path;
 use rusqlite::Connection;
 
 use super::append::WHAT_BROUGHT as WHAT;
+use super::cached;
 use super::chain::read_head;
 use super::copies::Copies;
 use super::error::Doing;
@@ -78,12 +79,7 @@ impl Store {
         data_dir: &Path,
         place: &JournalPlace,
     ) -> Result<(), StoreError> {
-        let store: String = self
-            .conn
-            .query_row("SELECT value FROM meta WHERE name = 'store'", [], |row| {
-                row.get(0)
-            })
-            .doing("open the session store")?;
+        let store: String = cached::meta(&self.conn, "store").doing("open the session store")?;
         self.finish_purges(data_dir, place)?;
         let mark = HighWaterMark::open(&place.state_dir, data_dir);
         let mut copies = Copies::new(data_dir, place, store, mark);

@@ -152,10 +152,7 @@ impl<'s> ReplicaWriter<'s> {
             at_ms: *at_ms,
             entries: std::slice::from_ref(last),
             json: vec![body.json()],
-            blobs: &[],
-            taken: None,
-            signal: None,
-            owed: false,
+            ..Recorded::default()
         };
         store.follow(&before, &head, &recorded);
         self.appended += entries.len() as u64;

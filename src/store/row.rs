@@ -194,6 +194,22 @@ pub(super) struct RowPosition<'a> {
     pub seq: Seq,
 }
 
+/// Returns the positions of a part of a chain, from the entry `first`. `rows` begins with the row of
+/// the entry before it, if there is one.
+pub(super) fn row_positions<'a>(
+    session: &'a str,
+    first: Seq,
+    mut rows: impl Iterator<Item = i64>,
+) -> impl Iterator<Item = RowPosition<'a>> {
+    let mut parent = if first == 0 { None } else { rows.next() };
+    (first..).zip(rows).map(move |(seq, id)| RowPosition {
+        session,
+        id,
+        parent: parent.replace(id),
+        seq,
+    })
+}
+
 /// An entry that was read, with the tip of its chain up to it.
 pub(super) struct Linked {
     pub record: Record,

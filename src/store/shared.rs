@@ -163,14 +163,7 @@ pub fn waiting_mail(store: &Store, session: &str) -> Result<BTreeSet<i64>, Store
 /// once.
 pub fn key(store: &mut Store) -> Result<[u8; KEY_BYTES], StoreError> {
     let tx = store.write(WHAT)?;
-    let known: Option<String> = tx
-        .query_row(
-            "SELECT value FROM meta WHERE name = 'shared_key'",
-            [],
-            |row| row.get(0),
-        )
-        .optional()
-        .doing(WHAT)?;
+    let known: Option<String> = cached::meta(&tx, "shared_key").optional().doing(WHAT)?;
     let known = known.and_then(|hex| blake3::Hash::from_hex(hex).ok());
     if let Some(key) = known {
         return Ok(*key.as_bytes());
@@ -189,12 +182,7 @@ pub fn key(store: &mut Store) -> Result<[u8; KEY_BYTES], StoreError> {
 
 /// Returns the ID of this store.
 pub fn store_id(store: &Store) -> Result<String, StoreError> {
-    store
-        .conn
-        .query_row("SELECT value FROM meta WHERE name = 'store'", [], |row| {
-            row.get(0)
-        })
-        .doing(WHAT)
+    cached::meta(&store.conn, "store").doing(WHAT)
 }
 
 /// Returns the end of a session here. Entries that only its journal has are restored first. The
@@ -395,10 +383,8 @@ fn followed(
         at_ms: last.at_ms,
         entries: &entry,
         json: vec![last.entry.get()],
-        blobs: &[],
-        taken: None,
-        signal: None,
         owed: last.owed,
+        ..Recorded::default()
     };
     // The journal lacks those before the last one, and gets all of them.
     store.follow(before, head, &recorded);

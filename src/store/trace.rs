@@ -9,7 +9,7 @@ use super::cached;
 use super::chain::chain;
 use super::chain::read_head;
 use super::error::Doing;
-use super::row::{BodyReader, RawRow, RowPosition, count};
+use super::row::{BodyReader, RawRow, count, row_positions};
 use super::{History, StoreError};
 use crate::core::entry::{Record, Seq};
 use crate::journal::chain_hash::ChainHash;
@@ -78,34 +78,23 @@ impl History<'_> {
         let from = first.saturating_sub(1);
         let chain = chain(&tx, &head, from)?;
         chain.readable_upto(last)?;
-        let mut rows = (from..=last).zip(chain.rows.into_iter().rev());
-        let mut parent = match first {
-            0 => None,
-            _ => rows.next().map(|(_, id)| id),
-        };
         let mut statement = tx.prepare_cached(SELECT_TRACED).doing(WHAT)?;
         let mut bodies = BodyReader::new()?;
         let mut tip = (first == 0).then(ChainHash::of_nothing);
-        for (seq, id) in rows {
-            let position = RowPosition {
-                session,
-                id,
-                parent,
-                seq,
-            };
+        let positions = row_positions(session, first, chain.rows.into_iter().rev());
+        for position in positions.take_while(|position| position.seq <= last) {
             let read = |row: &Row<'_>| {
                 let plan_step = row.get(8)?;
                 let linked = RawRow::take(row)?.verify(&position, tip, &mut bodies);
                 Ok(linked.map(|linked| (linked, plan_step)))
             };
-            let row = statement.query_row([id], read);
+            let row = statement.query_row([position.id], read);
             let (linked, plan_step) = row.map_err(|e| position.failed(WHAT, e))??;
             tip = Some(linked.tip);
             each(Traced {
                 record: linked.record,
                 plan_step,
             })?;
-            parent = Some(id);
         }
         Ok(())
     }

@@ -21,9 +21,10 @@ use super::whole::WholeNumber;
 use super::work::Work;
 use super::{ToolResult, printable};
 use crate::core::cut::is_cut;
-use crate::core::entry::{BlobRef, Fact, Image, Outcome, Output};
+use crate::core::entry::{Fact, Image, Outcome, Output};
 use crate::core::image::{self, media_type};
 use crate::core::permission::{PathUse, Permission};
+use crate::store::blob_ref;
 
 const DEFAULT_LINES: u64 = 2_000;
 const MAX_PAGE_BYTES: usize = 50_000;
@@ -165,10 +166,7 @@ fn image(name: &str, key: String, place: &FolderEntry, size: u64) -> Result<Tool
         };
         format!("cannot show {name}: it {why}\n{hint}")
     })?;
-    let blob = BlobRef {
-        hash: file::hash(&bytes),
-        bytes: bytes.len() as u64,
-    };
+    let blob = blob_ref(&bytes);
     let hash = blob.hash.clone();
     let output = Output {
         text: format!(

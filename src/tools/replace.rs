@@ -56,7 +56,7 @@ enum Failure {
 }
 
 /// Applies the edits to a text. Returns `None` when they do not match it.
-pub fn edited_text(edits: &[Replacement], text: &str) -> Option<String> {
+pub(super) fn edited_text(edits: &[Replacement], text: &str) -> Option<String> {
     let edited = all("", edits, text.as_bytes()).ok()?;
     Some(edited.text)
 }

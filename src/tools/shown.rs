@@ -1,7 +1,7 @@
 //! The display of a call for a person, besides its name and subject. Plain data, which the screen
 //! draws.
 
-use super::replace::Replacement;
+use super::replace::{Replacement, edited_text};
 use crate::core::entry::Plan;
 
 /// The display of a call. The default is for a call that cannot be parsed.
@@ -96,6 +96,21 @@ pub enum ShownBody {
         path: String,
         content: String,
     },
+}
+
+impl ShownBody {
+    /// Returns the text of a file after the call, if it is `before` now. `None`: the call writes none,
+    /// or its edits do not match.
+    pub fn text_after(&self, before: &str) -> Option<String> {
+        match self {
+            ShownBody::Edits { edits, .. } => edited_text(edits, before),
+            ShownBody::File { content, .. } => Some(content.clone()),
+            ShownBody::Subject
+            | ShownBody::Plan(_)
+            | ShownBody::Command { .. }
+            | ShownBody::Served { .. } => None,
+        }
+    }
 }
 
 /// The part of a collapsed result that is shown.

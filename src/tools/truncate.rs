@@ -1,8 +1,9 @@
 //! Truncation of outputs that are too large for an entry. The whole output becomes a blob.
 
-use super::{file, printable};
-use crate::core::cut::{CutSource, cut, is_cut};
-use crate::core::entry::{BlobRef, Output};
+use super::printable;
+use crate::core::cut::{cut_output, is_cut};
+use crate::core::entry::Output;
+use crate::store::blob_ref;
 
 /// Returns a text of about `max` bytes as it is. A longer text is cut to its beginning and its end, around
 /// a line that names the omitted lines and the address of the whole. The blob has the whole text,
@@ -12,20 +13,7 @@ pub fn truncate_output(text: String, max: usize) -> (Output, Vec<Vec<u8>>) {
     if !is_cut(shown.len(), max) {
         return (Output::text(shown), Vec::new());
     }
-    let blob = BlobRef {
-        hash: file::hash(text.as_bytes()),
-        bytes: text.len() as u64,
-    };
-    let address = format!("blob:{}", blob.hash);
-    let source = CutSource {
-        address: &address,
-        is_all: true,
-    };
-    let output = Output {
-        text: cut(&shown, max, source),
-        blob: Some(blob),
-        images: Vec::new(),
-    };
+    let output = cut_output(&shown, max, blob_ref(text.as_bytes()));
     (output, vec![text.into_bytes()])
 }
 

@@ -16,7 +16,7 @@ use crate::config::{EditorMode, KeyedProvider, Project};
 use crate::core::text::count;
 use crate::model::discover::{self, LocalServer};
 use crate::model::{Figures, Models};
-use crate::session::{AppContext, SessionError, SessionSelector, VERSION, now_ms, sandbox};
+use crate::session::{AppContext, SessionError, SessionSelector, now_ms, sandbox};
 
 /// Options of the command line for the screen.
 #[derive(Debug, Clone, Default)]
@@ -51,7 +51,6 @@ pub(super) fn app(ctx: &AppContext) -> App {
         folder: ctx.here.folder.to_string_lossy().into_owned(),
         workspace: ctx.workspace(),
         home: ctx.env.home().map(|h| h.to_string_lossy().into_owned()),
-        version: VERSION,
     };
     let mut app = App::new(launch, palette, Figures::new(ctx.config()), now_ms());
     app.look.use_background(style::ground(ctx));

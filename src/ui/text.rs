@@ -6,6 +6,7 @@
 //! Invariant: no line is wider than asked, except that a line has at least one column.
 
 use std::borrow::Cow;
+use std::fmt::Display;
 
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
@@ -66,6 +67,14 @@ pub fn width(text: &str) -> usize {
         return text.len();
     }
     text.graphemes(true).map(UnicodeWidthStr::width).sum()
+}
+
+/// Returns a text, with the hint in a line below it.
+pub fn with_hint(text: impl Display, hint: Option<impl Display>) -> String {
+    match hint {
+        Some(hint) => format!("{text}\nhint: {hint}"),
+        None => text.to_string(),
+    }
 }
 
 /// Cuts the text to `max` columns, with `…` for the rest.

@@ -3,7 +3,7 @@
 //! Invariant: a check that may have started is never started again, and none runs without a
 //! sandbox.
 
-use super::machine::{Machine, unready};
+use super::machine::Machine;
 use super::{CheckEnd, CheckRun, PrepareError};
 use crate::command::{How, LEASE_ENDED, OF_CHECK, RunEnd, Runs, SettledRun, Spec};
 use crate::core::access::Access;
@@ -26,27 +26,12 @@ impl Machine {
             Some(sandbox) => sandbox.profile(Access::Workspace, &[]).map_err(refused)?,
             None => return Err(refused("there is no sandbox in this session".to_string())),
         };
-        let spec = Spec {
-            command: check.command.clone(),
+        self.prepare_spec(&Spec {
             folder: self.ctx.root.clone(),
             timeout_ms: check.timeout_ms,
             output_cap_bytes: MAX_OUTPUT_BYTES,
-            shell: self.shell.path.clone(),
-            env_remove: self.shell.env_remove.clone(),
-            env_set: Vec::new(),
-            session: self.session.clone(),
-            call: OF_CHECK.to_string(),
-            background: false,
             sandbox: Some(sandbox),
-            child: None,
-            hook: None,
-            lease: self.shell.lease_file.clone(),
-        };
-        let run = self.runs.prepare(&spec).map_err(|e| unready(&e))?;
-        Ok(Guard::Supervised {
-            run,
-            boot: self.boot.clone(),
-            background: false,
+            ..self.unconfined_spec(check.command.clone(), OF_CHECK.to_string())
         })
     }
 

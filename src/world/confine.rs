@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::command::NOT_HELD;
-use crate::config::key_with_other_name;
+use crate::config::{key_with_other_name, make_private_folder};
 use crate::core::access::Access;
 use crate::sandbox::{Folders, Kernel, Profile, Remembered, Repository, Request, Toolchains};
 use crate::tools::Hidden;
@@ -213,9 +213,7 @@ fn with_other_name(key: &Path) -> String {
 }
 
 fn make_private(folder: &Path) -> Result<(), String> {
-    let mut builder = DirBuilder::new();
-    let made = builder.recursive(true).mode(0o700).create(folder);
-    made.map_err(|e| cannot(folder, &e))
+    make_private_folder(folder).map_err(|e| cannot(folder, &e))
 }
 
 fn cannot(folder: &Path, error: &std::io::Error) -> String {

@@ -210,20 +210,42 @@ impl Machine {
             ("TRACEPARENT".to_string(), parent)
         });
         Ok(Spec {
-            command: command.line.clone(),
-            folder: self.ctx.folder.clone(),
             timeout_ms: limit_ms.max(1),
+            env_set: traceparent.into_iter().collect(),
+            background: command.background,
+            sandbox,
+            ..self.unconfined_spec(command.line.clone(), id)
+        })
+    }
+
+    /// Returns a foreground command of the session: in its folder, without a sandbox and without a
+    /// time limit. Its environment has no keys.
+    pub(super) fn unconfined_spec(&self, command: String, call: String) -> Spec {
+        Spec {
+            command,
+            folder: self.ctx.folder.clone(),
+            timeout_ms: u64::MAX,
             output_cap_bytes: self.shell.output_cap_bytes,
             shell: self.shell.path.clone(),
             env_remove: self.shell.env_remove.clone(),
-            env_set: traceparent.into_iter().collect(),
+            env_set: Vec::new(),
             session: self.session.clone(),
-            call: id,
-            background: command.background,
-            sandbox,
+            call,
+            background: false,
+            sandbox: None,
             child: None,
             hook: None,
             lease: self.shell.lease_file.clone(),
+        }
+    }
+
+    /// Prepares the run folder of a command, and starts nothing.
+    pub(super) fn prepare_spec(&self, spec: &Spec) -> Result<Guard, PrepareError> {
+        let run = self.runs.prepare(spec).map_err(|e| unready(&e))?;
+        Ok(Guard::Supervised {
+            run,
+            boot: self.boot.clone(),
+            background: spec.background,
         })
     }
 
@@ -246,14 +268,10 @@ impl Machine {
                 "not run: cannot put up the sandbox for access {access}: {why}"
             )))
         })?;
-        let run = self.runs.prepare(&spec).map_err(|e| unready(&e))?;
+        let guard = self.prepare_spec(&spec)?;
         // It starts while the engine records `Started`.
         self.have_spare();
-        Ok(Guard::Supervised {
-            run,
-            boot: self.boot.clone(),
-            background: command.background,
-        })
+        Ok(guard)
     }
 
     /// Starts the keeper of a prepared run, whose start is recorded.
@@ -818,29 +836,11 @@ impl World for Machine {
     }
 
     async fn prepare_for_user(&self, command: &str) -> Result<Guard, PrepareError> {
-        let spec = Spec {
-            command: command.to_string(),
-            folder: self.ctx.folder.clone(),
-            // No limit: it runs until it ends or is stopped.
-            timeout_ms: u64::MAX,
-            output_cap_bytes: self.shell.output_cap_bytes,
-            shell: self.shell.path.clone(),
-            // The model reads its output, so its environment has no keys either.
-            env_remove: self.shell.env_remove.clone(),
-            env_set: Vec::new(),
-            session: self.session.clone(),
-            call: command::OF_USER.to_string(),
+        self.prepare_spec(&Spec {
             background: true,
-            sandbox: None,
-            child: None,
-            hook: None,
-            lease: self.shell.lease_file.clone(),
-        };
-        let run = self.runs.prepare(&spec).map_err(|e| unready(&e))?;
-        Ok(Guard::Supervised {
-            run,
-            boot: self.boot.clone(),
-            background: true,
+            // It runs until it ends or is stopped. The model reads its output, so its environment
+            // has no keys either.
+            ..self.unconfined_spec(command.to_string(), command::OF_USER.to_string())
         })
     }
 

@@ -106,21 +106,13 @@ impl Machine {
         limit_ms: u64,
     ) -> std::io::Result<String> {
         self.runs.prepare(&Spec {
-            command: format!("task: {task}"),
-            folder: self.ctx.folder.clone(),
             timeout_ms: limit_ms,
             output_cap_bytes: 64 * 1024,
-            shell: self.shell.path.clone(),
             // The subagent calls models itself, and keeps their keys from its own commands.
             env_remove: Vec::new(),
-            env_set: Vec::new(),
-            session: self.session.clone(),
-            call,
             background,
-            sandbox: None,
             child: Some(session.to_string()),
-            hook: None,
-            lease: self.shell.lease_file.clone(),
+            ..self.unconfined_spec(format!("task: {task}"), call)
         })
     }
 

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use rewake::command::{RunInfo, RunState, Runs, Spec, default_shell};
+use rewake::command::{RunInfo, RunState, Runs, Spec};
 use rewake::core::access::Access;
 use rewake::core::entry::*;
 use rewake::store::{Batch, QueuedSignal, Store};
@@ -11,7 +11,7 @@ use rustix::process::{Pid, Signal, kill_process, test_kill_process_group};
 use serde_json::{Value, json};
 
 use super::until;
-use support::{Answer, Home, Live, Protocol, Run, Says, Seen, Server};
+use support::{Answer, Home, Live, Protocol, Run, Says, Seen, Server, default_shell};
 
 pub const LIMIT: Duration = Duration::from_secs(90);
 pub const FINAL_WORDS: &str = "that was all";

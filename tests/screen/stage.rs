@@ -52,7 +52,6 @@ impl Stage {
             folder: FOLDER.into(),
             workspace: FOLDER.into(),
             home: Some("/home/ann".into()),
-            version: "0.1.0",
         };
         let theme = Theme::named("dark").unwrap();
         let mut app = App::new(launch, theme, Figures::new(&Config::default()), NOON_MS);

@@ -47,7 +47,8 @@ pub struct CompactTree {
 }
 
 impl CompactTree {
-    pub fn size(&self) -> TreeSize {
+    #[cfg(test)]
+    pub(super) fn size(&self) -> TreeSize {
         self.size
     }
 

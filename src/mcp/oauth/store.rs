@@ -4,13 +4,14 @@
 use std::fmt;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use super::client::Client;
+use crate::config::make_private_folder;
 
 /// Prefix of the names of these files. Other keys are in the same folder.
 const PREFIX: &str = "mcp-";
@@ -84,7 +85,7 @@ impl Logins {
     /// # Errors
     /// The file cannot be written.
     pub fn save(&self, login: &Login) -> io::Result<()> {
-        self.make_folder()?;
+        make_private_folder(&self.folder)?;
         let name = format!(
             "{PREFIX}{}-{}.json",
             hash(&login.server),
@@ -114,7 +115,7 @@ impl Logins {
     /// # Errors
     /// The lock cannot be taken, or another process does not release it.
     pub async fn lock(&self, server: &str) -> io::Result<Lock> {
-        self.make_folder()?;
+        make_private_folder(&self.folder)?;
         let path = self.folder.join(format!("{PREFIX}{}.lock", hash(server)));
         let file = OpenOptions::new()
             .create(true)
@@ -134,13 +135,6 @@ impl Logins {
                 Err(e) => return Err(e.into()),
             }
         }
-    }
-
-    fn make_folder(&self) -> io::Result<()> {
-        fs::DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(&self.folder)
     }
 
     fn files(&self, server: &str) -> Vec<PathBuf> {

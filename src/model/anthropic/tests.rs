@@ -276,7 +276,7 @@ fn a_budget_is_sent_only_where_the_server_takes_it() {
 }
 
 fn decode(events: &[Value]) -> (Vec<Delta>, Result<Reply, Failure>) {
-    let mut decoder = MessagesDecoder::new();
+    let mut decoder = MessagesDecoder::default();
     let mut deltas = Vec::new();
     for data in events {
         let event = Event {
@@ -439,7 +439,7 @@ fn events_after_the_end_or_without_content_are_ignored() {
         .into_iter()
         .chain([event(&late)])
     {
-        let mut decoder = MessagesDecoder::new();
+        let mut decoder = MessagesDecoder::default();
         for data in &stream {
             decoder.feed(&event(data)).unwrap();
         }
@@ -450,7 +450,7 @@ fn events_after_the_end_or_without_content_are_ignored() {
     let (_, reply) = decode(&stream[..stream.len() - 1]);
     assert_eq!(reply, want);
     // Without it, the word ends nothing.
-    let mut decoder = MessagesDecoder::new();
+    let mut decoder = MessagesDecoder::default();
     for data in &stream[..stream.len() - 2] {
         decoder.feed(&event(data)).unwrap();
     }
@@ -488,7 +488,7 @@ fn malformed_events_are_protocol_failures() {
         event: "message_start".into(),
         data: "{".into(),
     };
-    let failure = MessagesDecoder::new().feed(&event).unwrap_err();
+    let failure = MessagesDecoder::default().feed(&event).unwrap_err();
     assert!(failure.message.contains("not JSON"));
 }
 

@@ -238,7 +238,7 @@ fn the_ids_of_the_model_go_back() {
 proptest! {
     #[test]
     fn no_event_is_too_strange(junk in junk()) {
-        let mut decoder = GeminiDecoder::new();
+        let mut decoder = GeminiDecoder::default();
         for junk in junk {
             for shape in [
                 junk.clone(),

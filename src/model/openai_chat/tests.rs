@@ -338,7 +338,7 @@ fn details_without_end_are_refused() {
     };
     for (piece, times) in [("x".to_string(), 5_000), ("x".repeat(1 << 20), 40)] {
         let event = data(&chunk(&piece));
-        let mut decoder = ChatDecoder::new();
+        let mut decoder = ChatDecoder::default();
         assert!((0..times).any(|_| decoder.feed(&event).is_err()));
     }
 }
@@ -380,7 +380,7 @@ fn every_servers_counts_are_understood() {
 
 #[test]
 fn the_counts_alone_are_the_last_chunk() {
-    let mut decoder = ChatDecoder::new();
+    let mut decoder = ChatDecoder::default();
     let counts = r#"{"choices":[],"usage":{"prompt_tokens":1,"completion_tokens":1}}"#;
     decoder.feed(&data(counts)).unwrap();
     assert!(!decoder.is_ended(), "some servers count all the time");
@@ -444,7 +444,7 @@ fn done_is_the_end_of_an_answer_without_a_reason() {
 proptest! {
     #[test]
     fn no_event_is_too_strange(junk in junk()) {
-        let mut decoder = ChatDecoder::new();
+        let mut decoder = ChatDecoder::default();
         for junk in junk {
             for shape in [
                 junk.clone(),

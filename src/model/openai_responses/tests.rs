@@ -331,7 +331,7 @@ proptest! {
             "response.function_call_arguments.done", "response.output_item.added",
             "response.output_item.done", "response.completed", "response.failed", "error",
         ];
-        let mut decoder = ResponsesDecoder::new();
+        let mut decoder = ResponsesDecoder::default();
         for (kind, junk) in types.iter().zip(junk) {
             let mut event = junk.clone();
             if let Value::Object(map) = &mut event {

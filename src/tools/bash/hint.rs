@@ -55,21 +55,17 @@ pub(super) fn lines(ended: &RunEnd, printed: &str, folder: &Path) -> Vec<String>
     if let Some(limit) = &after.limit {
         lines.push(format!("ended by the sandbox: {limit}"));
     }
+    let more = match after.more_changed {
+        0 => String::new(),
+        more => format!(", and {more} more"),
+    };
     if !after.changed.is_empty() {
-        let more = match after.more_changed {
-            0 => String::new(),
-            more => format!(", and {more} more"),
-        };
         lines.push(format!(
             "protected files may not be changed; what the command did to them was undone: {}{more}",
             after.changed.join(", ")
         ));
     }
     if !after.found_changed.is_empty() {
-        let more = match after.more_changed {
-            0 => String::new(),
-            more => format!(", and {more} more"),
-        };
         lines.push(format!(
             "while it ran, these protected files were made or changed, by it or by somebody else; \
              they are as they were found: {}{more}",

@@ -3,6 +3,7 @@
 
 use super::{App, OutgoingMessage, Overlay, Yes};
 use crate::session::{CommandLine, NotSaid, UntrustedCommand};
+use crate::ui::text::with_hint;
 use crate::ui::transcript::Tone;
 
 /// The beginning of the line that names the server a message waits for.
@@ -34,8 +35,7 @@ impl App {
         self.server_answered();
         self.input.put_back(words, self.now_ms);
         if let NotSaid::Failed(why, hint) = why {
-            let hint = hint.map(|hint| format!("\nhint: {hint}"));
-            self.notify(Tone::Warn, format!("{why}{}", hint.unwrap_or_default()));
+            self.notify(Tone::Warn, with_hint(why, hint));
         }
     }
 

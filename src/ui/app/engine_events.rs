@@ -12,6 +12,7 @@ use crate::session::{ResumeReport, journal_fails};
 use crate::ui::commands::on_screen;
 use crate::ui::live::{LiveEvent, NotOpened, Opening, SessionView};
 use crate::ui::overlay::Approval;
+use crate::ui::text::with_hint;
 use crate::ui::transcript::{Tone, Transcript};
 
 /// Maximum length of a server's words above a list.
@@ -61,10 +62,9 @@ impl App {
                 self.session.phase = Phase::Ended;
                 self.prompts.questions.end(self.now_ms);
                 if let Some((message, hint)) = trouble {
-                    let hint = hint.map(|h| format!("\nhint: {h}")).unwrap_or_default();
                     self.conversation
                         .transcript
-                        .add_notice(Tone::Bad, format!("{message}{hint}"));
+                        .add_notice(Tone::Bad, with_hint(message, hint));
                 }
             }
         }

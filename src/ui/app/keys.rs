@@ -49,12 +49,8 @@ impl App {
             return leaving_key(key);
         }
         let is_accepted = self.prompts.accepts(at);
-        let gives_reason = self
-            .prompts
-            .questions
-            .asked
-            .as_ref()
-            .is_some_and(|a| a.reason.is_some());
+        let asked = &self.prompts.questions.asked;
+        let gives_reason = asked.as_ref().is_some_and(|a| a.reason.is_some());
         if !gives_reason {
             if self.prompts.refuses_enter(key, at) {
                 self.hint = Some(ENTER_TOO_SOON.into());
@@ -99,13 +95,8 @@ impl App {
 
     /// Handles a key that a question may take.
     fn asked_key(&mut self, key: &KeyEvent, at: Instant) -> Vec<Intent> {
-        match self
-            .prompts
-            .questions
-            .asked
-            .as_mut()
-            .map(|asked| asked.key(key))
-        {
+        let asked = self.prompts.questions.asked.as_mut();
+        match asked.map(|asked| asked.key(key)) {
             Some(Answer::Pass) | None => self.question_key(key, at),
             Some(Answer::Back) => {
                 self.prompts.quiet.typed(at);
@@ -133,14 +124,8 @@ impl App {
             }
             _ => {}
         }
-        if !is_typing
-            && self
-                .prompts
-                .questions
-                .asked
-                .as_mut()
-                .is_some_and(|asked| asked.scrolled(key))
-        {
+        let asked = self.prompts.questions.asked.as_mut();
+        if !is_typing && asked.is_some_and(|asked| asked.scrolled(key)) {
             self.prompts.quiet.typed(at);
             return Vec::new();
         }
@@ -296,14 +281,9 @@ impl App {
             }
             _ => {}
         }
-        if self.prompts.is_clear()
-            && self
-                .prompts
-                .questions
-                .asked
-                .as_mut()
-                .is_some_and(|asked| asked.paste(text))
-        {
+        let is_clear = self.prompts.is_clear();
+        let asked = self.prompts.questions.asked.as_mut();
+        if is_clear && asked.is_some_and(|asked| asked.paste(text)) {
             return Vec::new();
         }
         self.input.aside = false;

@@ -96,7 +96,6 @@ pub struct LaunchInfo {
     pub workspace: String,
     /// The folder that is shown as `~`.
     pub home: Option<String>,
-    pub version: &'static str,
 }
 
 impl LaunchInfo {
@@ -304,13 +303,8 @@ impl App {
                 }
             }
             Msg::AskedFile(call, text) => {
-                if let Some(asked) = self
-                    .prompts
-                    .questions
-                    .asked
-                    .as_mut()
-                    .filter(|asked| asked.id == call)
-                {
+                let asked = self.prompts.questions.asked.as_mut();
+                if let Some(asked) = asked.filter(|asked| asked.id == call) {
                     asked.file_read(text);
                 }
             }

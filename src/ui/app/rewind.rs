@@ -8,6 +8,7 @@ use crate::session::SessionSelector;
 use crate::ui::live::RewindAnswer;
 use crate::ui::overlay::{For, Picker, PickerItem};
 use crate::ui::rewind::{RewindDid, RewindPane, RewindWhat};
+use crate::ui::text::with_hint;
 use crate::ui::transcript::Tone;
 
 /// The choices of a rewind and their meaning. The first does nothing.
@@ -167,9 +168,8 @@ impl App {
                 return Vec::new();
             }
             RewindAnswer::Not { why, hint } => {
-                let hint = hint.map(|h| format!("\nhint: {h}")).unwrap_or_default();
                 self.prompts.overlay = Overlay::None;
-                self.notify(Tone::Warn, format!("{why}{hint}"));
+                self.notify(Tone::Warn, with_hint(why, hint));
                 return Vec::new();
             }
             RewindAnswer::HandedOver(_) | RewindAnswer::Done { .. } => {}

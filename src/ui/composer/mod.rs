@@ -156,7 +156,8 @@ impl Composer {
     }
 
     /// Returns the position of the cursor in [`Composer::text`], in bytes.
-    pub fn cursor(&self) -> usize {
+    #[cfg(test)]
+    fn cursor(&self) -> usize {
         self.chips.expand(self.buffer.before(), false).len()
     }
 

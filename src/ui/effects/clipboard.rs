@@ -2,7 +2,6 @@
 //! limit, and no more than an image may have is read of it.
 
 use std::io::Read;
-use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
@@ -14,7 +13,7 @@ use std::time::{Duration, SystemTime};
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use super::Effects;
-use crate::config::Env;
+use crate::config::{Env, make_private_folder};
 use crate::core::image;
 use crate::core::text::one_line;
 use crate::ui::app::Msg;
@@ -232,10 +231,7 @@ fn keep(bytes: &[u8], folder: &Path) -> Result<PathBuf, String> {
     let name: String = blake3::hash(bytes).to_hex().chars().take(8).collect();
     let path = folder.join(format!("clipboard-{name}.{end}"));
     let write = || -> std::io::Result<()> {
-        std::fs::DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(folder)?;
+        make_private_folder(folder)?;
         // Made with mode 0600.
         let mut file = tempfile::NamedTempFile::new_in(folder)?;
         std::io::Write::write_all(&mut file, bytes)?;

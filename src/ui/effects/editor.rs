@@ -8,6 +8,7 @@ use std::fs::File;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
+use crate::config::make_private_folder;
 use crate::core::shell;
 use crate::core::text::{clip, size_text};
 use crate::sandbox::child;
@@ -69,7 +70,7 @@ impl Edited {
         builder.prefix("rewake-").suffix(".md");
         let mut file = match folder {
             Some(folder) => {
-                private_folder(folder)?;
+                make_private_folder(folder)?;
                 builder.tempfile_in(folder)?
             }
             None => builder.tempfile()?,
@@ -106,14 +107,6 @@ impl Edited {
             let _ = temporary.keep();
         }
     }
-}
-
-fn private_folder(folder: &Path) -> io::Result<()> {
-    use std::os::unix::fs::DirBuilderExt;
-    std::fs::DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(folder)
 }
 
 /// Runs the editor on the text and returns the edited text. The terminal must be in the state that

@@ -8,6 +8,7 @@ use crate::core::entry::Seq;
 use crate::session::{AppContext, ForkFolder, NotForked, Parting, SessionSelector};
 use crate::ui::Wake;
 use crate::ui::app::{App, Msg};
+use crate::ui::text::with_hint;
 use crate::ui::transcript::Tone;
 
 impl Effects {
@@ -27,11 +28,7 @@ impl Effects {
                         take_over: false,
                     }
                 }
-                Err(error) => {
-                    let hint = error.hint().map(|h| format!("\nhint: {h}"));
-                    let why = format!("{error}{}", hint.unwrap_or_default());
-                    Wake::Msg(Msg::Notice(Tone::Warn, why))
-                }
+                Err(error) => Wake::Msg(Msg::Notice(Tone::Warn, with_hint(&error, error.hint()))),
             })
         });
     }

@@ -31,6 +31,7 @@ use super::app::{App, Intent, LOOKING_FOR_SESSION, Msg, Phase};
 use super::history;
 use super::live::{LiveEvent, Open};
 use super::terminal::Screen;
+use super::text::with_hint;
 use super::transcript::Tone;
 use super::{OnLiveEvent, Wake, style};
 use crate::command::Runs;
@@ -238,11 +239,7 @@ impl Effects {
                     which,
                     take_over,
                 },
-                Err(error) => {
-                    let hint = error.hint().map(|h| format!("\nhint: {h}"));
-                    let why = format!("{error}{}", hint.unwrap_or_default());
-                    Wake::Msg(Msg::Notice(Tone::Warn, why))
-                }
+                Err(error) => Wake::Msg(Msg::Notice(Tone::Warn, with_hint(&error, error.hint()))),
             })
         });
     }

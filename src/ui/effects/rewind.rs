@@ -12,6 +12,7 @@ use crate::session::{SessionError, SessionSelector, rewind_diff};
 use crate::ui::Wake;
 use crate::ui::app::{App, Msg};
 use crate::ui::rewind::RewindRequest;
+use crate::ui::text::with_hint;
 use crate::ui::transcript::Tone;
 
 impl Effects {
@@ -69,8 +70,7 @@ impl Effects {
                     Wake::Rewound { engine, id }
                 }
                 Err(error) => {
-                    let hint = error.hint().map(|h| format!("\nhint: {h}"));
-                    let why = format!("nothing was changed: {error}{}", hint.unwrap_or_default());
+                    let why = with_hint(format!("nothing was changed: {error}"), error.hint());
                     Wake::Msg(Msg::Notice(Tone::Bad, why))
                 }
             })

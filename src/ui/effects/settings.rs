@@ -22,6 +22,7 @@ use crate::model::{KeyTrial, Models, split_name};
 use crate::session::{AppContext, SessionSelector, now_ms};
 use crate::ui::app::{Begin, Msg};
 use crate::ui::overlay::{FirstRun, Provider};
+use crate::ui::text::with_hint;
 use crate::ui::transcript::Tone;
 use crate::ui::{Wake, keys, style};
 
@@ -357,9 +358,8 @@ impl SettingsJob {
         let loaded = match loaded {
             Ok(loaded) => loaded,
             Err(e) => {
-                let hint = e.hint().map(|h| format!("\nhint: {h}")).unwrap_or_default();
-                let text = format!("the config was changed, and is not used: {e}{hint}");
-                self.notify(Tone::Bad, text);
+                let text = format!("the config was changed, and is not used: {e}");
+                self.notify(Tone::Bad, with_hint(text, e.hint()));
                 return true;
             }
         };

@@ -260,15 +260,7 @@ impl Approval {
             self.is_new_file = matches!(self.shown.body, ShownBody::File { .. });
             return;
         };
-        let after = match &self.shown.body {
-            ShownBody::Edits { edits, .. } => tools::edited_text(edits, &text),
-            ShownBody::File { content, .. } => Some(content.clone()),
-            ShownBody::Subject
-            | ShownBody::Plan(_)
-            | ShownBody::Command { .. }
-            | ShownBody::Served { .. } => None,
-        };
-        if let Some(after) = after {
+        if let Some(after) = self.shown.body.text_after(&text) {
             self.edit = Some((text, after));
             self.laid = None;
             // The question may now be longer than the part that was seen.

@@ -6,6 +6,7 @@ use crate::core::entry::Outcome;
 use crate::core::text::{count, one_line};
 use crate::core::to_person::result_to_person;
 use crate::tools::ShownBody;
+use crate::ui::text::with_hint;
 use crate::ui::transcript::{Call, Kind, Status, Tone};
 
 /// Maximum number of the last lines of a call's output.
@@ -19,10 +20,7 @@ pub(super) fn text(kind: &Kind) -> Option<(&'static str, String)> {
         Kind::Said { text, images } => ("You", format!("{text} [{}]", count(*images, "image"))),
         Kind::Noted { text } => ("Note", last_lines(text)),
         Kind::Marker { tone, text } | Kind::Notice { tone, text } => (of_tone(*tone), text.clone()),
-        Kind::Failed { message, hint } => {
-            let hint = hint.as_ref().map(|hint| format!("\nhint: {hint}"));
-            ("Error", format!("{message}{}", hint.unwrap_or_default()))
-        }
+        Kind::Failed { message, hint } => ("Error", with_hint(message, hint.as_ref())),
         Kind::TurnEnd(end) => ("Note", end.to_text(&TimeZone::system())),
         Kind::Words { .. } | Kind::Thinking { .. } | Kind::Call(_) => return None,
     })

@@ -466,17 +466,26 @@ fn answers(asked: &Approval, is_armed: bool, room: usize, theme: &Theme) -> Vec<
         };
         let words = clip(&words, room.saturating_sub(2));
         let is_chosen = *choice == asked.at;
-        let style = match (is_armed, is_chosen) {
-            (false, _) => theme.dim,
-            (true, true) => theme.accent,
-            (true, false) => theme.text,
-        };
+        let style = answer_style(is_armed, is_chosen, theme);
         Line::from(vec![
             Span::styled(if is_chosen { "› " } else { "  " }, style),
             Span::styled(words, style),
         ])
     };
     asked.choices().iter().map(line).collect()
+}
+
+/// Returns the style of an answer. `is_armed`: a key may give it.
+pub(super) fn answer_style(
+    is_armed: bool,
+    is_chosen: bool,
+    theme: &Theme,
+) -> ratatui::style::Style {
+    match (is_armed, is_chosen) {
+        (false, _) => theme.dim,
+        (true, true) => theme.accent,
+        (true, false) => theme.text,
+    }
 }
 
 fn answers_in_a_row(asked: &Approval, is_armed: bool, room: usize, theme: &Theme) -> Line<'static> {
@@ -488,11 +497,7 @@ fn answers_in_a_row(asked: &Approval, is_armed: bool, room: usize, theme: &Theme
         let words = if wide <= room { long } else { short };
         let is_chosen = *choice == asked.at;
         let mark = if is_chosen { "› " } else { "  " };
-        let style = match (is_armed, is_chosen) {
-            (false, _) => theme.dim,
-            (true, true) => theme.accent,
-            (true, false) => theme.text,
-        };
+        let style = answer_style(is_armed, is_chosen, theme);
         Span::styled(format!("{mark}{words} "), style)
     };
     Line::from(choices.iter().map(span).collect::<Vec<_>>())

@@ -1,5 +1,6 @@
 //! The overlays over the conversation: boxes with text, lists, questions.
 
+use super::ask::answer_style;
 use super::sheet;
 use ratatui::Frame;
 use ratatui::layout::Rect;
@@ -299,11 +300,7 @@ fn answer_lines(
     let is_armed = matches!(app.readiness(), Readiness::Armed | Readiness::Typed);
     let mut lines = Vec::new();
     for (is_chosen, answer) in [(is_yes, format!("y  {yes}")), (!is_yes, format!("n  {no}"))] {
-        let style = match (is_armed, is_chosen) {
-            (false, _) => theme.dim,
-            (true, true) => theme.accent,
-            (true, false) => theme.text,
-        };
+        let style = answer_style(is_armed, is_chosen, theme);
         let first = [Span::styled(mark(is_chosen), style)];
         let words = [Span::styled(answer, style)];
         lines.extend(wrap(

@@ -158,9 +158,14 @@ pub fn verify(
         }
         Dirty::Paths(_) | Dirty::All => None,
     };
+    let root = OpenFolder {
+        fd: &fd,
+        path: &[],
+        depth: 0,
+    };
     let looked = match part {
-        Some(part) => look.part(&fd, &mut cache.root, &[], 0, &part),
-        None => look.folder(&fd, &mut cache.root, &[], 0),
+        Some(part) => look.part(root, &mut cache.root, &part),
+        None => look.folder(root, &mut cache.root),
     };
     if look.has_listed {
         cache.excludes.clear();
@@ -173,6 +178,22 @@ fn failed(path: &Path, error: io::Error) -> Stopped {
     Stopped::Failed {
         path: path.display().to_string(),
         error,
+    }
+}
+
+/// A folder that is scanned.
+#[derive(Clone, Copy)]
+struct OpenFolder<'a> {
+    fd: &'a OwnedFd,
+    path: &'a [u8],
+    depth: usize,
+}
+
+impl OpenFolder<'_> {
+    /// Returns a folder in this one.
+    fn below<'a>(self, fd: &'a OwnedFd, path: &'a [u8]) -> OpenFolder<'a> {
+        let depth = self.depth + 1;
+        OpenFolder { fd, path, depth }
     }
 }
 
@@ -219,26 +240,19 @@ impl Scan<'_> {
         }
     }
 
-    fn folder(
-        &mut self,
-        fd: &OwnedFd,
-        state: &mut FolderState,
-        path: &[u8],
-        depth: usize,
-    ) -> Result<(), Stopped> {
-        self.rules.enter(self.absolute(path));
-        let looked = self.folder_entered(fd, state, path, depth);
+    fn folder(&mut self, open: OpenFolder<'_>, state: &mut FolderState) -> Result<(), Stopped> {
+        self.rules.enter(self.absolute(open.path));
+        let looked = self.folder_entered(open, state);
         self.rules.leave();
         looked
     }
 
     fn folder_entered(
         &mut self,
-        fd: &OwnedFd,
+        open: OpenFolder<'_>,
         state: &mut FolderState,
-        path: &[u8],
-        depth: usize,
     ) -> Result<(), Stopped> {
+        let OpenFolder { fd, path, .. } = open;
         // A rule that was changed in place, which the folder's own stamp does not show.
         if let Some(watch) = &mut self.watch {
             let stat = sys::fstat(fd).map_err(|e| failed(&self.coverage.root, e.into()))?;
@@ -251,25 +265,21 @@ impl Scan<'_> {
             let stat = sys::fstat(fd).map_err(|e| failed(&self.absolute(path), e.into()))?;
             let stamp = Stamp::of(&stat);
             if changed || state.is_stale || state.stamp != Some(stamp) {
-                self.list(fd, state, path)?;
+                self.list(open, state)?;
                 state.stamp = (!self.clock.is_racy(&stamp)).then_some(stamp);
             }
-            let is_steady = self.files(fd, state, path)?;
+            let is_steady = self.files(open, state)?;
             if is_steady {
                 break;
             }
             state.stamp = None;
         }
-        self.folders(fd, state, path, depth)
+        self.folders(open, state)
     }
 
     /// Checks each file of a folder. Returns false when its names changed.
-    fn files(
-        &mut self,
-        fd: &OwnedFd,
-        state: &mut FolderState,
-        path: &[u8],
-    ) -> Result<bool, Stopped> {
+    fn files(&mut self, open: OpenFolder<'_>, state: &mut FolderState) -> Result<bool, Stopped> {
+        let OpenFolder { fd, path, .. } = open;
         let mut gone = Vec::new();
         for (name, slot) in &mut state.files {
             self.count()?;
@@ -370,18 +380,12 @@ impl Scan<'_> {
         Ok(true)
     }
 
-    fn folders(
-        &mut self,
-        fd: &OwnedFd,
-        state: &mut FolderState,
-        path: &[u8],
-        depth: usize,
-    ) -> Result<(), Stopped> {
+    fn folders(&mut self, open: OpenFolder<'_>, state: &mut FolderState) -> Result<(), Stopped> {
         let mut named = Vec::new();
         for (name, below) in &mut state.folders {
-            let at = joined(path, name);
-            match self.enter(fd, name, depth) {
-                Ok(Entered::Folder(fd)) => self.folder(&fd, below, &at, depth + 1)?,
+            let at = joined(open.path, name);
+            match self.enter(open, name) {
+                Ok(Entered::Folder(fd)) => self.folder(open.below(&fd, &at), below)?,
                 Ok(Entered::Named(why, stamp)) => named.push((name.clone(), at, why, stamp)),
                 // The next scan finds the current state.
                 Ok(Entered::Gone) => state.stamp = None,
@@ -414,10 +418,10 @@ impl Scan<'_> {
         state.files.insert(name.to_vec(), CachedName::Known(known));
     }
 
-    fn enter(&self, fd: &OwnedFd, name: &[u8], depth: usize) -> io::Result<Entered> {
+    fn enter(&self, folder: OpenFolder<'_>, name: &[u8]) -> io::Result<Entered> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let name = OsStr::from_bytes(name);
-        let stat = match sys::statat(fd, name, AtFlags::SYMLINK_NOFOLLOW) {
+        let stat = match sys::statat(folder.fd, name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) => stat,
             Err(Errno::NOENT) => return Ok(Entered::Gone),
             Err(e) => return Err(e.into()),
@@ -429,10 +433,10 @@ impl Scan<'_> {
         if stat.st_dev != self.device {
             return Ok(Entered::Named(Marked::Mount, stamp));
         }
-        if depth >= MAX_DEPTH {
+        if folder.depth >= MAX_DEPTH {
             return Ok(Entered::Named(Marked::Unreadable, stamp));
         }
-        match sys::openat(fd, name, flags, Mode::empty()) {
+        match sys::openat(folder.fd, name, flags, Mode::empty()) {
             Ok(fd) => Ok(Entered::Folder(fd)),
             Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => Ok(Entered::Gone),
             Err(Errno::ACCESS | Errno::PERM | Errno::IO) => {

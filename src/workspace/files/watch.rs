@@ -170,7 +170,8 @@ impl Watch {
     }
 
     /// Returns how many folders are watched.
-    pub fn count(&self) -> usize {
+    #[cfg(test)]
+    fn count(&self) -> usize {
         self.watches.len()
     }
 

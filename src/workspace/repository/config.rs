@@ -86,10 +86,7 @@ const OF_DRIVERS: [&str; 2] = ["diff", "merge"];
 
 impl Settings {
     pub(super) fn hash_bytes(&self) -> usize {
-        match self.sha256 {
-            true => 32,
-            false => 20,
-        }
+        if self.sha256 { 32 } else { 20 }
     }
 
     /// Adds the settings of one file in the form that git writes. The error names the first setting

@@ -372,18 +372,21 @@ impl Keeper {
         bytes: &[u8],
         before: Option<ContentHash>,
     ) -> Result<(), String> {
+        match self.storer()? {
+            Some(mut kept) => kept.keep(hash, bytes, before, false),
+            None => Ok(()),
+        }
+    }
+
+    fn storer(&mut self) -> Result<Option<ContentStorer<'_>>, String> {
         self.store()?;
-        let Some(store) = &mut self.store else {
-            return Ok(());
-        };
-        let mut kept = ContentStorer {
+        Ok(self.store.as_mut().map(|store| ContentStorer {
             store,
             packs: &mut self.packs,
             gathered: &mut self.gathered,
             stored: &mut self.stored,
             max_bytes: self.keeping.max_bytes,
-        };
-        kept.keep(hash, bytes, before, false)
+        }))
     }
 
     /// Forgets the state of all covered paths.
@@ -453,18 +456,8 @@ impl Keeper {
         if gathered.contents.len() <= MAX_COUNT_WITH_ENTRY && gathered.bytes() <= MAX_WITH_ENTRY {
             return Ok(());
         }
-        self.store()?;
-        match &mut self.store {
-            Some(store) => {
-                let mut kept = ContentStorer {
-                    store,
-                    packs: &mut self.packs,
-                    gathered: &mut self.gathered,
-                    stored: &mut self.stored,
-                    max_bytes: self.keeping.max_bytes,
-                };
-                kept.store_before_entry(true).map_err(|e| e.to_string())
-            }
+        match self.storer()? {
+            Some(mut kept) => kept.store_before_entry(true).map_err(|e| e.to_string()),
             None => Ok(()),
         }
     }

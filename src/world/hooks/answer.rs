@@ -11,13 +11,14 @@ use regex::{Captures, Regex};
 use serde_json::{Map, Value};
 
 use crate::command::{How, LEASE_ENDED, RunEnd};
-use crate::core::cut::{CutSource, cut};
-use crate::core::entry::{BlobRef, HookEvent, HookResult, HookRun, HookVerdict, Output};
+use crate::core::cut::cut_output;
+use crate::core::entry::{HookEvent, HookResult, HookRun, HookVerdict, Output};
 use crate::core::half_character::without_halves;
 use crate::core::plain_text::plain_text;
 use crate::core::repeated_key::has_key_twice;
 use crate::core::text;
 use crate::core::tool::ToolCall;
+use crate::store::blob_ref;
 use crate::tools::arguments_from_hook;
 
 /// Maximum size of the output of a hook.
@@ -214,19 +215,7 @@ impl Parts {
             None => (None, None),
             Some(text) if text.len() <= MAX_CONTEXT_BYTES => (Some(Output::text(text)), None),
             Some(text) => {
-                let hash = blake3::hash(text.as_bytes()).to_hex().to_string();
-                let source = CutSource {
-                    address: &format!("blob:{hash}"),
-                    is_all: true,
-                };
-                let output = Output {
-                    text: cut(&text, MAX_CONTEXT_BYTES, source),
-                    blob: Some(BlobRef {
-                        hash,
-                        bytes: text.len() as u64,
-                    }),
-                    images: Vec::new(),
-                };
+                let output = cut_output(&text, MAX_CONTEXT_BYTES, blob_ref(text.as_bytes()));
                 (Some(output), Some(text.into_bytes()))
             }
         };

@@ -3,14 +3,15 @@
 //! Source of the format: the hooks references of Claude Code and Codex. `rewake` has what only
 //! rewake knows.
 
-use std::fs::{DirBuilder, OpenOptions};
+use std::fs::OpenOptions;
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
 use super::MachineHooks;
+use crate::config::make_private_folder;
 use crate::core::entry::{Block, Entry, HookEvent, Outcome, Record, Seq};
 use crate::core::path;
 use crate::core::state::State;
@@ -152,8 +153,7 @@ impl Transcript {
             return Ok(());
         }
         let folder = self.path.parent().unwrap_or(Path::new("/"));
-        let mut builder = DirBuilder::new();
-        builder.recursive(true).mode(0o700).create(folder)?;
+        make_private_folder(folder)?;
         let mut options = OpenOptions::new();
         options.create(true).mode(0o600);
         let mut file = match self.written {

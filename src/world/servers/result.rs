@@ -4,11 +4,12 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-use crate::core::entry::{BlobRef, Image, Outcome};
+use crate::core::entry::{Image, Outcome};
 use crate::core::image;
 use crate::mcp::connection::{self, McpError};
 use crate::mcp::message;
 use crate::mcp::result::{self, CallResult, Called, ResultPart};
+use crate::store::blob_ref;
 use crate::tools::{self, ToolResult};
 use crate::world::machine::interrupted;
 
@@ -102,10 +103,7 @@ pub(super) fn shown(data: &str, before: usize) -> Result<(String, Image, Vec<u8>
     );
     let image = Image {
         media_type: known.media_type.to_string(),
-        blob: BlobRef {
-            hash: blake3::hash(&bytes).to_hex().to_string(),
-            bytes: bytes.len() as u64,
-        },
+        blob: blob_ref(&bytes),
     };
     Ok((line, image, bytes))
 }

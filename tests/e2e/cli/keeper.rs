@@ -15,9 +15,9 @@ use std::time::Duration;
 
 use rewake::command::{
     How, RunEnd, RunInfo, RunState, Running, Runs, SettledRun, Spare, Spec, Stopped, boot_id,
-    default_shell,
 };
 use rustix::process::{Pid, Signal, kill_process};
+use support::default_shell;
 
 const NEVER_MS: u64 = u64::MAX;
 

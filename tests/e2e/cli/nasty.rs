@@ -12,7 +12,7 @@ use std::process::{Command, Stdio};
 
 use rewake::core::entry::Mode;
 use rewake::core::permission::Permission;
-use rewake::core::policy::{Decision, Rule, Rules, Workspace, decide};
+use rewake::core::policy::{Decision, Rule, Rules, Workspace, judge};
 use rewake::session::DISK;
 
 use crate::cli::LIMIT;
@@ -171,7 +171,7 @@ pub fn allows(line: &str, home: &Home, deny: &str) -> bool {
         ..Rules::default()
     };
     let line = line.to_string();
-    decide(
+    let judged = judge(
         &Permission::Command {
             line,
             access: None,
@@ -181,7 +181,8 @@ pub fn allows(line: &str, home: &Home, deny: &str) -> bool {
         &rules,
         &place,
         &DISK,
-    ) == Decision::Allow
+    );
+    judged.decision == Decision::Allow
 }
 
 /// The short lines, and longer ones: the same in every run.

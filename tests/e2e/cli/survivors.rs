@@ -5,11 +5,11 @@ use std::os::unix::fs::FileExt;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, Stdio};
 
-use rewake::command::{Runs, Spec, default_shell};
+use rewake::command::{Runs, Spec};
 use serde_json::{Value, json};
 
 use crate::cli::{LIMIT, runtime};
-use support::Home;
+use support::{Home, default_shell};
 
 /// Where the record of the end begins in the file `status`, and what stands before its JSON:
 /// blake3 of the rest, and the length of the JSON.

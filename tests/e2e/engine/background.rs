@@ -7,7 +7,7 @@ use crate::scenes::until_async;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use rewake::command::{RunState, Runs, default_shell};
+use rewake::command::{RunState, Runs};
 use rewake::config::{Config, Env};
 use rewake::core::access::Access;
 use rewake::core::entry::{CallId, Entry, Fact, Guard, Mode, Outcome, PromptPrefix, Via};
@@ -19,6 +19,7 @@ use rewake::tools::{self, ToolContext, ToolResult};
 use rewake::world::machine::{Machine, Shell};
 use rewake::world::{BackgroundEnd, Settled, World};
 use serde_json::json;
+use support::default_shell;
 
 struct There {
     folder: tempfile::TempDir,

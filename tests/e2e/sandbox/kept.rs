@@ -7,10 +7,11 @@ use std::time::Duration;
 use crate::sandbox::scene::{Scene, Who};
 use crate::scenes::runtime;
 pub use crate::scenes::until;
-use rewake::command::{Aftermath, How, RunEnd, Runs, Spec, default_shell};
+use rewake::command::{Aftermath, How, RunEnd, Runs, Spec};
 use rewake::core::access::Access;
 use rewake::sandbox::{Kernel, Profile, Remembered, Repository, Request, Toolchains, Unsupported};
 use rustix::process::{Pid, Signal, kill_process};
+use support::default_shell;
 
 /// A workspace with a repository, and runs beside it.
 pub(crate) struct Place {

@@ -7,7 +7,7 @@ use rustix::fs::{self as sys, AtFlags, Dir, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
 use super::rules::own_rules;
-use super::{Scan, Stopped, failed, is_folder};
+use super::{OpenFolder, Scan, Stopped, failed, is_folder};
 use crate::core::tree::Change;
 use crate::workspace::files::cache::{CachedName, FolderState, joined};
 
@@ -18,10 +18,10 @@ impl Scan<'_> {
     /// Brings the names of a folder up to date.
     pub(super) fn list(
         &mut self,
-        fd: &OwnedFd,
+        open: OpenFolder<'_>,
         state: &mut FolderState,
-        path: &[u8],
     ) -> Result<(), Stopped> {
+        let OpenFolder { fd, path, .. } = open;
         let names = match names(fd) {
             Ok(names) if names.len() > MAX_NAMES => {
                 return Err(Stopped::TooMany(MAX_NAMES as u64));

@@ -2,14 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
-use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 
 use rustix::fs::{self as sys, AtFlags, FileType};
 use rustix::io::Errno;
 
 use super::rules::RULES;
-use super::{Entered, Scan, Stopped, failed, is_folder};
+use super::{Entered, OpenFolder, Scan, Stopped, failed, is_folder};
 use crate::core::tree::PathBytes;
 use crate::workspace::files::cache::{Cache, CachedName, FolderState, Stamp, joined};
 
@@ -71,37 +70,33 @@ impl Scan<'_> {
     /// Scans a part of a folder that was listed before.
     pub(super) fn part(
         &mut self,
-        fd: &OwnedFd,
+        open: OpenFolder<'_>,
         state: &mut FolderState,
-        path: &[u8],
-        depth: usize,
         part: &PartialScan,
     ) -> Result<(), Stopped> {
-        self.rules.enter(self.absolute(path));
-        let looked = self.names(fd, state, path, depth, part);
+        self.rules.enter(self.absolute(open.path));
+        let looked = self.names(open, state, part);
         self.rules.leave();
         looked
     }
 
     fn names(
         &mut self,
-        fd: &OwnedFd,
+        open: OpenFolder<'_>,
         state: &mut FolderState,
-        path: &[u8],
-        depth: usize,
         part: &PartialScan,
     ) -> Result<(), Stopped> {
         for (name, part) in &part.names {
-            let at = joined(path, name);
+            let at = joined(open.path, name);
             if !part.is_whole
                 && let Some(known) = state.folders.get_mut(name)
                 && known.is_listed
-                && let Ok(Entered::Folder(fd)) = self.enter(fd, name, depth)
+                && let Ok(Entered::Folder(fd)) = self.enter(open, name)
             {
-                self.part(&fd, known, &at, depth + 1, part)?;
+                self.part(open.below(&fd, &at), known, part)?;
                 continue;
             }
-            self.name(fd, state, path, depth, name)?;
+            self.name(open, state, name)?;
         }
         Ok(())
     }
@@ -109,15 +104,13 @@ impl Scan<'_> {
     /// Scans one name, and everything below it.
     fn name(
         &mut self,
-        fd: &OwnedFd,
+        open: OpenFolder<'_>,
         state: &mut FolderState,
-        path: &[u8],
-        depth: usize,
         name: &[u8],
     ) -> Result<(), Stopped> {
         self.count()?;
-        let at = joined(path, name);
-        let stat = match sys::statat(fd, OsStr::from_bytes(name), AtFlags::SYMLINK_NOFOLLOW) {
+        let at = joined(open.path, name);
+        let stat = match sys::statat(open.fd, OsStr::from_bytes(name), AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) => stat,
             Err(Errno::NOENT | Errno::NOTDIR) => {
                 self.forget(state, name, &at, false);
@@ -138,12 +131,12 @@ impl Scan<'_> {
         let of = FileType::from_raw_mode(stat.st_mode);
         self.found(state, name, &at, of, false);
         if is_folder {
-            return self.one_folder(fd, state, path, depth, name);
+            return self.one_folder(open, state, name);
         }
         let Some(slot) = state.files.get_mut(name) else {
             return Ok(());
         };
-        if !self.file(fd, name, &at, &stat, slot)? {
+        if !self.file(open.fd, name, &at, &stat, slot)? {
             // It became something else meanwhile, which the next scan finds.
             self.forget(state, name, &at, false);
             state.stamp = None;
@@ -154,18 +147,16 @@ impl Scan<'_> {
 
     fn one_folder(
         &mut self,
-        fd: &OwnedFd,
+        open: OpenFolder<'_>,
         state: &mut FolderState,
-        path: &[u8],
-        depth: usize,
         name: &[u8],
     ) -> Result<(), Stopped> {
-        let at = joined(path, name);
+        let at = joined(open.path, name);
         let Some(below) = state.folders.get_mut(name) else {
             return Ok(());
         };
-        match self.enter(fd, name, depth) {
-            Ok(Entered::Folder(fd)) => self.folder(&fd, below, &at, depth + 1)?,
+        match self.enter(open, name) {
+            Ok(Entered::Folder(fd)) => self.folder(open.below(&fd, &at), below)?,
             Ok(Entered::Named(why, stamp)) => self.only_named(state, name, at, why, stamp),
             Ok(Entered::Gone) => {
                 state.stamp = None;

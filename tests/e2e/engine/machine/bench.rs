@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::time::Duration;
 
-use rewake::command::{RunInfo, RunState, Runs, default_shell};
+use rewake::command::{RunInfo, RunState, Runs};
 use rewake::config::{Config, Env};
 use rewake::core::access::Access;
 use rewake::core::entry::{CallId, Guard, Outcome};
@@ -17,6 +17,7 @@ use rewake::tools::{self, ToolContext, ToolResult};
 use rewake::world::World;
 use rewake::world::machine::{Machine, Shell};
 use serde_json::{Value, json};
+use support::default_shell;
 
 const SESSION: &str = "session";
 
