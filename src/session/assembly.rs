@@ -42,6 +42,7 @@ impl AppContext {
             mut warnings,
             catalogue,
         } = opened;
+        self.note_place();
         let state = &log.state;
         let id = log.head.session().to_string();
         let config = self.config();
