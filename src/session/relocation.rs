@@ -61,8 +61,8 @@ pub struct Relocation {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Note {
     root: String,
-    /// The inode and the time of its creation in nanoseconds since 1970. A rename keeps both.
-    /// `None`: the file system has no such time, and may use the number again.
+    /// The inode, and when it was made (where the file system does not know that: when its list of
+    /// names last changed), in nanoseconds since 1970. A rename keeps both.
     folder: Option<(u64, u128)>,
     /// A commit of its repository.
     commit: Option<String>,
@@ -72,8 +72,8 @@ impl Note {
     fn of(ctx: &AppContext) -> Note {
         let (root, is_git) = (&ctx.here.root, ctx.here.is_git);
         let identity = |found: Metadata| {
-            let made = found.created().ok()?.duration_since(UNIX_EPOCH).ok()?;
-            Some((found.ino(), made.as_nanos()))
+            let at = found.created().or_else(|_| found.modified()).ok()?;
+            Some((found.ino(), at.duration_since(UNIX_EPOCH).ok()?.as_nanos()))
         };
         Note {
             root: ctx.workspace(),
