@@ -3,12 +3,12 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use rewake::core::entry::{Entry, RecognisedBy};
+use rewake::core::entry::{Entry, RecognisedBy, Record};
+use rewake::core::tree::named;
 use serde_json::json;
 
 use crate::cli::{LIMIT, newest, play, records, refused, scripted, step, until, write};
 use crate::scenes::hooks::hooks;
-use crate::scenes::rewind::begin;
 use support::{ENTER, Home, Live, Run, Terminal, run, skip_everywhere};
 
 /// A session in a folder with these files. If there are any, it adds one, so there is a snapshot.
@@ -20,9 +20,19 @@ fn worked(files: &[(&str, &str)]) -> (Home, String) {
         fs::write(home.path(name), text).unwrap();
     }
     home.run(["-p", "one", "--yolo"]).expect(0);
-    play(&home, &[step("Second answer.", &[])]);
+    then(&home, &[step("Second answer.", &[])]);
     let id = newest(&home);
     (home, id)
+}
+
+/// Plays these answers after those that are in the log: their number selects the next one.
+fn then(home: &Home, steps: &[String]) {
+    let is_answer = |record: &Record| matches!(record.entry, Entry::Replied { .. });
+    let past = records(home).iter().filter(|r| is_answer(r)).count();
+    play(
+        home,
+        &[vec![step("past", &[]); past], steps.to_vec()].concat(),
+    );
 }
 
 fn beside(home: &Home, name: &str) -> PathBuf {
@@ -88,7 +98,7 @@ fn a_session_continues_in_a_renamed_folder() {
         let place = (new.display().to_string(), RecognisedBy::Folder);
         assert_eq!(moves(&home), [place], "{form:?}");
         // It is a session of the new folder from here on, and nothing more is said.
-        play(&home, &[step("Third answer.", &[])]);
+        then(&home, &[step("Third answer.", &[])]);
         let run = runs_in(&home, &new, &["-p", "-c", "three"]).expect(0);
         assert!(!run.stderr.contains(line), "{}", run.stderr);
         assert_eq!(moves(&home).len(), 1);
@@ -99,7 +109,7 @@ fn a_session_continues_in_a_renamed_folder() {
 #[test]
 fn the_model_is_told_once_and_works_in_the_new_place() {
     let (home, _) = worked(&[]);
-    play(
+    then(
         &home,
         &[step("", &[write("made", "x\n")]), step("done", &[])],
     );
@@ -145,7 +155,7 @@ fn a_commit_recognises_a_repository_whose_files_all_changed() {
     fs::remove_dir_all(&from).unwrap();
     fs::write(new.join("a"), "other\n").unwrap();
     fs::create_dir(new.join("sub")).unwrap();
-    play(&home, &[step("Second answer.", &[])]);
+    then(&home, &[step("Second answer.", &[])]);
     runs_in(&home, &new, &["-p", "-c", "two"]).expect(0);
     // It works in the same folder below the root.
     let place = new.join("sub").display().to_string();
@@ -246,13 +256,13 @@ fn files_go_back_to_a_time_before_the_move() {
     let (home, id) = worked(&THREE);
     let read = ("read", json!({ "path": "a" }));
     let calls = [write("a", "by the agent\n"), write("made", "x\n")];
-    play(
+    then(
         &home,
         &[step("", &[read]), step("", &calls), step("done", &[])],
     );
     home.run(["-p", "-c", "two", "--yolo"]).expect(0);
     let new = renamed(&home);
-    play(
+    then(
         &home,
         &[
             step("", &[("read", json!({ "path": "b" }))]),
@@ -261,7 +271,10 @@ fn files_go_back_to_a_time_before_the_move() {
         ],
     );
     runs_in(&home, &new, &["-p", "-c", "three", "--yolo"]).expect(0);
-    let at = begin(&home, &id);
+    let named = records(&home)
+        .into_iter()
+        .find(|r| named(&r.entry).is_some());
+    let at = named.unwrap().seq.to_string();
     let args = ["rewind", &id, &at, "--files", "--yes"];
     runs_in(&home, &new, &args).expect(0);
     let text = |name: &str| fs::read_to_string(new.join(name)).unwrap();
