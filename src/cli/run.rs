@@ -22,8 +22,8 @@ use crate::headless::{self, Ask, Format, Named, Task};
 use crate::report::{CliError, exit, note};
 use crate::session::sandbox::probe_kernel_in_background;
 use crate::session::{
-    AppContext, CommandLine, NotSaid, SessionError, SessionSelector, ago, folder_to_confirm,
-    is_prompt, short_id,
+    AppContext, CommandLine, NotSaid, Relocation, SessionError, SessionSelector, ago,
+    folder_to_confirm, is_prompt, short_id,
 };
 use crate::store::{SessionLock, Store, StoreError};
 use crate::ui;
@@ -437,7 +437,7 @@ fn confirm_relocation(ctx: &mut AppContext, args: &mut RunArgs) -> Result<(), Cl
     if !can_ask() || is_new && (args.picks() || args.print.is_some() || args.ephemeral) {
         return Ok(());
     }
-    let Some(to) = ctx.relocation_to_confirm(&which) else {
+    let Some(to) = Relocation::to_confirm(ctx, &which) else {
         return Ok(());
     };
     let session = short_id(&to.session);

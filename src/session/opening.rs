@@ -205,7 +205,7 @@ impl AppContext {
             SessionSelector::Given { id } => given(self, store, id, now_ms, interactive),
             SessionSelector::Newest { fork } => {
                 let newest = store.history().newest(Some(&self.workspace()))?;
-                let newest = newest.or_else(|| self.newest_relocated(&store));
+                let newest = newest.or_else(|| Relocation::newest(self, &store));
                 let info = newest.ok_or_else(|| replica::nothing_here(self, &store))?;
                 let parting = fork.then_some(Parting::End);
                 self.take_up(store, info, parting, now_ms, interactive)

@@ -167,27 +167,27 @@ impl Relocation {
     }
 }
 
-impl AppContext {
+impl Relocation {
     /// Returns the relocation that these arguments lead to, if the user has to confirm it.
-    pub fn relocation_to_confirm(&self, which: &SessionSelector) -> Option<Relocation> {
-        let (store, _) = self.open_store_for_reading().ok()?;
+    pub fn to_confirm(ctx: &AppContext, which: &SessionSelector) -> Option<Relocation> {
+        let (store, _) = ctx.open_store_for_reading().ok()?;
         let info = match which {
             SessionSelector::Named { id, .. }
             | SessionSelector::ForkAt { id, .. }
             | SessionSelector::Given { id } => store.history().find(id).ok()?,
             SessionSelector::New | SessionSelector::Newest { .. } => {
-                let newest = store.history().newest(Some(&self.workspace())).ok()?;
+                let newest = store.history().newest(Some(&ctx.workspace())).ok()?;
                 if newest.is_some() && *which == SessionSelector::New {
                     return None;
                 }
-                newest.or_else(|| self.newest_relocated(&store))?
+                newest.or_else(|| Relocation::newest(ctx, &store))?
             }
         };
-        Relocation::of(self, &store, &info)
+        Relocation::of(ctx, &store, &info)
     }
 
     /// Returns the newest session of a folder that was moved here, and is recognised.
-    pub(super) fn newest_relocated(&self, store: &Store) -> Option<SessionInfo> {
+    pub(super) fn newest(ctx: &AppContext, store: &Store) -> Option<SessionInfo> {
         let filter = SessionFilter {
             without_replicas: true,
             ..SessionFilter::default()
@@ -195,32 +195,34 @@ impl AppContext {
         let mut roots: Vec<String> = Vec::new();
         let found = store.history().sessions(filter, SEARCHED).ok()?;
         found.into_iter().find(|info| {
-            let is_new = roots.len() < COMPARED && !roots.contains(&info.workspace);
-            if is_new {
+            if roots.len() == COMPARED || roots.contains(&info.workspace) {
+                return false;
+            }
+            let is_gone = is_gone(&info.workspace);
+            if is_gone {
                 roots.push(info.workspace.clone());
             }
-            // Nothing of another folder is looked at before: its disk may not answer.
-            is_new
-                && recognised(self, store, &info.workspace).is_some()
-                && Relocation::of(self, store, info).is_some()
+            is_gone
+                && recognised(ctx, store, &info.workspace).is_some()
+                && Relocation::of(ctx, store, info).is_some()
         })
     }
+}
 
-    /// Notes the identity of this workspace, for a start after it was moved.
-    pub(super) fn note_place(&self) {
-        let note = Note::of(self);
-        let write = |folder: &Path| {
-            database::private_folder(folder).map_err(io::Error::other)?;
-            let mut file = tempfile::NamedTempFile::new_in(folder)?;
-            file.write_all(&serde_json::to_vec(&note)?)?;
-            let path = Note::path(self, &note.root);
-            file.persist(path).map_err(|error| error.error)
-        };
-        if Note::read(self, &note.root).as_ref() != Some(&note)
-            && let Err(error) = write(&self.paths.data_dir.join(NOTES))
-        {
-            tracing::warn!(%error, "the place of the workspace is not noted");
-        }
+/// Notes the identity of this workspace, for a start after it was moved.
+pub(super) fn note_place(ctx: &AppContext) {
+    let note = Note::of(ctx);
+    let write = |folder: &Path| {
+        database::private_folder(folder).map_err(io::Error::other)?;
+        let mut file = tempfile::NamedTempFile::new_in(folder)?;
+        file.write_all(&serde_json::to_vec(&note)?)?;
+        let path = Note::path(ctx, &note.root);
+        file.persist(path).map_err(|error| error.error)
+    };
+    if Note::read(ctx, &note.root).as_ref() != Some(&note)
+        && let Err(error) = write(&ctx.paths.data_dir.join(NOTES))
+    {
+        tracing::warn!(%error, "the place of the workspace is not noted");
     }
 }
 
