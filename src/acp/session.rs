@@ -145,6 +145,8 @@ fn open(
     let servers = params.servers()?;
     let mut ctx = context(&shared.ctx, &params.cwd, servers)?;
     ctx.given.folders = params.folders(&ctx)?;
+    // The client named the folder together with the session.
+    ctx.given.confirmed_folder = Some(ctx.here.root.clone());
     let which = match (opening, params.session_id) {
         (Opening::New, _) => SessionSelector::New,
         (_, Some(id)) if uuid::Uuid::try_parse(&id).is_ok() => {

@@ -22,8 +22,8 @@ use crate::headless::{self, Ask, Format, Named, Task};
 use crate::report::{CliError, exit, note};
 use crate::session::sandbox::probe_kernel_in_background;
 use crate::session::{
-    AppContext, CommandLine, NotSaid, SessionError, SessionSelector, ago, folder_to_confirm,
-    is_prompt, short_id,
+    AppContext, CommandLine, NotSaid, Relocation, SessionError, SessionSelector, ago,
+    folder_to_confirm, is_prompt, short_id,
 };
 use crate::store::{SessionLock, Store, StoreError};
 use crate::ui;
@@ -419,12 +419,39 @@ pub(super) fn run(ctx: &AppContext, args: &RunArgs) -> Result<u8, CliError> {
         }
         ctx.given.confirmed_folder = Some(folder);
     }
-    let ctx = &ctx;
+    let mut args = args.clone();
+    confirm_relocation(&mut ctx, &mut args)?;
+    let (ctx, args) = (&ctx, &args);
     ctx.worktrees().mark_own_worktree_used()?;
     match args.format() {
         Some(format) => headless(ctx, args, format),
         None => on_screen(ctx, args),
     }
+}
+
+/// Asks whether a session whose folder was moved continues in the folder of this start. Without a
+/// person, a run continues it, and says so.
+fn confirm_relocation(ctx: &mut AppContext, args: &mut RunArgs) -> Result<(), CliError> {
+    let which = args.which();
+    let is_new = which == SessionSelector::New;
+    if !can_ask() || is_new && (args.picks() || args.print.is_some() || args.ephemeral) {
+        return Ok(());
+    }
+    let Some(to) = Relocation::to_confirm(ctx, &which) else {
+        return Ok(());
+    };
+    let session = short_id(&to.session);
+    let question = format!("Session {session}: {}. Continue it there?", to.words());
+    if is_yes(&question) {
+        ctx.given.confirmed_folder = Some(ctx.here.root.clone());
+        if is_new {
+            args.resume = Some(Some(to.session));
+        }
+    } else if !is_new {
+        return Err(CliError::usage("nothing was continued")
+            .with_hint("rewake -C DIR -r ID continues it in another folder"));
+    }
+    Ok(())
 }
 
 fn headless(ctx: &AppContext, args: &RunArgs, format: OutputFormat) -> Result<u8, CliError> {

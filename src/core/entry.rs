@@ -20,6 +20,7 @@ mod import_source;
 mod kept;
 mod learned;
 mod plan;
+mod recognised;
 mod usage;
 
 use std::borrow::Cow;
@@ -40,6 +41,7 @@ pub use import_source::{ImportSource, ReplicaOrigin};
 pub use kept::{KeptWhy, MAX_KEPT, UnrestoredPath};
 pub use learned::{Learned, LearnedForm, OutputLimit, RequestForm};
 pub use plan::{Plan, PlanStep, StepState};
+pub use recognised::RecognisedBy;
 pub use usage::{MAX_TOKENS, Spent, Usage, token_count};
 
 /// The place of an entry in its chain, from 0. A fork shares the places of its ancestors, so a
@@ -371,6 +373,19 @@ pub enum Entry {
         /// The clone here, in which the session works from here on. Logs of older versions have none.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         folder: Option<String>,
+    },
+    /// The folder of the session was moved or renamed, and the session continues in its new place.
+    /// Paths of earlier entries are those of the old place.
+    Relocated {
+        /// The folder before.
+        from: String,
+        /// The folder in which the session works from here on.
+        folder: String,
+        /// The root of the workspace before, and now.
+        from_root: String,
+        root: String,
+        /// How the new place was recognised.
+        by: RecognisedBy,
     },
     /// An answer was compared with the schema that it has to fit.
     Checked {
@@ -707,10 +722,16 @@ impl Entry {
         }
     }
 
-    /// Returns the folder in which the session works from this entry on. `None`: in the same one.
+    /// Returns the folder in which the session works from this entry on. `None`: in the same one, or
+    /// in one with the same files.
     pub fn new_folder(&self) -> Option<&str> {
         match self {
             Entry::Forked { folder, .. } | Entry::Moved { folder, .. } => folder.as_deref(),
+            Entry::Relocated {
+                folder,
+                by: RecognisedBy::Request,
+                ..
+            } => Some(folder),
             _ => None,
         }
     }
@@ -741,6 +762,7 @@ impl Entry {
             Entry::Restored { .. } => "restored",
             Entry::Forked { .. } => "forked",
             Entry::Moved { .. } => "moved",
+            Entry::Relocated { .. } => "relocated",
             Entry::Checked { .. } => "checked",
             Entry::Chose(_) => "chose",
             Entry::UserCommand { .. } => "user_command",

@@ -49,6 +49,7 @@ pub mod prompt;
 pub(crate) mod quoted;
 pub(crate) mod read_only_commands;
 pub mod refused_history;
+pub mod relocation;
 pub(crate) mod repeated_key;
 pub mod request;
 pub(crate) mod request_failure;

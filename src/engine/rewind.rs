@@ -23,6 +23,7 @@ use tokio::time::{Instant, sleep_until};
 use super::files::{SAID_AFTER, SAID_AGAIN, SnapshotResult};
 use super::{EngineError, Event, FilesWork, Recorder, Write};
 use crate::core::entry::{Entry, MAX_KEPT, Record, Seq};
+use crate::core::relocation::{root_after, with_paths_after_moves};
 use crate::core::rewind::{self, Cause, Changes, PathChoice, Plan, RestoreOptions, named_since};
 use crate::core::state::Restoring;
 use crate::core::tree::{ContentHash, PathBytes, Tree, diff, place_at, place_before, why_unknown};
@@ -231,7 +232,7 @@ impl<W: World> Recorder<W> {
         let copy_of = undone(&records).map(|undone| undone.copy_of);
         let root = self.world.root();
         match self.store.snapshots().tree_root(&from)? {
-            Some(of) if of == root => {}
+            Some(of) if is_same_root(&of, &records[start..], &root) => {}
             Some(of) => return Err(NotRewound::OtherFolder(of)),
             None => return Err(NotRewound::Unknown("there any more".to_string())),
         }
@@ -521,6 +522,11 @@ fn undone(records: &[Record]) -> Option<RewoundFork> {
     None
 }
 
+/// Returns whether the root of a tree is this one, after the moves in the records since.
+fn is_same_root(of: &Path, since: &[Record], root: &Path) -> bool {
+    Path::new(&root_after(since, &of.to_string_lossy())) == root
+}
+
 /// Returns the changes of each path of the workspace `root` since the tree `from`, which
 /// `records[start]` names.
 ///
@@ -541,7 +547,8 @@ pub fn changes_since(
     };
     let mut changes = Changes::new(&root.to_string_lossy(), tree(from)?);
     let mut last = from.to_string();
-    for named in named_since(records, start, from) {
+    let records = with_paths_after_moves(records);
+    for named in named_since(&records, start, from) {
         let exact = store.snapshots().delta_from(&named.name, &last)?;
         let is_exact = exact.is_some();
         let delta = match exact {

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use super::context::{self, Gauging, KnownWindows};
 use super::layers::Renderer;
+use super::relocation::note_place;
 use super::{
     AppContext, Log, Opened, Session, SessionError, VERSION, checks, hooks, now_ms, permissions,
     sandbox, served, telemetry, tmp, unseen_by_commands,
@@ -42,6 +43,7 @@ impl AppContext {
             mut warnings,
             catalogue,
         } = opened;
+        note_place(self);
         let state = &log.state;
         let id = log.head.session().to_string();
         let config = self.config();

@@ -3,12 +3,13 @@
 
 use std::collections::BTreeSet;
 use std::ops::Range;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use similar::DiffTag;
 
 use super::file_change::{Text, by_lines, text};
 use crate::core::entry::Record;
+use crate::core::relocation::root_after;
 use crate::core::rewind::{Author, Changes};
 use crate::core::tree::Item;
 use crate::engine::{NotRewound, changes_since};
@@ -44,6 +45,7 @@ impl FileAuthors {
             true => None,
             false => store.snapshots().tree_root(from.1)?,
         };
+        let root = root.map(|root| PathBuf::from(root_after(after, &root.to_string_lossy())));
         let Some(root) = root else {
             return Ok(FileAuthors {
                 times: FileTimes::new(Path::new(""), now_ms),

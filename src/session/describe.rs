@@ -387,6 +387,15 @@ impl Describer {
                     format!("{host} continues, since {from} was lost"),
                 )
             }
+            Entry::Relocated {
+                from, folder, by, ..
+            } => event(
+                Tone::Calm,
+                format!(
+                    "the folder was moved from {from} to {folder}: {}",
+                    by.words()
+                ),
+            ),
             Entry::Checked { unfit, told, .. } => checked(unfit.as_ref(), told.as_deref()),
             Entry::Chose(choice) => chosen(choice),
             Entry::UserCommand { command, .. } => {

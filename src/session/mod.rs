@@ -44,6 +44,7 @@ mod placed_edit;
 mod processes;
 mod purge;
 mod reading;
+mod relocation;
 #[cfg(feature = "fleet")]
 pub mod remote;
 mod rename;
@@ -109,6 +110,7 @@ pub use permissions::DISK;
 pub use placed_edit::{EditPlace, EditQuery, PlacedEdit, edit_places};
 pub use processes::{NotStopped, ProcessObject, add_tails, process_objects, stop_process};
 pub use purge::lock_with_children;
+pub use relocation::Relocation;
 pub use rename::rename;
 pub use replica::folder_to_confirm;
 pub use resume_report::{ResumeReport, ago, clock, resumed_in_short};
@@ -278,7 +280,10 @@ impl SessionError {
             SessionError::Elsewhere { session } => Some(format!(
                 "a fork continues it: rewake fork {session} --shared; without -p, -r watches it"
             )),
-            SessionError::Folder { .. } => Some("it works in that folder: make it again".into()),
+            SessionError::Folder { .. } => Some(
+                "make that folder again; if it was moved: rewake -C DIR -r ID continues there"
+                    .into(),
+            ),
             SessionError::Illegal { session, .. } => Some(format!(
                 "rewake history lists the others; rewake doctor looks at the store ({session})"
             )),

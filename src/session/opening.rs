@@ -11,6 +11,7 @@ use super::last::last_session;
 use super::layers::{self, Renderer};
 use super::missing_sessions::MissingSessions;
 use super::reading::{Recent, fold, readable};
+use super::relocation::Relocation;
 use super::replica;
 use super::resume_report::ResumeReport;
 use super::shared;
@@ -28,8 +29,8 @@ use crate::core::state::{State, UserCommand};
 use crate::engine::Log;
 use crate::model::{Models, discover};
 use crate::store::{
-    Gap, Head, NewFork, NewPlace, NewSession, NewTree, SessionInfo, SessionLock, Store, StoreError,
-    is_purged,
+    Batch, Gap, Head, NewFork, NewPlace, NewSession, NewTree, SessionInfo, SessionLock, Store,
+    StoreError, is_purged,
 };
 use crate::tools;
 
@@ -204,6 +205,7 @@ impl AppContext {
             SessionSelector::Given { id } => given(self, store, id, now_ms, interactive),
             SessionSelector::Newest { fork } => {
                 let newest = store.history().newest(Some(&self.workspace()))?;
+                let newest = newest.or_else(|| Relocation::newest(self, &store));
                 let info = newest.ok_or_else(|| replica::nothing_here(self, &store))?;
                 let parting = fork.then_some(Parting::End);
                 self.take_up(store, info, parting, now_ms, interactive)
@@ -354,7 +356,7 @@ impl AppContext {
         now_ms: i64,
     ) -> Result<Session, SessionError> {
         let folder = blank.folder.clone();
-        let mut session = match self.reopen(store, blank, Taking::Blank, now_ms, true) {
+        let mut session = match self.reopen(store, blank, (Taking::Blank, None), now_ms, true) {
             // Another start took it first.
             Err(SessionError::Store(StoreError::Held { .. })) => {
                 return self.create(self.open_store()?, None, now_ms, true);
@@ -396,19 +398,34 @@ impl AppContext {
     fn take_up(
         &self,
         store: Store,
-        info: SessionInfo,
+        mut info: SessionInfo,
         parting: Option<Parting>,
         now_ms: i64,
         interactive: bool,
     ) -> Result<Session, SessionError> {
         let was_away = self.worktrees().there(Path::new(&info.folder))?;
+        let relocation = Relocation::of(self, &store, &info);
+        if let Some(relocation) = &relocation {
+            if interactive && !relocation.is_confirmed(self) {
+                return Err(SessionError::NoSourceFolder {
+                    session: info.id,
+                    why: relocation.words(),
+                });
+            }
+            info.workspace.clone_from(&relocation.root);
+            info.folder.clone_from(&relocation.folder);
+        }
         let its = match info.replica.is_some() && replica::is_elsewhere(self, &info)? {
             true => self.clone(),
             false => self.of(&info)?,
         };
         let taking = parting.map_or(Taking::Up, Taking::Copy);
-        let mut session = its.reopen(store, info, taking, now_ms, interactive)?;
+        let at = (taking, relocation.as_ref());
+        let mut session = its.reopen(store, info, at, now_ms, interactive)?;
         session.warnings.extend(was_away);
+        session
+            .warnings
+            .extend(relocation.map(|r| format!("the session continues here: {}", r.words())));
         // Warnings about the config of this folder were shown already.
         let warnings = its.loaded.warnings.iter().map(|w| &w.text);
         let known = |text: &&String| self.loaded.warnings.iter().any(|w| w.text == **text);
@@ -422,7 +439,7 @@ impl AppContext {
         &self,
         mut store: Store,
         info: SessionInfo,
-        taking: Taking,
+        (taking, relocation): (Taking, Option<&Relocation>),
         now_ms: i64,
         interactive: bool,
     ) -> Result<Session, SessionError> {
@@ -433,7 +450,11 @@ impl AppContext {
                 // These checks come before anything is created.
                 store.check_other_machine(&info.id)?;
                 store.check_missing_entries(&info.id)?;
-                let (id, lock, warning) = self.fork(&mut store, &info.id, parting, now_ms)?;
+                let (id, lock, warning) =
+                    self.fork_with(&mut store, &info.id, parting, now_ms, |state| {
+                        let entries = relocation.map(|relocation| relocation.entries(state));
+                        (entries.unwrap_or_default(), None)
+                    })?;
                 warnings.extend(warning);
                 (id, lock)
             }
@@ -453,7 +474,7 @@ impl AppContext {
         };
         store.take_up(&id)?;
         let mut recent = Recent::new(interactive);
-        let (head, state, last) = fold(&store, &id, &mut recent)?;
+        let (mut head, mut state, last) = fold(&store, &id, &mut recent)?;
         lock.recorded();
         let runs = self.runs()?;
         let queued = store.inbox().queued(&id)?.len();
@@ -472,6 +493,18 @@ impl AppContext {
         };
         found.forked = matches!(taking, Taking::Copy(_)) || last.as_ref().is_some_and(is_new);
         found.brought = store.history().restored_entry_count(&id)?;
+        if let Some(relocation) = relocation.filter(|_| taking == Taking::Up) {
+            // Before anything else is done there.
+            let batch = Batch {
+                at_ms: super::now_ms(),
+                entries: relocation.entries(&state),
+                unfinished: state.unfinished(),
+                ..Batch::default()
+            };
+            store.append(&mut head, &batch)?;
+            recent = Recent::new(interactive);
+            (head, state, _) = fold(&store, &id, &mut recent)?;
+        }
         sweep(&runs, &id, &state);
         sweep_servers(&self.servers()?, &id, &state);
         let catalogue = self.catalogue(&store);
@@ -641,7 +674,7 @@ fn given(
     }
     drop(lock);
     let info = store.history().find(id)?;
-    if info.workspace != ctx.workspace() {
+    if info.workspace != ctx.workspace() && Relocation::of(ctx, &store, &info).is_none() {
         return Err(SessionError::GivenId {
             session: id.to_string(),
             why: format!("it works in {}", info.folder),

@@ -423,6 +423,7 @@ fn derive_rows(
             ..
         } => set_replica(tx, head, Some(&source.agent)),
         Entry::Forked { .. } => set_replica(tx, head, None),
+        Entry::Relocated { folder, root, .. } => set_place(tx, head, root, folder),
         Entry::Hooked {
             event: HookEvent::UserPromptSubmit,
             results,
@@ -430,6 +431,16 @@ fn derive_rows(
         } if results.iter().any(|r| r.verdict == HookVerdict::Deny) => forget_title(tx, head),
         _ => Ok(()),
     }
+}
+
+/// Sets the place of a session of this store. What entries of elsewhere say of a folder has no effect
+/// here: copies and shared sessions keep theirs.
+fn set_place(tx: &Transaction<'_>, head: &Head, root: &str, folder: &str) -> rusqlite::Result<()> {
+    tx.prepare_cached(
+        "UPDATE sessions SET workspace = ?2, folder = ?3 WHERE key = ?1 AND replica IS NULL",
+    )?
+    .execute(params![head.key, root, folder])
+    .map(drop)
 }
 
 /// Removes the title if it is of a message that the model never got. The next message gives it.

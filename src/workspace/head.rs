@@ -37,6 +37,15 @@ pub fn head_moved_since(root: &Path, since_ms: i64) -> Option<HeadMoved> {
     })
 }
 
+/// Returns the hash of the commit that HEAD was last moved to.
+pub fn head_commit(root: &Path) -> Option<String> {
+    let log = end_of(&git_folder(root)?.join("logs/HEAD"))?;
+    let text = String::from_utf8_lossy(&log);
+    let hash = text.lines().last()?.split(' ').nth(1)?;
+    let is_hash = hash.len() >= 40 && hash.bytes().all(|byte| byte.is_ascii_hexdigit());
+    is_hash.then(|| hash.to_string())
+}
+
 /// Returns the git folder of the nearest repository at or above a folder.
 fn git_folder(root: &Path) -> Option<PathBuf> {
     let git = root

@@ -25,7 +25,7 @@ pub(crate) mod writers;
 pub use agents::{Agent, Agents, agents};
 pub use branch::branch;
 pub use commands::{CustomCommand, CustomCommands, commands};
-pub use head::{HeadMoved, head_moved_since};
+pub use head::{HeadMoved, head_commit, head_moved_since};
 pub use here::{HereError, StartFolder, here, root_text};
 pub use instructions::{Instructions, instructions};
 pub use repository::{

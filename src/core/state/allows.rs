@@ -43,6 +43,7 @@ impl State {
                 | Entry::Hooked { .. }
                 | Entry::Forked { .. }
                 | Entry::Moved { .. }
+                | Entry::Relocated { .. }
                 | Entry::Resumed { .. } => Ok(()),
                 _ => Err("the files are being set back".into()),
             },
@@ -185,6 +186,7 @@ impl State {
             | Entry::Saved { .. }
             | Entry::Forked { .. }
             | Entry::Moved { .. }
+            | Entry::Relocated { .. }
             | Entry::Chose(_)
             | Entry::Named { .. }
             | Entry::Titled { .. }

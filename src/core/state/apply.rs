@@ -12,6 +12,7 @@ use crate::core::limits::{Count, Counts};
 use crate::core::loop_guard::LoopGuard;
 use crate::core::offer::RuleOffer;
 use crate::core::permission::is_offered;
+use crate::core::relocation::RootMove;
 use crate::core::rule::Rule;
 use crate::core::structured::{self, AnswerStatus, Structured};
 use crate::core::text;
@@ -19,7 +20,7 @@ use crate::core::tool::ToolCall;
 use crate::core::tree;
 use crate::core::unsent::Refused;
 
-use super::context::{changes_the_context, moved};
+use super::context::{changes_the_context, moved, relocated};
 use super::{
     CutAnswer, Halt, Illegal, Judged, OpenCall, OpenQuestion, PendingQuestion, Restoring, State,
     Unanswered, UserCommand, open_calls,
@@ -431,6 +432,19 @@ impl State {
                 folder,
                 ..
             } => moved(self, record, (from, until), folder.as_deref(), *mode),
+            Entry::Relocated {
+                folder,
+                from_root,
+                root,
+                ..
+            } => relocated(
+                self,
+                folder,
+                RootMove {
+                    from: from_root,
+                    to: root,
+                },
+            ),
             Entry::Chose(choice) => self.chose(choice),
             Entry::UserCommand { command, guard } => {
                 let command = UserCommand {

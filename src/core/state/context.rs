@@ -6,6 +6,7 @@ use crate::core::exfiltration::{PageLog, SentBefore};
 use crate::core::external_changes::ExternalChanges;
 use crate::core::limits::Count;
 use crate::core::preface::{self, Preface};
+use crate::core::relocation::RootMove;
 
 use super::{Background, Judged, OpenCall, State, Unanswered, open_calls};
 
@@ -247,6 +248,17 @@ fn enter(state: &mut State, folder: &str) {
     state.outside = ExternalChanges::default();
 }
 
+/// Works in the new place of a folder. An edit that was started is settled there, and known files are
+/// known there: their contents say whether they still are.
+pub(super) fn relocated(state: &mut State, folder: &str, moved: RootMove<'_>) {
+    enter(state, folder);
+    let seen = std::mem::take(&mut state.seen).into_iter();
+    state.seen = seen.map(|(path, hash)| (moved.path(&path), hash)).collect();
+    for open in &mut state.calls {
+        open.guard.iter_mut().for_each(|guard| moved.guard(guard));
+    }
+}
+
 /// Forgets what ran on another machine or in another session, and what was allowed there.
 fn leave_what_ran(state: &mut State, seq: Seq) {
     state.background.clear();
@@ -339,5 +351,6 @@ pub(super) fn changes_the_context(entry: &Entry) -> bool {
             | Entry::Learned(_)
             | Entry::Forked { .. }
             | Entry::Moved { .. }
+            | Entry::Relocated { .. }
     )
 }

@@ -630,6 +630,13 @@ fn logs() -> Vec<Vec<Entry>> {
             mode: Mode::BypassPermissions,
             folder: Some(text("/elsewhere")),
         }],
+        vec![Entry::Relocated {
+            from: text("/w"),
+            folder: text("/elsewhere"),
+            from_root: text("/w"),
+            root: text("/elsewhere"),
+            by: RecognisedBy::Files,
+        }],
         vec![
             structured,
             said("go"),

@@ -37,6 +37,7 @@ mod mcp_servers;
 mod mirror;
 mod model_asks;
 mod models;
+mod moved_folder;
 mod nasty;
 mod network;
 mod old_sessions;
