@@ -189,18 +189,6 @@ pub fn judge(
     Judgement { decision, access }
 }
 
-/// Returns only the decision of [`judge`], without the access.
-#[cfg(test)]
-pub(super) fn decide(
-    permission: &Permission,
-    mode: Mode,
-    rules: &Rules,
-    place: &Workspace,
-    disk: &Disk,
-) -> Decision {
-    judge(permission, mode, rules, place, disk).decision
-}
-
 impl Workspace {
     /// Returns the folders to which the patterns of rules are anchored.
     pub fn bases(&self, resolve: &dyn Fn(&str) -> String) -> Bases {

@@ -177,7 +177,7 @@ mod tests {
     use super::*;
     use crate::core::entry::{Choice, PromptPrefix, Record};
     use crate::core::permission::{PathUse, Permission};
-    use crate::core::policy::{Decision, Disk, Rules, Workspace, decide};
+    use crate::core::policy::{Decision, Disk, Rules, Workspace, judge};
     use crate::core::tool::Described;
 
     fn describe(_: &str, _: &str) -> Result<Described, String> {
@@ -246,7 +246,7 @@ mod tests {
             is_folder: |_| false,
             repository: |_| Ok(()),
         };
-        decide(permission, mode, &Rules::default(), &place, &disk)
+        judge(permission, mode, &Rules::default(), &place, &disk).decision
     }
 
     #[test]

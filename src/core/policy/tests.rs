@@ -7,6 +7,17 @@ use proptest::prelude::*;
 
 const MODES: [Mode; 4] = Mode::ALL;
 
+/// Returns only the decision of [`judge`], without the access.
+fn decide(
+    permission: &Permission,
+    mode: Mode,
+    rules: &Rules,
+    place: &Workspace,
+    disk: &Disk,
+) -> Decision {
+    judge(permission, mode, rules, place, disk).decision
+}
+
 pub(super) fn place() -> Workspace {
     Workspace {
         served: None,

@@ -47,8 +47,7 @@ pub struct CompactTree {
 }
 
 impl CompactTree {
-    #[cfg(test)]
-    pub(super) fn size(&self) -> TreeSize {
+    pub fn size(&self) -> TreeSize {
         self.size
     }
 

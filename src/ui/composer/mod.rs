@@ -155,12 +155,6 @@ impl Composer {
         self.for_editor()
     }
 
-    /// Returns the position of the cursor in [`Composer::text`], in bytes.
-    #[cfg(test)]
-    fn cursor(&self) -> usize {
-        self.chips.expand(self.buffer.before(), false).len()
-    }
-
     /// Returns whether a list of commands or files is open, which takes some keys itself.
     pub fn has_list(&self) -> bool {
         self.popup.is_some()

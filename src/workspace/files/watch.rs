@@ -169,12 +169,6 @@ impl Watch {
         self.failed.as_ref()
     }
 
-    /// Returns how many folders are watched.
-    #[cfg(test)]
-    fn count(&self) -> usize {
-        self.watches.len()
-    }
-
     fn told(&mut self, event: Event) {
         if event.of == EventKind::Overflow {
             self.dirty = Dirty::All;
