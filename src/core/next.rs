@@ -76,6 +76,8 @@ pub enum BackgroundSummary {
     Ready(TurnRange),
     /// The summary model failed a moment ago and is not asked again yet.
     Paused,
+    /// None is made: the server that would write it has no memory for two requests.
+    Alone,
 }
 
 /// The next step of the loop.
@@ -458,8 +460,11 @@ fn next_of_windows(state: &State, policy: &Policy, summary: BackgroundSummary) -
     Some(
         match (window::due(state, &budget, &policy.windows)?, summary) {
             (CompactionStep::Free(results), _) => Step::Free(results),
-            // A digest is used at once.
-            (CompactionStep::Summarise(range), BackgroundSummary::Paused) => Step::Compact(range),
+            // A digest is used at once, and no request is made beside the summary.
+            (
+                CompactionStep::Summarise(range),
+                BackgroundSummary::Paused | BackgroundSummary::Alone,
+            ) => Step::Compact(range),
             (CompactionStep::Summarise(range), _) => Step::Summarise(range),
         },
     )

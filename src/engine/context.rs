@@ -199,6 +199,8 @@ pub(super) struct Summaries {
     odd_refusal: Option<(String, u64)>,
     /// Models whose servers were asked for what they say about them.
     asked_servers: Vec<String>,
+    /// Of these, those whose requests share the memory of one window.
+    sharing_memory: Vec<String>,
     /// Reason for another summary model, which a person was not told yet.
     notice: Option<String>,
 }
@@ -216,6 +218,7 @@ impl Summaries {
             named_windows: BTreeMap::new(),
             odd_refusal: None,
             asked_servers: Vec::new(),
+            sharing_memory: Vec::new(),
             notice: None,
         }
     }
@@ -237,7 +240,12 @@ impl Summaries {
         }
     }
 
-    pub(super) fn progress(&self) -> BackgroundSummary {
+    /// Returns the progress of the summary in a session with this model.
+    pub(super) fn progress(&self, model: &str) -> BackgroundSummary {
+        let provider = |model: &str| model.split_once('/').map(|(name, _)| name.to_string());
+        let writer = self.summarising.model.as_deref().unwrap_or(model);
+        let mut sharing = self.sharing_memory.iter();
+        let is_shared = sharing.any(|one| one == model) && provider(writer) == provider(model);
         match &self.pending {
             Some(SummaryTask {
                 range,
@@ -246,6 +254,7 @@ impl Summaries {
             }) => BackgroundSummary::Ready(*range),
             Some(_) => BackgroundSummary::Running,
             None if self.is_left_alone() => BackgroundSummary::Paused,
+            None if is_shared => BackgroundSummary::Alone,
             None => BackgroundSummary::None,
         }
     }
@@ -986,6 +995,9 @@ impl<W: World> Engine<W> {
         if let Some(way_out) = said.no_tools {
             let notice = format!("{model} cannot call tools, as its server says: {way_out}");
             self.log.emit(Event::Notice(notice));
+        }
+        if said.shares_memory {
+            self.summaries.sharing_memory.push(model.clone());
         }
         if let Some(named) = said.window {
             self.summaries.named_windows.insert(model.clone(), named);

@@ -26,7 +26,7 @@ impl<W: World> Engine<W> {
             ended: self.log.ended_in_background(),
             user_ended: self.user_commands.ended(&self.log).map(|(entry, _)| entry),
             message: self.log.next_queued()?.is_some(),
-            summary: self.summaries.progress(),
+            summary: self.summaries.progress(&self.log.state.model),
             changed: checks::changed(&self.log)?,
             recalled: self.recall.done,
         })

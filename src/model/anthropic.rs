@@ -303,7 +303,10 @@ impl MessagesDecoder {
             return Ok(Vec::new());
         }
         let data = answer::json(data)?;
-        let delta = match data["type"].as_str().unwrap_or_default() {
+        let named = data["type"].as_str().unwrap_or_default();
+        // llama.cpp sends the error itself, with a type of its kind.
+        let is_error = event.event == "error";
+        let delta = match if is_error { "error" } else { named } {
             "message_start" => {
                 self.count(&data["message"]["usage"]);
                 None

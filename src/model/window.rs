@@ -40,6 +40,8 @@ pub struct ServerFacts {
     pub forms: Vec<RequestForm>,
     /// The way out for a person, if its template has no tools.
     pub no_tools: Option<&'static str>,
+    /// Its requests share the memory of one window, so two at once may refuse each other.
+    pub shares_memory: bool,
 }
 
 /// Returns the facts that the server reports within a short time. `asks_window`: the window too.
@@ -79,6 +81,7 @@ async fn questions(
         facts.no_tools = lacks_tools(&said).then_some(OTHER_TEMPLATE);
         // No other server has these settings.
         if said.get("chat_template").is_some() {
+            facts.shares_memory = true;
             return None;
         }
     }
@@ -119,6 +122,10 @@ fn forms(props: &Value) -> Vec<RequestForm> {
     let raises = |words| template.is_some_and(|template| template.contains(words));
     let takes_calls = can(props, "supports_tool_calls") == Some(true);
     let is_single = takes_calls && can(props, "supports_parallel_tool_calls") == Some(false);
+    if lacks_tools(props) {
+        // Without an error, such templates drop calls and results.
+        return vec![RequestForm::PlainText];
+    }
     let mut forms = Vec::new();
     if raises("roles must alternate") {
         forms.push(RequestForm::NotesInResults);
@@ -129,9 +136,11 @@ fn forms(props: &Value) -> Vec<RequestForm> {
     forms
 }
 
+/// Returns whether the template has neither tools nor calls. One with either has tools: llama.cpp
+/// adds the other.
 fn lacks_tools(props: &Value) -> bool {
-    let needed = ["supports_tools", "supports_tool_calls"];
-    needed.iter().any(|name| can(props, name) == Some(false))
+    let known = ["supports_tools", "supports_tool_calls"].map(|name| can(props, name));
+    known.contains(&Some(false)) && !known.contains(&Some(true))
 }
 
 fn can(props: &Value, name: &str) -> Option<bool> {
@@ -327,11 +336,21 @@ mod tests {
             (
                 json!({ "chat_template_caps": caps(false, true, true) }),
                 vec![],
-                true,
+                false,
             ),
             (
                 json!({ "chat_template_caps": caps(true, false, false) }),
                 vec![],
+                false,
+            ),
+            (
+                json!({ "chat_template": mistral, "chat_template_caps": caps(false, false, false) }),
+                vec![RequestForm::PlainText],
+                true,
+            ),
+            (
+                json!({ "chat_template_caps": { "supports_tools": false } }),
+                vec![RequestForm::PlainText],
                 true,
             ),
             (

@@ -749,6 +749,31 @@ fn by_minutes_a_pause_ends_a_window() {
     );
 }
 
+/// A server without memory for two requests writes the summary before the next request, not beside it.
+#[test]
+fn a_server_that_shares_its_memory_gets_one_request_at_a_time() {
+    let mut session = Session::new(32_000, windows(), Summariser::Works);
+    session.push(said("the task"));
+    let range = loop {
+        play(&mut session, Turn::Calls(vec![4_000]));
+        let due = window::due(&session.state, &session.budget(), &session.policy.windows);
+        if let Some(CompactionStep::Summarise(range)) = due {
+            break range;
+        }
+        session.do_due();
+    };
+    let step = |summary: BackgroundSummary| {
+        let pending = Pending {
+            summary,
+            recalled: recall_point(&session.state),
+            ..Pending::default()
+        };
+        next(&session.state, &session.policy, &pending)
+    };
+    assert_eq!(step(BackgroundSummary::None), Step::Summarise(range));
+    assert_eq!(step(BackgroundSummary::Alone), Step::Compact(range));
+}
+
 /// With the summary gone, the context is what the windows are.
 #[test]
 fn without_its_summary_the_context_is_the_windows() {

@@ -1607,6 +1607,7 @@ fn any_pending() -> impl Strategy<Value = Pending> {
         Just(BackgroundSummary::None),
         Just(BackgroundSummary::Running),
         Just(BackgroundSummary::Paused),
+        Just(BackgroundSummary::Alone),
         (0..9u64, 0..9u64)
             .prop_map(|(first, last)| BackgroundSummary::Ready(TurnRange { first, last })),
     ];

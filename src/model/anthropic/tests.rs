@@ -492,6 +492,19 @@ fn malformed_events_are_protocol_failures() {
     assert!(failure.message.contains("not JSON"));
 }
 
+/// As llama.cpp sends it, without the object around the error.
+#[test]
+fn an_error_event_is_known_by_its_name() {
+    let event = Event {
+        event: "error".into(),
+        data: r#"{"code":500,"message":"Context size has been exceeded.","type":"server_error"}"#
+            .into(),
+    };
+    let failure = MessagesDecoder::default().feed(&event).unwrap_err();
+    assert_eq!(failure.class, FailureClass::TooLong);
+    assert!(failure.message.contains("Context size has been exceeded."));
+}
+
 #[test]
 fn errors_are_classified() {
     use FailureClass::*;

@@ -1,13 +1,15 @@
 //! The context as a person sees and changes it: `compact`, the figures of `show`, and what
 //! summaries cost.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
 
 use serde_json::json;
 
 use crate::cli::served::until;
 use crate::cli::{LIMIT, newest, quiet, refused, streamed};
-use support::{Answer, Home, Live, Protocol, Says, Server, Tokens, prompt};
+use support::{Answer, Home, Live, Options, Protocol, Says, Server, Tokens, prompt};
 
 /// Of each answer, and of each summary.
 const ANSWER: Tokens = tokens(10, 2);
@@ -197,6 +199,50 @@ fn the_own_model_summarises_at_the_end_of_its_last_request() {
         assert!(!home.path("ran").exists());
         server.assert_no_violations();
     }
+}
+
+/// As `/props` says, all requests to llama.cpp share the memory of one window: no request is made
+/// while it writes a summary.
+#[test]
+fn a_server_that_shares_its_memory_gets_no_request_beside_a_summary() {
+    let is_writing = Arc::new(AtomicBool::new(false));
+    let [beside, summaries] = [(); 2].map(|()| Arc::new(AtomicUsize::new(0)));
+    let options = Options {
+        pages: vec![("/props", json!({ "chat_template": "x" }))],
+        ..Options::default()
+    };
+    let counted = (Arc::clone(&beside), Arc::clone(&summaries));
+    let asked = AtomicUsize::new(0);
+    let server = Server::start_with(options, move |seen| {
+        let body = seen.json.to_string();
+        let is_summary = ["Do not continue the task", "<conversation>"]
+            .iter()
+            .any(|words| body.contains(words));
+        if is_summary {
+            is_writing.store(true, Ordering::SeqCst);
+            counted.1.fetch_add(1, Ordering::SeqCst);
+            // Time for a request that is wrong.
+            std::thread::sleep(Duration::from_millis(300));
+            is_writing.store(false, Ordering::SeqCst);
+            return Says::text("printf %02000d printed it; nothing is left to do.").into();
+        }
+        if is_writing.load(Ordering::SeqCst) {
+            counted.0.fetch_add(1, Ordering::SeqCst);
+        }
+        match asked.fetch_add(1, Ordering::SeqCst) {
+            n @ 0..24 => Says::call("bash", json!({ "command": format!("printf %02000d {n}") })),
+            _ => Says::text("done"),
+        }
+        .into()
+    });
+    let home = Home::new();
+    let more = "[models.\"local/test-model\"]\ncontext_window = 12000\n";
+    home.configure(&server, Protocol::Chat, more);
+    let own = ["--set", "summary_model=local/test-model"];
+    home.run(["-p", "--yolo", "work"].into_iter().chain(own))
+        .expect(0);
+    assert!(summaries.load(Ordering::SeqCst) > 0);
+    assert_eq!(beside.load(Ordering::SeqCst), 0);
 }
 
 #[test]
