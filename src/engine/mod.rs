@@ -340,6 +340,8 @@ pub struct Engine<W> {
     printed_bytes: u64,
     draft: drive_step::StreamDraft,
     open_request: broken_tries::OpenRequest,
+    /// The model wrote calls as text, and was not told yet how they count.
+    owes_text_call_note: bool,
     summaries: context::Summaries,
     recall: recall::Recall,
     title: title::Title,
@@ -382,6 +384,7 @@ impl<W: World> Engine<W> {
             printed_bytes: 0,
             draft: drive_step::StreamDraft::default(),
             open_request: broken_tries::OpenRequest::default(),
+            owes_text_call_note: false,
             summaries: context::Summaries::new(settings.summarising, settings.render),
             recall: recall::Recall::default(),
             title: title::Title::default(),

@@ -74,6 +74,12 @@ impl<W: World> Engine<W> {
         if let Some(noted) = told::note(&self.log.state, &self.log.policy) {
             return self.log.record(Write::of(noted)).await;
         }
+        // A kill before it loses only the note: the next such call makes another.
+        if std::mem::take(&mut self.owes_text_call_note)
+            && let Some(noted) = told::text_calls(&self.log.state)
+        {
+            return self.log.record(Write::of(noted)).await;
+        }
         if self.report_outside_changes().await? {
             return Ok(());
         }
@@ -129,10 +135,9 @@ impl<W: World> Engine<W> {
             Ok(reply) => output_limit::after_only_thinking(self, &model, reply),
             Err(_) => None,
         };
-        let text_calls = match &reply {
-            Ok(reply) if reply.has_text_calls => told::text_calls(&self.log.state),
-            _ => None,
-        };
+        if reply.as_ref().is_ok_and(|reply| reply.has_text_calls) {
+            self.owes_text_call_note = true;
+        }
         let entry = match reply {
             Ok(reply) => Entry::Replied {
                 blocks: reply.blocks,
@@ -184,8 +189,7 @@ impl<W: World> Engine<W> {
             Some(Entry::Learned(learned)) => learned.output.map(|output| output.tokens),
             _ => None,
         };
-        let following = next.into_iter().chain(text_calls);
-        let entries = std::iter::once(entry).chain(following).collect();
+        let entries = std::iter::once(entry).chain(next).collect();
         self.record_answer(Write::of_all(entries).clearing_stream())
             .await?;
         self.summaries.keep_forms(&self.log, &asked, &accepted);

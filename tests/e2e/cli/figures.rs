@@ -230,7 +230,10 @@ fn a_server_that_shares_its_memory_gets_no_request_beside_a_summary() {
             counted.0.fetch_add(1, Ordering::SeqCst);
         }
         match asked.fetch_add(1, Ordering::SeqCst) {
-            n @ 0..24 => Says::call("bash", json!({ "command": format!("printf %02000d {n}") })),
+            n @ 0..24 => {
+                let command = format!("printf %02000d {n} # {}", "why ".repeat(400));
+                Says::call("bash", json!({ "command": command }))
+            }
             _ => Says::text("done"),
         }
         .into()
