@@ -388,6 +388,15 @@ impl<'a> Messages<'a> {
                     self.push(Role::User, [note(&rewind::folder_copy_note(folder))]);
                 }
             }
+            Entry::Relocated {
+                from, folder, by, ..
+            } => {
+                let by = by.words();
+                self.note_after_results(note(&format!(
+                    "The folder {from} was moved: it is {folder} now ({by}). Use paths of the new \
+                     place. Files may have changed meanwhile."
+                )));
+            }
             Entry::Moved { from, host, os, .. } => {
                 let from = if from.is_empty() {
                     "another machine"

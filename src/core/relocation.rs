@@ -4,6 +4,8 @@
 //! translation, since the files below it are the same. Deliberately absent: files that snapshots know
 //! by their absolute path, since only a tool wrote them. They count as files of another folder.
 
+use std::borrow::Cow;
+
 use super::entry::{Entry, Guard, RecognisedBy, Record};
 use super::path;
 
@@ -56,7 +58,10 @@ pub fn root_after(records: &[Record], root: &str) -> String {
 }
 
 /// Returns a log in which the files that calls replaced have their paths after all moves.
-pub fn with_paths_after_moves(records: &[Record]) -> Vec<Record> {
+pub fn with_paths_after_moves(records: &[Record]) -> Cow<'_, [Record]> {
+    if !records.iter().any(|r| RootMove::of(&r.entry).is_some()) {
+        return Cow::Borrowed(records);
+    }
     let mut translated = records.to_vec();
     for (place, record) in records.iter().enumerate() {
         let Some(moved) = RootMove::of(&record.entry) else {
@@ -68,7 +73,7 @@ pub fn with_paths_after_moves(records: &[Record]) -> Vec<Record> {
             }
         }
     }
-    translated
+    Cow::Owned(translated)
 }
 
 #[cfg(test)]

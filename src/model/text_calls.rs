@@ -47,7 +47,8 @@ enum WrappedCalls<'a> {
 /// calls stays as it is.
 pub(super) fn read(mut reply: Reply, tools: &[ToolSpec]) -> Reply {
     let is_call = |block: &Block| matches!(block, Block::Call { .. });
-    if reply.stop == StopReason::MaxTokens || reply.blocks.iter().any(is_call) {
+    let is_cut = matches!(reply.stop, StopReason::MaxTokens | StopReason::Refusal);
+    if is_cut || reply.blocks.iter().any(is_call) {
         return reply;
     }
     let Some(Block::Text {
@@ -103,24 +104,30 @@ fn tagged(text: &str) -> Option<(&str, Vec<Block>)> {
     ))
 }
 
-/// Returns the text before the last fence, and what stands in it.
+/// Returns the text before the fence that ends it, and the JSON in the fence.
 fn fenced(text: &str) -> Option<(&str, &str)> {
-    let (words, inner) = text.strip_suffix(FENCE)?.rsplit_once(FENCE)?;
-    let (_language, json) = inner.split_once('\n')?;
-    (words.is_empty() || words.ends_with('\n')).then_some((words, json))
+    let text = text.strip_suffix(FENCE)?;
+    line_starts(text, FENCE).find_map(|at| {
+        let (_language, json) = text[at..].split_once('\n')?;
+        is_json(json).then_some((&text[..at], json))
+    })
 }
 
 /// Returns the text before the JSON object that ends it and begins a line.
 fn plain(text: &str) -> Option<(&str, &str)> {
-    let is_object = |json: &str| serde_json::from_str::<&RawValue>(json).is_ok();
-    let first = text.starts_with('{').then_some(0);
-    let starts = text
-        .rmatch_indices("\n{")
-        .map(|(at, _)| at + 1)
-        .chain(first);
-    let mut starts = starts.take(MAX_STARTS);
-    let at = starts.find(|at| is_object(&text[*at..]))?;
+    let at = line_starts(text, "{").find(|at| is_json(&text[*at..]))?;
     Some(text.split_at(at))
+}
+
+/// Returns where the last lines begin that have this at their start, the newest first.
+fn line_starts<'a>(text: &'a str, with: &'a str) -> impl Iterator<Item = usize> + 'a {
+    let starts = text.rmatch_indices(with).map(|(at, _)| at);
+    let starts = starts.filter(|at| *at == 0 || text[..*at].ends_with('\n'));
+    starts.take(MAX_STARTS)
+}
+
+fn is_json(text: &str) -> bool {
+    serde_json::from_str::<&RawValue>(text).is_ok()
 }
 
 fn wrapped(json: &str) -> Option<Vec<Block>> {
@@ -195,6 +202,7 @@ mod tests {
             r#"{"tool_calls": [{"name":"bash","arguments":{"command":"ls"}}]}"#,
             "```json\n{\"name\":\"bash\",\"arguments\":{\"command\":\"ls\"}}\n```",
             "```\n{\"tool_call\": {\"name\":\"bash\",\"parameters\":{\"command\":\"ls\"}}}\n```",
+            "```json\n{\"name\":\"bash\",\n\"arguments\":{\"command\":\"ls\"}}\n```",
             r#"{"name":"bash","parameters":{"command":"ls"}}"#,
             r#"{"name":"bash","arguments":"{\"command\":\"ls\"}"}"#,
         ] {
@@ -217,6 +225,15 @@ mod tests {
             calls,
             [("a".into(), arguments.clone()), ("b".into(), arguments)]
         );
+    }
+
+    #[test]
+    fn a_fence_in_the_arguments_ends_no_call() {
+        let json = r#"{"name":"bash","arguments":{"command":"```sh\nls\n```"}}"#;
+        for text in [format!("```json\n{json}\n```"), json.to_string()] {
+            let (words, calls) = read_text(&text);
+            assert_eq!((words.as_str(), calls.len()), ("", 1), "{text}");
+        }
     }
 
     #[test]
@@ -245,9 +262,13 @@ mod tests {
     #[test]
     fn an_answer_that_was_cut_or_has_calls_stays_as_it_is() {
         let text = r#"<tool_call>{"name":"bash","arguments":{}}</tool_call>"#;
-        let mut cut = answer(text);
-        cut.stop = StopReason::MaxTokens;
-        assert_eq!(read(cut.clone(), &[]), cut);
+        for stop in [StopReason::MaxTokens, StopReason::Refusal] {
+            let cut = Reply {
+                stop,
+                ..answer(text)
+            };
+            assert_eq!(read(cut.clone(), &[]), cut);
+        }
         let mut calls = answer(text);
         calls
             .blocks

@@ -280,10 +280,9 @@ impl SessionError {
             SessionError::Elsewhere { session } => Some(format!(
                 "a fork continues it: rewake fork {session} --shared; without -p, -r watches it"
             )),
-            SessionError::Folder { .. } => Some(
-                "make that folder again; if it was moved: rewake -C DIR -r ID continues there"
-                    .into(),
-            ),
+            SessionError::Folder { session, .. } => Some(format!(
+                "make that folder again; if it was moved: rewake -C DIR -r {session} continues there"
+            )),
             SessionError::Illegal { session, .. } => Some(format!(
                 "rewake history lists the others; rewake doctor looks at the store ({session})"
             )),

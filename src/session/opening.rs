@@ -205,7 +205,7 @@ impl AppContext {
             SessionSelector::Given { id } => given(self, store, id, now_ms, interactive),
             SessionSelector::Newest { fork } => {
                 let newest = store.history().newest(Some(&self.workspace()))?;
-                let newest = newest.or_else(|| Relocation::newest(self, &store));
+                let newest = newest.or_else(|| Relocation::newest(self, &store, false));
                 let info = newest.ok_or_else(|| replica::nothing_here(self, &store))?;
                 let parting = fork.then_some(Parting::End);
                 self.take_up(store, info, parting, now_ms, interactive)
@@ -451,9 +451,11 @@ impl AppContext {
                 store.check_other_machine(&info.id)?;
                 store.check_missing_entries(&info.id)?;
                 let (id, lock, warning) =
-                    self.fork_with(&mut store, &info.id, parting, now_ms, |state| {
-                        let entries = relocation.map(|relocation| relocation.entries(state));
-                        (entries.unwrap_or_default(), None)
+                    self.fork_with(&mut store, &info.id, parting, now_ms, |_| {
+                        (
+                            relocation.map(Relocation::entry).into_iter().collect(),
+                            None,
+                        )
                     })?;
                 warnings.extend(warning);
                 (id, lock)
@@ -497,7 +499,7 @@ impl AppContext {
             // Before anything else is done there.
             let batch = Batch {
                 at_ms: super::now_ms(),
-                entries: relocation.entries(&state),
+                entries: vec![relocation.entry()],
                 unfinished: state.unfinished(),
                 ..Batch::default()
             };

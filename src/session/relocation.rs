@@ -21,7 +21,6 @@ use serde::{Deserialize, Serialize};
 use super::{AppContext, SessionSelector, git_worktree};
 use crate::config::{read_text, worktree_at};
 use crate::core::entry::{Entry, RecognisedBy};
-use crate::core::state::State;
 use crate::core::tree::Item;
 use crate::core::visible::visible;
 use crate::store::{SessionFilter, SessionInfo, Store, database};
@@ -42,7 +41,7 @@ const COMPARED: usize = 8;
 /// Maximum number of files of a snapshot that are compared, and the size of each.
 const FILES: usize = 60;
 const MAX_FILE_BYTES: u64 = 1 << 20;
-/// Number of equal files from which a folder may be recognised, if the snapshot has as many.
+/// Number of equal files from which a folder may be recognised.
 const ENOUGH: usize = 3;
 
 /// The new place of a session.
@@ -101,7 +100,8 @@ impl Relocation {
     pub(super) fn of(ctx: &AppContext, store: &Store, info: &SessionInfo) -> Option<Relocation> {
         let is_same_root = info.workspace == ctx.workspace();
         // rewake makes its worktrees again. A copy continues in a fork, which has another rule.
-        let has_place = worktree_at(&ctx.paths.data_dir, Path::new(&info.folder)).is_some();
+        let has_place =
+            is_worktree(ctx, Path::new(&info.folder)) || is_worktree(ctx, &ctx.here.folder);
         let is_ours = info.replica.is_none() && info.shared.is_none() && !has_place;
         let is_moved = is_gone(&info.folder) && (is_same_root || is_gone(&info.workspace));
         if !is_ours || !is_moved {
@@ -132,28 +132,15 @@ impl Relocation {
         ctx.given.confirmed_folder.as_deref() == Some(Path::new(&self.root))
     }
 
-    /// Returns the entries with which the session continues in the new place.
-    pub(super) fn entries(&self, state: &State) -> Vec<Entry> {
-        let relocated = Entry::Relocated {
+    /// Returns the entry with which the session continues in the new place.
+    pub(super) fn entry(&self) -> Entry {
+        Entry::Relocated {
             from: self.from.clone(),
             folder: self.folder.clone(),
             from_root: self.from_root.clone(),
             root: self.root.clone(),
             by: self.by,
-        };
-        let told = Entry::Noted {
-            text: format!(
-                "The folder {} was moved: it is {} now ({}). Use paths of the new place. Files may have \
-                 changed meanwhile.",
-                self.from,
-                self.folder,
-                self.by.words()
-            ),
-            about: None,
-        };
-        // Until files are restored, no note may follow. The new prompt names the folder.
-        let told = Some(told).filter(|_| state.restoring.is_none());
-        std::iter::once(relocated).chain(told).collect()
+        }
     }
 
     /// Returns the change in words that follow the name of the session.
@@ -180,14 +167,15 @@ impl Relocation {
                 if newest.is_some() && *which == SessionSelector::New {
                     return None;
                 }
-                newest.or_else(|| Relocation::newest(ctx, &store))?
+                newest.or_else(|| Relocation::newest(ctx, &store, true))?
             }
         };
         Relocation::of(ctx, &store, &info)
     }
 
-    /// Returns the newest session of a folder that was moved here, and is recognised.
-    pub(super) fn newest(ctx: &AppContext, store: &Store) -> Option<SessionInfo> {
+    /// Returns the newest session of a folder that was moved here. One that is not certainly the same
+    /// counts only if the user is asked, or agreed already.
+    pub(super) fn newest(ctx: &AppContext, store: &Store, asks: bool) -> Option<SessionInfo> {
         let filter = SessionFilter {
             without_replicas: true,
             ..SessionFilter::default()
@@ -195,22 +183,29 @@ impl Relocation {
         let mut roots: Vec<String> = Vec::new();
         let found = store.history().sessions(filter, SEARCHED).ok()?;
         found.into_iter().find(|info| {
-            if roots.len() == COMPARED || roots.contains(&info.workspace) {
+            let is_known = roots.contains(&info.workspace);
+            if roots.len() == COMPARED || is_known || info.shared.is_some() {
                 return false;
             }
             let is_gone = is_gone(&info.workspace);
             if is_gone {
                 roots.push(info.workspace.clone());
             }
-            is_gone
-                && recognised(ctx, store, &info.workspace).is_some()
-                && Relocation::of(ctx, store, info).is_some()
+            let found = is_gone.then(|| Relocation::of(ctx, store, info)).flatten();
+            let is_same = |found: &Relocation| {
+                found.by == RecognisedBy::Folder
+                    || found.by != RecognisedBy::Request && (asks || found.is_confirmed(ctx))
+            };
+            found.as_ref().is_some_and(is_same)
         })
     }
 }
 
 /// Notes the identity of this workspace, for a start after it was moved.
 pub(super) fn note_place(ctx: &AppContext) {
+    if is_worktree(ctx, &ctx.here.folder) {
+        return;
+    }
     let note = Note::of(ctx);
     let write = |folder: &Path| {
         database::private_folder(folder).map_err(io::Error::other)?;
@@ -224,6 +219,11 @@ pub(super) fn note_place(ctx: &AppContext) {
     {
         tracing::warn!(%error, "the place of the workspace is not noted");
     }
+}
+
+/// Returns whether a folder is a worktree that rewake makes again.
+fn is_worktree(ctx: &AppContext, folder: &Path) -> bool {
+    worktree_at(&ctx.paths.data_dir, folder).is_some()
 }
 
 /// Returns whether a path does not exist. One that cannot be read may exist.
@@ -279,5 +279,5 @@ fn has_files_of(store: &Store, from_root: &Path, root: &Path) -> bool {
     };
     let same = compared.iter().filter(|(path, item)| is_same(path, item));
     let same = same.count();
-    same >= ENOUGH.min(compared.len().max(1)) && same * 2 >= compared.len()
+    same >= ENOUGH && same * 2 >= compared.len()
 }

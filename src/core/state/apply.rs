@@ -12,7 +12,6 @@ use crate::core::limits::{Count, Counts};
 use crate::core::loop_guard::LoopGuard;
 use crate::core::offer::RuleOffer;
 use crate::core::permission::is_offered;
-use crate::core::relocation::RootMove;
 use crate::core::rule::Rule;
 use crate::core::structured::{self, AnswerStatus, Structured};
 use crate::core::text;
@@ -432,19 +431,7 @@ impl State {
                 folder,
                 ..
             } => moved(self, record, (from, until), folder.as_deref(), *mode),
-            Entry::Relocated {
-                folder,
-                from_root,
-                root,
-                ..
-            } => relocated(
-                self,
-                folder,
-                RootMove {
-                    from: from_root,
-                    to: root,
-                },
-            ),
+            Entry::Relocated { folder, by, .. } => relocated(self, record, folder, *by),
             Entry::Chose(choice) => self.chose(choice),
             Entry::UserCommand { command, guard } => {
                 let command = UserCommand {

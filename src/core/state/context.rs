@@ -1,7 +1,9 @@
 //! The part of the state that is the model's view of the log: the records in the context, and the
 //! text that replaces the others.
 
-use crate::core::entry::{Entry, Fact, ForkPoint, Guard, Mode, Record, Seq, Spent, SummaryBy};
+use crate::core::entry::{
+    Entry, Fact, ForkPoint, Guard, Mode, RecognisedBy, Record, Seq, Spent, SummaryBy,
+};
 use crate::core::exfiltration::{PageLog, SentBefore};
 use crate::core::external_changes::ExternalChanges;
 use crate::core::limits::Count;
@@ -248,15 +250,26 @@ fn enter(state: &mut State, folder: &str) {
     state.outside = ExternalChanges::default();
 }
 
-/// Works in the new place of a folder. An edit that was started is settled there, and known files are
-/// known there: their contents say whether they still are.
-pub(super) fn relocated(state: &mut State, folder: &str, moved: RootMove<'_>) {
+/// Works in the new place of a folder. In the same folder an edit that was started is settled there,
+/// and known files are known there. Nothing that was allowed, seen or started applies in another one,
+/// however much it looks like it.
+pub(super) fn relocated(state: &mut State, record: &Record, folder: &str, by: RecognisedBy) {
     enter(state, folder);
-    let seen = std::mem::take(&mut state.seen).into_iter();
-    state.seen = seen.map(|(path, hash)| (moved.path(&path), hash)).collect();
-    for open in &mut state.calls {
-        open.guard.iter_mut().for_each(|guard| moved.guard(guard));
+    if let (RecognisedBy::Folder, Some(moved)) = (by, RootMove::of(&record.entry)) {
+        let seen = std::mem::take(&mut state.seen).into_iter();
+        state.seen = seen.map(|(path, hash)| (moved.path(&path), hash)).collect();
+        for open in &mut state.calls {
+            open.guard.iter_mut().for_each(|guard| moved.guard(guard));
+        }
+    } else {
+        state.seen.clear();
+        state.session_rules.clear();
+        state.approved_hosts.clear();
+        state.sent_before = SentBefore::default();
+        let lost = "the folder in which it ran is gone; look before you repeat it";
+        state.calls = calls_of_last_answer(state, lost);
     }
+    state.keep(record);
 }
 
 /// Forgets what ran on another machine or in another session, and what was allowed there.

@@ -76,6 +76,44 @@ fn nothing_that_was_allowed_on_another_machine_applies() {
     );
 }
 
+/// A folder that only looks like the one before is another folder.
+#[test]
+fn what_was_allowed_in_a_folder_applies_only_there() {
+    for (by, is_same) in [
+        (RecognisedBy::Folder, true),
+        (RecognisedBy::Repository, false),
+        (RecognisedBy::Files, false),
+        (RecognisedBy::Request, false),
+    ] {
+        let relocated = Entry::Relocated {
+            from: "/w".into(),
+            folder: "/new".into(),
+            from_root: "/w".into(),
+            root: "/new".into(),
+            by,
+        };
+        let state = state(before().into_iter().chain([relocated]));
+        assert_eq!(state.folder, "/new");
+        let [first, second] = [0, 1].map(|index| state.call(id(2, index)).unwrap());
+        assert_eq!(second.decided.is_some(), is_same, "{by:?}");
+        assert_eq!(first.lost.is_none(), is_same, "{by:?}");
+        let results = [interrupted(id(2, 0)), finished_early(id(2, 1))];
+        let state = results.into_iter().fold(state, |mut state, entry| {
+            let seq = state.next_seq();
+            state
+                .fold(&Record {
+                    seq,
+                    at_ms: 0,
+                    entry,
+                })
+                .unwrap();
+            state
+        });
+        let text = format!("{:?}", messages(&state, usize::MAX));
+        assert!(text.contains("The folder /w was moved"), "{text}");
+    }
+}
+
 #[test]
 fn the_model_reads_what_stayed_behind() {
     let results = [interrupted(id(2, 0)), finished_early(id(2, 1))];

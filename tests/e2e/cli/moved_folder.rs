@@ -107,7 +107,7 @@ fn a_session_continues_in_a_renamed_folder() {
 }
 
 #[test]
-fn the_model_is_told_once_and_works_in_the_new_place() {
+fn the_model_works_in_the_new_place() {
     let (home, _) = worked(&[]);
     then(
         &home,
@@ -117,26 +117,42 @@ fn the_model_is_told_once_and_works_in_the_new_place() {
     let args = ["-p", "-c", "two", "--permission-mode", "acceptEdits"];
     runs_in(&home, &new, &args).expect(0);
     assert_eq!(fs::read_to_string(new.join("made")).unwrap(), "x\n");
-    let notes = records(&home).into_iter().filter(
-        |record| matches!(&record.entry, Entry::Noted { text, .. } if text.contains("was moved")),
-    );
-    assert_eq!(notes.count(), 1);
+}
+
+/// The call is settled in the new place, and the session is never stuck.
+#[test]
+fn a_kill_during_a_call_and_a_move_lose_nothing() {
+    let waits = "touch ~/began; until [ -e ~/go ]; do sleep 0.01; done; touch here";
+    let call = ("bash", json!({ "command": waits }));
+    let home = scripted(&[step("", &[call]), step("done", &[])]);
+    let mut live = Live::spawn(home.rewake(["-p", "one", "--yolo"]));
+    until(|| home.user().join("began").exists());
+    live.kill();
+    live.wait(LIMIT);
+    let new = renamed(&home);
+    fs::write(home.user().join("go"), "").unwrap();
+    let run = runs_in(&home, &new, &["-p", "-c"]).expect(0);
+    assert_eq!(run.stdout, "done\n", "{}", run.stderr);
+    assert!(new.join("here").exists());
+    assert_eq!(moves(&home).len(), 1);
+    let ends = |r: &&Record| matches!(r.entry, Entry::Finished { .. });
+    assert_eq!(records(&home).iter().filter(ends).count(), 1);
 }
 
 #[test]
 fn files_of_the_last_snapshot_recognise_a_folder_on_another_disk() {
-    let (home, _) = worked(&THREE);
+    let (home, id) = worked(&THREE);
     let new = copied(&home);
     fs::write(new.join("a"), "changed\n").unwrap();
     fs::write(new.join("c"), "changed\n").unwrap();
+    let named = ["-p", "two", "-r", &id];
     // Two of four are too few.
-    refused(
-        runs_in(&home, &new, &["-p", "-c", "two"]),
-        2,
-        &["no session in"],
-    );
+    refused(runs_in(&home, &new, &named), 2, &["if it was moved"]);
     fs::write(new.join("a"), "one\n").unwrap();
-    runs_in(&home, &new, &["-p", "-c", "two"]).expect(0);
+    // Files may be those of another project, so the session has to be named.
+    let newest = runs_in(&home, &new, &["-p", "-c", "two"]);
+    refused(newest, 2, &["no session in"]);
+    runs_in(&home, &new, &named).expect(0);
     assert_eq!(moves(&home)[0].1, RecognisedBy::Files);
 }
 
@@ -155,8 +171,11 @@ fn a_commit_recognises_a_repository_whose_files_all_changed() {
     fs::remove_dir_all(&from).unwrap();
     fs::write(new.join("a"), "other\n").unwrap();
     fs::create_dir(new.join("sub")).unwrap();
+    let id = newest(&home);
     then(&home, &[step("Second answer.", &[])]);
-    runs_in(&home, &new, &["-p", "-c", "two"]).expect(0);
+    let other = runs_in(&home, &new, &["-p", "-c", "two"]);
+    refused(other, 2, &["no session in"]);
+    runs_in(&home, &new, &["-p", "two", "-r", &id]).expect(0);
     // It works in the same folder below the root.
     let place = new.join("sub").display().to_string();
     assert_eq!(moves(&home), [(place, RecognisedBy::Repository)]);
@@ -174,11 +193,11 @@ fn another_folder_is_refused_unless_it_is_named() {
         2,
         &["no session in"],
     );
-    let hint = "if it was moved: rewake -C DIR -r ID";
+    let hint = format!("if it was moved: rewake -C DIR -r {id}");
     refused(
         runs_in(&home, &other, &["-p", "two", "-r", &id]),
         2,
-        &[hint],
+        &[&hint],
     );
     assert_eq!(moves(&home), []);
     let named = other.display().to_string();
