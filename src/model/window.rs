@@ -122,7 +122,7 @@ fn forms(props: &Value) -> Vec<RequestForm> {
     let raises = |words| template.is_some_and(|template| template.contains(words));
     let takes_calls = can(props, "supports_tool_calls") == Some(true);
     let is_single = takes_calls && can(props, "supports_parallel_tool_calls") == Some(false);
-    if lacks_tools(props) {
+    if lacks_tools(props) || can(props, "supports_tool_calls") == Some(false) {
         // Without an error, such templates drop calls and results.
         return vec![RequestForm::PlainText];
     }
@@ -311,7 +311,7 @@ mod tests {
     /// The texts are of the templates of Mistral Small and Llama 3.3, the capabilities of llama.cpp.
     #[test]
     fn a_template_says_which_history_it_takes() {
-        use RequestForm::{NotesInResults, OneCall};
+        use RequestForm::{NotesInResults, OneCall, PlainText};
         let mistral = "{{- raise_exception('After the optional system message, conversation roles must alternate user and assistant roles except for tool calls and results.') }}";
         let llama =
             "{{- raise_exception(\"This model only supports single tool-calls at once!\") }}";
@@ -340,17 +340,17 @@ mod tests {
             ),
             (
                 json!({ "chat_template_caps": caps(true, false, false) }),
-                vec![],
+                vec![PlainText],
                 false,
             ),
             (
                 json!({ "chat_template": mistral, "chat_template_caps": caps(false, false, false) }),
-                vec![RequestForm::PlainText],
+                vec![PlainText],
                 true,
             ),
             (
                 json!({ "chat_template_caps": { "supports_tools": false } }),
-                vec![RequestForm::PlainText],
+                vec![PlainText],
                 true,
             ),
             (

@@ -592,7 +592,7 @@ fn calls_in_text_count_for_a_model_without_tools() {
         let server = Server::start_with(options, |seen| {
             let call = |name: &str, arguments: Value| {
                 let call = json!({ "name": name, "arguments": arguments });
-                Answer::text(&format!("I look.\n<tool_call>\n{call}\n</tool_call>"))
+                Answer::text(format!("I look.\n<tool_call>\n{call}\n</tool_call>"))
             };
             match seen.turn {
                 0 => call("glob", json!({ "pattern": "*" })),
