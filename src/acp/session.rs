@@ -146,7 +146,7 @@ fn open(
     let mut ctx = context(&shared.ctx, &params.cwd, servers)?;
     ctx.given.folders = params.folders(&ctx)?;
     // The client named the folder together with the session.
-    ctx.given.confirmed_folder = Some(ctx.here.root.clone());
+    ctx.given.confirmed_session.clone_from(&params.session_id);
     let which = match (opening, params.session_id) {
         (Opening::New, _) => SessionSelector::New,
         (_, Some(id)) if uuid::Uuid::try_parse(&id).is_ok() => {

@@ -66,6 +66,7 @@ pub(super) fn given(ctx: &AppContext, args: &GivenArgs) -> Result<GivenFlags, Cl
         is_task: false,
         is_attended: false,
         confirmed_folder: None,
+        confirmed_session: None,
     })
 }
 

@@ -430,7 +430,7 @@ pub(super) fn run(ctx: &AppContext, args: &RunArgs) -> Result<u8, CliError> {
 }
 
 /// Asks whether a session whose folder was moved continues in the folder of this start. Without a
-/// person, a run continues it, and says so.
+/// terminal, `-c` continues one only in the same folder, and a named one in each that is recognised.
 fn confirm_relocation(ctx: &mut AppContext, args: &mut RunArgs) -> Result<(), CliError> {
     let which = args.which();
     let is_new = which == SessionSelector::New;
@@ -443,7 +443,7 @@ fn confirm_relocation(ctx: &mut AppContext, args: &mut RunArgs) -> Result<(), Cl
     let session = short_id(&to.session);
     let question = format!("Session {session}: {}. Continue it there?", to.words());
     if is_yes(&question) {
-        ctx.given.confirmed_folder = Some(ctx.here.root.clone());
+        ctx.given.confirmed_session = Some(to.session.clone());
         if is_new {
             args.resume = Some(Some(to.session));
         }

@@ -135,9 +135,7 @@ impl<W: World> Engine<W> {
             Ok(reply) => output_limit::after_only_thinking(self, &model, reply),
             Err(_) => None,
         };
-        if reply.as_ref().is_ok_and(|reply| reply.has_text_calls) {
-            self.owes_text_call_note = true;
-        }
+        self.owes_text_call_note |= reply.as_ref().is_ok_and(|reply| reply.has_text_calls);
         let entry = match reply {
             Ok(reply) => Entry::Replied {
                 blocks: reply.blocks,
@@ -354,16 +352,22 @@ impl<W: World> Engine<W> {
         let world = Rc::clone(&self.log.world);
         let settling = started.clone();
         // A supervisor process that does not answer must not keep the user waiting for ever.
-        let patience = if stop { STOP_PATIENCE } else { Duration::MAX };
+        let is_ended = stop || !lost.is_empty();
+        let patience = if is_ended {
+            STOP_PATIENCE
+        } else {
+            Duration::MAX
+        };
         let step = async move {
             let settled = settling.iter().map(async |(call, guard, access)| {
-                if let Some(why) = lost.get(&call.id) {
+                let why = lost.get(&call.id);
+                if let (Some(why), Guard::Opaque) = (why, guard) {
                     return (call.id, lost_with_machine(why));
                 }
                 if *guard == Guard::Asks {
                     return (call.id, unanswered());
                 }
-                let settled = world.settle(call, guard, *access, stop);
+                let settled = world.settle(call, guard, *access, stop || why.is_some());
                 let settled = timeout(patience, settled).await;
                 (call.id, settled.unwrap_or_else(|_| unstopped()))
             });

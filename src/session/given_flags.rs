@@ -32,6 +32,8 @@ pub struct GivenFlags {
     pub is_task: bool,
     /// The folder that the user confirmed for a copy of a session from elsewhere.
     pub confirmed_folder: Option<PathBuf>,
+    /// The session that the user agreed to continue here, where its folder was moved to.
+    pub confirmed_session: Option<String>,
     /// Questions of a run without a screen wait for an answer: `--on-approval wait`.
     pub is_attended: bool,
 }

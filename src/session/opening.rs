@@ -495,7 +495,9 @@ impl AppContext {
         };
         found.forked = matches!(taking, Taking::Copy(_)) || last.as_ref().is_some_and(is_new);
         found.brought = store.history().restored_entry_count(&id)?;
-        if let Some(relocation) = relocation.filter(|_| taking == Taking::Up) {
+        if let Some(relocation) =
+            relocation.filter(|r| taking == Taking::Up && state.folder == r.from)
+        {
             // Before anything else is done there.
             let batch = Batch {
                 at_ms: super::now_ms(),

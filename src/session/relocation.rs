@@ -127,9 +127,9 @@ impl Relocation {
         })
     }
 
-    /// Returns whether the user agreed to it, in a question or by naming the folder.
+    /// Returns whether the user agreed to it in a question, or the client named folder and session.
     pub(super) fn is_confirmed(&self, ctx: &AppContext) -> bool {
-        ctx.given.confirmed_folder.as_deref() == Some(Path::new(&self.root))
+        ctx.given.confirmed_session.as_ref() == Some(&self.session)
     }
 
     /// Returns the entry with which the session continues in the new place.
@@ -152,9 +152,7 @@ impl Relocation {
             self.by.words()
         )
     }
-}
 
-impl Relocation {
     /// Returns the relocation that these arguments lead to, if the user has to confirm it.
     pub fn to_confirm(ctx: &AppContext, which: &SessionSelector) -> Option<Relocation> {
         let (store, _) = ctx.open_store_for_reading().ok()?;

@@ -179,15 +179,6 @@ impl NewTree {
         hex(&self.name)
     }
 
-    /// Returns the tree as it is known after it was recorded. `tree` is the one that it was made
-    /// of.
-    pub fn known(&self, tree: Tree) -> KnownTree {
-        KnownTree {
-            link: self.link(),
-            tree,
-        }
-    }
-
     /// Returns its position after it was recorded.
     pub fn link(&self) -> TreeLink {
         TreeLink {

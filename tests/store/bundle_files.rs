@@ -66,7 +66,10 @@ fn keep(
         why: None,
         clock: None,
     };
-    *last = Some(new.known(tree));
+    *last = Some(KnownTree {
+        link: new.link(),
+        tree,
+    });
     let batch = Batch {
         tree: Some(new),
         ..batch(vec![saved])

@@ -94,7 +94,10 @@ impl Kept {
             clock: None,
         };
         self.versions.push((new.name(), bytes.to_vec()));
-        self.last = Some(new.known(tree));
+        self.last = Some(KnownTree {
+            link: new.link(),
+            tree,
+        });
         let batch = Batch {
             at_ms,
             tree: Some(new),

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::core::access::Access;
-use crate::core::entry::{About, CallId, Entry, Fact, Guard, RecognisedBy, Record};
+use crate::core::entry::{About, CallId, Entry, Fact, Guard, Record};
 use crate::core::tree::may_change_files;
 
 /// Who changed a file.
@@ -122,12 +122,9 @@ impl Workers {
                 self.has_ended = true;
             }
             // Commands that still run belong to the other branch or machine.
-            Entry::Forked { .. }
-            | Entry::Moved { .. }
-            | Entry::Relocated {
-                by: RecognisedBy::Request,
-                ..
-            } => *self = Workers::default(),
+            Entry::Forked { .. } | Entry::Moved { .. } | Entry::Relocated { .. } => {
+                *self = Workers::default()
+            }
             _ => {}
         }
     }

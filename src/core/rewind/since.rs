@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::author::{Maker, Workers};
 use crate::core::access::Access;
-use crate::core::entry::{CallId, Entry, Fact, Guard, RecognisedBy, Record};
+use crate::core::entry::{CallId, Entry, Fact, Guard, Record};
 use crate::core::file_clock::{CommandEnd, FileClock};
 use crate::core::tree::named;
 
@@ -137,12 +137,7 @@ impl Since {
             }
             Entry::Resumed { .. } => self.resumed_ms = record.at_ms,
             // Commands that still run belong to the other branch or machine.
-            Entry::Forked { .. }
-            | Entry::Moved { .. }
-            | Entry::Relocated {
-                by: RecognisedBy::Request,
-                ..
-            } => {
+            Entry::Forked { .. } | Entry::Moved { .. } | Entry::Relocated { .. } => {
                 self.commands.clear();
                 self.restoring = None;
             }

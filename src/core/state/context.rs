@@ -212,12 +212,13 @@ pub(super) fn moved(
         "{machine} on which it ran was lost{ended}; whether it had its effect is not known, so look \
          before you repeat it"
     );
-    state.calls = calls_of_last_answer(state, &lost);
+    state.calls = calls_of_last_answer(state, &lost, false);
     state.keep(record);
 }
 
 /// Returns the calls of the last answer as the model made them. Only their ends are taken over.
-fn calls_of_last_answer(state: &State, lost: &str) -> Vec<OpenCall> {
+/// `is_here`: a keeper of this machine may know what started.
+fn calls_of_last_answer(state: &State, lost: &str, is_here: bool) -> Vec<OpenCall> {
     let reply = state.calls.first().map_or(0, |open| open.call.id.reply);
     let Some((blocks, stop)) = state.answer(reply) else {
         return Vec::new();
@@ -227,11 +228,17 @@ fn calls_of_last_answer(state: &State, lost: &str) -> Vec<OpenCall> {
         open.finished = before.finished;
         open.failed = before.failed;
         open.denied = before.denied;
-        match before.guard {
+        match &before.guard {
             // A person may still answer.
             None | Some(Guard::Asks) => open.is_unjudged = true,
-            Some(_) if !before.finished => {
-                open.guard = Some(Guard::Opaque);
+            Some(guard) if !before.finished => {
+                let is_kept = is_here && !matches!(guard, Guard::Checked { .. });
+                open.guard = Some(if is_kept {
+                    guard.clone()
+                } else {
+                    Guard::Opaque
+                });
+                open.started_access = before.started_access;
                 open.lost = Some(lost.to_string());
             }
             Some(_) => {}
@@ -251,8 +258,8 @@ fn enter(state: &mut State, folder: &str) {
 }
 
 /// Works in the new place of a folder. In the same folder an edit that was started is settled there,
-/// and known files are known there. Nothing that was allowed, seen or started applies in another one,
-/// however much it looks like it.
+/// and known files are known there. In another one nothing applies that was allowed or seen, hooks
+/// judge again, and what runs ends.
 pub(super) fn relocated(state: &mut State, record: &Record, folder: &str, by: RecognisedBy) {
     enter(state, folder);
     if let (RecognisedBy::Folder, Some(moved)) = (by, RootMove::of(&record.entry)) {
@@ -266,8 +273,14 @@ pub(super) fn relocated(state: &mut State, record: &Record, folder: &str, by: Re
         state.session_rules.clear();
         state.approved_hosts.clear();
         state.sent_before = SentBefore::default();
-        let lost = "the folder in which it ran is gone; look before you repeat it";
-        state.calls = calls_of_last_answer(state, lost);
+        state.hooks.clear();
+        state
+            .unanswered
+            .iter_mut()
+            .for_each(|said| said.judged = Judged::No);
+        let lost = "the session moved to another folder while it ran; whether it had its effect is \
+            not known, so look before you repeat it";
+        state.calls = calls_of_last_answer(state, lost, true);
     }
     state.keep(record);
 }

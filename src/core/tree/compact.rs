@@ -43,14 +43,10 @@ pub struct CompactTree {
     records: Records,
     /// Paths that differ from the records. `None`: the path is not in the tree.
     changed: BTreeMap<PathBytes, Option<Item>>,
-    size: TreeSize,
+    pub(super) size: TreeSize,
 }
 
 impl CompactTree {
-    pub fn size(&self) -> TreeSize {
-        self.size
-    }
-
     /// Returns the state of a path.
     pub fn get(&self, path: &[u8]) -> Option<Item> {
         match self.changed.get(path) {

@@ -219,7 +219,7 @@ fn is_same(compact: &CompactTree, tree: &Tree) {
         files: tree.0.len() as u64,
         bytes: tree.bytes(),
     };
-    assert_eq!(compact.size(), size);
+    assert_eq!(compact.size, size);
     for (path, item) in &tree.0 {
         assert_eq!(compact.get(path).as_ref(), Some(item));
     }

@@ -96,7 +96,9 @@ fn what_was_allowed_in_a_folder_applies_only_there() {
         assert_eq!(state.folder, "/new");
         let [first, second] = [0, 1].map(|index| state.call(id(2, index)).unwrap());
         assert_eq!(second.decided.is_some(), is_same, "{by:?}");
+        // Its keeper on this machine ends it.
         assert_eq!(first.lost.is_none(), is_same, "{by:?}");
+        assert_eq!(first.guard, Some(supervised()), "{by:?}");
         let results = [interrupted(id(2, 0)), finished_early(id(2, 1))];
         let state = results.into_iter().fold(state, |mut state, entry| {
             let seq = state.next_seq();

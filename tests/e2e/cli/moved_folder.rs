@@ -139,6 +139,26 @@ fn a_kill_during_a_call_and_a_move_lose_nothing() {
     assert_eq!(records(&home).iter().filter(ends).count(), 1);
 }
 
+/// A folder that only looks like the one before: the command that still runs is ended.
+#[test]
+fn what_runs_ends_before_the_session_continues_in_another_folder() {
+    let (home, id) = worked(&THREE);
+    let waits = "touch ~/began; until [ -e ~/go ]; do sleep 0.01; done; touch ~/here";
+    let call = ("bash", json!({ "command": waits }));
+    then(&home, &[step("", &[call]), step("done", &[])]);
+    let mut live = Live::spawn(home.rewake(["-p", "-c", "two", "--yolo"]));
+    until(|| home.user().join("began").exists());
+    live.kill();
+    live.wait(LIMIT);
+    let new = copied(&home);
+    let run = runs_in(&home, &new, &["-p", "-r", &id]).expect(0);
+    assert_eq!(run.stdout, "done\n", "{}", run.stderr);
+    assert_eq!(moves(&home)[0].1, RecognisedBy::Files);
+    let processes = home.run(["ps"]).expect(0);
+    assert!(!processes.stdout.contains("began"), "{}", processes.stdout);
+    assert!(!home.user().join("here").exists());
+}
+
 #[test]
 fn files_of_the_last_snapshot_recognise_a_folder_on_another_disk() {
     let (home, id) = worked(&THREE);

@@ -48,7 +48,10 @@ impl Kept {
             tree: Some(new.clone()),
             ..Batch::default()
         };
-        self.last = Some(new.known(tree));
+        self.last = Some(KnownTree {
+            link: new.link(),
+            tree,
+        });
         self.store.append(&mut self.head, &batch).unwrap();
     }
 
