@@ -989,6 +989,37 @@ fn many_forged_fields_have_no_effect_here() {
 }
 
 /// A hook of this machine judges a call again, and each call only once.
+/// A hook may have changed the arguments of a call that it allowed. Those of the model are judged again.
+#[test]
+fn hooks_judge_again_in_another_folder() {
+    for (by, is_judged) in [(RecognisedBy::Folder, true), (RecognisedBy::Files, false)] {
+        let state = state([
+            said("go"),
+            replied(vec![bash("a"), bash("b")]),
+            Entry::Hooking {
+                event: HookEvent::PreToolUse,
+                of: 2,
+                runs: vec![hook_run(Some(id(2, 1)))],
+            },
+            Entry::Hooked {
+                event: HookEvent::PreToolUse,
+                of: 3,
+                call: Some(id(2, 1)),
+                results: vec![hook_result()],
+            },
+            Entry::Relocated {
+                from: "/w".into(),
+                folder: "/new".into(),
+                from_root: "/w".into(),
+                root: "/new".into(),
+                by,
+            },
+        ]);
+        let second = state.call(id(2, 1)).unwrap();
+        assert_eq!(second.needs_judging(&state.hooks), !is_judged, "{by:?}");
+    }
+}
+
 #[test]
 fn calls_are_judged_again_by_hooks() {
     let log = vec![
