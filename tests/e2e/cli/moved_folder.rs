@@ -154,7 +154,7 @@ fn what_runs_ends_before_the_session_continues_in_another_folder() {
     let run = runs_in(&home, &new, &["-p", "-r", &id]).expect(0);
     assert_eq!(run.stdout, "done\n", "{}", run.stderr);
     assert_eq!(moves(&home)[0].1, RecognisedBy::Files);
-    let processes = home.run(["ps"]).expect(0);
+    let processes = runs_in(&home, &new, &["ps"]).expect(0);
     assert!(!processes.stdout.contains("began"), "{}", processes.stdout);
     assert!(!home.user().join("here").exists());
 }
