@@ -225,10 +225,7 @@ async fn a_server_sees_nothing_of_our_environment_but_what_is_named() {
         let is_proxy = name.to_lowercase().ends_with("_proxy");
         // The test harness of Rust sets one of its own.
         let is_harness = name.starts_with("__RUST") || *name == "RUST_TEST_THREADS";
-        let is_for_all = is_proxy
-            || name.contains("CERT")
-            || name.contains("CA_BUNDLE")
-            || name.contains("SSL_CA");
+        let is_for_all = is_proxy || rewake::config::CERTIFICATES.contains(name);
         assert!(is_for_all || is_harness || allowed.contains(name), "{name}");
     }
     assert!(names.contains(&"PATH") && names.contains(&spoken::ASKED));
