@@ -155,6 +155,10 @@ impl Relocation {
 
     /// Returns the relocation that these arguments lead to, if the user has to confirm it.
     pub fn to_confirm(ctx: &AppContext, which: &SessionSelector) -> Option<Relocation> {
+        // A start in a known place draws before the store can be read.
+        if *which == SessionSelector::New && Note::read(ctx, &ctx.workspace()).is_some() {
+            return None;
+        }
         let (store, _) = ctx.open_store_for_reading().ok()?;
         let info = match which {
             SessionSelector::Named { id, .. }
@@ -162,9 +166,6 @@ impl Relocation {
             | SessionSelector::Given { id } => store.history().find(id).ok()?,
             SessionSelector::New | SessionSelector::Newest { .. } => {
                 let newest = store.history().newest(Some(&ctx.workspace())).ok()?;
-                if newest.is_some() && *which == SessionSelector::New {
-                    return None;
-                }
                 newest.or_else(|| Relocation::newest(ctx, &store, true))?
             }
         };
