@@ -156,7 +156,8 @@ impl Relocation {
     /// Returns the relocation that these arguments lead to, if the user has to confirm it.
     pub fn to_confirm(ctx: &AppContext, which: &SessionSelector) -> Option<Relocation> {
         // A start in a known place draws before the store can be read.
-        if *which == SessionSelector::New && Note::read(ctx, &ctx.workspace()).is_some() {
+        let is_named = !matches!(which, SessionSelector::New | SessionSelector::Newest { .. });
+        if !is_named && Note::read(ctx, &ctx.workspace()).is_some() {
             return None;
         }
         let (store, _) = ctx.open_store_for_reading().ok()?;

@@ -274,10 +274,9 @@ pub(super) fn relocated(state: &mut State, record: &Record, folder: &str, by: Re
         state.approved_hosts.clear();
         state.sent_before = SentBefore::default();
         state.hooks.clear();
-        state
-            .unanswered
-            .iter_mut()
-            .for_each(|said| said.judged = Judged::No);
+        for said in &mut state.unanswered {
+            said.judged = Judged::No;
+        }
         let lost = "the session moved to another folder while it ran; whether it had its effect is \
             not known, so look before you repeat it";
         state.calls = calls_of_last_answer(state, lost, true);
