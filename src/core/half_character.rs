@@ -122,9 +122,10 @@ mod tests {
     proptest! {
         #[test]
         fn valid_json_is_read_like_serde_json_reads_it(value in json(), is_pretty in any::<bool>()) {
-            let text = match is_pretty {
-                true => serde_json::to_string_pretty(&value),
-                false => serde_json::to_string(&value),
+            let text = if is_pretty {
+                serde_json::to_string_pretty(&value)
+            } else {
+                serde_json::to_string(&value)
             };
             let text = text.unwrap();
             prop_assert!(matches!(without_halves(&text), Cow::Borrowed(_)));

@@ -93,10 +93,10 @@ impl Models {
         let has_text_calls = is_set.unwrap_or(is_said);
         let Some(schema) = request.schema.clone() else {
             let reply = backend.call(&request, blobs, on).await?;
-            return Ok(match has_text_calls {
-                true => text_calls::read(reply, &request.tools),
-                false => reply,
-            });
+            if has_text_calls {
+                return Ok(text_calls::read(reply, &request.tools));
+            }
+            return Ok(reply);
         };
         match &backend {
             _ if self.without_field.borrow().contains(&request.model) => {

@@ -423,8 +423,8 @@ impl AppContext {
         let at = (taking, relocation.as_ref());
         let mut session = its.reopen(store, info, at, now_ms, interactive)?;
         session.warnings.extend(was_away);
-        let unasked = relocation.filter(|relocation| !relocation.is_confirmed(self));
-        let here = unasked.map(|r| format!("the session continues here: {}", r.words()));
+        let unconfirmed = relocation.filter(|relocation| !relocation.is_confirmed(self));
+        let here = unconfirmed.map(|r| format!("the session continues here: {}", r.words()));
         session.warnings.extend(here);
         // Warnings about the config of this folder were shown already.
         let warnings = its.loaded.warnings.iter().map(|w| &w.text);

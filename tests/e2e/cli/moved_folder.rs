@@ -97,7 +97,7 @@ fn a_session_continues_in_a_renamed_folder() {
         assert_eq!(said, 1, "{}", run.stderr);
         let place = (new.display().to_string(), RecognisedBy::Folder);
         assert_eq!(moves(&home), [place], "{form:?}");
-        // It is a session of the new folder from here on, and nothing more is said.
+        // It is a session of the new folder from here on, and no second line names the move.
         then(&home, &[step("Third answer.", &[])]);
         let run = runs_in(&home, &new, &["-p", "-c", "three"]).expect(0);
         assert!(!run.stderr.contains(line), "{}", run.stderr);
