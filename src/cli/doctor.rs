@@ -6,6 +6,7 @@ mod journal;
 mod repair;
 mod servers;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
@@ -18,6 +19,8 @@ use crate::config::{
     self, Env, FilesConfig, Loaded, NetworkUse, Origin, Paths, Project, ProjectTrust, SandboxUse,
     hint_of, is_usable,
 };
+use crate::core::check;
+use crate::core::entry::{About, CheckEnding, Entry, Record};
 use crate::core::text::{count, size_text};
 use crate::model::{Figures, discover, retirement};
 use crate::report::{CliError, exit, line};
@@ -147,7 +150,7 @@ pub(super) fn run(place: &SessionPlace, args: &DoctorArgs) -> Result<u8, CliErro
         }
         hooks_of(&mut report, &ctx);
     }
-    store(&mut report, loaded.as_ref().ok(), paths);
+    store(&mut report, loaded.as_ref().ok(), paths, here);
     runs(&mut report, paths);
     if let Ok(loaded) = loaded {
         servers::servers(&mut report, env, paths, here, loaded);
@@ -488,7 +491,7 @@ fn files(report: &mut Report, env: &Env, paths: &Paths, here: &StartFolder, file
     }
 }
 
-fn store(report: &mut Report, loaded: Option<&Loaded>, paths: &Paths) {
+fn store(report: &mut Report, loaded: Option<&Loaded>, paths: &Paths, here: &StartFolder) {
     if !database::exists(&paths.data_dir) {
         match MissingSessions::without_database(&paths.data_dir, &paths.state_dir, &all_runs(paths))
         {
@@ -535,7 +538,7 @@ fn store(report: &mut Report, loaded: Option<&Loaded>, paths: &Paths) {
         Ok(problems) => report.wrong("store", problems.join("; "), None),
         Err(error) => damaged(report, "store", error, loaded, paths),
     }
-    sessions(report, &store, loaded, paths);
+    sessions(report, &store, loaded, paths, here);
     worktrees(report, &store, paths);
     if let Some(loaded) = loaded {
         journal::journal(report, &store, loaded, paths);
@@ -598,7 +601,13 @@ fn all_runs(paths: &Paths) -> Runs {
     Runs::new(paths.data_dir.join("runs"), "")
 }
 
-fn sessions(report: &mut Report, store: &Store, loaded: Option<&Loaded>, paths: &Paths) {
+fn sessions(
+    report: &mut Report,
+    store: &Store,
+    loaded: Option<&Loaded>,
+    paths: &Paths,
+    here: &StartFolder,
+) {
     let sessions = match store
         .history()
         .sessions(SessionFilter::default(), MAX_SESSIONS)
@@ -610,14 +619,38 @@ fn sessions(report: &mut Report, store: &Store, loaded: Option<&Loaded>, paths: 
         }
     };
     let mut unreadable = 0;
+    // Of each check here, its newest run.
+    let mut runs: BTreeMap<String, About> = BTreeMap::new();
     for info in &sessions {
-        if let Err(error) = store.load(&info.id) {
-            unreadable += 1;
-            damaged(report, "session", error, loaded, paths);
+        match store.load(&info.id) {
+            Err(error) => {
+                unreadable += 1;
+                damaged(report, "session", error, loaded, paths);
+            }
+            Ok((_, records)) if Path::new(&info.workspace) == here.root => {
+                for (check, about) in records.into_iter().rev().filter_map(check_run) {
+                    runs.entry(check).or_insert(about);
+                }
+            }
+            Ok(_) => {}
         }
         if let Some(pid) = SessionLock::holder(&paths.data_dir, &info.id) {
             let id = short_id(&info.id);
             report.note("lock", format!("{id} is in use by process {pid}"));
+        }
+    }
+    for check in loaded.iter().flat_map(|loaded| &loaded.config.check) {
+        if let Some(about) = runs.get(&checks::name(check))
+            && let Some(line) = check::line(about)
+            && !matches!(
+                about,
+                About::CheckEnded {
+                    ending: CheckEnding::Exited { .. },
+                    ..
+                }
+            )
+        {
+            report.note("checks", format!("newest run: {line}"));
         }
     }
     let unfinished = sessions.iter().filter(|s| s.unfinished).count();
@@ -629,6 +662,22 @@ fn sessions(report: &mut Report, store: &Store, loaded: Option<&Loaded>, paths: 
                 count(sessions.len() as u64, "session")
             ),
         );
+    }
+}
+
+/// Returns the name and the end of a check that nobody stopped.
+fn check_run(record: Record) -> Option<(String, About)> {
+    let Entry::Noted {
+        about: Some(about), ..
+    } = record.entry
+    else {
+        return None;
+    };
+    match &about {
+        About::CheckEnded { check, ending, .. } if *ending != CheckEnding::Stopped => {
+            Some((check.clone(), about))
+        }
+        _ => None,
     }
 }
 

@@ -77,18 +77,22 @@ pub fn request(
 const HERE: &str = include_str!("../../assets/prompts/summary_here.md");
 
 /// Builds the request for a summary as the last request to the session's model with the instruction
-/// at its end, so that a provider's cache has all but that. `last` is the last entry to summarise.
-/// `None`: it does not fit, or the context has not all that is to be summarised.
+/// at its end, so that a provider's cache has all but that. `last` is the last entry to summarise,
+/// and `records` are all that no model has summarised. `None`: it does not fit, or the context has
+/// only a digest of records that another request can show.
 pub fn request_in_place(
     state: &State,
+    records: &[Record],
     budget: &Budget,
     inline_max_bytes: usize,
     last: Seq,
     summary_tokens: u64,
 ) -> Option<Request> {
     let is_unsound = |p: &Preface| p.unsound_from.is_some();
+    let lines = records.iter().filter_map(|r| line(r, TEXT_BYTES));
+    let is_short = lines.map(|l| l.len()).sum::<usize>() <= budget.bytes(budget.window / 4);
     // With a schema the model answers in that alone.
-    if state.structured.is_some() || state.preface.as_ref().is_some_and(is_unsound) {
+    if state.structured.is_some() || is_short && state.preface.as_ref().is_some_and(is_unsound) {
         return None;
     }
     let is_answer = |record: &Record| matches!(record.entry, Entry::Replied { .. });

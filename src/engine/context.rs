@@ -445,6 +445,7 @@ impl Summaries {
     fn in_place<W: World>(
         &self,
         log: &Recorder<W>,
+        records: &[Record],
         last: Seq,
     ) -> Result<Option<(Request, Images)>, EngineError> {
         let other = self.summarising.model.as_ref();
@@ -454,6 +455,7 @@ impl Summaries {
         let (budget, windows) = (log.budget(), &log.policy.windows);
         let request = summary::request_in_place(
             &log.state,
+            records,
             &budget,
             windows.inline_max_bytes,
             last,
@@ -478,7 +480,7 @@ impl Summaries {
         last: Option<Seq>,
     ) -> Result<Work, EngineError> {
         let mut in_place = match last {
-            Some(last) => self.in_place(log, last)?,
+            Some(last) => self.in_place(log, &records, last)?,
             None => None,
         };
         let model = self.summarising.model.as_ref().unwrap_or(&log.state.model);

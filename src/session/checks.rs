@@ -23,14 +23,19 @@ pub(crate) struct ListedCheck<'a> {
     pub fault: Option<String>,
 }
 
+/// Returns the name of a check, or its command.
+pub(crate) fn name(config: &CheckConfig) -> String {
+    let name = config.name.as_deref().unwrap_or(&config.command);
+    one_line(name, NAME_CHARS)
+}
+
 /// Returns the checks of the config, those that do not run included.
 pub(crate) fn list(ctx: &AppContext) -> Vec<ListedCheck<'_>> {
     let sandbox = sandbox::given(ctx);
     let has_sandbox = sandbox.available && sandbox.workspace;
     let mut listed: Vec<ListedCheck<'_>> = Vec::new();
     for (place, config) in ctx.config().check.iter().enumerate() {
-        let name = config.name.as_deref().unwrap_or(&config.command);
-        let name = one_line(name, NAME_CHARS);
+        let name = name(config);
         let fault = match listed.iter().any(|other| other.name == name) {
             _ if !has_sandbox => Some(
                 "there is no sandbox in which a command may write to the workspace; \

@@ -103,7 +103,8 @@ impl Relocation {
         let has_place =
             is_worktree(ctx, Path::new(&info.folder)) || is_worktree(ctx, &ctx.here.folder);
         let is_ours = info.replica.is_none() && info.shared.is_none() && !has_place;
-        let is_moved = is_gone(&info.folder) && (is_same_root || is_gone(&info.workspace));
+        let is_moved = leads_here(ctx, &info.workspace)
+            || is_gone(&info.folder) && (is_same_root || is_gone(&info.workspace));
         if !is_ours || !is_moved {
             return None;
         }
@@ -146,7 +147,7 @@ impl Relocation {
     /// Returns the change in words that follow the name of the session.
     pub fn words(&self) -> String {
         format!(
-            "its folder {} does not exist any more; {} is the new one ({})",
+            "its folder {} is not there any more; {} is the new one ({})",
             visible(&self.from),
             visible(&self.folder),
             self.by.words()
@@ -160,7 +161,8 @@ impl Relocation {
         if !is_named && Note::read(ctx, &ctx.workspace()).is_some() {
             return None;
         }
-        let (store, _) = ctx.open_store_for_reading().ok()?;
+        // A store that is damaged or older is for the start itself, which reports what it does to it.
+        let store = Store::open_current(&ctx.paths.data_dir).ok()??;
         let info = match which {
             SessionSelector::Named { id, .. }
             | SessionSelector::ForkAt { id, .. }
@@ -187,11 +189,11 @@ impl Relocation {
             if roots.len() == COMPARED || is_known || info.shared.is_some() {
                 return false;
             }
-            let is_gone = is_gone(&info.workspace);
-            if is_gone {
+            let is_moved = is_gone(&info.workspace) || leads_here(ctx, &info.workspace);
+            if is_moved {
                 roots.push(info.workspace.clone());
             }
-            let found = is_gone.then(|| Relocation::of(ctx, store, info)).flatten();
+            let found = is_moved.then(|| Relocation::of(ctx, store, info)).flatten();
             let is_same = |found: &Relocation| {
                 found.by == RecognisedBy::Folder
                     || found.by != RecognisedBy::Request && (asks || found.is_confirmed(ctx))
@@ -229,6 +231,11 @@ fn is_worktree(ctx: &AppContext, folder: &Path) -> bool {
 /// Returns whether a path does not exist. One that cannot be read may exist.
 fn is_gone(path: &str) -> bool {
     fs::metadata(path).is_err_and(|error| error.kind() == ErrorKind::NotFound)
+}
+
+/// Returns whether the root of a workspace became a link to this one. Roots are paths without links.
+fn leads_here(ctx: &AppContext, root: &str) -> bool {
+    root != ctx.workspace() && fs::canonicalize(root).is_ok_and(|real| real == ctx.here.root)
 }
 
 /// Returns how the folder of this start is recognised as the one that had this root.

@@ -47,17 +47,20 @@ def calls_when_told(command):
             if tool['function']['name'] == 'bash':
                 tool['function']['parameters']['properties'] = {'command': {'const': command}}
         last = body['messages'][-1]
+        if is_summary(last):
+            return
         if tools and last['role'] == 'user' and RUN in str(last['content']):
             # This server has no choice of one tool, and allows words before a call. The odds choose.
             odds = [[CALL, 100], [TURN_END, 200], ['bash', 50], ['_stop', -100], ['_wait', -100], ['_', -100]]
             body.update(tool_choice='required', logit_bias=odds)
-        elif tools and not is_summary(last):
+        elif tools:
             body.update(stop=STOPS, logit_bias=[[TURN_END, -100]])
     return change
 
 
 def is_summary(message):
-    return message['role'] == 'user' and 'summar' in str(message['content']).lower()
+    words = ('Write the memory that replaces', 'Now write what was asked for')
+    return message['role'] == 'user' and any(part in str(message['content']) for part in words)
 
 
 def learnt(run):
@@ -231,16 +234,12 @@ def full(binary, program, folder):
         # A summary must not take the window from the request beside it.
         refused = [seen['words'] for seen in proxy.seen if seen['words']]
         good &= report(f'SmolLM2 at 4,096: {len(refused)} of {len(proxy.seen)} requests refused', not refused, refused)
-        total = lambda usage: sum(usage.values())
-        main = sum(total(e['usage']) for run in runs for e in of_kind(run, 'entry.replied'))
-        spent = sum(total(s['usage']) for run in runs for kind in ('entry.closed', 'entry.continued')
-                    for e in of_kind(run, kind) for s in e.get('spent') or [])
-        counts = [seen['counts'] for seen in proxy.seen if seen['counts']]
-        asked = sum(count['prompt_n'] + count['cache_n'] + count['predicted_n'] for count in counts)
-        print(f'       {len(proxy.seen)} requests with {asked} tokens: answers {main}, summaries {spent}')
-        share = (asked - main) / main
-        return good & report(f'SmolLM2 at 4,096: {share:.2f} tokens of summaries for each other (target: {SUMMARY_SHARE})',
-                             share <= SUMMARY_SHARE)
+        # What the server had to read for them, without what its cache had.
+        of = lambda summaries: [seen for seen in proxy.seen if is_summary(seen['asked']['messages'][-1]) == summaries]
+        main, spent = processed(of(False)), processed(of(True))
+        print(f'       tokens processed: {main} for {len(of(False))} requests, {spent} for {len(of(True))} summaries')
+        return good & report(f'SmolLM2 at 4,096: {spent / main:.2f} tokens of summaries for each other (target: {SUMMARY_SHARE})',
+                             spent <= main * SUMMARY_SHARE)
 
 
 class Template(Proxy):

@@ -144,6 +144,8 @@ fn refusal(ended: &RunEnd, printed: &str, folder: &Path) -> Option<String> {
 /// the program that printed it.
 fn ends_with_denial(printed: &str) -> bool {
     let last = printed.trim_end().lines().next_back().unwrap_or("");
+    // Python and others end it in a bracket or a quote.
+    let last = last.trim_end_matches(|c: char| c.is_ascii_punctuation() || c == ' ');
     let last = last.to_lowercase();
     NOT_PERMITTED
         .iter()
@@ -283,6 +285,9 @@ mod tests {
         let piped = "touch: cannot touch 'x': Read-only file system\n";
         let hint = told(Access::Read, How::Exited(0), piped);
         assert!(hint.contains("access workspace would do"), "{hint}");
+        let python = "URLError: <urlopen error [Errno -3] Temporary failure in name resolution>\n";
+        let hint = told(Access::Workspace, How::Exited(0), python);
+        assert!(hint.contains("access network would do"), "{hint}");
         for other in ["grep: x: Permission denied\n3 matches", "all is well", ""] {
             assert_eq!(told(Access::Read, How::Exited(0), other), "");
         }

@@ -145,21 +145,21 @@ fn a_new_session_knows_how_the_last_one_here_ended() {
     home.run(["-p", "x"]).expect(0);
     let start = last_start(&heard);
     for words in [
-        "It ended: done",
-        "Last task: \"mend the parser\"",
-        "Plan: 1 of 2 completed; next: \"mend it\"",
-        "Its last words: \"I found it.\"",
+        "last session (data from its log): done\n",
+        "task: \"mend the parser\"",
+        "plan: 1 of 2 completed; next: \"mend it\"",
+        "answer: \"I found it.\"",
     ] {
         assert!(start.contains(words), "{words}: {start}");
     }
 
     home.run(["-p", "x", "--set", "context.cross_session=false"])
         .expect(0);
-    assert!(!last_start(&heard).contains("last_session"));
+    assert!(!last_start(&heard).contains("last session"));
     // Another folder is another workspace.
     std::fs::create_dir(home.path("sub")).unwrap();
     home.run(["-p", "x", "-C", "sub"]).expect(0);
-    assert!(!last_start(&heard).contains("last_session"));
+    assert!(!last_start(&heard).contains("last session"));
     server.assert_no_violations();
 }
 
@@ -171,7 +171,7 @@ fn a_fork_is_told_of_no_other_session() {
     home.run(["-p", "-c", "--fork-session", "second"]).expect(0);
     let body = heard.lock().unwrap().last().unwrap().json.to_string();
     assert!(
-        body.contains("at_start") && !body.contains("last_session"),
+        body.contains("at_start") && !body.contains("last session"),
         "{body}"
     );
 }

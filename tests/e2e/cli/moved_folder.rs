@@ -92,7 +92,7 @@ fn a_session_continues_in_a_renamed_folder() {
             .collect();
         let run = runs_in(&home, &new, &args).expect(0);
         assert_eq!(run.stdout, "Second answer.\n");
-        let line = "does not exist any more";
+        let line = "is not there any more";
         let said = run.stderr.lines().filter(|l| l.contains(line)).count();
         assert_eq!(said, 1, "{}", run.stderr);
         let place = (new.display().to_string(), RecognisedBy::Folder);
@@ -103,6 +103,19 @@ fn a_session_continues_in_a_renamed_folder() {
         assert!(!run.stderr.contains(line), "{}", run.stderr);
         assert_eq!(moves(&home).len(), 1);
         assert!(!beside(&home, "work").exists());
+    }
+}
+
+#[test]
+fn a_link_at_the_old_path_is_no_folder() {
+    for through in ["work", "renamed"] {
+        let (home, _) = worked(&[]);
+        let new = renamed(&home);
+        std::os::unix::fs::symlink(&new, home.workspace()).unwrap();
+        let run = runs_in(&home, &beside(&home, through), &["-p", "-c", "two"]).expect(0);
+        assert_eq!(run.stdout, "Second answer.\n", "{}", run.stderr);
+        let place = (new.display().to_string(), RecognisedBy::Folder);
+        assert_eq!(moves(&home), [place], "{through}");
     }
 }
 

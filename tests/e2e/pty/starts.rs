@@ -54,11 +54,14 @@ fn lose_the_database(home: &Home) {
 
 #[test]
 fn a_lost_database_is_rebuilt_from_the_journal() {
-    let (home, _) = talked();
-    lose_the_database(&home);
-    let terminal = Terminal::start(&home, &["-c"]);
-    terminal.sees("First answer.");
-    terminal.sees("3 entries of 1 session put back");
+    for is_named in [false, true] {
+        let (home, id) = talked();
+        lose_the_database(&home);
+        let args: &[&str] = if is_named { &["-r", &id] } else { &["-c"] };
+        let terminal = Terminal::start(&home, args);
+        terminal.sees("First answer.");
+        terminal.sees("3 entries of 1 session put back");
+    }
 }
 
 #[test]
