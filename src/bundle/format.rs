@@ -38,7 +38,7 @@ const LEVEL: i32 = 3;
 const HAS_CHECKSUM: u8 = 0b100;
 
 /// The first line.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct About {
     /// [`FORM`].
     pub bundle: u32,

@@ -472,18 +472,7 @@ impl<'i> Lines<'i> {
             line: Vec::new(),
             number: 0,
             bytes: 0,
-            about: About {
-                bundle: 0,
-                rewake: String::new(),
-                schema: 0,
-                store: String::new(),
-                host: String::new(),
-                os: String::new(),
-                at_ms: 0,
-                sessions: Vec::new(),
-                lines: 0,
-                bytes: 0,
-            },
+            about: About::default(),
             end: None,
         };
         if !lines.read_line(MAX_FIRST_LINE)? {

@@ -268,6 +268,7 @@ fn shortened(value: Value, inline: usize, seq: Seq) -> Value {
 }
 
 /// Messages under construction. The last answer waits until its results are known.
+#[derive(Default)]
 struct Messages<'a> {
     inline: usize,
     forms: Option<&'a Forms>,
@@ -311,10 +312,7 @@ impl<'a> Messages<'a> {
         Messages {
             inline,
             forms,
-            done: Vec::new(),
-            answer: Vec::new(),
-            calls: Vec::new(),
-            after_results: Vec::new(),
+            ..Messages::default()
         }
     }
 

@@ -12,7 +12,7 @@ use super::size::{self, IMAGE_BYTES, PART_BYTES};
 
 /// A request, built by [`super::prompt::request`], and for summaries by
 /// [`super::summary::request`].
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Request {
     /// `provider/model`.
     pub model: String,
@@ -56,19 +56,13 @@ impl Request {
         Request {
             model,
             system,
-            tools: Vec::new(),
-            instructions: String::new(),
             messages: vec![Message {
                 role: Role::User,
                 parts: vec![text].into(),
                 cache: false,
             }],
             max_tokens,
-            effort: Effort::Default,
-            temperature: None,
-            answers: 0,
-            has_answered: false,
-            schema: None,
+            ..Request::default()
         }
     }
 }

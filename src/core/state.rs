@@ -67,7 +67,7 @@ impl std::fmt::Display for Illegal {
 impl std::error::Error for Illegal {}
 
 /// The state of a session.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct State {
     /// Describes the calls of answers.
     describe: Describing,
@@ -249,6 +249,13 @@ enum Judged {
 #[derive(Debug, Clone, Copy)]
 struct Describing(Describe);
 
+/// Knows no tool. [`State::new`] puts the function that knows them in its place.
+impl Default for Describing {
+    fn default() -> Describing {
+        Describing(|name, _| Err(format!("there is no tool named {name:?}")))
+    }
+}
+
 impl PartialEq for Describing {
     fn eq(&self, _: &Describing) -> bool {
         true
@@ -324,8 +331,9 @@ pub enum Halt {
 }
 
 /// Whether the output limit cut the last answer of a turn.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum CutAnswer {
+    #[default]
     No,
     /// It did, and the model is to continue it.
     Owed,
@@ -380,83 +388,7 @@ impl State {
     pub fn new(describe: Describe) -> State {
         State {
             describe: Describing(describe),
-            next_seq: 0,
-            folder: String::new(),
-            has_moved: false,
-            version: String::new(),
-            model: String::new(),
-            mode: Mode::default(),
-            effort: Effort::Default,
-            temperature: None,
-            fallback_from: None,
-            model_before_command: None,
-            structured: None,
-            layers: PromptPrefix::default(),
-            context: Vec::new(),
-            preface: None,
-            calls: Vec::new(),
-            owed: false,
-            halted: None,
-            paused: false,
-            run_limits: RunLimits::default(),
-            added_prompt: String::new(),
-            added_folders: Vec::new(),
-            worked_ms: 0,
-            last_ms: None,
-            taken_up: 0,
-            restarts: 0,
-            was_at_work: false,
-            turns: 0,
-            asked_by_model: 0,
-            nonsense: 0,
-            cut_answer: CutAnswer::No,
-            loop_guard: LoopGuard::default(),
-            seen: BTreeMap::new(),
-            outside: ExternalChanges::default(),
-            background: BTreeMap::new(),
-            wakes: 0,
-            reminded: BTreeSet::new(),
-            assignment: None,
-            tasks_begun: 0,
-            user_commands: BTreeMap::new(),
-            plan: None,
-            plan_at: None,
-            usage: Usage::default(),
-            summarising: Usage::default(),
-            spent: BTreeMap::new(),
-            replies: 0,
-            cut_answers: 0,
-            finished: 0,
-            forked_from: None,
-            imported: None,
-            continuations: 0,
-            name: None,
-            made_title: None,
-            was_titled: false,
-            first_words: None,
-            tree: None,
-            may_differ_from_tree: false,
-            files_not_kept: None,
-            restoring: None,
-            limits: BTreeMap::new(),
-            refused_images: BTreeMap::new(),
-            outputs: LearntOutputs::default(),
-            request_forms: RequestForms::default(),
-            ratios: BTreeMap::new(),
-            guesses: Guesses::default(),
-            learned: 0,
-            counts: Counts::default(),
-            ledger: Ledger::default(),
-            words: None,
-            said: UserMessages::default(),
-            freed: ClearedResults::default(),
-            recall_due: false,
-            session_rules: Vec::new(),
-            approved_hosts: BTreeSet::new(),
-            sent_before: SentBefore::default(),
-            hooks: SessionHooks::default(),
-            checks: SessionChecks::default(),
-            unanswered: Vec::new(),
+            ..State::default()
         }
     }
 

@@ -20,6 +20,7 @@ use crate::store::{AbandonedDraft, InboxId, Message, Queued, StoreError};
 use crate::world::World;
 
 /// Requests of a person that are not in the log.
+#[derive(Default)]
 pub(super) struct Requests {
     /// A request to leave.
     pub left: Option<SaveReason>,
@@ -394,13 +395,8 @@ impl<W: World> Recorder<W> {
 impl Requests {
     pub(super) fn new(chosen: Option<Choice>) -> Requests {
         Requests {
-            left: None,
-            waits_for_person: false,
-            settles: false,
-            compaction: false,
             chosen,
-            rewind: None,
-            unkept_input: None,
+            ..Requests::default()
         }
     }
 

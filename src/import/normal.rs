@@ -33,6 +33,7 @@ const MAX_ID: usize = 200;
 pub(super) type Entries<'a> = &'a mut dyn FnMut(i64, Entry, Vec<Vec<u8>>);
 
 /// An answer that is not recorded yet.
+#[derive(Default)]
 struct Answer {
     id: String,
     at_ms: i64,
@@ -305,12 +306,8 @@ impl<'a> Normal<'a> {
             return None;
         }
         let answer = self.answer.get_or_insert_with(|| Answer {
-            id: String::new(),
             at_ms,
-            blocks: Vec::new(),
-            calls: HashMap::new(),
-            model: String::new(),
-            usages: HashMap::new(),
+            ..Answer::default()
         });
         answer.id = id;
         Some(answer)

@@ -29,6 +29,7 @@ const TAIL_BYTES: u64 = 64 << 10;
 /// Maximum size of a header. One with two paths is smaller.
 const MAX_HEADER_BYTES: u64 = 64 << 10;
 
+#[derive(Default)]
 pub struct Journal {
     pub folder: PathBuf,
     pause: Duration,
@@ -91,10 +92,7 @@ impl Journal {
         Journal {
             folder: place.folder.clone(),
             pause: place.pause,
-            worker: None,
-            tails: HashMap::new(),
-            opened: VecDeque::new(),
-            states: HashMap::new(),
+            ..Journal::default()
         }
     }
 

@@ -23,10 +23,11 @@ pub const HANDSHAKE: [&str; 3] = [
 const NAME_MAX_BYTES: usize = 200;
 const INSTRUCTIONS_MAX_BYTES: usize = 8 * 1024;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Era {
     /// The connection begins with `initialize`.
+    #[default]
     Handshake,
     /// Each request contains all data in its `_meta`.
     Stateless,
@@ -56,7 +57,7 @@ impl ProtocolHint {
 }
 
 /// The protocol and the abilities of a server. They are stored beside it for the next agent.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NegotiatedServer {
     pub era: Era,
     /// The protocol's version.

@@ -116,6 +116,7 @@ fn split(pattern: &str) -> (&str, &str) {
     pattern.split_at(at)
 }
 
+#[derive(Default)]
 struct Matches {
     folder: PathBuf,
     max_bytes: usize,
@@ -130,10 +131,7 @@ impl Matches {
         Matches {
             folder: paths::real_folder(ctx),
             max_bytes: ctx.inline_max_bytes.saturating_sub(FRAME_BYTES),
-            text: String::new(),
-            shown: 0,
-            more: 0,
-            unreadable: 0,
+            ..Matches::default()
         }
     }
 

@@ -256,6 +256,7 @@ impl Read for Watched<'_> {
 }
 
 /// The hits of a search, within the limits of a report.
+#[derive(Default)]
 struct Matches {
     text: String,
     max_bytes: usize,
@@ -274,19 +275,12 @@ struct Matches {
 impl Matches {
     fn new(args: &Args, ctx: &ToolContext) -> Matches {
         Matches {
-            text: String::new(),
             max_bytes: MAX_TEXT_BYTES.min(ctx.inline_max_bytes.saturating_sub(FRAME_BYTES)),
             limit: args
                 .limit
                 .map_or(DEFAULT_HITS, u64::from)
                 .clamp(1, MAX_HITS),
-            is_full: false,
-            hits: 0,
-            shown: 0,
-            searched: 0,
-            binary: 0,
-            long: 0,
-            unreadable: 0,
+            ..Matches::default()
         }
     }
 

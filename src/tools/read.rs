@@ -238,6 +238,7 @@ fn stream(mut from: impl Read, page: &mut Page, watch: &Watch<'_>) -> io::Result
 }
 
 /// The shown lines, collected while the file is streamed.
+#[derive(Default)]
 struct Page {
     /// Number of the first shown line, from 1.
     first: u64,
@@ -267,15 +268,7 @@ impl Page {
             first: args.offset.map_or(1, u64::from).max(1),
             limit: args.limit.map_or(DEFAULT_LINES, u64::from).max(1),
             max_bytes: MAX_PAGE_BYTES.min(ctx.inline_max_bytes),
-            fits: None,
-            text: String::new(),
-            shown: 0,
-            lines: 0,
-            line: Vec::new(),
-            line_bytes: 0,
-            no_room: false,
-            not_utf8: false,
-            has_cut: false,
+            ..Page::default()
         }
     }
 

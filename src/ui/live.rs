@@ -104,7 +104,7 @@ pub enum RewindAnswer {
 }
 
 /// A session that this process opened.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Opening {
     pub id: String,
     /// The report on the resumed session. `None` for a new session.

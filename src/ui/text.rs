@@ -183,6 +183,7 @@ pub fn wrap(
     wrapper.finish()
 }
 
+#[derive(Default)]
 struct Wrapper<'a> {
     columns: usize,
     rest: &'a [Span<'static>],
@@ -214,12 +215,7 @@ impl<'a> Wrapper<'a> {
         let mut wrapper = Wrapper {
             columns: columns.max(1),
             rest,
-            lines: Vec::new(),
-            line: Vec::new(),
-            used: 0,
-            indent: 0,
-            blanks: Run::default(),
-            word: Run::default(),
+            ..Wrapper::default()
         };
         wrapper.indent(first);
         wrapper

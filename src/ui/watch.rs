@@ -202,19 +202,16 @@ impl Follower {
         })?;
         on_event(LiveEvent::Opened(Box::new(Opening {
             id: follower.id.clone(),
-            found: None,
-            warnings: Vec::new(),
             recent,
             // Only the tokens are shown: the price is the other process's to tell.
             cost_usd: None,
             queued: waiting(&follower.store, &follower.id)?,
-            input: None,
-            edited: None,
             sandbox: sandbox::given(ctx),
             now: SessionView::of(
                 &follower.state,
                 &ctx.gauging(&follower.store, &follower.state.model)?,
             ),
+            ..Opening::default()
         })));
         follower.again(ctx, on_event)?;
         Ok(follower)

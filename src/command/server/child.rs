@@ -64,6 +64,7 @@ pub(super) fn start(run: &Path, spec: &ServerSpec) -> Result<(Child, Option<Fami
 }
 
 /// The queue of lines for the server. Each line is already journaled.
+#[derive(Default)]
 pub(super) struct ServerInput {
     /// `None` after the keeper or the server closed it.
     pipe: Option<ChildStdin>,
@@ -83,10 +84,7 @@ impl ServerInput {
         }
         Ok(ServerInput {
             pipe,
-            lines: VecDeque::new(),
-            written: 0,
-            waiting: 0,
-            handed: 0,
+            ..ServerInput::default()
         })
     }
 

@@ -49,15 +49,9 @@ pub struct Written {
 /// were as in the tree `from`.
 pub fn named_since(records: &[Record], start: usize, from: &str) -> Vec<NamedTree> {
     let mut since = Since {
-        trees: Vec::new(),
         last: from.to_string(),
-        written: Vec::new(),
-        commands: BTreeMap::new(),
-        command_ended: None,
-        clock: None,
-        restoring: None,
         resumed_ms: i64::MIN,
-        workers: Workers::default(),
+        ..Since::default()
     };
     for record in records.iter().take(start) {
         since.workers.record(record);
@@ -70,6 +64,7 @@ pub fn named_since(records: &[Record], start: usize, from: &str) -> Vec<NamedTre
 }
 
 /// The progress of [`named_since`].
+#[derive(Default)]
 struct Since {
     trees: Vec<NamedTree>,
     last: String,

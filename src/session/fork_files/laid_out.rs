@@ -22,6 +22,7 @@ use crate::workspace::files::Done;
 const MAX_NOT_TRUSTED: usize = 100;
 
 /// The files that a fork gets.
+#[derive(Default)]
 pub(super) struct ForkFiles {
     /// The last entry that the fork shares.
     pub at: Seq,
@@ -101,14 +102,8 @@ impl ForkFiles {
     pub(super) fn of(at: Seq, root: PathBuf, known: &Tree) -> ForkFiles {
         let mut files = ForkFiles {
             at,
-            tree: Tree::default(),
-            written: Vec::new(),
-            left_out: Vec::new(),
-            outside: 0,
-            not_trusted: Vec::new(),
-            is_of_bundle: false,
-            last_of_bundle: None,
             root,
+            ..ForkFiles::default()
         };
         for (path, item) in &known.0 {
             let below = match path.starts_with(b"/") {

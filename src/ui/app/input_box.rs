@@ -27,6 +27,7 @@ use crate::ui::offered::ServerOffers;
 pub(super) const LISTING: &str = "listing what the MCP server offers:";
 
 /// The box and its draft.
+#[derive(Default)]
 pub struct InputBox {
     pub composer: Composer,
     /// When the text of the box changed, if that change is not stored yet.
@@ -61,21 +62,9 @@ impl InputBox {
     pub(super) fn new(launch: &LaunchInfo) -> InputBox {
         InputBox {
             composer: Composer::new(Vec::new()),
-            typed_ms: None,
-            aside: false,
-            queue: Queue::default(),
-            first_words: Vec::new(),
-            given_images: Vec::new(),
-            first_commands: Vec::new(),
-            unfinished: String::new(),
-            edited_from: String::new(),
-            files: None,
-            commands: None,
-            commands_warned: Vec::new(),
-            offered: ServerOffers::default(),
-            kept_words: StoredMessages::default(),
             folder: PathBuf::from(&launch.folder),
             home: launch.home.as_ref().map(PathBuf::from),
+            ..InputBox::default()
         }
     }
 

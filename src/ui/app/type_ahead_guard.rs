@@ -17,7 +17,7 @@ pub enum Asking {
 }
 
 /// The state that decides when keys may answer: it follows the drawing and the keys.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct TypeAheadGuard {
     /// Time without keys before an answer counts.
     pub length: Duration,
@@ -34,10 +34,7 @@ impl TypeAheadGuard {
     pub fn new(length: Duration) -> TypeAheadGuard {
         TypeAheadGuard {
             length,
-            shown: None,
-            last_key: None,
-            is_armed: false,
-            shown_armed: None,
+            ..TypeAheadGuard::default()
         }
     }
 

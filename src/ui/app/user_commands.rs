@@ -18,7 +18,7 @@ const INTERACTIVE: [&str; 37] = [
 ];
 
 /// A command that the user typed and that is not over.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct UserCommand {
     pub command: String,
     /// When it was typed or recorded: UTC, milliseconds since 1970.
@@ -66,10 +66,7 @@ impl UserCommands {
         self.list.push(UserCommand {
             command: command.clone(),
             since_ms: now_ms,
-            entry: None,
-            run: None,
-            is_stopped: false,
-            tail: String::new(),
+            ..UserCommand::default()
         });
         Intent::Engine(Command::RunForUser {
             command,

@@ -56,12 +56,14 @@ pub(super) enum HistoryRow {
 }
 
 /// The part of a small screen that is shown, or the part of a large one that keys scroll.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum Side {
+    #[default]
     Tree,
     Preview,
 }
 
+#[derive(Default)]
 pub(super) struct Tree {
     pub(super) session: String,
     pub(super) title: String,
@@ -91,21 +93,9 @@ impl Tree {
         let tree = Tree {
             session: session.to_string(),
             title: title.to_string(),
-            entries: 0,
-            points: Vec::new(),
-            lines: Vec::new(),
-            selected: 0,
-            scroll: Scroll::default(),
-            side: Side::Tree,
-            preview: Preview::default(),
-            is_known: false,
-            ancestors: Vec::new(),
-            forks: Vec::new(),
-            first: 0,
             number,
             waiting: true,
-            changes: HashMap::new(),
-            awaits_changes: false,
+            ..Tree::default()
         };
         let ask = HistoryRequest::Checkpoints {
             number,

@@ -8,7 +8,7 @@ use crate::session::{Details, Offer, StillRunning};
 const LOOK_AGAIN_MS: i64 = 1_000;
 
 /// The unfinished sessions of this folder.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Card {
     pub offers: Vec<Offer>,
     /// When the running commands were last read: UTC, milliseconds since 1970.
@@ -50,10 +50,7 @@ impl Card {
     pub fn new(offers: Vec<Offer>) -> Card {
         Card {
             offers,
-            looked_ms: 0,
-            looking: false,
-            at: 0,
-            letter: None,
+            ..Card::default()
         }
     }
 
