@@ -59,6 +59,15 @@ pub(crate) fn parts_match_above(pattern: &[&str], path: &[&str]) -> bool {
     parts_reached(pattern, path).contains(&true)
 }
 
+/// Returns whether a folded name matches one of a list, where `*` is any number of characters.
+pub(crate) fn name_matches(pattern: &str, name: &str) -> bool {
+    if pattern.contains('*') {
+        text_matches(pattern, name)
+    } else {
+        pattern == name
+    }
+}
+
 /// Returns whether a text matches a pattern of `*` (any characters) and `?` (one).
 pub(crate) fn text_matches(pattern: &str, text: &str) -> bool {
     let pattern: Vec<char> = pattern.chars().collect();

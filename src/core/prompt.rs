@@ -19,7 +19,7 @@ use super::hook;
 use super::permission::Permission;
 use super::plain_text::plain_text;
 use super::quoted::inside_tag;
-use super::request::{Message, MessagePart, Request, Role};
+use super::request::{Message, MessagePart, Request, Role, plain};
 use super::request_form::Forms;
 use super::rewind;
 use super::size::{IMAGE_BYTES, PART_BYTES, SAID_FACTOR, UNSENT_BYTES, images_of, record_bytes};
@@ -639,13 +639,6 @@ fn is_only(blocks: &[Block], given: &str) -> bool {
 /// Returns a note from rewake for the model. The text cannot end the note, whatever it quotes.
 fn note(text: &str) -> MessagePart {
     plain(format!("<note>\n{}\n</note>", inside_tag(text)))
-}
-
-fn plain(text: String) -> MessagePart {
-    MessagePart::Text {
-        text,
-        signature: None,
-    }
 }
 
 /// Returns the arguments as a valid object, whatever the model wrote.

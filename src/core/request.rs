@@ -49,21 +49,25 @@ impl Request {
 
     /// Returns a request with one message of the user, without tools.
     pub fn of_text(model: String, system: String, text: String, max_tokens: u64) -> Request {
-        let text = MessagePart::Text {
-            text,
-            signature: None,
-        };
         Request {
             model,
             system,
             messages: vec![Message {
                 role: Role::User,
-                parts: vec![text].into(),
+                parts: vec![plain(text)].into(),
                 cache: false,
             }],
             max_tokens,
             ..Request::default()
         }
+    }
+}
+
+/// Returns a text without a signature.
+pub(super) fn plain(text: String) -> MessagePart {
+    MessagePart::Text {
+        text,
+        signature: None,
     }
 }
 

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use serde_json::json;
 
 use super::entry::{LearnedForm, RequestForm, Seq};
-use super::request::{Message, MessagePart, Role};
+use super::request::{Message, MessagePart, Role, plain};
 use super::text::clip;
 
 use RequestForm::{
@@ -237,13 +237,6 @@ fn is_note(part: &MessagePart) -> bool {
     matches!(part, MessagePart::Text { text, .. } if text.starts_with("<note>"))
 }
 
-fn text(text: String) -> MessagePart {
-    MessagePart::Text {
-        text,
-        signature: None,
-    }
-}
-
 fn message(role: Role, parts: Vec<MessagePart>) -> Message {
     Message {
         role,
@@ -269,7 +262,7 @@ fn as_text(whole: Message) -> Message {
             MessagePart::Call {
                 name, arguments, ..
             } => {
-                parts.push(text(format!("[called {name} with {arguments}]")));
+                parts.push(plain(format!("[called {name} with {arguments}]")));
             }
             MessagePart::Result {
                 name,
@@ -279,7 +272,7 @@ fn as_text(whole: Message) -> Message {
                 ..
             } => {
                 let failed = if *is_error { ", which failed" } else { "" };
-                parts.push(text(format!("[result of {name}{failed}]\n{result}")));
+                parts.push(plain(format!("[result of {name}{failed}]\n{result}")));
                 parts.extend(images.iter().map(image));
             }
             MessagePart::Thinking { .. } => {}
@@ -361,7 +354,7 @@ fn notes_in_results(whole: Message) -> Vec<Message> {
             continue;
         };
         if !images.is_empty() {
-            after.push(text(format!("[images of the result of {name}]")));
+            after.push(plain(format!("[images of the result of {name}]")));
             after.extend(std::mem::take(images).iter().map(image));
         }
     }
@@ -381,7 +374,7 @@ fn notes_in_results(whole: Message) -> Vec<Message> {
     after.extend_from_slice(words);
     let mut shaped = vec![message(Role::User, results)];
     if !after.is_empty() {
-        shaped.push(message(Role::Assistant, vec![text(BETWEEN.into())]));
+        shaped.push(message(Role::Assistant, vec![plain(BETWEEN.into())]));
         shaped.push(message(Role::User, after));
     }
     shaped

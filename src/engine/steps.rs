@@ -44,25 +44,11 @@ const CHANGED_SINCE_SEEN: &str =
 /// A call that was started, with its guard and the access of its command.
 type StartedCall = (ToolCall, Guard, Option<Access>);
 
-fn unanswered() -> Settled {
-    Settled::Ended(ToolResult::of(Outcome::Interrupted {
-        output: Output::default(),
-        why: "the user stopped before the answer".into(),
-    }))
-}
+const UNANSWERED: &str = "the user stopped before the answer";
+const UNSTOPPED: &str = "it could not be stopped; it may still run";
 
-fn lost_with_machine(why: &str) -> Settled {
-    Settled::Ended(ToolResult::of(Outcome::Interrupted {
-        output: Output::default(),
-        why: why.to_string(),
-    }))
-}
-
-fn unstopped() -> Settled {
-    Settled::Ended(ToolResult::of(Outcome::Interrupted {
-        output: Output::default(),
-        why: "it could not be stopped; it may still run".into(),
-    }))
+fn interrupted(why: &str) -> Settled {
+    Settled::Ended(ToolResult::of(Outcome::interrupted(why)))
 }
 
 impl<W: World> Engine<W> {
@@ -362,14 +348,14 @@ impl<W: World> Engine<W> {
             let settled = settling.iter().map(async |(call, guard, access)| {
                 let why = lost.get(&call.id);
                 if let (Some(why), Guard::Opaque) = (why, guard) {
-                    return (call.id, lost_with_machine(why));
+                    return (call.id, interrupted(why));
                 }
                 if *guard == Guard::Asks {
-                    return (call.id, unanswered());
+                    return (call.id, interrupted(UNANSWERED));
                 }
                 let settled = world.settle(call, guard, *access, stop || why.is_some());
                 let settled = timeout(patience, settled).await;
-                (call.id, settled.unwrap_or_else(|_| unstopped()))
+                (call.id, settled.unwrap_or_else(|_| interrupted(UNSTOPPED)))
             });
             match stop {
                 true => join_all(settled).await,

@@ -218,8 +218,7 @@ pub fn rewind_diff(
     choice: Option<PathChoice>,
 ) -> Result<String, StoreError> {
     let tree = match choice {
-        Some(PathChoice::Take) => &rewinding.then,
-        Some(PathChoice::Keep) => &rewinding.then,
+        Some(PathChoice::Take | PathChoice::Keep) => &rewinding.then,
         None if rewinding.plan.kept.contains_key(path) => &rewinding.then,
         None => &rewinding.plan.target,
     };

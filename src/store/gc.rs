@@ -59,13 +59,9 @@ impl Store {
         if keep.dry_run {
             return rows(&self.write(WHAT)?, keep);
         }
-        let alone = match self.lock.take() {
-            Some(lock) => Some(
-                lock.exclusive(data_dir, || Ok(false))
-                    .map_err(|e| in_use(e, WHAT))?,
-            ),
-            None => None,
-        };
+        let lock = self.lock.take();
+        let alone = lock.map(|lock| lock.exclusive(data_dir, || Ok(false)));
+        let alone = alone.transpose().map_err(|e| in_use(e, WHAT))?;
         let tx = self.write(WHAT)?;
         let tidied = rows(&tx, keep)?;
         tx.commit().doing(WHAT)?;

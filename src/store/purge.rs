@@ -186,13 +186,9 @@ impl Store {
         session: &str,
     ) -> Result<Removed, StoreError> {
         read_head(&self.conn, session)?;
-        let alone = match self.lock.take() {
-            Some(lock) => {
-                let alone = lock.exclusive(data_dir, || Ok(false));
-                Some(alone.map_err(|error| in_use(error, WHAT))?)
-            }
-            None => None,
-        };
+        let lock = self.lock.take();
+        let alone = lock.map(|lock| lock.exclusive(data_dir, || Ok(false)));
+        let alone = alone.transpose().map_err(|e| in_use(e, WHAT))?;
         write_tombstone(data_dir, session, BEGUN, unused(&self.conn)?)?;
         let removed = self.finish_purge(data_dir, place, session, &mut |_| Ok(()));
         // The connection is closed before other processes can open the store.

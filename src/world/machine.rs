@@ -25,7 +25,7 @@ use crate::core::access::Access;
 use crate::core::background::BackgroundMode;
 use crate::core::check::Check;
 use crate::core::entry::RequestForm;
-use crate::core::entry::{BlobRef, CallId, Fact, Failure, Guard, Outcome, Output};
+use crate::core::entry::{BlobRef, CallId, Fact, Failure, Guard, Outcome};
 use crate::core::entry::{HookEvent, HookRun, HookWrote};
 use crate::core::file_clock::FileClock;
 use crate::core::request::Request;
@@ -422,10 +422,7 @@ pub(super) fn unready(error: &io::Error) -> PrepareError {
 }
 
 pub(super) fn interrupted(why: impl Into<String>) -> ToolResult {
-    ToolResult::of(Outcome::Interrupted {
-        output: Output::default(),
-        why: why.into(),
-    })
+    ToolResult::of(Outcome::interrupted(why))
 }
 
 /// Returns the result of a started call whose state cannot be determined.

@@ -161,10 +161,8 @@ async fn install_in(
 pub async fn undo(folder: &Folder) -> Result<Version, CliError> {
     folder.clean()?;
     folder.take_old()?;
-    let done = match version_of(&folder.file(NEW)).await {
-        Ok(version) => folder.place().map(|()| version),
-        Err(error) => Err(error),
-    };
+    let done = version_of(&folder.file(NEW)).await;
+    let done = done.and_then(|version| folder.place().map(|()| version));
     if done.is_err() {
         let _ = folder.clean();
     }

@@ -236,6 +236,14 @@ impl Outcome {
         }
     }
 
+    /// Returns the result of a call that was interrupted and has no output.
+    pub fn interrupted(why: impl Into<String>) -> Outcome {
+        Outcome::Interrupted {
+            output: Output::default(),
+            why: why.into(),
+        }
+    }
+
     /// Adds a line to the output of a call that ran or failed. Other outcomes stay as they are.
     pub fn add_line(&mut self, line: &str) {
         let (Outcome::Done { output } | Outcome::Error { output }) = self else {

@@ -147,7 +147,7 @@ pub fn may_be_protected(name: &str) -> bool {
         (names.into_iter().chain([HEAD]).collect(), patterns)
     });
     let folded = path::fold(name);
-    names.contains(folded.as_str()) || patterns.iter().any(|pattern| is(&folded, pattern))
+    names.contains(folded.as_str()) || patterns.iter().any(|p| path::name_matches(p, &folded))
 }
 
 /// Returns the number of parts of the path that name the workspace itself. Its location is the
@@ -169,14 +169,7 @@ fn begins(path: &[&str], names: &str, at: usize, own: usize) -> bool {
         && found
             .iter()
             .zip(parts(names))
-            .all(|(part, name)| is(part, name))
-}
-
-fn is(part: &str, name: &str) -> bool {
-    match name.contains('*') {
-        true => path::text_matches(name, part),
-        false => name == part,
-    }
+            .all(|(part, name)| path::name_matches(name, part))
 }
 
 fn parts(path: &str) -> impl Iterator<Item = &str> {

@@ -24,8 +24,7 @@ pub(super) enum Parsed {
 
 pub(super) fn parse(bytes: &[u8]) -> Parsed {
     match bytes {
-        [] | [0x1b] => Parsed::More,
-        [0x1b, 0x1b] => Parsed::More,
+        [] | [0x1b] | [0x1b, 0x1b] => Parsed::More,
         // rxvt: Alt is an escape byte before the sequence.
         [0x1b, 0x1b, b'[' | b'O', ..] => with_alt(parse(&bytes[1..])),
         [0x1b, 0x1b, ..] => Parsed::Escape,

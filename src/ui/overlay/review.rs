@@ -74,8 +74,7 @@ impl Review {
             KeyCode::Char('c') if ctrl => return Reviewed::Closed,
             KeyCode::Esc if !self.in_list => self.in_list = true,
             KeyCode::Esc | KeyCode::Char('q') => return Reviewed::Closed,
-            KeyCode::Tab | KeyCode::Char('l') => self.in_list = !self.in_list,
-            KeyCode::Enter => self.in_list = !self.in_list,
+            KeyCode::Tab | KeyCode::Char('l') | KeyCode::Enter => self.in_list = !self.in_list,
             KeyCode::Right | KeyCode::Char('n') => self.go_to(self.at + 1),
             KeyCode::Left | KeyCode::Char('p') => self.go_to(self.at.saturating_sub(1)),
             KeyCode::Char('e') => {

@@ -600,10 +600,9 @@ impl Transcript {
                 && !matches!(call.status, Status::Over { .. })
             {
                 call.status = Status::Over {
-                    outcome: Outcome::Interrupted {
-                        output: Output::default(),
-                        why: "it continues in the session that this one was forked from".into(),
-                    },
+                    outcome: Outcome::interrupted(
+                        "it continues in the session that this one was forked from",
+                    ),
                     took_ms: None,
                     exit: Exit::None,
                 };

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 
-use crate::core::path;
+use crate::core::path::{self, name_matches};
 
 /// Folders of version control, which are not covered at any depth and never written.
 const VERSION_CONTROL: [&[u8]; 5] = [b".git", b".jj", b".hg", b".svn", b".sl"];
@@ -117,16 +117,9 @@ pub fn is_secret(path: &[u8]) -> bool {
     }
     SECRETS.iter().any(|written| {
         let names: Vec<&str> = written.split('/').collect();
-        let begins = |at: &[&str]| at.iter().zip(&names).all(|(part, name)| is(part, name));
+        let begins = |at: &[&str]| at.iter().zip(&names).all(|(p, n)| name_matches(n, p));
         parts.windows(names.len()).any(begins)
     })
-}
-
-fn is(part: &str, name: &str) -> bool {
-    match name.contains('*') {
-        true => path::text_matches(name, part),
-        false => name == part,
-    }
 }
 
 fn globs(key: &'static str, written: &[String]) -> Result<GlobSet, CoverageError> {

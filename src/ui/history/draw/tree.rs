@@ -45,7 +45,7 @@ impl Pane {
         frame.render_widget(Paragraph::new(title), head);
         let (left, rule, right) = places(body);
         if let Some(rule) = rule {
-            draw_rule(frame, rule, theme, tree.side);
+            draw_rule(frame, rule, theme);
         }
         match right {
             Some(right) => {
@@ -78,11 +78,8 @@ fn places(body: Rect) -> (Rect, Option<Rect>, Option<Rect>) {
     (body, None, None)
 }
 
-fn draw_rule(frame: &mut Frame<'_>, rule: Rect, theme: &Theme, side: Side) {
-    let style = match side {
-        Side::Tree => theme.border,
-        Side::Preview => theme.border,
-    };
+fn draw_rule(frame: &mut Frame<'_>, rule: Rect, theme: &Theme) {
+    let style = theme.border;
     let lines: Vec<Line<'static>> = match rule.width {
         1 => vec![Line::styled("│", style); usize::from(rule.height)],
         wide => vec![Line::styled("─".repeat(usize::from(wide)), style)],
