@@ -7,7 +7,10 @@ use std::env::var;
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
     let is = |name, value: &str| var(name).is_ok_and(|found| found == value);
-    if is("PROFILE", "debug")
+    let is_static = var("CARGO_CFG_TARGET_FEATURE")
+        .is_ok_and(|found| found.split(',').any(|one| one == "crt-static"));
+    if !is_static
+        && is("PROFILE", "debug")
         && is("CARGO_CFG_TARGET_OS", "linux")
         && is("CARGO_CFG_TARGET_ENV", "gnu")
     {

@@ -32,7 +32,7 @@ use crate::session::{
 };
 use crate::store::now_ms;
 use crate::store::{
-    SessionFilter, SessionLock, Store, StoreError, database, is_purged, refuse_shared,
+    SessionFilter, SessionInfo, SessionLock, Store, StoreError, database, is_purged, refuse_shared,
 };
 use crate::ui;
 use crate::workspace::StartFolder;
@@ -619,17 +619,26 @@ fn sessions(
         }
     };
     let mut unreadable = 0;
-    // Of each check here, its newest run.
-    let mut runs: BTreeMap<String, About> = BTreeMap::new();
+    let is_here = |info: &SessionInfo| {
+        let is_ours = info.replica.is_none() && info.shared.is_none();
+        is_ours && Path::new(&info.workspace) == here.root
+    };
+    // The newest run of each check of this folder, with its time and session.
+    let mut runs: BTreeMap<String, (i64, &str, About)> = BTreeMap::new();
     for info in &sessions {
         match store.load(&info.id) {
             Err(error) => {
                 unreadable += 1;
                 damaged(report, "session", error, loaded, paths);
             }
-            Ok((_, records)) if Path::new(&info.workspace) == here.root => {
-                for (check, about) in records.into_iter().rev().filter_map(check_run) {
-                    runs.entry(check).or_insert(about);
+            Ok((_, records)) if is_here(info) => {
+                for (at_ms, check, about) in records.into_iter().filter_map(check_run) {
+                    let newest = runs
+                        .entry(check)
+                        .or_insert((at_ms, &info.id, about.clone()));
+                    if newest.0 <= at_ms {
+                        *newest = (at_ms, &info.id, about);
+                    }
                 }
             }
             Ok(_) => {}
@@ -640,7 +649,7 @@ fn sessions(
         }
     }
     for check in loaded.iter().flat_map(|loaded| &loaded.config.check) {
-        if let Some(about) = runs.get(&checks::name(check))
+        if let Some((_, session, about)) = runs.get(&checks::name(check))
             && let Some(line) = check::line(about)
             && !matches!(
                 about,
@@ -650,7 +659,11 @@ fn sessions(
                 }
             )
         {
-            report.note("checks", format!("newest run: {line}"));
+            let session = short_id(session);
+            report.note(
+                "checks",
+                format!("newest run, in session {session}: {line}"),
+            );
         }
     }
     let unfinished = sessions.iter().filter(|s| s.unfinished).count();
@@ -665,8 +678,8 @@ fn sessions(
     }
 }
 
-/// Returns the name and the end of a check that nobody stopped.
-fn check_run(record: Record) -> Option<(String, About)> {
+/// Returns time, name and end of a check that nobody stopped.
+fn check_run(record: Record) -> Option<(i64, String, About)> {
     let Entry::Noted {
         about: Some(about), ..
     } = record.entry
@@ -675,7 +688,7 @@ fn check_run(record: Record) -> Option<(String, About)> {
     };
     match &about {
         About::CheckEnded { check, ending, .. } if *ending != CheckEnding::Stopped => {
-            Some((check.clone(), about))
+            Some((record.at_ms, check.clone(), about))
         }
         _ => None,
     }

@@ -63,7 +63,10 @@ pub(super) fn given(ctx: &AppContext, args: &GivenArgs) -> Result<GivenFlags, Cl
         folders: (!folders.is_empty()).then_some(folders),
         name: args.name.as_deref().map(name).transpose()?,
         shared: args.shared,
-        ..GivenFlags::default()
+        is_task: false,
+        is_attended: false,
+        confirmed_folder: None,
+        confirmed_session: None,
     })
 }
 

@@ -59,7 +59,7 @@ pub(crate) fn parts_match_above(pattern: &[&str], path: &[&str]) -> bool {
     parts_reached(pattern, path).contains(&true)
 }
 
-/// Returns whether a folded name matches one of a list, where `*` is any number of characters.
+/// Returns whether a folded name matches a pattern, in which `*` is any number of characters.
 pub(crate) fn name_matches(pattern: &str, name: &str) -> bool {
     if pattern.contains('*') {
         text_matches(pattern, name)

@@ -63,7 +63,7 @@ impl Request {
     }
 }
 
-/// Returns a text without a signature.
+/// Returns a part of text without a signature.
 pub(super) fn plain(text: String) -> MessagePart {
     MessagePart::Text {
         text,

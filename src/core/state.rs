@@ -249,7 +249,7 @@ enum Judged {
 #[derive(Debug, Clone, Copy)]
 struct Describing(Describe);
 
-/// Knows no tool. [`State::new`] puts the function that knows them in its place.
+/// Describes no call: [`State::new`] sets the function that does.
 impl Default for Describing {
     fn default() -> Describing {
         Describing(|name, _| Err(format!("there is no tool named {name:?}")))

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::budget::Budget;
 use super::cleared_results::ClearedResults;
-use super::entry::{About, Block, Entry, Failure, Record, Seq};
+use super::entry::{About, Block, Entry, Failure, Record, Seq, SummaryBy};
 use super::happened;
 use super::hook;
 use super::limits;
@@ -78,8 +78,8 @@ const HERE: &str = include_str!("../../assets/prompts/summary_here.md");
 
 /// Builds the request for a summary as the last request to the session's model with the instruction
 /// at its end, so that a provider's cache has all but that. `last` is the last entry to summarise,
-/// and `records` are all that no model has summarised. `None`: it does not fit, or the context has
-/// only a digest of records that another request can show.
+/// and `records` are all that no model has summarised. `None`: it does not fit, or a request that
+/// shows these records is better than the digest of them in the context.
 pub fn request_in_place(
     state: &State,
     records: &[Record],
@@ -88,11 +88,19 @@ pub fn request_in_place(
     last: Seq,
     summary_tokens: u64,
 ) -> Option<Request> {
-    let is_unsound = |p: &Preface| p.unsound_from.is_some();
     let lines = records.iter().filter_map(|r| line(r, TEXT_BYTES));
-    let is_short = lines.map(|l| l.len()).sum::<usize>() <= budget.bytes(budget.window / 4);
+    let bytes: usize = lines.map(|line| line.len()).sum();
+    // The request that shows them costs the window of a local model again each time.
+    let room = if budget.is_small() {
+        budget.window / 4
+    } else {
+        budget.hard()
+    };
+    let is_digest = |p: &Preface| p.by == SummaryBy::Digest && p.summary.is_some();
+    let has_other =
+        |p: &Preface| p.unsound_from.is_some() && (!is_digest(p) || bytes <= budget.bytes(room));
     // With a schema the model answers in that alone.
-    if state.structured.is_some() || is_short && state.preface.as_ref().is_some_and(is_unsound) {
+    if state.structured.is_some() || state.preface.as_ref().is_some_and(has_other) {
         return None;
     }
     let is_answer = |record: &Record| matches!(record.entry, Entry::Replied { .. });

@@ -19,8 +19,8 @@ const SESSIONS: u32 = 3;
 /// 300 tokens of 4 bytes.
 pub(super) const MAX_BYTES: usize = 1_200;
 
-/// All of it is processed at each new start, since what came before the message is cached.
-const HEAD: &str = "last session (data from its log): ";
+/// Start of the report. It is short, because no cache of a server has it.
+const HEAD: &str = "last session (data): ";
 
 /// Returns the text about the last session, of at most `max_bytes` and never over [`MAX_BYTES`].
 /// `None`: there is nothing to report.
@@ -65,21 +65,27 @@ fn describe(
 ) -> Option<String> {
     let room = max_bytes.min(MAX_BYTES).checked_sub(HEAD.len())?;
     let ended = ending::of_entries(records.iter().map(|r| &r.entry));
+    let plan = last_plan(records);
+    let is_open = plan.as_ref().is_some_and(has_open_steps);
     let mut lines = vec![if in_use {
         "another process is still working on it".to_string()
-    } else if ended == Ending::Done {
-        sentence(ended).to_string()
     } else {
-        format!("{}. Resume it only if the user asks.", sentence(ended))
+        sentence(ended).to_string()
     }];
+    if in_use || is_open || ended != Ending::Done {
+        lines[0].push_str(". Resume it only if the user asks.");
+    }
     let task = last_words(records).or_else(|| info.title.clone());
     lines.extend(task.map(|words| format!("task: {}", quoted(&words, 240))));
-    if let Some(plan) = last_plan(records) {
-        lines.push(plan_line(&plan));
-    }
+    lines.extend(plan.as_ref().map(plan_line));
     lines.extend(last_answer(records).map(|said| format!("answer: {}", quoted(&said, 300))));
     let body = lines.join("\n");
-    Some(format!("{HEAD}{}", clip(&body, room)))
+    let (shown, end) = match clip(&body, room) {
+        shown if shown.len() == body.len() => (shown, ""),
+        // The cut is in a quotation.
+        _ => (clip(&body, room.checked_sub(1)?), "\""),
+    };
+    Some(format!("{HEAD}{shown}{end}"))
 }
 
 fn sentence(ending: Ending) -> &'static str {
@@ -118,6 +124,10 @@ fn last_plan(records: &[Record]) -> Option<Plan> {
         _ => None,
     });
     plan.filter(|p| !p.steps.is_empty())
+}
+
+fn has_open_steps(plan: &Plan) -> bool {
+    plan.steps.iter().any(|step| step.state != StepState::Done)
 }
 
 /// Returns a line such as `plan: 2 of 4 completed; next: "fix the parser", "write the test"`.

@@ -406,7 +406,7 @@ impl AppContext {
         let was_away = self.worktrees().there(Path::new(&info.folder))?;
         let relocation = Relocation::of(self, &store, &info);
         if let Some(relocation) = &relocation {
-            if interactive && !relocation.is_confirmed(self) {
+            if interactive && relocation.needs_question(self) {
                 return Err(SessionError::NoSourceFolder {
                     session: info.id,
                     why: relocation.words(),

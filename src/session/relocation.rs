@@ -5,8 +5,8 @@
 //! is, and a commit of its repository. A note is a hint and is not synced. Without one, the files
 //! are compared with the last snapshot.
 //!
-//! Invariant: a session is relocated only if its folder does not exist, and only to the folder of
-//! this start. No entry, and no row of another machine, names the new place.
+//! Invariant: a session is relocated only if its folder does not exist, or its root is a link to the
+//! folder of this start, and only to that folder. No entry, and no row of another machine, names the new place.
 
 use std::ffi::OsStr;
 use std::fs::{self, Metadata};
@@ -95,8 +95,8 @@ impl Note {
 }
 
 impl Relocation {
-    /// Returns the place of this start as the new place of a session. `None`: its folder exists, or
-    /// this is another folder.
+    /// Returns the place of this start as the new place of a session. `None`: its own folder exists, or
+    /// this is another one.
     pub(super) fn of(ctx: &AppContext, store: &Store, info: &SessionInfo) -> Option<Relocation> {
         let is_same_root = info.workspace == ctx.workspace();
         // rewake makes its worktrees again. A copy continues in a fork, which has another rule.
@@ -133,6 +133,11 @@ impl Relocation {
         ctx.given.confirmed_session.as_ref() == Some(&self.session)
     }
 
+    /// Returns whether it has to be confirmed. A link from the old place to the same folder says enough.
+    pub(super) fn needs_question(&self, ctx: &AppContext) -> bool {
+        !self.is_confirmed(ctx) && (self.by != RecognisedBy::Folder || is_gone(&self.from))
+    }
+
     /// Returns the entry with which the session continues in the new place.
     pub(super) fn entry(&self) -> Entry {
         Entry::Relocated {
@@ -161,8 +166,7 @@ impl Relocation {
         if !is_named && Note::read(ctx, &ctx.workspace()).is_some() {
             return None;
         }
-        // A store that is damaged or older is for the start itself, which reports what it does to it.
-        let store = Store::open_current(&ctx.paths.data_dir).ok()??;
+        let store = ctx.open_healthy_store()?;
         let info = match which {
             SessionSelector::Named { id, .. }
             | SessionSelector::ForkAt { id, .. }

@@ -169,7 +169,7 @@ pub fn folder_to_confirm(ctx: &AppContext, which: &SessionSelector) -> Option<Pa
     let (SessionSelector::Named { id, .. } | SessionSelector::ForkAt { id, .. }) = which else {
         return None;
     };
-    let store = Store::open_current(&ctx.paths.data_dir).ok()??;
+    let store = ctx.open_healthy_store()?;
     let info = store.history().find(id).ok()?;
     let real = Path::new(&info.folder).canonicalize().ok()?;
     let is_copy = info.replica.is_some() && !ctx.env.is_folder_named();

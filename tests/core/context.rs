@@ -73,6 +73,8 @@ pub(crate) enum Summariser {
     Fails,
     TooLong,
     Nonsense,
+    /// A line stands for what leaves.
+    LeavesOut,
 }
 
 pub(crate) struct Session {
@@ -118,7 +120,7 @@ impl Session {
         self.policy.budget_of(&self.state, MODEL)
     }
 
-    /// As the engine reads them: also those that left without a summary.
+    /// Returns them as the engine reads them: also those that left without a summary.
     fn to_summarise(&self, range: TurnRange) -> Vec<Record> {
         let left = compacting::unsummarised(&self.state);
         let left = left.map_or(&[][..], |range| {
@@ -152,10 +154,11 @@ impl Session {
                 summary::accept(&lines.collect::<String>(), max_bytes)
             }
             Summariser::Nonsense => summary::accept(" \n .", max_bytes),
-            Summariser::Fails => None,
+            Summariser::Fails | Summariser::LeavesOut => None,
         };
         let summary = match made {
             Some(text) => Summary::Model(text),
+            None if matches!(self.summariser, Summariser::LeavesOut) => Summary::Placeholder,
             None => Summary::Digest(self.to_summarise(range)),
         };
         let entries = compacting::compacted(
@@ -270,6 +273,7 @@ fn a_summary_begins_with_the_last_request() {
         (4_096, 900, Summariser::Works),
         (32_000, 4_000, Summariser::Works),
         (4_096, 900, Summariser::Fails),
+        (4_096, 900, Summariser::LeavesOut),
     ] {
         let mut session = Session::new(window, windows(), summariser);
         let (mut before, mut main, mut summaries) = (Vec::new(), 0, 0);
@@ -285,15 +289,16 @@ fn a_summary_begins_with_the_last_request() {
                 let tokens = session.policy.windows.summary_tokens(&budget);
                 let ask =
                     summary::request_in_place(state, &records, &budget, 16_384, range.last, tokens);
-                in_place += usize::from(ask.is_some());
-                apart += usize::from(ask.is_none());
+                if let Some(ask) = &ask {
+                    in_place += 1;
+                    assert!(is_in_place(ask) && read(ask).starts_with(last), "{ask:?}");
+                } else {
+                    apart += 1;
+                }
                 let ask = ask.unwrap_or_else(|| {
                     let (freed, none) = (&state.freed, None);
                     summary::request(MODEL, "summarise", none, &records, freed, &budget, tokens)
                 });
-                if is_in_place(&ask) {
-                    assert!(read(&ask).starts_with(last), "{ask:?}");
-                }
                 crate::valid::assert_valid(&ask.messages);
                 let all = budget.tokens(bytes(&ask)) + ask.max_tokens;
                 assert!(all <= window, "{all} tokens in a window of {window}");
@@ -313,8 +318,18 @@ fn a_summary_begins_with_the_last_request() {
             );
         }
         let found = format!("{in_place} in place, {apart} apart: {summaries} of {main}");
-        assert!(in_place >= 1 && summaries * 100 <= main * 15, "{found}");
-        assert!(apart <= 1, "{found}");
+        match summariser {
+            // A line says nothing of what it stands for.
+            Summariser::LeavesOut => assert!(in_place == 1 && apart > 1, "{found}"),
+            // A transcript of one turn is short, and a digest has less than it.
+            Summariser::Fails => assert!(in_place > 1 && apart == 1, "{found}"),
+            _ => assert!(in_place > 0 && apart == 0, "{found}"),
+        }
+        let is_cheap = summaries * 100 <= main * 15;
+        assert!(
+            is_cheap || matches!(summariser, Summariser::LeavesOut),
+            "{found}"
+        );
     }
 }
 

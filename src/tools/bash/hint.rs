@@ -144,13 +144,11 @@ fn refusal(ended: &RunEnd, printed: &str, folder: &Path) -> Option<String> {
 /// the program that printed it.
 fn ends_with_denial(printed: &str) -> bool {
     let last = printed.trim_end().lines().next_back().unwrap_or("");
-    // Python and others end it in a bracket or a quote.
-    let last = last.trim_end_matches(|c: char| c.is_ascii_punctuation() || c == ' ');
     let last = last.to_lowercase();
-    NOT_PERMITTED
-        .iter()
-        .chain(&NO_NETWORK)
-        .any(|words| last.ends_with(words))
+    // Python and others end a sentence in a bracket or a quote. Code does so with the name of an error.
+    let sentence = last.trim_end_matches([')', ']', '>', '\'', '"', '.']);
+    let mut denials = NOT_PERMITTED.iter().chain(&NO_NETWORK);
+    denials.any(|words| last.ends_with(words) || words.contains(' ') && sentence.ends_with(words))
 }
 
 fn named(one: &Survivor) -> String {
@@ -288,7 +286,14 @@ mod tests {
         let python = "URLError: <urlopen error [Errno -3] Temporary failure in name resolution>\n";
         let hint = told(Access::Workspace, How::Exited(0), python);
         assert!(hint.contains("access network would do"), "{hint}");
-        for other in ["grep: x: Permission denied\n3 matches", "all is well", ""] {
+        for other in [
+            "grep: x: Permission denied\n3 matches",
+            "all is well",
+            "",
+            "return -EPERM;",
+            "case 'EACCES'",
+            "[\"eacces\"]",
+        ] {
             assert_eq!(told(Access::Read, How::Exited(0), other), "");
         }
     }

@@ -130,7 +130,7 @@ fn a_check_that_cannot_run_says_so() {
         assert_eq!(about["ending"]["how"], "failed", "{about}");
         assert!(text.contains("it could not run (exit code 12"), "{text}");
         assert!(run.stderr.contains("it could not run"), "{}", run.stderr);
-        let newest = "newest run: checked";
+        let newest = "newest run, in session ";
         let said = home.run(["doctor"]).stdout;
         assert!(
             said.contains(newest) && said.contains("it could not run"),

@@ -145,7 +145,7 @@ fn a_new_session_knows_how_the_last_one_here_ended() {
     home.run(["-p", "x"]).expect(0);
     let start = last_start(&heard);
     for words in [
-        "last session (data from its log): done\n",
+        "last session (data): done. Resume it only if the user asks.\n",
         "task: \"mend the parser\"",
         "plan: 1 of 2 completed; next: \"mend it\"",
         "answer: \"I found it.\"",

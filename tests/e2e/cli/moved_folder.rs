@@ -107,7 +107,7 @@ fn a_session_continues_in_a_renamed_folder() {
 }
 
 #[test]
-fn a_link_at_the_old_path_is_no_folder() {
+fn a_link_at_the_old_path_counts_as_moved() {
     for through in ["work", "renamed"] {
         let (home, _) = worked(&[]);
         let new = renamed(&home);
