@@ -458,7 +458,9 @@ impl AppContext {
     pub fn open_store(&self) -> Result<Store, StoreError> {
         let place = self.journal_place();
         let data_dir = &self.paths.data_dir;
-        self.refuse_network()?;
+        if self.config().store.network == NetworkUse::Refuse {
+            refuse_shared(data_dir)?;
+        }
         let open = || -> Result<Store, StoreError> {
             let mut store = Store::open(data_dir)?;
             if let Some(place) = &place {
@@ -485,20 +487,6 @@ impl AppContext {
             }
             None => failed.and_then(|()| open()).map_err(told),
         }
-    }
-
-    fn refuse_network(&self) -> Result<(), StoreError> {
-        if self.config().store.network == NetworkUse::Refuse {
-            refuse_shared(&self.paths.data_dir)?;
-        }
-        Ok(())
-    }
-
-    /// Opens the store for a question before the start. `None`: it does not exist, or the start
-    /// repairs, upgrades or refuses it, and reports that.
-    fn open_healthy_store(&self) -> Option<Store> {
-        self.refuse_network().ok()?;
-        Store::open_current(&self.paths.data_dir).ok()?
     }
 
     /// Opens the store for reading. A store that cannot be written is opened read-only, and the

@@ -19,11 +19,11 @@ use std::time::UNIX_EPOCH;
 use serde::{Deserialize, Serialize};
 
 use super::{AppContext, SessionSelector, git_worktree};
-use crate::config::{read_text, worktree_at};
+use crate::config::{NetworkUse, read_text, worktree_at};
 use crate::core::entry::{Entry, RecognisedBy};
 use crate::core::tree::Item;
 use crate::core::visible::visible;
-use crate::store::{SessionFilter, SessionInfo, Store, database};
+use crate::store::{SessionFilter, SessionInfo, Store, database, refuse_shared};
 use crate::workspace::files::item_at;
 use crate::workspace::{head_commit, here, is_plain};
 
@@ -166,7 +166,7 @@ impl Relocation {
         if !is_named && Note::read(ctx, &ctx.workspace()).is_some() {
             return None;
         }
-        let store = ctx.open_healthy_store()?;
+        let store = healthy_store(ctx)?;
         let info = match which {
             SessionSelector::Named { id, .. }
             | SessionSelector::ForkAt { id, .. }
@@ -225,6 +225,16 @@ pub(super) fn note_place(ctx: &AppContext) {
     {
         tracing::warn!(%error, "the place of the workspace is not noted");
     }
+}
+
+/// Opens the store for a question before the start. `None`: it does not exist, or the start
+/// repairs, upgrades or refuses it, and reports that.
+pub(super) fn healthy_store(ctx: &AppContext) -> Option<Store> {
+    let data_dir = &ctx.paths.data_dir;
+    if ctx.config().store.network == NetworkUse::Refuse {
+        refuse_shared(data_dir).ok()?;
+    }
+    Store::open_current(data_dir).ok()?
 }
 
 /// Returns whether a folder is a worktree that rewake makes again.

@@ -4,6 +4,7 @@
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use super::relocation::healthy_store;
 use super::{AppContext, SessionError, SessionSelector, added_folder};
 use crate::core::entry::{Block, Choice, Entry};
 use crate::core::path::text_matches;
@@ -169,7 +170,7 @@ pub fn folder_to_confirm(ctx: &AppContext, which: &SessionSelector) -> Option<Pa
     let (SessionSelector::Named { id, .. } | SessionSelector::ForkAt { id, .. }) = which else {
         return None;
     };
-    let store = ctx.open_healthy_store()?;
+    let store = healthy_store(ctx)?;
     let info = store.history().find(id).ok()?;
     let real = Path::new(&info.folder).canonicalize().ok()?;
     let is_copy = info.replica.is_some() && !ctx.env.is_folder_named();
