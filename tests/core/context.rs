@@ -273,7 +273,8 @@ fn a_summary_begins_with_the_last_request() {
     let most = |in_place, apart| in_place > 1 && apart <= 1;
     // A line says nothing of what it stands for.
     let first = |in_place, apart| in_place == 1 && apart > 1;
-    let table: [(_, _, _, fn(u32, u32) -> bool); 4] = [
+    type Expected = fn(u32, u32) -> bool;
+    let table: [(u64, usize, Summariser, Expected); 4] = [
         (4_096, 900, Summariser::Works, all),
         (32_000, 4_000, Summariser::Works, all),
         (4_096, 900, Summariser::Fails, most),
