@@ -90,12 +90,8 @@ pub fn request_in_place(
 ) -> Option<Request> {
     let lines = records.iter().filter_map(|r| line(r, TEXT_BYTES));
     let bytes: usize = lines.map(|line| line.len()).sum();
-    // The request that shows them costs the window of a local model again each time.
-    let room = if budget.is_small() {
-        budget.window / 4
-    } else {
-        budget.hard()
-    };
+    // The request that shows them costs a local model its cached prompt.
+    let room = if budget.is_small() { 0 } else { budget.hard() };
     let is_digest = |p: &Preface| p.by == SummaryBy::Digest && p.summary.is_some();
     let has_other =
         |p: &Preface| p.unsound_from.is_some() && (!is_digest(p) || bytes <= budget.bytes(room));
