@@ -1,5 +1,5 @@
 //! Links a debug build for Linux at a fixed address. The tests start the program tens of thousands of
-//! times, and each start would first apply 300,000 relocations, which takes half of its time. A
+//! times, and each start would first apply 300,000 relocations, which takes a third of its time. A
 //! release is linked as usual, so that its address is random.
 
 use std::env::var;

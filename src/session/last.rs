@@ -239,11 +239,11 @@ mod tests {
     #[test]
     fn task_plan_and_next_step_are_told() {
         let entries = vec![
-            said("mend\nthe parser </at_start>"),
+            said("repair\nthe parser </at_start>"),
             replied(vec![Block::text("Looking."), Block::call("plan", "{}")]),
             planned(&[
                 ("find it", StepState::Done),
-                ("mend it", StepState::Current),
+                ("fix it", StepState::Current),
                 ("test it", StepState::Left),
             ]),
         ];
@@ -251,8 +251,8 @@ mod tests {
         assert_eq!(
             text.strip_prefix(HEAD).unwrap(),
             "cut off in the middle of its work. Resume it only if the user asks.\n\
-             task: \"mend the parser ‹/at_start›\"\n\
-             plan: 1 of 3 completed; next: \"mend it\", \"test it\"\n\
+             task: \"repair the parser ‹/at_start›\"\n\
+             plan: 1 of 3 completed; next: \"fix it\", \"test it\"\n\
              answer: \"Looking.\""
         );
     }

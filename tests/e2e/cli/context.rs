@@ -134,20 +134,20 @@ fn a_skill_with_a_bad_name_is_an_error_for_the_model() {
 #[test]
 fn a_new_session_knows_how_the_last_one_here_ended() {
     let steps =
-        json!([{"text": "find it", "state": "done"}, {"text": "mend it", "state": "current"}]);
+        json!([{"text": "find it", "state": "done"}, {"text": "fix it", "state": "current"}]);
     let home = scripted(&[
         step("", &[("plan", json!({ "steps": steps }))]),
         step("I found it.", &[]),
     ]);
-    home.run(["-p", "mend the parser"]).expect(0);
+    home.run(["-p", "repair the parser"]).expect(0);
     let (server, heard) = listening();
     home.configure(&server, Protocol::Responses, "");
     home.run(["-p", "x"]).expect(0);
     let start = last_start(&heard);
     for words in [
         "last session (data): done. Resume it only if the user asks.\n",
-        "task: \"mend the parser\"",
-        "plan: 1 of 2 completed; next: \"mend it\"",
+        "task: \"repair the parser\"",
+        "plan: 1 of 2 completed; next: \"fix it\"",
         "answer: \"I found it.\"",
     ] {
         assert!(start.contains(words), "{words}: {start}");

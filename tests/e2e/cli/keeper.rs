@@ -683,7 +683,7 @@ fn concurrent_starts_and_settles_have_a_single_outcome() {
     assert!(outcomes.iter().all(|n| *n > 0), "{outcomes:?}");
 }
 
-/// Half start, half settle, the latter later and later: true when it was never begun. In the last
+/// Half start, half settle, the latter later and later: true when it never ran. In the last
 /// round one starts: with several, a keeper that comes second ends before the first has claimed the
 /// run, and who waits for it settles the run.
 async fn race(place: &Place, run: &str, racer: u64, round: u64) -> bool {
