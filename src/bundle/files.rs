@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::BundleError;
+use crate::core::file_name::path_text;
 use crate::core::rewind::is_never_written;
-use crate::core::tree::{ContentHash, path_text};
+use crate::core::tree::ContentHash;
 use crate::store::MovedTree;
 
 /// Maximum number of trees that one is made of.

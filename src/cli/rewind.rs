@@ -15,10 +15,11 @@ use tokio::sync::mpsc::unbounded_channel;
 use super::confirm::{can_ask, is_yes};
 use super::diff::unknown_files;
 use crate::core::entry::{Entry, KeptWhy, Seq, UnrestoredPath};
+use crate::core::file_name::path_text;
 use crate::core::path;
 use crate::core::rewind::{PathChoice, kept};
 use crate::core::text::{count, large_count};
-use crate::core::tree::{Change, PathBytes, diff, path_text};
+use crate::core::tree::{Change, PathBytes, diff};
 use crate::core::visible::figure;
 use crate::engine::{Back, Engine, EngineError, Event, NotRewound, Rewind, Rewinding};
 use crate::report::{CliError, exit, line, note};
@@ -408,18 +409,23 @@ fn shown_as_json(rewinding: &Rewinding, preview: &RewindPreview) -> Result<(), C
             };
             let figures = planned.get(path).and_then(|planned| planned.as_ref().ok());
             json!({
-                "path": path_text(path), "what": what,
+                "path": exact(path), "what": what,
                 "figures": figures.map(|change| &change.figures),
             })
         })
         .collect();
     let kept = rewinding.plan.kept.iter();
     let kept: Vec<Value> = kept
-        .map(|(path, why)| json!({ "path": path_text(path), "why": why }))
+        .map(|(path, why)| json!({ "path": exact(path), "why": why }))
         .collect();
     let said = json!({ "changes": changes, "kept": kept, "warnings": preview.warnings });
     line(&said.to_string());
     Ok(())
+}
+
+/// Returns a path for a program: as it is if it is UTF-8, otherwise quoted.
+fn exact(path: &[u8]) -> String {
+    str::from_utf8(path).map_or_else(|_| path_text(path), str::to_string)
 }
 
 /// Reports unchanged paths on stderr.

@@ -8,8 +8,9 @@
 use std::collections::BTreeMap;
 
 use super::entry::{About, Entry, SaveReason, Seq};
+use super::file_name::path_text;
 use super::text::one_line;
-use super::tree::{Change, Delta, Item, path_text};
+use super::tree::{Change, Delta, Item};
 
 /// Maximum number of files that a note names.
 const MAX_PATHS: usize = 20;

@@ -24,6 +24,7 @@ pub mod entry;
 pub mod exfiltration;
 pub mod external_changes;
 pub mod file_clock;
+pub mod file_name;
 pub mod form;
 pub mod freeing;
 mod front_matter;

@@ -18,6 +18,8 @@ mod reach;
 #[cfg(test)]
 mod tests;
 
+use std::borrow::Cow;
+
 use super::access::Access;
 use super::entry::Mode;
 use super::offer::{self, RuleOffer};
@@ -167,7 +169,7 @@ pub fn judge(
             (finding, Some(access))
         }
         Permission::None | Permission::Wait | Permission::Task => (Finding::Fine, None),
-        Permission::Path { path_use, path } => (evaluation.path(*path_use, path), None),
+        Permission::Path { path_use, path } => (evaluation.path(*path_use, &of_tool(path)), None),
         Permission::WriteInWorkspace { path } => {
             let finding = evaluation.path_from(evaluation.root(), PathUse::Write, path);
             (finding, None)
@@ -209,6 +211,15 @@ impl Workspace {
                 .as_deref()
                 .map_or_else(Vec::new, |project| named_and_real(project, resolve)),
         }
+    }
+}
+
+/// Returns a path of a tool in the form of a shell's. To a tool, `~name` is a file with that name,
+/// not the home of a user.
+fn of_tool(path: &str) -> Cow<'_, str> {
+    match path.strip_prefix('~') {
+        Some(rest) if !rest.is_empty() && !rest.starts_with('/') => Cow::Owned(format!("./{path}")),
+        _ => Cow::Borrowed(path),
     }
 }
 
@@ -501,7 +512,7 @@ impl<'a> Evaluation<'a> {
     }
 
     fn glob(&self, pattern: &str, path: Option<&str>) -> Finding {
-        let base = path.unwrap_or(".");
+        let (pattern, base) = (&*of_tool(pattern), &*of_tool(path.unwrap_or(".")));
         let parts: Vec<&str> = pattern.split('/').collect();
         let is_uncertain = |part: &&str| part.contains(['*', '?', '[', '{']);
         let certain = parts.iter().position(is_uncertain).unwrap_or(parts.len());

@@ -311,25 +311,6 @@ pub fn uses(entry: &Entry) -> impl Iterator<Item = &str> {
     both.into_iter().flatten()
 }
 
-/// Returns a path for a person on one line, with bytes that are not text as `\xNN`.
-pub fn path_text(path: &[u8]) -> String {
-    let is_plain = |c: &char| !c.is_control();
-    let bytes = |bytes: &[u8]| {
-        bytes
-            .iter()
-            .map(|b| format!("\\x{b:02x}"))
-            .collect::<String>()
-    };
-    let chunk = |chunk: std::str::Utf8Chunk<'_>| {
-        let valid = chunk.valid().chars().map(|c| match is_plain(&c) {
-            true => c.to_string(),
-            false => bytes(c.to_string().as_bytes()),
-        });
-        valid.collect::<String>() + &bytes(chunk.invalid())
-    };
-    path.utf8_chunks().map(chunk).collect()
-}
-
 impl Delta {
     /// Returns whether the trees are equal.
     pub fn is_empty(&self) -> bool {

@@ -228,6 +228,25 @@ fn is_writing(before: Option<char>, c: char, after: Option<char>) -> bool {
     }
 }
 
+/// Escapes the characters of a JSON document that a terminal obeys or does not show. They occur in
+/// strings only, and mean the same there.
+pub(crate) fn escape_json(json: &str) -> Cow<'_, str> {
+    if !json.contains(is_unseen) {
+        return Cow::Borrowed(json);
+    }
+    let mut out = String::with_capacity(json.len() + 64);
+    for c in json.chars() {
+        if !is_unseen(c) {
+            out.push(c);
+            continue;
+        }
+        for unit in c.encode_utf16(&mut [0; 2]) {
+            let _ = write!(out, "\\u{unit:04x}");
+        }
+    }
+    Cow::Owned(out)
+}
+
 pub(super) fn is_unseen(c: char) -> bool {
     match c {
         '\t' | '\n' | ' '..='~' => false,
@@ -339,6 +358,15 @@ pub(super) fn sequence_length(text: &str) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn escaped_json_means_the_same() {
+        let text = "a\u{7f}\u{9b}31m\u{202e}\u{e0041}\u{1b} \n";
+        let json = serde_json::to_string(text).unwrap();
+        let escaped = escape_json(&json);
+        assert_eq!(escaped, r#""a\u007f\u009b31m\u202e\udb40\udc41\u001b \n""#);
+        assert_eq!(serde_json::from_str::<String>(&escaped).unwrap(), text);
+    }
     use proptest::prelude::*;
 
     #[test]

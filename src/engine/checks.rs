@@ -19,7 +19,6 @@ use crate::core::entry::{About, CheckEnding, Entry, Guard, Seq};
 use crate::core::next::Step;
 use crate::core::plain_text::plain_text;
 use crate::core::state::has_run_command;
-use crate::core::tree::path_text;
 use crate::store::blob_ref;
 use crate::world::{CheckEnd, CheckRun, PrepareError, World};
 
@@ -45,7 +44,7 @@ pub(super) fn changed<W: World>(log: &Recorder<W>) -> Result<Vec<String>, Engine
     for change in state.trees() {
         let delta = log.delta_of(change)?;
         let paths = delta.0.keys().filter(|path| !path.starts_with(b"/"));
-        changed.extend(paths.map(|path| path_text(path)));
+        changed.extend(paths.map(|path| String::from_utf8_lossy(path).into_owned()));
     }
     changed.sort();
     changed.dedup();

@@ -9,8 +9,9 @@ use std::time::Instant;
 use super::FileChange;
 use super::file_change::COUNTED_FOR;
 use crate::core::entry::{Record, Seq};
+use crate::core::file_name::path_text;
 use crate::core::text::count;
-use crate::core::tree::{Change, Delta, Item, PathBytes, Tree, diff, path_text, tree_at};
+use crate::core::tree::{Change, Delta, Item, PathBytes, Tree, diff, tree_at};
 use crate::store::{Store, StoreError};
 
 /// Maximum number of files whose lines are counted. For more files, only their number is given.

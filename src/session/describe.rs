@@ -22,6 +22,7 @@ use crate::core::entry::{
     Usage, UsedCommand, Verdict,
 };
 use crate::core::entry::{Choice, Failure, FailureClass, FallbackModel, RunLimits};
+use crate::core::file_name::path_text;
 use crate::core::form::{Field, FormAnswer, RequestedAnswer, ServerQuestion};
 use crate::core::text::{count, large_count, one_line};
 use crate::core::to_person::{result_to_person, to_person, without_advice};
@@ -516,7 +517,9 @@ impl Describer {
 
     fn started<'a>(&self, id: CallId, guard: &'a Guard) -> Description<'a> {
         let (run, title) = match guard {
-            Guard::Checked { path, .. } => (None, format!("started on {path}")),
+            Guard::Checked { path, .. } => {
+                (None, format!("started on {}", path_text(path.as_bytes())))
+            }
             Guard::Supervised { run, .. } => (Some(run.as_str()), format!("started as run {run}")),
             Guard::Child { run, session, .. } => (
                 Some(run.as_str()),

@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use similar::{DiffTag, TextDiff};
 
+use crate::core::file_name::path_text;
 use crate::core::text::count;
-use crate::core::tree::{Item, path_text};
+use crate::core::tree::Item;
 use crate::store::{Store, StoreError};
 
 /// Maximum size of a file that is compared. A larger one is only named.

@@ -4,7 +4,8 @@ use serde::Serialize;
 
 use super::{FileAuthors, FileChange, TreePair};
 use crate::core::entry::{CallId, Entry, Record, Seq};
-use crate::core::tree::{Change, Tree, diff, named, path_text, place_at, why_unknown};
+use crate::core::file_name::path_text;
+use crate::core::tree::{Change, Tree, diff, named, place_at, why_unknown};
 use crate::engine::NotRewound;
 use crate::store::{Store, StoreError};
 

@@ -17,7 +17,8 @@ use super::git_settings::git_without_programs;
 use super::git_worktree::{commit_of, listed, tip};
 use super::shared_files::{GitEntry, SUBMODULE, entries};
 use crate::config::Env;
-use crate::core::tree::{Change, Delta, Item, PathBytes, path_text};
+use crate::core::file_name::path_text;
+use crate::core::tree::{Change, Delta, Item, PathBytes};
 use crate::shared::files::{COMMITS, Files, file_name};
 
 /// Settings for objects of somebody else.

@@ -12,7 +12,8 @@ use serde::{Deserialize, Serialize};
 use super::SharedError;
 use super::log::{SharedLog, StoredObject};
 use crate::bundle::path_refusal;
-use crate::core::tree::{Change, ContentHash, Delta, Item, path_text};
+use crate::core::file_name::path_text;
+use crate::core::tree::{Change, ContentHash, Delta, Item};
 use crate::journal::line::MAX_HELD;
 
 /// Maximum size of the content of a file, bytes.

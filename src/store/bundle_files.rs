@@ -16,7 +16,8 @@ use super::gc::named_contents;
 use super::packs::PackWriter;
 use super::trees::{self, MovedTree};
 use super::{Store, StoreError};
-use crate::core::tree::{ContentHash, Item, path_text};
+use crate::core::file_name::path_text;
+use crate::core::tree::{ContentHash, Item};
 
 const WHAT: &str = "import the files";
 

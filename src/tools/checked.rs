@@ -85,13 +85,20 @@ pub fn prepare(
 }
 
 fn guard(change: &FileChange, ctx: &ToolContext, seen: Option<&str>) -> Result<Guard, String> {
-    let name = &change.target.name(ctx)?;
-    let path = paths::resolve(name, ctx)?;
-    let Some(path_text) = path.to_str() else {
+    let given = change.target.name(ctx)?;
+    let name = &paths::named(&given);
+    let path = paths::resolve(&given, ctx)?;
+    let Some(key_text) = path.to_str() else {
         return Err(format!(
-            "{name} leads to a path that is not UTF-8: {path:?}"
+            "{name} is not UTF-8, and only a command can write a file with such a name"
         ));
     };
+    if name.ends_with('/') {
+        return Err(format!(
+            "cannot write {name}: it names a folder\nhint: give the path of a file"
+        ));
+    }
+    paths::workspace_exists(&path, ctx).map_err(|why| format!("cannot write {name}: {why}"))?;
     file::replaceable(&path).map_err(|why| format!("cannot write {name}: {why}"))?;
     let old = content(&path).map_err(|why| format!("cannot change {name}: {why}"))?;
     let before = old.as_deref().map(file::hash);
@@ -118,7 +125,7 @@ fn guard(change: &FileChange, ctx: &ToolContext, seen: Option<&str>) -> Result<G
         return Err(format!("{}, since `all` changes several places", unknown()));
     }
     Ok(Guard::Checked {
-        path: path_text.to_string(),
+        path: key_text.to_string(),
         before,
         after: file::hash(&new.bytes),
     })
@@ -130,9 +137,10 @@ pub fn apply(change: &FileChange, guard: &Guard, ctx: &ToolContext) -> ToolResul
 }
 
 fn replace(change: &FileChange, guard: &Guard, ctx: &ToolContext) -> Result<ToolResult, String> {
-    let name = &change.target.name(ctx)?;
+    let given = change.target.name(ctx)?;
+    let name = &paths::named(&given);
     let Guard::Checked {
-        path: path_text,
+        path: key_text,
         before,
         after,
     } = guard
@@ -141,12 +149,13 @@ fn replace(change: &FileChange, guard: &Guard, ctx: &ToolContext) -> Result<Tool
             "{name} was not written: the call has no hash of the file"
         ));
     };
-    let path = Path::new(path_text);
-    if path_key(name, ctx) != *path_text {
+    let path = Path::new(key_text);
+    if path_key(&given, ctx) != *key_text {
         return Err(format!(
             "{name} now leads to another file: nothing was changed"
         ));
     }
+    paths::workspace_exists(path, ctx).map_err(|why| format!("cannot write {name}: {why}"))?;
     let old = content(path).map_err(|why| format!("cannot change {name}: {why}"))?;
     if old.as_deref().map(file::hash) != *before {
         return Err(changed(name));
@@ -158,7 +167,7 @@ fn replace(change: &FileChange, guard: &Guard, ctx: &ToolContext) -> Result<Tool
         ));
     }
     let wrote = Some(Fact::Wrote {
-        path: path_text.clone(),
+        path: key_text.clone(),
         hash: after.clone(),
     });
     if before.as_ref() == Some(after) {

@@ -78,6 +78,7 @@ pub use grep::hits;
 pub use history_view::{HistoryView, LookBack, look_back};
 pub(crate) use hook_names::{arguments_from_hook, call_of_hook, input_for_hooks, name_for_hooks};
 pub use limit::{Limits, Stop, Watch};
+pub(crate) use paths::is_there;
 pub use paths::{Hidden, ToolContext, path_key, real_path};
 pub use replace::Replacement;
 pub use shown::{Shown, ShownBody, ShownResult, Verb};

@@ -7,14 +7,16 @@
 //!
 //! Invariant: hard links are not resolved; two names of one file are two files here.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::io::{self, ErrorKind};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use similar::TextDiff;
 
 use super::limit::Limits;
+use crate::core::file_name::{path_text, unpath_text};
 use crate::core::policy::Rules;
 use crate::core::rule::Bases;
 use crate::mcp::catalogue::SessionCatalogue;
@@ -99,14 +101,22 @@ pub(super) fn resolve(path: &str, ctx: &ToolContext) -> Result<PathBuf, String> 
     follow(&lexical).map_err(|e| format!("cannot look at {path}: {e}"))
 }
 
-/// Returns a path for display, relative if it is in `folder`, whose links are already followed.
+/// Returns a path for display on one line, relative if it is in `folder`, whose links are already followed.
 pub(super) fn shown(path: &Path, folder: &Path) -> String {
     let short = match path.strip_prefix(folder) {
         Ok(rest) if rest.as_os_str().is_empty() => Path::new("."),
         Ok(rest) => rest,
         Err(_) => path,
     };
-    short.to_string_lossy().into_owned()
+    path_text(short.as_os_str().as_bytes())
+}
+
+/// Returns the path of a call for display on one line. A quoted path stays as it is.
+pub(super) fn named(path: &str) -> String {
+    match unpath_text(path) {
+        Some(_) => path.to_string(),
+        None => path_text(path.as_bytes()),
+    }
 }
 
 pub(super) fn real_folder(ctx: &ToolContext) -> PathBuf {
@@ -137,7 +147,42 @@ fn absolute(path: &str, ctx: &ToolContext) -> Result<PathBuf, String> {
         }
         (None, _) => PathBuf::from(path),
     };
-    Ok(clean(&ctx.folder.join(expanded)))
+    match unpath_text(path) {
+        Some(name) if !ctx.folder.join(&expanded).exists() => unquoted(path, name, ctx),
+        _ => Ok(clean(&ctx.folder.join(expanded))),
+    }
+}
+
+/// Returns the path that a quoted name means. Lists show odd names so.
+fn unquoted(path: &str, name: Vec<u8>, ctx: &ToolContext) -> Result<PathBuf, String> {
+    if name.is_empty() || name.contains(&0) {
+        return Err(format!("the path {path} is quoted, and no path"));
+    }
+    Ok(clean(&ctx.folder.join(OsString::from_vec(name))))
+}
+
+/// Checks that the session's folders above a file still exist. A write would create them again, with
+/// nothing else in them.
+pub(super) fn workspace_exists(path: &Path, ctx: &ToolContext) -> Result<(), String> {
+    for folder in [&ctx.root, &ctx.folder] {
+        let real = follow(folder).unwrap_or_else(|_| folder.clone());
+        if path.starts_with(&real) {
+            is_there(&real)?;
+        }
+    }
+    Ok(())
+}
+
+/// Checks that a folder of the session was not removed.
+pub(crate) fn is_there(folder: &Path) -> Result<(), String> {
+    if folder.is_dir() {
+        return Ok(());
+    }
+    let shown = path_text(folder.as_os_str().as_bytes());
+    Err(format!(
+        "the session's folder {shown} was removed\nhint: the user can continue in another folder \
+         with `rewake -C DIR -r ID`"
+    ))
 }
 
 /// Removes `.` and `..` by name.
@@ -218,7 +263,7 @@ fn near_names(folder: &Path, wanted: &OsStr) -> Vec<String> {
     };
     let mut near: Vec<(f32, String)> = entries
         .take(MAX_NAMES)
-        .filter_map(|entry| Some(entry.ok()?.file_name().to_string_lossy().into_owned()))
+        .filter_map(|entry| Some(path_text(entry.ok()?.file_name().to_bytes())))
         .map(|name| {
             let ratio = TextDiff::from_chars(wanted.as_str(), name.to_lowercase().as_str()).ratio();
             (ratio, name)
@@ -283,6 +328,23 @@ mod tests {
         assert_eq!(room.key("~x"), room.path("~x").to_str().unwrap());
         room.ctx.home = None;
         assert!(resolve("~/x", &room.ctx).unwrap_err().contains("hint"));
+    }
+
+    #[test]
+    fn a_quoted_name_is_the_file_with_that_name() {
+        let room = ResultRoom::new();
+        let odd = room.ctx.folder.join(OsStr::from_bytes(b"caf\xe9.txt"));
+        if std::fs::write(&odd, "x").is_err() {
+            // macOS has no such names.
+            return;
+        }
+        assert!(missing("cafe.txt", &room.path("cafe.txt")).ends_with("\"caf\\351.txt\""));
+        assert_eq!(resolve("\"caf\\351.txt\"", &room.ctx).unwrap(), odd);
+        assert_eq!(resolve("\"a\\nb\"", &room.ctx).unwrap(), room.path("a\nb"));
+        // A file that has the quotes in its name comes first.
+        let quoted = room.put("\"a\\nb\"", "x");
+        assert_eq!(resolve("\"a\\nb\"", &room.ctx).unwrap(), quoted);
+        assert!(resolve("\"a\\000b\"", &room.ctx).is_err());
     }
 
     #[test]

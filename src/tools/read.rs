@@ -22,6 +22,7 @@ use super::work::Work;
 use super::{ToolResult, printable};
 use crate::core::cut::is_cut;
 use crate::core::entry::{Fact, Image, Outcome, Output};
+use crate::core::file_name::path_text;
 use crate::core::image::{self, media_type};
 use crate::core::permission::{PathUse, Permission};
 use crate::store::blob_ref;
@@ -84,8 +85,8 @@ impl Tool for Args {
 }
 
 fn read(args: &Args, ctx: &ToolContext, cancel: &AtomicBool) -> Result<ToolResult, String> {
-    let name = &args.path;
-    let path = paths::resolve(name, ctx)?;
+    let name = &paths::named(&args.path);
+    let path = paths::resolve(&args.path, ctx)?;
     let cannot = |e: io::Error| format!("cannot read {name}: {e}");
     let Some(place) = FolderEntry::of(&path).map_err(cannot)? else {
         return Err(paths::missing(name, &path));
@@ -138,7 +139,7 @@ fn listing(name: &str, place: &FolderEntry) -> String {
         .filter(|entry| !matches!(entry.file_name().to_bytes(), b"." | b".."))
         .map(|entry| {
             let slash = if entry.file_type().is_dir() { "/" } else { "" };
-            format!("{}{slash}", entry.file_name().to_string_lossy())
+            format!("{}{slash}", path_text(entry.file_name().to_bytes()))
         })
         .collect();
     names.sort();

@@ -1,5 +1,7 @@
 //! The output of `git diff`, file by file and line by line.
 
+use crate::core::file_name::unpath_text;
+
 /// The changes of one file.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct FileChange {
@@ -129,33 +131,10 @@ fn named(rest: &str) -> String {
 
 /// Decodes a name that git quotes because of control characters, quotes or backslashes.
 fn unquoted(text: &str) -> String {
-    let Some(inner) = text.strip_prefix('"').and_then(|t| t.strip_suffix('"')) else {
-        return text.to_string();
-    };
-    let mut bytes = Vec::new();
-    let mut rest = inner.bytes().peekable();
-    while let Some(byte) = rest.next() {
-        if byte != b'\\' {
-            bytes.push(byte);
-            continue;
-        }
-        match rest.next() {
-            Some(b'n') => bytes.push(b'\n'),
-            Some(b't') => bytes.push(b'\t'),
-            Some(b'r') => bytes.push(b'\r'),
-            Some(digit @ b'0'..=b'3') => {
-                let mut value = u32::from(digit - b'0');
-                for _ in 0..2 {
-                    let digit = rest.next_if(|b| (b'0'..=b'7').contains(b)).unwrap_or(b'0');
-                    value = value * 8 + u32::from(digit - b'0');
-                }
-                bytes.push(u8::try_from(value).unwrap_or(b'?'));
-            }
-            Some(other) => bytes.push(other),
-            None => {}
-        }
+    match unpath_text(text) {
+        Some(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
+        None => text.to_string(),
     }
-    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 #[cfg(test)]

@@ -263,10 +263,12 @@ impl Machine {
         command: &ShellCommand,
         access: Access,
     ) -> Result<Guard, PrepareError> {
+        let refused = |why| PrepareError::Refused(Outcome::error(format!("not run: {why}")));
+        tools::is_there(&self.ctx.folder).map_err(refused)?;
         let spec = self.spec(call, command, access).map_err(|why| {
-            PrepareError::Refused(Outcome::error(format!(
-                "not run: cannot put up the sandbox for access {access}: {why}"
-            )))
+            refused(format!(
+                "cannot put up the sandbox for access {access}: {why}"
+            ))
         })?;
         let guard = self.prepare_spec(&spec)?;
         // It starts while the engine records `Started`.

@@ -13,7 +13,8 @@ use std::thread;
 use tokio::sync::oneshot;
 
 use crate::core::entry::KeptWhy;
-use crate::core::tree::{PathBytes, diff, path_text};
+use crate::core::file_name::path_text;
+use crate::core::tree::{PathBytes, diff};
 use crate::store::{Store, StoreError, WorkspaceLock};
 use crate::workspace::files::{self, Done, Order, Point};
 

@@ -47,6 +47,30 @@ fn files_to_which_git_is_led_are_asked_about() {
     assert_eq!(signs(&on_path(PathUse::Write, "tools/x"), ""), "?+-+");
 }
 
+#[test]
+fn a_tilde_before_a_name_is_part_of_it_for_a_tool() {
+    let glob = |pattern: &str| Permission::Glob {
+        pattern: pattern.into(),
+        path: None,
+    };
+    assert_eq!(signs(&on_path(PathUse::Write, "~t.txt"), ""), "?+-+");
+    for (odd, plain) in [
+        (
+            on_path(PathUse::Read, "~t.txt"),
+            on_path(PathUse::Read, "t.txt"),
+        ),
+        (glob("~t/*.rs"), glob("t/*.rs")),
+    ] {
+        assert_eq!(signs(&odd, ""), signs(&plain, ""));
+    }
+    // To a shell it is the home of a user.
+    assert_ne!(signs(&bash("cat ~t/x"), ""), signs(&bash("cat t/x"), ""));
+    assert_ne!(
+        signs(&on_path(PathUse::Read, "~/x"), ""),
+        signs(&on_path(PathUse::Read, "x"), "")
+    );
+}
+
 /// A disk with some links; `..` goes up from where a link leads, as the kernel does.
 fn resolve(path: &str) -> String {
     let links = [

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use crate::core::entry::{Entry, KeptWhy, MAX_KEPT, UnrestoredPath};
+use crate::core::file_name::path_text;
 use crate::core::text::count;
-use crate::core::tree::{PathBytes, path_text};
+use crate::core::tree::PathBytes;
 
 /// Maximum number of paths in the note for the model.
 const MAX_TOLD: usize = 20;

@@ -197,12 +197,6 @@ fn the_tree_before_a_message_is_known_before_the_first_effect_too() {
     check("...", "---");
 }
 
-#[test]
-fn a_path_is_one_line() {
-    assert_eq!(path_text(b"a\nb\xff\x1b"), "a\\x0ab\\xff\\x1b");
-    assert_eq!(path_text("ä/b".as_bytes()), "ä/b");
-}
-
 /// More paths than one block has, some of them with the same beginning.
 fn numbered(count: u32, with: &str) -> Tree {
     let file = |n: u32| Item::Link {

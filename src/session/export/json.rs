@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::ExportError;
 use crate::core::entry::Record;
+use crate::core::visible::escape_json;
 use crate::store::{SessionInfo, Store};
 
 /// Maximum size of a blob whose text is written. For a larger one only the size is.
@@ -18,12 +19,16 @@ const MAX_BLOB_BYTES: u64 = 1 << 20;
 /// or not text.
 pub(crate) fn json(store: &Store, session: &str, out: &mut impl Write) -> Result<(), ExportError> {
     let info = store.history().find(session)?;
-    write!(out, "{{\"session\": {},\n\"records\": [", head(&info))?;
+    write!(
+        out,
+        "{{\"session\": {},\n\"records\": [",
+        escape_json(&head(&info).to_string())
+    )?;
     let mut blobs = BTreeMap::new();
     let mut between = "\n";
     store.load_each(&info.id, |record: Record| -> Result<(), ExportError> {
-        write!(out, "{between}")?;
-        serde_json::to_writer(&mut *out, &record).map_err(io::Error::from)?;
+        let json = serde_json::to_string(&record).map_err(io::Error::from)?;
+        write!(out, "{between}{}", escape_json(&json))?;
         between = ",\n";
         let named = record.entry.blobs();
         blobs.extend(named.map(|blob| (blob.hash.clone(), blob.bytes)));
@@ -33,7 +38,8 @@ pub(crate) fn json(store: &Store, session: &str, out: &mut impl Write) -> Result
     between = "\n";
     for (hash, bytes) in &blobs {
         let blob = blob(store, hash, *bytes)?;
-        write!(out, "{between}{}: {blob}", Value::from(hash.as_str()))?;
+        let json = format!("{}: {blob}", Value::from(hash.as_str()));
+        write!(out, "{between}{}", escape_json(&json))?;
         between = ",\n";
     }
     writeln!(out, "\n}}}}")?;

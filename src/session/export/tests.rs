@@ -200,7 +200,11 @@ fn exported_file_content_cannot_end_its_code_block() {
 #[test]
 fn json_has_every_record_as_it_is_and_its_blobs() {
     let (_dir, store, id) = recorded_session();
-    let value: Value = serde_json::from_str(&text(&store, &id, Format::Json)).unwrap();
+    let json = text(&store, &id, Format::Json);
+    let value: Value = serde_json::from_str(&json).unwrap();
+    // A terminal that prints the document obeys nothing in it.
+    assert!(json.contains(r"it\u202e"), "{json}");
+    assert!(!json.contains(|c: char| c == '\u{202e}' || c.is_control() && c != '\n'));
     let records: Vec<Record> = serde_json::from_value(value["records"].clone()).unwrap();
     assert_eq!(records, store.load(&id).unwrap().1);
     assert_eq!(value["session"]["id"], id);

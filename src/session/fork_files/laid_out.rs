@@ -8,13 +8,12 @@ use super::super::Parting;
 use super::super::reading::readable;
 use super::{MAX_NAMED, NotForked};
 use crate::core::entry::{Entry, Seq};
+use crate::core::file_name::path_text;
 use crate::core::policy::is_protected;
 use crate::core::rewind::{is_never_written, kept};
 use crate::core::rule::Bases;
 use crate::core::text::count;
-use crate::core::tree::{
-    Item, PathBytes, Tree, diff, named as named_tree, path_text, place_at, why_unknown,
-};
+use crate::core::tree::{Item, PathBytes, Tree, diff, named as named_tree, place_at, why_unknown};
 use crate::store::{Cause, NewTree, Store, StoreError, root_in_bundle};
 use crate::workspace::files::Done;
 

@@ -271,3 +271,48 @@ fn other_projects_are_looked_at_only_when_a_rule_allows_it() {
     let (outcome, text) = look("\"Memory(all)\"")[0].clone();
     assert_eq!(outcome, "done", "{text}");
 }
+
+#[test]
+fn odd_names_are_quoted_in_results_and_read_by_the_quoted_form() {
+    let home = calling(&[
+        ("read", json!({"path": "\"a\\nb.txt\""})),
+        (
+            "edit",
+            json!({"path": "a\nb.txt", "edits": [{"old": "needle", "new": "pin"}]}),
+        ),
+        ("write", json!({"path": "~t.txt", "content": "tilde\n"})),
+        ("read", json!({"path": "~t.txt"})),
+        ("write", json!({"path": "trailing/", "content": "x"})),
+        ("read", json!({"path": "."})),
+    ]);
+    std::fs::write(home.path("a\nb.txt"), "needle\n").unwrap();
+    let results = tool_results(&home, &["--yolo"]);
+    let texts: Vec<&str> = results.iter().map(|(_, text)| text.as_str()).collect();
+    assert!(texts[0].contains("needle"), "{texts:?}");
+    assert_eq!(texts[1], "edited \"a\\nb.txt\": line 1, +1 −1");
+    assert!(texts[2].starts_with("created ~t.txt"), "{texts:?}");
+    assert!(texts[3].contains("tilde"), "{texts:?}");
+    assert!(texts[4].contains("it names a folder"), "{texts:?}");
+    assert!(texts[5].contains("\n\"a\\nb.txt\"\n"), "{texts:?}");
+    assert!(!home.path("trailing").exists());
+}
+
+#[test]
+fn a_folder_that_was_removed_is_not_created_again() {
+    let remove = json!({"command": "rm -rf \"$PWD\"", "access": "full"});
+    let home = calling(&[
+        ("read", json!({"path": "a.txt"})),
+        ("bash", remove),
+        ("write", json!({"path": "src/n.txt", "content": "x"})),
+        ("bash", json!({"command": "pwd"})),
+        ("bash", json!({"command": "pwd", "access": "full"})),
+    ]);
+    std::fs::write(home.path("a.txt"), "1\n").unwrap();
+    for (kind, text) in &tool_results(&home, &["--yolo"])[2..] {
+        assert_eq!(kind, "error", "{text}");
+        assert!(text.contains("the session's folder"), "{text}");
+        assert!(text.contains("was removed"), "{text}");
+        assert!(text.contains("rewake -C DIR -r ID"), "{text}");
+    }
+    assert!(!home.workspace().exists());
+}
