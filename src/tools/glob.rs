@@ -91,7 +91,11 @@ fn glob(args: &Args, ctx: &ToolContext, cancel: &AtomicBool) -> Result<ToolResul
         return Ok(ToolResult::cancelled(found.text));
     }
     let last = paths::shown(&last, &found.folder);
-    let hints = hints(stopped, &last, &walk.unused());
+    let mut hints = hints(stopped, &last, &walk.unused());
+    if found.shown == 0 {
+        let way = "name one in the pattern to search it";
+        hints.insert_str(0, &walk.left_out().in_words(&found.folder, way));
+    }
     Ok(ToolResult::done(found.report(&args.pattern) + &hints))
 }
 
@@ -99,7 +103,7 @@ fn glob(args: &Args, ctx: &ToolContext, cancel: &AtomicBool) -> Result<ToolResul
 pub(super) fn start(pattern: &str, path: Option<&str>) -> String {
     let (folder, _) = split(pattern);
     let start = match path {
-        Some(start) if !folder.starts_with('~') => Path::new(start),
+        Some(start) if !folder.starts_with("~/") => Path::new(start),
         _ if folder.is_empty() => Path::new("."),
         _ => Path::new(""),
     };
@@ -151,7 +155,7 @@ impl Matches {
 
     fn report(mut self, pattern: &str) -> String {
         if self.shown == 0 {
-            self.text = format!("no file matches {pattern} (ignored files are not looked at)\n");
+            self.text = format!("no file matches {pattern}\n");
         }
         if self.more > 0 {
             self.text.push_str(&format!(
@@ -245,7 +249,12 @@ mod tests {
     #[test]
     fn glob_reports_why_nothing_is_found() {
         let room = room();
-        assert!(glob(&room, "*.py").contains("no file matches *.py"));
+        assert_eq!(
+            glob(&room, "*.py"),
+            "no file matches *.py\n\
+             [not searched: ignored: out; hidden: .gitignore, .hidden; name one in the pattern to \
+             search it]\n"
+        );
         let refused = |pattern: &str| {
             error(&room.idempotent("glob", json!({"pattern": pattern}))).to_string()
         };
@@ -255,12 +264,23 @@ mod tests {
     }
 
     #[test]
+    fn an_odd_name_is_one_line_and_can_be_searched_for() {
+        let room = room();
+        room.put("x\ny.md", "");
+        room.put("~notes/z.md", "");
+        assert_eq!(glob(&room, "*.md"), "\"x\\ny.md\"\n~notes/z.md\n");
+        assert_eq!(glob(&room, "~notes/*.md"), "~notes/z.md\n");
+        let ran = room.idempotent("glob", json!({"pattern": "~notes/*.md", "path": "."}));
+        assert_eq!(done(&ran), "~notes/z.md\n");
+    }
+
+    #[test]
     fn a_search_that_is_stopped_says_where() {
         let mut room = room();
         room.ctx.limits.paths = 3;
         assert_eq!(
             glob(&room, "*.rs"),
-            "no file matches *.rs (ignored files are not looked at)\n\
+            "no file matches *.rs\n\
              [stopped after 3 paths, at .: what comes after it was not searched; name a folder \
              below as path, or a narrower pattern or glob]\n"
         );

@@ -40,6 +40,8 @@ const LEAD_BYTES: usize = 100;
 /// Maximum length of a line. A file is searched up to the first longer one, since a search cannot
 /// be stopped within a line, and some patterns take a second for each long line.
 const MAX_LINE_BYTES: usize = 1024 * 1024;
+/// Maximum number of files with such a line that are named.
+const MAX_NAMED: usize = 3;
 
 #[derive(Serialize, Deserialize)]
 pub(super) struct Args {
@@ -116,6 +118,7 @@ fn grep(args: &Args, ctx: &ToolContext, cancel: &AtomicBool) -> Result<ToolResul
         watch: &watch,
         last: root.clone(),
         unused: Vec::new(),
+        left_out: String::new(),
         stopped: None,
         found: Matches::new(args, ctx),
     };
@@ -128,7 +131,7 @@ fn grep(args: &Args, ctx: &ToolContext, cancel: &AtomicBool) -> Result<ToolResul
         return Ok(ToolResult::cancelled(search.found.text));
     }
     let last = paths::shown(&search.last, &search.folder);
-    let hints = hints(search.stopped, &last, &search.unused);
+    let hints = search.left_out + &hints(search.stopped, &last, &search.unused);
     Ok(ToolResult::done(
         search.found.report(&args.pattern, named) + &hints,
     ))
@@ -176,6 +179,8 @@ struct GrepSearch<'a> {
     /// Path that was searched last.
     last: PathBuf,
     unused: Vec<String>,
+    /// The line about what was not searched, if nothing was found.
+    left_out: String,
     stopped: Option<Stop>,
     found: Matches,
 }
@@ -198,6 +203,10 @@ impl GrepSearch<'_> {
         }
         self.stopped = self.stopped.or(walk.stopped());
         self.unused = walk.unused();
+        if self.found.hits == 0 {
+            let way = "name one as path to search it";
+            self.left_out = walk.left_out().in_words(&self.folder, way);
+        }
     }
 
     fn file(&mut self, path: &Path, open: impl FnOnce() -> io::Result<File>) {
@@ -224,7 +233,10 @@ impl GrepSearch<'_> {
         self.stopped = file.stopped;
         match searched {
             Ok(()) => {}
-            Err(e) if is_long_line(&e) => self.found.long += 1,
+            Err(e) if is_long_line(&e) => {
+                let name = paths::shown(path, &self.folder);
+                self.found.long.push(name);
+            }
             Err(_) => self.found.unreadable += 1,
         }
     }
@@ -267,8 +279,8 @@ struct Matches {
     shown: u64,
     searched: u64,
     binary: u64,
-    /// Number of files with a line over [`MAX_LINE_BYTES`].
-    long: u64,
+    /// The files with a line over [`MAX_LINE_BYTES`].
+    long: Vec<String>,
     unreadable: u64,
 }
 
@@ -309,21 +321,16 @@ impl Matches {
                 self.shown
             ));
         }
-        for (n, what, cut) in [
-            (self.binary, "binary file", ""),
-            (self.long, "file", " with a line of over 1 MiB"),
-        ] {
-            let (were, their) = if n == 1 {
-                ("was", "its")
-            } else {
-                ("were", "their")
-            };
-            if n > 0 {
-                let files = count(n, what);
-                self.text.push_str(&format!(
-                    "[{files}{cut} {were} not searched to {their} end]\n"
-                ));
-            }
+        if self.binary > 0 {
+            let (files, end) = not_to_its_end(self.binary, "binary file");
+            self.text.push_str(&format!("[{files} {end}]\n"));
+        }
+        if !self.long.is_empty() {
+            let (files, end) = not_to_its_end(self.long.len() as u64, "file");
+            let named = self.long[..self.long.len().min(MAX_NAMED)].join(", ");
+            self.text.push_str(&format!(
+                "[{files} with a line of over 1 MiB {end}: {named}; search there with a command]\n"
+            ));
         }
         if self.unreadable > 0 {
             let paths = count(self.unreadable, "path");
@@ -332,6 +339,16 @@ impl Matches {
         }
         self.text
     }
+}
+
+/// Returns a number of files, and the words that they were not searched to their end.
+fn not_to_its_end(n: u64, what: &str) -> (String, &'static str) {
+    let end = if n == 1 {
+        "was not searched to its end"
+    } else {
+        "were not searched to their end"
+    };
+    (count(n, what), end)
 }
 
 /// Returns the number of places that a report of [`grep`] found, including those that it does not

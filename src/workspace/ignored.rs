@@ -45,6 +45,16 @@ pub(crate) struct Ignored {
     unnamed: usize,
 }
 
+/// The effect of a rule on a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum IgnoreRule {
+    Include,
+    /// A rule of git, which does not apply to files that git tracks.
+    ExcludeUntracked,
+    /// A rule of `.ignore`, which applies to all files.
+    ExcludeAll,
+}
+
 /// The rules that a folder itself contains.
 struct Folder {
     /// The rules by kind of file, in order of precedence.
@@ -95,12 +105,19 @@ impl Ignored {
 
     /// Returns whether a path is ignored, or `None` if no rule matches it.
     pub(crate) fn is_ignored(&self, path: &Path, is_folder: bool) -> Option<bool> {
+        let rule = self.rule_for(path, is_folder)?;
+        Some(rule != IgnoreRule::Include)
+    }
+
+    /// Returns the effect of the rule that decides about a path.
+    pub(crate) fn rule_for(&self, path: &Path, is_folder: bool) -> Option<IgnoreRule> {
         for kind in 0..3 {
             for folder in self.folders.iter().rev() {
                 match folder.kinds[kind].matched(path, is_folder) {
                     Match::None => {}
-                    Match::Ignore(_) => return Some(true),
-                    Match::Whitelist(_) => return Some(false),
+                    Match::Ignore(_) if kind == 0 => return Some(IgnoreRule::ExcludeAll),
+                    Match::Ignore(_) => return Some(IgnoreRule::ExcludeUntracked),
+                    Match::Whitelist(_) => return Some(IgnoreRule::Include),
                 }
             }
         }

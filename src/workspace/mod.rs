@@ -28,6 +28,7 @@ pub use commands::{CustomCommand, CustomCommands, commands};
 pub use head::{HeadMoved, head_commit, head_moved_since};
 pub use here::{HereError, StartFolder, here, root_text};
 pub use instructions::{Instructions, instructions};
+pub(crate) use repository::TrackedFiles;
 pub use repository::{
     GitSetting, git_settings_of_user, is_inert, is_inert_folder, is_plain, is_repository_of,
     is_setting_of_lfs, names_program, obeyed_by_git, unwritten_files,

@@ -17,6 +17,7 @@ mod obeyed;
 use std::ffi::OsStr;
 use std::fs;
 use std::io::{self, Read};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
@@ -169,8 +170,48 @@ pub fn is_inert_folder(folder: &Path) -> Result<(), String> {
 pub fn unwritten_files(own: &Path, common: &Path) -> Vec<PathBuf> {
     let index = read(&own.join("index"), MAX_INDEX_BYTES).ok().flatten();
     let hash_bytes = settings_of(common).hash_bytes();
-    let entries = index.and_then(|bytes| index::entries(&bytes, hash_bytes));
+    let entries = index.and_then(|bytes| index::entries(&bytes, hash_bytes, |_| {}));
     entries.unwrap_or_default().unwritten
+}
+
+/// The files of a repository that git tracks, by their paths below its root, in order.
+#[derive(Default)]
+pub(crate) struct TrackedFiles(Vec<Vec<u8>>);
+
+impl TrackedFiles {
+    /// Reads the files of the repository whose `.git` is in `top`. There are none if it has no
+    /// index, or one that is not understood.
+    pub(crate) fn of(top: &Path) -> TrackedFiles {
+        let mut paths = Vec::new();
+        let index = || {
+            let own = own_folder(top)?;
+            let common = common_folder(&own)?;
+            let hash_bytes = settings_of(&common).hash_bytes();
+            Ok::<_, String>((read(&own.join("index"), MAX_INDEX_BYTES)?, hash_bytes))
+        };
+        if let Ok((Some(bytes), hash_bytes)) = index()
+            && index::entries(&bytes, hash_bytes, |path| paths.push(path.to_vec())).is_none()
+        {
+            paths.clear();
+        }
+        paths.sort_unstable();
+        TrackedFiles(paths)
+    }
+
+    /// Returns whether git tracks a file or a submodule, or a file in a folder. `path` is below the
+    /// root.
+    pub(crate) fn contains(&self, path: &Path, is_folder: bool) -> bool {
+        let mut wanted = path.as_os_str().as_bytes().to_vec();
+        let is_entry = self.0.binary_search(&wanted).is_ok();
+        if is_entry || !is_folder {
+            return is_entry;
+        }
+        wanted.push(b'/');
+        let next = self.0.partition_point(|path| *path < wanted);
+        self.0
+            .get(next)
+            .is_some_and(|path| path.starts_with(&wanted))
+    }
 }
 
 /// Returns whether the repository in `own` says that its files are in `top`. Another person's
@@ -278,7 +319,7 @@ impl Checked {
         let Some(bytes) = read(&file, MAX_INDEX_BYTES)? else {
             return Ok(());
         };
-        let entries = index::entries(&bytes, settings.hash_bytes())
+        let entries = index::entries(&bytes, settings.hash_bytes(), |_| {})
             .ok_or_else(|| format!("{} is not understood", shown(&file)))?;
         for path in entries.submodules {
             let inner = top.join(path);

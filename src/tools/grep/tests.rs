@@ -82,7 +82,11 @@ fn grep_does_not_search_files_that_a_rule_hides() {
 fn nothing_found_says_where_it_looked() {
     let room = room();
     let text = grep(&room, json!({"pattern": "absent"}));
-    assert_eq!(text, "no match for absent in .; files searched: 3\n");
+    assert_eq!(
+        text,
+        "no match for absent in .; files searched: 3\n\
+         [not searched: ignored: out; hidden: .gitignore, .hidden; name one as path to search it]\n"
+    );
     let refused = |arguments| error(&room.idempotent("grep", arguments)).to_string();
     assert!(refused(json!({"pattern": "("})).contains("cannot be used"));
     assert!(refused(json!({"pattern": "a\nb"})).contains("one by one"));
@@ -170,7 +174,8 @@ fn a_line_without_end_is_not_searched() {
     room.put("b", "one\n");
     assert_eq!(
         grep(&room, json!({"pattern": "one"})),
-        "a\n1:one\nb\n1:one\n[1 file with a line of over 1 MiB was not searched to its end]\n"
+        "a\n1:one\nb\n1:one\n[1 file with a line of over 1 MiB was not searched to its end: a; search \
+         there with a command]\n"
     );
 }
 

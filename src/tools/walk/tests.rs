@@ -128,6 +128,91 @@ fn not_all_that_is_not_used_is_named() {
     );
 }
 
+fn git(room: &ResultRoom, args: &[&str]) {
+    let mut git = std::process::Command::new("git");
+    git.current_dir(&room.ctx.folder).args(args);
+    let ran = git.output().unwrap();
+    assert!(ran.status.success(), "{ran:?}");
+}
+
+#[test]
+fn tracked_files_are_found_though_a_rule_ignores_them() {
+    let room = room();
+    room.put(".gitignore", "scripts/*\nout/\n");
+    for name in [
+        "scripts/kept.txt",
+        "scripts/new.txt",
+        "out/deep/kept.txt",
+        "out/deep/new.txt",
+    ] {
+        room.put(name, "needle\n");
+    }
+    git(&room, &["init", "-q"]);
+    git(
+        &room,
+        &["add", "-f", "scripts/kept.txt", "out/deep/kept.txt"],
+    );
+    for index in ["2", "4"] {
+        git(&room, &["update-index", "--index-version", index]);
+        let names = json!({"pattern": "needle", "files_only": true});
+        let ran = room.idempotent("grep", names);
+        assert_eq!(
+            done(&ran),
+            "out/deep/kept.txt\nscripts/kept.txt\nsub/a.txt\n"
+        );
+    }
+    let ran = room.idempotent("glob", json!({"pattern": "**/kept.txt"}));
+    assert_eq!(done(&ran), "out/deep/kept.txt\nscripts/kept.txt\n");
+    // `.ignore` is about searches, so it also applies to tracked files.
+    room.put(".ignore", "scripts/\n");
+    let ran = room.idempotent("glob", json!({"pattern": "**/kept.txt"}));
+    assert_eq!(done(&ran), "out/deep/kept.txt\n");
+    std::fs::remove_file(room.path(".ignore")).unwrap();
+    // Nothing is tracked in an index that is not understood.
+    room.put(".git/index", b"DIRC\0\0\0\x02\0\0\0\x09");
+    let ran = room.idempotent("glob", json!({"pattern": "**/kept.txt"}));
+    assert!(
+        done(&ran).contains("ignored: out, scripts/kept.txt, scripts/new.txt"),
+        "{ran:?}"
+    );
+}
+
+#[test]
+fn linked_folders_are_named_when_nothing_is_found() {
+    let mut room = room();
+    room.put("items/foo/README.md", "needle\n");
+    std::fs::create_dir(room.path("cat")).unwrap();
+    symlink("../items/foo", room.path("cat/foo")).unwrap();
+    symlink("../items/foo/README.md", room.path("cat/file")).unwrap();
+    let said = "[not searched: linked folders: cat/foo; name one";
+    for (tool, arguments) in [
+        ("glob", json!({"pattern": "cat/*/*.md"})),
+        ("grep", json!({"pattern": "needle", "path": "cat"})),
+    ] {
+        let text = done(&room.idempotent(tool, arguments)).to_string();
+        assert!(text.contains(said), "{tool}: {text}");
+    }
+    let ran = room.idempotent("grep", json!({"pattern": "needle", "path": "cat/foo"}));
+    assert_eq!(done(&ran), "items/foo/README.md\n1:needle\n");
+    // The name of a file that a rule hides is not given away.
+    room.hide(&["Read(cat/foo)"]);
+    let text = done(&room.idempotent("glob", json!({"pattern": "cat/*/*.md"}))).to_string();
+    assert_eq!(text, "no file matches cat/*/*.md\n");
+}
+
+#[test]
+fn at_most_three_of_a_kind_are_named() {
+    let room = ResultRoom::new();
+    for n in 0..9 {
+        room.put(&format!(".hidden{n}"), "");
+    }
+    let text = done(&room.idempotent("glob", json!({"pattern": "*.rs"}))).to_string();
+    assert!(
+        text.contains("hidden: .hidden0, .hidden1, .hidden2, …; name"),
+        "{text}"
+    );
+}
+
 fn names() -> impl Strategy<Value = String> {
     prop::sample::select(vec!["a", "b", ".c", "d.log", "e.txt"]).prop_map(str::to_string)
 }

@@ -29,8 +29,12 @@ struct Start {
     is_whole: bool,
 }
 
-/// Returns `None` for an index that is not understood.
-pub(super) fn entries(bytes: &[u8], hash_bytes: usize) -> Option<Entries> {
+/// Returns `None` for an index that is not understood. `each` gets every path.
+pub(super) fn entries(
+    bytes: &[u8],
+    hash_bytes: usize,
+    mut each: impl FnMut(&[u8]),
+) -> Option<Entries> {
     let mut rest = bytes.strip_prefix(b"DIRC")?;
     let version = number(take(&mut rest, 4)?);
     let count = number(take(&mut rest, 4)?);
@@ -70,6 +74,7 @@ pub(super) fn entries(bytes: &[u8], hash_bytes: usize) -> Option<Entries> {
             _ => 8 - (start - rest.len()) % 8,
         };
         take(&mut rest, end)?;
+        each(&path);
         let path = || PathBuf::from(OsStr::from_bytes(&path));
         if number(&stat[24..28]) & 0o170_000 == SUBMODULE {
             found.submodules.push(path());
