@@ -11,6 +11,7 @@ use super::permission::{FOREIGN_PREFIX, LookBack, PathUse, Reach, served_parts};
 use super::read_only_commands;
 use super::rule::{Bases, Likeness, Rule, of_spec};
 use super::shell::{SimpleCommand, Word};
+use super::state::PendingQuestion;
 use super::visible;
 
 /// Maximum number of rules of one offer.
@@ -87,6 +88,25 @@ pub fn for_server_of(name: &str) -> Option<Rule> {
     let (server, _) = served_parts(name)?;
     let rule = Rule::parse(&format!("{FOREIGN_PREFIX}{server}")).ok()?;
     (!name.contains('*') && name.is_ascii() && rule.covers_foreign(name)).then_some(rule)
+}
+
+/// Returns the rules that a question offers for the rest of a session, each with its effect in
+/// words. `rule`: the recorded one, of a call of `tool`.
+pub fn for_session(rule: Option<&str>, tool: &str) -> Vec<(String, String)> {
+    let Some(rule) = rule else { return Vec::new() };
+    let words = RuleOffer::parse(rule).map(|offer| offer.to_words());
+    let this = (rule.to_string(), words.unwrap_or_else(|_| rule.to_string()));
+    let server = for_server_of(tool).map(|rule| {
+        let words = "all tools of this server".to_string();
+        (rule.to_string(), words)
+    });
+    [Some(this), server].into_iter().flatten().collect()
+}
+
+/// Returns whether the question about a call of `tool` offers this rule for the session.
+pub fn is_offered(rule: &str, asked: &PendingQuestion, tool: &str) -> bool {
+    let offered = for_session(asked.rule.as_deref(), tool);
+    offered.iter().any(|(one, _)| one == rule)
 }
 
 fn joined(rules: &[Rule], separator: &str) -> String {

@@ -15,7 +15,9 @@ use crate::core::choice::Effort;
 use crate::core::entry::{By, CallId, Entry, SaveReason, Verdict, Via};
 use crate::core::entry::{Choice, RunLimits};
 use crate::core::next::{Why, rest_but_pause};
+use crate::core::offer;
 use crate::core::signal::Signal;
+use crate::core::tool::ToolCall;
 use crate::store::{AbandonedDraft, InboxId, Message, Queued, StoreError};
 use crate::world::World;
 
@@ -143,6 +145,7 @@ impl<W: World> Engine<W> {
                     call,
                     asked,
                     verdict,
+                    rule: None,
                 };
                 self.children
                     .show_or_deny(&mut self.log, &session, decide)?;
@@ -214,9 +217,23 @@ impl<W: World> Engine<W> {
             }
             Signal::Pause { .. } => log.pause().await?,
             Signal::GoOn => self.requests.continue_session(log).await?,
-            Signal::Decide { call, verdict, .. } => {
+            Signal::Decide {
+                call,
+                verdict,
+                rule,
+                ..
+            } => {
                 self.requests.waits_for_person = false;
-                log.decide(call, verdict, None).await?;
+                // Another process grants only what the person was asked.
+                let open = log.state.call(call);
+                let asked = open.and_then(|open| Some((open.asked.as_ref()?, &open.call)));
+                let rule = rule.filter(|rule| {
+                    let offers = |(asked, call): (_, &ToolCall)| {
+                        offer::is_offered(rule, asked, call.full_name())
+                    };
+                    verdict == Verdict::Allow && asked.is_some_and(offers)
+                });
+                log.decide(call, verdict, rule).await?;
             }
             Signal::Answer { call, answer, .. } => {
                 self.requests.waits_for_person = false;
