@@ -574,7 +574,8 @@ fn a_question_never_hides_its_buttons() {
             .map(|n| format!("row_{n} = {n}\n"))
             .collect::<String>()
     };
-    let many: Vec<String> = (0..60).map(|n| format!("touch f{n}")).collect();
+    let long_name = "-with-a-long-name".repeat(5);
+    let many: Vec<String> = (0..60).map(|n| format!("touch f{n}{long_name}")).collect();
     for (size, width, height) in SIZES {
         let change = json!({"path": "total.py", "content": format!("{}total = 1\n", rows(40))});
         let long = json!({"command": many.join(" && "), "access": "workspace"});
@@ -649,7 +650,7 @@ fn a_question_never_hides_its_buttons() {
             browser.until_text("It is done.");
             browser.until("return document.querySelectorAll('.question').length === 0");
         }
-        assert!(home.path("f59").exists() && home.path("more").exists());
+        assert!(home.path(&format!("f59{long_name}")).exists() && home.path("more").exists());
     }
 }
 
