@@ -11,7 +11,6 @@ use super::permission::{FOREIGN_PREFIX, LookBack, PathUse, Reach, served_parts};
 use super::read_only_commands;
 use super::rule::{Bases, Likeness, Rule, of_spec};
 use super::shell::{SimpleCommand, Word};
-use super::state::PendingQuestion;
 use super::visible;
 
 /// Maximum number of rules of one offer.
@@ -103,9 +102,9 @@ pub fn for_session(rule: Option<&str>, tool: &str) -> Vec<(String, String)> {
     [Some(this), server].into_iter().flatten().collect()
 }
 
-/// Returns whether the question about a call of `tool` offers this rule for the session.
-pub fn is_offered(rule: &str, asked: &PendingQuestion, tool: &str) -> bool {
-    let offered = for_session(asked.rule.as_deref(), tool);
+/// Returns whether [`for_session`] has this rule.
+pub fn is_offered(rule: &str, recorded: Option<&str>, tool: &str) -> bool {
+    let offered = for_session(recorded, tool);
     offered.iter().any(|(one, _)| one == rule)
 }
 

@@ -17,7 +17,6 @@ use crate::core::entry::{Choice, RunLimits};
 use crate::core::next::{Why, rest_but_pause};
 use crate::core::offer;
 use crate::core::signal::Signal;
-use crate::core::tool::ToolCall;
 use crate::store::{AbandonedDraft, InboxId, Message, Queued, StoreError};
 use crate::world::World;
 
@@ -225,14 +224,13 @@ impl<W: World> Engine<W> {
             } => {
                 self.requests.waits_for_person = false;
                 // Another process grants only what the person was asked.
-                let open = log.state.call(call);
-                let asked = open.and_then(|open| Some((open.asked.as_ref()?, &open.call)));
-                let rule = rule.filter(|rule| {
-                    let offers = |(asked, call): (_, &ToolCall)| {
-                        offer::is_offered(rule, asked, call.full_name())
-                    };
-                    verdict == Verdict::Allow && asked.is_some_and(offers)
-                });
+                let offers = |rule: &String| {
+                    let open = log.state.call(call)?;
+                    let offered = open.asked.as_ref()?.rule.as_deref();
+                    Some(offer::is_offered(rule, offered, open.call.full_name()))
+                };
+                let is_allowed = verdict == Verdict::Allow;
+                let rule = rule.filter(|rule| is_allowed && offers(rule) == Some(true));
                 log.decide(call, verdict, rule).await?;
             }
             Signal::Answer { call, answer, .. } => {

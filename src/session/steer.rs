@@ -626,8 +626,8 @@ impl Steering {
     ) -> Result<(Question, Receipt), SteerError> {
         self.check_not_below_agent()?;
         let found = self.question(store, info, call)?;
-        let is_foreign =
-            |rule: &&String| !offer::is_offered(rule, &found.asked, found.call.full_name());
+        let offered = found.asked.rule.as_deref();
+        let is_foreign = |rule: &&String| !offer::is_offered(rule, offered, found.call.full_name());
         if let Some(rule) = rule.as_ref().filter(is_foreign) {
             return Err(refused(
                 Refusal::NotNow,

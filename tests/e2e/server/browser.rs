@@ -650,16 +650,16 @@ fn a_question_never_hides_its_buttons() {
             browser.until_text("It is done.");
             browser.until("return document.querySelectorAll('.question').length === 0");
         }
-        assert!(home.path(&format!("f59{long_name}")).exists() && home.path("more").exists());
+        assert!(home.path(format!("f59{long_name}")).exists() && home.path("more").exists());
     }
 }
 
 /// The connection dies in the middle of an answer, and comes back in the middle or after its end.
 #[test]
 fn a_phone_that_sleeps_in_the_middle_of_an_answer_sees_each_word_once() {
-    let words: String = (0..120).map(|n| format!("word{n} ")).collect();
+    let words: String = (0..300).map(|n| format!("word{n} ")).collect();
     let slow = format!(
-        "[[step]]\ntext = {}\nchunk_chars = 10\nchunk_ms = 60\n",
+        "[[step]]\ntext = {}\nchunk_chars = 10\nchunk_ms = 80\n",
         json!(words)
     );
     let home = scripted(&[slow]);
@@ -699,7 +699,7 @@ fn a_phone_that_sleeps_in_the_middle_of_an_answer_sees_each_word_once() {
     server.until(&format!("/sessions/{id}"), |s| s["state"] == "done");
     wakes();
     browser.until("return document.getElementById('about').textContent.startsWith('done')");
-    browser.until("return document.getElementById('session').innerText.includes('word119')");
+    browser.until("return document.getElementById('session').innerText.includes('word299')");
     browser.until(once);
 }
 
@@ -747,7 +747,8 @@ fn a_session_is_started_watched_renamed_and_rewound() {
         browser.until("return window.shown === document.querySelector('#running li')");
         browser.press("#running button");
         browser.until("return document.querySelectorAll('#running li').length === 0");
-        browser.until("return document.getElementById('log').innerText.split('until [ -e gate ]').length === 2");
+        browser
+            .until("return document.getElementById('log').innerText.includes('until [ -e gate ]')");
         // What each call changed.
         browser.until("const d = document.querySelector('#log .diff'); return Boolean(d && d.open && d.querySelector('.add').textContent.includes('round'))");
         browser.until("return document.querySelectorAll('#log .diff').length === 1");

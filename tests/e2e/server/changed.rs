@@ -327,7 +327,7 @@ fn the_link_is_shown_as_a_qr_code() {
         &["--host", "localhost"],
         &["--host", "127.0.0.1:80"],
     ] {
-        let mut server = Serve::start(&home, &[&["--qr"], host].concat());
+        let mut server = Serve::start(&home, &[&["--qr"][..], host].concat());
         // It has said all when it answers.
         server.get("/questions").expect(200);
         server.live.kill();
