@@ -684,12 +684,13 @@ function draw(mine, e, into) {
       running(mine);
       return;
     }
-    verb(li, e.outcome.outcome === 'interrupted' ? 0 : 2);
+    if (e.outcome.outcome === 'denied') li.firstChild.textContent = 'denied';
+    else verb(li, e.outcome.outcome === 'interrupted' ? 0 : 2);
     over(mine, li);
     const out = e.outcome;
     const bad = out.outcome !== 'done' || (e.fact && e.fact.exit_code);
     li.classList.toggle('bad', Boolean(bad));
-    end.textContent = out.outcome === 'done' ? (e.fact && e.fact.exit_code ? 'exit ' + e.fact.exit_code : '') : out.outcome === 'error' ? 'failed' : out.outcome;
+    end.textContent = out.outcome === 'done' ? (e.fact && e.fact.exit_code ? 'exit ' + e.fact.exit_code : '') : out.outcome === 'error' ? 'failed' : out.outcome === 'denied' ? '' : out.outcome;
     const text = out.output ? out.output.text : out.reason;
     if (text) li.append(folded(text, 'out'));
     addImages(mine, li, out.output && out.output.images);
@@ -1243,7 +1244,7 @@ function drawQuestions(mine, questions) {
   const pinned = atEnd();
   renew($('questions'), questions, (q) => q.call + ' ' + q.asked, (q) => (q.form ? formOf : askOf)(mine, q), true);
   const first = $('questions').firstElementChild;
-  if (first) first.dataset.place = questions.length > 1 ? ' · 1 of ' + questions.length : '';
+  if (first) first.firstChild.dataset.place = questions.length > 1 ? ' · 1 of ' + questions.length : '';
   if (questions.length > known) {
     $('menu').open = false;
     if (pinned) toEnd();

@@ -480,4 +480,17 @@ mod tests {
         let of_spec = for_foreign("mcp__a__b", Some(hash)).map(|r| r.to_string());
         assert_eq!(of_spec.as_deref(), Some("mcp__a__b(spec:0123456789abcdef)"));
     }
+
+    #[test]
+    fn a_session_gets_only_the_rules_of_its_question() {
+        let recorded = Some("Bash(touch:*)");
+        assert!(is_offered("Bash(touch:*)", recorded, "bash"));
+        assert!(!is_offered("Bash", recorded, "bash"));
+        assert!(!is_offered("Bash(touch:*)", None, "bash"));
+        let tool = "mcp__far__look";
+        let offered = for_session(Some(tool), tool);
+        let words: Vec<&str> = offered.iter().map(|(_, words)| words.as_str()).collect();
+        assert_eq!(words, ["this tool", "all tools of this server"]);
+        assert!(is_offered("mcp__far", Some(tool), tool) && !is_offered("mcp__far", None, tool));
+    }
 }
