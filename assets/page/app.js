@@ -21,6 +21,7 @@ let view = null;           // the session that is shown
 let listAt = 0;            // how far the list was scrolled
 const TAIL = 4096;         // bytes of the output of a running command
 const MAX_FILES = 20;      // changed files of a call that are shown
+const MAX_FOLDERS = 8;     // known folders that are offered
 const SHORT_DIFF = 40;     // a diff with at most this number of lines is open
 
 // ---- storage that may be forbidden
@@ -176,6 +177,7 @@ async function follow(path, signal, last, on) {
       if (!answer.ok) throw new Problem(answer.status, await answer.json().catch(() => ({})));
       linked(true);
       wait = 300;
+      if (on.fresh) on.fresh();
       await on.begin();
       const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
       let rest = '';
@@ -302,6 +304,7 @@ async function list() {
   const soon = () => { due = due || setTimeout(() => { due = null; refresh(signal); }, 400); };
   const timer = setInterval(soon, 10000);
   signal.addEventListener('abort', () => { clearInterval(timer); clearTimeout(due); });
+  if ($('start').open) knownFolders();
   follow('/events', signal, () => null, { begin: () => refresh(signal), event: soon });
 }
 
@@ -409,15 +412,30 @@ $('more').addEventListener('click', () => refresh(scope.signal, true));
 
 $('start-prompt').addEventListener('input', () => { keep('start', $('start-prompt').value); grow($('start-prompt')); });
 $('start').addEventListener('toggle', async () => {
+  knownFolders();
   if ($('models').children.length) return;
   try {
     const { models } = await get('/models');
     $('models').replaceChildren(...models.map((m) => { const one = el('option'); one.value = m.provider + '/' + m.model; return one; }));
   } catch { /* a name can be typed */ }
 });
+// The folders of the newest sessions. Those of subagents are those of others, too.
+async function knownFolders() {
+  let found;
+  try { found = await get('/agent/history?limit=200'); } catch { return; }
+  const folders = [...new Set(found.sessions.filter((s) => !s.parent).map((s) => s.folder))].slice(0, MAX_FOLDERS);
+  renew($('folders'), folders, (one) => one, (one) => {
+    const li = el('li');
+    const choose = li.appendChild(el('button', 'quiet', one, true));
+    choose.type = 'button';
+    choose.addEventListener('click', () => { $('start-folder').value = one; });
+    return li;
+  }, true);
+}
+
 $('start-form').addEventListener('submit', async (e) => {
   e.preventDefault();
-  const button = $('start-form').querySelector('button');
+  const button = $('start-form').querySelector('.send button');
   button.disabled = true;
   $('start-why').textContent = '';
   try {
@@ -442,12 +460,13 @@ async function session(id) {
   for (const name of ['log', 'queued', 'questions', 'plan-steps', 'running']) $(name).replaceChildren();
   $('rewind').hidden = true;
   $('menu').open = false;
+  $('stop').hidden = $('go').hidden = true;
   for (const name of ['streamed', 'about', 'why']) $(name).textContent = '';
   $('plan').hidden = $('earlier').hidden = true;
   $('title').textContent = '…';
   $('text').value = kept('words ' + id);
   grow($('text'));
-  view = { id, signal, first: 0, last: null, calls: new Map() };
+  view = { id, signal, first: 0, last: null, calls: new Map(), runs: new Map() };
   const mine = view;
   const ready = async () => {
     await about(mine);
@@ -475,6 +494,8 @@ async function session(id) {
   look();
   running(mine);
   follow(of(mine.id, '/events'), signal, () => mine.last, {
+    // What was streamed before may be an entry by now. What is still streamed comes as a whole.
+    fresh: () => { $('streamed').textContent = ''; },
     begin: () => about(mine).catch(() => {}),
     event: (name, data, place) => {
       if (signal.aborted) return;
@@ -567,9 +588,10 @@ async function about(mine) {
   $('plan').hidden = !steps.length;
   $('plan').querySelector('summary').textContent = 'Plan, ' + steps.filter((one) => one.state === 'done').length + ' of ' + steps.length + ' done';
   renew($('plan-steps'), steps.map((one, place) => [place, one]), ([place]) => String(place), ([, one]) => el('li', 'dim', ({ done: '✓ ', current: '▸ ' }[one.state] || '· ') + one.text));
-  $('stop').disabled = !s.live;
+  mine.parent = s.parent;
+  $('go').hidden = !(s.paused || s.failure || (!s.live && s.unfinished));
+  $('stop').hidden = !s.live || !$('go').hidden;
   $('pause').disabled = s.paused;
-  $('go').disabled = !(s.paused || s.failure || (!s.live && s.unfinished));
   drawQueued(s.queued);
   drawQuestions(mine, s.questions);
 }
@@ -586,6 +608,18 @@ const subject = (name, args) => {
     return String(it.command || it.path || it.pattern || it.query || it.url || it.topic || '').split('\n')[0].slice(0, 200);
   } catch { return args.slice(0, 200); }
 };
+
+// The words of the terminal for a call that has not started, that runs, and that ended.
+const LOOK = ['read', 'reading', 'read'];
+const WRITE = ['write', 'writing', 'wrote'];
+const VERBS = {
+  ask_user: ['ask', 'asking', 'asked'], bash: ['run', 'running', 'ran'], bash_stop: ['stop', 'stopping', 'stopped'],
+  bash_wait: ['wait for', 'waiting for', 'waited for'], edit: ['edit', 'editing', 'edited'], glob: LOOK, grep: LOOK, mcp_find: LOOK,
+  memory: LOOK, memory_insert: ['remember', 'keeping', 'remembered'], memory_page: LOOK, memory_search: LOOK,
+  plan: ['plan', 'planning', 'planned'], read: LOOK, review_history: LOOK, save_skill: WRITE,
+  task: ['give a task', 'task at work', 'task'], web_fetch: LOOK, web_search: LOOK, write: WRITE,
+};
+const verb = (li, at) => { li.firstChild.textContent = (Object.hasOwn(VERBS, li.dataset.tool) ? VERBS[li.dataset.tool] : ['call', 'calling', 'called'])[at]; };
 
 function folded(text, cls) {
   const cut = text.length > MAX_OUT ? text.slice(0, MAX_OUT) + '\n[+ ' + (text.length - MAX_OUT) + ' characters]' : text;
@@ -630,7 +664,10 @@ function draw(mine, e, into) {
         add(li);
       } else if (block.type === 'call') {
         const li = el('li', 'call');
-        li.append(el('span', 'verb', block.name), el('code', '', subject(block.name, block.arguments), true), el('span', 'end', ''));
+        const before = Object.hasOwn(VERBS, block.name) ? '' : block.name + ' ';
+        li.dataset.tool = block.name;
+        li.append(el('span', 'verb'), el('code', '', before + subject(block.name, block.arguments), true), el('span', 'end', ''));
+        verb(li, 0);
         mine.calls.set(e.seq + '.' + index, li);
         index += 1;
         add(li);
@@ -640,11 +677,20 @@ function draw(mine, e, into) {
     const li = mine.calls.get(e.call.reply + '.' + e.call.index);
     if (!li) return;
     const end = li.querySelector('.end');
-    if (kind === 'started') { end.textContent = 'running'; li.dataset.call = e.call.reply + '.' + e.call.index; running(mine); return; }
+    if (kind === 'started') {
+      verb(li, 1);
+      li.dataset.call = e.call.reply + '.' + e.call.index;
+      if (e.guard.run) mine.runs.set(e.guard.run, li);
+      running(mine);
+      return;
+    }
+    if (e.outcome.outcome === 'denied') li.firstChild.textContent = 'denied';
+    else verb(li, e.outcome.outcome === 'interrupted' ? 0 : 2);
+    over(mine, li);
     const out = e.outcome;
     const bad = out.outcome !== 'done' || (e.fact && e.fact.exit_code);
     li.classList.toggle('bad', Boolean(bad));
-    end.textContent = out.outcome === 'done' ? (e.fact && e.fact.exit_code ? 'exit ' + e.fact.exit_code : 'done') : out.outcome === 'error' ? 'failed' : out.outcome;
+    end.textContent = out.outcome === 'done' ? (e.fact && e.fact.exit_code ? 'exit ' + e.fact.exit_code : '') : out.outcome === 'error' ? 'failed' : out.outcome === 'denied' ? '' : out.outcome;
     const text = out.output ? out.output.text : out.reason;
     if (text) li.append(folded(text, 'out'));
     addImages(mine, li, out.output && out.output.images);
@@ -652,23 +698,27 @@ function draw(mine, e, into) {
   } else if (kind === 'decided') {
     if (e.verdict.verdict === 'deny') add(note('denied: ' + e.verdict.reason));
   } else if (kind === 'asked') {
-    if (e.form) add(note(asker(e.form) + ' asked: ' + e.why));
+    if (e.form) {
+      mine.fields = e.form.wanted.fields || [];
+      add(note(asker(e.form) + ' asked: ' + e.why));
+    }
   } else if (kind === 'answered') {
-    const values = e.answer.values ? Object.entries(e.answer.values).map(([name, value]) => name + ' ' + JSON.stringify(value)).join(', ') : '';
+    const named = (name) => ((mine.fields || []).find((f) => f.name === name) || {}).title || name;
+    const values = e.answer.values ? Object.entries(e.answer.values).map(([name, value]) => named(name) + ' ' + JSON.stringify(value)).join(', ') : '';
     const what = { accept: 'answered', decline: 'declined', cancel: 'closed without an answer' }[e.answer.answer];
     add(note(what + (values ? ': ' + values.slice(0, MAX_VALUES) : '')));
   } else if (kind === 'stopped') add(note('stopped'));
   else if (kind === 'paused') add(note('paused'));
-  else if (kind === 'lifted') add(note('goes on'));
+  else if (kind === 'lifted') add(note('continues: unblocked'));
   else if (kind === 'failed') add(note(e.error.message + (e.error.hint ? '\n' + e.error.hint : ''), true));
-  else if (kind === 'noted') { const li = note('told the model'); li.append(folded(e.text, 'out')); add(li); }
+  else if (kind === 'noted') { const li = note('note'); li.append(folded(e.text, 'out')); add(li); }
   else if (kind === 'closed') { const li = note('the older part was summarised'); li.append(folded(e.summary, 'out')); add(li); }
-  else if (kind === 'continued') { const li = note('the context began again from a note'); li.append(folded(e.note, 'out')); add(li); }
+  else if (kind === 'continued') { const li = note('the context was restarted from a note'); li.append(folded(e.note, 'out')); add(li); }
   else if (kind === 'woke') add(note(e.found));
-  else if (kind === 'forked') add(note('a copy from here on'));
+  else if (kind === 'forked') add(note('forked from ' + e.from.session.slice(0, 8) + ' at entry ' + e.from.seq));
   else if (kind === 'chose') add(note('from here on: ' + [e.model, e.mode, e.effort && 'effort ' + e.effort, e.temperature !== undefined && 'temperature ' + e.temperature, e.limits && 'limits'].filter(Boolean).join(', ')));
   else if (kind === 'user_command') { const li = el('li', 'call'); li.append(el('span', 'verb', '!'), el('code', '', e.command, true)); add(li); }
-  else if (kind === 'restored') add(note(e.why ? 'the files were not set back: ' + e.why : 'the files were set back'));
+  else if (kind === 'restored') add(note(e.why ? 'no file was restored: ' + e.why : 'the files were restored'));
   else if (kind === 'named') add(note('named ' + e.title));
 }
 
@@ -763,6 +813,17 @@ async function showDiff(li) {
 
 const ESCAPES = /\u001b(?:\[[0-9;?]*[ -\/]*[@-~]|\][^\u0007\u001b]*(?:\u0007|\u001b\\)|.)/g;
 
+// A command that runs is shown once: below the conversation, with its output. A call is again where
+// it was when it ends.
+function over(mine, li) {
+  for (const [run, of] of mine.runs) {
+    if (of !== li) continue;
+    mine.runs.delete(run);
+    li.hidden = false;
+    for (const row of [...$('running').children]) if (row.dataset.key === run) row.remove();
+  }
+}
+
 async function running(mine) {
   let found;
   try { found = await get('/ps?tail=' + TAIL + '&session=' + encodeURIComponent(mine.id)); } catch { return; }
@@ -773,7 +834,7 @@ async function running(mine) {
     const li = el('li', 'call');
     const row = li.appendChild(el('div', 'row'));
     const what = row.appendChild(el('span'));
-    what.append(el('span', 'verb', one.kind === 'command' ? 'runs' : one.kind), el('code', '', one.command.split('\n')[0].slice(0, 200), true), el('span', 'end', ago(one.since_ms)));
+    what.append(el('span', 'verb', one.kind === 'command' ? 'running' : one.kind), el('code', '', one.command.split('\n')[0].slice(0, 200), true), el('span', 'end', ago(one.since_ms)));
     const stop = row.appendChild(el('button', 'quiet changes', 'Stop'));
     stop.setAttribute('aria-label', 'Stop ' + one.command.slice(0, 60));
     stop.addEventListener('click', async () => {
@@ -783,6 +844,7 @@ async function running(mine) {
     if (one.tail) { const pre = li.appendChild(el('pre', 'out', one.tail.replace(ESCAPES, '').replace(/\n$/, ''))); pre.tabIndex = 0; }
     return li;
   });
+  for (const [run, li] of mine.runs) li.hidden = found.some((one) => one.id === run);
   for (const pre of $('running').querySelectorAll('pre')) if (!read.has(pre)) pre.scrollTop = pre.scrollHeight;
   if (pinned) toEnd();
 }
@@ -800,10 +862,11 @@ $('rename').addEventListener('submit', (e) => {
   e.preventDefault();
   order(async (mine) => {
     sent(await send(of(mine.id), { title: $('new-title').value }, 'PATCH'));
-    $('new-title').blur();
+    $('menu').open = false;
     await about(mine);
   });
 });
+document.addEventListener('click', (e) => { if (!$('menu').contains(e.target)) $('menu').open = false; });
 $('fork').addEventListener('click', () => order(async (mine) => goTo((await send(of(mine.id, '/fork'), {})).session)));
 $('compact').addEventListener('click', () => order(async (mine) => sent(await send(of(mine.id, '/compact'), { start: true }))));
 
@@ -903,13 +966,45 @@ function asker(form) {
   return form.server || 'the agent';
 }
 
+// The options of a question of the model, each a button. `read` gives the pressed ones.
+function options(f, box, label) {
+  const group = el('div', 'options');
+  group.setAttribute('role', 'group');
+  label.id = label.htmlFor;
+  label.htmlFor = '';
+  group.setAttribute('aria-labelledby', label.id);
+  const several = f.kind === 'some_of';
+  const isOn = (one) => one.getAttribute('aria-pressed') === 'true';
+  const buttons = f.choices.map((c) => {
+    const one = el('button');
+    one.type = 'button';
+    one.setAttribute('aria-pressed', String([].concat(f.default || []).includes(c.value)));
+    const more = c.label.startsWith(c.value + ': ') ? c.label.slice(c.value.length + 2) : '';
+    one.append(el('strong', '', more ? c.value : c.label));
+    if (more) one.append(el('span', 'dim', more));
+    one.addEventListener('click', () => {
+      const on = !isOn(one);
+      for (const other of several ? [one] : buttons) other.setAttribute('aria-pressed', String(on && other === one));
+      group.dispatchEvent(new Event('input', { bubbles: true }));
+    });
+    return one;
+  });
+  group.append(...buttons);
+  box.append(group);
+  return () => {
+    const values = f.choices.filter((c, n) => isOn(buttons[n])).map((c) => c.value);
+    return values.length ? (several ? values : values[0]) : undefined;
+  };
+}
+
 function field(q, f, place) {
   const id = 'field-' + q.call + '-' + q.asked + '-' + place;
   const box = el('div', 'field');
   const label = el('label', '', (f.title || f.name) + (f.is_required ? ' (required)' : ''));
   label.htmlFor = id;
   box.append(label);
-  if (f.description) box.append(el('p', 'dim', f.description));
+  if (f.description) box.append(el('p', q.form.server ? 'dim' : '', f.description));
+  if (!q.form.server && f.choices) return { box, name: f.name, title: f.title || f.name, read: options(f, box, label) };
   const choice = (value, text) => { const one = el('option', '', text); one.value = value; return one; };
   let input, read;
   if (f.kind === 'some_of') {
@@ -969,7 +1064,7 @@ function inSteps(form, fields, yes, send) {
   });
   const said = (q) => q.parts.filter((part) => !part.isSkipped).map((part) => part.read()).filter((value) => value !== undefined && String(value).trim());
   const last = questions.length > 1 ? questions.length : 0;
-  const [all, hint, skip, back] = [el('p', 'words'), el('p', 'dim'), el('button', '', 'Skip the question'), el('button', '', 'Back')];
+  const [all, hint, skip, back] = [el('p', 'words'), el('p', 'dim'), el('button', '', 'Skip this question'), el('button', '', 'Back')];
   skip.type = back.type = 'button';
   hint.setAttribute('role', 'alert');
   let at = 0;
@@ -979,7 +1074,7 @@ function inSteps(form, fields, yes, send) {
     skip.hidden = at === questions.length;
     all.hidden = !skip.hidden;
     back.hidden = !at;
-    all.textContent = questions.map((q) => q.title + ': ' + (said(q).join(', ') || 'skipped')).join('\n');
+    all.textContent = questions.map((q) => q.title + ': ' + (said(q).flat().join(', ') || 'skipped')).join('\n');
     yes.textContent = at < last ? 'Next' : 'Send';
     hint.textContent = '';
   };
@@ -989,7 +1084,7 @@ function inSteps(form, fields, yes, send) {
     if (yes.disabled) return;
     const q = questions[at];
     if (!q || q.parts[0].isSkipped || said(q).length) next();
-    else hint.textContent = 'Choose an answer first, or skip the question.';
+    else hint.textContent = 'Choose an answer first, or skip this question.';
   });
   skip.addEventListener('click', () => {
     for (const part of questions[at].parts) part.isSkipped = true;
@@ -1003,8 +1098,11 @@ function inSteps(form, fields, yes, send) {
 function formOf(mine, q) {
   const box = el('div', 'question');
   box.dataset.call = q.call;
-  box.append(el('h3', '', (q.form.server ? 'The server ' + q.form.server : 'The agent') + ' asks you'), el('p', 'words', q.form.message));
   const wanted = q.form.wanted;
+  // Several questions of the model come one after the other.
+  const steps = q.form.server || !wanted.fields ? 0 : wanted.fields.filter((f) => !f.name.includes('_')).length;
+  box.append(el('h3', '', (q.form.server ? 'The server ' + q.form.server : 'The agent') + ' asks you' + (steps > 1 ? ' · ' + steps + ' questions' : '')));
+  if (steps < 2) box.append(el('p', 'words', q.form.message));
   const form = el('form');
   form.noValidate = true;
   let fields = [];
@@ -1061,54 +1159,96 @@ function formOf(mine, q) {
   return box;
 }
 
+// The title of the terminal.
+function titleOf(q) {
+  const a = q.arguments || {};
+  if (q.tool === 'bash') return 'Run this command' + (a.background === true ? ' in the background' : '') + (q.no_sandbox ? ' without the sandbox?' : '?');
+  if (q.tool === 'edit' && typeof a.path === 'string') return 'Change ' + a.path + '?';
+  if (q.tool === 'write' && typeof a.path === 'string') return 'Write ' + a.path + '?';
+  return 'Call ' + q.tool + '?';
+}
+
+// Enables the buttons that allow once the end of the question was seen, as the terminal does.
+function whenSeen(box, buttons, hint) {
+  let [isDue, isSeen] = [false, false];
+  const look = () => {
+    isSeen = isSeen || (isDue && box.clientHeight > 0 && box.scrollTop + box.clientHeight > box.scrollHeight - 8);
+    for (const one of buttons) one.disabled = !isDue || !isSeen;
+    hint.hidden = !isDue || isSeen;
+  };
+  box.addEventListener('scroll', look);
+  new ResizeObserver(look).observe(box);
+  return (is) => { isDue = is; look(); };
+}
+
+function askOf(mine, q) {
+  const box = el('div', 'question');
+  box.dataset.call = q.call;
+  box.tabIndex = 0;
+  box.setAttribute('role', 'group');
+  box.setAttribute('aria-label', 'Question');
+  const name = 'why-' + q.call;
+  const pre = whole(q);
+  box.append(el('h3', '', titleOf(q), true));
+  if (q.access_text) box.append(el('p', q.no_sandbox ? 'danger' : '', q.access_text));
+  box.append(el('p', 'dim', q.why + (q.leads_to ? ' · leads to ' + q.leads_to : '')), pre);
+  const answers = el('div', 'answers changes');
+  const yes = el('button', 'yes', 'Allow once');
+  const no = el('button', '', 'Deny');
+  // A subagent takes no rule, on the terminal neither.
+  const rules = mine.parent ? [] : q.session_rules || [];
+  const session = rules.map(({ rule, words }, place) => {
+    const one = el('button', 'yes', 'For this session' + (place ? ', ' + words : ''));
+    if (!place) put(box.appendChild(el('p', 'dim')), 'For this session allows ' + words, true);
+    one.addEventListener('click', () => answer('allow', rule));
+    return one;
+  });
+  const label = el('label', 'unseen', 'Why not: the model reads it');
+  label.htmlFor = name;
+  const why = el('input');
+  why.id = name;
+  why.placeholder = 'why not';
+  const hint = el('p', 'dim', 'Scroll to the end to allow it.');
+  const allowing = whenSeen(box, [yes, ...session], hint);
+  const enable = (can) => { no.disabled = !can; allowing(can); };
+  enable(false);
+  // Nothing moves any more once it can be answered.
+  let late = false;
+  const compared = q.tool === 'write' || q.tool === 'edit' ? compare(mine, q, pre, () => late) : Promise.resolve();
+  Promise.race([compared, pause(COMPARED, mine.signal)]).then(() => {
+    late = true;
+    setTimeout(() => enable(true), QUIET);
+  });
+  const answer = async (verdict, rule) => {
+    enable(false);
+    const reason = why.value.trim();
+    try {
+      sent(await send(of(mine.id, '/verdicts'), { call: q.call, verdict, start: true, ...(rule ? { rule } : {}), ...(verdict === 'deny' && reason ? { reason } : {}) }));
+      answers.append(el('p', 'dim', verdict === 'allow' ? 'allowed' : 'denied'));
+    } catch (e) {
+      $('why').textContent = 'Not answered: ' + e;
+      enable(true);
+    }
+    soonAbout(mine);
+  };
+  yes.addEventListener('click', () => answer('allow'));
+  no.addEventListener('click', () => answer('deny'));
+  why.addEventListener('keydown', (e) => { if (e.key === 'Enter' && !no.disabled) answer('deny'); });
+  answers.append(hint, yes, ...session, no, label, why);
+  box.append(answers);
+  return box;
+}
+
 function drawQuestions(mine, questions) {
   const known = $('questions').children.length;
   const pinned = atEnd();
-  renew($('questions'), questions, (q) => q.call + ' ' + q.asked, (q) => {
-    if (q.form) return formOf(mine, q);
-    const box = el('div', 'question');
-    box.dataset.call = q.call;
-    const name = 'why-' + q.call;
-    const pre = whole(q);
-    box.append(el('h3', '', q.no_sandbox ? 'Run this without the sandbox?' : 'May it use ' + q.tool + '?'));
-    if (q.access_text) box.append(el('p', q.no_sandbox ? 'danger' : '', q.access_text));
-    box.append(el('p', 'dim', q.why + (q.leads_to ? ' · leads to ' + q.leads_to : '')), pre);
-    const answers = el('div', 'answers changes');
-    const yes = el('button', 'yes', 'Allow once');
-    const no = el('button', '', 'Deny');
-    const label = el('label', 'unseen', 'Why not: the model reads it');
-    label.htmlFor = name;
-    const why = el('input');
-    why.id = name;
-    why.placeholder = 'why not';
-    yes.disabled = no.disabled = true;
-    // Nothing moves any more once it can be answered.
-    let late = false;
-    const compared = q.tool === 'write' || q.tool === 'edit' ? compare(mine, q, pre, () => late) : Promise.resolve();
-    Promise.race([compared, pause(COMPARED, mine.signal)]).then(() => {
-      late = true;
-      setTimeout(() => { yes.disabled = no.disabled = false; }, QUIET);
-    });
-    const answer = async (verdict) => {
-      yes.disabled = no.disabled = true;
-      const reason = why.value.trim();
-      try {
-        sent(await send(of(mine.id, '/verdicts'), { call: q.call, verdict, start: true, ...(verdict === 'deny' && reason ? { reason } : {}) }));
-        box.append(el('p', 'dim', verdict === 'allow' ? 'allowed' : 'denied'));
-      } catch (e) {
-        $('why').textContent = 'Not answered: ' + e;
-        yes.disabled = no.disabled = false;
-      }
-      soonAbout(mine);
-    };
-    yes.addEventListener('click', () => answer('allow'));
-    no.addEventListener('click', () => answer('deny'));
-    why.addEventListener('keydown', (e) => { if (e.key === 'Enter' && !no.disabled) answer('deny'); });
-    answers.append(yes, no, label, why);
-    box.append(answers);
-    return box;
-  }, true);
-  if (questions.length > known && pinned) toEnd();
+  renew($('questions'), questions, (q) => q.call + ' ' + q.asked, (q) => (q.form ? formOf : askOf)(mine, q), true);
+  const first = $('questions').firstElementChild;
+  if (first) first.firstChild.dataset.place = questions.length > 1 ? ' · 1 of ' + questions.length : '';
+  if (questions.length > known) {
+    $('menu').open = false;
+    if (pinned) toEnd();
+  }
 }
 
 // ---- words and orders
@@ -1158,6 +1298,7 @@ for (const [name, body] of [['stop', {}], ['pause', {}], ['go', { start: true }]
 
 document.addEventListener('keydown', (e) => {
   const writes = /^(INPUT|TEXTAREA|SELECT)$/.test(document.activeElement ? document.activeElement.tagName : '');
+  if (e.key === 'Escape' && $('menu').open) { $('menu').open = false; return; }
   if (e.key === 'Escape' && view) { location.hash = ''; return; }
   if (e.key === '/' && !writes) {
     e.preventDefault();

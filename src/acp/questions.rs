@@ -16,7 +16,7 @@ use super::wire::{
 };
 use crate::core::entry::{CallId, Seq, Verdict};
 use crate::core::form::{self, FieldKind, FormAnswer, RequestedAnswer, ServerQuestion};
-use crate::core::offer::{self, RuleOffer};
+use crate::core::offer;
 use crate::core::signal::Signal;
 use crate::core::state::State;
 use crate::core::tool::ToolCall;
@@ -231,15 +231,12 @@ impl Questions {
 
 /// Returns the options that allow more than a call, each with its name and its rules.
 fn offers(call: &ToolCall, rule: Option<&String>) -> Vec<(&'static str, String, String)> {
-    let Some(rule) = rule else { return Vec::new() };
-    let words = RuleOffer::parse(rule).map(|offer| offer.to_words());
-    let name = format!("Allow {} in this session", words.as_ref().unwrap_or(rule));
-    let server = offer::for_server_of(call.full_name()).map(|rule| {
-        let name = "Allow all tools of this server in this session".to_string();
-        (SERVER, name, rule.to_string())
-    });
-    let this = (ALWAYS, name, rule.clone());
-    [Some(this), server].into_iter().flatten().collect()
+    let rules = offer::for_session(rule.map(String::as_str), call.full_name());
+    let named = |(id, (rule, words)): (_, (String, String))| {
+        let name = format!("Allow {words} in this session");
+        (id, name, rule)
+    };
+    [ALWAYS, SERVER].into_iter().zip(rules).map(named).collect()
 }
 
 fn permission(
@@ -302,6 +299,7 @@ fn verdict(request: &OpenRequest, result: &RawValue) -> Option<Answered> {
                 call,
                 asked,
                 verdict,
+                rule: None,
             },
         ),
         Some(session) => Answered::Command(

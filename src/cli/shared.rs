@@ -88,8 +88,13 @@ pub(super) fn answer(
     let mut store = ctx.open_store()?;
     let copied = remote::copy(ctx, &mut store, &found.id)?;
     let info = store.history().find(&copied.id)?;
-    let (question, receipt) =
-        steering.answer(&mut store, &info, call, verdict.clone(), steer::ORIGIN)?;
+    let (question, receipt) = steering.answer(
+        &mut store,
+        &info,
+        call,
+        (verdict.clone(), None),
+        steer::ORIGIN,
+    )?;
     note(&steer::answered(&verdict, &question));
     Ok(steer::report_delivery_to(&found.id, receipt.sending, true))
 }

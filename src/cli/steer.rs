@@ -44,7 +44,7 @@ pub(super) fn answer(
     let info = ctx.steering().find_session(&store, id)?;
     let (question, receipt) =
         ctx.steering()
-            .answer(&mut store, &info, call, verdict.clone(), ORIGIN)?;
+            .answer(&mut store, &info, call, (verdict.clone(), None), ORIGIN)?;
     note(&answered(&verdict, &question));
     Ok(report_delivery(&info, receipt.sending))
 }

@@ -89,6 +89,25 @@ pub fn for_server_of(name: &str) -> Option<Rule> {
     (!name.contains('*') && name.is_ascii() && rule.covers_foreign(name)).then_some(rule)
 }
 
+/// Returns the rules that a question offers for the rest of a session, each with its effect in
+/// words. `rule`: the recorded one, of a call of `tool`.
+pub fn for_session(rule: Option<&str>, tool: &str) -> Vec<(String, String)> {
+    let Some(rule) = rule else { return Vec::new() };
+    let words = RuleOffer::parse(rule).map(|offer| offer.to_words());
+    let this = (rule.to_string(), words.unwrap_or_else(|_| rule.to_string()));
+    let server = for_server_of(tool).map(|rule| {
+        let words = "all tools of this server".to_string();
+        (rule.to_string(), words)
+    });
+    [Some(this), server].into_iter().flatten().collect()
+}
+
+/// Returns whether [`for_session`] has this rule.
+pub fn is_offered(rule: &str, recorded: Option<&str>, tool: &str) -> bool {
+    let offered = for_session(recorded, tool);
+    offered.iter().any(|(one, _)| one == rule)
+}
+
 fn joined(rules: &[Rule], separator: &str) -> String {
     let texts: Vec<String> = rules.iter().map(Rule::to_string).collect();
     texts.join(separator)
@@ -460,5 +479,18 @@ mod tests {
         let hash = "0123456789abcdef0123";
         let of_spec = for_foreign("mcp__a__b", Some(hash)).map(|r| r.to_string());
         assert_eq!(of_spec.as_deref(), Some("mcp__a__b(spec:0123456789abcdef)"));
+    }
+
+    #[test]
+    fn a_session_gets_only_the_rules_of_its_question() {
+        let recorded = Some("Bash(touch:*)");
+        assert!(is_offered("Bash(touch:*)", recorded, "bash"));
+        assert!(!is_offered("Bash", recorded, "bash"));
+        assert!(!is_offered("Bash(touch:*)", None, "bash"));
+        let tool = "mcp__far__look";
+        let offered = for_session(Some(tool), tool);
+        let words: Vec<&str> = offered.iter().map(|(_, words)| words.as_str()).collect();
+        assert_eq!(words, ["this tool", "all tools of this server"]);
+        assert!(is_offered("mcp__far", Some(tool), tool) && !is_offered("mcp__far", None, tool));
     }
 }

@@ -38,6 +38,9 @@ pub enum Signal {
         /// another place.
         asked: Seq,
         verdict: Verdict,
+        /// A rule that the question offers. It is allowed for the rest of the session.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        rule: Option<String>,
     },
     /// A person's answer to a question of a server during a call.
     Answer {

@@ -74,6 +74,7 @@ impl Children {
                         call,
                         asked,
                         verdict,
+                        rule: None,
                     },
                     Some(_) => Signal::Answer {
                         call,

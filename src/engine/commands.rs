@@ -15,6 +15,7 @@ use crate::core::choice::Effort;
 use crate::core::entry::{By, CallId, Entry, SaveReason, Verdict, Via};
 use crate::core::entry::{Choice, RunLimits};
 use crate::core::next::{Why, rest_but_pause};
+use crate::core::offer;
 use crate::core::signal::Signal;
 use crate::store::{AbandonedDraft, InboxId, Message, Queued, StoreError};
 use crate::world::World;
@@ -143,6 +144,7 @@ impl<W: World> Engine<W> {
                     call,
                     asked,
                     verdict,
+                    rule: None,
                 };
                 self.children
                     .show_or_deny(&mut self.log, &session, decide)?;
@@ -214,9 +216,22 @@ impl<W: World> Engine<W> {
             }
             Signal::Pause { .. } => log.pause().await?,
             Signal::GoOn => self.requests.continue_session(log).await?,
-            Signal::Decide { call, verdict, .. } => {
+            Signal::Decide {
+                call,
+                verdict,
+                rule,
+                ..
+            } => {
                 self.requests.waits_for_person = false;
-                log.decide(call, verdict, None).await?;
+                // Another process grants only what the person was asked.
+                let offers = |rule: &String| {
+                    let open = log.state.call(call)?;
+                    let offered = open.asked.as_ref()?.rule.as_deref();
+                    Some(offer::is_offered(rule, offered, open.call.full_name()))
+                };
+                let is_allowed = verdict == Verdict::Allow;
+                let rule = rule.filter(|rule| is_allowed && offers(rule) == Some(true));
+                log.decide(call, verdict, rule).await?;
             }
             Signal::Answer { call, answer, .. } => {
                 self.requests.waits_for_person = false;

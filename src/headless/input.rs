@@ -327,11 +327,11 @@ impl Reader {
             }
             Line::Allow { call } => {
                 let call = call_of(call)?;
-                steering.answer(store, info, call, Verdict::Allow, origin)?;
+                steering.answer(store, info, call, (Verdict::Allow, None), origin)?;
             }
             Line::Deny { call, reason } => {
                 let call = call_of(call)?;
-                steering.answer(store, info, call, denial(reason), origin)?;
+                steering.answer(store, info, call, (denial(reason), None), origin)?;
             }
             Line::Answer {
                 call,

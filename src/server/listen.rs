@@ -3,7 +3,7 @@
 use std::fmt;
 use std::fs::{self, File, Permissions};
 use std::io::{self, ErrorKind};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
+use axum::http::uri::Authority;
 use axum::serve::Listener;
 use rustix::io::Errno;
 use tokio::net::{TcpListener, UnixListener};
@@ -119,6 +120,15 @@ impl Listening {
         }
     }
 
+    /// Returns the link for a phone. `None`: every known address leads to the device itself.
+    pub(super) fn link_for_phone(&self, hosts: &[String], token: &str) -> Option<String> {
+        if let Some(host) = hosts.iter().find(|host| !is_own_name(host)) {
+            return Some(self.link(std::slice::from_ref(host), token));
+        }
+        let address = self.address()?.ip();
+        (!leads_here(address)).then(|| self.link(&[], token))
+    }
+
     pub(super) fn how_to_reach(&self, scope: TokenScope) -> String {
         let way = match self {
             Listening::Tcp(_, address) => format!(
@@ -148,6 +158,19 @@ impl Listening {
             tracing::warn!(%error, "the socket is left behind");
         }
     }
+}
+
+/// Returns whether each device calls itself by this name: `localhost`, `127.0.0.1:7391`, `0.0.0.0`.
+fn is_own_name(host: &str) -> bool {
+    let authority = host.parse::<Authority>();
+    let name = authority.as_ref().map_or(host, Authority::host);
+    let bare = name.trim_start_matches('[').trim_end_matches(']');
+    bare.parse()
+        .map_or(bare.eq_ignore_ascii_case("localhost"), leads_here)
+}
+
+fn leads_here(ip: IpAddr) -> bool {
+    ip.is_loopback() || ip.is_unspecified()
 }
 
 async fn serve_on<L>(listener: L, router: Router) -> io::Result<()>

@@ -51,6 +51,10 @@ use stores::Stores;
 use crate::report::{CliError, exit, line, note, print};
 use crate::session::{AppContext, FoldCache};
 
+/// What is missing for a QR code.
+const NO_QR_CODE: &str = "no QR code: a phone cannot open this link, which leads to this machine only\n\
+    hint: start a tunnel, for example `tailscale serve 7391`, then `rewake serve --qr --host NAME`";
+
 /// Options of `rewake serve`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Options {
@@ -128,10 +132,15 @@ async fn serve(ctx: AppContext, options: &Options, tokens: Tokens) -> Result<u8,
         folds: Arc::default(),
         tokens,
     });
-    let link = listening.link(&options.hosts, app.tokens.text(scope));
-    line(&link);
+    let token = app.tokens.text(scope);
+    line(&listening.link(&options.hosts, token));
     if options.qr {
-        print(|stdout| stdout.write_all(qr::code(&link, stdout.is_terminal())?.as_bytes()));
+        match listening.link_for_phone(&options.hosts, token) {
+            Some(link) => {
+                print(|stdout| stdout.write_all(qr::code(&link, stdout.is_terminal())?.as_bytes()));
+            }
+            None => note(NO_QR_CODE),
+        }
     }
     note(&listening.how_to_reach(scope));
     let router = routes::router(Arc::clone(&app));

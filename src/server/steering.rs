@@ -130,6 +130,8 @@ struct AnswerBody {
     verdict: MessageBody,
     call: Option<String>,
     reason: Option<String>,
+    /// A rule that the question offers for the session.
+    rule: Option<String>,
     #[serde(default)]
     start: bool,
 }
@@ -150,6 +152,9 @@ pub(super) async fn answer(target: Target, request: Request) -> Result<Response,
         MessageBody::Allow if answer.reason.is_some() => {
             return Err(Problem::bad("what is allowed has no reason").hint("leave the reason out"));
         }
+        MessageBody::Deny if answer.rule.is_some() => {
+            return Err(Problem::bad("a denial has no rule").hint("leave the rule out"));
+        }
         MessageBody::Allow => Verdict::Allow,
         MessageBody::Deny => denial(answer.reason),
     };
@@ -157,6 +162,7 @@ pub(super) async fn answer(target: Target, request: Request) -> Result<Response,
         .stores
         .write(move |ctx, store| {
             let info = store.history().find(&id)?;
+            let verdict = (verdict, answer.rule);
             let (_, receipt) = ctx.steering().answer(store, &info, call, verdict, ORIGIN)?;
             Ok((info.id, receipt))
         })

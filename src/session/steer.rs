@@ -20,6 +20,7 @@ use crate::core::access::Access;
 use crate::core::entry::{CallId, Choice, Entry, Image, Seq, Verdict, Via};
 use crate::core::form::{self, FormAnswer, ServerQuestion};
 use crate::core::image;
+use crate::core::offer;
 use crate::core::policy::Sandbox;
 use crate::core::signal::Signal;
 use crate::core::state::{OpenCall, OpenQuestion, PendingQuestion, State};
@@ -166,6 +167,10 @@ pub struct Question {
 impl Question {
     /// Returns the object that `rewake approvals --json` and the server give.
     pub fn to_json(&self, sandbox: &Sandbox) -> Value {
+        let rules = offer::for_session(self.asked.rule.as_deref(), self.call.full_name());
+        let rules = rules
+            .into_iter()
+            .map(|(rule, words)| json!({"rule": rule, "words": words}));
         let reach = self.asked.access.map(|access| sandbox.describe(access));
         json!({
             "session": self.session.id,
@@ -181,6 +186,7 @@ impl Question {
                 .unwrap_or_else(|_| Value::String(self.call.arguments.clone())),
             "why": self.asked.why,
             "rule": self.asked.rule,
+            "session_rules": rules.collect::<Vec<_>>(),
             "access": self.asked.access,
             "access_text": reach.map(|reach| reach.named(reach.long)),
             "no_sandbox": reach.is_some_and(|reach| reach.access == Access::Full),
@@ -615,11 +621,20 @@ impl Steering {
         store: &mut Store,
         info: &SessionInfo,
         call: Option<CallId>,
-        verdict: Verdict,
+        (verdict, rule): (Verdict, Option<String>),
         origin: &str,
     ) -> Result<(Question, Receipt), SteerError> {
         self.check_not_below_agent()?;
         let found = self.question(store, info, call)?;
+        let offered = found.asked.rule.as_deref();
+        let is_foreign = |rule: &&String| !offer::is_offered(rule, offered, found.call.full_name());
+        if let Some(rule) = rule.as_ref().filter(is_foreign) {
+            return Err(refused(
+                Refusal::NotNow,
+                format!("the question does not offer the rule {rule:?}"),
+                "rewake approvals --json shows the rules of each question",
+            ));
+        }
         if let Some(form) = &found.form {
             let (short, call) = (super::short_id(&info.id), found.call.id);
             return Err(refused(
@@ -635,6 +650,7 @@ impl Steering {
             call: found.call.id,
             asked: found.asked.seq,
             verdict,
+            rule,
         };
         let receipt = self.put_signal(store, &info.id, signal, origin)?;
         Ok((found, receipt))

@@ -164,6 +164,7 @@ impl Mailbox {
                         ..
                     } => true,
                     // What the database says grants nothing.
+                    Signal::Decide { rule: Some(_), .. } => false,
                     Signal::Decide { .. } | Signal::Answer { .. } => {
                         self.approvers.contains(&mail.origin)
                     }

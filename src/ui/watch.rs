@@ -350,9 +350,15 @@ impl Follower {
                 steering.send(&mut self.store, &self.id, message.clone(), blobs, ORIGIN)?;
                 on_event(Event::Requeued(waiting(&self.store, &self.id)?).into());
             }
-            Command::Decide { call, verdict, .. } => {
-                let verdict = verdict.clone();
-                steering.answer(&mut self.store, &info, Some(*call), verdict, ORIGIN)?;
+            Command::Decide {
+                call,
+                verdict,
+                rule,
+            } => {
+                // A session on another machine takes no rule from the database.
+                let rule = rule.clone().filter(|_| self.remote.is_none());
+                let answer = (verdict.clone(), rule);
+                steering.answer(&mut self.store, &info, Some(*call), answer, ORIGIN)?;
             }
             Command::Answer { call, answer, .. } => {
                 let answer = answer.clone();
@@ -374,7 +380,13 @@ impl Follower {
                 ..
             } => {
                 let (child, verdict) = (self.store.history().find(session)?, verdict.clone());
-                steering.answer(&mut self.store, &child, Some(*call), verdict, ORIGIN)?;
+                steering.answer(
+                    &mut self.store,
+                    &child,
+                    Some(*call),
+                    (verdict, None),
+                    ORIGIN,
+                )?;
             }
             Command::Signal(signal) if self.remote.is_some() => {
                 steering.signal_by_post(signal.clone())?;

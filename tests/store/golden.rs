@@ -246,6 +246,7 @@ fn all_signals() -> Vec<Signal> {
         call,
         asked: 4,
         verdict,
+        rule: None,
     };
     vec![
         Signal::Stop { seen: 7 },

@@ -217,6 +217,7 @@ fn an_entry_that_only_the_database_has_tells_what_was_obeyed() {
         call,
         asked: 3,
         verdict: Verdict::Allow,
+        rule: None,
     };
     let answered = Entry::Answered {
         call,

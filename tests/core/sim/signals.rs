@@ -87,6 +87,7 @@ fn signal(sends: Sends, seen: Seq) -> Option<Signal> {
             call: CallId { reply: 0, index: 0 },
             asked: 0,
             verdict: Verdict::Allow,
+            rule: None,
         },
     })
 }
@@ -252,6 +253,7 @@ fn hears(dir: &Path, session: &str, outside: &Rc<RefCell<Outside>>) -> OnEvent {
                 call,
                 asked,
                 verdict,
+                rule: None,
             };
             let reason = "no".to_string();
             help(&dir, &session, decide(Verdict::Allow));

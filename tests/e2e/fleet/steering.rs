@@ -178,6 +178,7 @@ fn an_allow_counts_only_from_an_approver_and_once() {
         call: call.parse().unwrap(),
         asked,
         verdict: rewake::core::entry::Verdict::Allow,
+        rule: None,
     })
     .unwrap();
     let mut older = shown.clone();
@@ -185,6 +186,9 @@ fn an_allow_counts_only_from_an_approver_and_once() {
     boss(older);
     // A mode is never taken from the database, nor a rule.
     boss(json!({"signal": "choose", "mode": "bypassPermissions"}));
+    let mut with_rule = shown.clone();
+    with_rule["rule"] = "Bash(touch:*)".into();
+    boss(with_rule);
     boss(json!({"signal": "nonsense"}));
     server.until(NO_MAIL, |count| count == "0");
     assert!(happened(&home).is_empty());

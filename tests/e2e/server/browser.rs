@@ -228,7 +228,7 @@ fn a_person_steers_a_session_from_a_phone() {
     browser.until("return !location.href.includes('token')");
     browser.picture("page-list.png");
     browser.press("#sessions a");
-    browser.until_text("May it use edit?");
+    browser.until_text("Change total.py?");
     browser.until_text("round(sum(rows), 2)");
     browser.until("return document.documentElement.scrollWidth <= window.innerWidth");
     browser.picture("page-question-light.png");
@@ -391,7 +391,7 @@ fn a_hostile_session_is_shown_and_does_nothing() {
     browser.script("sessionStorage.clear()");
     browser.go(&format!("http://127.0.0.1:{}/", server.port));
     browser.post("/refresh", &json!({}));
-    browser.until_text("Which link?");
+    browser.until_text("Paste your link");
 }
 
 /// A way to the server that can die: what is sent on it goes nowhere then, and it is not closed.
@@ -465,7 +465,7 @@ fn a_dead_connection_is_detected_and_reopened() {
     browser.until_text("write f");
     // The same in a session, and what came meanwhile is there.
     browser.press("#sessions a");
-    browser.until_text("May it use write?");
+    browser.until_text("Write f?");
     way.is_dead.store(true, Ordering::SeqCst);
     browser.script("silent = 1000; patience = 1000");
     browser.until("return document.getElementById('link').className === 'lost'");
@@ -552,14 +552,156 @@ fn a_command_without_the_sandbox_says_what_it_could_do() {
         server.port, server.token
     ));
     browser.press("#sessions a");
-    browser.until_text("Run this without the sandbox?");
+    browser.until_text("Run this command without the sandbox?");
     browser.until_text(danger);
     browser.press(".question .answers button:not(.yes)");
     browser.until_text("denied: the user said no");
 }
 
-/// The sizes of a phone and of a screen on a desk.
-const SIZES: [(&str, u32, u32); 2] = [("phone", 390, 844), ("desk", 1280, 800)];
+/// The sizes of two phones and of a screen on a desk.
+const SIZES: [(&str, u32, u32); 3] = [
+    ("small", 390, 664),
+    ("phone", 390, 844),
+    ("desk", 1280, 800),
+];
+
+/// The buttons of a question stay above the bar, however long the question and wherever the page is
+/// scrolled. What is allowed was seen to its end.
+#[test]
+fn a_question_never_hides_its_buttons() {
+    let rows = |n: usize| {
+        (0..n)
+            .map(|n| format!("row_{n} = {n}\n"))
+            .collect::<String>()
+    };
+    let long_name = "-with-a-long-name".repeat(5);
+    let many: Vec<String> = (0..60).map(|n| format!("touch f{n}{long_name}")).collect();
+    for (size, width, height) in SIZES {
+        let change = json!({"path": "total.py", "content": format!("{}total = 1\n", rows(40))});
+        let long = json!({"command": many.join(" && "), "access": "workspace"});
+        let home = scripted(&[
+            step("I read it.", &[("read", json!({"path": "total.py"}))]),
+            step(
+                &format!("# Plan\n\n{}", "word ".repeat(400)),
+                &[("write", change)],
+            ),
+            step("", &[("bash", long)]),
+            step(
+                "",
+                &[(
+                    "bash",
+                    json!({"command": "touch more", "access": "workspace"}),
+                )],
+            ),
+            step("It is done.", &[]),
+        ]);
+        std::fs::write(home.path("total.py"), rows(40)).unwrap();
+        let server = Serve::start(&home, &[]);
+        let link = format!("http://127.0.0.1:{}/#token={}", server.port, server.token);
+        let mut browsers = Vec::new();
+        for scheme in ["light", "dark"] {
+            let Some(browser) = Browser::sized(scheme, width, height) else {
+                return skip_everywhere("chromium and chromedriver");
+            };
+            browser.go(&link);
+            browser.until("return document.getElementById('link').textContent === 'connected'");
+            browsers.push((scheme, browser));
+        }
+        let begin = json!({"prompt": "Round the total", "folder": home.workspace()});
+        server.post("/sessions", &begin).expect(201);
+        server.until("/questions", |asked| asked[0]["tool"] == "write");
+        let stays = "const bar = document.querySelector('footer').getBoundingClientRect(); \
+                     const row = [...document.querySelectorAll('.bar > *, #send > :not(label)')].filter(e => e.offsetHeight).map(e => e.getBoundingClientRect()); \
+                     const all = [...document.querySelectorAll('.question .answers button')]; \
+                     return all.length >= 2 && bar.height < 70 && bar.bottom <= window.innerHeight \
+                       && row.every(r => r.top >= bar.top && r.bottom <= bar.bottom && r.right <= window.innerWidth) \
+                       && document.documentElement.scrollWidth <= window.innerWidth \
+                       && all.every(b => { const r = b.getBoundingClientRect(); const on = document.elementFromPoint(r.x + r.width / 2, r.y + r.height / 2); \
+                            return r.top >= 0 && r.bottom <= bar.top && b.contains(on); })";
+        for (scheme, browser) in &browsers {
+            browser.until_text("Waits for you");
+            // On top of the list, before the form that starts a session.
+            browser.until("const y = id => document.getElementById(id).getBoundingClientRect().top; return y('asks') < y('start-form')");
+            browser.press("#sessions a");
+            browser.until_text("Write total.py?");
+            browser.until_text("+total = 1");
+            browser.until(stays);
+            browser.script("window.scrollTo(0, 0)");
+            browser.until(stays);
+            browser.picture(&format!("{size}-{scheme}-change.png"));
+        }
+        browsers[0].1.press(".question .yes");
+        for (scheme, browser) in &browsers {
+            browser.until_text("Run this command?");
+            browser.until(stays);
+            browser.until_text("Scroll to the end to allow it.");
+            browser.until("return document.querySelector('.question .yes').disabled && !document.querySelector('.question .answers button:not(.yes)').disabled");
+            browser.picture(&format!("{size}-{scheme}-long.png"));
+            browser.script(
+                "const q = document.querySelector('.question'); q.scrollTop = q.scrollHeight",
+            );
+            browser.until("return !document.querySelector('.question .yes').disabled");
+            browser.until(stays);
+        }
+        // As on the screen: no further command of this kind is asked.
+        browsers[1].1.until_text("For this session allows `touch`");
+        browsers[1].1.press(".question .yes:nth-of-type(2)");
+        for (_, browser) in &browsers {
+            browser.until_text("It is done.");
+            browser.until("return document.querySelectorAll('.question').length === 0");
+        }
+        assert!(home.path(format!("f59{long_name}")).exists() && home.path("more").exists());
+    }
+}
+
+/// The connection dies in the middle of an answer, and comes back in the middle or after its end.
+#[test]
+fn a_phone_that_sleeps_in_the_middle_of_an_answer_sees_each_word_once() {
+    let words: String = (0..300).map(|n| format!("word{n} ")).collect();
+    let slow = format!(
+        "[[step]]\ntext = {}\nchunk_chars = 10\nchunk_ms = 80\n",
+        json!(words)
+    );
+    let home = scripted(&[slow]);
+    let Some(browser) = Browser::open("light") else {
+        return skip_everywhere("chromium and chromedriver");
+    };
+    let server = Serve::start(&home, &[]);
+    let way = DyingWay::to(server.port);
+    browser.go(&format!(
+        "http://127.0.0.1:{}/#token={}",
+        way.port, server.token
+    ));
+    let begin = json!({"prompt": "speak", "folder": home.workspace()});
+    let made = server.post("/sessions", &begin).expect(201).json();
+    let id = made["session"].as_str().unwrap();
+    browser.script(&format!("location.hash = 's={id}'"));
+    let streams = |n: usize| {
+        browser.until(&format!(
+            "return document.getElementById('streamed').textContent.length > {n}"
+        ));
+    };
+    let wakes = || {
+        way.is_dead.store(false, Ordering::SeqCst);
+        browser.script("window.dispatchEvent(new Event('online'))");
+    };
+    let once = "const text = document.getElementById('session').innerText; \
+                const all = text.match(/word\\d+/g); return new Set(all).size === all.length";
+    streams(40);
+    way.is_dead.store(true, Ordering::SeqCst);
+    browser.script("silent = 600; patience = 1000");
+    browser.until("return document.getElementById('link').className === 'lost'");
+    browser.script("silent = 40000; patience = 20000");
+    wakes();
+    streams(200);
+    browser.until(once);
+    way.is_dead.store(true, Ordering::SeqCst);
+    server.until(&format!("/sessions/{id}"), |s| s["state"] == "done");
+    wakes();
+    browser.until("return document.getElementById('about').textContent.startsWith('done')");
+    browser.until("return document.getElementById('session').innerText.includes('word299')");
+    browser.until(once);
+}
 
 /// A session is started with the form, seen while its command runs, stopped, renamed and rewound.
 #[test]
@@ -597,12 +739,16 @@ fn a_session_is_started_watched_renamed_and_rewound() {
         // The command runs, and what it prints is there.
         browser.until("const p = document.querySelector('#running pre'); return Boolean(p && p.textContent === 'begins')");
         browser.until("return document.documentElement.scrollWidth <= window.innerWidth");
+        // Once: the call is in the conversation again when it has ended.
+        browser.until("return document.getElementById('session').innerText.split('until [ -e gate ]').length === 2");
         browser.script("window.shown = document.querySelector('#running li')");
         browser.picture(&format!("{size}-running.png"));
         browser.script("return running(view)");
         browser.until("return window.shown === document.querySelector('#running li')");
         browser.press("#running button");
         browser.until("return document.querySelectorAll('#running li').length === 0");
+        browser
+            .until("return document.getElementById('log').innerText.includes('until [ -e gate ]')");
         // What each call changed.
         browser.until("const d = document.querySelector('#log .diff'); return Boolean(d && d.open && d.querySelector('.add').textContent.includes('round'))");
         browser.until("return document.querySelectorAll('#log .diff').length === 1");
@@ -647,11 +793,16 @@ fn a_session_is_started_watched_renamed_and_rewound() {
         browser.until(&format!(
             "return view && view.last !== null && view.id !== {first}"
         ));
-        browser.until_text("a copy from here on");
+        browser.until_text("forked from");
         browser.until("return !document.getElementById('log').innerText.includes('as you said')");
         browser.press("#back");
         browser.until("return document.querySelectorAll('#sessions a').length === 2");
         browser.until("return [...document.querySelectorAll('#sessions .row span:first-child')].every(e => e.textContent.endsWith('Rounded totals'))");
+        // A further session chooses from the known folders.
+        browser.script("document.getElementById('start').open = true; document.getElementById('start-folder').value = ''");
+        browser.press("#folders button");
+        let chosen = browser.script("return document.getElementById('start-folder').value");
+        assert_eq!(chosen, folder.as_str());
         browser.picture(&format!("{size}-list.png"));
         server.until("/agent/history", |all| {
             let all = all["sessions"].as_array().unwrap();
@@ -746,7 +897,7 @@ fn the_questions_of_the_model_are_answered_or_skipped_one_after_the_other() {
     browser.script(&format!("location.hash = 's={id}'"));
     let (next, skip) = ("#questions .yes", "#questions .answers button:nth-child(3)");
     let says = |text: &str| browser.until_text(text);
-    let hint = "Choose an answer first, or skip the question.";
+    let hint = "Choose an answer first, or skip this question.";
     // Of the three questions and the last step, only this one is there.
     let at = |n: usize| {
         browser.until(&format!(
@@ -758,7 +909,8 @@ fn the_questions_of_the_model_are_answered_or_skipped_one_after_the_other() {
     // Enter answers nothing.
     browser.press(next);
     says(hint);
-    browser.script("document.querySelector('#questions select').value = '1'");
+    browser.press("#questions .options button:nth-child(1)");
+    browser.press("#questions .options button:nth-child(2)");
     browser.press(next);
     at(1);
     browser.type_in("#questions form > div:nth-child(2) input", "ada\n");

@@ -317,9 +317,28 @@ fn sessions_are_listed_by_their_last_entry_and_not_by_the_clock() {
 #[test]
 fn the_link_is_shown_as_a_qr_code() {
     let home = scripted(&[]);
-    let server = Serve::start(&home, &["--qr"]);
+    let server = Serve::start(&home, &["--qr", "--host", "desk.example"]);
     let blocks = |line: &str| line.contains('█') && line.contains('▄');
     server.live.wait_for(LIMIT, blocks);
+    drop(server);
+    // A phone would look for this address on itself.
+    for host in [
+        &[][..],
+        &["--host", "localhost"],
+        &["--host", "127.0.0.1:80"],
+    ] {
+        let mut server = Serve::start(&home, &[&["--qr"][..], host].concat());
+        // It has said all when it answers.
+        server.get("/questions").expect(200);
+        server.live.kill();
+        let ended = server.live.wait(LIMIT);
+        assert!(!ended.stdout.contains('█'), "{}", ended.stdout);
+        let said = &ended.stderr;
+        assert!(
+            said.contains("no QR code") && said.contains("--host NAME"),
+            "{said}"
+        );
+    }
     // Not without the option.
     let help = run(home.rewake(["serve", "--help"]), LIMIT).expect(0);
     assert!(help.stdout.contains("--qr"), "{}", help.stdout);

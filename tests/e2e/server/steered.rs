@@ -49,6 +49,40 @@ fn the_newest_verdict_counts() {
     }
 }
 
+/// A rule for the session comes from the question, never from who answers.
+#[test]
+fn only_an_offered_rule_is_allowed_for_the_session() {
+    let touch = |name: &str| {
+        let command = json!({"command": format!("touch {name}"), "access": "workspace"});
+        step("", &[("bash", command)])
+    };
+    let home = scripted(&[touch("one"), touch("two"), step("done", &[])]);
+    let server = Serve::start(&home, &[]);
+    let begin = json!({"prompt": "do it", "folder": home.workspace()});
+    let made = server.post("/sessions", &begin).expect(201).json();
+    let id = made["session"].as_str().unwrap();
+    let asked = server.until("/questions", |asked| asked[0]["tool"] == "bash");
+    let offered = json!([{"rule": "Bash(touch:*)", "words": "`touch`"}]);
+    assert_eq!(asked[0]["session_rules"], offered);
+    let path = format!("/sessions/{id}/verdicts");
+    let wider = json!({"verdict": "allow", "rule": "Bash"});
+    server
+        .post(&path, &wider)
+        .refused(409, "does not offer the rule");
+    let denied = json!({"verdict": "deny", "rule": "Bash(touch:*)"});
+    server
+        .post(&path, &denied)
+        .refused(400, "a denial has no rule");
+    let allowed = json!({"verdict": "allow", "rule": "Bash(touch:*)"});
+    server.post(&path, &allowed).expect(202);
+    server.until(&format!("/sessions/{id}"), |s| s["state"] == "done");
+    assert!(home.path("one").exists() && home.path("two").exists());
+    let entries = server.get(&format!("/sessions/{id}/entries")).json();
+    let asked = entries["entries"].as_array().unwrap().iter();
+    let asked = asked.filter(|e| e["type"] == "entry.asked").count();
+    assert_eq!(asked, 1, "{entries}");
+}
+
 /// As many work as may. What is sent then is recorded, and said not to have started anything.
 #[test]
 fn requests_beyond_the_worker_limit_are_recorded_and_reported() {
