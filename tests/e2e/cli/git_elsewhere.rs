@@ -212,7 +212,7 @@ fn alternates_name_no_secret_and_nothing_but_objects() {
     assert!(!done[0].1.contains("PRIVATE"), "{done:?}");
     assert_ne!(lines(&done[1].1), ["0"], "{done:?}");
     // A rule keeps the other repository from being read.
-    let rule = format!("permissions.deny=[\"Read(/{}/**)\"]", source.display());
+    let rule = format!("permissions.deny=[\"Read({}/**)\"]", source.display());
     let set = [&ACCEPT[..], &["--set", &rule]].concat();
     let done = ran(&home, &calls[1..], &set);
     assert!(lines(&done[0].1).contains(&"0"), "{done:?}");
