@@ -24,7 +24,7 @@ const ALTERNATES: &str = "info/alternates";
 const MAX_ALTERNATES: u64 = 64 * 1024;
 
 /// Maximum depth of alternates of alternates, as in git.
-const MAX_DEPTH: usize = 5;
+const MAX_DEPTH: usize = 6;
 
 /// Maximum number of object folders elsewhere, and of names in one.
 const MAX_OBJECTS: usize = 64;
@@ -297,13 +297,13 @@ mod tests {
 
     #[test]
     fn a_chain_of_alternates_ends_where_that_of_git_does() {
-        let names = ["ws", "a", "b", "c", "d", "e", "f"];
+        let names = ["ws", "a", "b", "c", "d", "e", "f", "g"];
         let (_dir, dir) = repositories(&names);
         for pair in names.windows(2) {
             let next = objects(&dir, pair[1]).display().to_string();
             name_alternates(&dir, pair[0], &next);
         }
-        let expected = ["a", "b", "c", "d", "e"].map(|name| objects(&dir, name));
+        let expected = ["a", "b", "c", "d", "e", "f"].map(|name| objects(&dir, name));
         assert_eq!(elsewhere(&dir, None), expected);
     }
 

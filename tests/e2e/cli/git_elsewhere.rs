@@ -3,10 +3,10 @@
 
 use std::fs;
 use std::os::unix::fs::symlink;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
-use crate::cli::{SCRIPTED, newest, play, results, scripted, step, streamed};
+use crate::cli::{SCRIPTED, play, results, scripted, step, streamed};
 use crate::scenes::access::*;
 use support::{Home, git};
 
@@ -106,7 +106,7 @@ fn what_git_cannot_use_is_named_with_the_setting() {
         let root = home.workspace().canonicalize().unwrap();
         let folder = root.with_file_name(folder);
         let setting = format!("[sandbox] write = [{:?}]", folder.display().to_string());
-        has(&done[1].1, &["git cannot use", &setting]);
+        has(&done[1].1, &["git cannot use", setting.as_str()]);
         home.write_config(&format!(
             "{SCRIPTED}[sandbox]\nwrite = [{:?}]\n",
             folder.display().to_string()
@@ -141,13 +141,15 @@ fn nobody_gains_a_repository_by_naming_it() {
             return;
         };
         let tries = "cat ../data/HEAD ../source/.git/HEAD; touch ../data/refs/new ../source/.git/refs/new; \
-                     git log --format=of:%H";
+                     git log --format=%H";
+        let source = home.workspace().with_file_name("source");
+        let head = git(&source, &["rev-parse", "HEAD"]);
         let done = ran(&home, &[with(tries, "workspace")], &ACCEPT);
         assert!(!done[0].1.contains("refs/heads"), "{line}: {done:?}");
-        assert!(!done[0].1.contains("of:"), "{line}: {done:?}");
+        assert!(!done[0].1.contains(&head), "{line}: {done:?}");
         let above = home.workspace().with_file_name("");
         assert!(!above.join("data/refs/new").exists(), "{line}");
-        assert!(!above.join("source/.git/refs/new").exists(), "{line}");
+        assert!(!source.join(".git/refs/new").exists(), "{line}");
     }
 }
 
@@ -180,7 +182,6 @@ fn a_command_gains_nothing_by_writing_alternates() {
     let again = results(&streamed(&home, &["-p", "x", "--yolo", "-c"]));
     let last = &again.last().unwrap().1;
     assert!(lines(last).contains(&"0"), "{last}");
-    assert!(!newest(&home).is_empty());
 }
 
 #[test]
@@ -213,7 +214,7 @@ fn alternates_name_no_secret_and_nothing_but_objects() {
     assert_ne!(lines(&done[1].1), ["0"], "{done:?}");
     // A rule keeps the other repository from being read.
     let rule = format!("permissions.deny=[\"Read({}/**)\"]", source.display());
-    let set = [&ACCEPT[..], &["--set", &rule]].concat();
+    let set = [&ACCEPT[..], &["--set", rule.as_str()]].concat();
     let done = ran(&home, &calls[1..], &set);
     assert!(lines(&done[0].1).contains(&"0"), "{done:?}");
 }

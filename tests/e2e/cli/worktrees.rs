@@ -179,14 +179,12 @@ fn a_worktree_does_not_get_the_repository_of_the_hook_that_started_it() {
     assert_eq!(git(&root, &["status", "--porcelain"]), "");
     assert_eq!(git(&root, &["log", "--format=%s", "rewake/fix"]), "two\nx");
     // The end says how the work gets into the project.
-    let words = [
-        "worktree fix: 1 file not committed",
-        &format!("git -C {} add -A", folder.display()),
-        "then git merge rewake/fix",
-    ];
-    for word in words {
-        assert!(done.stderr.contains(word), "{word}: {}", done.stderr);
-    }
+    let shown = folder.display();
+    let words = format!(
+        "worktree fix: 1 file not committed; git -C {shown} add -A && git -C {shown} commit, then git merge \
+         rewake/fix"
+    );
+    assert!(done.stderr.contains(&words), "{}", done.stderr);
     fs::remove_file(folder.join("seen")).unwrap();
     play(&home, &commands(&["true"]));
     let done = home
