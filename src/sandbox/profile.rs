@@ -81,12 +81,11 @@ impl Request<'_> {
 
     /// Returns the folders with objects that are still the same and may be read.
     fn objects(&self) -> Vec<ResolvedFolder> {
-        let off_limits = self.off_limits();
         let mut objects = self.objects.to_vec();
         objects.retain(|objects| {
             ResolvedFolder::of(&objects.path).as_ref() == Some(objects)
                 && self.is_harmless(&objects.path)
-                && !is_below_any(&objects.path, &off_limits.not_in)
+                && !is_below_any(&objects.path, &self.off_limits().not_in)
         });
         objects
     }

@@ -138,17 +138,17 @@ impl Repository {
     /// Returns the folder elsewhere that git, with this output, could not use in the sandbox, and
     /// the setting that would allow it.
     pub fn missing_elsewhere(workspace: &Path, output: &str) -> Option<(PathBuf, &'static str)> {
-        let of_git = |line: &&str| line.starts_with("fatal: ") || line.starts_with("error: ");
-        let mut said = output.lines().filter(of_git);
         let named = Repository::named_by(workspace)?;
         let is_outside = |folder: &Path| !folder.starts_with(workspace);
         if output.contains("fatal: not a git repository") {
             let is_missing = is_outside(&named.common_dir) && !named.is_of(workspace);
             return is_missing.then_some((named.common_dir, "write"));
         }
-        let denied = said.find(|line| line.to_lowercase().contains("permission"))?;
+        let denied = |line: &&str| line.to_lowercase().contains("permission");
+        let mut said = output.lines().filter(denied);
+        said.find(|line| line.contains("objects"))?;
         let objects = named.common_dir.join("objects");
-        if objects.is_symlink() && denied.contains("objects") {
+        if objects.is_symlink() {
             let target = objects.canonicalize().ok();
             return Some((target.filter(|target| is_outside(target))?, "write"));
         }

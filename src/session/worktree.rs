@@ -18,6 +18,7 @@ use super::{AppContext, SessionError, git_worktree, worktree_use};
 use crate::config::{self, Warning, project_root, worktree_at};
 use crate::core::text::{count, one_line};
 use crate::core::visible::visible;
+use crate::sandbox::Repository;
 use crate::store::{SessionFilter, Store, StoreError, WorktreeNote, WorktreeStage};
 use crate::workspace::{here, is_plain};
 
@@ -253,6 +254,10 @@ impl Worktrees {
         if !self.here.is_git {
             let hint = "git init, then a first commit";
             return refused("it is not a git repository", hint.into());
+        }
+        if Repository::named_by(root).is_some_and(|named| !named.is_of(root)) {
+            let hint = "if it is yours: git worktree repair, or git config core.worktree \"$PWD\"";
+            return refused("its git folder does not name it", hint.into());
         }
         let Some(commit) = git_worktree::commit_of(env, root, "HEAD") else {
             let hint = "commit something first: a worktree begins at a commit";

@@ -131,9 +131,8 @@ impl Confine {
     /// Returns the repository of the workspace: the one that says so, that did when the session was
     /// opened, or that is in a folder of the config.
     fn repository(&self) -> Option<Repository> {
-        let named = Repository::named_by(&self.workspace)?;
-        let is_known = self.repository.as_ref() == Some(&named);
-        let known = is_known.then_some(named);
+        let named = Repository::named_by(&self.workspace);
+        let known = named.filter(|named| self.repository.as_ref() == Some(named));
         known.or_else(|| Repository::usable(&self.workspace, &self.more_write))
     }
 

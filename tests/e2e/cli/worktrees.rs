@@ -281,6 +281,12 @@ fn a_worktree_of_a_bare_repository_is_made_in_one_of_its_worktrees() {
     );
     start(&all.join("tree")).expect(0);
     assert_eq!(git(&all.join("tree"), &["show", "rewake/fix:a"]), "2");
+    // A folder that names the repository of another one gets no worktree of it.
+    let other = root.with_file_name("other");
+    fs::create_dir(&other).unwrap();
+    fs::write(other.join(".git"), format!("gitdir: {url}/.git\n")).unwrap();
+    refused(start(&other), 2, &["its git folder does not name it"]);
+    assert_eq!(branches(&root), ["main"]);
 }
 
 #[test]
