@@ -152,10 +152,9 @@ impl Repository {
             let target = objects.canonicalize().ok();
             return Some((target.filter(|target| is_outside(target))?, "write"));
         }
-        let all = named.objects_elsewhere([], None).into_iter();
-        let mut outside = all.filter(|folder| is_outside(folder));
-        let folder = outside.find(|folder| output.contains(&*folder.to_string_lossy()))?;
-        Some((folder, "read"))
+        let mut all = named.objects_elsewhere([], None).into_iter();
+        let folder = all.find(|folder| output.contains(&*folder.to_string_lossy()))?;
+        is_outside(&folder).then_some((folder, "read"))
     }
 
     /// Returns the files to which the settings and links of the repository lead git.
