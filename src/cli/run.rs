@@ -423,10 +423,14 @@ pub(super) fn run(ctx: &AppContext, args: &RunArgs) -> Result<u8, CliError> {
     confirm_relocation(&mut ctx, &mut args)?;
     let (ctx, args) = (&ctx, &args);
     ctx.worktrees().mark_own_worktree_used()?;
-    match args.format() {
+    let code = match args.format() {
         Some(format) => headless(ctx, args, format),
         None => on_screen(ctx, args),
+    }?;
+    if let Some(work) = ctx.worktrees().work_note() {
+        note(&work);
     }
+    Ok(code)
 }
 
 /// Asks whether a session whose folder was moved continues in the folder of this start. Without a

@@ -21,8 +21,8 @@ use crate::core::access::Access;
 use crate::core::text::count;
 use crate::report::CliError;
 use crate::sandbox::{
-    Family, Kernel, Modes, Profile, Remembered, Repository, Request, Toolchains, Watched,
-    adopt_orphans, child, give_back_limit,
+    Family, Kernel, Modes, Profile, Remembered, Repository, Request, ResolvedFolder, Toolchains,
+    Watched, adopt_orphans, child, give_back_limit,
 };
 use crate::session::AppContext;
 use crate::workspace::handle::Folder;
@@ -202,10 +202,18 @@ fn profile(ctx: &AppContext, wanted: &SandboxArgs, exe: &Path) -> Result<Profile
     )?;
     let quarantine = paths.data_dir.join("quarantine");
     let private = [&paths.config_dir, &paths.data_dir, &paths.state_dir].map(PathBuf::clone);
+    let repository = Repository::of(&ctx.here.root);
+    let objects = repository
+        .iter()
+        .flat_map(|git| git.objects_elsewhere([], None));
+    let objects: Vec<_> = objects
+        .filter_map(|path| ResolvedFolder::of(&path))
+        .collect();
     let request = Request {
         access: wanted.access,
         workspace: &ctx.here.root,
-        repository: Repository::of(&ctx.here.root),
+        repository,
+        objects: &objects,
         home: ctx.env.home(),
         toolchains: &Toolchains::of(&ctx.env),
         more_read: &config.sandbox.read,

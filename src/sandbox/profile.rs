@@ -34,6 +34,8 @@ pub struct Request<'a> {
     pub workspace: &'a Path,
     /// The git folders of the workspace, if it is a repository.
     pub repository: Option<Repository>,
+    /// Folders with objects elsewhere that git reads, as they were before the first command.
+    pub objects: &'a [ResolvedFolder],
     /// The user's home folder, if it is known.
     pub home: Option<&'a Path>,
     /// Folders with programs that the environment names.
@@ -68,6 +70,31 @@ impl Request<'_> {
     /// reason.
     pub fn readable_on_path(&self) -> Vec<PathBuf> {
         self.toolchains.readable_on_path(&self.off_limits())
+    }
+
+    /// Returns the repository, unless commands would then write to a home folder or a secret.
+    fn repository(&self) -> Option<&Repository> {
+        let repository = self.repository.as_ref()?;
+        let folder = &repository.common_dir;
+        (folder.starts_with(self.workspace) || self.is_harmless(folder)).then_some(repository)
+    }
+
+    /// Returns the folders with objects that are still the same and may be read.
+    fn objects(&self) -> Vec<ResolvedFolder> {
+        let mut objects = self.objects.to_vec();
+        objects.retain(|objects| {
+            ResolvedFolder::of(&objects.path).as_ref() == Some(objects)
+                && self.is_harmless(&objects.path)
+                && !is_below_any(&objects.path, &self.off_limits().not_in)
+        });
+        objects
+    }
+
+    /// Returns whether a folder outside of the workspace has no home, no own folder and no secret in
+    /// it, and is in no secret.
+    fn is_harmless(&self, folder: &Path) -> bool {
+        let has_secrets = |home| places::holds_secrets(folder, home);
+        !self.off_limits().is_below(folder) && !self.home.is_some_and(has_secrets)
     }
 
     fn off_limits(&self) -> OffLimits {
@@ -122,7 +149,8 @@ pub struct ResolvedFolder {
 }
 
 impl ResolvedFolder {
-    fn of(path: &Path) -> Option<ResolvedFolder> {
+    /// Returns the folder at this path, which has no links. `None`: there is none.
+    pub fn of(path: &Path) -> Option<ResolvedFolder> {
         let found = std::fs::symlink_metadata(path).ok()?;
         Some(ResolvedFolder {
             path: path.to_path_buf(),
@@ -353,13 +381,14 @@ impl Profile {
         let system = places::SYSTEM.iter().map(PathBuf::from);
         let leaves = home.into_iter().flat_map(below(&places::HOME));
         let more = request.more_read.iter().chain(request.shown).cloned();
-        let git = request.repository.iter().flat_map(|repository| {
-            self.pinned
-                .extend(ResolvedFolder::of(&repository.common_dir));
-            [repository.git_dir.clone(), repository.common_dir.clone()]
-        });
-        let git: Vec<PathBuf> = git.collect();
-        let all = system.chain(leaves).chain(more).chain(git);
+        let mut git = request.objects();
+        if let Some(repository) = request.repository() {
+            let both = [&repository.git_dir, &repository.common_dir];
+            git.extend(both.into_iter().filter_map(|path| ResolvedFolder::of(path)));
+        }
+        let all = system.chain(leaves).chain(more);
+        let all = all.chain(git.iter().map(|folder| folder.path.clone()));
+        self.pinned.extend(git.iter().cloned());
         let mut read = existing(all);
         read.extend_from_slice(toolchains);
         read.push(workspace.to_path_buf());
@@ -373,7 +402,7 @@ impl Profile {
         home: Option<&Path>,
     ) -> Result<(), Unsupported> {
         self.write.push(workspace.to_path_buf());
-        if let Some(repository) = &request.repository {
+        if let Some(repository) = request.repository() {
             self.write.push(repository.git_dir.clone());
             // The whole folder, since git locks `packed-refs` here to remove any name.
             self.write.push(repository.common_dir.clone());
@@ -388,7 +417,10 @@ impl Profile {
             self.write.extend(existing(caches));
         }
         self.write = without_nested(std::mem::take(&mut self.write));
-        let is_further = |path: &PathBuf| path.is_dir() && !path.starts_with(workspace);
+        let git = request.repository().map(|git| git.common_dir.as_path());
+        let roots = [Some(workspace), git];
+        let is_root = |path: &PathBuf| roots.iter().flatten().any(|root| path.starts_with(root));
+        let is_further = |path: &PathBuf| path.is_dir() && !is_root(path);
         more.retain(is_further);
         self.protect(request, workspace, &without_nested(more), home)
     }
@@ -401,7 +433,7 @@ impl Profile {
         further: &[PathBuf],
         home: Option<&Path>,
     ) -> Result<(), Unsupported> {
-        let git = request.repository.iter().flat_map(|repository| {
+        let git = request.repository().into_iter().flat_map(|repository| {
             // In a linked worktree these lie outside of the workspace.
             let mut own = modules_of(&repository.common_dir);
             own.extend(modules_of(&repository.git_dir));
@@ -418,7 +450,7 @@ impl Profile {
         // The names of the workspace's own path are the user's choice.
         protected.retain(|path| !workspace.starts_with(path));
         protected.extend(request.held.iter().filter(|path| path.exists()).cloned());
-        let repository = request.repository.iter();
+        let repository = request.repository().into_iter();
         protected.extend(repository.flat_map(Repository::of_others));
         for private in request.private.iter().filter_map(|p| p.canonicalize().ok()) {
             protected.insert(private);

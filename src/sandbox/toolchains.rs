@@ -83,6 +83,13 @@ pub(super) struct OffLimits {
     pub writable: Vec<PathBuf>,
 }
 
+impl OffLimits {
+    /// Returns whether the home folder or one of rewake's own is below this one.
+    pub(super) fn is_below(&self, folder: &Path) -> bool {
+        folder.parent().is_none() || self.not_above.iter().any(|own| own.starts_with(folder))
+    }
+}
+
 fn harmless<'a>(
     folders: impl Iterator<Item = &'a PathBuf>,
     off_limits: &OffLimits,
@@ -99,13 +106,8 @@ fn harmless_paths<'a>(
     let mut found: Vec<PathBuf> = paths
         .filter_map(|folder| resolve(folder, &off_limits.writable))
         .filter(|folder| {
-            let is_above = off_limits
-                .not_above
-                .iter()
-                .any(|own| own.starts_with(folder));
-            folder.parent().is_some()
-                && !folder.starts_with("/dev")
-                && !is_above
+            !folder.starts_with("/dev")
+                && !off_limits.is_below(folder)
                 && !is_below_any(folder, &off_limits.not_in)
                 && !is_below_any(folder, &off_limits.listed)
         })

@@ -12,7 +12,7 @@ use super::{
     AppContext, Log, Opened, Session, SessionError, VERSION, checks, hooks, now_ms, permissions,
     sandbox, served, telemetry, tmp, unseen_by_commands,
 };
-use crate::config::{Config, Origin};
+use crate::config::{Config, Origin, worktree_at};
 use crate::core::background::BackgroundMode;
 use crate::core::choice::Effort;
 use crate::core::entry::{Choice, Guard};
@@ -98,11 +98,15 @@ impl AppContext {
             runs: runs.clone(),
         };
         let telemetry = telemetry::telemetry(self, &log, &mut warnings);
+        let mut env_remove = unseen_by_commands(config, &self.env);
+        if worktree_at(&self.paths.data_dir, &self.here.root).is_some() {
+            env_remove.extend(super::git::variables_of_repository(&self.env));
+        }
         let shell = Shell {
             path: config.shell.program(&self.env),
             timeout_ms: config.shell.timeout_ms,
             output_cap_bytes: config.shell.output_cap_bytes,
-            env_remove: unseen_by_commands(config, &self.env),
+            env_remove,
             sandbox,
             lease_file,
             trace: telemetry.as_ref().map(|(_, trace)| *trace),

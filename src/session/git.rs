@@ -14,6 +14,27 @@ use crate::config::Env;
 pub(super) const PATIENCE: Duration = Duration::from_secs(120);
 const PAUSE: Duration = Duration::from_millis(5);
 
+/// The variables that tie git to one repository, as `git rev-parse --local-env-vars` lists them, and
+/// two more of hooks.
+#[rustfmt::skip]
+const OF_REPOSITORY: [&str; 15] = [
+    "GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_PREFIX", "GIT_OBJECT_DIRECTORY", "GIT_GRAFT_FILE",
+    "GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_IMPLICIT_WORK_TREE", "GIT_SHALLOW_FILE", "GIT_NO_REPLACE_OBJECTS",
+    "GIT_REPLACE_REF_BASE", "GIT_INTERNAL_SUPER_PREFIX", "GIT_NAMESPACE", "GIT_QUARANTINE_PATH",
+];
+
+/// Settings of git in the environment, which the user may have made for all repositories.
+const SETTINGS: [&str; 3] = ["GIT_CONFIG", "GIT_CONFIG_PARAMETERS", "GIT_CONFIG_COUNT"];
+
+/// Returns the variables that commands in another repository than the one of this start must not
+/// have: git sets them for its hooks.
+pub(super) fn variables_of_repository(env: &Env) -> Vec<String> {
+    let is_in_hook = OF_REPOSITORY.iter().any(|name| env.var_os(name).is_some());
+    let settings = SETTINGS.iter().filter(|_| is_in_hook);
+    let all = OF_REPOSITORY.iter().chain(settings);
+    all.map(|name| (*name).to_string()).collect()
+}
+
 /// Maximum size of an error message of git.
 pub(super) const MAX_SAID: u64 = 2_000;
 
@@ -105,5 +126,27 @@ pub(super) fn run_with(
             let last = last.unwrap_or("it says nothing").trim();
             Err(format!("git: {}", last.trim_start_matches("fatal: ")))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_variables_that_git_calls_local_are_known() {
+        let mut listed = Command::new("git");
+        let listed = listed
+            .args(["rev-parse", "--local-env-vars"])
+            .output()
+            .unwrap();
+        let in_hook = Env::new([("GIT_INDEX_FILE", ".git/index")], "/");
+        let known = variables_of_repository(&in_hook);
+        for name in String::from_utf8(listed.stdout).unwrap().lines() {
+            assert!(known.iter().any(|known| known == name), "{name}");
+        }
+        // Settings of the user for all repositories.
+        let known = variables_of_repository(&Env::new([("GIT_CONFIG_COUNT", "1")], "/"));
+        assert!(!known.contains(&"GIT_CONFIG_COUNT".to_string()));
     }
 }

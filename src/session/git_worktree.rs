@@ -167,6 +167,15 @@ pub(super) fn is_bare(env: &Env, folder: &Path) -> bool {
     run(command.args(["rev-parse", "--is-bare-repository"])).is_ok_and(|said| said.trim() == "true")
 }
 
+/// Returns the folder whose files git takes for those of a worktree. `None`: it finds none.
+pub(super) fn top_of(env: &Env, repository: &Path, folder: &Path) -> Option<PathBuf> {
+    let mut command = git(env, repository).ok()?;
+    command.arg("-C").arg(folder);
+    let top = run_for(command.args(["rev-parse", "--show-toplevel"]), MAX_LISTED).ok()?;
+    let top = top.strip_suffix(b"\n").unwrap_or(&top);
+    Path::new(OsStr::from_bytes(top)).canonicalize().ok()
+}
+
 /// Returns the number of commits that are reachable from `of` and not from any of `without`.
 ///
 /// # Errors

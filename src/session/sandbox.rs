@@ -2,12 +2,15 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use uuid::Uuid;
 
 use super::AppContext;
 use crate::command::own_exe;
 use crate::config::{Env, SandboxUse};
 use crate::core::policy::Sandbox;
-use crate::sandbox::{Kernel, Toolchains};
+use crate::sandbox::{Kernel, Repository, ResolvedFolder, Toolchains};
 use crate::tools::Hidden;
 use crate::world::confine::Confine;
 
@@ -109,9 +112,22 @@ pub(super) fn confine(
         true => None,
         false => Some(tmp_root(ctx).join(session)),
     };
+    let named = ctx.env.var_os("GIT_ALTERNATE_OBJECT_DIRECTORIES");
+    let named = std::env::split_paths(named.unwrap_or_default());
+    let named: Vec<PathBuf> = named.map(|folder| ctx.env.cwd().join(folder)).collect();
+    let repository = Repository::usable(&workspace, &config.sandbox.write);
+    let objects = repository
+        .as_ref()
+        .map(|git| git.objects_elsewhere(named, beginning(session)));
+    let objects = objects.unwrap_or_default().into_iter();
+    let objects = objects
+        .filter_map(|path| ResolvedFolder::of(&path))
+        .collect();
     Some(Confine {
         kernel: kernel(ctx),
         workspace,
+        repository,
+        objects,
         home: ctx.env.home().map(PathBuf::from),
         toolchains: Toolchains::of(&ctx.env),
         more_read: config.sandbox.read.clone(),
@@ -128,6 +144,12 @@ pub(super) fn confine(
         remembered: Arc::default(),
         guarded: Arc::default(),
     })
+}
+
+/// Returns the time at which a session began, since 1970: its ID has it.
+fn beginning(session: &str) -> Option<Duration> {
+    let (seconds, nanoseconds) = Uuid::try_parse(session).ok()?.get_timestamp()?.to_unix();
+    Some(Duration::new(seconds, nanoseconds))
 }
 
 /// Returns the folder of the sessions' temporary folders.

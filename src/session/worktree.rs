@@ -18,6 +18,7 @@ use super::{AppContext, SessionError, git_worktree, worktree_use};
 use crate::config::{self, Warning, project_root, worktree_at};
 use crate::core::text::{count, one_line};
 use crate::core::visible::visible;
+use crate::sandbox::Repository;
 use crate::store::{SessionFilter, Store, StoreError, WorktreeNote, WorktreeStage};
 use crate::workspace::{here, is_plain};
 
@@ -247,12 +248,16 @@ impl Worktrees {
             ))
         };
         if git_worktree::is_bare(env, root) {
-            let hint = "work in a clone of it: git clone";
+            let hint = "work in a worktree of it (git worktree list), or in a clone: git clone";
             return refused("it is a bare repository", hint.into());
         }
         if !self.here.is_git {
             let hint = "git init, then a first commit";
             return refused("it is not a git repository", hint.into());
+        }
+        if Repository::named_by(root).is_some_and(|named| !named.is_of(root)) {
+            let hint = "if it is yours: git worktree repair, or git config core.worktree \"$PWD\"";
+            return refused("its git folder does not name it", hint.into());
         }
         let Some(commit) = git_worktree::commit_of(env, root, "HEAD") else {
             let hint = "commit something first: a worktree begins at a commit";
@@ -325,6 +330,7 @@ impl Worktrees {
         let is_half = known.is_some_and(|known| known.is_half(&note));
         let has_git = folder.join(".git").symlink_metadata().is_ok();
         if known.is_some() && has_git && !is_half {
+            self.check_top(&note, &folder)?;
             self.is_made(note)?;
             return Ok(WorktreeState::There);
         }
@@ -392,11 +398,35 @@ impl Worktrees {
         git_worktree::add_branch(env, &note.project, &folder, &note.branch, begin, &lock)
             .map_err(failed)?;
         drop(lock);
+        if let Err(misplaced) = self.check_top(&note, &folder) {
+            git_worktree::remove(env, &note.project, &folder).map_err(failed)?;
+            return Err(misplaced);
+        }
         self.is_made(note)?;
         Ok(match was_made {
             true => WorktreeState::MadeAgain,
             false => WorktreeState::There,
         })
+    }
+
+    /// Checks that git works on the files of a worktree, not on those that a setting of its repository
+    /// names for all worktrees.
+    fn check_top(&self, note: &WorktreeNote, folder: &Path) -> Result<(), NoWorktree> {
+        let top = git_worktree::top_of(&self.env, &note.project, folder);
+        if top.is_some() && top == folder.canonicalize().ok() {
+            return Ok(());
+        }
+        let hint = "for core.worktree: git config --worktree core.worktree \"$(git config core.worktree)\", \
+                    then git config --local --unset core.worktree";
+        Err(NoWorktree::new(
+            format!(
+                "there can be no worktree {} of {}: with extensions.worktreeConfig, its core.worktree or \
+                 core.bare applies to all worktrees, so git does not find the files of this one",
+                note.name,
+                note.project.display()
+            ),
+            Some(hint.to_string()),
+        ))
     }
 
     fn is_made(&self, mut note: WorktreeNote) -> Result<(), NoWorktree> {

@@ -134,6 +134,35 @@ impl Worktrees {
         }
     }
 
+    /// Returns a line about the work in the worktree of this start that its project does not have, and
+    /// how to get it there. `None`: there is none.
+    pub fn work_note(&self) -> Option<String> {
+        let (env, data_dir) = (&self.env, &self.data_dir);
+        let mut note = WorktreeNote::of_folder(data_dir, &worktree_at(data_dir, &self.here.root)?)?;
+        let folder = note.folder(data_dir);
+        let shown = folder.display();
+        // The branch of the worktree may be another one by now.
+        note.branch = git_worktree::branch_of(env, &folder).unwrap_or(note.branch);
+        let tip = git_worktree::tip(env, &note.project, &note.branch)?;
+        let commits = self.commits_of(&note, &tip).unwrap_or(0);
+        let merge = format!("git merge {}", note.branch);
+        let is_plain = is_plain(&folder.to_string_lossy());
+        let files = is_plain.and_then(|()| git_worktree::changed(env, &note.project, &folder));
+        let files = match files {
+            Ok(0) if commits == 0 => return None,
+            Ok(0) => {
+                let commits = count(commits, "commit");
+                return Some(format!("worktree {}: {merge} merges {commits}", note.name));
+            }
+            Ok(files) => count(files, "file"),
+            Err(_) => "perhaps files are".to_string(),
+        };
+        Some(format!(
+            "worktree {}: {files} not committed; git -C {shown} add -A && git -C {shown} commit, then {merge}",
+            note.name
+        ))
+    }
+
     /// Locks the worktrees of a project, since only one process at a time may make and remove them.
     /// A git that outlives its process still holds the lock.
     ///

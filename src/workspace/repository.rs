@@ -21,7 +21,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::OFlags;
+use rustix::fs::{FileType, OFlags};
+
+use super::handle::Folder;
 
 pub use config::is_setting_of_lfs;
 use config::{IGNORED_REVISIONS, Settings};
@@ -214,10 +216,39 @@ impl TrackedFiles {
     }
 }
 
-/// Returns whether the repository in `own` says that its files are in `top`. Another person's
-/// repository does not, whatever a `.git` file in `top` says.
+/// Returns whether the repository in `own` says that its files are in `top`: by its settings, or by
+/// the numbers of the files in its index. Another repository does not, whatever `.git` in `top` says.
 pub fn is_repository_of(top: &Path, own: &Path) -> bool {
-    is_own_top(top, own, &settings_of(own))
+    let settings = settings_of(own);
+    is_own_top(top, own, &settings) || settings.worktrees.is_empty() && has_file_of(top, own)
+}
+
+/// Returns whether a file of the folder is the very one that the index has. Nobody chooses the number
+/// of a file and the time of its change, so a folder that somebody prepared has no such file.
+fn has_file_of(top: &Path, own: &Path) -> bool {
+    let index = read(&own.join("index"), MAX_INDEX_BYTES).ok().flatten();
+    let hash_bytes = settings_of(own).hash_bytes();
+    let entries = index.and_then(|bytes| index::entries(&bytes, hash_bytes, |_| {}));
+    let Ok(top) = Folder::open(top) else {
+        return false;
+    };
+    let is_here = |path: &Path, known: index::FileStat| {
+        // No link on the way: it may lead to the files of the other repository.
+        let folder = top.below(path.parent()?).ok()?;
+        let found = folder.stat(path.file_name()?).ok()?;
+        let modified = found.st_mtime as u32;
+        let now = [
+            found.st_ctime as u32,
+            modified,
+            found.st_ino as u32,
+            found.st_size as u32,
+        ];
+        let is_file = FileType::from_raw_mode(found.st_mode).is_file();
+        Some(is_file && found.st_nlink == 1 && now == known)
+    };
+    let written = entries.unwrap_or_default().written;
+    let mut written = written.iter();
+    written.any(|(path, known)| known[2] != 0 && is_here(path, *known) == Some(true))
 }
 
 fn obeys(what: &str) -> String {
@@ -263,6 +294,10 @@ impl Checked {
                 let why = |setting| format!("`git` obeys {}: {setting}", shown(&file));
                 let hash_bytes = settings.hash_bytes();
                 settings.add(&text).map_err(why)?;
+                if own != common && !settings.has_worktree_settings() {
+                    // git takes the one of the repository for its main folder alone.
+                    settings.worktrees.clear();
+                }
                 // git takes the format only from the first file, and would read another index.
                 if name != "config" && settings.hash_bytes() != hash_bytes {
                     return Err(format!("{} is not understood", shown(&file)));

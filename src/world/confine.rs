@@ -11,7 +11,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use crate::command::NOT_HELD;
 use crate::config::{key_with_other_name, make_private_folder};
 use crate::core::access::Access;
-use crate::sandbox::{Folders, Kernel, Profile, Remembered, Repository, Request, Toolchains};
+use crate::sandbox::{
+    Folders, Kernel, Profile, Remembered, Repository, Request, ResolvedFolder, Toolchains,
+};
 use crate::tools::Hidden;
 
 /// Maximum number of entries of the workspace that are checked for files that the rules hide.
@@ -24,6 +26,10 @@ pub struct Confine {
     pub kernel: Kernel,
     /// The root of the workspace.
     pub workspace: PathBuf,
+    /// Its repository, as it was when the session was opened. Its files may all have changed since.
+    pub repository: Option<Repository>,
+    /// Folders with objects elsewhere, as they were then.
+    pub objects: Vec<ResolvedFolder>,
     pub home: Option<PathBuf>,
     pub toolchains: Toolchains,
     pub more_read: Vec<PathBuf>,
@@ -82,10 +88,14 @@ impl Confine {
         make_private(&tmp)?;
         let caches = self.caches.join(access.name());
         make_private(&caches)?;
+        let (rules, bases) = (&self.hidden.rules, &self.hidden.bases);
+        let mut objects = self.objects.clone();
+        objects.retain(|objects| !rules.guard(&objects.path.to_string_lossy(), bases));
         let mut request = Request {
             access,
             workspace: &self.workspace,
-            repository: Repository::of(&self.workspace),
+            repository: self.repository(),
+            objects: &objects,
             home: self.home.as_deref(),
             toolchains: &self.toolchains,
             more_read: &self.more_read,
@@ -116,6 +126,14 @@ impl Confine {
             ));
         }
         Ok(Box::new(profile))
+    }
+
+    /// Returns the repository of the workspace: the one that says so, that did when the session was
+    /// opened, or that is in a folder of the config.
+    fn repository(&self) -> Option<Repository> {
+        let named = Repository::named_by(&self.workspace);
+        let known = named.filter(|named| self.repository.as_ref() == Some(named));
+        known.or_else(|| Repository::usable(&self.workspace, &self.more_write))
     }
 
     /// Returns the path of the temporary folder, which may not exist.

@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 
 use crate::command::{How, RunEnd, Survivor};
 use crate::core::access::Access;
+use crate::core::visible::visible;
+use crate::sandbox::Repository;
 
 /// Number of bytes at the end of the output that are searched for a denial.
 const LOOKED_AT_BYTES: usize = 16 * 1024;
@@ -95,7 +97,8 @@ pub(super) fn lines(ended: &RunEnd, printed: &str, folder: &Path) -> Vec<String>
         });
     }
     lines.extend(ended.not_held.iter().map(|gap| format!("not held: {gap}")));
-    lines.extend(refusal(ended, printed, folder));
+    let elsewhere = git_elsewhere(ended, printed, folder);
+    lines.extend(elsewhere.or_else(|| refusal(ended, printed, folder)));
     lines
 }
 
@@ -138,6 +141,20 @@ fn refusal(ended: &RunEnd, printed: &str, folder: &Path) -> Option<String> {
     let access = ended.access.filter(|_| ended.sandbox.is_some())?;
     hint(access, &ended.how, printed, folder)
         .filter(|_| failed(&ended.how) || ends_with_denial(printed))
+}
+
+/// Names the folder elsewhere that git could not use, and the setting that allows it.
+fn git_elsewhere(ended: &RunEnd, printed: &str, folder: &Path) -> Option<String> {
+    let access = ended.access?;
+    let mut above = folder.ancestors();
+    let root = above.find(|folder| folder.join(".git").symlink_metadata().is_ok())?;
+    let (needed, setting) = Repository::missing_elsewhere(root, printed)?;
+    let needed = visible(&needed.to_string_lossy()).into_owned();
+    Some(format!(
+        "{LOOKS_LIKE_SANDBOX}with access {access} git cannot use {needed}, which does not name this \
+         workspace, unless the user's config.toml has [sandbox] {setting} = [{needed:?}]; access full \
+         would do, if it is needed"
+    ))
 }
 
 /// Returns whether the last line is the message of a denied operation. A pipe hides the exit code of

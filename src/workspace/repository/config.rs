@@ -85,6 +85,13 @@ pub(super) fn is_as_git_makes_it(text: &str) -> Result<(), String> {
 const OF_DRIVERS: [&str; 2] = ["diff", "merge"];
 
 impl Settings {
+    /// Returns whether each worktree may have separate settings. Those of the repository then apply to
+    /// all of them.
+    pub(super) fn has_worktree_settings(&self) -> bool {
+        let mut all = self.all.iter();
+        all.any(|(section, name)| section == "extensions" && name == "worktreeconfig")
+    }
+
     pub(super) fn hash_bytes(&self) -> usize {
         if self.sha256 { 32 } else { 20 }
     }

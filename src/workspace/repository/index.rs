@@ -14,13 +14,22 @@ const STAT_BYTES: usize = 40;
 /// longer one.
 const LONG_NAME: usize = 0xfff;
 
+/// Maximum number of files whose stat data are returned.
+const MAX_STATS: usize = 1_000;
+
 /// Entries of an index, by their paths.
 #[derive(Debug, Default)]
 pub(super) struct Entries {
     pub submodules: Vec<PathBuf>,
     /// Files whose version git has not written to the folder: they have no time and no size.
     pub unwritten: Vec<PathBuf>,
+    /// The first other files, with what `stat` gave for them when git read or wrote them last.
+    pub written: Vec<(PathBuf, FileStat)>,
 }
+
+/// The seconds of the changes of a file's data and metadata, its number and its size, each cut to 32
+/// bits as git does.
+pub(super) type FileStat = [u32; 4];
 
 /// The start of an entry, for the extensions that name such places.
 struct Start {
@@ -80,6 +89,9 @@ pub(super) fn entries(
             found.submodules.push(path());
         } else if !is_left_out && number(&stat[8..12]) == 0 && number(&stat[36..40]) == 0 {
             found.unwritten.push(path());
+        } else if found.written.len() < MAX_STATS {
+            let stat = [0, 8, 20, 36].map(|at| number(&stat[at..at + 4]));
+            found.written.push((path(), stat));
         }
     }
     are_plain(rest, bytes.len() - rest.len(), &starts, hash_bytes)?;

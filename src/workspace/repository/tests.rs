@@ -476,3 +476,43 @@ fn a_large_index_is_plain() {
         assert_eq!(plain(&top), Ok(()), "{version}");
     }
 }
+
+/// The numbers of its files, which nobody chooses, say whose index it is.
+#[test]
+fn a_git_folder_elsewhere_is_known_by_the_files_of_its_index() {
+    let (_dir, dir) = temp();
+    let (top, own) = (dir.join("top"), dir.join("own"));
+    repository(&top);
+    fs::rename(top.join(".git"), &own).unwrap();
+    assert!(is_repository_of(&top, &own));
+    let prepared = dir.join("prepared");
+    fs::create_dir(&prepared).unwrap();
+    assert!(!is_repository_of(&prepared, &own));
+    // The same files, but not the very ones.
+    fs::copy(top.join("b-longer-name"), prepared.join("b-longer-name")).unwrap();
+    assert!(!is_repository_of(&prepared, &own));
+    // Those of the other folder, through a link, and as another name.
+    symlink(top.join("src"), prepared.join("src")).unwrap();
+    assert!(!is_repository_of(&prepared, &own));
+    fs::remove_file(prepared.join("b-longer-name")).unwrap();
+    fs::hard_link(top.join("b-longer-name"), prepared.join("b-longer-name")).unwrap();
+    let dir_of_index = format!("--git-dir={}", own.display());
+    git(&top, &[&dir_of_index, "update-index", "-q", "--refresh"]);
+    assert!(!is_repository_of(&prepared, &own));
+    assert!(is_repository_of(&top, &own));
+    // The settings name a folder: then it is that one.
+    git(&dir, &[&dir_of_index, "config", "core.worktree", "/none"]);
+    assert!(!is_repository_of(&top, &own));
+}
+
+#[test]
+fn a_worktree_of_a_submodule_is_plain_while_git_takes_it_for_one() {
+    let (_dir, dir) = temp();
+    let (top, tree) = (dir.join("top"), dir.join("tree"));
+    repository(&top);
+    git(&top, &["config", "core.worktree", ".."]);
+    git(&top, &["worktree", "add", "-q", "../tree"]);
+    assert_eq!(plain(&tree), Ok(()));
+    git(&top, &["config", "extensions.worktreeConfig", "true"]);
+    assert!(plain(&tree).is_err());
+}

@@ -22,6 +22,7 @@ mod figures;
 mod files;
 mod flags;
 mod forks;
+mod git_elsewhere;
 mod history_forms;
 mod hooks;
 mod import;

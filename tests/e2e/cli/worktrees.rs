@@ -9,7 +9,7 @@ use rewake::store::{WorktreeNote, WorktreeStage};
 use crate::cli::{LIMIT, bash, calling, play, refused, scripted, step};
 pub use crate::scenes::newest;
 pub use crate::scenes::worktrees::*;
-use support::Home;
+use support::{Home, run};
 
 pub fn branches(root: &Path) -> Vec<String> {
     let text = git(root, &["branch", "--format=%(refname:short)"]);
@@ -158,6 +158,135 @@ fn an_impossible_worktree_is_refused_with_a_hint() {
     );
     let run = home.run(["-w", "x", "-r", "0197"]);
     assert_eq!(run.code(), Some(2), "{}", run.stderr);
+}
+
+/// The variables with which git starts a hook.
+#[test]
+fn a_worktree_does_not_get_the_repository_of_the_hook_that_started_it() {
+    let line = "echo 2 > a; git add a && git -c user.name=a -c user.email=b commit -qm two; \
+                git show HEAD:a > seen; env | grep -E '^GIT_(DIR|INDEX|WORK|PREFIX|CONFIG)' >> seen; true";
+    let home = scripted(&commands(&[line]));
+    let root = repository(&home);
+    let mut command = home.rewake(["-p", "go", "--yolo", "-w", "fix"]);
+    command.env("GIT_INDEX_FILE", ".git/index");
+    command.env("GIT_DIR", root.join(".git"));
+    command.env("GIT_WORK_TREE", &root);
+    command.env("GIT_PREFIX", "");
+    command.env("GIT_CONFIG_PARAMETERS", "'core.bare'='true'");
+    let done = run(command, LIMIT).expect(0);
+    let folder = folder(&home, "fix");
+    assert_eq!(fs::read_to_string(folder.join("seen")).unwrap(), "2\n");
+    assert_eq!(git(&root, &["status", "--porcelain"]), "");
+    assert_eq!(git(&root, &["log", "--format=%s", "rewake/fix"]), "two\nx");
+    // The end says how the work gets into the project.
+    let shown = folder.display();
+    let words = format!(
+        "worktree fix: 1 file not committed; git -C {shown} add -A && git -C {shown} commit, then git merge \
+         rewake/fix"
+    );
+    assert!(done.stderr.contains(&words), "{}", done.stderr);
+    fs::remove_file(folder.join("seen")).unwrap();
+    play(&home, &commands(&["true"]));
+    let done = home
+        .run(["-p", "go", "--yolo", "-w", "fix", "-c"])
+        .expect(0);
+    let merges = "worktree fix: git merge rewake/fix merges 1 commit\n";
+    assert!(done.stderr.contains(merges), "{}", done.stderr);
+    git(&root, &["merge", "-q", "rewake/fix"]);
+    let done = home
+        .run(["-p", "go", "--yolo", "-w", "fix", "-c"])
+        .expect(0);
+    assert!(!done.stderr.contains("git merge"), "{}", done.stderr);
+}
+
+/// git takes the folder of a submodule from its settings, and with separate settings for each
+/// worktree it does so in all of them.
+#[test]
+fn a_worktree_of_a_submodule_has_its_own_files_or_is_refused() {
+    let line = "echo 2 > l; git -c user.name=a -c user.email=b commit -qam two";
+    let home = scripted(&commands(&[line]));
+    let root = repository(&home);
+    let lib = root.with_file_name("lib");
+    fs::create_dir(&lib).unwrap();
+    git(&lib, &["init", "-q", "-b", "main"]);
+    fs::write(lib.join("l"), "1\n").unwrap();
+    git(&lib, &["add", "."]);
+    git(&lib, &["commit", "-q", "-m", "one"]);
+    let url = lib.to_str().unwrap();
+    git(&root, &["submodule", "--quiet", "add", url, "deps/lib"]);
+    let sub = root.join("deps/lib");
+    let start = |name: &str| {
+        let mut command = home.rewake(["-p", "go", "--yolo", "-w", name]);
+        command.current_dir(&sub);
+        run(command, LIMIT)
+    };
+    let done = start("fix").expect(0);
+    let merges = "git merge rewake/fix merges 1 commit";
+    assert!(done.stderr.contains(merges), "{}", done.stderr);
+    assert_eq!(git(&sub, &["show", "rewake/fix:l"]), "2");
+    assert_eq!(fs::read_to_string(sub.join("l")).unwrap(), "1\n");
+    git(&sub, &["config", "extensions.worktreeConfig", "true"]);
+    let words = [
+        "with extensions.worktreeConfig",
+        "hint: for core.worktree: git config --worktree",
+    ];
+    refused(start("two"), 2, &words);
+    refused(start("two"), 2, &words);
+    assert_eq!(branches(&sub), ["main", "rewake/fix"]);
+    assert_eq!(notes(&home).len(), 1);
+    assert_eq!(git(&sub, &["status", "--porcelain"]), "");
+    // As the hint says.
+    let top = git(&sub, &["config", "core.worktree"]);
+    git(&sub, &["config", "--worktree", "core.worktree", &top]);
+    git(&sub, &["config", "--local", "--unset", "core.worktree"]);
+    start("two").expect(0);
+    assert_eq!(git(&sub, &["show", "rewake/two:l"]), "2");
+    home.run(["gc", "--yes"]).expect(0);
+}
+
+#[test]
+fn a_worktree_of_a_bare_repository_is_made_in_one_of_its_worktrees() {
+    let home = scripted(&commands(&[
+        "echo 2 > a; git -c user.name=a -c user.email=b commit -qam two",
+    ]));
+    let root = repository(&home);
+    let all = root.with_file_name("all");
+    let url = root.to_str().unwrap();
+    git(
+        &root,
+        &[
+            "clone",
+            "-q",
+            "--bare",
+            url,
+            all.join(".bare").to_str().unwrap(),
+        ],
+    );
+    fs::write(all.join(".git"), "gitdir: ./.bare\n").unwrap();
+    git(&all, &["worktree", "add", "-q", "tree", "main"]);
+    let start = |folder: &Path| {
+        let mut command = home.rewake(["-p", "go", "--yolo", "-w", "fix"]);
+        command.current_dir(folder);
+        run(command, LIMIT)
+    };
+    refused(
+        start(&all),
+        2,
+        &["it is a bare repository", "git worktree list"],
+    );
+    refused(
+        start(&all.join(".bare")),
+        2,
+        &["it is a bare repository", "git worktree list"],
+    );
+    start(&all.join("tree")).expect(0);
+    assert_eq!(git(&all.join("tree"), &["show", "rewake/fix:a"]), "2");
+    // A folder that names the repository of another one gets no worktree of it.
+    let other = root.with_file_name("other");
+    fs::create_dir(&other).unwrap();
+    fs::write(other.join(".git"), format!("gitdir: {url}/.git\n")).unwrap();
+    refused(start(&other), 2, &["its git folder does not name it"]);
+    assert_eq!(branches(&root), ["main"]);
 }
 
 #[test]

@@ -59,6 +59,7 @@ impl Place {
             access,
             workspace: &self.path("ws"),
             repository: Repository::of(&self.path("ws")),
+            objects: &[],
             home: Some(&self.path("home")),
             toolchains: &Toolchains::default(),
             more_read: &[],
