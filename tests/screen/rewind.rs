@@ -77,7 +77,7 @@ fn preview() -> RewindPreview {
                 Ok(becomes(PathBecomes::Removed, "+0 −4")),
             ),
             row("Cargo.lock", RewindSection::Commands, written("+2 −200")),
-            row("made.txt", RewindSection::Commands, Err(KeptWhy::Command)),
+            row("made.txt", RewindSection::Appeared, Err(KeptWhy::Command)),
             row(".envrc", RewindSection::Asked, Err(KeptWhy::Protected)),
             row("notes.md", RewindSection::Outside, Err(KeptWhy::Yours)),
             row("big.bin", RewindSection::Stays, Err(KeptWhy::Marker)),
