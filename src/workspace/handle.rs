@@ -285,8 +285,8 @@ pub(crate) fn set_mode(of: impl AsFd, mode: u32) -> io::Result<()> {
     Ok(sys::fchmod(of, Mode::from_bits_truncate(mode as _))?)
 }
 
-/// Returns whether a file system refuses to change permission bits at all: some FUSE mounts, volumes
-/// of virtual machines.
+/// Returns whether a file system refuses to change permission bits at all: some FUSE mounts, CIFS,
+/// shared folders of virtual machines (which do not find the open file).
 pub(crate) fn refuses_mode(error: &io::Error) -> bool {
     let refusals = [
         Errno::PERM,
@@ -294,6 +294,8 @@ pub(crate) fn refuses_mode(error: &io::Error) -> bool {
         Errno::NOSYS,
         Errno::NOTSUP,
         Errno::OPNOTSUPP,
+        Errno::INVAL,
+        Errno::NOENT,
     ];
     refusals
         .iter()

@@ -360,6 +360,7 @@ fn ending(ended: &RunEnd) -> (String, Option<i32>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::command::Aftermath;
 
     fn ended(how: How, is_output_lost: bool) -> RunEnd {
         RunEnd {
@@ -420,5 +421,37 @@ mod tests {
         );
         assert_eq!(end.exit_code, Some(3));
         assert!(end.text.contains("the machine went down"), "{}", end.text);
+    }
+
+    #[test]
+    fn a_failed_command_says_that_memory_may_have_been_lacking() {
+        let with_kill = |how| RunEnd {
+            sandbox: Some(Aftermath {
+                out_of_memory: true,
+                ..Aftermath::default()
+            }),
+            ..ended(how, false)
+        };
+        let line = |how| super::how(&with_kill(how)).0;
+        assert_eq!(
+            line(How::Signalled(9)),
+            "ended by signal 9; killed (out of memory?)"
+        );
+        let exited = line(How::Exited(137));
+        assert_eq!(exited, "exit code 137; killed (out of memory?)");
+        assert_eq!(line(How::Exited(0)), "exit code 0");
+        assert_eq!(line(How::Stopped), STOPPED);
+        let printed = format!("out\n[{exited}]");
+        let printed = printed_of(&printed);
+        assert_eq!(printed.text, "out");
+        assert_eq!(printed.ended, Some("killed (out of memory?)"));
+    }
+
+    #[test]
+    fn the_note_about_changed_files_is_no_part_of_the_output() {
+        let result = "out\n[exit code 3]\n[changed since it started: a]";
+        let printed = printed_of(result);
+        assert_eq!(printed.text, "out");
+        assert_eq!(printed.notes, ["changed since it started: a"]);
     }
 }
