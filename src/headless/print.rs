@@ -21,7 +21,7 @@ use crate::core::external_changes::with_more;
 use crate::core::form::ServerQuestion;
 use crate::core::permission::Permission;
 use crate::core::settings::PermissionCheck;
-use crate::core::state::{OpenQuestion, State};
+use crate::core::state::{OpenCall, OpenQuestion, State};
 use crate::core::structured::MAX_REPAIRS;
 use crate::core::text::{count, one_line};
 use crate::core::to_person::result_to_person;
@@ -225,7 +225,7 @@ impl Printer {
                 let is_refused = matches!(fact, Some(Fact::Ran { refused: true, .. }));
                 self.refused += u64::from(is_refused);
                 if let Some(open) = state.call(*call) {
-                    self.count_command(&open.call, outcome, fact.as_ref());
+                    self.count_command(open, outcome, fact.as_ref());
                     // After the start of another call, the name alone does not say which call this is.
                     let what = match open.guard.is_some() && self.started != Some(*call) {
                         true => subject(&open.call).into(),
@@ -409,8 +409,8 @@ impl Printer {
     }
 
     /// Counts a command that ran, or that could not start.
-    fn count_command(&mut self, call: &ToolCall, outcome: &Outcome, fact: Option<&Fact>) {
-        let described = call.described.as_ref();
+    fn count_command(&mut self, open: &OpenCall, outcome: &Outcome, fact: Option<&Fact>) {
+        let described = open.call.described.as_ref();
         let is_command =
             described.is_ok_and(|call| matches!(call.permission, Permission::Command { .. }));
         match outcome {
@@ -418,8 +418,13 @@ impl Printer {
             Outcome::Error { output } => {
                 let why = output.text.lines().find(|line| !line.is_empty());
                 let why = why.unwrap_or_default().trim_matches(['[', ']']);
-                self.unstarted.0 += 1;
-                self.unstarted.1 = one_line(why, MAX_WHY);
+                // Before its start, a command is also refused for what the model wrote.
+                let is_of_machine = ["cannot prepare ", "not run: cannot "];
+                if open.guard.is_some() || is_of_machine.iter().any(|begin| why.starts_with(begin))
+                {
+                    self.unstarted.0 += 1;
+                    self.unstarted.1 = one_line(why, MAX_WHY);
+                }
             }
             Outcome::Done { .. } | Outcome::Interrupted { .. } => {
                 self.ran += u64::from(fact.is_some());

@@ -2,8 +2,8 @@
 //!
 //! The kernel gives such a process every orphan, and a program that waits only for its own children
 //! leaves the orphans as zombies. So the first process starts the program as its child, reaps
-//! everything, passes signals on, and ends as the child did. The child keeps the exit status of each
-//! of its own children.
+//! everything, passes signals on, and ends as the child did. It never takes an exit status for which
+//! the child waits.
 
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitOptions, getpid, kill_process, waitpid};

@@ -77,7 +77,7 @@ fn preview() -> RewindPreview {
                 Ok(becomes(PathBecomes::Removed, "+0 −4")),
             ),
             row("Cargo.lock", RewindSection::Commands, written("+2 −200")),
-            row("made.txt", RewindSection::Appeared, Err(KeptWhy::Command)),
+            row("made.txt", RewindSection::Commands, Err(KeptWhy::Command)),
             row(".envrc", RewindSection::Asked, Err(KeptWhy::Protected)),
             row("notes.md", RewindSection::Outside, Err(KeptWhy::Yours)),
             row("big.bin", RewindSection::Stays, Err(KeptWhy::Marker)),
@@ -455,4 +455,27 @@ fn fork_with_files_requests_the_given_folder_or_worktree() {
         assert_eq!(fork, None, "{typed}");
         stage.sees(said);
     }
+}
+
+#[test]
+fn what_appeared_while_a_command_ran_is_removed_only_by_choice() {
+    let mut stage = Stage::new(80, 24);
+    talk(&mut stage);
+    stage.keys(FILES);
+    let made = RewindRow {
+        taken: Some(becomes(PathBecomes::Removed, "+0 −1")),
+        ..row("made.txt", RewindSection::Appeared, Err(KeptWhy::Command))
+    };
+    let preview = RewindPreview {
+        rows: vec![made],
+        warnings: Vec::new(),
+    };
+    shows(&mut stage, 1, preview, false);
+    stage.quiet();
+    stage.sees("Appeared while a command ran · 1 path: press t to remove one");
+    stage.sees("keeps 1 file");
+    stage.does_not_see("y restore");
+    stage.keys("t");
+    stage.sees("created → removed (your choice)");
+    stage.sees("y restore");
 }

@@ -448,7 +448,7 @@ mod tests {
     }
 
     #[test]
-    fn the_note_about_changed_files_is_no_part_of_the_output() {
+    fn the_note_about_changed_files_is_not_part_of_the_output() {
         let result = "out\n[exit code 3]\n[changed since it started: a]";
         let printed = printed_of(result);
         assert_eq!(printed.text, "out");

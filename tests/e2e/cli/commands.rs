@@ -273,8 +273,10 @@ fn doctor_starts_the_shell_as_commands_are_started() {
 #[test]
 fn a_run_whose_commands_cannot_start_fails_and_says_why() {
     let home = calling(&[bash("echo hi")]);
-    let shell = "shell.path=/no/such/shell";
-    let ran = home.run(["-p", "go", "--yolo", "--set", shell]).expect(1);
+    // It may not be executed.
+    std::fs::write(home.path("shell"), "").unwrap();
+    let shell = format!("shell.path={}", home.path("shell").display());
+    let ran = home.run(["-p", "go", "--yolo", "--set", &shell]).expect(1);
     assert!(
         ran.stderr
             .contains("no command could start: it never ran: "),

@@ -442,7 +442,7 @@ fn a_preview_offers_to_remove_what_appeared_while_a_command_ran_and_nothing_else
 }
 
 #[test]
-fn what_appeared_while_a_command_ran_is_no_failure_of_a_rewind() {
+fn what_appeared_while_a_command_ran_does_not_fail_a_rewind() {
     let home = calling(&[bash("echo new > made; echo new > a")]);
     fs::write(home.path("a"), "old\n").unwrap();
     let (id, at) = played(&home);
