@@ -26,6 +26,8 @@ fn main() -> ExitCode {
         return code;
     }
     rewake::sandbox::conceal();
+    #[cfg(target_os = "linux")]
+    rewake::sandbox::reaper::reap_if_first();
     rewake::sandbox::raise_limit();
     // Commands are settled without it too.
     let _ = rewake::command::watch_child_exits();

@@ -407,9 +407,16 @@ fn running(report: &Report, loaded: &Loaded) {
 
 fn shell(report: &mut Report, env: &Env, loaded: &Loaded) {
     let path = loaded.config.shell.program(env);
-    let works = child(&path)
-        .args(["-c", "exit 0"])
+    let mut command = child(&path);
+    // As commands of the model are started.
+    for name in session::unseen_by_commands(&loaded.config, env) {
+        command.env_remove(name);
+    }
+    let works = command
+        .args(["-c", "--", "exit 0"])
         .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
         .status()
         .is_ok_and(|status| status.success());
     match works {

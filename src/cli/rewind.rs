@@ -4,7 +4,7 @@
 //! paths outside of the workspace need an answer each, from a person at a terminal. `--yes` does
 //! not answer that.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -18,6 +18,7 @@ use crate::core::entry::{Entry, KeptWhy, Seq, UnrestoredPath};
 use crate::core::file_name::path_text;
 use crate::core::path;
 use crate::core::rewind::{PathChoice, kept};
+use crate::core::shell::one_argument;
 use crate::core::text::{count, large_count};
 use crate::core::tree::{Change, PathBytes, diff};
 use crate::core::visible::figure;
@@ -391,6 +392,17 @@ fn shown(
     preview.warnings.iter().for_each(|warning| note(warning));
     let (named, _) = kept(&rewinding.plan.kept);
     say_kept(&named, rewinding.plan.kept.len() as u64);
+    let removable = preview.rows.iter().filter(|row| row.may_be_removed());
+    let removable: Vec<String> = removable
+        .take(MAX_NAMED)
+        .map(|row| format!("--take {}", one_argument(&row.name)))
+        .collect();
+    if !removable.is_empty() {
+        let paths = removable.join(" ");
+        note(&format!(
+            "hint: to remove what appeared while a command ran: {paths}"
+        ));
+    }
     note(NEVER_SET_BACK);
     Ok(())
 }
@@ -414,9 +426,14 @@ fn shown_as_json(rewinding: &Rewinding, preview: &RewindPreview) -> Result<(), C
             })
         })
         .collect();
+    let removable = preview.rows.iter().filter(|row| row.may_be_removed());
+    let removable: BTreeSet<&PathBytes> = removable.map(|row| &row.path).collect();
     let kept = rewinding.plan.kept.iter();
     let kept: Vec<Value> = kept
-        .map(|(path, why)| json!({ "path": exact(path), "why": why }))
+        .map(|(path, why)| match removable.contains(path) {
+            true => json!({ "path": exact(path), "why": why, "take": "remove" }),
+            false => json!({ "path": exact(path), "why": why }),
+        })
         .collect();
     let said = json!({ "changes": changes, "kept": kept, "warnings": preview.warnings });
     line(&said.to_string());

@@ -27,6 +27,9 @@ pub struct Aftermath {
     pub unwritten: Vec<String>,
     /// The limit for which the command was ended.
     pub limit: Option<String>,
+    /// The kernel killed a process for lack of memory while the command ran.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub out_of_memory: bool,
 }
 
 /// A process that outlives its command.

@@ -44,6 +44,7 @@ use super::confined::Confined;
 use super::folder::{self, RunFolder};
 use super::inside::{KEEP, is_spared};
 use super::lease::{LEASE_OVER, LeaseState, LeaseWatch};
+use super::memory;
 use super::output::Capture;
 use super::process::{self, GRACE, TICK};
 use super::signals::Signals;
@@ -137,6 +138,7 @@ fn keep(folder: &RunFolder, is_spare: bool) -> io::Result<()> {
         adopt_orphans();
     }
     let mut family = None;
+    let kills = memory::kills();
     let since = Instant::now();
     let mut lease = spec.lease.as_deref().map(LeaseWatch::new);
     let how = if signals.stop_asked() {
@@ -176,7 +178,10 @@ fn keep(folder: &RunFolder, is_spare: bool) -> io::Result<()> {
         capture.sync();
     }
     let left = family.as_ref().and_then(Aftermath::left_by);
-    let after = confined.map(Confined::finish).or(left);
+    let mut after = confined.map(Confined::finish).or(left);
+    if kills.is_some_and(|before| memory::kills().is_some_and(|now| now > before)) {
+        after.get_or_insert_default().out_of_memory = true;
+    }
     status::write_end(&status, &end(how, took, &mut capture, after))?;
     if is_durable {
         status.sync_data()?;

@@ -77,6 +77,7 @@ pub mod keeper;
 mod lease;
 pub mod limited;
 mod look;
+mod memory;
 pub mod on_terminal;
 mod output;
 pub mod page;

@@ -160,6 +160,9 @@ impl SessionChecks {
                 reason: SaveReason::Files,
                 tree: Some(tree),
                 ..
+            }
+            | Entry::Finished {
+                tree: Some(tree), ..
             } if may_be_of_command
                 && last.is_some_and(|last| last != tree)
                 && self.trees.len() < MAX_TREES =>

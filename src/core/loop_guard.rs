@@ -16,6 +16,7 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
+use super::command_changes::without_note;
 use super::entry::{Fact, Outcome};
 use super::permission::Permission;
 use super::tool::ToolCall;
@@ -257,7 +258,9 @@ fn has_sleep(line: &str) -> bool {
 /// when the call showed only a part.
 fn hash_of(call: &ToolCall, outcome: &Outcome, fact: Option<&Fact>) -> u64 {
     let mut hasher = DefaultHasher::new();
-    (&call.name, &call.arguments, outcome.to_model_text()).hash(&mut hasher);
+    let (text, is_error) = outcome.to_model_text();
+    (&call.name, &call.arguments, is_error).hash(&mut hasher);
+    without_note(&text).for_each(|line| line.hash(&mut hasher));
     if let Outcome::Done { output }
     | Outcome::Error { output }
     | Outcome::Interrupted { output, .. } = outcome

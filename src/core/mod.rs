@@ -14,6 +14,7 @@ pub mod budget;
 pub mod check;
 pub mod choice;
 pub mod cleared_results;
+pub mod command_changes;
 pub mod compacting;
 pub(crate) mod constraint;
 pub mod continuation;

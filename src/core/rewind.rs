@@ -180,7 +180,9 @@ fn is_wanted(only: Option<&BTreeSet<PathBytes>>, path: &PathBytes) -> bool {
     let Some(only) = only else {
         return true;
     };
-    to_root(path).any(|path| only.contains(path))
+    // The empty path is the root of the workspace.
+    let is_below_root = !path.starts_with(b"/") && only.contains(&b""[..]);
+    is_below_root || to_root(path).any(|path| only.contains(path))
 }
 
 fn chosen_for(chosen: &BTreeMap<PathBytes, PathChoice>, path: &[u8]) -> Option<PathChoice> {

@@ -278,6 +278,8 @@ pub struct OpenCall {
     pub asked_about: Option<String>,
     /// The last `Started` of the call.
     pub guard: Option<Guard>,
+    /// The place of that `Started`.
+    pub started: Seq,
     /// The access of that `Started`.
     pub started_access: Option<Access>,
     /// It ran on a machine that was lost: what is known about that.
@@ -679,6 +681,7 @@ fn open_calls(reply: Seq, blocks: &[Block], stop: StopReason, describe: Describe
                 decided: None,
                 allowed_access: None,
                 asked_about: None,
+                started: 0,
                 started_access: None,
                 guard: None,
                 lost: None,

@@ -5,7 +5,7 @@
 //! Invariant: no effect starts before the state of the files before it is durable, or the log says
 //! why that state is not stored.
 
-use std::future::{Future, pending};
+use std::future::{Future, pending, ready};
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -18,8 +18,10 @@ use super::drive_step::Stoppable;
 use super::outside::OutsideLooks;
 use super::{Engine, EngineError, Event, FilesWork, Recorder, Write};
 use crate::core::access::Access;
-use crate::core::entry::{Entry, Guard, SaveReason};
-use crate::store::{Cause, NewTree};
+use crate::core::command_changes::{self, CommandPlace};
+use crate::core::entry::{CallId, Entry, Fact, Guard, Outcome, SaveReason};
+use crate::store::{Cause, NewTree, short_id};
+use crate::tools::ToolResult;
 use crate::world::{Snapshot, SnapshotRequest, SnapshotScope, World};
 
 /// Maximum time that the result of an edit, and a session that comes to rest, wait for the
@@ -165,17 +167,70 @@ impl<W: World> Engine<W> {
     /// Waits a short time for the scan after the last command and records it, before the session
     /// comes to rest. If it takes longer, the next process records it.
     pub(super) async fn finish_scan(&mut self) -> Result<(), EngineError> {
+        match self.scan_in_time().await? {
+            Some(snapshot) => self.log.record_files(SnapshotResult::of(snapshot)).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Waits a short time for the scan after the last command. `None`: there is none, or it takes
+    /// longer.
+    async fn scan_in_time(&mut self) -> Result<Option<Snapshot>, EngineError> {
         let Some(mut look) = self.files.behind.0.take() else {
-            return Ok(());
+            return Ok(None);
         };
         let step = tokio::time::timeout(AFTER_CALL, look.as_mut());
         match self.drive_step_silently(step, Stoppable::Yes).await? {
-            Some(Ok(snapshot)) => self.log.record_files(SnapshotResult::of(snapshot)).await,
+            Some(Ok(snapshot)) => Ok(Some(snapshot)),
             Some(Err(_)) | None => {
                 self.files.behind.0 = Some(look);
-                Ok(())
+                Ok(None)
             }
         }
+    }
+
+    /// Takes the scan after a command that failed or was interrupted, if it ends in time, and adds
+    /// a note about the changed files to the result of the command.
+    pub(super) async fn name_changes(
+        &mut self,
+        call: CallId,
+        ran: &mut ToolResult,
+    ) -> Result<SnapshotResult, EngineError> {
+        let found = match self.scan_in_time().await? {
+            Some(Snapshot::NotKept(why)) => {
+                // It is recorded after the result.
+                self.files.behind.0 = Some(Box::pin(ready(Snapshot::NotKept(why))));
+                return Ok(SnapshotResult::default());
+            }
+            found => found.map(SnapshotResult::of).unwrap_or_default(),
+        };
+        let Recorder {
+            store,
+            head,
+            state,
+            world,
+            ..
+        } = &self.log;
+        let root = world.root();
+        if let (Some(new), Some(before), None, Some(open)) = (
+            &found.tree,
+            &state.tree,
+            &state.files_not_kept,
+            state.call(call),
+        ) && let Some(delta) = store.snapshots().delta_to(before, new)?
+        {
+            let place = CommandPlace {
+                session: short_id(head.session()),
+                entry: open.started.saturating_sub(1),
+                root: &root.to_string_lossy(),
+                folder: &state.folder,
+                has_others: !state.background.is_empty() || state.children().next().is_some(),
+            };
+            if let Some(note) = command_changes::note(&delta, &place) {
+                ran.outcome.add_note(&note);
+            }
+        }
+        Ok(found)
     }
 
     pub(super) async fn snapshot(
@@ -193,6 +248,24 @@ impl<W: World> Engine<W> {
         }
         Ok(found?.map(SnapshotResult::of))
     }
+}
+
+/// Returns whether the result of a call names the files that changed since its start: a command in
+/// the foreground failed or was interrupted.
+pub(super) fn names_changes(guard: &Guard, access: Option<Access>, ran: &ToolResult) -> bool {
+    let is_command = matches!(
+        guard,
+        Guard::Supervised {
+            background: false,
+            ..
+        }
+    );
+    let is_failed = match (&ran.outcome, &ran.fact) {
+        (Outcome::Interrupted { .. }, _) => true,
+        (Outcome::Done { .. }, Some(Fact::Ran { exit_code, .. })) => *exit_code != Some(0),
+        _ => false,
+    };
+    is_command && is_failed && access != Some(Access::Read)
 }
 
 impl<W: World> Recorder<W> {
@@ -261,7 +334,7 @@ impl FilesLook {
         // Polled once, so that the scan starts now and not only when somebody waits for it.
         let ended = (&mut look).now_or_never();
         self.behind.0 = Some(match ended {
-            Some(snapshot) => Box::pin(std::future::ready(snapshot)),
+            Some(snapshot) => Box::pin(ready(snapshot)),
             None => look,
         });
     }

@@ -12,7 +12,7 @@ use tokio::time::{sleep, timeout};
 use super::broken_tries::OpenRequest;
 use super::context::ContextChange;
 use super::drive_step::Stoppable;
-use super::files::SnapshotResult;
+use super::files::{SnapshotResult, names_changes};
 use super::{Engine, EngineError, Write, broken_tries, model_asks, output_limit};
 use crate::core::access::Access;
 use crate::core::authorization::{Authorization, authorize, still_allowed};
@@ -469,7 +469,10 @@ impl<W: World> Engine<W> {
             ran.outcome.add_line(CHANGED_SINCE_SEEN);
         }
         let in_background = matches!(ran.fact, Some(Fact::Background { .. }));
-        let files = self.files_after(guard, access).await?;
+        let mut files = self.files_after(guard, access).await?;
+        if names_changes(guard, access, &ran) {
+            files = self.name_changes(call.id, &mut ran).await?;
+        }
         self.log.finish_with(call, ran, files).await?;
         if !in_background {
             self.log.world.discard(guard).await;

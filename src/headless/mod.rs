@@ -412,6 +412,10 @@ impl Run {
             )
             .with_hint("rewake permissions lists the rules that decide");
         }
+        if let (exit::DONE, Some(why)) = (result.code, printer.why_none_started()) {
+            result = RunResult::new(exit::FAILED, format!("no command could start: {why}"))
+                .with_hint("rewake doctor checks the shell and the sandbox");
+        }
         printer.result(engine.state(), &result);
         let hint = format!("the answer is stored: rewake show {short} prints it");
         let mut code = report::lost_output(result.code, &hint);

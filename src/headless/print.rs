@@ -19,8 +19,9 @@ use crate::core::entry::{
 };
 use crate::core::external_changes::with_more;
 use crate::core::form::ServerQuestion;
+use crate::core::permission::Permission;
 use crate::core::settings::PermissionCheck;
-use crate::core::state::{OpenQuestion, State};
+use crate::core::state::{OpenCall, OpenQuestion, State};
 use crate::core::structured::MAX_REPAIRS;
 use crate::core::text::{count, one_line};
 use crate::core::to_person::result_to_person;
@@ -31,6 +32,9 @@ use crate::model::{Delta, Figures};
 use crate::report::{CliError, exit, note, raw};
 use crate::session::objects::entry_line;
 use crate::session::{Session, journal_fails, short_id};
+
+/// Maximum number of characters of the reason why a command could not start.
+const MAX_WHY: usize = 200;
 
 /// The format of a headless run on stdout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,6 +65,10 @@ pub(super) struct Printer {
     has_subagents: bool,
     /// Number of commands that probably failed because of the sandbox.
     refused: u64,
+    /// Number of commands that ran.
+    ran: u64,
+    /// Number of commands that could not start, and why the last one could not.
+    unstarted: (u64, String),
     /// The call whose start was printed last.
     started: Option<CallId>,
 }
@@ -82,6 +90,8 @@ impl Printer {
             permission_check: Arc::clone(&session.settings.policy.permission_check),
             has_subagents: session.log.state.children().next().is_some(),
             refused: 0,
+            ran: 0,
+            unstarted: Default::default(),
             started: None,
         }))
     }
@@ -215,6 +225,7 @@ impl Printer {
                 let is_refused = matches!(fact, Some(Fact::Ran { refused: true, .. }));
                 self.refused += u64::from(is_refused);
                 if let Some(open) = state.call(*call) {
+                    self.count_command(open, outcome, fact.as_ref());
                     // After the start of another call, the name alone does not say which call this is.
                     let what = match open.guard.is_some() && self.started != Some(*call) {
                         true => subject(&open.call).into(),
@@ -397,6 +408,36 @@ impl Printer {
         self.denied += denied;
     }
 
+    /// Counts a command that ran, or that could not start.
+    fn count_command(&mut self, open: &OpenCall, outcome: &Outcome, fact: Option<&Fact>) {
+        let described = open.call.described.as_ref();
+        let is_command =
+            described.is_ok_and(|call| matches!(call.permission, Permission::Command { .. }));
+        match outcome {
+            _ if !is_command => {}
+            Outcome::Error { output } => {
+                let why = output.text.lines().find(|line| !line.is_empty());
+                let why = why.unwrap_or_default().trim_matches(['[', ']']);
+                // Before its start, a command is also refused for what the model wrote.
+                let is_of_machine = ["cannot prepare ", "not run: cannot "];
+                if open.guard.is_some() || is_of_machine.iter().any(|begin| why.starts_with(begin))
+                {
+                    self.unstarted.0 += 1;
+                    self.unstarted.1 = one_line(why, MAX_WHY);
+                }
+            }
+            Outcome::Done { .. } | Outcome::Interrupted { .. } => {
+                self.ran += u64::from(fact.is_some());
+            }
+            Outcome::Denied { .. } => {}
+        }
+    }
+
+    /// Returns why none of the commands could start. `None`: one ran, or there were none.
+    pub(super) fn why_none_started(&self) -> Option<&str> {
+        (self.ran == 0 && self.unstarted.0 > 0).then_some(self.unstarted.1.as_str())
+    }
+
     /// Returns the number of denied calls.
     pub(super) fn denied(&self) -> u64 {
         self.denied
@@ -433,6 +474,13 @@ impl Printer {
                 "{} failed in a way that looks like the sandbox; Network(…) and Full(…) rules in \
                  [permissions] give more access",
                 count(self.refused, "command")
+            ));
+        }
+        if self.unstarted.0 > 0 && self.ran > 0 {
+            let (number, why) = &self.unstarted;
+            note(&format!(
+                "{} could not start: {why}",
+                count(*number, "command")
             ));
         }
         match self.format {

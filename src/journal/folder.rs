@@ -11,6 +11,7 @@ use uuid::Uuid;
 
 use crate::config::is_usable;
 use crate::core::shell::one_argument;
+use crate::workspace::handle::refuses_mode;
 
 pub(super) const TAIL: &str = "tail.jsonl";
 pub(super) const CLOSED: &str = ".closed.jsonl";
@@ -143,8 +144,19 @@ pub fn restrict(path: &Path, mode: u32) -> io::Result<()> {
     match fs::set_permissions(path, Permissions::from_mode(now & mode)) {
         // A volume that this user may write to: what is made in it is private.
         Err(e) if e.kind() == io::ErrorKind::PermissionDenied && is_usable(path, &found) => Ok(()),
+        // Nobody else gets to it through its folder.
+        Err(e) if refuses_mode(&e) && found.is_file() && is_in_private_folder(path) => Ok(()),
+        Err(e) if refuses_mode(&e) => Err(io::Error::new(
+            e.kind(),
+            format!("its file system refuses chmod ({e}), and others may use it (mode {now:o})"),
+        )),
         set => set,
     }
+}
+
+fn is_in_private_folder(path: &Path) -> bool {
+    let folder = path.parent().and_then(|folder| folder.metadata().ok());
+    folder.is_some_and(|found| found.permissions().mode() & 0o077 == 0)
 }
 
 #[cfg(test)]

@@ -374,14 +374,14 @@ fn close_all_but(kept: &[i32]) {
 
 /// Exits without running the exit handlers of the forked program, or flushing its buffers.
 #[allow(unsafe_code)]
-fn exit_with(code: i32) -> ! {
+pub(super) fn exit_with(code: i32) -> ! {
     // SAFETY: ends this process, and nothing of it is used after that.
     unsafe { libc::_exit(code) }
 }
 
 /// Forks. Returns `None` in the new process.
 #[allow(unsafe_code)]
-fn fork() -> Result<Option<Pid>, String> {
+pub(super) fn fork() -> Result<Option<Pid>, String> {
     // SAFETY: a stage has one thread, so the new process holds no lock of another one and may
     // do what any process may.
     match unsafe { libc::fork() } {
@@ -403,13 +403,13 @@ fn kill_all() {
 }
 
 #[allow(unsafe_code)]
-fn set_default(signal: i32) {
+pub(super) fn set_default(signal: i32) {
     // SAFETY: sets no handler, only what the kernel does by itself.
     unsafe { libc::signal(signal, libc::SIG_DFL) };
 }
 
 #[allow(unsafe_code)]
-fn all_signals() -> libc::sigset_t {
+pub(super) fn all_signals() -> libc::sigset_t {
     // SAFETY: a set is plain data, and is filled before it is used.
     unsafe {
         let mut all: libc::sigset_t = std::mem::zeroed();
@@ -431,7 +431,7 @@ fn one_signal(signal: i32) -> libc::sigset_t {
 
 /// Changes the blocked signals and returns the previous ones.
 #[allow(unsafe_code)]
-fn set_mask(how: i32, set: &libc::sigset_t) -> libc::sigset_t {
+pub(super) fn set_mask(how: i32, set: &libc::sigset_t) -> libc::sigset_t {
     let mut before = all_signals();
     // SAFETY: both sets are whole and live longer than the call.
     unsafe { libc::sigprocmask(how, set, &mut before) };

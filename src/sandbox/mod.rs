@@ -80,6 +80,8 @@ mod mounts;
 #[cfg(target_os = "linux")]
 mod namespaces;
 #[cfg(target_os = "linux")]
+pub mod reaper;
+#[cfg(target_os = "linux")]
 mod rights;
 pub mod stage;
 

@@ -59,6 +59,8 @@ pub enum RewindSection {
     Calls,
     /// Changed while a command ran.
     Commands,
+    /// Appeared while a command ran: it stays, unless a person chooses to remove it.
+    Appeared,
     /// Needs a separate approval.
     Asked,
     /// Changed outside of rewake.
@@ -73,6 +75,7 @@ impl RewindSection {
         match self {
             RewindSection::Calls => "Changed by the model",
             RewindSection::Commands => "Changed while a command ran",
+            RewindSection::Appeared => "Appeared while a command ran",
             RewindSection::Asked => "Protected, or outside of the workspace",
             RewindSection::Outside => "Changed outside of rewake",
             RewindSection::Stays => "Cannot be restored for certain",
@@ -129,6 +132,14 @@ impl PathChange {
 }
 
 impl RewindRow {
+    /// Returns whether a person may choose to remove it: it appeared while a command ran, and is
+    /// unchanged since.
+    pub fn may_be_removed(&self) -> bool {
+        let taken = self.taken.as_ref();
+        self.planned == Err(KeptWhy::Command)
+            && taken.is_some_and(|taken| taken.what == PathBecomes::Removed)
+    }
+
     /// Returns its change with this choice, or why it stays.
     pub fn becomes(&self, choice: Option<PathChoice>) -> Result<&PathChange, KeptWhy> {
         match (choice, &self.planned, &self.taken) {
@@ -279,7 +290,7 @@ fn section(planned: &Result<PathChange, KeptWhy>, is_of_command: bool) -> Rewind
     match planned {
         Ok(_) if is_of_command => RewindSection::Commands,
         Ok(_) => RewindSection::Calls,
-        Err(KeptWhy::Command) => RewindSection::Commands,
+        Err(KeptWhy::Command) => RewindSection::Appeared,
         Err(KeptWhy::Protected | KeptWhy::Outside) => RewindSection::Asked,
         Err(KeptWhy::Yours) => RewindSection::Outside,
         Err(_) => RewindSection::Stays,

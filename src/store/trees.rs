@@ -16,7 +16,7 @@ use super::error::Doing;
 use super::row::{count, int};
 use super::{Snapshots, StoreError};
 use crate::core::entry::Entry;
-use crate::core::tree::{CompactTree, Delta, Tree, TreeSize, uses};
+use crate::core::tree::{CompactTree, Delta, Tree, TreeSize, diff, uses};
 
 const WHAT: &str = "read what the files were";
 
@@ -277,6 +277,31 @@ impl Snapshots<'_> {
             true => delta(&row, Some(parent)).map(Some),
             false => Ok(None),
         }
+    }
+
+    /// Returns the difference from a stored tree to one that is not stored yet. `None`: the first one
+    /// is not stored any more.
+    ///
+    /// # Errors
+    /// As [`Snapshots::tree`].
+    pub fn delta_to(&self, before: &str, new: &NewTree) -> Result<Option<Delta>, StoreError> {
+        let parent = new.parent.as_deref().map(hex);
+        let encoded = zstd::bulk::decompress(&new.body, MAX_BODY);
+        let damaged = |why: String| StoreError::damaged(why);
+        let encoded = encoded.map_err(|e| damaged(e.to_string()))?;
+        let delta = Delta::decode(&encoded).map_err(damaged)?;
+        if parent.as_deref() == Some(before) {
+            return Ok(Some(delta));
+        }
+        let mut tree = Tree::default();
+        if let Some(parent) = &parent {
+            match self.tree(parent)? {
+                Some(known) => tree = known.tree,
+                None => return Ok(None),
+            }
+        }
+        tree.apply(&delta);
+        Ok(self.tree(before)?.map(|known| diff(&known.tree, &tree)))
     }
 
     /// Returns the newest tree of a workspace, from any session.

@@ -227,6 +227,11 @@ fn loss_text(loss: &Loss) -> String {
             loss.attributes.join(", ")
         ));
     }
+    if loss.mode {
+        text.push_str(
+            "\nits permissions are not those it had: its file system refuses to set them",
+        );
+    }
     text
 }
 

@@ -30,7 +30,7 @@ use rustix::io::Errno;
 use super::file::{FolderEntry, Kind, hash};
 use crate::workspace::attributes::copy_attributes;
 use crate::workspace::beside::move_to_free_name;
-use crate::workspace::handle::Folder;
+use crate::workspace::handle::{Folder, try_mode};
 use crate::workspace::writers::{has_writer, is_open_for_writing};
 
 /// Ending of a temporary file, which contains nobody else's data.
@@ -58,6 +58,8 @@ pub(super) struct Loss {
     pub hard_links: u64,
     /// Extended attributes that could not be copied.
     pub attributes: Vec<String>,
+    /// Whether the file has other permission bits than before.
+    pub mode: bool,
 }
 
 impl Drop for Staged {
@@ -111,13 +113,16 @@ pub(super) fn stage(target: &Path, bytes: &[u8]) -> io::Result<Staged> {
     };
     file.write_all(bytes)?;
     if let Some(stat) = &old {
-        staged.loss = Loss {
-            owner: !copy_owner(&file, stat)?,
-            hard_links: hard_links(stat),
-            attributes: copy_attributes(&staged.target.open()?, &file)?,
-        };
         let mode = Mode::from_raw_mode(stat.st_mode) & Mode::from_raw_mode(0o777);
-        rustix::fs::fchmod(&file, mode)?;
+        staged.loss = staged.resemble(&file, stat, mode)?;
+        if staged.loss.mode {
+            // Where no mode can be changed, a new file may still be given one.
+            let folder = staged.target.folder();
+            folder.remove(&staged.beside)?;
+            file = folder.new_file(&staged.beside, mode)?;
+            file.write_all(bytes)?;
+            staged.loss = staged.resemble(&file, stat, mode)?;
+        }
     }
     file.sync_all()?;
     Ok(staged)
@@ -162,6 +167,16 @@ fn copy_owner(file: &File, old: &Stat) -> io::Result<bool> {
 }
 
 impl Staged {
+    /// Gives the new file the properties of the old one. Returns those that it did not get.
+    fn resemble(&self, file: &File, old: &Stat, mode: Mode) -> io::Result<Loss> {
+        Ok(Loss {
+            owner: !copy_owner(file, old)?,
+            hard_links: hard_links(old),
+            attributes: copy_attributes(&self.target.open()?, file)?,
+            mode: !try_mode(file, mode)?,
+        })
+    }
+
     /// Replaces the target if it still has the hash `before` and nobody has it open for writing.
     pub(super) fn commit(self, before: Option<&str>) -> Result<Loss, CommitError> {
         self.commit_with(before, || {})

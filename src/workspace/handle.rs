@@ -285,6 +285,47 @@ pub(crate) fn set_mode(of: impl AsFd, mode: u32) -> io::Result<()> {
     Ok(sys::fchmod(of, Mode::from_bits_truncate(mode as _))?)
 }
 
+/// Returns whether a file system refuses to change permission bits at all: some FUSE mounts, CIFS,
+/// shared folders of virtual machines (which do not find the open file).
+pub(crate) fn refuses_mode(error: &io::Error) -> bool {
+    let refusals = [
+        Errno::PERM,
+        Errno::ACCESS,
+        Errno::NOSYS,
+        Errno::NOTSUP,
+        Errno::OPNOTSUPP,
+        Errno::INVAL,
+        Errno::NOENT,
+    ];
+    refusals
+        .iter()
+        .any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
+}
+
+/// Sets the permission bits of a new file. Returns whether it has them: the file system may refuse.
+pub(crate) fn try_mode(of: &File, wanted: Mode) -> io::Result<bool> {
+    #[allow(
+        clippy::useless_conversion,
+        reason = "it has another type on other systems"
+    )]
+    let bits = u32::from(wanted.bits());
+    #[cfg(test)]
+    if REFUSE_MODE.get() {
+        return Ok(mode(of)? == bits);
+    }
+    match sys::fchmod(of, wanted).map_err(io::Error::from) {
+        Ok(()) => Ok(true),
+        Err(e) if refuses_mode(&e) => Ok(mode(of)? == bits),
+        Err(e) => Err(e),
+    }
+}
+
+#[cfg(test)]
+thread_local! {
+    /// Simulates a file system that refuses to change permission bits.
+    pub(crate) static REFUSE_MODE: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
+}
+
 /// Opens `path` below a folder; no part of it may be a link.
 fn open_below(at: BorrowedFd<'_>, path: &Path, flags: OFlags, mode: Mode) -> io::Result<OwnedFd> {
     let flags = flags | OFlags::CLOEXEC;

@@ -456,3 +456,26 @@ fn fork_with_files_requests_the_given_folder_or_worktree() {
         stage.sees(said);
     }
 }
+
+#[test]
+fn what_appeared_while_a_command_ran_is_removed_only_by_choice() {
+    let mut stage = Stage::new(80, 24);
+    talk(&mut stage);
+    stage.keys(FILES);
+    let made = RewindRow {
+        taken: Some(becomes(PathBecomes::Removed, "+0 −1")),
+        ..row("made.txt", RewindSection::Appeared, Err(KeptWhy::Command))
+    };
+    let preview = RewindPreview {
+        rows: vec![made],
+        warnings: Vec::new(),
+    };
+    shows(&mut stage, 1, preview, false);
+    stage.quiet();
+    stage.sees("Appeared while a command ran · 1 path: press t to remove one");
+    stage.sees("keeps 1 file");
+    stage.does_not_see("y restore");
+    stage.keys("t");
+    stage.sees("created → removed (your choice)");
+    stage.sees("y restore");
+}

@@ -258,6 +258,19 @@ impl Outcome {
         output.text.push_str(line);
     }
 
+    /// Adds a note of rewake in brackets to the output, also to that of an interrupted call.
+    pub fn add_note(&mut self, note: &str) {
+        if let Outcome::Done { output }
+        | Outcome::Error { output }
+        | Outcome::Interrupted { output, .. } = self
+        {
+            if !output.text.is_empty() && !output.text.ends_with('\n') {
+                output.text.push('\n');
+            }
+            output.text.push_str(&format!("[{note}]"));
+        }
+    }
+
     /// Returns the text for the model, and whether it is an error.
     pub fn to_model_text(&self) -> (String, bool) {
         match self {

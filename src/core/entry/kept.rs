@@ -51,6 +51,8 @@ pub enum KeptWhy {
     Aside,
     /// The file system returned an error.
     Refused,
+    /// It has its earlier content, but not its permissions: the file system refuses to set them.
+    Mode,
     /// Its earlier content is not stored any more.
     Lost,
     /// The person asked to leave it.
@@ -58,9 +60,10 @@ pub enum KeptWhy {
 }
 
 impl KeptWhy {
-    /// Returns whether the path stays unchanged by intent, not because of a failure.
+    /// Returns whether the path stays unchanged by intent, not because of a failure. A person may
+    /// choose to remove what appeared while a command ran.
     pub fn is_expected(self) -> bool {
-        matches!(self, KeptWhy::Yours | KeptWhy::Chosen)
+        matches!(self, KeptWhy::Yours | KeptWhy::Chosen | KeptWhy::Command)
     }
 
     /// Returns the reason for a person and for the model.
@@ -83,6 +86,7 @@ impl KeptWhy {
             KeptWhy::Beside => "changed meanwhile: an older one lies beside it, as .rewake-kept",
             KeptWhy::Aside => "what was there lies beside it, as .rewake-kept",
             KeptWhy::Refused => "the file system refused",
+            KeptWhy::Mode => "the file system refused its permissions; its content is restored",
             KeptWhy::Lost => "what it was is not kept any more",
             KeptWhy::Chosen => "kept as it was asked for",
         }

@@ -257,6 +257,7 @@ impl State {
                 }
                 self.on_call(*call, |open| {
                     open.guard = Some(guard.clone());
+                    open.started = record.seq;
                     open.started_access = *access;
                 });
             }
@@ -828,6 +829,11 @@ fn changes_files(entry: &Entry, before: Option<&str>) -> bool {
             fact: Some(Fact::Wrote { .. }),
             ..
         } => true,
+        // A command that fails and writes a log each time makes no progress.
+        Entry::Finished {
+            fact: Some(Fact::Ran { .. }),
+            ..
+        } => false,
         Entry::Finished { tree, .. } => {
             tree.is_some() && before.is_some() && tree.as_deref() != before
         }

@@ -238,6 +238,7 @@ fn calls_of_last_answer(state: &State, lost: &str, is_here: bool) -> Vec<OpenCal
                 } else {
                     Guard::Opaque
                 });
+                open.started = before.started;
                 open.started_access = before.started_access.filter(|_| is_kept);
                 open.lost = Some(lost.to_string());
             }

@@ -6,6 +6,7 @@ use super::super::{ToolResult, truncate_output};
 use super::hint;
 use crate::command::{How, LEASE_ENDED, RunEnd, Runs};
 use crate::core::background::BackgroundMode;
+use crate::core::command_changes;
 use crate::core::entry::{CallId, Fact, Outcome, Output, Spent};
 use crate::core::quoted::fenced;
 use crate::core::state::Background;
@@ -104,10 +105,14 @@ pub fn printed_of(result: &str) -> Printed<'_> {
             .strip_prefix('[')
             .and_then(|line| line.strip_suffix(']'));
         let Some(own) = own else { break };
-        if own.starts_with("ended by signal ") || own.starts_with("ended by rewake: ") {
+        if own.starts_with("exit code ") && own.ends_with(OUT_OF_MEMORY) {
+            printed.ended = Some(OUT_OF_MEMORY);
+        } else if own.starts_with("ended by signal ") || own.starts_with("ended by rewake: ") {
             printed.ended = Some(own);
         } else if let Some(note) = hint::note(own) {
             printed.notes.insert(0, note);
+        } else if command_changes::is_note(own) {
+            printed.notes.insert(0, own.to_string());
         } else if [WENT_ON, WENT_ON_BEFORE].contains(&own) {
             printed.notes.insert(0, WENT_ON.to_string());
         } else if !own.starts_with("exit code ") {
@@ -292,12 +297,21 @@ fn printed(runs: &Runs, ended: &RunEnd, max_bytes: u64) -> Result<String, String
 
 /// Returns one line on how a command ended, and its exit code.
 pub(crate) fn how(ended: &RunEnd) -> (String, Option<i32>) {
-    let (line, exit_code) = ending(ended);
+    let (mut line, exit_code) = ending(ended);
+    let after = ended.sandbox.as_ref();
+    let has_failed = matches!(ended.how, How::Exited(1..) | How::Signalled(_));
+    if has_failed && after.is_some_and(|after| after.out_of_memory) {
+        line = format!("{line}; {OUT_OF_MEMORY}");
+    }
     match ended.is_output_lost {
         false => (line, exit_code),
         true => (format!("{line}; {OUTPUT_LOST}"), exit_code),
     }
 }
+
+/// Note on a command that failed after the kernel had killed a process for lack of memory. Another
+/// process of its cgroup may have been that process.
+const OUT_OF_MEMORY: &str = "killed (out of memory?)";
 
 /// Note on a command that ended before a crash of the machine destroyed its output.
 const OUTPUT_LOST: &str = "it had ended when the machine went down, which took its output: what is left of that may lack \
@@ -346,6 +360,7 @@ fn ending(ended: &RunEnd) -> (String, Option<i32>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::command::Aftermath;
 
     fn ended(how: How, is_output_lost: bool) -> RunEnd {
         RunEnd {
@@ -406,5 +421,37 @@ mod tests {
         );
         assert_eq!(end.exit_code, Some(3));
         assert!(end.text.contains("the machine went down"), "{}", end.text);
+    }
+
+    #[test]
+    fn a_failed_command_says_that_memory_may_have_been_lacking() {
+        let with_kill = |how| RunEnd {
+            sandbox: Some(Aftermath {
+                out_of_memory: true,
+                ..Aftermath::default()
+            }),
+            ..ended(how, false)
+        };
+        let line = |how| super::how(&with_kill(how)).0;
+        assert_eq!(
+            line(How::Signalled(9)),
+            "ended by signal 9; killed (out of memory?)"
+        );
+        let exited = line(How::Exited(137));
+        assert_eq!(exited, "exit code 137; killed (out of memory?)");
+        assert_eq!(line(How::Exited(0)), "exit code 0");
+        assert_eq!(line(How::Stopped), STOPPED);
+        let printed = format!("out\n[{exited}]");
+        let printed = printed_of(&printed);
+        assert_eq!(printed.text, "out");
+        assert_eq!(printed.ended, Some("killed (out of memory?)"));
+    }
+
+    #[test]
+    fn the_note_about_changed_files_is_not_part_of_the_output() {
+        let result = "out\n[exit code 3]\n[changed since it started: a]";
+        let printed = printed_of(result);
+        assert_eq!(printed.text, "out");
+        assert_eq!(printed.notes, ["changed since it started: a"]);
     }
 }

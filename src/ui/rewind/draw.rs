@@ -120,6 +120,7 @@ fn list_lines(pane: &RewindPane, columns: usize, theme: &Theme) -> Vec<Line<'sta
             let text = format!("{} · {}", section.title(), count(*all, "path"));
             let more = match section {
                 RewindSection::Asked => ": press t to restore one",
+                RewindSection::Appeared => ": press t to remove one",
                 _ => "",
             };
             Line::styled(clip(&format!("{text}{more}"), columns), theme.heading())

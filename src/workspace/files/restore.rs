@@ -12,6 +12,7 @@ mod access;
 mod place;
 mod stage;
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::io::{self, ErrorKind};
@@ -124,6 +125,7 @@ fn work(order: &mut Order<'_>, done: &mut Done) -> Result<(), RestoreStop> {
         bench: None,
         lent: BTreeMap::new(),
         touched: BTreeSet::new(),
+        refuses_mode: Cell::new(false),
     };
     ground.open_folders(&jobs, order.before);
     let opened = Bench::open(&root, order.root, order.id).map(|bench| ground.bench = bench);
@@ -145,6 +147,9 @@ fn work(order: &mut Order<'_>, done: &mut Done) -> Result<(), RestoreStop> {
     }
     (order.at)(Point::BeforeFolders)?;
     ground.remove_empty(done.removed.iter().cloned().collect());
+    if ground.refuses_mode.get() {
+        ground.name_other_modes(&jobs, done);
+    }
     ground.sync();
     ground.close_folders();
     Ok(())
@@ -224,6 +229,8 @@ struct RestoreRoot<'a> {
     lent: BTreeMap<PathBuf, u32>,
     /// Folders in which names changed, by their paths.
     touched: BTreeSet<PathBytes>,
+    /// The file system refused the mode of a staged file.
+    refuses_mode: Cell<bool>,
 }
 
 /// A name in an open folder.
@@ -326,6 +333,25 @@ impl RestoreRoot<'_> {
             name: name.to_os_string(),
             path: self.root_path.join(whole),
         })
+    }
+
+    /// Names the restored files that did not get their permission bits.
+    fn name_other_modes(&self, jobs: &[Job], done: &mut Done) {
+        for job in jobs.iter().filter(|job| done.written.contains(&job.path)) {
+            let Some(Item::File { mode, .. }) = job.target else {
+                continue;
+            };
+            let stat = self.spot(&job.path, false).and_then(|spot| spot.stat());
+            #[allow(
+                clippy::unnecessary_cast,
+                reason = "it has another type on other systems"
+            )]
+            let now = stat.ok().flatten().map(|stat| stat.st_mode as u32 & 0o777);
+            if now.is_some_and(|now| now != u32::from(mode) & 0o777) {
+                let why = done.kept.entry(job.path.clone());
+                why.or_insert(KeptWhy::Mode);
+            }
+        }
     }
 
     fn touch(&mut self, path: &[u8]) {

@@ -75,11 +75,12 @@ impl Played {
         if let Some(guard) = guard.filter(|_| matches!(outcome, Outcome::Done { .. })) {
             self.record(started(call, guard));
         }
+        let names_files = outcome.to_model_text().0.contains("[changed since");
         self.record(Entry::Finished {
             call,
             outcome,
             fact,
-            tree: None,
+            tree: names_files.then(|| format!("{:032x}", self.calls)),
         });
         self.calls += 1;
     }
@@ -274,4 +275,24 @@ fn the_guard_can_be_switched_off() {
     played.policy.loop_guard = true;
     assert!(!played.play(100, |_| check("make")));
     assert_eq!((played.calls, played.notes_at()), (103, vec![100]));
+}
+
+/// Such a command writes a log each time, and its result says where the state before it is.
+#[test]
+fn a_failed_command_that_changes_files_repeats_itself_too() {
+    let mut played = Played::new();
+    let failed = |n: usize| {
+        let result = format!(
+            "failed\n[exit code 1]\n[changed since it started: log; `rewake restore log --at 01a2:{n}` \
+             brings back what was there before]"
+        );
+        let fact = Fact::Ran {
+            exit_code: Some(1),
+            took_ms: 1,
+            refused: false,
+        };
+        (bash("make"), Outcome::done(result), Some(fact))
+    };
+    assert!(!played.play(100, failed));
+    assert_eq!(played.notes_at(), [4]);
 }

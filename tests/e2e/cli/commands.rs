@@ -257,3 +257,30 @@ fn a_provider_that_lacks_something_says_what_to_set() {
         &["has no api_version", "AZURE_OPENAI_API_VERSION"],
     );
 }
+
+/// Commands of the model do not get the variable either.
+#[test]
+fn doctor_starts_the_shell_as_commands_are_started() {
+    let home = scripted(&[]);
+    std::fs::write(home.path("env.sh"), "echo NOISE; exit 3\n").unwrap();
+    let mut doctor = home.rewake(["doctor"]);
+    doctor.env("BASH_ENV", home.path("env.sh"));
+    let said = run(doctor, LIMIT).stdout;
+    assert!(said.contains("ok     shell"), "{said}");
+    assert!(!said.contains("NOISE"), "{said}");
+}
+
+#[test]
+fn a_run_whose_commands_cannot_start_fails_and_says_why() {
+    let home = calling(&[bash("echo hi")]);
+    // It may not be executed.
+    std::fs::write(home.path("shell"), "").unwrap();
+    let shell = format!("shell.path={}", home.path("shell").display());
+    let ran = home.run(["-p", "go", "--yolo", "--set", &shell]).expect(1);
+    assert!(
+        ran.stderr
+            .contains("no command could start: it never ran: "),
+        "{}",
+        ran.stderr
+    );
+}

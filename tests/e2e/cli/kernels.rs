@@ -7,8 +7,8 @@ use std::process::Command;
 use serde_json::{Value, json};
 
 use crate::cli::LIMIT;
-use crate::cli::{play, results, scripted, step};
-use support::{Home, Refusal, Run, git, has_whole_sandbox, run};
+use crate::cli::{bash, play, results, scripted, step};
+use support::{Home, Refusal, Run, git, has_whole_sandbox, run, skip};
 
 const ACCEPT: [&str; 2] = ["--permission-mode", "acceptEdits"];
 
@@ -277,4 +277,33 @@ fn protected_files_are_held_on_a_kernel_that_remounts_one_by_one() {
     let text = format!("{}{}", done.stdout, done.stderr);
     assert!(text.contains("over") && text.contains("held"), "{text}");
     assert_eq!(text.matches("Read-only file system").count(), 2, "{text}");
+}
+
+/// As the first process of a container, rewake gets every process whose parent has ended.
+#[test]
+fn orphans_do_not_stay_as_zombies_where_rewake_is_the_first_process() {
+    let left = "for n in $(seq 400); do grep -qs '^Name:.sleep' /proc/[0-9]*/status || { echo none; exit; }; \
+                sleep 0.01; done; echo zombies";
+    let home = scripted(&[
+        step("", &[bash("(sleep 0.7 > /dev/null 2>&1 &); exit 3")]),
+        step("", &[bash(left)]),
+        step("done", &[]),
+    ]);
+    let rewake = env!("CARGO_BIN_EXE_rewake");
+    let mut command = Command::new("unshare");
+    command.args(["-Urmpf", "--mount-proc", rewake]);
+    command.args(["-p", "x", "--yolo", "--output-format", "stream-json"]);
+    command.env("REWAKE_HOME", home.rewake_home());
+    command.current_dir(home.workspace());
+    let probe = Command::new("unshare")
+        .args(["-Urmpf", "--mount-proc", "true"])
+        .output();
+    if !probe.is_ok_and(|probe| probe.status.success()) {
+        skip("user and process namespaces");
+        return;
+    }
+    let came = results(&run(command, LIMIT).expect(0));
+    // The status of its own children is not lost.
+    assert!(came[0].1.contains("[exit code 3]"), "{came:?}");
+    assert_eq!(came[1].1.trim(), "none", "{came:?}");
 }

@@ -360,3 +360,95 @@ fn a_folder_with_the_same_files_as_another_is_set_back_alone() {
     assert_eq!(fs::read_to_string(other.join("f")).unwrap(), "old\n");
     assert_eq!(home.read("f"), "new\n");
 }
+
+/// Returns the text that the model got for its first call.
+fn first_result(home: &Home, id: &str) -> String {
+    let export = home.run(["export", id, "--json"]).expect(0).stdout;
+    let export: Value = serde_json::from_str(&export).unwrap();
+    let entries = export["records"].as_array().unwrap();
+    let finished = entries.iter().find(|r| r["entry"]["kind"] == "finished");
+    let text = &finished.unwrap()["entry"]["outcome"]["output"]["text"];
+    text.as_str().unwrap().to_string()
+}
+
+#[test]
+fn a_failed_command_names_what_changed_and_how_it_comes_back() {
+    let home = calling(&[bash("echo new > 'made it'; echo new > keep; exit 3")]);
+    fs::write(home.path("keep"), "mine\n").unwrap();
+    let (id, _) = played(&home);
+    let told = first_result(&home, &id);
+    let begin = "[exit code 3]\n[changed since it started: keep, 'made it'; `rewake restore keep 'made it' --at ";
+    assert!(told.starts_with(begin), "{told}");
+    let at = told.split_once("--at ").unwrap().1;
+    let at = at.split_once('`').unwrap().0;
+    home.run(["restore", "keep", "made it", "--at", at, "--yes"])
+        .expect(0);
+    assert_eq!(home.read("keep"), "mine\n");
+    assert!(!home.path("made it").exists());
+}
+
+#[test]
+fn all_of_many_changed_files_come_back_with_the_command_of_the_result() {
+    let home = calling(&[bash(
+        "for n in $(seq 200); do echo new > f$n; done; kill -9 $$",
+    )]);
+    fs::write(home.path("f7"), "mine\n").unwrap();
+    let (id, _) = played(&home);
+    let told = first_result(&home, &id);
+    assert!(
+        told.contains(" and 190 more; `rewake restore . --at "),
+        "{told}"
+    );
+    let at = told.split_once("--at ").unwrap().1;
+    let at = at.split_once('`').unwrap().0;
+    home.run(["restore", ".", "--at", at, "--yes"]).expect(0);
+    assert_eq!(home.read("f7"), "mine\n");
+    assert!(!home.path("f1").exists());
+}
+
+#[test]
+fn a_command_that_works_or_changes_nothing_names_nothing() {
+    for command in ["echo new > made", "test -e missing", "exit 3"] {
+        let home = calling(&[bash(command)]);
+        let (id, _) = played(&home);
+        let told = first_result(&home, &id);
+        assert!(!told.contains("changed since"), "{command}: {told}");
+    }
+}
+
+#[test]
+fn a_preview_offers_to_remove_what_appeared_while_a_command_ran_and_nothing_else() {
+    let home = calling(&[bash("echo new > made; echo new > edited")]);
+    let (id, at) = played(&home);
+    // Not as the command left it.
+    fs::write(home.path("edited"), "mine\n").unwrap();
+    fs::write(home.path("mine"), "mine\n").unwrap();
+    let shown = rewind(&home, &[&id, &at, "--files", "--preview"], 1);
+    let offered = "hint: to remove what appeared while a command ran: --take made\n";
+    assert!(shown.stderr.contains(offered), "{}", shown.stderr);
+    let shown = rewind(&home, &[&id, &at, "--files", "--preview", "--json"], 1);
+    let shown: Value = serde_json::from_str(&shown.stdout).unwrap();
+    let kept = shown["kept"].as_array().unwrap();
+    let offered = kept.iter().filter(|kept| kept["take"] == "remove");
+    let offered: Vec<&Value> = offered.map(|kept| &kept["path"]).collect();
+    assert_eq!(offered, ["made"], "{shown}");
+    assert_eq!(shown["changes"], json!([]), "{shown}");
+    rewind(&home, &[&id, &at, "--files", "--yes", "--take", "made"], 1);
+    assert!(!home.path("made").exists());
+    assert_eq!(
+        (home.read("edited"), home.read("mine")),
+        ("mine\n".into(), "mine\n".into())
+    );
+}
+
+#[test]
+fn what_appeared_while_a_command_ran_does_not_fail_a_rewind() {
+    let home = calling(&[bash("echo new > made; echo new > a")]);
+    fs::write(home.path("a"), "old\n").unwrap();
+    let (id, at) = played(&home);
+    rewind(&home, &[&id, &at, "--files", "--yes"], 0);
+    assert_eq!(
+        (home.read("a"), home.read("made")),
+        ("old\n".into(), "new\n".into())
+    );
+}

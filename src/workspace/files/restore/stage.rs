@@ -21,7 +21,7 @@ use crate::core::path;
 use crate::core::tree::{Item, PathBytes};
 use crate::workspace::files::clock::device;
 use crate::workspace::files::cover::STAGED;
-use crate::workspace::handle::Folder;
+use crate::workspace::handle::{Folder, try_mode};
 
 /// Number of files from which one sync of the file system is faster than one for each file.
 const MANY: usize = 64;
@@ -218,7 +218,9 @@ impl RestoreRoot<'_> {
             Err(e) => return Ok(Some(why(&e))),
         };
         let written = match (target, &bytes) {
-            (Item::File { mode, .. }, Some(bytes)) => slot.write(*mode, bytes, sync),
+            (Item::File { mode, .. }, Some(bytes)) => slot
+                .write(*mode, bytes, sync)
+                .map(|has_mode| self.refuses_mode.set(self.refuses_mode.get() || !has_mode)),
             (Item::Link { target }, _) => slot.link(target),
             _ => Ok(()),
         };
@@ -281,19 +283,29 @@ fn cannot_stage(error: &io::Error) -> String {
 }
 
 impl StagingPlace {
-    fn write(&self, mode: u16, bytes: &[u8], sync: bool) -> io::Result<()> {
-        self.remove_part();
-        let mut file = self
-            .folder
-            .new_file(&self.part, Mode::from_raw_mode(0o600))?;
-        file.write_all(bytes)?;
-        rustix::fs::fchmod(&file, Mode::from_raw_mode(u32::from(mode) & 0o777))?;
+    /// Returns whether the file got its mode.
+    fn write(&self, mode: u16, bytes: &[u8], sync: bool) -> io::Result<bool> {
+        let mode = Mode::from_raw_mode(u32::from(mode) & 0o777);
+        let new = |mode| {
+            self.remove_part();
+            let mut file = self.folder.new_file(&self.part, mode)?;
+            file.write_all(bytes)?;
+            Ok::<File, io::Error>(file)
+        };
+        let mut file = new(Mode::from_raw_mode(0o600))?;
+        let mut has_mode = try_mode(&file, mode)?;
+        if !has_mode {
+            // Where no mode can be changed, a new file may still be given one.
+            file = new(mode)?;
+            has_mode = try_mode(&file, mode)?;
+        }
         // A file that is staged beside its path is on another file system than the one that is
         // synced as a whole.
         match sync || self.is_beside {
-            true => file.sync_all(),
-            false => Ok(()),
+            true => file.sync_all()?,
+            false => {}
         }
+        Ok(has_mode)
     }
 
     fn link(&self, target: &[u8]) -> io::Result<()> {

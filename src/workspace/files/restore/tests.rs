@@ -809,3 +809,31 @@ fn ten_thousand_files_are_restored_with_256_descriptors() {
     assert_eq!(names.iter().filter(is_old).count(), FILES);
     eprintln!("{} files", done.written.len());
 }
+
+#[test]
+fn a_file_system_that_refuses_modes_gets_the_content_and_the_loss_is_named() {
+    let mut room = Room::new();
+    room.put("run", "new");
+    room.put("a", "new");
+    let before = room.tree(&[("a", "new"), ("run", "new")]);
+    let mut target = room.tree(&[("a", "old"), ("run", "old")]);
+    for (path, wanted) in [("a", 0o600), ("run", 0o777)] {
+        let item = target.0.get_mut(path.as_bytes());
+        let Some(Item::File { mode, .. }) = item else {
+            panic!("{item:?}");
+        };
+        *mode = wanted;
+    }
+    crate::workspace::handle::REFUSE_MODE.set(true);
+    let done = room.done(&before, &target);
+    crate::workspace::handle::REFUSE_MODE.set(false);
+    assert_eq!(done.written.len(), 2);
+    // No umask leaves this mode.
+    let lost = BTreeMap::from([(b"run".to_vec(), KeptWhy::Mode)]);
+    assert_eq!(done.kept, lost);
+    for path in ["a", "run"] {
+        assert_eq!(fs::read_to_string(room.path(path)).unwrap(), "old");
+        let mode = fs::metadata(room.path(path)).unwrap().permissions().mode();
+        assert_eq!(mode & 0o600, 0o600, "{path}");
+    }
+}
