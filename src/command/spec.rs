@@ -18,10 +18,13 @@ const QUIET: [(&str, &str); 4] = [
     ("TERM", "dumb"),
 ];
 
-/// Value of variables that name an editor. It fails at once and says what to do. Programs give it to a
-/// shell, or split it into words themselves.
-const NO_EDITOR: &str = "sh -c \"echo there is no editor here: give the text with -m or -F, or keep it \
-     with --no-edit or git -c core.editor=true >&2; exit 1\"";
+/// Value of variables that name an editor. It fails at once and says what to do. Some programs give it to
+/// a shell and others split it into words, so it has no quotes: [`NO_EDITOR_ALIAS`] says the words.
+const NO_EDITOR: &str = "git no-editor";
+
+/// Setting of git for [`NO_EDITOR`].
+const NO_EDITOR_ALIAS: &str = "alias.no-editor=!echo there is no editor here: give the text with -m or \
+     -F, or keep it with --no-edit or git -c core.editor=true >&2; exit 1; :";
 
 /// Variables that name an editor. Those of programs are set too, since they come before the settings
 /// of the program.
@@ -163,7 +166,12 @@ impl Spec {
             let is_removed = self.env_remove.iter().any(|name| name == GIT_SETTINGS);
             let before = git_settings.filter(|_| !is_removed);
             let before = before.map(|before| before + " ").unwrap_or_default();
-            let settings = format!("{before}'core.editor={NO_EDITOR}' '{SEQUENCE_EDITOR}'");
+            let settings = [
+                "core.editor=git no-editor",
+                NO_EDITOR_ALIAS,
+                SEQUENCE_EDITOR,
+            ];
+            let settings = format!("{before}'{}'", settings.join("' '"));
             all.push((GIT_SETTINGS.to_string(), Some(settings)));
             if self.sandbox.is_some() {
                 all.extend(NO_PASSWORD_WINDOWS.map(set));
@@ -246,7 +254,7 @@ mod tests {
         // Outside of the sandbox the user may be asked in a window.
         assert_eq!(of(&spec, "GIT_ASKPASS"), None);
         let settings = of(&spec, GIT_SETTINGS).unwrap();
-        let want = "'a.b=c' 'core.editor=sh -c \"";
+        let want = "'a.b=c' 'core.editor=git no-editor' 'alias.no-editor=!echo ";
         assert!(settings.starts_with(want), "{settings}");
         spec.env_remove = vec![GIT_SETTINGS.into()];
         let settings = of(&spec, GIT_SETTINGS).unwrap();
