@@ -49,7 +49,7 @@ use super::output::Capture;
 use super::process::{self, GRACE, TICK};
 use super::signals::Signals;
 use super::spare;
-use super::spec::{QUIET, Spec};
+use super::spec::{GIT_SETTINGS, Spec};
 use super::status::{self, Begun, End, How};
 use crate::sandbox::{
     self, Family, Placeholders, Profile, Report, SurvivorPipe, adopt_orphans, close_inherited,
@@ -198,22 +198,23 @@ fn has_ended(lease: &mut Option<LeaseWatch>) -> bool {
 /// Gives this process the environment with which a keeper of this command is started.
 #[allow(unsafe_code)]
 fn set_environment(spec: &Spec) -> io::Result<()> {
-    let quiet = QUIET.map(|(name, value)| (name.to_string(), value.to_string()));
-    let set: Vec<_> = quiet.into_iter().chain(spec.env_set.clone()).collect();
     let is_name = |name: &str| !name.is_empty() && !name.contains(['=', '\0']);
-    if !set
-        .iter()
-        .all(|(name, value)| is_name(name) && !value.contains('\0'))
-    {
+    let environment = spec.environment(std::env::var(GIT_SETTINGS).ok());
+    let is_valid = |(name, value): &(String, Option<String>)| match value {
+        Some(value) => is_name(name) && !value.contains('\0'),
+        None => true,
+    };
+    if !environment.iter().all(is_valid) {
         return Err(io::Error::from(ErrorKind::InvalidInput));
     }
-    for name in spec.env_remove.iter().filter(|name| is_name(name)) {
-        // SAFETY: a keeper has one thread.
-        unsafe { std::env::remove_var(name) };
-    }
-    for (name, value) in set {
-        // SAFETY: as above.
-        unsafe { std::env::set_var(name, value) };
+    for (name, value) in environment {
+        if let Some(value) = value {
+            // SAFETY: a keeper has one thread.
+            unsafe { std::env::set_var(name, value) };
+        } else if is_name(&name) {
+            // SAFETY: as above.
+            unsafe { std::env::remove_var(name) };
+        }
     }
     Ok(())
 }
@@ -271,10 +272,7 @@ fn start(folder: &RunFolder, spec: &Spec) -> Result<Started, String> {
             (File::open(folder.input()).map_err(failed)?.into(), writer)
         }
     };
-    let args: Vec<OsString> = match spec.needs_script() {
-        true => vec![folder.script().into()],
-        false => ["-c", "--", &spec.command].map(OsString::from).into(),
-    };
+    let args = arguments(folder, spec);
     let (mut command, sandbox) = match &spec.sandbox {
         _ if spec.child.is_some() => (child(folder, spec).map_err(failed)?, None),
         None => {
@@ -314,6 +312,24 @@ fn start(folder: &RunFolder, spec: &Spec) -> Result<Started, String> {
         errors,
         sandbox,
     })
+}
+
+/// Returns the arguments of the shell.
+fn arguments(folder: &RunFolder, spec: &Spec) -> Vec<OsString> {
+    let is_fish = spec.shell.file_name() == Some(OsStr::new("fish"));
+    let mut args: Vec<OsString> = if spec.needs_script() {
+        vec![folder.script().into()]
+    } else if is_fish {
+        // It would run the `--`.
+        ["-c", &spec.command].map(OsString::from).into()
+    } else {
+        ["-c", "--", &spec.command].map(OsString::from).into()
+    };
+    if is_fish && spec.sandbox.is_some() {
+        // It would complain about folders of the home folder that it cannot write.
+        args.insert(0, "--no-config".into());
+    }
+    args
 }
 
 fn name(folder: &RunFolder) -> &OsStr {

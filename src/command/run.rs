@@ -24,7 +24,7 @@ use super::look::{
 use super::output::{self, Printed, Stored};
 use super::process;
 use super::spare::Spare;
-use super::spec::{QUIET, Spec};
+use super::spec::{GIT_SETTINGS, Spec};
 use super::status::{self, Begun, End, StatusSlot};
 use crate::sandbox::child;
 use crate::store::{new_run_id, now_ms};
@@ -209,10 +209,12 @@ impl Runs {
             .stdin(input)
             .stdout(Stdio::null())
             .stderr(Stdio::null());
-        for name in &spec.env_remove {
-            command.env_remove(name);
+        for (name, value) in spec.environment(std::env::var(GIT_SETTINGS).ok()) {
+            match value {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
         }
-        command.envs(QUIET).envs(spec.env_set);
         command.envs(env.iter().copied());
         let child = tokio::process::Command::from(command)
             .spawn()

@@ -6,7 +6,8 @@
 
 use super::shell::one_argument;
 use super::text::count;
-use super::tree::{Change, Delta, Item, Marked, path_text};
+use super::file_name::path_text;
+use super::tree::{Change, Delta, Item, Marked};
 
 /// Maximum number of files that are named.
 const MAX_NAMED: usize = 10;

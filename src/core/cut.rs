@@ -7,6 +7,7 @@
 use std::fmt;
 
 use super::entry::{BlobRef, Output};
+use super::plain_text::plain_text;
 use super::text::{boundary_above, boundary_below};
 
 /// Where the model can read the whole text.
@@ -60,7 +61,8 @@ pub(crate) fn cut(text: &str, max: usize, source: CutSource<'_>) -> String {
     kept.within(room, lines, source)
 }
 
-/// Returns a text cut to at most `max` bytes as the output of a call. `blob` is the whole text.
+/// Returns the plain text cut to at most `max` bytes as the output of a call, so that neither colours
+/// nor frames of a progress bar take the room of other lines. `blob` is the whole text.
 pub(crate) fn cut_output(text: &str, max: usize, blob: BlobRef) -> Output {
     let address = format!("blob:{}", blob.hash);
     let source = CutSource {
@@ -68,7 +70,7 @@ pub(crate) fn cut_output(text: &str, max: usize, blob: BlobRef) -> Output {
         is_all: true,
     };
     Output {
-        text: cut(text, max, source),
+        text: cut(&plain_text(text), max, source),
         blob: Some(blob),
         images: Vec::new(),
     }

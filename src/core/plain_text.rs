@@ -1,13 +1,15 @@
 //! Output of a command as plain text, without control sequences for a terminal.
 //!
 //! The log has the bytes as they were printed, and this makes the text for the model. Colours,
-//! cursor movements, titles and links are removed. Of a progress line that was overwritten only the
-//! last state stays.
+//! titles and links are removed. Of a progress line that was overwritten only the last state stays,
+//! and of several lines too, which a program writes again after it moved the cursor up. Nothing is
+//! placed in columns, and a program that clears the screen hides nothing.
 //!
 //! Invariant: the result depends on the text alone, and converting the result again does not change
 //! it.
 
 use std::borrow::Cow;
+use std::collections::VecDeque;
 
 use super::visible::sequence_length;
 
@@ -19,17 +21,34 @@ const BACKSPACE: char = '\u{8}';
 /// Ends a string sequence such as a title.
 const STRING_END: char = '\u{9c}';
 
-/// Removes escape sequences, and applies carriage returns and backspaces.
+/// Number of newest lines that a cursor can reach: more than a terminal has.
+const REACHED_LINES: usize = 200;
+
+/// Number of columns to the left that are the way to the beginning of a line.
+const TO_BEGINNING: usize = 80;
+
+/// Removes escape sequences, and applies carriage returns, backspaces, and what erases or moves the
+/// cursor to another line.
 pub(crate) fn plain_text(text: &str) -> Cow<'_, str> {
     if !text.contains(|c| c == '\r' || c == BACKSPACE || is_left_out(c)) {
         return Cow::Borrowed(text);
     }
-    let text = without_sequences(text);
-    if !text.contains(['\r', BACKSPACE]) {
-        return Cow::Owned(text);
+    let mut screen = Screen {
+        rows: VecDeque::from([Row::default()]),
+        ..Screen::default()
+    };
+    let mut rest = text;
+    while let Some(at) = rest.find(|c| matches!(c, '\n' | '\r') || is_left_out(c)) {
+        screen.write(&rest[..at]);
+        rest = &rest[at..];
+        let one = rest.chars().next().map_or(0, char::len_utf8);
+        let short = || sequence_length(rest).filter(|length| *length <= MAX_SEQUENCE_BYTES);
+        let length = string_length(rest).or_else(short).unwrap_or(one);
+        screen.control(&rest[..length]);
+        rest = &rest[length..];
     }
-    let lines = text.split('\n').map(line);
-    Cow::Owned(lines.collect::<Vec<_>>().join("\n"))
+    screen.write(rest);
+    Cow::Owned(screen.into_text())
 }
 
 /// Returns whether a character is removed: ESC, the bell, changes of the character set, and the
@@ -39,18 +58,140 @@ fn is_left_out(c: char) -> bool {
         || matches!(c, '\u{90}' | '\u{98}' | '\u{9b}'..='\u{9f}')
 }
 
-fn without_sequences(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(at) = rest.find(is_left_out) {
-        out.push_str(&rest[..at]);
-        rest = &rest[at..];
-        let short = || sequence_length(rest).filter(|length| *length <= MAX_SEQUENCE_BYTES);
-        let one = rest.chars().next().map_or(0, char::len_utf8);
-        rest = &rest[string_length(rest).or_else(short).unwrap_or(one)..];
+/// An output in the making. Of the lines that the cursor cannot reach any more only the text is left.
+#[derive(Default)]
+struct Screen {
+    above: String,
+    rows: VecDeque<Row>,
+    /// The row of the cursor.
+    at: usize,
+    /// The cursor is at the beginning of its row.
+    is_at_start: bool,
+}
+
+/// A line that may be written over.
+#[derive(Default)]
+struct Row {
+    /// Earlier states of the line that the last one does not replace.
+    states: String,
+    text: String,
+    /// The text written since the cursor went back to the beginning.
+    over: Option<String>,
+    /// `over` replaces `text`, whatever the two are.
+    is_redrawn: bool,
+}
+
+impl Screen {
+    fn write(&mut self, text: &str) {
+        if !text.is_empty() {
+            let row = &mut self.rows[self.at];
+            row.over.as_mut().unwrap_or(&mut row.text).push_str(text);
+            self.is_at_start = false;
+        }
     }
-    out.push_str(rest);
-    out
+
+    fn control(&mut self, control: &str) {
+        match control {
+            "\n" => return self.go_down(),
+            "\r" => return self.go_to_start(),
+            _ => {}
+        }
+        let body = control.strip_prefix("\u{1b}[");
+        let body = body
+            .or_else(|| control.strip_prefix('\u{9b}'))
+            .unwrap_or("");
+        let (number, kind) = body.split_at(body.len().saturating_sub(1));
+        if number.is_empty() {
+            self.move_cursor(kind, 0);
+        } else if let Ok(number) = number.parse() {
+            self.move_cursor(kind, number);
+        }
+    }
+
+    /// Applies a sequence that moves the cursor or erases. Without a number it is 0.
+    fn move_cursor(&mut self, kind: &str, number: usize) {
+        let count = number.max(1);
+        match kind {
+            "A" => self.go_to(self.at.saturating_sub(count)),
+            "B" => self.go_to(self.at.saturating_add(count)),
+            "G" if count == 1 => self.go_to_start(),
+            "D" if count >= TO_BEGINNING => self.go_to_start(),
+            "K" => self.erase(number),
+            "J" if number == 0 => {
+                self.erase(0);
+                self.rows.truncate(self.at + 1);
+            }
+            _ => {}
+        }
+    }
+
+    fn go_down(&mut self) {
+        self.rows[self.at].settle();
+        if self.at + 1 == self.rows.len() {
+            self.rows.push_back(Row::default());
+        }
+        if self.rows.len() > REACHED_LINES
+            && let Some(first) = self.rows.pop_front()
+        {
+            self.above.push_str(&first.into_text());
+            self.above.push('\n');
+            self.at = self.at.saturating_sub(1);
+        }
+        self.is_at_start = true;
+        self.go_to(self.at + 1);
+    }
+
+    fn go_to(&mut self, row: usize) {
+        self.rows[self.at].settle();
+        self.at = row.min(self.rows.len() - 1);
+        if self.is_at_start {
+            self.go_to_start();
+        }
+    }
+
+    fn go_to_start(&mut self) {
+        let is_above = self.at + 1 < self.rows.len();
+        self.is_at_start = true;
+        let row = &mut self.rows[self.at];
+        row.settle();
+        row.over = (!row.text.is_empty()).then(String::new);
+        row.is_redrawn = is_above;
+    }
+
+    /// Erases the row to its end (0), to its beginning (1) or as a whole (2).
+    fn erase(&mut self, part: usize) {
+        let is_whole = self.is_at_start || part > 0;
+        let row = &mut self.rows[self.at];
+        row.is_redrawn = true;
+        if is_whole {
+            row.text.clear();
+            row.over = None;
+        }
+    }
+
+    fn into_text(self) -> String {
+        let rows: Vec<String> = self.rows.into_iter().map(Row::into_text).collect();
+        self.above + &rows.join("\n")
+    }
+}
+
+impl Row {
+    /// Puts the text that was written over the line in its place.
+    fn settle(&mut self) {
+        let Some(next) = self.over.take().filter(|next| !next.is_empty()) else {
+            return;
+        };
+        let before = std::mem::replace(&mut self.text, next);
+        if !self.is_redrawn && !is_written_over(&before, &self.text) {
+            self.states.push_str(&without_backspaces(&before));
+            self.states.push('\n');
+        }
+    }
+
+    fn into_text(mut self) -> String {
+        self.settle();
+        self.states + &without_backspaces(&self.text)
+    }
 }
 
 /// Returns the length in bytes of the string sequence (a title, a link, an image) at the beginning
@@ -73,37 +214,32 @@ fn string_length(text: &str) -> Option<usize> {
     }
 }
 
-/// Returns the final visible state of a line.
-fn line(line: &str) -> String {
-    // A line ending of another system.
-    let line = line.trim_end_matches('\r');
-    let mut states = line
-        .split('\r')
-        .filter(|state| !state.is_empty())
-        .peekable();
-    let mut out = String::new();
-    while let Some(state) = states.next() {
-        match states.peek() {
-            Some(next) if is_written_over(state, next) => {}
-            Some(_) => out.push_str(&format!("{}\n", without_backspaces(state))),
-            None => out.push_str(&without_backspaces(state)),
-        }
-    }
-    out
-}
-
-/// Returns whether a state of a line is overwritten by the next: a counter or a bar. Other texts
-/// between carriage returns are lines.
+/// Returns whether a state of a line is overwritten by the next: a counter, a bar, a sign that turns,
+/// or a line that blanks erase. Other texts between carriage returns are lines.
 fn is_written_over(state: &str, next: &str) -> bool {
     let is_counted = state.contains(|c: char| c.is_ascii_digit());
     let has_words = state.contains(char::is_alphanumeric);
+    let is_letter = |c: &char| c.is_alphanumeric();
+    let has_same = || {
+        state
+            .chars()
+            .filter(is_letter)
+            .eq(next.chars().filter(is_letter))
+    };
     let word = first_word(state);
-    !has_words || (is_counted && (word.is_none() || word == first_word(next)))
+    let is_erased = next.trim().is_empty() && next.len() >= state.chars().count();
+    !has_words
+        || is_erased
+        || has_same()
+        || (is_counted && (word.is_none() || word == first_word(next)))
 }
 
+/// Returns the letters of the first word. Letters right after a figure are a unit, which changes as
+/// the figure grows.
 fn first_word(text: &str) -> Option<&str> {
-    let mut words = text.split(|c: char| !c.is_alphabetic());
-    words.find(|word| !word.is_empty())
+    let mut words = text.split(|c: char| !c.is_alphanumeric());
+    let word = words.find(|word| word.starts_with(char::is_alphabetic))?;
+    word.split(|c: char| !c.is_alphabetic()).next()
 }
 
 /// Applies the backspaces of a line: each removes the character before it, once another character
@@ -163,6 +299,183 @@ mod tests {
             ("10%\u{8}\u{8}\u{8}20%\u{8}\u{8}\u{8}\nx", "20%\nx"),
         ] {
             assert_eq!(plain_text(given), want, "{given:?}");
+        }
+    }
+
+    /// Returns what a program printed that drew a thousand frames.
+    fn frames(frame: impl Fn(usize) -> String) -> String {
+        (1..=1_000).map(frame).collect()
+    }
+
+    #[test]
+    fn a_thousand_frames_become_their_last_state() {
+        let bar = |n: usize| format!("[{}{}]", "=".repeat(n / 50), " ".repeat(20 - n / 50));
+        let cargo = frames(|n| {
+            let built = if n % 100 == 0 {
+                format!("   Compiling c{n} v1.0\n")
+            } else {
+                String::new()
+            };
+            format!(
+                "\r\u{1b}[K{built}    \u{1b}[1;36mBuilding\u{1b}[0m {} {n}/1000: c{n}(bin)",
+                bar(n)
+            )
+        });
+        let compiled: String = (1..=10)
+            .map(|n| format!("   Compiling c{}00 v1.0\n", n))
+            .collect();
+        let docker = frames(|n| {
+            format!(
+                "\u{1b}[2A\u{1b}[2K\r1f2e: Downloading {} {n}kB/1MB\u{1b}[1B\r\u{1b}[2K\ra3b4: Extracting {n}/1000\r\u{1b}[1B",
+                bar(n)
+            )
+        });
+        let buildkit = frames(|n| {
+            let up = if n == 1 {
+                ""
+            } else {
+                "\u{1b}[1A\u{1b}[1A\u{1b}[0G\u{1b}[?25l"
+            };
+            format!(
+                "{up}[+] Building {n}.0s (3/10)\n => [2/9] RUN make {n}.1s\u{1b}[0m\n\u{1b}[?25h"
+            )
+        });
+        let signs = ["|", "/", "-", "⠋", "⠙"];
+        for (tool, printed, want) in [
+            (
+                "cargo",
+                format!("{cargo}\r\u{1b}[K    Finished dev\n"),
+                format!("{compiled}    Finished dev\n"),
+            ),
+            (
+                "npm",
+                frames(|n| {
+                    format!(
+                        "\u{1b}[1G\u{1b}[0K{} reify:c: http fetch GET 200 x{n}",
+                        signs[n % 5]
+                    )
+                }) + "\u{1b}[1G\u{1b}[0Kadded 9 packages\n",
+                "added 9 packages\n".to_string(),
+            ),
+            (
+                "npm, a sign that turns",
+                frames(|n| format!("\r{} Installing", signs[n % 5])) + "\n",
+                "| Installing\n".to_string(),
+            ),
+            (
+                "yarn",
+                frames(|n| format!("\u{1b}[2K\u{1b}[1G[{n}/1000] fetching"))
+                    + "\u{1b}[2K\u{1b}[1GDone in 1s.\n",
+                "Done in 1s.\n".to_string(),
+            ),
+            (
+                "pnpm",
+                frames(|n| format!("Progress: resolved {n}\u{1b}[0K\n\u{1b}[1A")) + "\u{1b}[1B",
+                "Progress: resolved 1000\n".to_string(),
+            ),
+            (
+                "pip",
+                frames(|n| {
+                    format!(
+                        "\r\u{1b}[2K   \u{1b}[32m━━━\u{1b}[0m {n}/1000 kB \u{1b}[31m5 MB/s\u{1b}[0m eta 0:00:01"
+                    )
+                }) + "\n",
+                "   ━━━ 1000/1000 kB 5 MB/s eta 0:00:01\n".to_string(),
+            ),
+            (
+                "an older pip",
+                frames(|n| {
+                    format!(
+                        "\r     |{}| {n}kB {}",
+                        bar(n),
+                        if n < 9 { "9kB/s" } else { "1.1MB/s" }
+                    )
+                }) + "\n",
+                format!("     |{}| 1000kB 1.1MB/s\n", bar(1000)),
+            ),
+            (
+                "docker",
+                format!("Using tag\n\n\n{docker}\u{1b}[1Bok\n"),
+                format!(
+                    "Using tag\n1f2e: Downloading {} 1000kB/1MB\na3b4: Extracting 1000/1000\nok\n",
+                    bar(1000)
+                ),
+            ),
+            (
+                "buildkit",
+                buildkit + "done\n",
+                "[+] Building 1000.0s (3/10)\n => [2/9] RUN make 1000.1s\ndone\n".to_string(),
+            ),
+            (
+                "wget",
+                frames(|n| {
+                    format!(
+                        "\rf.iso  {}%{}  {n}K  --.-KB/s  eta {}s ",
+                        n / 10,
+                        bar(n),
+                        1000 - n
+                    )
+                }) + "\n",
+                format!("f.iso  100%{}  1000K  --.-KB/s  eta 0s \n", bar(1000)),
+            ),
+            (
+                "curl",
+                frames(|n| {
+                    format!(
+                        "\r{} 100M  {n}k    0     0   {}",
+                        n / 10,
+                        if n < 9 { "500k" } else { "2M" }
+                    )
+                }) + "\n",
+                "100 100M  1000k    0     0   2M\n".to_string(),
+            ),
+            (
+                "apt",
+                frames(|n| format!("\r{}% [Working]\r              \rGet:1 x\n", n / 10))
+                    .replace("Get:1 x\n", "")
+                    + "\rok\n",
+                "ok\n".to_string(),
+            ),
+            (
+                "ink",
+                frames(|n| {
+                    let erase = if n == 1 {
+                        ""
+                    } else {
+                        "\u{1b}[2K\u{1b}[1A\u{1b}[2K\u{1b}[1A\u{1b}[2K\u{1b}[G"
+                    };
+                    format!("{erase}one {n}\ntwo\n")
+                }),
+                "one 1000\ntwo\n".to_string(),
+            ),
+        ] {
+            assert_eq!(plain_text(&printed), want, "{tool}");
+            assert_eq!(plain_text(&want), want, "{tool}");
+        }
+    }
+
+    #[test]
+    fn a_cursor_takes_nothing_that_it_does_not_write_over() {
+        let lines = "line\n".repeat(500);
+        for (given, want) in [
+            // Above all lines, and from one line into another.
+            ("a\nb\u{1b}[9Ac\n".to_string(), "ac\nb".to_string()),
+            ("a\u{1b}[5Bb".to_string(), "ab".to_string()),
+            ("a\u{1b}[K\rb\n".to_string(), "a\nb\n".to_string()),
+            ("a\r\u{1b}[K".to_string(), String::new()),
+            // Lines that a terminal shows no more are out of reach.
+            (format!("{lines}\u{1b}[999A\u{1b}[J"), "line\n".repeat(301)),
+            (
+                "words\u{1b}[2J\u{1b}[Hmore".to_string(),
+                "wordsmore".to_string(),
+            ),
+            ("a\u{9b}".to_string(), "a".to_string()),
+            (
+                "a\u{1b}[99999999999999999999Ab".to_string(),
+                "ab".to_string(),
+            ),
+        ] {
+            assert_eq!(plain_text(&given), want, "{given:?}");
         }
     }
 

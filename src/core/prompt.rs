@@ -484,15 +484,14 @@ impl<'a> Messages<'a> {
         state: &State,
     ) {
         if let Some(called) = self.calls.iter_mut().find(|called| called.id == call) {
-            let (text, is_error) = outcome.to_model_text();
-            let mut text = match is_cut(text.len(), self.inline) {
-                true => inlined_result(&text, self.inline, seq, outcome),
-                false => text,
-            };
+            let (mut text, is_error) = outcome.to_model_text();
             if !called.shows_files(state.describe())
                 && let Cow::Owned(plain) = plain_text(&text)
             {
                 text = plain;
+            }
+            if is_cut(text.len(), self.inline) {
+                text = inlined_result(&text, self.inline, seq, outcome);
             }
             let mut images = match outcome {
                 Outcome::Done { output } | Outcome::Error { output } => &output.images[..],

@@ -101,7 +101,7 @@ fn extends(c: char) -> bool {
 }
 
 /// Returns the first boundary of characters at or after `at`.
-pub(super) fn boundary_above(text: &str, at: usize) -> usize {
+pub(crate) fn boundary_above(text: &str, at: usize) -> usize {
     let mut boundaries = at..text.len();
     boundaries
         .find(|i| text.is_char_boundary(*i))

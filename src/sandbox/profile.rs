@@ -264,6 +264,18 @@ pub struct Profile {
 /// The variables that name the folder for temporary files.
 const TMP_VARIABLES: [&str; 3] = ["TMPDIR", "TMP", "TEMP"];
 
+/// Variable with the beginning of the names of zsh's temporary files, which ignores the others: it
+/// needs them for here-documents and for `=(…)`.
+const TMP_PREFIX: &str = "TMPPREFIX";
+
+/// Returns the variables that lead temporary files to this folder.
+fn tmp_variables(folder: &Path) -> Vec<(String, String)> {
+    let set = |name: &str, path: &Path| (name.to_string(), path.to_string_lossy().into_owned());
+    let mut all = TMP_VARIABLES.map(|name| set(name, folder)).to_vec();
+    all.push(set(TMP_PREFIX, &folder.join("zsh")));
+    all
+}
+
 /// The reason why a sandbox is not possible: the command must not run.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{why}")]
@@ -565,11 +577,8 @@ impl Profile {
     /// Gives the command a separate `$TMPDIR`. Caches stay in the shared folder, so that the next
     /// command finds them.
     pub fn use_private_tmp(&mut self, folder: PathBuf) {
-        for (name, value) in &mut self.set_env {
-            if TMP_VARIABLES.contains(&name.as_str()) {
-                *value = folder.to_string_lossy().into_owned();
-            }
-        }
+        // Later ones win.
+        self.set_env.extend(tmp_variables(&folder));
         self.private_tmp = Some(folder);
     }
 
@@ -589,9 +598,7 @@ impl Profile {
 
     fn environment(&mut self, request: &Request, tmp: &Path) -> Result<(), Unsupported> {
         let text = |path: &Path| path.to_string_lossy().into_owned();
-        for name in TMP_VARIABLES {
-            self.set_env.push((name.to_string(), text(tmp)));
-        }
+        self.set_env.extend(tmp_variables(tmp));
         let writes = request.access >= Access::Workspace;
         // If the workspace contains rewake's own folders, the folder for caches is hidden with
         // them.

@@ -18,6 +18,7 @@ use super::work::Work;
 use crate::core::address::Address;
 use crate::core::entry::{Block, Entry, Fact, Image, Outcome, Output, Record, Seq};
 use crate::core::permission::{LookBack, Permission, Reach};
+use crate::core::plain_text::plain_text;
 
 /// Number of entries that are read from the store at once.
 const ENTRIES_AT_ONCE: u64 = 32;
@@ -120,7 +121,8 @@ fn blob_page(
     let Ok(text) = String::from_utf8(bytes) else {
         return Err(format!("blob {hash} is not text"));
     };
-    let text = printable(&text);
+    // A result names offsets in the plain text of its blob.
+    let text = plain_text(&printable(&text)).into_owned();
     is_within(&text, offset, "the blob")?;
     let (part, next) = cut(&text, offset, limit);
     Ok(match next {
@@ -253,7 +255,7 @@ fn whole(record: &Record, past: &HistoryView<'_>) -> Result<String, String> {
         }
         Entry::Finished { outcome, fact, .. } => match fact {
             Some(Fact::Remembered { memory }) => memory.text.clone(),
-            _ => result(outcome, past)?,
+            fact => result(outcome, fact.as_ref(), past)?,
         },
         Entry::Noted { text, .. }
         | Entry::Checked {
@@ -294,7 +296,11 @@ fn block(block: &Block) -> Option<String> {
     }
 }
 
-fn result(outcome: &Outcome, past: &HistoryView<'_>) -> Result<String, String> {
+fn result(
+    outcome: &Outcome,
+    fact: Option<&Fact>,
+    past: &HistoryView<'_>,
+) -> Result<String, String> {
     let output = match outcome {
         Outcome::Done { output }
         | Outcome::Error { output }
@@ -302,14 +308,17 @@ fn result(outcome: &Outcome, past: &HistoryView<'_>) -> Result<String, String> {
         Outcome::Denied { .. } => return Ok(outcome.to_model_text().0),
     };
     let Some(blob) = &output.blob else {
-        return Ok(format!(
-            "{}{}",
-            outcome.to_model_text().0,
-            images_of(&output.images)
-        ));
+        let (text, _) = outcome.to_model_text();
+        // A file that the model read is shown as it is.
+        let text = match fact {
+            Some(Fact::Ran { .. }) => plain_text(&text).into_owned(),
+            _ => text,
+        };
+        return Ok(format!("{text}{}", images_of(&output.images)));
     };
     let bytes = past.store.blob(&blob.hash).map_err(error_text)?;
     let text = bytes.and_then(|b| String::from_utf8(b).ok());
+    let text = text.map(|text| plain_text(&text).into_owned());
     Ok(match (text, outcome) {
         (Some(text), Outcome::Interrupted { why, .. }) => format!("{text}\n[interrupted: {why}]"),
         (Some(text), _) => {
@@ -377,6 +386,20 @@ mod tests {
         // The entry is shown as the blob with a heading.
         let (whole, _) = read_on(&mut past, "entry 2", 5_000);
         assert!(whole.contains("line 1000 \u{fc}"));
+    }
+
+    #[test]
+    fn offsets_of_a_result_with_colours_are_those_of_its_plain_text() {
+        let mut past = Sessions::new();
+        let text: String = (0..2_000)
+            .map(|n| format!("\u{1b}[31mline {n}\u{1b}[0m\n"))
+            .collect();
+        past.prints_much(&text);
+        let hash = crate::store::blob_ref(text.as_bytes()).hash;
+        let offset = "line 0\nline 1\n".len();
+        let page = json!({"address": format!("blob:{hash}"), "offset": offset, "limit": 200});
+        let page = past.done("memory_page", page);
+        assert!(page.starts_with("line 2\nline 3\n"), "{page}");
     }
 
     #[test]

@@ -5,9 +5,9 @@ use crate::core::cut::{cut_output, is_cut};
 use crate::core::entry::Output;
 use crate::store::blob_ref;
 
-/// Returns a text of about `max` bytes as it is. A longer text is cut to its beginning and its end, around
-/// a line that names the omitted lines and the address of the whole. The blob has the whole text,
-/// byte for byte.
+/// Returns a text of about `max` bytes as it is. A longer text becomes plain text. If that is still too
+/// long, it is cut to its beginning and its end, around a line that names the omitted lines and the
+/// address of the whole. The blob has the whole text, byte for byte.
 pub fn truncate_output(text: String, max: usize) -> (Output, Vec<Vec<u8>>) {
     let shown = printable(&text);
     if !is_cut(shown.len(), max) {
@@ -67,6 +67,30 @@ mod tests {
         );
         assert!(line.ends_with(&want), "{line}");
         assert_eq!(blobs, vec![whole.into_bytes()]);
+    }
+
+    #[test]
+    fn frames_of_a_progress_bar_push_out_no_other_line() {
+        let bar: String = (0..1_500)
+            .map(|n| format!("\r{n:4}/1500 [00:01<00:02] ###"))
+            .collect();
+        let whole =
+            format!("{bar}\n\u{1b}[31mIMPORTANT\u{1b}[0m: 3 tests failed\n{bar}\nthe end\n");
+        let (output, blobs) = truncate_output(whole.clone(), 1_000);
+        let last = "1499/1500 [00:01<00:02] ###\n";
+        let want = format!("{last}IMPORTANT: 3 tests failed\n{last}the end\n");
+        assert_eq!(output.text, want);
+        assert_eq!(blobs, vec![whole.into_bytes()]);
+        // With more lines than fit, the offsets are those of the plain text.
+        let lines: String = (0..1_000).map(|n| format!("line {n}\n")).collect();
+        let (output, _) = truncate_output(format!("{bar}\n{lines}"), 1_000);
+        let head = output.text.split_once("[lines ").unwrap().0;
+        assert!(head.starts_with(&format!("{last}line 0\n")), "{head}");
+        assert!(
+            output
+                .text
+                .contains(&format!("offset {}, limit", head.len()))
+        );
     }
 
     proptest! {

@@ -18,7 +18,7 @@ use crate::core::entry::Fact;
 use crate::core::plain_text::plain_text;
 use crate::core::quoted::fenced;
 use crate::core::state::{Background, State};
-use crate::core::text::one_line;
+use crate::core::text::{boundary_above, one_line};
 use crate::store::Queued;
 use crate::tools::{CommandWait, ToolResult};
 
@@ -32,7 +32,10 @@ const LOOK_BYTES: u64 = 1024 * 1024;
 const UNTIL_BYTES: usize = 256 * 1024;
 
 /// Maximum bytes of each command's newest output after a time-out.
-const NEWEST_BYTES: u64 = 400;
+const NEWEST_BYTES: usize = 400;
+
+/// Number of bytes from which they are taken: frames of a progress bar are many.
+const NEWEST_OF_BYTES: u64 = 64 * 1024;
 
 /// Maximum number of characters of a matching line that the model gets.
 const LINE_CHARS: usize = 200;
@@ -177,15 +180,21 @@ impl Machine {
     fn newest_lines(&self, id: &str, background: &Background) -> String {
         let printed = self
             .runs
-            .tail(&background.run, NEWEST_BYTES)
+            .tail(&background.run, NEWEST_OF_BYTES)
             .unwrap_or_default();
-        let text = String::from_utf8_lossy(&printed);
-        let text = plain_text(text.trim());
+        let text = newest(&String::from_utf8_lossy(&printed));
         if text.is_empty() {
             return String::new();
         }
         format!("\nnewest output of {id}:\n{}", fenced(&text))
     }
+}
+
+/// Returns the end of an output as plain text.
+fn newest(printed: &str) -> String {
+    let text = plain_text(printed.trim());
+    let start = boundary_above(&text, text.len().saturating_sub(NEWEST_BYTES));
+    text[start..].trim().to_string()
 }
 
 /// Maximum time for stopped commands to end.
@@ -250,4 +259,18 @@ fn prepare<'a>(
     });
     let outputs = outputs.collect();
     Ok((named, Some(Search { until, outputs })))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_newest_output_is_not_made_of_frames() {
+        let bar: String = (0..500).map(|n| format!("\r{n:3}/500 files")).collect();
+        let printed = format!("{}\nready\n{bar}", "é".repeat(1_000));
+        let text = newest(&printed);
+        assert!(text.ends_with("é\nready\n499/500 files"), "{text}");
+        assert!(text.len() <= NEWEST_BYTES, "{text}");
+    }
 }

@@ -3,8 +3,11 @@
 
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{Access as Rights, access};
+
 use crate::command::{How, RunEnd, Survivor};
 use crate::core::access::Access;
+use crate::core::text::boundary_above;
 use crate::core::visible::visible;
 use crate::sandbox::Repository;
 
@@ -39,6 +42,28 @@ const NOT_PERMITTED: [&str; 8] = [
     "device or resource busy",
 ];
 
+/// Messages of programs that wanted to ask on a terminal.
+#[rustfmt::skip]
+const NO_TERMINAL: [&str; 15] = [
+    "/dev/tty", "inappropriate ioctl for device", "not a tty", "non-tty", "not a terminal", "not from a terminal", "no tty present",
+    "failed tty get", "requires a tty", "must be run from a terminal", "be connected to a terminal", "a terminal is required",
+    "terminal prompts disabled", "error opening terminal", "eof when reading a line",
+];
+
+/// Beginning of the note on such a program.
+const WANTED_TERMINAL: &str =
+    "this looks like a question on a terminal, which commands do not have";
+
+/// Parts of messages about a temporary file of the shell, which is a question of its settings.
+const HERE_DOCUMENT: [&str; 2] = ["here document", "here-document"];
+
+/// Words of messages of programs that wanted to remove or rename a file.
+const TAKES_AWAY: [&str; 4] = ["remove", "unlink", "rename", "move"];
+
+/// Folders that every command may read, so that a denial there is one of writing.
+#[rustfmt::skip]
+const READABLE: [&str; 8] = ["/usr", "/bin", "/sbin", "/lib", "/opt", "/etc", "/proc", "/sys"];
+
 /// Exit code of a shell that could not run a program. With it, as with [`NOT_FOUND`], a denial that
 /// was printed earlier is not the cause of the failure.
 const NOT_RUN: i32 = 126;
@@ -51,6 +76,14 @@ const BAD_CALL: i32 = 31;
 /// `folder` the folder in which it started.
 pub(super) fn lines(ended: &RunEnd, printed: &str, folder: &Path) -> Vec<String> {
     let mut lines = Vec::new();
+    let refused = refusal(ended, printed, folder);
+    let asked = failed(&ended.how) && says(&last_part(printed).to_lowercase(), &NO_TERMINAL);
+    if asked && refused.is_none() {
+        lines.push(format!(
+            "{WANTED_TERMINAL}; give the answer as an option (-y, -m, --no-edit), in a file or by a \
+             pipe; only the user knows passwords"
+        ));
+    }
     let Some(after) = &ended.sandbox else {
         return lines;
     };
@@ -97,8 +130,7 @@ pub(super) fn lines(ended: &RunEnd, printed: &str, folder: &Path) -> Vec<String>
         });
     }
     lines.extend(ended.not_held.iter().map(|gap| format!("not held: {gap}")));
-    let elsewhere = git_elsewhere(ended, printed, folder);
-    lines.extend(elsewhere.or_else(|| refusal(ended, printed, folder)));
+    lines.extend(git_elsewhere(ended, printed, folder).or(refused));
     lines
 }
 
@@ -116,6 +148,9 @@ pub(super) fn note(line: &str) -> Option<String> {
     if let Some(why) = line.strip_prefix(LOOKS_LIKE_SANDBOX) {
         let why = why.split_once("; access ").map_or(why, |(why, _)| why);
         return Some(format!("perhaps the sandbox: {why}"));
+    }
+    if line.starts_with(WANTED_TERMINAL) {
+        return Some("it wanted a terminal, which commands do not have".to_string());
     }
     if let Some((files, _)) = line.split_once("; do not commit that, ") {
         return Some(files.to_string());
@@ -189,10 +224,9 @@ fn failed(how: &How) -> bool {
 /// Names the rule of the sandbox that a failure looks like, and the access that would allow the
 /// command.
 fn hint(access: Access, how: &How, printed: &str, folder: &Path) -> Option<String> {
-    let start = printed.len().saturating_sub(LOOKED_AT_BYTES);
-    let start = (start..=printed.len()).find(|at| printed.is_char_boundary(*at))?;
-    let end = printed[start..].to_lowercase();
-    let says = |words: &[&str]| words.iter().any(|word| end.contains(word));
+    let printed = last_part(printed);
+    let end = printed.to_lowercase();
+    let says = |words: &[&str]| says(&end, words);
     let (rule, would_do) = if *how == How::Signalled(BAD_CALL) {
         (
             "a system call or a 32-bit program that it does not let through",
@@ -209,7 +243,7 @@ fn hint(access: Access, how: &How, printed: &str, folder: &Path) -> Option<Strin
     } else if *how == How::Exited(NOT_FOUND) {
         return None;
     } else if *how == How::Exited(NOT_RUN) {
-        let program = denied_program(&printed[start..], folder)?;
+        let program = denied_program(printed, folder)?;
         let folder = program.parent()?;
         let folder = std::fs::canonicalize(folder).unwrap_or_else(|_| folder.to_path_buf());
         let folder = folder.display();
@@ -217,20 +251,22 @@ fn hint(access: Access, how: &How, printed: &str, folder: &Path) -> Option<Strin
             "{LOOKS_LIKE_SANDBOX}with access {access} it may not run programs in {folder}; access \
              full would do, if it is needed"
         ));
+    } else if says(&NO_TERMINAL) || says(&HERE_DOCUMENT) {
+        return None;
     } else if says(&NOT_PERMITTED) {
-        match access {
-            Access::Read => ("only $TMPDIR can be written", "workspace"),
-            Access::Workspace => (
+        match (access, access_of_denied_file(printed, folder)?) {
+            (Access::Read, would_do) => ("only $TMPDIR can be written", would_do.name()),
+            (Access::Workspace, _) => (
                 "only the workspace can be written, but for protected files such as .git/config; \
                  no Unix sockets",
                 "full",
             ),
-            Access::Network => (
+            (Access::Network, _) => (
                 "only the workspace and the package caches can be written, but for protected \
                  files; no Unix sockets",
                 "full",
             ),
-            Access::Full => return None,
+            (Access::Full, _) => return None,
         }
     } else {
         return None;
@@ -239,6 +275,59 @@ fn hint(access: Access, how: &How, printed: &str, folder: &Path) -> Option<Strin
         "{LOOKS_LIKE_SANDBOX}with access {access} {rule}; access {would_do} would do, if it is \
          needed"
     ))
+}
+
+fn says(text: &str, words: &[&str]) -> bool {
+    words.iter().any(|word| text.contains(word))
+}
+
+/// Returns the part of an output that is searched.
+fn last_part(printed: &str) -> &str {
+    &printed[boundary_above(printed, printed.len().saturating_sub(LOOKED_AT_BYTES))..]
+}
+
+/// Returns the least access with which the last denied operation may work: `full` for a file outside of
+/// the repository of `folder`. `None` if the user may not do it either.
+fn access_of_denied_file(printed: &str, folder: &Path) -> Option<Access> {
+    let denied = printed.lines().rev().find_map(|line| {
+        let line = Some(line).filter(|line| says(&line.to_lowercase(), &NOT_PERMITTED))?;
+        Some((line, denied_file(line, folder)?))
+    });
+    let Some((line, path)) = denied else {
+        return Some(Access::Workspace);
+    };
+    let top = folder.ancestors().find(|top| top.join(".git").exists());
+    let is_inside = path.starts_with(top.unwrap_or(folder))
+        || path.components().any(|part| part.as_os_str() == ".git");
+    let takes_away = says(&line.to_lowercase(), &TAKES_AWAY);
+    let mut places = path.ancestors().skip(usize::from(takes_away));
+    let is_writable = places
+        .find(|place| place.exists())
+        .is_some_and(|place| access(place, Rights::WRITE_OK).is_ok());
+    let is_readable = is_inside || READABLE.iter().any(|folder| path.starts_with(folder));
+    let is_for_user = is_writable || !is_readable && access(&path, Rights::READ_OK).is_ok();
+    let least = if is_inside {
+        Access::Workspace
+    } else {
+        Access::Full
+    };
+    is_for_user.then_some(least)
+}
+
+/// Returns the file that a message is about: an absolute path, or a name that exists.
+fn denied_file(line: &str, folder: &Path) -> Option<PathBuf> {
+    let is_end = |c: char| c.is_whitespace() || "'\"`‘’()[],".contains(c);
+    // The program that prints the message comes first.
+    let speaker = usize::from(line.split(": ").count() > 2);
+    let words = line
+        .split(is_end)
+        .skip(speaker)
+        .map(|word| word.trim_end_matches(':'));
+    let mut paths = words
+        .filter(|word| !word.is_empty())
+        .map(|word| folder.join(word));
+    // A sentence has words that are no files.
+    paths.find(|path| !path.starts_with(folder) || path.exists())
 }
 
 /// Returns the program that the sandbox kept the command from running, although the user may run
@@ -389,6 +478,83 @@ mod tests {
         assert_eq!(told(Access::Read, How::Exited(1), "1 test failed"), "");
         let far = format!("permission denied{}", "é".repeat(LOOKED_AT_BYTES));
         assert_eq!(told(Access::Read, How::Exited(1), &far), "");
+    }
+
+    #[test]
+    fn a_question_on_a_terminal_is_named_and_no_access_is_offered_for_it() {
+        for printed in [
+            "sudo: a terminal is required to read the password; either use ssh or an askpass helper",
+            "fatal: could not read Username for 'https://h': terminal prompts disabled",
+            "the input device is not a TTY",
+            "gpg: signing failed: Inappropriate ioctl for device\n\nfatal: failed to write commit object",
+            "bash: line 1: /dev/tty: No such device or address",
+            "bash: line 1: /dev/tty: Permission denied",
+            "EOFError: EOF when reading a line",
+            "su: must be run from a terminal",
+        ] {
+            let line = told(Access::Workspace, How::Exited(1), printed);
+            assert!(line.starts_with(WANTED_TERMINAL), "{printed}: {line}");
+            assert_eq!(line.lines().count(), 1, "{line}");
+            assert!(!line.contains("access"), "{line}");
+            let wanted = "it wanted a terminal, which commands do not have";
+            assert_eq!(note(&line).as_deref(), Some(wanted));
+            assert_eq!(told(Access::Workspace, How::Exited(0), printed), "");
+            let mut full = ended(Access::Full, How::Exited(1), Aftermath::default());
+            (full.sandbox, full.access) = (None, None);
+            assert_eq!(lines(&full, printed, Path::new("/")), [line]);
+        }
+        let offline = "curl: (6) Could not resolve host: x\nstdin: is not a tty";
+        let line = told(Access::Workspace, How::Exited(1), offline);
+        assert!(line.contains("access network would do"), "{line}");
+    }
+
+    #[test]
+    fn an_access_that_would_not_help_is_not_named() {
+        use std::os::unix::fs::PermissionsExt;
+        let top = tempfile::tempdir().unwrap();
+        let folder = top.path().join("project/part");
+        let elsewhere = top.path().join("elsewhere");
+        std::fs::create_dir_all(top.path().join("project/.git")).unwrap();
+        for folder in [&folder, &elsewhere] {
+            std::fs::create_dir(folder).unwrap();
+        }
+        let told = |access, printed: &str| told_in(access, How::Exited(1), printed, &folder);
+        let at = |folder: &Path, name: &str| folder.join(name).display().to_string();
+        // In the repository, also above the folder of the session.
+        let lock = at(&top.path().join("project/.git"), "index.lock");
+        let line = format!("fatal: Unable to create '{lock}': Read-only file system");
+        assert!(told(Access::Read, &line).contains("access workspace would do"));
+        assert!(
+            told(
+                Access::Read,
+                "touch: cannot touch 'new': Read-only file system"
+            )
+            .contains("access workspace")
+        );
+        let outside = at(&elsewhere, "x");
+        let line = format!("bash: line 1: {outside}: Read-only file system");
+        assert!(told(Access::Read, &line).contains("access full would do"));
+        for line in [
+            "zsh:1: can't create temp file for here document: read-only file system",
+            "bash: cannot create temp file for here-document: Permission denied",
+        ] {
+            assert_eq!(told(Access::Read, line), "", "{line}");
+        }
+        // The user may not do these either, unless it is root.
+        let locked = at(&folder, "locked");
+        std::fs::write(&locked, "").unwrap();
+        std::fs::set_permissions(&locked, std::fs::Permissions::from_mode(0)).unwrap();
+        if std::fs::File::open(&locked).is_err() {
+            for line in [
+                "cat: locked: Permission denied",
+                "touch: cannot touch '/etc/x': Permission denied",
+                "bash: line 1: /etc/hosts: Permission denied",
+            ] {
+                assert_eq!(told(Access::Read, line), "", "{line}");
+            }
+        }
+        let line = "rm: cannot remove 'locked': Read-only file system";
+        assert!(told(Access::Read, line).contains("access workspace would do"));
     }
 
     /// A shell exits with 126 for a program that it may not run, and with 127 for one that it does

@@ -8,6 +8,7 @@ use crate::command::{How, LEASE_ENDED, RunEnd, Runs};
 use crate::core::background::BackgroundMode;
 use crate::core::command_changes;
 use crate::core::entry::{CallId, Fact, Outcome, Output, Spent};
+use crate::core::plain_text::plain_text;
 use crate::core::quoted::fenced;
 use crate::core::state::Background;
 use crate::core::to_person::{NOT_BEGUN, RAN, TYPE_AGAIN};
@@ -32,7 +33,7 @@ pub(crate) fn result(
     inline_max_bytes: usize,
 ) -> ToolResult {
     let printed = printed(runs, ended, STORED_MAX_BYTES).unwrap_or_else(|why| format!("[{why}]"));
-    let of_sandbox = hint::lines(ended, &printed, folder);
+    let of_sandbox = hint::lines(ended, &plain_text(&printed), folder);
     let told: usize = of_sandbox.iter().map(String::len).sum();
     let room = inline_max_bytes.saturating_sub(ENDING_BYTES + told);
     let (output, blobs) = truncate_output(printed, room);

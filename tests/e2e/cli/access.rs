@@ -296,6 +296,39 @@ fn commands_with_another_access_have_another_temporary_folder() {
     assert_eq!(results[2].1, "x\n");
 }
 
+/// Each has its own place for them: zsh one with the beginning that `TMPPREFIX` names. fish has no
+/// here-documents, and complains about a home folder that it cannot write.
+#[test]
+fn here_documents_and_temporary_files_work_in_each_shell() {
+    let home = scripted(&[]);
+    if !has_sandbox(&home) {
+        return;
+    }
+    let document = "cat > \"$(mktemp -d)/x\" <<'END'\nnew\nEND\ncat <<'END'\nnew\nEND\n";
+    let more = format!("{document}cat <(echo new)\ncat <<< new\n");
+    let of_zsh = format!("{more}cat =(echo new)\n");
+    let shells = [
+        ("dash", document, "new\n"),
+        ("bash", more.as_str(), "new\nnew\nnew\n"),
+        ("zsh", of_zsh.as_str(), "new\nnew\nnew\nnew\n"),
+        ("fish", "cat (echo new | psub)", "new\n"),
+    ];
+    for (shell, line, want) in shells {
+        let places =
+            ["/bin", "/usr/bin", "/usr/local/bin"].map(|place| Path::new(place).join(shell));
+        let Some(path) = places.into_iter().find(|path| path.is_file()) else {
+            continue;
+        };
+        let set = format!("shell.path={:?}", path.display().to_string());
+        let options = [&ACCEPT[..], &["--set", &set]].concat();
+        // The first has a temporary folder of its own.
+        for access in ["read", "workspace"] {
+            let came = ran(&home, &[with(line, access)], &options);
+            assert_eq!(came[0].1, want, "{shell} {access}");
+        }
+    }
+}
+
 fn is_there(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).any(|folder| folder.join(program).is_file())

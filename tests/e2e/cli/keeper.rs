@@ -226,6 +226,47 @@ async fn a_command_sees_no_keys_no_terminal_and_no_input() {
     assert_eq!(place.output(&ended), "[] cat cat 0 dumb given\n0\n");
 }
 
+/// An editor of the user would wait for somebody who closes it.
+#[tokio::test]
+async fn an_editor_fails_at_once_and_git_keeps_a_text_if_it_is_told_to() {
+    let place = place();
+    let line = "export HOME=$PWD GIT_CONFIG_NOSYSTEM=1; git init -q r && cd r
+git config user.name a; git config user.email a@b.c
+git config core.editor 'touch ../opened; sleep 1000'
+git config sequence.editor 'touch ../opened; sleep 1000'
+echo 1 > a; git add a; git commit -qm one; echo 2 > a
+git commit -a; echo \"commit $?\"; git commit -qam two
+git commit --amend; echo \"amend $?\"
+git rebase -i HEAD~1; echo \"list $?\"
+git -c core.editor=true commit -q --amend; echo \"kept $?\"
+edit='f() { sed s/^pick/reword/ \"$1\" > ../list; cp ../list \"$1\"; }; f'
+GIT_SEQUENCE_EDITOR=$edit git rebase -q -i HEAD~1; echo \"reword $?\"
+git -c core.editor=true rebase --continue; echo \"continued $?\"
+GIT_EDITOR=true git rebase -q -i HEAD~1; echo \"named $?\"
+sh -c \"$VISUAL a\"; echo \"other $?\"; git log --format=%s; ls ../opened";
+    let ended = place.run(&place.spec(line)).await;
+    let printed = place.output(&ended);
+    for told in [
+        "commit 1",
+        "amend 1",
+        "list 1",
+        "kept 0",
+        "reword 1",
+        "continued 0",
+        "named 0",
+        "other 1",
+        "two\none",
+    ] {
+        assert!(
+            printed.contains(&format!("\n{told}\n")),
+            "{told}: {printed}"
+        );
+    }
+    let said = "--no-edit or git -c core.editor=true\n";
+    assert_eq!(printed.matches(said).count(), 5, "{printed}");
+    assert!(!place.folder.path().join("opened").exists(), "{printed}");
+}
+
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn a_command_starts_with_the_signals_of_a_login() {
