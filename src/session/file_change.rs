@@ -4,18 +4,19 @@ use std::fmt::Write;
 use std::ops::Range;
 use std::time::Duration;
 
-use similar::{DiffTag, TextDiff};
+use similar::DiffTag;
 
 use crate::core::text::count;
 use crate::core::tree::{Item, path_text};
 use crate::store::{Store, StoreError};
+use crate::tools::{by_lines, changed_ends};
 
 /// Maximum size of a file that is compared. A larger one is only named.
 const MAX_DIFF_BYTES: usize = 2 * 1024 * 1024;
 
 /// Time limit of a diff. If nearly every line differs, the shortest diff takes minutes. After this
 /// time, a longer one is used.
-const MAX_TIME: Duration = Duration::from_millis(100);
+pub(super) const MAX_TIME: Duration = Duration::from_millis(100);
 
 /// Time limit for counting a list of changes. The paths after that have no figures.
 pub const COUNTED_FOR: Duration = Duration::from_secs(1);
@@ -49,7 +50,7 @@ impl FileChange {
         let (old, new) = (text(store, before)?, text(store, after)?);
         let lines = match (&old, &new) {
             (Text::Text(old), Text::Text(new)) => {
-                let diff = by_lines(old, new);
+                let diff = by_lines(old, new, MAX_TIME);
                 let changed = diff.ops().iter().filter(|op| op.tag() != DiffTag::Equal);
                 Some(changed.fold((0, 0), |(added, removed), op| {
                     (added + op.new_range().len(), removed + op.old_range().len())
@@ -76,7 +77,7 @@ impl FileChange {
     /// Returns the change without the path: `+12 −3`.
     pub fn figures(&self) -> String {
         match self.lines {
-            Some((added, removed)) => format!("+{added} −{removed}{}", self.mode()),
+            Some((added, removed)) => format!("+{added} −{removed}{}{}", self.mode(), self.ends()),
             None => format!("{} → {}", self.old.words(), self.new.words()),
         }
     }
@@ -117,7 +118,7 @@ impl FileChange {
         }
         if self.lines != Some((0, 0)) || !self.was || !self.is {
             let names = (side('a', self.was), side('b', self.is));
-            let diff = by_lines(old, new);
+            let diff = by_lines(old, new, MAX_TIME);
             for (place, hunk) in diff.unified_diff().iter_hunks().enumerate() {
                 if place == 0 {
                     let _ = writeln!(text, "--- {}\n+++ {}", names.0, names.1);
@@ -133,6 +134,15 @@ impl FileChange {
         text
     }
 
+    /// Returns a change of line ends, in words.
+    fn ends(&self) -> String {
+        let (Text::Text(old), Text::Text(new)) = (&self.old, &self.new) else {
+            return String::new();
+        };
+        let words = changed_ends(old, new).into_iter();
+        words.map(|words| format!(", {words}")).collect()
+    }
+
     /// Returns a change of the mode, in words.
     fn mode(&self) -> String {
         match self.mode {
@@ -140,10 +150,6 @@ impl FileChange {
             None => String::new(),
         }
     }
-}
-
-pub(super) fn by_lines<'a>(old: &'a str, new: &'a str) -> TextDiff<'a, 'a, str> {
-    TextDiff::configure().timeout(MAX_TIME).diff_lines(old, new)
 }
 
 pub(super) fn text(store: &Store, item: Option<&Item>) -> Result<Text, StoreError> {
