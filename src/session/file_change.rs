@@ -9,7 +9,7 @@ use similar::DiffTag;
 use crate::core::text::count;
 use crate::core::tree::{Item, path_text};
 use crate::store::{Store, StoreError};
-use crate::tools::{by_lines, changed_ends};
+use crate::tools::by_lines;
 
 /// Maximum size of a file that is compared. A larger one is only named.
 const MAX_DIFF_BYTES: usize = 2 * 1024 * 1024;
@@ -77,7 +77,7 @@ impl FileChange {
     /// Returns the change without the path: `+12 −3`.
     pub fn figures(&self) -> String {
         match self.lines {
-            Some((added, removed)) => format!("+{added} −{removed}{}{}", self.mode(), self.ends()),
+            Some((added, removed)) => format!("+{added} −{removed}{}", self.mode()),
             None => format!("{} → {}", self.old.words(), self.new.words()),
         }
     }
@@ -132,15 +132,6 @@ impl FileChange {
             }
         }
         text
-    }
-
-    /// Returns a change of line ends, in words.
-    fn ends(&self) -> String {
-        let (Text::Text(old), Text::Text(new)) = (&self.old, &self.new) else {
-            return String::new();
-        };
-        let words = changed_ends(old, new).into_iter();
-        words.map(|words| format!(", {words}")).collect()
     }
 
     /// Returns a change of the mode, in words.

@@ -12,14 +12,11 @@ use std::path::Path;
 use super::ToolResult;
 use super::diff::Diff;
 use super::file::{self, FolderEntry, HAS_WRITER, MAX_FILE_BYTES};
-use super::line_ends::{changed_ends, kept_ends};
+use super::line_ends::changed_ends;
 use super::paths::{self, ToolContext, path_key};
 use super::staged::{self, CommitError, Loss};
 use crate::core::entry::{Fact, Guard, Outcome};
 use crate::core::seen::{SeenFile, SeenPart};
-
-/// Maximum number of ranges of lines that a refusal names.
-const MAX_RANGES_NAMED: usize = 5;
 
 /// Computes the new content from the path, in the form that guards have, and the old content.
 pub(super) type MakeContent = Box<dyn Fn(&Path, Option<&[u8]>) -> Result<Content, String> + Send>;
@@ -128,11 +125,11 @@ fn guard(change: &FileChange, ctx: &ToolContext, seen: Option<&SeenFile>) -> Res
         before,
     };
     if change.is_blind && old.is_some() && !guard.changes_nothing() {
-        let part = seen.and_then(|seen| seen.part.as_ref());
-        match part {
-            _ if !is_known => return Err(unknown()),
-            Some(part) => return Err(unseen(name, part)),
-            None => {}
+        if !is_known {
+            return Err(unknown());
+        }
+        if let Some(part) = seen.and_then(|seen| seen.part.as_ref()) {
+            return Err(unseen(name, part));
         }
     }
     Ok(guard)
@@ -140,30 +137,17 @@ fn guard(change: &FileChange, ctx: &ToolContext, seen: Option<&SeenFile>) -> Res
 
 /// Says why a file must not be replaced of which the model has seen a part.
 fn unseen(name: &str, part: &SeenPart) -> String {
-    let ranges = part.lines.iter().take(MAX_RANGES_NAMED);
-    let ranges: Vec<String> = ranges.map(|(a, b)| format!("{a}–{b}")).collect();
-    let (why, hint) = match (part.replaced, &ranges[..]) {
-        (true, _) => (
-            format!("{name} has bytes that are not text, and read showed others"),
-            "change it with a command, or convert it with one (iconv) and read it again"
-                .to_string(),
-        ),
-        (false, ranges) => (
-            match ranges {
-                [] => format!("{name} was never read in whole"),
-                _ => format!(
-                    "{name} was read only in part (lines {} of {})",
-                    ranges.join(", "),
-                    part.of
-                ),
-            },
-            format!(
-                "read the rest (offset {}), or use edit, also for a line that read cuts",
-                part.first_missing()
-            ),
-        ),
-    };
-    format!("{why}: nothing was changed\nhint: {hint}")
+    if part.replaced {
+        return format!(
+            "{name} has bytes that are not text, and read showed others: nothing was changed\n\
+             hint: change it with a command, or convert it with one (iconv) and read it again"
+        );
+    }
+    let missing = part.first_missing();
+    format!(
+        "{name} was read only in part, without line {missing}: nothing was changed\n\
+         hint: read the rest (offset {missing}), or use edit, also for a line that read cuts"
+    )
 }
 
 /// Makes the change that the guard records, if the file still has the recorded content.
@@ -360,8 +344,7 @@ fn report(name: &str, old: Option<&[u8]>, new: &Content) -> String {
     let words = diff.in_words();
     match &new.replaced {
         None => {
-            let kept = kept_ends(&old, &text).map(|kept| format!("kept as it was: {kept}"));
-            let ends = changed_ends(&old, &text).into_iter().chain(kept);
+            let ends = changed_ends(&old, &text).into_iter();
             let ends: String = ends.map(|words| format!("\n{words}")).collect();
             format!("overwrote {name}: {words}{ends}")
         }
@@ -511,7 +494,7 @@ mod tests {
         let ours = write("a", "ours\n");
         assert_eq!(
             refused(&ours, vec![(1, 1), (4, 4)], false).unwrap_err(),
-            "a was read only in part (lines 1–1, 4–4 of 4): nothing was changed\n\
+            "a was read only in part, without line 2: nothing was changed\n\
              hint: read the rest (offset 2), or use edit, also for a line that read cuts"
         );
         let bytes = refused(&ours, vec![(1, 4)], true).unwrap_err();
@@ -525,7 +508,7 @@ mod tests {
         };
         let said = super::prepare(&ours, &room.ctx, Some(&unread)).unwrap_err();
         assert!(
-            error_of(&said).contains("was never read in whole"),
+            error_of(&said).contains("in part, without line 1: "),
             "{said:?}"
         );
         refused(&ours, vec![(1, 4)], false).unwrap();
@@ -536,7 +519,7 @@ mod tests {
     }
 
     #[test]
-    fn a_write_keeps_line_ends_and_the_mark_and_says_so() {
+    fn a_write_keeps_line_ends_and_the_mark() {
         let room = ResultRoom::new();
         let check = |old: &str, content: &str, after: &str, want: &str| {
             room.put("a", old);
@@ -549,7 +532,7 @@ mod tests {
             "\u{feff}a\r\n  b\r\n",
             "a\n  c\n",
             "\u{feff}a\r\n  c\r\n",
-            "overwrote a: line 2, +1 −1\nkept as it was: CRLF, BOM",
+            "overwrote a: line 2, +1 −1",
         );
         check(
             "\u{feff}a\r\n",
@@ -567,7 +550,7 @@ mod tests {
             "a\r\nb\n",
             "a\nB\n",
             "a\r\nB\n",
-            "overwrote a: line 2, +1 −1\nkept as it was: CRLF and LF",
+            "overwrote a: line 2, +1 −1",
         );
         check("\u{feff}a\r\n", "", "", "overwrote a: line 1, +0 −1");
         check(

@@ -348,7 +348,7 @@ impl Page {
 
     fn frame_bytes(&self) -> usize {
         let has_ends = self.has_mark || self.has_cr || self.crlfs > 0;
-        let notes = [self.has_cut, self.not_utf8, self.has_nul, has_ends];
+        let notes = [self.has_cut, self.not_utf8, has_ends];
         READ_ON_BYTES + notes.into_iter().filter(|has| *has).count() * NOTE_BYTES
     }
 
@@ -476,10 +476,6 @@ impl Page {
         if self.not_utf8 {
             self.text
                 .push_str("[not all of this is UTF-8: \u{fffd} stands for other bytes; edit and write refuse the file]\n");
-        }
-        if self.has_nul {
-            self.text
-                .push_str("[\u{2400} stands for a NUL byte; write refuses the file]\n");
         }
         self.text.extend(self.ends_note());
     }

@@ -105,7 +105,7 @@ impl ShownBody {
     pub fn text_after(&self, before: &str) -> Option<String> {
         match self {
             ShownBody::Edits { edits, .. } => edited_text(edits, before),
-            ShownBody::File { content, .. } => Some(as_written(before, content).into_owned()),
+            ShownBody::File { content, .. } => Some(as_written(before, content)),
             ShownBody::Subject
             | ShownBody::Plan(_)
             | ShownBody::Command { .. }

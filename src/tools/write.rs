@@ -59,7 +59,7 @@ impl Tool for Args {
             content: Box::new(move |_, old| {
                 let old = old.and_then(|old| std::str::from_utf8(old).ok());
                 let text = as_written(old.unwrap_or_default(), &content);
-                Ok(Content::whole(text.into_owned().into_bytes()))
+                Ok(Content::whole(text.into_bytes()))
             }),
         })
     }

@@ -272,7 +272,7 @@ pub(super) fn relocated(state: &mut State, record: &Record, folder: &str, by: Re
     enter(state, folder);
     if let (RecognisedBy::Folder, Some(moved)) = (by, RootMove::of(&record.entry)) {
         let seen = std::mem::take(&mut state.seen).into_iter();
-        state.seen = seen.map(|(path, file)| (moved.path(&path), file)).collect();
+        state.seen = seen.map(|(path, hash)| (moved.path(&path), hash)).collect();
         for open in &mut state.calls {
             open.guard.iter_mut().for_each(|guard| moved.guard(guard));
         }

@@ -134,7 +134,7 @@ fn bytes_that_are_not_text_are_replaced_and_named() {
         "read",
         json!({"path": "late-nul", "offset": SNIFFED_BYTES + 1}),
     );
-    assert!(done(&ran).contains("\t\u{2400}\n[\u{2400} stands for a NUL byte"));
+    assert!(done(&ran).ends_with("\t\u{2400}\n"));
     let line = SNIFFED_BYTES as u64 + 1;
     assert_eq!(part(&ran), Some((vec![(line, line)], true)));
     room.put("empty", "");
