@@ -4,9 +4,9 @@
 //! The files are those of the two trees around the command. So the note claims no ignored file, no
 //! file outside of the workspace, and not that the command changed them.
 
+use super::file_name::path_text;
 use super::shell::one_argument;
 use super::text::count;
-use super::file_name::path_text;
 use super::tree::{Change, Delta, Item, Marked};
 
 /// Maximum number of files that are named.

@@ -38,7 +38,7 @@ fn push_octal(out: &mut String, bytes: &[u8]) {
 }
 
 /// Returns the bytes of a quoted name, or `None` if the text is not quoted.
-pub fn unpath_text(text: &str) -> Option<Vec<u8>> {
+pub fn unquote_name(text: &str) -> Option<Vec<u8>> {
     let inner = text.strip_prefix('"')?.strip_suffix('"')?;
     let mut bytes = Vec::new();
     let mut rest = inner.bytes().peekable();
@@ -90,7 +90,7 @@ mod tests {
         ] {
             assert_eq!(path_text(name), text);
         }
-        assert_eq!(unpath_text("plain"), None);
+        assert_eq!(unquote_name("plain"), None);
     }
 
     proptest! {
@@ -100,13 +100,13 @@ mod tests {
             prop_assert_eq!(text.lines().count().max(1), 1);
             prop_assert!(!text.chars().any(is_unseen));
             let is_quoted = text.starts_with('"');
-            let read = if is_quoted { unpath_text(&text).unwrap() } else { text.as_bytes().to_vec() };
+            let read = if is_quoted { unquote_name(&text).unwrap() } else { text.as_bytes().to_vec() };
             prop_assert_eq!(read, name);
         }
 
         #[test]
         fn unquoting_takes_any_text(text in "\"[\\\\0-9a-z\"]{0,20}\"") {
-            prop_assert!(unpath_text(&text).is_some());
+            prop_assert!(unquote_name(&text).is_some());
         }
     }
 }

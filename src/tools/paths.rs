@@ -16,7 +16,7 @@ use std::sync::Arc;
 use similar::TextDiff;
 
 use super::limit::Limits;
-use crate::core::file_name::{path_text, unpath_text};
+use crate::core::file_name::{path_text, unquote_name};
 use crate::core::policy::Rules;
 use crate::core::rule::Bases;
 use crate::mcp::catalogue::SessionCatalogue;
@@ -113,7 +113,7 @@ pub(super) fn shown(path: &Path, folder: &Path) -> String {
 
 /// Returns the path of a call for display on one line. A quoted path stays as it is.
 pub(super) fn named(path: &str) -> String {
-    match unpath_text(path) {
+    match unquote_name(path) {
         Some(_) => path.to_string(),
         None => path_text(path.as_bytes()),
     }
@@ -147,7 +147,7 @@ fn absolute(path: &str, ctx: &ToolContext) -> Result<PathBuf, String> {
         }
         (None, _) => PathBuf::from(path),
     };
-    match unpath_text(path) {
+    match unquote_name(path) {
         Some(name) if !ctx.folder.join(&expanded).exists() => unquoted(path, name, ctx),
         _ => Ok(clean(&ctx.folder.join(expanded))),
     }
