@@ -130,7 +130,7 @@ async function send(path, body, method = 'POST') {
 // What was sent is recorded; the user learns whether a process works on it.
 function sent(answer) {
   const why = answer.not_started;
-  $('why').textContent = why ? 'Recorded, but nobody works on it: ' + why.error + (why.hint ? ' — ' + why.hint : '') : '';
+  $('why').textContent = why ? 'Saved, but it is not running: ' + why.error + (why.hint ? ' — ' + why.hint : '') : '';
 }
 
 const of = (id, more) => '/sessions/' + encodeURIComponent(id) + (more || '');
@@ -1061,6 +1061,8 @@ function formOf(mine, q) {
   return box;
 }
 
+const ASKS = { bash: 'Run this command?', write: 'Write this file?', edit: 'Change this file?' };
+
 function drawQuestions(mine, questions) {
   const known = $('questions').children.length;
   const pinned = atEnd();
@@ -1070,7 +1072,7 @@ function drawQuestions(mine, questions) {
     box.dataset.call = q.call;
     const name = 'why-' + q.call;
     const pre = whole(q);
-    box.append(el('h3', '', q.no_sandbox ? 'Run this without the sandbox?' : 'May it use ' + q.tool + '?'));
+    box.append(el('h3', '', q.no_sandbox ? 'Run this without the sandbox?' : ASKS[q.tool] || 'Call ' + q.tool + '?'));
     if (q.access_text) box.append(el('p', q.no_sandbox ? 'danger' : '', q.access_text));
     box.append(el('p', 'dim', q.why + (q.leads_to ? ' · leads to ' + q.leads_to : '')), pre);
     const answers = el('div', 'answers changes');
@@ -1142,7 +1144,7 @@ $('send').addEventListener('submit', async (e) => {
     keep('words ' + mine.id, rest);
     if (mine === view) { $('text').value = rest; grow($('text')); }
   } catch (problem) {
-    $('why').textContent = 'Not sent, your words are kept: ' + problem;
+    $('why').textContent = 'Not sent, the text is still here: ' + problem;
   }
   $('send-it').disabled = false;
 });

@@ -265,7 +265,7 @@ impl Machine {
     ) -> Result<Guard, PrepareError> {
         let spec = self.spec(call, command, access).map_err(|why| {
             PrepareError::Refused(Outcome::error(format!(
-                "not run: cannot put up the sandbox for access {access}: {why}"
+                "not run: cannot set up the sandbox for access {access}: {why}"
             )))
         })?;
         let guard = self.prepare_spec(&spec)?;

@@ -990,16 +990,16 @@ fn words_given_at_the_start_are_in_the_box_of_every_first_screen() {
 #[test]
 fn start_notices_are_shown_below_the_greeting() {
     let mut stage = Stage::new(80, 24);
-    let notice = "commands of the model run in a sandbox";
+    let notice = "The model's commands run in a sandbox";
     stage.open_with(|opening| opening.warnings = vec![notice.into()]);
     stage.rest();
     let rows = stage.rows();
     let place = |text: &str| rows.iter().position(|row| row.contains(text));
-    let (greeting, told) = (place("Kill it at any instant"), place(notice));
+    let (greeting, told) = (place("Kill it at any time"), place(notice));
     assert!(greeting.is_some() && greeting < told, "{rows:#?}");
     stage.says("mend it");
     stage.sees(notice);
-    stage.does_not_see("Kill it at any instant");
+    stage.does_not_see("Kill it at any time");
 }
 
 /// One screen of each kind at the smallest size that is drawn.

@@ -83,7 +83,7 @@ impl KeptWhy {
             KeptWhy::Beside => "changed meanwhile: an older one lies beside it, as .rewake-kept",
             KeptWhy::Aside => "what was there lies beside it, as .rewake-kept",
             KeptWhy::Refused => "the file system refused",
-            KeptWhy::Lost => "what it was is not kept any more",
+            KeptWhy::Lost => "what it was is not stored any more",
             KeptWhy::Chosen => "kept as it was asked for",
         }
     }

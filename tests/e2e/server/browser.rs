@@ -228,7 +228,7 @@ fn a_person_steers_a_session_from_a_phone() {
     browser.until("return !location.href.includes('token')");
     browser.picture("page-list.png");
     browser.press("#sessions a");
-    browser.until_text("May it use edit?");
+    browser.until_text("Change this file?");
     browser.until_text("round(sum(rows), 2)");
     browser.until("return document.documentElement.scrollWidth <= window.innerWidth");
     browser.picture("page-question-light.png");
@@ -391,7 +391,7 @@ fn a_hostile_session_is_shown_and_does_nothing() {
     browser.script("sessionStorage.clear()");
     browser.go(&format!("http://127.0.0.1:{}/", server.port));
     browser.post("/refresh", &json!({}));
-    browser.until_text("Which link?");
+    browser.until_text("Paste your link");
 }
 
 /// A way to the server that can die: what is sent on it goes nowhere then, and it is not closed.
@@ -465,7 +465,7 @@ fn a_dead_connection_is_detected_and_reopened() {
     browser.until_text("write f");
     // The same in a session, and what came meanwhile is there.
     browser.press("#sessions a");
-    browser.until_text("May it use write?");
+    browser.until_text("Write this file?");
     way.is_dead.store(true, Ordering::SeqCst);
     browser.script("silent = 1000; patience = 1000");
     browser.until("return document.getElementById('link').className === 'lost'");
