@@ -354,6 +354,14 @@ mod tests {
             "HTTP 529: see later from mock"
         );
         assert_eq!(
+            of(
+                FailureClass::Network,
+                &format!("cannot reach mock at {url}: connection refused"),
+                None,
+            ),
+            "mock: connection refused"
+        );
+        assert_eq!(
             of(FailureClass::Nonsense, "the answer is empty", None),
             "the answer is empty"
         );
