@@ -1002,6 +1002,22 @@ fn start_notices_are_shown_below_the_greeting() {
     stage.does_not_see("Kill it at any time");
 }
 
+#[test]
+fn the_greeting_is_not_cut_on_a_narrow_screen() {
+    let table = [
+        (80, "The next start picks up where it stopped."),
+        (60, "Kill it at any time."),
+    ];
+    for (columns, end) in table {
+        let mut stage = Stage::new(columns, 24);
+        stage.open();
+        stage.rest();
+        let rows = stage.rows();
+        let is_whole = rows.iter().any(|row| row.trim_end().ends_with(end));
+        assert!(is_whole, "{rows:#?}");
+    }
+}
+
 /// One screen of each kind at the smallest size that is drawn.
 #[test]
 fn the_smallest_terminal_shows_what_matters() {
