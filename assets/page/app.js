@@ -10,6 +10,9 @@ const PAGE = 200;          // entries that are shown at first
 const MAX_OUT = 20000;     // characters of an output that are shown
 const QUIET = 500;         // a button that just came is not pressed by chance
 const MAX_VALUES = 1000;   // characters of the values of an answer that are shown
+// The word of the screen for a session that a signal or a limit ended.
+const stateWords = (state) => (state === 'left' ? 'interrupted' : state);
+const ASKS = { bash: 'Run this command?', write: 'Write this file?', edit: 'Change this file?' };
 let silent = 40000;        // so long a stream may bring nothing: it has a sign of life every 15 s
 let patience = 20000;      // so long a request may take
 const SLOW = 60000;        // so long a start, or an image
@@ -131,7 +134,7 @@ async function send(path, body, method = 'POST') {
 // What was sent is recorded; the user learns whether a process works on it.
 function sent(answer) {
   const why = answer.not_started;
-  $('why').textContent = why ? 'Recorded, but nobody works on it: ' + why.error + (why.hint ? ' — ' + why.hint : '') : '';
+  $('why').textContent = why ? 'Saved, but it is not running: ' + why.error + (why.hint ? ' — ' + why.hint : '') : '';
 }
 
 const of = (id, more) => '/sessions/' + encodeURIComponent(id) + (more || '');
@@ -383,7 +386,7 @@ function drawList(asks) {
   });
   renew($('sessions'), listed.sessions, (s) => s.id, (s) => {
     const [li, a] = entry(s.id);
-    a.append(row(s.name, s.state + ' · ' + ago(s.updated_ms), 'state-' + s.state));
+    a.append(row(s.name, stateWords(s.state) + ' · ' + ago(s.updated_ms), 'state-' + s.state));
     if (s.asks) a.append(el('div', 'badge', 'waits for an answer'));
     if (s.parent || s.forked_from) a.append(el('div', 'dim', s.parent ? 'subagent' : 'a fork'));
     if (s.found) a.append(el('div', 'dim', s.found.snippet));
@@ -581,7 +584,7 @@ async function about(mine) {
   if ($('title').textContent !== title) put($('title'), title, false, true);
   entitle(title + ' · rewake');
   const cost = s.cost_usd ? ' · $' + s.cost_usd.toFixed(2) : '';
-  const state = s.paused ? 'paused' : s.state;
+  const state = s.paused ? 'paused' : stateWords(s.state);
   put($('about'), state + ' · ' + s.mode + ' · ' + (s.model || '') + cost + ' · ' + s.folder, false, true);
   if (s.failure) $('about').append(el('div', 'note bad', s.failure.message + (s.failure.hint ? ' — ' + s.failure.hint : '')));
   const steps = s.plan ? s.plan.steps : [];
@@ -1282,7 +1285,7 @@ $('send').addEventListener('submit', async (e) => {
     keep('words ' + mine.id, rest);
     if (mine === view) { $('text').value = rest; grow($('text')); }
   } catch (problem) {
-    $('why').textContent = 'Not sent, your words are kept: ' + problem;
+    $('why').textContent = 'Not sent, the text is still here: ' + problem;
   }
   $('send-it').disabled = false;
 });

@@ -130,7 +130,7 @@ fn in_words(question: &Question, sandbox: &Sandbox) -> String {
     let title = session_name(session.title.as_deref());
     let live = match is_live {
         true => "",
-        false => " · nobody works in it",
+        false => " · not running",
     };
     let mut lines = vec![format!(
         "{id} asks about call {}, {} ago · {title} · {}{live}",

@@ -43,7 +43,7 @@ Exit codes:
 
 /// A coding agent for the terminal that survives crashes.
 ///
-/// Kill it or cut the power: the next start continues where it stopped. Without -p it opens the
+/// Kill it at any time. The next start picks up where it stopped. Without -p it opens the
 /// screen and offers the unfinished sessions of this folder.
 #[derive(Debug, Clone, PartialEq, Parser)]
 #[command(

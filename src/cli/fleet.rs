@@ -137,7 +137,7 @@ async fn list(connection: &Connection, json: bool) -> Result<u8, CliError> {
         ));
     }
     if held.is_empty() {
-        note("nobody works on a shared session");
+        note("no shared session is running");
     }
     Ok(exit::DONE)
 }

@@ -99,7 +99,7 @@ fn list(ctx: &AppContext) -> Result<u8, CliError> {
             info.folder.clone()
         };
         line(&format!(
-            "{}  {}  {state:<10}  {:>5} {:<7}  {}  {}",
+            "{}  {}  {state:<11}  {:>5} {:<7}  {}  {}",
             unique_short_id(&info.id, &ids),
             local_time(info.updated_ms),
             info.entries,

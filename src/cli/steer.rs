@@ -69,12 +69,10 @@ pub(super) fn report_delivery_to(id: &str, sending: Delivery, is_shared: bool) -
     note(&match sending {
         Delivery::Heard => format!("sent to {id}"),
         Delivery::Kept if is_shared => {
-            format!("kept for {id}: nobody works in it; the next process that does takes it")
+            format!("saved: {id} is not running; the next process that runs it will read it")
         }
-        Delivery::Kept => format!(
-            "kept for {id}: nobody works in it; rewake -r {id}, or rewake -p -r {id}, takes it up"
-        ),
-        Delivery::NothingToDo => format!("nobody works in {id}: there is nothing to stop"),
+        Delivery::Kept => format!("saved: {id} is not running; rewake -r {id} will read it"),
+        Delivery::NothingToDo => format!("{id} is not running"),
         Delivery::Done => format!("{id} is paused; rewake unblock {id} lifts that"),
     });
     exit::DONE

@@ -12,6 +12,8 @@ pub enum Ending {
     Done,
     /// The process exited normally, with work still pending.
     Left,
+    /// The same, at the limit of turns.
+    TurnLimit,
     /// The user stopped it.
     Stopped,
     /// The model call failed for good.
@@ -27,7 +29,8 @@ impl Ending {
     pub fn word(self) -> &'static str {
         match self {
             Ending::Done => "done",
-            Ending::Left => "left",
+            Ending::Left => "interrupted",
+            Ending::TurnLimit => "turn limit",
             Ending::Stopped => "stopped",
             Ending::Failed => "failed",
             Ending::Dismissed => "dismissed",
@@ -38,6 +41,10 @@ impl Ending {
     /// Returns the ending of a session with pending work, from its last entry.
     pub fn with_pending_work(last: Option<&Entry>) -> Ending {
         match last {
+            Some(Entry::Saved {
+                reason: SaveReason::TurnLimit,
+                ..
+            }) => Ending::TurnLimit,
             Some(Entry::Saved {
                 reason: SaveReason::Exit | SaveReason::Signal,
                 ..

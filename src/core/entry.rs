@@ -675,6 +675,8 @@ pub enum SaveReason {
     Signal,
     /// The program exited on request, or because the work was done.
     Exit,
+    /// The run reached its maximum number of answers.
+    TurnLimit,
     /// The context was nearly full. Not written by this version.
     ContextLimit,
     /// A person asked for it. Not written by this version.

@@ -9,13 +9,21 @@ pub(crate) struct RequestFailure<'a> {
     pub reason: &'a str,
 }
 
+/// Beginnings of the reasons of a request that had no answer: no connection, and none afterwards.
+pub(crate) const UNREACHED: &str = "cannot reach";
+pub(crate) const UNANSWERED: &str = "no answer from";
+
 /// Returns `REASON from NAME at ADDRESS`. The status of a `reason` such as `HTTP 400: WORDS` follows
-/// the words.
+/// the words, and `cannot reach: WHY` becomes `cannot reach NAME at ADDRESS: WHY`.
 pub(crate) fn message(provider: &str, reason: &str, address: &str) -> String {
-    let parts = reason.split_once(": ");
-    match parts.filter(|(status, words)| is_status(status) && !words.trim().is_empty()) {
-        Some((status, words)) => format!("{words} ({status}) from {provider} at {address}"),
-        None => format!("{reason} from {provider} at {address}"),
+    match reason.split_once(": ") {
+        Some((status, words)) if is_status(status) && !words.trim().is_empty() => {
+            format!("{words} ({status}) from {provider} at {address}")
+        }
+        Some((way @ (UNREACHED | UNANSWERED), why)) => {
+            format!("{way} {provider} at {address}: {why}")
+        }
+        _ => format!("{reason} from {provider} at {address}"),
     }
 }
 
@@ -37,7 +45,8 @@ impl<'a> RequestFailure<'a> {
     /// Parses a message, also one of an older version: `asking NAME at ADDRESS: REASON`, or
     /// `request to NAME failed: REASON (ADDRESS)`. `None`: it is another message.
     pub fn parse(message: &'a str) -> Option<RequestFailure<'a>> {
-        if let Some(rest) = message.strip_prefix("asking ") {
+        let mut ways = ["asking", UNREACHED, UNANSWERED].into_iter();
+        if let Some(rest) = ways.find_map(|way| message.strip_prefix(way)?.strip_prefix(' ')) {
             let (provider, rest) = rest.split_once(" at ")?;
             let (_, reason) = rest.split_once(": ")?;
             return Some(RequestFailure { provider, reason });
@@ -83,9 +92,14 @@ mod tests {
             ),
             ("HTTP 500", "HTTP 500 from mock at http"),
             (
-                "connection refused: x",
-                "connection refused: x from mock at http",
+                "cannot reach: connection refused",
+                "cannot reach mock at http://127.0.0.1:8080/v1/messages: connection refused",
             ),
+            (
+                "no answer from: the connection was closed",
+                "no answer from mock at http",
+            ),
+            ("the stream was cut", "the stream was cut from mock at http"),
         ] {
             let message = message("mock", reason, url);
             assert!(message.starts_with(begins), "{message}");
@@ -108,6 +122,11 @@ mod tests {
             (from, Some("nothing from x at http://h")),
             (new("HTTP 500"), None),
             (new("connection refused"), Some("connection refused")),
+            (
+                new("cannot reach: connection refused (through the proxy p of X)"),
+                Some("connection refused (through the proxy p of X)"),
+            ),
+            (new("no answer from: it was closed"), Some("it was closed")),
         ];
         for (message, words) in table {
             let parsed = RequestFailure::parse(&message).unwrap();

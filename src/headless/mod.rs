@@ -393,7 +393,7 @@ impl Run {
         // Told apart from a kill by the next start.
         if engine.state().unfinished()
             && !matches!(engine.state().halted, Some(Halt::Failed(_)))
-            && let Err(error) = engine.save(SaveReason::Exit).await
+            && let Err(error) = engine.save(result.saves).await
         {
             tracing::warn!(%error, "the leaving was not recorded");
         }
@@ -469,6 +469,8 @@ struct RunResult {
     why: Option<String>,
     hint: Option<String>,
     is_error: bool,
+    /// Reason of the checkpoint if work is pending.
+    saves: SaveReason,
 }
 
 impl RunResult {
@@ -478,6 +480,7 @@ impl RunResult {
         why: None,
         hint: None,
         is_error: false,
+        saves: SaveReason::Exit,
     };
 
     fn new(code: u8, why: impl Into<String>) -> RunResult {
@@ -517,10 +520,13 @@ fn run_result(
         RestReason::Waiting(Why::Idle) if fitting(engine.state()).is_some() => RunResult::DONE,
         RestReason::Waiting(Why::Idle) => ended(stop),
         RestReason::Waiting(Why::Unfit) => unfit_result(engine.state()),
-        RestReason::Waiting(Why::Turns) => RunResult::new(
-            exit::RESUMABLE,
-            "stopped: the limit of turns is reached; --max-turns raises it",
-        ),
+        RestReason::Waiting(Why::Turns) => RunResult {
+            saves: SaveReason::TurnLimit,
+            ..RunResult::new(
+                exit::RESUMABLE,
+                "stopped: the limit of turns is reached; --max-turns raises it",
+            )
+        },
         RestReason::Waiting(Why::Repeats) => {
             let repeated = engine.state().loop_guard.stuck().unwrap_or_default();
             RunResult::new(

@@ -13,6 +13,7 @@ use serde_json::Value;
 use super::{no_model, too_long};
 use crate::core::entry::{Failure, FailureClass};
 use crate::core::half_character::read_lenient;
+use crate::core::request_failure::{UNANSWERED, UNREACHED};
 use crate::net::client::{causes, proxy_of, reason};
 
 /// Maximum length of a server's message, in characters.
@@ -106,17 +107,18 @@ const NOT_CONNECTED: [(&str, bool, &str); 5] = [
 /// status.
 pub(crate) async fn not_sent(error: reqwest::Error) -> Failure {
     let is_connect = error.is_connect();
+    let way = if is_connect { UNREACHED } else { UNANSWERED };
     let url = error.url().cloned().filter(|_| is_connect);
-    let mut failure = network(&reason(error));
+    let mut failure = network(&format!("{way}: {}", reason(error)));
     let proxy = url.as_ref();
     if let Some(proxy) = proxy.and_then(|url| proxy_of(url, |name| std::env::var(name).ok())) {
-        let is_refused = failure.message.starts_with(NO_TUNNEL);
+        let is_refused = failure.message.contains(NO_TUNNEL);
         let status = match url.as_ref().filter(|_| is_refused) {
             Some(url) => proxy.tunnel_status(url).await,
             None => None,
         };
         if let Some(status) = status {
-            failure.message = format!("no tunnel: HTTP {status}");
+            failure.message = format!("{way}: no tunnel: HTTP {status}");
         }
         failure.message += &format!(" (through the proxy {proxy})");
         if status.is_some_and(is_lasting_refusal) {

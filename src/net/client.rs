@@ -167,12 +167,17 @@ pub fn proxy_of(url: &Url, variable: impl Fn(&str) -> Option<String>) -> Option<
 }
 
 /// Returns the innermost reason, because the outer ones say only that a request failed. The text
-/// does not contain the address, which may contain a secret.
+/// does not contain the address, which may contain a secret. An error of the system has no number,
+/// and begins in lower case.
 pub fn reason(error: reqwest::Error) -> String {
     let error = error.without_url();
-    causes(&error)
+    let text = causes(&error)
         .last()
-        .map_or_else(|| error.to_string(), |e| e.to_string())
+        .map_or_else(|| error.to_string(), |e| e.to_string());
+    match text.split_once(" (os error ") {
+        Some((words, _)) => words.to_lowercase(),
+        None => text,
+    }
 }
 
 /// Returns the reasons of an error, the innermost last.

@@ -55,7 +55,7 @@ pub async fn checked_addresses(
     }
     for address in &found {
         if is_never_reached(*address) {
-            return Err(format!("{host} is {address}, which is never fetched"));
+            return Err(format!("{host} is not a public address: never fetched"));
         }
         if is_private(*address) && !may_be_private {
             return Err(private(host, port));

@@ -741,8 +741,9 @@ fn saved(reason: SaveReason) -> &'static str {
     match reason {
         SaveReason::Timer => "timer",
         SaveReason::Turn => "end of the turn",
-        SaveReason::Signal => "left on a signal",
-        SaveReason::Exit => "left",
+        SaveReason::Signal => "interrupted by a signal",
+        SaveReason::Exit => "end of the program",
+        SaveReason::TurnLimit => "turn limit",
         SaveReason::ContextLimit => "context nearly full",
         SaveReason::Manual => "saved by hand",
         SaveReason::Files => "snapshot of the files",

@@ -178,7 +178,7 @@ pub(super) enum Text {
 
 impl Text {
     fn lost() -> Text {
-        Text::Other("a content that is not kept any more".to_string())
+        Text::Other("a content that is not stored any more".to_string())
     }
 
     /// Returns the text, if there is one.

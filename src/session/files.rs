@@ -16,14 +16,16 @@ impl AppContext {
         match self.keeping() {
             Ok(Some(keeping)) => {
                 if let Some(why) = keeping.only_written.as_ref().filter(|why| !why.is_empty()) {
-                    warnings.push(format!("only the files that tools write are kept: {why}"));
+                    warnings.push(format!(
+                        "{why}: only files that rewake edits can be restored"
+                    ));
                 }
                 if let Err(error) = world.start_snapshots(keeping) {
-                    warnings.push(format!("the files are not kept: {error}"));
+                    warnings.push(format!("files cannot be restored: {error}"));
                 }
             }
             Ok(None) => {}
-            Err(why) => warnings.push(format!("the files are not kept: {why}")),
+            Err(why) => warnings.push(format!("files cannot be restored: {why}")),
         }
     }
 

@@ -102,10 +102,10 @@ fn covered(files: &FilesConfig, unfit: Option<&str>) -> FilesRow {
         (FilesInTime::Off, _) => FilesRow::new(Grade::Note, "snapshots are off (files.snapshots)"),
         (FilesInTime::Tools, _) => FilesRow::new(
             Grade::Fine,
-            "snapshots hold only what file tools write (files.snapshots)",
+            "only files that rewake edits can be restored (files.snapshots)",
         ),
         (FilesInTime::On, Some(why)) => {
-            let what = format!("snapshots hold only what file tools write: {why}");
+            let what = format!("{why}: only files that rewake edits can be restored");
             FilesRow::new(Grade::Note, what)
         }
         (FilesInTime::On, None) => {

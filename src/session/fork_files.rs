@@ -65,7 +65,7 @@ pub enum NotForked {
     },
     #[error("the files cannot be put into {}: {why}", folder.display())]
     NotLaidOut { folder: PathBuf, why: String },
-    #[error("there can be no worktree of {}: {why}", repository.display())]
+    #[error("cannot create a worktree of {}: {why}", repository.display())]
     Worktree { repository: PathBuf, why: String },
     #[error(transparent)]
     Session(#[from] SessionError),
@@ -219,7 +219,7 @@ impl AppContext {
             id: &note.target,
             content: &mut |hash| match kept_contents.snapshots().content(hash) {
                 Ok(Some(content)) => Ok(Some(content)),
-                Ok(None) => Err("what a file was is not kept any more (rewake gc)".to_string()),
+                Ok(None) => Err("what a file was is not stored any more (rewake gc)".to_string()),
                 Err(error) => Err(error.to_string()),
             },
             at: &mut |point| {

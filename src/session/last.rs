@@ -91,7 +91,8 @@ fn describe(
 fn sentence(ending: Ending) -> &'static str {
     match ending {
         Ending::Done => "done",
-        Ending::Left => "left with work still to do",
+        Ending::Left => "interrupted with work still to do",
+        Ending::TurnLimit => "stopped at the limit of turns, with work still to do",
         Ending::Stopped => "the user stopped it",
         Ending::Failed => "the model could not be asked",
         Ending::Dismissed => "the user dismissed it",
@@ -275,6 +276,9 @@ mod tests {
             of(vec![done(), said("x"), saved(SaveReason::Exit)]),
             Ending::Left
         );
+        let limited = of(vec![said("x"), call(), saved(SaveReason::TurnLimit)]);
+        assert_eq!(limited, Ending::TurnLimit);
+        assert_eq!(limited.word(), "turn limit");
         assert_eq!(
             of(vec![
                 said("x"),

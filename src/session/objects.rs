@@ -268,7 +268,10 @@ impl SessionList {
         Ok(ListedSession {
             name: session_name(info.title.as_deref()).to_string(),
             last_request: seen.request().map(|words| title_line(words, REQUEST_CHARS)),
-            state: standing.word(),
+            state: match standing.word() {
+                "interrupted" | "turn limit" => "left",
+                word => word,
+            },
             live: matches!(standing, super::SessionState::InUse { .. }),
             asks: paged.asks && info.unfinished,
             plan,

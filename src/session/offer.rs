@@ -9,7 +9,7 @@ use super::{SessionError, SessionList, now_ms};
 use crate::command::server::Servers;
 use crate::command::{RunState, Runs};
 use crate::core::ending::Ending;
-use crate::core::entry::{Entry, Failure, FailureClass, Guard, Mode, Record, SaveReason};
+use crate::core::entry::{Entry, Failure, FailureClass, Guard, Mode, Record};
 use crate::core::marks::title_line;
 use crate::core::request_failure::RequestFailure;
 use crate::core::state::{Halt, State};
@@ -45,7 +45,7 @@ pub struct Offer {
 /// Details from the log of an offered session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Details {
-    /// How it ended: `killed`, `the machine went down`, `left on a signal`, …
+    /// How it ended: `killed`, `the machine went down`, `interrupted`, …
     pub how: String,
     /// When it ended, as far as known: UTC, milliseconds since 1970.
     pub since_ms: i64,
@@ -232,7 +232,10 @@ fn in_short(failure: &Failure) -> String {
         return format!("the key in {variable} was refused ({status})");
     }
     let provider = RequestFailure::parse(message);
-    let provider = provider.map(|failed| format!("{} from {}", failed.reason, failed.provider));
+    let provider = provider.map(|failed| match failed.server_words() {
+        Some(words) if words == failed.reason => format!("{}: {words}", failed.provider),
+        _ => format!("{} from {}", failed.reason, failed.provider),
+    });
     let words = provider.as_deref().unwrap_or(message).split_whitespace();
     let words: Vec<&str> = words.filter(|word| !word.contains("://")).collect();
     one_line(&words.join(" "), 120)
@@ -245,21 +248,15 @@ fn how(ending: Ending, last: Option<&Record>) -> String {
             "the machine went down".into()
         }
         Ending::Left => match last.map(|r| &r.entry) {
-            Some(Entry::Saved {
-                reason: SaveReason::Signal,
-                ..
-            }) => "left on a signal".into(),
             Some(
                 Entry::Forked { .. }
                 | Entry::Restored {
                     new_folder: true, ..
                 },
             ) => "a fork that was never used".into(),
-            _ => "left".into(),
+            _ => ending.word().into(),
         },
-        Ending::Done | Ending::Failed | Ending::Stopped | Ending::Dismissed | Ending::Killed => {
-            ending.word().into()
-        }
+        ending => ending.word().into(),
     }
 }
 
@@ -355,6 +352,14 @@ mod tests {
                 None,
             ),
             "HTTP 529: see later from mock"
+        );
+        assert_eq!(
+            of(
+                FailureClass::Network,
+                &format!("cannot reach mock at {url}: connection refused"),
+                None,
+            ),
+            "mock: connection refused"
         );
         assert_eq!(
             of(FailureClass::Nonsense, "the answer is empty", None),

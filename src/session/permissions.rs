@@ -83,7 +83,7 @@ pub(super) fn notices(ctx: &AppContext, hidden: &Hidden, mode: Mode) -> Vec<Stri
 
 /// Fits on a line of 80 columns. The manual has the rest.
 const SANDBOXED: &str =
-    "commands of the model run in a sandbox, with no network unless you allow it";
+    "The model's commands run in a sandbox, with no network unless you allow it";
 const NO_SANDBOX: &str =
     "no sandbox: approved commands reach all your files and keys; see rewake doctor";
 

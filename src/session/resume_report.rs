@@ -119,7 +119,8 @@ pub fn resumed_in_short(line: &str) -> Option<String> {
         let after = match how.split_whitespace().next()? {
             "done" => "resumed",
             "killed" => "resumed after a kill",
-            "left" => "resumed after it was left",
+            "left" | "interrupted" => "resumed after an interruption",
+            "turn" => "resumed after the turn limit",
             "stopped" => "resumed after a stop",
             "failed" => "resumed after a failure",
             "dismissed" => "resumed after it was dismissed",
@@ -249,6 +250,12 @@ mod tests {
             "resumed after a stop · 41 entries · 1 message queued"
         );
         assert_eq!(of(Ending::Done), "resumed · 41 entries · 1 message queued");
+        for (ending, begins) in [
+            (Ending::Left, "resumed after an interruption · "),
+            (Ending::TurnLimit, "resumed after the turn limit · "),
+        ] {
+            assert!(of(ending).starts_with(begins), "{}", of(ending));
+        }
         assert_eq!(resumed_in_short("asked to go on"), None);
     }
 }

@@ -35,7 +35,7 @@ pub struct FileDiff {
 pub enum NoDiff {
     #[error("the files are not known {0}")]
     Unknown(String),
-    #[error("what the files were there is not kept any more")]
+    #[error("what the files were there is not stored any more")]
     Forgotten,
     #[error(transparent)]
     Authors(#[from] NotRewound),

@@ -52,7 +52,10 @@ impl SessionList {
         match pid.is_some() || SessionLock::is_held(data_dir, &info.id) {
             true => SessionState::InUse {
                 pid,
-                works: matches!(glance.ending(), Ending::Killed | Ending::Left),
+                works: matches!(
+                    glance.ending(),
+                    Ending::Killed | Ending::Left | Ending::TurnLimit
+                ),
             },
             false => SessionState::Ended(glance.ending()),
         }

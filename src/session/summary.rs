@@ -33,7 +33,7 @@ pub enum SessionState {
 }
 
 impl SessionState {
-    /// Returns the state in one word.
+    /// Returns the state as lists show it.
     pub fn word(self) -> &'static str {
         match self {
             SessionState::InUse { works: true, .. } => "running",
@@ -91,7 +91,11 @@ pub fn glance(store: &Store, info: &SessionInfo, at_most: u64) -> SessionSummary
 fn by_row(ending: Ending, info: &SessionInfo) -> Ending {
     match ending {
         _ if info.dismissed => Ending::Dismissed,
-        Ending::Killed | Ending::Left | Ending::Dismissed if !info.unfinished => Ending::Done,
+        Ending::Killed | Ending::Left | Ending::TurnLimit | Ending::Dismissed
+            if !info.unfinished =>
+        {
+            Ending::Done
+        }
         ending => ending,
     }
 }

@@ -240,34 +240,31 @@ impl Worktrees {
         let data_dir = &self.data_dir;
         let refused = |why: &str, hint: String| {
             Err(NoWorktree::new(
-                format!(
-                    "there can be no worktree {name} of {}: {why}",
-                    root.display()
-                ),
+                format!("cannot create worktree {name}: {} {why}", root.display()),
                 Some(hint),
             ))
         };
         if git_worktree::is_bare(env, root) {
             let hint = "work in a worktree of it (git worktree list), or in a clone: git clone";
-            return refused("it is a bare repository", hint.into());
+            return refused("is a bare repository", hint.into());
         }
         if !self.here.is_git {
             let hint = "git init, then a first commit";
-            return refused("it is not a git repository", hint.into());
+            return refused("is not a git repository", hint.into());
         }
         if Repository::named_by(root).is_some_and(|named| !named.is_of(root)) {
             let hint = "if it is yours: git worktree repair, or git config core.worktree \"$PWD\"";
-            return refused("its git folder does not name it", hint.into());
+            return refused("has a git folder that does not name it", hint.into());
         }
         let Some(commit) = git_worktree::commit_of(env, root, "HEAD") else {
             let hint = "commit something first: a worktree begins at a commit";
-            return refused("it has no commit", hint.into());
+            return refused("has no commit", hint.into());
         };
         let branch = format!("{BRANCHES}/{name}");
         for taken in [BRANCHES, &branch] {
             if git_worktree::tip(env, root, taken).is_some() {
                 let hint = format!("choose another name, or rename it: git branch -m {taken} NEW");
-                return refused(&format!("there is a branch {taken}"), hint);
+                return refused(&format!("has a branch {taken}"), hint);
             }
         }
         let note = WorktreeNote {
@@ -284,7 +281,10 @@ impl Worktrees {
         let listed = git_worktree::listed(env, root).map_err(|why| note_failed(&note, &why))?;
         if folder.symlink_metadata().is_ok() || listed.iter().any(|l| l.folder == folder) {
             let hint = "choose another name; git worktree list shows those that git knows";
-            return refused(&format!("{} is taken", folder.display()), hint.into());
+            return refused(
+                &format!("cannot use {}, which is taken", folder.display()),
+                hint.into(),
+            );
         }
         note.write(data_dir)?;
         Ok(note)
@@ -501,7 +501,7 @@ fn enter(note: &WorktreeNote, data_dir: &Path) -> Result<(), NoWorktree> {
 fn note_failed(note: &WorktreeNote, why: &str) -> NoWorktree {
     NoWorktree::new(
         format!(
-            "there can be no worktree {} of {}: {why}",
+            "cannot create worktree {} of {}: {why}",
             note.name,
             note.project.display()
         ),

@@ -64,7 +64,7 @@ impl Connection {
         if !self.address.has_password {
             found.push(Finding {
                 level: Level::Warning,
-                text: "the server asks for no password, so commands of a model could read all sessions".to_string(),
+                text: "the server asks for no password, so the model's commands could read all sessions".to_string(),
                 hint: Some("use scram-sha-256 in pg_hba.conf instead of trust or peer"),
             });
         }

@@ -229,7 +229,7 @@ impl MachineHooks {
         let text = |path: &Path| path.to_string_lossy().into_owned();
         let sandbox = self
             .sandbox_of(hook)
-            .map_err(|why| format!("cannot put up its sandbox: {why}"))?;
+            .map_err(|why| format!("cannot set up its sandbox: {why}"))?;
         let caches = self.setup.folder.join("pycache");
         let spec = Spec {
             command: hook.definition.command.clone(),

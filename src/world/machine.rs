@@ -267,7 +267,7 @@ impl Machine {
         tools::is_there(&self.ctx.folder).map_err(refused)?;
         let spec = self.spec(call, command, access).map_err(|why| {
             refused(format!(
-                "cannot put up the sandbox for access {access}: {why}"
+                "cannot set up the sandbox for access {access}: {why}"
             ))
         })?;
         let guard = self.prepare_spec(&spec)?;

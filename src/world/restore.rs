@@ -63,7 +63,7 @@ pub(super) async fn restore(data_dir: PathBuf, root: PathBuf, order: RestoreOrde
         .name("restore".to_string())
         .spawn(move || reply.send(work(&data_dir, &root, &order)));
     if let Err(error) = started {
-        return RestoreEnd::nothing(format!("there can be no thread for it: {error}"));
+        return RestoreEnd::nothing(format!("cannot start a thread for it: {error}"));
     }
     let ended = answer.await;
     ended.unwrap_or_else(|_| RestoreEnd::nothing("what set them back has ended"))
@@ -89,7 +89,7 @@ fn locked(data_dir: &Path, root: &Path, order: &RestoreOrder) -> Result<Done, St
     let store = Store::open(data_dir).map_err(said)?;
     let tree = |name: &str| match store.snapshots().tree(name).map_err(said)? {
         Some(known) => Ok(known.tree),
-        None => Err(format!("the tree {name} is not kept any more")),
+        None => Err(format!("the tree {name} is not stored any more")),
     };
     let (before, target) = (tree(&order.before)?, tree(&order.target)?);
     let all = diff(&before, &target).0.len() as u64;

@@ -539,9 +539,9 @@ fn an_edit_that_is_asked_about_stands_in_its_place_in_the_file() {
 fn a_question_says_why_in_a_sentence() {
     for (why, rule, want) in [
         (
-            "it has a loop, and a rule covers single commands",
+            "it contains a loop, so no rule can be offered",
             None,
-            "No \"always\" here: it has a loop, and a rule covers single commands.",
+            "It contains a loop, so no rule can be offered.",
         ),
         (
             "`make` may do more than look",

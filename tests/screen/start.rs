@@ -990,16 +990,32 @@ fn words_given_at_the_start_are_in_the_box_of_every_first_screen() {
 #[test]
 fn start_notices_are_shown_below_the_greeting() {
     let mut stage = Stage::new(80, 24);
-    let notice = "commands of the model run in a sandbox";
+    let notice = "The model's commands run in a sandbox";
     stage.open_with(|opening| opening.warnings = vec![notice.into()]);
     stage.rest();
     let rows = stage.rows();
     let place = |text: &str| rows.iter().position(|row| row.contains(text));
-    let (greeting, told) = (place("Kill it at any instant"), place(notice));
+    let (greeting, told) = (place("Kill it at any time"), place(notice));
     assert!(greeting.is_some() && greeting < told, "{rows:#?}");
     stage.says("mend it");
     stage.sees(notice);
-    stage.does_not_see("Kill it at any instant");
+    stage.does_not_see("Kill it at any time");
+}
+
+#[test]
+fn the_greeting_is_not_cut_on_a_narrow_screen() {
+    let table = [
+        (80, "The next start picks up where it stopped."),
+        (60, "Kill it at any time."),
+    ];
+    for (columns, end) in table {
+        let mut stage = Stage::new(columns, 24);
+        stage.open();
+        stage.rest();
+        let rows = stage.rows();
+        let is_whole = rows.iter().any(|row| row.trim_end().ends_with(end));
+        assert!(is_whole, "{rows:#?}");
+    }
 }
 
 /// One screen of each kind at the smallest size that is drawn.

@@ -318,6 +318,11 @@ impl Terminal {
         }
     }
 
+    /// Returns whether the program has ended.
+    pub fn has_ended(&mut self) -> bool {
+        !matches!(self.child.try_wait(), Ok(None))
+    }
+
     /// Waits for its end by itself.
     #[track_caller]
     pub fn ends(&mut self) -> ExitStatus {

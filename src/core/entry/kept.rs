@@ -87,7 +87,7 @@ impl KeptWhy {
             KeptWhy::Aside => "what was there lies beside it, as .rewake-kept",
             KeptWhy::Refused => "the file system refused",
             KeptWhy::Mode => "the file system refused its permissions; its content is restored",
-            KeptWhy::Lost => "what it was is not kept any more",
+            KeptWhy::Lost => "what it was is not stored any more",
             KeptWhy::Chosen => "kept as it was asked for",
         }
     }

@@ -117,7 +117,7 @@ impl<'a> Evaluation<'a> {
         }
         let finding = self.unknown(
             false,
-            format!("it has {why}, and a rule covers single commands"),
+            format!("it contains {why}, so no rule can be offered"),
         );
         let asks = self.rules.ask.iter().find(refuses);
         let by_access = self.rules.asks_for_access(access, text, &[]);

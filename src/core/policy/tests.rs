@@ -771,11 +771,11 @@ fn the_model_is_told_why() {
     };
     assert_eq!(
         ask("for i in 1 2; do ls; done"),
-        "it has a loop, and a rule covers single commands"
+        "it contains a loop, so no rule can be offered"
     );
     assert_eq!(
         ask("(ls)"),
-        "it has a subshell, a function or an array, and a rule covers single commands"
+        "it contains a subshell, a function or an array, so no rule can be offered"
     );
     assert!(ask("cat out.txt").contains("leads out of the workspace to `/etc/passwd`"));
     assert!(ask("npm test").contains("`npm`"));

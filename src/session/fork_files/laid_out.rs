@@ -91,7 +91,7 @@ pub(super) fn files_at(
     files.last_of_bundle = last_of_bundle;
     if files.tree.0.is_empty() && files.outside > 0 {
         return Err(unknown(
-            "only files that tools wrote are kept of this folder".to_string(),
+            "only files that rewake edited are stored of this folder".to_string(),
         ));
     }
     Ok(files)
@@ -175,7 +175,7 @@ impl ForkFiles {
         }
         if !self.left_out.is_empty() {
             notes.push(format!(
-                "not in it, for their content is not kept: {}",
+                "not in it, since their content is not stored: {}",
                 named(&self.left_out)
             ));
         }

@@ -26,7 +26,9 @@ pub(super) fn glyph(standing: SessionState) -> &'static str {
         SessionState::InUse { works: true, .. } => "◐",
         SessionState::InUse { works: false, .. } => "○",
         SessionState::Ended(Ending::Failed) => "✗",
-        SessionState::Ended(Ending::Stopped | Ending::Left | Ending::Killed) => "◌",
+        SessionState::Ended(
+            Ending::Stopped | Ending::Left | Ending::TurnLimit | Ending::Killed,
+        ) => "◌",
         SessionState::Ended(Ending::Done | Ending::Dismissed) => "·",
     }
 }

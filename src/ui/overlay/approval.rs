@@ -185,7 +185,7 @@ const CLAUSES: [&str; 9] = [
     "this ",
 ];
 /// The end of reasons that no rule can settle.
-const NO_RULE: &str = "a rule covers single commands";
+const NO_RULE: &str = "so no rule can be offered";
 
 /// The reason for the model when the user gives none.
 const NO_REASON: &str = "the user said no; ask what they want instead, or go another way";
@@ -241,7 +241,7 @@ impl Approval {
             }
             _ if !is_clause => return,
             _ if self.rule.is_none() && why.ends_with(NO_RULE) => {
-                format!("No \"always\" here: {why}.")
+                format!("It{}.", why.strip_prefix("it").unwrap_or(why))
             }
             _ => format!("It asks because {why}."),
         };

@@ -91,7 +91,10 @@ fn head(app: &App) -> Vec<Line<'static>> {
     if columns >= COLUMNS + 4 {
         lines.extend([
             said("Every step is on disk before it counts."),
-            said("Kill it at any instant: the next start resumes."),
+            said(match columns {
+                76.. => "Kill it at any time. The next start picks up where it stopped.",
+                _ => "Kill it at any time.",
+            }),
             Line::default(),
             keys(&[("@", "mention a file"), ("/", "commands")]),
             keys(&[("!", "a shell command"), (&help, "keys")]),

@@ -403,7 +403,7 @@ impl Keeper {
         match stopped {
             Stopped::TooMany(limit) => {
                 let why = format!(
-                    "there are over {limit} files (files.max_files): only what file tools write is kept"
+                    "over {limit} files (files.max_files): only files that rewake edits can be restored"
                 );
                 // Another scan would have the same result.
                 self.keeping.only_written = Some(why.clone());

@@ -97,7 +97,7 @@ fn without_a_sandbox_the_short_list_holds_and_with_one_that_cannot_be_nothing_ru
     assert_eq!(none[0].0, "error");
     has(
         &none[0].1,
-        &["not run: cannot put up the sandbox for access read"],
+        &["not run: cannot set up the sandbox for access read"],
     );
     assert!(!none[0].1.contains("it ran"), "{}", none[0].1);
 }

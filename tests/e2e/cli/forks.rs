@@ -260,13 +260,13 @@ fn a_folder_that_does_not_fit_is_refused_and_nothing_is_made() {
     }
     refused(&home, &[&id, "--at", "999", "--files", "../copy"], "999");
     refused(&home, &[&id, "--worktree"], "it is not a git repository");
-    // What is not kept any more.
+    // What is not stored any more.
     let database = home.rewake_home().join("rewake.db");
     let conn = rusqlite::Connection::open(database).unwrap();
     conn.execute("DELETE FROM contents", []).unwrap();
     let lost = fork(&home, &[&id, "--at", &known[0], "--files", "../copy"], 75);
     assert!(
-        lost.stderr.contains("is not kept any more"),
+        lost.stderr.contains("is not stored any more"),
         "{}",
         lost.stderr
     );
@@ -377,7 +377,7 @@ fn a_worktree_gets_the_files_and_nothing_of_the_repository_runs() {
     refused(
         &home,
         &[&id, "--worktree", "../none"],
-        "there can be no worktree",
+        "cannot create a worktree",
     );
     assert_eq!(git(&root, &["worktree", "list"]).lines().count(), 3);
 }

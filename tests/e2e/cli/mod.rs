@@ -18,6 +18,7 @@ mod damaged;
 mod descriptors;
 #[cfg(target_os = "linux")]
 mod disk;
+mod documented;
 mod figures;
 mod files;
 mod flags;

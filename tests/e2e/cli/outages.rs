@@ -56,7 +56,12 @@ fn a_server_that_never_answered_is_not_waited_for() {
     drop(gone);
     let run = home.run(["-p", "one", "--set", "retry.base_ms=1"]);
     assert!(!run.stderr.contains("waiting for"), "{}", run.stderr);
-    let words = ["Connection refused", "tried 6 times", "start the server"];
+    let words = [
+        "cannot reach ",
+        ": connection refused",
+        "tried 6 times",
+        "start the server",
+    ];
     refused(run, 75, &words);
 }
 

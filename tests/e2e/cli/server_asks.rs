@@ -139,7 +139,7 @@ fn a_question_of_a_server_outlives_the_agent() {
         std::thread::sleep(std::time::Duration::from_millis(2500));
         assert_eq!(scene.asks_now()[0]["live"], false);
         let kept = scene.answers(&["--value", "name=ada"]).expect(0);
-        assert_has(&kept.stderr, &["nobody works in it"]);
+        assert_has(&kept.stderr, &["is not running"]);
         scene.go_on().expect(0);
         assert_has(&scene.last_result(), &["ada"]);
         assert_eq!(scene.effects(), 1);

@@ -209,7 +209,7 @@ fn a_termination_leaves_the_command_running_and_says_so() {
         let_go(&home);
         let on = streamed(&home, &["-p", "-c"]).expect(0);
         assert!(
-            on.stderr.contains("\"the long task\", left "),
+            on.stderr.contains("\"the long task\", interrupted "),
             "{}",
             on.stderr
         );
@@ -361,6 +361,9 @@ fn a_dismissed_session_is_not_offered_until_somebody_resumes_it() {
     let line = format!("resumed {id} \"the first task\", dismissed ");
     assert!(resumed.stderr.contains(&line), "{}", resumed.stderr);
     assert_eq!(state_of(&home, &id), "left");
+    let again = home.run(["-p", "-r", &id, "--max-turns", "1"]);
+    let line = format!("resumed {id} \"the first task\", turn limit ");
+    assert!(again.stderr.contains(&line), "{}", again.stderr);
     let new = home.run(["-p", "a fourth", "--max-turns", "1"]);
     assert!(new.stderr.contains(&offer), "{}", new.stderr);
 }

@@ -63,7 +63,7 @@ fn a_question_stays_open_when_nobody_answers_in_time() {
     assert_eq!(scene.asked()[0]["live"], false);
 
     let kept = scene.steers(&["allow", "@here"]).expect(0);
-    assert_has(&kept.stderr, &["nobody works in it"]);
+    assert_has(&kept.stderr, &["is not running"]);
     scene.go_on().expect(0);
     assert_eq!(scene.home.read("f"), "written\n");
     assert_eq!(scene.entries("decided").len(), 1);
@@ -106,7 +106,7 @@ fn a_stop_ends_a_command_that_runs() {
     let stopped = scene.entries("stopped");
     assert_eq!(stopped[0]["origin"], "cli", "{stopped:?}");
     let nothing = scene.steers(&["stop", "@here"]).expect(0);
-    assert_has(&nothing.stderr, &["there is nothing to stop"]);
+    assert_has(&nothing.stderr, &["is not running"]);
     // And words go on.
     scene
         .steers(&["send", "@here", "go on", "--start"])
@@ -542,7 +542,7 @@ fn a_session_of_a_newer_version_is_told() {
     let asked = scene.steers(&["approvals"]).expect(0);
     assert_has(&asked.stderr, &["a session cannot be read", "teleported"]);
     let kept = scene.steers(&["send", "@here", "later"]).expect(0);
-    assert_has(&kept.stderr, &["nobody works in it"]);
+    assert_has(&kept.stderr, &["is not running"]);
     assert_eq!(
         scene.store().inbox().queued(&id).expect("the inbox").len(),
         1

@@ -87,7 +87,7 @@ fn no_program_of_the_repository_runs_for_a_worktree() {
         let run = go(&home, &["-w", "fix"]);
         assert!(!mark(&home).exists(), "{number}: {settings}");
         if !is_made {
-            refused(run, 2, &["there can be no worktree fix", "hint: "]);
+            refused(run, 2, &["cannot create worktree fix", "hint: "]);
             continue;
         }
         let run = run.expect(0);
@@ -132,10 +132,10 @@ fn an_impossible_worktree_is_refused_with_a_hint() {
     is_refused("fix", &["it has no commit"]);
     git(&root, &["commit", "-q", "--allow-empty", "-m", "x"]);
     git(&root, &["branch", "rewake/fix"]);
-    is_refused("fix", &["there is a branch rewake/fix"]);
+    is_refused("fix", &["has a branch rewake/fix"]);
     git(&root, &["branch", "-m", "rewake/fix", "other"]);
     git(&root, &["branch", "rewake"]);
-    is_refused("fix", &["there is a branch rewake\n"]);
+    is_refused("fix", &["has a branch rewake\n"]);
     git(&root, &["branch", "-d", "rewake"]);
     refused(
         go(&home, &["-w", "fix", "-c"]),
@@ -146,7 +146,7 @@ fn an_impossible_worktree_is_refused_with_a_hint() {
     go(&home, &["-w", "one"]).expect(0);
     let beside = folder(&home, "one").with_file_name("two");
     fs::create_dir(&beside).unwrap();
-    refused(go(&home, &["-w", "two"]), 2, &["is taken", "hint: "]);
+    refused(go(&home, &["-w", "two"]), 2, &["which is taken", "hint: "]);
     assert_eq!(notes(&home).len(), 1);
     // Submodules are said.
     fs::write(root.join(".gitmodules"), "").unwrap();
@@ -285,7 +285,11 @@ fn a_worktree_of_a_bare_repository_is_made_in_one_of_its_worktrees() {
     let other = root.with_file_name("other");
     fs::create_dir(&other).unwrap();
     fs::write(other.join(".git"), format!("gitdir: {url}/.git\n")).unwrap();
-    refused(start(&other), 2, &["its git folder does not name it"]);
+    refused(
+        start(&other),
+        2,
+        &["has a git folder that does not name it"],
+    );
     assert_eq!(branches(&root), ["main"]);
 }
 

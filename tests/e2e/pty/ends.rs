@@ -58,7 +58,7 @@ fn a_closed_window_loses_nothing() {
     terminal.close();
     assert_eq!(terminal.ends().code(), Some(129));
     let mut again = Terminal::start(&home, &[]);
-    again.sees("left on a signal");
+    again.sees("interrupted");
     again.sees("still running");
     again.answers("Enter resume", ENTER);
     again.chooses("y");

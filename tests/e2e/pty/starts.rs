@@ -420,7 +420,7 @@ fn sandbox_notice_is_shown_only_at_the_first_start() {
     let home = scripted(&[step("Begun.", &[])]);
     home.write_config(&CONFIG.replace("sandbox.enabled = false\n", "sandbox.enabled = true\n"));
     let terminal = Terminal::start(&home, &["begin"]);
-    terminal.sees("commands of the model run in a sandbox");
+    terminal.sees("The model's commands run in a sandbox");
     terminal.sees("Begun.");
     drop(terminal);
     let terminal = Terminal::start(&home, &["-c"]);

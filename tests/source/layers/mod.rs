@@ -16,6 +16,7 @@ mod kinds;
 mod links;
 mod methods;
 mod mutants;
+mod paragraphs;
 mod phrases;
 mod test_names;
 mod threads;

@@ -168,7 +168,7 @@ fn session(
         SessionState::InUse { works: true, .. } => theme.running,
         SessionState::InUse { works: false, .. } => theme.text,
         SessionState::Ended(Ending::Failed) => theme.error,
-        SessionState::Ended(Ending::Left | Ending::Killed) => theme.text,
+        SessionState::Ended(Ending::Left | Ending::TurnLimit | Ending::Killed) => theme.text,
         SessionState::Ended(Ending::Stopped | Ending::Dismissed | Ending::Done) => theme.dim,
     };
     let age = words::age(now_ms.saturating_sub(row.updated_ms));

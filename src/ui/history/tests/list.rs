@@ -189,7 +189,7 @@ fn every_session_says_how_it_ended_in_its_own_colour() {
         why: None,
         clock: None,
     };
-    let endings: [(&str, bool, Vec<Entry>); 5] = [
+    let endings: [(&str, bool, Vec<Entry>); 6] = [
         (
             "failed",
             true,
@@ -215,9 +215,14 @@ fn every_session_says_how_it_ended_in_its_own_colour() {
         ),
         ("killed", true, vec![call(), started.clone()]),
         (
-            "left",
+            "interrupted",
             true,
-            vec![call(), started, saved(SaveReason::Signal)],
+            vec![call(), started.clone(), saved(SaveReason::Signal)],
+        ),
+        (
+            "turn limit",
+            true,
+            vec![call(), started, saved(SaveReason::TurnLimit)],
         ),
         (
             "done",
@@ -243,7 +248,8 @@ fn every_session_says_how_it_ended_in_its_own_colour() {
         ("✗", "failed"),
         ("◌", "stopped"),
         ("◌", "killed"),
-        ("◌", "left"),
+        ("◌", "interrupted"),
+        ("◌", "turn limit"),
         ("·", "done"),
     ] {
         let row = screen

@@ -26,7 +26,7 @@ fn a_signal_ends_rewake_and_leaves_the_command_running() {
         second.wait_for(LIMIT, |line| is_entry(line, "woke"));
         scene.go();
         let run = second.wait(LIMIT).expect(0);
-        assert_has(&run.stderr, &["left", "1 command still running"]);
+        assert_has(&run.stderr, &["interrupted", "1 command still running"]);
         assert_has(
             &scene.last_result(),
             &["first words\nlast words\n", "[exit code 7]"],
