@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::AppContext;
+use super::{AppContext, sandbox};
 use crate::config::{FilesConfig, FilesInTime, FilesWatch};
 use crate::workspace::files::{Coverage, Unwatched, guard, max_watches};
 use crate::world::Keeping;
@@ -16,7 +16,14 @@ impl AppContext {
         match self.keeping() {
             Ok(Some(keeping)) => {
                 if let Some(why) = keeping.only_written.as_ref().filter(|why| !why.is_empty()) {
-                    warnings.push(format!("only the files that tools write are kept: {why}"));
+                    let asks = if sandbox::given(self).workspace {
+                        ""
+                    } else {
+                        ", and commands need a permission to write files"
+                    };
+                    warnings.push(format!(
+                        "{why}: only files that rewake edits can be restored{asks}; rewake -C FOLDER starts in a project"
+                    ));
                 }
                 if let Err(error) = world.start_snapshots(keeping) {
                     warnings.push(format!("the files are not kept: {error}"));

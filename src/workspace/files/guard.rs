@@ -30,16 +30,16 @@ const COARSE_GRAIN: Duration = Duration::from_secs(2);
 /// root.
 pub fn unfit(root: &Path, home: Option<&Path>) -> Option<&'static str> {
     if root == Path::new("/") {
-        return Some("it is the root of the file system");
+        return Some("this is the root of the file system");
     }
     match home {
-        Some(home) if root == home => return Some("it is your home folder"),
-        Some(home) if home.starts_with(root) => return Some("your home folder lies in it"),
+        Some(home) if root == home => return Some("this is your home folder"),
+        Some(home) if home.starts_with(root) => return Some("your home folder lies in this one"),
         _ => {}
     }
     let name = root.strip_prefix("/").ok().and_then(Path::to_str);
     let is_system = name.is_some_and(|name| SYSTEM.contains(&name));
-    is_system.then_some("it is a folder of the system")
+    is_system.then_some("this is a folder of the system")
 }
 
 /// Returns the grain of the clock of the file system that a path is on.
