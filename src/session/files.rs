@@ -16,13 +16,15 @@ impl AppContext {
         match self.keeping() {
             Ok(Some(keeping)) => {
                 if let Some(why) = keeping.only_written.as_ref().filter(|why| !why.is_empty()) {
-                    let asks = if sandbox::given(self).workspace {
-                        ""
+                    // The sandbox would let a command write to the whole home folder.
+                    let sandbox = sandbox::given(self);
+                    let commands = if sandbox.available && !sandbox.workspace {
+                        ", and no command in the sandbox can write here"
                     } else {
-                        ", and commands need a permission to write files"
+                        ""
                     };
                     warnings.push(format!(
-                        "{why}: only files that rewake edits can be restored{asks}; rewake -C FOLDER starts in a project"
+                        "{why}: only files that rewake edits can be restored{commands}; rewake -C FOLDER starts in a project"
                     ));
                 }
                 if let Err(error) = world.start_snapshots(keeping) {
