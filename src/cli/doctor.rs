@@ -184,13 +184,13 @@ fn folders(report: &mut Report, paths: &Paths, here: &StartFolder) {
                 let warning = paths.shared_folder().unwrap_or_default();
                 report.note("folder", warning);
             }
-            Ok(found) => match open_to_others(&found) {
-                true => report.wrong(
+            Ok(found) => match open_to_others(&found, what == "config") {
+                Some(access) => report.wrong(
                     "folder",
-                    format!("{} ({what}) can be read by others", dir.display()),
+                    format!("{} ({what}) can be {access} by others", dir.display()),
                     Some(&format!("chmod 700 {}", dir.display())),
                 ),
-                false => report.ok("folder", format!("{} ({what})", dir.display())),
+                None => report.ok("folder", format!("{} ({what})", dir.display())),
             },
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
                 report.note(
@@ -232,9 +232,15 @@ fn inside(report: &Report, all: &[(&str, &PathBuf)], here: &StartFolder) {
     }
 }
 
-fn open_to_others(found: &std::fs::Metadata) -> bool {
+/// Returns what others may do with a folder. `may_read`: it has neither keys nor sessions, and other
+/// programs make such folders readable.
+fn open_to_others(found: &std::fs::Metadata, may_read: bool) -> Option<&'static str> {
     use std::os::unix::fs::PermissionsExt;
-    found.permissions().mode() & 0o077 != 0
+    match found.permissions().mode() {
+        mode if mode & 0o022 != 0 => Some("changed"),
+        mode if mode & 0o077 != 0 && !may_read => Some("read"),
+        _ => None,
+    }
 }
 
 fn config_of(report: &Report, loaded: &Loaded) {

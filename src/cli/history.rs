@@ -13,12 +13,12 @@ use crate::session::objects::HistoryQuery;
 use crate::session::{AppContext, GLANCE_ENTRIES, SessionSummary, glance, short_id};
 use crate::store::{MatchLocation, Order, Scope, SessionFilter, SessionInfo, unique_short_id};
 
-const MAX_SESSIONS: u32 = 100;
+const SESSIONS: u32 = 100;
 /// Maximum number of subagents that are listed below one session.
 const MAX_CHILDREN: usize = 20;
 /// Maximum number of sessions that are searched for subagents.
 const MAX_LOOKED_AT: u32 = 1_000;
-const MAX_HITS: u32 = 50;
+const HITS: u32 = 50;
 const FORK_CHARS: usize = 60;
 const TITLE_CHARS: usize = 200;
 
@@ -35,8 +35,8 @@ pub(crate) struct HistoryArgs {
     /// Print one JSON object with title, state, plan, summary and checkpoints
     #[arg(long)]
     pub json: bool,
-    /// Limit the number of sessions (with --json)
-    #[arg(long, value_name = "N", requires = "json", value_parser = clap::value_parser!(u32).range(1..=200))]
+    /// Limit the number of sessions or hits (1 to 200)
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=200))]
     pub limit: Option<u32>,
     /// Print the page after this one: its `next` (with --json)
     #[arg(long, value_name = "PLACE", requires = "json")]
@@ -51,8 +51,8 @@ pub(super) fn run(ctx: &AppContext, args: HistoryArgs) -> Result<u8, CliError> {
         return json(ctx, args);
     }
     match args.query.join(" ").trim() {
-        "" => list(ctx),
-        query => search(ctx, query),
+        "" => list(ctx, args.limit.unwrap_or(SESSIONS)),
+        query => search(ctx, query, args.limit.unwrap_or(HITS)),
     }
 }
 
@@ -70,17 +70,18 @@ fn json(ctx: &AppContext, args: HistoryArgs) -> Result<u8, CliError> {
     super::print_json(&found)
 }
 
-fn list(ctx: &AppContext) -> Result<u8, CliError> {
+fn list(ctx: &AppContext, limit: u32) -> Result<u8, CliError> {
     let store = super::open_store_for_reading(ctx)?;
     let here = ctx.workspace();
-    let top = store
-        .history()
-        .sessions(SessionFilter::default(), MAX_SESSIONS)?;
+    let history = store.history();
+    let mut top = history.sessions(SessionFilter::default(), limit + 1)?;
+    let is_cut = top.len() > limit as usize;
+    top.truncate(limit as usize);
     let with_children = SessionFilter {
         children: true,
         ..SessionFilter::default()
     };
-    let children = store.history().sessions(with_children, MAX_LOOKED_AT)?;
+    let children = history.sessions(with_children, MAX_LOOKED_AT)?;
     let sessions = with_children_below(top, children);
     let ids: Vec<&str> = sessions.iter().filter_map(Row::id).collect();
     for row in &sessions {
@@ -111,6 +112,9 @@ fn list(ctx: &AppContext) -> Result<u8, CliError> {
             label(info, &seen),
             place,
         ));
+    }
+    if is_cut {
+        note(&cut(&count(u64::from(limit), "session")));
     }
     let lost = ctx.missing_sessions_warning(&store)?;
     if let Some(lost) = &lost {
@@ -182,12 +186,19 @@ fn label(info: &SessionInfo, seen: &SessionSummary) -> String {
     }
 }
 
-fn search(ctx: &AppContext, query: &str) -> Result<u8, CliError> {
+/// Returns the note that a list is cut.
+fn cut(shown: &str) -> String {
+    format!("only the newest {shown}: --limit shows up to 200, and --json with --before the others")
+}
+
+fn search(ctx: &AppContext, query: &str, limit: u32) -> Result<u8, CliError> {
     let store = super::open_store_for_reading(ctx)?;
     let store = store.into_searchable(&ctx.paths.data_dir)?;
-    let hits = store
+    let mut hits = store
         .index()
-        .search(query, Scope::All, Order::Newest, MAX_HITS)?;
+        .search(query, Scope::All, Order::Newest, limit + 1)?;
+    let is_cut = hits.len() > limit as usize;
+    hits.truncate(limit as usize);
     for hit in &hits {
         line(&format!(
             "{}  {}  {:>5} {:<9} {:<18} {}",
@@ -207,13 +218,10 @@ fn search(ctx: &AppContext, query: &str) -> Result<u8, CliError> {
     match hits.len() {
         0 => note(&format!("no message, call or output contains {query:?}")),
         found => {
-            let newest = match found == MAX_HITS as usize {
-                true => "the newest ",
-                false => "",
-            };
             let entries = count(found as u64, "entry");
             let sessions = count(sessions.len() as u64, "session");
-            note(&format!("{newest}{entries} in {sessions}"));
+            let found = format!("{entries} in {sessions}");
+            note(&if is_cut { cut(&found) } else { found });
         }
     }
     Ok(exit::DONE)

@@ -142,6 +142,9 @@ pub struct UiConfig {
     pub mouse: bool,
     /// The text that stays in the terminal when the screen is left.
     pub scrollback: Scrollback,
+    /// A shell command that prints a status line. It reads the state of the session as JSON. Empty:
+    /// there is none.
+    pub status_command: String,
 }
 
 /// The text that is printed to the terminal's scrollback when the screen is left.
@@ -163,6 +166,7 @@ impl Default for UiConfig {
             quiet_ms: 700,
             mouse: true,
             scrollback: Scrollback::default(),
+            status_command: String::new(),
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::AppContext;
+use super::{AppContext, sandbox};
 use crate::config::{FilesConfig, FilesInTime, FilesWatch};
 use crate::workspace::files::{Coverage, Unwatched, guard, max_watches};
 use crate::world::Keeping;
@@ -16,8 +16,15 @@ impl AppContext {
         match self.keeping() {
             Ok(Some(keeping)) => {
                 if let Some(why) = keeping.only_written.as_ref().filter(|why| !why.is_empty()) {
+                    // The sandbox would let a command write to the whole home folder.
+                    let sandbox = sandbox::given(self);
+                    let commands = if sandbox.available && !sandbox.workspace {
+                        ", and no command in the sandbox can write here"
+                    } else {
+                        ""
+                    };
                     warnings.push(format!(
-                        "{why}: only files that rewake edits can be restored"
+                        "{why}: only files that rewake edits can be restored{commands}; rewake -C FOLDER starts in a project"
                     ));
                 }
                 if let Err(error) = world.start_snapshots(keeping) {

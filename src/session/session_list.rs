@@ -1,17 +1,27 @@
 //! Lists of sessions: the offered and the finished ones, and the state of each.
 
+use std::ops::ControlFlow;
 use std::path::PathBuf;
 
 use super::edited::EditorFiles;
 use super::summary::{GLANCE_ENTRIES, SessionState, SessionSummary, glance};
 use super::{AppContext, SessionError};
 use crate::core::ending::Ending;
+use crate::core::entry::{Entry, SaveReason};
 use crate::core::marks::title_line;
 use crate::core::text::session_name;
 use crate::store::{SessionFilter, SessionInfo, SessionLock, Store, StoreError};
 
 /// Number of the newest sessions that are searched for finished ones.
 const LOOKED_AT: u32 = 30;
+
+/// Maximum number of entries of a session in which no model answered.
+const MAX_UNANSWERED: u64 = 100;
+/// The kinds of its entries.
+const UNANSWERED: [&str; 11] = [
+    "opened", "said", "rendered", "chose", "named", "noted", "learned", "failed", "lifted", "woke",
+    "saved",
+];
 
 /// A session without pending work.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,6 +54,38 @@ impl AppContext {
     }
 }
 
+/// Returns whether a person left the session before a model answered, with nothing but messages in
+/// it. A killed process, a closed terminal, and words that were not sent leave work to resume.
+fn never_answered(store: &Store, info: &SessionInfo) -> bool {
+    // A closed terminal ends a request that is in progress, and no failure.
+    let signal = SaveReason::Signal;
+    let is_signal =
+        |entry: &Entry| matches!(entry, Entry::Saved { reason, .. } if *reason == signal);
+    let mut last = None;
+    let mut has_more = false;
+    let walked = store
+        .history()
+        .backwards(&info.id, MAX_UNANSWERED, |mut met| {
+            last = last
+                .take()
+                .or_else(|| met.entry().filter(|entry| !is_signal(entry)));
+            has_more = !UNANSWERED.contains(&met.kind);
+            if has_more {
+                return ControlFlow::Break(());
+            }
+            ControlFlow::Continue(())
+        });
+    let is_left = matches!(last, Some(Entry::Failed { .. } | Entry::Saved { .. }));
+    let is_whole = walked.is_ok_and(|entries| entries < MAX_UNANSWERED) && !has_more;
+    let inbox = store.inbox();
+    let is_queued = !matches!(inbox.oldest_queued(&info.id), Ok(None));
+    let has_drafts = inbox.drafts(&info.id).map_or(true, |drafts| {
+        let mut all = [drafts.input, drafts.stream].into_iter().flatten();
+        all.any(|text| !text.trim().is_empty())
+    });
+    is_whole && is_left && !is_queued && !has_drafts
+}
+
 impl SessionList {
     /// Returns the state of a session, which is the same in every list.
     pub fn standing(&self, info: &SessionInfo, glance: &SessionSummary) -> SessionState {
@@ -72,8 +114,8 @@ impl SessionList {
         SessionLock::is_worked_in(&self.data_dir, session)
     }
 
-    /// Returns the unfinished sessions of this folder, newest first. Dismissed ones are included
-    /// only with `all`.
+    /// Returns the unfinished sessions of this folder, newest first. Dismissed ones, and those that
+    /// were left before a model answered, are included only with `all`.
     pub fn unfinished(&self, store: &Store, all: bool) -> Result<Vec<SessionInfo>, StoreError> {
         let filter = SessionFilter {
             workspace: Some(&self.workspace),
@@ -82,7 +124,11 @@ impl SessionList {
             children: false,
             without_replicas: true,
         };
-        store.history().sessions(filter, 10)
+        let mut found = store.history().sessions(filter, 10)?;
+        if !all {
+            found.retain(|info| self.is_in_use(&info.id) || !never_answered(store, info));
+        }
+        Ok(found)
     }
 
     /// Returns the newest finished sessions of this folder that have a message or a name, without
@@ -100,7 +146,8 @@ impl SessionList {
         };
         let mut found = Vec::new();
         for info in store.history().sessions(filter, LOOKED_AT)? {
-            let is_other = info.id != except && !info.unfinished;
+            let is_over = !info.unfinished || never_answered(store, &info);
+            let is_other = info.id != except && is_over;
             if found.len() == at_most || !is_other {
                 continue;
             }

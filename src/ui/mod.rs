@@ -37,6 +37,7 @@ pub mod notify;
 pub mod offered;
 pub mod overlay;
 mod plain;
+mod program_status;
 pub mod rewind;
 mod start;
 pub(crate) mod style;
@@ -186,6 +187,10 @@ fn run_screen(ctx: AppContext, start: Start, made: &mut Vec<String>) -> Closed {
         return failed(&format!("cannot read the keyboard: {e}"), None);
     }
     effects.begin(start, &mut app);
+    if style::may_ask(&ctx) {
+        // A terminal that is gone is noticed by the first frame.
+        let _ = screen.write(program_status::ASK);
+    }
     if app.look.follows_background() {
         effects.ask_background(&mut app, &mut screen);
     }
@@ -282,7 +287,6 @@ impl Loop<'_> {
     fn run(&mut self) -> LoopEnd {
         let mut tails_at = Instant::now();
         let mut branch_at = Instant::now();
-        let mut title = String::new();
         if let Some(ended) = self.wait_for_background() {
             return ended;
         }
@@ -298,11 +302,8 @@ impl Loop<'_> {
             if let Some(ended) = self.perform(asks) {
                 return ended;
             }
-            if is_shown && title != self.app.title() {
-                title = self.app.title();
-                if self.screen.title(&title).is_err() {
-                    return LoopEnd::TerminalGone;
-                }
+            if is_shown && self.screen.tell(self.app).is_err() {
+                return LoopEnd::TerminalGone;
             }
             if let Some(ended) = self.take_in(drawn_at, is_shown) {
                 return ended;
@@ -343,6 +344,9 @@ impl Loop<'_> {
             if branch_at.elapsed() >= BRANCH {
                 branch_at = Instant::now();
                 self.effects.branch();
+            }
+            if !self.is_lines {
+                self.effects.status_line(self.app);
             }
             if let Some(ended) = self.msg(Msg::Tick(Instant::now())) {
                 return ended;
@@ -597,6 +601,7 @@ fn failed(why: &str, hint: Option<&str>) -> Closed {
 fn message(heard: TerminalItem) -> Option<Msg> {
     let event = match heard {
         TerminalItem::Background(rgb) => return Some(Msg::Background(rgb)),
+        TerminalItem::TakesStatus => return Some(Msg::TakesStatus),
         TerminalItem::BurstEnter => return Some(Msg::BurstEnter(Instant::now())),
         TerminalItem::Event(event) => event,
     };

@@ -16,7 +16,7 @@ use crossterm::event::{
 use crossterm::style::{Print, ResetColor};
 use crossterm::terminal::{
     BeginSynchronizedUpdate, EndSynchronizedUpdate, EnterAlternateScreen, LeaveAlternateScreen,
-    SetTitle, disable_raw_mode, enable_raw_mode,
+    disable_raw_mode, enable_raw_mode,
 };
 use crossterm::{cursor, execute, queue};
 use ratatui::Terminal;
@@ -25,6 +25,7 @@ use rustix::termios::OptionalActions;
 use super::app::App;
 use super::cells::Cells;
 use super::plain::Printer;
+use super::program_status;
 use super::view;
 use crate::model::Delta;
 use crate::report::{FrameBuffer, Output, Signals, stderr_takes};
@@ -39,6 +40,8 @@ const TITLE_AS_BEFORE: &str = "\x1b[23;0t";
 /// The terminal is ours, in raw mode.
 static TAKEN: AtomicBool = AtomicBool::new(false);
 static ALTERNATE: AtomicBool = AtomicBool::new(false);
+/// The terminal has a report of the status, which is withdrawn when it is given back.
+static REPORTED: AtomicBool = AtomicBool::new(false);
 
 /// The output of the screen: drawn, or printed as lines.
 pub(crate) enum Screen {
@@ -120,9 +123,10 @@ impl Screen {
         }
     }
 
-    pub(crate) fn title(&mut self, title: &str) -> io::Result<()> {
+    /// Tells the terminal the title and the status of the program, if they changed.
+    pub(crate) fn tell(&mut self, app: &App) -> io::Result<()> {
         match self {
-            Screen::Drawn(drawn) => drawn.title(title),
+            Screen::Drawn(drawn) => drawn.tell(app),
             Screen::Lines(..) => Ok(()),
         }
     }
@@ -136,6 +140,8 @@ pub(crate) struct DrawnFrame {
     mouse: bool,
     /// The next frame draws the whole screen.
     is_stale: bool,
+    /// The title and the report that the terminal has.
+    told: String,
 }
 
 impl DrawnFrame {
@@ -149,6 +155,7 @@ impl DrawnFrame {
             alternate,
             mouse,
             is_stale: true,
+            told: String::new(),
         })
     }
 
@@ -173,6 +180,7 @@ impl DrawnFrame {
         let done = other();
         take(self.alternate, self.mouse, &self.output)?;
         self.is_stale = true;
+        self.told.clear();
         Ok(done)
     }
 
@@ -185,8 +193,15 @@ impl DrawnFrame {
             .send(format!("\x1b]52;c;{coded}\x07").as_bytes())
     }
 
-    fn title(&mut self, title: &str) -> io::Result<()> {
-        execute!(self.terminal.backend_mut().out(), SetTitle(title))
+    fn tell(&mut self, app: &App) -> io::Result<()> {
+        let bytes = program_status::bytes(app);
+        if self.told == bytes {
+            return Ok(());
+        }
+        REPORTED.store(app.takes_status, Ordering::SeqCst);
+        self.output.send(bytes.as_bytes())?;
+        self.told = bytes;
+        Ok(())
     }
 }
 
@@ -228,6 +243,9 @@ fn give_back(limit: Duration) {
         return;
     }
     let mut out = Vec::new();
+    if REPORTED.swap(false, Ordering::SeqCst) {
+        out.extend(program_status::WITHDRAW.as_bytes());
+    }
     let _ = queue!(
         out,
         EndSynchronizedUpdate,

@@ -82,6 +82,10 @@ pub enum Msg {
     Restyled(Box<Palette>),
     /// The colour of the background, as the terminal reports it.
     Background([u8; 3]),
+    /// The terminal takes reports of the status.
+    TakesStatus,
+    /// The status line that the user's own command printed.
+    OwnStatus(String),
     Branch(Option<String>),
     /// Warnings that no longer apply.
     NoLonger(Vec<String>),

@@ -130,6 +130,10 @@ pub struct App {
     pub input: InputBox,
     pub last_here: LastHere,
     pub user_commands: UserCommands,
+    /// The terminal takes reports of the status.
+    pub takes_status: bool,
+    /// The status line of the user's own command. Empty: there is none.
+    pub own_status: String,
     /// A hint that disappears with the next key.
     pub hint: Option<String>,
     pub attention: Attention,
@@ -170,6 +174,8 @@ impl App {
             launch,
             last_here: LastHere::default(),
             user_commands: UserCommands::default(),
+            takes_status: false,
+            own_status: String::new(),
             hint: None,
             attention: Attention::new(),
             quit_asked_ms: None,
@@ -414,6 +420,8 @@ impl App {
             Msg::UserTails(tails) => self.user_commands.set_tails(tails),
             Msg::Prompts(prompts) => self.input.composer.set_earlier_prompts(prompts),
             Msg::LastHere(sessions) => self.last_here = LastHere { sessions, at: None },
+            Msg::TakesStatus => self.takes_status = true,
+            Msg::OwnStatus(line) => self.own_status = line,
             Msg::Begin(begin) => return self.begins(*begin),
             Msg::Tick(now) => return self.tick(now),
         }
@@ -488,11 +496,6 @@ impl App {
     pub fn goes_on(&self) -> bool {
         let is_resting = matches!(self.session.phase, Phase::Resting(_));
         self.session.goes_on() || (is_resting && !self.input.queue.messages.is_empty())
-    }
-
-    /// Returns the title of the terminal.
-    pub fn title(&self) -> String {
-        self.session.title(self.prompts.questions.is_open())
     }
 
     /// Prepares to leave the program: closes overlays and stores the draft.

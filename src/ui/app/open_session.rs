@@ -11,7 +11,6 @@ use crate::core::signal::Signal;
 use crate::engine::{Command, FilesWork};
 use crate::model::Figures;
 use crate::ui::live::{Opening, SessionView};
-use crate::ui::text::clean_line;
 
 /// The phase of the open session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -166,20 +165,6 @@ impl OpenSession {
         let typed = typed_ms.filter(|at| now_ms - at > SLOW_KEEP_MS);
         let is_pending = self.kept.is_pending || typed.is_some();
         is_pending.then(|| (now_ms - at).max(0))
-    }
-
-    /// Returns the title of the terminal. `asks`: a question is open.
-    pub(super) fn title(&self, asks: bool) -> String {
-        let title = crate::core::text::session_name(self.now.title.as_deref());
-        let title = crate::core::marks::title_line(title, 60);
-        let state = match (asks, self.phase) {
-            (true, _) => "asks: ",
-            (false, Phase::Working { .. }) => "works: ",
-            _ => "",
-        };
-        let title = clean_line(&title);
-        let title: String = title.chars().filter(|c| !c.is_control()).collect();
-        format!("rewake: {state}{title}")
     }
 
     /// Returns how long the engine has worked since it last rested.

@@ -22,6 +22,7 @@ mod rewind;
 mod rules;
 mod settings;
 mod show;
+mod status_command;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -43,6 +44,7 @@ use changes::Acting;
 use engines::Engines;
 use keyboard::Keyboard;
 use settings::{Ask, Settings};
+use status_command::StatusCommand;
 
 /// OSC 11 of xterm.
 const ASK_BACKGROUND: &str = "\x1b]11;?\x1b\\";
@@ -72,6 +74,7 @@ pub(crate) struct Effects {
     calls: RunningNotifiers,
     /// Dismissed sessions are offered too.
     offers_all: bool,
+    status_command: StatusCommand,
 }
 
 /// Whether the screen stays open.
@@ -103,6 +106,7 @@ impl Effects {
             is_pasting: Arc::default(),
             calls: Arc::default(),
             offers_all: false,
+            status_command: StatusCommand::default(),
         }
     }
 
@@ -401,8 +405,34 @@ impl Effects {
     }
 }
 
-/// Waits for the end of a future on this thread, which does not draw.
+/// Waits for the end of a future on this thread, which does not draw. A name that is still being
+/// looked up afterwards is not waited for: a name server that does not answer takes long.
 fn block_on<T>(work: impl Future<Output = T>) -> std::io::Result<T> {
     let runtime = crate::net::runtime()?;
-    Ok(runtime.block_on(work))
+    let done = runtime.block_on(work);
+    runtime.shutdown_background();
+    Ok(done)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+    use std::time::Duration;
+
+    /// As a name server that does not answer, which holds up the thread of a look-up.
+    #[test]
+    fn a_look_up_that_hangs_is_not_waited_for() {
+        let (release, hangs) = channel::<()>();
+        let (done, is_done) = channel();
+        std::thread::spawn(move || {
+            let tried = super::block_on(async {
+                drop(tokio::task::spawn_blocking(move || hangs.recv()));
+                tokio::task::yield_now().await;
+            });
+            let _ = done.send(tried.is_ok());
+        });
+        let limit = Duration::from_secs(60);
+        assert!(is_done.recv_timeout(limit).is_ok_and(|is_ok| is_ok));
+        drop(release);
+    }
 }

@@ -97,6 +97,11 @@ impl Bursts {
         self.input.background()
     }
 
+    /// Returns whether the terminal said that it takes reports, since the last call.
+    pub(crate) fn takes_status(&mut self) -> bool {
+        self.input.takes_status()
+    }
+
     fn sort(&mut self, events: Vec<Event>, now: Instant) -> Vec<TerminalItem> {
         let mut items = Vec::new();
         let (mut text, mut keys) = (String::new(), Vec::new());

@@ -1,13 +1,16 @@
-//! The answer to OSC 11: the colour of the terminal's background.
+//! The answers of the terminal: the colour of its background (OSC 11), and that it takes reports of
+//! a program's status (OSC 7501).
 //!
 //! `ESC ] 11 ; rgb:RRRR/GGGG/BBBB` up to BEL or `ESC \`. Source: XTerm Control Sequences,
-//! and XParseColor for how many digits a part may have.
+//! and XParseColor for how many digits a part may have. `ESC ] 7501 ; ?` up to the same ends.
+//! Source: the Program Status Protocol.
 //!
 //! Invariant: whenever and in how many pieces an answer comes, none of it is typed text.
 
 use std::time::Duration;
 
 const START: &[u8] = b"\x1b]11;";
+pub(super) const TAKES_STATUS: &[u8] = b"\x1b]7501;?";
 
 /// Maximum wait for the rest of an answer that broke off.
 pub(super) const REST_WAIT: Duration = Duration::from_secs(10);
@@ -52,11 +55,12 @@ pub(super) fn goes_on(cut: &[u8], bytes: &[u8]) -> bool {
 /// Returns the end of an answer: `Some(None)` when it is not there yet, `None` when this is not an
 /// answer.
 fn end(bytes: &[u8]) -> Option<Option<usize>> {
-    let start = bytes.len().min(START.len());
-    if bytes[..start] != START[..start] {
-        return None;
-    }
-    for (at, byte) in bytes.iter().enumerate().skip(START.len()) {
+    let begins = |start: &&[u8]| {
+        let length = bytes.len().min(start.len());
+        bytes[..length] == start[..length]
+    };
+    let start = [START, TAKES_STATUS].into_iter().find(begins)?;
+    for (at, byte) in bytes.iter().enumerate().skip(start.len()) {
         match byte {
             b'0'..=b'9' | b'a'..=b'f' | b'A'..=b'F' | b'r' | b'g' | b':' | b'/' => {}
             0x07 => return Some(Some(at + 1)),

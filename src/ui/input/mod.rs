@@ -8,9 +8,9 @@
 //! Invariant: no byte sequence can stop the keyboard. Whatever came before, after a second of
 //! silence the next key is a key. Nothing grows without bound.
 //!
-//! The only answer of the terminal that is read is the one about its background
-//! ([`Input::background`]). All other answers and key releases are dropped. Deliberately absent:
-//! waiting for an answer.
+//! The only answers of the terminal that are read are those about its background
+//! ([`Input::background`]) and about reports of the status ([`Input::takes_status`]). All other
+//! answers and key releases are dropped. Deliberately absent: waiting for an answer.
 
 mod burst;
 mod colour;
@@ -59,10 +59,11 @@ pub(crate) struct Input {
     paste: Option<Paste>,
     /// Set inside a reply that is too long to store: everything up to its end is dropped.
     skipping: bool,
-    /// An incomplete answer about the background, report of the mouse or beginning of a paste, and
+    /// An incomplete answer of the terminal, report of the mouse or beginning of a paste, and
     /// when it was given up. Its rest may still come, and must not count as typed.
     cut: Option<(Vec<u8>, Instant)>,
     background: Option<[u8; 3]>,
+    takes_status: bool,
     /// The last paste had no end mark: it may still come.
     overdue: bool,
     last: Option<Instant>,
@@ -137,6 +138,11 @@ impl Input {
         self.background.take()
     }
 
+    /// Returns whether the terminal said that it takes reports of the status, since the last call.
+    pub(crate) fn takes_status(&mut self) -> bool {
+        std::mem::take(&mut self.takes_status)
+    }
+
     /// Returns the time until [`Input::tick`] has something to do; `None` if it needs more bytes.
     pub(crate) fn wait(&self, now: Instant) -> Option<Duration> {
         let patience = if self.paste.is_some() {
@@ -197,6 +203,7 @@ impl Input {
                 }
                 sequence::Parsed::Nothing => {
                     self.background = colour::parse(&self.pending).or(self.background);
+                    self.takes_status |= self.pending.starts_with(colour::TAKES_STATUS);
                     self.pending.clear();
                 }
                 sequence::Parsed::Again => {

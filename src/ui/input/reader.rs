@@ -26,6 +26,8 @@ pub(crate) enum TerminalItem {
     BurstEnter,
     /// The colour of the terminal's background.
     Background([u8; 3]),
+    /// The terminal takes reports of the status.
+    TakesStatus,
 }
 
 const READ_BYTES: usize = 64 * 1024;
@@ -126,7 +128,9 @@ impl InputSource {
                 items.extend(input.tick(ready.silent_until));
             }
             let background = input.background().map(TerminalItem::Background);
-            let is_wanted = background.into_iter().chain(items).all(&mut send);
+            let status = input.takes_status().then_some(TerminalItem::TakesStatus);
+            let answers = background.into_iter().chain(status);
+            let is_wanted = answers.chain(items).all(&mut send);
             if is_over || !is_wanted {
                 return;
             }

@@ -306,11 +306,14 @@ fn the_reader_reads_a_terminal_and_ends() {
         TerminalItem::Event(event) => spelled(&event),
         TerminalItem::BurstEnter => "BurstEnter".into(),
         TerminalItem::Background(rgb) => format!("{rgb:?}"),
+        TerminalItem::TakesStatus => "TakesStatus".into(),
     };
     ours.write_all(b"\x1b[A").unwrap();
     assert_eq!(heard(), "Up");
     ours.write_all(b"\x1b]11;rgb:ffff/ffff/ffff\x07").unwrap();
     assert_eq!(heard(), "[255, 255, 255]");
+    ours.write_all(b"\x1b]7501;?\x1b\\").unwrap();
+    assert_eq!(heard(), "TakesStatus");
     // Nobody sends more: the thread itself must notice that this was the Esc key.
     ours.write_all(b"\x1b").unwrap();
     assert_eq!(heard(), "Esc");
@@ -345,8 +348,27 @@ fn the_background_is_read_in_every_form() {
 }
 
 #[test]
+fn only_an_answer_to_the_question_takes_reports() {
+    for (answer, takes) in [
+        ("\x1b]7501;?\x1b\\", true),
+        ("\x1b]7501;?\x07", true),
+        ("\x1b]7501;state=idle\x1b\\", false),
+        ("\x1b]750;?\x07", false),
+    ] {
+        let mut input = Input::default();
+        assert!(input.feed(answer.as_bytes(), Instant::now()).is_empty());
+        assert_eq!(input.takes_status(), takes, "{answer:?}");
+        assert!(!input.takes_status());
+    }
+}
+
+#[test]
 fn an_answer_that_comes_late_and_in_pieces_is_never_typed_text() {
-    let answer = b"\x1b]11;rgb:1e1e/2e2e/fdfd\x1b\\";
+    never_typed(b"\x1b]11;rgb:1e1e/2e2e/fdfd\x1b\\");
+    never_typed(b"\x1b]7501;?\x1b\\");
+}
+
+fn never_typed(answer: &[u8]) {
     let typed = |events: &[Event]| {
         let of_text = |e: &&Event| match e {
             Event::Key(key) => matches!(key.code, Char(_)) && !key.modifiers.contains(M::ALT),

@@ -119,7 +119,11 @@ fn conversation(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
     let box_rows = box_rows(app, area);
     // On a small screen a question needs every row.
     let seen_rows = u16::from(!is_asked || area.height >= SMALL_ROWS);
-    let left = area.height.saturating_sub(1 + seen_rows + box_rows);
+    let has_own = !app.own_status.is_empty() && area.height >= 2 * SMALL_ROWS;
+    let own_rows = u16::from(has_own);
+    let left = area
+        .height
+        .saturating_sub(1 + own_rows + seen_rows + box_rows);
     let ask_rows = match (has_form, is_asked) {
         (true, _) => form::height(app, area, left),
         (false, true) => ask::height(app, area, left),
@@ -134,12 +138,16 @@ fn conversation(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
         false => going_on,
     };
     let middle = u16::try_from(going_on.len()).unwrap_or(0);
-    let middle = middle.min(area.height.saturating_sub(ask_rows + box_rows + 2));
-    let [above, between, asked, below, status] = Layout::vertical([
+    let middle = middle.min(
+        area.height
+            .saturating_sub(ask_rows + box_rows + own_rows + 2),
+    );
+    let [above, between, asked, below, own, status] = Layout::vertical([
         Constraint::Min(seen_rows),
         Constraint::Length(middle),
         Constraint::Length(ask_rows),
         Constraint::Length(box_rows),
+        Constraint::Length(own_rows),
         Constraint::Length(1),
     ])
     .areas(area);
@@ -166,6 +174,8 @@ fn conversation(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
             placeholder(frame, below, app);
         }
     }
+    let own_line = Line::styled(clean_line(&app.own_status), app.look.theme.dim);
+    frame.render_widget(own_line, within_margin(own));
     status::draw(frame, within_margin(status), app);
 }
 

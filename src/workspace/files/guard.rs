@@ -34,7 +34,7 @@ pub fn unfit(root: &Path, home: Option<&Path>) -> Option<&'static str> {
     }
     match home {
         Some(home) if root == home => return Some("this is your home folder"),
-        Some(home) if home.starts_with(root) => return Some("your home folder lies in it"),
+        Some(home) if home.starts_with(root) => return Some("your home folder lies in this one"),
         _ => {}
     }
     let name = root.strip_prefix("/").ok().and_then(Path::to_str);

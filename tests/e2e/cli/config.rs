@@ -443,3 +443,51 @@ fn a_rule_of_an_unknown_access_stops_the_start_and_names_the_nearest() {
         assert!(run.stderr.contains(word), "{rule}: {}", run.stderr);
     }
 }
+
+#[test]
+fn doctor_lets_others_read_the_config_folder_and_not_the_data() {
+    use std::os::unix::fs::PermissionsExt;
+    let home = scripted(&[step("fine", &[])]);
+    home.run(["-p", "x"]).expect(0);
+    let doctor = |folder: &str, mode: u32| {
+        let mut command = home.rewake(["doctor"]);
+        command.env_remove("REWAKE_HOME");
+        let xdg = |what: &str| {
+            let made = home.path(what);
+            std::fs::create_dir_all(made.join("rewake")).unwrap();
+            let rights = std::fs::Permissions::from_mode(if what == folder { mode } else { 0o700 });
+            std::fs::set_permissions(made.join("rewake"), rights).unwrap();
+            made
+        };
+        command
+            .env("XDG_CONFIG_HOME", xdg("config"))
+            .env("XDG_DATA_HOME", xdg("data"))
+            .env("XDG_STATE_HOME", xdg("state"));
+        run(command, LIMIT).stdout
+    };
+    for (folder, mode, what) in [
+        ("config", 0o755, None),
+        ("config", 0o775, Some("(config) can be changed by others")),
+        ("data", 0o755, Some("(data) can be read by others")),
+        ("state", 0o755, Some("(logs) can be read by others")),
+    ] {
+        let said = doctor(folder, mode);
+        match what {
+            Some(what) => assert!(said.contains(what), "{said}"),
+            None => assert!(!said.contains("by others"), "{said}"),
+        }
+    }
+}
+
+#[test]
+fn a_home_folder_says_what_does_not_work_before_it_is_asked() {
+    let home = scripted(&[step("fine", &[])]);
+    let mut command = home.rewake(["-p", "x"]);
+    command.env("HOME", home.workspace());
+    let said = run(command, LIMIT).expect(0).stderr;
+    let warning = "this is your home folder: only files that rewake edits can be restored";
+    assert!(said.contains(warning), "{said}");
+    assert!(said.contains("rewake -C FOLDER"), "{said}");
+    let said = home.run(["-p", "x"]).expect(0).stderr;
+    assert!(!said.contains("home folder"), "{said}");
+}

@@ -431,3 +431,27 @@ fn a_purge_that_nobody_confirmed_removes_nothing_and_fails() {
     assert!(run.stdout.starts_with("removed"), "{}", run.stdout);
     assert_eq!(history(&home).len(), 0);
 }
+
+#[test]
+fn history_says_when_it_cuts() {
+    let home = scripted(&[step("fine", &[])]);
+    for _ in 0..3 {
+        home.run(["-p", "say it"]).expect(0);
+    }
+    let listed = home.run(["history", "--limit", "2"]).expect(0);
+    assert_eq!(listed.stdout.lines().count(), 2);
+    let cut = "only the newest 2 sessions: --limit shows up to 200";
+    assert!(listed.stderr.contains(cut), "{}", listed.stderr);
+    for args in [&["history", "--limit", "3"][..], &["history"]] {
+        let listed = home.run(args).expect(0);
+        assert_eq!(listed.stdout.lines().count(), 3);
+        assert!(!listed.stderr.contains("only"), "{}", listed.stderr);
+    }
+    let found = home.run(["history", "say it", "--limit", "2"]).expect(0);
+    assert_eq!(found.stdout.lines().count(), 2);
+    let cut = "only the newest 2 entries in 2 sessions: --limit";
+    assert!(found.stderr.contains(cut), "{}", found.stderr);
+    let found = home.run(["history", "say it"]).expect(0);
+    assert!(found.stderr.contains("3 entries in 3 sessions"));
+    assert!(!found.stderr.contains("only"), "{}", found.stderr);
+}

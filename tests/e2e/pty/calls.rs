@@ -130,3 +130,120 @@ fn the_title_of_the_window_comes_back() {
         .expect("the title is not given back");
     assert!(kept < back);
 }
+
+/// The title of the window and the report are those of the present state, for a terminal that takes
+/// reports.
+#[test]
+fn a_terminal_that_takes_reports_has_the_status() {
+    let home = home("");
+    let mut terminal = Terminal::start(&home, &[]);
+    terminal.sees("Describe a task");
+    assert!(terminal.raw().contains("\x1b]7501;?\x1b\\"));
+    assert!(!terminal.raw().contains("\x1b]7501;state="));
+    terminal.types("\x1b]7501;?\x1b\\");
+    until(|| {
+        terminal
+            .raw()
+            .contains("\x1b]7501;state=idle:app=rewake:title=")
+    });
+    terminal.says("run it");
+    terminal.sees("touch made");
+    // `run it` in base64.
+    let asks = "\x1b]7501;state=blocked:kind=permission:app=rewake:title=cnVuIGl0\x1b\\";
+    until(|| terminal.raw().contains(asks));
+    terminal.chooses("y");
+    terminal.sees("Done.");
+    for written in [
+        "\x1b]7501;state=done:app=rewake:title=cnVuIGl0\x1b\\",
+        "\x1b]0;rewake: done: run it\x07",
+    ] {
+        until(|| terminal.raw().contains(written));
+    }
+    terminal.types("\x04");
+    terminal.ends();
+    let raw = terminal.raw();
+    let last = raw.rfind("\x1b]7501;state=").unwrap();
+    assert!(raw[last..].starts_with("\x1b]7501;state=clear\x1b\\"));
+}
+
+#[test]
+fn a_terminal_that_does_not_answer_gets_no_report() {
+    let home = home("");
+    let mut terminal = asking(&home, "");
+    terminal.chooses("y");
+    terminal.sees("Done.");
+    until(|| terminal.raw().contains("\x1b]0;rewake: done: run it\x07"));
+    terminal.types("\x04");
+    terminal.ends();
+    assert!(!terminal.raw().contains("\x1b]7501;state="));
+}
+
+fn with_status(home: &Home, script: &str) {
+    let ui = format!("[ui]\nstatus_command = {script:?}\n[providers.s]");
+    home.write_config(&CONFIG.replace("[providers.s]", &ui));
+}
+
+#[test]
+fn a_status_line_of_the_users_own_is_shown_without_its_sequences() {
+    let home = home("");
+    with_status(
+        &home,
+        "cat > part; mv part seen; printf '\\n\\033[31mred\\033[0m \\033]0;stolen\\007line\\nsecond\\n'",
+    );
+    let mut terminal = Terminal::start(&home, &[]);
+    terminal.sees("red line");
+    assert!(!terminal.screen().contains("second"));
+    assert!(!terminal.raw().contains("\x1b]0;stolen"));
+    terminal.says("run it");
+    terminal.sees("touch made");
+    until(|| home.read("seen").contains("run it"));
+    let seen: serde_json::Value = serde_json::from_str(&home.read("seen")).unwrap();
+    let folder = home.workspace().canonicalize().unwrap();
+    assert_eq!(seen["hook_event_name"], "Status");
+    assert_eq!(seen["session_name"], "run it");
+    assert_eq!(seen["model"]["id"], "s/play");
+    assert_eq!(seen["model"]["display_name"], "play");
+    assert_eq!(seen["workspace"]["current_dir"], folder.to_str().unwrap());
+    assert_eq!(seen["cwd"], folder.to_str().unwrap());
+    assert!(seen["cost"]["total_duration_ms"].is_u64());
+    assert!(seen["context_window"]["used_percentage"].is_u64());
+}
+
+#[test]
+fn a_changed_status_command_applies_at_once() {
+    let home = home("");
+    with_status(&home, "echo the first one");
+    let terminal = Terminal::start(&home, &[]);
+    terminal.sees("the first one");
+    with_status(&home, "echo the second one");
+    terminal.sees("the second one");
+    with_status(&home, "");
+    terminal.no_longer_sees("the second one");
+}
+
+#[test]
+fn a_status_command_that_hangs_is_ended_and_holds_nothing_up() {
+    let home = home("");
+    with_status(&home, "echo run >> runs; sleep 1000");
+    let mut terminal = asking(&home, "");
+    terminal.chooses("y");
+    terminal.sees("Done.");
+    wait_for(&home, "runs");
+    terminal.sees("status_command failed");
+}
+
+#[test]
+fn a_folder_names_no_status_command() {
+    let home = home("");
+    std::fs::create_dir(home.path(".rewake")).unwrap();
+    let own = "[ui]\nstatus_command = \"echo run > runs\"\n";
+    std::fs::write(home.path(".rewake/config.toml"), own).unwrap();
+    home.run(["trust", "--yes"]);
+    let mut terminal = Terminal::start(&home, &[]);
+    terminal.sees("since only your own config says it: ui.status_command");
+    terminal.says("run it");
+    terminal.sees("touch made");
+    terminal.chooses("y");
+    terminal.sees("Done.");
+    assert_eq!(home.read("runs"), "");
+}

@@ -1,6 +1,6 @@
 //! The ways to begin: a prompt, the newest session, one that is named, the first run, trust.
 
-use crate::pty::{CONFIG, scripted, step, turn_ends};
+use crate::pty::{CONFIG, bash, scripted, step, turn_ends};
 use support::{ENTER, Home, Terminal, skip};
 
 const RIGHT: &str = "\x1b[C";
@@ -504,4 +504,30 @@ fn the_lines_of_doctor_end_between_words() {
             || ends.iter().any(|end| row.trim_end().ends_with(end))),
         "{screen}"
     );
+}
+
+/// Nothing was done, so there is nothing to resume; the words are below "Last here".
+#[test]
+fn a_start_that_never_reached_a_model_is_not_offered() {
+    const FAILS: &str = "[[step]]\nfail = { class = \"auth\" }\n";
+    let home = scripted(&[FAILS.to_string()]);
+    let mut terminal = Terminal::start(&home, &[]);
+    terminal.sees("Describe a task");
+    terminal.says("hello there");
+    terminal.sees("step 1 of the script fails");
+    terminal.types("\x04");
+    terminal.ends();
+    let mut terminal = Terminal::start(&home, &[]);
+    terminal.sees("Last here  hello there");
+    assert!(!terminal.screen().contains("unfinished"));
+    terminal.types("\x04");
+    terminal.ends();
+    let listed = home.run(["-p", "x"]).stderr;
+    assert!(!listed.contains("unfinished here"), "{listed}");
+    // Work of a model is offered.
+    let home = scripted(&[step("", &[bash("echo 1")]), FAILS.to_string()]);
+    home.run(["-p", "do it", "--yolo"]);
+    let terminal = Terminal::start(&home, &[]);
+    terminal.sees("do it");
+    terminal.sees("failed");
 }

@@ -1,0 +1,181 @@
+//! The user's own command for a status line (`ui.status_command`).
+//!
+//! It reads the state of the session as JSON, with the names of Claude Code's `statusLine`, and the
+//! first line that it prints is shown without escape sequences. It runs in a thread, one at a time,
+//! when the state changed, with a time limit.
+//!
+//! Source: <https://code.claude.com/docs/en/statusline>. Deliberately absent: fields that rewake
+//! does not count, such as changed lines.
+
+use std::io::{self, Read};
+use std::path::Path;
+use std::process::Stdio;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::Effects;
+use crate::command::limited;
+use crate::core::plain_text::plain_text;
+use crate::session::{AppContext, unseen_by_commands};
+use crate::ui::app::{App, Msg};
+
+/// Time limit of the command. After that it is killed with all its children.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Minimum time between two looks at the state.
+const BETWEEN: Duration = Duration::from_millis(300);
+/// Maximum number of bytes of its output that are read.
+const MAX_OUTPUT_BYTES: u64 = 8 * 1024;
+const MAX_CHARS: usize = 1_000;
+
+/// Runs the command with the state on its stdin. The state is not an argument, which other users of
+/// the machine can read.
+const SCRIPT: &str = r#"printf '%s\n' "$REWAKE_STATUS" | sh -c "$1""#;
+
+/// When the state was looked at, and the state of the last run.
+#[derive(Default)]
+pub(super) struct StatusCommand {
+    began: Option<Instant>,
+    looked: Option<Instant>,
+    /// The command and the state.
+    last: (String, Value),
+    is_running: Arc<AtomicBool>,
+}
+
+impl Effects {
+    /// Runs the user's command if the state changed since its last run. Does not wait for it.
+    pub(crate) fn status_line(&mut self, app: &mut App) {
+        let line = &mut self.status_command;
+        let command = self.ctx.config().ui.status_command.clone();
+        if command.trim().is_empty() {
+            line.last = Default::default();
+            return app.own_status.clear();
+        }
+        let is_early = line.looked.is_some_and(|at| at.elapsed() < BETWEEN);
+        if is_early || line.is_running.load(Ordering::SeqCst) {
+            return;
+        }
+        line.looked = Some(Instant::now());
+        let mut state = state(&self.ctx, app);
+        let wanted = (command.clone(), state.clone());
+        if line.last == wanted {
+            return;
+        }
+        line.last = wanted;
+        // A change of the time alone runs nothing.
+        let began = line.began.get_or_insert_with(Instant::now);
+        state["cost"]["total_duration_ms"] = json!(began.elapsed().as_secs() * 1_000);
+        line.is_running.store(true, Ordering::SeqCst);
+        let (ctx, is_running) = (Arc::clone(&self.ctx), Arc::clone(&line.is_running));
+        self.aside(move || {
+            let unseen = unseen_by_commands(ctx.config(), &ctx.env);
+            let shown = run(&command, &state, &unseen, &ctx.here.folder).unwrap_or_else(|error| {
+                tracing::warn!(%error, "ui.status_command was not run");
+                "status_command failed".to_string()
+            });
+            is_running.store(false, Ordering::SeqCst);
+            Some(Msg::OwnStatus(shown))
+        });
+    }
+}
+
+/// Runs the command, and returns the line to show.
+///
+/// # Errors
+/// It failed and printed nothing.
+fn run(command: &str, state: &Value, unseen: &[String], folder: &Path) -> io::Result<String> {
+    let arguments = ["-c", SCRIPT, "sh", command].map(str::to_string);
+    let mut process = limited::command(PATIENCE, "sh", &arguments)?;
+    for name in unseen {
+        process.env_remove(name);
+    }
+    process
+        .env("REWAKE_STATUS", state.to_string())
+        .current_dir(folder)
+        .stdout(Stdio::piped());
+    let mut child = process.spawn()?;
+    // Held until the end, so that it notices the death of this program.
+    let _held = child.stdin.take();
+    let mut printed = Vec::new();
+    if let Some(stdout) = child.stdout.take() {
+        stdout.take(MAX_OUTPUT_BYTES).read_to_end(&mut printed)?;
+    }
+    let status = child.wait()?;
+    if printed.is_empty() && !status.success() {
+        return Err(io::Error::other(status.to_string()));
+    }
+    Ok(line(&String::from_utf8_lossy(&printed)))
+}
+
+/// Returns the first line with words, without escape sequences.
+fn line(printed: &str) -> String {
+    let text = plain_text(printed);
+    let line = text.lines().find(|line| !line.trim().is_empty());
+    let line = line.unwrap_or_default().trim_end();
+    line.chars().take(MAX_CHARS).collect()
+}
+
+/// Returns the state of the session.
+fn state(ctx: &AppContext, app: &App) -> Value {
+    let session = &app.session;
+    let now = &session.now;
+    let used = now.gauge.as_ref().map(|gauge| gauge.parts.all());
+    let window = now.gauge.as_ref().map(|gauge| gauge.window.max(1));
+    let percent = used
+        .zip(window)
+        .map(|(used, window)| (used * 100 / window).min(100));
+    let usage = |used: u64| {
+        json!({
+            "input_tokens": used,
+            "output_tokens": 0,
+            "cache_creation_input_tokens": 0,
+            "cache_read_input_tokens": 0,
+        })
+    };
+    json!({
+        "hook_event_name": "Status",
+        "session_id": session.id,
+        "session_name": now.title,
+        "cwd": session.folder(),
+        "permission_mode": now.mode.name(),
+        "version": env!("CARGO_PKG_VERSION"),
+        "model": { "id": now.model, "display_name": now.model.rsplit('/').next() },
+        "effort": { "level": now.effort.name() },
+        "workspace": {
+            "current_dir": session.folder(),
+            "project_dir": ctx.here.root.to_string_lossy(),
+            "added_dirs": [],
+        },
+        "cost": { "total_cost_usd": session.cost_usd },
+        "exceeds_200k_tokens": used > Some(200_000),
+        "context_window": {
+            "total_input_tokens": now.usage.prompt(),
+            "total_output_tokens": now.usage.output,
+            "context_window_size": window,
+            "used_percentage": percent,
+            "remaining_percentage": percent.map(|percent| 100 - percent),
+            "current_usage": used.map(usage),
+        },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_line_without_sequences_is_shown() {
+        for (printed, shown) in [
+            ("", ""),
+            ("\n \n a\tb  \nc\n", " a\tb"),
+            ("\u{1b}[1;31mred\u{1b}[0m\n", "red"),
+            ("\u{1b}]8;;http://x\u{7}link\u{1b}]8;;\u{7}", "link"),
+            ("50 %\r100 %", "100 %"),
+        ] {
+            assert_eq!(line(printed), shown, "{printed:?}");
+        }
+        assert_eq!(line(&"é".repeat(1_000_000)).chars().count(), MAX_CHARS);
+    }
+}

@@ -1,0 +1,96 @@
+//! What the terminal shows of the program elsewhere: the title of the window, and a report of the
+//! Program Status Protocol (OSC 7501), for tabs and lists of terminals.
+//!
+//! A report is sent only to a terminal that answered [`ASK`], and withdrawn when the terminal is
+//! given back. Source: <https://www.superlogical.com/rex/docs/build/program-status>, revision 0.4.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
+use super::app::{App, Phase};
+use super::text::clean_line;
+use crate::core::marks::title_line;
+use crate::core::next::Why;
+use crate::core::text::session_name;
+
+/// Asks whether the terminal takes reports. It answers with the same bytes.
+pub(super) const ASK: &str = "\x1b]7501;?\x1b\\";
+/// Withdraws the report.
+pub(super) const WITHDRAW: &str = "\x1b]7501;state=clear\x1b\\";
+
+/// Maximum length of a title in a report.
+const MAX_TITLE_BYTES: usize = 192;
+
+const TITLE_COLUMNS: usize = 60;
+
+/// Returns the state of the program as a word in the title, and as the state in a report.
+fn status(app: &App) -> (&'static str, &'static str) {
+    let session = &app.session;
+    let questions = &app.prompts.questions;
+    let working = ("works: ", "working");
+    let waits = ("asks: ", "blocked:kind=question");
+    match session.phase {
+        _ if questions.asked.is_some() => ("asks: ", "blocked:kind=permission"),
+        _ if questions.is_open() => waits,
+        Phase::Working { .. } => working,
+        Phase::Resting(Why::Idle) if session.now.background_tasks > 0 => working,
+        Phase::Resting(Why::Idle) if !app.is_blank() => ("done: ", "done"),
+        Phase::Resting(Why::Halted) if session.now.has_failed => ("failed: ", "error"),
+        Phase::Resting(Why::Turns | Why::Nonsense | Why::Unfit) => ("failed: ", "error"),
+        Phase::Resting(Why::Asked | Why::Limit | Why::Repeats | Why::CrashLoop) => waits,
+        _ => ("", "idle"),
+    }
+}
+
+/// Returns the bytes that set the title, and the report if the terminal takes reports.
+pub(super) fn bytes(app: &App) -> String {
+    let name = title_line(
+        session_name(app.session.now.title.as_deref()),
+        TITLE_COLUMNS,
+    );
+    let name: String = clean_line(&name)
+        .chars()
+        .filter(|c| !c.is_control())
+        .collect();
+    let (word, state) = status(app);
+    let mut bytes = format!("\x1b]0;rewake: {word}{name}\x07");
+    if app.takes_status {
+        let mut end = name.len().min(MAX_TITLE_BYTES);
+        while !name.is_char_boundary(end) {
+            end -= 1;
+        }
+        let title = STANDARD.encode(&name[..end]);
+        bytes += &format!("\x1b]7501;state={state}:app=rewake:title={title}\x1b\\");
+    }
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Figures;
+    use crate::ui::app::LaunchInfo;
+    use crate::ui::theme::Theme;
+
+    #[test]
+    fn a_title_of_the_model_stays_within_the_limits_of_a_report() {
+        let theme = Theme::named("dark").unwrap();
+        let figures = Figures::new(&crate::config::Config::default());
+        let mut app = App::new(LaunchInfo::default(), theme, figures, 0);
+        app.takes_status = true;
+        app.session.now.title = Some(format!("a\u{1b}]0;b\u{7}\u{9d}{}", "👩‍👩‍👧‍👦".repeat(60)));
+        let bytes = bytes(&app);
+        let (title, report) = bytes.split_once('\u{7}').unwrap();
+        assert!(!title[1..].contains(|c: char| c.is_control()), "{title:?}");
+        let title = report
+            .rsplit_once("title=")
+            .unwrap()
+            .1
+            .trim_end_matches("\u{1b}\\");
+        let title = String::from_utf8(STANDARD.decode(title).unwrap()).unwrap();
+        assert!(title.len() <= MAX_TITLE_BYTES, "{}", title.len());
+        assert!(!title.contains(char::is_control), "{title:?}");
+        app.takes_status = false;
+        assert!(!super::bytes(&app).contains("7501"));
+    }
+}
