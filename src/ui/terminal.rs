@@ -34,6 +34,8 @@ const PANIC: Duration = Duration::from_secs(1);
 
 /// Saves the title on the terminal's stack of titles (XTWINOPS).
 const KEEP_TITLE: &str = "\x1b[22;0t";
+/// Asks whether the terminal has the kitty keyboard protocol. One that has not does not answer.
+const ASK_KEYBOARD: &str = "\x1b[?u";
 const TITLE_AS_BEFORE: &str = "\x1b[23;0t";
 
 /// The terminal is ours, in raw mode.
@@ -211,6 +213,7 @@ fn take(alternate: bool, mouse: bool, output: &Output) -> io::Result<()> {
         EnableBracketedPaste,
         EnableFocusChange,
         PushKeyboardEnhancementFlags(KeyboardEnhancementFlags::DISAMBIGUATE_ESCAPE_CODES),
+        Print(ASK_KEYBOARD),
         cursor::Hide
     )?;
     if mouse {

@@ -88,10 +88,11 @@ impl Effects {
         let runs = ctx.runs().ok();
         let acting = Arc::new(Acting::default());
         let settings = Settings::start(Arc::clone(&ctx), Arc::clone(&acting), to_screen.clone());
+        let keyboard = Keyboard::new(to_screen.clone(), is_lines, &ctx.env);
         Effects {
             ctx,
             engines: Engines::default(),
-            keyboard: Keyboard::new(to_screen.clone(), is_lines),
+            keyboard,
             to_screen,
             history: None,
             runs,
