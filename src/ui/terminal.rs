@@ -146,7 +146,7 @@ impl DrawnFrame {
         take(alternate, mouse, &output)?;
         let frame = FrameBuffer::new(Arc::clone(&output));
         Ok(DrawnFrame {
-            terminal: Terminal::new(Cells::new(frame))?,
+            terminal: Terminal::new(Cells::new(frame, alternate))?,
             output,
             alternate,
             mouse,
