@@ -448,6 +448,7 @@ impl App {
             Action::ToggleExpand => self.conversation.transcript.toggle_all(),
             Action::FoldThinking => self.conversation.transcript.toggle_thinking(),
             Action::SearchTranscript => {
+                self.conversation.transcript.drop_head();
                 let search = TranscriptSearch::new(self.conversation.transcript.scroll);
                 self.prompts.overlay = Overlay::Search(Box::new(search));
             }

@@ -142,7 +142,7 @@ impl Effects {
             Intent::PasteImage => self.paste_image(),
             Intent::Details(offers) => self.details(offers),
             Intent::LookAgain(sessions) => self.look_again(sessions),
-            Intent::Earlier(first) => self.earlier(first, app),
+            Intent::Earlier(range) => self.earlier(range, app),
             Intent::ReadAsked(call, path) => self.read_asked(call, path),
             Intent::RemoveRule { scope, list, rule } => {
                 self.settings.ask(Ask::RemoveRule { scope, list, rule });
