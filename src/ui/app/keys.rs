@@ -438,7 +438,7 @@ impl App {
             }
             Action::CycleMode => return self.session.cycle_mode(),
             Action::EditQueued => return self.did(ComposerOutcome::OlderQueued),
-            Action::Rewind => self.hint = self.prompts.pick_rewind(&self.conversation),
+            Action::Rewind => super::rewind::pick_rewind(self),
             Action::CopyAnswer => {
                 return match self.conversation.transcript.last_answer() {
                     Some(text) => vec![Intent::Copy(text.to_string())],

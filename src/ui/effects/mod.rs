@@ -183,7 +183,7 @@ impl Effects {
             Intent::Export { session, file } => self.export(session, file),
             Intent::Theme(name) => self.settings.ask(Ask::Theme(name)),
             Intent::Themes => self.themes(),
-            Intent::Models(words) => self.models(words),
+            Intent::Models(words) => self.models(words, app.session.now.model.clone()),
             Intent::UseModel { choice, goes_on } => {
                 self.use_model(choice, goes_on, app.session.engine);
             }

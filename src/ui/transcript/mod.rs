@@ -711,6 +711,24 @@ impl Transcript {
             })
     }
 
+    /// Returns the messages of the user, the newest last: `seq` of the entry, its time (UTC,
+    /// milliseconds since 1970), text, and the files that changed until the next message.
+    pub fn turns(&self) -> Vec<(Seq, i64, &str, String)> {
+        let mut turns: Vec<(Seq, i64, &str, String)> = Vec::new();
+        for block in &self.blocks {
+            match (&block.kind, turns.last_mut()) {
+                (Kind::Said { text, .. }, _) => {
+                    turns.push((block.seq, block.at_ms, text.as_str(), String::new()));
+                }
+                (Kind::TurnEnd(end), Some((.., changes))) if changes.is_empty() => {
+                    *changes = end.changed().join(" · ");
+                }
+                _ => {}
+            }
+        }
+        turns
+    }
+
     /// Returns the messages of the user, the newest last: `seq` of the entry and text.
     pub fn prompts(&self) -> Vec<(Seq, &str)> {
         let said = self.blocks.iter().filter_map(|block| match &block.kind {
