@@ -48,7 +48,12 @@ pub(crate) struct Keys {
 impl Keys {
     /// Returns the action of a single key while something else may be in front.
     pub(crate) fn action_of(&self, event: &KeyEvent) -> Option<Action> {
-        self.map.bound(Chord::One(normal(event)), &[Context::Main])
+        self.action_in(event, &[Context::Main])
+    }
+
+    /// Returns the action of a single key in these contexts.
+    pub(crate) fn action_in(&self, event: &KeyEvent, contexts: &[Context]) -> Option<Action> {
+        self.map.bound(Chord::One(normal(event)), contexts)
     }
 
     /// Returns whether the last key was the first of two, and did nothing.

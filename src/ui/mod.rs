@@ -106,6 +106,14 @@ pub enum Wake {
     Gone,
 }
 
+impl Wake {
+    /// Returns whether it comes from the engine and its commands, without a key.
+    fn is_of_engine(&self) -> bool {
+        let Wake::Msg(msg) = self else { return false };
+        matches!(msg, Msg::Engine(..) | Msg::Tails(_) | Msg::UserTails(_))
+    }
+}
+
 impl From<Msg> for Wake {
     fn from(msg: Msg) -> Wake {
         Wake::Msg(msg)
@@ -123,6 +131,8 @@ pub enum Closed {
 
 /// Minimum time between frames.
 const FRAME: Duration = Duration::from_millis(16);
+/// Minimum time between frames that only the engine causes. A fast answer changes whole screens.
+const ENGINE_FRAME: Duration = Duration::from_millis(50);
 /// Interval between frames while something changes: running times, output, the age of the last
 /// save.
 const MOVING: Duration = Duration::from_millis(100);
@@ -202,6 +212,7 @@ fn run_screen(ctx: AppContext, start: Start, made: &mut Vec<String>) -> Closed {
         signals: &signals,
         config_changed: None,
         is_lines,
+        other_at: None,
         no_more_lines: None,
         stops_at,
         has_stopped: false,
@@ -274,6 +285,8 @@ struct Loop<'a> {
     config_changed: Option<Instant>,
     /// Line mode: lines are read and printed.
     is_lines: bool,
+    /// When something came that the engine did not send.
+    other_at: Option<Instant>,
     /// Since when no line follows and nothing is in progress.
     no_more_lines: Option<Instant>,
     /// When the work is stopped, and the screen is left.
@@ -358,7 +371,7 @@ impl Loop<'_> {
     fn take_in(&mut self, drawn_at: Instant, is_shown: bool) -> Option<LoopEnd> {
         let moves = !is_shown || self.app.moves() || self.config_changed.is_some();
         let patience = if moves { MOVING } else { STILL };
-        let mut until = None;
+        let mut until: Option<Instant> = None;
         loop {
             let wait = match until {
                 None => patience,
@@ -371,10 +384,18 @@ impl Loop<'_> {
                 Err(RecvTimeoutError::Timeout) => return None,
                 Err(RecvTimeoutError::Disconnected) => return Some(LoopEnd::TerminalGone),
             };
+            // A key is drawn at once, also right after a frame of the engine.
+            let due = if wake.is_of_engine() {
+                drawn_at + ENGINE_FRAME
+            } else {
+                let before = self.other_at.replace(Instant::now());
+                before.map_or(drawn_at, |before| before + FRAME)
+            };
             if let Some(ended) = self.wake(wake) {
                 return Some(ended);
             }
-            let until = *until.get_or_insert_with(|| (drawn_at + FRAME).max(Instant::now()));
+            let due = due.max(Instant::now());
+            let until = *until.insert(until.map_or(due, |until| until.min(due)));
             if Instant::now() >= until + TAKE_IN {
                 return None;
             }

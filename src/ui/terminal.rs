@@ -35,6 +35,8 @@ const PANIC: Duration = Duration::from_secs(1);
 
 /// Saves the title on the terminal's stack of titles (XTWINOPS).
 const KEEP_TITLE: &str = "\x1b[22;0t";
+/// Asks whether the terminal has the kitty keyboard protocol. One that has not does not answer.
+const ASK_KEYBOARD: &str = "\x1b[?u";
 const TITLE_AS_BEFORE: &str = "\x1b[23;0t";
 
 /// The terminal is ours, in raw mode.
@@ -150,7 +152,7 @@ impl DrawnFrame {
         take(alternate, mouse, &output)?;
         let frame = FrameBuffer::new(Arc::clone(&output));
         Ok(DrawnFrame {
-            terminal: Terminal::new(Cells::new(frame))?,
+            terminal: Terminal::new(Cells::new(frame, alternate))?,
             output,
             alternate,
             mouse,
@@ -226,6 +228,7 @@ fn take(alternate: bool, mouse: bool, output: &Output) -> io::Result<()> {
         EnableBracketedPaste,
         EnableFocusChange,
         PushKeyboardEnhancementFlags(KeyboardEnhancementFlags::DISAMBIGUATE_ESCAPE_CODES),
+        Print(ASK_KEYBOARD),
         cursor::Hide
     )?;
     if mouse {

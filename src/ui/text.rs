@@ -88,6 +88,22 @@ pub fn clip(text: &str, max: usize) -> String {
     }
 }
 
+/// Cuts the text like [`clip`], but after a whole word if at least half of it stays.
+pub fn clip_words(text: &str, max: usize) -> String {
+    let cut = clip(text, max);
+    let Some(head) = cut.strip_suffix(ELLIPSIS).filter(|_| cut != text) else {
+        return cut;
+    };
+    let mut rest = text[head.len()..].chars();
+    let is_whole = rest.next().is_some_and(|next| !next.is_alphanumeric());
+    match head.rfind(' ') {
+        Some(at) if !is_whole && at * 2 >= head.len() => {
+            format!("{}{ELLIPSIS}", head[..at].trim_end())
+        }
+        _ => cut,
+    }
+}
+
 /// Cuts the text to `max` columns: its head and tail, with `…` between.
 pub fn clip_middle(text: &str, max: usize) -> String {
     if width(text) <= max {
@@ -320,6 +336,24 @@ mod tests {
 
     fn wrapped(text: &str, columns: usize, at: Break) -> Vec<String> {
         texts(&wrap(&[Span::raw(text.to_string())], columns, &[], &[], at))
+    }
+
+    #[test]
+    fn words_are_not_cut_into_stumps() {
+        for (text, max, want) in [
+            ("what changed since", 18, "what changed since"),
+            ("what changed since", 17, "what changed…"),
+            ("what changed since", 13, "what changed…"),
+            ("what changed since", 14, "what changed…"),
+            ("the conversation, the files", 17, "the conversation…"),
+            ("a conversation", 9, "a conver…"),
+            ("conversation", 9, "conversa…"),
+            ("日本 日本語", 9, "日本…"),
+            ("", 0, ""),
+            ("ab", 0, ""),
+        ] {
+            assert_eq!(clip_words(text, max), want, "{text:?} {max}");
+        }
     }
 
     #[test]

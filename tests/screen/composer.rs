@@ -1,10 +1,12 @@
 //! The box: lines, lists, chips, earlier prompts.
 
 use std::sync::Arc;
+use std::time::Instant;
 
+use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use rewake::core::entry::{About, Entry, Guard};
 use rewake::core::signal::Signal;
-use rewake::engine::Event;
+use rewake::engine::{Command, Event};
 use rewake::mcp::offers::{Offers, Prompt, PromptArgument, Resource};
 use rewake::session::{CommandLine, NotSaid, UntrustedCommand};
 use rewake::ui::app::{Intent, Msg, OutgoingMessage};
@@ -13,6 +15,35 @@ use rewake::ui::files::Files;
 
 use crate::log::text;
 use crate::stage::{Stage, scene};
+
+#[test]
+fn a_letter_that_came_late_after_an_escape_byte_is_alt_only_where_that_is_a_key() {
+    let split = |c| {
+        let kind = KeyEventKind::Repeat;
+        KeyEvent::new_with_kind(KeyCode::Char(c), KeyModifiers::ALT, kind)
+    };
+    let press = |stage: &mut Stage, key| stage.send(Msg::Key(key, Instant::now()));
+    let mut stage = Stage::opened(80, 24);
+    stage.keys("two words");
+    press(&mut stage, split('b'));
+    stage.keys("|");
+    stage.sees("two |words");
+    press(&mut stage, split('x'));
+    stage.sees("two |xwords");
+    // Vim's Esc and a letter.
+    let mut stage = Stage::opened(80, 24);
+    stage.keys("/vim<Enter>two words");
+    press(&mut stage, split('b'));
+    stage.keys("i|");
+    stage.sees("two |words");
+    // Esc stops.
+    let mut stage = Stage::new(80, 24);
+    stage.open();
+    press(&mut stage, split('x'));
+    let stops = |intent: &Intent| matches!(intent, Intent::Engine(Command::Signal(_)));
+    assert!(stage.wanted.iter().any(stops));
+    stage.sees("› x");
+}
 
 #[test]
 fn the_box_grows_with_what_is_typed() {

@@ -34,6 +34,23 @@ fn next(&mut self) -> Option<Token> {
 More at <https://example.org/parser>.";
 
 #[test]
+fn a_pasted_log_stays_folded_after_it_is_sent() {
+    let mut stage = Stage::opened(80, 40);
+    let log: String = (1..=200).map(|n| format!("printed {n}\n")).collect();
+    stage.says(&format!("why does this fail?\n{log}and when?"));
+    stage.sees("why does this fail?");
+    stage.sees("printed 4");
+    stage.sees("… 194 more lines (Ctrl+O)");
+    stage.sees("and when?");
+    stage.does_not_see("printed 5");
+    stage.keys("<C-o>");
+    stage.sees("printed 180");
+    stage.does_not_see("more lines (Ctrl+O)");
+    stage.keys("<C-o><C-f>printed 77");
+    stage.sees("printed 77");
+}
+
+#[test]
 fn an_answer_is_shown_as_it_is_meant() {
     scene!("markdown", |stage: &mut Stage| {
         stage.open();

@@ -36,6 +36,19 @@ fn opened(stage: &mut Stage) {
 }
 
 #[test]
+fn the_question_mark_shows_the_keys_of_the_changes_first() {
+    let mut stage = Stage::new(80, 24);
+    opened(&mut stage);
+    stage.keys("?");
+    stage.sees("keys and commands");
+    stage.sees("mark the file as seen");
+    stage.keys("<Esc>");
+    stage.sees("3 files · +3 −3 · 0 seen");
+    stage.keys("<Esc>");
+    stage.does_not_see("3 files");
+}
+
+#[test]
 fn changes_are_gone_through_file_by_file() {
     scene!("review_list", opened);
     scene!("review_file", |stage: &mut Stage| {

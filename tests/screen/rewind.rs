@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use rewake::core::entry::KeptWhy;
+use rewake::core::entry::{Fact, KeptWhy, Outcome};
 use rewake::core::rewind::{PathChoice, Plan};
 use rewake::core::tree::Tree;
 use rewake::engine::Event;
@@ -15,7 +15,7 @@ use rewake::ui::app::{Intent, Msg};
 use rewake::ui::live::{LiveEvent, RewindAnswer};
 use rewake::ui::rewind::{RewindRequest, RewindShown};
 
-use crate::log::text;
+use crate::log::{edit, entry, text};
 use crate::stage::{ID, Stage, scene};
 
 fn talk(stage: &mut Stage) {
@@ -28,6 +28,39 @@ fn talk(stage: &mut Stage) {
     }
     stage.open();
     stage.rest();
+}
+
+#[test]
+fn each_message_has_its_time_and_the_files_that_changed_after_it() {
+    let mut stage = Stage::new(120, 40);
+    stage.says("mend the parser");
+    let id = stage.replies(vec![edit("src/a.rs", "one", "two")])[0];
+    let path = "/home/ann/parser/src/a.rs";
+    stage.log(entry::checked(id, path));
+    let wrote = Fact::Wrote {
+        path: path.into(),
+        hash: "0".into(),
+    };
+    stage.log(entry::finished(id, Outcome::done("ok"), Some(wrote)));
+    stage.replies(vec![text("It is mended.")]);
+    stage.says("and the docs");
+    stage.replies(vec![text("Written.")]);
+    stage.open();
+    stage.rest();
+    stage.keys("/rewind<Enter>");
+    let rows = stage.rows();
+    let row = |text: &str| {
+        rows.iter()
+            .find(|row| row.contains(text) && row.contains("entry"))
+            .cloned()
+            .unwrap()
+    };
+    assert!(row("and the docs").contains("12:0"), "{rows:?}");
+    assert!(!row("and the docs").contains("src/a.rs"), "{rows:?}");
+    assert!(
+        row("mend the parser").contains("src/a.rs +1 −1"),
+        "{rows:?}"
+    );
 }
 
 fn rewinding() -> Rewinding {

@@ -2,7 +2,9 @@
 
 use crossterm::event::{KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
 use ratatui::style::Modifier;
+use rewake::core::entry::Record;
 use rewake::ui::app::{Intent, Msg};
+use rewake::ui::transcript::{Kind, Scroll};
 
 use crate::log::{bash, text};
 use crate::stage::{ID, Stage, scene};
@@ -77,17 +79,121 @@ fn earlier_entries_are_fetched_once_when_the_first_line_is_reached() {
     let all = stage.log.records.clone();
     stage.log.records.drain(..40);
     stage.open();
-    stage.keys("<Home><PageUp><PageUp>");
+    stage.keys(&"<PageUp>".repeat(20));
     let asked = stage
         .wanted
         .iter()
-        .filter(|i| matches!(i, Intent::Earlier(40)));
+        .filter(|i| matches!(i, Intent::Earlier(range) if *range == (0..=39)));
     assert_eq!(asked.count(), 1);
     let before = stage.rows()[0].clone();
     stage.send(Msg::Earlier(ID.into(), Ok(all[..40].to_vec())));
     assert_eq!(stage.rows()[0], before, "what is read stays where it is");
     stage.keys("<Home>");
     stage.sees("question number 1");
+}
+
+/// A session of many entries, of which only the last are loaded: all of them, and the first loaded.
+fn very_long(stage: &mut Stage) -> (Vec<Record>, u64) {
+    for _ in 0..40 {
+        long(stage);
+    }
+    let all = stage.log.records.clone();
+    let first = all.len() - 100;
+    stage.log.records.drain(..first);
+    stage.open();
+    (all, u64::try_from(first).unwrap())
+}
+
+/// Answers the last request for entries, if there is one. Returns its range.
+fn answers(stage: &mut Stage, all: &[Record]) -> Option<(u64, u64)> {
+    let range = stage.wanted.iter().rev().find_map(|i| match i {
+        Intent::Earlier(range) => Some(range.clone()),
+        _ => None,
+    })?;
+    stage.wanted.clear();
+    let at = |seq: &u64| usize::try_from(*seq).unwrap();
+    let records = all[at(range.start())..=at(range.end())].to_vec();
+    stage.send(Msg::Earlier(ID.into(), Ok(records)));
+    Some((*range.start(), *range.end()))
+}
+
+/// Whether the view is at the first entry.
+fn is_at_first(stage: &mut Stage) -> bool {
+    let transcript = &stage.app.conversation.transcript;
+    let is_top = transcript.scroll == Scroll::At { block: 0, line: 0 };
+    is_top && transcript.blocks[0].seq < 3 && stage.screen().contains("question number 1")
+}
+
+fn said(stage: &Stage) -> Vec<u64> {
+    let blocks = stage.app.conversation.transcript.blocks.iter();
+    let said = blocks.filter(|block| matches!(block.kind, Kind::Said { .. }));
+    said.map(|block| block.seq).collect()
+}
+
+#[test]
+fn one_key_goes_to_the_beginning_of_a_long_session() {
+    let mut stage = Stage::new(80, 24);
+    let (all, first) = very_long(&mut stage);
+    // A page is on its way when the key is pressed.
+    stage.keys(&"<PageUp>".repeat(60));
+    stage.keys("<C-Home>");
+    assert_eq!(answers(&mut stage, &all), Some((first - 400, first - 1)));
+    assert_eq!(answers(&mut stage, &all), Some((0, 399)));
+    assert!(is_at_first(&mut stage));
+    // Nothing is earlier. The end is one key away, and so is the beginning.
+    stage.keys("<PageUp><C-End>");
+    stage.sees("answer number 30");
+    stage.keys("<C-Home>");
+    assert!(is_at_first(&mut stage));
+    assert_eq!(answers(&mut stage, &all), None);
+    // Scrolling down reads what follows, until all is there.
+    let mut next = 400;
+    for _ in 0..1_000 {
+        stage.keys("<PageDown>");
+        let before = stage.rows()[0].clone();
+        if let Some((from, to)) = answers(&mut stage, &all) {
+            assert_eq!(from, next);
+            next = to + 1;
+            let is_line = before.contains("are read when you scroll on");
+            assert!(is_line || stage.rows()[0] == before);
+        }
+        if next == first - 400 {
+            break;
+        }
+    }
+    assert_eq!(stage.app.conversation.transcript.first, Some(0));
+    stage.does_not_see("are read when you scroll on");
+    let said = said(&stage);
+    assert!(said.len() == 40 * 30 && said.is_sorted(), "{said:?}");
+}
+
+#[test]
+fn scrolling_up_from_the_end_reads_down_to_the_beginning_that_is_there() {
+    let mut stage = Stage::new(80, 24);
+    let (all, _) = very_long(&mut stage);
+    stage.keys("<C-Home>");
+    assert_eq!(answers(&mut stage, &all), Some((0, 399)));
+    stage.keys("<C-End>");
+    for _ in 0..1_000 {
+        stage.keys("<PageUp>");
+        let before = stage.rows()[0].clone();
+        if let Some((from, _)) = answers(&mut stage, &all) {
+            assert!(from >= 400);
+            assert_eq!(stage.rows()[0], before, "what is read stays where it is");
+        }
+        if stage.app.conversation.transcript.first == Some(0) {
+            break;
+        }
+    }
+    let said = said(&stage);
+    assert!(said.len() == 40 * 30 && said.is_sorted(), "{said:?}");
+    // A search looks at all entries in their order, so it lets go of a beginning with a gap.
+    let mut stage = Stage::new(80, 24);
+    let (all, first) = very_long(&mut stage);
+    stage.keys("<C-Home>");
+    answers(&mut stage, &all);
+    stage.keys("<C-f>question number 7");
+    assert_eq!(answers(&mut stage, &all), Some((first - 400, first - 1)));
 }
 
 #[test]
@@ -164,7 +270,9 @@ fn entries_that_are_not_there_yet_are_fetched_and_searched() {
     stage.keys("<C-f>question number");
     let asked = |stage: &Stage| {
         let asked = stage.wanted.iter();
-        asked.filter(|i| matches!(i, Intent::Earlier(40))).count()
+        asked
+            .filter(|i| matches!(i, Intent::Earlier(range) if *range == (0..=39)))
+            .count()
     };
     assert_eq!(asked(&stage), 1);
     stage.sees("…");

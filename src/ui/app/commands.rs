@@ -42,7 +42,7 @@ impl App {
                 Ok(done) => return self.with_hint(done),
                 Err(why) => self.hint = Some(why),
             },
-            SlashCommand::Rewind => self.hint = self.prompts.pick_rewind(&self.conversation),
+            SlashCommand::Rewind => super::rewind::pick_rewind(self),
             SlashCommand::Undo => {
                 let asked = self.prompts.undo(&self.session, &self.conversation);
                 return self.or_hint(asked);

@@ -1,5 +1,7 @@
 //! The conversation on the screen: scrolling, search, folding, and the loading of earlier entries.
 
+use std::ops::RangeInclusive;
+
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::text::Line;
 
@@ -12,13 +14,18 @@ use crate::ui::transcript::{LayoutContext, MAX_WORDS_CHARS, Scroll, Transcript, 
 /// Maximum number of lines that stay in the terminal.
 const MAX_PRINTED_LINES: usize = 10_000;
 
+/// Number of earlier entries that are loaded at a time.
+const EARLIER: u64 = 400;
+
 /// The transcript, and the part of it that is seen.
 pub struct Conversation {
     pub transcript: Transcript,
     /// Height at the last drawing.
     pub seen_height: usize,
-    /// Earlier entries are on their way.
-    is_fetching: bool,
+    /// Earlier entries that are on their way.
+    fetching: Option<RangeInclusive<Seq>>,
+    /// The beginning of the session is on its way, for somebody who wants to see it.
+    goes_home: bool,
     /// The last entry that was there when the session was opened. `None`: there was none.
     since: Option<Seq>,
 }
@@ -28,7 +35,8 @@ impl Conversation {
         Conversation {
             transcript: Transcript::default(),
             seen_height: 20,
-            is_fetching: false,
+            fetching: None,
+            goes_home: false,
             since: None,
         }
     }
@@ -50,24 +58,50 @@ impl Conversation {
             true => self.fetch_earlier(),
             false => {
                 self.transcript.scroll_down(lines, height, layout);
-                Vec::new()
+                match (
+                    self.transcript.in_head(),
+                    self.transcript.head,
+                    self.transcript.first,
+                ) {
+                    (Some(true), Some((_, last)), Some(first)) => {
+                        self.fetch(last + 1..=(last + EARLIER).min(first.saturating_sub(1)))
+                    }
+                    _ => Vec::new(),
+                }
             }
         }
     }
 
+    /// Goes to the first line of the session. The entries between are read when they are scrolled
+    /// to.
     pub(super) fn scroll_home(&mut self) -> Vec<Intent> {
         self.transcript.scroll_home();
-        self.fetch_earlier()
-    }
-
-    fn fetch_earlier(&mut self) -> Vec<Intent> {
         match self.transcript.first {
-            Some(first) if first > 0 && !self.is_fetching => {
-                self.is_fetching = true;
-                vec![Intent::Earlier(first)]
+            Some(first) if first > 0 && self.transcript.head.is_none() => {
+                self.goes_home = true;
+                self.fetch(0..=EARLIER.min(first) - 1)
             }
             _ => Vec::new(),
         }
+    }
+
+    fn fetch_earlier(&mut self) -> Vec<Intent> {
+        match (self.transcript.first, self.transcript.head) {
+            _ if self.transcript.in_head().is_some() => Vec::new(),
+            (Some(first), head) if first > 0 => {
+                let begins = head.map_or(0, |(_, last)| last + 1);
+                self.fetch(first.saturating_sub(EARLIER).max(begins)..=first - 1)
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    fn fetch(&mut self, range: RangeInclusive<Seq>) -> Vec<Intent> {
+        if self.fetching.is_some() {
+            return Vec::new();
+        }
+        self.fetching = Some(range.clone());
+        vec![Intent::Earlier(range)]
     }
 
     /// Folds or unfolds the block in this row.
@@ -127,27 +161,49 @@ impl Conversation {
     pub(super) fn open(&mut self, transcript: Transcript, since: Option<Seq>) {
         self.transcript = transcript;
         self.since = since;
-        self.is_fetching = false;
+        self.fetching = None;
+        self.goes_home = false;
     }
 
     /// Notes that earlier entries cannot be read: the next scroll asks again.
     pub(super) fn not_fetched(&mut self) {
-        self.is_fetching = false;
+        self.fetching = None;
+        self.goes_home = false;
     }
 
     /// Takes earlier entries.
-    pub(super) fn prepend(&mut self, records: &[Record], search: Option<&mut TranscriptSearch>) {
-        self.is_fetching = false;
+    pub(super) fn prepend(
+        &mut self,
+        records: &[Record],
+        search: Option<&mut TranscriptSearch>,
+    ) -> Vec<Intent> {
+        let Some(range) = self.fetching.take() else {
+            return Vec::new();
+        };
+        // A search needs the entries in their order.
+        let first = self.transcript.first;
+        if search.is_some() && first.is_some_and(|first| range.end() + 1 < first) {
+            return Vec::new();
+        }
+        let is_at_top = self.transcript.scroll == Scroll::At { block: 0, line: 0 };
         let before = self.transcript.blocks.len();
-        self.transcript.prepend(records);
+        self.transcript.insert(records, &range);
         if let Some(search) = search {
             search.shift(self.transcript.blocks.len() - before);
         }
+        if !std::mem::take(&mut self.goes_home) || !is_at_top {
+            return Vec::new();
+        }
+        if *range.start() > 0 {
+            return self.scroll_home();
+        }
+        self.transcript.scroll_home();
+        Vec::new()
     }
 
     /// Returns whether part of the conversation is still to be searched.
     pub(super) fn searches(&self, search: &TranscriptSearch) -> bool {
-        !search.is_through() || self.is_fetching
+        !search.is_through() || self.fetching.is_some()
     }
 
     /// Searches more of the conversation. Fetches earlier entries when the rest is done.

@@ -29,14 +29,16 @@ impl Prompts {
     /// Shows the keys and commands. A prompt of the start returns after it.
     pub(super) fn show_help(&mut self, input: &InputBox) {
         let custom = input.custom_commands();
+        let front = self.front_keys();
         let behind = match self.overlay {
-            Overlay::Card(_) | Overlay::FirstRun(_) => {
+            Overlay::Card(_) | Overlay::FirstRun(_) | Overlay::Review(_) => {
                 let behind = std::mem::replace(&mut self.overlay, Overlay::None);
                 Some(Box::new(behind))
             }
             _ => None,
         };
-        let sheet = help_sheet(custom, &input.composer.keys.map);
+        let mut sheet = help_sheet(custom, &input.composer.keys.map);
+        sheet.splice(0..0, front);
         let row = |keys: &str, what: &str| Line::raw(format!("  {keys:<26} {what}"));
         let has_keys = |section: &&Section| !section.title.contains(COMMANDS_TITLE);
         let written = |section: &Section| {
@@ -63,7 +65,32 @@ impl Prompts {
         }
         self.behind = behind;
     }
+
+    /// Returns the keys of what is in front of the conversation.
+    fn front_keys(&self) -> Option<Section> {
+        let (title, keys) = match &self.overlay {
+            Overlay::Card(_) => ("Unfinished sessions", CARD_KEYS),
+            Overlay::Review(_) => ("Changes", REVIEW_KEYS),
+            Overlay::None if self.questions.asked.is_some() => ("The question", QUESTION_KEYS),
+            _ => return None,
+        };
+        let rows = keys.split(" · ").filter_map(|row| row.split_once(' '));
+        Some(Section {
+            title: title.to_string(),
+            rows: rows.map(|(key, what)| (key.into(), what.into())).collect(),
+        })
+    }
 }
+
+/// Keys and what they do, as the help shows them.
+const CARD_KEYS: &str = "Enter resume, or watch it · ↑↓ another session · n new session · \
+                         f fork · x dismiss · h history · q leave";
+const REVIEW_KEYS: &str = "↑↓ another file; in a file: scroll · Enter the file, the list · \
+                           ←→ another file · ]\u{a0}[ next and previous hunk · \
+                           Space mark the file as seen · e your editor there · Esc back, close";
+const QUESTION_KEYS: &str = "y\u{a0}n\u{a0}s\u{a0}a\u{a0}e choose · 1\u{a0}2\u{a0}3 choose · \
+                             ↑↓ choose · Enter confirm · PgDn read on · \
+                             Tab set typed text aside · Esc stop";
 
 /// Returns the keys and commands, in sections.
 fn help_sheet(custom: &[Arc<Custom>], keymap: &Keymap) -> Vec<Section> {

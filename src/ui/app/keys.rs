@@ -13,6 +13,7 @@ use crate::engine::Command;
 use crate::session::CommandLine;
 use crate::session::SessionSelector;
 use crate::ui::composer::{ComposerOutcome, Submission};
+use crate::ui::input::SPLIT;
 use crate::ui::keys::Action;
 use crate::ui::overlay::{Answer, Filled, holds_key, is_key};
 use crate::ui::transcript::{Tone, TranscriptSearch};
@@ -47,6 +48,13 @@ impl App {
         self.hint = None;
         if self.is_leaving {
             return leaving_key(key);
+        }
+        let is_conversation = matches!(self.prompts.front(), Front::Conversation);
+        if key.kind == SPLIT && !(is_conversation && self.input.composer.binds(key)) {
+            let letter = KeyEvent::new(key.code, key.modifiers - KeyModifiers::ALT);
+            let mut intents = self.key(&KeyEvent::from(KeyCode::Esc), at);
+            intents.extend(self.key(&letter, at));
+            return intents;
         }
         let is_accepted = self.prompts.accepts(at);
         let asked = &self.prompts.questions.asked;
@@ -430,7 +438,7 @@ impl App {
             }
             Action::CycleMode => return self.session.cycle_mode(),
             Action::EditQueued => return self.did(ComposerOutcome::OlderQueued),
-            Action::Rewind => self.hint = self.prompts.pick_rewind(&self.conversation),
+            Action::Rewind => super::rewind::pick_rewind(self),
             Action::CopyAnswer => {
                 return match self.conversation.transcript.last_answer() {
                     Some(text) => vec![Intent::Copy(text.to_string())],
@@ -440,6 +448,7 @@ impl App {
             Action::ToggleExpand => self.conversation.transcript.toggle_all(),
             Action::FoldThinking => self.conversation.transcript.toggle_thinking(),
             Action::SearchTranscript => {
+                self.conversation.transcript.drop_head();
                 let search = TranscriptSearch::new(self.conversation.transcript.scroll);
                 self.prompts.overlay = Overlay::Search(Box::new(search));
             }

@@ -1,5 +1,6 @@
 //! Messages to the screen, and its requests to the outside.
 
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
@@ -171,8 +172,8 @@ pub enum Intent {
     LookAgain(Vec<String>),
     /// Stops offering a session.
     Dismiss(String),
-    /// Fetches entries before this one.
-    Earlier(Seq),
+    /// Fetches these entries, which are earlier than those that are shown.
+    Earlier(RangeInclusive<Seq>),
     /// Writes the rules of an offer into a file of the user.
     AllowRule(RuleScope, String),
     /// Removes a rule from a list of a file of the user.

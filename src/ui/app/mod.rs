@@ -324,8 +324,9 @@ impl App {
                     Overlay::Search(search) => Some(&mut **search),
                     _ => None,
                 };
-                self.conversation.prepend(&records, search);
-                return self.search_on();
+                let mut intents = self.conversation.prepend(&records, search);
+                intents.extend(self.search_on());
+                return intents;
             }
             Msg::Dismissed(id, outcome) => {
                 let done = self.prompts.dismissed(&id, outcome);

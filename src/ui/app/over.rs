@@ -73,6 +73,10 @@ impl App {
             }
             Overlay::Review(review) => match review.key(key) {
                 Reviewed::Nothing => Vec::new(),
+                Reviewed::Help => {
+                    self.prompts.show_help(&self.input);
+                    Vec::new()
+                }
                 Reviewed::Edit(path, line) => vec![Intent::EditAt(path, line)],
                 Reviewed::Closed => {
                     self.prompts.overlay = Overlay::None;

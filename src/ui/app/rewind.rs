@@ -1,5 +1,8 @@
 //! Rewinding: the choice of the message and the parts, the preview of the files, and the outcome.
 
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+
 use super::{App, Conversation, Intent, OpenSession, Overlay, Phase, Prompts};
 use crate::core::entry::Seq;
 use crate::core::marks::title_line;
@@ -25,17 +28,40 @@ const WHAT: [(&str, &str); 4] = [
 /// The hint where there is nothing to rewind to.
 const NO_MESSAGE: &str = "there is no message yet";
 
+/// Shows the user's messages, to rewind to before one of them.
+pub(super) fn pick_rewind(app: &mut App) {
+    let (zone, now_ms) = (&app.look.zone, app.now_ms);
+    app.hint = app.prompts.pick_rewind(&app.conversation, zone, now_ms);
+}
+
 impl Prompts {
     /// Shows the user's messages, to rewind to before one of them. Returns a hint when there is none.
-    pub(super) fn pick_rewind(&mut self, conversation: &Conversation) -> Option<String> {
-        let prompts = conversation.transcript.prompts();
+    pub(super) fn pick_rewind(
+        &mut self,
+        conversation: &Conversation,
+        zone: &TimeZone,
+        now_ms: i64,
+    ) -> Option<String> {
+        let at = |ms| Timestamp::from_millisecond(ms).map(|at| at.to_zoned(zone.clone()));
+        let today = at(now_ms).map(|now| now.date()).ok();
+        let detail = |seq: Seq, at_ms: i64, changes: String| {
+            let time = at(at_ms).map(|at| {
+                let is_today = today == Some(at.date());
+                let format = if is_today { "%H:%M" } else { "%m-%d %H:%M" };
+                at.strftime(format).to_string()
+            });
+            let parts = [time.unwrap_or_default(), changes, format!("entry {seq}")];
+            let parts = parts.into_iter().filter(|part| !part.is_empty());
+            parts.collect::<Vec<_>>().join(" · ")
+        };
+        let prompts = conversation.transcript.turns();
         let items: Vec<PickerItem> = prompts
             .into_iter()
             .rev()
-            .map(|(seq, text)| PickerItem {
+            .map(|(seq, at_ms, text, changes)| PickerItem {
                 value: seq.to_string(),
                 label: title_line(text, 300),
-                detail: format!("entry {seq}"),
+                detail: detail(seq, at_ms, changes),
             })
             .collect();
         if items.is_empty() {

@@ -12,7 +12,7 @@ use super::chips::is_chip;
 use super::popup::{Popup, Suggestion};
 use super::vim::Vim;
 use super::wrap::{self, Row};
-use crate::ui::text::{clip, width};
+use crate::ui::text::{clip, clip_words, width};
 
 /// The columns of the sign before the text.
 const SIGN_COLUMNS: u16 = 2;
@@ -227,7 +227,7 @@ fn draw_popup(popup: &Popup, frame: &mut Frame<'_>, below: Rect, styles: &Compos
         let left = columns.saturating_sub(2 + width(&name) + blanks.len());
         Line::from(vec![
             Span::styled(format!("{mark}{name}{blanks}"), style),
-            Span::styled(clip(&help, left).to_string(), dim),
+            Span::styled(clip_words(&help, left), dim),
         ])
     };
     let shown = items.iter().zip(&names).enumerate().skip(first).take(seen);

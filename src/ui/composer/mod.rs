@@ -238,6 +238,15 @@ impl Composer {
         .collect()
     }
 
+    /// Returns whether a key with Alt does something in the box. Vim's Esc and a letter are two keys.
+    pub(crate) fn binds(&self, key: &KeyEvent) -> bool {
+        self.vim.is_none()
+            && self
+                .keys
+                .action_in(key, &[Context::Main, Context::Typing])
+                .is_some()
+    }
+
     fn typing_key(
         &mut self,
         key: &KeyEvent,

@@ -126,10 +126,12 @@ impl Popup {
         (&self.items[first..last], self.selected - first)
     }
 
-    /// Returns the number of hidden items, and how to see them. `None`: all are shown.
+    /// Returns the number of items, and how to see all. `None`: all are shown.
     pub(super) fn more(&self) -> Option<String> {
-        let hidden = self.items.len().saturating_sub(MAX_LINES);
-        (hidden > 0).then(|| format!("{hidden} more · ↑↓ shows them · type to narrow"))
+        let count = self.items.len();
+        let or_more = if count == MAX_FILES { " or more" } else { "" };
+        (count > MAX_LINES)
+            .then(|| format!("{count}{or_more} match · ↑↓ shows all · type to narrow"))
     }
 }
 
@@ -313,7 +315,10 @@ mod tests {
     fn the_popup_shows_how_many_items_are_hidden() {
         let popup = Popup::open("/", "", &around()).unwrap();
         let hidden = popup.items.len() - MAX_LINES;
-        let more = format!("{hidden} more · ↑↓ shows them · type to narrow");
+        let more = format!(
+            "{} match · ↑↓ shows all · type to narrow",
+            hidden + MAX_LINES
+        );
         assert_eq!(popup.more(), Some(more));
         assert_eq!(Popup::open("/mode", "", &around()).unwrap().more(), None);
     }

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
 use std::time::Instant;
 
+use crate::config::Env;
 use crate::ui::Wake;
 use crate::ui::app::Msg;
 use crate::ui::input::Reader;
@@ -17,15 +18,20 @@ pub(crate) struct Keyboard {
     to_screen: Sender<Wake>,
     /// Lines are read, not keys.
     is_lines: bool,
+    /// Keys come over a network.
+    is_remote: bool,
     /// `None`: another program has the keyboard.
     reader: Option<Listening>,
 }
 
 impl Keyboard {
-    pub(super) fn new(to_screen: Sender<Wake>, is_lines: bool) -> Keyboard {
+    pub(super) fn new(to_screen: Sender<Wake>, is_lines: bool, env: &Env) -> Keyboard {
         Keyboard {
             to_screen,
             is_lines,
+            is_remote: ["SSH_CONNECTION", "SSH_TTY", "SSH_CLIENT"]
+                .iter()
+                .any(|name| env.var(name).is_some_and(|value| !value.is_empty())),
             reader: None,
         }
     }
@@ -50,7 +56,7 @@ impl Keyboard {
             to_screen: self.to_screen.clone(),
             wanted,
         };
-        let reader = Reader::start(move |heard| {
+        let reader = Reader::start(self.is_remote, move |heard| {
             let _ = &gone;
             match crate::ui::message(heard) {
                 Some(msg) => sender.send(Wake::Msg(msg)).is_ok(),

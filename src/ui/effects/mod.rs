@@ -91,10 +91,11 @@ impl Effects {
         let runs = ctx.runs().ok();
         let acting = Arc::new(Acting::default());
         let settings = Settings::start(Arc::clone(&ctx), Arc::clone(&acting), to_screen.clone());
+        let keyboard = Keyboard::new(to_screen.clone(), is_lines, &ctx.env);
         Effects {
             ctx,
             engines: Engines::default(),
-            keyboard: Keyboard::new(to_screen.clone(), is_lines),
+            keyboard,
             to_screen,
             history: None,
             runs,
@@ -145,7 +146,7 @@ impl Effects {
             Intent::PasteImage => self.paste_image(),
             Intent::Details(offers) => self.details(offers),
             Intent::LookAgain(sessions) => self.look_again(sessions),
-            Intent::Earlier(first) => self.earlier(first, app),
+            Intent::Earlier(range) => self.earlier(range, app),
             Intent::ReadAsked(call, path) => self.read_asked(call, path),
             Intent::RemoveRule { scope, list, rule } => {
                 self.settings.ask(Ask::RemoveRule { scope, list, rule });
@@ -186,7 +187,7 @@ impl Effects {
             Intent::Export { session, file } => self.export(session, file),
             Intent::Theme(name) => self.settings.ask(Ask::Theme(name)),
             Intent::Themes => self.themes(),
-            Intent::Models(words) => self.models(words),
+            Intent::Models(words) => self.models(words, app.session.now.model.clone()),
             Intent::UseModel { choice, goes_on } => {
                 self.use_model(choice, goes_on, app.session.engine);
             }

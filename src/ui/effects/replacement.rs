@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::Effects;
 use crate::config::default_models;
+use crate::core::visible::figure;
 use crate::model::offered::ModelList;
 use crate::model::provider::Secret;
 use crate::model::retirement::date_at;
@@ -41,10 +42,14 @@ impl Effects {
 /// Returns the row of a model in a picker.
 pub(super) fn item(figures: &Figures, name: String) -> PickerItem {
     let info = figures.of(&name);
-    let ends = info.ends.map(|day| format!(", ends {day}"));
-    let ends = ends.unwrap_or_default();
+    let prices = info.prices.map(|prices| {
+        let (input, output) = (prices.input, prices.output);
+        format!(" · ${input:.2} in, ${output:.2} out a million")
+    });
+    let ends = info.ends.map(|day| format!(" · ends {day}"));
+    let (prices, ends) = (prices.unwrap_or_default(), ends.unwrap_or_default());
     PickerItem {
-        detail: format!("{} tokens{ends}", info.context_window),
+        detail: format!("{} tokens{prices}{ends}", figure(info.context_window)),
         label: name.clone(),
         value: name,
     }

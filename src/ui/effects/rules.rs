@@ -79,8 +79,8 @@ impl Effects {
     }
 
     /// Lists the models that can be used: known models of providers with a key, and those of the
-    /// config.
-    pub(super) fn models(&self, words: String) {
+    /// config. `current`: the model of the session, which is selected.
+    pub(super) fn models(&self, words: String, current: String) {
         let ctx = Arc::clone(&self.ctx);
         self.aside(move || {
             let config = ctx.config();
@@ -97,6 +97,11 @@ impl Effects {
                 "or type provider/model, or an effort ({})",
                 efforts.join(", ")
             ));
+            if let Some(at) = picker.items.iter().position(|item| item.value == current) {
+                let detail = &mut picker.items[at].detail;
+                *detail = format!("current · {detail}");
+                picker.at = if words.is_empty() { at } else { 0 };
+            }
             picker.typed = words;
             picker.free = true;
             Some(Msg::Pick(picker))

@@ -1,5 +1,6 @@
 //! Look-ups for the screen: details of offers, earlier entries, running commands, changes.
 
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::process::Stdio;
 use std::sync::Arc;
@@ -26,9 +27,6 @@ use crate::ui::overlay::{For, Picker, PickerItem};
 use crate::ui::text::clean;
 use crate::ui::transcript::{Span, Tone};
 use crate::workspace::CustomCommand;
-
-/// Number of earlier entries that are loaded at a time.
-const EARLIER: u64 = 400;
 
 /// Maximum size of the shown end of an output.
 const TAIL_BYTES: u64 = 16 << 10;
@@ -105,16 +103,13 @@ impl Effects {
         });
     }
 
-    pub(super) fn earlier(&self, first: Seq, app: &App) {
+    pub(super) fn earlier(&self, range: RangeInclusive<Seq>, app: &App) {
         let Some(id) = app.session.id.clone() else {
             return;
         };
         let ctx = Arc::clone(&self.ctx);
         self.aside(move || {
-            let from = first.saturating_sub(EARLIER);
-            let records = ctx
-                .open_store()
-                .and_then(|store| store.records(&id, from..=first.saturating_sub(1)));
+            let records = ctx.open_store().and_then(|store| store.records(&id, range));
             Some(Msg::Earlier(id, records.map_err(|e| e.to_string())))
         });
     }

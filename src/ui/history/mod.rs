@@ -177,6 +177,7 @@ struct Row {
     standing: SessionState,
     entries: u64,
     bytes: u64,
+    model: Option<String>,
     /// US dollars where the price is known, else tokens.
     cost: String,
     is_fork: bool,

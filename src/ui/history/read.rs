@@ -232,6 +232,7 @@ impl<'a> HistoryReader<'a> {
             is_fork: info.forked_from.is_some(),
             parent: info.parent,
             snippet: snippet.map(|s| clean_line(&clip(s, SNIPPET_BYTES)).into_owned()),
+            model: info.model.as_deref().map(one_clean_line),
             id: info.id,
         }
     }

@@ -37,6 +37,13 @@ pub(crate) struct Bursts {
 }
 
 impl Bursts {
+    pub(super) fn new(is_remote: bool) -> Bursts {
+        Bursts {
+            input: Input::new(is_remote),
+            ..Bursts::default()
+        }
+    }
+
     /// Returns what these bytes complete. `bytes` is the result of one read.
     pub(crate) fn feed(&mut self, bytes: &[u8], now: Instant) -> Vec<TerminalItem> {
         let pause = if self.is_piece {

@@ -9,6 +9,12 @@ pub(super) fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
+/// Returns the character if the bytes are one.
+pub(super) fn only_character(bytes: &[u8]) -> Option<char> {
+    let mut chars = std::str::from_utf8(bytes).ok()?.chars();
+    chars.next().filter(|_| chars.next().is_none())
+}
+
 pub(super) fn key(code: KeyCode, modifiers: KeyModifiers) -> Event {
     Event::Key(KeyEvent::new(code, modifiers))
 }

@@ -8,9 +8,10 @@
 //! Invariant: no byte sequence can stop the keyboard. Whatever came before, after a second of
 //! silence the next key is a key. Nothing grows without bound.
 //!
-//! The only answers of the terminal that are read are those about its background
-//! ([`Input::background`]) and about reports of the status ([`Input::takes_status`]). All other
-//! answers and key releases are dropped. Deliberately absent: waiting for an answer.
+//! Three answers of the terminal are read: about its background ([`Input::background`]), about
+//! reports of the status ([`Input::takes_status`]), and about the kitty keyboard protocol, with
+//! which an escape byte is never the Esc key. All other answers and key releases are dropped.
+//! Deliberately absent: waiting for an answer.
 
 mod burst;
 mod colour;
@@ -20,16 +21,19 @@ mod sequence;
 
 use std::time::{Duration, Instant};
 
-use crossterm::event::{Event, KeyCode, KeyModifiers};
+use crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
 pub(crate) use reader::{Reader, TerminalItem};
 
-/// How long an escape byte waits for the rest of a sequence before it is the Esc key. A slow line
-/// splits sequences, and Esc stops a turn.
-pub(crate) const ESCAPE_WAIT: Duration = Duration::from_millis(150);
+/// How long an escape byte waits for the rest of a key before it is the Esc key.
+const ESCAPE_WAIT: Duration = Duration::from_millis(50);
 
-/// How long an escape byte and the next key are that key with Alt. Later they are two keys.
-const ALT_WAIT: Duration = Duration::from_millis(50);
+/// The same over ssh, which splits keys.
+const REMOTE_ESCAPE_WAIT: Duration = Duration::from_millis(350);
+
+/// The kind of a letter with Alt that came late after its escape byte: it may be Esc and the
+/// letter.
+pub(crate) const SPLIT: KeyEventKind = KeyEventKind::Repeat;
 
 /// Maximum wait for the rest of an incomplete sequence or character.
 pub(crate) const SEQUENCE_WAIT: Duration = Duration::from_millis(250);
@@ -64,6 +68,12 @@ pub(crate) struct Input {
     cut: Option<(Vec<u8>, Instant)>,
     background: Option<[u8; 3]>,
     takes_status: bool,
+    /// The terminal is at the other end of a network, which splits keys.
+    is_remote: bool,
+    /// The terminal sends the Esc key as a sequence.
+    is_kitty: bool,
+    /// The pending escape byte and bracket may be two keys: they came apart.
+    is_split: bool,
     /// The last paste had no end mark: it may still come.
     overdue: bool,
     last: Option<Instant>,
@@ -77,24 +87,45 @@ struct Paste {
 }
 
 impl Input {
+    pub(super) fn new(is_remote: bool) -> Input {
+        Input {
+            is_remote,
+            ..Input::default()
+        }
+    }
+
     /// Returns the events that these bytes complete. `bytes` is the result of one read.
     pub(crate) fn feed(&mut self, bytes: &[u8], now: Instant) -> Vec<Event> {
-        let mut events = self.tick(now);
+        // A thread that looks late may find the rest of a key that came in time.
+        let is_rest = self.pending == [0x1b] && matches!(bytes, [b'[' | b'O' | b']', _, ..]);
+        let mut events = if is_rest { Vec::new() } else { self.tick(now) };
         if bytes.is_empty() {
             return events;
         }
-        let is_rest = bytes.len() > 1 && matches!(bytes[0], b'[' | b'O' | b']');
-        let is_late = |last| now.duration_since(last) >= ALT_WAIT;
-        if self.pending == [0x1b] && !is_rest && self.last.is_some_and(is_late) {
-            events.extend(sequence::abandoned(&std::mem::take(&mut self.pending)));
-        }
+        let is_late = |last| now.duration_since(last) >= ESCAPE_WAIT;
+        let is_late = self.last.is_some_and(is_late);
         self.last = Some(now);
+        if self.pending == [0x1b] && !self.is_kitty && !is_rest && is_late {
+            match (bytes, decode::only_character(bytes)) {
+                // Alt with a key that types nothing.
+                ([0x00..=0x1f | 0x7f], _) => {}
+                ([b'['], _) => self.is_split = true,
+                (_, Some(c)) => {
+                    self.pending.clear();
+                    events.push(split(c));
+                    return events;
+                }
+                (_, None) => events.extend(sequence::abandoned(&std::mem::take(&mut self.pending))),
+            }
+        }
         // An Esc may be a key, or the end of the answer: the next bytes decide.
         if bytes != [0x1b]
             && let Some((cut, at)) = self.cut.take()
             && self.pending.is_empty()
-            && now.duration_since(at) < colour::REST_WAIT
-            && (colour::goes_on(&cut, bytes) || sequence::is_rest(&cut, bytes))
+            && (now.duration_since(at) < colour::REST_WAIT
+                && (colour::goes_on(&cut, bytes) || sequence::is_rest(&cut, bytes))
+                || now.duration_since(at) < REMOTE_ESCAPE_WAIT
+                    && sequence::is_rest_of_key(&cut, bytes))
         {
             self.pending = cut;
         }
@@ -124,7 +155,13 @@ impl Input {
             self.skipping = false;
             self.end_paste(true, &mut events);
             let pending = std::mem::take(&mut self.pending);
-            events.extend(sequence::abandoned(&pending));
+            if std::mem::take(&mut self.is_split) && pending == *b"\x1b[" {
+                events.push(split('['));
+            } else {
+                events.extend(sequence::abandoned(&pending));
+            }
+            // The Esc key came as one byte: the terminal no longer has the protocol.
+            self.is_kitty &= pending != [0x1b];
             let cut = self.cut.take().filter(|_| pending == [0x1b]);
             let cut = [cut.map(|(cut, _)| cut).unwrap_or_default(), pending].concat();
             self.cut =
@@ -151,10 +188,14 @@ impl Input {
             SEQUENCE_WAIT
         } else if self.pending.is_empty() {
             return None;
-        } else if self.pending.iter().all(|b| *b == 0x1b) {
-            ESCAPE_WAIT
-        } else {
+        } else if self.pending.iter().any(|b| *b != 0x1b) {
             SEQUENCE_WAIT
+        } else if self.is_kitty {
+            PASTE_SILENCE
+        } else if self.is_remote {
+            REMOTE_ESCAPE_WAIT
+        } else {
+            ESCAPE_WAIT
         };
         let since = self.last.map_or(patience, |last| now.duration_since(last));
         Some(patience.saturating_sub(since))
@@ -204,6 +245,11 @@ impl Input {
                 sequence::Parsed::Nothing => {
                     self.background = colour::parse(&self.pending).or(self.background);
                     self.takes_status |= self.pending.starts_with(colour::TAKES_STATUS);
+                    self.is_kitty |= sequence::has_escape_key(&self.pending);
+                    let is_split = std::mem::take(&mut self.is_split);
+                    if let ([_, _, letter], true) = (&self.pending[..], is_split) {
+                        events.extend([split('['), decode::byte(*letter)]);
+                    }
                     self.pending.clear();
                 }
                 sequence::Parsed::Again => {
@@ -212,6 +258,7 @@ impl Input {
                     return &bytes[at..];
                 }
                 sequence::Parsed::Event(event) => {
+                    self.is_split = false;
                     self.pending.clear();
                     events.push(event);
                 }
@@ -283,6 +330,12 @@ impl Paste {
             self.bytes.truncate(self.bytes.len() - part.len());
         }
     }
+}
+
+/// Returns the key of a letter that came late after an escape byte.
+fn split(c: char) -> Event {
+    let key = KeyEvent::new_with_kind(KeyCode::Char(c), KeyModifiers::ALT, SPLIT);
+    Event::Key(key)
 }
 
 fn find_bytes(bytes: &[u8], wanted: &[u8]) -> Option<usize> {

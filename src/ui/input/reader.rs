@@ -40,18 +40,24 @@ pub(crate) struct Reader {
 }
 
 impl Reader {
-    /// Reads the terminal of stdin. `send` is called with each event, on the reader's thread, and
-    /// returns whether more are wanted. When the terminal is gone, `send` is not called again and
-    /// is dropped.
+    /// Reads the terminal of stdin. `is_remote`: keys come over a network. `send` is called with
+    /// each event, on the reader's thread, and returns whether more are wanted. When the terminal is
+    /// gone, `send` is not called again and is dropped.
     pub(crate) fn start(
+        is_remote: bool,
         send: impl FnMut(TerminalItem) -> bool + Send + 'static,
     ) -> io::Result<Reader> {
-        Reader::on(rustix::stdio::stdin().try_clone_to_owned()?, send)
+        Reader::on(
+            rustix::stdio::stdin().try_clone_to_owned()?,
+            is_remote,
+            send,
+        )
     }
 
     /// Starts a reader like [`Reader::start`], on another terminal.
     pub(crate) fn on(
         terminal: OwnedFd,
+        is_remote: bool,
         send: impl FnMut(TerminalItem) -> bool + Send + 'static,
     ) -> io::Result<Reader> {
         let (stopped, stop) = UnixStream::pair()?;
@@ -65,7 +71,7 @@ impl Reader {
         };
         let thread = std::thread::Builder::new()
             .name("terminal".to_string())
-            .spawn(move || source.run(send))?;
+            .spawn(move || source.run(is_remote, send))?;
         Ok(Reader {
             stop: Some(stop),
             thread: Some(thread),
@@ -101,8 +107,8 @@ struct Ready {
 }
 
 impl InputSource {
-    fn run(mut self, mut send: impl FnMut(TerminalItem) -> bool) {
-        let mut input = Bursts::default();
+    fn run(mut self, is_remote: bool, mut send: impl FnMut(TerminalItem) -> bool) {
+        let mut input = Bursts::new(is_remote);
         let mut buffer = vec![0; READ_BYTES];
         loop {
             let Ok(ready) = self.wait(&input) else { return };

@@ -66,6 +66,24 @@ pub(super) fn is_rest(cut: &[u8], bytes: &[u8]) -> bool {
     is_report(&[cut, bytes].concat()) && (bytes.len() > 1 || matches!(bytes, b"M" | b"m" | b"~"))
 }
 
+/// Returns whether the bytes of this read are the rest of a key whose escape byte was taken for the
+/// Esc key.
+pub(super) fn is_rest_of_key(cut: &[u8], bytes: &[u8]) -> bool {
+    cut == [0x1b]
+        && matches!(bytes, [b'[' | b'O', _, ..])
+        && matches!(parse(&[cut, bytes].concat()), Parsed::Event(_))
+}
+
+/// Returns whether this is the answer of a terminal that sends the Esc key as a sequence: the first
+/// flag of the kitty keyboard protocol is set.
+pub(super) fn has_escape_key(reply: &[u8]) -> bool {
+    let flags = reply
+        .strip_prefix(b"\x1b[?")
+        .and_then(|rest| rest.strip_suffix(b"u"));
+    let flags = flags.and_then(|flags| std::str::from_utf8(flags).ok()?.parse::<u32>().ok());
+    flags.is_some_and(|flags| flags & 1 != 0)
+}
+
 /// Returns whether this is a reply that ends with a terminator, at any length.
 pub(super) fn is_string(bytes: &[u8]) -> bool {
     matches!(bytes, [0x1b, b']' | b'P' | b'_' | b'^' | b'X', ..])

@@ -20,9 +20,15 @@ fn events(bytes: &[u8]) -> Vec<String> {
 fn spelled(event: &Event) -> String {
     match event {
         Event::Key(KeyEvent {
-            code, modifiers, ..
+            code,
+            modifiers,
+            kind,
+            ..
         }) => {
             let mut text = String::new();
+            if *kind == SPLIT {
+                text.push_str("split ");
+            }
             for (one, name) in [(M::CONTROL, "C-"), (M::ALT, "A-"), (M::SHIFT, "S-")] {
                 if modifiers.contains(one) {
                     text.push_str(name);
@@ -198,8 +204,11 @@ fn the_rest_of_a_paste_that_stalled_is_not_typed() {
 
 /// The events of reads at these milliseconds, and of the silence after them.
 fn events_of(reads: &[(u64, &str)]) -> String {
+    events_from(Input::default(), reads)
+}
+
+fn events_from(mut input: Input, reads: &[(u64, &str)]) -> String {
     let start = Instant::now();
-    let mut input = Input::default();
     let mut events = Vec::new();
     let mut silent = start;
     for (ms, bytes) in reads {
@@ -216,7 +225,7 @@ fn events_of(reads: &[(u64, &str)]) -> String {
 fn a_paste_or_a_report_in_pieces_is_not_typed() {
     let paste = "[200~a\r!b\r\x1b[201~";
     for (reads, want) in [
-        (&[(0, "\x1b"), (70, paste)][..], "<a\r!b\r>"),
+        (&[(0, "\x1b"), (40, paste)][..], "<a\r!b\r>"),
         (&[(0, "\x1b"), (400, paste)], "Esc <a\r!b\r>"),
         (&[(0, "\x1b[20"), (300, "0~a\r\x1b[201~")], "<a\r>"),
         (
@@ -227,7 +236,11 @@ fn a_paste_or_a_report_in_pieces_is_not_typed() {
             &[(0, "\x1b[2"), (300, "00"), (900, "~a\r\x1b[201~")],
             "<a\r>",
         ),
-        (&[(0, "\x1b"), (140, "[A")], "Up"),
+        (&[(0, "\x1b"), (40, "[A")], "Up"),
+        // The escape byte was taken for a key; its rest is not typed.
+        (&[(0, "\x1b"), (140, "[A")], "Esc Up"),
+        (&[(0, "\x1b"), (140, "OA")], "Esc Up"),
+        (&[(0, "\x1b"), (900, "[A")], "Esc [ S-A"),
         // Keys are keys at once, also after a report whose rest is lost.
         (&[(0, "\x1b"), (49, "x")], "A-x"),
         (&[(0, "\x1b"), (51, "x")], "Esc x"),
@@ -245,7 +258,7 @@ fn a_paste_or_a_report_in_pieces_is_not_typed() {
             let (first, rest) = "\x1b[<35;88;12M".split_at(cut);
             let said = events_of(&[(0, first), (ms, rest), (2_000, "a")]);
             let keys = match (cut, ms) {
-                (1, 300..) => "Esc ",
+                (1, _) => "Esc ",
                 (2, 300..) => "A-[ ",
                 _ => "",
             };
@@ -254,6 +267,82 @@ fn a_paste_or_a_report_in_pieces_is_not_typed() {
                 "{cut} {ms}: {said}"
             );
         }
+    }
+}
+
+#[test]
+fn a_key_that_ssh_splits_is_that_key() {
+    for (reads, want) in [
+        (&[(0, "\x1b"), (70, "\r")][..], "A-Enter"),
+        (&[(0, "\x1b"), (300, "\r")], "A-Enter"),
+        (&[(0, "\x1b"), (300, "\x7f")], "A-Backspace"),
+        (&[(0, "\x1b"), (400, "\r")], "Esc Enter"),
+        (&[(0, "\x1b"), (65, "[A")], "Up"),
+        (&[(0, "\x1b"), (340, "[1;5H")], "C-Home"),
+        (&[(0, "\x1b"), (340, "OP")], "F1"),
+        (&[(0, "\x1b"), (65, "["), (130, "A")], "Up"),
+        (
+            &[(0, "\x1b"), (65, "["), (130, "1;5"), (195, "H")],
+            "C-Home",
+        ),
+        (&[(0, "\x1b["), (200, "A")], "Up"),
+        (&[(0, "\x1b"), (300, "[200~a\r\x1b[201~")], "<a\r>"),
+        (&[(0, "\x1b"), (300, "\x1b")], "Esc Esc"),
+        (&[(0, "\x1b")], "Esc"),
+        // Letters may be typed after Esc, so the key says that it came in two parts.
+        (&[(0, "\x1b"), (40, "b")], "A-b"),
+        (&[(0, "\x1b"), (200, "b")], "split A-b"),
+        (&[(0, "\x1b"), (200, "ü")], "split A-ü"),
+        (&[(0, "\x1b"), (200, "]"), (210, "x")], "split A-] x"),
+        (&[(0, "\x1b"), (200, "P"), (300, "l")], "split A-P l"),
+        (&[(0, "\x1b"), (200, "["), (300, "x")], "split A-[ x"),
+        (&[(0, "\x1b"), (200, "[")], "split A-["),
+        (&[(0, "\x1b"), (200, "pasted")], "Esc p a s t e d"),
+        (&[(0, "\x1b"), (400, "b")], "Esc b"),
+    ] {
+        assert_eq!(events_from(Input::new(true), reads), want, "{reads:?}");
+    }
+}
+
+#[test]
+fn an_escape_byte_is_no_key_where_esc_is_a_sequence() {
+    let kitty = || {
+        let mut input = Input::default();
+        assert!(input.feed(b"\x1b[?1u", Instant::now()).is_empty());
+        input
+    };
+    for (reads, want) in [
+        (&[(0, "\x1b"), (900, "[A")][..], "Up"),
+        (&[(0, "\x1b"), (900, "\r")], "A-Enter"),
+        (&[(0, "\x1b"), (900, "b")], "A-b"),
+        (&[(0, "\x1b[27u"), (1, "x")], "Esc x"),
+    ] {
+        let mut input = kitty();
+        let start = Instant::now();
+        let mut events = Vec::new();
+        for (ms, bytes) in reads {
+            events.extend(input.feed(bytes.as_bytes(), start + Duration::from_millis(*ms)));
+        }
+        let said: Vec<_> = events.iter().map(spelled).collect();
+        assert_eq!(said.join(" "), want, "{reads:?}");
+    }
+    // A terminal that sends the byte alone has lost the protocol: it waits long only once.
+    let (mut input, now) = (kitty(), Instant::now());
+    for wait in [PASTE_SILENCE, ESCAPE_WAIT] {
+        assert!(input.feed(b"\x1b", now).is_empty());
+        assert_eq!(input.wait(now), Some(wait));
+        assert_eq!(input.tick(now + wait).len(), 1);
+    }
+    for other in [
+        "\x1b[?0u",
+        "\x1b[?u",
+        "\x1b[1u",
+        "\x1b[?1;1u",
+        "\x1b[?99999999999u",
+    ] {
+        let mut input = Input::default();
+        input.feed(other.as_bytes(), now);
+        assert!(!input.is_kitty, "{other:?}");
     }
 }
 
@@ -300,7 +389,10 @@ fn the_reader_reads_a_terminal_and_ends() {
     use std::sync::mpsc;
     let (theirs, mut ours) = std::os::unix::net::UnixStream::pair().unwrap();
     let (sender, receiver) = mpsc::channel();
-    let reader = Reader::on(theirs.into(), move |heard| sender.send(heard).is_ok()).unwrap();
+    let reader = Reader::on(theirs.into(), false, move |heard| {
+        sender.send(heard).is_ok()
+    })
+    .unwrap();
     let wait = Duration::from_secs(10);
     let heard = || match receiver.recv_timeout(wait).unwrap() {
         TerminalItem::Event(event) => spelled(&event),

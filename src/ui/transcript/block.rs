@@ -11,6 +11,9 @@ use crate::session::describe::Tone;
 use crate::session::{ChangedFiles, PlacedEdit};
 use crate::tools::{self, Shown, ShownBody, ShownResult, Verb};
 
+/// A message of the user with more lines is folded.
+const MAX_SAID_LINES: usize = 20;
+
 /// A part of the conversation with its lines, which are made when they are first shown.
 #[derive(Debug)]
 pub struct Block {
@@ -215,10 +218,11 @@ impl Block {
 
     /// Returns whether there is more of it than is shown.
     pub fn folds(&self) -> bool {
-        matches!(
-            self.kind,
-            Kind::Call(_) | Kind::Thinking { .. } | Kind::Noted { .. }
-        )
+        match &self.kind {
+            Kind::Call(_) | Kind::Thinking { .. } | Kind::Noted { .. } => true,
+            Kind::Said { text, .. } => is_long_message(text),
+            _ => false,
+        }
     }
 
     /// Returns whether this is a call that has started and has no result yet.
@@ -246,6 +250,11 @@ impl Block {
             Kind::TurnEnd(_) => {}
         }
     }
+}
+
+/// Returns whether a message of the user is folded: it holds a paste.
+pub(super) fn is_long_message(text: &str) -> bool {
+    text.lines().nth(MAX_SAID_LINES).is_some()
 }
 
 impl Call {

@@ -4,7 +4,7 @@ use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
 use super::block::Together;
-use super::block::{Block, Kind, Laid, Stamp};
+use super::block::{Block, Kind, Laid, Stamp, is_long_message};
 use super::paragraph::{LayoutContext, paragraph};
 use super::{Stream, call, turn};
 use crate::core::text::count;
@@ -54,7 +54,7 @@ fn lines(block: &Block, unfolded: bool, layout: &mut LayoutContext<'_>) -> Vec<L
         _ => {}
     }
     match &block.kind {
-        Kind::Said { text, images } => said(text, *images, layout),
+        Kind::Said { text, images } => said(text, *images, unfolded, layout),
         Kind::Words { text, cut } => {
             let mut lines = words(text, layout);
             if *cut {
@@ -82,11 +82,37 @@ fn lines(block: &Block, unfolded: bool, layout: &mut LayoutContext<'_>) -> Vec<L
     }
 }
 
-fn said(text: &str, images: usize, layout: &LayoutContext<'_>) -> Vec<Line<'static>> {
+/// Lines of a folded message: the first, and the last.
+const SAID_LINES: (usize, usize) = (5, 3);
+
+fn said(
+    text: &str,
+    images: usize,
+    unfolded: bool,
+    layout: &LayoutContext<'_>,
+) -> Vec<Line<'static>> {
     let theme = layout.theme;
     let bar = [Span::styled("▌ ", theme.text)];
+    let cleaned = clean(text);
+    let count_lines = cleaned.lines().count();
+    let (first, last) = SAID_LINES;
+    let hidden = if is_long_message(text) && !unfolded {
+        count_lines.saturating_sub(first + last)
+    } else {
+        0
+    };
     let mut lines = Vec::new();
-    for line in clean(text).lines() {
+    for (at, line) in cleaned.lines().enumerate() {
+        if hidden > 0 && at == first {
+            let more = format!("… {} (Ctrl+O)", count(hidden, "more line"));
+            lines.push(Line::from(vec![
+                bar[0].clone(),
+                Span::styled(more, theme.dim),
+            ]));
+        }
+        if (first..first + hidden).contains(&at) {
+            continue;
+        }
         let spans = [Span::styled(line.to_string(), theme.text)];
         let wrapped = text::wrap(&spans, layout.prose(), &bar, &bar, Break::Words);
         lines.extend(wrapped);
@@ -110,10 +136,12 @@ fn words(text: &str, layout: &mut LayoutContext<'_>) -> Vec<Line<'static>> {
 }
 
 const INDENT: usize = 2;
+/// Maximum columns of the model's words, with their code.
+const MAX_WORDS: usize = 2 + 120;
 
 /// Returns the columns of the model's words.
 fn inside(layout: &LayoutContext<'_>) -> u16 {
-    let columns = layout.edge().saturating_sub(INDENT).max(1);
+    let columns = layout.edge().min(MAX_WORDS).saturating_sub(INDENT).max(1);
     u16::try_from(columns).unwrap_or(u16::MAX)
 }
 

@@ -14,7 +14,7 @@ mod search;
 mod turn;
 
 use std::collections::HashMap;
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 
 pub use crate::session::describe::{How, Tone};
 use block::Together;
@@ -51,6 +51,9 @@ pub struct Transcript {
     pub stream: Stream,
     /// The first entry that is shown; earlier ones are read when the user scrolls to them.
     pub first: Option<Seq>,
+    /// The beginning of the session, read before the entries between: the number of its blocks with
+    /// the line that stands for those, and its last entry.
+    pub(in crate::ui) head: Option<(usize, Seq)>,
     last: Option<Seq>,
     /// The block that reports that the session was resumed, until something follows it.
     resumed: Option<usize>,
@@ -170,24 +173,74 @@ impl Transcript {
         transcript
     }
 
-    /// Adds entries before those that are shown.
-    pub fn prepend(&mut self, records: &[Record]) {
-        let mut earlier = Transcript::with_prices(records, self.figures.clone());
-        let count = earlier.blocks.len();
-        self.first = earlier.first.or(self.first);
-        earlier.blocks.append(&mut self.blocks);
-        self.blocks = earlier.blocks;
-        for place in self.calls.values_mut().chain(self.background.values_mut()) {
-            *place += count;
+    /// Adds the entries of this range, which are not shown yet: before the first one, or to the
+    /// beginning of the session.
+    pub fn insert(&mut self, records: &[Record], range: &RangeInclusive<Seq>) {
+        let earlier = Transcript::with_prices(records, self.figures.clone());
+        let mut blocks = earlier.blocks;
+        let adjoins = self.first.is_none_or(|first| range.end() + 1 >= first);
+        let head = self.head.map_or(0, |(blocks, _)| blocks);
+        let at = if adjoins {
+            head
+        } else {
+            head.saturating_sub(1)
+        };
+        if adjoins {
+            self.first = earlier.first.or(self.first);
+        } else {
+            if self.head.is_none() {
+                let text = "the entries between are read when you scroll on".into();
+                let tone = Tone::Calm;
+                blocks.push(Block::new(*range.end(), 0, Kind::Marker { tone, text }));
+            }
+            self.head = Some((head + blocks.len(), *range.end()));
         }
+        let before = self.scroll;
+        self.shift(at, blocks.len(), 0);
+        // Who looks at the end of the beginning reads on there.
+        if !adjoins && matches!(before, Scroll::At { block, .. } if block == at) {
+            self.scroll = before;
+        }
+        self.blocks.splice(at..at, blocks);
         // Blocks of commands that started earlier and still run.
         for (id, place) in earlier.background {
-            self.background.entry(id).or_insert(place);
+            self.background.entry(id).or_insert(at + place);
         }
-        self.resumed = self.resumed.map(|at| at + count);
-        self.without_tree = self.without_tree.map(|at| at + count);
+        if let Some((head, last)) = self.head
+            && self.first.is_none_or(|first| last + 1 >= first)
+        {
+            self.head = None;
+            self.shift(head, 0, 1);
+            self.blocks.remove(head - 1);
+        }
+    }
+
+    /// Drops the beginning of the session if entries after it are not there.
+    pub(in crate::ui) fn drop_head(&mut self) {
+        if let Some((head, _)) = self.head.take() {
+            if matches!(self.scroll, Scroll::At { block, .. } if block < head) {
+                self.scroll = Scroll::At { block: 0, line: 0 };
+            }
+            self.shift(head, 0, head);
+            self.blocks.drain(..head);
+        }
+    }
+
+    /// Moves the places of the blocks from `at` on, before which blocks are added or removed.
+    fn shift(&mut self, at: usize, added: usize, removed: usize) {
+        let moved = |place: usize| match place.checked_sub(at) {
+            Some(_) => (place + added).saturating_sub(removed),
+            None => place,
+        };
+        for place in self.calls.values_mut().chain(self.background.values_mut()) {
+            *place = moved(*place);
+        }
+        self.resumed = self.resumed.map(moved);
+        self.without_tree = self.without_tree.map(moved);
         self.seen = 0..0;
-        self.scroll.shift(count);
+        if let Scroll::At { block, .. } = &mut self.scroll {
+            *block = moved(*block);
+        }
     }
 
     /// Removes the blocks of the entries up to this one.
@@ -656,6 +709,24 @@ impl Transcript {
                 Kind::Words { text, .. } => Some(text.as_str()),
                 _ => None,
             })
+    }
+
+    /// Returns the messages of the user, the newest last: `seq` of the entry, its time (UTC,
+    /// milliseconds since 1970), text, and the files that changed until the next message.
+    pub fn turns(&self) -> Vec<(Seq, i64, &str, String)> {
+        let mut turns: Vec<(Seq, i64, &str, String)> = Vec::new();
+        for block in &self.blocks {
+            match (&block.kind, turns.last_mut()) {
+                (Kind::Said { text, .. }, _) => {
+                    turns.push((block.seq, block.at_ms, text.as_str(), String::new()));
+                }
+                (Kind::TurnEnd(end), Some((.., changes))) if changes.is_empty() => {
+                    *changes = end.changed().join(" · ");
+                }
+                _ => {}
+            }
+        }
+        turns
     }
 
     /// Returns the messages of the user, the newest last: `seq` of the entry and text.

@@ -25,8 +25,8 @@ pub struct LayoutContext<'a> {
 
 /// Maximum columns of wrapped words.
 const MAX_PROSE: usize = 96;
-/// Maximum columns of code, diffs and right-aligned text.
-const MAX_EDGE: usize = 2 + 120;
+/// Maximum columns of calls, diffs and right-aligned text.
+const MAX_EDGE: usize = 2 + 180;
 /// Minimum columns for a margin.
 const MARGIN_COLUMNS: u16 = 40;
 

@@ -120,11 +120,12 @@ impl Transcript {
         layout: &mut LayoutContext<'_>,
     ) -> bool {
         let (mut block, mut line) = self.top(height, layout);
+        let first = self.head_blocks(block).start;
         let mut left = lines;
         while left > line {
             left -= line;
-            if block == 0 {
-                self.scroll = Scroll::At { block: 0, line: 0 };
+            if block == first {
+                self.scroll = Scroll::At { block, line: 0 };
                 return false;
             }
             block -= 1;
@@ -146,7 +147,8 @@ impl Transcript {
             return;
         };
         let mut left = lines;
-        while block < self.count() {
+        let last = self.head_blocks(block).end;
+        while block < last {
             let rest = self.height(block, layout).saturating_sub(line);
             if rest > left {
                 line += left;
@@ -161,7 +163,32 @@ impl Transcript {
             line = 0;
             block += 1;
         }
-        self.scroll = Scroll::End;
+        // The entries after the beginning of the session are read first.
+        self.scroll = if last < self.count() {
+            let (block, line) = (last - 1, 0);
+            Scroll::At { block, line }
+        } else {
+            Scroll::End
+        };
+    }
+
+    /// Returns the blocks that follow each other without a gap around this one.
+    fn head_blocks(&self, block: usize) -> std::ops::Range<usize> {
+        match self.head {
+            Some((head, _)) if block < head => 0..head,
+            Some((head, _)) => head..self.count(),
+            None => 0..self.count(),
+        }
+    }
+
+    /// Returns whether the beginning of the session is shown, and whether its end is visible. `None`:
+    /// the view is after it.
+    pub(in crate::ui) fn in_head(&self) -> Option<bool> {
+        let (head, _) = self.head?;
+        match self.scroll {
+            Scroll::At { block, .. } if block < head => Some(self.seen.end >= head),
+            _ => None,
+        }
     }
 
     /// Shows the first line of the loaded entries.

@@ -127,6 +127,16 @@ impl TurnEnd {
         parts.join(" · ")
     }
 
+    /// `tally.py +2 −1` for each of the first files, and how many more there are.
+    pub(super) fn changed(&self) -> Vec<String> {
+        let files = self.files.iter().take(MAX_FILES);
+        let files =
+            files.map(|(path, added, removed)| format!("{} +{added} −{removed}", clean_line(path)));
+        let more = self.files.len().saturating_sub(MAX_FILES);
+        let more = (more > 0).then(|| format!("{} more changed", count(more, "file")));
+        files.chain(more).collect()
+    }
+
     /// `done in 39 s · tally.py +2 −1 · 1 command failed · 12.3k tokens · $0.04 · 22:50`
     pub fn to_text(&self, zone: &TimeZone) -> String {
         let (how, after) = match self.how {
@@ -139,14 +149,7 @@ impl TurnEnd {
             ..1_000 => how.to_string(),
             took_ms => format!("{how} {after} {}", clock(took_ms)),
         }];
-        let files = self.files.iter().take(MAX_FILES);
-        parts.extend(
-            files.map(|(path, added, removed)| format!("{} +{added} −{removed}", clean_line(path))),
-        );
-        if self.files.len() > MAX_FILES {
-            let more = self.files.len() - MAX_FILES;
-            parts.push(format!("{} more changed", count(more, "file")));
-        }
+        parts.extend(self.changed());
         if self.failed_commands > 0 {
             parts.push(format!("{} failed", count(self.failed_commands, "command")));
         }

@@ -8,11 +8,11 @@ use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::Paragraph;
 
-use super::over::{asking_keys_in, centred, words_below};
+use super::over::{asking_keys_in, centred, reading_columns, words_below};
 use crate::core::entry::Mode;
 use crate::session::{Details, Offer, ago, clock, short_id};
 use crate::ui::app::{App, Overlay, Readiness};
-use crate::ui::text::{Break, clean_line, clip, width, wrap};
+use crate::ui::text::{Break, clean_line, clip_words, width, wrap};
 use crate::ui::theme::Theme;
 use crate::ui::transcript::spinner;
 
@@ -26,7 +26,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
         return;
     };
     let theme = &app.look.theme;
-    let width = area.width.min(100);
+    let width = reading_columns(area.width);
     let columns = usize::from(width.saturating_sub(4));
     let title = match card.offers.len() {
         1 => "Unfinished sessions in this folder".to_string(),
@@ -147,7 +147,7 @@ fn offer_lines(
     let request = details.and_then(|details| details.request.as_deref());
     let title = offer.info.title.as_deref().or(request);
     let shown = title_line(session_name(title), TITLE_CHARS);
-    let title = clip(&clean_line(&shown), columns.saturating_sub(2));
+    let title = clip_words(&clean_line(&shown), columns.saturating_sub(2));
     let mut lines = vec![Line::from(vec![
         Span::styled(mark, theme.accent),
         Span::styled(title, theme.text),
@@ -219,7 +219,7 @@ fn single_line_of(
     let before = format!(" {name:<NAME_COLUMNS$} ");
     let taken = 1 + width(&before) + width(time) + 1 + 2;
     let room = columns.saturating_sub(taken);
-    let words = clip(&clean_line(words), room);
+    let words = clip_words(&clean_line(words), room);
     let blank = " ".repeat((room + 1).saturating_sub(width(&words)));
     Line::from(vec![
         glyph,

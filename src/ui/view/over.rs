@@ -10,7 +10,7 @@ use ratatui::widgets::{Block, BorderType, Clear, Paragraph};
 use crate::core::visible;
 use crate::ui::app::{App, Overlay, Readiness};
 use crate::ui::overlay::Extent;
-use crate::ui::text::{Break, clean, clean_line, clip, width, wrap};
+use crate::ui::text::{Break, clean, clean_line, clip, clip_words, width, wrap};
 use crate::ui::theme::Theme;
 use crate::ui::transcript::LayoutContext;
 
@@ -73,6 +73,11 @@ pub(super) fn rewind(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
     }
 }
 
+/// Returns the columns of a list on a screen of this width: most of a wide one.
+pub(super) fn reading_columns(width: u16) -> u16 {
+    width.min(100.max(width / 5 * 4))
+}
+
 pub(super) fn viewer(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
     let Overlay::Viewer(viewer) = &mut app.prompts.overlay else {
         return;
@@ -113,7 +118,7 @@ pub(super) fn picker(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
         return;
     };
     let theme = &app.look.theme;
-    let columns = area.width.saturating_sub(2).min(100);
+    let columns = reading_columns(area.width.saturating_sub(2));
     let shown = picker.shown();
     let note = picker.note.as_deref().map(clean_line);
     let is_small = area.height < SMALL_ROWS;
@@ -147,17 +152,17 @@ pub(super) fn picker(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
         Span::styled("▏", theme.accent),
     ])];
     if let Some(note) = note {
-        lines.push(Line::styled(clip(&note, room), theme.dim));
+        lines.push(Line::styled(clip_words(&note, room), theme.dim));
     }
     for (place, item) in shown.iter().enumerate().skip(top).take(seen) {
         let mark = if place == picker.at { "› " } else { "  " };
-        let label = clip(&clean_line(&item.label), room.saturating_sub(2));
+        let label = clip_words(&clean_line(&item.label), room.saturating_sub(2));
         let left = room.saturating_sub(2 + width(&label) + 2);
         let mut line = Line::from(vec![
             Span::styled(mark, theme.accent),
             Span::styled(label, theme.text),
             Span::styled(
-                format!("  {}", clip(&clean_line(&item.detail), left)),
+                format!("  {}", clip_words(&clean_line(&item.detail), left)),
                 theme.dim,
             ),
         ]);

@@ -66,7 +66,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
         put(frame, at, &lines);
     }
     let keys = match review.in_list {
-        true => "↑↓ file · Enter opens · Space seen · e editor · Esc closes",
+        true => "↑↓ file · Enter opens · Space seen · e editor · ? keys · Esc closes",
         false => "←→ file · ↑↓ PgDn · ] [ hunk · Space seen · e editor · Esc list",
     };
     let foot = Rect {

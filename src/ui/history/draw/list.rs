@@ -1,8 +1,9 @@
 //! Sessions under their folders: the name, state and age of each.
 
 use crate::core::text::{count, size_text};
+use jiff::Timestamp;
 use ratatui::Frame;
-use ratatui::layout::Rect;
+use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::Paragraph;
@@ -12,11 +13,13 @@ use crate::session::{Ending, SessionState, short_id};
 use crate::ui::history::list::ListLine as Listed;
 use crate::ui::history::pane::Pane;
 use crate::ui::history::{Row, words};
-use crate::ui::text::{clip, clip_middle, width};
+use crate::ui::text::{Break, clip, clip_middle, clip_words, width, wrap};
 use crate::ui::theme::Theme;
 
 /// Minimum columns for the state in words. With fewer, only the glyph shows it.
 const MEDIUM: usize = 64;
+/// Minimum columns for the chosen session beside the list.
+const WIDE: u16 = 140;
 const STATE_COLUMNS: usize = 12;
 const AGE_COLUMNS: usize = 6;
 
@@ -38,6 +41,19 @@ impl Pane {
             head,
         );
         let height = usize::from(body.height);
+        let (body, beside) = match body.width {
+            WIDE.. => {
+                let parts = [Constraint::Fill(3), Constraint::Fill(2)];
+                let [list, beside] = Layout::horizontal(parts).areas(body);
+                (list, Some(beside))
+            }
+            _ => (body, None),
+        };
+        if let Some(beside) = beside {
+            let lines = self.chosen(usize::from(beside.width), theme);
+            frame.render_widget(Paragraph::new(lines), beside);
+        }
+        let columns = usize::from(body.width);
         let mut lines = Vec::new();
         self.list.show_selected(height);
         let (top, last) = (self.list.scroll.top, self.list.lines.len());
@@ -50,6 +66,36 @@ impl Pane {
             lines.push(Line::styled(clip(&nothing, columns), theme.dim));
         }
         frame.render_widget(Paragraph::new(lines), body);
+    }
+
+    /// Returns the facts and the last messages of the chosen session.
+    fn chosen(&self, columns: usize, theme: &Theme) -> Vec<Line<'static>> {
+        let Some(row) = self.list.row() else {
+            return Vec::new();
+        };
+        let edge = [Span::styled("│ ", theme.border)];
+        let columns = columns.saturating_sub(MARGIN.len());
+        let mut lines = Vec::new();
+        let mut put = |text: &str, style| {
+            let spans = [Span::styled(text.to_string(), style)];
+            lines.extend(wrap(&spans, columns, &edge, &edge, Break::Words));
+        };
+        put(&row.title, theme.heading());
+        let at = Timestamp::from_millisecond(row.updated_ms).unwrap_or(Timestamp::UNIX_EPOCH);
+        let at = at.to_zoned(self.list.zone.clone());
+        let model = row.model.as_deref().unwrap_or("no model yet");
+        put(&format!("{model} · {}", row.cost), theme.dim);
+        put(&at.strftime("%Y-%m-%d %H:%M").to_string(), theme.dim);
+        let about = self.list.about();
+        let said = about.map(|about| [&about.by_user, &about.by_model, &about.output]);
+        let styles = [theme.accent, theme.text, theme.dim];
+        for (text, style) in said.into_iter().flatten().zip(styles) {
+            if let Some(text) = text {
+                put("", theme.dim);
+                put(text, style);
+            }
+        }
+        lines
     }
 
     fn list_head(&self, columns: usize, rows: u16, theme: &Theme) -> Vec<Line<'static>> {
@@ -184,7 +230,7 @@ fn session(
         (_, true) => "⑂ ",
         _ => "",
     };
-    let title = clip(&format!("{fork}{}", row.title), room);
+    let title = clip_words(&format!("{fork}{}", row.title), room);
     let blank = " ".repeat((room + 1).saturating_sub(width(&title)));
     Line::from(vec![
         Span::styled(mark, theme.accent),

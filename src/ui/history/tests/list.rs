@@ -132,6 +132,31 @@ fn a_row_is_the_title_and_the_chosen_one_has_the_last_request() {
 }
 
 #[test]
+fn a_wide_screen_shows_the_chosen_session_beside_the_list() {
+    let scene = full();
+    let mut play = Play::new(&scene);
+    play.keys(&[KeyCode::Down]);
+    let beside = |screen: &str| -> Vec<String> {
+        let rows = screen.lines().filter_map(|line| line.split_once("│ "));
+        rows.map(|(_, text)| text.trim_end_matches(['"', ' ']).to_string())
+            .collect()
+    };
+    let rows = beside(&play.screen(200, 50));
+    assert!(rows[0].starts_with("fix the parser"), "{rows:?}");
+    assert!(
+        rows[1].starts_with("anthropic/claude-sonnet-4-5 · ~$"),
+        "{rows:?}"
+    );
+    assert_eq!(rows[2], "2026-11-21 11:00");
+    assert!(rows.contains(&"go on".to_string()), "{rows:?}");
+    assert!(
+        rows.contains(&"Now all of them pass.".to_string()),
+        "{rows:?}"
+    );
+    assert!(beside(&play.screen(120, 40)).is_empty());
+}
+
+#[test]
 fn a_name_that_a_person_gave_wins_over_one_that_a_model_made() {
     let scene = full();
     let mut play = Play::new(&scene);
