@@ -430,9 +430,12 @@ fn shown_as_json(rewinding: &Rewinding, preview: &RewindPreview) -> Result<(), C
     let removable: BTreeSet<&PathBytes> = removable.map(|row| &row.path).collect();
     let kept = rewinding.plan.kept.iter();
     let kept: Vec<Value> = kept
-        .map(|(path, why)| match removable.contains(path) {
-            true => json!({ "path": exact(path), "why": why, "take": "remove" }),
-            false => json!({ "path": exact(path), "why": why }),
+        .map(|(path, why)| {
+            if removable.contains(path) {
+                json!({ "path": exact(path), "why": why, "take": "remove" })
+            } else {
+                json!({ "path": exact(path), "why": why })
+            }
         })
         .collect();
     let said = json!({ "changes": changes, "kept": kept, "warnings": preview.warnings });

@@ -68,9 +68,10 @@ pub fn note(delta: &Delta, place: &CommandPlace<'_>) -> Option<String> {
         (false, 0) => names.join(", "),
         (false, more) => format!("{} and {more} more", names.join(", ")),
     };
-    let others = match place.has_others {
-        true => ", by it or by what ran in the background",
-        false => "",
+    let others = if place.has_others {
+        ", by it or by what ran in the background"
+    } else {
+        ""
     };
     let mut note = format!("{BEGIN}{others}: {named}");
     let paths = match more {
@@ -125,10 +126,11 @@ fn argument(path: &[u8], place: &CommandPlace<'_>) -> String {
         None => [place.root.as_bytes(), b"/", path].concat(),
     };
     let shown = path_text(&path);
-    match shown.as_bytes() == path {
-        true => one_argument(&shown),
+    if shown.as_bytes() == path {
+        one_argument(&shown)
+    } else {
         // Bytes that are not text, in the quotes of bash and zsh.
-        false => format!("$'{}'", escaped(&path)),
+        format!("$'{}'", escaped(&path))
     }
 }
 

@@ -167,70 +167,10 @@ impl<W: World> Engine<W> {
     /// Waits a short time for the scan after the last command and records it, before the session
     /// comes to rest. If it takes longer, the next process records it.
     pub(super) async fn finish_scan(&mut self) -> Result<(), EngineError> {
-        match self.scan_in_time().await? {
+        match scan_in_time(self).await? {
             Some(snapshot) => self.log.record_files(SnapshotResult::of(snapshot)).await,
             None => Ok(()),
         }
-    }
-
-    /// Waits a short time for the scan after the last command. `None`: there is none, or it takes
-    /// longer.
-    async fn scan_in_time(&mut self) -> Result<Option<Snapshot>, EngineError> {
-        let Some(mut look) = self.files.behind.0.take() else {
-            return Ok(None);
-        };
-        let step = tokio::time::timeout(AFTER_CALL, look.as_mut());
-        match self.drive_step_silently(step, Stoppable::Yes).await? {
-            Some(Ok(snapshot)) => Ok(Some(snapshot)),
-            Some(Err(_)) | None => {
-                self.files.behind.0 = Some(look);
-                Ok(None)
-            }
-        }
-    }
-
-    /// Takes the scan after a command that failed or was interrupted, if it ends in time, and adds
-    /// a note about the changed files to the result of the command.
-    pub(super) async fn name_changes(
-        &mut self,
-        call: CallId,
-        ran: &mut ToolResult,
-    ) -> Result<SnapshotResult, EngineError> {
-        let found = match self.scan_in_time().await? {
-            Some(Snapshot::NotKept(why)) => {
-                // It is recorded after the result.
-                self.files.behind.0 = Some(Box::pin(ready(Snapshot::NotKept(why))));
-                return Ok(SnapshotResult::default());
-            }
-            found => found.map(SnapshotResult::of).unwrap_or_default(),
-        };
-        let Recorder {
-            store,
-            head,
-            state,
-            world,
-            ..
-        } = &self.log;
-        let root = world.root();
-        if let (Some(new), Some(before), None, Some(open)) = (
-            &found.tree,
-            &state.tree,
-            &state.files_not_kept,
-            state.call(call),
-        ) && let Some(delta) = store.snapshots().delta_to(before, new)?
-        {
-            let place = CommandPlace {
-                session: short_id(head.session()),
-                entry: open.started.saturating_sub(1),
-                root: &root.to_string_lossy(),
-                folder: &state.folder,
-                has_others: !state.background.is_empty() || state.children().next().is_some(),
-            };
-            if let Some(note) = command_changes::note(&delta, &place) {
-                ran.outcome.add_note(&note);
-            }
-        }
-        Ok(found)
     }
 
     pub(super) async fn snapshot(
@@ -248,6 +188,66 @@ impl<W: World> Engine<W> {
         }
         Ok(found?.map(SnapshotResult::of))
     }
+}
+
+/// Waits a short time for the scan after the last command. `None`: there is none, or it takes
+/// longer.
+async fn scan_in_time<W: World>(engine: &mut Engine<W>) -> Result<Option<Snapshot>, EngineError> {
+    let Some(mut look) = engine.files.behind.0.take() else {
+        return Ok(None);
+    };
+    let step = tokio::time::timeout(AFTER_CALL, look.as_mut());
+    match engine.drive_step_silently(step, Stoppable::Yes).await? {
+        Some(Ok(snapshot)) => Ok(Some(snapshot)),
+        Some(Err(_)) | None => {
+            engine.files.behind.0 = Some(look);
+            Ok(None)
+        }
+    }
+}
+
+/// Takes the scan after a command that failed or was interrupted, if it ends in time, and adds
+/// a note about the changed files to the result of the command.
+pub(super) async fn name_changes<W: World>(
+    engine: &mut Engine<W>,
+    call: CallId,
+    ran: &mut ToolResult,
+) -> Result<SnapshotResult, EngineError> {
+    let found = match scan_in_time(engine).await? {
+        Some(Snapshot::NotKept(why)) => {
+            // It is recorded after the result.
+            engine.files.behind.0 = Some(Box::pin(ready(Snapshot::NotKept(why))));
+            return Ok(SnapshotResult::default());
+        }
+        found => found.map(SnapshotResult::of).unwrap_or_default(),
+    };
+    let Recorder {
+        store,
+        head,
+        state,
+        world,
+        ..
+    } = &engine.log;
+    let root = world.root();
+    if let (Some(new), Some(before), None, Some(open)) = (
+        &found.tree,
+        &state.tree,
+        &state.files_not_kept,
+        state.call(call),
+    ) && let Some(delta) = store.snapshots().delta_to(before, new)?
+    {
+        let place = CommandPlace {
+            session: short_id(head.session()),
+            entry: open.started.saturating_sub(1),
+            root: &root.to_string_lossy(),
+            folder: &state.folder,
+            has_others: !state.background.is_empty() || state.children().next().is_some(),
+        };
+        if let Some(note) = command_changes::note(&delta, &place) {
+            ran.outcome.add_note(&note);
+        }
+    }
+    Ok(found)
 }
 
 /// Returns whether the result of a call names the files that changed since its start: a command in

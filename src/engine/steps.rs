@@ -12,7 +12,7 @@ use tokio::time::{sleep, timeout};
 use super::broken_tries::OpenRequest;
 use super::context::ContextChange;
 use super::drive_step::Stoppable;
-use super::files::{SnapshotResult, names_changes};
+use super::files::{SnapshotResult, name_changes, names_changes};
 use super::{Engine, EngineError, Write, broken_tries, model_asks, output_limit};
 use crate::core::access::Access;
 use crate::core::authorization::{Authorization, authorize, still_allowed};
@@ -486,7 +486,7 @@ impl<W: World> Engine<W> {
         let in_background = matches!(ran.fact, Some(Fact::Background { .. }));
         let mut files = self.files_after(guard, access).await?;
         if names_changes(guard, access, &ran) {
-            files = self.name_changes(call.id, &mut ran).await?;
+            files = name_changes(self, call.id, &mut ran).await?;
         }
         self.log.finish_with(call, ran, files).await?;
         if !in_background {

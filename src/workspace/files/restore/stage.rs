@@ -301,9 +301,8 @@ impl StagingPlace {
         }
         // A file that is staged beside its path is on another file system than the one that is
         // synced as a whole.
-        match sync || self.is_beside {
-            true => file.sync_all()?,
-            false => {}
+        if sync || self.is_beside {
+            file.sync_all()?;
         }
         Ok(has_mode)
     }

@@ -820,7 +820,7 @@ fn a_file_system_that_refuses_modes_gets_the_content_and_the_loss_is_named() {
     for (path, wanted) in [("a", 0o600), ("run", 0o777)] {
         let item = target.0.get_mut(path.as_bytes());
         let Some(Item::File { mode, .. }) = item else {
-            panic!("{item:?}");
+            panic!("{path} is not a file");
         };
         *mode = wanted;
     }
