@@ -267,7 +267,7 @@ mod tests {
             let (head, tail) = (raw[..at].concat(), raw[at..].concat());
             let new = if new.is_empty() { new } else { format!("{new}\n") };
             let content = format!("{head}{new}{tail}").replace("\r\n", "\n");
-            let after = as_written(&raw.concat(), &content).into_owned();
+            let after = as_written(&raw.concat(), &content);
             prop_assert!(after.starts_with(&head) && after.ends_with(&tail), "{after:?}");
             prop_assert_eq!(after.replace("\r\n", "\n"), content);
         }
