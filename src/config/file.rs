@@ -72,6 +72,11 @@ pub(super) fn lock(path: &Path) -> io::Result<File> {
 /// Reads a regular file of at most `max_bytes`, without a byte order mark. Does not block on a
 /// pipe or a device. Refuses files of the open session store and stored keys, under any name.
 pub fn read_text(path: &Path, max_bytes: u64) -> Result<String, ReadError> {
+    read_exact_text(path, max_bytes).map(without_mark)
+}
+
+/// Same as [`read_text`], with the byte order mark.
+pub fn read_exact_text(path: &Path, max_bytes: u64) -> Result<String, ReadError> {
     if is_in_use(path) {
         return Err(ReadError::Io(io::Error::other(IN_USE)));
     }
@@ -79,7 +84,7 @@ pub fn read_text(path: &Path, max_bytes: u64) -> Result<String, ReadError> {
     if is_stored_key(&file) {
         return Err(ReadError::Io(io::Error::other(IS_KEPT_KEY)));
     }
-    read_text_from(file, max_bytes)
+    read_exact_from(file, max_bytes)
 }
 
 /// Opens a file without blocking on a pipe.
@@ -100,6 +105,10 @@ pub(super) fn open(path: &Path, more: OFlags) -> Result<File, ReadError> {
 
 /// Same as [`read_text`] for an open file.
 pub fn read_text_from(file: File, max_bytes: u64) -> Result<String, ReadError> {
+    read_exact_from(file, max_bytes).map(without_mark)
+}
+
+fn read_exact_from(file: File, max_bytes: u64) -> Result<String, ReadError> {
     if !file.metadata().map_err(ReadError::Io)?.is_file() {
         return Err(ReadError::NotAFile);
     }
@@ -110,11 +119,14 @@ pub fn read_text_from(file: File, max_bytes: u64) -> Result<String, ReadError> {
     if bytes.len() as u64 > max_bytes {
         return Err(ReadError::TooLarge { max_bytes });
     }
-    let text = String::from_utf8(bytes).map_err(|_| ReadError::NotUtf8)?;
-    Ok(match text.strip_prefix('\u{feff}') {
+    String::from_utf8(bytes).map_err(|_| ReadError::NotUtf8)
+}
+
+fn without_mark(text: String) -> String {
+    match text.strip_prefix('\u{feff}') {
         Some(rest) => rest.to_string(),
         None => text,
-    })
+    }
 }
 
 #[cfg(test)]
@@ -131,6 +143,8 @@ mod tests {
         };
         assert_eq!(file("plain", b"abcd").unwrap(), "abcd");
         assert_eq!(file("bom", b"\xef\xbb\xbfa").unwrap(), "a");
+        let exact = read_exact_text(&dir.path().join("bom"), 4);
+        assert_eq!(exact.unwrap(), "\u{feff}a");
         assert!(matches!(
             file("long", b"abcde"),
             Err(ReadError::TooLarge { max_bytes: 4 })

@@ -8,6 +8,7 @@
 use std::collections::BTreeMap;
 
 use super::entry::{About, Entry, SaveReason, Seq};
+use super::seen::SeenFile;
 use super::text::one_line;
 use super::tree::{Change, Delta, Item, path_text};
 
@@ -75,12 +76,12 @@ impl ExternalChanges {
     }
 
     /// Returns the note about changes, each with the entry that recorded it, oldest first. `seen`
-    /// has the files that the model knows, with their hashes. Returns `None` if the model knows
+    /// has the files that the model knows. Returns `None` if the model knows
     /// none of the changed files.
     pub fn note(
         &self,
         changes: &[(Seq, Delta)],
-        seen: &BTreeMap<String, String>,
+        seen: &BTreeMap<String, SeenFile>,
         root: &str,
     ) -> Option<Entry> {
         let mut newest: BTreeMap<&[u8], &Change> = BTreeMap::new();
@@ -99,7 +100,9 @@ impl ExternalChanges {
             match change {
                 Change::Gone { left: true } => None,
                 Change::Gone { left: false } => Some(format!("{text} (removed)")),
-                Change::Put { item, .. } => (hash(item) != Some(known.clone())).then_some(text),
+                Change::Put { item, .. } => {
+                    (hash(item).as_ref() != Some(&known.hash)).then_some(text)
+                }
             }
         });
         let mut paths: Vec<String> = named.collect();
@@ -177,7 +180,7 @@ mod tests {
         let mut seen = BTreeMap::new();
         for path in read {
             outside.known(path, READ);
-            seen.insert(path.clone(), "31".repeat(32));
+            seen.insert(path.clone(), SeenFile::whole("31".repeat(32)));
         }
         let delta = |of: &Vec<_>| Delta(of.iter().cloned().collect());
         let changes: Vec<_> = changes.iter().map(|(at, of)| (*at, delta(of))).collect();

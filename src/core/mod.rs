@@ -58,6 +58,7 @@ pub mod rewind;
 pub mod rule;
 pub mod run_limits;
 pub(crate) mod said_again;
+pub mod seen;
 pub mod settings;
 pub(crate) mod sharing;
 pub(crate) mod shell;

@@ -29,6 +29,7 @@ use super::permission::Permission;
 use super::preface::{Carried, Preface};
 use super::request_form::{Forms, RequestForms};
 use super::rule::Rule;
+use super::seen::SeenFile;
 use super::size::{PART_BYTES, prefix_bytes};
 use super::structured::{AnswerStatus, Structured};
 use super::tool::{Class, Describe, Described, MAX_CALLS, ToolCall};
@@ -132,8 +133,8 @@ pub struct State {
     pub cut_answer: CutAnswer,
     /// The calls that are compared to find repetitions.
     pub loop_guard: LoopGuard,
-    /// Files that the model knows, with the hash of the known content.
-    pub seen: BTreeMap<String, String>,
+    /// Files that the model knows.
+    pub seen: BTreeMap<String, SeenFile>,
     /// Outside changes that the model does not know yet.
     pub outside: ExternalChanges,
     /// Commands that run in the background, by id.
@@ -471,7 +472,7 @@ impl State {
                 path,
                 before: Some(before),
                 ..
-            } => self.seen.get(path) == Some(before),
+            } => (self.seen.get(path)).is_some_and(|seen| seen.hash == *before),
             Guard::Checked { before: None, .. }
             | Guard::Supervised { .. }
             | Guard::Child { .. }

@@ -297,7 +297,8 @@ impl<W: World> Engine<W> {
     }
 
     /// Examines a call before a person is asked about it. Returns the path that it leads to. A call
-    /// that would fail whatever the verdict gets its error at once.
+    /// that would fail whatever the verdict gets its error at once, and one that would change nothing
+    /// its result.
     async fn examine_before_asking(&mut self, id: CallId) -> Result<Examination, EngineError> {
         let Some(open) = self.log.state.call(id) else {
             return Ok(Examination::LeadsTo(None));
@@ -315,14 +316,19 @@ impl<W: World> Engine<W> {
         // Only calls of this class can be prepared without any effect.
         if call.class() == Some(Class::Checked)
             && may_fail_unasked(&self.log.state, policy, open, &at.to_string_lossy())
-            && let Err(PrepareError::Refused(outcome)) = self
-                .log
-                .world
-                .prepare(&call, None, Some(&at), &self.log.state)
-                .await
         {
-            self.log.finish(&call, ToolResult::of(outcome)).await?;
-            return Ok(Examination::Ended);
+            let (world, state) = (&self.log.world, &self.log.state);
+            match world.prepare(&call, None, Some(&at), state).await {
+                Err(PrepareError::Refused(outcome)) => {
+                    self.log.finish(&call, ToolResult::of(outcome)).await?;
+                    return Ok(Examination::Ended);
+                }
+                Ok(guard) if guard.changes_nothing() => {
+                    self.begin_unchanged(&call, &guard).await?;
+                    return Ok(Examination::Ended);
+                }
+                _ => {}
+            }
         }
         Ok(Examination::LeadsTo(Some(at)))
     }

@@ -8,10 +8,9 @@ use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
 use serde::Serialize;
-use similar::TextDiff;
 
 use super::{AppContext, Question, SteerError};
-use crate::config::{ReadError, read_text};
+use crate::config::{ReadError, read_exact_text};
 use crate::core::entry::CallId;
 use crate::store::{SessionInfo, Store};
 use crate::tools::{self, ShownBody};
@@ -72,7 +71,7 @@ fn change(body: &ShownBody, folder: &Path, workspace: &Path) -> AskedChange {
     let Some(file) = inside(path, folder, workspace) else {
         return unknown("the file lies outside of the workspace");
     };
-    let before = match read_text(&file, MAX_BYTES) {
+    let before = match read_exact_text(&file, MAX_BYTES) {
         Ok(text) => Some(text),
         Err(ReadError::Missing) => None,
         Err(ReadError::NotUtf8) => return unknown("the file is not text; all of it is replaced"),
@@ -86,9 +85,7 @@ fn change(body: &ShownBody, folder: &Path, workspace: &Path) -> AskedChange {
         return unknown("the file is too long to be compared");
     }
     let old = before.as_deref().unwrap_or_default();
-    let diff = TextDiff::configure()
-        .timeout(MAX_TIME)
-        .diff_lines(old, &after);
+    let diff = tools::by_lines(old, &after, MAX_TIME);
     AskedChange {
         path: Some(path.clone()),
         is_new: before.is_none(),

@@ -7,13 +7,14 @@ use std::path::{Path, PathBuf};
 
 use similar::DiffTag;
 
-use super::file_change::{Text, by_lines, text};
+use super::file_change::{MAX_TIME, Text, text};
 use crate::core::entry::Record;
 use crate::core::relocation::root_after;
 use crate::core::rewind::{Author, Changes};
 use crate::core::tree::Item;
 use crate::engine::{NotRewound, changes_since};
 use crate::store::{Store, StoreError, now_ms};
+use crate::tools::by_lines;
 use crate::workspace::files::FileTimes;
 
 /// Maximum number of changes of a file for which its lines have separate authors.
@@ -114,7 +115,7 @@ impl LineAuthors {
     /// the next one.
     fn of(texts: &[String], authors: impl Iterator<Item = Author>) -> LineAuthors {
         let start = texts.first().map_or(0, |text| {
-            by_lines(text, text)
+            by_lines(text, text, MAX_TIME)
                 .ops()
                 .last()
                 .map_or(0, |op| op.new_range().end)
@@ -128,7 +129,7 @@ impl LineAuthors {
                 continue;
             };
             let mut next = Vec::new();
-            for op in by_lines(before, after).ops() {
+            for op in by_lines(before, after, MAX_TIME).ops() {
                 let old = lines.get(op.old_range()).unwrap_or_default();
                 if op.tag() == DiffTag::Equal {
                     next.extend_from_slice(old);

@@ -4,18 +4,19 @@ use std::fmt::Write;
 use std::ops::Range;
 use std::time::Duration;
 
-use similar::{DiffTag, TextDiff};
+use similar::DiffTag;
 
 use crate::core::text::count;
 use crate::core::tree::{Item, path_text};
 use crate::store::{Store, StoreError};
+use crate::tools::by_lines;
 
 /// Maximum size of a file that is compared. A larger one is only named.
 const MAX_DIFF_BYTES: usize = 2 * 1024 * 1024;
 
 /// Time limit of a diff. If nearly every line differs, the shortest diff takes minutes. After this
 /// time, a longer one is used.
-const MAX_TIME: Duration = Duration::from_millis(100);
+pub(super) const MAX_TIME: Duration = Duration::from_millis(100);
 
 /// Time limit for counting a list of changes. The paths after that have no figures.
 pub const COUNTED_FOR: Duration = Duration::from_secs(1);
@@ -49,7 +50,7 @@ impl FileChange {
         let (old, new) = (text(store, before)?, text(store, after)?);
         let lines = match (&old, &new) {
             (Text::Text(old), Text::Text(new)) => {
-                let diff = by_lines(old, new);
+                let diff = by_lines(old, new, MAX_TIME);
                 let changed = diff.ops().iter().filter(|op| op.tag() != DiffTag::Equal);
                 Some(changed.fold((0, 0), |(added, removed), op| {
                     (added + op.new_range().len(), removed + op.old_range().len())
@@ -117,7 +118,7 @@ impl FileChange {
         }
         if self.lines != Some((0, 0)) || !self.was || !self.is {
             let names = (side('a', self.was), side('b', self.is));
-            let diff = by_lines(old, new);
+            let diff = by_lines(old, new, MAX_TIME);
             for (place, hunk) in diff.unified_diff().iter_hunks().enumerate() {
                 if place == 0 {
                     let _ = writeln!(text, "--- {}\n+++ {}", names.0, names.1);
@@ -140,10 +141,6 @@ impl FileChange {
             None => String::new(),
         }
     }
-}
-
-pub(super) fn by_lines<'a>(old: &'a str, new: &'a str) -> TextDiff<'a, 'a, str> {
-    TextDiff::configure().timeout(MAX_TIME).diff_lines(old, new)
 }
 
 pub(super) fn text(store: &Store, item: Option<&Item>) -> Result<Text, StoreError> {

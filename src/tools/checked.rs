@@ -12,9 +12,11 @@ use std::path::Path;
 use super::ToolResult;
 use super::diff::Diff;
 use super::file::{self, FolderEntry, HAS_WRITER, MAX_FILE_BYTES};
+use super::line_ends::changed_ends;
 use super::paths::{self, ToolContext, path_key};
 use super::staged::{self, CommitError, Loss};
 use crate::core::entry::{Fact, Guard, Outcome};
+use crate::core::seen::{SeenFile, SeenPart};
 
 /// Computes the new content from the path, in the form that guards have, and the old content.
 pub(super) type MakeContent = Box<dyn Fn(&Path, Option<&[u8]>) -> Result<Content, String> + Send>;
@@ -74,17 +76,17 @@ pub enum FileState {
 }
 
 /// Inspects the file of a checked call and returns the guard of its change, without changing
-/// anything. `seen` is the hash of the file as the model last saw it, found by [`path_key`]. An
-/// error is for the model.
+/// anything. `seen` is the file as the model last saw it, found by [`path_key`]. An error is for
+/// the model.
 pub fn prepare(
     change: &FileChange,
     ctx: &ToolContext,
-    seen: Option<&str>,
+    seen: Option<&SeenFile>,
 ) -> Result<Guard, Outcome> {
     guard(change, ctx, seen).map_err(Outcome::error)
 }
 
-fn guard(change: &FileChange, ctx: &ToolContext, seen: Option<&str>) -> Result<Guard, String> {
+fn guard(change: &FileChange, ctx: &ToolContext, seen: Option<&SeenFile>) -> Result<Guard, String> {
     let name = &change.target.name(ctx)?;
     let path = paths::resolve(name, ctx)?;
     let Some(path_text) = path.to_str() else {
@@ -95,7 +97,7 @@ fn guard(change: &FileChange, ctx: &ToolContext, seen: Option<&str>) -> Result<G
     file::replaceable(&path).map_err(|why| format!("cannot write {name}: {why}"))?;
     let old = content(&path).map_err(|why| format!("cannot change {name}: {why}"))?;
     let before = old.as_deref().map(file::hash);
-    let is_known = before.is_none() || before.as_deref() == seen;
+    let is_known = before.is_none() || before.as_ref() == seen.map(|seen| &seen.hash);
     let unknown = || {
         let (why, hint) = match seen {
             None => ("exists and was not read in this session", "read it first"),
@@ -104,7 +106,7 @@ fn guard(change: &FileChange, ctx: &ToolContext, seen: Option<&str>) -> Result<G
         format!("{name} {why}: nothing was changed\nhint: {hint}")
     };
     // The error of a failed edit quotes the file, so the caller must be allowed to read it.
-    if !is_known && (change.is_blind || ctx.hidden.hides(&path)) {
+    if !is_known && ctx.hidden.hides(&path) {
         return Err(unknown());
     }
     let new = (change.content)(&path, old.as_deref()).map_err(|why| match seen {
@@ -117,11 +119,35 @@ fn guard(change: &FileChange, ctx: &ToolContext, seen: Option<&str>) -> Result<G
     if !is_known && new.replaced.as_ref().is_some_and(|r| !r.is_certain) {
         return Err(format!("{}, since `all` changes several places", unknown()));
     }
-    Ok(Guard::Checked {
+    let guard = Guard::Checked {
         path: path_text.to_string(),
-        before,
         after: file::hash(&new.bytes),
-    })
+        before,
+    };
+    if change.is_blind && old.is_some() && !guard.changes_nothing() {
+        if !is_known {
+            return Err(unknown());
+        }
+        if let Some(part) = seen.and_then(|seen| seen.part.as_ref()) {
+            return Err(unseen(name, part));
+        }
+    }
+    Ok(guard)
+}
+
+/// Says why a file must not be replaced of which the model has seen a part.
+fn unseen(name: &str, part: &SeenPart) -> String {
+    if part.replaced {
+        return format!(
+            "{name} has bytes that are not text, and read showed others: nothing was changed\n\
+             hint: change it with a command, or convert it with one (iconv) and read it again"
+        );
+    }
+    let missing = part.first_missing();
+    format!(
+        "{name} was read only in part, without line {missing}: nothing was changed\n\
+         hint: read the rest (offset {missing}), or use edit, also for a line that read cuts"
+    )
 }
 
 /// Makes the change that the guard records, if the file still has the recorded content.
@@ -157,13 +183,19 @@ fn replace(change: &FileChange, guard: &Guard, ctx: &ToolContext) -> Result<Tool
             "{name} would not become what was recorded: nothing was changed"
         ));
     }
+    if guard.changes_nothing() {
+        // Only the arguments of a blind change are the whole content.
+        let seen = change.is_blind.then(|| Fact::Seen {
+            path: path_text.clone(),
+            hash: after.clone(),
+            part: None,
+        });
+        return Ok(ToolResult::done(format!("{name} already has this content")).with(seen));
+    }
     let wrote = Some(Fact::Wrote {
         path: path_text.clone(),
         hash: after.clone(),
     });
-    if before.as_ref() == Some(after) {
-        return Ok(ToolResult::done(format!("{name} already has this content")).with(wrote));
-    }
     let staged = staged::stage(path, &new.bytes)
         .map_err(|e| format!("cannot write {name}: {e}\nnothing was changed"))?;
     match staged.commit(before.as_deref()) {
@@ -307,10 +339,15 @@ fn report(name: &str, old: Option<&[u8]>, new: &Content) -> String {
         let bytes = count(new.bytes.len(), "byte");
         return format!("created {name}: {lines}, {bytes}");
     };
-    let diff = Diff::of(&String::from_utf8_lossy(old), &text);
+    let old = String::from_utf8_lossy(old);
+    let diff = Diff::of(&old, &text);
     let words = diff.in_words();
     match &new.replaced {
-        None => format!("overwrote {name}: {words}"),
+        None => {
+            let ends = changed_ends(&old, &text).into_iter();
+            let ends: String = ends.map(|words| format!("\n{words}")).collect();
+            format!("overwrote {name}: {words}{ends}")
+        }
         Some(replaced) => {
             let places = match replaced.places {
                 1 => String::new(),
@@ -369,6 +406,15 @@ mod tests {
     fn edit(path: &str, old: &str, new: &str) -> FileChange {
         let edits: Value = json!([{"old": old, "new": new}]);
         change("edit", json!({"path": path, "edits": edits}))
+    }
+
+    /// Prepares a change by a model that saw the whole file with this hash.
+    fn prepare(
+        change: &FileChange,
+        ctx: &ToolContext,
+        seen: Option<&str>,
+    ) -> Result<Guard, Outcome> {
+        super::prepare(change, ctx, seen.map(SeenFile::whole).as_ref())
     }
 
     fn refused(room: &ResultRoom, change: &FileChange, seen: Option<&str>) -> String {
@@ -431,6 +477,88 @@ mod tests {
         );
         prepare(&change, &room.ctx, Some(&hash("theirs"))).unwrap();
         assert_eq!(room.get("a"), "theirs");
+    }
+
+    #[test]
+    fn a_file_that_was_seen_in_part_is_not_overwritten() {
+        let room = ResultRoom::new();
+        room.put("a", "1\n2\n3\n4\n");
+        let refused = |change: &FileChange, lines: Vec<(u64, u64)>, replaced: bool| {
+            let seen = SeenFile {
+                hash: hash("1\n2\n3\n4\n"),
+                part: SeenPart::new(lines, 4, replaced),
+            };
+            let prepared = super::prepare(change, &room.ctx, Some(&seen));
+            prepared.map_err(|outcome| error_of(&outcome).to_string())
+        };
+        let ours = write("a", "ours\n");
+        assert_eq!(
+            refused(&ours, vec![(1, 1), (4, 4)], false).unwrap_err(),
+            "a was read only in part, without line 2: nothing was changed\n\
+             hint: read the rest (offset 2), or use edit, also for a line that read cuts"
+        );
+        let bytes = refused(&ours, vec![(1, 4)], true).unwrap_err();
+        assert!(
+            bytes.contains("bytes that are not text") && bytes.contains("iconv"),
+            "{bytes}"
+        );
+        let unread = SeenFile {
+            part: Some(SeenPart::default()),
+            ..SeenFile::whole(hash("1\n2\n3\n4\n"))
+        };
+        let said = super::prepare(&ours, &room.ctx, Some(&unread)).unwrap_err();
+        assert!(
+            error_of(&said).contains("in part, without line 1: "),
+            "{said:?}"
+        );
+        refused(&ours, vec![(1, 4)], false).unwrap();
+        refused(&edit("a", "3", "three"), vec![(1, 1)], false).unwrap();
+        // The same content destroys nothing.
+        let guard = refused(&write("a", "1\n2\n3\n4\n"), vec![(1, 1)], false).unwrap();
+        assert!(guard.changes_nothing());
+    }
+
+    #[test]
+    fn a_write_keeps_line_ends_and_the_mark() {
+        let room = ResultRoom::new();
+        let check = |old: &str, content: &str, after: &str, want: &str| {
+            room.put("a", old);
+            let change = write("a", content);
+            let guard = prepare(&change, &room.ctx, Some(&hash(old))).unwrap();
+            assert_eq!(done(&apply(&change, &guard, &room.ctx)), want);
+            assert_eq!(room.get("a"), after);
+        };
+        check(
+            "\u{feff}a\r\n  b\r\n",
+            "a\n  c\n",
+            "\u{feff}a\r\n  c\r\n",
+            "overwrote a: line 2, +1 −1",
+        );
+        check(
+            "\u{feff}a\r\n",
+            "a\n",
+            "\u{feff}a\r\n",
+            "a already has this content",
+        );
+        check(
+            "\u{feff}a\nb\n",
+            "a\r\nb\r\n",
+            "a\r\nb\r\n",
+            "overwrote a: lines 1–2, +2 −2\nthe byte order mark was removed\nline ends changed from LF to CRLF",
+        );
+        check(
+            "a\r\nb\n",
+            "a\nB\n",
+            "a\r\nB\n",
+            "overwrote a: line 2, +1 −1",
+        );
+        check("\u{feff}a\r\n", "", "", "overwrote a: line 1, +0 −1");
+        check(
+            "a\n",
+            "a",
+            "a",
+            "overwrote a: line 1, +1 −1\nthe last line has no line end now",
+        );
     }
 
     #[test]
@@ -661,7 +789,12 @@ mod tests {
         let inode = fs::metadata(&path).unwrap().ino();
         let change = write("a", "x");
         let guard = prepare(&change, &room.ctx, Some(&hash("x"))).unwrap();
-        assert!(done(&apply(&change, &guard, &room.ctx)).contains("already"));
+        let ran = apply(&change, &guard, &room.ctx);
+        assert!(done(&ran).contains("already"));
+        assert!(
+            matches!(ran.fact, Some(Fact::Seen { part: None, .. })),
+            "{ran:?}"
+        );
         assert_eq!(fs::metadata(&path).unwrap().ino(), inode);
     }
 

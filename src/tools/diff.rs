@@ -1,6 +1,7 @@
 //! Changes between two texts, in a form that is short enough for a result.
 //!
-//! Line ends are ignored: a file in CRLF is shown like one in LF.
+//! Lines are compared with their ends, as git does, so that the numbers are the same. A change of
+//! line ends is told in words.
 
 use std::ops::Range;
 use std::path::Path;
@@ -8,6 +9,7 @@ use std::time::Duration;
 
 use similar::{ChangeTag, DiffTag, TextDiff};
 
+use super::line_ends::{changed_ends, without_end};
 use super::printable;
 use crate::workspace::regular::{load_from, open_on_disk};
 
@@ -34,10 +36,7 @@ pub(super) struct Diff {
 
 impl Diff {
     pub(super) fn of(old: &str, new: &str) -> Diff {
-        let (old, new) = (old.replace("\r\n", "\n"), new.replace("\r\n", "\n"));
-        let diff = TextDiff::configure()
-            .timeout(MAX_TIME)
-            .diff_lines(old.as_str(), new.as_str());
+        let diff = by_lines(old, new, MAX_TIME);
         let (mut added, mut removed) = (0, 0);
         let mut places = Vec::new();
         for op in diff.ops() {
@@ -48,8 +47,8 @@ impl Diff {
             }
         }
         let mut excerpt = excerpt(&diff);
-        if added + removed == 0 {
-            excerpt.push_str("only line ends changed\n");
+        for words in changed_ends(old, new) {
+            excerpt.push_str(&format!("{words}\n"));
         }
         Diff {
             added,
@@ -76,12 +75,21 @@ impl Diff {
             places.push(format!("{more} more"));
         }
         let what = match (&self.places[..], added + removed) {
-            (_, 0) => return "only line ends changed".to_string(),
+            (_, 0) => return "only bytes that are not text changed".to_string(),
             ([place], _) if place.len() <= 1 => "line",
             _ => "lines",
         };
         format!("{what} {}, +{added} −{removed}", places.join(", "))
     }
+}
+
+/// Compares two texts line by line. Only LF ends a line.
+pub fn by_lines<'a>(old: &'a str, new: &'a str, time: Duration) -> TextDiff<'a, 'a, str> {
+    let lines = |text: &'a str| text.split_inclusive('\n').collect::<Vec<&str>>();
+    TextDiff::configure()
+        .timeout(time)
+        .newline_terminated(true)
+        .diff_slices(&lines(old), &lines(new))
 }
 
 /// Maximum size of a file whose change is shown.
@@ -115,6 +123,7 @@ pub fn change_in_words(before: &FileNow, after: &FileNow) -> Option<String> {
 /// line of a result. `None` when the result has no such words.
 pub fn line_counts(result: &str) -> Option<(usize, usize)> {
     let line = result.lines().next()?;
+    // Versions that ignored line ends said the second.
     if line.ends_with("already has this content") || line.ends_with("only line ends changed") {
         return Some((0, 0));
     }
@@ -140,7 +149,7 @@ fn excerpt(diff: &TextDiff<'_, '_, str>) -> String {
                 ChangeTag::Delete => '-',
                 ChangeTag::Insert => '+',
             });
-            let line = printable(change.value().trim_end_matches('\n'));
+            let line = printable(without_end(change.value()));
             text.extend(line.chars().take(MAX_LINE_CHARS));
             if line.chars().nth(MAX_LINE_CHARS).is_some() {
                 text.push('…');
@@ -169,7 +178,7 @@ mod tests {
         assert_eq!(words("a\nb\nc\n", "a\nB\nc\n"), "line 2, +1 −1");
         assert_eq!(words("a\nb\nc\n", "a\nc\n"), "line 2, +0 −1");
         assert_eq!(words("a\nb\nc\n", "A\nb\nC\nD\n"), "lines 1, 3–4, +3 −2");
-        assert_eq!(words("a\r\n", "a\n"), "only line ends changed");
+        assert_eq!(words("a\r\n", "a\n"), "line 1, +1 −1");
         let old: String = (0..40).map(|n| format!("{n}\n")).collect();
         let new: String = (0..40)
             .map(|n| format!("{n}{}\n", ["", "x"][n % 2]))
@@ -182,7 +191,7 @@ mod tests {
         for (old, new, counts) in [
             ("a\nb\nc\n", "A\nb\nC\nD\n", (3, 2)),
             ("a\nb\n", "b\n", (0, 1)),
-            ("a\r\n", "a\n", (0, 0)),
+            ("a\r\n", "a\n", (1, 1)),
         ] {
             let told = format!(
                 "edited a, +5 −1: {}\nline ends differ",
@@ -190,16 +199,31 @@ mod tests {
             );
             assert_eq!(line_counts(&told), Some(counts), "{told}");
         }
-        assert_eq!(line_counts("a already has this content"), Some((0, 0)));
+        for nothing in [
+            "a already has this content",
+            "overwrote a: only line ends changed",
+        ] {
+            assert_eq!(line_counts(nothing), Some((0, 0)));
+        }
         assert_eq!(line_counts("created a, +5 −1: 2 lines, 4 bytes"), None);
         assert_eq!(line_counts(""), None);
     }
 
     #[test]
-    fn line_ends_do_not_count() {
-        let diff = Diff::of("a\r\nb\r\n", "a\r\nc\n");
-        assert_eq!((diff.added, diff.removed), (1, 1));
-        assert_eq!(Diff::of("a\r\n", "a\n").excerpt, "only line ends changed\n");
+    fn line_ends_count_as_in_git() {
+        let counts = |old: &str, new: &str| {
+            let diff = Diff::of(old, new);
+            (diff.added, diff.removed)
+        };
+        assert_eq!(counts("a\r\nb\r\n", "a\r\nc\n"), (1, 1));
+        assert_eq!(counts("a\r\nb\r\n", "a\nb\n"), (2, 2));
+        assert_eq!(counts("a\nb", "a\nb\n"), (1, 1));
+        // A CR alone ends no line.
+        assert_eq!(counts("a\rb\rc\n", "a\rB\rc\n"), (1, 1));
+        assert_eq!(
+            Diff::of("a\r\n", "a\n").excerpt,
+            "@@ -1 +1 @@\n-a\n+a\nline ends changed from CRLF to LF\n"
+        );
     }
 
     #[test]

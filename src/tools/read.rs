@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 
 use super::file::{self, FolderEntry, Kind};
 use super::limit::{Stop, Watch};
+use super::line_ends::{LineEnds, MARK};
 use super::paths::{self, ToolContext};
 use super::schema::{integer, object, string};
 use super::shown::{ShownResult, Verb};
@@ -24,6 +25,7 @@ use crate::core::cut::is_cut;
 use crate::core::entry::{Fact, Image, Outcome, Output};
 use crate::core::image::{self, media_type};
 use crate::core::permission::{PathUse, Permission};
+use crate::core::seen::SeenPart;
 use crate::store::blob_ref;
 
 const DEFAULT_LINES: u64 = 2_000;
@@ -36,7 +38,7 @@ const MAX_LINE_BYTES: usize = 4 * MAX_LINE_CHARS;
 const MAX_HASHED_BYTES: u64 = 64 * 1024 * 1024;
 /// Bytes of the lines that follow a page: how to read on, …
 const READ_ON_BYTES: usize = 110;
-/// … and one about a cut line, or about bytes that are not UTF-8.
+/// … and one about a cut line, about bytes that are not text, or about line ends.
 const NOTE_BYTES: usize = 120;
 /// Bytes reserved for the number of a line, and for the note that it is cut.
 const LINE_FRAME_BYTES: usize = 80;
@@ -184,7 +186,11 @@ fn image(name: &str, key: String, place: &FolderEntry, size: u64) -> Result<Tool
     };
     Ok(ToolResult {
         outcome: Outcome::Done { output },
-        fact: Some(Fact::Seen { path: key, hash }),
+        fact: Some(Fact::Seen {
+            path: key,
+            hash,
+            part: SeenPart::new(Vec::new(), 0, true),
+        }),
         blobs: vec![bytes],
     })
 }
@@ -258,8 +264,18 @@ struct Page {
     line_bytes: u64,
     no_room: bool,
     not_utf8: bool,
+    has_nul: bool,
     /// Whether a shown line is cut.
     has_cut: bool,
+    /// The ranges of lines that are shown in full length.
+    seen: Vec<(u64, u64)>,
+    has_mark: bool,
+    /// Number of LFs, and of those that follow a CR.
+    ends: usize,
+    crlfs: usize,
+    /// Whether the first line has a CR.
+    has_cr: bool,
+    last_byte: u8,
 }
 
 impl Page {
@@ -288,9 +304,13 @@ impl Page {
                 self.line.extend_from_slice(&body[..body.len().min(room)]);
             }
             self.line_bytes += body.len() as u64;
+            self.has_cr |= self.lines == 0 && body.contains(&b'\r');
             if body.len() < piece.len() {
+                self.ends += 1;
+                self.crlfs += usize::from(*body.last().unwrap_or(&self.last_byte) == b'\r');
                 self.end_line();
             }
+            self.last_byte = *piece.last().unwrap_or(&0);
         }
     }
 
@@ -327,8 +347,9 @@ impl Page {
     }
 
     fn frame_bytes(&self) -> usize {
-        let notes = usize::from(self.has_cut) + usize::from(self.not_utf8);
-        READ_ON_BYTES + notes * NOTE_BYTES
+        let has_ends = self.has_mark || self.has_cr || self.crlfs > 0;
+        let notes = [self.has_cut, self.not_utf8, has_ends];
+        READ_ON_BYTES + notes.into_iter().filter(|has| *has).count() * NOTE_BYTES
     }
 
     fn shown_line(&mut self) -> String {
@@ -337,7 +358,10 @@ impl Page {
             bytes = bytes.strip_suffix(b"\r").unwrap_or(bytes);
         }
         if self.lines == 0 {
-            bytes = bytes.strip_prefix("\u{feff}".as_bytes()).unwrap_or(bytes);
+            let mark = MARK.to_string();
+            let lines = bytes.strip_prefix(mark.as_bytes());
+            self.has_mark = lines.is_some();
+            bytes = lines.unwrap_or(bytes);
         }
         let text = printable(&String::from_utf8_lossy(bytes));
         let clip = text
@@ -352,7 +376,15 @@ impl Page {
             ),
         );
         let is_clipped = clip < text.len() || self.line_bytes > MAX_LINE_BYTES as u64;
-        self.not_utf8 |= !is_clipped && std::str::from_utf8(bytes).is_err();
+        if !is_clipped {
+            self.not_utf8 |= std::str::from_utf8(bytes).is_err();
+            self.has_nul |= bytes.contains(&0);
+            let line = self.lines + 1;
+            match self.seen.last_mut() {
+                Some((_, last)) if *last + 1 == line => *last = line,
+                _ => self.seen.push((line, line)),
+            }
+        }
         self.has_cut |= is_clipped;
         let note = match is_clipped {
             true => format!(" … [cut: the line has {} bytes]", self.line_bytes),
@@ -361,13 +393,26 @@ impl Page {
         format!("{:>6}\t{}{note}\n", self.lines + 1, &text[..clip])
     }
 
+    /// Returns the part of the file that is shown. `None`: all of it, as it is.
+    fn seen_part(&self) -> Option<SeenPart> {
+        // Lines after it had no room.
+        let last = self.first.saturating_add(self.shown).saturating_sub(1);
+        let lines = self.seen.iter().map(|(a, b)| (*a, (*b).min(last)));
+        SeenPart::new(lines.collect(), self.lines, self.not_utf8 || self.has_nul)
+    }
+
     fn whole(
         mut self,
         name: &str,
         key: String,
         hash: Option<String>,
     ) -> Result<ToolResult, String> {
-        let seen = hash.map(|hash| Fact::Seen { path: key, hash });
+        let part = self.seen_part();
+        let seen = hash.map(|hash| Fact::Seen {
+            path: key,
+            hash,
+            part,
+        });
         if self.lines == 0 {
             return Ok(ToolResult::done(format!("{name} is empty")).with(seen));
         }
@@ -430,8 +475,19 @@ impl Page {
         }
         if self.not_utf8 {
             self.text
-                .push_str("[not all of this is UTF-8: \u{fffd} stands for other bytes, and edit refuses the file]\n");
+                .push_str("[not all of this is UTF-8: \u{fffd} stands for other bytes; edit and write refuse the file]\n");
         }
+        self.text.extend(self.ends_note());
+    }
+
+    /// Names line ends that are not LF, and the byte order mark. The lines do not show them.
+    fn ends_note(&self) -> Option<String> {
+        let ends = LineEnds::counted(self.ends, self.crlfs, self.has_cr);
+        let ends = ends.name().map(|ends| format!("line ends: {ends}"));
+        let mark = self.has_mark.then(|| "begins with a BOM".to_string());
+        let named: Vec<String> = ends.into_iter().chain(mark).collect();
+        let named = (!named.is_empty()).then(|| named.join("; "))?;
+        Some(format!("[{named}; edit and write keep that]\n"))
     }
 }
 

@@ -2,7 +2,8 @@
 //! none are made. If some fail, the error names all of them, with lines of the unchanged file.
 //!
 //! Line ends stay those of the file. `old` is searched for in the text with every CRLF as LF, so
-//! models need not know of CR. Inserted text gets the line end of its place. Everything else,
+//! models need not know of CR. Lines that stay keep their ends, and inserted text gets the line end
+//! of its place. In a text without any LF, each CR is a line end. Everything else,
 //! including a byte order mark and the last newline, is matched and kept byte for byte.
 
 use std::borrow::Cow;
@@ -11,6 +12,7 @@ use std::ops::Range;
 use serde::{Deserialize, Serialize};
 
 use super::file::MAX_FILE_BYTES;
+use super::line_ends::{LineEnds, with_ends};
 use super::near;
 
 /// Maximum size of the result, since replacing a short text everywhere by a long one could fill the
@@ -70,8 +72,7 @@ pub(super) fn all(name: &str, edits: &[Replacement], old: &[u8]) -> Result<Edite
         )
     })?;
     // The text after an edit may have no line end left.
-    let first_end = text.find('\n').unwrap_or(0);
-    let was_crlf = text[..first_end].ends_with('\r');
+    let first_end = LineEnds::first(text);
     let mut edited = Edited {
         text: text.to_string(),
         replaced: 0,
@@ -80,7 +81,7 @@ pub(super) fn all(name: &str, edits: &[Replacement], old: &[u8]) -> Result<Edite
     };
     let mut failed = Vec::new();
     for (index, edit) in edits.iter().enumerate() {
-        if let Err(failure) = edited.take(edit, was_crlf) {
+        if let Err(failure) = edited.take(edit, first_end) {
             failed.push((index, failure));
         }
     }
@@ -94,9 +95,9 @@ pub(super) fn all(name: &str, edits: &[Replacement], old: &[u8]) -> Result<Edite
 }
 
 impl Edited {
-    fn take(&mut self, edit: &Replacement, was_crlf: bool) -> Result<(), Failure> {
-        let old = edit.old.replace("\r\n", "\n");
-        let new = edit.new.replace("\r\n", "\n");
+    fn take(&mut self, edit: &Replacement, first_end: &'static str) -> Result<(), Failure> {
+        let old = flattened(&edit.old, first_end);
+        let new = flattened(&edit.new, first_end);
         let wrong = |why: &str| Err(Failure::Wrong(why.to_string()));
         if old.is_empty() {
             return wrong(
@@ -107,7 +108,7 @@ impl Edited {
             return wrong("`old` and `new` are the same (line ends are kept as they are)");
         }
         let text = self.text.as_str();
-        let flat = Flat::of(text, was_crlf);
+        let flat = Flat::of(text, first_end);
         let places = places(&flat.text, &old, edit.all)?;
         if text.len() + places.len() * new.len() > MAX_RESULT_BYTES {
             return wrong(&format!(
@@ -120,11 +121,8 @@ impl Edited {
             let raw = flat.raw(place);
             self.is_exact &= text[raw.clone()] == edit.old;
             out.push_str(&text[copied..raw.start]);
-            if flat.is_crlf_at(place.start) {
-                out.push_str(&new.replace('\n', "\r\n"));
-            } else {
-                out.push_str(&new);
-            }
+            let nearest = flat.end_at(place.start);
+            out.push_str(&with_ends(&text[raw.clone()], &new, nearest, places.len()));
             copied = raw.end;
         }
         out.push_str(&text[copied..]);
@@ -132,6 +130,16 @@ impl Edited {
         self.replaced += places.len();
         self.text = out;
         Ok(())
+    }
+}
+
+/// Returns a text with every line end as LF. `first_end`: that of the file.
+fn flattened<'a>(text: &'a str, first_end: &str) -> Cow<'a, str> {
+    let has_cr = text.contains('\r');
+    match first_end {
+        "\r" if has_cr => Cow::Owned(text.replace("\r\n", "\n").replace('\r', "\n")),
+        _ if has_cr => Cow::Owned(text.replace("\r\n", "\n")),
+        _ => Cow::Borrowed(text),
     }
 }
 
@@ -268,25 +276,28 @@ struct Flat<'a> {
     ends: Vec<(usize, bool)>,
     /// Positions in `text` of the LFs that were CRLFs.
     crlfs: Vec<usize>,
-    /// Whether new lines are CRLF in a text without any line end.
-    without_ends: bool,
+    /// The line end of new lines in a text without any LF.
+    without_ends: &'static str,
 }
 
 impl<'a> Flat<'a> {
-    fn of(raw: &'a str, was_crlf: bool) -> Flat<'a> {
+    fn of(raw: &'a str, first_end: &'static str) -> Flat<'a> {
         if !raw.contains("\r\n") {
             return Flat {
-                text: Cow::Borrowed(raw),
+                text: flattened(raw, first_end),
                 ends: Vec::new(),
                 crlfs: Vec::new(),
-                without_ends: was_crlf && !raw.contains('\n'),
+                without_ends: match raw.contains('\n') {
+                    true => "\n",
+                    false => first_end,
+                },
             };
         }
         let mut flat = Flat {
             text: Cow::Owned(raw.replace("\r\n", "\n")),
             ends: Vec::new(),
             crlfs: Vec::new(),
-            without_ends: false,
+            without_ends: "\n",
         };
         for (at, _) in raw.match_indices('\n') {
             let is_crlf = raw[..at].ends_with('\r');
@@ -305,11 +316,15 @@ impl<'a> Flat<'a> {
         raw(place.start)..raw(place.end)
     }
 
-    /// Returns whether the line end nearest to a place is a CRLF: the next one, else the last.
-    fn is_crlf_at(&self, at: usize) -> bool {
+    /// Returns the line end nearest to a place: the next one, else the last.
+    fn end_at(&self, at: usize) -> &'static str {
         let next = self.ends.partition_point(|(end, _)| *end < at);
         let end = self.ends.get(next).or(self.ends.last());
-        end.map_or(self.without_ends, |(_, is_crlf)| *is_crlf)
+        match end {
+            Some((_, true)) => "\r\n",
+            Some((_, false)) => "\n",
+            None => self.without_ends,
+        }
     }
 }
 
@@ -357,6 +372,26 @@ mod tests {
         check("a\r\nb", "b", "c\nd", "a\r\nc\r\nd");
         check("a\r\nb\nc\n", "b", "x\ny", "a\r\nx\ny\nc\n");
         check("a\rb\r\n", "a\rb", "c", "c\r\n");
+        check("a\rb\n", "a\rb", "c\nd", "c\nd\n");
+        // CR alone is a line end where there is no other.
+        check("a\rb\rc\r", "a\nb", "x\ny\nz", "x\ry\rz\rc\r");
+        check("a\rb\r", "a\rb", "x\ny", "x\ry\r");
+    }
+
+    #[test]
+    fn each_line_that_stays_keeps_its_end() {
+        let text = "x\r\ny\nz\nq\r\n";
+        check(text, "x\ny\nz\nq", "x\ny\nZ\nq", "x\r\ny\nZ\nq\r\n");
+        check(text, "x\ny\nz\nq\n", "new\ny\nz\nq\n", "new\r\ny\nz\nq\r\n");
+        check(text, "y\nz\nq", "y\nand\nz\nq", "x\r\ny\nand\nz\nq\r\n");
+        check(
+            "\u{feff}a\r\nb\nc",
+            "a\nb\nc",
+            "a\nB\nc\nd",
+            "\u{feff}a\r\nB\nc\nd",
+        );
+        let edited = edit("a\r\nb\nc\na\r\nb\nc\n", vec![change("a\nb", "a\nB", true)]);
+        assert_eq!(edited.unwrap().text, "a\r\nB\nc\na\r\nB\nc\n");
     }
 
     #[test]

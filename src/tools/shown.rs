@@ -1,6 +1,7 @@
 //! The display of a call for a person, besides its name and subject. Plain data, which the screen
 //! draws.
 
+use super::line_ends::as_written;
 use super::replace::{Replacement, edited_text};
 use crate::core::entry::Plan;
 
@@ -104,7 +105,7 @@ impl ShownBody {
     pub fn text_after(&self, before: &str) -> Option<String> {
         match self {
             ShownBody::Edits { edits, .. } => edited_text(edits, before),
-            ShownBody::File { content, .. } => Some(content.clone()),
+            ShownBody::File { content, .. } => Some(as_written(before, content)),
             ShownBody::Subject
             | ShownBody::Plan(_)
             | ShownBody::Command { .. }

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::checked::{Content, FileChange, Target};
+use super::line_ends::as_written;
 use super::schema::{object, string};
 use super::shown::{Shown, ShownBody, ShownResult, Verb};
 use super::tool::Tool;
@@ -51,11 +52,15 @@ impl Tool for Args {
     }
 
     fn work(self) -> Work {
-        let bytes = self.content.into_bytes();
+        let content = self.content;
         Work::Replace(FileChange {
             target: Target::Path(self.path),
             is_blind: true,
-            content: Box::new(move |_, _| Ok(Content::whole(bytes.clone()))),
+            content: Box::new(move |_, old| {
+                let old = old.and_then(|old| std::str::from_utf8(old).ok());
+                let text = as_written(old.unwrap_or_default(), &content);
+                Ok(Content::whole(text.into_bytes()))
+            }),
         })
     }
 }

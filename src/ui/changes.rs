@@ -1,10 +1,12 @@
 //! The output of `git diff`, file by file and line by line.
 
+use crate::tools::changed_ends;
+
 /// The changes of one file.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct FileChange {
     pub path: String,
-    /// Other changes of the file, in words: new, deleted, renamed, binary.
+    /// Other changes of the file, in words: new, deleted, renamed, binary, line ends.
     pub notes: Vec<String>,
     pub added: usize,
     pub removed: usize,
@@ -35,7 +37,6 @@ pub fn parse(diff: &str) -> Vec<FileChange> {
     // The remaining lines of the hunk, in the old and in the new file.
     let (mut old_left, mut new_left) = (0, 0);
     for line in diff.split('\n') {
-        let line = line.strip_suffix('\r').unwrap_or(line);
         if let Some(rest) = line
             .strip_prefix("diff --git ")
             .filter(|_| old_left + new_left == 0)
@@ -79,7 +80,25 @@ pub fn parse(diff: &str) -> Vec<FileChange> {
             head(line, file);
         }
     }
+    files.iter_mut().for_each(strip_ends);
     files
+}
+
+/// Removes the CR of each line, and notes a change of them.
+fn strip_ends(file: &mut FileChange) {
+    let text = |side| {
+        let lines = file.lines.iter().filter(|line| line.side == side);
+        lines
+            .flat_map(|line| [line.text.as_str(), "\n"])
+            .collect::<String>()
+    };
+    let ends = changed_ends(&text(Side::Removed), &text(Side::Added));
+    file.notes.extend(ends);
+    for line in &mut file.lines {
+        if line.text.ends_with('\r') {
+            line.text.pop();
+        }
+    }
 }
 
 /// Parses a line between the name of a file and its first hunk.
@@ -161,6 +180,16 @@ fn unquoted(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_change_of_line_ends_is_noted() {
+        let head = "diff --git a/a b/a\n--- a/a\n+++ b/a\n@@ -1,2 +1,2 @@\n";
+        let files = parse(&format!("{head}-x\n-y\n+x\r\n+z\r\n"));
+        assert_eq!(files[0].notes, ["line ends changed from LF to CRLF"]);
+        assert!(files[0].lines.iter().all(|line| !line.text.contains('\r')));
+        let files = parse(&format!("{head} x\r\n-y\r\n+z\r\n"));
+        assert!(files[0].notes.is_empty());
+    }
 
     #[test]
     fn each_file_has_its_lines_with_their_numbers() {

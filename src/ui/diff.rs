@@ -1,6 +1,8 @@
 //! The changes of an edit, line by line, with the words that differ.
 //!
-//! Line ends are ignored. Unchanged lines are left out, except for a few around each change.
+//! Of a file, lines are compared with their ends, and a change of those is told in words. Of the
+//! parts that an edit names, line ends are ignored. Unchanged lines are left out, except for a few
+//! around each change.
 //!
 //! Invariant: the number of lines and the time it takes to find them are bounded.
 
@@ -20,7 +22,7 @@ use super::highlight::Highlighter;
 use super::text::{Break, clean_line, clip, clip_middle, push_span, wrap};
 use super::theme::Theme;
 use crate::core::visible::{MAX_BLANK_LINES, counted, figure};
-use crate::tools::Replacement;
+use crate::tools::{self, Replacement};
 use alike::alike;
 
 const CONTEXT_LINES: usize = 1;
@@ -31,6 +33,9 @@ const MAX_BYTES: usize = 2 * 1024 * 1024;
 const MAX_LINE_BYTES: usize = 2_000;
 /// Maximum size of a text whose code is coloured.
 const MAX_CODE_BYTES: usize = 128 * 1024;
+
+/// The byte order mark, which is shown only where it changes.
+const MARK: char = '\u{feff}';
 
 /// The format of a diff.
 pub(crate) struct Shape<'a> {
@@ -151,19 +156,33 @@ impl<'s, 'a> Sheet<'s, 'a> {
             self.note(&sizes);
             return;
         }
-        self.coloured = (self.shape.coloured(old), self.shape.coloured(new));
-        let is_same = old == new;
-        let old: Vec<&str> = old.lines().collect();
-        let new: Vec<&str> = new.lines().collect();
-        let diff = TextDiff::configure()
-            .timeout(MAX_TIME)
-            .diff_slices(&old, &new);
+        let is_file = self.number_columns.is_some();
+        let diff = match is_file {
+            true => tools::by_lines(old, new, MAX_TIME),
+            false => TextDiff::configure()
+                .timeout(MAX_TIME)
+                .diff_slices(&Vec::from_iter(old.lines()), &Vec::from_iter(new.lines())),
+        };
         let groups = diff.grouped_ops(CONTEXT_LINES);
         match groups.is_empty() {
-            true if is_same => self.note("nothing changes"),
+            true if old == new => self.note("nothing changes"),
             true => self.note("only line ends change"),
+            false if is_file => {
+                (tools::changed_ends(old, new).iter()).for_each(|ends| self.note(ends))
+            }
             false => {}
         }
+        let (old, new) = match (old.strip_prefix(MARK), new.strip_prefix(MARK)) {
+            (Some(old), Some(new)) => (old, new),
+            _ => (old, new),
+        };
+        self.coloured = (self.shape.coloured(old), self.shape.coloured(new));
+        let lines = |text| {
+            str::split_inclusive(text, '\n')
+                .map(tools::without_end)
+                .collect()
+        };
+        let (old, new): (Vec<&str>, Vec<&str>) = (lines(old), lines(new));
         for (n, group) in groups.iter().enumerate() {
             // Numbers say by themselves that something is before the first line.
             let starts_late = group.first().is_some_and(|op| op.old_range().start > 0);
@@ -549,9 +568,26 @@ mod tests {
     }
 
     #[test]
-    fn line_ends_do_not_count() {
-        let lines = file("a", Some("x\r\ny"), "x\ny\n", &shape(&Theme::plain()));
-        assert_eq!(shown(&lines), ["a  +0 −0", "  only line ends change"]);
+    fn line_ends_of_a_file_count_and_are_told_in_words() {
+        let theme = Theme::plain();
+        let lines = file(
+            "a",
+            Some("\u{feff}x\r\ny"),
+            "\u{feff}x\ny\n",
+            &shape(&theme),
+        );
+        let want = [
+            "a  +2 −2",
+            "  line ends changed from CRLF to LF",
+            "  the last line has a line end now",
+            "1 - x",
+            "2 - y",
+            "1 + x",
+            "2 + y",
+        ];
+        assert_eq!(shown(&lines), want);
+        let lines = edits("a", &[edit("x\r\ny", "x\ny")], &shape(&theme));
+        assert_eq!(shown(&lines), ["a  +0 −0", "only line ends change"]);
     }
 
     #[test]

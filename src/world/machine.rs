@@ -628,7 +628,7 @@ impl World for Machine {
             Ok(Work::Replace(change)) => {
                 let ctx = self.ctx_at(at);
                 let seen = state.seen.get(&change.target.key(&ctx)).cloned();
-                match blocking(move || tools::prepare(&change, &ctx, seen.as_deref())).await {
+                match blocking(move || tools::prepare(&change, &ctx, seen.as_ref())).await {
                     Ok(prepared) => prepared.map_err(PrepareError::Refused),
                     Err(why) => refused(why),
                 }

@@ -291,6 +291,7 @@ pub fn all_kinds() -> Vec<Entry> {
             Some(Fact::Seen {
                 path: "a.rs".into(),
                 hash: "ab".into(),
+                part: None,
             }),
         ),
         finished(

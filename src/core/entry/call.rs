@@ -9,6 +9,7 @@ use super::Seq;
 use super::content::{BlobRef, Image};
 use super::plan::Plan;
 use super::usage::Spent;
+use crate::core::seen::SeenPart;
 
 /// Identity of a tool call, given by rewake: the `Replied` entry with the call, and its index among
 /// the calls of that answer. Servers repeat their own ids or send none.
@@ -161,6 +162,11 @@ pub enum Guard {
 }
 
 impl Guard {
+    /// Returns whether the file of a call has the content already that the call would give it.
+    pub fn changes_nothing(&self) -> bool {
+        matches!(self, Guard::Checked { before: Some(before), after, .. } if before == after)
+    }
+
     /// Returns the name of the run folder, for calls under a keeper.
     pub fn run(&self) -> Option<&str> {
         match self {
@@ -287,6 +293,9 @@ pub enum Fact {
         /// Absolute path, with links followed.
         path: String,
         hash: String,
+        /// The part of it that was shown. `None`: all of it, as in logs of older versions.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        part: Option<SeenPart>,
     },
     /// The file was changed by us and now has this content.
     Wrote {

@@ -11,7 +11,7 @@ use crate::core::hook::{self, PendingHooks};
 use crate::core::limits::{Count, Counts};
 use crate::core::loop_guard::LoopGuard;
 use crate::core::offer::RuleOffer;
-use crate::core::permission::is_offered;
+use crate::core::permission::{PathUse, Permission, is_offered};
 use crate::core::rule::Rule;
 use crate::core::structured::{self, AnswerStatus, Structured};
 use crate::core::text;
@@ -19,7 +19,7 @@ use crate::core::tool::ToolCall;
 use crate::core::tree;
 use crate::core::unsent::Refused;
 
-use super::context::{changes_the_context, moved, relocated};
+use super::context::{changes_the_context, follow_file, moved, relocated};
 use super::{
     CutAnswer, Halt, Illegal, Judged, OpenCall, OpenQuestion, PendingQuestion, Restoring, State,
     Unanswered, UserCommand, open_calls,
@@ -291,8 +291,13 @@ impl State {
                         .is_none_or(|guard| self.knows_file_of(guard)),
                     _ => true,
                 };
-                if let Some(fact) = fact.as_ref().filter(|_| is_known) {
-                    self.learn(record.seq, fact);
+                match fact {
+                    // Its arguments say nothing about the rest of the file.
+                    Some(Fact::Wrote { path, hash }) if is_known && edits(self.call(*call)) => {
+                        follow_file(self, record.seq, path, hash);
+                    }
+                    Some(fact) if is_known => self.learn(record.seq, fact),
+                    _ => {}
                 }
                 self.finished += 1;
                 self.owed = true;
@@ -723,10 +728,7 @@ impl State {
         }
         for wrote in results.iter().filter_map(|result| result.wrote.as_ref()) {
             // The model reads the difference, so it knows the file as it is now.
-            if self.seen.contains_key(&wrote.path) {
-                self.seen.insert(wrote.path.clone(), wrote.hash.clone());
-                self.outside.known(&wrote.path, record.seq);
-            }
+            follow_file(self, record.seq, &wrote.path, &wrote.hash);
         }
     }
 
@@ -818,6 +820,19 @@ pub fn has_run_command(calls: &[OpenCall]) -> bool {
         open.started_access != Some(Access::Read)
             && guard.is_some_and(|guard| !matches!(guard, Guard::Checked { .. } | Guard::Asks))
     })
+}
+
+/// Returns whether a call changes parts of a file.
+fn edits(open: Option<&OpenCall>) -> bool {
+    let described = open.and_then(OpenCall::described);
+    let permission = described.map(|described| &described.permission);
+    matches!(
+        permission,
+        Some(Permission::Path {
+            path_use: PathUse::Edit,
+            ..
+        })
+    )
 }
 
 /// Returns whether files of the workspace differ after this result from those of the tree before

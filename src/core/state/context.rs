@@ -9,6 +9,7 @@ use crate::core::external_changes::ExternalChanges;
 use crate::core::limits::Count;
 use crate::core::preface::{self, Preface};
 use crate::core::relocation::RootMove;
+use crate::core::seen::SeenFile;
 
 use super::{Background, Judged, OpenCall, State, Unanswered, open_calls};
 
@@ -119,8 +120,15 @@ impl State {
 
     pub(super) fn learn(&mut self, seq: Seq, fact: &Fact) {
         match fact {
-            Fact::Seen { path, hash } | Fact::Wrote { path, hash } => {
-                self.seen.insert(path.clone(), hash.clone());
+            Fact::Seen { path, hash, part } => {
+                let seen = self.seen.entry(path.clone());
+                let seen = seen.or_insert_with(|| SeenFile::whole(""));
+                seen.see(hash, part.as_ref());
+                self.outside.known(path, seq);
+            }
+            Fact::Wrote { path, hash } => {
+                self.seen
+                    .insert(path.clone(), SeenFile::whole(hash.as_str()));
                 self.outside.known(path, seq);
             }
             Fact::Background {
@@ -282,6 +290,14 @@ pub(super) fn relocated(state: &mut State, record: &Record, folder: &str, by: Re
         state.calls = calls_of_last_answer(state, lost, true);
     }
     state.keep(record);
+}
+
+/// Notes that a known file has other content, of which the model saw as much as before.
+pub(super) fn follow_file(state: &mut State, seq: Seq, path: &str, hash: &str) {
+    if let Some(seen) = state.seen.get_mut(path) {
+        seen.follow(hash);
+        state.outside.known(path, seq);
+    }
 }
 
 /// Forgets what ran on another machine or in another session, and what was allowed there.

@@ -445,6 +445,7 @@ fn a_fork_leaves_the_mode_and_the_files_of_a_copy() {
             *fact = Some(crate::core::entry::Fact::Seen {
                 path: "/w/a".to_string(),
                 hash: "h".to_string(),
+                part: None,
             });
         }
     }

@@ -109,7 +109,8 @@ fn a_folder_that_became_a_link_is_a_conflict() {
     let outside = ResultRoom::new();
     room.put("sub/f", "old");
     let change = write("sub/f", "new");
-    let guard = prepare(&change, &room.ctx, Some(&hash("old"))).unwrap();
+    let seen = SeenFile::whole(hash("old"));
+    let guard = prepare(&change, &room.ctx, Some(&seen)).unwrap();
     let leftover = format!(".rewake-{}-1.tmp", &hash("new")[..16]);
     outside.put("f", "new");
     outside.put(&leftover, "theirs");

@@ -14,7 +14,17 @@ fn seen(room: &ResultRoom, name: &str, content: impl AsRef<[u8]>) -> Option<Fact
     Some(Fact::Seen {
         path: room.key(name),
         hash: hash(content),
+        part: None,
     })
+}
+
+/// The ranges of lines that count as seen, and whether bytes were replaced. `None`: the whole.
+#[track_caller]
+fn part(ran: &ToolResult) -> Option<(Vec<(u64, u64)>, bool)> {
+    match &ran.fact {
+        Some(Fact::Seen { part, .. }) => part.clone().map(|part| (part.lines, part.replaced)),
+        other => panic!("{other:?}"),
+    }
 }
 
 #[test]
@@ -27,7 +37,7 @@ fn lines_are_numbered_and_the_file_counts_as_seen() {
 }
 
 #[test]
-fn a_part_says_how_to_read_on_and_the_whole_counts_as_seen() {
+fn a_part_says_how_to_read_on_and_alone_counts_as_seen() {
     let room = ResultRoom::new();
     room.put("a", "1\n2\n3\n4\n5\n");
     let ran = room.idempotent("read", json!({"path": "a", "offset": 2, "limit": 2}));
@@ -35,7 +45,7 @@ fn a_part_says_how_to_read_on_and_the_whole_counts_as_seen() {
         done(&ran),
         "     2\t2\n     3\t3\n[lines 2-3 of 5; read on with offset 4, limit 2]\n"
     );
-    assert_eq!(ran.fact, seen(&room, "a", "1\n2\n3\n4\n5\n"));
+    assert_eq!(part(&ran), Some((vec![(2, 3)], false)));
     let ran = room.idempotent("read", json!({"path": "a", "offset": 6}));
     assert!(error(&ran).contains("has 5 lines: there is no line 6"));
 }
@@ -52,6 +62,8 @@ fn a_page_ends_within_its_bounds_and_pages_join() {
         let ran = room.idempotent("read", json!({"path": "a", "offset": got.len() + 1}));
         let text = done(&ran);
         assert!(text.len() <= room.ctx.inline_max_bytes);
+        let (first, shown) = (got.len() as u64 + 1, text.matches('\t').count() as u64);
+        assert_eq!(part(&ran), Some((vec![(first, first + shown - 1)], false)));
         let page = text.lines().filter_map(|l| l.split_once('\t'));
         let before = got.len();
         got.extend(page.map(|(_, line)| line.to_string()));
@@ -74,21 +86,57 @@ fn long_lines_are_cut_and_say_so() {
         rest,
         "     2\tnext\n[a command such as `sed -n 7p FILE | cut -c 2001-4000` shows more of a line that is cut]\n"
     );
+    // A line that is cut was not seen.
+    assert_eq!(part(&read(&room, "a")), Some((vec![(2, 2)], false)));
     room.put("b", "x".repeat(2_000));
     assert!(!done(&read(&room, "b")).contains("cut"));
 }
 
 #[test]
-fn text_is_shown_without_its_line_ends_and_byte_order_mark() {
+fn line_ends_and_a_byte_order_mark_are_named_once() {
     let room = ResultRoom::new();
-    room.put("a", "\u{feff}one\r\ntwo\r\n");
-    assert_eq!(done(&read(&room, "a")), "     1\tone\n     2\ttwo\n");
+    let check = |content: &str, want: &str| {
+        room.put("a", content);
+        let ran = read(&room, "a");
+        let (_, note) = done(&ran).split_once("two").unwrap();
+        let note = note.trim_start_matches(['\n', '\r']);
+        assert_eq!(note.trim_end(), want, "{content:?}");
+        assert_eq!(part(&ran), None);
+    };
+    check(
+        "\u{feff}one\r\ntwo\r\n",
+        "[line ends: CRLF; begins with a BOM; edit and write keep that]",
+    );
+    check("one\r\ntwo", "[line ends: CRLF; edit and write keep that]");
+    check(
+        "\u{feff}one\ntwo",
+        "[begins with a BOM; edit and write keep that]",
+    );
+    check(
+        "one\r\ntwo\n",
+        "[line ends: CRLF and LF; edit and write keep that]",
+    );
+    check("one\rtwo\r", "[line ends: CR; edit and write keep that]");
+    check("one\rand\ntwo\n", "");
+    // The CR is the last byte of a chunk.
+    let long = "x".repeat(1_000 + SNIFFED_BYTES - 1_001);
+    room.put("a", format!("{long}\r\n"));
+    assert!(done(&read(&room, "a")).contains("[line ends: CRLF;"));
+    let ran = room.idempotent("read", json!({"path": "a"}));
+    assert!(!done(&ran).contains('\r'));
+}
+
+#[test]
+fn bytes_that_are_not_text_are_replaced_and_named() {
+    let room = ResultRoom::new();
     room.put("late-nul", format!("{}\0\n", "x\n".repeat(SNIFFED_BYTES)));
     let ran = room.idempotent(
         "read",
         json!({"path": "late-nul", "offset": SNIFFED_BYTES + 1}),
     );
     assert!(done(&ran).ends_with("\t\u{2400}\n"));
+    let line = SNIFFED_BYTES as u64 + 1;
+    assert_eq!(part(&ran), Some((vec![(line, line)], true)));
     room.put("empty", "");
     let ran = read(&room, "empty");
     assert_eq!(done(&ran), "empty is empty");
@@ -116,6 +164,9 @@ fn reading_a_binary_file_is_refused_with_its_kind() {
     room.put("latin1", b"caf\xe9 and more text\n");
     let ran = read(&room, "latin1");
     assert!(done(&ran).contains("caf\u{fffd} and") && done(&ran).contains("not all of this"));
+    assert_eq!(part(&ran), Some((vec![(1, 1)], true)));
+    room.put("sign", "caf\u{fffd} is text\n");
+    assert_eq!(part(&read(&room, "sign")), None);
 }
 
 #[test]
@@ -146,7 +197,7 @@ fn images_go_along() {
     assert_eq!(output.text, "a.png: image/png, 3 x 2 px, 88 bytes");
     assert_eq!(output.images[0].blob.hash, hash(png));
     assert_eq!(ran.blobs, vec![png.to_vec()]);
-    assert_eq!(ran.fact, seen(&room, "a.png", png));
+    assert_eq!(part(&ran), Some((vec![], true)));
 }
 
 #[test]

@@ -100,7 +100,7 @@ impl Effects {
             if found.err() == Some(std::io::ErrorKind::NotFound) {
                 return Some(Msg::AskedFile(call, None));
             }
-            let text = crate::config::read_text(&path, MAX_ASKED_BYTES).ok()?;
+            let text = crate::config::read_exact_text(&path, MAX_ASKED_BYTES).ok()?;
             Some(Msg::AskedFile(call, Some(text)))
         });
     }

@@ -294,8 +294,8 @@ fn asked_lines(
         path,
     };
     let changed = match &asked.edit {
-        Some((before, after)) if !with_head => Some(diff::file(Some(before), after, &shape)),
-        _ => change(&asked.shown, &shape),
+        Some((before, after)) => Some(diff::file(Some(before), after, &shape)),
+        None => change(&asked.shown, &shape),
     };
     let counts = changed
         .as_ref()

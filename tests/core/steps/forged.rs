@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use rewake::core::seen::SeenPart;
 use rewake::core::state::ForeignLog;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -485,6 +486,7 @@ fn logs() -> Vec<Vec<Entry>> {
         looked(Fact::Seen {
             path: text("/w/a"),
             hash: text("h"),
+            part: SeenPart::new(vec![(1, 3)], 9, true),
         }),
         run(Fact::Ran {
             exit_code: Some(1),

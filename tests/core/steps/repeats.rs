@@ -173,7 +173,8 @@ fn what_brings_something_new_is_no_repetition() {
     // The same page of a file that changed elsewhere.
     let changed = |n: usize| {
         let (path, hash) = ("/w/f".into(), n.to_string());
-        let fact = Fact::Seen { path, hash };
+        let part = None;
+        let fact = Fact::Seen { path, hash, part };
         (read("f"), Outcome::done("page 1"), Some(fact))
     };
     let tests = |n: usize| match n.is_multiple_of(2) {

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::json;
 
-use crate::cli::{LIMIT, SCRIPTED, bash, calling, newest, scripted, step};
+use crate::cli::{LIMIT, SCRIPTED, asking, bash, calling, newest, scripted, step, tool_results};
 use support::{Home, run};
 
 /// What the program prints.
@@ -446,4 +446,112 @@ fn a_change_of_what_was_only_read_is_told_too() {
     fs::write(home.path("a"), "2\n").unwrap();
     fs::write(home.path("c"), "2\n").unwrap();
     assert_eq!(home.run(["-p", "-c", "and now"]).expect(0).stdout, "ok\n");
+}
+
+fn read(path: &str, offset: u64, limit: u64) -> (&'static str, serde_json::Value) {
+    (
+        "read",
+        json!({"path": path, "offset": offset, "limit": limit}),
+    )
+}
+
+fn write(path: &str, content: &str) -> (&'static str, serde_json::Value) {
+    ("write", json!({"path": path, "content": content}))
+}
+
+#[test]
+fn a_write_destroys_nothing_that_the_model_never_saw() {
+    let edits = json!([{"old": "line 1\n", "new": "one\n"}]);
+    let home = calling(&[
+        read("long", 1, 3),
+        write("long", "new\n"),
+        ("edit", json!({"path": "long", "edits": edits})),
+        write("long", "new\n"),
+        read("long", 11, 20),
+        read("long", 1, 5),
+        write("long", "new\n"),
+        read("long", 6, 5),
+        write("long", "new\n"),
+        // What it wrote itself, it knows.
+        write("long", "newer\n"),
+        read("latin", 1, 9),
+        write("latin", "# caf\u{fffd}\n"),
+        ("grep", json!({"pattern": "x", "path": "found"})),
+        write("found", "y\n"),
+    ]);
+    let long: String = (0..30).map(|n| format!("line {n}\n")).collect();
+    fs::write(home.path("long"), &long).unwrap();
+    fs::write(home.path("latin"), b"# caf\xe9\n").unwrap();
+    fs::write(home.path("found"), "x\n").unwrap();
+    let results = tool_results(&home, &["--yolo"]);
+    for (n, words) in [
+        (
+            1,
+            "read only in part, without line 4: nothing was changed\nhint: read the rest (offset 4)",
+        ),
+        (2, "edited long: line 2, +1 −1"),
+        (3, "long was read only in part, without line 1: nothing"),
+        (
+            6,
+            "in part, without line 6: nothing was changed\nhint: read the rest (offset 6)",
+        ),
+        (8, "overwrote long: "),
+        (9, "overwrote long: line 1, +1 −1"),
+        (11, "latin has bytes that are not text"),
+        (13, "was not read in this session"),
+    ] {
+        assert!(results[n].1.contains(words), "{n}: {results:?}");
+    }
+    assert_eq!(home.read("long"), "newer\n");
+    assert_eq!(fs::read(home.path("latin")).unwrap(), b"# caf\xe9\n");
+}
+
+#[test]
+fn the_same_content_is_no_change_and_asks_nothing() {
+    let home = calling(&[write("a", "same\n")]);
+    fs::write(home.path("a"), "same\r\n").unwrap();
+    let results = tool_results(&home, &["--on-approval", "wait"]);
+    let want = ("done".to_string(), "a already has this content".to_string());
+    assert_eq!(results, [want]);
+    assert_eq!(output(&home, &["diff", &newest(&home), "--stat"]), "");
+    // Other content waits for a person.
+    let home = calling(&[read("a", 1, 9), write("a", "other\n")]);
+    fs::write(home.path("a"), "same\n").unwrap();
+    let asked = asking(&home, "go");
+    assert_eq!(home.read("a"), "same\n");
+    drop(asked);
+}
+
+#[test]
+fn line_ends_stay_and_a_change_of_them_counts_as_in_git() {
+    let edits = json!([{"old": "x\ny\nz\nq", "new": "x\ny\nZ\nq"}]);
+    let home = calling(&[
+        read("a.cs", 1, 9),
+        write("a.cs", "class A {\n  // y\n}\n"),
+        ("edit", json!({"path": "mixed", "edits": edits})),
+        read("lf", 1, 9),
+        write("lf", "a\r\nb\r\nc\r\n"),
+    ]);
+    fs::write(home.path("a.cs"), "\u{feff}class A {\r\n  // x\r\n}\r\n").unwrap();
+    fs::write(home.path("mixed"), "x\r\ny\nz\nq\r\n").unwrap();
+    fs::write(home.path("lf"), "a\nb\nc\n").unwrap();
+    let results = tool_results(&home, &["--yolo"]);
+    let note = "[line ends: CRLF; begins with a BOM; edit and write keep that]\n";
+    assert!(results[0].1.ends_with(note), "{results:?}");
+    for (n, words) in [
+        (1, "overwrote a.cs: line 2, +1 −1"),
+        (2, "edited mixed: line 3, +1 −1\n"),
+        (
+            4,
+            "overwrote lf: lines 1–3, +3 −3\nline ends changed from LF to CRLF",
+        ),
+    ] {
+        assert!(results[n].1.starts_with(words), "{n}: {results:?}");
+    }
+    assert_eq!(home.read("a.cs"), "\u{feff}class A {\r\n  // y\r\n}\r\n");
+    assert_eq!(home.read("mixed"), "x\r\ny\nZ\nq\r\n");
+    let stat = output(&home, &["diff", &newest(&home), "--stat"]);
+    for line in ["a.cs  +1 −1", "mixed  +1 −1", "lf  +3 −3"] {
+        assert!(stat.contains(line), "{line}: {stat}");
+    }
 }

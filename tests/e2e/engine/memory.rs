@@ -170,6 +170,7 @@ impl Log {
             fact: Some(Fact::Seen {
                 path: path.into(),
                 hash: "h".into(),
+                part: None,
             }),
             tree: None,
         };

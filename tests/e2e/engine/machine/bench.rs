@@ -10,6 +10,7 @@ use rewake::command::{RunInfo, RunState, Runs};
 use rewake::config::{Config, Env};
 use rewake::core::access::Access;
 use rewake::core::entry::{CallId, Guard, Outcome};
+use rewake::core::seen::SeenFile;
 use rewake::core::state::State;
 use rewake::core::tool::ToolCall;
 use rewake::model::Models;
@@ -112,7 +113,8 @@ impl Bench {
             let path = file.unwrap().path();
             if let Ok(bytes) = std::fs::read(&path) {
                 let hash = blake3::hash(&bytes).to_hex().to_string();
-                state.seen.insert(path.to_string_lossy().into_owned(), hash);
+                let path = path.to_string_lossy().into_owned();
+                state.seen.insert(path, SeenFile::whole(hash));
             }
         }
         self.machine()
