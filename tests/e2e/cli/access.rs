@@ -320,7 +320,7 @@ fn here_documents_and_temporary_files_work_in_each_shell() {
             continue;
         };
         let set = format!("shell.path={:?}", path.display().to_string());
-        let options = [&ACCEPT[..], &["--set", &set]].concat();
+        let options = [&ACCEPT[..], &["--set", set.as_str()]].concat();
         // The first has a temporary folder of its own.
         for access in ["read", "workspace"] {
             let came = ran(&home, &[with(line, access)], &options);
