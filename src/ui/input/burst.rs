@@ -263,7 +263,7 @@ mod tests {
             TerminalItem::Event(Event::FocusGained) => "focus".to_string(),
             TerminalItem::Event(_) => "mouse".to_string(),
             TerminalItem::BurstEnter => "BurstEnter".to_string(),
-            TerminalItem::Background(_) => "|".to_string(),
+            TerminalItem::Background(_) | TerminalItem::TakesStatus => "|".to_string(),
         });
         spelled.collect::<Vec<_>>().join(" ")
     }
