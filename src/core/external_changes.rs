@@ -229,7 +229,7 @@ mod tests {
         let changed = all.iter().map(|name| put(name, "2")).collect();
         let read: Vec<String> = all.iter().map(|name| format!("/w/{name}")).collect();
         let text = note(&[(9, changed)], &read).unwrap();
-        assert!(text.contains(" and 280 more; read them again") && text.contains("000\\x0axxx"));
+        assert!(text.contains(" and 280 more; read them again") && text.contains("\"000\\nxxx"));
         assert!(text.len() < 20 * 300 && text.lines().count() == 1, "{text}");
     }
 

@@ -3,6 +3,8 @@
 //! A name with a line end, an escape or a byte that is not UTF-8 is quoted as git quotes it
 //! (`core.quotePath` off): `"a\nb.txt"`, `"caf\351.txt"`. All other names stay as they are.
 
+use std::borrow::Cow;
+
 use super::visible::is_unseen;
 
 /// Returns a name or path as text on one line, quoted if it needs to be.
@@ -70,6 +72,23 @@ pub fn unquote_name(text: &str) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
+/// Returns the path that a call names. Only the form of [`path_text`] is quoted: any other spelling
+/// would hide the file from hooks and from the person who is asked.
+pub fn named_path(text: &str) -> Cow<'_, [u8]> {
+    match unquote_name(text).filter(|name| path_text(name) == text) {
+        Some(name) => Cow::Owned(name),
+        None => Cow::Borrowed(text.as_bytes()),
+    }
+}
+
+/// Returns the path that a call names as text, in which bytes that are not UTF-8 are U+FFFD.
+pub fn named_path_text(text: &str) -> Cow<'_, str> {
+    match named_path(text) {
+        Cow::Borrowed(_) => Cow::Borrowed(text),
+        Cow::Owned(name) => Cow::Owned(String::from_utf8_lossy(&name).into_owned()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -91,6 +110,21 @@ mod tests {
             assert_eq!(path_text(name), text);
         }
         assert_eq!(unquote_name("plain"), None);
+    }
+
+    #[test]
+    fn only_the_form_of_the_lists_is_a_quoted_path() {
+        for (text, path) in [
+            ("\"a\\nb\"", &b"a\nb"[..]),
+            ("\"caf\\351\"", b"caf\xe9"),
+            ("\"\\\"x\\\"\"", b"\"x\""),
+            // Nothing in these names needs quotes.
+            ("\"\\056env\"", b"\"\\056env\""),
+            ("\"a\"", b"\"a\""),
+            ("\"a\\012b\"", b"\"a\\012b\""),
+        ] {
+            assert_eq!(&*named_path(text), path, "{text}");
+        }
     }
 
     proptest! {

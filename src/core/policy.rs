@@ -22,6 +22,7 @@ use std::borrow::Cow;
 
 use super::access::Access;
 use super::entry::Mode;
+use super::file_name::named_path_text;
 use super::offer::{self, RuleOffer};
 use super::path;
 use super::permission::{LookBack, PathUse, Permission, Reach};
@@ -214,9 +215,16 @@ impl Workspace {
     }
 }
 
-/// Returns a path of a tool in the form of a shell's. To a tool, `~name` is a file with that name,
-/// not the home of a user.
+/// Returns a path of a tool in the form of a shell's.
 fn of_tool(path: &str) -> Cow<'_, str> {
+    match named_path_text(path) {
+        Cow::Borrowed(path) => without_home_of_others(path),
+        path => path,
+    }
+}
+
+/// Returns a path with `./` before `~name`: to a tool that is a file, not the home of a user.
+fn without_home_of_others(path: &str) -> Cow<'_, str> {
     match path.strip_prefix('~') {
         Some(rest) if !rest.is_empty() && !rest.starts_with('/') => Cow::Owned(format!("./{path}")),
         _ => Cow::Borrowed(path),
@@ -512,7 +520,8 @@ impl<'a> Evaluation<'a> {
     }
 
     fn glob(&self, pattern: &str, path: Option<&str>) -> Finding {
-        let (pattern, base) = (&*of_tool(pattern), &*of_tool(path.unwrap_or(".")));
+        let pattern = &*without_home_of_others(pattern);
+        let base = &*of_tool(path.unwrap_or("."));
         let parts: Vec<&str> = pattern.split('/').collect();
         let is_uncertain = |part: &&str| part.contains(['*', '?', '[', '{']);
         let certain = parts.iter().position(is_uncertain).unwrap_or(parts.len());

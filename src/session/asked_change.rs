@@ -12,6 +12,7 @@ use serde::Serialize;
 use super::{AppContext, Question, SteerError};
 use crate::config::{ReadError, read_exact_text};
 use crate::core::entry::CallId;
+use crate::core::file_name::named_path_text;
 use crate::store::{SessionInfo, Store};
 use crate::tools::{self, ShownBody};
 
@@ -96,7 +97,8 @@ fn change(body: &ShownBody, folder: &Path, workspace: &Path) -> AskedChange {
 
 /// Returns the file that a path names, with links followed. `None`: it is not in the workspace.
 fn inside(path: &str, folder: &Path, workspace: &Path) -> Option<PathBuf> {
-    let real = PathBuf::from(tools::real_path(folder.join(path).to_str()?));
+    let named = folder.join(&*named_path_text(path));
+    let real = PathBuf::from(tools::real_path(named.to_str()?));
     let goes_up = real.components().any(|part| part == Component::ParentDir);
     let workspace = workspace.canonicalize().ok()?;
     (!goes_up && real.starts_with(workspace)).then_some(real)

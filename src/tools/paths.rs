@@ -16,7 +16,7 @@ use std::sync::Arc;
 use similar::TextDiff;
 
 use super::limit::Limits;
-use crate::core::file_name::{path_text, unquote_name};
+use crate::core::file_name::{named_path, path_text};
 use crate::core::policy::Rules;
 use crate::core::rule::Bases;
 use crate::mcp::catalogue::SessionCatalogue;
@@ -111,12 +111,9 @@ pub(super) fn shown(path: &Path, folder: &Path) -> String {
     path_text(short.as_os_str().as_bytes())
 }
 
-/// Returns the path of a call for display on one line. A quoted path stays as it is.
+/// Returns the path of a call for display on one line.
 pub(super) fn named(path: &str) -> String {
-    match unquote_name(path) {
-        Some(_) => path.to_string(),
-        None => path_text(path.as_bytes()),
-    }
+    path_text(&named_path(path))
 }
 
 pub(super) fn real_folder(ctx: &ToolContext) -> PathBuf {
@@ -129,8 +126,8 @@ fn absolute(path: &str, ctx: &ToolContext) -> Result<PathBuf, String> {
     if path.is_empty() {
         return Err("the path is empty".to_string());
     }
-    if path.contains('\0') {
-        return Err(format!("the path {path:?} holds a NUL byte"));
+    if named_path(path).contains(&0) {
+        return Err(format!("the path {path:?} has a NUL byte"));
     }
     if path.len() > MAX_PATH_BYTES {
         return Err(format!("the path has over {MAX_PATH_BYTES} bytes"));
@@ -145,20 +142,9 @@ fn absolute(path: &str, ctx: &ToolContext) -> Result<PathBuf, String> {
                 "cannot expand {path}: the home folder is not known\nhint: give an absolute path"
             ));
         }
-        (None, _) => PathBuf::from(path),
+        (None, _) => PathBuf::from(OsString::from_vec(named_path(path).into_owned())),
     };
-    match unquote_name(path) {
-        Some(name) if !ctx.folder.join(&expanded).exists() => unquoted(path, name, ctx),
-        _ => Ok(clean(&ctx.folder.join(expanded))),
-    }
-}
-
-/// Returns the path that a quoted name means. Lists show odd names so.
-fn unquoted(path: &str, name: Vec<u8>, ctx: &ToolContext) -> Result<PathBuf, String> {
-    if name.is_empty() || name.contains(&0) {
-        return Err(format!("the path {path} is quoted, and no path"));
-    }
-    Ok(clean(&ctx.folder.join(OsString::from_vec(name))))
+    Ok(clean(&ctx.folder.join(expanded)))
 }
 
 /// Checks that the session's folders above a file still exist. A write would create them again, with
@@ -341,9 +327,12 @@ mod tests {
         assert!(missing("cafe.txt", &room.path("cafe.txt")).ends_with("\"caf\\351.txt\""));
         assert_eq!(resolve("\"caf\\351.txt\"", &room.ctx).unwrap(), odd);
         assert_eq!(resolve("\"a\\nb\"", &room.ctx).unwrap(), room.path("a\nb"));
-        // A file that has the quotes in its name comes first.
+        // A file that has the quotes in its name is listed with more of them.
         let quoted = room.put("\"a\\nb\"", "x");
-        assert_eq!(resolve("\"a\\nb\"", &room.ctx).unwrap(), quoted);
+        assert_eq!(
+            resolve(&shown(&quoted, &room.ctx.folder), &room.ctx).unwrap(),
+            quoted
+        );
         assert!(resolve("\"a\\000b\"", &room.ctx).is_err());
     }
 

@@ -157,6 +157,7 @@ impl<'s, 'a> Sheet<'s, 'a> {
             return;
         }
         let is_file = self.number_columns.is_some();
+        let has_earlier = !self.lines.is_empty();
         let diff = match is_file {
             true => tools::by_lines(old, new, MAX_TIME),
             false => TextDiff::configure()
@@ -187,7 +188,7 @@ impl<'s, 'a> Sheet<'s, 'a> {
             // Numbers say by themselves that something is before the first line.
             let starts_late = group.first().is_some_and(|op| op.old_range().start > 0);
             let is_hidden = n == 0 && starts_late && self.number_columns.is_none();
-            let is_gap = !self.lines.is_empty() || is_hidden;
+            let is_gap = n > 0 || has_earlier || is_hidden;
             if is_gap && self.left_out == 0 {
                 self.note("⋯");
             }
@@ -532,11 +533,16 @@ mod tests {
             .replace("number 20\n", "number 20");
         let lines = file("src/a.rs", Some(&old), &new, &shape(&Theme::plain()));
         let want = [
-            "src/a.rs  +1 −1",
+            "src/a.rs  +2 −2",
+            "   the last line has no line end now",
             " 9   line number 9",
             "10 - line [number] 10",
             "10 + line [figure] 10",
             "11   line number 11",
+            "   ⋯",
+            "19   line number 19",
+            "20 - line number 20",
+            "20 + line number 20",
         ];
         assert_eq!(shown(&lines), want);
     }

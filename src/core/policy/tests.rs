@@ -60,6 +60,15 @@ fn a_tilde_before_a_name_is_part_of_it_for_a_tool() {
             on_path(PathUse::Read, "t.txt"),
         ),
         (glob("~t/*.rs"), glob("t/*.rs")),
+        // A quoted name is judged as the file that it means.
+        (
+            on_path(PathUse::Write, "\"../x\\ny\""),
+            on_path(PathUse::Write, "../xy"),
+        ),
+        (
+            on_path(PathUse::Read, "\"/home/u/w/kept/keys/a\\nb\""),
+            on_path(PathUse::Read, "/home/u/w/kept/keys/ab"),
+        ),
     ] {
         assert_eq!(signs(&odd, ""), signs(&plain, ""));
     }

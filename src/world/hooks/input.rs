@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use super::MachineHooks;
 use crate::config::make_private_folder;
 use crate::core::entry::{Block, Entry, HookEvent, Outcome, Record, Seq};
+use crate::core::file_name::named_path_text;
 use crate::core::path;
 use crate::core::state::State;
 use crate::core::tool::ToolCall;
@@ -51,7 +52,7 @@ impl MachineHooks {
             input["tool_name"] = json!(name_for_hooks(&open.call));
             input["tool_input"] = input_for_hooks(&open.call, |path| {
                 let folder = self.setup.cwd.to_string_lossy();
-                path::clean(&path::join(&folder, path))
+                path::clean(&path::join(&folder, &named_path_text(path)))
             });
             input["tool_use_id"] = json!(open.call.id.wire());
         }

@@ -93,7 +93,8 @@ fn without_a_sandbox_the_short_list_holds_and_with_one_that_cannot_be_nothing_ru
     }
     // The temporary folder cannot be made.
     fs::write(home.rewake_home().join("tmp"), "").unwrap();
-    let none = ran(&home, &[bash("echo it ran > $HOME/x; echo it ran")], &[]);
+    // No command could start, and the run does not end as if all were well.
+    let none = ran_with(1, &home, &[bash("echo it ran > $HOME/x; echo it ran")], &[]);
     assert_eq!(none[0].0, "error");
     has(
         &none[0].1,

@@ -92,12 +92,13 @@ fn steps(asks: bool) -> String {
             &format!("path = \"src/a.rs\", content = \"{text}\\n\""),
         )
     };
-    let echo = step("bash", "command = \"echo so\"");
+    // The same command again and again would be stopped as a repetition.
+    let echo = |n: u32| step("bash", &format!("command = \"echo so {n}\""));
     if asks {
         return step("bash", "command = \"touch x\", access = \"full\"");
     }
     let read = step("read", "path = \"src/a.rs\"");
-    read + &write("second") + &echo.repeat(14) + &write("third")
+    read + &write("second") + &(0..14).map(echo).collect::<String>() + &write("third")
 }
 
 impl Scene {

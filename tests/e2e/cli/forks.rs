@@ -137,7 +137,7 @@ fn a_fork_gets_the_files_of_its_entry_in_a_separate_folder() {
         first.stderr
     );
     assert!(
-        first.stderr.contains("content is not kept: .env"),
+        first.stderr.contains("content is not stored: .env"),
         "{}",
         first.stderr
     );

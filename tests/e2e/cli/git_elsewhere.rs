@@ -178,7 +178,11 @@ fn a_command_gains_nothing_by_writing_alternates() {
     assert!(lines(&done[1].1).contains(&"0"), "{done:?}");
     assert!(lines(&done[3].1).contains(&"0"), "{done:?}");
     // The session has had commands before this start of it.
-    play(&home, &[step("", &calls[3..]), step("done", &[])]);
+    let done = || step("done", &[]);
+    play(
+        &home,
+        &[step("", &calls), done(), step("", &calls[3..]), done()],
+    );
     let again = results(&streamed(&home, &["-p", "x", "--yolo", "-c"]));
     let last = &again.last().unwrap().1;
     assert!(lines(last).contains(&"0"), "{last}");

@@ -346,7 +346,8 @@ fn a_channel_without_a_name_is_not_promised() {
         .nth(1)
         .unwrap()
         .lines()
-        .nth(3)
+        .skip_while(|line| *line != "```sh")
+        .nth(1)
         .unwrap();
     match repository.is_empty() {
         true => assert_eq!(first, "cargo install --path . --locked"),

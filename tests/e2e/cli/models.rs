@@ -205,7 +205,7 @@ fn call_ids_that_are_repeated_or_missing_make_no_invalid_request() {
     let tool_results: Vec<String> = results(&run).into_iter().map(|(_, text)| text).collect();
     for (place, name) in ["a", "b", "c", "d", "a", "b", "c", "d"].iter().enumerate() {
         assert!(
-            tool_results[place].contains(&format!("matches {name} ")),
+            tool_results[place].contains(&format!("matches {name}\n")),
             "{tool_results:?}"
         );
     }

@@ -20,10 +20,20 @@ pub fn with(command: &str, access: &str) -> (&'static str, Value) {
 /// The kind and the text of what came of each call.
 #[track_caller]
 pub fn ran(home: &Home, calls: &[(&str, Value)], args: &[&str]) -> Vec<(String, String)> {
+    ran_with(0, home, calls, args)
+}
+
+/// Runs the calls like [`ran`], in runs that end with this exit code.
+pub fn ran_with(
+    code: i32,
+    home: &Home,
+    calls: &[(&str, Value)],
+    args: &[&str],
+) -> Vec<(String, String)> {
     let mut all = Vec::new();
     for chunk in calls.chunks(CALLS) {
         play(home, &[step("", chunk), step("done", &[])]);
-        let run = streamed(home, &[&["-p", "x"], args].concat()).expect(0);
+        let run = streamed(home, &[&["-p", "x"], args].concat()).expect(code);
         let results = results(&run);
         assert_eq!(results.len(), chunk.len());
         all.extend(results);

@@ -1,6 +1,7 @@
 //! Checks that count their runs.
 
 use std::fs;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use serde_json::{Value, json};
 
@@ -25,7 +26,10 @@ pub fn with_checks(checks: &str, steps: &[String]) -> Option<Home> {
 }
 
 pub fn write(path: &str) -> (&'static str, Value) {
-    super::write(path, &format!("of {path}\n"))
+    // The same content would be no change, and a check would have nothing to look at.
+    static WRITES: AtomicU32 = AtomicU32::new(0);
+    let number = WRITES.fetch_add(1, Ordering::Relaxed);
+    super::write(path, &format!("of {path}, {number}\n"))
 }
 
 /// A command that decides what the next check prints.
