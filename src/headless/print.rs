@@ -418,9 +418,12 @@ impl Printer {
             Outcome::Error { output } => {
                 let why = output.text.lines().find(|line| !line.is_empty());
                 let why = why.unwrap_or_default().trim_matches(['[', ']']);
-                // Before its start, a command is also refused for what the model wrote.
+                // Before its start, a command is also refused for what the model wrote. After a
+                // restart, it may not run any more.
                 let is_of_machine = ["cannot prepare ", "not run: cannot "];
-                if open.guard.is_some() || is_of_machine.iter().any(|begin| why.starts_with(begin))
+                let is_refused = why.starts_with("not run: it was to run ");
+                if open.guard.is_some() && !is_refused
+                    || is_of_machine.iter().any(|begin| why.starts_with(begin))
                 {
                     self.unstarted.0 += 1;
                     self.unstarted.1 = one_line(why, MAX_WHY);

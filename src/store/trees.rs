@@ -27,6 +27,10 @@ const MAX_BODY: usize = 1 << 28;
 /// Maximum number of deltas since the last tree that is stored in full.
 const MAX_DELTAS: u32 = 512;
 
+/// Size up to which a tree counts as this large. A tree in full does not say which files only became
+/// covered, so a command that makes some hundred files in a small folder must fit in a delta.
+const MIN_WHOLE_BYTES: u64 = 64 * 1024;
+
 const LEVEL: i32 = 3;
 
 /// Maximum size of a tree of a bundle before compression, in bytes.
@@ -194,8 +198,8 @@ impl TreeLink {
     /// as large, or too many.
     fn is_due(&self, more: usize, next: TreeSize) -> bool {
         // An estimate per path: a hash, and its name.
-        let whole = next.files * 64;
-        self.depth + 1 >= MAX_DELTAS || (self.since + more as u64) * 2 > whole.max(4_096)
+        let whole = (next.files * 64).max(MIN_WHOLE_BYTES);
+        self.depth + 1 >= MAX_DELTAS || (self.since + more as u64) * 2 > whole
     }
 }
 

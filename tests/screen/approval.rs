@@ -677,7 +677,7 @@ fn the_background_of_a_change_begins_at_its_numbers_and_ends_with_the_measure() 
                 || buffer[(*x, y)].style().bg == theme.diff_del_word.bg
         })
         .collect();
-    assert_eq!((with[0], with[with.len() - 1]), (13, 121));
+    assert_eq!((with[0], with[with.len() - 1]), (13, 177));
 }
 
 fn served(arguments: serde_json::Value) -> rewake::core::entry::Block {

@@ -299,7 +299,7 @@ fn running_commands_on_the_card_are_polled() {
     stage.sees("test parser::wide ... ok");
     stage.does_not_see("last_token");
     // However long it is, the command has one line, with its time at the end.
-    stage.sees("… 5 min");
+    stage.sees("--package parser…        5 min");
     stage.waits(1_000);
     assert_eq!(looks(&stage), 2);
     stage.send(Msg::StillRunning(Some(vec![(id.clone(), vec![])])));

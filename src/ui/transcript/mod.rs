@@ -210,6 +210,7 @@ impl Transcript {
             && self.first.is_none_or(|first| last + 1 >= first)
         {
             self.head = None;
+            self.first = Some(0);
             self.shift(head, 0, 1);
             self.blocks.remove(head - 1);
         }

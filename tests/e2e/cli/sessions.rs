@@ -360,7 +360,7 @@ fn a_dismissed_session_is_not_offered_until_somebody_resumes_it() {
     let resumed = home.run(["-p", "-r", &id, "--max-turns", "1"]);
     let line = format!("resumed {id} \"the first task\", dismissed ");
     assert!(resumed.stderr.contains(&line), "{}", resumed.stderr);
-    assert_eq!(state_of(&home, &id), "left");
+    assert_eq!(state_of(&home, &id), "turn limit");
     let again = home.run(["-p", "-r", &id, "--max-turns", "1"]);
     let line = format!("resumed {id} \"the first task\", turn limit ");
     assert!(again.stderr.contains(&line), "{}", again.stderr);
