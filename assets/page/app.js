@@ -10,7 +10,7 @@ const PAGE = 200;          // entries that are shown at first
 const MAX_OUT = 20000;     // characters of an output that are shown
 const QUIET = 500;         // a button that just came is not pressed by chance
 const MAX_VALUES = 1000;   // characters of the values of an answer that are shown
-// The word of the screen for a session that a signal or a limit ended.
+// The word for the state 'left', which is also that of a session at its limit of turns.
 const stateWords = (state) => (state === 'left' ? 'interrupted' : state);
 const ASKS = { bash: 'Run this command?', write: 'Write this file?', edit: 'Change this file?' };
 let silent = 40000;        // so long a stream may bring nothing: it has a sign of life every 15 s
@@ -422,7 +422,7 @@ $('start').addEventListener('toggle', async () => {
     $('models').replaceChildren(...models.map((m) => { const one = el('option'); one.value = m.provider + '/' + m.model; return one; }));
   } catch { /* a name can be typed */ }
 });
-// The folders of the newest sessions. Those of subagents are those of others, too.
+// Folders of the newest sessions. A subagent works in the folder of its parent.
 async function knownFolders() {
   let found;
   try { found = await get('/agent/history?limit=200'); } catch { return; }
@@ -1198,7 +1198,7 @@ function askOf(mine, q) {
   const answers = el('div', 'answers changes');
   const yes = el('button', 'yes', 'Allow once');
   const no = el('button', '', 'Deny');
-  // A subagent takes no rule, on the terminal neither.
+  // The page offers no rule for a subagent, like the terminal.
   const rules = mine.parent ? [] : q.session_rules || [];
   const session = rules.map(({ rule, words }, place) => {
     const one = el('button', 'yes', 'For this session' + (place ? ', ' + words : ''));
@@ -1248,6 +1248,12 @@ function drawQuestions(mine, questions) {
   renew($('questions'), questions, (q) => q.call + ' ' + q.asked, (q) => (q.form ? formOf : askOf)(mine, q), true);
   const first = $('questions').firstElementChild;
   if (first) first.firstChild.dataset.place = questions.length > 1 ? ' · 1 of ' + questions.length : '';
+  // The press that answered the question before is not an answer to this one.
+  if (first && mine.front && first !== mine.front) {
+    first.inert = true;
+    setTimeout(() => { first.inert = false; }, QUIET);
+  }
+  mine.front = first;
   if (questions.length > known) {
     $('menu').open = false;
     if (pinned) toEnd();

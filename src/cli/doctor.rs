@@ -232,8 +232,8 @@ fn inside(report: &Report, all: &[(&str, &PathBuf)], here: &StartFolder) {
     }
 }
 
-/// Returns what others may do with a folder. `may_read`: it has neither keys nor sessions, and other
-/// programs make such folders readable.
+/// Returns what others may do with a folder. `may_read`: it has neither sessions nor typed keys, and
+/// other programs make such folders readable.
 fn open_to_others(found: &std::fs::Metadata, may_read: bool) -> Option<&'static str> {
     use std::os::unix::fs::PermissionsExt;
     match found.permissions().mode() {

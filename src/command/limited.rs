@@ -106,8 +106,7 @@ fn attend(mut child: Child, mut end: Instant, is_alone: &AtomicBool) -> ExitCode
         }
         std::thread::sleep(TICK);
     }
-    match ended.or_else(|| child.wait().ok()) {
-        Some(status) if status.success() => ExitCode::SUCCESS,
-        _ => ExitCode::FAILURE,
-    }
+    let status = ended.or_else(|| child.wait().ok());
+    let code = status.and_then(|status| status.code()).unwrap_or(1);
+    ExitCode::from(u8::try_from(code).unwrap_or(1))
 }

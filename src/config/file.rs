@@ -75,7 +75,7 @@ pub fn read_text(path: &Path, max_bytes: u64) -> Result<String, ReadError> {
     read_exact_text(path, max_bytes).map(without_mark)
 }
 
-/// Same as [`read_text`], with the byte order mark.
+/// Reads a file like [`read_text`], and keeps the byte order mark.
 pub fn read_exact_text(path: &Path, max_bytes: u64) -> Result<String, ReadError> {
     if is_in_use(path) {
         return Err(ReadError::Io(io::Error::other(IN_USE)));

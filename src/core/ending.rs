@@ -5,6 +5,12 @@ use super::entry::{
     About, Block, By, Entry, FailureClass, HookEvent, HookVerdict, Record, SaveReason, StopReason,
 };
 
+/// Kinds of the entries that a session can have before a model answered.
+pub const UNANSWERED: [&str; 11] = [
+    "opened", "said", "rendered", "chose", "named", "noted", "learned", "failed", "lifted", "woke",
+    "saved",
+];
+
 /// How the last process of a session ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {

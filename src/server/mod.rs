@@ -51,7 +51,7 @@ use stores::Stores;
 use crate::report::{CliError, exit, line, note, print};
 use crate::session::{AppContext, FoldCache};
 
-/// What is missing for a QR code.
+/// The note that no QR code is shown, and why.
 const NO_QR_CODE: &str = "no QR code: a phone cannot open this link, which leads to this machine only\n\
     hint: start a tunnel, for example `tailscale serve 7391`, then `rewake serve --qr --host NAME`";
 

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use super::edited::EditorFiles;
 use super::summary::{GLANCE_ENTRIES, SessionState, SessionSummary, glance};
 use super::{AppContext, SessionError};
-use crate::core::ending::Ending;
+use crate::core::ending::{Ending, UNANSWERED};
 use crate::core::entry::{Entry, SaveReason};
 use crate::core::marks::title_line;
 use crate::core::text::session_name;
@@ -17,11 +17,6 @@ const LOOKED_AT: u32 = 30;
 
 /// Maximum number of entries of a session in which no model answered.
 const MAX_UNANSWERED: u64 = 100;
-/// The kinds of its entries.
-const UNANSWERED: [&str; 11] = [
-    "opened", "said", "rendered", "chose", "named", "noted", "learned", "failed", "lifted", "woke",
-    "saved",
-];
 
 /// A session without pending work.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,5 +1,5 @@
-//! What the terminal shows of the program elsewhere: the title of the window, and a report of the
-//! Program Status Protocol (OSC 7501), for tabs and lists of terminals.
+//! The title of the window and the report of the Program Status Protocol (OSC 7501), with which the
+//! terminal shows the state elsewhere, in tabs and lists.
 //!
 //! A report is sent only to a terminal that answered [`ASK`], and withdrawn when the terminal is
 //! given back. Source: <https://www.superlogical.com/rex/docs/build/program-status>, revision 0.4.
@@ -36,8 +36,10 @@ fn status(app: &App) -> (&'static str, &'static str) {
         Phase::Resting(Why::Idle) if session.now.background_tasks > 0 => working,
         Phase::Resting(Why::Idle) if !app.is_blank() => ("done: ", "done"),
         Phase::Resting(Why::Halted) if session.now.has_failed => ("failed: ", "error"),
-        Phase::Resting(Why::Turns | Why::Nonsense | Why::Unfit) => ("failed: ", "error"),
-        Phase::Resting(Why::Asked | Why::Limit | Why::Repeats | Why::CrashLoop) => waits,
+        Phase::Resting(Why::Nonsense | Why::Unfit) => ("failed: ", "error"),
+        Phase::Resting(Why::Asked | Why::Turns | Why::Limit | Why::Repeats | Why::CrashLoop) => {
+            waits
+        }
         _ => ("", "idle"),
     }
 }
@@ -72,11 +74,28 @@ mod tests {
     use crate::ui::app::LaunchInfo;
     use crate::ui::theme::Theme;
 
-    #[test]
-    fn a_title_of_the_model_stays_within_the_limits_of_a_report() {
+    fn app() -> App {
         let theme = Theme::named("dark").unwrap();
         let figures = Figures::new(&crate::config::Config::default());
-        let mut app = App::new(LaunchInfo::default(), theme, figures, 0);
+        App::new(LaunchInfo::default(), theme, figures, 0)
+    }
+
+    #[test]
+    fn a_limit_waits_and_useless_answers_are_an_error() {
+        let mut app = app();
+        for (why, expected) in [
+            (Why::Turns, ("asks: ", "blocked:kind=question")),
+            (Why::Limit, ("asks: ", "blocked:kind=question")),
+            (Why::Nonsense, ("failed: ", "error")),
+        ] {
+            app.session.phase = Phase::Resting(why);
+            assert_eq!(status(&app), expected, "{why:?}");
+        }
+    }
+
+    #[test]
+    fn a_title_of_the_model_stays_within_the_limits_of_a_report() {
+        let mut app = app();
         app.takes_status = true;
         app.session.now.title = Some(format!("a\u{1b}]0;b\u{7}\u{9d}{}", "👩‍👩‍👧‍👦".repeat(60)));
         let bytes = bytes(&app);

@@ -20,7 +20,7 @@ use crate::stage::{ID, Stage, scene};
 
 fn talk(stage: &mut Stage) {
     for (question, answer) in [
-        ("mend the parser", "It is mended."),
+        ("repair the parser", "It is repaired."),
         ("and the docs", "Written."),
     ] {
         stage.says(question);
@@ -33,7 +33,7 @@ fn talk(stage: &mut Stage) {
 #[test]
 fn each_message_has_its_time_and_the_files_that_changed_after_it() {
     let mut stage = Stage::new(120, 40);
-    stage.says("mend the parser");
+    stage.says("repair the parser");
     let id = stage.replies(vec![edit("src/a.rs", "one", "two")])[0];
     let path = "/home/ann/parser/src/a.rs";
     stage.log(entry::checked(id, path));
@@ -42,7 +42,7 @@ fn each_message_has_its_time_and_the_files_that_changed_after_it() {
         hash: "0".into(),
     };
     stage.log(entry::finished(id, Outcome::done("ok"), Some(wrote)));
-    stage.replies(vec![text("It is mended.")]);
+    stage.replies(vec![text("It is repaired.")]);
     stage.says("and the docs");
     stage.replies(vec![text("Written.")]);
     stage.open();
@@ -58,7 +58,7 @@ fn each_message_has_its_time_and_the_files_that_changed_after_it() {
     assert!(row("and the docs").contains("12:0"), "{rows:?}");
     assert!(!row("and the docs").contains("src/a.rs"), "{rows:?}");
     assert!(
-        row("mend the parser").contains("src/a.rs +1 −1"),
+        row("repair the parser").contains("src/a.rs +1 −1"),
         "{rows:?}"
     );
 }
@@ -254,11 +254,11 @@ fn the_conversation_goes_back_in_a_copy_with_the_words_in_its_box() {
             to,
             files: None,
             draft: Some(draft),
-        } => Some((origin.clone(), *to, draft.contains("mend the parser"))),
+        } => Some((origin.clone(), *to, draft.contains("repair the parser"))),
         _ => None,
     });
     assert_eq!(copied, Some((ID.into(), 0, true)));
-    assert_eq!(stage.app.input.composer.text(), "mend the parser");
+    assert_eq!(stage.app.input.composer.text(), "repair the parser");
 }
 
 #[test]

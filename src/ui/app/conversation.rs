@@ -180,6 +180,7 @@ impl Conversation {
         let Some(range) = self.fetching.take() else {
             return Vec::new();
         };
+        let goes_home = std::mem::take(&mut self.goes_home);
         // A search needs the entries in their order.
         let first = self.transcript.first;
         if search.is_some() && first.is_some_and(|first| range.end() + 1 < first) {
@@ -191,7 +192,7 @@ impl Conversation {
         if let Some(search) = search {
             search.shift(self.transcript.blocks.len() - before);
         }
-        if !std::mem::take(&mut self.goes_home) || !is_at_top {
+        if !goes_home || !is_at_top {
             return Vec::new();
         }
         if *range.start() > 0 {

@@ -66,7 +66,7 @@ impl Prompts {
         self.behind = behind;
     }
 
-    /// Returns the keys of what is in front of the conversation.
+    /// Returns the keys of the prompt, question or list in front of the conversation.
     fn front_keys(&self) -> Option<Section> {
         let (title, keys) = match &self.overlay {
             Overlay::Card(_) => ("Unfinished sessions", CARD_KEYS),

@@ -9,11 +9,13 @@
 
 use std::io::{self, Read};
 use std::path::Path;
-use std::process::Stdio;
+use std::process::{ChildStdout, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use serde_json::{Value, json};
 
 use super::Effects;
@@ -22,19 +24,19 @@ use crate::core::plain_text::plain_text;
 use crate::session::{AppContext, unseen_by_commands};
 use crate::ui::app::{App, Msg};
 
-/// Time limit of the command. After that it is killed with all its children.
+/// Time limit of the command. After that its process group is killed.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Minimum time between two looks at the state.
 const BETWEEN: Duration = Duration::from_millis(300);
 /// Maximum number of bytes of its output that are read.
-const MAX_OUTPUT_BYTES: u64 = 8 * 1024;
+const MAX_OUTPUT_BYTES: usize = 8 * 1024;
 const MAX_CHARS: usize = 1_000;
 
 /// Runs the command with the state on its stdin. The state is not an argument, which other users of
 /// the machine can read.
 const SCRIPT: &str = r#"printf '%s\n' "$REWAKE_STATUS" | sh -c "$1""#;
 
-/// When the state was looked at, and the state of the last run.
+/// The state of the last run, and the time of the last look at it.
 #[derive(Default)]
 pub(super) struct StatusCommand {
     began: Option<Instant>,
@@ -73,7 +75,7 @@ impl Effects {
             let unseen = unseen_by_commands(ctx.config(), &ctx.env);
             let shown = run(&command, &state, &unseen, &ctx.here.folder).unwrap_or_else(|error| {
                 tracing::warn!(%error, "ui.status_command was not run");
-                "status_command failed".to_string()
+                format!("status_command failed: {error}")
             });
             is_running.store(false, Ordering::SeqCst);
             Some(Msg::OwnStatus(shown))
@@ -95,18 +97,47 @@ fn run(command: &str, state: &Value, unseen: &[String], folder: &Path) -> io::Re
         .env("REWAKE_STATUS", state.to_string())
         .current_dir(folder)
         .stdout(Stdio::piped());
+    let began = Instant::now();
     let mut child = process.spawn()?;
     // Held until the end, so that it notices the death of this program.
     let _held = child.stdin.take();
     let mut printed = Vec::new();
     if let Some(stdout) = child.stdout.take() {
-        stdout.take(MAX_OUTPUT_BYTES).read_to_end(&mut printed)?;
+        printed = read_until(stdout, began + PATIENCE + Duration::from_secs(1))?;
     }
     let status = child.wait()?;
     if printed.is_empty() && !status.success() {
-        return Err(io::Error::other(status.to_string()));
+        let why = if began.elapsed() >= PATIENCE {
+            format!("no end after {} s", PATIENCE.as_secs())
+        } else {
+            format!("{status}, nothing printed")
+        };
+        return Err(io::Error::other(why));
     }
     Ok(line(&String::from_utf8_lossy(&printed)))
+}
+
+/// Reads to the end, to the maximum size, or until this time: a process that left the group can
+/// have the pipe open for longer than the command runs.
+fn read_until(mut stdout: ChildStdout, until: Instant) -> io::Result<Vec<u8>> {
+    let mut bytes = vec![0; MAX_OUTPUT_BYTES];
+    let mut count = 0;
+    while count < bytes.len() {
+        let left = until.saturating_duration_since(Instant::now());
+        let mut fds = [PollFd::new(&stdout, PollFlags::IN)];
+        match poll(&mut fds, Timespec::try_from(left).ok().as_ref()) {
+            Ok(0) => break,
+            Ok(_) => {}
+            Err(Errno::INTR) => continue,
+            Err(error) => return Err(error.into()),
+        }
+        match stdout.read(&mut bytes[count..])? {
+            0 => break,
+            read => count += read,
+        }
+    }
+    bytes.truncate(count);
+    Ok(bytes)
 }
 
 /// Returns the first line with words, without escape sequences.

@@ -252,7 +252,7 @@ impl Block {
     }
 }
 
-/// Returns whether a message of the user is folded: it holds a paste.
+/// Returns whether a message of the user is so long that it is folded, as with a paste.
 pub(super) fn is_long_message(text: &str) -> bool {
     text.lines().nth(MAX_SAID_LINES).is_some()
 }

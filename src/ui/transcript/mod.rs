@@ -197,7 +197,7 @@ impl Transcript {
         }
         let before = self.scroll;
         self.shift(at, blocks.len(), 0);
-        // Who looks at the end of the beginning reads on there.
+        // A view at the end of the beginning stays there and shows the new entries.
         if !adjoins && matches!(before, Scroll::At { block, .. } if block == at) {
             self.scroll = before;
         }
@@ -219,6 +219,7 @@ impl Transcript {
     /// Drops the beginning of the session if entries after it are not there.
     pub(in crate::ui) fn drop_head(&mut self) {
         if let Some((head, _)) = self.head.take() {
+            self.background.retain(|_, place| *place >= head);
             if matches!(self.scroll, Scroll::At { block, .. } if block < head) {
                 self.scroll = Scroll::At { block: 0, line: 0 };
             }

@@ -127,7 +127,7 @@ impl TurnEnd {
         parts.join(" · ")
     }
 
-    /// `tally.py +2 −1` for each of the first files, and how many more there are.
+    /// Returns `tally.py +2 −1` for each of the first files, and the number of the others.
     pub(super) fn changed(&self) -> Vec<String> {
         let files = self.files.iter().take(MAX_FILES);
         let files =

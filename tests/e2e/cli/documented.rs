@@ -25,8 +25,14 @@ const CONFIG: &str = "model = \"played/any\"\n[permissions]\nallow = [\"Bash(ech
     [providers.played]\nprotocol = \"script\"\nscript = \"script.toml\"\n\
     [models.\"played/any\"]\ninput_price = 1\noutput_price = 1\n";
 
-/// What a block may need that a test does not have.
-const NEEDED: [&str; 4] = [" the network", " another machine", " account", " program"];
+/// Needs of a block that a test cannot fulfil.
+const NEEDED: [&str; 5] = [
+    " the network",
+    " another machine",
+    " account",
+    " another program",
+    " the program ",
+];
 
 /// Parts of the lines that run until somebody stops them.
 const ENDLESS: [&str; 2] = ["rewake serve", " --watch"];
@@ -280,7 +286,7 @@ impl Help {
         let option = Regex::new(r"(?:^|[ \[|])(--[a-z][a-z-]+)").unwrap();
         let options = option.captures_iter(own).map(|found| found[1].to_string());
         let is_unknown = |option: &String| {
-            let whole = Regex::new(&format!(r"{option}\b")).unwrap();
+            let whole = Regex::new(&format!(r"{option}(?:[^a-z-]|$)")).unwrap();
             !whole.is_match(&known)
         };
         faults.extend(options.filter(is_unknown));
@@ -364,6 +370,7 @@ fn every_option_in_the_documentation_exists() {
 fn a_wrong_option_and_a_failing_command_are_found() {
     let mut help = Help::new();
     assert_eq!(help.unknown("rewind ID --filez -- --x"), ["--filez"]);
+    assert_eq!(help.unknown("--on wait"), ["--on"], "--on-approval");
     assert!(help.unknown("mcp add NAME --header H").is_empty());
     assert_eq!(help.unknown("hystory"), ["hystory"]);
     assert!(help.is_of_screen("rewake -r ID  # history lists all"));

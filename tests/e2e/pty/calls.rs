@@ -229,7 +229,22 @@ fn a_status_command_that_hangs_is_ended_and_holds_nothing_up() {
     terminal.chooses("y");
     terminal.sees("Done.");
     wait_for(&home, "runs");
-    terminal.sees("status_command failed");
+    terminal.sees("status_command failed: no end after 5 s");
+    with_status(&home, "exit 3");
+    terminal.sees("status_command failed: exit status: 3, nothing printed");
+}
+
+/// A process that left the group has the pipe open until the end of the test.
+#[test]
+fn a_status_command_with_a_process_that_stays_is_followed_by_others() {
+    let home = home("");
+    std::fs::write(home.path("here"), "").unwrap();
+    let stays = "setsid sh -c 'while test -e here; do sleep 0.1; done' &";
+    with_status(&home, &format!("{stays} echo the first one"));
+    let terminal = Terminal::start(&home, &[]);
+    terminal.sees("the first one");
+    with_status(&home, "echo the second one");
+    terminal.sees("the second one");
 }
 
 #[test]

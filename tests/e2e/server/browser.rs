@@ -151,7 +151,7 @@ impl Browser {
     #[track_caller]
     fn press(&self, css: &str) {
         self.until(&format!(
-            "const b = document.querySelector({}); return Boolean(b && !b.disabled)",
+            "const b = document.querySelector({}); return Boolean(b && !b.disabled && !b.closest('[inert]'))",
             json!(css)
         ));
         let id = self.element(css);
@@ -652,6 +652,39 @@ fn a_question_never_hides_its_buttons() {
         }
         assert!(home.path(format!("f59{long_name}")).exists() && home.path("more").exists());
     }
+}
+
+/// A double tap does not answer the question that comes after the answered one.
+#[test]
+fn a_question_that_comes_to_the_front_is_not_answered_at_once() {
+    let home = scripted(&[step("ok", &[])]);
+    done_session(&home, "x");
+    let Some(browser) = Browser::open("light") else {
+        return skip_everywhere("chromium and chromedriver");
+    };
+    let server = Serve::start(&home, &[]);
+    browser.go(&format!(
+        "http://127.0.0.1:{}/#token={}",
+        server.port, server.token
+    ));
+    browser.press("#sessions a");
+    browser.until("return view && view.last !== null");
+    // The page draws no questions of its own meanwhile.
+    let inert = browser.script(
+        "const draw = drawQuestions; drawQuestions = () => {}; \
+         const ask = call => ({ call, asked: 1, tool: 'bash', arguments: { command: 'ls' }, why: 'why' }); \
+         const ready = async (css) => { while (document.querySelector(css).disabled) await new Promise(done => setTimeout(done, 20)); }; \
+         const front = (...calls) => { draw(view, calls.map(ask)); return document.querySelector('.question'); }; \
+         return (async () => { \
+           front(1, 2); \
+           await ready('.question .yes'); \
+           await ready('.question + .question .answers button:not(.yes)'); \
+           const first = front(1, 2).inert; \
+           return [first, front(2).inert]; \
+         })()",
+    );
+    assert_eq!(inert, json!([false, true]));
+    browser.press(".question .yes");
 }
 
 /// The connection dies in the middle of an answer, and comes back in the middle or after its end.
