@@ -164,7 +164,7 @@ fn a_task_worktree_is_refused_where_none_can_be_made() {
     let result = ask("bypassPermissions", |scene| {
         fs::remove_dir_all(scene.home.path(".git")).unwrap();
     });
-    assert!(result.contains("it is not a git repository"), "{result}");
+    assert!(result.contains("is not a git repository"), "{result}");
     // Nobody was asked: git is not to run what the repository names.
     let result = ask("bypassPermissions", |scene| {
         git(

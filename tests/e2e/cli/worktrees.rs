@@ -118,18 +118,18 @@ fn an_impossible_worktree_is_refused_with_a_hint() {
         assert_eq!(notes(&home).len(), 0, "{name}");
         assert!(!root.join("effect").exists());
     };
-    is_refused("fix", &["it is not a git repository", "git init"]);
+    is_refused("fix", &["is not a git repository", "git init"]);
     for name in ["-x", "a/b", "../x", "a b", ".a", "x.lock", &"a".repeat(65)] {
         is_refused(name, &["is not a name for a worktree"]);
     }
     git(&root, &["init", "-q", "--bare"]);
-    is_refused("fix", &["it is a bare repository", "git clone"]);
+    is_refused("fix", &["is a bare repository", "git clone"]);
     for entry in fs::read_dir(&root).unwrap().flatten() {
         let path = entry.path();
         let _ = fs::remove_dir_all(&path).or_else(|_| fs::remove_file(&path));
     }
     git(&root, &["init", "-q", "-b", "main"]);
-    is_refused("fix", &["it has no commit"]);
+    is_refused("fix", &["has no commit"]);
     git(&root, &["commit", "-q", "--allow-empty", "-m", "x"]);
     git(&root, &["branch", "rewake/fix"]);
     is_refused("fix", &["has a branch rewake/fix"]);
@@ -164,7 +164,7 @@ fn an_impossible_worktree_is_refused_with_a_hint() {
 #[test]
 fn a_worktree_does_not_get_the_repository_of_the_hook_that_started_it() {
     let line = "echo 2 > a; git add a && git -c user.name=a -c user.email=b commit -qm two; \
-                git show HEAD:a > seen; env | grep -E '^GIT_(DIR|INDEX|WORK|PREFIX|CONFIG)' >> seen; true";
+                git show HEAD:a > seen; env | grep -E '^GIT_(DIR|INDEX|WORK|PREFIX)|core.bare' >> seen; true";
     let home = scripted(&commands(&[line]));
     let root = repository(&home);
     let mut command = home.rewake(["-p", "go", "--yolo", "-w", "fix"]);
@@ -272,12 +272,12 @@ fn a_worktree_of_a_bare_repository_is_made_in_one_of_its_worktrees() {
     refused(
         start(&all),
         2,
-        &["it is a bare repository", "git worktree list"],
+        &["is a bare repository", "git worktree list"],
     );
     refused(
         start(&all.join(".bare")),
         2,
-        &["it is a bare repository", "git worktree list"],
+        &["is a bare repository", "git worktree list"],
     );
     start(&all.join("tree")).expect(0);
     assert_eq!(git(&all.join("tree"), &["show", "rewake/fix:a"]), "2");
