@@ -240,6 +240,12 @@ fn has_file_of(top: &Path, own: &Path) -> bool {
         let now = [
             found.st_ctime as u32,
             modified,
+            // Some programs leave the device out.
+            if known[2] == 0 {
+                0
+            } else {
+                found.st_dev as u32
+            },
             found.st_ino as u32,
             found.st_size as u32,
         ];
@@ -248,7 +254,7 @@ fn has_file_of(top: &Path, own: &Path) -> bool {
     };
     let written = entries.unwrap_or_default().written;
     let mut written = written.iter();
-    written.any(|(path, known)| known[2] != 0 && is_here(path, *known) == Some(true))
+    written.any(|(path, known)| known[3] != 0 && is_here(path, *known) == Some(true))
 }
 
 fn obeys(what: &str) -> String {
