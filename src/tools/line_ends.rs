@@ -96,7 +96,11 @@ fn with_ends_by_line(old: &str, new: &str, places: usize) -> String {
     {
         *last = *before;
     }
-    let (new, new_ends): (Vec<&str>, Vec<&str>) = lines(new).unzip();
+    // Only the LF is the line end: a CR before it belongs to the line.
+    let new = new.split_inclusive('\n');
+    let (new, new_ends): (Vec<&str>, Vec<&str>) = new
+        .map(|line| line.split_at(line.trim_end_matches('\n').len()))
+        .unzip();
     let mut out = String::new();
     for op in line_ops(&old, &new, places) {
         let from = op.old_range();
@@ -212,6 +216,10 @@ mod tests {
             assert_eq!(as_written(old, content), after);
         }
         assert_eq!(as_written("a\r\nb\nc", "a\nb\nc\nd\n"), "a\r\nb\nc\nd\n");
+        // A line may end with a CR before its line end.
+        let old = "a\r\r\nb\nc\r\n";
+        let after = with_ends(old, "a\r\nB\nc\n", "\n", 1);
+        assert_eq!(after, "a\r\r\nB\nc\r\n");
     }
 
     #[test]
