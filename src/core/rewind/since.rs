@@ -10,6 +10,8 @@ use crate::core::tree::named;
 
 /// Maximum time from the record of a command to its start.
 const BEGIN_MS: i64 = 1_000;
+/// The same for a command whose process recorded its end, so that nothing hindered it meanwhile.
+const LIVE_BEGIN_MS: i64 = 250;
 
 /// A tree that a log names after a place, and who made the difference to the previous tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -113,13 +115,18 @@ impl Since {
                     self.commands.entry(*call).or_insert(record.at_ms);
                 }
             },
-            Entry::Finished { call, fact, .. } => {
+            Entry::Finished {
+                call, fact, tree, ..
+            } => {
                 if let Some(began) = self.commands.remove(call) {
+                    let was_settled = began < self.resumed_ms;
+                    let begin = if was_settled { BEGIN_MS } else { LIVE_BEGIN_MS };
                     let ended = match fact {
-                        // Another process settled it, so it may have ended long before.
-                        Some(Fact::Ran { took_ms, .. }) if began < self.resumed_ms => began
+                        // It may have ended long before: another process settled it, or the files
+                        // were scanned before the record.
+                        Some(Fact::Ran { took_ms, .. }) if was_settled || tree.is_some() => began
                             .saturating_add(i64::try_from(*took_ms).unwrap_or(i64::MAX))
-                            .saturating_add(BEGIN_MS),
+                            .saturating_add(begin),
                         _ => record.at_ms,
                     };
                     let ended = ended.min(record.at_ms);
