@@ -240,17 +240,14 @@ fn has_file_of(top: &Path, own: &Path) -> bool {
         let now = [
             found.st_ctime as u32,
             modified,
-            // Some programs leave the device out.
-            if known[2] == 0 {
-                0
-            } else {
-                found.st_dev as u32
-            },
+            known[2],
             found.st_ino as u32,
             found.st_size as u32,
         ];
         let is_file = FileType::from_raw_mode(found.st_mode).is_file();
-        Some(is_file && found.st_nlink == 1 && now == known)
+        // Some programs store no device.
+        let is_device = [0, found.st_dev as u32].contains(&known[2]);
+        Some(is_file && is_device && found.st_nlink == 1 && now == known)
     };
     let written = entries.unwrap_or_default().written;
     let mut written = written.iter();

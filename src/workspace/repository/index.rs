@@ -58,7 +58,7 @@ pub(super) fn entries(
     let mut found = Entries::default();
     let mut starts = Vec::new();
     let mut path: Vec<u8> = Vec::new();
-    let mut bytes_of_paths = 0;
+    let mut room = MAX_PATHS_BYTES;
     for _ in 0..count {
         let start = rest.len();
         let stat = take(&mut rest, STAT_BYTES)?;
@@ -80,13 +80,10 @@ pub(super) fn entries(
         path.extend_from_slice(take(&mut rest, length)?);
         // git uses this length; with another one it would find other entries.
         let said = usize::from(u16::from_be_bytes([flags[0], flags[1]])) & LONG_NAME;
-        if said != path.len().min(LONG_NAME) {
+        if said != path.len().min(LONG_NAME) || path.len() > MAX_PATH_BYTES {
             return None;
         }
-        bytes_of_paths += path.len();
-        if path.len() > MAX_PATH_BYTES || bytes_of_paths > MAX_PATHS_BYTES {
-            return None;
-        }
+        room = room.checked_sub(path.len())?;
         let end = match version {
             4 => 1,
             // The end and its padding make the entry a multiple of eight.
