@@ -97,21 +97,17 @@ fn with_ends_by_line(old: &str, new: &str, places: usize) -> String {
         *last = *before;
     }
     // Only the LF is the line end: a CR before it belongs to the line.
-    let new = new.split_inclusive('\n');
-    let (new, new_ends): (Vec<&str>, Vec<&str>) = new
-        .map(|line| line.split_at(line.trim_end_matches('\n').len()))
-        .unzip();
+    let has_end = new.ends_with('\n');
+    let new: Vec<&str> = new.strip_suffix('\n').unwrap_or(new).split('\n').collect();
     let mut out = String::new();
     for op in line_ops(&old, &new, places) {
         let from = op.old_range();
         for (n, at) in op.new_range().enumerate() {
             let mate = (from.start + n).min(from.end.saturating_sub(1));
             out.push_str(new[at]);
-            out.push_str(if new_ends[at].is_empty() {
-                ""
-            } else {
-                ends[mate]
-            });
+            if has_end || at + 1 < new.len() {
+                out.push_str(ends[mate]);
+            }
         }
     }
     out

@@ -29,6 +29,9 @@ const FRAME_BYTES: usize = 250;
 /// Minimum size of a page, for any requested limit.
 const MIN_PAGE_BYTES: usize = 200;
 
+/// The form in which the output of a command is returned.
+type Form = fn(&str) -> String;
+
 #[derive(Serialize, Deserialize)]
 pub(super) struct Args {
     /// The address: see [`crate::core::address`].
@@ -124,7 +127,7 @@ fn blob_page(
     // A result names offsets in the plain text of its blob, one of an older version in the printed text.
     let printed = printable(&text);
     let plain = plain_text(&printed).into_owned();
-    let is_of_plain = offset < plain.len().max(1) || offset >= printed.len();
+    let is_of_plain = offset < plain.len().max(1);
     let text = if is_of_plain { plain } else { printed };
     is_within(&text, offset, "the blob")?;
     let (part, next) = cut(&text, offset, limit);
@@ -248,28 +251,19 @@ fn heading(record: &Record) -> String {
     format!("[{}] {what}, {}\n", record.seq, when(record.at_ms))
 }
 
-/// Returns the full text of an entry. An offset of an older version counts in the printed text, so that
-/// one is returned if only it is long enough.
+/// Returns the full text of an entry. An offset of an older version counts in the printed text, so an
+/// offset after the plain text is one in that.
 fn text_at(record: &Record, past: &HistoryView<'_>, offset: usize) -> Result<String, String> {
     let plain = whole(record, past, |text| plain_text(text).into_owned())?;
     if offset < plain.len().max(1) {
         return Ok(plain);
     }
-    let printed = whole(record, past, str::to_string)?;
-    Ok(if offset < printed.len() {
-        printed
-    } else {
-        plain
-    })
+    whole(record, past, str::to_string)
 }
 
 /// Returns the full text of an entry, with the output of a command in this form. Text that was stored
 /// as a blob is read from there.
-fn whole(
-    record: &Record,
-    past: &HistoryView<'_>,
-    form: fn(&str) -> String,
-) -> Result<String, String> {
+fn whole(record: &Record, past: &HistoryView<'_>, form: Form) -> Result<String, String> {
     let text = match &record.entry {
         Entry::Said { text, images, .. } => format!("{text}{}", images_of(images)),
         Entry::Replied { blocks, .. } => {
@@ -323,7 +317,7 @@ fn result(
     outcome: &Outcome,
     fact: Option<&Fact>,
     past: &HistoryView<'_>,
-    form: fn(&str) -> String,
+    form: Form,
 ) -> Result<String, String> {
     let output = match outcome {
         Outcome::Done { output }

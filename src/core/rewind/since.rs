@@ -10,8 +10,6 @@ use crate::core::tree::named;
 
 /// Maximum time from the record of a command to its start.
 const BEGIN_MS: i64 = 1_000;
-/// The same for a command whose process recorded its end, so that nothing hindered it meanwhile.
-const LIVE_BEGIN_MS: i64 = 250;
 
 /// A tree that a log names after a place, and who made the difference to the previous tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -120,7 +118,8 @@ impl Since {
             } => {
                 if let Some(began) = self.commands.remove(call) {
                     let was_settled = began < self.resumed_ms;
-                    let begin = if was_settled { BEGIN_MS } else { LIVE_BEGIN_MS };
+                    // A process that lived to record the end was not interrupted at the start.
+                    let begin = if was_settled { BEGIN_MS } else { BEGIN_MS / 4 };
                     let ended = match fact {
                         // It may have ended long before: another process settled it, or the files
                         // were scanned before the record.
