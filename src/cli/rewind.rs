@@ -14,19 +14,19 @@ use tokio::sync::mpsc::unbounded_channel;
 
 use super::confirm::{can_ask, is_yes};
 use super::diff::unknown_files;
+use crate::core::command_changes::shell_word;
 use crate::core::entry::{Entry, KeptWhy, Seq, UnrestoredPath};
 use crate::core::file_name::path_text;
 use crate::core::path;
 use crate::core::rewind::{PathChoice, kept};
-use crate::core::shell::one_argument;
 use crate::core::text::{count, large_count};
 use crate::core::tree::{Change, PathBytes, diff};
 use crate::core::visible::figure;
 use crate::engine::{Back, Engine, EngineError, Event, NotRewound, Rewind, Rewinding};
 use crate::report::{CliError, exit, line, note};
 use crate::session::{
-    AppContext, NEVER_SET_BACK, RewindPreview, Session, SessionSelector, drive, journal_fails,
-    short_id,
+    AppContext, NEVER_SET_BACK, RewindPreview, RewindRow, Session, SessionSelector, drive,
+    journal_fails, short_id,
 };
 use crate::store::{Store, StoreError};
 use crate::world::machine::Machine;
@@ -392,10 +392,12 @@ fn shown(
     preview.warnings.iter().for_each(|warning| note(warning));
     let (named, _) = kept(&rewinding.plan.kept);
     say_kept(&named, rewinding.plan.kept.len() as u64);
-    let removable = preview.rows.iter().filter(|row| row.may_be_removed());
+    // An option takes text alone.
+    let is_offered = |row: &&RewindRow| row.may_be_removed() && str::from_utf8(&row.path).is_ok();
+    let removable = preview.rows.iter().filter(is_offered);
     let removable: Vec<String> = removable
         .take(MAX_NAMED)
-        .map(|row| format!("--take {}", one_argument(&row.name)))
+        .map(|row| format!("--take {}", shell_word(&row.path)))
         .collect();
     if !removable.is_empty() {
         let paths = removable.join(" ");

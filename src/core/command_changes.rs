@@ -120,17 +120,22 @@ fn argument(path: &[u8], place: &CommandPlace<'_>) -> String {
             .and_then(|rest| rest.strip_prefix(b"/")),
         None => None,
     };
-    let path = match rest {
-        Some(rest) if rest.starts_with(b"-") => [b"./", rest].concat(),
-        Some(rest) => rest.to_vec(),
-        None => [place.root.as_bytes(), b"/", path].concat(),
-    };
-    let shown = path_text(&path);
+    match rest {
+        Some(rest) => shell_word(rest),
+        None => shell_word(&[place.root.as_bytes(), b"/", path].concat()),
+    }
+}
+
+/// Returns a path as a shell word that no program takes for an option.
+pub(crate) fn shell_word(path: &[u8]) -> String {
+    let named = [b"./", path].concat();
+    let path: &[u8] = if path.starts_with(b"-") { &named } else { path };
+    let shown = path_text(path);
     if shown.as_bytes() == path {
         one_argument(&shown)
     } else {
         // Bytes that are not text, in the quotes of bash and zsh.
-        format!("$'{}'", escaped(&path))
+        format!("$'{}'", escaped(path))
     }
 }
 
@@ -248,6 +253,13 @@ mod tests {
         assert!(told.contains(".env (a secret: not kept), "), "{told}");
         let only = note(&delta([(&b".env"[..], secret())]), &PLACE).unwrap();
         assert_eq!(only, "changed since it started: .env (a secret: not kept)");
+    }
+
+    #[test]
+    fn a_shell_word_is_the_file_itself() {
+        assert_eq!(shell_word(b"-a"), "./-a");
+        assert_eq!(shell_word(b"a\nb"), r"$'a\x0ab'");
+        assert_eq!(shell_word(br#""a\nb""#), r#"$'"a\\nb"'"#);
     }
 
     #[test]

@@ -324,7 +324,13 @@ impl<W: World> Engine<W> {
                     return Ok(Examination::Ended);
                 }
                 Ok(guard) if guard.changes_nothing() => {
-                    self.begin_unchanged(&call, &guard).await?;
+                    let started = Entry::Started {
+                        call: call.id,
+                        guard: guard.clone(),
+                        access: None,
+                    };
+                    self.log.record(Write::of(started)).await?;
+                    self.act(&call, &guard, None).await?;
                     return Ok(Examination::Ended);
                 }
                 _ => {}

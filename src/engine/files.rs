@@ -234,8 +234,9 @@ pub(super) async fn name_changes<W: World>(
         &state.tree,
         &state.files_not_kept,
         state.call(call),
-    ) && let Some(delta) = store.snapshots().delta_to(before, new)?
+    ) && let Some(mut delta) = store.snapshots().delta_to(before, new)?
     {
+        delta.0.retain(|path, _| !world.hides(path));
         let place = CommandPlace {
             session: short_id(head.session()),
             entry: open.started.saturating_sub(1),

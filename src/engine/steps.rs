@@ -284,22 +284,7 @@ impl<W: World> Engine<W> {
         }
     }
 
-    /// Runs a call whose file already has the content that it would get.
-    pub(super) async fn begin_unchanged(
-        &mut self,
-        call: &ToolCall,
-        guard: &Guard,
-    ) -> Result<(), EngineError> {
-        let started = Entry::Started {
-            call: call.id,
-            guard: guard.clone(),
-            access: None,
-        };
-        self.log.record(Write::of(started)).await?;
-        self.act(call, guard, None).await
-    }
-
-    async fn act(
+    pub(super) async fn act(
         &mut self,
         call: &ToolCall,
         guard: &Guard,

@@ -6,7 +6,7 @@
 //! the child waits.
 
 use rustix::io::Errno;
-use rustix::process::{Pid, Signal, WaitOptions, getpid, kill_process, waitpid};
+use rustix::process::{Pid, Signal, WaitOptions, getpid, kill_process, wait};
 
 use super::init::{all_signals, exit_with, fork, set_default, set_mask};
 
@@ -28,17 +28,9 @@ pub fn reap_if_first() {
 /// Reaps and passes signals on until the child has ended.
 fn serve(child: Pid) -> ! {
     loop {
-        match next_signal() {
-            Some((libc::SIGCHLD, _)) => {}
-            // The terminal sent it to the whole group, and so to the child too. A stopped child would
-            // wait for ever.
-            Some((_, true)) | Some((libc::SIGTSTP | libc::SIGTTIN | libc::SIGTTOU, _)) => {}
-            Some((signal, false)) => {
-                if let Some(signal) = Signal::from_named_raw(signal) {
-                    let _ = kill_process(child, signal);
-                }
-            }
-            None => {}
+        let next = next_signal().filter(|(signal, by_kernel)| is_passed_on(*signal, *by_kernel));
+        if let Some(signal) = next.and_then(|(signal, _)| Signal::from_named_raw(signal)) {
+            let _ = kill_process(child, signal);
         }
         // Several ends may have been reported as one.
         if let Some(code) = reap(child) {
@@ -47,10 +39,22 @@ fn serve(child: Pid) -> ! {
     }
 }
 
+/// Returns whether the child gets a signal that came to this process.
+fn is_passed_on(signal: i32, by_kernel: bool) -> bool {
+    match signal {
+        // A stopped child would wait for ever.
+        libc::SIGCHLD | libc::SIGTSTP | libc::SIGTTIN | libc::SIGTTOU => false,
+        // When a terminal closes, the kernel tells only the leader of the session.
+        libc::SIGHUP => true,
+        // Any other signal of the terminal goes to the whole group, and so to the child too.
+        _ => !by_kernel,
+    }
+}
+
 /// Reaps all processes that have ended. Returns the exit code of the child, if it was one of them.
 fn reap(child: Pid) -> Option<i32> {
     loop {
-        match waitpid(None, WaitOptions::NOHANG) {
+        match wait(WaitOptions::NOHANG) {
             Ok(Some((pid, status))) if pid == child => {
                 let signal = status.terminating_signal();
                 return Some(match (status.exit_status(), signal) {
@@ -74,4 +78,21 @@ fn next_signal() -> Option<(i32, bool)> {
         (libc::sigwaitinfo(&all, &mut info), info.si_code)
     };
     (signal > 0).then_some((signal, code == libc::SI_KERNEL))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_child_gets_the_signals_that_the_kernel_does_not_send_to_it() {
+        assert!(is_passed_on(libc::SIGTERM, false));
+        assert!(is_passed_on(libc::SIGINT, false));
+        assert!(!is_passed_on(libc::SIGINT, true));
+        // A terminal was closed.
+        assert!(is_passed_on(libc::SIGHUP, true));
+        for signal in [libc::SIGCHLD, libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU] {
+            assert!(!is_passed_on(signal, false));
+        }
+    }
 }

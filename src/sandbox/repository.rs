@@ -126,8 +126,11 @@ impl Repository {
                 }
                 found.push(real.clone());
             }
-            let file = real.join(ALTERNATES);
-            if depth < MAX_DEPTH && is_named_until(&file, until) {
+            let (info, file) = (real.join("info"), real.join(ALTERNATES));
+            // A command can move or link a folder with an older file.
+            let is_folder = info.symlink_metadata().is_ok_and(|found| found.is_dir());
+            let is_old = is_named_until(&info, until) && is_named_until(&file, until);
+            if depth < MAX_DEPTH && is_folder && is_old {
                 let next = alternates(&file).into_iter();
                 waiting.extend(next.map(|folder| (real.join(folder), depth + 1)));
             }
@@ -244,6 +247,7 @@ fn unquoted(line: &str) -> Option<Vec<u8>> {
 mod tests {
     use super::*;
     use std::fs;
+    use std::os::unix::ffi::OsStrExt;
     use std::os::unix::fs::symlink;
     use std::time::SystemTime;
     use support::git;
@@ -292,6 +296,28 @@ mod tests {
         assert_eq!(elsewhere(&dir, Some(before)), Vec::<PathBuf>::new());
         let after = now + Duration::from_secs(3600);
         assert_eq!(elsewhere(&dir, Some(after)), expected);
+    }
+
+    #[test]
+    fn alternates_that_were_moved_or_linked_later_are_left_out() {
+        let (_dir, dir) = repositories(&["ws", "a"]);
+        let (prepared, info) = (dir.join("prepared"), objects(&dir, "ws").join("info"));
+        fs::create_dir(&prepared).unwrap();
+        let named = objects(&dir, "a");
+        fs::write(prepared.join("alternates"), named.as_os_str().as_bytes()).unwrap();
+        let until = SystemTime::UNIX_EPOCH.elapsed().unwrap();
+        let clock = dir.join("clock");
+        fs::write(&clock, "").unwrap();
+        while is_named_until(&clock, Some(until)) {
+            fs::write(&clock, "").unwrap();
+        }
+        fs::remove_dir(&info).unwrap();
+        fs::rename(&prepared, &info).unwrap();
+        assert_eq!(elsewhere(&dir, Some(until)), Vec::<PathBuf>::new());
+        assert_eq!(elsewhere(&dir, None), [named]);
+        fs::rename(&info, &prepared).unwrap();
+        symlink(&prepared, &info).unwrap();
+        assert_eq!(elsewhere(&dir, None), Vec::<PathBuf>::new());
     }
 
     #[test]

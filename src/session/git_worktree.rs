@@ -167,13 +167,24 @@ pub(super) fn is_bare(env: &Env, folder: &Path) -> bool {
     run(command.args(["rev-parse", "--is-bare-repository"])).is_ok_and(|said| said.trim() == "true")
 }
 
-/// Returns the folder whose files git takes for those of a worktree. `None`: it finds none.
-pub(super) fn top_of(env: &Env, repository: &Path, folder: &Path) -> Option<PathBuf> {
-    let mut command = git(env, repository).ok()?;
+/// Returns the folder whose files git takes for those of a worktree.
+///
+/// # Errors
+/// The error of git, or of the folder.
+pub(super) fn top_of(env: &Env, repository: &Path, folder: &Path) -> Result<PathBuf, String> {
+    let mut command = git(env, repository)?;
     command.arg("-C").arg(folder);
-    let top = run_for(command.args(["rev-parse", "--show-toplevel"]), MAX_LISTED).ok()?;
-    let top = top.strip_suffix(b"\n").unwrap_or(&top);
-    Path::new(OsStr::from_bytes(top)).canonicalize().ok()
+    let top = run_for(command.args(["rev-parse", "--show-toplevel"]), MAX_LISTED)?;
+    let top = Path::new(OsStr::from_bytes(top.strip_suffix(b"\n").unwrap_or(&top)));
+    top.canonicalize().map_err(|e| e.to_string())
+}
+
+/// Returns whether git says that the files of a worktree are elsewhere, or that it has none.
+pub(super) fn has_other_top(env: &Env, repository: &Path, folder: &Path) -> bool {
+    match top_of(env, repository, folder) {
+        Ok(top) => folder.canonicalize().is_ok_and(|folder| folder != top),
+        Err(why) => why.contains("must be run in a work tree"),
+    }
 }
 
 /// Returns the number of commits that are reachable from `of` and not from any of `without`.
@@ -373,4 +384,33 @@ pub(super) fn remove(env: &Env, repository: &Path, folder: &Path) -> Result<(), 
     let force = ["worktree", "remove", "--force", "--force", "--"];
     let mut git = git_without_programs(env, repository, repository)?;
     run(git.args(force).arg(folder)).map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_top_is_what_git_says_and_not_a_failure() {
+        let dir = tempfile::tempdir().unwrap();
+        let (top, tree) = (dir.path().join("top"), dir.path().join("tree"));
+        std::fs::create_dir(&top).unwrap();
+        support::git(&top, &["init", "-q"]);
+        support::git(&top, &["commit", "-q", "--allow-empty", "-m", "one"]);
+        support::git(&top, &["worktree", "add", "-q", "../tree"]);
+        let env = Env::new([("PATH", std::env::var_os("PATH").unwrap())], "/");
+        let is_other = |folder: &Path| has_other_top(&env, &top, folder);
+        assert!(!is_other(&tree));
+        assert!(!is_other(&dir.path().join("none")));
+        support::git(&top, &["config", "core.repositoryformatversion", "1"]);
+        support::git(&top, &["config", "extensions.worktreeConfig", "true"]);
+        support::git(
+            &top,
+            &["config", "core.worktree", dir.path().to_str().unwrap()],
+        );
+        assert!(is_other(&tree));
+        support::git(&top, &["config", "--unset", "core.worktree"]);
+        support::git(&top, &["config", "core.bare", "true"]);
+        assert!(is_other(&tree));
+    }
 }

@@ -397,11 +397,14 @@ impl Worktrees {
         let failed = |why: String| note_failed(&note, &why);
         git_worktree::add_branch(env, &note.project, &folder, &note.branch, begin, &lock)
             .map_err(failed)?;
-        drop(lock);
         if let Err(misplaced) = self.check_top(&note, &folder) {
-            git_worktree::remove(env, &note.project, &folder).map_err(failed)?;
+            // If git failed for another reason, the worktree stays.
+            if git_worktree::has_other_top(env, &note.project, &folder) {
+                git_worktree::remove(env, &note.project, &folder).map_err(failed)?;
+            }
             return Err(misplaced);
         }
+        drop(lock);
         self.is_made(note)?;
         Ok(match was_made {
             true => WorktreeState::MadeAgain,
@@ -413,7 +416,7 @@ impl Worktrees {
     /// names for all worktrees.
     fn check_top(&self, note: &WorktreeNote, folder: &Path) -> Result<(), NoWorktree> {
         let top = git_worktree::top_of(&self.env, &note.project, folder);
-        if top.is_some() && top == folder.canonicalize().ok() {
+        if top.is_ok() && top.ok() == folder.canonicalize().ok() {
             return Ok(());
         }
         let hint = "for core.worktree: git config --worktree core.worktree \"$(git config core.worktree)\", \

@@ -103,6 +103,8 @@ fn glob(args: &Args, ctx: &ToolContext, cancel: &AtomicBool) -> Result<ToolResul
 pub(super) fn start(pattern: &str, path: Option<&str>) -> String {
     let (folder, _) = split(pattern);
     let start = match path {
+        // It may be quoted, and then nothing can be added.
+        Some(path) if folder.is_empty() => return path.to_string(),
         Some(start) if !folder.starts_with("~/") => Path::new(start),
         _ if folder.is_empty() => Path::new("."),
         _ => Path::new(""),
@@ -269,6 +271,9 @@ mod tests {
         room.put("x\ny.md", "");
         room.put("~notes/z.md", "");
         assert_eq!(glob(&room, "*.md"), "\"x\\ny.md\"\n~notes/z.md\n");
+        room.put("o\nd/x.rs", "");
+        let ran = room.idempotent("glob", json!({"pattern": "*.rs", "path": "\"o\\nd\""}));
+        assert_eq!(done(&ran), "\"o\\nd/x.rs\"\n");
         assert_eq!(glob(&room, "~notes/*.md"), "~notes/z.md\n");
         let ran = room.idempotent("glob", json!({"pattern": "~notes/*.md", "path": "."}));
         assert_eq!(done(&ran), "~notes/z.md\n");

@@ -96,18 +96,18 @@ fn with_ends_by_line(old: &str, new: &str, places: usize) -> String {
     {
         *last = *before;
     }
-    let (new, new_ends): (Vec<&str>, Vec<&str>) = lines(new).unzip();
+    // Only the LF is the line end: a CR before it belongs to the line.
+    let has_end = new.ends_with('\n');
+    let new: Vec<&str> = new.strip_suffix('\n').unwrap_or(new).split('\n').collect();
     let mut out = String::new();
     for op in line_ops(&old, &new, places) {
         let from = op.old_range();
         for (n, at) in op.new_range().enumerate() {
             let mate = (from.start + n).min(from.end.saturating_sub(1));
             out.push_str(new[at]);
-            out.push_str(if new_ends[at].is_empty() {
-                ""
-            } else {
-                ends[mate]
-            });
+            if has_end || at + 1 < new.len() {
+                out.push_str(ends[mate]);
+            }
         }
     }
     out
@@ -212,6 +212,10 @@ mod tests {
             assert_eq!(as_written(old, content), after);
         }
         assert_eq!(as_written("a\r\nb\nc", "a\nb\nc\nd\n"), "a\r\nb\nc\nd\n");
+        // A line may end with a CR before its line end.
+        let old = "a\r\r\nb\nc\r\n";
+        let after = with_ends(old, "a\r\nB\nc\n", "\n", 1);
+        assert_eq!(after, "a\r\r\nB\nc\r\n");
     }
 
     #[test]

@@ -29,6 +29,9 @@ const FRAME_BYTES: usize = 250;
 /// Minimum size of a page, for any requested limit.
 const MIN_PAGE_BYTES: usize = 200;
 
+/// The form in which the output of a command is returned.
+type Form = fn(&str) -> String;
+
 #[derive(Serialize, Deserialize)]
 pub(super) struct Args {
     /// The address: see [`crate::core::address`].
@@ -121,8 +124,11 @@ fn blob_page(
     let Ok(text) = String::from_utf8(bytes) else {
         return Err(format!("blob {hash} is not text"));
     };
-    // A result names offsets in the plain text of its blob.
-    let text = plain_text(&printable(&text)).into_owned();
+    // A result names offsets in the plain text of its blob, one of an older version in the printed text.
+    let printed = printable(&text);
+    let plain = plain_text(&printed).into_owned();
+    let is_of_plain = offset < plain.len().max(1);
+    let text = if is_of_plain { plain } else { printed };
     is_within(&text, offset, "the blob")?;
     let (part, next) = cut(&text, offset, limit);
     Ok(match next {
@@ -189,7 +195,7 @@ impl Range {
                     Entry::Said { .. } if past.was_refused(&self.session, record.seq)? => {
                         "[not sent: a hook refused this message]".to_string()
                     }
-                    _ => whole(record, past)?,
+                    _ => text_at(record, past, skip)?,
                 };
                 let room = limit.saturating_sub(page.len()).max(1);
                 is_within(&text, skip, &format!("entry {}", record.seq))?;
@@ -245,8 +251,19 @@ fn heading(record: &Record) -> String {
     format!("[{}] {what}, {}\n", record.seq, when(record.at_ms))
 }
 
-/// Returns the full text of an entry. Text that was stored as a blob is read from there.
-fn whole(record: &Record, past: &HistoryView<'_>) -> Result<String, String> {
+/// Returns the full text of an entry. An offset of an older version counts in the printed text, so an
+/// offset after the plain text is one in that.
+fn text_at(record: &Record, past: &HistoryView<'_>, offset: usize) -> Result<String, String> {
+    let plain = whole(record, past, |text| plain_text(text).into_owned())?;
+    if offset < plain.len().max(1) {
+        return Ok(plain);
+    }
+    whole(record, past, str::to_string)
+}
+
+/// Returns the full text of an entry, with the output of a command in this form. Text that was stored
+/// as a blob is read from there.
+fn whole(record: &Record, past: &HistoryView<'_>, form: Form) -> Result<String, String> {
     let text = match &record.entry {
         Entry::Said { text, images, .. } => format!("{text}{}", images_of(images)),
         Entry::Replied { blocks, .. } => {
@@ -255,7 +272,7 @@ fn whole(record: &Record, past: &HistoryView<'_>) -> Result<String, String> {
         }
         Entry::Finished { outcome, fact, .. } => match fact {
             Some(Fact::Remembered { memory }) => memory.text.clone(),
-            fact => result(outcome, fact.as_ref(), past)?,
+            fact => result(outcome, fact.as_ref(), past, form)?,
         },
         Entry::Noted { text, .. }
         | Entry::Checked {
@@ -300,6 +317,7 @@ fn result(
     outcome: &Outcome,
     fact: Option<&Fact>,
     past: &HistoryView<'_>,
+    form: Form,
 ) -> Result<String, String> {
     let output = match outcome {
         Outcome::Done { output }
@@ -311,14 +329,14 @@ fn result(
         let (text, _) = outcome.to_model_text();
         // A file that the model read is shown as it is.
         let text = match fact {
-            Some(Fact::Ran { .. }) => plain_text(&text).into_owned(),
+            Some(Fact::Ran { .. }) => form(&text),
             _ => text,
         };
         return Ok(format!("{text}{}", images_of(&output.images)));
     };
     let bytes = past.store.blob(&blob.hash).map_err(error_text)?;
     let text = bytes.and_then(|b| String::from_utf8(b).ok());
-    let text = text.map(|text| plain_text(&text).into_owned());
+    let text = text.map(|text| form(&text));
     Ok(match (text, outcome) {
         (Some(text), Outcome::Interrupted { why, .. }) => format!("{text}\n[interrupted: {why}]"),
         (Some(text), _) => {
@@ -400,6 +418,17 @@ mod tests {
         let page = json!({"address": format!("blob:{hash}"), "offset": offset, "limit": 200});
         let page = past.done("memory_page", page);
         assert!(page.starts_with("line 2\nline 3\n"), "{page}");
+        // An offset of an older version, which counted in the printed text.
+        let offset = text.find("line 1990").unwrap();
+        for address in [format!("blob:{hash}"), "entry 2".to_string()] {
+            let page = json!({"address": address, "offset": offset});
+            let page = past.done("memory_page", page);
+            assert!(page.contains("line 1990") && !page.contains("line 1989"));
+            assert!(page.contains("line 1999"), "{page}");
+        }
+        let page = json!({"address": format!("blob:{hash}"), "offset": text.len()});
+        let ran = past.run("memory_page", page);
+        assert!(text_of_error(&ran).starts_with("the blob has "), "{ran:?}");
     }
 
     #[test]

@@ -172,7 +172,7 @@ pub(crate) fn is_there(folder: &Path) -> Result<(), String> {
 }
 
 /// Removes `.` and `..` by name.
-fn clean(path: &Path) -> PathBuf {
+pub(super) fn clean(path: &Path) -> PathBuf {
     let mut cleaned = PathBuf::new();
     for part in path.components() {
         match part {

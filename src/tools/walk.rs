@@ -28,6 +28,9 @@ const MAX_NAMES: usize = 1_000_000;
 /// Bytes reserved for the lines after the matches: the number of those not shown, and [`hints`].
 pub(super) const FRAME_BYTES: usize = 450;
 
+/// Maximum number of repositories of which a walk knows the tracked files.
+const MAX_REPOSITORIES: usize = 64;
+
 /// Maximum number of entries that a walk left out and remembers, for each reason.
 const MAX_LEFT_OUT: usize = 64;
 /// Maximum number of them that are named.
@@ -219,7 +222,7 @@ impl<'a> Walk<'a> {
     }
 
     fn tracks(&mut self, top: &Path, found: &WalkEntry) -> bool {
-        if !self.tracked.contains_key(top) {
+        if !self.tracked.contains_key(top) && self.tracked.len() < MAX_REPOSITORIES {
             self.tracked.insert(top.into(), TrackedFiles::of(top));
         }
         let below = found.path.strip_prefix(top).ok();

@@ -240,15 +240,18 @@ fn has_file_of(top: &Path, own: &Path) -> bool {
         let now = [
             found.st_ctime as u32,
             modified,
+            known[2],
             found.st_ino as u32,
             found.st_size as u32,
         ];
         let is_file = FileType::from_raw_mode(found.st_mode).is_file();
-        Some(is_file && found.st_nlink == 1 && now == known)
+        // Some programs store no device.
+        let is_device = [0, found.st_dev as u32].contains(&known[2]);
+        Some(is_file && is_device && found.st_nlink == 1 && now == known)
     };
     let written = entries.unwrap_or_default().written;
     let mut written = written.iter();
-    written.any(|(path, known)| known[2] != 0 && is_here(path, *known) == Some(true))
+    written.any(|(path, known)| known[3] != 0 && is_here(path, *known) == Some(true))
 }
 
 fn obeys(what: &str) -> String {

@@ -662,6 +662,11 @@ impl World for Machine {
         self.ctx.root.clone()
     }
 
+    fn hides(&self, path: &[u8]) -> bool {
+        let path = self.ctx.root.join(&*String::from_utf8_lossy(path));
+        self.ctx.hidden.hides(&path)
+    }
+
     async fn restore(&self, order: RestoreOrder) -> RestoreEnd {
         let (data_dir, root) = (self.archive.data_dir().to_path_buf(), self.root());
         restore::restore(data_dir, root, order).await

@@ -295,6 +295,11 @@ pub trait World: 'static {
     /// root describes the files below this one, and no others.
     fn root(&self) -> PathBuf;
 
+    /// Returns whether the model may not know of the file at a path below the root.
+    fn hides(&self, _path: &[u8]) -> bool {
+        false
+    }
+
     /// Restores files, or completes an interrupted restore. Everything that it reports of a path is
     /// durable.
     fn restore(&self, _order: RestoreOrder) -> impl Future<Output = RestoreEnd> {

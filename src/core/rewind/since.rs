@@ -113,13 +113,19 @@ impl Since {
                     self.commands.entry(*call).or_insert(record.at_ms);
                 }
             },
-            Entry::Finished { call, fact, .. } => {
+            Entry::Finished {
+                call, fact, tree, ..
+            } => {
                 if let Some(began) = self.commands.remove(call) {
+                    let was_settled = began < self.resumed_ms;
+                    // A process that lived to record the end was not interrupted at the start.
+                    let begin = if was_settled { BEGIN_MS } else { BEGIN_MS / 4 };
                     let ended = match fact {
-                        // Another process settled it, so it may have ended long before.
-                        Some(Fact::Ran { took_ms, .. }) if began < self.resumed_ms => began
+                        // It may have ended long before: another process settled it, or the files
+                        // were scanned before the record.
+                        Some(Fact::Ran { took_ms, .. }) if was_settled || tree.is_some() => began
                             .saturating_add(i64::try_from(*took_ms).unwrap_or(i64::MAX))
-                            .saturating_add(BEGIN_MS),
+                            .saturating_add(begin),
                         _ => record.at_ms,
                     };
                     let ended = ended.min(record.at_ms);

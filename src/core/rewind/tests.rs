@@ -675,6 +675,42 @@ fn the_log_says_who_made_each_tree() {
 }
 
 #[test]
+fn a_scan_before_the_record_is_not_part_of_the_command() {
+    let call = CallId { reply: 0, index: 0 };
+    let ended = |tree: Option<&str>| {
+        let entries = [
+            saved("t0"),
+            Entry::Started {
+                call,
+                guard: Guard::Opaque,
+                access: None,
+            },
+            Entry::Finished {
+                call,
+                outcome: Outcome::done(""),
+                fact: Some(Fact::Ran {
+                    exit_code: Some(1),
+                    took_ms: 300,
+                    refused: false,
+                }),
+                tree: tree.map(str::to_string),
+            },
+            saved("t1"),
+        ];
+        let records: Vec<Record> = (0..)
+            .zip(entries)
+            .map(|(seq, entry)| record(seq, entry))
+            .collect();
+        match &named_since(&records, 1, "t0")[0].cause {
+            Cause::Calls { command_ended, .. } => command_ended.unwrap().at_ms,
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(ended(None), 2_000);
+    assert_eq!(ended(Some("t1")), 1_550);
+}
+
+#[test]
 fn two_possible_authors_are_no_author() {
     let call = |index| CallId { reply: 0, index };
     let started = |index, guard| Entry::Started {

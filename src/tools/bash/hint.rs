@@ -10,6 +10,7 @@ use crate::core::access::Access;
 use crate::core::text::boundary_above;
 use crate::core::visible::visible;
 use crate::sandbox::Repository;
+use crate::tools::paths::clean;
 
 /// Number of bytes at the end of the output that are searched for a denial.
 const LOOKED_AT_BYTES: usize = 16 * 1024;
@@ -287,7 +288,8 @@ fn last_part(printed: &str) -> &str {
 }
 
 /// Returns the least access with which the last denied operation may work: `full` for a file outside of
-/// the repository of `folder`. `None` if the user may not do it either.
+/// the repository of `folder`. `None` if the user may not do it either. Files elsewhere are not looked
+/// at: the message may name a mount that does not answer.
 fn access_of_denied_file(printed: &str, folder: &Path) -> Option<Access> {
     let denied = printed.lines().rev().find_map(|line| {
         let line = Some(line).filter(|line| says(&line.to_lowercase(), &NOT_PERMITTED))?;
@@ -297,21 +299,21 @@ fn access_of_denied_file(printed: &str, folder: &Path) -> Option<Access> {
         return Some(Access::Workspace);
     };
     let top = folder.ancestors().find(|top| top.join(".git").exists());
-    let is_inside = path.starts_with(top.unwrap_or(folder))
-        || path.components().any(|part| part.as_os_str() == ".git");
+    let is_inside = path.starts_with(top.unwrap_or(folder));
+    let least = if is_inside || path.components().any(|part| part.as_os_str() == ".git") {
+        Access::Workspace
+    } else {
+        Access::Full
+    };
+    if !is_inside && !READABLE.iter().any(|folder| path.starts_with(folder)) {
+        return Some(least);
+    }
     let takes_away = says(&line.to_lowercase(), &TAKES_AWAY);
     let mut places = path.ancestors().skip(usize::from(takes_away));
     let is_writable = places
         .find(|place| place.exists())
         .is_some_and(|place| access(place, Rights::WRITE_OK).is_ok());
-    let is_readable = is_inside || READABLE.iter().any(|folder| path.starts_with(folder));
-    let is_for_user = is_writable || !is_readable && access(&path, Rights::READ_OK).is_ok();
-    let least = if is_inside {
-        Access::Workspace
-    } else {
-        Access::Full
-    };
-    is_for_user.then_some(least)
+    is_writable.then_some(least)
 }
 
 /// Returns the file that a message is about: an absolute path, or a name that exists.
@@ -325,7 +327,7 @@ fn denied_file(line: &str, folder: &Path) -> Option<PathBuf> {
         .map(|word| word.trim_end_matches(':'));
     let mut paths = words
         .filter(|word| !word.is_empty())
-        .map(|word| folder.join(word));
+        .map(|word| clean(&folder.join(word)));
     // A sentence has words that are no files.
     paths.find(|path| !path.starts_with(folder) || path.exists())
 }
@@ -534,6 +536,12 @@ mod tests {
         let outside = at(&elsewhere, "x");
         let line = format!("bash: line 1: {outside}: Read-only file system");
         assert!(told(Access::Read, &line).contains("access full would do"));
+        // Nothing is looked at there, so it makes no difference that the user may not do it either.
+        for missing in ["/none/x", "../../../none/x"] {
+            let line = format!("rm: cannot remove '{missing}': Permission denied");
+            let line = told(Access::Read, &line);
+            assert!(line.contains("access full would do"), "{line}");
+        }
         for line in [
             "zsh:1: can't create temp file for here document: read-only file system",
             "bash: cannot create temp file for here-document: Permission denied",

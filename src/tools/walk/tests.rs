@@ -11,7 +11,7 @@ use ignore::WalkBuilder;
 use proptest::prelude::*;
 use serde_json::json;
 
-use super::Walk;
+use super::{MAX_REPOSITORIES, Walk};
 use crate::tools::limit::{Limits, Watch};
 use crate::tools::test_support::{ResultRoom, done};
 use crate::workspace::ignored::{MAX_FILE_BYTES, MAX_LINE_BYTES, MAX_NAMED, MAX_PATTERNS};
@@ -175,6 +175,22 @@ fn tracked_files_are_found_though_a_rule_ignores_them() {
         done(&ran).contains("ignored: out, scripts/kept.txt, scripts/new.txt"),
         "{ran:?}"
     );
+}
+
+#[test]
+fn the_tracked_files_of_a_bounded_number_of_repositories_are_known() {
+    let room = room();
+    room.put("r00/kept.log", "");
+    git(&room, &["init", "-q", "r00"]);
+    git(&room, &["-C", "r00", "add", "-f", "kept.log"]);
+    let index = fs::read(room.path("r00/.git/index")).unwrap();
+    for number in 0..=MAX_REPOSITORIES {
+        room.put(&format!("r{number:02}/kept.log"), "");
+        room.put(&format!("r{number:02}/.gitignore"), "*.log\n");
+        room.put(&format!("r{number:02}/.git/index"), &index);
+    }
+    let ran = room.idempotent("glob", json!({"pattern": "**/kept.log"}));
+    assert_eq!(done(&ran).lines().count(), MAX_REPOSITORIES, "{ran:?}");
 }
 
 #[test]

@@ -14,6 +14,11 @@ const STAT_BYTES: usize = 40;
 /// longer one.
 const LONG_NAME: usize = 0xfff;
 
+/// Maximum length of a path, and of all paths together, in bytes. Version 4 stores only the ends of
+/// paths, so a small index can have very long ones.
+const MAX_PATH_BYTES: usize = 4_096;
+const MAX_PATHS_BYTES: usize = 64 * 1024 * 1024;
+
 /// Maximum number of files whose stat data are returned.
 const MAX_STATS: usize = 1_000;
 
@@ -27,9 +32,9 @@ pub(super) struct Entries {
     pub written: Vec<(PathBuf, FileStat)>,
 }
 
-/// The seconds of the changes of a file's data and metadata, its number and its size, each cut to 32
-/// bits as git does.
-pub(super) type FileStat = [u32; 4];
+/// The seconds of the changes of a file's metadata and data, its device, its number and its size, each
+/// cut to 32 bits as git does.
+pub(super) type FileStat = [u32; 5];
 
 /// The start of an entry, for the extensions that name such places.
 struct Start {
@@ -53,6 +58,7 @@ pub(super) fn entries(
     let mut found = Entries::default();
     let mut starts = Vec::new();
     let mut path: Vec<u8> = Vec::new();
+    let mut room = MAX_PATHS_BYTES;
     for _ in 0..count {
         let start = rest.len();
         let stat = take(&mut rest, STAT_BYTES)?;
@@ -74,9 +80,10 @@ pub(super) fn entries(
         path.extend_from_slice(take(&mut rest, length)?);
         // git uses this length; with another one it would find other entries.
         let said = usize::from(u16::from_be_bytes([flags[0], flags[1]])) & LONG_NAME;
-        if said != path.len().min(LONG_NAME) {
+        if said != path.len().min(LONG_NAME) || path.len() > MAX_PATH_BYTES {
             return None;
         }
+        room = room.checked_sub(path.len())?;
         let end = match version {
             4 => 1,
             // The end and its padding make the entry a multiple of eight.
@@ -90,7 +97,7 @@ pub(super) fn entries(
         } else if !is_left_out && number(&stat[8..12]) == 0 && number(&stat[36..40]) == 0 {
             found.unwritten.push(path());
         } else if found.written.len() < MAX_STATS {
-            let stat = [0, 8, 20, 36].map(|at| number(&stat[at..at + 4]));
+            let stat = [0, 8, 16, 20, 36].map(|at| number(&stat[at..at + 4]));
             found.written.push((path(), stat));
         }
     }

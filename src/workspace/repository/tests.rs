@@ -419,6 +419,39 @@ fn numbers(numbers: &[usize]) -> Vec<u8> {
         .collect()
 }
 
+/// Returns an index of version 4 with files of one path, which only the first one stores.
+fn index_of_shared_paths(length: usize, count: u32) -> Vec<u8> {
+    let mut bytes = b"DIRC\0\0\0\x04".to_vec();
+    bytes.extend(count.to_be_bytes());
+    for at in 0..count {
+        bytes.extend([0; 24]);
+        bytes.extend(0o100_644_u32.to_be_bytes());
+        // No time and no size, so git has not written the file.
+        bytes.extend([0; 12 + 20]);
+        bytes.extend(u16::try_from(length.min(0xfff)).unwrap().to_be_bytes());
+        bytes.push(0);
+        if at == 0 {
+            bytes.extend(vec![b'x'; length]);
+        }
+        bytes.push(0);
+    }
+    bytes.extend([0; 20]);
+    bytes
+}
+
+#[test]
+fn shared_paths_of_an_index_take_bounded_memory() {
+    let count = |length, count| {
+        let mut paths = 0_u32;
+        let bytes = index_of_shared_paths(length, count);
+        let found = index::entries(&bytes, 20, |_| paths += 1);
+        found.map(|found| (paths, found.unwritten.len()))
+    };
+    assert_eq!(count(4_096, 2), Some((2, 2)));
+    assert_eq!(count(4_097, 1), None);
+    assert_eq!(count(1_000, 70_000), None);
+}
+
 /// git reads a large index with several threads, each starting at a place from a table. With a
 /// wrong table it would read entries that are in no order.
 #[test]
@@ -500,6 +533,19 @@ fn a_git_folder_elsewhere_is_known_by_the_files_of_its_index() {
     git(&top, &[&dir_of_index, "update-index", "-q", "--refresh"]);
     assert!(!is_repository_of(&prepared, &own));
     assert!(is_repository_of(&top, &own));
+    // Another device has files of the same numbers. Some programs store no device.
+    let index = fs::read(own.join("index")).unwrap();
+    let with_devices = |change: fn(&mut [u8])| {
+        let mut bytes = index.clone();
+        // The entry of `b-longer-name` has 80 bytes.
+        for start in [12, 12 + 80] {
+            change(&mut bytes[start + 16..start + 20]);
+        }
+        fs::write(own.join("index"), bytes).unwrap();
+        is_repository_of(&top, &own)
+    };
+    assert!(!with_devices(|device| device[0] ^= 0x80));
+    assert!(with_devices(|device| device.fill(0)));
     // The settings name a folder: then it is that one.
     git(&dir, &[&dir_of_index, "config", "core.worktree", "/none"]);
     assert!(!is_repository_of(&top, &own));

@@ -388,6 +388,18 @@ fn a_failed_command_names_what_changed_and_how_it_comes_back() {
 }
 
 #[test]
+fn a_failed_command_does_not_name_files_that_a_rule_hides() {
+    let home = calling(&[bash("echo new > seen; echo new > a.private; exit 3")]);
+    let rules = "[permissions]\ndeny = [\"Read(**/*.private)\"]\n";
+    home.write_config(&format!("{SCRIPTED}{rules}"));
+    let (id, _) = played(&home);
+    let told = first_result(&home, &id);
+    let named = "[changed since it started: seen; `rewake restore seen --at ";
+    assert!(told.contains(named), "{told}");
+    assert!(!told.contains("a.private"), "{told}");
+}
+
+#[test]
 fn all_of_many_changed_files_come_back_with_the_command_of_the_result() {
     let home = calling(&[bash(
         "for n in $(seq 200); do echo new > f$n; done; kill -9 $$",
@@ -414,6 +426,19 @@ fn a_command_that_works_or_changes_nothing_names_nothing() {
         let told = first_result(&home, &id);
         assert!(!told.contains("changed since"), "{command}: {told}");
     }
+}
+
+#[test]
+fn an_offer_names_a_file_with_an_odd_name_itself() {
+    let home = calling(&[bash("touch \"$(printf 'o\\nd')\"")]);
+    let (id, at) = played(&home);
+    fs::write(home.path("\"o\\nd\""), "mine\n").unwrap();
+    let shown = rewind(&home, &[&id, &at, "--files", "--preview"], 0);
+    let offered = "hint: to remove what appeared while a command ran: --take $'o\\x0ad'\n";
+    assert!(shown.stderr.contains(offered), "{}", shown.stderr);
+    rewind(&home, &[&id, &at, "--files", "--yes", "--take", "o\nd"], 0);
+    assert!(!home.path("o\nd").exists());
+    assert_eq!(home.read("\"o\\nd\""), "mine\n");
 }
 
 #[test]
