@@ -149,10 +149,7 @@ pub fn load(
     files.insert(granted_file.clone(), granted.digest);
     leaves.extend(granted.leaves?);
     let users_own = addresses(&leaves);
-    let layer = match same_file(&user_file, &project_file) {
-        true => None,
-        false => Some(read_layer(&project_file)),
-    };
+    let layer = (!same_file(&user_file, &project_file)).then(|| read_layer(&project_file));
     let of_layer = layer
         .as_ref()
         .and_then(|layer| layer.leaves.as_deref().ok());

@@ -509,12 +509,11 @@ fn batch(state: &State, policy: &Policy, first: &OpenCall) -> Vec<CallId> {
         .iter()
         .skip_while(|c| c.call.id != first.call.id)
         .take_while(|c| !c.finished && c.guard.is_none() && !c.call.is_wait())
-        .take_while(|c| match only_looks(c) {
-            true => {
+        .take_while(|c| {
+            if only_looks(c) {
                 others += usize::from(!c.call.reads_outside());
                 (others == 0 || commands == 0) && runs(state, policy, first, c)
-            }
-            false => {
+            } else {
                 commands += 1;
                 others == 0
                     && commands <= MAX_CALLS_AT_ONCE

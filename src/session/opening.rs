@@ -279,12 +279,11 @@ impl AppContext {
         };
         // Not before the lock: a start compares the two times.
         let now_ms = super::now_ms();
-        let (shared, known) = match self.given.shared {
-            true => {
-                let (writer, known) = shared::create(self, &mut store, &new, now_ms, &opened)?;
-                (Some(writer), known)
-            }
-            false => (None, None),
+        let (shared, known) = if self.given.shared {
+            let (writer, known) = shared::create(self, &mut store, &new, now_ms, &opened)?;
+            (Some(writer), known)
+        } else {
+            (None, None)
         };
         if let Some((at_ms, opened)) = known {
             store.create(&new, at_ms, opened)?;

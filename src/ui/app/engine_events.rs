@@ -196,14 +196,13 @@ impl App {
         if !run.is_empty() {
             self.input.mark_rest_unsaved(self.now_ms);
         }
-        match words.is_empty() && run.is_empty() {
-            false => intents.extend(run.into_iter().chain(words.into_iter().map(Intent::Say))),
-            true => {
-                let found = opening.found.as_ref().filter(|_| !named);
-                if let Some(question) = found.and_then(bypass_question) {
-                    self.raise(question);
-                }
+        if words.is_empty() && run.is_empty() {
+            let found = opening.found.as_ref().filter(|_| !named);
+            if let Some(question) = found.and_then(bypass_question) {
+                self.raise(question);
             }
+        } else {
+            intents.extend(run.into_iter().chain(words.into_iter().map(Intent::Say)))
         }
         intents
     }

@@ -107,12 +107,11 @@ impl Outbox {
 
     /// Leaves when all messages have arrived.
     pub(super) fn leave(&mut self, live: &EngineHandle, reason: SaveReason) {
-        match self.is_idle() {
-            true => live.leave(reason),
-            false => {
-                live.mark_leaving();
-                self.push(Outgoing::Command(Command::Leave(reason)));
-            }
+        if self.is_idle() {
+            live.leave(reason)
+        } else {
+            live.mark_leaving();
+            self.push(Outgoing::Command(Command::Leave(reason)));
         }
     }
 

@@ -309,12 +309,11 @@ impl<'a> StreamLines<'a> {
             after.extend(paragraph(&retry, theme.text, "  ", layout));
         }
         after.push(Line::default());
-        let words: &[Line<'static>] = match stream.has_words {
-            true => {
-                let width = inside(layout);
-                stream.words.lines(width, theme, layout.code)
-            }
-            false => &[],
+        let words: &[Line<'static>] = if stream.has_words {
+            let width = inside(layout);
+            stream.words.lines(width, theme, layout.code)
+        } else {
+            &[]
         };
         StreamLines {
             before,
