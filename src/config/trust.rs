@@ -251,10 +251,7 @@ pub(crate) fn dismiss(paths: &Paths, files: BTreeMap<String, String>) -> Result<
 /// Removes the trust in a folder. Returns false if it was not trusted. A deleted folder can be
 /// named by its old path.
 pub(crate) fn untrust(paths: &Paths, root: &Path) -> Result<bool, ConfigError> {
-    let name = match canonical(paths, root) {
-        Ok(name) => name,
-        Err(_) => root.to_string_lossy().into_owned(),
-    };
+    let name = canonical(paths, root).unwrap_or_else(|_| root.to_string_lossy().into_owned());
     change(paths, |trusted| {
         let content = trusted.contents.remove(&name).is_some();
         let folder = trusted.folders.remove(&name).is_some();
