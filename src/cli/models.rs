@@ -7,8 +7,7 @@ use super::time::local_time;
 use crate::config::Config;
 use crate::core::text::{count, one_line};
 use crate::model::catalogue::{Prices, snapshot};
-use crate::model::discover;
-use crate::model::{KnownModel, known_models, models_json};
+use crate::model::{KnownModel, discover, known_models, models_json};
 use crate::report::{CliError, exit, line, note};
 use crate::session::AppContext;
 

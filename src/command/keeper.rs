@@ -44,13 +44,12 @@ use super::confined::Confined;
 use super::folder::{self, RunFolder};
 use super::inside::{KEEP, is_spared};
 use super::lease::{LEASE_OVER, LeaseState, LeaseWatch};
-use super::memory;
 use super::output::Capture;
 use super::process::{self, GRACE, TICK};
 use super::signals::Signals;
-use super::spare;
 use super::spec::{GIT_SETTINGS, Spec};
 use super::status::{self, Begun, End, How};
+use super::{memory, spare};
 use crate::sandbox::{
     self, Family, Placeholders, Profile, Report, SurvivorPipe, adopt_orphans, close_inherited,
 };

@@ -15,17 +15,15 @@ use super::budget::Budget;
 use super::cut::{CutSource, cut, is_cut};
 use super::entry::{Block, CallId, Entry, Outcome, Output, Record, Seq};
 use super::freeing::{bytes_of, may_be_freed};
-use super::hook;
 use super::permission::Permission;
 use super::plain_text::plain_text;
 use super::quoted::inside_tag;
 use super::request::{Message, MessagePart, Request, Role, plain};
 use super::request_form::Forms;
-use super::rewind;
 use super::size::{IMAGE_BYTES, PART_BYTES, SAID_FACTOR, UNSENT_BYTES, images_of, record_bytes};
 use super::state::State;
 use super::tool::Describe;
-use super::unsent;
+use super::{hook, rewind, unsent};
 
 pub use kept::KeptMessages;
 

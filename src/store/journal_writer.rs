@@ -8,10 +8,7 @@
 use rusqlite::{Connection, OptionalExtension, params};
 use serde_json::value::RawValue;
 
-use super::blobs;
-use super::cached;
-use super::chain::chain;
-use super::chain::{Head, read_head};
+use super::chain::{Head, chain, read_head};
 use super::copies::Copies;
 use super::error::Doing;
 use super::high_water_mark::MarkText;
@@ -20,7 +17,7 @@ use super::parallel_read::record_and_json;
 use super::pending_rows::recognised;
 use super::replica::of_header;
 use super::row::{BodyReader, SELECT_ROW, count, row_positions};
-use super::{Store, StoreError};
+use super::{Store, StoreError, blobs, cached};
 use crate::core::entry::{Entry, Seq};
 use crate::journal::chain_hash::ChainHash;
 use crate::journal::line::{EntryLine, FIRST_FORM, FORM, Header, Parent};

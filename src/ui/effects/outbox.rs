@@ -16,11 +16,10 @@ use crate::core::signal::Signal;
 use crate::engine::Command;
 use crate::session::{AppContext, CommandLine, ExpandedWords, NotSaid};
 use crate::store::{Message, blob_ref};
-use crate::ui::Wake;
 use crate::ui::app::{Msg, OutgoingMessage};
-use crate::ui::commands;
 use crate::ui::live::EngineHandle;
 use crate::ui::transcript::Tone;
+use crate::ui::{Wake, commands};
 use crate::world::ServerRequest;
 
 /// The way to the engine of one session.

@@ -3,8 +3,7 @@
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
-use super::block::Together;
-use super::block::{Block, Kind, Laid, Stamp, is_long_message};
+use super::block::{Block, Kind, Laid, Stamp, Together, is_long_message};
 use super::paragraph::{LayoutContext, paragraph};
 use super::{Stream, call, turn};
 use crate::core::text::count;
