@@ -86,10 +86,7 @@ pub(super) const ERRORS_MAX_BYTES: usize = 64 * 1024;
 
 /// Runs as a keeper if this process was started as one. Returns `None` for an ordinary start.
 pub fn run_if_keeper() -> Option<ExitCode> {
-    let mut args = std::env::args_os().skip(1);
-    if args.next()? != OsStr::new(WORD) {
-        return None;
-    }
+    let mut args = process::arguments_after(WORD)?;
     close_inherited(&[]);
     let given = args.next().map(RunFolder::at);
     let is_spare = given.is_none();
