@@ -123,11 +123,6 @@ pub(crate) fn end_of_turn(entry: &Entry) -> Option<How> {
     }
 }
 
-/// Returns whether the next request is smaller after the entry: a summary or a note replaces a part.
-pub(crate) fn is_compaction(entry: &Entry) -> bool {
-    matches!(entry, Entry::Compacted { .. } | Entry::Continued { .. })
-}
-
 /// Returns the failure of an entry that says that the provider does not have the model.
 pub(crate) fn missing_model(entry: &Entry) -> Option<&Failure> {
     match entry {

@@ -170,7 +170,8 @@ impl Copies {
                 entry: raw(json)?,
             };
             lines.entry(&line).map_err(|e| super::error::io(WHAT, e))?;
-            lines.ends_window |= ends_window(entry);
+            // The end of a segment of the context also ends the journal's file.
+            lines.ends_window |= entry.ends_window();
             seq += 1;
         }
         self.journal.write(session, lines)?;
@@ -287,11 +288,6 @@ fn add_blobs(
         written.map_err(|e| super::error::io(WHAT, e))?;
     }
     Ok(())
-}
-
-/// Returns whether this entry ends a segment of the context. Then it also ends the journal's file.
-fn ends_window(entry: &Entry) -> bool {
-    matches!(entry, Entry::Compacted { .. } | Entry::Continued { .. })
 }
 
 fn raw(json: &str) -> Result<Box<RawValue>, StoreError> {
