@@ -28,17 +28,16 @@ pub fn reap_if_first() {
 /// Reaps and passes signals on until the child has ended.
 fn serve(child: Pid) -> ! {
     loop {
-        match next_signal() {
-            Some((libc::SIGCHLD, _)) => {}
-            // The terminal sent it to the whole group, and so to the child too. A stopped child would
-            // wait for ever.
-            Some((_, true)) | Some((libc::SIGTSTP | libc::SIGTTIN | libc::SIGTTOU, _)) => {}
-            Some((signal, false)) => {
-                if let Some(signal) = Signal::from_named_raw(signal) {
-                    let _ = kill_process(child, signal);
-                }
-            }
-            None => {}
+        // A signal of the terminal went to the whole group, and so to the child too. A stopped child
+        // would wait for ever.
+        if let Some((signal, false)) = next_signal()
+            && !matches!(
+                signal,
+                libc::SIGCHLD | libc::SIGTSTP | libc::SIGTTIN | libc::SIGTTOU
+            )
+            && let Some(signal) = Signal::from_named_raw(signal)
+        {
+            let _ = kill_process(child, signal);
         }
         // Several ends may have been reported as one.
         if let Some(code) = reap(child) {
