@@ -18,9 +18,8 @@ use super::wire::{
     UNKNOWN_METHOD,
 };
 use crate::core::signal::Signal;
-use crate::session::VERSION;
-use crate::session::now_ms;
 use crate::session::objects::HistoryQuery;
+use crate::session::{VERSION, now_ms};
 use crate::store::Store;
 
 /// The version of the protocol.

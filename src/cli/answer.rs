@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use super::steer::{ORIGIN, open_store, report_delivery};
 use crate::core::entry::{CallId, Seq};
-use crate::core::form::{self, Field, FormAnswer, RequestedAnswer, ServerQuestion};
+use crate::core::form::{self, Field, FormAnswer, ServerQuestion};
 use crate::report::{CliError, note};
 use crate::session::{AppContext, QuestionChoice};
 
@@ -111,10 +111,7 @@ fn stdin() -> Result<Map<String, Value>, String> {
 
 /// Converts the typed values to the types of the fields.
 fn typed(question: &ServerQuestion, typed: &[String]) -> Result<Map<String, Value>, String> {
-    let fields = match &question.wanted {
-        RequestedAnswer::Form { fields } => &fields[..],
-        RequestedAnswer::Visit { .. } => &[],
-    };
+    let fields = question.fields();
     let mut values = Map::new();
     for pair in typed {
         let (name, text) = pair

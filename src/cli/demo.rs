@@ -62,15 +62,14 @@ pub(super) fn run() -> Result<u8, CliError> {
     check_without_agent(&scene)?;
     second_life(&scene)?;
     line("\nWhat the log and the files say:");
-    match check(&scene)? {
-        true => {
-            line("\nNothing was lost, and nothing ran twice.\n");
-            line(NEXT);
-            Ok(exit::DONE)
-        }
-        false => Err(CliError::failed(
+    if check(&scene)? {
+        line("\nNothing was lost, and nothing ran twice.\n");
+        line(NEXT);
+        Ok(exit::DONE)
+    } else {
+        Err(CliError::failed(
             "the demo did not show what it promises; see the lines marked FAILED",
-        )),
+        ))
     }
 }
 

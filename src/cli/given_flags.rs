@@ -63,10 +63,7 @@ pub(super) fn given(ctx: &AppContext, args: &GivenArgs) -> Result<GivenFlags, Cl
         folders: (!folders.is_empty()).then_some(folders),
         name: args.name.as_deref().map(name).transpose()?,
         shared: args.shared,
-        is_task: false,
-        is_attended: false,
-        confirmed_folder: None,
-        confirmed_session: None,
+        ..GivenFlags::default()
     })
 }
 

@@ -154,11 +154,10 @@ pub(super) fn run(ctx: &AppContext, args: &ImportArgs) -> Result<u8, CliError> {
         line(&listed(one, args.all));
     }
     if found.is_empty() {
-        note(match args.all {
-            true => "no other agent has sessions here",
-            false => {
-                "no other agent has sessions of this folder; rewake import --all lists those of every folder"
-            }
+        note(if args.all {
+            "no other agent has sessions here"
+        } else {
+            "no other agent has sessions of this folder; rewake import --all lists those of every folder"
         });
     }
     Ok(exit::DONE)

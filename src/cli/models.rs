@@ -7,8 +7,7 @@ use super::time::local_time;
 use crate::config::Config;
 use crate::core::text::{count, one_line};
 use crate::model::catalogue::{Prices, snapshot};
-use crate::model::discover;
-use crate::model::{KnownModel, known_models, models_json};
+use crate::model::{KnownModel, discover, known_models, models_json};
 use crate::report::{CliError, exit, line, note};
 use crate::session::AppContext;
 
@@ -86,18 +85,15 @@ fn print_learnt(ctx: &AppContext, filter: &str) -> Result<u8, CliError> {
 
 fn forget(ctx: &AppContext, model: &str) -> Result<u8, CliError> {
     let store = ctx.open_store()?;
-    match store.models().forget(model)? {
-        true => {
-            line(&format!(
-                "forgot what was learnt of {}",
-                one_line(model, 200)
-            ));
-            Ok(exit::DONE)
-        }
-        false => {
-            let why = format!("nothing was learnt of {}", one_line(model, 200));
-            Err(CliError::usage(why).with_hint("rewake models --learnt lists the models"))
-        }
+    if store.models().forget(model)? {
+        line(&format!(
+            "forgot what was learnt of {}",
+            one_line(model, 200)
+        ));
+        Ok(exit::DONE)
+    } else {
+        let why = format!("nothing was learnt of {}", one_line(model, 200));
+        Err(CliError::usage(why).with_hint("rewake models --learnt lists the models"))
     }
 }
 
@@ -105,19 +101,16 @@ fn forget(ctx: &AppContext, model: &str) -> Result<u8, CliError> {
 /// unknown name the most similar one is suggested.
 fn nothing_of(config: &Config, filter: &str) -> Result<(), CliError> {
     let provider = filter.split('/').next().unwrap_or(filter);
-    match config.provider_names().contains(provider) {
-        true => {
-            note(&format!(
-                "no model of {provider} is in the list; it takes any name that {provider} knows: \
+    if config.provider_names().contains(provider) {
+        note(&format!(
+            "no model of {provider} is in the list; it takes any name that {provider} knows: \
                  -m {provider}/MODEL"
-            ));
-            Ok(())
-        }
-        false => {
-            let error = config.unknown_provider(provider);
-            let said = format!("no model is known by {filter:?}, and {error}");
-            Err(CliError::usage(said).with_any_hint(error.hint()))
-        }
+        ));
+        Ok(())
+    } else {
+        let error = config.unknown_provider(provider);
+        let said = format!("no model is known by {filter:?}, and {error}");
+        Err(CliError::usage(said).with_any_hint(error.hint()))
     }
 }
 

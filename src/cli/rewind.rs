@@ -98,10 +98,7 @@ pub(super) fn run(ctx: &AppContext, wanted: &RewindArgs) -> Result<u8, CliError>
         yes: wanted.yes,
         json: wanted.json,
     };
-    let back = match wanted.entry {
-        Some(entry) => Back::To(entry),
-        None => Back::Undo,
-    };
+    let back = wanted.entry.map_or(Back::Undo, Back::To);
     if let (true, Back::To(entry)) = (wanted.conversation, back) {
         return conversation(ctx, &wanted.id, entry, manner);
     }

@@ -584,7 +584,8 @@ fn purge_ended(ctx: &AppContext, id: &str) {
 
 /// Runs the screen, which requires a terminal on stdin and stdout.
 fn on_screen(ctx: &AppContext, args: &RunArgs) -> Result<u8, CliError> {
-    let plain = args.plain || is_dumb(ctx);
+    // A dumb terminal supports nothing but plain output.
+    let plain = args.plain || ctx.env.var("TERM") == Some("dumb");
     if !args.plain && (!std::io::stdin().is_terminal() || !std::io::stdout().is_terminal()) {
         return Err(
             CliError::usage("the screen needs a terminal, but stdin or stdout is not one").with_hint(
@@ -691,11 +692,6 @@ fn prompt_text(
             ),
         }),
     }
-}
-
-/// Returns whether the terminal supports nothing but plain output.
-fn is_dumb(ctx: &AppContext) -> bool {
-    ctx.env.var("TERM") == Some("dumb")
 }
 
 /// Returns the error for a session that another process uses. An older session is never opened

@@ -4,12 +4,11 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::given_flags;
-use super::print_json;
 use super::run::read_stdin;
 #[cfg(feature = "fleet")]
 use super::steer::report_delivery_to;
 use super::steer::{ORIGIN, open_store, report_delivery};
+use super::{given_flags, print_json};
 use crate::core::background::BackgroundMode;
 use crate::core::entry::{By, Via};
 use crate::headless::{self, Ask, Task};

@@ -44,13 +44,12 @@ use super::confined::Confined;
 use super::folder::{self, RunFolder};
 use super::inside::{KEEP, is_spared};
 use super::lease::{LEASE_OVER, LeaseState, LeaseWatch};
-use super::memory;
 use super::output::Capture;
 use super::process::{self, GRACE, TICK};
 use super::signals::Signals;
-use super::spare;
 use super::spec::{GIT_SETTINGS, Spec};
 use super::status::{self, Begun, End, How};
+use super::{memory, spare};
 use crate::sandbox::{
     self, Family, Placeholders, Profile, Report, SurvivorPipe, adopt_orphans, close_inherited,
 };
@@ -87,10 +86,7 @@ pub(super) const ERRORS_MAX_BYTES: usize = 64 * 1024;
 
 /// Runs as a keeper if this process was started as one. Returns `None` for an ordinary start.
 pub fn run_if_keeper() -> Option<ExitCode> {
-    let mut args = std::env::args_os().skip(1);
-    if args.next()? != OsStr::new(WORD) {
-        return None;
-    }
+    let mut args = process::arguments_after(WORD)?;
     close_inherited(&[]);
     let given = args.next().map(RunFolder::at);
     let is_spare = given.is_none();

@@ -4,7 +4,7 @@
 //! separate process group and ends that group at the time limit, or soon after the death of the
 //! agent, of any kind: the agent has the other end of its stdin.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::io::{self, Read};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitCode, Stdio};
@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
 
-use super::process::own_exe;
+use super::process::{arguments_after, own_exe};
 use crate::sandbox::child;
 
 /// The hidden first argument. It is followed by the milliseconds, the program and its arguments.
@@ -46,11 +46,7 @@ pub fn command(limit: Duration, program: &str, arguments: &[String]) -> io::Resu
 
 /// Runs a helper if this process was started for that. Returns `None` for an ordinary start.
 pub fn become_if_asked() -> Option<ExitCode> {
-    let mut args = std::env::args_os().skip(1);
-    if args.next()? != OsStr::new(WORD) {
-        return None;
-    }
-    let words: Vec<OsString> = args.collect();
+    let words: Vec<OsString> = arguments_after(WORD)?.collect();
     let [limit, program, arguments @ ..] = &words[..] else {
         return Some(ExitCode::FAILURE);
     };

@@ -12,9 +12,8 @@ use serde::de::DeserializeOwned;
 
 use super::aftermath::Aftermath;
 use super::folder::{self, RunFolder};
-use super::output;
-use super::process;
 use super::status::{self, Begun, End, How, StatusSlot};
+use super::{output, process};
 use crate::core::access::Access;
 use crate::sandbox::remove_left_placeholders;
 use crate::store::now_ms;

@@ -5,13 +5,13 @@
 //! hidden first argument: it asks the kernel for a hang-up at the death of its parent and then
 //! becomes the shell. On a kernel without that, only the end of the terminal ends the command.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::io;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{Command, ExitCode};
 
-use super::process::own_exe;
+use super::process::{arguments_after, own_exe};
 use crate::sandbox::child;
 
 /// The hidden first argument. It is followed by the shell and the command.
@@ -44,11 +44,7 @@ pub fn run(
 /// Becomes such a command if this process was started for that. Returns `None` for an ordinary
 /// start.
 pub fn become_if_asked() -> Option<ExitCode> {
-    let mut args = std::env::args_os().skip(1);
-    if args.next()? != OsStr::new(WORD) {
-        return None;
-    }
-    let words: Vec<OsString> = args.collect();
+    let words: Vec<OsString> = arguments_after(WORD)?.collect();
     let [shell, command] = &words[..] else {
         return Some(ExitCode::FAILURE);
     };

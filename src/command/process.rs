@@ -5,6 +5,7 @@
 //! process session, even in other process groups. On other systems only the command's first process
 //! group is known.
 
+use std::ffi::OsString;
 use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
@@ -20,6 +21,12 @@ pub(super) const GRACE: Duration = Duration::from_secs(2);
 
 /// Interval at which a group is checked for being gone.
 pub(super) const TICK: Duration = Duration::from_millis(10);
+
+/// Returns the arguments after `word`, if that is the first argument of this process.
+pub(super) fn arguments_after(word: &str) -> Option<impl Iterator<Item = OsString>> {
+    let mut args = std::env::args_os().skip(1);
+    (args.next()? == word).then_some(args)
+}
 
 /// Returns the ID of this boot of the machine. Empty when the system has none: then no command
 /// counts as started in this boot, and nothing is run again.

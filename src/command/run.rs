@@ -17,15 +17,14 @@ use uuid::Uuid;
 
 use super::aftermath::{Aftermath, Survivor};
 use super::folder::{self, Prepared, RunFolder};
-use super::keeper;
 use super::look::{
     ObservedState, RunEnd, ended, look, look_after_claim, lost, not_run, with_context,
 };
 use super::output::{self, Printed, Stored};
-use super::process;
 use super::spare::Spare;
 use super::spec::{GIT_SETTINGS, Spec};
 use super::status::{self, Begun, End, StatusSlot};
+use super::{keeper, process};
 use crate::sandbox::child;
 use crate::store::{new_run_id, now_ms};
 

@@ -65,7 +65,7 @@ pub const COMMAND_MAX_BYTES: usize = 8 * 1024 * 1024;
 pub(super) const ARGUMENT_MAX_BYTES: usize = 100 * 1024;
 
 /// The command that a keeper runs, and its settings. Stored as a file in the run folder.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Spec {
     /// The command line.
     pub command: String,

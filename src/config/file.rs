@@ -2,7 +2,7 @@
 //! replaced.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
@@ -67,6 +67,16 @@ pub(super) fn lock(path: &Path) -> io::Result<File> {
         .open(path)?;
     lock.lock()?;
     Ok(lock)
+}
+
+/// Replaces a file in `dir`. The new content is on the disk before the rename, and the rename before
+/// the return. The file is readable only by its owner.
+pub fn replace_file(dir: &Path, file: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut beside = tempfile::NamedTempFile::new_in(dir)?;
+    beside.write_all(bytes)?;
+    beside.as_file().sync_all()?;
+    beside.persist(file).map_err(|e| e.error)?;
+    File::open(dir)?.sync_all()
 }
 
 /// Reads a regular file of at most `max_bytes`, without a byte order mark. Does not block on a

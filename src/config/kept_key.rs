@@ -8,14 +8,14 @@
 
 use std::fmt;
 use std::fs;
-use std::io::{self, Write};
+use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
-use super::file::{open, read_text_from};
+use super::file::{open, read_text_from, replace_file};
 use super::paths::create_private_dir;
 use super::{ConfigError, Origin, Paths, ReadError};
 
@@ -40,12 +40,7 @@ pub fn store_key(paths: &Paths, provider: &str, secret: &str) -> Result<PathBuf,
     create_private_dir(&folder)?;
     let write = || -> io::Result<()> {
         fs::set_permissions(&folder, fs::Permissions::from_mode(0o700))?;
-        // The file is readable only by its owner.
-        let mut staged = tempfile::NamedTempFile::new_in(&folder)?;
-        staged.write_all(format!("{secret}\n").as_bytes())?;
-        staged.as_file().sync_all()?;
-        staged.persist(&file).map_err(|e| e.error)?;
-        fs::File::open(&folder)?.sync_all()
+        replace_file(&folder, &file, format!("{secret}\n").as_bytes())
     };
     write().map_err(|e| {
         ConfigError::new(format!("cannot keep the key in {}: {e}", file.display()))

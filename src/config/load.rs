@@ -8,7 +8,6 @@ use toml::Value;
 
 use super::builtin::builtin;
 use super::file::{Digest, read_text};
-use super::kept_elsewhere;
 use super::layer::{Leaf, MAX_FILE_BYTES, read_layer};
 use super::mcp::{self, DefinedServer, ServerSource, definition, mcp_json};
 use super::merge::checked;
@@ -19,7 +18,7 @@ use super::schema::ChosenByProject;
 use super::worktree::project_root;
 use super::{
     Config, ConfigError, Env, Origin, Origins, Paths, ProviderEntry, Setting, Warning, granted,
-    project, trust,
+    kept_elsewhere, project, trust,
 };
 
 /// The config of one start, checked and complete, with its origins and warnings.
@@ -149,10 +148,7 @@ pub fn load(
     files.insert(granted_file.clone(), granted.digest);
     leaves.extend(granted.leaves?);
     let users_own = addresses(&leaves);
-    let layer = match same_file(&user_file, &project_file) {
-        true => None,
-        false => Some(read_layer(&project_file)),
-    };
+    let layer = (!same_file(&user_file, &project_file)).then(|| read_layer(&project_file));
     let of_layer = layer
         .as_ref()
         .and_then(|layer| layer.leaves.as_deref().ok());

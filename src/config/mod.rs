@@ -45,7 +45,7 @@ pub(crate) mod write;
 pub use builtin::{EffortField, Protocol, Quirks};
 pub use env::{CERTIFICATES, Env};
 pub use error::{ConfigError, Warning};
-pub use file::{Digest, ReadError, read_exact_text, read_text, read_text_from};
+pub use file::{Digest, ReadError, read_exact_text, read_text, read_text_from, replace_file};
 pub use in_use::{BeforeClosing, FilesInUse, IN_USE, is_in_use};
 pub use kept_elsewhere::{IS_KEPT_KEY, is_linked_key, is_stored_key, key_with_other_name};
 pub use kept_key::{remove_key, store_key};

@@ -3,13 +3,12 @@
 //! config at that time: to the hash of each key's value and of each server's definition.
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::file::{Digest, ReadError, lock, read_text};
+use super::file::{Digest, ReadError, lock, read_text, replace_file};
 use super::layer::read_layer;
 use super::mcp::{self};
 use super::paths::create_private_dir;
@@ -251,10 +250,7 @@ pub(crate) fn dismiss(paths: &Paths, files: BTreeMap<String, String>) -> Result<
 /// Removes the trust in a folder. Returns false if it was not trusted. A deleted folder can be
 /// named by its old path.
 pub(crate) fn untrust(paths: &Paths, root: &Path) -> Result<bool, ConfigError> {
-    let name = match canonical(paths, root) {
-        Ok(name) => name,
-        Err(_) => root.to_string_lossy().into_owned(),
-    };
+    let name = canonical(paths, root).unwrap_or_else(|_| root.to_string_lossy().into_owned());
     change(paths, |trusted| {
         let content = trusted.contents.remove(&name).is_some();
         let folder = trusted.folders.remove(&name).is_some();
@@ -323,19 +319,9 @@ fn change(
     if is_changed {
         let text = toml::to_string(&trusted)
             .map_err(|e| ConfigError::new(format!("cannot write {}: {e}", file.display())))?;
-        replace(&paths.config_dir, &file, text.as_bytes()).map_err(failed)?;
+        replace_file(&paths.config_dir, &file, text.as_bytes()).map_err(failed)?;
     }
     Ok(answer)
-}
-
-/// Replaces the file. The new content is on the disk before the rename, and the rename before the
-/// return.
-fn replace(dir: &Path, file: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut beside = tempfile::NamedTempFile::new_in(dir)?;
-    beside.write_all(bytes)?;
-    beside.as_file().sync_all()?;
-    beside.persist(file).map_err(|e| e.error)?;
-    File::open(dir)?.sync_all()
 }
 
 #[cfg(test)]

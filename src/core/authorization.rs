@@ -8,10 +8,9 @@ use super::permission::{PathUse, Permission, is_offered};
 use super::policy::{Decision, Judgement};
 use super::settings::{PermissionCheck, Policy};
 use super::state::{OpenCall, State};
-use super::text;
 use super::to_person::{DO_WITHOUT, NOT_RUN, SEND_SMALLER, SEND_THE_REST};
 use super::tool::{Class, MAX_CALLS};
-use super::tool_name;
+use super::{text, tool_name};
 
 /// The decision about a call that has not started.
 #[derive(Debug, Clone, PartialEq)]

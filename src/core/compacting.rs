@@ -3,14 +3,12 @@
 use std::ops::RangeInclusive;
 
 use super::budget::Budget;
-use super::continuation;
 use super::entry::{Entry, Record, Seq, Spent, SummaryBy};
 use super::freeing::{self, Freeing};
-use super::said_again;
 use super::state::State;
-use super::summary;
 use super::turn::TurnRange;
 use super::window::CompactionSettings;
+use super::{continuation, said_again, summary};
 
 /// Returns the records of the context in this range, which a summary will replace.
 pub fn leaving(state: &State, range: TurnRange) -> Vec<Record> {

@@ -7,15 +7,13 @@
 
 use super::budget::Budget;
 use super::entry::{Block, Entry, Outcome, Record, Seq};
-use super::happened;
 use super::ledger::RanCommand;
 use super::plain_text::plain_text;
 use super::prompt::inlined_result;
 use super::quoted::{clip_fenced, escape_tags, fenced, inside_tag};
-use super::said_again;
-use super::sharing;
 use super::state::State;
 use super::text::head_tail;
+use super::{happened, said_again, sharing};
 
 /// Maximum size of a note in bytes, apart from the user's messages, however large the window.
 const MAX_BYTES: usize = 16 * 1024;

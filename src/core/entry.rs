@@ -696,6 +696,12 @@ pub struct ForkPoint {
 }
 
 impl Entry {
+    /// Returns whether the entry ends a segment of the context: a summary or a note replaces a part,
+    /// and the next request is smaller.
+    pub fn ends_window(&self) -> bool {
+        matches!(self, Entry::Compacted { .. } | Entry::Continued { .. })
+    }
+
     /// Adds the signal that the entry came with, if its kind records that.
     pub fn from(mut self, signal: &str) -> Entry {
         let origin = match &mut self {

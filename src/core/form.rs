@@ -139,6 +139,14 @@ impl FormAnswer {
 pub const MAX_QUESTIONS: usize = 32;
 
 impl ServerQuestion {
+    /// Returns the fields of the form. A visit has none.
+    pub fn fields(&self) -> &[Field] {
+        match &self.wanted {
+            RequestedAnswer::Form { fields } => fields,
+            RequestedAnswer::Visit { .. } => &[],
+        }
+    }
+
     /// Returns whether the model asks, and not a server.
     pub fn is_of_model(&self) -> bool {
         self.server.is_empty()
@@ -179,10 +187,7 @@ pub fn check(question: &ServerQuestion, answer: &FormAnswer) -> Result<(), Strin
     let FormAnswer::Accept { values } = answer else {
         return Ok(());
     };
-    let fields = match &question.wanted {
-        RequestedAnswer::Form { fields } => &fields[..],
-        RequestedAnswer::Visit { .. } => &[],
-    };
+    let fields = question.fields();
     let known = |name: &String| fields.iter().any(|field| field.name == *name);
     if let Some(name) = values.keys().find(|name| !known(name)) {
         let name = text::one_line(name, LINE_CHARS);

@@ -7,10 +7,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::entry::{CallId, Entry, HookEvent, HookResult, HookRun, HookVerdict, Record, Seq};
-use super::offer;
 use super::permission::{LookBack, PathUse, Permission};
 use super::policy::{Decision, Judgement, Rule};
-use super::text;
+use super::{offer, text};
 
 /// Maximum number of times that hooks may refuse the end of a turn, for each message of the user.
 pub const MAX_REFUSED_STOPS: u32 = 5;

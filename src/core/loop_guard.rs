@@ -196,12 +196,11 @@ impl LoopGuard {
 
 impl ToldRepetition {
     fn follow(&mut self, hash: u64, repeats: bool) {
-        match repeats && self.known.contains(&hash) {
-            true => {
-                self.again += 1;
-                self.others = 0;
-            }
-            false => self.others += 1,
+        if repeats && self.known.contains(&hash) {
+            self.again += 1;
+            self.others = 0;
+        } else {
+            self.others += 1;
         }
     }
 }

@@ -7,18 +7,17 @@ use std::cell::LazyCell;
 
 use super::access::Access;
 use super::authorization::{Authorization, authorize};
-use super::background;
 use super::entry::{CallId, Guard, Seq};
 use super::hook::{MAX_HOOKS_AT_ONCE, PendingHooks};
 use super::limits::Count;
 use super::loop_guard::Repetition;
-use super::run_limits;
 use super::settings::Policy;
 use super::state::{CutAnswer, OpenCall, State};
 use super::structured::AnswerStatus;
 use super::tool::Class;
 use super::turn::{self, TurnRange};
 use super::window::{self, CompactionStep, Pressure};
+use super::{background, run_limits};
 
 /// Number of starts in a row without progress that make a crash loop.
 pub const MAX_RESTARTS: u32 = 3;
@@ -509,12 +508,11 @@ fn batch(state: &State, policy: &Policy, first: &OpenCall) -> Vec<CallId> {
         .iter()
         .skip_while(|c| c.call.id != first.call.id)
         .take_while(|c| !c.finished && c.guard.is_none() && !c.call.is_wait())
-        .take_while(|c| match only_looks(c) {
-            true => {
+        .take_while(|c| {
+            if only_looks(c) {
                 others += usize::from(!c.call.reads_outside());
                 (others == 0 || commands == 0) && runs(state, policy, first, c)
-            }
-            false => {
+            } else {
                 commands += 1;
                 others == 0
                     && commands <= MAX_CALLS_AT_ONCE

@@ -6,12 +6,10 @@
 use std::fmt;
 
 use super::access::Access;
-use super::path;
 use super::permission::{FOREIGN_PREFIX, LookBack, PathUse, Reach, served_parts};
-use super::read_only_commands;
 use super::rule::{Bases, Likeness, Rule, of_spec};
 use super::shell::{SimpleCommand, Word};
-use super::visible;
+use super::{path, read_only_commands, visible};
 
 /// Maximum number of rules of one offer.
 const MAX_RULES: usize = 5;

@@ -15,17 +15,15 @@ use super::budget::Budget;
 use super::cut::{CutSource, cut, is_cut};
 use super::entry::{Block, CallId, Entry, Outcome, Output, Record, Seq};
 use super::freeing::{bytes_of, may_be_freed};
-use super::hook;
 use super::permission::Permission;
 use super::plain_text::plain_text;
 use super::quoted::inside_tag;
 use super::request::{Message, MessagePart, Request, Role, plain};
 use super::request_form::Forms;
-use super::rewind;
 use super::size::{IMAGE_BYTES, PART_BYTES, SAID_FACTOR, UNSENT_BYTES, images_of, record_bytes};
 use super::state::State;
 use super::tool::Describe;
-use super::unsent;
+use super::{hook, rewind, unsent};
 
 pub use kept::KeptMessages;
 
@@ -467,11 +465,10 @@ impl<'a> Messages<'a> {
         }
         let texts = arguments.len() / self.inline.max(1) + 2;
         let each = shortened(value, (self.inline / texts).max(100), reply);
-        match each.to_string().len() <= self.inline {
-            true => each,
-            false => {
-                serde_json::json!({ "shortened": inlined_part(arguments, self.inline, reply) })
-            }
+        if each.to_string().len() <= self.inline {
+            each
+        } else {
+            serde_json::json!({ "shortened": inlined_part(arguments, self.inline, reply) })
         }
     }
 
@@ -547,13 +544,9 @@ impl<'a> Messages<'a> {
     /// Returns whether the next answer starts a new message, because the last message is the
     /// user's.
     fn may_begin_an_answer(&self) -> bool {
-        match self.calls.iter().any(|called| called.result.is_some()) {
-            true => true,
-            false => {
-                self.answer.is_empty()
-                    && self.done.last().is_some_and(|last| last.role == Role::User)
-            }
-        }
+        self.calls.iter().any(|called| called.result.is_some())
+            || self.answer.is_empty()
+                && self.done.last().is_some_and(|last| last.role == Role::User)
     }
 
     /// Adds a note, after the results of open calls: results come directly after their calls.

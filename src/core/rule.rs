@@ -21,10 +21,9 @@ mod tests;
 
 use std::fmt;
 
-use super::path;
 use super::permission::{FOREIGN_PREFIX, LookBack, PathUse, Reach};
 use super::shell::{self, Word};
-use super::text;
+use super::{path, text};
 
 /// Maximum length of a rule in bytes; longer ones are mistakes.
 const MAX_RULE_BYTES: usize = 4096;

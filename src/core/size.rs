@@ -3,9 +3,8 @@
 use super::budget::{BYTES_PER_TOKEN, IMAGE_TOKENS};
 use super::cut::is_cut;
 use super::entry::{Block, Entry, Image, Outcome, PromptPrefix, Record, ToolSpec};
-use super::hook;
 use super::quoted::escape_tags;
-use super::rewind;
+use super::{hook, rewind};
 
 /// Factor by which the user's messages may be longer than the output of a tool.
 pub(super) const SAID_FACTOR: usize = 4;

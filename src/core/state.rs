@@ -525,7 +525,7 @@ impl State {
     /// or failed.
     pub fn failed_change_before(&self, id: CallId) -> Option<&OpenCall> {
         let mut before = self.calls.iter().take_while(|c| c.call.id != id);
-        before.find(|c| c.failed && c.changes_a_file())
+        before.find(|c| c.failed && c.call.class() == Some(Class::Checked))
     }
 
     /// Returns why the images of an entry are not sent to the model in a request in these forms. `None`:
@@ -726,11 +726,6 @@ impl OpenCall {
         let mut answers = self.answers.iter().rev();
         let same = answers.find(|(asked, _)| asked == question);
         same.map(|(_, answer)| answer)
-    }
-
-    /// Returns whether it is meant to change a file.
-    fn changes_a_file(&self) -> bool {
-        self.call.class() == Some(Class::Checked)
     }
 
     /// Returns the description of the call. `None`: it cannot be understood, and is closed.

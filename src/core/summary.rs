@@ -8,19 +8,14 @@ use serde::{Deserialize, Serialize};
 use super::budget::Budget;
 use super::cleared_results::ClearedResults;
 use super::entry::{About, Block, Entry, Failure, Record, Seq, SummaryBy};
-use super::happened;
-use super::hook;
-use super::limits;
 use super::plain_text::plain_text;
 use super::preface::Preface;
-use super::prompt;
 use super::quoted::{escape_tags, indented, inside_tag};
 use super::request::Request;
-use super::rewind;
-use super::sharing;
 use super::state::State;
 use super::text::{clip, head_tail, one_line};
 use super::turn::TurnRange;
+use super::{happened, hook, limits, prompt, rewind, sharing};
 
 /// Replacement for a summary that could not be made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -11,10 +11,9 @@ use super::budget::Budget;
 use super::continuation::note_bytes;
 use super::entry::{Entry, Seq};
 use super::freeing::{Freeing, bytes_of};
-use super::prompt;
-use super::said_again;
 use super::state::State;
 use super::turn::{Turn, TurnRange, turns};
+use super::{prompt, said_again};
 
 /// With [`Strategy::Tokens`] the context is shortened from this size on, in tokens, even if
 /// `max_tokens` is higher. Each request pays for the whole context: a cached token costs a tenth of

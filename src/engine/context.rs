@@ -19,17 +19,13 @@ use crate::core::entry::{
     Block, Entry, Failure, FailureClass, HookEvent, Learned, LearnedForm, PromptPrefix, Record,
     Refusal, RequestForm, Seq, Spent,
 };
-use crate::core::freeing;
 use crate::core::gauge::Parts;
 use crate::core::limits::{self, Count, Figures};
 use crate::core::next::BackgroundSummary;
-use crate::core::refused_history;
 use crate::core::request::Request;
-use crate::core::request_form;
 use crate::core::summary::{self, Fallback};
 use crate::core::turn::TurnRange;
-use crate::core::unsent;
-use crate::core::window;
+use crate::core::{freeing, refused_history, request_form, unsent, window};
 use crate::model::{Delta, Reply};
 use crate::world::{Images, World};
 

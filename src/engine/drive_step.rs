@@ -279,13 +279,12 @@ impl<W: World> Engine<W> {
         leads_to: Option<PathBuf>,
     ) -> Result<(), EngineError> {
         let asked = questions.iter().filter_map(|question| {
-            let at = match question.call == first {
-                true => leads_to.clone(),
+            let at = if question.call == first {
+                leads_to.clone()
+            } else {
                 // A call whose path cannot be resolved gets its error when it is its turn.
-                false => {
-                    let open = self.log.state.call(question.call)?;
-                    self.log.world.leads_to(&open.call).ok()?
-                }
+                let open = self.log.state.call(question.call)?;
+                self.log.world.leads_to(&open.call).ok()?
             };
             self.log.new_question(question, at)
         });

@@ -62,9 +62,8 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use crate::core::access::Access;
 use crate::core::background::BackgroundMode;
-use crate::core::entry::Choice;
 use crate::core::entry::{
-    By, CallId, Entry, HookEvent, PromptPrefix, Record, SaveReason, Seq, Verdict,
+    By, CallId, Choice, Entry, HookEvent, PromptPrefix, Record, SaveReason, Seq, Verdict,
 };
 use crate::core::form::{FormAnswer, ServerQuestion};
 use crate::core::next::{Step, Why, next, rest};

@@ -166,24 +166,21 @@ impl StateFile {
         text.extend_from_slice(&line);
         let mut options = OpenOptions::new();
         options.create(true).mode(0o600);
-        match is_anew {
-            false => {
-                let mut file = options.append(true).open(folder.join(STATE))?;
-                // Ends a line that a kill left incomplete.
-                if self.last.is_empty() && self.bytes > 0 {
-                    text.insert(0, b'\n');
-                }
-                file.write_all(&text)?;
-                self.bytes += text.len() as u64;
+        if is_anew {
+            let new = folder.join(NEW);
+            let mut file = options.write(true).truncate(true).open(&new)?;
+            file.write_all(&text)?;
+            fs::rename(&new, folder.join(STATE))?;
+            self.bytes = text.len() as u64;
+            self.blobs.clear();
+        } else {
+            let mut file = options.append(true).open(folder.join(STATE))?;
+            // Ends a line that a kill left incomplete.
+            if self.last.is_empty() && self.bytes > 0 {
+                text.insert(0, b'\n');
             }
-            true => {
-                let new = folder.join(NEW);
-                let mut file = options.write(true).truncate(true).open(&new)?;
-                file.write_all(&text)?;
-                fs::rename(&new, folder.join(STATE))?;
-                self.bytes = text.len() as u64;
-                self.blobs.clear();
-            }
+            file.write_all(&text)?;
+            self.bytes += text.len() as u64;
         }
         self.blobs
             .extend(blobs.iter().map(|(hash, _)| hash.clone()));

@@ -11,10 +11,9 @@
 use serde_json::{Map, Value, json};
 
 use super::answer::{self, Answer};
-use super::gemini_schema;
 use super::list::List;
 use super::target::{Blobs, Target};
-use super::{Delta, Reply, effort, errors, image, names, plain};
+use super::{Delta, Reply, effort, errors, gemini_schema, image, names, plain};
 use crate::core::entry::{BlobRef, Block, Failure, FailureClass, StopReason, Usage};
 use crate::core::request::{MessagePart, Request, Role};
 use crate::net::sse::Event;

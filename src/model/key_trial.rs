@@ -8,9 +8,8 @@ use std::time::Duration;
 use reqwest::Url;
 
 use super::http::Client;
-use super::offered;
 use super::provider::Provider;
-use super::window;
+use super::{offered, window};
 use crate::core::entry::FailureClass;
 
 /// Time limit, because a person waits for it.

@@ -65,13 +65,10 @@ impl MadeList {
     }
 
     fn begin(&self, place: usize) -> usize {
-        match place
+        place
             .checked_sub(1)
             .and_then(|before| self.made.get(before))
-        {
-            Some(before) => before.end,
-            None => 0,
-        }
+            .map_or(0, |before| before.end)
     }
 
     /// Removes and returns everything from this item on.

@@ -14,8 +14,7 @@ use crate::config::{
     Config, ConfigError, Env, ModelName, Origin, Protocol, ProviderConfig, read_text,
 };
 use crate::core::choice::Effort;
-use crate::core::entry::RequestForm;
-use crate::core::entry::{Failure, FailureClass, Usage};
+use crate::core::entry::{Failure, FailureClass, RequestForm, Usage};
 use crate::core::request::Request;
 use crate::core::state::State;
 

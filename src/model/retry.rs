@@ -110,23 +110,22 @@ impl Retry {
         // A pause that the server asks for may end later than the longest wait, by its spread.
         let spread = retry_after.unwrap_or_default().mul_f64(MAX_SPREAD);
         let all = so_far.failed + so_far.limited;
-        let delay = match is_limit {
+        let delay = if is_limit {
             // The pause is never zero, so that the tries last. If a server names the end of its
             // limit, the pause does not grow.
-            true => {
-                let doublings = if retry_after.is_some() {
-                    1
-                } else {
-                    so_far.limited
-                };
-                let delay = self.delay(doublings, retry_after, 0.5 + jitter / 2.0);
-                if is_away {
-                    delay.max(AWAY_PAUSE)
-                } else {
-                    delay
-                }
+            let doublings = if retry_after.is_some() {
+                1
+            } else {
+                so_far.limited
+            };
+            let delay = self.delay(doublings, retry_after, 0.5 + jitter / 2.0);
+            if is_away {
+                delay.max(AWAY_PAUSE)
+            } else {
+                delay
             }
-            false => self.delay(so_far.failed, retry_after, jitter),
+        } else {
+            self.delay(so_far.failed, retry_after, jitter)
         };
         let is_used_up = match is_limit {
             true => delay > left + spread || so_far.limited >= MAX_LIMITED,

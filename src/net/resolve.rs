@@ -82,11 +82,10 @@ impl Resolve for Public {
         Box::pin(async move {
             let found = tokio::net::lookup_host((name.as_str(), 0)).await?;
             let found: Vec<SocketAddr> = found.filter(|a| !is_private(a.ip())).collect();
-            match found.is_empty() {
-                true => {
-                    Err(format!("{} has only addresses of a private network", name.as_str()).into())
-                }
-                false => Ok(Box::new(found.into_iter()) as Addrs),
+            if found.is_empty() {
+                Err(format!("{} has only addresses of a private network", name.as_str()).into())
+            } else {
+                Ok(Box::new(found.into_iter()) as Addrs)
             }
         })
     }

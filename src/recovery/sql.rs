@@ -110,10 +110,7 @@ impl Source {
         each_row(&self.conn, "entries", Some("id"), upto, &mut |row| {
             met += 1;
             progress.so_far(|| text::count(met, "entry"));
-            match entry(row) {
-                Ok(entry) => found.row(rows, &entry),
-                Err(_) => Ok(()),
-            }
+            entry(row).map_or(Ok(()), |entry| found.row(rows, &entry))
         })
     }
 }

@@ -4,9 +4,8 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use signal_hook::SigId;
 use signal_hook::consts::SIGINT;
-use signal_hook::flag;
+use signal_hook::{SigId, flag};
 
 use super::exit;
 

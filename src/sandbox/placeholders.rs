@@ -124,7 +124,7 @@ impl Placeholders {
         folders.sort_by_key(|folder| (!is_own(folder), folder.as_os_str().len(), *folder));
         folders.dedup();
         folders.truncate(MAX_FOLDERS);
-        let records = records_of(profile);
+        let records = profile.quarantine.with_file_name(FOLDER);
         let until = Instant::now() + LOCKED_WITHIN;
         let locked = folders.iter().take(MAX_LOCKED).filter_map(|folder| {
             let folder = open_to_lock(folder).ok()?;
@@ -463,10 +463,6 @@ fn ignoring_mode(folder: &Folder, act: impl Fn() -> io::Result<()>) -> io::Resul
         }
         done => done,
     }
-}
-
-fn records_of(profile: &Profile) -> PathBuf {
-    profile.quarantine.with_file_name(FOLDER)
 }
 
 fn is_git_folder(folder: &Path) -> bool {

@@ -14,6 +14,7 @@ use super::folders::entries;
 use super::places::PROTECTED_GIT;
 use super::protected::modules_of;
 use crate::config::read_text;
+use crate::core::file_name::unquote_name;
 use crate::workspace::{git_settings_of_user, is_repository_of, obeyed_by_git};
 
 /// Maximum size of a file that names a folder.
@@ -219,28 +220,8 @@ fn alternates(file: &Path) -> Vec<PathBuf> {
     let text = text.unwrap_or_default();
     let lines = text.lines();
     let lines = lines.filter(|line| !line.is_empty() && !line.starts_with('#'));
-    let named = lines.map(|line| unquoted(line).unwrap_or_else(|| line.as_bytes().to_vec()));
+    let named = lines.map(|line| unquote_name(line).unwrap_or_else(|| line.as_bytes().to_vec()));
     named.map(|name| OsString::from_vec(name).into()).collect()
-}
-
-/// Returns the bytes of a name in double quotes, with the numbers of other bytes than ASCII, as git
-/// writes it. `None`: it is not quoted.
-fn unquoted(line: &str) -> Option<Vec<u8>> {
-    let mut rest = line.strip_prefix('"')?.strip_suffix('"')?.bytes();
-    let mut plain = Vec::new();
-    while let Some(byte) = rest.next() {
-        plain.push(match byte {
-            b'\\' => match rest.next()? {
-                first @ b'0'..=b'3' => {
-                    let digits = [first, rest.next()?, rest.next()?];
-                    u8::from_str_radix(std::str::from_utf8(&digits).ok()?, 8).ok()?
-                }
-                same => same,
-            },
-            plain => plain,
-        });
-    }
-    Some(plain)
 }
 
 #[cfg(test)]

@@ -332,12 +332,11 @@ pub fn bytes_below(folder: &Path, most: u64) -> u64 {
             let Ok(stat) = folder.stat(&name) else {
                 continue;
             };
-            match FileType::from_raw_mode(stat.st_mode).is_dir() {
-                true => folders.push(below.join(&name)),
-                false => {
-                    let blocks = u64::try_from(stat.st_blocks).unwrap_or_default();
-                    total = total.saturating_add(blocks.saturating_mul(BLOCK));
-                }
+            if FileType::from_raw_mode(stat.st_mode).is_dir() {
+                folders.push(below.join(&name));
+            } else {
+                let blocks = u64::try_from(stat.st_blocks).unwrap_or_default();
+                total = total.saturating_add(blocks.saturating_mul(BLOCK));
             }
             entries_left = entries_left.saturating_sub(1);
             if total > most || entries_left == 0 {

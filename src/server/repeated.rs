@@ -24,9 +24,8 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
 use super::answer::bytes_as;
-use super::body;
 use super::problem::Problem;
-use super::{App, Shared};
+use super::{App, Shared, body};
 use crate::config::make_private_folder;
 
 const KEY: HeaderName = HeaderName::from_static("idempotency-key");

@@ -83,12 +83,11 @@ impl AppContext {
         // The result of a call that runs is read also after its definition was removed.
         let is_open =
             |open: &OpenCall| !open.finished && matches!(open.guard, Some(Guard::Served { .. }));
-        let access = match catalogue.is_empty() && !state.calls.iter().any(is_open) {
-            true => None,
-            false => {
-                let lease_file = lease_file.clone();
-                Some(self.server_access(&catalogue, &id, sandbox.as_ref(), lease_file)?)
-            }
+        let access = if catalogue.is_empty() && !state.calls.iter().any(is_open) {
+            None
+        } else {
+            let lease_file = lease_file.clone();
+            Some(self.server_access(&catalogue, &id, sandbox.as_ref(), lease_file)?)
         };
         remove_left_placeholders(&self.paths.data_dir);
         tmp::sweep(&sandbox::tmp_root(self), &self.paths.data_dir, &runs);

@@ -18,8 +18,7 @@ use crate::core::entry::UsedCommand;
 use crate::core::text::nearest;
 use crate::mcp::catalogue::SessionCatalogue;
 use crate::model::Models;
-use crate::tools::Hidden;
-use crate::tools::TaskOrder;
+use crate::tools::{Hidden, TaskOrder};
 use crate::workspace::regular::open_on_disk;
 use crate::workspace::{
     Agent, Agents, CustomCommand, CustomCommands, StartFolder, agents, commands,

@@ -17,11 +17,10 @@ use super::short_id;
 use crate::core::check;
 use crate::core::ending::is_answer;
 use crate::core::entry::{
-    About, Block, By, CallId, CheckEnding, Entry, Fact, Guard, HookEvent, HookResult, HookVerdict,
-    Image, Learned, LearnedForm, Outcome, Record, Refusal, SaveReason, Seq, SummaryBy, Unfit,
-    Usage, UsedCommand, Verdict,
+    About, Block, By, CallId, CheckEnding, Choice, Entry, Fact, Failure, FailureClass,
+    FallbackModel, Guard, HookEvent, HookResult, HookVerdict, Image, Learned, LearnedForm, Outcome,
+    Record, Refusal, RunLimits, SaveReason, Seq, SummaryBy, Unfit, Usage, UsedCommand, Verdict,
 };
-use crate::core::entry::{Choice, Failure, FailureClass, FallbackModel, RunLimits};
 use crate::core::file_name::path_text;
 use crate::core::form::{Field, FormAnswer, RequestedAnswer, ServerQuestion};
 use crate::core::text::{count, large_count, one_line};
@@ -122,11 +121,6 @@ pub(crate) fn end_of_turn(entry: &Entry) -> Option<How> {
         Entry::Failed { .. } => Some(How::Failed),
         _ => None,
     }
-}
-
-/// Returns whether the next request is smaller after the entry: a summary or a note replaces a part.
-pub(crate) fn is_compaction(entry: &Entry) -> bool {
-    matches!(entry, Entry::Compacted { .. } | Entry::Continued { .. })
 }
 
 /// Returns the failure of an entry that says that the provider does not have the model.

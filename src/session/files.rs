@@ -56,7 +56,7 @@ impl AppContext {
             &self.paths.data_dir,
             &self.paths.state_dir,
         ];
-        let own = own.map(|path: &PathBuf| real(path)).to_vec();
+        let own = own.map(|path: &PathBuf| sandbox::real(path)).to_vec();
         let root = self.here.root.clone();
         let coverage = Coverage::new(root, own, &files.include, &files.exclude);
         let mut coverage = coverage.map_err(|e| e.to_string())?;
@@ -84,8 +84,4 @@ pub fn watch(root: &Path, wanted: FilesWatch) -> Result<usize, Unwatched> {
         FilesWatch::Auto if !guard::reports_changes(root) => Err(Unwatched::FileSystem),
         FilesWatch::Auto => Ok(max_watches()),
     }
-}
-
-fn real(path: &Path) -> PathBuf {
-    path.canonicalize().unwrap_or_else(|_| path.to_path_buf())
 }

@@ -118,14 +118,13 @@ pub(super) fn run_with(
     from.rewind()
         .and_then(|()| from.take(at_most).read_to_end(&mut text))
         .map_err(failed)?;
-    match ended.success() {
-        true => Ok(text),
-        false => {
-            let text = String::from_utf8_lossy(&text);
-            let last = text.lines().rfind(|line| !line.trim().is_empty());
-            let last = last.unwrap_or("it says nothing").trim();
-            Err(format!("git: {}", last.trim_start_matches("fatal: ")))
-        }
+    if ended.success() {
+        Ok(text)
+    } else {
+        let text = String::from_utf8_lossy(&text);
+        let last = text.lines().rfind(|line| !line.trim().is_empty());
+        let last = last.unwrap_or("it says nothing").trim();
+        Err(format!("git: {}", last.trim_start_matches("fatal: ")))
     }
 }
 

@@ -84,8 +84,7 @@ mod worktrees;
 
 pub use crate::core::ending::Ending;
 use crate::shared::SharedError;
-pub use crate::store::now_ms;
-pub use crate::store::short_id;
+pub use crate::store::{now_ms, short_id};
 pub use authors::FileAuthors;
 pub use bypass::{fork_without_bypass, is_in_bypass};
 pub use changed_files::{ChangedFiles, TreePair, changed_by_call};

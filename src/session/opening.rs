@@ -12,19 +12,16 @@ use super::layers::{self, Renderer};
 use super::missing_sessions::MissingSessions;
 use super::reading::{Recent, fold, readable};
 use super::relocation::Relocation;
-use super::replica;
 use super::resume_report::ResumeReport;
-use super::shared;
 use super::{
     AppContext, Opened, Parting, Session, SessionError, SessionSelector, VERSION, journal_fails,
-    now_ms,
+    now_ms, replica, shared,
 };
 use crate::command::server::Servers;
 use crate::command::{OF_UNAWAITED_HOOK, RunState, Runs};
 use crate::config::{Config, ConfigError, Paths};
 use crate::core::budget::Budget;
-use crate::core::entry::Choice;
-use crate::core::entry::{Entry, ForkPoint, PromptPrefix, Record};
+use crate::core::entry::{Choice, Entry, ForkPoint, PromptPrefix, Record};
 use crate::core::state::{State, UserCommand};
 use crate::engine::Log;
 use crate::model::{Models, discover};
@@ -279,12 +276,11 @@ impl AppContext {
         };
         // Not before the lock: a start compares the two times.
         let now_ms = super::now_ms();
-        let (shared, known) = match self.given.shared {
-            true => {
-                let (writer, known) = shared::create(self, &mut store, &new, now_ms, &opened)?;
-                (Some(writer), known)
-            }
-            false => (None, None),
+        let (shared, known) = if self.given.shared {
+            let (writer, known) = shared::create(self, &mut store, &new, now_ms, &opened)?;
+            (Some(writer), known)
+        } else {
+            (None, None)
         };
         if let Some((at_ms, opened)) = known {
             store.create(&new, at_ms, opened)?;

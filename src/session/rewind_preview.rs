@@ -194,10 +194,8 @@ impl SessionList {
         }
         let filter = SessionFilter {
             workspace: Some(&info.workspace),
-            unfinished: false,
-            without_dismissed: false,
             children: true,
-            without_replicas: false,
+            ..SessionFilter::default()
         };
         let sessions = store.history().sessions(filter, MAX_SESSIONS)?;
         let others = sessions.iter().filter(|other| other.id != info.id);

@@ -108,10 +108,8 @@ pub(super) fn confine(
     let project = blake3::hash(project.as_os_str().as_encoded_bytes()).to_hex();
     // If the workspace contains rewake's own folders, a temporary folder there would be hidden with
     // them.
-    let tmp = match real(&paths.data_dir).starts_with(real(&workspace)) {
-        true => None,
-        false => Some(tmp_root(ctx).join(session)),
-    };
+    let tmp =
+        (!real(&paths.data_dir).starts_with(real(&workspace))).then(|| tmp_root(ctx).join(session));
     let named = ctx.env.var_os("GIT_ALTERNATE_OBJECT_DIRECTORIES");
     let named = std::env::split_paths(named.unwrap_or_default());
     let named: Vec<PathBuf> = named.map(|folder| ctx.env.cwd().join(folder)).collect();
@@ -157,6 +155,6 @@ pub(super) fn tmp_root(ctx: &AppContext) -> PathBuf {
     ctx.paths.data_dir.join("tmp")
 }
 
-fn real(path: &Path) -> PathBuf {
+pub(super) fn real(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| path.to_path_buf())
 }

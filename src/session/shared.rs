@@ -135,16 +135,15 @@ pub fn match_logs(
         let info = store.history().find(session)?;
         let listed = idle(info.title.as_deref().unwrap_or_default());
         for part in split(shared::lines_from(store, session, theirs.1)?) {
-            match is_missing && before.1 == 0 {
-                true => {
-                    let new = NewSession {
-                        id: session.to_string(),
-                        workspace: info.workspace.clone(),
-                        folder: info.folder.clone(),
-                    };
-                    create_with(writer, &new, info.created_ms, &part, listed.clone())?;
-                }
-                false => writer.push_blocking(before, &part, listed.clone())?,
+            if is_missing && before.1 == 0 {
+                let new = NewSession {
+                    id: session.to_string(),
+                    workspace: info.workspace.clone(),
+                    folder: info.folder.clone(),
+                };
+                create_with(writer, &new, info.created_ms, &part, listed.clone())?;
+            } else {
+                writer.push_blocking(before, &part, listed.clone())?;
             }
             before = part.end().unwrap_or(before);
         }

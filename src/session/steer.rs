@@ -19,13 +19,12 @@ use crate::command;
 use crate::core::access::Access;
 use crate::core::entry::{CallId, Choice, Entry, Image, Seq, Verdict, Via};
 use crate::core::form::{self, FormAnswer, ServerQuestion};
-use crate::core::image;
-use crate::core::offer;
 use crate::core::policy::Sandbox;
 use crate::core::signal::Signal;
 use crate::core::state::{OpenCall, OpenQuestion, PendingQuestion, State};
 use crate::core::text::session_name;
 use crate::core::tool::ToolCall;
+use crate::core::{image, offer};
 use crate::model::Models;
 use crate::store::{
     Batch, Message, SessionInfo, SessionLock, Store, StoreError, blob_ref, database,

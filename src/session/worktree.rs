@@ -74,16 +74,13 @@ impl AppContext {
         let mut said = Vec::new();
         let (note, is_new) =
             worktrees.enter_named(&project, name, resumes, &|| self.open_store())?;
-        let note = match is_new {
-            false => {
-                said.extend(worktrees.make_there(note.clone(), name)?);
-                note
-            }
-            true => {
-                let note = worktrees.make_noted(note)?;
-                said.extend(worktrees.missing_file_notes());
-                note
-            }
+        let note = if is_new {
+            let note = worktrees.make_noted(note)?;
+            said.extend(worktrees.missing_file_notes());
+            note
+        } else {
+            said.extend(worktrees.make_there(note.clone(), name)?);
+            note
         };
         let folder = worktrees.below(&note.folder(&self.paths.data_dir));
         said.insert(

@@ -351,12 +351,11 @@ impl Worktrees {
             tracing::warn!(%error, "what is left of a worktree stays");
             return Ok(WorktreeCheck::Gone { ignored });
         }
-        match forget {
-            true => note.remove(data_dir),
-            false => {
-                note.stage = WorktreeStage::Removed;
-                note.write(data_dir).map_err(|e| e.to_string())?;
-            }
+        if forget {
+            note.remove(data_dir)
+        } else {
+            note.stage = WorktreeStage::Removed;
+            note.write(data_dir).map_err(|e| e.to_string())?;
         }
         Ok(WorktreeCheck::Gone { ignored })
     }

@@ -61,16 +61,13 @@ impl Connection {
         let has_warned = Arc::new(AtomicBool::new(false));
         let notified = Arc::new(Notify::new());
         let (warned, notify) = (has_warned.clone(), notified.clone());
-        let (client, task) = match address.has_tls {
-            true => {
-                let tls = MakeRustlsConnect::new(tls(address)?);
-                let (client, connection) = address.config.connect(tls).await.map_err(failed)?;
-                (client, tokio::spawn(run(connection, warned, notify)))
-            }
-            false => {
-                let (client, connection) = address.config.connect(NoTls).await.map_err(failed)?;
-                (client, tokio::spawn(run(connection, warned, notify)))
-            }
+        let (client, task) = if address.has_tls {
+            let tls = MakeRustlsConnect::new(tls(address)?);
+            let (client, connection) = address.config.connect(tls).await.map_err(failed)?;
+            (client, tokio::spawn(run(connection, warned, notify)))
+        } else {
+            let (client, connection) = address.config.connect(NoTls).await.map_err(failed)?;
+            (client, tokio::spawn(run(connection, warned, notify)))
         };
         Ok(Connection {
             client,

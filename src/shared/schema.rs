@@ -161,11 +161,10 @@ async fn version(tx: &Transaction<'_>) -> Result<Option<i32>, tokio_postgres::Er
     let exists = tx
         .query_one("SELECT to_regclass('rewake.meta') IS NOT NULL", &[])
         .await?;
-    match exists.get(0) {
-        true => {
-            let row = tx.query_opt("SELECT schema FROM rewake.meta", &[]).await?;
-            Ok(row.map(|row| row.get(0)))
-        }
-        false => Ok(None),
+    if exists.get(0) {
+        let row = tx.query_opt("SELECT schema FROM rewake.meta", &[]).await?;
+        Ok(row.map(|row| row.get(0)))
+    } else {
+        Ok(None)
     }
 }

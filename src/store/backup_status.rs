@@ -7,16 +7,14 @@ use std::path::Path;
 
 use rustix::fs::Access;
 
-use super::cached;
 use super::chain::read_head;
 use super::error::{Doing, io as io_error};
-use super::gap::total_restored_count;
-use super::gap::{count_missing_entries, gap_of, sessions_with_gap};
+use super::gap::{count_missing_entries, gap_of, sessions_with_gap, total_restored_count};
 use super::high_water_mark::HighWaterMark;
 use super::journal_writer::{has_all, highest};
 use super::missing::Gap;
 use super::row::count;
-use super::{Check, StoreError, now_ms};
+use super::{Check, StoreError, cached, now_ms};
 use crate::journal::folder::{JournalPlace, sessions};
 use crate::journal::read::end;
 

@@ -5,11 +5,10 @@ use std::borrow::Cow;
 
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::cached;
 use super::error::Doing;
 use super::replica::IS_SHARED;
 use super::row::{BodyReader, MAX_ROW_BYTES, int};
-use super::{Store, StoreError};
+use super::{Store, StoreError, cached};
 use crate::core::entry::BlobRef;
 
 const ZSTD_LEVEL: i32 = 3;

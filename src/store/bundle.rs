@@ -14,7 +14,6 @@ use serde_json::value::RawValue;
 
 use super::append::{NewSession, Prepared};
 use super::blobs::{Packed, blob, insert_blob};
-use super::cached;
 use super::chain::{Head, SessionStart, chain, insert_session, read_head};
 use super::database::{private_file, private_folder};
 use super::error::{Doing, io as io_error};
@@ -25,7 +24,7 @@ use super::replica::{is_of_rewake, refuse_replica};
 use super::row::{BodyReader, SELECT_ROW, count, row_positions};
 use super::sessions::{IS_CHILD, bring_up_to_date};
 use super::tips::{forked_from, tip_upto};
-use super::{History, Store, StoreError};
+use super::{History, Store, StoreError, cached};
 use crate::core::entry::Seq;
 use crate::core::tree::uses;
 use crate::journal::chain_hash::ChainHash;

@@ -9,13 +9,12 @@ use std::path::Path;
 use rusqlite::params;
 
 use super::bundle::ExportView;
-use super::cached;
 use super::contents::{self, ContentLocation, Gathered, NewContent};
 use super::error::Doing;
 use super::gc::named_contents;
 use super::packs::PackWriter;
 use super::trees::{self, MovedTree};
-use super::{Store, StoreError};
+use super::{Store, StoreError, cached};
 use crate::core::file_name::path_text;
 use crate::core::tree::{ContentHash, Item};
 

@@ -14,10 +14,9 @@ use std::ops::ControlFlow;
 
 use rusqlite::{Connection, OptionalExtension, Statement, params};
 
-use super::cached;
 use super::error::{Doing, classify};
 use super::row::{BodyReader, clip, count, int};
-use super::{History, StoreError};
+use super::{History, StoreError, cached};
 use crate::core::entry::{Entry, Fact, Seq};
 use crate::journal::chain_hash::ChainHash;
 

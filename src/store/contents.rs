@@ -9,12 +9,11 @@ use std::path::Path;
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
 use zstd::zstd_safe::{CParameter, DParameter};
 
-use super::cached;
 use super::database::begin;
 use super::error::Doing;
 use super::packs::{self, PackPlace, PackWriter};
 use super::row::{count, int};
-use super::{Snapshots, StoreError};
+use super::{Snapshots, StoreError, cached};
 use crate::core::tree::ContentHash;
 
 const WHAT: &str = "keep the content of a file";

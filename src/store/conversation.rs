@@ -13,11 +13,10 @@ use std::collections::HashSet;
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
 
-use super::cached;
 use super::chain::{Head, read_head};
 use super::error::Doing;
 use super::row::{BodyReader, count, int};
-use super::{History, Store, StoreError};
+use super::{History, Store, StoreError, cached};
 use crate::core::entry::{Entry, Seq, Via};
 
 const WHAT: &str = "read the summary of the session";

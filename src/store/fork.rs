@@ -17,9 +17,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::append::{Prepared, WHAT_BROUGHT};
-use super::cached;
-use super::chain::chain;
-use super::chain::{Head, read_head};
+use super::chain::{Head, chain, read_head};
 use super::database::{private_file, private_folder};
 use super::error::{Doing, io as io_error};
 use super::journal_writer::Recorded;
@@ -28,7 +26,7 @@ use super::replica::{IS_COPY, IS_SHARED, set_replica};
 use super::row::int;
 use super::tips::tip_of;
 use super::trees::NewTree;
-use super::{History, SessionInfo, Store, StoreError, trees};
+use super::{History, SessionInfo, Store, StoreError, cached, trees};
 use crate::core::entry::{Entry, ForkPoint, ReplicaOrigin, Seq};
 
 const WHAT: &str = "fork the session";

@@ -7,7 +7,6 @@
 
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
 
-use super::cached;
 use super::conversation::last_summary;
 use super::copies::Copies;
 use super::error::Doing;
@@ -15,7 +14,7 @@ use super::inbox::Message;
 use super::machine::now_ms;
 use super::missing::Gap;
 use super::row::{count, int};
-use super::{History, Store, StoreError};
+use super::{History, Store, StoreError, cached};
 use crate::core::entry::Via;
 use crate::journal::state::{GapRow, read_state};
 

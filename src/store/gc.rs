@@ -14,14 +14,11 @@ use std::path::Path;
 
 use rusqlite::{Transaction, TransactionBehavior, params};
 
-use super::cached;
 use super::contents::files_bytes;
-use super::database;
 use super::error::{Doing, io as io_error};
 use super::packs::{self, PackPlace, PackWriter};
 use super::row::{count, int};
-use super::trees;
-use super::{Store, StoreError};
+use super::{Store, StoreError, cached, database, trees};
 use crate::core::tree::{Change, ContentHash, Delta};
 
 const WHAT: &str = "tidy up what is kept of files";

@@ -15,8 +15,7 @@ use std::path::{Path, PathBuf};
 use super::StoreError;
 use super::database::private_folder;
 use super::error::io as io_error;
-use super::machine::Machine;
-use super::machine::now_ms;
+use super::machine::{Machine, now_ms};
 use crate::journal::chain_hash::ChainHash;
 
 const FOLDER: &str = "marks";

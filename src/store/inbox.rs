@@ -13,13 +13,12 @@ use rusqlite::{Connection, OptionalExtension, Row, Transaction, params};
 use serde::{Deserialize, Serialize};
 
 use super::blobs::{Packed, insert_blob};
-use super::cached;
 use super::chain::read_head;
 use super::database::begin;
 use super::error::Doing;
 use super::replica::refuse_copy;
 use super::row::count;
-use super::{Inbox, InboxWriter, StoreError};
+use super::{Inbox, InboxWriter, StoreError, cached};
 use crate::core::entry::{Image, Seq, UsedCommand, Via};
 use crate::core::signal::Signal;
 

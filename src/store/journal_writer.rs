@@ -8,10 +8,7 @@
 use rusqlite::{Connection, OptionalExtension, params};
 use serde_json::value::RawValue;
 
-use super::blobs;
-use super::cached;
-use super::chain::chain;
-use super::chain::{Head, read_head};
+use super::chain::{Head, chain, read_head};
 use super::copies::Copies;
 use super::error::Doing;
 use super::high_water_mark::MarkText;
@@ -20,7 +17,7 @@ use super::parallel_read::record_and_json;
 use super::pending_rows::recognised;
 use super::replica::of_header;
 use super::row::{BodyReader, SELECT_ROW, count, row_positions};
-use super::{Store, StoreError};
+use super::{Store, StoreError, blobs, cached};
 use crate::core::entry::{Entry, Seq};
 use crate::journal::chain_hash::ChainHash;
 use crate::journal::line::{EntryLine, FIRST_FORM, FORM, Header, Parent};
@@ -173,7 +170,8 @@ impl Copies {
                 entry: raw(json)?,
             };
             lines.entry(&line).map_err(|e| super::error::io(WHAT, e))?;
-            lines.ends_window |= ends_window(entry);
+            // The end of a segment of the context also ends the journal's file.
+            lines.ends_window |= entry.ends_window();
             seq += 1;
         }
         self.journal.write(session, lines)?;
@@ -290,11 +288,6 @@ fn add_blobs(
         written.map_err(|e| super::error::io(WHAT, e))?;
     }
     Ok(())
-}
-
-/// Returns whether this entry ends a segment of the context. Then it also ends the journal's file.
-fn ends_window(entry: &Entry) -> bool {
-    matches!(entry, Entry::Compacted { .. } | Entry::Continued { .. })
 }
 
 fn raw(json: &str) -> Result<Box<RawValue>, StoreError> {

@@ -16,14 +16,13 @@ use std::path::Path;
 
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
 
-use super::cached;
 use super::chain::read_head;
 use super::copies::{APPENDED, Copies};
 use super::database::begin;
 use super::error::Doing;
 use super::lock::SessionLock;
 use super::tips::{Comparison, compare};
-use super::{Store, StoreError};
+use super::{Store, StoreError, cached};
 
 const WHAT: &str = "compare the journal with the database";
 

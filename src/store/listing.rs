@@ -14,7 +14,6 @@ use std::collections::{HashMap, HashSet};
 
 use rusqlite::{OptionalExtension, Row, params};
 
-use super::cached;
 use super::error::Doing;
 use super::index::IndexedText;
 use super::load::explained;
@@ -22,7 +21,7 @@ use super::query::{escape, snippet, terms};
 use super::replica::IS_COPY;
 use super::row::{BodyReader, count};
 use super::sessions::{IS_BLANK, IS_CHILD, SELECT, info, position};
-use super::{Checkpoint, History, Index, SessionInfo, Store, StoreError};
+use super::{Checkpoint, History, Index, SessionInfo, Store, StoreError, cached};
 use crate::core::entry::Seq;
 
 const WHAT: &str = "list the sessions";

@@ -8,8 +8,7 @@ use std::ops::RangeInclusive;
 use rusqlite::Connection;
 
 use super::backup_status::AT_MOST;
-use super::chain::chain;
-use super::chain::{Head, planned, read_head};
+use super::chain::{Head, chain, planned, read_head};
 use super::copies::Copies;
 use super::error::Doing;
 use super::row::{BodyReader, SELECT_ROW, row_positions};

@@ -5,12 +5,11 @@
 
 use rusqlite::{Row, Transaction, params};
 
-use super::cached;
 use super::database::begin;
 use super::error::Doing;
 use super::load::explained;
 use super::query::{any_of, distinctive_words, escape};
-use super::{Index, Scope, StoreError};
+use super::{Index, Scope, StoreError, cached};
 use crate::core::entry::{Memory, Seq};
 
 const WHAT: &str = "search the memories";

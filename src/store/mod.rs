@@ -77,24 +77,20 @@ pub use bundle::{
 pub use bundle_files::{ExportedFiles, FileImport, FilePart};
 pub use chain::Head;
 pub use error::StoreError;
-pub use fork::ForkNote;
-pub use fork::{NewFork, NewPlace};
+pub use fork::{ForkNote, NewFork, NewPlace};
 pub use gc::{Keep, Tidied};
 pub use ids::{id_of, new_id, new_run_id, short_id, unique_short_id};
-pub use inbox::{AbandonedDraft, Draft, Drafts};
-pub use inbox::{InboxId, Message, Queued};
-pub use inbox::{MAX_MESSAGES, MAX_SIGNALS, QueuedSignal, SignalId};
+pub use inbox::{
+    AbandonedDraft, Draft, Drafts, InboxId, MAX_MESSAGES, MAX_SIGNALS, Message, Queued,
+    QueuedSignal, SignalId,
+};
 pub use index::{Hit, Order, Scope};
-pub use listing::{ListPosition, MessageMatch, SessionKey};
-pub use listing::{NewEntry, PageFilter, Paged};
-pub use lock::SessionLock;
-pub use lock::WorkspaceLock;
+pub use listing::{ListPosition, MessageMatch, NewEntry, PageFilter, Paged, SessionKey};
+pub use lock::{SessionLock, WorkspaceLock};
 pub use machine::{home_of_machine, host_name, now_ms};
 pub use memories::{MemoryQuery, Remembered};
 pub use missing::Gap;
-pub use models::Catalogued;
-pub use models::ModelRequest;
-pub use models::{Learnt, LearntRatio};
+pub use models::{Catalogued, Learnt, LearntRatio, ModelRequest};
 pub use open::refuse_shared;
 pub use packs::PackWriter;
 pub use purge::{Removed, is_purged};
@@ -106,8 +102,7 @@ pub use replica_writer::{Copied, ReplicaWriter};
 pub use scrub::Scrubbed;
 pub use sessions::{SessionFilter, SessionInfo};
 pub use telemetry::TelemetryCursor;
-pub use trace::Checkpoint;
-pub use trace::{Branch, Family, Traced};
+pub use trace::{Branch, Checkpoint, Family, Traced};
 pub use trees::{Cause, KnownTree, MovedTree, NewTree, TreeLink, root_in_bundle};
 pub use views::{
     Catalogue, Check, History, Inbox, InboxWriter, Index, Models, Snapshots, Telemetry,

@@ -15,14 +15,12 @@ use std::collections::BTreeMap;
 use rusqlite::{OptionalExtension, ToSql, Transaction, params};
 use serde::{Deserialize, Serialize};
 
-use super::cached;
 use super::database::begin;
 use super::error::Doing;
 use super::load::explained;
 use super::row::{BodyReader, count, int};
-use super::{Catalogue, History, Models, StoreError};
-use crate::core::entry::RequestForm;
-use crate::core::entry::{Spent, Usage};
+use super::{Catalogue, History, Models, StoreError, cached};
+use crate::core::entry::{RequestForm, Spent, Usage};
 
 /// Learnt facts about a model. `None`: not known yet.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]

@@ -28,7 +28,6 @@ use rusqlite::{Connection, ErrorCode, Transaction, TransactionBehavior, params, 
 
 use super::append::Prepared;
 use super::blobs::{BlobRow, Packed, insert_blob};
-use super::cached;
 use super::chain::{Head, SessionStart, insert_session};
 use super::database::{Names, names};
 use super::error::{Doing, io as io_error};
@@ -37,7 +36,7 @@ use super::gap::store_gap;
 use super::lock::StoreLock;
 use super::missing::Gap;
 use super::pending_rows::{ConsumedIds, MayHaveWaited};
-use super::{StoreError, database, migrate, pending_rows, purge};
+use super::{StoreError, cached, database, migrate, pending_rows, purge};
 use crate::core::entry::Seq;
 use crate::journal::chain_hash::ChainHash;
 

@@ -12,8 +12,7 @@ use std::time::Duration;
 use rusqlite::Connection;
 use rusqlite::limits::Limit;
 
-use super::database::InUse;
-use super::database::private_folder;
+use super::database::{InUse, private_folder};
 use super::error::Doing;
 use super::lock::StoreLock;
 use super::reconcile::RestoreReport;

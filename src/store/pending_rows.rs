@@ -8,16 +8,14 @@ use rusqlite::{Connection, OptionalExtension, Transaction, params};
 use serde_json::value::RawValue;
 
 use super::blobs::{Packed, blob, insert_blob};
-use super::cached;
-use super::chain::Head;
-use super::chain::chain;
+use super::chain::{Head, chain};
 use super::copies::Copies;
 use super::database::begin;
 use super::error::Doing;
 use super::gap::gap_of;
 use super::inbox::Message;
 use super::row::{BodyReader, count};
-use super::{Inbox, InboxWriter, StoreError};
+use super::{Inbox, InboxWriter, StoreError, cached};
 use crate::core::entry::{Entry, Seq};
 use crate::core::signal::{self, Signal};
 use crate::journal::line::EntryLine;

@@ -23,7 +23,6 @@ use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, OptionalExtension};
 
-use super::cached;
 use super::chain::read_head;
 use super::database::private_folder;
 use super::error::{Doing, io as io_error};
@@ -31,7 +30,7 @@ use super::gc::{in_use, tidy_packs};
 use super::high_water_mark::HighWaterMark;
 use super::journal_writer::highest;
 use super::row::{count, int};
-use super::{JournalPlace, Store, StoreError, database, now_ms};
+use super::{JournalPlace, Store, StoreError, cached, database, now_ms};
 use crate::journal::folder::{is_session_id, sessions};
 use crate::journal::read::begin;
 

@@ -5,11 +5,10 @@
 
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
 
-use super::cached;
 use super::chain::Head;
 use super::error::Doing;
 use super::row::{count, int};
-use super::{History, Store, StoreError};
+use super::{History, Store, StoreError, cached};
 use crate::core::text::one_line;
 use crate::core::visible::visible;
 

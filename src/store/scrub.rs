@@ -10,8 +10,7 @@ use std::path::Path;
 use rusqlite::Connection;
 
 use super::blobs::BlobRow;
-use super::chain::chain;
-use super::chain::read_head;
+use super::chain::{chain, read_head};
 use super::error::Doing;
 use super::load::load_each;
 use super::purge::purged;

@@ -10,13 +10,12 @@
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use super::cached;
 use super::chain::read_head;
 use super::error::Doing;
 use super::load::explained;
 use super::replica::{IS_COPY, database_of, refuse_replica};
 use super::row::{count, int, sum_of_tokens};
-use super::{History, Store, StoreError};
+use super::{History, Store, StoreError, cached};
 use crate::core::entry::{ForkPoint, Usage};
 
 const WHAT: &str = "list the sessions";

@@ -10,7 +10,6 @@ use serde_json::value::RawValue;
 
 use super::append::{Batch, Prepared};
 use super::blobs::{Packed, blob, blob_ref, insert_blob};
-use super::cached;
 use super::chain::{Head, insert_session, read_head};
 use super::error::Doing;
 use super::fork::close_calls;
@@ -21,10 +20,9 @@ use super::replica::{Held, database_of, shared_source};
 use super::row::Body;
 use super::sessions::bring_up_to_date;
 use super::tips::tip_upto;
-use super::trees;
 use super::{
     ExportView, NewReplica, NewSession, Planned, SessionInfo, SessionPart, Store, StoreError,
-    append_replica, now_ms,
+    append_replica, cached, now_ms, trees,
 };
 use crate::core::entry::{Entry, Seq};
 use crate::journal::chain_hash::ChainHash;

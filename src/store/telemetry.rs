@@ -4,11 +4,10 @@
 
 use rusqlite::{OptionalExtension, Row, params};
 
-use super::cached;
 use super::database::begin;
 use super::error::Doing;
 use super::row::{count, int};
-use super::{Store, StoreError, Telemetry};
+use super::{Store, StoreError, Telemetry, cached};
 use crate::core::entry::Seq;
 
 const WHAT: &str = "read how much telemetry was sent";

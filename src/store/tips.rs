@@ -7,11 +7,10 @@ use std::path::Path;
 
 use rusqlite::{Connection, OptionalExtension};
 
-use super::StoreError;
-use super::cached;
 use super::chain::{ForkedFrom, Head, chain, read_head};
 use super::error::{Doing, io as io_error};
 use super::row::{NO_TIP, RowPosition};
+use super::{StoreError, cached};
 use crate::core::entry::Seq;
 use crate::journal::chain_hash::ChainHash;
 use crate::journal::read::{End, JournalItem, end, lines};

@@ -5,12 +5,10 @@
 
 use rusqlite::Row;
 
-use super::cached;
-use super::chain::chain;
-use super::chain::read_head;
+use super::chain::{chain, read_head};
 use super::error::Doing;
 use super::row::{BodyReader, RawRow, count, row_positions};
-use super::{History, StoreError};
+use super::{History, StoreError, cached};
 use crate::core::entry::{Record, Seq};
 use crate::journal::chain_hash::ChainHash;
 

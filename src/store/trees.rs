@@ -9,12 +9,11 @@ use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
 
-use super::cached;
 use super::chain::Head;
 use super::contents::{self, NewContent, hex};
 use super::error::Doing;
 use super::row::{count, int};
-use super::{Snapshots, StoreError};
+use super::{Snapshots, StoreError, cached};
 use crate::core::entry::Entry;
 use crate::core::tree::{CompactTree, Delta, Tree, TreeSize, diff, uses};
 

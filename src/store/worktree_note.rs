@@ -4,8 +4,7 @@
 //!
 //! Invariant: a note is replaced whole, by a rename: it has either the old content or the new one.
 
-use std::fs::{self, File};
-use std::io::Write;
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -13,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::StoreError;
 use super::database::private_folder;
 use super::error::io as io_error;
-use crate::config::{project_note, worktrees_folder, worktrees_of};
+use crate::config::{project_note, replace_file, worktrees_folder, worktrees_of};
 
 const WHAT: &str = "note a worktree";
 
@@ -97,10 +96,10 @@ impl WorktreeNote {
         let project = project_note(&folder);
         if !project.exists() {
             let bytes = self.project.as_os_str().as_encoded_bytes();
-            replace(&folder, &project, bytes).map_err(failed)?;
+            replace_file(&folder, &project, bytes).map_err(failed)?;
         }
         let text = serde_json::to_vec(self).map_err(|e| failed(e.into()))?;
-        replace(&notes, &notes.join(&self.name), &text).map_err(failed)
+        replace_file(&notes, &notes.join(&self.name), &text).map_err(failed)
     }
 
     /// Returns the note of this project and name.
@@ -148,14 +147,6 @@ fn note_in(file: &Path) -> Option<WorktreeNote> {
     let is_small = fs::metadata(file).is_ok_and(|found| found.len() <= MAX_BYTES);
     let text = is_small.then(|| fs::read(file).ok()).flatten()?;
     serde_json::from_slice(&text).ok()
-}
-
-fn replace(folder: &Path, file: &Path, bytes: &[u8]) -> std::io::Result<()> {
-    let mut beside = tempfile::NamedTempFile::new_in(folder)?;
-    beside.write_all(bytes)?;
-    beside.as_file().sync_all()?;
-    beside.persist(file).map_err(|e| e.error)?;
-    File::open(folder)?.sync_all()
 }
 
 #[cfg(test)]

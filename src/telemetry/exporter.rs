@@ -10,10 +10,9 @@ use reqwest::{Client, StatusCode};
 use serde_json::Value;
 use tokio::sync::watch;
 
-use super::encode;
 use super::settings::Target;
 use super::spans::{Span, SpanFold};
-use super::{Job, LOOK, Warning, trace_of};
+use super::{Job, LOOK, Warning, encode, trace_of};
 use crate::core::entry::Seq;
 use crate::core::text::{count, one_line};
 use crate::net::client::{self, Kind};

@@ -49,10 +49,7 @@ impl Tool for Args {
     }
 
     fn permission(&self) -> Permission {
-        match self.called() {
-            Some(tool) => foreign::permission(tool),
-            None => Permission::None,
-        }
+        self.called().map_or(Permission::None, foreign::permission)
     }
 
     fn shown(self) -> Shown {

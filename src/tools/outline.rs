@@ -41,16 +41,13 @@ fn write(out: &mut String, value: &Value, depth: usize) {
 fn field(out: &mut String, value: &Value, depth: usize) {
     let text = scalar(value);
     let is_line = !value.is_object() && !value.is_array() && !text.contains('\n');
-    match is_line {
-        true => {
-            out.push(' ');
-            out.push_str(&text);
-            out.push('\n');
-        }
-        false => {
-            out.push('\n');
-            write(out, value, depth + 1);
-        }
+    if is_line {
+        out.push(' ');
+        out.push_str(&text);
+        out.push('\n');
+    } else {
+        out.push('\n');
+        write(out, value, depth + 1);
     }
 }
 

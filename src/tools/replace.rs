@@ -287,10 +287,7 @@ impl<'a> Flat<'a> {
                 text: flattened(raw, first_end),
                 ends: Vec::new(),
                 crlfs: Vec::new(),
-                without_ends: match raw.contains('\n') {
-                    true => "\n",
-                    false => first_end,
-                },
+                without_ends: if raw.contains('\n') { "\n" } else { first_end },
             };
         }
         let mut flat = Flat {

@@ -160,24 +160,22 @@ fn object_of(schema: &Value, given: Object, objection: &mut Option<String>) -> O
         }
         if let Some(right) = right_name(&name, properties) {
             let is_there = found.get(right).is_some_and(|value| !value.is_null());
-            match is_there {
-                true => object_to(
+            if is_there {
+                object_to(
                     objection,
                     format!("`{right}` and `{name}` name the same argument: give `{right}` alone"),
-                ),
-                false => {
-                    found.insert(right.to_string(), given);
-                }
+                )
+            } else {
+                found.insert(right.to_string(), given);
             }
         } else if let Some((list, property)) = inner
             && let Some(item) = property["items"]["properties"].as_object()
             && (item.contains_key(&name) || right_name(&name, item).is_some())
         {
-            match found.contains_key(list) {
-                true => object_to(objection, format!("`{name}` belongs into `{list}`")),
-                false => {
-                    of_inner.insert(name, given);
-                }
+            if found.contains_key(list) {
+                object_to(objection, format!("`{name}` belongs into `{list}`"));
+            } else {
+                of_inner.insert(name, given);
             }
         } else {
             let near = nearest(&name, properties.keys().map(String::as_str));

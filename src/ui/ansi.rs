@@ -121,14 +121,13 @@ impl Painter<'_> {
             match code {
                 Some(code @ (38 | 48)) => {
                     // In the form with colons, a colour space may come before the figures.
-                    let colour = match parameter.contains(':') {
-                        true => {
-                            let parts: Vec<&str> = parts.collect();
-                            let skip = usize::from(parts.len() > 4);
-                            let (kind, figures) = parts.split_at(parts.len().min(1));
-                            colour(kind.iter().chain(figures.iter().skip(skip)).copied())
-                        }
-                        false => colour(parameters.by_ref()),
+                    let colour = if parameter.contains(':') {
+                        let parts: Vec<&str> = parts.collect();
+                        let skip = usize::from(parts.len() > 4);
+                        let (kind, figures) = parts.split_at(parts.len().min(1));
+                        colour(kind.iter().chain(figures.iter().skip(skip)).copied())
+                    } else {
+                        colour(parameters.by_ref())
                     };
                     self.paint(code == 38, colour);
                 }

@@ -28,9 +28,8 @@ use crate::core::state::{Halt, State, UserCommand};
 use crate::engine::{Command, Event, NotRewound, RewindResult, Rewinding};
 use crate::model::Figures;
 use crate::session::context::{Gauge, Gauging};
-use crate::session::sandbox;
 use crate::session::{
-    AppContext, Attended, ResumeReport, Session, SessionError, SessionSelector, drive,
+    AppContext, Attended, ResumeReport, Session, SessionError, SessionSelector, drive, sandbox,
 };
 use crate::store::{Queued, Store, StoreError};
 

@@ -225,13 +225,12 @@ fn run_screen(ctx: AppContext, start: Start, made: &mut Vec<String>) -> Closed {
         (false, true, _) => Scrollback::Conversation,
         (false, false, false) => effects.ctx.config().ui.scrollback,
     };
-    let words = match ended.leaves_words() {
-        true => {
-            let (_, height) = app.look.size;
-            let mut layout = app.look.layout(app.now_ms);
-            app.conversation.printed(scrollback, height, &mut layout)
-        }
-        false => String::new(),
+    let words = if ended.leaves_words() {
+        let (_, height) = app.look.size;
+        let mut layout = app.look.layout(app.now_ms);
+        app.conversation.printed(scrollback, height, &mut layout)
+    } else {
+        String::new()
     };
     let output = Arc::clone(screen.output());
     drop(screen);

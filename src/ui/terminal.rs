@@ -25,8 +25,7 @@ use rustix::termios::OptionalActions;
 use super::app::App;
 use super::cells::Cells;
 use super::plain::Printer;
-use super::program_status;
-use super::view;
+use super::{program_status, view};
 use crate::model::Delta;
 use crate::report::{FrameBuffer, Output, Signals, stderr_takes};
 

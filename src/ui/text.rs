@@ -79,13 +79,15 @@ pub fn with_hint(text: impl Display, hint: Option<impl Display>) -> String {
 
 /// Cuts the text to `max` columns, with `…` for the rest.
 pub fn clip(text: &str, max: usize) -> String {
+    clip_with(text, max, |room| format!("{}{ELLIPSIS}", head(text, room)))
+}
+
+/// Returns the text, or `cut` of it if it is wider than `max`: with `…` and the given other columns.
+fn clip_with(text: &str, max: usize, cut: impl Fn(usize) -> String) -> String {
     if width(text) <= max {
         return text.to_string();
     }
-    match max.checked_sub(1) {
-        Some(room) => format!("{}{ELLIPSIS}", head(text, room)),
-        None => String::new(),
-    }
+    max.checked_sub(1).map(cut).unwrap_or_default()
 }
 
 /// Cuts the text like [`clip`], but after a whole word if at least half of it stays.
@@ -106,27 +108,15 @@ pub fn clip_words(text: &str, max: usize) -> String {
 
 /// Cuts the text to `max` columns: its head and tail, with `…` between.
 pub fn clip_middle(text: &str, max: usize) -> String {
-    if width(text) <= max {
-        return text.to_string();
-    }
-    match max.checked_sub(1) {
-        Some(room) => {
-            let (head, tail) = (head(text, room.div_ceil(2)), tail(text, room / 2));
-            format!("{head}{ELLIPSIS}{tail}")
-        }
-        None => String::new(),
-    }
+    clip_with(text, max, |room| {
+        let (head, tail) = (head(text, room.div_ceil(2)), tail(text, room / 2));
+        format!("{head}{ELLIPSIS}{tail}")
+    })
 }
 
 /// Cuts the text to `max` columns: its end, with `…` before it.
 pub fn clip_start(text: &str, max: usize) -> String {
-    if width(text) <= max {
-        return text.to_string();
-    }
-    match max.checked_sub(1) {
-        Some(room) => format!("{ELLIPSIS}{}", tail(text, room)),
-        None => String::new(),
-    }
+    clip_with(text, max, |room| format!("{ELLIPSIS}{}", tail(text, room)))
 }
 
 fn head(text: &str, max: usize) -> &str {

@@ -20,8 +20,7 @@ use crate::model::Delta;
 use crate::session::no_remote::{Remote, post};
 #[cfg(feature = "fleet")]
 use crate::session::remote::{Remote, post};
-use crate::session::sandbox;
-use crate::session::{AppContext, QuestionChoice, SessionError, SteerError};
+use crate::session::{AppContext, QuestionChoice, SessionError, SteerError, sandbox};
 use crate::shared::SharedError;
 use crate::store::Store;
 use crate::tools;

@@ -26,7 +26,7 @@ pub(crate) fn copy_attributes(old: &File, new: &File) -> io::Result<Vec<String>>
     let mut lost = Vec::new();
     let names = match names(old) {
         Ok(names) => names,
-        Err(e) if is_unsupported(&e) => return Ok(lost),
+        Err(e) if e.kind() == ErrorKind::Unsupported => return Ok(lost),
         Err(e) => return Err(e),
     };
     if !names.iter().any(|name| name.as_c_str() == ACL) {
@@ -77,10 +77,6 @@ fn value(file: &File, name: &CStr) -> io::Result<Vec<u8>> {
     let length = fgetxattr(file, name, &mut value[..])?;
     value.truncate(length);
     Ok(value)
-}
-
-fn is_unsupported(error: &io::Error) -> bool {
-    error.kind() == ErrorKind::Unsupported
 }
 
 #[cfg(any(target_os = "linux", target_os = "android"))]

@@ -228,14 +228,10 @@ impl Machine {
             output_cap_bytes: self.shell.output_cap_bytes,
             shell: self.shell.path.clone(),
             env_remove: self.shell.env_remove.clone(),
-            env_set: Vec::new(),
             session: self.session.clone(),
             call,
-            background: false,
-            sandbox: None,
-            child: None,
-            hook: None,
             lease: self.shell.lease_file.clone(),
+            ..Spec::default()
         }
     }
 

@@ -436,11 +436,10 @@ impl Machine {
         child: ChildRun,
     ) -> ToolResult {
         let id = background_id(call);
-        let told = match self.leaves_when_idle() {
-            true => {
-                "you are told when it ends, also after you ended your turn: this run waits for it"
-            }
-            false => "you are told when it ends",
+        let told = if self.leaves_when_idle() {
+            "you are told when it ends, also after you ended your turn: this run waits for it"
+        } else {
+            "you are told when it ends"
         };
         let text = format!(
             "task {} is at work in the background as {id}; bash_wait waits for it; bash_stop with id {id} \

@@ -2,8 +2,7 @@
 //! older database.
 
 use super::Report;
-use crate::config::rights_hint_below;
-use crate::config::{Loaded, Paths};
+use crate::config::{Loaded, Paths, rights_hint_below};
 use crate::core::text::count;
 use crate::report::{CliError, exit, line};
 use crate::session::journal_place;

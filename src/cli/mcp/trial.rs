@@ -13,14 +13,13 @@ use crate::config::mcp::FoundServer;
 use crate::config::mcp::names::tool_name;
 use crate::core::budget::BYTES_PER_TOKEN;
 use crate::core::text::one_line;
-use crate::mcp::catalogue;
-use crate::mcp::clean;
 use crate::mcp::connection::{Connection, McpError};
 use crate::mcp::elicit::{Declines, Elicit};
 use crate::mcp::era::{Era, NegotiatedServer, ProtocolHint};
 use crate::mcp::launch::{LaunchPlace, launch};
 use crate::mcp::oauth::challenge::Challenge;
 use crate::mcp::tools::{Listing, ServerTool};
+use crate::mcp::{catalogue, clean};
 use crate::session::{AppContext, sandbox};
 use crate::store::now_ms;
 

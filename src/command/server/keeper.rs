@@ -12,7 +12,6 @@
 //! Invariant: no threads, no async runtime. A line that has passed stays nowhere in memory.
 
 use std::collections::HashSet;
-use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
 use std::os::unix::net::UnixListener;
@@ -87,13 +86,8 @@ const GONE: &str = "the run folder of the server was removed";
 
 /// Runs as a keeper if this process was started as one. Returns `None` for an ordinary start.
 pub fn run_if_keeper() -> Option<ExitCode> {
-    let mut args = std::env::args_os().skip(1);
-    if args.next()? != OsStr::new(WORD) {
-        return None;
-    }
-    let kept = args
-        .next()
-        .is_some_and(|folder| keep(&RunFolder::at(folder)).is_ok());
+    let folder = process::arguments_after(WORD)?.next();
+    let kept = folder.is_some_and(|folder| keep(&RunFolder::at(folder)).is_ok());
     Some(match kept {
         true => ExitCode::SUCCESS,
         false => ExitCode::FAILURE,

@@ -13,13 +13,11 @@ use tokio::net::UnixStream;
 
 use super::client::{ASKS, Client, KNOWN, KNOWN_NEW, lost};
 use super::end::ServerEnd;
-use super::journal;
-use super::keeper;
 use super::past::{self, EndedServer, ServerOutcome};
 use super::protected::{CHANGES, CHANGES_MAX_BYTES};
-use super::socket;
 use super::spec::{PreparedServer, ServerEnv, ServerSpec};
 use super::wire::{self, ToAgent, ToKeeper, VERSION};
+use super::{journal, keeper, socket};
 use crate::command::folder::RunFolder;
 use crate::command::look::{ObservedState, look, look_after_claim, with_context};
 use crate::command::process;

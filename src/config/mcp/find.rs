@@ -103,15 +103,14 @@ fn not_counted(defined: &DefinedServer) -> Option<String> {
     let trust = server.trust_annotations.then_some("trust_annotations");
     let sandbox = (server.sandbox == Some(Access::Full)).then_some("sandbox = \"full\"");
     let keys: Vec<&str> = trust.into_iter().chain(sandbox).collect();
-    match keys.is_empty() {
-        true => None,
-        false => Some(format!(
+    (!keys.is_empty()).then(|| {
+        format!(
             "server {:?} of {}: not used, since only your own config says it: {}",
             defined.name,
             defined.origin,
             keys.join(", ")
-        )),
-    }
+        )
+    })
 }
 
 /// Returns every definition and its state, sorted by the part of the name that is in the names of

@@ -8,10 +8,9 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value, json};
 
-use super::McpServer;
 use super::check::fault;
 use super::json::{definition, mcp_json};
-use super::{DefinedServer, ServerSource};
+use super::{DefinedServer, McpServer, ServerSource};
 use crate::config::{Env, ReadError, read_text};
 
 /// Maximum size of such a file, which may contain the history of all projects.

@@ -2,7 +2,6 @@
 
 use crate::core::access::Access;
 use crate::core::choice::Effort;
-use crate::core::ending;
 use crate::core::entry::{
     About, Block, By, CallId, Choice, Entry, Fact, Failure, FailureClass, Guard, HookEvent,
     HookResult, HookVerdict, Learned, Outcome, Record, SaveReason, Seq, StopReason, Unfit,
@@ -14,10 +13,9 @@ use crate::core::offer::RuleOffer;
 use crate::core::permission::{PathUse, Permission, is_offered};
 use crate::core::rule::Rule;
 use crate::core::structured::{self, AnswerStatus, Structured};
-use crate::core::text;
 use crate::core::tool::ToolCall;
-use crate::core::tree;
 use crate::core::unsent::Refused;
+use crate::core::{ending, text, tree};
 
 use super::context::{changes_the_context, follow_file, moved, relocated};
 use super::{

@@ -8,10 +8,9 @@ use serde_json::Value;
 use tokio::task::JoinSet;
 
 use super::exchange::{exchange, send_notification};
-use super::headers;
-use super::lines;
 use super::session::Session;
 use super::wire::Wire;
+use super::{headers, lines};
 use crate::mcp::launch::BridgeConfig;
 use crate::mcp::refusal::Refusal;
 

@@ -233,12 +233,11 @@ impl Session {
     pub fn expect(&self, id: &Value) -> Option<Arc<Notify>> {
         let mut in_flight = self.in_flight();
         let done = Arc::new(Notify::new());
-        match in_flight.contains_key(&id.to_string()) {
-            true => None,
-            false => {
-                in_flight.insert(id.to_string(), Arc::clone(&done));
-                Some(done)
-            }
+        if in_flight.contains_key(&id.to_string()) {
+            None
+        } else {
+            in_flight.insert(id.to_string(), Arc::clone(&done));
+            Some(done)
         }
     }
 

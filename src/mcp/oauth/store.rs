@@ -3,7 +3,7 @@
 
 use std::fmt;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
+use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -11,7 +11,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::client::Client;
-use crate::config::make_private_folder;
+use crate::config::{make_private_folder, replace_file};
 
 /// Prefix of the names of these files. Other keys are in the same folder.
 const PREFIX: &str = "mcp-";
@@ -91,11 +91,8 @@ impl Logins {
             hash(&login.server),
             hash(&login.issuer)
         );
-        let mut file = tempfile::NamedTempFile::new_in(&self.folder)?;
-        file.write_all(&serde_json::to_vec(login)?)?;
-        file.as_file().sync_all()?;
-        file.persist(self.folder.join(name))?;
-        File::open(&self.folder)?.sync_all()
+        let json = serde_json::to_vec(login)?;
+        replace_file(&self.folder, &self.folder.join(name), &json)
     }
 
     /// Removes every login at this server, and returns their number.

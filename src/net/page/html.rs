@@ -240,10 +240,7 @@ impl Pass {
             }
             _ => self.open(tag, treatment),
         }
-        match raw {
-            Some(kind) => TokenSinkResult::RawData(kind),
-            None => TokenSinkResult::Continue,
-        }
+        raw.map_or(TokenSinkResult::Continue, TokenSinkResult::RawData)
     }
 
     fn open(&mut self, tag: &Tag, treatment: Treatment) {

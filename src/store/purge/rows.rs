@@ -6,13 +6,10 @@ use rusqlite::{Transaction, params};
 
 use super::{Removed, WHAT};
 use crate::core::entry::{Entry, Seq};
-use crate::store::StoreError;
 use crate::store::chain::Head;
 use crate::store::error::Doing;
-use crate::store::gc;
-use crate::store::index;
 use crate::store::row::{BodyReader, count, int};
-use crate::store::trees;
+use crate::store::{StoreError, gc, index, trees};
 
 struct Fork {
     key: i64,

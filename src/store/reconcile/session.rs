@@ -9,7 +9,6 @@ use crate::core::entry::Seq;
 use crate::journal::line::Header;
 use crate::journal::read::{begin, end};
 use crate::store::append::WHAT_BROUGHT as WHAT;
-use crate::store::cached;
 use crate::store::chain::{Head, SessionStart, insert_session, read_head};
 use crate::store::copies::Copies;
 use crate::store::error::{Doing, io as io_error};
@@ -21,7 +20,7 @@ use crate::store::replica::{database_of, of_header};
 use crate::store::restore_entries::{Came, restore_lines};
 use crate::store::row::int;
 use crate::store::tips::{Ahead, Comparison, compare, forked_from, tip_upto};
-use crate::store::{Store, StoreError};
+use crate::store::{Store, StoreError, cached};
 
 /// A journal that diverged from the database.
 struct JournalBranch {

@@ -7,7 +7,7 @@ use crate::core::entry::{Entry, Mode, Record};
 use crate::core::text::one_line;
 use crate::engine::{ContextChange, Event};
 use crate::model::Delta;
-use crate::session::describe::{is_compaction, missing_model};
+use crate::session::describe::missing_model;
 use crate::session::{ResumeReport, journal_fails};
 use crate::ui::commands::on_screen;
 use crate::ui::live::{LiveEvent, NotOpened, Opening, SessionView};
@@ -196,14 +196,13 @@ impl App {
         if !run.is_empty() {
             self.input.mark_rest_unsaved(self.now_ms);
         }
-        match words.is_empty() && run.is_empty() {
-            false => intents.extend(run.into_iter().chain(words.into_iter().map(Intent::Say))),
-            true => {
-                let found = opening.found.as_ref().filter(|_| !named);
-                if let Some(question) = found.and_then(bypass_question) {
-                    self.raise(question);
-                }
+        if words.is_empty() && run.is_empty() {
+            let found = opening.found.as_ref().filter(|_| !named);
+            if let Some(question) = found.and_then(bypass_question) {
+                self.raise(question);
             }
+        } else {
+            intents.extend(run.into_iter().chain(words.into_iter().map(Intent::Say)));
         }
         intents
     }
@@ -251,7 +250,7 @@ impl App {
         self.conversation.transcript.fold(record);
         let before = self.session.request_tokens();
         self.session.recorded(record, now, self.now_ms);
-        if is_compaction(&record.entry) {
+        if record.entry.ends_window() {
             let tokens = before.zip(self.session.request_tokens());
             if let Some((before, after)) = tokens {
                 self.conversation.transcript.add_tokens(before, after);

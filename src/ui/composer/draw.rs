@@ -192,16 +192,15 @@ fn draw_popup(popup: &Popup, frame: &mut Frame<'_>, below: Rect, styles: &Compos
         ..area
     };
     frame.render_widget(Clear, rows_below);
-    let inner = match framed {
-        true => {
-            let block = Block::bordered()
-                .border_type(BorderType::Rounded)
-                .border_style(styles.border);
-            let inner = block.inner(area);
-            frame.render_widget(block, area);
-            inner
-        }
-        false => area,
+    let inner = if framed {
+        let block = Block::bordered()
+            .border_type(BorderType::Rounded)
+            .border_style(styles.border);
+        let inner = block.inner(area);
+        frame.render_widget(block, area);
+        inner
+    } else {
+        area
     };
     // In a low area the selected row is still shown, and the line below the list is not.
     let more = more.filter(|_| inner.height >= rows);

@@ -58,10 +58,7 @@ impl Keyboard {
         };
         let reader = Reader::start(self.is_remote, move |heard| {
             let _ = &gone;
-            match crate::ui::message(heard) {
-                Some(msg) => sender.send(Wake::Msg(msg)).is_ok(),
-                None => true,
-            }
+            crate::ui::message(heard).is_none_or(|msg| sender.send(Wake::Msg(msg)).is_ok())
         })?;
         Ok(KeySource::Keys(reader))
     }

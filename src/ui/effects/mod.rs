@@ -29,12 +29,11 @@ use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::Sender;
 
 use super::app::{App, Intent, LOOKING_FOR_SESSION, Msg, Phase};
-use super::history;
 use super::live::{LiveEvent, Open};
 use super::terminal::Screen;
 use super::text::with_hint;
 use super::transcript::Tone;
-use super::{OnLiveEvent, Wake, style};
+use super::{OnLiveEvent, Wake, history, style};
 use crate::command::Runs;
 use crate::core::entry::SaveReason;
 use crate::engine::Command;

@@ -16,11 +16,10 @@ use crate::core::signal::Signal;
 use crate::engine::Command;
 use crate::session::{AppContext, CommandLine, ExpandedWords, NotSaid};
 use crate::store::{Message, blob_ref};
-use crate::ui::Wake;
 use crate::ui::app::{Msg, OutgoingMessage};
-use crate::ui::commands;
 use crate::ui::live::EngineHandle;
 use crate::ui::transcript::Tone;
+use crate::ui::{Wake, commands};
 use crate::world::ServerRequest;
 
 /// The way to the engine of one session.
@@ -107,12 +106,11 @@ impl Outbox {
 
     /// Leaves when all messages have arrived.
     pub(super) fn leave(&mut self, live: &EngineHandle, reason: SaveReason) {
-        match self.is_idle() {
-            true => live.leave(reason),
-            false => {
-                live.mark_leaving();
-                self.push(Outgoing::Command(Command::Leave(reason)));
-            }
+        if self.is_idle() {
+            live.leave(reason)
+        } else {
+            live.mark_leaving();
+            self.push(Outgoing::Command(Command::Leave(reason)));
         }
     }
 

@@ -4,26 +4,23 @@ use std::sync::Arc;
 
 use ratatui::text::{Line, Span};
 
-use super::Effects;
-use super::permissions;
 use super::replacement::item;
 use super::settings::Ask;
+use super::{Effects, permissions};
 use crate::config::ProjectTrust;
 use crate::core::choice::Effort;
-use crate::core::entry::Choice;
-use crate::core::entry::Mode;
+use crate::core::entry::{Choice, Mode};
 use crate::core::signal::Signal;
 use crate::core::text::count;
 use crate::engine::Command;
 use crate::model::{Figures, Models};
 use crate::session::{AppContext, VERSION, short_id};
-use crate::ui::Wake;
 use crate::ui::app::{App, Msg, Phase};
 use crate::ui::commands::on_screen;
 use crate::ui::keys::Keymap;
 use crate::ui::overlay::{For, Picker, PickerItem};
-use crate::ui::style;
 use crate::ui::transcript::Tone;
+use crate::ui::{Wake, style};
 
 impl Effects {
     /// Uses these settings from now on.

@@ -112,7 +112,7 @@ impl Filling {
 impl FormEntry {
     /// Makes a form with the default values of the server.
     pub fn new(question: ServerQuestion) -> FormEntry {
-        let values = fields(&question).iter().map(Filling::new).collect();
+        let values = question.fields().iter().map(Filling::new).collect();
         FormEntry {
             values,
             steps: Steps::of(&question),
@@ -127,7 +127,7 @@ impl FormEntry {
     }
 
     pub fn fields(&self) -> &[Field] {
-        fields(&self.question)
+        self.question.fields()
     }
 
     /// Returns the address to open. `None`: it is a form.
@@ -204,7 +204,7 @@ impl FormEntry {
             at,
             ..
         } = self;
-        let (Some(field), Some(value)) = (fields(question).get(*at), values.get_mut(*at)) else {
+        let (Some(field), Some(value)) = (question.fields().get(*at), values.get_mut(*at)) else {
             return match key.code {
                 KeyCode::Char(_) if key.modifiers.is_empty() => Filled::Typed,
                 _ => Filled::Pass,
@@ -498,7 +498,7 @@ impl FormEntry {
             at,
             ..
         } = self;
-        let (Some(field), Some(value)) = (fields(question).get(*at), values.get_mut(*at)) else {
+        let (Some(field), Some(value)) = (question.fields().get(*at), values.get_mut(*at)) else {
             return false;
         };
         let word = line.trim();
@@ -533,13 +533,6 @@ impl FormEntry {
             _ => return false,
         }
         true
-    }
-}
-
-fn fields(question: &ServerQuestion) -> &[Field] {
-    match &question.wanted {
-        RequestedAnswer::Form { fields } => fields,
-        RequestedAnswer::Visit { .. } => &[],
     }
 }
 

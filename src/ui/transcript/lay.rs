@@ -3,8 +3,7 @@
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
-use super::block::Together;
-use super::block::{Block, Kind, Laid, Stamp, is_long_message};
+use super::block::{Block, Kind, Laid, Stamp, Together, is_long_message};
 use super::paragraph::{LayoutContext, paragraph};
 use super::{Stream, call, turn};
 use crate::core::text::count;
@@ -309,12 +308,11 @@ impl<'a> StreamLines<'a> {
             after.extend(paragraph(&retry, theme.text, "  ", layout));
         }
         after.push(Line::default());
-        let words: &[Line<'static>] = match stream.has_words {
-            true => {
-                let width = inside(layout);
-                stream.words.lines(width, theme, layout.code)
-            }
-            false => &[],
+        let words: &[Line<'static>] = if stream.has_words {
+            let width = inside(layout);
+            stream.words.lines(width, theme, layout.code)
+        } else {
+            &[]
         };
         StreamLines {
             before,

@@ -102,16 +102,15 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, app: &mut App, left: u16) 
         None => Vec::new(),
     };
     let pinned = pinned(asked, readiness, room, &layout, &theme);
-    let shown: Vec<Line<'static>> = match layout.framed {
-        false => body.into_iter().chain(pinned).collect(),
-        true => {
-            let title = Line::styled(title(asked, room, Some(asked.extent)), theme.text);
-            std::iter::once(title)
-                .chain(body)
-                .chain(pinned)
-                .map(|line| set_in(line, Span::styled(BAR, theme.warn)))
-                .collect()
-        }
+    let shown: Vec<Line<'static>> = if layout.framed {
+        let title = Line::styled(title(asked, room, Some(asked.extent)), theme.text);
+        std::iter::once(title)
+            .chain(body)
+            .chain(pinned)
+            .map(|line| set_in(line, Span::styled(BAR, theme.warn)))
+            .collect()
+    } else {
+        body.into_iter().chain(pinned).collect()
     };
     super::put(frame, area, &shown);
 }

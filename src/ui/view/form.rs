@@ -340,15 +340,14 @@ fn value(entry: &FormEntry, place: usize, room: usize, theme: &Theme) -> Vec<Spa
             };
             let room = room.saturating_sub(if arrows { 4 } else { 0 });
             let text = Span::styled(clip(&text, room), style);
-            match arrows {
-                false => vec![text],
-                true => {
-                    let arrow = |arrow| Span::styled(arrow, theme.accent);
-                    let place = choice_place(entry, place, room, width(&text.content), theme);
-                    let mut spans = vec![arrow("‹ "), text, arrow(" ›")];
-                    spans.extend(place);
-                    spans
-                }
+            if arrows {
+                let arrow = |arrow| Span::styled(arrow, theme.accent);
+                let place = choice_place(entry, place, room, width(&text.content), theme);
+                let mut spans = vec![arrow("‹ "), text, arrow(" ›")];
+                spans.extend(place);
+                spans
+            } else {
+                vec![text]
             }
         }
     }

@@ -28,8 +28,7 @@ use super::text::{clean_line, clip, tail, width};
 use super::transcript::spinner;
 use crate::core::next::Why;
 use crate::core::text::{in_one_line, large_count, one_line};
-use crate::core::visible::figure;
-use crate::core::visible::{visible, without_cosmetics};
+use crate::core::visible::{figure, visible, without_cosmetics};
 use crate::engine::FilesWork;
 use crate::session::clock;
 

@@ -145,12 +145,11 @@ fn row(app: &App, place: usize, session: &Finished, room: usize) -> Line<'static
         (_, false) => " ".repeat(NAME.len()),
         (_, true) => format!("{}› ", " ".repeat(NAME.len() - 2)),
     };
-    let state = match room >= STATE_COLUMNS {
-        true => {
-            let age = ago((app.now_ms - session.updated_ms).max(0));
-            format!("  {} {age} ago", session.how)
-        }
-        false => String::new(),
+    let state = if room >= STATE_COLUMNS {
+        let age = ago((app.now_ms - session.updated_ms).max(0));
+        format!("  {} {age} ago", session.how)
+    } else {
+        String::new()
     };
     let room = room.saturating_sub(NAME.len() + width(&state));
     let title = clip(&clean_line(&session.title), room);

@@ -12,7 +12,7 @@ use crate::core::tree::{Builder, CompactTree, ContentHash, Item, PathBytes};
 
 /// The identity of a file that was read. It includes the time of the last status change, since the
 /// modification time can be set back by hand.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Stamp {
     pub size: u64,
     /// Nanoseconds since 1970.
@@ -23,15 +23,6 @@ pub(super) struct Stamp {
 }
 
 impl Stamp {
-    /// The stamp of a file that was not compared yet.
-    const NONE: Stamp = Stamp {
-        size: 0,
-        mtime_ns: 0,
-        ctime_ns: 0,
-        inode: 0,
-        mode: 0,
-    };
-
     #[allow(
         clippy::unnecessary_cast,
         reason = "these have other types on other systems"
@@ -143,7 +134,8 @@ impl Cache {
             match item {
                 Some(item) => {
                     let known = FileState {
-                        stamp: Stamp::NONE,
+                        // It was not compared yet.
+                        stamp: Stamp::default(),
                         is_racy: true,
                         item: item.clone(),
                     };

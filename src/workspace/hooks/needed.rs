@@ -190,11 +190,10 @@ impl Search<'_> {
             name => script_at(name, rest),
         };
         for (at, word) in rest.iter().enumerate() {
-            match Some(at) == script {
-                true => self.script(word),
-                false => {
-                    self.word(&word.text);
-                }
+            if Some(at) == script {
+                self.script(word);
+            } else {
+                self.word(&word.text);
             }
         }
     }

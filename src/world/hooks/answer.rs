@@ -93,12 +93,11 @@ pub(super) struct Answer {
 /// Returns the answer of a hook that cannot be used. `onFailure: "allow"` ignores it.
 pub(super) fn failed(run: &HookRun, why: &str) -> Answer {
     let why = text::one_line(why, REASON_CHARS);
-    let (verdict, reason, message) = match run.may_fail {
-        false => (HookVerdict::Failed, why, None),
-        true => {
-            let line = format!("the hook {} failed, and is ignored: {why}", run.hook);
-            (HookVerdict::None, String::new(), Some(line))
-        }
+    let (verdict, reason, message) = if run.may_fail {
+        let line = format!("the hook {} failed, and is ignored: {why}", run.hook);
+        (HookVerdict::None, String::new(), Some(line))
+    } else {
+        (HookVerdict::Failed, why, None)
     };
     Answer {
         result: HookResult {

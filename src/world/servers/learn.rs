@@ -182,16 +182,13 @@ impl LiveServers {
                 () = &mut patience, if is_patient => is_patient = false,
             }
         }
-        lines.extend(
-            waiting
-                .iter()
-                .map(|server| match self.learning.is_known(server) {
-                    true => {
-                        format!("server {server}: it listed its tools again; they are unchanged")
-                    }
-                    false => format!("server {server}: it is still starting; search again later"),
-                }),
-        );
+        lines.extend(waiting.iter().map(|server| {
+            if self.learning.is_known(server) {
+                format!("server {server}: it listed its tools again; they are unchanged")
+            } else {
+                format!("server {server}: it is still starting; search again later")
+            }
+        }));
         lines
     }
 
