@@ -34,7 +34,8 @@ fn status(app: &App) -> (&'static str, &'static str) {
         _ if questions.is_open() => waits,
         Phase::Working { .. } => working,
         Phase::Resting(Why::Idle) if session.now.background_tasks > 0 => working,
-        Phase::Resting(Why::Idle) if !app.is_blank() => ("done: ", "done"),
+        // A session has a title once it was given a task.
+        Phase::Resting(Why::Idle) if session.now.title.is_some() => ("done: ", "done"),
         Phase::Resting(Why::Halted) if session.now.has_failed => ("failed: ", "error"),
         Phase::Resting(Why::Nonsense | Why::Unfit) => ("failed: ", "error"),
         Phase::Resting(Why::Asked | Why::Turns | Why::Limit | Why::Repeats | Why::CrashLoop) => {

@@ -83,7 +83,7 @@ fn files_go_back_and_forth_with_their_bytes() {
     terminal.sees("y restore");
     assert_eq!(all(&home), some(AFTER));
     // What a command made goes too when that is said.
-    terminal.types(&DOWN.repeat(2));
+    terminal.types(&DOWN.repeat(3));
     terminal.answers("y restore", "t");
     terminal.sees("restores 2 files, removes 2, keeps 1");
     terminal.answers("y restore", "y");
