@@ -128,7 +128,7 @@ fn in_words(question: &Question, sandbox: &Sandbox) -> String {
     } = question;
     let id = short_id(&session.id);
     let title = session_name(session.title.as_deref());
-    let live = if is_live { "" } else { " · not running" };
+    let live = if *is_live { "" } else { " · not running" };
     let mut lines = vec![format!(
         "{id} asks about call {}, {} ago · {title} · {}{live}",
         call.id,
