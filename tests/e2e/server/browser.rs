@@ -240,7 +240,7 @@ fn a_person_steers_a_session_from_a_phone() {
     drop(live.wait(LIMIT));
     browser.until("return document.getElementById('link').className === 'lost'");
     browser.press("#send-it");
-    browser.until_text("your words are kept");
+    browser.until_text("the text is still here");
     let listen = format!("127.0.0.1:{port}");
     server = {
         let live = Live::spawn(home.rewake(["serve", "--listen", &listen]));
