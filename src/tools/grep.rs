@@ -143,6 +143,8 @@ fn matcher(args: &Args) -> Result<RegexMatcher, String> {
     }
     RegexMatcherBuilder::new()
         .case_insensitive(args.ignore_case)
+        // `^` and `$` are the ends of each line, not of the part that is searched at once.
+        .multi_line(true)
         .crlf(true)
         .build(&args.pattern)
         .map_err(|e| {

@@ -97,6 +97,22 @@ fn nothing_found_says_where_it_looked() {
 }
 
 #[test]
+fn anchors_are_those_of_each_line() {
+    let room = ResultRoom::new();
+    room.put("lf", "one two\ntwo one\n");
+    room.put("crlf", "one two\r\ntwo one\r\n");
+    for (pattern, line) in [
+        ("^two", "2:two one"),
+        ("two$", "1:one two"),
+        ("^one two$", "1:one two"),
+    ] {
+        let text = grep(&room, json!({"pattern": pattern}));
+        assert_eq!(text, format!("crlf\n{line}\nlf\n{line}\n"), "{pattern}");
+    }
+    assert!(grep(&room, json!({"pattern": "^$"})).starts_with("no match"));
+}
+
+#[test]
 fn any_file_can_be_searched() {
     let room = ResultRoom::new();
     room.put("binary", b"one\0one\n");
