@@ -63,6 +63,7 @@ mod linux {
         let (workspace, tmp, caches) = (path("ws"), path("tmp"), path("caches"));
         let home = std::env::var_os("HOME").map(std::path::PathBuf::from);
         let request = Request {
+            objects: &[],
             access,
             workspace: &workspace,
             repository: Repository::of(&workspace),
@@ -111,6 +112,7 @@ mod linux {
         process(Command::new("git").args(["init", "-q"]).arg(path("ws")));
         let workspace = path("ws");
         let profile = Profile::new(&Request {
+            objects: &[],
             access,
             workspace: &workspace,
             repository: Repository::of(&workspace),

@@ -2,6 +2,7 @@
 //! own stream of messages, and the requests that wait for an answer.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -232,13 +233,10 @@ impl Session {
     /// Registers a request that waits for its answer. `None`: another one has the same ID.
     pub fn expect(&self, id: &Value) -> Option<Arc<Notify>> {
         let mut in_flight = self.in_flight();
-        let done = Arc::new(Notify::new());
-        if in_flight.contains_key(&id.to_string()) {
-            None
-        } else {
-            in_flight.insert(id.to_string(), Arc::clone(&done));
-            Some(done)
-        }
+        let Entry::Vacant(place) = in_flight.entry(id.to_string()) else {
+            return None;
+        };
+        Some(Arc::clone(place.insert(Arc::new(Notify::new()))))
     }
 
     /// Removes a waiting request. Returns false if it was not waiting.

@@ -551,7 +551,7 @@ mod tests {
         // The user may not do these either, unless it is root.
         let locked = at(&folder, "locked");
         std::fs::write(&locked, "").unwrap();
-        std::fs::set_permissions(&locked, std::fs::Permissions::from_mode(0)).unwrap();
+        std::fs::set_permissions(&locked, std::fs::Permissions::from_mode(0o0)).unwrap();
         if std::fs::File::open(&locked).is_err() {
             for line in [
                 "cat: locked: Permission denied",

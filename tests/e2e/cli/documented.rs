@@ -12,11 +12,13 @@
 //! entries, and `[CALL]` or `[--option]` may be left out.
 
 use std::collections::BTreeMap;
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use regex::{NoExpand, Regex};
+use rustix::process::Signal;
 
 use crate::cli::{LIMIT, newest};
 use support::{Home, Live, Run, Terminal, program, run};
@@ -201,12 +203,15 @@ impl Scene {
     }
 }
 
-/// Presses Ctrl+C until the screen is left. Returns whether the exit code is 0.
+/// Presses Ctrl+C until the screen is left. Returns whether nothing failed. A key that comes after the
+/// screen was left interrupts the program.
 fn quit(terminal: &mut Terminal) -> bool {
     let end = Instant::now() + LIMIT;
     while !terminal.has_ended() {
         let before = terminal.screen();
-        if !before.contains("quitting") {
+        let raw = terminal.raw();
+        let has_left = raw.rfind("\x1b[?1049l") > raw.rfind("\x1b[?1049h");
+        if !has_left && !before.contains("quitting") {
             terminal.types("\x03");
         }
         while !terminal.has_ended() && terminal.screen() == before {
@@ -214,7 +219,9 @@ fn quit(terminal: &mut Terminal) -> bool {
             std::thread::sleep(Duration::from_millis(5));
         }
     }
-    terminal.ends().success()
+    let status = terminal.ends();
+    let interrupt = Signal::INT.as_raw();
+    status.success() || status.signal() == Some(interrupt) || status.code() == Some(128 + interrupt)
 }
 
 /// The help texts of the program, by the words before `--help`.
@@ -339,12 +346,12 @@ fn every_block_of_the_documentation_runs_as_it_is_printed() {
 
 #[test]
 fn every_option_in_the_documentation_exists() {
+    let inline = Regex::new(r"`rewake ([^`\n]+)`").unwrap();
     let mut help = Help::new();
     let mut faults = Vec::new();
     let command = Regex::new(r"(?m)(?:^|[`| ])rewake ([^`\n]+)").unwrap();
     for page in pages() {
         let text = std::fs::read_to_string(&page).unwrap();
-        let inline = Regex::new(r"`rewake ([^`\n]+)`").unwrap();
         let inline = inline
             .captures_iter(&text)
             .map(|found| found[1].to_string());
