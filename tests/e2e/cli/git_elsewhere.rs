@@ -81,8 +81,9 @@ fn git_works_where_its_data_is_partly_elsewhere() {
         let calls = commands.each_ref().map(|line| with(line, "workspace"));
         let done = ran(&home, &calls, &ACCEPT);
         let texts: Vec<Vec<&str>> = done.iter().map(|(_, text)| lines(text)).collect();
-        assert_eq!(texts[0], ["2"], "{line}");
-        assert_eq!(texts[1], ["3"], "{line}");
+        // The maintenance that a commit starts may still run, which the next line says.
+        assert_eq!(texts[0][0], "2", "{line}");
+        assert_eq!(texts[1][0], "3", "{line}");
         assert!(!done[2].1.contains("fatal"), "{line}: {done:?}");
         let links = home.path(".git").symlink_metadata().unwrap().is_symlink();
         assert_eq!(links, line.contains("ln -s"), "{line}");
