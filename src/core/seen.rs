@@ -37,9 +37,10 @@ impl SeenFile {
 
     /// Adds what a read of the file showed.
     pub(super) fn see(&mut self, hash: &str, part: Option<&SeenPart>) {
-        let before = match self.hash == hash {
-            true => self.part.take(),
-            false => Some(SeenPart::default()),
+        let before = if self.hash == hash {
+            self.part.take()
+        } else {
+            Some(SeenPart::default())
         };
         self.hash = hash.to_string();
         self.part = before.zip(part).and_then(|(before, part)| {

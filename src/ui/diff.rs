@@ -158,11 +158,12 @@ impl<'s, 'a> Sheet<'s, 'a> {
         }
         let is_file = self.number_columns.is_some();
         let has_earlier = !self.lines.is_empty();
-        let diff = match is_file {
-            true => tools::by_lines(old, new, MAX_TIME),
-            false => TextDiff::configure()
+        let diff = if is_file {
+            tools::by_lines(old, new, MAX_TIME)
+        } else {
+            TextDiff::configure()
                 .timeout(MAX_TIME)
-                .diff_slices(&Vec::from_iter(old.lines()), &Vec::from_iter(new.lines())),
+                .diff_slices(&Vec::from_iter(old.lines()), &Vec::from_iter(new.lines()))
         };
         let groups = diff.grouped_ops(CONTEXT_LINES);
         match groups.is_empty() {

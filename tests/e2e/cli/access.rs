@@ -322,7 +322,7 @@ fn here_documents_and_temporary_files_work_in_each_shell() {
         };
         let set = format!("shell.path={:?}", path.display().to_string());
         let options = [&ACCEPT[..], &["--set", set.as_str()]].concat();
-        // The first has a temporary folder of its own.
+        // The first has a separate temporary folder.
         for access in ["read", "workspace"] {
             let came = ran(&home, &[with(line, access)], &options);
             assert_eq!(came[0].1, want, "{shell} {access}");

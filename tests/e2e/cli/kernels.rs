@@ -303,7 +303,7 @@ fn orphans_do_not_stay_as_zombies_where_rewake_is_the_first_process() {
         return;
     }
     let came = results(&run(command, LIMIT).expect(0));
-    // The status of its own children is not lost.
+    // The status of its children is not lost.
     assert!(came[0].1.contains("[exit code 3]"), "{came:?}");
     assert_eq!(came[1].1.trim(), "none", "{came:?}");
 }

@@ -669,7 +669,7 @@ fn a_question_that_comes_to_the_front_is_not_answered_at_once() {
     ));
     browser.press("#sessions a");
     browser.until("return view && view.last !== null");
-    // The page draws no questions of its own meanwhile.
+    // The page itself draws no questions meanwhile.
     let inert = browser.script(
         "const draw = drawQuestions; drawQuestions = () => {}; \
          const ask = call => ({ call, asked: 1, tool: 'bash', arguments: { command: 'ls' }, why: 'why' }); \
