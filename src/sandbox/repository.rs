@@ -116,6 +116,9 @@ impl Repository {
         waiting.extend(further.into_iter().map(|folder| (folder, 1)));
         let mut found = Vec::new();
         while let Some((named, depth)) = waiting.pop() {
+            if depth > 0 && found.len() >= MAX_OBJECTS {
+                continue;
+            }
             let Ok(real) = named.canonicalize() else {
                 continue;
             };
@@ -132,7 +135,7 @@ impl Repository {
             let is_folder = info.symlink_metadata().is_ok_and(|found| found.is_dir());
             let is_old = is_named_until(&info, until) && is_named_until(&file, until);
             if depth < MAX_DEPTH && is_folder && is_old {
-                let next = alternates(&file).into_iter();
+                let next = alternates(&file).into_iter().take(MAX_OBJECTS);
                 waiting.extend(next.map(|folder| (real.join(folder), depth + 1)));
             }
         }
@@ -142,15 +145,17 @@ impl Repository {
     /// Returns the folder elsewhere that git, with this output, could not use in the sandbox, and
     /// the setting that would allow it.
     pub fn missing_elsewhere(workspace: &Path, output: &str) -> Option<(PathBuf, &'static str)> {
+        let is_unknown = output.contains("fatal: not a git repository");
+        let denied = |line: &str| line.to_lowercase().contains("permission");
+        if !is_unknown && !output.lines().any(|l| l.contains("objects") && denied(l)) {
+            return None;
+        }
         let named = Repository::named_by(workspace)?;
         let is_outside = |folder: &Path| !folder.starts_with(workspace);
-        if output.contains("fatal: not a git repository") {
+        if is_unknown {
             let is_missing = is_outside(&named.common_dir) && !named.is_of(workspace);
             return is_missing.then_some((named.common_dir, "write"));
         }
-        let denied = |line: &&str| line.to_lowercase().contains("permission");
-        let mut said = output.lines().filter(denied);
-        said.find(|line| line.contains("objects"))?;
         let objects = named.common_dir.join("objects");
         if objects.is_symlink() {
             let target = objects.canonicalize().ok();

@@ -12,8 +12,11 @@ use crate::core::marks::title_line;
 use crate::core::text::session_name;
 use crate::store::{SessionFilter, SessionInfo, SessionLock, Store, StoreError};
 
-/// Number of the newest sessions that are searched for finished ones.
+/// Number of the newest sessions that are searched for those to show.
 const LOOKED_AT: u32 = 30;
+
+/// Maximum number of unfinished sessions that are offered.
+const MAX_OFFERED: usize = 10;
 
 /// Maximum number of entries of a session in which no model answered.
 const MAX_UNANSWERED: u64 = 100;
@@ -119,10 +122,11 @@ impl SessionList {
             children: false,
             without_replicas: true,
         };
-        let mut found = store.history().sessions(filter, 10)?;
+        let mut found = store.history().sessions(filter, LOOKED_AT)?;
         if !all {
             found.retain(|info| self.is_in_use(&info.id) || !never_answered(store, info));
         }
+        found.truncate(MAX_OFFERED);
         Ok(found)
     }
 
@@ -141,9 +145,10 @@ impl SessionList {
         };
         let mut found = Vec::new();
         for info in store.history().sessions(filter, LOOKED_AT)? {
-            let is_over = !info.unfinished || never_answered(store, &info);
-            let is_other = info.id != except && is_over;
-            if found.len() == at_most || !is_other {
+            if found.len() == at_most {
+                break;
+            }
+            if info.id == except || info.unfinished && !never_answered(store, &info) {
                 continue;
             }
             let glance = glance(store, &info, GLANCE_ENTRIES);

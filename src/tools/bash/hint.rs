@@ -184,7 +184,7 @@ fn git_elsewhere(ended: &RunEnd, printed: &str, folder: &Path) -> Option<String>
     let access = ended.access?;
     let mut above = folder.ancestors();
     let root = above.find(|folder| folder.join(".git").symlink_metadata().is_ok())?;
-    let (needed, setting) = Repository::missing_elsewhere(root, printed)?;
+    let (needed, setting) = Repository::missing_elsewhere(root, last_part(printed))?;
     let needed = visible(&needed.to_string_lossy()).into_owned();
     Some(format!(
         "{LOOKS_LIKE_SANDBOX}with access {access} git cannot use {needed}, which does not name this \
