@@ -66,9 +66,9 @@
 //!
 //! # One key press
 //!
-//! With a screen, the same engine runs on a separate thread ([`ui::live`]). [`ui::input`] decodes
+//! With a screen, the same engine runs on a separate thread ([`ui::live`]). `ui::input` decodes
 //! the bytes of a key, and [`ui::app`] handles it as a message. The app contains the whole state
-//! of the screen and does no I/O. Enter produces an [`ui::app::Intent`], and [`ui::effects`]
+//! of the screen and does no I/O. Enter produces an [`ui::app::Intent`], and `ui::effects`
 //! carries it out: here, a command to the engine, which puts the text into the inbox. From there
 //! the path is the same as above. Recorded entries come back as an [`ui::live::LiveEvent`], are
 //! folded into [`ui::transcript`], and drawn by [`ui::view`].
@@ -155,7 +155,7 @@
 //! makes a digest. [`core::continuation`] writes the note from which a context starts over.
 //! [`core::budget`] divides the context window.
 //!
-//! The user's messages are never summarised away: [`core::user_messages`] repeats them after each summary
+//! The user's messages are never summarised away: `core::user_messages` repeats them after each summary
 //! and note. Content that left the context has a [`core::address`], with which a tool reads it
 //! completely. Content that a message of the user refers to is brought back (`Recall`). `next`
 //! frees results at once (`Free`), starts a summary in the background (`Summarise`), and waits for
@@ -171,29 +171,16 @@
 //! reports that. A command with the terminal (`!vim`) has no keeper: it ends with the program, and
 //! the session reports that.
 
+pub use rewake_command::{command, sandbox};
+pub use rewake_core::core;
+pub use rewake_engine::{engine, mcp, shared, telemetry, tools, world};
+pub use rewake_host::{config, model, net, workspace};
+pub use rewake_session::{import, report, session};
+pub use rewake_store::{bundle, journal, recovery, store};
+pub use rewake_ui::ui;
+
 pub mod acp;
-pub mod bundle;
 pub mod cli;
-pub mod command;
-pub mod config;
-pub mod core;
-pub mod engine;
 pub mod headless;
-pub mod import;
-pub mod journal;
-pub mod mcp;
-pub mod model;
-pub mod net;
-pub mod recovery;
-pub mod report;
-pub mod sandbox;
 #[cfg(feature = "serve")]
 pub mod server;
-pub mod session;
-pub mod shared;
-pub mod store;
-pub mod telemetry;
-pub mod tools;
-pub mod ui;
-pub mod workspace;
-pub mod world;

@@ -330,20 +330,3 @@ fn from(about: &About) -> String {
 fn title(title: Option<&str>) -> String {
     one_line(&visible(title.unwrap_or("without a title")), TITLE_CHARS)
 }
-
-impl From<BundleError> for CliError {
-    fn from(error: BundleError) -> CliError {
-        match error {
-            // What the journal has would be missing in the bundle.
-            BundleError::Store(error) if error.is_damage() => {
-                let error = CliError::failed(error.to_string());
-                error.with_hint("rewake doctor --repair restores what the journal has")
-            }
-            BundleError::Store(error) => error.into(),
-            BundleError::Io(e) if e.kind() == std::io::ErrorKind::BrokenPipe => {
-                CliError::failed("the reader of the bundle ended")
-            }
-            error => CliError::failed(visible(&error.to_string())).with_any_hint(error.hint()),
-        }
-    }
-}

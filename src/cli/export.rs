@@ -9,7 +9,7 @@ use clap::Args;
 use super::bundle::{self, FilesArg, ToExport};
 use crate::report::{CliError, exit};
 use crate::session::AppContext;
-use crate::session::export::{ExportError, Format, Replace, to_file};
+use crate::session::export::{Format, Replace, to_file};
 
 /// Export a session as Markdown or JSON, or sessions as a bundle
 #[derive(Debug, Clone, PartialEq, Args)]
@@ -82,15 +82,4 @@ pub(super) fn run(ctx: &AppContext, args: &ExportArgs) -> Result<u8, CliError> {
         }
     }
     Ok(exit::DONE)
-}
-
-impl From<ExportError> for CliError {
-    fn from(error: ExportError) -> CliError {
-        match error {
-            ExportError::Store(error) => error.into(),
-            ExportError::Exists(_) => CliError::usage(error.to_string())
-                .with_hint("give another name, or --force to replace it"),
-            ExportError::Write(_) | ExportError::File { .. } => CliError::failed(error.to_string()),
-        }
-    }
 }

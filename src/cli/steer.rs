@@ -4,20 +4,11 @@
 use crate::core::entry::{CallId, Verdict};
 use crate::core::signal::Signal;
 use crate::report::{CliError, exit, note};
-use crate::session::{AppContext, Delivery, Question, SteerError, short_id};
+use crate::session::{AppContext, Delivery, Question, short_id};
 use crate::store::{SessionInfo, Store};
 
 /// Origin of these signals, as entries record it.
 pub(super) const ORIGIN: &str = "cli";
-
-impl From<SteerError> for CliError {
-    fn from(error: SteerError) -> CliError {
-        match error {
-            SteerError::Session(error) => error.into(),
-            SteerError::Refused { what, hint, .. } => CliError::usage(what).with_hint(hint),
-        }
-    }
-}
 
 /// Opens the store, unless this process may not control sessions.
 pub(super) fn open_store(ctx: &AppContext) -> Result<Store, CliError> {

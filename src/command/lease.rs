@@ -7,8 +7,8 @@
 use std::path::Path;
 use std::time::Duration;
 
+use super::lease_file::{LeaseEnds, LeaseFile, clock};
 use super::process::GRACE;
-use crate::shared::lease_file::{LeaseEnds, LeaseFile, clock};
 use crate::store::home_of_machine;
 
 /// The reason for which a command was ended, for the model and the user.

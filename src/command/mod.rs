@@ -75,6 +75,7 @@ mod folder;
 mod inside;
 pub mod keeper;
 mod lease;
+pub mod lease_file;
 pub mod limited;
 mod look;
 mod memory;

@@ -102,7 +102,7 @@ impl Env {
 
     /// Resolves a path as people write it: `~/` is the home folder, a relative path is below
     /// `base`.
-    pub(crate) fn resolve(&self, path: &str, base: &Path) -> PathBuf {
+    pub fn resolve(&self, path: &str, base: &Path) -> PathBuf {
         match (path.strip_prefix("~/"), self.home()) {
             (Some(rest), Some(home)) => home.join(rest),
             _ => base.join(path),

@@ -17,7 +17,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::{Map, Value};
 
-pub(crate) use rules::{edit_rule, translate};
+pub use rules::{edit_rule, translate};
 
 use super::mcp::without_comments;
 use super::{ReadError, read_text};
@@ -62,7 +62,7 @@ const NO_EVENTS: [&str; 2] = ["state", "disabled"];
 
 /// A coding agent whose guards are looked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Agent {
+pub enum Agent {
     Claude,
     Codex,
     Gemini,
@@ -72,7 +72,7 @@ pub(crate) enum Agent {
 
 /// A file of another agent that has guards, or may have some.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct ForeignFile {
+pub struct ForeignFile {
     pub path: PathBuf,
     /// The path for a person: `.claude/settings.json` or `~/.claude/settings.json`.
     pub shown: String,
@@ -92,7 +92,7 @@ pub(crate) struct ForeignFile {
 
 /// Returns the files of other agents in the workspace and in the home folder that have guards or
 /// cannot be read. Missing files are skipped.
-pub(crate) fn find(root: &Path, home: Option<&Path>) -> Vec<ForeignFile> {
+pub fn find(root: &Path, home: Option<&Path>) -> Vec<ForeignFile> {
     let real = |folder: &Path| folder.canonicalize().unwrap_or(folder.to_path_buf());
     let real_root = real(root);
     let of_root = FILES.iter();
@@ -150,7 +150,7 @@ fn read(path: &Path, inside: Option<&Path>) -> Result<String, String> {
 
 impl ForeignFile {
     /// Returns a line for a person: what is in the file, and that it is not in force.
-    pub(crate) fn line(&self) -> String {
+    pub fn line(&self) -> String {
         let shown = &self.shown;
         if let Some(fault) = &self.fault {
             let fault = one_line(fault, MAX_FAULT_CHARS);
@@ -178,7 +178,7 @@ impl ForeignFile {
 
     /// Returns the folder at which Claude Code anchors `/path` in a rule of this file: the root of
     /// the workspace, or `~/.claude`.
-    pub(crate) fn anchor(&self) -> &Path {
+    pub fn anchor(&self) -> &Path {
         let levels = if self.is_of_workspace { 2 } else { 1 };
         self.path.ancestors().nth(levels).unwrap_or(&self.path)
     }

@@ -14,7 +14,7 @@ pub(super) const FOLDER: &str = "permissions";
 const NAME_DIGITS: usize = 32;
 
 /// Returns the file with the rules of this project.
-pub(crate) fn file(paths: &Paths, root: &Path) -> PathBuf {
+pub fn file(paths: &Paths, root: &Path) -> PathBuf {
     let root = root.canonicalize().unwrap_or_else(|_| root.to_path_buf());
     // If a worktree's project is missing, loading the config fails anyway.
     let root = project_root(paths, &root).unwrap_or(root);

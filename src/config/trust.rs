@@ -12,7 +12,7 @@ use super::file::{Digest, ReadError, lock, read_text, replace_file};
 use super::layer::read_layer;
 use super::mcp::{self};
 use super::paths::create_private_dir;
-pub(crate) use super::project::Content;
+pub use super::project::Content;
 use super::project::project_file;
 use super::trusted::{Record, TrustedContent, TrustedHooks};
 use super::worktree::project_root;
@@ -81,7 +81,7 @@ impl Trusted {
 ///
 /// # Errors
 /// The folder's own config cannot be read completely, so its content is unknown.
-pub(crate) fn content(paths: &Paths, root: &Path) -> Result<Content, ConfigError> {
+pub fn content(paths: &Paths, root: &Path) -> Result<Content, ConfigError> {
     let layer = read_layer(&project_file(root));
     let leaves = layer.leaves?;
     let mut defined = mcp::of_workspace(root, &leaves);
@@ -96,7 +96,7 @@ pub(crate) fn content(paths: &Paths, root: &Path) -> Result<Content, ConfigError
 
 /// Trusts the folder with this content, even if the folder has changed since. Returns false if it
 /// was trusted already.
-pub(crate) fn trust(paths: &Paths, root: &Path, content: &Content) -> Result<bool, ConfigError> {
+pub fn trust(paths: &Paths, root: &Path, content: &Content) -> Result<bool, ConfigError> {
     if content.keys.len() > MAX_KEYS {
         return Err(ConfigError::new(format!(
             "cannot trust {}: it sets {} keys, and at most {MAX_KEYS} can be trusted",
@@ -142,7 +142,7 @@ pub(crate) fn trust(paths: &Paths, root: &Path, content: &Content) -> Result<boo
 }
 
 /// Records that the user does not trust the folder.
-pub(crate) fn decline(paths: &Paths, root: &Path) -> Result<bool, ConfigError> {
+pub fn decline(paths: &Paths, root: &Path) -> Result<bool, ConfigError> {
     let name = canonical(paths, root)?;
     change(paths, |trusted| {
         let is_new = trusted.declined.insert(name, now()).is_none();
@@ -151,7 +151,7 @@ pub(crate) fn decline(paths: &Paths, root: &Path) -> Result<bool, ConfigError> {
 }
 
 /// Returns whether the user declined to trust the folder.
-pub(crate) fn was_declined(paths: &Paths, root: &Path) -> Result<bool, ConfigError> {
+pub fn was_declined(paths: &Paths, root: &Path) -> Result<bool, ConfigError> {
     let name = canonical(paths, root)?;
     Ok(read(&file(paths))?.declined.contains_key(&name))
 }
@@ -161,7 +161,7 @@ fn now() -> String {
 }
 
 /// Returns the trusted custom commands of the folder: path in the folder -> blake3 of the text.
-pub(crate) fn trusted_commands(
+pub fn trusted_commands(
     paths: &Paths,
     root: &Path,
 ) -> Result<BTreeMap<String, String>, ConfigError> {
@@ -174,7 +174,7 @@ pub(crate) fn trusted_commands(
 
 /// Trusts these commands of the folder, with the hashes of their texts. `only`: removes the trust
 /// in all others. Returns false if nothing changed.
-pub(crate) fn trust_commands(
+pub fn trust_commands(
     paths: &Paths,
     root: &Path,
     commands: BTreeMap<String, String>,
@@ -202,17 +202,13 @@ pub(crate) fn trust_commands(
 }
 
 /// Returns the trusted hooks of all files, by absolute path.
-pub(crate) fn trusted_hooks(paths: &Paths) -> Result<BTreeMap<String, TrustedHooks>, ConfigError> {
+pub fn trusted_hooks(paths: &Paths) -> Result<BTreeMap<String, TrustedHooks>, ConfigError> {
     Ok(read(&file(paths))?.hooks)
 }
 
 /// Trusts exactly these hooks of a file. A hook that was trusted already keeps the files of other
 /// workspaces that it names. Returns false if nothing changed.
-pub(crate) fn trust_hooks(
-    paths: &Paths,
-    of: &Path,
-    mut hooks: TrustedHooks,
-) -> Result<bool, ConfigError> {
+pub fn trust_hooks(paths: &Paths, of: &Path, mut hooks: TrustedHooks) -> Result<bool, ConfigError> {
     let of = of.to_string_lossy().into_owned();
     change(paths, |trusted| {
         let before = trusted.hooks.get(&of);
@@ -233,12 +229,12 @@ pub(crate) fn trust_hooks(
 }
 
 /// Returns the dismissed files of other agents: absolute path -> hash.
-pub(crate) fn dismissed(paths: &Paths) -> Result<BTreeMap<String, String>, ConfigError> {
+pub fn dismissed(paths: &Paths) -> Result<BTreeMap<String, String>, ConfigError> {
     Ok(read(&file(paths))?.dismissed)
 }
 
 /// Ends the lines about files of other agents, as long as these do not change.
-pub(crate) fn dismiss(paths: &Paths, files: BTreeMap<String, String>) -> Result<bool, ConfigError> {
+pub fn dismiss(paths: &Paths, files: BTreeMap<String, String>) -> Result<bool, ConfigError> {
     change(paths, |trusted| {
         let before = trusted.dismissed.clone();
         trusted.dismissed.extend(files);
@@ -249,7 +245,7 @@ pub(crate) fn dismiss(paths: &Paths, files: BTreeMap<String, String>) -> Result<
 
 /// Removes the trust in a folder. Returns false if it was not trusted. A deleted folder can be
 /// named by its old path.
-pub(crate) fn untrust(paths: &Paths, root: &Path) -> Result<bool, ConfigError> {
+pub fn untrust(paths: &Paths, root: &Path) -> Result<bool, ConfigError> {
     let name = canonical(paths, root).unwrap_or_else(|_| root.to_string_lossy().into_owned());
     change(paths, |trusted| {
         let content = trusted.contents.remove(&name).is_some();

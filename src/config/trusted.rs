@@ -28,7 +28,7 @@ pub(super) struct TrustedContent {
 /// A trusted hook. The key of its record is the hash of its definition.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct TrustedHook {
+pub struct TrustedHook {
     pub event: String,
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub matcher: String,
@@ -45,7 +45,7 @@ pub(crate) struct TrustedHook {
 }
 
 /// The trusted hooks of a file, by the hash of their definition.
-pub(crate) type TrustedHooks = BTreeMap<String, TrustedHook>;
+pub type TrustedHooks = BTreeMap<String, TrustedHook>;
 
 /// The record of a folder.
 #[derive(Debug, Clone, PartialEq, Eq)]

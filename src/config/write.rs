@@ -18,14 +18,14 @@ use super::project::project_file;
 use super::worktree::project_root;
 use super::{ConfigError, Paths, granted};
 
-pub(crate) use servers::{add_servers, remove_server};
+pub use servers::{add_servers, remove_server};
 
 /// A longer chain of links is treated as a cycle.
 const MAX_LINKS: usize = 40;
 
 /// The result of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct SettingChange {
+pub struct SettingChange {
     /// False if the file already had this value.
     pub is_changed: bool,
     /// State of the file before and after the change.
@@ -35,7 +35,7 @@ pub(crate) struct SettingChange {
 
 /// A file of the user that is changed on request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct WriteTarget {
+pub struct WriteTarget {
     pub file: PathBuf,
     /// Initial content of a new file.
     beginning: String,
@@ -45,7 +45,7 @@ pub(crate) struct WriteTarget {
 
 impl WriteTarget {
     /// Returns the user's config, which applies everywhere.
-    pub(crate) fn config(paths: &Paths) -> WriteTarget {
+    pub fn config(paths: &Paths) -> WriteTarget {
         WriteTarget {
             file: paths.config_file(),
             beginning: String::new(),
@@ -54,7 +54,7 @@ impl WriteTarget {
     }
 
     /// Returns the file with the rules of one project.
-    pub(crate) fn project(paths: &Paths, root: &Path) -> WriteTarget {
+    pub fn project(paths: &Paths, root: &Path) -> WriteTarget {
         WriteTarget {
             file: granted::file(paths, root),
             beginning: granted::beginning(root),
@@ -67,7 +67,7 @@ impl WriteTarget {
     ///
     /// # Errors
     /// The path is a link that leads out of the workspace, so another file would be changed.
-    pub(crate) fn of_workspace(paths: &Paths, root: &Path) -> Result<WriteTarget, ConfigError> {
+    pub fn of_workspace(paths: &Paths, root: &Path) -> Result<WriteTarget, ConfigError> {
         let root = &project_root(paths, root)?;
         let file = project_file(root);
         let cannot =
@@ -92,11 +92,7 @@ impl WriteTarget {
 }
 
 /// Removes a rule from a list of `permissions`: `allow`, `ask` or `deny`.
-pub(crate) fn remove(
-    target: &WriteTarget,
-    list: &str,
-    rule: &str,
-) -> Result<SettingChange, ConfigError> {
+pub fn remove(target: &WriteTarget, list: &str, rule: &str) -> Result<SettingChange, ConfigError> {
     change(target, |document| {
         let rules = document
             .get_mut("permissions")
@@ -148,7 +144,7 @@ fn take_out(list: &mut Array, at: usize) {
 }
 
 /// Adds rules to a list of `permissions`: `allow`, `ask` or `deny`.
-pub(crate) fn add_rules(
+pub fn add_rules(
     target: &WriteTarget,
     list: &str,
     rules: &[String],
@@ -177,7 +173,7 @@ pub(crate) fn add_rules(
 }
 
 /// Sets a key at the top of the file.
-pub(crate) fn set(paths: &Paths, key: &str, to: &str) -> Result<SettingChange, ConfigError> {
+pub fn set(paths: &Paths, key: &str, to: &str) -> Result<SettingChange, ConfigError> {
     change(&WriteTarget::config(paths), |document| {
         match document.get_mut(key) {
             Some(Item::Value(known)) if known.as_str() == Some(to) => Ok(false),

@@ -11,7 +11,7 @@ const HASH_DIGITS: usize = 64;
 const MAX_BYTES: usize = 300;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Address {
+pub enum Address {
     /// Both ends included.
     Entries {
         /// A session id or the beginning of one. `None`: the session in which the address is read.
@@ -26,7 +26,7 @@ pub(crate) enum Address {
 impl Address {
     /// Parses an address. The error describes what an address looks like, in words the model can
     /// act on.
-    pub(crate) fn parse(text: &str) -> Result<Address, String> {
+    pub fn parse(text: &str) -> Result<Address, String> {
         let wrong = || {
             format!(
                 "{:?} is not an address; one is `entry 812`, `entries 812-860`, `SESSION:812` or \

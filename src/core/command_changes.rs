@@ -127,7 +127,7 @@ fn argument(path: &[u8], place: &CommandPlace<'_>) -> String {
 }
 
 /// Returns a path as a shell word that no program takes for an option.
-pub(crate) fn shell_word(path: &[u8]) -> String {
+pub fn shell_word(path: &[u8]) -> String {
     let named = [b"./", path].concat();
     let path: &[u8] = if path.starts_with(b"-") { &named } else { path };
     let shown = path_text(path);

@@ -24,7 +24,7 @@ pub(crate) struct CutSource<'a> {
 const MIN_SAVED: usize = 600;
 
 /// Returns whether a text of this size is cut to `max` bytes. One that is a little longer is not.
-pub(crate) fn is_cut(len: usize, max: usize) -> bool {
+pub fn is_cut(len: usize, max: usize) -> bool {
     len >= max.saturating_add(MIN_SAVED)
 }
 
@@ -63,7 +63,7 @@ pub(crate) fn cut(text: &str, max: usize, source: CutSource<'_>) -> String {
 
 /// Returns the plain text cut to at most `max` bytes as the output of a call, so that neither colours
 /// nor frames of a progress bar take the room of other lines. `blob` is the whole text.
-pub(crate) fn cut_output(text: &str, max: usize, blob: BlobRef) -> Output {
+pub fn cut_output(text: &str, max: usize, blob: BlobRef) -> Output {
     let address = format!("blob:{}", blob.hash);
     let source = CutSource {
         address: &address,
@@ -124,7 +124,7 @@ impl fmt::Display for Gap {
 
 /// Returns how many lines of the whole text a line represents: more than one for the line that
 /// names the missing ones.
-pub(crate) fn lines_represented(line: &str) -> usize {
+pub fn lines_represented(line: &str) -> usize {
     let gap = || {
         let (what, _) = line.strip_prefix('[')?.split_once(" left out (")?;
         let (range, _) = what.rsplit_once(" of ")?;

@@ -15,17 +15,17 @@ const ESCAPE_BYTES: usize = 6;
 ///
 /// # Errors
 /// The text is not JSON for another reason.
-pub(crate) fn read_lenient(json: &[u8]) -> serde_json::Result<Value> {
+pub fn read_lenient(json: &[u8]) -> serde_json::Result<Value> {
     serde_json::from_str(&without_halves(&String::from_utf8_lossy(json)))
 }
 
 /// Returns JSON of others with U+FFFD where half a character was.
-pub(crate) fn without_halves(json: &str) -> Cow<'_, str> {
+pub fn without_halves(json: &str) -> Cow<'_, str> {
     replace_halves(json, |_| char::REPLACEMENT_CHARACTER)
 }
 
 /// Replaces each escape that is half a character.
-pub(crate) fn replace_halves(json: &str, by: impl Fn(u16) -> char) -> Cow<'_, str> {
+pub fn replace_halves(json: &str, by: impl Fn(u16) -> char) -> Cow<'_, str> {
     let mut out = String::new();
     let (mut done, mut at) = (0, 0);
     while let Some(found) = json.as_bytes().get(at..).and_then(backslash) {

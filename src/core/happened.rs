@@ -87,7 +87,7 @@ fn quoted(said: Option<&str>) -> String {
 
 /// Returns the first line about an error if the call failed, else the last line with text. Lines in
 /// brackets come from rewake and are skipped if there are others.
-pub(crate) fn most_telling_line(text: &str, failed: bool) -> Option<&str> {
+pub fn most_telling_line(text: &str, failed: bool) -> Option<&str> {
     const SIGNS: [&str; 6] = [
         "error",
         "failed",

@@ -9,24 +9,24 @@
 //! [`super::unsent`] handles its refusal.
 
 /// Number of bytes that identify the type.
-pub(crate) const START_BYTES: usize = 12;
+pub const START_BYTES: usize = 12;
 
 /// Maximum size in bytes. In base64 it is 5 MiB, the limit of Anthropic.
-pub(crate) const MAX_BYTES: u64 = 5 * 1024 * 1024 / 4 * 3;
+pub const MAX_BYTES: u64 = 5 * 1024 * 1024 / 4 * 3;
 
 /// Maximum width and height; no provider accepts more.
 pub(crate) const MAX_PIXELS: u32 = 8_000;
 
 /// An image that can be sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct ImageInfo {
+pub struct ImageInfo {
     pub media_type: &'static str,
     pub width: u32,
     pub height: u32,
 }
 
 /// Returns the media type if models accept it, and `None` for anything else.
-pub(crate) fn media_type(start: &[u8]) -> Option<&'static str> {
+pub fn media_type(start: &[u8]) -> Option<&'static str> {
     if start.starts_with(PNG) {
         return Some("image/png");
     }
@@ -44,7 +44,7 @@ pub(crate) fn media_type(start: &[u8]) -> Option<&'static str> {
 ///
 /// # Errors
 /// Returns why it cannot be sent, as the continuation of "it …".
-pub(crate) fn check(bytes: &[u8]) -> Result<ImageInfo, String> {
+pub fn check(bytes: &[u8]) -> Result<ImageInfo, String> {
     let Some(media_type) = media_type(bytes) else {
         return Err("is not a PNG, JPEG, GIF or WebP image".to_string());
     };
@@ -281,13 +281,6 @@ fn webp(bytes: &[u8]) -> Size {
         }
     }
     picture.map(|own| canvas.unwrap_or(own)).ok_or(NO_PICTURE)
-}
-
-/// Sample images for the tests of other modules.
-#[cfg(test)]
-pub(crate) mod sample {
-    /// 3 x 2 pixels.
-    pub(crate) const PNG: &[u8] = b"\x89\x50\x4e\x47\x0d\x0a\x1a\x0a\x00\x00\x00\x0d\x49\x48\x44\x52\x00\x00\x00\x03\x00\x00\x00\x02\x08\x02\x00\x00\x00\x12\x16\xf1\x4d\x00\x00\x00\x03\x74\x45\x58\x74\x61\x00\x62\xdc\x49\xa2\x3b\x00\x00\x00\x10\x49\x44\x41\x54\x78\x9c\x63\xf8\xcf\xc0\x00\x41\x0c\x70\x16\x00\x41\xd2\x05\xfb\x87\xf0\xb9\x48\x00\x00\x00\x00\x49\x45\x4e\x44\xae\x42\x60\x82";
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ use super::request_failure::RequestFailure;
 
 /// Tokens that the model accepts, and tokens that the provider counted. Either may be missing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Figures {
+pub struct Figures {
     pub limit: Option<u64>,
     pub counted: Option<u64>,
 }
@@ -35,7 +35,7 @@ const BEFORE_LIMIT: [&str; 25] = [
 ];
 
 /// Finds the numbers in `message`, the message of a failure with the provider's words in it.
-pub(crate) fn figures(message: &str) -> Figures {
+pub fn figures(message: &str) -> Figures {
     let text = provider_words(message).to_lowercase();
     let numbers = numbers(&text);
     let said = BEFORE_LIMIT

@@ -10,10 +10,10 @@ const BYTES_PER_CHAR: usize = 16;
 const LEAST_BYTES: usize = 1_024;
 
 /// Maximum length of a title that a person gives.
-pub(crate) const MAX_TITLE_CHARS: usize = 200;
+pub const MAX_TITLE_CHARS: usize = 200;
 
 /// Cuts a title that a person gives to [`MAX_TITLE_CHARS`].
-pub(crate) fn cut_title(title: &str) -> String {
+pub fn cut_title(title: &str) -> String {
     match title.char_indices().nth(MAX_TITLE_CHARS) {
         None => title.to_string(),
         Some(_) => {
@@ -25,7 +25,7 @@ pub(crate) fn cut_title(title: &str) -> String {
 
 /// Returns the first line with text, without Markdown's marks and with single spaces: for titles,
 /// and for the first words of a message. Text that is only marks stays as it is.
-pub(crate) fn title_line(text: &str, max_chars: usize) -> String {
+pub fn title_line(text: &str, max_chars: usize) -> String {
     let most = max_chars.saturating_mul(BYTES_PER_CHAR).max(LEAST_BYTES);
     let start = super::text::clip(text.trim_start(), most);
     let words = without_marks(&start);
@@ -37,7 +37,7 @@ pub(crate) fn title_line(text: &str, max_chars: usize) -> String {
 
 /// Removes Markdown's marks from the lines of a text. Lines that are only marks (fences, rules) are
 /// left out.
-pub(crate) fn without_marks(text: &str) -> String {
+pub fn without_marks(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for line in text.lines() {
         let line = without_block_marks(line);

@@ -5,7 +5,7 @@
 
 /// Joins `path` to `base`. The result is not cleaned, because only the disk knows where `link/..`
 /// leads.
-pub(crate) fn join(base: &str, path: &str) -> String {
+pub fn join(base: &str, path: &str) -> String {
     if path.starts_with('/') {
         path.to_string()
     } else {
@@ -14,7 +14,7 @@ pub(crate) fn join(base: &str, path: &str) -> String {
 }
 
 /// Removes `.`, `..`, empty parts and a trailing `/`, by the text alone.
-pub(crate) fn clean(path: &str) -> String {
+pub fn clean(path: &str) -> String {
     let mut parts: Vec<&str> = Vec::new();
     for part in path.split('/') {
         match part {
@@ -38,7 +38,7 @@ pub(crate) fn below<'a>(path: &'a str, folder: &str) -> Option<&'a str> {
 }
 
 /// Folds a name as file systems do that ignore case and, as HFS+, characters without width.
-pub(crate) fn fold(name: &str) -> String {
+pub fn fold(name: &str) -> String {
     name.chars()
         .filter(|c| {
             !matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
@@ -60,7 +60,7 @@ pub(crate) fn parts_match_above(pattern: &[&str], path: &[&str]) -> bool {
 }
 
 /// Returns whether a folded name matches a pattern, in which `*` is any number of characters.
-pub(crate) fn name_matches(pattern: &str, name: &str) -> bool {
+pub fn name_matches(pattern: &str, name: &str) -> bool {
     if pattern.contains('*') {
         text_matches(pattern, name)
     } else {
@@ -69,7 +69,7 @@ pub(crate) fn name_matches(pattern: &str, name: &str) -> bool {
 }
 
 /// Returns whether a text matches a pattern of `*` (any characters) and `?` (one).
-pub(crate) fn text_matches(pattern: &str, text: &str) -> bool {
+pub fn text_matches(pattern: &str, text: &str) -> bool {
     let pattern: Vec<char> = pattern.chars().collect();
     let text: Vec<char> = text.chars().collect();
     reached(&pattern, &text, |p| *p == '*', |p, c| *p == '?' || p == c)[text.len()]

@@ -29,7 +29,7 @@ const TO_BEGINNING: usize = 80;
 
 /// Removes escape sequences, and applies carriage returns, backspaces, and what erases or moves the
 /// cursor to another line.
-pub(crate) fn plain_text(text: &str) -> Cow<'_, str> {
+pub fn plain_text(text: &str) -> Cow<'_, str> {
     if !text.contains(|c| c == '\r' || c == BACKSPACE || is_left_out(c)) {
         return Cow::Borrowed(text);
     }

@@ -86,7 +86,7 @@ fn is_tag(text: &str) -> bool {
 
 /// Returns the text between two lines of backticks. The lines are longer than any run of backticks
 /// in the text, so the text cannot end the quote.
-pub(crate) fn fenced(text: &str) -> String {
+pub fn fenced(text: &str) -> String {
     let fence = fence(text);
     let end = if text.ends_with('\n') { "" } else { "\n" };
     format!("{fence}\n{text}{end}{fence}")

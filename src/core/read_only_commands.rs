@@ -233,7 +233,7 @@ fn begins(word: &Word, starts: &[&str]) -> Likeness {
 
 /// Returns whether a line only reads, judged by its words and the requested access. It is for
 /// display only and permits nothing.
-pub(crate) fn only_looks(line: &str, access: Option<Access>) -> bool {
+pub fn only_looks(line: &str, access: Option<Access>) -> bool {
     let Ok(commands) = shell::split(line) else {
         return false;
     };

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 /// Returns whether a text is JSON in which an object has a key twice: it has more pairs than what is read
 /// from it.
-pub(crate) fn has_key_twice(json: &str) -> bool {
+pub fn has_key_twice(json: &str) -> bool {
     let read = serde_json::from_str(json);
     let json = json.replace(r"\\", "").replace("\\\"", "");
     let signs_in = |text: &str| text.matches(':').count();

@@ -2,7 +2,7 @@
 
 /// The parts of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct RequestFailure<'a> {
+pub struct RequestFailure<'a> {
     pub provider: &'a str,
     /// The server's words with `(HTTP 400)` after them, or another reason. In messages of older
     /// versions the status is first: `HTTP 400: …`.
@@ -10,12 +10,12 @@ pub(crate) struct RequestFailure<'a> {
 }
 
 /// Beginnings of the reasons of a request that had no answer: no connection, and none afterwards.
-pub(crate) const UNREACHED: &str = "cannot reach";
-pub(crate) const UNANSWERED: &str = "no answer from";
+pub const UNREACHED: &str = "cannot reach";
+pub const UNANSWERED: &str = "no answer from";
 
 /// Returns `REASON from NAME at ADDRESS`. The status of a `reason` such as `HTTP 400: WORDS` follows
 /// the words, and `cannot reach: WHY` becomes `cannot reach NAME at ADDRESS: WHY`.
-pub(crate) fn message(provider: &str, reason: &str, address: &str) -> String {
+pub fn message(provider: &str, reason: &str, address: &str) -> String {
     match reason.split_once(": ") {
         Some((status, words)) if is_status(status) && !words.trim().is_empty() => {
             format!("{words} ({status}) from {provider} at {address}")

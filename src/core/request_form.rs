@@ -381,9 +381,9 @@ fn notes_in_results(whole: Message) -> Vec<Message> {
 }
 
 /// Value of [`REASONING_CONTENT`] for reasoning that is sent with every answer, not only with calls.
-pub(crate) const ALWAYS: &str = "always";
+pub const ALWAYS: &str = "always";
 /// The field of an answer with its reasoning.
-pub(crate) const REASONING_CONTENT: &str = "reasoning_content";
+pub const REASONING_CONTENT: &str = "reasoning_content";
 
 /// Returns an answer with its reasoning, or with the words that it was not recorded.
 fn with_reasoning(whole: Message) -> Message {

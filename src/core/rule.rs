@@ -15,7 +15,7 @@
 //! written.
 
 mod flags;
-pub(crate) mod grants;
+pub mod grants;
 #[cfg(test)]
 mod tests;
 

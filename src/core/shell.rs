@@ -25,11 +25,11 @@ const RESERVED: [&str; 24] = [
 
 /// Why a line could not be split with certainty, in words for a person: "it has …".
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Doubt(pub &'static str);
+pub struct Doubt(pub &'static str);
 
 /// A simple command: `NAME=value ... word ... >target`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct SimpleCommand {
+pub struct SimpleCommand {
     pub assignments: Vec<Assignment>,
     pub words: Vec<Word>,
     /// Redirections to or from a file; `2>&1` is not included.
@@ -37,13 +37,13 @@ pub(crate) struct SimpleCommand {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Assignment {
+pub struct Assignment {
     pub name: String,
     pub value: Word,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Redirect {
+pub struct Redirect {
     pub writes: bool,
     pub target: Word,
 }
@@ -98,7 +98,7 @@ impl Word {
 
 /// Splits a line into its simple commands, in their order. The operators between them are dropped:
 /// whether a part runs depends on the part before, so each must be judged.
-pub(crate) fn split(text: &str) -> Result<Vec<SimpleCommand>, Doubt> {
+pub fn split(text: &str) -> Result<Vec<SimpleCommand>, Doubt> {
     if text.len() > MAX_LINE_BYTES {
         return Err(Doubt("more than 64 KiB"));
     }
@@ -151,7 +151,7 @@ fn is_foreign_blank(c: char) -> bool {
 
 impl SimpleCommand {
     /// Returns the assignments and the words, as they were written.
-    pub(crate) fn spelled(&self) -> Vec<Word> {
+    pub fn spelled(&self) -> Vec<Word> {
         let assigned = self.assignments.iter().map(|a| Word {
             text: format!("{}={}", a.name, a.value.text),
             ..a.value.clone()
@@ -440,7 +440,7 @@ impl Word {
 /// Returns every word that may be in a text, whatever its grammar: once with quotes removed
 /// (`r""m`), once with quotes as ends (`sh -c "rm x"`). The result is approximate: it has too many
 /// words, and lacks those that are computed.
-pub(crate) fn loose_words(text: &str) -> [Vec<String>; 2] {
+pub fn loose_words(text: &str) -> [Vec<String>; 2] {
     let joined: String = text
         .replace("\\\n", "")
         .chars()

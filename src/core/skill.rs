@@ -6,9 +6,9 @@
 use super::front_matter::{FENCE, front_matter, in_a_line, pairs};
 use super::text::one_line;
 
-pub(crate) const FILE: &str = "SKILL.md";
+pub const FILE: &str = "SKILL.md";
 /// Folder of the skills, from the root of the workspace.
-pub(crate) const FOLDER: &str = ".rewake/skills";
+pub const FOLDER: &str = ".rewake/skills";
 
 const MAX_NAME_CHARS: usize = 64;
 const MAX_DESCRIPTION_CHARS: usize = 1_024;
@@ -24,12 +24,12 @@ pub struct Heading {
 }
 
 /// Returns the path of its file, from the root of the workspace. `name` must be checked.
-pub(crate) fn path(name: &str) -> String {
+pub fn path(name: &str) -> String {
     format!("{FOLDER}/{name}/{FILE}")
 }
 
 /// Checks a skill before it is written. The error is in words the model can act on.
-pub(crate) fn check(name: &str, description: &str, body: &str) -> Result<(), String> {
+pub fn check(name: &str, description: &str, body: &str) -> Result<(), String> {
     let chars = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     let length = name.chars().count();
     if !(1..=MAX_NAME_CHARS).contains(&length) || !name.chars().all(chars) {
@@ -59,7 +59,7 @@ pub(crate) fn check(name: &str, description: &str, body: &str) -> Result<(), Str
 }
 
 /// Renders the whole file.
-pub(crate) fn render(name: &str, description: &str, body: &str) -> String {
+pub fn render(name: &str, description: &str, body: &str) -> String {
     // A JSON string is a valid YAML string.
     let description = serde_json::Value::from(in_a_line(description));
     let body = body.trim();
@@ -70,7 +70,7 @@ pub(crate) fn render(name: &str, description: &str, body: &str) -> String {
 ///
 /// # Errors
 /// Returns a message about the first problem in the front matter.
-pub(crate) fn parse(text: &str) -> Result<Heading, String> {
+pub fn parse(text: &str) -> Result<Heading, String> {
     let mut name = None;
     let mut description = None;
     for (key, value) in pairs(front_matter(text)?.0) {

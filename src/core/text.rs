@@ -13,7 +13,7 @@ const ELLIPSIS: char = '…';
 const MAX_NEAREST_CHARS: usize = 64;
 
 /// Returns at most `max_bytes` of the text, with `…` where it was cut.
-pub(crate) fn clip(text: &str, max_bytes: usize) -> Cow<'_, str> {
+pub fn clip(text: &str, max_bytes: usize) -> Cow<'_, str> {
     if text.len() <= max_bytes {
         return Cow::Borrowed(text);
     }
@@ -28,7 +28,7 @@ pub(crate) fn clip(text: &str, max_bytes: usize) -> Cow<'_, str> {
 }
 
 /// Returns a number and its noun: `1 file`, `2 files`, `2 entries`, `2 matches`.
-pub(crate) fn count<N: std::fmt::Display + PartialEq + From<u8>>(n: N, one: &str) -> String {
+pub fn count<N: std::fmt::Display + PartialEq + From<u8>>(n: N, one: &str) -> String {
     match n == N::from(1) {
         true => format!("{n} {one}"),
         false => format!("{n} {}", plural(one)),
@@ -36,7 +36,7 @@ pub(crate) fn count<N: std::fmt::Display + PartialEq + From<u8>>(n: N, one: &str
 }
 
 /// Returns the same as [`count`] for numbers that may be thousands: `1 file`, `2,000 files`.
-pub(crate) fn large_count<N: std::fmt::Display + PartialEq + From<u8>>(n: N, one: &str) -> String {
+pub fn large_count<N: std::fmt::Display + PartialEq + From<u8>>(n: N, one: &str) -> String {
     match n == N::from(1) {
         true => format!("{n} {one}"),
         false => format!("{} {}", figure(n), plural(one)),
@@ -45,7 +45,7 @@ pub(crate) fn large_count<N: std::fmt::Display + PartialEq + From<u8>>(n: N, one
 
 /// Formats a size for people: `512 B`, `1.2 KiB`, `8 MiB`. All sizes are shown in this form, with
 /// powers of 1,024 as in the config.
-pub(crate) fn size_text(bytes: u64) -> String {
+pub fn size_text(bytes: u64) -> String {
     const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
     if bytes < 1_024 {
         return format!("{bytes} B");
@@ -73,7 +73,7 @@ pub(crate) fn plural(one: &str) -> String {
 }
 
 /// Returns the last boundary of characters at or before `at`; `at` is inside the text.
-pub(crate) fn boundary_below(text: &str, at: usize) -> usize {
+pub fn boundary_below(text: &str, at: usize) -> usize {
     let mut boundaries = (0..=at).rev();
     boundaries.find(|i| text.is_char_boundary(*i)).unwrap_or(0)
 }
@@ -101,7 +101,7 @@ fn extends(c: char) -> bool {
 }
 
 /// Returns the first boundary of characters at or after `at`.
-pub(crate) fn boundary_above(text: &str, at: usize) -> usize {
+pub fn boundary_above(text: &str, at: usize) -> usize {
     let mut boundaries = at..text.len();
     boundaries
         .find(|i| text.is_char_boundary(*i))
@@ -109,7 +109,7 @@ pub(crate) fn boundary_above(text: &str, at: usize) -> usize {
 }
 
 /// Returns head and tail of the text with `marker` between, together at most `max_bytes`.
-pub(crate) fn head_tail<'a>(text: &'a str, max_bytes: usize, marker: &str) -> Cow<'a, str> {
+pub fn head_tail<'a>(text: &'a str, max_bytes: usize, marker: &str) -> Cow<'a, str> {
     if text.len() <= max_bytes {
         return Cow::Borrowed(text);
     }
@@ -123,7 +123,7 @@ pub(crate) fn head_tail<'a>(text: &'a str, max_bytes: usize, marker: &str) -> Co
 
 /// Returns the first line with text, with invisible characters marked and single spaces: for
 /// titles.
-pub(crate) fn one_line(text: &str, max_chars: usize) -> String {
+pub fn one_line(text: &str, max_chars: usize) -> String {
     let line = text.lines().find(|l| !l.trim().is_empty()).unwrap_or("");
     // A character has at most 4 bytes; blanks and sequences may take some more.
     let line = clip(line, max_chars.saturating_mul(16).max(64));
@@ -152,7 +152,7 @@ pub fn session_name(title: Option<&str>) -> &str {
 
 /// Returns a title for a task without a model: its first sentence, cut between two words. Invisible
 /// characters stay.
-pub(crate) fn task_title(text: &str) -> String {
+pub fn task_title(text: &str) -> String {
     const MAX_CHARS: usize = 60;
     const MIN_SENTENCE_CHARS: usize = 12;
     // The first part is enough, even of a long text.
@@ -180,7 +180,7 @@ pub(crate) fn task_title(text: &str) -> String {
 }
 
 /// Returns the whole text as one line, with marks also for line ends: for commands.
-pub(crate) fn in_one_line(text: &str, max_chars: usize) -> String {
+pub fn in_one_line(text: &str, max_chars: usize) -> String {
     let shown = command(text.trim_end()).replace('\n', " ␊ ");
     let shown = shown.replace('\t', " ");
     if shown.chars().count() <= max_chars {
@@ -194,10 +194,7 @@ pub(crate) fn in_one_line(text: &str, max_chars: usize) -> String {
 }
 
 /// Returns the candidate that `word` was most likely meant to be. `None`: none is similar.
-pub(crate) fn nearest<'a>(
-    word: &str,
-    candidates: impl IntoIterator<Item = &'a str>,
-) -> Option<&'a str> {
+pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let length = word.chars().count();
     if length == 0 || length > MAX_NEAREST_CHARS {
         return None;

@@ -9,19 +9,18 @@ use super::quoted::without_fences;
 use super::visible::{visible, without_cosmetics};
 
 /// Beginning of the note about a command of the user (`!`).
-pub(crate) const RAN: &str = "the user ran a command: ";
+pub const RAN: &str = "the user ran a command: ";
 /// The same for a command that had the terminal.
-pub(crate) const RAN_ON_TERMINAL: &str = "the user ran a command on the terminal: ";
+pub const RAN_ON_TERMINAL: &str = "the user ran a command on the terminal: ";
 /// The same for a command that was recorded and not started.
-pub(crate) const NOT_BEGUN: &str = "the user ran a command that was not begun: ";
+pub const NOT_BEGUN: &str = "the user ran a command that was not begun: ";
 /// Beginning of the note as the user reads it.
-pub(crate) const YOU_RAN: &str = "you ran: ";
+pub const YOU_RAN: &str = "you ran: ";
 /// The consequence for such a command.
-pub(crate) const TYPE_AGAIN: &str =
-    "it is not run now; the user types it again if it is still wanted";
+pub const TYPE_AGAIN: &str = "it is not run now; the user types it again if it is still wanted";
 
 /// Advice to the model at the end of the reason why a call did not run.
-pub(crate) const DO_WITHOUT: &str = "; do without it, or say what is needed";
+pub const DO_WITHOUT: &str = "; do without it, or say what is needed";
 /// The same in plan mode.
 pub(crate) const FINISH_THE_PLAN: &str = "; finish the plan, and ask the user to leave plan mode";
 /// The same for calls beyond the limit of one answer.

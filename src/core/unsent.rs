@@ -49,14 +49,14 @@ const NAMES: [&str; 6] = [
 ];
 
 /// Returns whether the server clearly refuses because of images, whatever its status.
-pub(crate) fn is_clear(message: &str) -> bool {
+pub fn is_clear(message: &str) -> bool {
     let text = message.to_lowercase();
     NONE_TAKEN.iter().chain(&NOT_READ).any(|w| text.contains(w))
 }
 
 /// Returns the refusal that explains the failure of a request with images. `None`: the images were
 /// not the reason. `model` is `provider/model`, whose name may contain the word "image".
-pub(crate) fn refusal(class: FailureClass, message: &str, model: &str) -> Option<Refusal> {
+pub fn refusal(class: FailureClass, message: &str, model: &str) -> Option<Refusal> {
     if class != FailureClass::BadRequest {
         return None;
     }

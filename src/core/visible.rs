@@ -21,7 +21,7 @@ const MAX_BLANK_COLUMNS: usize = 8;
 const MAX_INDENT_COLUMNS: usize = 32;
 const TAB_COLUMNS: usize = 4;
 /// Number of consecutive blank lines that are shown as they are.
-pub(crate) const MAX_BLANK_LINES: usize = 2;
+pub const MAX_BLANK_LINES: usize = 2;
 
 /// Requests the emoji form of the character before it.
 const EMOJI_FORM: char = '\u{fe0f}';
@@ -40,14 +40,14 @@ enum Reading {
 
 /// Replaces every character that is invisible, or that a terminal would obey, with a mark. Line
 /// ends and tabs stay; CR LF becomes LF.
-pub(crate) fn visible(text: &str) -> Cow<'_, str> {
+pub fn visible(text: &str) -> Cow<'_, str> {
     marked(text, Reading::Prose)
 }
 
 /// Returns a command line like [`visible`] does, with further marks. Blanks that only look like
 /// spaces become marks, and many blanks or line breaks become a count. Letters that look like Latin
 /// ones are followed by their number.
-pub(crate) fn command(text: &str) -> String {
+pub fn command(text: &str) -> String {
     let marked = marked(text, Reading::Command);
     let marked = with_lookalikes_marked(&marked);
     let lines: Vec<&str> = marked.split('\n').collect();
@@ -74,7 +74,7 @@ pub(crate) fn command(text: &str) -> String {
 
 /// Returns a line with a count for each run of blanks that is long enough to hide something. With
 /// `begins`, leading blanks are indentation.
-pub(crate) fn counted(line: &str, begins: bool) -> Cow<'_, str> {
+pub fn counted(line: &str, begins: bool) -> Cow<'_, str> {
     let mut out = String::new();
     let (mut rest, mut kept) = (line, 0);
     let mut most = if begins {
@@ -106,7 +106,7 @@ pub(crate) fn counted(line: &str, begins: bool) -> Cow<'_, str> {
 
 /// Removes the escape sequences that only move a cursor, erase or colour from a command's output.
 /// None of them has text; those that do (a window title, a link) stay, and become marks later.
-pub(crate) fn without_cosmetics(text: &str) -> Cow<'_, str> {
+pub fn without_cosmetics(text: &str) -> Cow<'_, str> {
     if !text.contains(|c| c == '\u{1b}' || ('\u{80}'..='\u{9f}').contains(&c)) {
         return Cow::Borrowed(text);
     }
@@ -123,7 +123,7 @@ pub(crate) fn without_cosmetics(text: &str) -> Cow<'_, str> {
 }
 
 /// Returns whether a joiner or a variation selector after `before` is part of writing.
-pub(crate) fn joins_after(before: Option<char>, c: char) -> bool {
+pub fn joins_after(before: Option<char>, c: char) -> bool {
     match c {
         '\u{200c}' | '\u{200d}' => {
             before.is_some_and(|c| is_pictograph(c) || is_joining(c) || c == EMOJI_FORM)
@@ -230,7 +230,7 @@ fn is_writing(before: Option<char>, c: char, after: Option<char>) -> bool {
 
 /// Escapes the characters of a JSON document that a terminal obeys or does not show. They occur in
 /// strings only, and mean the same there.
-pub(crate) fn escape_json(json: &str) -> Cow<'_, str> {
+pub fn escape_json(json: &str) -> Cow<'_, str> {
     if !json.contains(is_unseen) {
         return Cow::Borrowed(json);
     }
@@ -314,7 +314,7 @@ fn name(run: &str) -> &'static str {
 }
 
 /// Formats a whole number for people: `3,000`.
-pub(crate) fn figure(n: impl std::fmt::Display) -> String {
+pub fn figure(n: impl std::fmt::Display) -> String {
     let digits = n.to_string();
     let mut out = String::new();
     for (place, digit) in digits.chars().enumerate() {

@@ -12,7 +12,7 @@ mod copies;
 mod entries;
 
 fn fixtures() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/import")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/import")
 }
 
 /// The files of JSON lines below a folder.

@@ -53,7 +53,7 @@ pub mod tools;
 
 /// Removes control characters other than line break and tab from a server's text, and cuts it to
 /// `max_bytes`.
-pub(crate) fn clean(text: &str, max_bytes: usize) -> String {
+pub fn clean(text: &str, max_bytes: usize) -> String {
     let mut clean = String::new();
     for char in text.chars().filter(|c| !is_hidden(*c)) {
         if clean.len() + char.len_utf8() > max_bytes {

@@ -99,7 +99,7 @@ fn catalogue() -> &'static Catalogue {
 }
 
 /// Returns the date of the prices.
-pub(crate) fn snapshot() -> &'static str {
+pub fn snapshot() -> &'static str {
     &catalogue().snapshot
 }
 

@@ -29,7 +29,7 @@ const MAX_SHOWN: usize = 200;
 
 /// A server that was searched.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct LocalServer {
+pub struct LocalServer {
     pub name: &'static str,
     /// Address of the server, without a path.
     pub base: String,
@@ -66,7 +66,7 @@ const KINDS: [Kind; 2] = [
 
 /// Returns a sentence for each server that answers on this machine, with the command that uses it.
 /// Servers of other machines are not asked.
-pub(crate) fn running_servers(config: &Config) -> Vec<String> {
+pub fn running_servers(config: &Config) -> Vec<String> {
     let is_here = |base: &str| Url::parse(base).is_ok_and(|url| is_loopback(&url));
     let servers = asked_servers(config, is_here).into_iter();
     let sentence = |server: LocalServer| {
@@ -84,7 +84,7 @@ pub(crate) fn running_servers(config: &Config) -> Vec<String> {
 }
 
 /// Returns the servers of each kind, at the addresses in the config or at the default ones.
-pub(crate) fn local_servers(config: &Config) -> Vec<LocalServer> {
+pub fn local_servers(config: &Config) -> Vec<LocalServer> {
     asked_servers(config, |_| true)
 }
 

@@ -142,7 +142,7 @@ impl Retry {
 }
 
 /// Returns whether the same request may succeed a little later.
-pub(crate) fn is_transient(class: FailureClass) -> bool {
+pub fn is_transient(class: FailureClass) -> bool {
     match class {
         FailureClass::RateLimit | FailureClass::Overloaded | FailureClass::Network => true,
         FailureClass::TooLong

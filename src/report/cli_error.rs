@@ -1,9 +1,14 @@
 //! An error for the user: message, hint and exit code.
 
+use std::io::ErrorKind;
+
 use super::exit;
+use crate::bundle::BundleError;
 use crate::config::ConfigError;
+use crate::core::visible::visible;
 use crate::engine::EngineError;
-use crate::session::SessionError;
+use crate::session::export::ExportError;
+use crate::session::{SessionError, SteerError};
 use crate::shared::SharedError;
 use crate::store::StoreError;
 use crate::workspace::HereError;
@@ -176,6 +181,43 @@ impl From<SessionError> for CliError {
             | SessionError::Runtime(_) => {
                 CliError::failed(error.to_string()).with_any_hint(error.hint())
             }
+        }
+    }
+}
+
+impl From<BundleError> for CliError {
+    fn from(error: BundleError) -> CliError {
+        match error {
+            // What the journal has would be missing in the bundle.
+            BundleError::Store(error) if error.is_damage() => {
+                let error = CliError::failed(error.to_string());
+                error.with_hint("rewake doctor --repair restores what the journal has")
+            }
+            BundleError::Store(error) => error.into(),
+            BundleError::Io(e) if e.kind() == ErrorKind::BrokenPipe => {
+                CliError::failed("the reader of the bundle ended")
+            }
+            error => CliError::failed(visible(&error.to_string())).with_any_hint(error.hint()),
+        }
+    }
+}
+
+impl From<ExportError> for CliError {
+    fn from(error: ExportError) -> CliError {
+        match error {
+            ExportError::Store(error) => error.into(),
+            ExportError::Exists(_) => CliError::usage(error.to_string())
+                .with_hint("give another name, or --force to replace it"),
+            ExportError::Write(_) | ExportError::File { .. } => CliError::failed(error.to_string()),
+        }
+    }
+}
+
+impl From<SteerError> for CliError {
+    fn from(error: SteerError) -> CliError {
+        match error {
+            SteerError::Session(error) => error.into(),
+            SteerError::Refused { what, hint, .. } => CliError::usage(what).with_hint(hint),
         }
     }
 }

@@ -6,7 +6,7 @@
 //! one.
 
 mod cli_error;
-pub(crate) mod exit;
+pub mod exit;
 mod input;
 mod output;
 mod output_thread;
@@ -15,5 +15,5 @@ mod signals;
 pub use cli_error::{CliError, lost_output};
 pub use input::{InputLine, next_line};
 pub use output::{error, is_written, line, note, note_background, print, raw, take_lost_output};
-pub(crate) use output_thread::{FrameBuffer, Output, stderr_takes};
-pub(crate) use signals::Signals;
+pub use output_thread::{FrameBuffer, Output, stderr_takes};
+pub use signals::Signals;

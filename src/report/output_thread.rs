@@ -37,7 +37,7 @@ static STDOUT: OnceLock<Arc<Output>> = OnceLock::new();
 static STDERR: OnceLock<Output> = OnceLock::new();
 
 /// A file that a thread writes.
-pub(crate) struct Output {
+pub struct Output {
     shared: Arc<Shared>,
     signals: Signals,
 }
@@ -60,14 +60,14 @@ struct State {
 
 impl Output {
     /// Returns stdout. Its thread is started once.
-    pub(crate) fn stdout(signals: &Signals) -> io::Result<Arc<Output>> {
+    pub fn stdout(signals: &Signals) -> io::Result<Arc<Output>> {
         let stdout = rustix::stdio::stdout().try_clone_to_owned()?;
         let output = Arc::new(Output::on(stdout, signals.clone())?);
         Ok(Arc::clone(STDOUT.get_or_init(|| output)))
     }
 
     /// Lets threads write stdout and stderr of a headless run.
-    pub(crate) fn of_run(signals: &Signals) -> io::Result<()> {
+    pub fn of_run(signals: &Signals) -> io::Result<()> {
         Output::stdout(signals)?;
         let stderr = rustix::stdio::stderr().try_clone_to_owned()?;
         let stderr = Output::on(stderr, signals.clone())?;
@@ -76,7 +76,7 @@ impl Output {
     }
 
     /// Returns stdout, if a thread writes it.
-    pub(crate) fn of_stdout() -> Option<&'static Arc<Output>> {
+    pub fn of_stdout() -> Option<&'static Arc<Output>> {
         STDOUT.get()
     }
 
@@ -96,7 +96,7 @@ impl Output {
     }
 
     /// Hands bytes to the thread.
-    pub(crate) fn send(&self, bytes: &[u8]) -> io::Result<()> {
+    pub fn send(&self, bytes: &[u8]) -> io::Result<()> {
         let mut state = self.shared.locked();
         state.check()?;
         let is_full = state.waiting.len() + bytes.len() > MAX_WAITING_BYTES;
@@ -125,14 +125,14 @@ impl Output {
     }
 
     /// Returns whether everything is written.
-    pub(crate) fn is_idle(&self) -> io::Result<bool> {
+    pub fn is_idle(&self) -> io::Result<bool> {
         let state = self.shared.locked();
         state.check()?;
         Ok(state.is_idle())
     }
 
     /// Waits for a frame, for a moment at most. Returns whether everything is written.
-    pub(crate) fn shows(&self) -> io::Result<bool> {
+    pub fn shows(&self) -> io::Result<bool> {
         self.wait_within(if self.is_hurried() {
             Duration::ZERO
         } else {
@@ -142,12 +142,12 @@ impl Output {
 
     /// Waits until everything is written, or for a moment after a signal. Returns whether
     /// everything is written.
-    pub(crate) fn wait(&self) -> io::Result<bool> {
+    pub fn wait(&self) -> io::Result<bool> {
         self.wait_within(Duration::MAX)
     }
 
     /// As [`Output::wait`], with a limit.
-    pub(crate) fn wait_within(&self, limit: Duration) -> io::Result<bool> {
+    pub fn wait_within(&self, limit: Duration) -> io::Result<bool> {
         let began = Instant::now();
         let mut hurried = None;
         let mut progress = (0, began);
@@ -176,7 +176,7 @@ impl Output {
     }
 
     /// Returns whether a signal ends the program.
-    pub(crate) fn is_hurried(&self) -> bool {
+    pub fn is_hurried(&self) -> bool {
         self.signals.last().is_some()
     }
 }
@@ -249,13 +249,13 @@ impl Shared {
 }
 
 /// A writer that collects bytes and sends them when it is flushed.
-pub(crate) struct FrameBuffer {
+pub struct FrameBuffer {
     bytes: Vec<u8>,
     output: Arc<Output>,
 }
 
 impl FrameBuffer {
-    pub(crate) fn new(output: Arc<Output>) -> FrameBuffer {
+    pub fn new(output: Arc<Output>) -> FrameBuffer {
         FrameBuffer {
             bytes: Vec::new(),
             output,
@@ -277,7 +277,7 @@ impl Write for FrameBuffer {
 }
 
 /// Returns whether stderr takes a short text, or refuses it at once.
-pub(crate) fn stderr_takes() -> bool {
+pub fn stderr_takes() -> bool {
     let stderr = rustix::stdio::stderr();
     let mut fds = [PollFd::from_borrowed_fd(stderr.as_fd(), PollFlags::OUT)];
     let until = Instant::now() + HURRY;

@@ -11,7 +11,7 @@ use super::exit;
 
 /// The signals that came, once they are caught, as exit codes. Clones share them.
 #[derive(Clone, Default)]
-pub(crate) struct Signals {
+pub struct Signals {
     /// The last SIGTERM or SIGHUP. A Ctrl+C after it does not replace it.
     ends: Arc<AtomicUsize>,
     interrupt: Arc<AtomicUsize>,
@@ -19,7 +19,7 @@ pub(crate) struct Signals {
 
 impl Signals {
     /// Begins to catch a signal. `code`: its exit code.
-    pub(crate) fn catch(&self, signal: i32, code: u8) {
+    pub fn catch(&self, signal: i32, code: u8) {
         let place = if signal == SIGINT {
             &self.interrupt
         } else {
@@ -30,7 +30,7 @@ impl Signals {
     }
 
     /// Makes the second SIGINT end the process at once.
-    pub(crate) fn end_at_second_interrupt() {
+    pub fn end_at_second_interrupt() {
         let is_second = Arc::new(AtomicBool::new(false));
         let code = i32::from(exit::SIGINT);
         // Actions run in this order.
@@ -40,12 +40,12 @@ impl Signals {
     }
 
     /// Forgets a Ctrl+C that was meant for another program.
-    pub(crate) fn forget_interrupt(&self) {
+    pub fn forget_interrupt(&self) {
         self.interrupt.store(0, Ordering::Relaxed);
     }
 
     /// Returns the exit code of the last signal. SIGTERM and SIGHUP come before Ctrl+C.
-    pub(crate) fn last(&self) -> Option<u8> {
+    pub fn last(&self) -> Option<u8> {
         let codes = [&self.ends, &self.interrupt].map(|code| code.load(Ordering::Relaxed));
         let code = codes.into_iter().find(|code| *code != 0)?;
         u8::try_from(code).ok()

@@ -14,7 +14,7 @@ use crate::core::text::{count, one_line};
 const NAME_CHARS: usize = 60;
 
 /// A check of the config in lines for a person.
-pub(crate) struct ListedCheck<'a> {
+pub struct ListedCheck<'a> {
     pub name: String,
     pub config: &'a CheckConfig,
     /// The config file, or a flag.
@@ -24,13 +24,13 @@ pub(crate) struct ListedCheck<'a> {
 }
 
 /// Returns the name of a check, or its command.
-pub(crate) fn name(config: &CheckConfig) -> String {
+pub fn name(config: &CheckConfig) -> String {
     let name = config.name.as_deref().unwrap_or(&config.command);
     one_line(name, NAME_CHARS)
 }
 
 /// Returns the checks of the config, those that do not run included.
-pub(crate) fn list(ctx: &AppContext) -> Vec<ListedCheck<'_>> {
+pub fn list(ctx: &AppContext) -> Vec<ListedCheck<'_>> {
     let sandbox = sandbox::given(ctx);
     let has_sandbox = sandbox.available && sandbox.workspace;
     let mut listed: Vec<ListedCheck<'_>> = Vec::new();
@@ -60,7 +60,7 @@ pub(crate) fn list(ctx: &AppContext) -> Vec<ListedCheck<'_>> {
 }
 
 /// Returns the checks of the workspace that do not run because they are not trusted, as text.
-pub(crate) fn untrusted(ctx: &AppContext) -> Option<(String, String)> {
+pub fn untrusted(ctx: &AppContext) -> Option<(String, String)> {
     let project = &ctx.loaded.project;
     let used = project.differences().is_empty() && !project.needs_trust();
     let checks = project.content.keys.get("check").filter(|_| !used)?;

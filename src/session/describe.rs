@@ -31,7 +31,7 @@ use crate::tools;
 
 /// The description of an entry for a person.
 #[derive(Debug)]
-pub(crate) struct Description<'a> {
+pub struct Description<'a> {
     pub kind: Kind<'a>,
     pub level: Level,
     /// The event in one line. For a call: its result, without its name.
@@ -42,7 +42,7 @@ pub(crate) struct Description<'a> {
 
 /// The speaker or subject of an entry.
 #[derive(Debug)]
-pub(crate) enum Kind<'a> {
+pub enum Kind<'a> {
     User,
     Model {
         /// `provider/model`.
@@ -72,7 +72,7 @@ pub(crate) enum Kind<'a> {
 
 /// The status of a call after an entry.
 #[derive(Debug)]
-pub(crate) enum CallStatus<'a> {
+pub enum CallStatus<'a> {
     Allowed,
     Denied,
     Started {
@@ -87,7 +87,7 @@ pub(crate) enum CallStatus<'a> {
 
 /// The places that show an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Level {
+pub enum Level {
     /// Every place that shows the conversation.
     Conversation,
     /// Only the places that show a session entry by entry.
@@ -114,7 +114,7 @@ pub enum How {
 }
 
 /// Returns how the turn ends with this entry, if it does. An answer without calls is its end.
-pub(crate) fn end_of_turn(entry: &Entry) -> Option<How> {
+pub fn end_of_turn(entry: &Entry) -> Option<How> {
     match entry {
         Entry::Replied { blocks, stop, .. } => is_answer(blocks, *stop).then_some(How::Done),
         Entry::Stopped { .. } => Some(How::Stopped),
@@ -124,7 +124,7 @@ pub(crate) fn end_of_turn(entry: &Entry) -> Option<How> {
 }
 
 /// Returns the failure of an entry that says that the provider does not have the model.
-pub(crate) fn missing_model(entry: &Entry) -> Option<&Failure> {
+pub fn missing_model(entry: &Entry) -> Option<&Failure> {
     match entry {
         Entry::Failed { error, .. } if error.class == FailureClass::NoModel => Some(error),
         _ => None,
@@ -132,7 +132,7 @@ pub(crate) fn missing_model(entry: &Entry) -> Option<&Failure> {
 }
 
 /// Returns the start and the exit code of a shell command of the user that ended.
-pub(crate) fn end_of_user_command(entry: &Entry) -> Option<(Seq, Option<i32>)> {
+pub fn end_of_user_command(entry: &Entry) -> Option<(Seq, Option<i32>)> {
     match entry {
         Entry::Noted {
             about: Some(About::UserCommandEnded { entry, exit_code }),
@@ -144,7 +144,7 @@ pub(crate) fn end_of_user_command(entry: &Entry) -> Option<(Seq, Option<i32>)> {
 
 /// A part of the body, which follows the title. The parts are in this order.
 #[derive(Debug)]
-pub(crate) enum BodyPart<'a> {
+pub enum BodyPart<'a> {
     /// Words of the user, of the model, or of a note. Never blank.
     Words(Cow<'a, str>),
     /// Never blank.
@@ -162,7 +162,7 @@ pub(crate) enum BodyPart<'a> {
 
 /// The effect of an entry on the answer that is streaming.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Stream<'a> {
+pub enum Stream<'a> {
     GoesOn,
     /// The entry has the whole answer.
     Whole,
@@ -172,7 +172,7 @@ pub(crate) enum Stream<'a> {
 
 /// A describer of a session's entries, which it must get in their order.
 #[derive(Debug)]
-pub(crate) struct Describer {
+pub struct Describer {
     name_chars: usize,
     /// The last answer, and in `names` the names of its calls. Their results come before the next
     /// answer.
@@ -208,7 +208,7 @@ impl Describer {
         }
     }
 
-    pub(crate) fn describe<'a>(&mut self, record: &'a Record) -> Description<'a> {
+    pub fn describe<'a>(&mut self, record: &'a Record) -> Description<'a> {
         match &record.entry {
             Entry::Opened {
                 imported: Some(source),
@@ -563,7 +563,7 @@ impl Describer {
 
 impl Description<'_> {
     /// Returns the line for a list: the subject, and the event.
-    pub(crate) fn line(&self) -> Cow<'_, str> {
+    pub fn line(&self) -> Cow<'_, str> {
         match &self.kind {
             Kind::Call { name, .. } => format!("{name}: {}", self.title).into(),
             Kind::Failure => format!("failed: {}", self.title).into(),
@@ -573,12 +573,12 @@ impl Description<'_> {
         }
     }
 
-    pub(crate) fn is_in_conversation(&self) -> bool {
+    pub fn is_in_conversation(&self) -> bool {
         self.level == Level::Conversation
     }
 
     /// Returns the words of the user, the model or a note. Empty if there are none.
-    pub(crate) fn words(&self) -> String {
+    pub fn words(&self) -> String {
         let words = self.body.iter().filter_map(|part| match part {
             BodyPart::Words(text) => Some(text.as_ref()),
             _ => None,
@@ -960,7 +960,7 @@ fn learned<'a>(
 }
 
 /// Returns a count such as `[2 images]`.
-pub(crate) fn image_count(images: &[Image]) -> String {
+pub fn image_count(images: &[Image]) -> String {
     format!("[{}]", count(images.len(), "image"))
 }
 

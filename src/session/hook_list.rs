@@ -18,7 +18,7 @@ const ENTRIES: u64 = 2_000;
 const REASON_CHARS: usize = 120;
 
 /// The hooks of a folder in lines.
-pub(crate) struct HookList {
+pub struct HookList {
     /// Four lines at most for each hook. Empty: there are none.
     pub lines: Vec<String>,
     /// Hooks that do not run, and guards of other agents that are not in force.
@@ -29,7 +29,7 @@ pub(crate) struct HookList {
 ///
 /// # Errors
 /// The user's own file, or the file with the trust, cannot be used.
-pub(crate) fn hook_list(ctx: &AppContext) -> Result<HookList, ConfigError> {
+pub fn hook_list(ctx: &AppContext) -> Result<HookList, ConfigError> {
     let found = hooks(ctx, &ctx.here.folder)?;
     let results = last_results(ctx);
     let has_sandbox = sandbox::given(ctx).available;
@@ -99,7 +99,7 @@ fn verdict(verdict: HookVerdict) -> &'static str {
 }
 
 /// Returns a result in one line: `deny: not on main (exit code 2, 12 ms)`.
-pub(crate) fn in_words(result: &HookResult) -> String {
+pub fn in_words(result: &HookResult) -> String {
     let reason = match one_line(&result.reason, REASON_CHARS) {
         reason if reason.is_empty() => String::new(),
         reason => format!(": {reason}"),
@@ -118,7 +118,7 @@ pub(crate) fn in_words(result: &HookResult) -> String {
 
 /// Returns the last result of each hook in the newest sessions of this folder. A store that cannot
 /// be read has none.
-pub(crate) fn last_results(ctx: &AppContext) -> BTreeMap<String, HookResult> {
+pub fn last_results(ctx: &AppContext) -> BTreeMap<String, HookResult> {
     let mut results = BTreeMap::new();
     let Ok((store, _)) = ctx.open_store_for_reading() else {
         return results;

@@ -17,7 +17,7 @@ const FOLDER: &str = "hooks";
 
 /// Calls `act` with the places where the hooks of a folder are. `root` is the root of the workspace,
 /// or of the project of a worktree.
-pub(crate) fn with_hook_places<T>(
+pub fn with_hook_places<T>(
     env: &Env,
     paths: &Paths,
     root: &Path,
@@ -40,16 +40,12 @@ pub(crate) fn with_hook_places<T>(
 ///
 /// # Errors
 /// The user's own file, or the file with the trust, cannot be used.
-pub(crate) fn hooks(ctx: &AppContext, folder: &Path) -> Result<Hooks, ConfigError> {
+pub fn hooks(ctx: &AppContext, folder: &Path) -> Result<Hooks, ConfigError> {
     hook_places(ctx, folder, find_hooks)
 }
 
 /// Calls `act` with the places where the hooks of a folder are.
-pub(crate) fn hook_places<T>(
-    ctx: &AppContext,
-    folder: &Path,
-    act: impl FnOnce(HookPlaces<'_>) -> T,
-) -> T {
+pub fn hook_places<T>(ctx: &AppContext, folder: &Path, act: impl FnOnce(HookPlaces<'_>) -> T) -> T {
     with_hook_places(&ctx.env, &ctx.paths, &hook_root(ctx), folder, act)
 }
 
@@ -58,7 +54,7 @@ pub(crate) fn hook_places<T>(
 ///
 /// # Errors
 /// The file with the trust cannot be read.
-pub(crate) fn guards_not_in_force(
+pub fn guards_not_in_force(
     ctx: &AppContext,
     hooks: &Hooks,
 ) -> Result<Vec<ForeignFile>, ConfigError> {
@@ -140,7 +136,7 @@ pub(super) fn confine(ctx: &AppContext, session: &str) -> Result<Option<Confine>
 ///
 /// # Errors
 /// The folder of the runs is not known.
-pub(crate) fn hooks_to_test(
+pub fn hooks_to_test(
     ctx: &AppContext,
     session: &str,
     hooks: Vec<Hook>,

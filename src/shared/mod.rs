@@ -6,7 +6,6 @@
 //! | [`connection`] | connecting, and what the server's errors mean |
 //! | [`schema`] | creating and upgrading the tables, functions and roles |
 //! | [`health`] | what is wrong with a database, and who has which session |
-//! | [`lease_file`] | the lease of a session, for the supervisors of its commands |
 //! | [`files`] | the files of a session in the database, and reading them |
 //! | [`sent_files`] | the files that a push carries |
 //! | [`log`] | what a database does for a session |
@@ -26,7 +25,6 @@ pub mod connection;
 pub mod files;
 #[cfg(feature = "fleet")]
 pub mod health;
-pub mod lease_file;
 pub mod log;
 pub mod mailbox;
 mod parts;
@@ -72,7 +70,7 @@ pub enum SharedError {
 }
 
 impl SharedError {
-    pub(crate) fn setup(what: impl Into<String>, hint: impl Into<String>) -> SharedError {
+    pub fn setup(what: impl Into<String>, hint: impl Into<String>) -> SharedError {
         SharedError::Setup {
             what: what.into(),
             hint: hint.into(),
@@ -89,7 +87,7 @@ impl SharedError {
     }
 
     /// Returns the error of a session that misses an entry in the database.
-    pub(crate) fn gap(session: &str, seq: u64) -> SharedError {
+    pub fn gap(session: &str, seq: u64) -> SharedError {
         SharedError::setup(
             format!(
                 "session {session}: entry {seq} in the database is missing, damaged or does not follow"

@@ -8,12 +8,12 @@ use uuid::Uuid;
 
 use super::address::Address;
 use super::connection::{Connection, flag, get};
-use super::lease_file::clock;
 use super::log::{
     Beat, Claimed, EndOfLog, Home, Mail, MailKind, Push, SharedLog, StoredLine, StoredLog,
     StoredObject,
 };
 use super::{SharedError, schema};
+use crate::command::lease_file::clock;
 use crate::core::entry::Seq;
 use crate::core::text::one_line;
 use crate::core::visible::visible;

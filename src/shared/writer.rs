@@ -14,11 +14,11 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 use zstd::bulk::compress;
 
-use super::lease_file::LeaseFile;
 use super::log::{Beat, EndOfLog, Home, Push, SharedLog, StoredLine};
 use super::mailbox::Mailbox;
 use super::sent_files::SentFiles;
 use super::{SharedError, parts};
+use crate::command::lease_file::LeaseFile;
 use crate::core::marks::cut_title;
 use crate::core::state::State;
 use crate::journal::line::{EntryLine, MAX_HELD};

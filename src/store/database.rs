@@ -218,7 +218,7 @@ pub(crate) fn wal_path(database: &Path) -> PathBuf {
 }
 
 /// Opens a database at any path that may be damaged. Never creates one.
-pub(crate) fn open_damaged(path: &Path) -> Result<Connection, StoreError> {
+pub fn open_damaged(path: &Path) -> Result<Connection, StoreError> {
     Connection::open_with_flags(path, FLAGS).doing(WHAT)
 }
 
@@ -315,7 +315,7 @@ pub(super) fn files_in_use(data_dir: &Path) -> FilesInUse {
 }
 
 /// Creates the folder if it is missing. Sets its mode to 0700 in any case.
-pub(crate) fn private_folder(path: &Path) -> Result<(), StoreError> {
+pub fn private_folder(path: &Path) -> Result<(), StoreError> {
     folder::private_folder(path)
         .map_err(|e| io_error(format!("make the folder {}", path.display()), e))
 }

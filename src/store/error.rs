@@ -381,7 +381,7 @@ impl StoreError {
         self
     }
 
-    pub(crate) fn no_session(id: &str) -> StoreError {
+    pub fn no_session(id: &str) -> StoreError {
         StoreError::NotFound {
             what: "session",
             name: id.to_string(),

@@ -17,7 +17,7 @@ use crate::core::permission::Permission;
 use crate::core::read_only_commands::only_looks;
 
 pub use report::{BackgroundEnd, Printed, printed_of};
-pub(crate) use report::{STOPPED, user_command_end, user_command_not_started};
+pub use report::{STOPPED, user_command_end, user_command_not_started};
 pub(crate) use report::{after_restart, background_end, background_id, how, in_background, result};
 
 #[derive(Serialize, Deserialize)]

@@ -12,7 +12,7 @@ use rustix::fs::{Access, Mode, Stat};
 
 use crate::workspace::handle::Folder;
 pub use crate::workspace::regular::load;
-pub(super) use crate::workspace::regular::{Kind, kind_of, load_from, open_in};
+pub use crate::workspace::regular::{Kind, kind_of, load_from, open_in};
 use crate::workspace::writers::has_writer;
 
 /// Maximum size of a file that is edited or overwritten.

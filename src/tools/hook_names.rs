@@ -74,7 +74,7 @@ fn tool_of(name: &str) -> Option<(&'static str, Names)> {
 }
 
 /// Returns the name of a call's tool for hooks.
-pub(crate) fn name_for_hooks(call: &ToolCall) -> &str {
+pub fn name_for_hooks(call: &ToolCall) -> &str {
     match tool_of(call.full_name()) {
         Some((claudes, _)) => claudes,
         None => call.full_name(),
@@ -83,7 +83,7 @@ pub(crate) fn name_for_hooks(call: &ToolCall) -> &str {
 
 /// Returns the arguments of a call for hooks. A path is made absolute with `full`, as in Claude
 /// Code.
-pub(crate) fn input_for_hooks(call: &ToolCall, full: impl Fn(&str) -> String) -> Value {
+pub fn input_for_hooks(call: &ToolCall, full: impl Fn(&str) -> String) -> Value {
     let Ok(described) = &call.described else {
         return Value::Null;
     };
@@ -136,7 +136,7 @@ fn own_edit(edit: &Value) -> Value {
 }
 
 /// Returns rewake's tool and arguments for a call that is named as hooks read it.
-pub(crate) fn call_of_hook(name: &str, input: &Value) -> (String, String) {
+pub fn call_of_hook(name: &str, input: &Value) -> (String, String) {
     let mut tools = TOOLS.iter();
     let known = tools.find(|(own, claudes, _)| *claudes == name || *own == name);
     match (known, input) {
@@ -181,7 +181,7 @@ fn own_arguments(
 ///
 /// # Errors
 /// The input is not an object.
-pub(crate) fn arguments_from_hook(call: &ToolCall, input: &Value) -> Result<String, String> {
+pub fn arguments_from_hook(call: &ToolCall, input: &Value) -> Result<String, String> {
     let (Value::Object(input), Ok(described)) = (input, &call.described) else {
         return Err("`updatedInput` is not an object".to_string());
     };

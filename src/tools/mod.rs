@@ -18,7 +18,7 @@
 //! shown.
 
 mod ask_user;
-pub(crate) mod bash;
+pub mod bash;
 mod bash_stop;
 mod bash_wait;
 mod call_path;
@@ -56,7 +56,7 @@ mod staged;
 mod task;
 mod tool;
 mod truncate;
-pub(crate) mod walk;
+pub mod walk;
 mod web_fetch;
 mod web_search;
 mod whole;
@@ -76,7 +76,7 @@ pub use expand::matches;
 pub use file::load as load_file;
 pub use grep::hits;
 pub use history_view::{HistoryView, LookBack, look_back};
-pub(crate) use hook_names::{arguments_from_hook, call_of_hook, input_for_hooks, name_for_hooks};
+pub use hook_names::{arguments_from_hook, call_of_hook, input_for_hooks, name_for_hooks};
 pub use limit::{Limits, Stop, Watch};
 pub use line_ends::{changed_ends, without_end};
 pub(crate) use paths::is_there;

@@ -55,7 +55,7 @@ pub struct Hidden {
 
 impl Hidden {
     /// Returns whether a rule denies reading this path, or whether the path contains keys.
-    pub(crate) fn hides(&self, path: &Path) -> bool {
+    pub fn hides(&self, path: &Path) -> bool {
         self.keys.iter().any(|folder| path.starts_with(folder))
             || self.rules.hide(&path.to_string_lossy(), &self.bases)
     }

@@ -64,7 +64,9 @@ fn without_arguments(described: Described) -> Described {
 
 /// Returns the names of a folder's files without their ending.
 fn names(folder: &str, ending: &str) -> BTreeSet<String> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../..")
+        .join(folder);
     let names = std::fs::read_dir(folder).unwrap().filter_map(|entry| {
         let name = entry.unwrap().file_name().into_string().unwrap();
         name.strip_suffix(ending).map(str::to_string)
@@ -81,7 +83,9 @@ fn every_tool_has_its_file_and_its_text_and_every_text_its_tool() {
     assert_eq!(files.intersection(&listed).count(), listed.len());
     for tool in &TOOLS {
         let path = format!("assets/tools/{}.md", tool.name);
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
+        let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("../..")
+            .join(path);
         let text = std::fs::read_to_string(path).unwrap();
         assert_eq!(tool.spec().description, text.trim_end(), "{}", tool.name);
         assert!(!text.trim().is_empty(), "{} has no text", tool.name);

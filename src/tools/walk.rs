@@ -41,7 +41,7 @@ const MAX_GLOB_BYTES: usize = 4_096;
 
 /// An entry that a walk found below a folder.
 #[derive(Debug)]
-pub(crate) struct WalkEntry {
+pub struct WalkEntry {
     pub path: PathBuf,
     pub of: FileType,
 }
@@ -67,7 +67,7 @@ pub(crate) struct LeftOut {
 /// A depth-first walk through a folder. It does not follow links, even if one has just replaced a
 /// folder: everything is opened below the folder that was opened first. That folder itself may be
 /// hidden or ignored, since the caller named it.
-pub(crate) struct Walk<'a> {
+pub struct Walk<'a> {
     root: PathBuf,
     /// `None` when it could not be opened.
     open: Option<Folder>,
@@ -85,12 +85,7 @@ pub(crate) struct Walk<'a> {
 
 impl<'a> Walk<'a> {
     /// Starts a walk. `root` is absolute, with links followed.
-    pub(crate) fn new(
-        root: &Path,
-        with_dots: bool,
-        hidden: &Arc<Hidden>,
-        watch: &'a Watch<'a>,
-    ) -> Self {
+    pub fn new(root: &Path, with_dots: bool, hidden: &Arc<Hidden>, watch: &'a Watch<'a>) -> Self {
         let (open, failed) = match Folder::open(root) {
             Ok(folder) => (Some(folder), None),
             Err(error) => (None, Some(error)),
@@ -117,12 +112,12 @@ impl<'a> Walk<'a> {
     }
 
     /// Returns why the walk stopped early.
-    pub(crate) fn stopped(&self) -> Option<Stop> {
+    pub fn stopped(&self) -> Option<Stop> {
         self.stopped
     }
 
     /// Returns the ignore files that were not used, and why.
-    pub(crate) fn unused(&self) -> Vec<String> {
+    pub fn unused(&self) -> Vec<String> {
         self.ignored.unused()
     }
 

@@ -175,7 +175,7 @@ impl ListedCommand {
 }
 
 /// Returns whether a name is one of rewake's own commands, which wins over a custom one.
-pub(crate) fn is_own(name: &str) -> bool {
+pub fn is_own(name: &str) -> bool {
     find(name).is_some()
 }
 
@@ -210,7 +210,7 @@ pub(crate) fn on_screen(hint: &str) -> String {
 
 /// Returns whether a line begins with a slash and a word. A path (`/usr/bin/env is missing`) does
 /// not count.
-pub(crate) fn is_command(line: &str) -> bool {
+pub fn is_command(line: &str) -> bool {
     let Some(rest) = line.strip_prefix('/') else {
         return false;
     };

@@ -40,7 +40,7 @@ mod plain;
 mod program_status;
 pub mod rewind;
 mod start;
-pub(crate) mod style;
+pub mod style;
 mod terminal;
 pub mod text;
 pub mod theme;
@@ -48,7 +48,7 @@ pub mod transcript;
 pub mod view;
 mod watch;
 
-pub(crate) use plain::call_in_words;
+pub use plain::call_in_words;
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};

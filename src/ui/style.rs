@@ -43,7 +43,7 @@ pub(super) fn usual(ctx: &AppContext) -> Palette {
 }
 
 /// Returns what is wrong with the theme and the keys of the config, with the lines.
-pub(crate) fn warnings(ctx: &AppContext) -> Vec<String> {
+pub fn warnings(ctx: &AppContext) -> Vec<String> {
     let theme = palette(ctx, None).err();
     keys::warnings(&ctx.loaded)
         .into_iter()

@@ -22,7 +22,7 @@ const OF_CONTENT: [&CStr; 3] = [c"security.capability", c"security.ima", c"secur
 ///
 /// # Errors
 /// `new` cannot get the ACL: without it, its mode would have another meaning.
-pub(crate) fn copy_attributes(old: &File, new: &File) -> io::Result<Vec<String>> {
+pub fn copy_attributes(old: &File, new: &File) -> io::Result<Vec<String>> {
     let mut lost = Vec::new();
     let names = match names(old) {
         Ok(names) => names,

@@ -10,7 +10,7 @@ const MAX_NAMES: u32 = 100;
 
 /// Moves `from` to the first free name of `NAME.rewake-kept`, `NAME.rewake-kept-1`, … in `to`, and
 /// syncs that folder. Returns the name.
-pub(crate) fn move_to_free_name(
+pub fn move_to_free_name(
     folder: &Folder,
     from: &OsStr,
     to: &Folder,

@@ -42,18 +42,18 @@ const MAX_REMOVED_DEPTH: usize = 400;
 
 /// An open folder.
 #[derive(Debug)]
-pub(crate) struct Folder(OwnedFd);
+pub struct Folder(OwnedFd);
 
 impl Folder {
     /// Opens the folder at `path`, which is absolute, with its links followed.
-    pub(crate) fn open(path: &Path) -> io::Result<Folder> {
+    pub fn open(path: &Path) -> io::Result<Folder> {
         let root = sys::openat(CWD, "/", FOLDER, Mode::empty())?;
         let below = path.strip_prefix("/").map_err(|_| unfit(path))?;
         Folder(root).below(below)
     }
 
     /// Opens the deepest existing folder of `path`, and returns it with the rest of the path.
-    pub(crate) fn deepest(path: &Path) -> io::Result<(Folder, PathBuf)> {
+    pub fn deepest(path: &Path) -> io::Result<(Folder, PathBuf)> {
         for part in path.ancestors() {
             match Folder::open(part) {
                 Ok(folder) => {
@@ -71,28 +71,28 @@ impl Folder {
         self.0.as_fd()
     }
 
-    pub(crate) fn below(&self, path: &Path) -> io::Result<Folder> {
+    pub fn below(&self, path: &Path) -> io::Result<Folder> {
         open_below(self.0.as_fd(), path, FOLDER, Mode::empty()).map(Folder)
     }
 
     /// Opens the file at `path` below this folder, without blocking on a FIFO.
-    pub(crate) fn file(&self, path: &Path) -> io::Result<File> {
+    pub fn file(&self, path: &Path) -> io::Result<File> {
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
         open_below(self.0.as_fd(), path, flags, Mode::empty()).map(File::from)
     }
 
     /// Creates a file that does not exist yet.
-    pub(crate) fn new_file(&self, name: &OsStr, mode: Mode) -> io::Result<File> {
+    pub fn new_file(&self, name: &OsStr, mode: Mode) -> io::Result<File> {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL;
         open_below(self.0.as_fd(), Path::new(name), flags, mode).map(File::from)
     }
 
-    pub(crate) fn make_folder(&self, name: &OsStr) -> io::Result<()> {
+    pub fn make_folder(&self, name: &OsStr) -> io::Result<()> {
         Ok(sys::mkdirat(&self.0, name, Mode::from_raw_mode(0o777))?)
     }
 
     /// Opens the folder at `path` below this one. Creates missing parts.
-    pub(crate) fn make_below(&self, path: &Path) -> io::Result<Folder> {
+    pub fn make_below(&self, path: &Path) -> io::Result<Folder> {
         let mut at = self.below(Path::new(""))?;
         for name in path {
             at = match at.below(Path::new(name)) {
@@ -110,24 +110,24 @@ impl Folder {
     }
 
     /// Opens an entry of any kind and mode, to inspect it and to set its mode.
-    pub(crate) fn entry(&self, name: &OsStr) -> io::Result<OwnedFd> {
+    pub fn entry(&self, name: &OsStr) -> io::Result<OwnedFd> {
         open_below(self.0.as_fd(), Path::new(name), ENTRY, Mode::empty())
     }
 
     /// Returns the metadata of a name; of a link, its own.
-    pub(crate) fn stat(&self, name: &OsStr) -> io::Result<Stat> {
+    pub fn stat(&self, name: &OsStr) -> io::Result<Stat> {
         Ok(sys::statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW)?)
     }
 
     /// Opens the list of names of a folder below this one, including `.` and `..`.
-    pub(crate) fn names(&self, path: &Path) -> io::Result<Dir> {
+    pub fn names(&self, path: &Path) -> io::Result<Dir> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY;
         let folder = open_below(self.0.as_fd(), path, flags, Mode::empty())?;
         Ok(Dir::new(folder)?)
     }
 
     /// Returns the names in the folder, without `.` and `..`, each with its kind.
-    pub(crate) fn list(&self) -> io::Result<Vec<(OsString, FileType)>> {
+    pub fn list(&self) -> io::Result<Vec<(OsString, FileType)>> {
         let mut found = Vec::new();
         for entry in self.names(Path::new(""))?.filter_map(Result::ok) {
             let name = OsStr::from_bytes(entry.file_name().to_bytes());
@@ -146,7 +146,7 @@ impl Folder {
     }
 
     /// Does the same even if the mode of the folder forbids it: changes the mode for a moment.
-    pub(crate) fn list_ignoring_mode(&self) -> io::Result<Vec<(OsString, FileType)>> {
+    pub fn list_ignoring_mode(&self) -> io::Result<Vec<(OsString, FileType)>> {
         const LIST: u32 = 0o500;
         match self.list() {
             Err(e) if e.kind() == ErrorKind::PermissionDenied => {
@@ -161,23 +161,23 @@ impl Folder {
     }
 
     /// Returns the target of a link.
-    pub(crate) fn read_link(&self, name: &OsStr) -> io::Result<PathBuf> {
+    pub fn read_link(&self, name: &OsStr) -> io::Result<PathBuf> {
         let target = sys::readlinkat(&self.0, name, Vec::new())?;
         Ok(OsString::from_vec(target.into_bytes()).into())
     }
 
-    pub(crate) fn may(&self, name: &OsStr, access: Access) -> io::Result<()> {
+    pub fn may(&self, name: &OsStr, access: Access) -> io::Result<()> {
         Ok(sys::accessat(&self.0, name, access, AtFlags::empty())?)
     }
 
     /// Renames `from` to `to`, and replaces an entry of that name.
-    pub(crate) fn rename(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
+    pub fn rename(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
         Ok(sys::renameat(&self.0, from, &self.0, to)?)
     }
 
     /// Renames `from` to `to`, and fails with `AlreadyExists` if that name is taken. Not every file
     /// system supports this.
-    pub(crate) fn rename_new(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
+    pub fn rename_new(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
         match sys::renameat_with(&self.0, from, &self.0, to, RenameFlags::NOREPLACE) {
             Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => self.rename(from, to),
             renamed => Ok(renamed?),
@@ -185,7 +185,7 @@ impl Folder {
     }
 
     /// Does the same into another folder of the same file system.
-    pub(crate) fn move_new(&self, from: &OsStr, folder: &Folder, to: &OsStr) -> io::Result<()> {
+    pub fn move_new(&self, from: &OsStr, folder: &Folder, to: &OsStr) -> io::Result<()> {
         match sys::renameat_with(&self.0, from, &folder.0, to, RenameFlags::NOREPLACE) {
             Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => match folder.stat(to) {
                 Ok(_) => Err(ErrorKind::AlreadyExists.into()),
@@ -201,27 +201,27 @@ impl Folder {
     }
 
     /// Exchanges the names of two entries. Not every file system supports this.
-    pub(crate) fn exchange(&self, from: &OsStr, folder: &Folder, to: &OsStr) -> io::Result<()> {
+    pub fn exchange(&self, from: &OsStr, folder: &Folder, to: &OsStr) -> io::Result<()> {
         let flags = RenameFlags::EXCHANGE;
         Ok(sys::renameat_with(&self.0, from, &folder.0, to, flags)?)
     }
 
-    pub(crate) fn make_link(&self, target: &OsStr, name: &OsStr) -> io::Result<()> {
+    pub fn make_link(&self, target: &OsStr, name: &OsStr) -> io::Result<()> {
         Ok(sys::symlinkat(target, &self.0, name)?)
     }
 
     /// Removes an empty folder. Fails with `DirectoryNotEmpty` if it has entries.
-    pub(crate) fn remove_folder(&self, name: &OsStr) -> io::Result<()> {
+    pub fn remove_folder(&self, name: &OsStr) -> io::Result<()> {
         Ok(sys::unlinkat(&self.0, name, AtFlags::REMOVEDIR)?)
     }
 
-    pub(crate) fn remove(&self, name: &OsStr) -> io::Result<()> {
+    pub fn remove(&self, name: &OsStr) -> io::Result<()> {
         Ok(sys::unlinkat(&self.0, name, AtFlags::empty())?)
     }
 
     /// Removes an entry with everything below it, for any modes of its folders. Fails with
     /// `NotFound` if the name does not exist.
-    pub(crate) fn remove_all(&self, name: &OsStr) -> io::Result<()> {
+    pub fn remove_all(&self, name: &OsStr) -> io::Result<()> {
         self.remove_down_to(name, MAX_REMOVED_DEPTH)
     }
 
@@ -244,7 +244,7 @@ impl Folder {
     }
 
     /// Makes the names in the folder durable.
-    pub(crate) fn sync(&self) -> io::Result<()> {
+    pub fn sync(&self) -> io::Result<()> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let folder = sys::openat(&self.0, ".", flags, Mode::empty())?;
         match File::from(folder).sync_all() {
@@ -262,7 +262,7 @@ impl AsFd for Folder {
 }
 
 /// Returns the permission bits of an open file.
-pub(crate) fn mode(of: impl AsFd) -> io::Result<u32> {
+pub fn mode(of: impl AsFd) -> io::Result<u32> {
     #[allow(
         clippy::useless_conversion,
         reason = "it has another type on other systems"
@@ -273,7 +273,7 @@ pub(crate) fn mode(of: impl AsFd) -> io::Result<u32> {
 
 /// Sets the permission bits of an open file, wherever its name leads by now.
 #[cfg(target_os = "linux")]
-pub(crate) fn set_mode(of: impl AsFd, mode: u32) -> io::Result<()> {
+pub fn set_mode(of: impl AsFd, mode: u32) -> io::Result<()> {
     // `fchmod` does not work for a descriptor with `O_PATH`.
     let path = format!("/proc/self/fd/{}", of.as_fd().as_raw_fd());
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode))
@@ -287,7 +287,7 @@ pub(crate) fn set_mode(of: impl AsFd, mode: u32) -> io::Result<()> {
 
 /// Returns whether a file system refuses to change permission bits at all: some FUSE mounts, CIFS,
 /// shared folders of virtual machines (which do not find the open file).
-pub(crate) fn refuses_mode(error: &io::Error) -> bool {
+pub fn refuses_mode(error: &io::Error) -> bool {
     let refusals = [
         Errno::PERM,
         Errno::ACCESS,
@@ -303,27 +303,17 @@ pub(crate) fn refuses_mode(error: &io::Error) -> bool {
 }
 
 /// Sets the permission bits of a new file. Returns whether it has them: the file system may refuse.
-pub(crate) fn try_mode(of: &File, wanted: Mode) -> io::Result<bool> {
+pub fn try_mode(of: &File, wanted: Mode) -> io::Result<bool> {
     #[allow(
         clippy::useless_conversion,
         reason = "it has another type on other systems"
     )]
     let bits = u32::from(wanted.bits());
-    #[cfg(test)]
-    if REFUSE_MODE.get() {
-        return Ok(mode(of)? == bits);
-    }
     match sys::fchmod(of, wanted).map_err(io::Error::from) {
         Ok(()) => Ok(true),
         Err(e) if refuses_mode(&e) => Ok(mode(of)? == bits),
         Err(e) => Err(e),
     }
-}
-
-#[cfg(test)]
-thread_local! {
-    /// Simulates a file system that refuses to change permission bits.
-    pub(crate) static REFUSE_MODE: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
 }
 
 /// Opens `path` below a folder; no part of it may be a link.

@@ -18,8 +18,7 @@ use std::path::{Path, PathBuf};
 pub use definition::{HookDefinition, Matcher};
 pub use needed::{MISSING, hash as hash_of_file, is_executable};
 use needed::{Needed, Place, needed_files};
-#[cfg(test)]
-pub(crate) use tool_names::TOOLS;
+pub use tool_names::TOOLS;
 
 use crate::config::trusted::{TrustedHook, TrustedHooks};
 use crate::config::{ConfigError, Paths, ReadError, read_text, trust};
@@ -383,7 +382,7 @@ impl Hooks {
 }
 
 /// The hooks of a file as a person would trust them.
-pub(crate) struct HooksToTrust {
+pub struct HooksToTrust {
     pub path: PathBuf,
     pub hooks: TrustedHooks,
     /// The hash of each hook, and a line for a person.
@@ -423,7 +422,7 @@ impl HooksToTrust {
 ///
 /// # Errors
 /// A file cannot be read or parsed, so its content is unknown.
-pub(crate) fn hooks_to_trust(
+pub fn hooks_to_trust(
     places: HookPlaces<'_>,
     is_wanted: impl Fn(&Path, bool) -> bool,
 ) -> Result<Vec<HooksToTrust>, ConfigError> {

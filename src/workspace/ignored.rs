@@ -18,25 +18,25 @@ use ignore::gitignore::{Gitignore, GitignoreBuilder};
 use super::regular::{self, Kind};
 
 /// Maximum size of one file.
-pub(crate) const MAX_FILE_BYTES: u64 = 1024 * 1024;
+pub const MAX_FILE_BYTES: u64 = 1024 * 1024;
 
 /// Maximum number of patterns in force at once: those of a folder and of its parents. Compiled,
 /// they take a second and 100 MB at most.
-pub(crate) const MAX_PATTERNS: usize = 10_000;
+pub const MAX_PATTERNS: usize = 10_000;
 const MAX_PATTERN_BYTES: usize = MAX_FILE_BYTES as usize;
 
 /// Maximum length of a line. Paths are not longer, so a longer pattern matches nothing useful.
-pub(crate) const MAX_LINE_BYTES: usize = 4_096;
+pub const MAX_LINE_BYTES: usize = 4_096;
 
 /// Maximum size of `.git` and `commondir`, which contain one path.
 const MAX_LINK_BYTES: u64 = 4_096;
 
 /// Maximum number of unused files that are named.
-pub(crate) const MAX_NAMED: usize = 5;
+pub const MAX_NAMED: usize = 5;
 
 /// The rules of the current folder of a walk.
 #[derive(Default)]
-pub(crate) struct Ignored {
+pub struct Ignored {
     /// The rules of each folder, from the root of the file system down.
     folders: Vec<Folder>,
     patterns: usize,
@@ -47,7 +47,7 @@ pub(crate) struct Ignored {
 
 /// The effect of a rule on a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum IgnoreRule {
+pub enum IgnoreRule {
     Include,
     /// A rule of git, which does not apply to files that git tracks.
     ExcludeUntracked,
@@ -65,7 +65,7 @@ struct Folder {
 
 impl Ignored {
     /// Reads the rules of the parents of `folder`, which is absolute.
-    pub(crate) fn above(folder: &Path) -> Ignored {
+    pub fn above(folder: &Path) -> Ignored {
         let mut ignored = Ignored::default();
         let mut parents: Vec<&Path> = folder.ancestors().skip(1).collect();
         parents.reverse();
@@ -76,7 +76,7 @@ impl Ignored {
     }
 
     /// Enters a folder, whose rules come before those of its parents.
-    pub(crate) fn enter(&mut self, path: &Path) {
+    pub fn enter(&mut self, path: &Path) {
         let exclude = exclude_file(path);
         let files = [
             Some(path.join(".ignore")),
@@ -96,7 +96,7 @@ impl Ignored {
     }
 
     /// Leaves the folder that was entered last.
-    pub(crate) fn leave(&mut self) {
+    pub fn leave(&mut self) {
         if let Some(folder) = self.folders.pop() {
             self.patterns -= folder.patterns;
             self.bytes -= folder.bytes;
@@ -110,7 +110,7 @@ impl Ignored {
     }
 
     /// Returns the effect of the rule that decides about a path.
-    pub(crate) fn rule_for(&self, path: &Path, is_folder: bool) -> Option<IgnoreRule> {
+    pub fn rule_for(&self, path: &Path, is_folder: bool) -> Option<IgnoreRule> {
         for kind in 0..3 {
             for folder in self.folders.iter().rev() {
                 match folder.kinds[kind].matched(path, is_folder) {
@@ -125,7 +125,7 @@ impl Ignored {
     }
 
     /// Returns the files that were not used, and why: one line each.
-    pub(crate) fn unused(&self) -> Vec<String> {
+    pub fn unused(&self) -> Vec<String> {
         let mut lines = self.unused.clone();
         if self.unnamed > 0 {
             let (files, were) = match self.unnamed {

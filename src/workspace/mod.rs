@@ -4,23 +4,23 @@
 //! Invariant: nothing here runs a program, git included, and nothing is written.
 
 mod agents;
-pub(crate) mod attributes;
-pub(crate) mod beside;
+pub mod attributes;
+pub mod beside;
 mod branch;
 mod commands;
 mod definitions;
 pub mod files;
-pub(crate) mod handle;
+pub mod handle;
 mod head;
 mod here;
 pub mod hooks;
-pub(crate) mod ignored;
+pub mod ignored;
 mod instructions;
-pub(crate) mod regular;
+pub mod regular;
 mod repository;
 mod skills;
 mod worktrees;
-pub(crate) mod writers;
+pub mod writers;
 
 pub use agents::{Agent, Agents, agents};
 pub use branch::branch;
@@ -28,7 +28,7 @@ pub use commands::{CustomCommand, CustomCommands, commands};
 pub use head::{HeadMoved, head_commit, head_moved_since};
 pub use here::{HereError, StartFolder, here, root_text};
 pub use instructions::{Instructions, instructions};
-pub(crate) use repository::TrackedFiles;
+pub use repository::TrackedFiles;
 pub use repository::{
     GitSetting, git_settings_of_user, is_inert, is_inert_folder, is_plain, is_repository_of,
     is_setting_of_lfs, names_program, obeyed_by_git, unwritten_files,

@@ -17,7 +17,7 @@ const NOT_REGULAR: &str = "not a regular file";
 const MADE_UP: &str = "it is not a file on a disk: what lies below /proc, /sys and /dev is made up by \
                        the system, and may hold keys";
 
-pub(crate) enum Kind {
+pub enum Kind {
     Missing,
     Folder,
     Regular(Stat),
@@ -34,7 +34,7 @@ pub(crate) fn kind(path: &Path) -> io::Result<Kind> {
     }
 }
 
-pub(crate) fn kind_of(stat: Stat) -> Kind {
+pub fn kind_of(stat: Stat) -> Kind {
     match FileType::from_raw_mode(stat.st_mode) {
         FileType::Directory => Kind::Folder,
         FileType::RegularFile => Kind::Regular(stat),
@@ -47,7 +47,7 @@ pub(crate) fn kind_of(stat: Stat) -> Kind {
 
 /// Opens a regular file for reading. Links are followed. Does not block, even if the file became a
 /// FIFO just now. The open session store is never opened: see `crate::store::database`.
-pub(crate) fn open(path: &Path) -> io::Result<File> {
+pub fn open(path: &Path) -> io::Result<File> {
     if is_in_use(path) {
         return Err(io::Error::other(IN_USE));
     }
@@ -60,7 +60,7 @@ pub(crate) fn open(path: &Path) -> io::Result<File> {
 }
 
 /// Does the same as [`open`] without following links. `path` is the path of `below` in this folder.
-pub(crate) fn open_in(folder: &Folder, below: &Path, path: &Path) -> io::Result<File> {
+pub fn open_in(folder: &Folder, below: &Path, path: &Path) -> io::Result<File> {
     if is_in_use(path) {
         return Err(io::Error::other(IN_USE));
     }
@@ -70,7 +70,7 @@ pub(crate) fn open_in(folder: &Folder, below: &Path, path: &Path) -> io::Result<
 /// Opens a file on a disk by its real path. A part of the path that is a link now is an error. So
 /// are a device and a file that the kernel generates when it is read: those describe the machine
 /// and this process, with the keys in its environment.
-pub(crate) fn open_on_disk(path: &Path) -> io::Result<File> {
+pub fn open_on_disk(path: &Path) -> io::Result<File> {
     let is_below = |folder: &&str| path.starts_with(folder);
     let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
         return Err(io::Error::other(NOT_REGULAR));
@@ -117,7 +117,7 @@ pub fn load(path: &Path, max_bytes: u64) -> io::Result<Vec<u8>> {
     load_from(open(path)?, max_bytes)
 }
 
-pub(crate) fn load_from(file: File, max_bytes: u64) -> io::Result<Vec<u8>> {
+pub fn load_from(file: File, max_bytes: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     file.take(max_bytes + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > max_bytes {

@@ -178,12 +178,12 @@ pub fn unwritten_files(own: &Path, common: &Path) -> Vec<PathBuf> {
 
 /// The files of a repository that git tracks, by their paths below its root, in order.
 #[derive(Default)]
-pub(crate) struct TrackedFiles(Vec<Vec<u8>>);
+pub struct TrackedFiles(Vec<Vec<u8>>);
 
 impl TrackedFiles {
     /// Reads the files of the repository whose `.git` is in `top`. There are none if it has no
     /// index, or one that is not understood.
-    pub(crate) fn of(top: &Path) -> TrackedFiles {
+    pub fn of(top: &Path) -> TrackedFiles {
         let mut paths = Vec::new();
         let index = || {
             let own = own_folder(top)?;
@@ -202,7 +202,7 @@ impl TrackedFiles {
 
     /// Returns whether git tracks a file or a submodule, or a file in a folder. `path` is below the
     /// root.
-    pub(crate) fn contains(&self, path: &Path, is_folder: bool) -> bool {
+    pub fn contains(&self, path: &Path, is_folder: bool) -> bool {
         let mut wanted = path.as_os_str().as_bytes().to_vec();
         let is_entry = self.0.binary_search(&wanted).is_ok();
         if is_entry || !is_folder {

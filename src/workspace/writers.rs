@@ -23,7 +23,7 @@ const F_SETSIG: libc::c_int = 10;
 /// Asks the kernel for a lease, which it refuses while somebody may write. If it never gives one
 /// (another user's file, a file system without leases), the answer is unknown.
 #[cfg(target_os = "linux")]
-pub(crate) fn is_open_for_writing(file: &File) -> bool {
+pub fn is_open_for_writing(file: &File) -> bool {
     match lease(file) {
         Ok(()) => {
             // The lease would end with the descriptor anyway.
@@ -61,7 +61,7 @@ pub(crate) fn is_open_for_writing(_: &File) -> bool {
 }
 
 /// Returns whether somebody has a file open for writing for more than an instant.
-pub(crate) fn has_writer(file: &File) -> bool {
+pub fn has_writer(file: &File) -> bool {
     for look in 0..WRITER_LOOKS {
         if look > 0 {
             thread::sleep(WRITER_PAUSE);

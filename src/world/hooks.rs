@@ -114,7 +114,7 @@ fn is_unrecorded(event: HookEvent) -> bool {
 
 impl MachineHooks {
     /// Prepares the hooks that match, also those for which a session does not wait.
-    pub(crate) fn prepare_all(&self, occasion: &HookOccasion<'_>, state: &State) -> Vec<HookRun> {
+    pub fn prepare_all(&self, occasion: &HookOccasion<'_>, state: &State) -> Vec<HookRun> {
         let name = input::matched(occasion, state);
         let mut matching = self.matching(occasion.event, name, false);
         matching.extend(self.matching(occasion.event, name, true));
@@ -122,7 +122,7 @@ impl MachineHooks {
     }
 
     /// Runs prepared hooks outside of a session, and removes their run folders.
-    pub(crate) async fn run_alone(
+    pub async fn run_alone(
         &self,
         event: HookEvent,
         prepared: &[HookRun],

@@ -6,7 +6,7 @@
 mod archive;
 mod checks;
 mod child_log;
-pub(crate) mod confine;
+pub mod confine;
 mod files;
 mod give_tasks;
 mod hooks;

@@ -1,4 +1,5 @@
-//! Systems that give a program no namespaces, made with call filters for one child.
+//! Systems that refuse what a program asks of them, made with call filters for one child or one
+//! thread.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -20,6 +21,8 @@ pub enum Refusal {
     Mounts,
     /// No `mount_setattr`. As a kernel before 5.12.
     SetAttributes,
+    /// No change of permission bits of an open file. As some file systems of containers and networks.
+    Modes,
 }
 
 /// `CLONE_NEW…` but for time, whose bit is a part of the signal in `clone`.
@@ -63,6 +66,14 @@ impl Refusal {
             Refusal::SetAttributes => {
                 vec![filter(all(&[libc::SYS_mount_setattr]), libc::ENOSYS)]
             }
+            Refusal::Modes => vec![filter(all(&[libc::SYS_fchmod]), libc::EPERM)],
+        }
+    }
+
+    /// Applies to this thread from now on, and to all that it starts.
+    pub fn apply(self) {
+        for filter in self.filters() {
+            seccompiler::apply_filter(&filter).unwrap();
         }
     }
 

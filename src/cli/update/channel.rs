@@ -108,7 +108,6 @@ fn command_for(
     let command = match () {
         () if has("node_modules") => setting("npm").map(|name| format!("npm i -g {name}@latest")),
         () if has("Cellar") => setting("tap").map(|tap| format!("brew upgrade {tap}/rewake")),
-        () if has(".cargo") => setting("crate").map(|name| format!("cargo binstall {name}")),
         () => None,
     };
     let package = package
@@ -146,7 +145,6 @@ mod tests {
                 "/opt/homebrew/Cellar/rewake/1/bin/rewake",
                 "brew upgrade the-tap/rewake",
             ),
-            ("/home/ann/.cargo/bin/rewake", "cargo binstall the-crate"),
             (
                 "/usr/bin/rewake",
                 "download rewake_VERSION_ARCH.deb from https://r.example/latest, then: sudo dpkg -i FILE",
@@ -159,6 +157,8 @@ mod tests {
             assert_eq!(of(path, releases), command);
         }
         let from_sources = "in a clone of the new version: cargo install --path . --locked";
+        // A clone may be newer than the last release.
+        assert_eq!(of("/home/ann/.cargo/bin/rewake", releases), from_sources);
         assert_eq!(of("/usr/bin/rewake", None), from_sources);
         assert_eq!(of("/home/ann/bin/rewake", None), from_sources);
         // A name that is not set appears nowhere.

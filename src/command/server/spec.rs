@@ -104,7 +104,7 @@ impl ServerEnv {
         }
     }
 
-    pub(crate) fn variables(&self) -> impl Iterator<Item = (&OsString, &OsString)> {
+    pub fn variables(&self) -> impl Iterator<Item = (&OsString, &OsString)> {
         self.variables.iter().map(|(name, value)| (name, value))
     }
 }

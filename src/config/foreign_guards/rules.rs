@@ -22,7 +22,7 @@ const SHELL_CHARS: &str = "'\"`$|&;<>()#";
 
 /// Returns a deny or ask rule of another agent as one of ours, or why it has no equivalent.
 /// `anchor`: the folder of `/path` in the rule, see [`super::ForeignFile::anchor`].
-pub(crate) fn translate(agent: Agent, rule: &str, anchor: &Path) -> Result<String, String> {
+pub fn translate(agent: Agent, rule: &str, anchor: &Path) -> Result<String, String> {
     match agent {
         Agent::Claude => {}
         Agent::Codex | Agent::Gemini | Agent::Cursor | Agent::OpenCode => {
@@ -63,7 +63,7 @@ pub(crate) fn translate(agent: Agent, rule: &str, anchor: &Path) -> Result<Strin
 
 /// Returns the rule for changes that belongs to a translated deny rule `Read(path)`: in Claude
 /// Code such a rule also denies Edit and Write.
-pub(crate) fn edit_rule(translated: &str) -> Option<String> {
+pub fn edit_rule(translated: &str) -> Option<String> {
     let path = translated.strip_prefix("Read(")?;
     Some(format!("Edit({path}"))
 }

@@ -9,7 +9,7 @@ use crate::config::ConfigError;
 use crate::config::mcp::McpServer;
 
 /// Adds servers whose names are not taken. Returns the taken names.
-pub(crate) fn add_servers(
+pub fn add_servers(
     target: &WriteTarget,
     servers: &[(String, McpServer)],
 ) -> Result<Vec<String>, ConfigError> {
@@ -38,7 +38,7 @@ pub(crate) fn add_servers(
 }
 
 /// Removes a server. Returns false if there is none of that name.
-pub(crate) fn remove_server(target: &WriteTarget, name: &str) -> Result<bool, ConfigError> {
+pub fn remove_server(target: &WriteTarget, name: &str) -> Result<bool, ConfigError> {
     let changed = change(target, |document| {
         let all = document.get_mut("mcp_servers");
         let all = all.and_then(Item::as_table_like_mut);

@@ -167,7 +167,7 @@ const NEED_MORE: &[(&[&str], Access)] = {
 impl Rules {
     /// Returns the `Bash(…)` rules that do not give the access which their commands need. Each
     /// comes with the rule that would give it, if there is none yet. A start reports them once.
-    pub(crate) fn lacking(&self) -> Vec<(&Rule, Rule)> {
+    pub fn lacking(&self) -> Vec<(&Rule, Rule)> {
         let lacking = self.allow.iter().filter_map(|rule| {
             let needed = rule.needs()?;
             let name = match needed {
@@ -202,7 +202,7 @@ impl Rule {
 }
 
 /// Renders one line for [`Rules::lacking`]. `None`: no rule lacks access.
-pub(crate) fn lacking_notice(lacking: &[(&Rule, Rule)]) -> Option<String> {
+pub fn lacking_notice(lacking: &[(&Rule, Rule)]) -> Option<String> {
     const MOST: usize = 5;
     let (first, _) = lacking.first()?;
     let does = |wanted: &Rule| match wanted.level() {

@@ -640,7 +640,7 @@ fn tools_that_both_have_get_the_names_of_rewake() {
 #[test]
 fn images_are_blobs_and_addresses_are_text() {
     use base64::Engine;
-    let png = base64::engine::general_purpose::STANDARD.encode(crate::core::image::sample::PNG);
+    let png = base64::engine::general_purpose::STANDARD.encode(support::PNG);
     let content = serde_json::json!([
         { "type": "text", "text": "look" },
         { "type": "image", "source": { "type": "base64", "media_type": "image/png", "data": png } },

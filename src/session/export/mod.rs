@@ -21,7 +21,7 @@ pub(crate) use markdown::markdown;
 const MAX_NAMES: u32 = 100;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Format {
+pub enum Format {
     Markdown,
     Json,
 }
@@ -53,7 +53,7 @@ impl Format {
         }
     }
 
-    pub(crate) fn write(
+    pub fn write(
         self,
         store: &Store,
         session: &str,
@@ -68,13 +68,13 @@ impl Format {
 
 /// Whether a file of the same name may be replaced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Replace {
+pub enum Replace {
     Yes,
     No,
 }
 
 /// Writes the document to a file, as a whole or not at all.
-pub(crate) fn to_file(
+pub fn to_file(
     store: &Store,
     session: &str,
     format: Format,
@@ -94,7 +94,7 @@ pub(crate) fn to_file(
 }
 
 /// Writes the document to a file with a free name in this folder, and returns its path.
-pub(crate) fn to_folder(
+pub fn to_folder(
     store: &Store,
     session: &str,
     format: Format,

@@ -238,7 +238,7 @@ pub(crate) fn background_end(
 }
 
 /// Returns how a command of the user ended, with its output.
-pub(crate) fn user_command_end(
+pub fn user_command_end(
     runs: &Runs,
     command: &str,
     ended: &RunEnd,
@@ -262,7 +262,7 @@ pub(crate) fn user_command_end(
 }
 
 /// Returns the end of a user's command that was recorded, but that its keeper never started.
-pub(crate) fn user_command_not_started(command: &str) -> BackgroundEnd {
+pub fn user_command_not_started(command: &str) -> BackgroundEnd {
     BackgroundEnd {
         spent: Vec::new(),
         exit_code: None,
@@ -319,7 +319,7 @@ const OUTPUT_LOST: &str = "it had ended when the machine went down, which took i
      parts; look at what it did before you repeat it";
 
 /// The end of a command that the user stopped.
-pub(crate) const STOPPED: &str = "stopped before it ended";
+pub const STOPPED: &str = "stopped before it ended";
 
 /// Beginning of the note on a command whose end is not known.
 const KEEPER_KILLED: &str = "the supervisor of this command was killed; the output ends here";

@@ -187,7 +187,7 @@ fn reading_a_path_that_is_not_a_file_does_not_block() {
 #[test]
 fn images_go_along() {
     let room = ResultRoom::new();
-    let png = image::sample::PNG;
+    let png = support::PNG;
     room.put("a.png", png);
     let ran = read(&room, "a.png");
     let Outcome::Done { output } = &ran.outcome else {
@@ -203,7 +203,7 @@ fn images_go_along() {
 #[test]
 fn an_image_that_cannot_be_read_is_refused() {
     let room = ResultRoom::new();
-    let png = image::sample::PNG;
+    let png = support::PNG;
     room.put(
         "big.png",
         [png, &vec![0; image::MAX_BYTES as usize]].concat(),

@@ -312,34 +312,21 @@ fn the_other_names_of_a_file_are_counted() {
     assert_eq!((room.get("a"), room.get("b")), ("new".into(), "old".into()));
 }
 
-/// Refuses every change of a mode until the end of a test.
-struct NoModes;
-
-impl NoModes {
-    fn begin() -> NoModes {
-        crate::workspace::handle::REFUSE_MODE.set(true);
-        NoModes
-    }
-}
-
-impl Drop for NoModes {
-    fn drop(&mut self) {
-        crate::workspace::handle::REFUSE_MODE.set(false);
-    }
-}
-
+#[cfg(target_os = "linux")]
 #[test]
 fn a_file_system_that_refuses_modes_takes_the_new_content_and_the_loss_is_named() {
     let room = ResultRoom::new();
-    let _refusing = NoModes::begin();
-    // No umask leaves the last one.
-    for (before, is_lost) in [(0o700, false), (0o777, true)] {
-        let path = room.put("a", "old");
-        fs::set_permissions(&path, Permissions::from_mode(before)).unwrap();
+    let kept = room.put("kept", "old");
+    fs::set_permissions(&kept, Permissions::from_mode(0o700)).unwrap();
+    // No umask leaves this mode.
+    let lost = room.put("lost", "old");
+    fs::set_permissions(&lost, Permissions::from_mode(0o777)).unwrap();
+    support::Refusal::Modes.apply();
+    for (path, name, is_lost) in [(kept, "kept", false), (lost, "lost", true)] {
         let staged = stage(&path, b"new").unwrap();
         let loss = staged.commit(Some(&hash_of("old"))).unwrap();
-        assert_eq!((room.get("a").as_str(), loss.mode), ("new", is_lost));
+        assert_eq!((room.get(name).as_str(), loss.mode), ("new", is_lost));
         assert_eq!(mode(&path) & 0o700, 0o700);
-        assert_eq!(room.names(), ["a"]);
+        assert_eq!(room.names(), ["kept", "lost"]);
     }
 }

@@ -108,7 +108,7 @@ mod tests {
     #[test]
     fn only_an_image_that_can_be_read_is_sent() {
         let folder = tempfile::tempdir().unwrap();
-        let png = image::sample::PNG;
+        let png = support::PNG;
         let put = |name: &str, bytes: &[u8]| {
             let path = folder.path().join(name);
             std::fs::write(&path, bytes).unwrap();

@@ -362,7 +362,7 @@ mod tests {
     fn messages_arrive_in_order_with_their_images() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.png");
-        std::fs::write(&path, crate::core::image::sample::PNG).unwrap();
+        std::fs::write(&path, support::PNG).unwrap();
         let (mut outbox, mut commands) = outbox();
         outbox.say(words("see ./a.png", vec![vec![path]]), Via::Prompt);
         outbox.say(

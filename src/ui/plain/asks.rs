@@ -239,7 +239,7 @@ fn in_words(call: &ToolCall, shown: &Shown, theme: &Theme) -> (String, Vec<Strin
 }
 
 /// Describes a call for a person without a screen.
-pub(crate) fn call_in_words(call: &ToolCall) -> Vec<String> {
+pub fn call_in_words(call: &ToolCall) -> Vec<String> {
     let (what, about) = in_words(call, &tools::shown(call), &Theme::plain());
     let about = about.into_iter().map(|line| format!("  {line}"));
     std::iter::once(what).chain(about).collect()

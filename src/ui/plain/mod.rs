@@ -11,7 +11,7 @@ mod blocks;
 mod form;
 mod reader;
 
-pub(crate) use asks::call_in_words;
+pub use asks::call_in_words;
 
 use std::time::{Duration, Instant};
 

@@ -5,7 +5,7 @@
 
 /// Each tool as hooks read it, and its other names in lowercase: rewake's own first, if it differs.
 #[rustfmt::skip]
-pub(crate) const TOOLS: [(&str, &[&str]); 22] = [
+pub const TOOLS: [(&str, &[&str]); 22] = [
     ("Bash", &[
         "bash", "shell", "local_shell", "shell_command", "exec_command", "unified_exec", "powershell", "run_shell_command",
         "run_terminal_cmd", "run_terminal_command", "run_in_terminal", "execute_command", "execute_bash", "run_command", "terminal",

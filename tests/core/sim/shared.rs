@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use rewake::command::lease_file::LeaseFile;
 use rewake::core::entry::{Entry, Record, Seq};
 use rewake::journal::chain_hash::ChainHash;
 use rewake::session::shared::match_logs;
 use rewake::shared::SharedError;
-use rewake::shared::lease_file::LeaseFile;
 use rewake::shared::log::{
     Beat, Claimed, EndOfLog, Home, Mail, MailKind, Push, SharedLog, StoredLine, StoredLog,
     StoredObject,

@@ -331,11 +331,7 @@ fn a_channel_without_a_name_is_not_promised() {
     let package = cargo["package"].as_table().unwrap();
     let channels = package["metadata"]["channels"].as_table().unwrap();
     let readme = fs::read_to_string(root().join("README.md")).unwrap();
-    let promises = [
-        ("crate", "cargo binstall"),
-        ("npm", "npm i"),
-        ("tap", "brew install"),
-    ];
+    let promises = [("npm", "npm i"), ("tap", "brew install")];
     for (channel, command) in promises {
         let is_set = !channels[channel].as_str().unwrap().is_empty();
         assert_eq!(readme.contains(command), is_set, "{channel}");

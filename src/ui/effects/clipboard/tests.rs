@@ -3,7 +3,7 @@
 use std::os::unix::fs::PermissionsExt;
 
 use super::*;
-use crate::core::image::sample::PNG;
+use support::PNG;
 
 /// A PATH with these programs, and nothing else but what a shell needs.
 struct Desk {

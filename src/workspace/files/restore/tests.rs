@@ -810,6 +810,7 @@ fn ten_thousand_files_are_restored_with_256_descriptors() {
     eprintln!("{} files", done.written.len());
 }
 
+#[cfg(target_os = "linux")]
 #[test]
 fn a_file_system_that_refuses_modes_gets_the_content_and_the_loss_is_named() {
     let mut room = Room::new();
@@ -824,9 +825,8 @@ fn a_file_system_that_refuses_modes_gets_the_content_and_the_loss_is_named() {
         };
         *mode = wanted;
     }
-    crate::workspace::handle::REFUSE_MODE.set(true);
+    support::Refusal::Modes.apply();
     let done = room.done(&before, &target);
-    crate::workspace::handle::REFUSE_MODE.set(false);
     assert_eq!(done.written.len(), 2);
     // No umask leaves this mode.
     let lost = BTreeMap::from([(b"run".to_vec(), KeptWhy::Mode)]);

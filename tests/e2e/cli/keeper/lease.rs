@@ -1,7 +1,7 @@
 //! Commands of a shared session: they do not start after its lease, and end with it.
 
 use rewake::command::HookSpec;
-use rewake::shared::lease_file::{LeaseFile, clock};
+use rewake::command::lease_file::{LeaseFile, clock};
 use rewake::store::home_of_machine;
 
 use super::*;

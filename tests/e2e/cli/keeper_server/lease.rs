@@ -1,8 +1,8 @@
 //! Servers of a shared session: they do not start after its lease, and end with it.
 
 use rewake::command::How;
+use rewake::command::lease_file::{LeaseFile, clock};
 use rewake::command::server::describe;
-use rewake::shared::lease_file::{LeaseFile, clock};
 use rewake::store::home_of_machine;
 
 use super::*;

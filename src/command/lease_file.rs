@@ -25,7 +25,7 @@ pub struct LeaseFile {
 /// The content of the file, as JSON.
 #[derive(Serialize, Deserialize)]
 struct Content {
-    /// The start of the machine, as [`super::log::Home`] has it.
+    /// The start of the machine, as the shared log has it.
     boot: String,
     /// Time of [`clock`] when the last good sign of life was sent.
     since_ms: u64,
