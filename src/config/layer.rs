@@ -12,7 +12,7 @@ use toml::{Spanned, Table, Value};
 use super::error::nearest;
 use super::file::{Digest, ReadError, read_text};
 use super::origin::dotted;
-use super::owner::hint_of;
+use super::rights::hint_of;
 use super::{Config, ConfigError, Env, Origin};
 
 /// Maximum size of a config file.

@@ -29,6 +29,7 @@ use serde::{Deserialize, Serialize};
 use crate::core::access::Access;
 
 pub use check::{is_server_name, server_fault};
+pub(super) use definition::is_server;
 pub use definition::{DefinedServer, ServerSource, ServerTrusted};
 pub use find::{
     FoundServer, FoundServers, ServerState, as_trusted, asked_variables, find, server_states,
@@ -37,7 +38,7 @@ pub(super) use import::without_comments;
 pub use import::{Imported, importable};
 pub use json::mcp_json;
 pub(super) use json::servers_in;
-pub(super) use project::{is_server, of_workspace, refused};
+pub(super) use project::{of_workspace, refused};
 pub(super) use shown::shown;
 pub use shown::start;
 

@@ -35,6 +35,7 @@ mod owner;
 mod paths;
 mod project;
 mod provider;
+mod rights;
 mod schema;
 mod setting;
 pub mod trust;
@@ -52,7 +53,7 @@ pub use kept_key::{remove_key, store_key};
 pub use key::Key;
 pub use load::{ListedRule, Loaded, load};
 pub use origin::{Origin, Origins};
-pub use owner::{hint_of, is_usable, rights_hint_below};
+pub use owner::is_usable;
 pub use paths::{Paths, make_private_folder};
 pub use project::{
     Content, Difference, NO_SANDBOX, Project, ProjectTrust, TrustedValue, project_file,
@@ -61,6 +62,7 @@ pub use provider::{
     ANSWER_TIMEOUT_MS, IDLE_TIMEOUT_MS, KeyedProvider, ModelName, PROGRESS_TIMEOUT_MS,
     ProviderConfig, default_models, keyed_providers,
 };
+pub use rights::{hint_of, rights_hint_below};
 pub use schema::{
     CheckConfig, Config, ContextConfig, EditorConfig, EditorMode, FilesConfig, FilesInTime,
     FilesWatch, InstructionsConfig, KeysConfig, LogConfig, LogLevel, ModelFigures, NetworkUse,

@@ -5,7 +5,7 @@ use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-use super::owner::hint_of;
+use super::rights::hint_of;
 use super::{ConfigError, Env};
 
 /// The folders of rewake's own files.

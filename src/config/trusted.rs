@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::file::Digest;
-use super::mcp::{ServerSource, ServerTrusted};
+use super::mcp::{DefinedServer, ServerSource, ServerTrusted};
 use crate::core::access::Access;
 
 /// The trusted content of a folder. Hashes are blake3 in hex.
@@ -56,7 +56,7 @@ pub(super) enum Record {
 
 impl Record {
     /// Returns the trust in a server's definition.
-    pub(super) fn server(&self, source: ServerSource, name: &str, hash: &str) -> ServerTrusted {
+    fn server(&self, source: ServerSource, name: &str, hash: &str) -> ServerTrusted {
         let trusted = match self {
             Record::None => return ServerTrusted::No,
             Record::Bound(trusted) => &trusted.servers,
@@ -69,7 +69,7 @@ impl Record {
     }
 
     /// Returns the access with which a server was trusted, if it was stored.
-    pub(super) fn access(&self, source: ServerSource, name: &str) -> Option<Access> {
+    fn access(&self, source: ServerSource, name: &str) -> Option<Access> {
         match self {
             Record::Bound(trusted) => trusted.access.get(source.name())?.get(name).copied(),
             Record::None => None,
@@ -84,5 +84,16 @@ impl Record {
             }
             Record::None => false,
         }
+    }
+}
+
+impl DefinedServer {
+    /// Applies the trust of the workspace that defines the server.
+    pub(super) fn trust_as(&mut self, record: &Record) {
+        self.trusted = record.server(self.source, &self.name, &self.hash);
+        let is_trusted = self.trusted == ServerTrusted::Yes;
+        self.access = record
+            .access(self.source, &self.name)
+            .filter(|_| is_trusted);
     }
 }

@@ -12,6 +12,7 @@
 
 mod assignment;
 mod call;
+mod call_id;
 mod check;
 mod choice;
 mod content;
@@ -32,7 +33,8 @@ use super::file_clock::FileClock;
 use super::form::{FormAnswer, ServerQuestion};
 
 pub use assignment::Assignment;
-pub use call::{By, CallId, ChildRun, Fact, Guard, Memory, MemoryKind, Outcome, Output, Verdict};
+pub use call::{By, ChildRun, Fact, Guard, Memory, MemoryKind, Outcome, Output, Verdict};
+pub use call_id::CallId;
 pub use check::CheckEnding;
 pub use choice::{Choice, FallbackModel, Mode, RunLimits, Unfit};
 pub use content::{BlobRef, Block, Image, PromptPrefix, StopReason, ToolSpec, UsedCommand, Via};

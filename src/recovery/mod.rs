@@ -19,7 +19,7 @@ mod record;
 mod sessions;
 mod sql;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -38,7 +38,7 @@ use database::Names;
 use found::{EntryIndex, Rows};
 use pending_input::{InputSources, waiting};
 use progress::Progress;
-use record::WrittenSessions;
+use record::{WrittenSessions, keys};
 use sessions::SessionCopies;
 use sql::Source;
 
@@ -572,19 +572,6 @@ fn elsewhere(writers: &Writers, own: Option<&str>) -> BTreeMap<String, String> {
         (other.is_some() || by.is_empty()).then(|| (id.clone(), replica_source(&host)))
     };
     writers.iter().filter_map(source).collect()
-}
-
-/// Returns the new keys of a database's sessions, by their old keys.
-fn keys(
-    number: usize,
-    sessions: &BTreeMap<String, SessionCopies>,
-    made: &WrittenSessions,
-) -> HashMap<i64, i64> {
-    let new = |(id, known): (&String, &SessionCopies)| match &known.row {
-        Some((source, row)) if *source == number => Some((row.key, made.keys.get(id)?.0)),
-        _ => None,
-    };
-    sessions.iter().filter_map(new).collect()
 }
 
 /// Returns the ID of the store from the mark, or else from a journal.

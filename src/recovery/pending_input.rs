@@ -5,8 +5,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::copy::table_of_sessions;
-use super::keys;
-use super::record::WrittenSessions;
+use super::record::{WrittenSessions, keys};
 use super::sessions::SessionCopies;
 use super::sql::Source;
 use crate::store::recovering::NewRows;

@@ -399,6 +399,19 @@ impl<'a> Writing<'_, '_, 'a> {
     }
 }
 
+/// Returns the new keys of a database's sessions, by their old keys.
+pub(super) fn keys(
+    number: usize,
+    sessions: &BTreeMap<String, SessionCopies>,
+    made: &WrittenSessions,
+) -> HashMap<i64, i64> {
+    let new = |(id, known): (&String, &SessionCopies)| match &known.row {
+        Some((source, row)) if *source == number => Some((row.key, made.keys.get(id)?.0)),
+        _ => None,
+    };
+    sessions.iter().filter_map(new).collect()
+}
+
 fn note_said(made: &mut WrittenSessions, session: &str, seq: Seq, prepared: &Prepared<'_>) {
     let may_be = |kind: &str| {
         ["said", "noted"]

@@ -16,22 +16,21 @@ use std::path::{Path, PathBuf};
 
 use super::opening::NewCopy;
 use super::{AppContext, Parting, SessionError, git_worktree, now_ms};
-use crate::config::Env;
-use crate::core::entry::{Entry, Record, Seq};
+use crate::core::entry::{Entry, Record};
 use crate::core::rewind::is_never_written;
 use crate::core::tree::Tree;
 use crate::store::{
-    Batch, ForkNote, NewPlace, NewTree, SessionInfo, SessionLock, Store, StoreError, root_in_bundle,
+    Batch, ForkNote, NewPlace, NewTree, SessionInfo, SessionLock, Store, root_in_bundle,
 };
 use crate::workspace::files::{CutShort, Order, Point, forget_staged, restore};
-use folder::{beside, is_empty_worktree, is_repository, make_like};
+use folder::{ForkFolders, beside, is_empty_worktree, is_repository, make_like, text};
 use laid_out::{ForkFiles, empty, files_at, not_placed, restored};
 
 mod folder;
 mod laid_out;
+mod not_forked;
 
-/// Maximum number of missing files that are named.
-const MAX_NAMED: usize = 5;
+pub use not_forked::NotForked;
 
 /// The place for the separate files of a fork.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,48 +49,6 @@ pub struct ForkedInto {
     pub root: PathBuf,
     /// Notes for a person.
     pub notes: Vec<String>,
-}
-
-/// Why no fork was made. Nothing of it remains.
-#[derive(Debug, thiserror::Error)]
-pub enum NotForked {
-    #[error("the files are not known at entry {at}: {why}")]
-    Unknown { at: Seq, why: String, hint: String },
-    #[error("the fork cannot work in {}: {why}", folder.display())]
-    Folder {
-        folder: PathBuf,
-        why: String,
-        hint: Option<&'static str>,
-    },
-    #[error("the files cannot be put into {}: {why}", folder.display())]
-    NotLaidOut { folder: PathBuf, why: String },
-    #[error("cannot create a worktree of {}: {why}", repository.display())]
-    Worktree { repository: PathBuf, why: String },
-    #[error(transparent)]
-    Session(#[from] SessionError),
-}
-
-impl From<StoreError> for NotForked {
-    fn from(error: StoreError) -> NotForked {
-        NotForked::Session(error.into())
-    }
-}
-
-impl NotForked {
-    /// Returns a hint for a person. `None`: no remedy is known.
-    pub fn hint(&self) -> Option<String> {
-        match self {
-            NotForked::Unknown { hint, .. } => Some(hint.clone()),
-            NotForked::Folder { hint, .. } => hint.map(str::to_string),
-            NotForked::NotLaidOut { .. } => {
-                Some("no fork was made, and nothing is left of it".into())
-            }
-            NotForked::Worktree { .. } => {
-                Some("--files DIR puts the files into a folder without git".into())
-            }
-            NotForked::Session(error) => error.hint(),
-        }
-    }
 }
 
 impl AppContext {
@@ -298,14 +255,6 @@ impl AppContext {
     }
 }
 
-/// The folders of forks, and the notes about them while they are made.
-pub(super) struct ForkFolders {
-    env: Env,
-    data_dir: PathBuf,
-    /// The folders of rewake itself, in which no fork may work.
-    own: Vec<PathBuf>,
-}
-
 impl ForkFolders {
     /// Refuses a folder that the repository knows as a worktree. One that was moved or is on a
     /// missing disk is still listed. No worktree can be made there, and none may be removed.
@@ -381,8 +330,4 @@ fn below(origin: &SessionInfo, root: &Path) -> PathBuf {
         .ok()
         .filter(|below| !is_never_written(below.as_os_str().as_bytes()))
         .unwrap_or_default()
-}
-
-fn text(path: &Path) -> String {
-    path.to_string_lossy().into_owned()
 }

@@ -5,7 +5,7 @@ use crate::core::marks::cut_title;
 use std::path::{Path, PathBuf};
 
 use super::layers::AddedByUser;
-use super::{AppContext, Session, SessionError, now_ms};
+use super::{AppContext, GivenFlags, Session, SessionError, now_ms};
 use crate::config::{Config, ConfigError};
 use crate::core::entry::{Choice, RunLimits, Usage};
 use crate::core::signal::Signal;
@@ -14,29 +14,6 @@ use crate::model::Figures;
 
 /// The sender of a name that was given at the start.
 const NAME_ORIGIN: &str = "start";
-
-/// The flags. `None`: not given, so the session keeps its own.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct GivenFlags {
-    /// `--max-usd`: the cost at which the session pauses.
-    pub max_usd: Option<f64>,
-    /// `--append-system-prompt`.
-    pub system_prompt: Option<String>,
-    /// `--add-dir`: absolute folders.
-    pub folders: Option<Vec<String>>,
-    /// `--name`.
-    pub name: Option<String>,
-    /// `--shared`: the session is recorded in the shared database.
-    pub shared: bool,
-    /// A worker works on a task of the shared database.
-    pub is_task: bool,
-    /// The folder that the user confirmed for a copy of a session from elsewhere.
-    pub confirmed_folder: Option<PathBuf>,
-    /// The session that the user agreed to continue here, where its folder was moved to.
-    pub confirmed_session: Option<String>,
-    /// Questions of a run without a screen wait for an answer: `--on-approval wait`.
-    pub is_attended: bool,
-}
 
 impl GivenFlags {
     /// Returns what the user added to a session, by these flags or by earlier ones. `None`: the

@@ -3,6 +3,7 @@
 //! The callers drive the engine, with a screen or without. Opening a session writes only the start
 //! of a new session or a fork. The engine records that a session was resumed.
 
+mod app_context;
 mod asked_change;
 mod assembly;
 mod authors;
@@ -18,6 +19,7 @@ pub mod describe;
 mod dismiss;
 mod driver;
 mod edited;
+mod error;
 pub mod export;
 mod file_change;
 mod files;
@@ -83,8 +85,10 @@ mod worktree_use;
 mod worktrees;
 
 pub use crate::core::ending::Ending;
-use crate::shared::SharedError;
 pub use crate::store::{now_ms, short_id};
+pub use app_context::{
+    AppContext, GivenFlags, VERSION, journal_place, unseen_by_commands, with_journal_count,
+};
 pub use authors::FileAuthors;
 pub use bypass::{fork_without_bypass, is_in_bypass};
 pub use changed_files::{ChangedFiles, TreePair, changed_by_call};
@@ -96,12 +100,13 @@ pub use custom::{
 pub use dismiss::{Dismissal, dismiss};
 pub use driver::{Attended, Driver, drive};
 pub use edited::{EDITED, EditorFiles, MAX_EDITED_BYTES};
+pub use error::{NoWorktree, SessionError};
 pub use file_change::FileChange;
 pub use files::watch;
 pub use files_rows::{FilesRow, Grade, files_rows};
 pub use fold_cache::FoldCache;
 pub use fork_files::{ForkFolder, ForkedInto, NotForked};
-pub use given_flags::{GivenFlags, added_folder};
+pub use given_flags::added_folder;
 pub use missing_sessions::MissingSessions;
 pub use notify_command::{NotifyCommand, RunningNotifiers, notification_line};
 pub use offer::{Details, Offer, StillRunning, still_running};
@@ -128,7 +133,6 @@ pub use steer::{
 pub use summary::{GLANCE_ENTRIES, SessionState, SessionSummary, glance};
 pub use tasks::decode_from_parent;
 pub use waits::only_waits_for_person;
-pub use worktree::NoWorktree;
 pub use worktree_end::{
     EndedWorktree, KeptWorktree, WorktreeRow, removed_ignored_note, worktree_rows,
 };
@@ -136,51 +140,19 @@ pub use worktrees::Worktrees;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::rc::Rc;
-use std::time::Duration;
 
 use context::{Gauging, KnownWindows};
 
-use crate::command::server::Servers;
-use crate::command::{self, Runs};
-use crate::config::{
-    self, Config, ConfigError, Env, Loaded, NetworkUse, Paths, Setting, StoreConfig,
-};
 use crate::core::entry::{Entry, Record, Seq, Usage};
 use crate::core::settings::PermissionCheck;
-use crate::core::state::{Illegal, State};
+use crate::core::state::State;
 use crate::engine::{Log, Settings};
 use crate::mcp::catalogue::SessionCatalogue;
 use crate::model::Figures;
-use crate::recovery::{self, Recovered, Repair};
-use crate::store::{
-    JournalPlace, SessionInfo, SessionLock, Store, StoreError, database, refuse_shared,
-};
-use crate::telemetry::settings::HEADERS_ENV;
-use crate::workspace::{HereError, StartFolder, here};
+use crate::store::{SessionLock, Store};
 use crate::world::machine::Machine;
-
-/// Variables that change the meaning of a command line. bash and sh read the files that two of them
-/// name before the command, and the third one leads `cd` elsewhere. The rules judge the line as it
-/// is.
-const MEANING_ENV: [&str; 3] = ["BASH_ENV", "ENV", "CDPATH"];
-
-/// The version that renders layers and opens sessions.
-pub const VERSION: &str = env!("CARGO_PKG_VERSION");
-
-/// The context of the application: environment, paths, folder and config of this start.
-#[derive(Clone)]
-pub struct AppContext {
-    pub env: Env,
-    pub paths: Paths,
-    pub here: StartFolder,
-    pub loaded: Loaded,
-    /// Settings of the command line. They apply in every folder that a session works in.
-    pub flags: Vec<Setting>,
-    /// Flags that are recorded in the session.
-    pub given: GivenFlags,
-}
 
 /// The choice of a session to open.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -208,103 +180,6 @@ pub enum SessionSelector {
         /// The last entry that the fork shares.
         seq: Seq,
     },
-}
-
-/// Why a session could not be opened, read or driven.
-#[derive(Debug, thiserror::Error)]
-pub enum SessionError {
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    #[error(transparent)]
-    Config(#[from] ConfigError),
-    #[error(transparent)]
-    Shared(#[from] SharedError),
-    /// A shared session of another data folder.
-    #[error("session {session} is not in this data folder")]
-    Elsewhere { session: String },
-    /// An error of the folder that a session works in.
-    #[error("session {session}: {why}")]
-    Folder { session: String, why: HereError },
-    #[error("cannot read session {session}: {why}")]
-    Illegal { session: String, why: Illegal },
-    /// The workspace with this root has no session to resume.
-    #[error("there is no session in {0}")]
-    NothingHere(PathBuf),
-    /// The workspace has only copies of sessions of other agents.
-    #[error("the only sessions here are imported: {session} is one of {agent}")]
-    OnlyReplicas { session: String, agent: String },
-    /// A fork of an imported session has no folder.
-    #[error("cannot continue session {session}: {why}")]
-    NoSourceFolder { session: String, why: String },
-    /// The requested session is missing, and other recorded sessions are missing too.
-    #[error("{why}")]
-    Lost {
-        why: Box<SessionError>,
-        hint: String,
-    },
-    /// It works in a worktree of rewake that cannot be used or made again.
-    #[error(transparent)]
-    Worktree(#[from] NoWorktree),
-    /// The ID that the user gave cannot be used here.
-    #[error("cannot use session {session} here: {why}")]
-    GivenId { session: String, why: String },
-    /// A supervisor process runs each command, and it is this program.
-    #[error("cannot find this program's own file: {0}")]
-    OwnExe(std::io::Error),
-    /// A command of the session is still running.
-    #[error("command {run} of session {session} runs")]
-    Running { session: String, run: String },
-    #[error("cannot start the runtime: {0}")]
-    Runtime(std::io::Error),
-    /// An agent could answer its own questions this way, or choose another mode.
-    #[error("a session is not resumed from inside a command that an agent runs")]
-    BelowAgent,
-}
-
-impl SessionError {
-    /// Returns whether the requested session is missing.
-    fn is_missing(&self) -> bool {
-        matches!(
-            self,
-            SessionError::NothingHere(_) | SessionError::Store(StoreError::NotFound { .. })
-        )
-    }
-
-    /// Returns a hint for a person. `None`: no remedy is known.
-    pub fn hint(&self) -> Option<String> {
-        match self {
-            SessionError::Store(e) => e.hint(),
-            SessionError::Config(e) => e.hint().map(str::to_string),
-            SessionError::Shared(e) => e.hint().map(str::to_string),
-            SessionError::Elsewhere { session } => Some(format!(
-                "a fork continues it: rewake fork {session} --shared; without -p, -r watches it"
-            )),
-            SessionError::Folder { session, .. } => Some(format!(
-                "make that folder again; if it was moved: rewake -C DIR -r {session} continues there"
-            )),
-            SessionError::Illegal { session, .. } => Some(format!(
-                "rewake history lists the others; rewake doctor looks at the store ({session})"
-            )),
-            SessionError::NothingHere(_) => Some(
-                "start one: rewake -p \"what to do\"; rewake history lists those of other folders"
-                    .into(),
-            ),
-            SessionError::OnlyReplicas { session, .. } => {
-                Some(format!("rewake -r {session} continues it in a fork"))
-            }
-            SessionError::NoSourceFolder { session, .. } => Some(format!(
-                "name the folder in which it continues: rewake -C DIR -r {session}"
-            )),
-            SessionError::GivenId { .. } => {
-                Some("give another UUID, or none: rewake -p \"what to do\"".into())
-            }
-            SessionError::Lost { hint, .. } => Some(hint.clone()),
-            SessionError::Worktree(error) => error.hint().map(str::to_string),
-            SessionError::Running { run, .. } => Some(format!("rewake ps stop {run}")),
-            SessionError::BelowAgent => Some("type it in a terminal of your own".into()),
-            SessionError::OwnExe(_) | SessionError::Runtime(_) => None,
-        }
-    }
 }
 
 /// An open session of this process. No other process can use it while `lock` lives.
@@ -375,46 +250,6 @@ pub enum Parting {
 }
 
 impl AppContext {
-    /// Returns the config of this start, which is checked and complete.
-    pub fn config(&self) -> &Config {
-        &self.loaded.config
-    }
-
-    /// Returns this context for the folder of a session. The rules and the workspace of that folder
-    /// apply, not those of the folder from which it is resumed.
-    fn of(&self, info: &SessionInfo) -> Result<AppContext, SessionError> {
-        let here = here(Path::new(&info.folder)).map_err(|why| SessionError::Folder {
-            session: info.id.clone(),
-            why,
-        })?;
-        // A process has one config of a workspace. It changes only when a person applies the
-        // change.
-        let loaded = match here.root == self.here.root {
-            true => self.loaded.clone(),
-            false => config::load(&self.env, &self.paths, &here.root, &self.flags)?,
-        };
-        Ok(AppContext {
-            env: self.env.clone(),
-            paths: self.paths.clone(),
-            here,
-            loaded,
-            flags: self.flags.clone(),
-            given: self.given.clone(),
-        })
-    }
-
-    /// Returns this context with another config.
-    pub fn with(&self, loaded: Loaded) -> AppContext {
-        AppContext {
-            env: self.env.clone(),
-            paths: self.paths.clone(),
-            here: self.here.clone(),
-            loaded,
-            flags: self.flags.clone(),
-            given: self.given.clone(),
-        }
-    }
-
     /// Returns the check by the current rules, for a session that works in this folder.
     pub fn permission_check_of(&self, folder: &str) -> Result<PermissionCheck, SessionError> {
         let folder = match folder {
@@ -436,170 +271,9 @@ impl AppContext {
             windows: context::windows(self.config()),
         })
     }
-
-    /// Returns the root of the workspace, in the form in which sessions record it.
-    pub fn workspace(&self) -> String {
-        self.here.root.to_string_lossy().into_owned()
-    }
-
-    /// Returns the root of the project if the workspace is a worktree of it that rewake made.
-    fn project(&self) -> Option<PathBuf> {
-        let root = &self.here.root;
-        // If this cannot be read, the config could not be loaded either.
-        let project = config::project_root(&self.paths, root).ok()?;
-        (project != *root).then_some(project)
-    }
-
-    /// Opens the store of this start's data folder, and creates it if it is missing.
-    ///
-    /// # Errors
-    /// As [`Store::open`].
-    pub fn open_store(&self) -> Result<Store, StoreError> {
-        let place = self.journal_place();
-        let data_dir = &self.paths.data_dir;
-        if self.config().store.network == NetworkUse::Refuse {
-            refuse_shared(data_dir)?;
-        }
-        let open = || -> Result<Store, StoreError> {
-            let mut store = Store::open(data_dir)?;
-            if let Some(place) = &place {
-                store.start_copies(data_dir, place)?;
-            }
-            Ok(store)
-        };
-        let told = |error| with_journal_count(error, place.as_ref());
-        let opened = open();
-        let is_useless = match &opened {
-            Ok(store) => store.is_damaged() || store.restore_report().is_damaged,
-            Err(error) => error.is_damage(),
-        };
-        if !is_useless {
-            return opened.map_err(told);
-        }
-        // The rebuild needs exclusive access, so the store is closed first.
-        let failed = opened.map(drop);
-        match self.recover_if_lossless() {
-            Some(rebuilt) => {
-                let mut store = open().map_err(told)?;
-                store.was_rebuilt(rebuilt.line());
-                Ok(store)
-            }
-            None => failed.and_then(|()| open()).map_err(told),
-        }
-    }
-
-    /// Opens the store for reading. A store that cannot be written is opened read-only, and the
-    /// reason is returned.
-    ///
-    /// # Errors
-    /// As [`AppContext::open_store`], and as [`Store::open_read_only`].
-    pub fn open_store_for_reading(&self) -> Result<(Store, Option<String>), StoreError> {
-        let data_dir = &self.paths.data_dir;
-        match self.open_store() {
-            // A copy of the store, or a file without a writer, can be read on any disk.
-            Err(error)
-                if (error.is_forbidden() || matches!(error, StoreError::Network { .. }))
-                    && database::exists(data_dir) =>
-            {
-                let store = Store::open_read_only(data_dir)?;
-                let why = format!("the session store is only looked at: {error}");
-                Ok((store, Some(why)))
-            }
-            opened => opened.map(|store| (store, None)),
-        }
-    }
-
-    /// Rebuilds a damaged database, if all entries come back.
-    fn recover_if_lossless(&self) -> Option<Recovered> {
-        let place = self.journal_place();
-        let repair = Repair {
-            from: &[],
-            same_machine: false,
-            only_whole: true,
-            progress: &mut |doing| tracing::info!(doing, "rebuild"),
-        };
-        recovery::recover(&self.paths.data_dir, place.as_ref(), repair)
-            .inspect_err(|error| tracing::warn!(%error, "the damaged database is not rebuilt"))
-            .unwrap_or_default()
-    }
-
-    /// Returns the places of the journal and the high-water mark. `None`: the journal is off.
-    fn journal_place(&self) -> Option<JournalPlace> {
-        journal_place(&self.config().store, &self.paths)
-    }
-
-    /// Returns the folders of rewake itself, and of a journal that is elsewhere.
-    pub(crate) fn own_folders(&self) -> Vec<PathBuf> {
-        let paths = &self.paths;
-        let mut folders = vec![
-            paths.config_dir.clone(),
-            paths.data_dir.clone(),
-            paths.state_dir.clone(),
-        ];
-        let journal = self.journal_place().map(|place| place.folder);
-        folders.extend(journal.filter(|folder| !folder.starts_with(&paths.data_dir)));
-        folders
-    }
-
-    /// Returns the run folders of all sessions, in the data folder.
-    ///
-    /// # Errors
-    /// [`SessionError::OwnExe`]: supervisor processes are started from this program's own file.
-    pub fn runs(&self) -> Result<Runs, SessionError> {
-        let exe = command::own_exe().map_err(SessionError::OwnExe)?;
-        Ok(Runs::new(self.paths.data_dir.join("runs"), exe))
-    }
-
-    /// Returns the run folders of the MCP servers of all sessions, in the data folder.
-    ///
-    /// # Errors
-    /// [`SessionError::OwnExe`]: supervisor processes are started from this program's own file.
-    pub fn servers(&self) -> Result<Servers, SessionError> {
-        let exe = command::own_exe().map_err(SessionError::OwnExe)?;
-        let runtime = self.env.var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
-        Ok(Servers::new(
-            self.paths.data_dir.join("servers"),
-            exe,
-            runtime,
-        ))
-    }
-}
-
-/// Adds the number of sessions in the journal to a store error, for its hint.
-pub fn with_journal_count(error: StoreError, place: Option<&JournalPlace>) -> StoreError {
-    match place {
-        Some(place) => place.with_journal_count(error),
-        None => error,
-    }
 }
 
 /// Returns the message for a journal that cannot be written.
 pub fn journal_fails(why: &str) -> String {
     format!("the journal is not written: {why}; the session is in the database alone")
-}
-
-/// Returns the places of the journal and the high-water mark of this data folder. `None`: the
-/// journal is off.
-pub fn journal_place(config: &StoreConfig, paths: &Paths) -> Option<JournalPlace> {
-    let folder = match config.journal_dir.as_os_str().is_empty() {
-        true => paths.data_dir.join("journal"),
-        false => config.journal_dir.clone(),
-    };
-    config.journal.then(|| JournalPlace {
-        folder,
-        state_dir: paths.state_dir.clone(),
-        pause: Duration::from_millis(config.journal_sync_ms),
-    })
-}
-
-/// Returns the variables that are removed for commands: those with keys, and those that change the
-/// meaning of a line.
-pub fn unseen_by_commands(config: &Config, env: &Env) -> Vec<String> {
-    let meaning = MEANING_ENV.map(str::to_string);
-    let own = [command::keeper::SETTINGS_ENV.to_string()];
-    let names = config.key_env_names().into_iter();
-    let copies = config.copies_of_keys(env).into_iter();
-    let collector = HEADERS_ENV.map(str::to_string);
-    let all = names.chain(meaning).chain(own).chain(copies);
-    all.chain(collector).collect()
 }

@@ -14,7 +14,7 @@ use super::changes::{PATIENCE, changes};
 use super::git_settings::filters_left_out;
 use super::worktree_end::EndedWorktree;
 use super::worktrees::Worktrees;
-use super::{AppContext, SessionError, git_worktree, worktree_use};
+use super::{AppContext, NoWorktree, SessionError, git_worktree, worktree_use};
 use crate::config::{self, Warning, project_root, worktree_at};
 use crate::core::text::{count, one_line};
 use crate::core::visible::visible;
@@ -25,34 +25,6 @@ use crate::workspace::{here, is_plain};
 /// Prefix of the branches of worktrees.
 const BRANCHES: &str = "rewake";
 const MAX_NAME_BYTES: usize = 64;
-
-/// Why a worktree cannot be used or made.
-#[derive(Debug, thiserror::Error)]
-#[error("{what}")]
-pub struct NoWorktree {
-    what: String,
-    hint: Option<String>,
-}
-
-impl NoWorktree {
-    pub(super) fn new(what: impl Into<String>, hint: impl Into<Option<String>>) -> NoWorktree {
-        NoWorktree {
-            what: what.into(),
-            hint: hint.into(),
-        }
-    }
-
-    /// Returns a hint for a person.
-    pub fn hint(&self) -> Option<&str> {
-        self.hint.as_deref()
-    }
-}
-
-impl From<StoreError> for NoWorktree {
-    fn from(error: StoreError) -> NoWorktree {
-        NoWorktree::new(error.to_string(), error.hint())
-    }
-}
 
 /// The state in which a worktree was found.
 enum WorktreeState {

@@ -47,6 +47,11 @@ pub fn exists(data_dir: &Path) -> bool {
     fs::metadata(data_dir.join(DATABASE)).is_ok_and(|found| found.is_file())
 }
 
+/// Returns whether nothing can be written, not even derived rows.
+pub(super) fn is_read_only(conn: &Connection) -> Result<bool, StoreError> {
+    conn.is_readonly("main").doing("read the session store")
+}
+
 /// Returns the size of the database and its write-ahead log, in bytes.
 pub fn bytes(data_dir: &Path) -> u64 {
     files(data_dir, &[DATABASE, WRITE_AHEAD_LOG])

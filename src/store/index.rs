@@ -14,14 +14,13 @@ use rusqlite::types::Value as SqlValue;
 use rusqlite::{Connection, Row, params, params_from_iter};
 use serde_json::Value;
 
-use super::database::begin;
+use super::database::{begin, is_read_only};
 use super::error::Doing;
 use super::load::explain;
 use super::memories::{MemoryQuery, recency};
 use super::query::{
-    MatchLocation, any_of, distinctive_words, escape, floor, list, place, snippet, terms,
+    MatchLocation, Scope, any_of, distinctive_words, escape, floor, list, place, snippet, terms,
 };
-use super::read_only::is_read_only;
 use super::row::{BodyReader, count};
 use super::{Index, StoreError};
 use crate::core::entry::{About, Block, Entry, Fact, Outcome, Seq};
@@ -235,17 +234,6 @@ const ROWS_AT_ONCE: u32 = 1_000;
 
 /// Number of matches from which the best and newest are chosen.
 const CANDIDATES: u32 = 100;
-
-/// The sessions that are searched.
-#[derive(Debug, Clone, Copy)]
-pub enum Scope<'a> {
-    /// The chain of this session, with the entries of its ancestors, even if these are in the
-    /// trash.
-    Session(&'a str),
-    /// All sessions of a workspace, given by its root.
-    Workspace(&'a str),
-    All,
-}
 
 /// The order of the matches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -27,6 +27,7 @@ mod error;
 mod fork;
 mod gap;
 mod gc;
+mod held;
 mod high_water_mark;
 mod ids;
 mod inbox;
@@ -43,6 +44,7 @@ mod missing;
 mod models;
 mod new_database;
 mod open;
+mod own_copy;
 mod packs;
 mod parallel_read;
 mod pending_rows;
@@ -84,7 +86,7 @@ pub use inbox::{
     AbandonedDraft, Draft, Drafts, InboxId, MAX_MESSAGES, MAX_SIGNALS, Message, Queued,
     QueuedSignal, SignalId,
 };
-pub use index::{Hit, Order, Scope};
+pub use index::{Hit, Order};
 pub use listing::{ListPosition, MessageMatch, NewEntry, PageFilter, Paged, SessionKey};
 pub use lock::{SessionLock, WorkspaceLock};
 pub use machine::{home_of_machine, host_name, now_ms};
@@ -94,7 +96,7 @@ pub use models::{Catalogued, Learnt, LearntRatio, ModelRequest};
 pub use open::refuse_shared;
 pub use packs::PackWriter;
 pub use purge::{Removed, is_purged};
-pub use query::MatchLocation;
+pub use query::{MatchLocation, Scope};
 pub use reconcile::RestoreReport;
 pub(crate) use replica::of_header;
 pub use replica::{CachedSource, cache_sources, host_of, is_of_rewake, replica_source};
@@ -122,14 +124,14 @@ pub struct Store {
     copies: Option<copies::Copies>,
     brought: RestoreReport,
     /// The shared session whose lease this process holds.
-    held: Option<replica::Held>,
+    held: Option<held::Held>,
     in_use: database::InUse,
     /// The folder of packs.
     packs: std::path::PathBuf,
     // Dropped after the connection.
     _files: crate::config::FilesInUse,
     /// The temporary copy that is open instead of a store that cannot be written.
-    copy: Option<read_only::OwnCopy>,
+    copy: Option<own_copy::OwnCopy>,
     // Held as long as the connection, so that no other process replaces the database meanwhile.
     // `None`: the caller that needs the store alone has the exclusive lock.
     lock: Option<lock::StoreLock>,

@@ -17,6 +17,9 @@
 
 mod rows;
 
+pub use rows::Removed;
+use rows::WHAT;
+
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -33,8 +36,6 @@ use super::row::{count, int};
 use super::{JournalPlace, Store, StoreError, cached, database, now_ms};
 use crate::journal::folder::{is_session_id, sessions};
 use crate::journal::read::begin;
-
-pub(super) const WHAT: &str = "purge the session";
 
 const FOLDER: &str = "purged";
 /// States of a tombstone: while something may be left of its session, and afterwards.
@@ -59,19 +60,6 @@ impl Purged {
     pub(crate) fn has(&self, session: &str) -> bool {
         self.ids.iter().any(|id| id == session)
     }
-}
-
-/// The numbers of removed items.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Removed {
-    pub entries: u64,
-    pub blobs: u64,
-    /// Number of entries that forks continue from: they belong to the forks now.
-    pub kept: u64,
-    /// Number of sessions of its subagents. The other numbers include them.
-    pub tasks: u64,
-    /// Copies of the database that still have the session: they are never changed.
-    pub copies: Vec<PathBuf>,
 }
 
 /// Returns whether the session was purged here.

@@ -1,4 +1,5 @@
-//! Conversion of typed text to FTS5 queries, and the places of the words in a text.
+//! Conversion of typed text to FTS5 queries, the sessions that are searched, and the places of the
+//! words in a text.
 
 use std::cmp::Ordering;
 
@@ -8,6 +9,17 @@ const MAX_TERMS: usize = 32;
 /// Minimum length of a last word that matches as a prefix, in bytes. A shorter one would match too
 /// many words.
 const MIN_PREFIX_BYTES: usize = 3;
+
+/// The sessions that are searched.
+#[derive(Debug, Clone, Copy)]
+pub enum Scope<'a> {
+    /// The chain of this session, with the entries of its ancestors, even if these are in the
+    /// trash.
+    Session(&'a str),
+    /// All sessions of a workspace, given by its root.
+    Workspace(&'a str),
+    All,
+}
 
 /// Returns a query for which every word must occur; the last may be the beginning of one. Returns
 /// `None` when there are no words.

@@ -275,6 +275,11 @@ impl ToolResult {
         ToolResult::of(Outcome::error(text))
     }
 
+    /// Returns the result of an interrupted call without output.
+    pub fn interrupted(why: impl Into<String>) -> ToolResult {
+        ToolResult::of(Outcome::interrupted(why))
+    }
+
     fn cancelled(so_far: impl Into<String>) -> ToolResult {
         ToolResult::of(Outcome::Interrupted {
             output: Output::text(so_far),

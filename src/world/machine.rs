@@ -398,9 +398,9 @@ impl Machine {
             Ok(SettledRun::Running(mut running)) if stop => {
                 Settled::Ended(match self.runs.stop(run) {
                     Ok(_) => self.end_of(&mut running).await,
-                    Err(e) => {
-                        interrupted(format!("cannot stop the command: {e}; it may still run"))
-                    }
+                    Err(e) => ToolResult::interrupted(format!(
+                        "cannot stop the command: {e}; it may still run"
+                    )),
                 })
             }
             Ok(found) => {
@@ -423,13 +423,9 @@ pub(super) fn unready(error: &io::Error) -> PrepareError {
     }
 }
 
-pub(super) fn interrupted(why: impl Into<String>) -> ToolResult {
-    ToolResult::of(Outcome::interrupted(why))
-}
-
 /// Returns the result of a started call whose state cannot be determined.
 fn uncertain(why: &str) -> ToolResult {
-    interrupted(format!(
+    ToolResult::interrupted(format!(
         "{why}; it may or may not have happened, or still run; look before you repeat it"
     ))
 }
@@ -731,7 +727,7 @@ impl World for Machine {
                 let (guard, ctx) = (guard.clone(), self.ctx.clone());
                 match blocking(move || tools::apply(&change, &guard, &ctx)).await {
                     Ok(ran) => ran,
-                    Err(why) => interrupted(why),
+                    Err(why) => ToolResult::interrupted(why),
                 }
             }
             _ => ToolResult::error("the call does not fit what was recorded of it"),

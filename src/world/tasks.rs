@@ -10,7 +10,7 @@
 
 use super::child_log::{ChildLog, TaskProgress, report, since};
 use super::give_tasks::{BackgroundRun, Tasks};
-use super::machine::{Machine, interrupted, unready, unsettled};
+use super::machine::{Machine, unready, unsettled};
 use super::{BackgroundEnd, PrepareError, Settled, World};
 use crate::command::keeper::SETTINGS_ENV;
 use crate::command::{How, RunEnd, RunState, Running, SettledRun, Spec};
@@ -204,7 +204,7 @@ impl Machine {
         };
         let log = match ChildLog::read(self, session) {
             Ok(log) => log,
-            Err(why) => return Settled::Ended(interrupted(why)),
+            Err(why) => return Settled::Ended(ToolResult::interrupted(why)),
         };
         let left_ms = self.left_ms(&log, *worked_ms);
         let rests = self.standing(&log, ended.as_ref(), stop, left_ms);
@@ -376,7 +376,7 @@ impl Machine {
         };
         let log = match ChildLog::read(self, session) {
             Ok(log) => log,
-            Err(why) => return Some(background_end(id, interrupted(why))),
+            Err(why) => return Some(background_end(id, ToolResult::interrupted(why))),
         };
         if let Some(info) = self.runs.list().into_iter().rfind(of_session) {
             let again = BackgroundRun {

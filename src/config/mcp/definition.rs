@@ -10,7 +10,6 @@ use super::McpServer;
 use super::check::fault;
 use crate::config::Origin;
 use crate::config::layer::{Leaf, insert};
-use crate::config::trusted::Record;
 use crate::core::access::Access;
 
 /// The source of a server's definition.
@@ -73,15 +72,6 @@ pub struct DefinedServer {
 }
 
 impl DefinedServer {
-    /// Applies the trust of the workspace that defines the server.
-    pub(in crate::config) fn trust_as(&mut self, record: &Record) {
-        self.trusted = record.server(self.source, &self.name, &self.hash);
-        let is_trusted = self.trusted == ServerTrusted::Yes;
-        self.access = record
-            .access(self.source, &self.name)
-            .filter(|_| is_trusted);
-    }
-
     /// Returns the access in the sandbox with which a server of a workspace runs, once it is
     /// trusted. `None`: it is the user's own, or it runs no program of a workspace.
     pub fn granted_access(&self) -> Option<Access> {
@@ -93,6 +83,11 @@ impl DefinedServer {
 
 /// Key of the config table with the servers.
 pub(in crate::config) const KEY: &str = "mcp_servers";
+
+/// Returns whether a key of the config is part of a server's definition.
+pub(in crate::config) fn is_server(path: &[String]) -> bool {
+    path.first().is_some_and(|first| first == KEY)
+}
 
 /// Returns the servers defined in one file, or in the user's file and the flags together. The
 /// leaves were checked against the schema when they were read.

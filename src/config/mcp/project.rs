@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::check::{MAX_SERVERS, too_many};
-use super::definition::{KEY, defined};
+use super::definition::defined;
 use super::json::{McpJson, mcp_json, read};
 use super::{DefinedServer, ServerSource, ServerTrusted};
 use crate::config::file::Digest;
@@ -13,11 +13,6 @@ use crate::config::{ConfigError, Warning};
 
 /// Maximum number of servers that a warning names.
 const MAX_NAMED: usize = 10;
-
-/// Returns whether a key of the config is part of a server's definition.
-pub(in crate::config) fn is_server(path: &[String]) -> bool {
-    path.first().is_some_and(|first| first == KEY)
-}
 
 /// The servers of a workspace, as they were read.
 pub(in crate::config) struct OfWorkspace {

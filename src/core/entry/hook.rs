@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::call::{CallId, Output};
+use super::call::Output;
+use super::call_id::CallId;
 
 /// A fixed point of a session at which hooks run. The names are those of Claude Code and Codex.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

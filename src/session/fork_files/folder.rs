@@ -6,9 +6,18 @@ use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use super::super::short_id;
-use super::{ForkFolders, NotForked, text};
+use super::not_forked::NotForked;
+use crate::config::Env;
 use crate::core::path;
 use crate::workspace::here;
+
+/// The folders of forks, and the notes about them while they are made.
+pub(in crate::session) struct ForkFolders {
+    pub(super) env: Env,
+    pub(super) data_dir: PathBuf,
+    /// The folders of rewake itself, in which no fork may work.
+    pub(super) own: Vec<PathBuf>,
+}
 
 impl ForkFolders {
     /// Checks the folder for a fork. Returns it with links followed, and whether it still has to be
@@ -127,4 +136,8 @@ pub(super) fn make_like(other: &Path, folder: &Path) -> io::Result<()> {
 pub(super) fn is_empty_worktree(root: &Path) -> bool {
     fs::read_dir(root).is_ok_and(|names| names.flatten().all(|entry| entry.file_name() == ".git"))
         || !root.exists()
+}
+
+pub(super) fn text(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::super::Parting;
 use super::super::reading::readable;
-use super::{MAX_NAMED, NotForked};
+use super::not_forked::NotForked;
 use crate::core::entry::{Entry, Seq};
 use crate::core::file_name::path_text;
 use crate::core::policy::is_protected;
@@ -16,6 +16,9 @@ use crate::core::text::count;
 use crate::core::tree::{Item, PathBytes, Tree, diff, named as named_tree, place_at, why_unknown};
 use crate::store::{Cause, NewTree, Store, StoreError, root_in_bundle};
 use crate::workspace::files::Done;
+
+/// Maximum number of missing files that are named.
+const MAX_NAMED: usize = 5;
 
 /// Maximum number of files of a bundle that are named because they are not placed.
 const MAX_NOT_TRUSTED: usize = 100;

@@ -1,15 +1,30 @@
 //! Removing the rows of a purged session. Entries that forks share with it are given to the forks.
 
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 
 use rusqlite::{Transaction, params};
 
-use super::{Removed, WHAT};
 use crate::core::entry::{Entry, Seq};
 use crate::store::chain::Head;
 use crate::store::error::Doing;
 use crate::store::row::{BodyReader, count, int};
 use crate::store::{StoreError, gc, index, trees};
+
+/// The numbers of removed items.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Removed {
+    pub entries: u64,
+    pub blobs: u64,
+    /// Number of entries that forks continue from: they belong to the forks now.
+    pub kept: u64,
+    /// Number of sessions of its subagents. The other numbers include them.
+    pub tasks: u64,
+    /// Copies of the database that still have the session: they are never changed.
+    pub copies: Vec<PathBuf>,
+}
+
+pub(super) const WHAT: &str = "purge the session";
 
 struct Fork {
     key: i64,

@@ -3,15 +3,8 @@
 //!
 //! Invariant: they are removed from there only when they are stored here.
 
-use super::Intent;
+use super::{Intent, StoredMessagePlace};
 use crate::store::AbandonedDraft;
-
-/// A place where a message is stored, other than the draft of the open session.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum StoredMessagePlace {
-    /// The file that the editor of this session wrote.
-    Editor { session: String },
-}
 
 /// A place that may be cleared as soon as this draft is stored here.
 #[derive(Debug)]

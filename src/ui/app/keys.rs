@@ -7,6 +7,7 @@ use std::time::Instant;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
 
 use super::prompts::Front;
+use super::questions::UNREAD;
 use super::{App, Intent, OutgoingMessage, Overlay, Phase};
 use crate::core::signal::Signal;
 use crate::engine::Command;
@@ -22,9 +23,6 @@ const QUIT_WAIT_MS: i64 = 2_000;
 
 /// Lines of one turn of the wheel.
 const WHEEL_LINES: usize = 3;
-
-/// Hint after a yes before the end of a question was on the screen.
-pub(super) const UNREAD: &str = "scroll to the end of the question first, then answer";
 
 /// The hint for an Enter right after a letter.
 const ENTER_TOO_SOON: &str = "press Enter again: right after a letter it does nothing";

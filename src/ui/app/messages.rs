@@ -1,12 +1,11 @@
-//! Messages to the screen, and its requests to the outside.
+//! Messages to the screen, its requests to the outside, and what both carry.
 
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::{Begin, OutgoingMessage, StoredMessagePlace};
-use crate::config::Content;
+use crate::config::{Content, Project};
 use crate::core::entry::{CallId, Choice, Record, Seq};
 use crate::core::rewind::PathChoice;
 use crate::core::rule::RuleScope;
@@ -16,19 +15,112 @@ use crate::mcp::offers::Offers;
 use crate::model::provider::Secret;
 use crate::session::{
     ChangedFiles, CommandLine, Details, EditPlace, EditQuery, Finished, ForkFolder, NotSaid, Offer,
-    SessionSelector, StillRunning,
+    SessionSelector, StillRunning, is_prompt,
 };
-use crate::ui::commands::CustomList;
+use crate::ui::commands::{CustomList, is_command, is_own};
 use crate::ui::composer::ImageCandidate;
 use crate::ui::history;
 use crate::ui::live::LiveEvent;
 use crate::ui::notify::Call;
-use crate::ui::overlay::{Picker, Review};
+use crate::ui::overlay::{FirstRun, Picker, Review};
 use crate::ui::rewind::RewindRequest;
 use crate::ui::theme::Palette;
 use crate::ui::transcript::{Span, Tone};
 use crossterm::event::{KeyEvent, MouseEvent};
 use ratatui::text::Line;
+
+/// The first thing that the screen shows or opens.
+#[derive(Debug)]
+pub enum Begin {
+    Offers {
+        offers: Vec<Offer>,
+        prompt: Option<String>,
+    },
+    Open {
+        which: SessionSelector,
+        prompt: Option<String>,
+    },
+    FirstRun {
+        first: FirstRun,
+        prompt: Option<String>,
+    },
+    Trust {
+        project: Box<Project>,
+        then: Box<Begin>,
+    },
+    /// A session is picked from the history, to be resumed or, with `fork`, to be forked.
+    History { fork: bool, prompt: Option<String> },
+}
+
+impl Begin {
+    /// Returns the prompt, so that it is not lost when this start is dropped.
+    pub(super) fn into_prompt(self) -> Option<String> {
+        match self {
+            Begin::Offers { prompt, .. }
+            | Begin::Open { prompt, .. }
+            | Begin::FirstRun { prompt, .. }
+            | Begin::History { prompt, .. } => prompt,
+            Begin::Trust { then, .. } => then.into_prompt(),
+        }
+    }
+}
+
+/// A message to send, with its images.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct OutgoingMessage {
+    pub text: String,
+    /// The text as the box showed it, with labels for pasted parts. Empty: the same as `text`.
+    pub shown: String,
+    pub images: Vec<PathBuf>,
+    /// Parts of the text that may name more images.
+    pub looks: Vec<ImageCandidate>,
+    /// A custom command that replaces the text. It is expanded when it is sent.
+    pub command: Option<CommandLine>,
+}
+
+impl OutgoingMessage {
+    /// Returns the text as the person saw it. Only this text can mention a resource of a server.
+    pub fn seen(&self) -> &str {
+        match self.shown.is_empty() {
+            true => &self.text,
+            false => &self.shown,
+        }
+    }
+
+    pub(super) fn plain(text: String) -> OutgoingMessage {
+        OutgoingMessage {
+            text,
+            ..OutgoingMessage::default()
+        }
+    }
+
+    /// Makes a message of a custom command, as it was typed.
+    pub fn of_command(command: CommandLine) -> OutgoingMessage {
+        OutgoingMessage {
+            text: command.line(),
+            command: Some(command),
+            ..OutgoingMessage::default()
+        }
+    }
+
+    /// Returns the message that the program was started with: a prompt, or a custom command.
+    pub(super) fn given(prompt: String) -> OutgoingMessage {
+        let command = CommandLine::parse(&prompt).filter(|command| {
+            is_command(&prompt) && (is_prompt(&command.name) || !is_own(&command.name))
+        });
+        command.map_or_else(
+            || OutgoingMessage::plain(prompt),
+            OutgoingMessage::of_command,
+        )
+    }
+}
+
+/// A place where a message is stored, other than the draft of the open session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum StoredMessagePlace {
+    /// The file that the editor of this session wrote.
+    Editor { session: String },
+}
 
 /// A message to the screen.
 pub enum Msg {

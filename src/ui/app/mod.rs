@@ -523,17 +523,15 @@ impl App {
 const KEEP_INPUT_MS: i64 = 300;
 
 pub use attention::Attention;
-pub use begin::{Begin, OutgoingMessage};
 pub use conversation::Conversation;
 pub(crate) use custom::ASKING;
 pub use input_box::InputBox;
 use input_box::LISTING;
-pub use kept_words::StoredMessagePlace;
 pub use last_here::LastHere;
 pub use letters::{Letter, Letters};
 use lines::HeldLines;
 pub use look::Appearance;
-pub use messages::{Intent, Msg};
+pub use messages::{Begin, Intent, Msg, OutgoingMessage, StoredMessagePlace};
 pub use open_session::{OpenSession, Phase, SaveStatus};
 pub use prompts::{Prompts, Readiness};
 pub use questions::Questions;

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-use super::keys::UNREAD;
+use super::questions::UNREAD;
 use super::{App, Intent, OpenSession, Overlay, Phase, Prompts, Yes};
 use crate::core::next::Why;
 use crate::core::signal::Signal;

@@ -5,7 +5,6 @@ use std::path::Path;
 
 use crossterm::event::KeyEvent;
 
-use super::keys::UNREAD;
 use super::{Asking, Intent, OpenSession, ServerForm};
 use crate::core::entry::{CallId, Seq, Verdict};
 use crate::core::form::{FormAnswer, ServerQuestion};
@@ -14,6 +13,9 @@ use crate::core::text::one_line;
 use crate::engine::{ChildQuestion, Command};
 use crate::tools::ShownBody;
 use crate::ui::overlay::{Answer, Approval, Filled, FormEntry};
+
+/// Hint after a yes before the end of a question was on the screen.
+pub(super) const UNREAD: &str = "scroll to the end of the question first, then answer";
 
 /// The questions of the agent, of servers and of subagents.
 #[derive(Default)]

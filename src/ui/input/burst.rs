@@ -13,13 +13,25 @@ use std::time::{Duration, Instant};
 
 use crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers};
 
-use super::{BURST_BYTES, Input, MAX_PASTE_BYTES, TerminalItem, decode};
+use super::{BURST_BYTES, Input, MAX_PASTE_BYTES, decode};
 
 /// How long a line end waits for a byte that makes it text.
 pub(crate) const LINE_END_WAIT: Duration = Duration::from_millis(30);
 
 /// A burst is over after this time without text: a slow link pauses in the middle of a paste.
 pub(crate) const BURST_PAUSE: Duration = Duration::from_millis(500);
+
+/// An item of terminal input.
+#[derive(Debug)]
+pub(crate) enum TerminalItem {
+    Event(Event),
+    /// An Enter at the end of a burst of text. Nobody read the text before it.
+    BurstEnter,
+    /// The colour of the terminal's background.
+    Background([u8; 3]),
+    /// The terminal takes reports of the status.
+    TakesStatus,
+}
 
 /// The input of a terminal, with bursts of text as pastes. It never reads a clock.
 #[derive(Debug, Default)]

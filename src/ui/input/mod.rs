@@ -23,7 +23,8 @@ use std::time::{Duration, Instant};
 
 use crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
-pub(crate) use reader::{Reader, TerminalItem};
+pub(crate) use burst::TerminalItem;
+pub(crate) use reader::Reader;
 
 /// How long an escape byte waits for the rest of a key before it is the Esc key.
 const ESCAPE_WAIT: Duration = Duration::from_millis(50);

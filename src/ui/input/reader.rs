@@ -16,19 +16,7 @@ use rustix::io::Errno;
 use signal_hook::SigId;
 use signal_hook::consts::SIGWINCH;
 
-use super::burst::Bursts;
-
-/// An item of terminal input.
-#[derive(Debug)]
-pub(crate) enum TerminalItem {
-    Event(Event),
-    /// An Enter at the end of a burst of text. Nobody read the text before it.
-    BurstEnter,
-    /// The colour of the terminal's background.
-    Background([u8; 3]),
-    /// The terminal takes reports of the status.
-    TakesStatus,
-}
+use super::burst::{Bursts, TerminalItem};
 
 const READ_BYTES: usize = 64 * 1024;
 

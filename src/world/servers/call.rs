@@ -13,7 +13,7 @@ use crate::mcp::connection::McpError;
 use crate::mcp::result::CallResult;
 use crate::mcp::task::Task;
 use crate::tools::{ServedCall, ToolResult};
-use crate::world::machine::{Machine, interrupted, unsettled};
+use crate::world::machine::{Machine, unsettled};
 use crate::world::{PrepareError, Settled};
 
 /// Time within which the end of a server becomes known.
@@ -307,7 +307,7 @@ impl Machine {
             Ok(_) if begun.repeatable && !stop => self.again(call, order, begun).await,
             Ok(_) => {
                 let how = servers.why_over(begun.run, past.how());
-                Settled::Ended(interrupted(format!(
+                Settled::Ended(ToolResult::interrupted(format!(
                     "the server {} ended while it worked on this: {how}; {IN_DOUBT}",
                     begun.server
                 )))
@@ -325,7 +325,7 @@ impl Machine {
     ) -> ToolResult {
         let live = match servers.reach(begun.server, Some(begun.run)).await {
             Ok(live) => live,
-            Err(why) => return interrupted(format!("{why}; {IN_DOUBT}")),
+            Err(why) => return ToolResult::interrupted(format!("{why}; {IN_DOUBT}")),
         };
         let limit = (servers.access.find)(&order.name)
             .ok()
@@ -334,7 +334,7 @@ impl Machine {
         match servers.asks.within(limit, following).await {
             Some(Ok(result)) => result::of_result(result, self.ctx.inline_max_bytes),
             Some(Err(error)) => failed(&error),
-            None => interrupted(format!("{}; {IN_DOUBT}", no_result(limit))),
+            None => ToolResult::interrupted(format!("{}; {IN_DOUBT}", no_result(limit))),
         }
     }
 
@@ -388,7 +388,7 @@ fn no_result(limit: Option<Duration>) -> String {
 }
 
 fn cancelled(why: &str) -> ToolResult {
-    interrupted(format!("{why}; the server was told to end it; {IN_DOUBT}"))
+    ToolResult::interrupted(format!("{why}; the server was told to end it; {IN_DOUBT}"))
 }
 
 #[cfg(test)]

@@ -12,10 +12,9 @@ use futures_util::StreamExt;
 use futures_util::future::join_all;
 use futures_util::stream::FuturesUnordered;
 
-use super::live::{LiveServers, RunningServers};
-use crate::mcp::catalogue::{self, CatalogueServer, SessionCatalogue};
+use super::live::{Learning, LiveServers, RunningServers};
+use crate::mcp::catalogue::{self, CatalogueServer};
 use crate::store::now_ms;
-use crate::world::archive::Archive;
 
 /// Time limit for listing the tools after a change.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(30);
@@ -23,18 +22,7 @@ const ANSWERS_WITHIN: Duration = Duration::from_secs(30);
 /// Time that a search waits for servers that are not ready, once another one is known.
 const FIND_WAITS: Duration = Duration::from_secs(2);
 
-/// The place for the lists of tools, for this session and for later ones.
-#[derive(Clone)]
-pub(crate) struct Learning {
-    catalogue: SessionCatalogue,
-    archive: Archive,
-}
-
 impl Learning {
-    pub(in crate::world) fn new(catalogue: SessionCatalogue, archive: Archive) -> Learning {
-        Learning { catalogue, archive }
-    }
-
     fn is_known(&self, server: &str) -> bool {
         !self.catalogue.now().unknown().any(|name| name == server)
     }

@@ -14,16 +14,18 @@ use futures_util::future::{BoxFuture, Shared};
 use super::asks::Asks;
 use super::health::Health;
 use super::relisted::Relisted;
-use super::{Launch, Learning, ServerAccess};
+use super::{Launch, ServerAccess};
 use crate::command::How;
 use crate::command::server::{Attached, EndedServer, ServerInfo, ServerSpec, Servers, describe};
 use crate::core::entry::CallId;
 use crate::core::text::one_line;
+use crate::mcp::catalogue::SessionCatalogue;
 use crate::mcp::connection::Connection;
 use crate::mcp::elicit::Elicit;
 use crate::mcp::era::ProtocolHint;
 use crate::tools::ToolResult;
 use crate::world::ServerAsks;
+use crate::world::archive::Archive;
 
 /// Longest pause before a start that is waited for. A longer one is reported at once.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -38,6 +40,19 @@ const ENDS_WITHIN: Duration = Duration::from_millis(300);
 /// Bytes at the end of the server's stderr, of which the last line is reported.
 const TAIL_BYTES: u64 = 4096;
 const LINE_CHARS: usize = 300;
+
+/// The place for the lists of tools, for this session and for later ones.
+#[derive(Clone)]
+pub(crate) struct Learning {
+    pub(super) catalogue: SessionCatalogue,
+    pub(super) archive: Archive,
+}
+
+impl Learning {
+    pub(in crate::world) fn new(catalogue: SessionCatalogue, archive: Archive) -> Learning {
+        Learning { catalogue, archive }
+    }
+}
 
 /// A server to which this process is connected.
 pub(super) struct RunningServers {

@@ -37,8 +37,7 @@ use std::time::Duration;
 use crate::command::server::{ServerEnv, ServerSpec, Servers};
 use crate::mcp::era::ProtocolHint;
 
-pub(super) use learn::Learning;
-pub(super) use live::LiveServers;
+pub(super) use live::{Learning, LiveServers};
 pub use offers::{OfferAnswer, OfferError, OfferKind, ServerReply, ServerRequest, ServerWords};
 
 /// The means of a world to call the tools of servers.

@@ -11,7 +11,6 @@ use crate::mcp::message;
 use crate::mcp::result::{self, CallResult, Called, ResultPart};
 use crate::store::blob_ref;
 use crate::tools::{self, ToolResult};
-use crate::world::machine::interrupted;
 
 pub(super) const IN_DOUBT: &str = "it may or may not have happened; look before you repeat it";
 
@@ -40,8 +39,8 @@ pub(super) fn failed(error: &McpError) -> ToolResult {
         McpError::Rpc { error, .. } => refused(error.code, &error.message),
         McpError::Garbled(_) => garbled(),
         McpError::Refused(why) => ToolResult::error(format!("not sent: {why}")),
-        McpError::Journal(_) => interrupted(format!("{error}; {IN_DOUBT}")),
-        error if error.is_in_doubt() => interrupted(format!("{error}; {IN_DOUBT}")),
+        McpError::Journal(_) => ToolResult::interrupted(format!("{error}; {IN_DOUBT}")),
+        error if error.is_in_doubt() => ToolResult::interrupted(format!("{error}; {IN_DOUBT}")),
         error => ToolResult::error(error.to_string()),
     }
 }
