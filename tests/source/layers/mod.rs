@@ -1,7 +1,7 @@
-//! The order of the house, read from its sources: imports go strictly down, the core is
-//! pure, and every file says what it is for.
+//! The order of the house, read from its sources: the rooms of a crate use only rooms below them, the
+//! core is pure, and every file says what it is for.
 //!
-//! A room may use itself and the rooms below it. `src/lib.rs` only names the rooms.
+//! The compiler checks the order of the crates, and what each uses of other crates.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -14,58 +14,44 @@ mod circles;
 mod drawing;
 mod kinds;
 mod links;
-mod methods;
 mod mutants;
+mod name_resolution;
 mod paragraphs;
 mod phrases;
 mod test_names;
 mod threads;
 mod words;
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-const ORDER: [&str; 26] = [
-    "main",
-    "cli",
-    "ui",
-    "acp",
-    "headless",
-    "server",
-    "report",
-    "session",
-    "engine",
-    "world",
-    "model",
-    "tools",
-    "mcp",
-    "command",
-    "sandbox",
-    "telemetry",
-    "shared",
-    "import",
-    "bundle",
-    "recovery",
-    "store",
-    "journal",
-    "workspace",
-    "net",
-    "config",
-    "core",
+use name_resolution::Names;
+
+/// The rooms of each crate. A room may use itself and those after it in its crate.
+const ROOMS: [&[&str]; 8] = [
+    &["cli", "acp", "headless", "server"],
+    &["ui"],
+    &["report", "session", "import"],
+    &["engine", "world", "tools", "mcp", "telemetry", "shared"],
+    &["command", "sandbox"],
+    &["bundle", "recovery", "store", "journal"],
+    &["model", "workspace", "net", "config"],
+    &["core"],
 ];
 
 /// What the core may not use of the standard library: the world outside, and the clock.
 const IMPURE: [&str; 6] = ["fs", "env", "time", "net", "process", "thread"];
 
-/// The crates that the core may use.
-const CORE_CRATES: [&str; 2] = ["serde", "serde_json"];
-
 #[test]
 fn imports_go_down() {
-    let dependencies = dependencies();
-    let found: Vec<String> = sources("src")
-        .iter()
-        .flat_map(|(path, text)| violations(path, text, &dependencies))
-        .collect();
+    let found = violations(&sources("src"));
+    assert!(found.is_empty(), "{}", found.join("\n"));
+}
+
+#[test]
+fn the_core_is_pure() {
+    let sources = sources("src/core");
+    let found: Vec<String> = sources.iter().flat_map(|(p, t)| impure(p, t)).collect();
     assert!(found.is_empty(), "{}", found.join("\n"));
 }
 
@@ -162,11 +148,6 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// Returns the code before the unit tests of a file.
-fn without_tests(text: &str) -> &str {
-    text.split("#[cfg(test)]\nmod tests {").next().unwrap_or("")
-}
-
 /// Path (from the root) and text of every Rust file below a folder.
 fn sources(folder: &str) -> Vec<(String, String)> {
     let mut files = Vec::new();
@@ -193,128 +174,71 @@ fn sources(folder: &str) -> Vec<(String, String)> {
     files.into_iter().map(read).collect()
 }
 
-/// The crates of `[dependencies]`, as they are written in paths.
-fn dependencies() -> Vec<String> {
-    let text = std::fs::read_to_string(root().join("Cargo.toml")).expect("read Cargo.toml");
-    let manifest: toml::Table = text.parse().expect("parse Cargo.toml");
-    let table = manifest["dependencies"].as_table().expect("a table");
-    table.keys().map(|name| name.replace('-', "_")).collect()
+/// The crates of `[dependencies]` of all manifests, as they are written in paths.
+fn dependencies() -> BTreeSet<String> {
+    let crates = std::fs::read_dir(root().join("crates")).expect("list the crates");
+    let crates = crates.map(|entry| entry.expect("list the crates").path());
+    let manifests = crates.chain([root().to_path_buf()]).map(|folder| {
+        let text = std::fs::read_to_string(folder.join("Cargo.toml")).expect("read Cargo.toml");
+        text.parse::<toml::Table>().expect("parse Cargo.toml")
+    });
+    let names = manifests.flat_map(|manifest| {
+        let table = manifest["dependencies"].as_table().expect("a table");
+        table.keys().cloned().collect::<Vec<_>>()
+    });
+    names.map(|name| name.replace('-', "_")).collect()
 }
 
-fn violations(path: &str, text: &str, dependencies: &[String]) -> Vec<String> {
-    let modules = modules(path);
-    let room = match modules.first().map(String::as_str) {
-        None => return Vec::new(),
-        Some(room) => room,
-    };
-    let Some(place) = ORDER.iter().position(|r| *r == room) else {
-        return vec![format!(
-            "{path}: {room:?} is no room of the house: {}",
-            order()
-        )];
+/// Returns a line for each use of a room by one below it in the same crate, and for each file in no
+/// room.
+fn violations(sources: &[(String, String)]) -> Vec<String> {
+    let place = |room: &String| {
+        let mut crates = ROOMS.iter().enumerate();
+        crates.find_map(|(number, rooms)| Some((number, rooms.iter().position(|r| r == room)?)))
     };
     let mut found = Vec::new();
-    for used in paths(text, modules.len()) {
-        let at = format!("{path}:{}", used.line);
-        let (root, name) = (used.root.as_str(), used.name.as_str());
-        let of_ours = root == "crate" || (root == "rewake" && room == "main");
-        if of_ours {
-            match ORDER.iter().position(|r| *r == name) {
-                None => found.push(format!("{at}: `{root}::{name}` names no room: {}", order())),
-                Some(other) if other < place => found.push(format!(
-                    "{at}: `{room}` uses `{root}::{name}`, which stands above it: {}",
-                    order()
-                )),
-                Some(_) => {}
+    for (module, used) in Names::of(sources).uses() {
+        let name = module.join("::");
+        let Some((of_crate, height)) = place(&module[0]) else {
+            // The program and its library are two crates.
+            if name != "main" {
+                found.push(format!("{name} is in no room of `ROOMS`"));
             }
-        }
-        if room == "core" {
-            let foreign = dependencies.iter().any(|d| d == root) && !CORE_CRATES.contains(&root);
-            let impure = root == "std" && IMPURE.contains(&name);
-            if foreign || impure {
-                found.push(format!(
-                    "{at}: `core` uses `{root}::{name}`; it is pure and knows only std (without \
-                     {}) and {}",
-                    IMPURE.join(", "),
-                    CORE_CRATES.join(", ")
-                ));
+            continue;
+        };
+        for (other, names) in used {
+            let is_above = |(of, at)| of == of_crate && at < height;
+            if place(&other[0]).is_some_and(is_above) {
+                found.push(format!("{name} uses a room above it: {names:?}"));
             }
         }
     }
     found
 }
 
-fn order() -> String {
-    format!("the order is {}", ORDER.join(", "))
+/// Returns a line for each use of the outside in a file of the core.
+fn impure(path: &str, text: &str) -> Vec<String> {
+    let tokens = tokens(text);
+    let word = |i: usize| tokens.get(i).map_or("", |(_, token)| token.as_str());
+    let is_std = |i: &usize| word(*i) == "std" && word(i + 1) == "::";
+    let used = (0..tokens.len()).filter(is_std).flat_map(|i| {
+        let names = names(&tokens, i + 2).into_iter();
+        names.map(move |name| (i, name))
+    });
+    used.filter(|(_, name)| IMPURE.contains(&name.as_str()))
+        .map(|(i, name)| format!("{path}:{}: the core uses `std::{name}`", tokens[i].0))
+        .collect()
 }
 
-/// `src/core/entry.rs` is `core::entry`; `src/lib.rs` is the root.
+/// `src/core/entry.rs` is `core::entry`; `src/lib.rs` and the other roots of crates are the root.
 fn modules(path: &str) -> Vec<String> {
     let inner = path.trim_start_matches("src/").trim_end_matches(".rs");
     let mut names: Vec<String> = inner.split('/').map(str::to_string).collect();
-    if names.last().is_some_and(|n| n == "mod") || names == ["lib"] {
+    if names.last().is_some_and(|n| n == "mod") || names == ["lib"] || inner.starts_with("rewake_")
+    {
         names.pop();
     }
     names
-}
-
-/// A path in the source: `root::name`.
-#[derive(Debug, PartialEq)]
-struct Used {
-    line: usize,
-    root: String,
-    name: String,
-}
-
-/// Every path's root and next name; a group gives one for each of its names. A `super` that
-/// leads to the crate's root counts as `crate`. `depth` is that of the file's module.
-fn paths(text: &str, depth: usize) -> Vec<Used> {
-    let tokens = tokens(text);
-    let word = |i: usize| tokens.get(i).map_or("", |(_, token)| token.as_str());
-    let mut found = Vec::new();
-    let mut braces = 0;
-    // At which brace each inline module was opened.
-    let mut inline: Vec<usize> = Vec::new();
-    for i in 0..tokens.len() {
-        match word(i) {
-            "{" => {
-                braces += 1;
-                if i >= 2 && word(i - 2) == "mod" {
-                    inline.push(braces);
-                }
-            }
-            "}" => {
-                if inline.last() == Some(&braces) {
-                    inline.pop();
-                }
-                braces -= 1;
-            }
-            "::" => {}
-            root if word(i + 1) == "::" && (i == 0 || word(i - 1) != "::") => {
-                let mut at = i;
-                let mut climbs = 0;
-                while word(at) == "super" && word(at + 1) == "::" {
-                    climbs += 1;
-                    at += 2;
-                }
-                let root = match climbs {
-                    0 => root,
-                    _ if climbs == depth + inline.len() => "crate",
-                    _ => continue,
-                };
-                let first = if climbs == 0 { at + 2 } else { at };
-                for name in names(&tokens, first) {
-                    found.push(Used {
-                        line: tokens[i].0,
-                        root: root.to_string(),
-                        name,
-                    });
-                }
-            }
-            _ => {}
-        }
-    }
-    found
 }
 
 /// The name at `first`, or those of the group that opens there.
@@ -418,139 +342,79 @@ mod tests {
     use super::*;
 
     fn found(path: &str, text: &str) -> Vec<String> {
-        violations(
-            path,
-            text,
-            &["tokio".into(), "serde".into(), "tracing".into()],
-        )
-    }
-
-    #[track_caller]
-    fn planted(path: &str, text: &str, line: usize, what: &str) {
-        let found = found(path, text);
-        assert_eq!(found.len(), 1, "{found:?}");
-        assert!(
-            found[0].starts_with(&format!("{path}:{line}: ")),
-            "{found:?}"
-        );
-        assert!(found[0].contains(what), "{found:?}");
+        let file = |(path, text): (&str, &str)| (path.to_string(), text.to_string());
+        let rooms = ROOMS.iter().copied().flatten();
+        let rooms = rooms.map(|room| (format!("src/{room}/mod.rs"), "pub fn x() {}".to_string()));
+        violations(&rooms.chain([file((path, text))]).collect::<Vec<_>>())
     }
 
     #[test]
-    fn an_import_that_goes_up_is_found() {
-        planted(
-            "src/store/mod.rs",
-            "\nuse crate::engine::Engine;",
-            2,
-            "`crate::engine`",
-        );
-        planted(
-            "src/store/log.rs",
-            "fn f() { crate::tools::run() }",
-            1,
-            "`crate::tools`",
-        );
-        planted(
-            "src/core/next.rs",
-            "use crate::{core::entry, store};",
-            1,
-            "`crate::store`",
-        );
-        planted(
-            "src/core/next.rs",
-            "use super::super::model;",
-            1,
-            "`crate::model`",
-        );
-        planted(
-            "src/world.rs",
-            "use super::engine::X;",
-            1,
-            "`crate::engine`",
-        );
-        planted(
-            "src/core/mod.rs",
-            "mod tests {\n mod deep { use super::super::super::cli; } }",
-            2,
-            "`crate::cli`",
-        );
-        planted(
-            "src/config/mod.rs",
-            "macro! { $crate::ui::x }",
-            1,
-            "`crate::ui`",
-        );
+    fn an_import_that_goes_up_in_a_crate_is_found() {
+        for (path, text, name) in [
+            ("src/journal/a.rs", "\nuse crate::store::x;", "store::x"),
+            ("src/net/a.rs", "fn f() { crate::model::x() }", "model::x"),
+            (
+                "src/net/a.rs",
+                "use crate::{core::x, workspace};\nfn f() { workspace::x() }",
+                "workspace::x",
+            ),
+            ("src/net/a.rs", "use super::super::model::x;", "model::x"),
+            (
+                "src/tools/a/b.rs",
+                "mod tests { mod deep { use super::super::super::super::super::world::x; } }",
+                "world::x",
+            ),
+        ] {
+            let found = found(path, text);
+            assert!(
+                found.len() == 1 && found[0].contains(name),
+                "{text}: {found:?}"
+            );
+        }
     }
 
     #[test]
     fn an_import_that_goes_down_is_not() {
-        let good = [
+        for (path, text) in [
             ("src/main.rs", "use rewake::cli;"),
+            ("src/rewake_store.rs", "use rewake_core::core;"),
+            ("src/engine/a.rs", "use crate::{core::{x, y::Z}, world::x};"),
             (
-                "src/engine.rs",
-                "use crate::{core::{entry::Entry, next}, world::World};",
+                "src/store/a.rs",
+                "// use crate::recovery::x;\nconst X: &str = \"crate::recovery::x\";",
             ),
             (
-                "src/core/next.rs",
-                "use super::entry; use crate::core::tool;",
+                "src/store/a.rs",
+                "/* crate::bundle::x */ const R: &str = r#\"\" crate::bundle::x\"#;",
             ),
             (
-                "src/core/next.rs",
-                "mod tests { use super::*; use super::super::entry; }",
-            ),
-            (
-                "src/store/mod.rs",
-                "// use crate::engine;\nconst X: &str = \"crate::ui::x\";",
-            ),
-            (
-                "src/store/mod.rs",
-                "/* crate::ui::x */ const R: &str = r#\"\" crate::ui::x\"#;",
-            ),
-            (
-                "src/store/mod.rs",
+                "src/store/a.rs",
                 "fn f<'a>(c: char) -> &'a str { if c == '\"' { crate::core::x() } }",
             ),
-            ("src/lib.rs", "pub use crate::cli::run;"),
-        ];
-        for (path, text) in good {
+        ] {
             assert_eq!(found(path, text), [""; 0], "{path}: {text}");
         }
     }
 
     #[test]
     fn a_core_that_looks_outside_is_found() {
-        planted(
-            "src/core/next.rs",
-            "use std::time::Instant;",
-            1,
-            "`std::time`",
-        );
-        planted(
-            "src/core/next.rs",
-            "use std::{collections::BTreeMap, fs};",
-            1,
-            "`std::fs`",
-        );
-        planted(
-            "src/core/next.rs",
-            "fn f() { std::env::var(\"X\") }",
-            1,
-            "`std::env`",
-        );
-        planted(
-            "src/core/next.rs",
-            "fn f() { tracing::info!() }",
-            1,
-            "`tracing::info`",
-        );
-        planted("src/core/next.rs", "use tokio::sync;", 1, "`tokio::sync`");
-        assert!(found("src/core/next.rs", "use serde::Serialize;").is_empty());
-        assert!(found("src/store/mod.rs", "use std::fs; use tokio::sync;").is_empty());
+        for (text, name) in [
+            ("use std::time::Instant;", "`std::time`"),
+            ("use std::{collections::BTreeMap, fs};", "`std::fs`"),
+            ("fn f() { std::env::var(\"X\") }", "`std::env`"),
+        ] {
+            let found = impure("src/core/next.rs", text);
+            assert!(
+                found.len() == 1 && found[0].contains(name),
+                "{text}: {found:?}"
+            );
+        }
+        let pure = "use std::collections::BTreeMap; use serde::Serialize; // std::fs";
+        assert_eq!(impure("src/core/next.rs", pure), [""; 0]);
     }
 
     #[test]
-    fn a_source_file_outside_of_all_layers_is_detected() {
-        assert!(found("src/util.rs", "")[0].contains("no room"));
-        planted("src/store/mod.rs", "use crate::Thing;", 1, "`crate::Thing`");
+    fn a_source_file_outside_of_all_rooms_is_detected() {
+        assert_eq!(found("src/util.rs", ""), ["util is in no room of `ROOMS`"]);
     }
 }

@@ -72,8 +72,10 @@ pub(super) fn code() -> Vec<(String, String)> {
         let end = tests.find(&text).map_or(text.len(), |tests| tests.start());
         (path, text[..end].to_string())
     });
-    let is_code =
-        |(path, text): &(String, String)| !path.contains("/tests") && !text.contains("#[test]");
+    let is_code = |(path, text): &(String, String)| {
+        let is_test = path.contains("/tests") || path.contains("/test_");
+        !is_test && !text.contains("#[test]")
+    };
     code.filter(is_code).collect()
 }
 
