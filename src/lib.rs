@@ -117,36 +117,37 @@
 //!
 //! # The rooms
 //!
-//! Imports go strictly down this list. `tests/source/layers` checks that.
+//! The compiler checks that a crate uses only crates below it. In a crate, imports go strictly down
+//! this list, and no file uses a file that uses it: `tests/source/layers` checks that.
 //!
-//! | room | subject |
-//! |---|---|
-//! | `main` | the keeper modes, then [`cli`] |
-//! | [`cli`] | arguments; one file for each subcommand |
-//! | [`ui`] | the terminal: the screen as a projection of the log, and the keys |
-//! | [`acp`] | `rewake acp`: the engine inside an editor, over the Agent Client Protocol |
-//! | [`headless`] | the engine without a screen: text, JSON, JSON lines; signals |
-//! | `server` | `rewake serve`: sessions over HTTP, and the page; a window on the store, without an engine |
-//! | [`report`] | output for the shell: exit codes, data on stdout, notes and errors on stderr |
-//! | [`session`] | assembly of a session: selection, lock, log, layers, rules, world; its [loop](session::drive) and its [description](session::describe) for people |
-//! | [`engine`] | the loop, and the events that it handles during a step |
-//! | [`world`] | the seam to everything outside of the log: [`world::World`]; [`world::machine`] is the real one |
-//! | [`model`] | wire protocols, retries, figures of models, the scripted model |
-//! | [`tools`] | one file for each tool; the descriptions for the model are in `assets/tools` |
-//! | [`mcp`] | the Model Context Protocol as a client: eras, tools, calls, and the catalogue of the servers of a session |
-//! | [`command`] | shell commands that outlive the agent: keeper, runs; and [servers](command::server) |
-//! | [`sandbox`] | limits on commands that the kernel enforces: Landlock, seccomp, namespaces |
-//! | [`telemetry`] | spans and metrics of sessions for an OpenTelemetry collector; off by default |
-//! | [`shared`] | the log of shared sessions in PostgreSQL: leases, lost answers, address, schema |
-//! | [`import`] | sessions of other agents: finding, reading and copying them |
-//! | [`bundle`] | files with sessions for another store: writing, verifying and copying them |
-//! | [`recovery`] | a new database instead of a damaged one, from its readable rows and the journals |
-//! | [`store`] | SQLite: append, load, fork, search, blobs, drafts, inbox, signals, locks; trees and contents of files |
-//! | [`journal`] | a second copy of each session as plain files, in lines with chained hashes; no SQLite |
-//! | [`workspace`] | the workspace's root, and whether git may be used there; its [files](workspace::files); AGENTS.md; skills; custom commands |
-//! | [`net`] | common parts of all HTTP clients: building one, server-sent events, private addresses |
-//! | [`config`] | layers, and the origin of each value; trust; paths; keys |
-//! | [`core`] | pure: entries, state, next, prompt, policy. No files, clock, async, logging |
+//! | crate | room | subject |
+//! |---|---|---|
+//! | rewake | `main` | the keeper modes, then [`cli`] |
+//! | … | [`cli`] | arguments; one file for each subcommand |
+//! | … | [`acp`] | `rewake acp`: the engine inside an editor, over the Agent Client Protocol |
+//! | … | [`headless`] | the engine without a screen: text, JSON, JSON lines; signals |
+//! | … | `server` | `rewake serve`: sessions over HTTP, and the page; a window on the store, without an engine |
+//! | ui | [`ui`] | the terminal: the screen as a projection of the log, and the keys |
+//! | session | [`report`] | output for the shell: exit codes, data on stdout, notes and errors on stderr |
+//! | … | [`session`] | assembly of a session: selection, lock, log, layers, rules, world; its [loop](session::drive) and its [description](session::describe) for people |
+//! | … | [`import`] | sessions of other agents: finding, reading and copying them |
+//! | engine | [`engine`] | the loop, and the events that it handles during a step |
+//! | … | [`world`] | the seam to everything outside of the log: [`world::World`]; [`world::machine`] is the real one |
+//! | … | [`tools`] | one file for each tool; the descriptions for the model are in `assets/tools` |
+//! | … | [`mcp`] | the Model Context Protocol as a client: eras, tools, calls, and the catalogue of the servers of a session |
+//! | … | [`telemetry`] | spans and metrics of sessions for an OpenTelemetry collector; off by default |
+//! | … | [`shared`] | the log of shared sessions in PostgreSQL: leases, lost answers, address, schema |
+//! | command | [`command`] | shell commands that outlive the agent: keeper, runs; and [servers](command::server) |
+//! | … | [`sandbox`] | limits on commands that the kernel enforces: Landlock, seccomp, namespaces |
+//! | store | [`bundle`] | files with sessions for another store: writing, verifying and copying them |
+//! | … | [`recovery`] | a new database instead of a damaged one, from its readable rows and the journals |
+//! | … | [`store`] | SQLite: append, load, fork, search, blobs, drafts, inbox, signals, locks; trees and contents of files |
+//! | … | [`journal`] | a second copy of each session as plain files, in lines with chained hashes; no SQLite |
+//! | host | [`model`] | wire protocols, retries, figures of models, the scripted model |
+//! | … | [`workspace`] | the workspace's root, and whether git may be used there; its [files](workspace::files); AGENTS.md; skills; custom commands |
+//! | … | [`net`] | common parts of all HTTP clients: building one, server-sent events, private addresses |
+//! | … | [`config`] | layers, and the origin of each value; trust; paths; keys |
+//! | core | [`core`] | pure: entries, state, next, prompt, policy. No files, clock, async, logging |
 //!
 //! # When the context is full
 //!

@@ -1,5 +1,5 @@
-//! What the program knows of the machine and of the services it calls: the user's settings, the
-//! workspace, HTTP, and the protocols of models.
+//! The machine and the services that the program calls: the user's settings, the workspace, HTTP,
+//! and the protocols of models.
 //!
 //! [`config::Config`] is the checked value of all layers, [`workspace::StartFolder`] the folder of a
 //! session, and [`model::Models`] finds the model that a name means.
