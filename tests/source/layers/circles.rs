@@ -13,7 +13,7 @@ use super::threads::code;
 /// Arrows upward of today. The number may only fall.
 const UPWARD: usize = 144;
 
-/// Crates that have none.
+/// The rooms of the crates store and session, which have none.
 const WITHOUT: [&str; 7] = [
     "bundle", "import", "journal", "recovery", "report", "session", "store",
 ];

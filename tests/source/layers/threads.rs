@@ -67,7 +67,7 @@ fn unbounded_channels_say_why_and_become_no_more() {
 
 /// Returns the sources without their tests.
 pub(super) fn code() -> Vec<(String, String)> {
-    let tests = Regex::new(r"#\[cfg\(test\)\]\s*mod \w+ \{").unwrap();
+    let tests = Regex::new(r"#\[cfg\((all\()?test\b[^\]]*\]\s*mod \w+ \{").unwrap();
     let code = sources("src").into_iter().map(|(path, text)| {
         let end = tests.find(&text).map_or(text.len(), |tests| tests.start());
         (path, text[..end].to_string())
