@@ -56,6 +56,13 @@ impl Keys {
         self.map.bound(Chord::One(normal(event)), contexts)
     }
 
+    /// Returns whether a key shows the keys. `is_free`: it would not be added to a text.
+    pub(crate) fn is_help(&self, event: &KeyEvent, is_free: bool) -> bool {
+        let contexts = [Context::Main, Context::Empty];
+        let contexts = if is_free { &contexts } else { &contexts[..1] };
+        self.action_in(event, contexts) == Some(Action::Help)
+    }
+
     /// Returns whether the last key was the first of two, and did nothing.
     pub(crate) fn has_prefix(&self) -> bool {
         self.is_prefix

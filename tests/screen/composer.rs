@@ -379,6 +379,17 @@ fn files_are_mentioned() {
     stage.app.input.files = Some(files);
     stage.keys("see @lex<Tab>please<Enter>");
     assert_eq!(stage.sent(), ["see @lexer.rs please"]);
+    // The keys of the list, until a letter narrows it.
+    stage.keys("@");
+    stage.sees("lexer.rs");
+    let before = stage.screen();
+    stage.keys("?");
+    stage.sees("keys and commands");
+    stage.sees("previous");
+    stage.keys("x");
+    assert_eq!(stage.screen(), before);
+    stage.keys("l?");
+    assert_eq!(stage.app.input.composer.text(), "@l?");
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! What lies over the conversation: help, context, lists, questions.
 
+use crossterm::event::{KeyModifiers, MouseEvent, MouseEventKind};
 use ratatui::text::Line;
 use rewake::core::entry::{CallId, Choice, Entry};
 use rewake::core::rule::RuleScope;
@@ -41,6 +42,79 @@ fn the_help_sheet_names_every_key() {
     stage.does_not_see("keys and commands");
     stage.keys("what is this?");
     stage.does_not_see("keys and commands");
+}
+
+/// Shows the keys with `help` and closes them with any key: nothing else changes.
+#[track_caller]
+fn shows_keys(stage: &mut Stage, help: &str, row: &str) {
+    let (before, wanted) = (stage.screen(), stage.wanted.len());
+    for closes in ["x", "?", "<Esc>", "<Enter>", "<F1>"] {
+        stage.keys(help);
+        stage.sees("keys and commands");
+        stage.sees(row);
+        stage.keys(closes);
+        assert_eq!(stage.screen(), before, "{closes}");
+    }
+    assert_eq!(stage.wanted.len(), wanted);
+}
+
+#[test]
+fn the_keys_of_what_is_in_front_come_first_and_any_key_closes_them() {
+    fn models(stage: &mut Stage) {
+        let item = |name: &str| PickerItem {
+            value: name.into(),
+            label: name.into(),
+            detail: String::new(),
+        };
+        let items = ["p/one", "p/two", "p/three"].map(item).into();
+        stage.send(Msg::Pick(Picker::new(For::Model, "model", items)));
+        stage.keys("<Down>");
+    }
+    let cases: [(fn(&mut Stage), &str); 4] = [
+        (models, "ten rows"),
+        (|stage| stage.keys("<F2>"), "bring back"),
+        (|stage| stage.keys("<C-f>"), "or ↑ earlier"),
+        (|stage| stage.keys("<C-r>"), "take it to edit"),
+    ];
+    for (opens, row) in cases {
+        let mut stage = Stage::new(80, 24);
+        talk(&mut stage);
+        opens(&mut stage);
+        shows_keys(&mut stage, "?", row);
+        // A question mark in a text belongs to it.
+        stage.keys("a?");
+        stage.does_not_see("keys and commands");
+        stage.sees("a?");
+        shows_keys(&mut stage, "<F1>", row);
+    }
+    let mut stage = Stage::new(80, 24);
+    talk(&mut stage);
+    stage.keys("/context<Enter>");
+    shows_keys(&mut stage, "?", "ten lines");
+    stage.keys("<Esc>");
+    stage.does_not_see("ten lines");
+    stage.sees("Describe a task");
+}
+
+#[test]
+fn a_paste_and_the_wheel_do_not_reach_what_the_keys_cover() {
+    let mut stage = Stage::new(80, 24);
+    talk(&mut stage);
+    stage.keys("<F2>");
+    let before = stage.screen();
+    stage.keys("?<Down><Down>");
+    stage.pastes("words");
+    let wheel = MouseEvent {
+        kind: MouseEventKind::ScrollDown,
+        column: 1,
+        row: 1,
+        modifiers: KeyModifiers::NONE,
+    };
+    let read = stage.screen();
+    stage.send(Msg::Mouse(wheel));
+    assert_ne!(stage.screen(), read);
+    stage.keys("x");
+    assert_eq!(stage.screen(), before);
 }
 
 #[test]
@@ -185,8 +259,13 @@ fn questions_do_not_cover_what_lies_over_the_conversation() {
     stage.keys("y");
     let answered = |i: &Intent| matches!(i, Intent::Engine(Command::Decide { .. }));
     assert!(!stage.wanted.iter().any(answered));
-    stage.keys("<Esc>");
     stage.sees("Run this?");
+    stage.answers("<F1>");
+    stage.sees("set typed text aside");
+    stage.keys("y");
+    stage.sees("Run this?");
+    stage.keys("<Enter>");
+    assert!(!stage.wanted.iter().any(answered));
     stage.chooses("y");
     assert!(stage.wanted.iter().any(answered));
     let _: CallId = id;

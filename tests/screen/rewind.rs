@@ -347,6 +347,48 @@ fn exact_mode_replans_and_enter_shows_the_diff_of_a_path() {
 }
 
 #[test]
+fn the_list_goes_on_under_its_keys_and_is_not_answered_by_them() {
+    let mut stage = Stage::new(80, 24);
+    listed(&mut stage, FILES);
+    stage.keys("k<Down>");
+    let before = stage.screen();
+    stage.keys("?");
+    stage.sees("keys and commands");
+    stage.sees("restore this");
+    stage.keys("x");
+    stage.quiet();
+    assert_eq!(stage.screen(), before);
+    // The lines of a path, and another plan, arrive under the keys.
+    stage.keys("<Enter>?");
+    stage.sees("keys and commands");
+    let diff = "@@ -1 +0,0 @@\n-gone\n";
+    stage.send(Msg::RewindDiff(b"tools/x".to_vec(), Ok(diff.into())));
+    stage.keys("x");
+    stage.sees("-gone");
+    stage.keys("<Esc>");
+    stage.answers("e?");
+    stage.sees("keys and commands");
+    shows(&mut stage, 1, preview(), false);
+    stage.keys("x");
+    stage.sees("exact: also what others changed");
+    assert_eq!(stage.app.input.composer.text(), "");
+    // Yes stays selected, and an Enter counts only when the list was seen again.
+    stage.answers("y");
+    stage.waits(700);
+    let planned = requests(&stage).len();
+    stage.keys("<F1><Enter><Enter>");
+    assert_eq!(requests(&stage).len(), planned);
+    stage.sees("Enter restores");
+    stage.confirms();
+    assert_eq!(requests(&stage).len(), planned + 1);
+    // After words it is one of them.
+    let mut stage = Stage::new(80, 24);
+    listed(&mut stage, FILES);
+    stage.keys("what?");
+    assert_eq!(stage.app.input.composer.text(), "what?");
+}
+
+#[test]
 fn a_thousand_paths_are_gone_through_to_the_end() {
     let mut stage = Stage::new(40, 12);
     talk(&mut stage);

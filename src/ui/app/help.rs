@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use ratatui::text::Line;
-
 use super::{InputBox, Overlay, Prompts};
 use crate::ui::commands::{Custom, commands};
 use crate::ui::keys::{self, Action, Group, Keymap};
-use crate::ui::overlay::Section;
+use crate::ui::overlay::{KEY_ENTRY_KEYS, Section, VIEWER_KEYS, Viewer};
+use crate::ui::text::clean_line;
+use crate::ui::transcript::SEARCH_KEYS;
 
 /// Suffix for keys that type a character unless the box is empty.
 const NOTHING_TYPED: &str = " (nothing typed)";
@@ -22,61 +22,58 @@ const USUAL_KEYS: [Action; 6] = [
     Action::Rewind,
 ];
 
-/// Common part of the titles of sections with commands.
-const COMMANDS_TITLE: &str = "commands";
-
 impl Prompts {
-    /// Shows the keys and commands. A prompt of the start returns after it.
+    /// Shows the keys and commands over everything else. Those of what is in front come first.
     pub(super) fn show_help(&mut self, input: &InputBox) {
-        let custom = input.custom_commands();
-        let front = self.front_keys();
-        let behind = match self.overlay {
-            Overlay::Card(_) | Overlay::FirstRun(_) | Overlay::Review(_) => {
-                let behind = std::mem::replace(&mut self.overlay, Overlay::None);
-                Some(Box::new(behind))
-            }
-            _ => None,
-        };
-        let mut sheet = help_sheet(custom, &input.composer.keys.map);
-        sheet.splice(0..0, front);
-        let row = |keys: &str, what: &str| Line::raw(format!("  {keys:<26} {what}"));
-        let has_keys = |section: &&Section| !section.title.contains(COMMANDS_TITLE);
-        let written = |section: &Section| {
-            let rows = section.rows.iter().map(|(keys, what)| row(keys, what));
-            std::iter::once(Line::raw(section.title.clone()))
-                .chain(rows)
-                .collect::<Vec<_>>()
-        };
-        let mut sections = sheet.iter().filter(has_keys).map(written);
-        let mut lines = sections.next().unwrap_or_default();
-        let rest: Vec<Line<'static>> = sections.flatten().collect();
-        // In line mode no list explains the commands.
-        lines.push(Line::raw("Commands"));
-        lines.extend(commands().map(|c| row(&format!("/{} {}", c.name, c.argument), c.help)));
-        lines.extend(
-            custom
-                .iter()
-                .map(|c| row(&format!("/{} {}", c.name, c.argument), &c.help)),
-        );
-        lines.extend(rest);
-        self.view("keys and commands", lines);
-        if let Overlay::Viewer(viewer) = &mut self.overlay {
-            viewer.sheet = sheet;
+        let mut sheet = help_sheet(input.custom_commands(), &input.composer.keys.map);
+        let is_listing = input.composer.has_list() || input.composer.is_searching();
+        let lists = sheet.iter().position(|s| s.title == Group::Lists.title());
+        if let Some(at) = lists.filter(|_| is_listing) {
+            sheet[..=at].rotate_right(1);
         }
-        self.behind = behind;
+        sheet.splice(0..0, self.front_keys());
+        let mut help = Viewer::new("keys and commands", Vec::new());
+        help.sheet = sheet;
+        self.help = Some(help);
+    }
+
+    /// Returns whether `?` is text for what is over the conversation. `has_words`: the box has
+    /// some.
+    pub(super) fn takes_text(&self, has_words: bool) -> bool {
+        match &self.overlay {
+            Overlay::Picker(picker) => !picker.typed.is_empty(),
+            Overlay::History(pane) => pane.takes_text(),
+            Overlay::Search(search) => !search.words.is_empty(),
+            Overlay::Key(_) | Overlay::Trust(_) | Overlay::Confirm { .. } => true,
+            Overlay::Card(_) | Overlay::FirstRun(_) => has_words,
+            Overlay::Rewind(pane) => has_words && !pane.shows_diff(),
+            Overlay::None | Overlay::Viewer(_) | Overlay::Review(_) => false,
+        }
     }
 
     /// Returns the keys of the prompt, question or list in front of the conversation.
     fn front_keys(&self) -> Option<Section> {
         let (title, keys) = match &self.overlay {
-            Overlay::Card(_) => ("Unfinished sessions", CARD_KEYS),
-            Overlay::Review(_) => ("Changes", REVIEW_KEYS),
-            Overlay::None if self.questions.asked.is_some() => ("The question", QUESTION_KEYS),
-            _ => return None,
+            Overlay::Card(_) => ("Unfinished sessions", CARD_KEYS.to_string()),
+            Overlay::FirstRun(first) => ("A model", first.keys().to_string()),
+            Overlay::Key(_) => ("The key", KEY_ENTRY_KEYS.to_string()),
+            Overlay::Picker(picker) => (picker.title.as_str(), picker.keys()),
+            Overlay::Review(_) => ("Changes", REVIEW_KEYS.to_string()),
+            Overlay::Rewind(pane) => ("Rewind", pane.keys().join(" · ")),
+            Overlay::Search(_) => ("Search", SEARCH_KEYS.to_string()),
+            Overlay::Viewer(viewer) => (viewer.title.as_str(), VIEWER_KEYS.to_string()),
+            Overlay::History(pane) => ("History", pane.help()),
+            Overlay::Trust(_) | Overlay::Confirm { .. } => ("The question", CONFIRM_KEYS.into()),
+            Overlay::None if self.questions.asked.is_some() => {
+                ("The question", QUESTION_KEYS.to_string())
+            }
+            Overlay::None => return None,
         };
         let rows = keys.split(" · ").filter_map(|row| row.split_once(' '));
+        // The key that shows this is known.
+        let rows = rows.filter(|(_, what)| *what != "keys");
         Some(Section {
-            title: title.to_string(),
+            title: clean_line(title).into_owned(),
             rows: rows.map(|(key, what)| (key.into(), what.into())).collect(),
         })
     }
@@ -91,6 +88,7 @@ const REVIEW_KEYS: &str = "↑↓ another file; in a file: scroll · Enter the f
 const QUESTION_KEYS: &str = "y\u{a0}n\u{a0}s\u{a0}a\u{a0}e choose · 1\u{a0}2\u{a0}3 choose · \
                              ↑↓ choose · Enter confirm · PgDn read on · \
                              Tab set typed text aside · Esc stop";
+const CONFIRM_KEYS: &str = "y\u{a0}n choose · ↑↓ choose · Enter confirm · PgDn read on · Esc no";
 
 /// Returns the keys and commands, in sections.
 fn help_sheet(custom: &[Arc<Custom>], keymap: &Keymap) -> Vec<Section> {

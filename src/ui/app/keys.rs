@@ -53,6 +53,13 @@ impl App {
             intents.extend(self.key(&letter, at));
             return intents;
         }
+        if let Some(help) = &mut self.prompts.help {
+            if !help.key(key) {
+                self.prompts.help = None;
+            }
+            self.prompts.quiet.typed(at);
+            return Vec::new();
+        }
         let is_accepted = self.prompts.accepts(at);
         let asked = &self.prompts.questions.asked;
         let gives_reason = asked.as_ref().is_some_and(|a| a.reason.is_some());
@@ -67,7 +74,14 @@ impl App {
         }
         let has_words = self.input.has_words_in_front();
         let prompts = &self.prompts;
+        let keys = &self.input.composer.keys;
         match prompts.front() {
+            // Reading the keys answers nothing, so it need not wait.
+            Front::Over if keys.is_help(key, !prompts.takes_text(has_words)) => {
+                self.prompts.quiet.typed(at);
+                self.prompts.show_help(&self.input);
+                Vec::new()
+            }
             Front::Question if is_accepted || gives_reason => self.asked_key(key, at),
             Front::Question => self.key_ahead(key, at),
             Front::Form if prompts.questions.is_for_form(key, is_accepted, has_words) => {
@@ -145,18 +159,6 @@ impl App {
             return Vec::new();
         }
         let ctrl = key.modifiers.contains(KeyModifiers::CONTROL);
-        // Reading the keys answers nothing, so it need not wait.
-        let may_help = matches!(
-            self.prompts.overlay,
-            Overlay::Card(_) | Overlay::FirstRun(_)
-        );
-        if may_help
-            && (self.input.composer.keys.action_of(key) == Some(Action::Help)
-                || (key.code == KeyCode::Char('?') && self.input.composer.is_empty()))
-        {
-            self.prompts.show_help(&self.input);
-            return Vec::new();
-        }
         let did = match key.code {
             KeyCode::Char('c' | 'd')
                 if ctrl && !matches!(self.prompts.overlay, Overlay::Confirm { .. }) =>
@@ -231,6 +233,9 @@ impl App {
 
     /// Takes pasted text. It is never an answer.
     pub(super) fn paste(&mut self, text: &str, at: Instant) -> Vec<Intent> {
+        if self.prompts.help.is_some() {
+            return Vec::new();
+        }
         let is_accepted = self.prompts.accepts(at);
         self.prompts.letters.typed(at);
         let has_words = self.input.has_words_in_front();
@@ -566,6 +571,10 @@ impl App {
             }
             _ => return Vec::new(),
         };
+        if let Some(help) = &mut self.prompts.help {
+            help.scroll(up, WHEEL_LINES);
+            return Vec::new();
+        }
         match &mut self.prompts.overlay {
             Overlay::History(pane) => {
                 let did = pane.wheel(up);

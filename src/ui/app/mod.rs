@@ -466,7 +466,7 @@ impl App {
         let asking = self.prompts.asking();
         // A working turn may ask again, so text that was put aside stays aside.
         let may_ask = matches!(self.session.phase, Phase::Working { .. } | Phase::Watching);
-        if asking.is_none() && !may_ask {
+        if asking.is_none() && !may_ask && self.prompts.help.is_none() {
             self.input.aside = false;
         }
         let may_arm = !self.input.has_words_in_front();
@@ -503,7 +503,7 @@ impl App {
     pub fn leave(&mut self) -> Vec<Intent> {
         self.is_leaving = true;
         self.prompts.overlay = Overlay::None;
-        self.prompts.behind = None;
+        self.prompts.help = None;
         self.input.keep(&self.session)
     }
 

@@ -18,19 +18,12 @@ impl App {
     pub(super) fn over_key(&mut self, key: &KeyEvent, at: Instant) -> Vec<Intent> {
         match &mut self.prompts.overlay {
             Overlay::None => Vec::new(),
-            Overlay::Card(card) => match card.key(key) {
-                ResumeChoice::Help => {
-                    self.prompts.show_help(&self.input);
-                    Vec::new()
-                }
-                chosen => self.prompts.card_chosen(chosen),
-            },
+            Overlay::Card(card) => {
+                let chosen = card.key(key);
+                self.prompts.card_chosen(chosen)
+            }
             Overlay::FirstRun(first) => match first.key(key) {
                 Setup::Typed => self.key_under(key, at),
-                Setup::Help => {
-                    self.prompts.show_help(&self.input);
-                    Vec::new()
-                }
                 setup => self.prompts.set_up(setup),
             },
             Overlay::Key(entry) => {
@@ -65,18 +58,11 @@ impl App {
             Overlay::Viewer(viewer) => {
                 if !viewer.key(key) {
                     self.prompts.overlay = Overlay::None;
-                    if let Some(behind) = self.prompts.behind.take() {
-                        self.raise(*behind);
-                    }
                 }
                 Vec::new()
             }
             Overlay::Review(review) => match review.key(key) {
                 Reviewed::Nothing => Vec::new(),
-                Reviewed::Help => {
-                    self.prompts.show_help(&self.input);
-                    Vec::new()
-                }
                 Reviewed::Edit(path, line) => vec![Intent::EditAt(path, line)],
                 Reviewed::Closed => {
                     self.prompts.overlay = Overlay::None;
@@ -221,7 +207,7 @@ impl Prompts {
     /// Performs the choice on the resume prompt.
     pub(super) fn card_chosen(&mut self, chosen: ResumeChoice) -> Vec<Intent> {
         let intent = match chosen {
-            ResumeChoice::Nothing | ResumeChoice::Help => return Vec::new(),
+            ResumeChoice::Nothing => return Vec::new(),
             ResumeChoice::Quit => return vec![Intent::Quit],
             ResumeChoice::History => return self.open_history(""),
             ResumeChoice::Dismiss(id) => return vec![Intent::Dismiss(id)],
@@ -251,7 +237,6 @@ impl Prompts {
             Ok(()) if card.dismissed(id) => (Vec::new(), None),
             Ok(()) => {
                 self.overlay = Overlay::None;
-                self.behind = None;
                 let hint = "dismissed: rewake --all offers it again".into();
                 (vec![Intent::open(SessionSelector::New)], Some(hint))
             }
@@ -272,7 +257,7 @@ impl Prompts {
             }
             Setup::Demo => vec![Intent::Demo],
             Setup::Quit => vec![Intent::Quit],
-            Setup::Nothing | Setup::Typed | Setup::Help => Vec::new(),
+            Setup::Nothing | Setup::Typed => Vec::new(),
         }
     }
 }

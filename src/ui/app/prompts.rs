@@ -40,8 +40,8 @@ pub(super) enum Front {
 /// The overlay, the open question, and the keyboard before them.
 pub struct Prompts {
     pub overlay: Overlay,
-    /// The overlay under the help, shown again when the help is closed: a prompt of the start.
-    pub behind: Option<Box<Overlay>>,
+    /// The help, over everything else. What it covers is unchanged when it is closed.
+    pub help: Option<Viewer>,
     /// The part of the question in `overlay` that is on the screen.
     pub page: Page,
     /// The number of the overlay that asked last.
@@ -63,7 +63,7 @@ impl Prompts {
     pub(super) fn new(workspace: &str) -> Prompts {
         Prompts {
             overlay: Overlay::None,
-            behind: None,
+            help: None,
             page: Page::default(),
             raised: 0,
             questions: Questions::default(),
@@ -75,16 +75,16 @@ impl Prompts {
         }
     }
 
-    /// Returns whether the conversation is not covered by an overlay.
+    /// Returns whether the conversation is not covered by an overlay or the help.
     pub fn is_clear(&self) -> bool {
-        matches!(self.overlay, Overlay::None)
+        matches!(self.overlay, Overlay::None) && self.help.is_none()
     }
 
     /// Shows a question over everything else.
     pub(super) fn raise(&mut self, overlay: Overlay) {
         self.asks_again();
         self.overlay = overlay;
-        self.behind = None;
+        self.help = None;
         self.page = Page::default();
     }
 
@@ -101,6 +101,7 @@ impl Prompts {
     /// Returns the question that a key would answer.
     pub(super) fn asking(&self) -> Option<Asking> {
         match &self.overlay {
+            _ if self.help.is_some() => None,
             Overlay::None => self.questions.asking(),
             Overlay::Card(_)
             | Overlay::FirstRun(_)
@@ -113,11 +114,11 @@ impl Prompts {
 
     /// Returns the part of the screen that takes the next key.
     pub(super) fn front(&self) -> Front {
-        match (&self.overlay, &self.questions.asked) {
-            (Overlay::None, Some(_)) => Front::Question,
-            (Overlay::None, None) if self.questions.form_in_front().is_some() => Front::Form,
-            (Overlay::None, None) => Front::Conversation,
-            _ => Front::Over,
+        match &self.questions.asked {
+            _ if !self.is_clear() => Front::Over,
+            Some(_) => Front::Question,
+            None if self.questions.form_in_front().is_some() => Front::Form,
+            None => Front::Conversation,
         }
     }
 
@@ -131,6 +132,7 @@ impl Prompts {
         let asking = self.asking();
         self.quiet.drawn(asking, began, ended);
         match self.overlay {
+            _ if self.help.is_some() => {}
             Overlay::None => self.questions.drawn(),
             Overlay::Trust(_) | Overlay::Confirm { .. } => self.page.drawn(),
             _ => {}
@@ -161,24 +163,23 @@ impl Prompts {
 
     /// Returns whether the screen changes by itself, because of the open question.
     pub(super) fn moves(&self) -> bool {
-        let moves = |overlay: &Overlay| matches!(overlay, Overlay::Card(card) if card.moves());
         self.attached().is_some()
             || self.quiet.waits()
             || (self.asking().is_some() && self.letters.blocks_enter())
-            || moves(&self.overlay)
-            || self.behind.as_deref().is_some_and(moves)
+            || matches!(&self.overlay, Overlay::Card(card) if card.moves())
     }
 
     /// Refuses an Enter that follows a letter too closely while something asks: a tool that types
     /// a whole line sends one. It neither confirms nor sends. False: the key is for others.
     pub(super) fn refuses_enter(&self, key: &KeyEvent, at: Instant) -> bool {
         let is_enter = key.code == KeyCode::Enter && key.modifiers.is_empty();
-        // In the list of a rewind Enter only shows the lines of a path, unless yes is selected.
-        let only_looks = matches!(&self.overlay, Overlay::Rewind(pane) if !pane.is_yes);
-        is_enter
-            && !only_looks
-            && self.asking().is_some()
-            && !self.letters.allow_enter(at, self.quiet.length)
+        let is_early = match &self.overlay {
+            // In the list of a rewind Enter only shows the lines of a path, unless yes is selected.
+            Overlay::Rewind(pane) if !pane.is_yes => false,
+            Overlay::Rewind(_) if !self.accepts(at) => true,
+            _ => !self.letters.allow_enter(at, self.quiet.length),
+        };
+        is_enter && is_early && self.asking().is_some()
     }
 
     /// Notes a letter that is not for the question: Enter right after it does not answer the
@@ -327,10 +328,10 @@ impl Prompts {
         }
     }
 
-    /// Returns the card, also below the help.
+    /// Returns the card.
     pub(super) fn card(&mut self) -> Option<&mut Card> {
-        match (&mut self.overlay, self.behind.as_deref_mut()) {
-            (Overlay::Card(card), _) | (_, Some(Overlay::Card(card))) => Some(card),
+        match &mut self.overlay {
+            Overlay::Card(card) => Some(card),
             _ => None,
         }
     }

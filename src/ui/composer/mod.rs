@@ -160,6 +160,18 @@ impl Composer {
         self.popup.is_some()
     }
 
+    /// Returns whether an open list of files or prompts is not narrowed by any text yet.
+    fn lists_all(&self) -> bool {
+        let before = self.buffer.before();
+        match &self.search {
+            Some(search) => search.query.is_empty(),
+            None => {
+                self.popup.is_some()
+                    && popup::mention(before).is_some_and(|at| at + 1 == before.len())
+            }
+        }
+    }
+
     pub fn is_shell(&self) -> bool {
         self.buffer.text().starts_with('!')
     }
@@ -171,6 +183,10 @@ impl Composer {
         now: Instant,
         around: &ComposerContext<'_>,
     ) -> ComposerOutcome {
+        let lists_all = self.lists_all();
+        if (lists_all || self.search.is_some()) && self.keys.is_help(key, lists_all) {
+            return ComposerOutcome::Act(Action::Help);
+        }
         let before = self.buffer.revision();
         let mut did = match self.search {
             Some(_) => self.search_key(key, now, around),

@@ -33,12 +33,6 @@ impl Pane {
             return self.answer(question, key);
         }
         self.notice = None;
-        // A word of the query cannot begin with this key.
-        let is_free = self.tree.is_some() || self.list.query.is_empty();
-        if key.code == KeyCode::Char('?') && is_free {
-            self.is_more = !self.is_more;
-            return PaneOutcome::Nothing;
-        }
         if self.tree.is_some() {
             return self.tree_key(key);
         }
@@ -299,7 +293,13 @@ impl Pane {
         }
     }
 
-    /// Returns the keys that have an effect now.
+    /// Returns whether typed text changes something: the query, or a question.
+    pub(crate) fn takes_text(&self) -> bool {
+        self.question.is_some() || (self.tree.is_none() && !self.list.query.is_empty())
+    }
+
+    /// Returns the keys that have an effect now, the most used first. The last two stay on a narrow
+    /// screen.
     pub(super) fn hints(&self) -> &'static [Hint] {
         match (&self.question, &self.tree) {
             (Some(Question::Trash { .. }), _) => {
@@ -312,11 +312,9 @@ impl Pane {
                 (".json", "every entry"),
                 ("Esc", "write nothing"),
             ],
-            (None, Some(_)) if self.is_more => IN_TREE,
-            (None, Some(_)) => IN_TREE_FIRST,
+            (None, Some(_)) => IN_TREE,
             (None, None) if self.list.in_trash => IN_TRASH,
-            (None, None) if self.is_more => IN_LIST,
-            (None, None) => IN_LIST_FIRST,
+            (None, None) => IN_LIST,
         }
     }
 }
@@ -351,29 +349,19 @@ fn command(letter: char) -> Option<Command> {
     })
 }
 
-/// The last two of each stay on a narrow screen.
-const IN_LIST_FIRST: &[Hint] = &[
+const IN_LIST: &[Hint] = &[
     ("Enter", "resume"),
     ("→", "look inside"),
     ("Ctrl+F", "fork"),
     ("Ctrl+D", "trash"),
-    ("?", "more"),
-    ("Esc", "close"),
-];
-
-const IN_LIST: &[Hint] = &[
-    ("type", "to search"),
-    ("Enter", "resume"),
-    ("→", "look inside"),
-    ("Esc", "clear, close"),
-    ("Ctrl+F", "fork"),
     ("Ctrl+T", "title"),
     ("Ctrl+E", "export"),
     ("Ctrl+X", "dismiss"),
-    ("Ctrl+D", "trash"),
     ("Ctrl+Y", "bring back"),
     ("Tab", "look at the trash"),
-    ("?", "less"),
+    ("type", "to search"),
+    ("?", "keys"),
+    ("Esc", "close"),
 ];
 
 const IN_TRASH: &[Hint] = &[
@@ -383,27 +371,21 @@ const IN_TRASH: &[Hint] = &[
     ("Ctrl+F", "fork"),
     ("Ctrl+E", "export"),
     ("F2", "close"),
+    ("?", "keys"),
     ("Tab", "back"),
 ];
 
-const IN_TREE_FIRST: &[Hint] = &[
+const IN_TREE: &[Hint] = &[
     ("Enter", "resume"),
     ("Ctrl+F", "fork"),
     ("Tab", "conversation"),
-    ("?", "more"),
-    ("Esc", "back"),
-];
-
-const IN_TREE: &[Hint] = &[
-    ("↑↓", "move"),
-    ("Tab", "conversation"),
-    ("Enter Ctrl+R", "resume, before the end in a fork"),
-    ("Ctrl+F", "fork"),
     ("Ctrl+T", "title"),
     ("Ctrl+E", "export"),
-    ("Esc ←", "back"),
+    ("↑↓", "move"),
     ("F2", "close"),
-    ("?", "less"),
+    ("Ctrl+R", "resume, before the end in a fork"),
+    ("?", "keys"),
+    ("Esc", "back"),
 ];
 
 /// Returns the keys of the history, for the help sheet.

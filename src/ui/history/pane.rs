@@ -18,8 +18,6 @@ pub struct Pane {
     pub(super) notice: Option<Notice>,
     /// Sessions that were put in the trash here and not restored: the last one is restored first.
     pub(super) trashed: Vec<String>,
-    /// All keys are shown, and the figures of the chosen session.
-    pub(super) is_more: bool,
     /// The first row of the next page is opened: → was pressed before the list arrived.
     pub(super) opens_next: bool,
     last_number: u64,
@@ -58,7 +56,6 @@ impl Pane {
             question: None,
             notice: None,
             trashed: Vec::new(),
-            is_more: false,
             opens_next: false,
             last_number: 0,
         };

@@ -41,8 +41,6 @@ pub enum ResumeChoice {
     /// Look through all sessions.
     History,
     Quit,
-    /// Show the keys and commands over the card.
-    Help,
 }
 
 impl Card {
@@ -189,7 +187,6 @@ impl Card {
             }
             KeyCode::Esc => return ResumeChoice::New,
             KeyCode::F(2) => return ResumeChoice::History,
-            KeyCode::Char('?') | KeyCode::F(1) => return ResumeChoice::Help,
             KeyCode::Up => self.at = self.at.saturating_sub(1),
             KeyCode::Down | KeyCode::Tab => self.at = (self.at + 1).min(last),
             _ => return ResumeChoice::Nothing,

@@ -58,8 +58,6 @@ pub enum Setup {
     /// Type a key for this provider, and use this model of it.
     Key(String, String),
     Demo,
-    /// Show the keys and commands over this screen.
-    Help,
     Quit,
     /// The beginning of a message, for the box.
     Typed,
@@ -88,6 +86,15 @@ impl FirstRun {
         self.providers.iter().any(|p| !p.is_usual)
     }
 
+    /// Returns the keys, the most used first: a footer has room for few.
+    pub fn keys(&self) -> &'static str {
+        match (self.has_others(), self.shows_others) {
+            (false, _) => "Enter chooses · Ctrl+D leave · ? keys",
+            (true, false) => "Enter chooses · Ctrl+D leave · m more providers · ? keys",
+            (true, true) => "Enter chooses · Ctrl+D leave · m back · ? keys",
+        }
+    }
+
     /// Lists the rows: the models that are ready, then the providers whose key can be typed.
     pub fn rows(&self) -> Vec<SetupRow<'_>> {
         let ready = self.providers.iter().filter(|p| p.is_ready);
@@ -109,7 +116,6 @@ impl FirstRun {
             KeyCode::Esc if self.shows_others => self.shows_others = false,
             KeyCode::Char('q') | KeyCode::Esc => return Setup::Quit,
             KeyCode::Char('d') => return Setup::Demo,
-            KeyCode::Char('?') | KeyCode::F(1) => return Setup::Help,
             KeyCode::Char('m') => self.shows_others = !self.shows_others && self.has_others(),
             KeyCode::Enter => return chosen(rows.get(self.at)),
             KeyCode::Up | KeyCode::Char('k') => self.at = self.at.saturating_sub(1),

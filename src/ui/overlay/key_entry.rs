@@ -9,6 +9,9 @@ use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use super::FirstRun;
 
+/// The keys of the field.
+pub const KEY_ENTRY_KEYS: &str = "Enter tries and stores it · Ctrl+U clears · Esc back";
+
 /// Maximum length of a key.
 const MAX_BYTES: usize = 16 * 1024;
 

@@ -89,6 +89,19 @@ impl Picker {
         self.items.iter().filter(fits).collect()
     }
 
+    /// Returns the keys, the most used first: a footer has room for few.
+    pub fn keys(&self) -> String {
+        let help = if self.typed.is_empty() { "?" } else { "F1" };
+        let stops = match self.what {
+            For::Run => " · Ctrl+X stops it",
+            _ => "",
+        };
+        format!(
+            "Enter chooses · Esc closes · type to narrow · {help} keys{stops} · ↑↓ move · \
+             PgUp/PgDn ten rows"
+        )
+    }
+
     /// Takes a line in line mode: a number of the list, or the typed text where that can be chosen.
     pub fn line(&self, line: &str) -> Picked {
         let place = line.parse::<usize>().ok().and_then(|n| n.checked_sub(1));

@@ -25,8 +25,6 @@ pub struct Review {
 pub enum Reviewed {
     Nothing,
     Closed,
-    /// Show the keys.
-    Help,
     /// Open the person's editor: the file, below the repository's root, and the line.
     Edit(String, usize),
 }
@@ -84,7 +82,6 @@ impl Review {
                     return Reviewed::Edit(file.path.clone(), self.line());
                 }
             }
-            KeyCode::Char('?') | KeyCode::F(1) => return Reviewed::Help,
             KeyCode::Char(' ') => self.mark(),
             KeyCode::Char(']') => self.hunk(false),
             KeyCode::Char('[') => self.hunk(true),

@@ -3,6 +3,10 @@
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::text::Line;
 
+/// The keys of a viewer, the most used first.
+pub const VIEWER_KEYS: &str =
+    "Esc closes · ↑↓ scroll · PgUp/PgDn ten lines · Home/End first, last line";
+
 /// Lines to read, over the whole conversation.
 #[derive(Debug)]
 pub struct Viewer {
@@ -12,7 +16,7 @@ pub struct Viewer {
     pub top: usize,
     /// The run whose output is shown live.
     pub run: Option<String>,
-    /// Sections that are shown instead of the lines, in as many columns as fit.
+    /// Sections of the help, shown instead of the lines in as many columns as fit.
     pub sheet: Vec<Section>,
 }
 
@@ -44,22 +48,21 @@ impl Viewer {
         };
     }
 
-    /// Takes a key. Returns false when the viewer must be closed.
+    /// Takes a key. Returns false when the viewer must be closed: the help with every key that does
+    /// not scroll.
     pub fn key(&mut self, key: &KeyEvent) -> bool {
         let ctrl = key.modifiers.contains(KeyModifiers::CONTROL);
-        let last = self.lines.len().saturating_sub(1);
         match key.code {
-            KeyCode::Esc | KeyCode::Enter | KeyCode::Char('q' | '?') => return false,
+            KeyCode::Esc | KeyCode::Enter | KeyCode::Char('q') => return false,
             KeyCode::Char('c') if ctrl => return false,
             KeyCode::Up | KeyCode::Char('k') => self.top = self.top.saturating_sub(1),
             KeyCode::Down | KeyCode::Char('j') => self.top += 1,
             KeyCode::PageUp => self.top = self.top.saturating_sub(10),
             KeyCode::PageDown | KeyCode::Char(' ') => self.top += 10,
             KeyCode::Home | KeyCode::Char('g') => self.top = 0,
-            KeyCode::End | KeyCode::Char('G') => self.top = last,
-            _ => {}
+            KeyCode::End | KeyCode::Char('G') => self.top = usize::MAX / 2,
+            _ => return self.sheet.is_empty(),
         }
-        self.top = self.top.min(last);
         true
     }
 }

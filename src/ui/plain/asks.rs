@@ -26,9 +26,11 @@ impl Printer {
     /// Prints the open question when it is a new one.
     pub(super) fn asks(&mut self, app: &mut App) {
         self.echo(!matches!(app.prompts.overlay, Overlay::Key(_)));
+        if app.prompts.help.take().is_some() {
+            self.help();
+        }
         if let Overlay::Viewer(viewer) = &app.prompts.overlay {
             let title = viewer.title.clone();
-            let is_help = title == "keys and commands";
             let lines: Vec<String> = viewer.lines.iter().take(MAX_LINES).map(plain).collect();
             let is_of_run = viewer.run.is_some() && lines.is_empty();
             if is_of_run {
@@ -37,10 +39,7 @@ impl Printer {
             }
             app.prompts.overlay = Overlay::None;
             self.line(&format!("{title}:"));
-            match is_help {
-                true => self.help(),
-                false => self.line(&lines.join("\n")),
-            }
+            self.line(&lines.join("\n"));
         }
         if let Overlay::Review(review) = &app.prompts.overlay {
             let mut lines = changes(&review.files);
@@ -105,6 +104,7 @@ impl Printer {
     }
 
     fn help(&mut self) {
+        self.line("keys and commands:");
         self.line(
             "Type a line to send it; while it works, the line is queued. !COMMAND runs a shell command.",
         );

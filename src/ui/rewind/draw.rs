@@ -13,26 +13,6 @@ use crate::session::{PathBecomes, RewindRow, RewindSection};
 use crate::ui::text::{clean_line, clip, clip_middle, width};
 use crate::ui::theme::Theme;
 
-/// Returns the keys that have an effect in this list, the most important first: a narrow screen has
-/// room for few.
-fn keys(pane: &RewindPane) -> Vec<&'static str> {
-    let mut keys = Vec::new();
-    if pane.does_something() {
-        keys.push(match (pane.what, pane.is_yes) {
-            (RewindWhat::Both, false) => "y rewind",
-            (RewindWhat::Files | RewindWhat::Redo, false) => "y restore",
-            (RewindWhat::Both, true) => "Enter rewinds",
-            (RewindWhat::Files | RewindWhat::Redo, true) => "Enter restores",
-        });
-    }
-    keys.push("Esc cancel");
-    if pane.has_rows() {
-        keys.extend(["t restore this", "k keep", "e exact"]);
-        keys.extend((!pane.is_yes).then_some("Enter diff"));
-    }
-    keys
-}
-
 /// Draws the pane over the whole area. `before`: the text before the keys while they are dim and do
 /// not count yet.
 pub fn draw(
@@ -87,21 +67,15 @@ fn head(pane: &RewindPane, columns: usize, theme: &Theme) -> Vec<Line<'static>> 
 }
 
 fn foot(pane: &RewindPane, columns: usize, theme: &Theme, before: Option<&str>) -> Line<'static> {
-    let keys = match (&pane.diff, &pane.shown) {
-        (Some(_), _) => "↑↓ PgDn scroll · Esc list".to_string(),
-        (None, None) => "Esc cancel".to_string(),
-        (None, Some(_)) => {
-            let mut keys = before.unwrap_or_default().to_string();
-            for (at, key) in self::keys(pane).into_iter().enumerate() {
-                let gap = if at == 0 { "" } else { " · " };
-                if width(&keys) + width(gap) + width(key) <= columns {
-                    keys.push_str(gap);
-                    keys.push_str(key);
-                }
-            }
-            keys
+    let before = before.filter(|_| pane.asks());
+    let mut keys = before.unwrap_or_default().to_string();
+    for (at, key) in pane.keys().into_iter().enumerate() {
+        let gap = if at == 0 { "" } else { " · " };
+        if width(&keys) + width(gap) + width(key) <= columns {
+            keys.push_str(gap);
+            keys.push_str(key);
         }
-    };
+    }
     let style = match before {
         None if pane.asks() => theme.accent,
         _ => theme.dim,

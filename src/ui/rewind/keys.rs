@@ -16,6 +16,30 @@ impl RewindPane {
         TYPED.contains(typed)
     }
 
+    /// Returns the keys that have an effect now, the most important first: a narrow screen has room
+    /// for few.
+    pub fn keys(&self) -> Vec<&'static str> {
+        if self.diff.is_some() {
+            return vec!["↑↓ scroll", "Esc list", "? keys", "PgUp/PgDn a page"];
+        }
+        let mut keys = Vec::new();
+        if self.shown.is_some() && self.does_something() {
+            keys.push(match (self.what, self.is_yes) {
+                (RewindWhat::Both, false) => "y rewind",
+                (RewindWhat::Files | RewindWhat::Redo, false) => "y restore",
+                (RewindWhat::Both, true) => "Enter rewinds",
+                (RewindWhat::Files | RewindWhat::Redo, true) => "Enter restores",
+            });
+        }
+        keys.push("Esc cancel");
+        if self.has_rows() {
+            keys.extend(["t restore this", "k keep", "e exact"]);
+            keys.extend((!self.is_yes).then_some("Enter diff"));
+            keys.extend(["? keys", "↑↓ move", "PgUp/PgDn a page"]);
+        }
+        keys
+    }
+
     /// Takes a key. Of the letters, only keys of the list get here, and `y` does not: it selects,
     /// and Enter confirms.
     pub fn key(&mut self, key: &KeyEvent) -> RewindDid {

@@ -24,7 +24,7 @@ pub use call::{change_lines, spinner};
 pub use changes::Span;
 pub use paragraph::LayoutContext;
 pub use scroll::Scroll;
-pub use search::{MAX_WORDS_CHARS, TranscriptSearch};
+pub use search::{MAX_WORDS_CHARS, SEARCH_KEYS, TranscriptSearch};
 pub use turn::TurnEnd;
 
 use super::markdown;

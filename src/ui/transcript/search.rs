@@ -21,6 +21,9 @@ const MAX_BYTES: usize = 256 * 1024 * 1024;
 
 pub const MAX_WORDS_CHARS: usize = 200;
 
+/// The keys of the search.
+pub const SEARCH_KEYS: &str = "Enter or ↑ earlier · ↓ later · Esc ends";
+
 /// A search and its state.
 #[derive(Debug, Default)]
 pub struct TranscriptSearch {

@@ -61,12 +61,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
             style,
         ));
     }
-    let keys = match (first.has_others(), first.shows_others) {
-        (false, _) => "Enter chooses · Ctrl+D leave · ? keys",
-        (true, false) => "Enter chooses · Ctrl+D leave · m more providers · ? keys",
-        (true, true) => "Enter chooses · Ctrl+D leave · m back · ? keys",
-    };
-    let mut below = vec![Line::from(asking_keys_in(app, keys, columns))];
+    let mut below = vec![Line::from(asking_keys_in(app, first.keys(), columns))];
     below.extend(words_below(app, columns));
     // The choice that is made and the keys stay in sight.
     let room = usize::from(area.height).saturating_sub(2 + below.len());

@@ -7,6 +7,7 @@ use ratatui::widgets::Paragraph;
 
 use super::over::{boxed, centred};
 use crate::ui::app::{App, Overlay};
+use crate::ui::overlay::KEY_ENTRY_KEYS;
 use crate::ui::text::{Break, clean_line, wrap};
 
 pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, app: &App) {
@@ -37,10 +38,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, app: &App) {
     if let Some(hint) = &app.hint {
         put(&clean_line(hint), theme.warn);
     }
-    put(
-        "Enter tries and stores it · Ctrl+U clears · Esc back",
-        theme.accent,
-    );
+    put(KEY_ENTRY_KEYS, theme.accent);
     let height = u16::try_from(lines.len() + 2).unwrap_or(u16::MAX);
     let title = format!(" type or paste the key for {provider} ");
     let inner = boxed(frame, centred(area, width, height), &title, theme);

@@ -25,7 +25,7 @@ use ratatui::widgets::Paragraph;
 use super::app::{App, Overlay, Phase, Readiness, UserCommand};
 use super::keys::Action;
 use super::text::{clean_line, clip, tail, width};
-use super::transcript::spinner;
+use super::transcript::{SEARCH_KEYS, spinner};
 use crate::core::next::Why;
 use crate::core::text::{in_one_line, large_count, one_line};
 use crate::core::visible::{figure, visible, without_cosmetics};
@@ -61,6 +61,16 @@ fn draw_all(frame: &mut Frame<'_>, app: &mut App) {
         frame.render_widget(Paragraph::new("too small"), area);
         return;
     }
+    below_help(frame, area, app);
+    if app.prompts.help.is_some() {
+        dim(frame, area, app);
+    }
+    if let Some(help) = &mut app.prompts.help {
+        over::viewer(frame, area, help, &app.look.theme);
+    }
+}
+
+fn below_help(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
     match &app.prompts.overlay {
         Overlay::Key(entry) if entry.back.is_some() => return key_entry::draw(frame, area, app),
         Overlay::History(_) => return over::history(frame, area, app),
@@ -79,8 +89,8 @@ fn draw_all(frame: &mut Frame<'_>, app: &mut App) {
     if floats {
         dim(frame, area, app);
     }
-    match &app.prompts.overlay {
-        Overlay::Viewer(_) => over::viewer(frame, area, app),
+    match &mut app.prompts.overlay {
+        Overlay::Viewer(viewer) => over::viewer(frame, area, viewer, &app.look.theme),
         Overlay::Key(_) => key_entry::draw(frame, area, app),
         Overlay::Picker(_) => over::picker(frame, area, app),
         Overlay::Confirm { .. } => over::confirm(frame, area, app),
@@ -91,13 +101,6 @@ fn draw_all(frame: &mut Frame<'_>, app: &mut App) {
 
 /// Draws the page below an overlay: the card, the first screen or the conversation.
 fn page(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
-    if let Some(behind) = app.prompts.behind.take() {
-        let over = std::mem::replace(&mut app.prompts.overlay, *behind);
-        page(frame, area, app);
-        let behind = std::mem::replace(&mut app.prompts.overlay, over);
-        app.prompts.behind = Some(Box::new(behind));
-        return;
-    }
     match &app.prompts.overlay {
         Overlay::Card(_) => card::draw(frame, area, app),
         Overlay::FirstRun(_) => first_run::draw(frame, area, app),
@@ -398,7 +401,7 @@ fn activity(app: &App, columns: usize) -> Line<'static> {
     }
     if let Overlay::Search(search) = &app.prompts.overlay {
         let text = format!(
-            "search: {}{}   Enter or ↑ earlier · ↓ later · Esc ends",
+            "search: {}{}   {SEARCH_KEYS}",
             clean_line(&search.words),
             app.conversation.search_state(search),
         );

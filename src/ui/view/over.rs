@@ -9,7 +9,7 @@ use ratatui::widgets::{Block, BorderType, Clear, Paragraph};
 
 use crate::core::visible;
 use crate::ui::app::{App, Overlay, Readiness};
-use crate::ui::overlay::Extent;
+use crate::ui::overlay::{Extent, VIEWER_KEYS, Viewer};
 use crate::ui::text::{Break, clean, clean_line, clip, clip_words, width, wrap};
 use crate::ui::theme::Theme;
 use crate::ui::transcript::LayoutContext;
@@ -78,11 +78,7 @@ pub(super) fn reading_columns(width: u16) -> u16 {
     width.min(100.max(width / 5 * 4))
 }
 
-pub(super) fn viewer(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
-    let Overlay::Viewer(viewer) = &mut app.prompts.overlay else {
-        return;
-    };
-    let theme = &app.look.theme;
+pub(super) fn viewer(frame: &mut Frame<'_>, area: Rect, viewer: &mut Viewer, theme: &Theme) {
     let most = if viewer.sheet.is_empty() { 110 } else { 124 };
     let columns = area.width.saturating_sub(2).min(most);
     let room = usize::from(columns.saturating_sub(4));
@@ -104,11 +100,9 @@ pub(super) fn viewer(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
     viewer.top = viewer.top.min(lines.len().saturating_sub(seen));
     let mut shown: Vec<Line<'static>> = lines.iter().skip(viewer.top).take(seen).cloned().collect();
     shown.resize(seen, Line::default());
-    let keys = match lines.len() > seen {
-        true => "Esc closes · ↑↓ scroll",
-        false => "Esc closes",
-    };
-    let keys = hints(keys, usize::from(inner.width));
+    let many = 1 + usize::from(lines.len() > seen);
+    let keys: Vec<&str> = VIEWER_KEYS.split(" · ").take(many).collect();
+    let keys = hints(&keys.join(" · "), usize::from(inner.width));
     shown.push(Line::styled(keys, theme.dim));
     super::put(frame, inner, &shown);
 }
@@ -180,7 +174,7 @@ pub(super) fn picker(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
         lines.push(Line::styled(what, theme.dim));
     }
     if !is_small {
-        let keys = hints("Enter chooses · Esc closes · type to narrow", room);
+        let keys = hints(&picker.keys(), room);
         lines.push(Line::styled(keys, theme.dim));
     }
     frame.render_widget(Paragraph::new(lines), inner);

@@ -19,7 +19,6 @@ use crate::ui::text::{Break, clip, width, wrap};
 use crate::ui::theme::Theme;
 use crate::ui::transcript::LayoutContext;
 
-const MAX_HINT_LINES: usize = 3;
 /// Left and right of everything.
 const MARGIN: &str = "  ";
 const CURSOR: &str = " ";
@@ -79,8 +78,18 @@ impl Pane {
         now.to_zoned(self.list.zone.clone()).date()
     }
 
+    /// Returns the keys and the figures of the chosen session, for the help.
+    pub(crate) fn help(&self) -> String {
+        let row = self.list.row().filter(|_| self.tree.is_none());
+        let figures =
+            row.map(|row| format!("session {}", list::figures(row).replace(BETWEEN, ", ")));
+        let hint = |(key, what): &Hint| format!("{} {what}", key.replace(' ', "\u{a0}"));
+        let hints = self.hints().iter().map(hint);
+        hints.chain(figures).collect::<Vec<_>>().join(BETWEEN)
+    }
+
     /// Returns the open question, or else the notice of the last key, or else the last messages of
-    /// the chosen session, with its figures if they are shown.
+    /// the chosen session.
     fn below(&self, columns: usize, theme: &Theme) -> Vec<Line<'static>> {
         let mut lines: Vec<Line<'static>> = self.said(columns, theme).into_iter().collect();
         let row = self.list.row().filter(|_| self.tree.is_none());
@@ -93,10 +102,6 @@ impl Pane {
             let last = last.and_then(|about| about.by_model.as_deref());
             lines.push(last.map_or_else(Line::default, |last| dim(&format!("last said: {last}"))));
         }
-        lines.extend(
-            row.filter(|_| self.is_more)
-                .map(|row| dim(&list::figures(row))),
-        );
         lines
     }
 
@@ -126,11 +131,10 @@ impl Pane {
         })
     }
 
-    /// Returns one line of keys, or all keys if the user asked for them.
+    /// Returns one line of keys.
     fn hint_lines(&self, columns: usize, theme: &Theme) -> Vec<Line<'static>> {
         let mut hints = self.hints().to_vec();
         let room = columns.saturating_sub(2 * MARGIN.len());
-        let is_all = self.is_more && self.question.is_none();
         let needs = |hints: &[Hint]| {
             let of = |(key, what): &Hint| width(key) + 1 + width(what) + width(BETWEEN);
             hints
@@ -139,7 +143,7 @@ impl Pane {
                 .sum::<usize>()
                 .saturating_sub(width(BETWEEN))
         };
-        while !is_all && hints.len() > 1 && needs(&hints) > room {
+        while hints.len() > 1 && needs(&hints) > room {
             // The hints for more keys and for leaving are dropped last.
             hints.remove(hints.len().saturating_sub(3));
         }
@@ -156,7 +160,7 @@ impl Pane {
         let margin = [Span::raw(MARGIN)];
         let columns = columns.saturating_sub(MARGIN.len());
         let mut lines = wrap(&spans, columns, &margin, &margin, Break::Words);
-        lines.truncate(if is_all { MAX_HINT_LINES } else { 1 });
+        lines.truncate(1);
         lines
     }
 }

@@ -90,23 +90,30 @@ fn letters_filter_wherever_one_is() {
 }
 
 #[test]
-fn the_question_mark_toggles_all_keys_and_the_session_figures() {
+fn the_footer_has_the_most_used_keys_and_the_help_all_with_the_session_figures() {
     let scene = full();
     let mut play = Play::new(&scene);
     play.keys(&[KeyCode::Down]);
     let id = play.pane.list.row().unwrap().id[..13].to_string();
     let screen = play.screen(80, 24).replace('\u{a0}', " ");
-    assert!(screen.contains("? more") && !screen.contains("Ctrl+Y"));
+    assert!(screen.contains("? keys") && !screen.contains("Ctrl+Y"));
     assert!(!screen.contains(&id));
-    play.keys(&[KeyCode::Char('?')]);
-    let screen = play.screen(80, 24).replace('\u{a0}', " ");
-    assert!(screen.contains("Ctrl+Y") && screen.contains("? less"));
-    assert!(screen.contains(&format!("{id} · 9 entries · ")), "{screen}");
-    play.keys(&[KeyCode::Char('?')]);
-    assert!(!play.screen(80, 24).contains(&id));
-    // In words that are searched for it is a letter.
+    let help = play.pane.help();
+    assert!(help.contains(" · Ctrl+Y bring back · "), "{help}");
+    assert!(
+        help.contains(&format!(" · session {id}, 9 entries, ")),
+        "{help}"
+    );
+    assert!(!play.pane.takes_text());
+    // In words that are searched for a question mark is a letter.
     play.letters("a?");
     assert_eq!(play.pane.list.query.text(), "a?");
+    assert!(play.pane.takes_text());
+    play.keys(&[KeyCode::Esc, KeyCode::Right]);
+    assert!(!play.pane.takes_text());
+    let help = play.pane.help();
+    assert!(help.contains("Tab conversation"), "{help}");
+    assert!(!help.contains("session "), "{help}");
 }
 
 #[test]
