@@ -51,6 +51,12 @@ pub mod result;
 pub mod task;
 pub mod tools;
 
+use crate::command::server::Servers;
+use crate::core::text::one_line;
+
+/// Number of bytes at the end of a server's stderr that are searched for its last line.
+const TAIL_BYTES: u64 = 4096;
+
 /// Removes control characters other than line break and tab from a server's text, and cuts it to
 /// `max_bytes`.
 pub fn clean(text: &str, max_bytes: usize) -> String {
@@ -63,6 +69,20 @@ pub fn clean(text: &str, max_bytes: usize) -> String {
         clean.push(char);
     }
     clean
+}
+
+/// Returns the last line that a server printed on stderr, which often explains an error: without
+/// control characters, and cut to `max_bytes` and `max_chars`.
+pub fn last_line(
+    servers: &Servers,
+    run: &str,
+    max_bytes: usize,
+    max_chars: usize,
+) -> Option<String> {
+    let printed = servers.printed(run, TAIL_BYTES).unwrap_or_default();
+    let text = String::from_utf8_lossy(&printed);
+    let last = text.lines().rev().find(|line| !line.trim().is_empty())?;
+    Some(one_line(&clean(last, max_bytes), max_chars))
 }
 
 /// Returns whether this is a control character, or one that changes the direction of text.

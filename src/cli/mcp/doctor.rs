@@ -26,10 +26,8 @@ pub(super) fn run(ctx: &AppContext, name: Option<&str>) -> Result<u8, CliError> 
     let mut tried = Vec::new();
     for some in usable.chunks(AT_ONCE) {
         std::thread::scope(|scope| {
-            let trials = some.iter().map(|found| {
-                let found = *found;
-                scope.spawn(move || try_server(ctx, found))
-            });
+            let trials = some.iter();
+            let trials = trials.map(|found| scope.spawn(move || try_server(ctx, found)));
             let trials: Vec<_> = trials.collect();
             tried.extend(trials.into_iter().map(|trial| trial.join().ok()));
         });
@@ -72,41 +70,32 @@ pub(super) fn run(ctx: &AppContext, name: Option<&str>) -> Result<u8, CliError> 
 }
 
 fn works(report: &Report, found: &FoundServer, tried: &Tried) {
-    let offered = tried.tools.iter();
-    let offered = offered.filter(|tool| found.server.offers(&tool.name));
-    let costs: Vec<u64> = offered.map(|tool| cost(&found.name, tool).1).collect();
+    let note = |text: String| report.note(&found.name, text);
+    let tools = &tried.listing.tools;
+    let offered = || tools.iter().filter(|tool| found.server.offers(&tool.name));
+    let tokens: u64 = offered().map(|tool| cost(&found.name, tool).1).sum();
     report.ok(
         &found.name,
         format!(
-            "{}, protocol {} ({}), answered in {} ms; {}, about {}",
-            tried.name,
-            tried.version,
-            tried.how,
+            "{}, answered in {} ms; {}, about {}",
+            tried.summary(),
             tried.took.as_millis(),
-            count(costs.len() as u64, "tool"),
-            count(costs.iter().sum::<u64>(), "token"),
+            count(offered().count() as u64, "tool"),
+            count(tokens, "token"),
         ),
     );
     let filters = found.server.enabled_tools.iter().flatten();
     for tool in filters.chain(&found.server.disabled_tools) {
-        if !tried.tools.iter().any(|known| known.name == *tool) {
-            report.note(
-                &found.name,
-                format!("it has no tool {tool:?}, which the config names"),
-            );
+        if !tools.iter().any(|known| known.name == *tool) {
+            note(format!("it has no tool {tool:?}, which the config names"));
         }
     }
-    let offered = tried.tools.iter().map(|tool| tool.name.as_str());
-    let offered = offered.filter(|tool| found.server.offers(tool));
-    for (tool, name) in apart(&found.name, offered) {
-        report.note(
-            &found.name,
-            format!("the tool {tool} is {name} for the model: another tool has its usual name"),
-        );
+    for (tool, name) in apart(&found.name, offered().map(|tool| tool.name.as_str())) {
+        note(format!(
+            "the tool {tool} is {name} for the model: another tool has its usual name"
+        ));
     }
-    for note in &tried.notes {
-        report.note(&found.name, note);
-    }
+    tried.notes().for_each(note);
 }
 
 fn fails(report: &mut Report, found: &FoundServer, failed: Failed) {

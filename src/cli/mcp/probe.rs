@@ -10,17 +10,17 @@ use futures_util::future::BoxFuture;
 use serde_json::{Map, Value};
 
 use super::login::{ClientArgs, log_in, runtime, server_address};
-use super::trial::{Failed, LINGER_MS, Stage, Trial, noise, opening_call};
+use super::trial::{Failed, LINGER_MS, Stage, Trial, Tried, protocol};
 use crate::command::own_exe;
 use crate::command::server::{ServerEnv, ServerSpec};
 use crate::config::mcp::bare_url;
 use crate::config::mcp::names::tool_name;
 use crate::core::form::{FormAnswer, RequestedAnswer};
 use crate::core::text::one_line;
-use crate::mcp::connection::{Connection, McpError};
 use crate::mcp::elicit::{Declines, Elicit, Elicitation};
-use crate::mcp::era::ProtocolHint;
+use crate::mcp::era::{NegotiatedServer, ProtocolHint};
 use crate::mcp::launch::{BRIDGE_ENV, BRIDGE_WORD, BridgeConfig};
+use crate::mcp::oauth::challenge::Challenge;
 use crate::mcp::result::ResultPart;
 use crate::report::{CliError, exit, line, note};
 use crate::session::AppContext;
@@ -70,47 +70,46 @@ pub(super) fn run(ctx: &AppContext, probe: &Probe) -> Result<u8, CliError> {
             CliError::usage("the value of --arguments is no JSON object")
                 .with_hint("--arguments '{\"path\": \"notes.txt\"}'")
         })?;
-    let probed = match &probe.url {
+    let (spec, env) = match &probe.url {
         Some(url) => over_http(ctx, url)?,
         None => over_stdio(ctx, probe)?,
     };
     let runtime = runtime()?;
     let trial = Trial {
-        servers: &ctx.servers()?,
-        spec: &probed.spec,
-        env: &probed.env,
+        servers: ctx.servers()?,
+        spec,
+        env,
         root: &ctx.here.root,
         limit: Duration::from_secs(probe.timeout),
         protocol: ProtocolHint::Unknown,
-        elicit: match probe.accept_defaults {
-            true => Arc::new(AcceptsDefaults),
-            false => Arc::new(Declines),
+        elicit: if probe.accept_defaults {
+            Arc::new(AcceptsDefaults)
+        } else {
+            Arc::new(Declines)
         },
+        call: probe.call.as_deref().map(|tool| (tool, &arguments)),
     };
-    let call = probe.call.as_deref();
     for logins in 1.. {
-        let told = trial.run(&runtime, async |connection| {
-            tell(&trial, connection, call, &arguments).await
-        });
-        let Err(failed) = told else { break };
-        let may_log_in = probe.login && logins < LOGINS_MAX;
-        match (failed.login, &probe.url) {
-            (Some(challenge), Some(url)) if may_log_in => {
-                runtime.block_on(log_in(ctx, url, *challenge, &probe.client))?;
+        let failed = match trial.run(&runtime) {
+            Ok(tried) => {
+                print(&trial.spec.name, &tried);
+                break;
             }
-            (login, _) => return Err(probe_error(&probed.spec, Failed { login, ..failed })),
+            Err(failed) => failed,
+        };
+        failed.known.iter().for_each(print_server);
+        match (&failed.login, &probe.url) {
+            (Some(challenge), Some(url)) if probe.login && logins < LOGINS_MAX => {
+                let challenge = Challenge::clone(challenge);
+                runtime.block_on(log_in(ctx, url, challenge, &probe.client))?;
+            }
+            _ => return Err(probe_error(&trial.spec, failed)),
         }
     }
     Ok(exit::DONE)
 }
 
-/// The server to probe, and its environment.
-struct Probed {
-    spec: ServerSpec,
-    env: ServerEnv,
-}
-
-fn over_stdio(ctx: &AppContext, probe: &Probe) -> Result<Probed, CliError> {
+fn over_stdio(ctx: &AppContext, probe: &Probe) -> Result<(ServerSpec, ServerEnv), CliError> {
     let own = probe.env.iter().map(|pair| {
         let pair = pair.split_once('=').filter(|(name, _)| !name.is_empty());
         let refused = || CliError::usage("a value of --env is not NAME=VALUE");
@@ -125,7 +124,7 @@ fn over_stdio(ctx: &AppContext, probe: &Probe) -> Result<Probed, CliError> {
     Ok(probed(ctx, &name_of(&program), program.clone(), args, &own))
 }
 
-fn over_http(ctx: &AppContext, url: &str) -> Result<Probed, CliError> {
+fn over_http(ctx: &AppContext, url: &str) -> Result<(ServerSpec, ServerEnv), CliError> {
     let address = server_address(url)?;
     let name = address.host_str().unwrap_or("server").to_string();
     let config = BridgeConfig {
@@ -150,22 +149,20 @@ fn probed(
     program: String,
     args: Vec<String>,
     own: &[(String, String)],
-) -> Probed {
+) -> (ServerSpec, ServerEnv) {
     let inherited = |name: &str| ctx.env.var_os(name).map(Into::into);
-    Probed {
-        env: ServerEnv::new(inherited, own),
-        spec: ServerSpec {
-            name: name.to_string(),
-            session: "probe".to_string(),
-            program,
-            args,
-            folder: ctx.here.root.clone(),
-            env: own.iter().map(|(name, _)| name.clone()).collect(),
-            linger_ms: LINGER_MS,
-            sandbox: None,
-            lease: None,
-        },
-    }
+    let spec = ServerSpec {
+        name: name.to_string(),
+        session: "probe".to_string(),
+        program,
+        args,
+        folder: ctx.here.root.clone(),
+        env: own.iter().map(|(name, _)| name.clone()).collect(),
+        linger_ms: LINGER_MS,
+        sandbox: None,
+        lease: None,
+    };
+    (spec, ServerEnv::new(inherited, own))
 }
 
 fn name_of(program: &str) -> String {
@@ -188,57 +185,39 @@ impl Elicit for AcceptsDefaults {
     }
 }
 
-/// Calls the tool, or lists the tools, and prints the answer.
-async fn tell(
-    trial: &Trial<'_>,
-    connection: &Connection,
-    call: Option<&str>,
-    arguments: &Value,
-) -> Result<(), McpError> {
-    let known = connection.known();
-    let how = opening_call(known);
-    line(&format!("protocol  {} ({how})", known.version));
-    line(&format!("server    {}", known.name));
-    if let Some(tool) = call {
-        let called = connection.call("probe_call", tool, arguments, false);
-        let result = match tokio::time::timeout(trial.limit, called).await {
-            Ok(result) => result?,
-            Err(_) => {
-                connection.cancel("probe_call", "it took too long").await;
-                return Err(McpError::Late {
-                    method: "tools/call".to_string(),
-                    limit: trial.limit,
-                });
-            }
-        };
+/// Prints the server, and its tools or the result of the call.
+fn print(server: &str, tried: &Tried) {
+    print_server(&tried.known);
+    if let Some(result) = &tried.result {
         line(if result.is_error {
             "failed:"
         } else {
             "result:"
         });
         result.parts.iter().for_each(|part| line(&shown(part)));
-    } else if known.has_tools {
-        let listing = connection.tools(trial.limit).await?;
-        line(&format!("tools     {}", listing.tools.len()));
-        for tool in &listing.tools {
-            let name = tool_name(&trial.spec.name, &tool.name);
+    } else if tried.known.has_tools {
+        line(&format!("tools     {}", tried.listing.tools.len()));
+        for tool in &tried.listing.tools {
+            let name = tool_name(server, &tool.name);
             line(&format!("  {name}  {}", one_line(&tool.description, 100)));
         }
-        listing.notes.iter().for_each(|text| note(text));
     } else {
         line("tools     none");
     }
-    if let Some(text) = noise(connection.noise()) {
-        note(&text);
-    }
-    Ok(())
+    tried.notes().for_each(|text| note(&text));
+}
+
+fn print_server(known: &NegotiatedServer) {
+    line(&format!("protocol  {}", protocol(known)));
+    line(&format!("server    {}", known.name));
 }
 
 fn probe_error(spec: &ServerSpec, failed: Failed) -> CliError {
     let is_over_http = spec.args.first().is_some_and(|word| word == BRIDGE_WORD);
-    let server = match is_over_http {
-        true => spec.name.clone(),
-        false => one_line(&spec.command_line(), 100),
+    let server = if is_over_http {
+        spec.name.clone()
+    } else {
+        one_line(&spec.command_line(), 100)
     };
     let trouble = CliError::failed(match failed.stage {
         Stage::Prepare | Stage::Start => failed.why,

@@ -49,19 +49,18 @@ pub(super) fn run(ctx: &AppContext, name: Option<&str>) -> Result<u8, CliError> 
             printed.collect::<String>()
         ));
     }
-    match wrong.is_empty() {
-        true => Ok(exit::DONE),
-        false => Err(CliError::failed(format!(
-            "{} did not answer",
-            count(wrong.len() as u64, "server")
-        ))
-        .with_hint("rewake mcp doctor says more")),
+    if wrong.is_empty() {
+        return Ok(exit::DONE);
     }
+    let servers = count(wrong.len() as u64, "server");
+    let error = CliError::failed(format!("{servers} did not answer"));
+    Err(error.with_hint("rewake mcp doctor says more"))
 }
 
 /// Prints the tools of one server, aligned.
 pub(super) fn print(name: &str, server: &McpServer, tried: &Tried) {
     let rows: Vec<(String, u64, bool, String)> = tried
+        .listing
         .tools
         .iter()
         .map(|tool| {
@@ -78,10 +77,8 @@ pub(super) fn print(name: &str, server: &McpServer, tried: &Tried) {
         off => format!(", {off} of them off"),
     };
     line(&format!(
-        "{name}: {}, protocol {} ({}), {}{off}, about {}",
-        tried.name,
-        tried.version,
-        tried.how,
+        "{name}: {}, {}{off}, about {}",
+        tried.summary(),
         count(rows.len() as u64, "tool"),
         count(sum, "token"),
     ));
@@ -91,14 +88,15 @@ pub(super) fn print(name: &str, server: &McpServer, tried: &Tried) {
         .max();
     let wide = wide.unwrap_or(0);
     for (full, tokens, is_on, text) in &rows {
-        let figure = match is_on {
-            true => tokens.to_string(),
-            false => "off".to_string(),
+        let figure = if *is_on {
+            tokens.to_string()
+        } else {
+            "off".to_string()
         };
         let start = format!("  {full:<wide$}  {figure:>6}  ");
         let room = terminal_columns().unwrap_or(COLUMNS);
         let room = room.saturating_sub(start.chars().count()).max(20);
         line(format!("{start}{}", one_line(text, room)).trim_end());
     }
-    tried.notes.iter().for_each(|text| note(text));
+    tried.notes().for_each(|text| note(&text));
 }

@@ -18,11 +18,11 @@ use super::{Launch, ServerAccess};
 use crate::command::How;
 use crate::command::server::{Attached, EndedServer, ServerInfo, ServerSpec, Servers, describe};
 use crate::core::entry::CallId;
-use crate::core::text::one_line;
 use crate::mcp::catalogue::SessionCatalogue;
 use crate::mcp::connection::Connection;
 use crate::mcp::elicit::Elicit;
 use crate::mcp::era::ProtocolHint;
+use crate::mcp::last_line;
 use crate::tools::ToolResult;
 use crate::world::ServerAsks;
 use crate::world::archive::Archive;
@@ -37,8 +37,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// Time for a server to end by itself. The folder of a slower one is removed by a later start.
 const ENDS_WITHIN: Duration = Duration::from_millis(300);
 
-/// Bytes at the end of the server's stderr, of which the last line is reported.
-const TAIL_BYTES: u64 = 4096;
+/// Maximum length of the last line of a server's stderr.
+const LINE_MAX_BYTES: usize = 4096;
 const LINE_CHARS: usize = 300;
 
 /// The place for the lists of tools, for this session and for later ones.
@@ -548,14 +548,8 @@ fn why_over(servers: &Servers, run: &str, how: &How) -> String {
 
 /// Appends the last line that the server printed on stderr.
 fn with_last_line(servers: &Servers, run: &str, why: String) -> String {
-    let printed = servers.printed(run, TAIL_BYTES).unwrap_or_default();
-    let printed = String::from_utf8_lossy(&printed).into_owned();
-    let last = printed.lines().rev().find(|line| !line.trim().is_empty());
-    match last {
-        Some(line) => {
-            let line = one_line(&crate::mcp::clean(line, TAIL_BYTES as usize), LINE_CHARS);
-            format!("{why}; it printed last: {line}")
-        }
+    match last_line(servers, run, LINE_MAX_BYTES, LINE_CHARS) {
+        Some(line) => format!("{why}; it printed last: {line}"),
         None => why,
     }
 }

@@ -88,6 +88,12 @@ fn a_failed_probe_states_its_reason() {
     is_clear(&home);
     let (_, run) = probe("ancient", &[]);
     refused(run, 1, &["\"2023-01-01\"", "2025-11-25"]);
+    // The server is named, although the call fails.
+    let (home, run) = probe("old", &["--call", "half"]);
+    let run = refused(run, 1, &["the server ended while it worked on this"]);
+    let server = "protocol  2025-11-25 (initialize)\nserver    spoken 1\n";
+    assert_eq!(run.stdout, server);
+    is_clear(&home);
     let run = Home::new().run(["mcp", "probe", "--", "/no/such/server"]);
     refused(run, 1, &["/no/such/server", "No such file"]);
     let run = Home::new().run(["mcp", "probe"]);
