@@ -11,7 +11,7 @@ use super::print_json;
 use super::time::local_time;
 use crate::core::text::{count, one_line, size_text};
 use crate::core::visible::visible;
-use crate::import::{Agent, Cache, Found, Importer, SourceError, Sources};
+use crate::import::{Agent, Cache, ForeignSession, Importer, SourceError, Sources};
 use crate::report::{CliError, exit, line, note};
 use crate::session::AppContext;
 use crate::store::{CachedSource, Store, cache_sources, database};
@@ -144,7 +144,8 @@ pub(super) fn run(ctx: &AppContext, args: &ImportArgs) -> Result<u8, CliError> {
     }
     if let Some(store) = store.as_mut().filter(|_| imports) {
         if args.branches {
-            let left: Vec<Found> = found.iter().flat_map(|one| one.branches(&cache)).collect();
+            let left: Vec<ForeignSession> =
+                found.iter().flat_map(|one| one.branches(&cache)).collect();
             found.extend(left);
         }
         let is_sound = import(ctx, store, &mut found, args.new_id) && errors.is_empty();
@@ -164,11 +165,11 @@ pub(super) fn run(ctx: &AppContext, args: &ImportArgs) -> Result<u8, CliError> {
 }
 
 /// Stores what was read, so that the next list is fast. A failure changes nothing else.
-fn remember(store: &mut Store, found: &[Found]) {
+fn remember(store: &mut Store, found: &[ForeignSession]) {
     let read: Vec<CachedSource> = found
         .iter()
         .filter(|one| one.was_read)
-        .map(Found::cached)
+        .map(ForeignSession::cached)
         .collect();
     if !read.is_empty()
         && let Err(error) = cache_sources(store, &read)
@@ -178,7 +179,7 @@ fn remember(store: &mut Store, found: &[Found]) {
 }
 
 /// Imports the sessions and prints the ID of each. Returns whether all were imported.
-fn import(ctx: &AppContext, store: &mut Store, found: &mut [Found], new_id: bool) -> bool {
+fn import(ctx: &AppContext, store: &mut Store, found: &mut [ForeignSession], new_id: bool) -> bool {
     let mut importer = Importer {
         store,
         data_dir: &ctx.paths.data_dir,
@@ -218,7 +219,7 @@ fn import(ctx: &AppContext, store: &mut Store, found: &mut [Found], new_id: bool
 }
 
 /// `claude    147e5f31-dc4c  2026-11-23 23:06  8 KiB  1 call without result  Fix the parser`
-fn listed(one: &Found, is_everywhere: bool) -> String {
+fn listed(one: &ForeignSession, is_everywhere: bool) -> String {
     let open = match one.open_calls {
         0 => String::new(),
         calls => format!("{} without result", count(calls, "call")),
@@ -244,7 +245,7 @@ fn short(id: &str) -> &str {
         .map_or(id, |(end, _)| &id[..end])
 }
 
-fn json(found: &[Found], errors: &[SourceError]) -> Result<u8, CliError> {
+fn json(found: &[ForeignSession], errors: &[SourceError]) -> Result<u8, CliError> {
     let sessions = found.iter().map(|one| {
         json!({
             "agent": one.agent,
@@ -268,14 +269,15 @@ fn json(found: &[Found], errors: &[SourceError]) -> Result<u8, CliError> {
 
 /// Returns the sessions whose ID begins with one of these, or whose file is one of these.
 fn named(
-    mut found: Vec<Found>,
+    mut found: Vec<ForeignSession>,
     sources: &Sources,
     args: &ImportArgs,
     ctx: &AppContext,
-) -> Result<Vec<Found>, CliError> {
+) -> Result<Vec<ForeignSession>, CliError> {
     let path_of = |name: &str| ctx.env.cwd().join(PathBuf::from(name));
-    let is_it =
-        |one: &Found, name: &str| one.about.id.starts_with(name) || one.path == path_of(name);
+    let is_it = |one: &ForeignSession, name: &str| {
+        one.about.id.starts_with(name) || one.path == path_of(name)
+    };
     let mut may_be_read = args.check || args.yes || !can_ask();
     for name in &args.sessions {
         if found.iter().any(|one| is_it(one, name)) {
@@ -302,7 +304,7 @@ fn named(
             None => "rewake import --all lists all".to_string(),
         }));
     }
-    let is_named = |one: &Found| args.sessions.iter().any(|name| is_it(one, name));
+    let is_named = |one: &ForeignSession| args.sessions.iter().any(|name| is_it(one, name));
     Ok(found.into_iter().filter(is_named).collect())
 }
 
@@ -320,7 +322,7 @@ fn is_allowed(path: &Path) -> Result<bool, CliError> {
 }
 
 /// Prints what is wrong with each session. Returns the exit code.
-fn check(found: &[Found], has_errors: bool) -> u8 {
+fn check(found: &[ForeignSession], has_errors: bool) -> u8 {
     let mut is_sound = !has_errors;
     for one in found {
         let mut problems = one.report.problems();

@@ -8,9 +8,10 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::FileType;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::claude::Claude;
-use super::lines::{Line, Lines, text};
+use super::lines::{Lines, text};
 use super::links::read_tree;
 use super::normal::Normal;
 use super::open::regular;
@@ -40,7 +41,7 @@ const PROJECT_ROOT: &str = ".project_root";
 
 /// A session of another agent. It is stored as JSON, so that an unchanged one is not read again.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Found {
+pub struct ForeignSession {
     pub agent: Agent,
     pub about: About,
     /// The time of its last line, milliseconds since 1970.
@@ -60,11 +61,11 @@ pub struct Found {
     /// The file that contains it.
     #[serde(skip)]
     pub path: PathBuf,
-    /// The folder of the agent, and the path of the file below it.
+    /// The folder of the agent, and the path of the file relative to it.
     #[serde(skip)]
     root: PathBuf,
     #[serde(skip)]
-    way: PathBuf,
+    relative_path: PathBuf,
     /// The state of its file when it was read.
     #[serde(skip)]
     state: FileState,
@@ -105,11 +106,11 @@ impl FileState {
 /// Returns what the calls at the end of an imported session printed, one by one, from the text in
 /// [`CachedSource::about`].
 pub fn printed_of(about: &str) -> Vec<Option<String>> {
-    let stored: Option<Found> = serde_json::from_str(about).ok();
+    let stored: Option<ForeignSession> = serde_json::from_str(about).ok();
     stored.map(|stored| stored.printed).unwrap_or_default()
 }
 
-impl Found {
+impl ForeignSession {
     /// Reads the session. `sink` gets its pieces in order.
     pub(super) fn read(
         &self,
@@ -122,7 +123,7 @@ impl Found {
             return Ok(());
         }
         let folder = Folder::open(&self.root.canonicalize()?)?;
-        let lines = Lines::new(regular(&folder, &self.way)?);
+        let lines = Lines::new(regular(&folder, &self.relative_path)?);
         read_lines(self.agent, lines, self.branch.as_deref(), report, sink).map(drop)
     }
 
@@ -137,12 +138,13 @@ impl Found {
     }
 
     /// Returns the branches of it that the user left.
-    pub fn branches(&self, cache: &Cache) -> Vec<Found> {
+    pub fn branches(&self, cache: &Cache) -> Vec<ForeignSession> {
         let branch = |end: &String| {
             let mut cached = cache.of(&self.path).iter();
             let cached = cached.find(|cached| cached.id == *end);
-            let known = cached.and_then(|cached| Found::stored(cached, &self.root, &self.way));
-            Found {
+            let known = cached
+                .and_then(|cached| ForeignSession::stored(cached, &self.root, &self.relative_path));
+            ForeignSession {
                 branch: Some(end.clone()),
                 session: known.as_ref().and_then(|known| known.session.clone()),
                 imported: known.and_then(|known| known.imported),
@@ -168,11 +170,11 @@ impl Found {
     }
 
     /// Returns it as it was stored.
-    fn stored(cached: &CachedSource, root: &Path, way: &Path) -> Option<Found> {
-        Some(Found {
-            path: root.join(way),
+    fn stored(cached: &CachedSource, root: &Path, relative_path: &Path) -> Option<ForeignSession> {
+        Some(ForeignSession {
+            path: root.join(relative_path),
             root: root.to_path_buf(),
-            way: way.to_path_buf(),
+            relative_path: relative_path.to_path_buf(),
             state: FileState {
                 bytes: cached.bytes,
                 modified: cached.modified,
@@ -230,14 +232,6 @@ pub struct SourceError {
 #[derive(Debug)]
 pub struct Sources(Vec<(Agent, PathBuf)>);
 
-/// A part of the path to the files of an agent.
-enum Part {
-    Named(&'static str),
-    AnyFolder,
-    /// A file whose name begins and ends like this.
-    File(&'static str, &'static str),
-}
-
 impl Sources {
     pub fn new(env: &Env) -> Sources {
         let home = |path: &str| env.home().map(|home| home.join(path));
@@ -274,7 +268,7 @@ impl Sources {
         only: Option<Agent>,
         folders: Option<&[PathBuf]>,
         cache: &Cache,
-    ) -> (Vec<Found>, Vec<SourceError>) {
+    ) -> (Vec<ForeignSession>, Vec<SourceError>) {
         let mut found = Vec::new();
         let mut errors = Vec::new();
         let is_wanted = |agent: Agent| only.is_none_or(|only| only == agent);
@@ -289,13 +283,14 @@ impl Sources {
                     continue;
                 }
             };
-            let is_here = |folder: Option<&PathBuf>| {
-                folders.is_none_or(|folders| folder.is_some_and(|folder| folders.contains(folder)))
-            };
-            let mut reading = Reading::new(root, *agent, &opened, &is_here, cache);
+            let mut reading = Reading::new(root, *agent, &opened, folders, cache);
             match agent {
-                Agent::Opencode => reading.database(),
-                _ => reading.files(parts(*agent), &opened, Path::new("")),
+                Agent::Opencode => {
+                    if let Err(error) = reading.database() {
+                        reading.unreadable(Path::new(DATABASE), &error);
+                    }
+                }
+                _ => reading.files(pattern(*agent), &opened, Path::new("")),
             }
             found.append(&mut reading.found);
             errors.append(&mut reading.errors);
@@ -303,27 +298,23 @@ impl Sources {
         found.sort_by(|a, b| (b.updated_ms, &b.path).cmp(&(a.updated_ms, &a.path)));
         (found, errors)
     }
-}
 
-impl Sources {
     /// Returns the agents that have a session of one of these folders, from the first lines of a
     /// limited number of files. A large database is not read.
     pub fn agents_of(&self, folders: &[PathBuf]) -> Vec<Agent> {
-        let is_here =
-            |folder: Option<&PathBuf>| folder.is_some_and(|folder| folders.contains(folder));
         let has_any = |(agent, root): &&(Agent, PathBuf)| {
             let folder = root.canonicalize().and_then(|root| Folder::open(&root));
             let Ok(folder) = folder else {
                 return false;
             };
             let cache = Cache::default();
-            let mut reading = Reading::new(root, *agent, &folder, &is_here, &cache);
+            let mut reading = Reading::new(root, *agent, &folder, Some(folders), &cache);
             match agent {
-                Agent::Opencode => reading.has_database_of_here(),
+                Agent::Opencode => reading.is_database_in_this_folder(),
                 _ => {
                     reading.heads_left = Some(MAX_HEADS);
-                    reading.files(parts(*agent), &folder, Path::new(""));
-                    reading.is_any_here
+                    reading.files(pattern(*agent), &folder, Path::new(""));
+                    reading.is_any_in_this_folder
                 }
             }
         };
@@ -332,7 +323,7 @@ impl Sources {
     }
 
     /// Reads a file in any folder. `agent`: the agent that wrote it. `None`: its first lines tell.
-    pub fn file(&self, path: &Path, agent: Option<Agent>) -> Result<Found, SourceError> {
+    pub fn file(&self, path: &Path, agent: Option<Agent>) -> Result<ForeignSession, SourceError> {
         let read = || {
             let folder = path.parent().unwrap_or(Path::new("/")).canonicalize()?;
             let name = path
@@ -345,7 +336,7 @@ impl Sources {
                 None => agent_of(file.try_clone()?)?,
             };
             let cache = Cache::default();
-            let one = Reading::new(&folder, agent, &opened, &|_| true, &cache)
+            let one = Reading::new(&folder, agent, &opened, None, &cache)
                 .read_file(file, Path::new(name))?;
             one.ok_or_else(|| io::Error::other("it has no session"))
         };
@@ -355,66 +346,63 @@ impl Sources {
     }
 }
 
-/// Returns the first lines of a file. The copy of a descriptor has the same position in the file, so
-/// the file is then at its beginning again.
-fn head(mut file: File) -> io::Result<Lines> {
+/// Returns the first value that `find` finds in the first lines of a file. The copy of a descriptor
+/// has the same position in the file, so the file is then at its beginning again.
+fn find_in_head<T>(mut file: File, find: impl Fn(&Value) -> Option<T>) -> io::Result<Option<T>> {
     let mut bytes = Vec::new();
     file.rewind()?;
     Read::by_ref(&mut file)
         .take(HEAD_BYTES)
         .read_to_end(&mut bytes)?;
     file.rewind()?;
-    Ok(Lines::new(Cursor::new(bytes)))
+    let mut lines = Lines::new(Cursor::new(bytes));
+    for _ in 0..HEAD_LINES {
+        let Some(line) = lines.next(&mut Report::default())? else {
+            break;
+        };
+        let found = find(&line.value);
+        if found.is_some() {
+            return Ok(found);
+        }
+    }
+    Ok(None)
 }
 
 /// Returns the agent that wrote a file, from its first lines.
 fn agent_of(file: File) -> io::Result<Agent> {
-    let mut lines = head(file)?;
-    let mut agent = None;
-    for _ in 0..HEAD_LINES {
-        let Some(Line { value, .. }) = lines.next(&mut Report::default())? else {
-            break;
-        };
+    let agent = find_in_head(file, |value| {
         let has = |name: &str| value.get(name).is_some();
-        agent = match text(&value, &["type"]) {
+        match text(value, &["type"]) {
             "session_meta" => Some(Agent::Codex),
             "session" if has("version") => Some(Agent::Pi),
             "user" | "assistant" if !value["message"]["parts"].is_null() => Some(Agent::Qwen),
             "user" | "assistant" if has("message") && has("uuid") => Some(Agent::Claude),
             "" if has("projectHash") => Some(Agent::Gemini),
-            _ => continue,
-        };
-        break;
-    }
-    agent.ok_or_else(|| io::Error::other("it is of no agent that is known: --from names it"))
+            _ => None,
+        }
+    });
+    agent?.ok_or_else(|| io::Error::other("it is of no agent that is known: --from names it"))
 }
 
-/// Returns the way from the folder of an agent to its sessions.
-fn parts(agent: Agent) -> &'static [Part] {
-    use Part::{AnyFolder, File, Named};
+/// Returns the folder that one of the first lines names.
+fn head_folder(file: File) -> io::Result<Option<PathBuf>> {
+    find_in_head(file, |value| {
+        let places = [text(value, &["cwd"]), text(value, &["payload", "cwd"])];
+        let mut places = places.into_iter().filter(|text| !text.is_empty());
+        places.next().map(PathBuf::from)
+    })
+}
+
+/// Returns the pattern of the paths of sessions below the folder of an agent. `*` is any part of a
+/// name.
+fn pattern(agent: Agent) -> &'static str {
     match agent {
-        Agent::Claude => &[Named("projects"), AnyFolder, File("", ".jsonl")],
-        Agent::Codex => &[
-            Named("sessions"),
-            AnyFolder,
-            AnyFolder,
-            AnyFolder,
-            File("rollout-", ".jsonl"),
-        ],
-        Agent::Pi => &[Named("sessions"), AnyFolder, File("", ".jsonl")],
-        Agent::Qwen => &[
-            Named("projects"),
-            AnyFolder,
-            Named("chats"),
-            File("", ".jsonl"),
-        ],
-        Agent::Gemini => &[
-            Named("tmp"),
-            AnyFolder,
-            Named("chats"),
-            File("session-", ".jsonl"),
-        ],
-        Agent::Opencode => &[],
+        Agent::Claude => "projects/*/*.jsonl",
+        Agent::Codex => "sessions/*/*/*/rollout-*.jsonl",
+        Agent::Opencode => DATABASE,
+        Agent::Pi => "sessions/*/*.jsonl",
+        Agent::Qwen => "projects/*/chats/*.jsonl",
+        Agent::Gemini => "tmp/*/chats/session-*.jsonl",
     }
 }
 
@@ -423,13 +411,14 @@ struct Reading<'a> {
     root: &'a Path,
     agent: Agent,
     folder: &'a Folder,
-    is_here: &'a dyn Fn(Option<&PathBuf>) -> bool,
+    /// The folders whose sessions are wanted. `None`: all.
+    folders: Option<&'a [PathBuf]>,
     cache: &'a Cache,
-    found: Vec<Found>,
+    found: Vec<ForeignSession>,
     errors: Vec<SourceError>,
     /// Only the first lines are read, of this number of files, up to one that is wanted.
     heads_left: Option<u32>,
-    is_any_here: bool,
+    is_any_in_this_folder: bool,
 }
 
 impl<'a> Reading<'a> {
@@ -437,215 +426,223 @@ impl<'a> Reading<'a> {
         root: &'a Path,
         agent: Agent,
         folder: &'a Folder,
-        is_here: &'a dyn Fn(Option<&PathBuf>) -> bool,
+        folders: Option<&'a [PathBuf]>,
         cache: &'a Cache,
     ) -> Reading<'a> {
         Reading {
             root,
             agent,
             folder,
-            is_here,
+            folders,
             cache,
             found: Vec::new(),
             errors: Vec::new(),
             heads_left: None,
-            is_any_here: false,
+            is_any_in_this_folder: false,
         }
     }
 
-    fn files(&mut self, parts: &[Part], folder: &Folder, way: &Path) {
-        let Some((part, rest)) = parts.split_first() else {
-            return;
+    /// Reads the files whose paths below this folder match the pattern.
+    fn files(&mut self, pattern: &str, folder: &Folder, relative_path: &Path) {
+        let (part, rest) = match pattern.split_once('/') {
+            Some((part, rest)) => (part, Some(rest)),
+            None => (pattern, None),
+        };
+        let matches = |name: &str| match part.split_once('*') {
+            Some((begin, end)) => name.starts_with(begin) && name.ends_with(end),
+            None => name == part,
         };
         let mut listed = match folder.list() {
             Ok(listed) => listed,
-            Err(e) => return self.errors.push(unreadable(&self.root.join(way), &e)),
+            Err(e) => return self.unreadable(relative_path, &e),
         };
+        listed.retain(|(name, _)| matches(&name.to_string_lossy()));
         // The names of newer ones are mostly higher.
         listed.sort_by(|(a, _), (b, _)| b.cmp(a));
         for (name, kind) in listed {
             if self.heads_left == Some(0) {
                 return;
             }
-            let way = way.join(&name);
-            let shown = name.to_string_lossy();
-            match part {
-                Part::File(begins, ends) => {
-                    if kind != FileType::Directory
-                        && shown.starts_with(begins)
-                        && shown.ends_with(ends)
-                    {
-                        self.file(folder, Path::new(&name), &way);
-                    }
-                }
-                Part::Named(wanted) if shown != *wanted => {}
-                Part::Named(_) | Part::AnyFolder if kind == FileType::Directory => {
-                    match folder.below(Path::new(&name)) {
-                        Ok(below) => self.files(rest, &below, &way),
-                        Err(e) => self.errors.push(unreadable(&self.root.join(way), &e)),
-                    }
-                }
-                Part::Named(_) | Part::AnyFolder => {}
+            let name = Path::new(&name);
+            let relative_path = relative_path.join(name);
+            match (rest, kind == FileType::Directory) {
+                (None, false) => self.file(folder, name, &relative_path),
+                (Some(rest), true) => match folder.below(name) {
+                    Ok(below) => self.files(rest, &below, &relative_path),
+                    Err(e) => self.unreadable(&relative_path, &e),
+                },
+                (None, true) | (Some(_), false) => {}
             }
         }
     }
 
-    fn file(&mut self, folder: &Folder, name: &Path, way: &Path) {
+    fn unreadable(&mut self, relative_path: &Path, error: &io::Error) {
+        let error = unreadable(&self.root.join(relative_path), error);
+        self.errors.push(error);
+    }
+
+    fn file(&mut self, folder: &Folder, name: &Path, relative_path: &Path) {
+        let file = regular(folder, name);
         if let Some(left) = &mut self.heads_left {
             *left -= 1;
-            let file = regular(folder, name);
-            if file.is_ok_and(|file| self.is_of_here(file, way).unwrap_or(false)) {
-                self.is_any_here = true;
+            let is_in = file.and_then(|file| self.is_file_in_this_folder(file, relative_path));
+            if is_in.unwrap_or(false) {
+                self.is_any_in_this_folder = true;
                 self.heads_left = Some(0);
             }
             return;
         }
-        let read = regular(folder, name).and_then(|file| self.read_file(file, way));
-        match read {
+        match file.and_then(|file| self.read_file(file, relative_path)) {
             Ok(one) => self.found.extend(one),
-            Err(e) => self.errors.push(unreadable(&self.root.join(way), &e)),
+            Err(e) => self.unreadable(relative_path, &e),
         }
     }
 
     /// Reads a session, unless it is of another folder.
-    fn read_file(&self, file: File, way: &Path) -> io::Result<Option<Found>> {
+    fn read_file(&self, file: File, relative_path: &Path) -> io::Result<Option<ForeignSession>> {
         let state = FileState::of(&file.metadata()?);
-        let path = self.root.join(way);
-        let mut cached = self.cache.of(&path).iter();
+        let mut cached = self.cache.of(&self.root.join(relative_path)).iter();
         let cached = cached.find(|cached| cached.id.is_empty());
-        let known = cached.and_then(|cached| Found::stored(cached, self.root, way));
+        let known =
+            cached.and_then(|cached| ForeignSession::stored(cached, self.root, relative_path));
         let known = match known {
             Some(known) if known.state == state => {
-                let is_here = (self.is_here)(known.about.folder.as_ref());
-                return Ok(is_here.then_some(known));
+                let is_wanted = self.in_this_folder(known.about.folder.as_ref());
+                return Ok(is_wanted.then_some(known));
             }
             known => known,
         };
-        if !self.is_of_here(file.try_clone()?, way)? {
+        if !self.is_file_in_this_folder(file.try_clone()?, relative_path)? {
             return Ok(None);
         }
-        let (about, seen) = seen(self.agent, Report::default(), |report, sink| {
-            read_lines(self.agent, Lines::new(file), None, report, sink)
-        });
-        let mut about = about?;
-        about.folder = about.folder.or(self.project(way));
-        if about.id.is_empty() {
-            let name = way.file_stem().unwrap_or_default();
-            about.id = name.to_string_lossy().into_owned();
-        }
-        let size_and_time = (state.bytes, state.modified / 1_000_000);
-        Ok(Some(self.described(
-            about,
-            way,
-            state,
-            known.as_ref(),
-            seen,
-            size_and_time,
-        )))
+        let read = |report: &mut Report, sink: Sink<'_>| {
+            let mut about = read_lines(self.agent, Lines::new(file), None, report, sink)?;
+            about.folder = about.folder.or(self.project(relative_path));
+            if about.id.is_empty() {
+                let name = relative_path.file_stem().unwrap_or_default();
+                about.id = name.to_string_lossy().into_owned();
+            }
+            Ok((about, state.bytes, state.modified / 1_000_000))
+        };
+        let report = Report::default();
+        let one = self.described(relative_path, state, known.as_ref(), report, read);
+        one.map(Some)
+    }
+
+    /// Returns whether the sessions of a folder are wanted.
+    fn in_this_folder(&self, folder: Option<&PathBuf>) -> bool {
+        let is_one = |folders: &[PathBuf]| folder.is_some_and(|folder| folders.contains(folder));
+        self.folders.is_none_or(is_one)
     }
 
     /// Returns whether one of the first lines of a file names a folder that is wanted.
-    fn is_of_here(&self, file: File, way: &Path) -> io::Result<bool> {
-        let folder = match self.project(way) {
+    fn is_file_in_this_folder(&self, file: File, relative_path: &Path) -> io::Result<bool> {
+        let folder = match self.project(relative_path) {
             Some(project) => Some(project),
             None => head_folder(file)?,
         };
-        Ok((self.is_here)(folder.as_ref()))
+        Ok(self.in_this_folder(folder.as_ref()))
     }
 
-    fn project(&self, way: &Path) -> Option<PathBuf> {
+    fn project(&self, relative_path: &Path) -> Option<PathBuf> {
         match self.agent {
-            Agent::Gemini => project_root(self.folder, way),
+            Agent::Gemini => project_root(self.folder, relative_path),
             _ => None,
         }
     }
 
-    /// Returns a session that was read now. `known`: as it was before. `changed_ms`: its time, if
-    /// none of its pieces has one.
+    /// Reads a session. It is converted as for an import, so both count the same. `known`: as it was
+    /// before. `read` returns its bytes, and its time if none of its pieces has one, too.
     fn described(
         &self,
-        mut about: About,
-        way: &Path,
+        relative_path: &Path,
         state: FileState,
-        known: Option<&Found>,
-        seen: Seen,
-        (bytes, changed_ms): (u64, i64),
-    ) -> Found {
+        known: Option<&ForeignSession>,
+        mut report: Report,
+        read: impl FnOnce(&mut Report, Sink<'_>) -> io::Result<(About, u64, i64)>,
+    ) -> io::Result<ForeignSession> {
+        let (mut first_words, mut updated_ms) = (None, 0);
+        let mut ignored = |_, _, _| {};
+        let mut normal = Normal::new(self.agent, &About::default(), &mut ignored);
+        let (mut about, bytes, changed_ms) = read(&mut report, &mut |piece| {
+            updated_ms = piece.at_ms().max(updated_ms);
+            if let (Piece::Said { text, .. }, None) = (&piece, &first_words) {
+                first_words = Some(title_line(text, TITLE_CHARS));
+            }
+            normal.take(piece);
+        })?;
+        let ended = normal.end();
+        report.add(ended.report);
         // A table that cannot be read may have messages.
-        let has_messages = seen.first_words.is_some() || !seen.report.partial.is_empty();
+        let has_messages = first_words.is_some() || !report.partial.is_empty();
         let title = about.title.take();
         let title = title.map(|title| title_line(&title, TITLE_CHARS));
-        about.title = title.or(seen.first_words);
-        Found {
+        about.title = title.or(first_words);
+        if updated_ms == 0 {
+            updated_ms = changed_ms;
+        }
+        Ok(ForeignSession {
             agent: self.agent,
             about,
-            updated_ms: match seen.updated_ms {
-                0 => changed_ms,
-                at_ms => at_ms,
-            },
+            updated_ms,
             bytes,
-            open_calls: seen.open_calls,
+            open_calls: ended.without_result,
             has_messages,
-            is_newer: seen.report.is_newer_than_known(),
+            is_newer: report.is_newer_than_known(),
             imported: known.and_then(|known| known.imported),
             printed: known.map(|known| known.printed.clone()).unwrap_or_default(),
-            path: self.root.join(way),
+            path: self.root.join(relative_path),
             root: self.root.to_path_buf(),
-            way: way.to_path_buf(),
+            relative_path: relative_path.to_path_buf(),
             state,
             branch: None,
             session: known.and_then(|known| known.session.clone()),
             was_read: true,
             is_elsewhere: false,
-            report: seen.report,
-        }
+            report,
+        })
     }
 
-    fn database(&mut self) {
-        let way = Path::new(DATABASE);
-        let path = self.root.join(way);
+    fn database(&mut self) -> io::Result<()> {
+        let relative_path = Path::new(DATABASE);
         let state = match self.database_state() {
-            Ok(state) => state,
-            Err(e) if e.kind() == ErrorKind::NotFound => return,
-            Err(e) => return self.errors.push(unreadable(&path, &e)),
+            Err(e) if e.kind() == ErrorKind::NotFound => return Ok(()),
+            state => state?,
         };
-        let cached = self.cache.of(&path).iter();
-        let known: Vec<Found> = cached
-            .filter_map(|cached| Found::stored(cached, self.root, way))
+        let cached = self.cache.of(&self.root.join(relative_path)).iter();
+        let mut known: Vec<ForeignSession> = cached
+            .filter_map(|cached| ForeignSession::stored(cached, self.root, relative_path))
             .collect();
         // All sessions of a database are stored together.
         if known.iter().any(|known| known.state == state) {
-            let now = known.into_iter().filter(|known| known.state == state);
-            let is_here = |one: &Found| (self.is_here)(one.about.folder.as_ref());
-            return self.found.extend(now.filter(is_here));
+            known.retain(|known| {
+                known.state == state && self.in_this_folder(known.about.folder.as_ref())
+            });
+            self.found = known;
+            return Ok(());
         }
-        let database = match Database::copy(self.folder, DATABASE) {
-            Ok(database) => database,
-            Err(e) => return self.errors.push(unreadable(&path, &e)),
-        };
+        let database = Database::copy(self.folder, DATABASE)?;
         let mut report = Report::default();
         for listed in database.sessions(&mut report) {
-            let is_elsewhere = !(self.is_here)(listed.about.folder.as_ref());
-            let (bytes, seen) = seen(self.agent, report.clone(), |report, sink| {
-                database.read(&listed.about.id, report, sink)
-            });
             let known = known.iter().find(|known| known.about.id == listed.about.id);
-            let size_and_time = (bytes, listed.updated_ms);
-            let one = self.described(listed.about, way, state, known, seen, size_and_time);
-            self.found.push(Found {
+            let is_elsewhere = !self.in_this_folder(listed.about.folder.as_ref());
+            let read = |report: &mut Report, sink: Sink<'_>| {
+                let bytes = database.read(&listed.about.id, report, sink);
+                Ok((listed.about, bytes, listed.updated_ms))
+            };
+            let one = self.described(relative_path, state, known, report.clone(), read)?;
+            self.found.push(ForeignSession {
                 is_elsewhere,
                 ..one
             });
         }
-        if let (Some(why), true) = (report.partial.first(), self.found.is_empty()) {
-            self.errors.push(SourceError {
-                path,
-                why: why.clone(),
-            });
+        match report.partial.first() {
+            Some(why) if self.found.is_empty() => Err(io::Error::other(why.clone())),
+            _ => Ok(()),
         }
     }
 
-    fn has_database_of_here(&self) -> bool {
+    fn is_database_in_this_folder(&self) -> bool {
         let is_small = |state: FileState| state.bytes <= MAX_DATABASE;
         if !self.database_state().is_ok_and(is_small) {
             return false;
@@ -653,7 +650,7 @@ impl<'a> Reading<'a> {
         let database = Database::copy(self.folder, DATABASE);
         let listed = database.map(|database| database.sessions(&mut Report::default()));
         let mut listed = listed.into_iter().flatten();
-        listed.any(|listed| (self.is_here)(listed.about.folder.as_ref()))
+        listed.any(|listed| self.in_this_folder(listed.about.folder.as_ref()))
     }
 
     fn database_state(&self) -> io::Result<FileState> {
@@ -688,65 +685,9 @@ pub(super) fn read_lines(
     }
 }
 
-/// The sum of the pieces of a session.
-#[derive(Default)]
-struct Seen {
-    first_words: Option<String>,
-    updated_ms: i64,
-    open_calls: u64,
-    report: Report,
-}
-
-/// Reads a session and returns what the list shows of it. It is converted as for an import, so both
-/// count the same.
-fn seen<T>(
-    agent: Agent,
-    mut report: Report,
-    read: impl FnOnce(&mut Report, Sink<'_>) -> T,
-) -> (T, Seen) {
-    let mut seen = Seen::default();
-    let mut ignored = |_, _, _| {};
-    let mut normal = Normal::new(agent, &About::default(), &mut ignored);
-    let read = read(&mut report, &mut |piece| {
-        seen.updated_ms = seen.updated_ms.max(piece.at_ms());
-        if let (Piece::Said { text, .. }, None) = (&piece, &seen.first_words) {
-            seen.first_words = Some(title_line(text, TITLE_CHARS));
-        }
-        normal.take(piece);
-    });
-    let ended = normal.end();
-    seen.open_calls = ended.without_result;
-    report.add(ended.report);
-    seen.report = report;
-    (read, seen)
-}
-
-/// Returns the folder that one of the first lines names.
-fn head_folder(file: File) -> io::Result<Option<PathBuf>> {
-    let mut lines = head(file)?;
-    let mut found = None;
-    for _ in 0..HEAD_LINES {
-        let Some(line) = lines.next(&mut Report::default())? else {
-            break;
-        };
-        let places = [
-            text(&line.value, &["cwd"]),
-            text(&line.value, &["payload", "cwd"]),
-        ];
-        found = places
-            .into_iter()
-            .find(|text| !text.is_empty())
-            .map(PathBuf::from);
-        if found.is_some() {
-            break;
-        }
-    }
-    Ok(found)
-}
-
-/// Returns the folder of a project of gemini-cli. `way`: `tmp/NAME/chats/FILE`.
-fn project_root(folder: &Folder, way: &Path) -> Option<PathBuf> {
-    let project = way.parent()?.parent()?.join(PROJECT_ROOT);
+/// Returns the folder of a project of gemini-cli. `relative_path`: `tmp/NAME/chats/FILE`.
+fn project_root(folder: &Folder, relative_path: &Path) -> Option<PathBuf> {
+    let project = relative_path.parent()?.parent()?.join(PROJECT_ROOT);
     let file = regular(folder, &project).ok()?;
     let mut text = String::new();
     file.take(4_096).read_to_string(&mut text).ok()?;

@@ -33,7 +33,7 @@ use crate::core::entry::Usage;
 use crate::core::text::{count, one_line};
 use crate::core::visible::visible;
 
-pub use find::{Cache, Found, SourceError, Sources, printed_of};
+pub use find::{Cache, ForeignSession, SourceError, Sources, printed_of};
 pub use opencode::Database;
 pub use run::{ImportError, Imported, Importer};
 pub use tools::foreign_tools;

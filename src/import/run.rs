@@ -6,7 +6,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::find::{Found, SourceError};
+use super::find::{ForeignSession, SourceError};
 use super::normal::{Ended, Normal};
 use super::opencode::Database;
 use super::{Agent, Report};
@@ -71,7 +71,7 @@ pub struct Importer<'a> {
 
 impl Importer<'_> {
     /// Imports a session, or appends what is new in it.
-    pub fn import(&mut self, found: &mut Found) -> Result<Imported, ImportError> {
+    pub fn import(&mut self, found: &mut ForeignSession) -> Result<Imported, ImportError> {
         if let Some(session) = found.whole_copy().cloned().filter(|_| !self.new_id) {
             self.restore(&session)?;
             return Ok(Imported {
@@ -100,7 +100,7 @@ impl Importer<'_> {
 
     fn import_from(
         &mut self,
-        found: &mut Found,
+        found: &mut ForeignSession,
         database: Option<&Database>,
         newest: Option<u32>,
         free: u32,
@@ -129,7 +129,7 @@ impl Importer<'_> {
     }
 
     /// Returns the number of the newest copy, and the first one that is free.
-    fn copies(&self, found: &Found) -> Result<(Option<u32>, u32), ImportError> {
+    fn copies(&self, found: &ForeignSession) -> Result<(Option<u32>, u32), ImportError> {
         let (mut newest, mut purged, mut free) = (None, None, 0);
         for number in 0..MAX_COPIES {
             let session = id(found, number);
@@ -153,7 +153,7 @@ impl Importer<'_> {
 
     fn copy(
         &mut self,
-        found: &Found,
+        found: &ForeignSession,
         session: &str,
         database: Option<&Database>,
     ) -> Result<(Copied, Report, Vec<Option<String>>), ImportError> {
@@ -214,7 +214,7 @@ impl Importer<'_> {
 }
 
 /// Returns the ID of a copy of a source.
-fn id(found: &Found, number: u32) -> String {
+fn id(found: &ForeignSession, number: u32) -> String {
     let about = &found.about;
     let branch = found.branch.as_deref().unwrap_or_default();
     let text = format!("{}\0{}\0{branch}\0{number}", found.agent, about.id);

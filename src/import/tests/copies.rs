@@ -35,7 +35,7 @@ impl Place {
         Store::open(&self.data).unwrap()
     }
 
-    fn found(&self, store: &Store) -> Found {
+    fn found(&self, store: &Store) -> ForeignSession {
         let env = Env::new([("HOME", self.home.as_os_str())], "/");
         let cache = Cache::new(store.history().cached_sources().unwrap());
         let (mut found, errors) = Sources::new(&env).list(None, None, &cache);
