@@ -12,6 +12,7 @@ use super::frames::Frame;
 use super::prompt::{self, ORIGIN, Said};
 use super::questions::{Answered, QuestionKey};
 use super::session::{self, OpenedSession, Opening};
+use super::settings::MODE;
 use super::turns::{OpenPrompt, PROMPTS_MAX};
 use super::wire::{
     self, ClientCapabilities, INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, RpcError,
@@ -246,7 +247,8 @@ impl Connection {
     fn set_mode(&mut self, params: &RawValue) -> Result<Value, RpcError> {
         let given: wire::SetMode = wire::params(params)?;
         let session = self.session(&given.session_id)?;
-        let choice = session.settings().choose_mode(&given.mode_id)?;
+        let settings = session.settings().clone();
+        let choice = settings.choose(&session.ctx, MODE, &given.mode_id)?;
         self.send(&session, Signal::Choose(choice))?;
         Ok(json!({}))
     }

@@ -1,15 +1,15 @@
 //! The mode, the model and the effort of a session, as the client shows and sets them.
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::wire::{INVALID_PARAMS, NO_KEY, RpcError};
 use crate::core::choice::Effort;
 use crate::core::entry::{Choice, Mode};
 use crate::core::state::State;
 use crate::model::{Figures, Models};
-use crate::session::AppContext;
+use crate::session::{AppContext, SettingsChange};
 
-const MODE: &str = "mode";
+pub(super) const MODE: &str = "mode";
 const MODEL: &str = "model";
 const EFFORT: &str = "effort";
 
@@ -111,53 +111,36 @@ impl Settings {
         ])
     }
 
-    /// Returns the choice of a mode.
-    ///
-    /// # Errors
-    /// The mode is unknown or not offered.
-    pub(super) fn choose_mode(&self, name: &str) -> Result<Choice, RpcError> {
-        let mode = self.offered_modes().find(|mode| mode.name() == name);
-        match mode {
-            Some(mode) => Ok(Choice::of_mode(mode)),
-            None if name == Mode::BypassPermissions.name() => Err(RpcError::new(
-                INVALID_PARAMS,
-                "bypassPermissions is offered only by rewake acp --yolo",
-            )),
-            None => Err(unknown("mode", name)),
-        }
-    }
-
     /// Returns the choice of an option.
     ///
     /// # Errors
-    /// The option or its value is unknown, or the model cannot be used.
+    /// The option or its value is unknown or not offered, or the model cannot be used.
     pub(super) fn choose(
         &self,
         ctx: &AppContext,
         option: &str,
         value: &str,
     ) -> Result<Choice, RpcError> {
-        match option {
-            MODE => self.choose_mode(value),
-            MODEL => {
-                let models = Models::new(ctx.config().clone(), ctx.env.clone());
-                let usable = models.check(value);
-                usable.map_err(|error| RpcError {
-                    code: if lacks_key(ctx, value) {
-                        NO_KEY
-                    } else {
-                        INVALID_PARAMS
-                    },
-                    ..RpcError::from(error)
-                })?;
-                Ok(Choice::of_model(value))
-            }
-            EFFORT => match Effort::named(value) {
-                Some(effort) => Ok(Choice::of_effort(effort)),
-                None => Err(unknown("effort", value)),
-            },
-            _ => Err(unknown("option", option)),
+        let given = Map::from_iter([(option.to_string(), value.into())]);
+        let change = SettingsChange::parse(given, &[MODE, MODEL, EFFORT])?;
+        if change.mode == Some(Mode::BypassPermissions) && !self.is_yolo {
+            return Err(RpcError::new(
+                INVALID_PARAMS,
+                "bypassPermissions is offered only by rewake acp --yolo",
+            ));
         }
+        if let Some(model) = &change.model {
+            let models = Models::new(ctx.config().clone(), ctx.env.clone());
+            models.check(model).map_err(|error| RpcError {
+                code: if lacks_key(ctx, model) {
+                    NO_KEY
+                } else {
+                    INVALID_PARAMS
+                },
+                ..RpcError::from(error)
+            })?;
+        }
+        Ok(change.choice())
     }
 }
 
@@ -166,11 +149,6 @@ pub(super) fn lacks_key(ctx: &AppContext, model: &str) -> bool {
     let provider = crate::model::split_name(model).map(|(provider, _)| provider);
     let provider = provider.and_then(|name| ctx.config().provider(name).ok());
     provider.is_some_and(|provider| provider.key(&ctx.env).is_err())
-}
-
-fn unknown(what: &str, name: &str) -> RpcError {
-    let name = crate::core::text::clip(name, 100);
-    RpcError::new(INVALID_PARAMS, format!("there is no {what} {name:?}"))
 }
 
 fn mode_name(mode: Mode) -> &'static str {

@@ -106,7 +106,9 @@ impl From<SteerError> for RpcError {
     fn from(error: SteerError) -> RpcError {
         match error {
             SteerError::Session(error) => error.into(),
-            SteerError::Refused { what, .. } => RpcError::new(INVALID_PARAMS, what),
+            SteerError::Refused { what, hint, .. } => {
+                RpcError::new(INVALID_PARAMS, what).with_hint(Some(hint))
+            }
         }
     }
 }

@@ -5,10 +5,9 @@ use clap::Args;
 use super::steer::{ORIGIN, open_store, report_delivery};
 use super::values;
 use crate::core::choice::Effort;
-use crate::core::entry::{Choice, Mode};
-use crate::core::signal::Signal;
+use crate::core::entry::Mode;
 use crate::report::CliError;
-use crate::session::{AppContext, Delivery};
+use crate::session::{AppContext, Delivery, SettingsChange};
 
 /// Set the model, mode, effort, temperature or limits of a session
 #[derive(Debug, Clone, PartialEq, Args)]
@@ -28,42 +27,30 @@ pub(crate) struct SetArgs {
     #[arg(long, value_name = "T")]
     pub temperature: Option<f64>,
     /// Pause after N more answers of the model
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    #[arg(long, value_name = "N")]
     pub turns: Option<u64>,
     /// Pause when the session has cost this many US dollars
     #[arg(long, value_name = "DOLLARS")]
     pub usd: Option<f64>,
     /// Remove both limits
-    #[arg(long, conflicts_with_all = ["turns", "usd"])]
+    #[arg(long)]
     pub no_limits: bool,
-}
-
-impl SetArgs {
-    fn signals(&self) -> Vec<Signal> {
-        let choice = Choice {
-            model: self.model.clone(),
-            mode: self.mode,
-            effort: self.effort,
-            temperature: self.temperature,
-            ..Choice::default()
-        };
-        let signals = Signal::of_settings(choice, (self.turns, self.usd, None), self.no_limits);
-        signals.into_iter().flatten().collect()
-    }
 }
 
 pub(super) fn run(ctx: &AppContext, args: &SetArgs) -> Result<u8, CliError> {
     let mut store = open_store(ctx)?;
-    let signals = args.signals();
-    if signals.is_empty() {
-        return Err(CliError::usage("there is nothing to set").with_hint(
-            "--model, --mode, --effort, --temperature, --turns, --usd or --no-limits says what",
-        ));
-    }
     let info = ctx.steering().find_session(&store, &args.id)?;
-    let mut sending = Delivery::Kept;
-    for signal in signals {
-        sending = ctx.steer(&mut store, &info, signal, ORIGIN)?.sending;
-    }
+    let change = SettingsChange {
+        model: args.model.clone(),
+        mode: args.mode,
+        effort: args.effort,
+        temperature: args.temperature,
+        turns: args.turns,
+        usd: args.usd,
+        no_limits: args.no_limits,
+        ..SettingsChange::default()
+    };
+    let receipts = ctx.change_settings(&mut store, &info, &change, ORIGIN)?;
+    let sending = receipts.last().map_or(Delivery::Kept, |last| last.sending);
     Ok(report_delivery(&info, sending))
 }

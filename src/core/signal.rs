@@ -81,20 +81,6 @@ impl Signal {
     /// A stop of whatever is in progress. [`Signal::sent_after`] names the last entry.
     pub const STOP: Signal = Signal::Stop { seen: 0 };
 
-    /// Returns the signals for new settings: the choice, and the limits of turns, US dollars and
-    /// tokens. `None`: nothing is set. `no_limits`: all limits are removed.
-    pub fn of_settings(
-        choice: Choice,
-        (turns, usd, tokens): (Option<u64>, Option<f64>, Option<u64>),
-        no_limits: bool,
-    ) -> [Option<Signal>; 2] {
-        let has_limit = turns.is_some() || usd.is_some() || tokens.is_some();
-        [
-            (!choice.is_empty()).then_some(Signal::Choose(choice)),
-            (has_limit || no_limits).then_some(Signal::Limit { turns, usd, tokens }),
-        ]
-    }
-
     /// A pause of the session as it is. [`Signal::sent_after`] names the last entry.
     pub const PAUSE: Signal = Signal::Pause { seen: 0 };
 

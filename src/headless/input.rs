@@ -19,14 +19,14 @@ use serde_json::{Map, Value, json};
 use tokio::sync::Notify;
 
 use super::print::out;
-use crate::core::choice::Effort;
-use crate::core::entry::{CallId, Choice, Entry, Image, Mode, Seq, Verdict, Via};
+use crate::core::entry::{CallId, Entry, Image, Seq, Verdict, Via};
 use crate::core::form::FormAnswer;
 use crate::core::signal::Signal;
 use crate::core::text::one_line;
 use crate::report::{InputLine, next_line};
 use crate::session::{
-    AppContext, QuestionChoice, Session, SessionError, SteerError, decode_image, denial,
+    AppContext, QuestionChoice, Session, SessionError, SettingsChange, SteerError, decode_image,
+    denial,
 };
 use crate::store::{Message, SessionInfo, Store, StoreError};
 
@@ -49,6 +49,17 @@ const ENTRIES_AT_ONCE: Seq = 1_000;
 /// longest time that it waits.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 const OBEYED_WITHIN: Duration = Duration::from_secs(30);
+
+/// Settings that a line can change.
+const SETTINGS: &[&str] = &[
+    "model",
+    "mode",
+    "effort",
+    "temperature",
+    "turns",
+    "usd",
+    "tokens",
+];
 
 /// A line of the input.
 #[derive(Deserialize)]
@@ -75,15 +86,8 @@ enum Line {
         values: Map<String, Value>,
     },
     Stop {},
-    Set {
-        model: Option<String>,
-        mode: Option<Mode>,
-        effort: Option<Effort>,
-        temperature: Option<f64>,
-        turns: Option<u64>,
-        usd: Option<f64>,
-        tokens: Option<u64>,
-    },
+    /// With [`SETTINGS`].
+    Set(Map<String, Value>),
 }
 
 #[derive(Deserialize)]
@@ -104,10 +108,7 @@ impl From<String> for Refused {
 
 impl From<SteerError> for Refused {
     fn from(error: SteerError) -> Refused {
-        Refused(match error {
-            SteerError::Session(error) => error.to_string(),
-            SteerError::Refused { what, hint, .. } => format!("{what}; {hint}"),
-        })
+        Refused(error.with_hint())
     }
 }
 
@@ -309,7 +310,7 @@ impl Reader {
     fn apply(&mut self, line: Line, origin: &str) -> Result<(), Refused> {
         // Two rows of one line have two origins, so that a kill between them loses neither.
         let limit_origin = origin.replacen(ORIGIN, LIMIT_ORIGIN, 1);
-        if self.is_known(origin) && !matches!(line, Line::Set { .. }) {
+        if self.is_known(origin) && !matches!(line, Line::Set(_)) {
             return Ok(());
         }
         let steering = self.ctx.steering();
@@ -359,28 +360,20 @@ impl Reader {
             Line::Stop {} => {
                 self.ctx.steer(store, info, Signal::STOP, origin)?;
             }
-            Line::Set {
-                model,
-                mode,
-                effort,
-                temperature,
-                turns,
-                usd,
-                tokens,
-            } => {
-                let choice = Choice {
-                    model,
-                    mode,
-                    effort,
-                    temperature,
-                    ..Choice::default()
+            Line::Set(settings) => {
+                let change = SettingsChange::parse(settings, SETTINGS)?;
+                // A model that was chosen before may have lost its key since.
+                let signals = if self.is_known(origin) {
+                    change.signals()
+                } else {
+                    self.ctx.settings_signals(info, &change)
                 };
-                let signals = Signal::of_settings(choice, (turns, usd, tokens), false);
-                if signals.iter().all(Option::is_none) {
-                    return Err(Refused("there is nothing to set".to_string()));
-                }
-                for (signal, origin) in signals.into_iter().zip([origin, limit_origin.as_str()]) {
-                    if let Some(signal) = signal.filter(|_| !self.is_known(origin)) {
+                for signal in signals? {
+                    let origin = match signal {
+                        Signal::Limit { .. } => &limit_origin,
+                        _ => origin,
+                    };
+                    if !self.is_known(origin) {
                         self.ctx
                             .steer(&mut self.store, &self.info, signal, origin)?;
                         self.known.insert(origin.to_string());

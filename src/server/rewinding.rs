@@ -11,7 +11,7 @@ use super::answer::{Target, json};
 use super::body;
 use super::problem::Problem;
 use super::starter::ProcessResult;
-use super::steering::{GoOn, may_reach, send_signals};
+use super::steering::{GoOn, may_reach, send_signal};
 use crate::core::entry::Seq;
 use crate::core::signal::Signal;
 use crate::report::exit;
@@ -91,7 +91,7 @@ pub(super) async fn compact(target: Target, request: Request) -> Result<Response
     });
     let (session, is_in_use) = found.await?;
     if is_in_use || !start {
-        return send_signals(&app, scope, session, vec![Signal::Compact], false).await;
+        return send_signal(&app, scope, session, Signal::Compact, false).await;
     }
     let args = ["compact", &session];
     let became = match app.starter.run(&app.stores, &session, &args).await? {

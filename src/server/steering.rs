@@ -12,22 +12,18 @@ use serde_json::{Map, Value};
 use super::answer::{Target, json};
 use super::problem::Problem;
 use super::{Shared, TokenScope, body};
-use crate::core::choice::Effort;
-use crate::core::entry::{CallId, Choice, Image, Mode, Seq, Verdict, Via};
+use crate::core::entry::{CallId, Image, Mode, Seq, Verdict, Via};
 use crate::core::form::FormAnswer;
 use crate::core::image;
 use crate::core::signal::Signal;
-use crate::core::text::one_line;
 use crate::session::{
-    Accepted, AppContext, Delivery, QuestionChoice, Receipt, decode_image, denial, is_in_bypass,
+    Accepted, AppContext, Delivery, QuestionChoice, Receipt, SettingsChange, decode_image, denial,
+    is_in_bypass,
 };
 use crate::store::{Message as InboxMessage, Store};
 
 /// Origin of these signals, as entries record it.
 pub(super) const ORIGIN: &str = "http";
-
-/// Length to which a title is cut.
-const MAX_TITLE_CHARS: usize = 200;
 
 /// Answers the request. If the client wants it and no process works on the session, starts one
 /// first. The request is already recorded then, so a failed start is only mentioned in the answer.
@@ -234,13 +230,13 @@ fn named_call(call: Option<&str>) -> Result<Option<CallId>, Problem> {
 pub(super) async fn stop(target: Target, request: Request) -> Result<Response, Problem> {
     let Target { app, scope, id } = target;
     let Nothing {} = body::json_if_any(request).await?;
-    send_signals(&app, scope, id, vec![Signal::STOP], false).await
+    send_signal(&app, scope, id, Signal::STOP, false).await
 }
 
 pub(super) async fn pause(target: Target, request: Request) -> Result<Response, Problem> {
     let Target { app, scope, id } = target;
     let Nothing {} = body::json_if_any(request).await?;
-    send_signals(&app, scope, id, vec![Signal::PAUSE], false).await
+    send_signal(&app, scope, id, Signal::PAUSE, false).await
 }
 
 #[derive(Deserialize, Default)]
@@ -261,99 +257,44 @@ pub(super) async fn continue_session(
     let Target { app, scope, id } = target;
     let GoOn { start } = body::json_if_any(request).await?;
     may_reach(&app, scope, &id).await?;
-    send_signals(&app, scope, id, vec![Signal::GoOn], start).await
+    send_signal(&app, scope, id, Signal::GoOn, start).await
 }
 
-pub(super) async fn send_signals(
+pub(super) async fn send_signal(
     app: &Shared,
     scope: TokenScope,
     id: String,
-    signals: Vec<Signal>,
+    signal: Signal,
     start: bool,
 ) -> Result<Response, Problem> {
-    let (session, receipts) = app
+    let (session, receipt) = app
         .stores
         .write(move |ctx, store| {
             let info = store.history().find(&id)?;
-            // All of them make sense, or none is sent.
-            for signal in &signals {
-                ctx.check_signal(&info, signal)?;
-            }
-            let mut receipts = Vec::new();
-            for signal in signals {
-                receipts.push(ctx.steer(store, &info, signal, ORIGIN)?);
-            }
-            Ok((info.id, receipts))
+            let receipt = ctx.steer(store, &info, signal, ORIGIN)?;
+            Ok((info.id, receipt))
         })
         .await?;
-    accepted(app, scope, session, &receipts, start).await
-}
-
-/// New settings of a session.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct NewSettings {
-    title: Option<String>,
-    model: Option<String>,
-    mode: Option<Mode>,
-    effort: Option<Effort>,
-    temperature: Option<f64>,
-    /// Number of further answers until the session pauses.
-    turns: Option<u64>,
-    /// Cost of the whole session in US dollars at which it pauses.
-    usd: Option<f64>,
-    #[serde(default)]
-    no_limits: bool,
-}
-
-impl NewSettings {
-    /// Returns whether only the title is set.
-    fn is_title(&self) -> bool {
-        self.model.is_none()
-            && self.effort.is_none()
-            && self.temperature.is_none()
-            && self.turns.is_none()
-            && self.usd.is_none()
-            && !self.no_limits
-    }
-
-    fn signals(self) -> Result<Vec<Signal>, Problem> {
-        if self.no_limits && (self.turns.is_some() || self.usd.is_some()) {
-            return Err(Problem::bad("there are limits, and none")
-                .hint("no_limits takes both away; leave it out"));
-        }
-        let title = self.title.map(|title| one_line(&title, MAX_TITLE_CHARS));
-        if title.as_ref().is_some_and(String::is_empty) {
-            return Err(Problem::bad("the title is empty").hint("give one of up to 200 characters"));
-        }
-        let choice = Choice {
-            model: self.model,
-            mode: self.mode,
-            effort: self.effort,
-            temperature: self.temperature,
-            ..Choice::default()
-        };
-        let settings = Signal::of_settings(choice, (self.turns, self.usd, None), self.no_limits);
-        let title = title.map(|title| Signal::Name { title });
-        let signals: Vec<Signal> = [title].into_iter().chain(settings).flatten().collect();
-        match signals.is_empty() {
-            true => Err(Problem::bad("there is nothing to set").hint(
-                "title, model, mode, effort, temperature, turns, usd or no_limits says what",
-            )),
-            false => Ok(signals),
-        }
-    }
+    accepted(app, scope, session, &[receipt], start).await
 }
 
 pub(super) async fn choose(target: Target, request: Request) -> Result<Response, Problem> {
     let Target { app, scope, id } = target;
-    let chosen: NewSettings = body::json(request).await?;
-    may_choose(chosen.mode, scope)?;
+    let change: SettingsChange = body::json(request).await?;
+    may_choose(change.mode, scope)?;
     // A stricter mode is chosen for any session, and a name changes nothing.
-    if chosen.mode.is_none() && !chosen.is_title() {
+    if change.mode.is_none() && !change.is_title() {
         may_reach(&app, scope, &id).await?;
     }
-    send_signals(&app, scope, id, chosen.signals()?, false).await
+    let (session, receipts) = app
+        .stores
+        .write(move |ctx, store| {
+            let info = store.history().find(&id)?;
+            let receipts = ctx.change_settings(store, &info, &change, ORIGIN)?;
+            Ok((info.id, receipts))
+        })
+        .await?;
+    accepted(&app, scope, session, &receipts, false).await
 }
 
 /// Requires the widest scope for a session in `bypassPermissions`.

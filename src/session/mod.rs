@@ -66,6 +66,7 @@ mod server_words;
 mod servers;
 mod session_diff;
 mod session_list;
+mod settings_change;
 pub mod shared;
 pub mod shared_branch;
 mod shared_files;
@@ -126,6 +127,7 @@ pub use server_rows::ServerRow;
 pub use server_words::{AskServer, DefinedServers, ExpandedWords};
 pub use session_diff::{FileDiff, NoDiff, call_diff, session_diff};
 pub use session_list::{Finished, SessionList};
+pub use settings_change::{SettingsChange, TEMPERATURE_RANGE};
 pub use steer::{
     Accepted, Delivery, HERE, MAX_MESSAGE_BYTES, Outgoing, Post, Question, QuestionChoice, Receipt,
     Refusal, SteerError, Steering, check_message, decode_image, denial, read_image,

@@ -17,7 +17,7 @@ use super::fold_cache::{FoldCache, folded};
 use super::{AppContext, SessionError, now_ms, rename};
 use crate::command;
 use crate::core::access::Access;
-use crate::core::entry::{CallId, Choice, Entry, Image, Seq, Verdict, Via};
+use crate::core::entry::{CallId, Entry, Image, Seq, Verdict, Via};
 use crate::core::form::{self, FormAnswer, ServerQuestion};
 use crate::core::policy::Sandbox;
 use crate::core::signal::Signal;
@@ -25,7 +25,6 @@ use crate::core::state::{OpenCall, OpenQuestion, PendingQuestion, State};
 use crate::core::text::session_name;
 use crate::core::tool::ToolCall;
 use crate::core::{image, offer};
-use crate::model::Models;
 use crate::store::{
     Batch, Message, SessionInfo, SessionLock, Store, StoreError, blob_ref, database,
 };
@@ -67,13 +66,29 @@ pub enum Refusal {
     Forbidden,
 }
 
+impl SteerError {
+    /// Returns the error and its hint in one line.
+    pub fn with_hint(&self) -> String {
+        let hint = match self {
+            SteerError::Session(error) => error.hint(),
+            SteerError::Refused { hint, .. } => Some(hint.clone()),
+        };
+        let hint = hint.map(|hint| format!("; {hint}")).unwrap_or_default();
+        format!("{self}{hint}")
+    }
+}
+
 impl From<StoreError> for SteerError {
     fn from(error: StoreError) -> SteerError {
         SteerError::Session(error.into())
     }
 }
 
-fn refused(because: Refusal, what: impl Into<String>, hint: impl Into<String>) -> SteerError {
+pub(super) fn refused(
+    because: Refusal,
+    what: impl Into<String>,
+    hint: impl Into<String>,
+) -> SteerError {
     SteerError::Refused {
         what: what.into(),
         hint: hint.into(),
@@ -271,10 +286,11 @@ impl AppContext {
         }
     }
 
-    /// Sends a signal to a session. [`Steering::answer`] gives a verdict.
+    /// Sends a signal to a session. [`Steering::answer`] gives a verdict, and
+    /// [`AppContext::change_settings`] checks settings.
     ///
     /// # Errors
-    /// A model that is unknown or has no key, or a session that cannot be read or written.
+    /// The session cannot be read or written, or this process may not control sessions.
     pub fn steer(
         &self,
         store: &mut Store,
@@ -284,7 +300,6 @@ impl AppContext {
     ) -> Result<Receipt, SteerError> {
         let steering = self.steering();
         steering.check_not_below_agent()?;
-        self.check_signal(info, &signal)?;
         let without_signal = |sending| Receipt { id: None, sending };
         let is_live = SessionLock::is_worked_in(&steering.data_dir, &info.id);
         if matches!(signal, Signal::Stop { .. }) && !is_live {
@@ -305,48 +320,6 @@ impl AppContext {
             }
         }
         steering.put_signal(store, &info.id, signal, origin)
-    }
-
-    /// Checks whether a signal is valid, independent of the state of the session.
-    ///
-    /// # Errors
-    /// A model that is unknown or has no key, or a number that is out of range.
-    pub fn check_signal(&self, info: &SessionInfo, signal: &Signal) -> Result<(), SteerError> {
-        let of_range = "a temperature is a number from 0 to 2";
-        match signal {
-            Signal::Choose(Choice {
-                temperature: Some(t),
-                ..
-            }) if !(0.0..=2.0).contains(t) => Err(refused(
-                Refusal::Nonsense,
-                format!("the temperature {t} makes no sense"),
-                of_range,
-            )),
-            Signal::Limit { usd: Some(usd), .. } if !usd.is_finite() || *usd <= 0.0 => {
-                Err(refused(
-                    Refusal::Nonsense,
-                    format!("a limit of ${usd} makes no sense"),
-                    "rewake set ID --usd 5; --no-limits takes the limits away",
-                ))
-            }
-            Signal::Limit {
-                turns: Some(turns), ..
-            } if !(1..=1_000_000).contains(turns) => Err(refused(
-                Refusal::Nonsense,
-                "turns is a number from 1 to 1000000",
-                "no_limits takes the limits away",
-            )),
-            Signal::Choose(Choice {
-                model: Some(model), ..
-            }) => {
-                let its = self.of(info)?;
-                Models::new(its.config().clone(), its.env.clone())
-                    .check(model)
-                    .map_err(SessionError::from)?;
-                Ok(())
-            }
-            _ => Ok(()),
-        }
     }
 }
 

@@ -96,14 +96,6 @@ impl Choice {
         }
     }
 
-    /// Returns a choice of only an effort.
-    pub fn of_effort(effort: Effort) -> Choice {
-        Choice {
-            effort: Some(effort),
-            ..Choice::default()
-        }
-    }
-
     /// Returns a choice of only limits.
     pub fn of_limits(limits: RunLimits) -> Choice {
         Choice {

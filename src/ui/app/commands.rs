@@ -13,7 +13,7 @@ use crate::core::rule::RuleScope;
 use crate::core::signal::Signal;
 use crate::core::text::one_line;
 use crate::engine::{Back, Command};
-use crate::session::{CommandLine, ForkFolder, SessionSelector};
+use crate::session::{CommandLine, ForkFolder, SessionSelector, SettingsChange, TEMPERATURE_RANGE};
 use crate::ui::commands::SlashCommand;
 use crate::ui::overlay::{For, Picker, PickerItem, RulePlace, Viewer};
 use crate::ui::rewind::RewindWhat;
@@ -383,16 +383,14 @@ fn key_command(words: &str, model: &str) -> Result<Vec<Intent>, String> {
 
 /// Chooses a model: `provider/model`, an effort, `temperature=0.2`, or several of them.
 fn choose_model(words: &str) -> Result<Vec<Intent>, String> {
-    let mut choice = Choice::default();
+    let mut change = SettingsChange::default();
     for word in words.split_whitespace() {
         let number = word.strip_prefix("temperature=").map(str::parse::<f64>);
         match (Effort::named(word), number) {
-            (Some(effort), _) => choice.effort = Some(effort),
-            (None, Some(Ok(number))) if (0.0..=2.0).contains(&number) => {
-                choice.temperature = Some(number);
-            }
-            (None, Some(_)) => return Err("the temperature must be a number from 0 to 2".into()),
-            (None, None) if word.contains('/') => choice.model = Some(word.to_string()),
+            (Some(effort), _) => change.effort = Some(effort),
+            (None, Some(Ok(number))) => change.temperature = Some(number),
+            (None, Some(Err(_))) => return Err(TEMPERATURE_RANGE.into()),
+            (None, None) if word.contains('/') => change.model = Some(word.to_string()),
             (None, None) => {
                 let efforts: Vec<&str> = Effort::ALL.iter().map(|e| e.name()).collect();
                 return Err(format!(
@@ -402,11 +400,14 @@ fn choose_model(words: &str) -> Result<Vec<Intent>, String> {
             }
         }
     }
-    Ok(match choice.model {
+    let signals = change.signals().map_err(|refused| refused.with_hint())?;
+    Ok(match change.model {
         Some(_) => vec![Intent::UseModel {
-            choice,
+            choice: change.choice(),
             goes_on: false,
         }],
-        None => vec![Intent::Engine(Command::Signal(Signal::Choose(choice)))],
+        None => (signals.into_iter())
+            .map(|signal| Intent::Engine(Command::Signal(signal)))
+            .collect(),
     })
 }

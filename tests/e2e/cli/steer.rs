@@ -374,7 +374,7 @@ fn invalid_steering_commands_are_refused_with_a_hint() {
             &["deny", "@here", "two", "reasons"],
             &["quote the whole reason"],
         ),
-        (&["set", "@here"], &["there is nothing to set", "--model"]),
+        (&["set", "@here"], &["there is nothing to set", "a model"]),
         (&["set", "@here", "--temperature", "7"], &["temperature"]),
         (&["set", "@here", "--usd", "-1"], &["a limit of"]),
         (&["set", "@here", "--model", "nowhere/x"], &["nowhere"]),

@@ -6,6 +6,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::cli::{LIMIT, bash, calling, refused, scripted, step};
+#[cfg(feature = "serve")]
+use crate::cli::{acp::Editor, entries, serve::Serve};
 use support::{Home, Live, Run};
 
 /// For a line that comes at once.
@@ -218,6 +220,83 @@ fn bad_lines_are_refused_and_the_run_goes_on() {
     talk.write(&json!({ "type": "stop" }));
     talk.until_nth("taken", 2);
     talk.end().expect(0);
+}
+
+/// Nothing of a refused change applies.
+#[cfg(feature = "serve")]
+#[test]
+fn settings_are_refused_with_the_same_words_from_every_sender() {
+    let home = scripted(&[step("fine", &[])]);
+    let mut talk = Talk::start(&home, &["hi"]);
+    talk.until("waiting");
+    let server = Serve::start(&home, &[]);
+    let listed = server.get("/agent/history").json();
+    let id = listed["sessions"][0]["id"].as_str().unwrap();
+    let path = format!("/sessions/{id}");
+    let turns = "turns is a number from 1 to 1000000";
+    let limits = "rewake set ID --no-limits removes the limits";
+    let table = [
+        (json!({ "turns": 0 }), "--turns 0", turns, limits),
+        (
+            json!({ "turns": 1_000_001 }),
+            "--turns 1000001",
+            turns,
+            limits,
+        ),
+        (
+            json!({ "mode": "plan", "usd": -1.5 }),
+            "--mode plan --usd=-1.5",
+            "a limit of $-1.5 makes no sense",
+            limits,
+        ),
+        (
+            json!({ "effort": "low", "temperature": 2.5 }),
+            "--effort low --temperature 2.5",
+            "the temperature 2.5 makes no sense",
+            "a temperature is a number from 0 to 2",
+        ),
+        (
+            json!({}),
+            "",
+            "there is nothing to set",
+            "give a model, a mode, an effort, a temperature or a limit",
+        ),
+    ];
+    for (n, (settings, flags, why, hint)) in table.iter().enumerate() {
+        let args = ["set", id].into_iter().chain(flags.split_whitespace());
+        refused(home.run(args), 2, &[why, hint]);
+        let problem = server.send("PATCH", &path, settings).expect(400).json();
+        assert_eq!(problem, json!({ "error": why, "hint": hint }));
+        let mut line = settings.clone();
+        line["type"] = json!("set");
+        talk.write(&line);
+        let refused = talk.until_nth("refused", n + 1);
+        assert_eq!(refused["why"], format!("{why}; {hint}"));
+    }
+    talk.write(&json!({ "type": "set", "mode": "plan", "tokens": 0 }));
+    let refused = talk.until_nth("refused", table.len() + 1);
+    let why = format!("tokens is a number above 0; {limits}");
+    assert_eq!(refused["why"], why);
+
+    // Names that do not exist.
+    talk.write(&json!({ "type": "set", "effort": "much" }));
+    let refused = talk.until_nth("refused", table.len() + 2);
+    let (why, hint) = refused["why"].as_str().unwrap().split_once("; ").unwrap();
+    let effort = json!({ "effort": "much" });
+    server.send("PATCH", &path, &effort).refused(400, why);
+    let mut editor = Editor::start(&home);
+    let session = editor.new_session(&home);
+    let effort = json!({ "sessionId": session, "configId": "effort", "value": "much" });
+    let error = editor.call("session/set_config_option", effort);
+    let error = error.unwrap_err();
+    assert_eq!(
+        (&error["message"], &error["data"]["hint"]),
+        (&json!(why), &json!(hint))
+    );
+    editor.finish();
+
+    talk.end().expect(0);
+    assert_eq!(entries(&home, id, "chose"), [Value::Null; 0]);
 }
 
 #[test]
