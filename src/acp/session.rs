@@ -249,7 +249,7 @@ fn replay_entries(shown: &mut Projector, store: &Store, folder: &str) -> Result<
     Ok(())
 }
 
-/// Replays the rest of the conversation, and how it stands.
+/// Replays the rest of the conversation, and its current status.
 fn replay(shown: &mut Projector, session: &Session) -> Result<(), RpcError> {
     let state = &session.log.state;
     if shown.next_seq < state.next_seq() {

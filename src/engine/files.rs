@@ -355,7 +355,7 @@ impl FilesLook {
     pub(super) fn report_seen<W: World>(&mut self, log: &mut Recorder<W>) {
         self.report = Some(Instant::now() + SAID_AGAIN);
         let seen = log.world.files_seen();
-        log.emit(Event::Files(Some(FilesWork::Looking { seen })));
+        log.emit(Event::Files(Some(FilesWork::Scanning { seen })));
     }
 
     /// Scans all files while nobody waits for it.

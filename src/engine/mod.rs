@@ -219,9 +219,9 @@ pub enum Event {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FilesWork {
     /// Files are being restored, which cannot be stopped: the number of finished files and of all.
-    SettingBack { done: u64, all: u64 },
+    Restoring { done: u64, all: u64 },
     /// An effect waits for a scan of the files: the number of scanned files.
-    Looking { seen: u64 },
+    Scanning { seen: u64 },
 }
 
 /// Why the engine came to rest.

@@ -440,7 +440,7 @@ impl<W: World> Recorder<W> {
                 }
                 () = sleep_until(due) => {
                     due = Instant::now() + SAID_AGAIN;
-                    let work = FilesWork::SettingBack {
+                    let work = FilesWork::Restoring {
                         done: progress.done.load(Ordering::Relaxed),
                         all: progress.all.load(Ordering::Relaxed),
                     };

@@ -276,7 +276,7 @@ mod tests {
         );
         let gemini = json!({ "name": "models/m", "inputTokenLimit": 1_048_576 });
         assert_eq!(super::listed(&gemini, "m"), Some(1_048_576));
-        // What the model was trained with is not what it has.
+        // The trained length is not the served window.
         assert_eq!(
             listed(json!({ "id": "m", "meta": { "n_ctx_train": 131_072 } })),
             None

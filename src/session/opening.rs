@@ -36,11 +36,11 @@ const MAX_BLANK: u32 = 20;
 
 /// The way in which an existing session is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Taking {
-    Up,
-    Copy(Parting),
-    /// As if it were a new session.
-    Blank,
+enum OpenMode {
+    Resume,
+    Fork(Parting),
+    /// A blank session, as if it were a new one.
+    Reuse,
 }
 
 impl AppContext {
@@ -352,7 +352,7 @@ impl AppContext {
         now_ms: i64,
     ) -> Result<Session, SessionError> {
         let folder = blank.folder.clone();
-        let mut session = match self.reopen(store, blank, (Taking::Blank, None), now_ms, true) {
+        let mut session = match self.reopen(store, blank, (OpenMode::Reuse, None), now_ms, true) {
             // Another start took it first.
             Err(SessionError::Store(StoreError::Held { .. })) => {
                 return self.create(self.open_store()?, None, now_ms, true);
@@ -415,8 +415,8 @@ impl AppContext {
             true => self.clone(),
             false => self.of(&info)?,
         };
-        let taking = parting.map_or(Taking::Up, Taking::Copy);
-        let at = (taking, relocation.as_ref());
+        let mode = parting.map_or(OpenMode::Resume, OpenMode::Fork);
+        let at = (mode, relocation.as_ref());
         let mut session = its.reopen(store, info, at, now_ms, interactive)?;
         session.warnings.extend(was_away);
         let unconfirmed = relocation.filter(|relocation| !relocation.is_confirmed(self));
@@ -435,14 +435,14 @@ impl AppContext {
         &self,
         mut store: Store,
         info: SessionInfo,
-        (taking, relocation): (Taking, Option<&Relocation>),
+        (mode, relocation): (OpenMode, Option<&Relocation>),
         now_ms: i64,
         interactive: bool,
     ) -> Result<Session, SessionError> {
         let mut warnings = Vec::new();
-        let (id, mut lock) = match taking {
-            Taking::Copy(_) if self.given.shared => return Err(shared::is_fork()),
-            Taking::Copy(parting) => {
+        let (id, mut lock) = match mode {
+            OpenMode::Fork(_) if self.given.shared => return Err(shared::is_fork()),
+            OpenMode::Fork(parting) => {
                 // These checks come before anything is created.
                 store.check_other_machine(&info.id)?;
                 store.check_missing_entries(&info.id)?;
@@ -456,16 +456,16 @@ impl AppContext {
                 warnings.extend(warning);
                 (id, lock)
             }
-            Taking::Up | Taking::Blank => {
+            OpenMode::Resume | OpenMode::Reuse => {
                 let lock = SessionLock::take(&self.paths.data_dir, &info.id)?;
                 (info.id.clone(), lock)
             }
         };
-        let shared = match (&info.shared, taking) {
-            (Some(_), Taking::Up | Taking::Blank) => {
+        let shared = match (&info.shared, mode) {
+            (Some(_), OpenMode::Resume | OpenMode::Reuse) => {
                 Some(shared::take(self, &mut store, &id, &mut warnings)?)
             }
-            (None, Taking::Up | Taking::Blank) if self.given.shared => {
+            (None, OpenMode::Resume | OpenMode::Reuse) if self.given.shared => {
                 return Err(shared::is_not_shared(&id));
             }
             _ => None,
@@ -489,10 +489,10 @@ impl AppContext {
                 }
             )
         };
-        found.forked = matches!(taking, Taking::Copy(_)) || last.as_ref().is_some_and(is_new);
+        found.forked = matches!(mode, OpenMode::Fork(_)) || last.as_ref().is_some_and(is_new);
         found.brought = store.history().restored_entry_count(&id)?;
         if let Some(relocation) =
-            relocation.filter(|r| taking == Taking::Up && state.folder == r.from)
+            relocation.filter(|r| mode == OpenMode::Resume && state.folder == r.from)
         {
             // Before anything else is done there.
             let batch = Batch {
@@ -519,7 +519,7 @@ impl AppContext {
             lock,
             found: Some(found),
             spent: std::mem::take(&mut recent.spent),
-            as_new: taking == Taking::Blank,
+            as_new: mode == OpenMode::Reuse,
             recent: recent.into_records(),
             warnings,
             catalogue,

@@ -479,7 +479,7 @@ fn work_at_the_files_is_shown_while_it_is_waited_for() {
     talk(&mut stage);
     stage.engine_event(LiveEvent::Working);
     let (done, all) = (412, 2_000);
-    stage.engine_event(Event::Files(Some(FilesWork::SettingBack { done, all })));
+    stage.engine_event(Event::Files(Some(FilesWork::Restoring { done, all })));
     stage.sees("restoring files, 412 of 2,000 · this cannot be stopped");
     let waits = |stage: &Stage| {
         let is = |i: &Intent| matches!(i, Intent::Engine(rewake::engine::Command::WaitForFiles));
@@ -488,7 +488,7 @@ fn work_at_the_files_is_shown_while_it_is_waited_for() {
     stage.keys("<C-x>w");
     assert!(!waits(&stage));
     let seen = 41_000;
-    stage.engine_event(Event::Files(Some(FilesWork::Looking { seen })));
+    stage.engine_event(Event::Files(Some(FilesWork::Scanning { seen })));
     stage.sees("taking a snapshot first, 41,000 files seen · Ctrl+X w waits for it");
     stage.keys("<C-x>w");
     assert!(waits(&stage));

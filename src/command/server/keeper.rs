@@ -719,7 +719,7 @@ impl Keeper {
         }
     }
 
-    /// Answers the call whose own answer is too long to be stored. `ends` has the ID of the call.
+    /// Replaces an oversized answer by an error. `ends` has the ID of the call.
     fn handle_oversized_line(&mut self, bytes: u64, ends: &[u8]) {
         let text = String::from_utf8_lossy(ends);
         let named =

@@ -230,7 +230,7 @@ impl OpenSession {
     /// Lets a command wait for the files without a time limit. Returns a hint too.
     pub(super) fn wait_for_files(&self) -> (Vec<Intent>, &'static str) {
         match self.files_work {
-            Some(FilesWork::Looking { .. }) => (
+            Some(FilesWork::Scanning { .. }) => (
                 vec![Intent::Engine(Command::WaitForFiles)],
                 "waiting until the files are saved · Esc stops",
             ),

@@ -70,7 +70,7 @@ pub(super) struct HistoryReader<'a> {
     glances: HashMap<SessionKey, (Stand, SessionSummary)>,
 }
 
-/// Number of entries, time of the last one, whether something is owed, and whether it was
+/// Number of entries, time of the last one, whether work is pending, and whether it was
 /// dismissed.
 type Stand = (u64, i64, bool, bool);
 

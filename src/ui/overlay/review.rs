@@ -1,4 +1,4 @@
-//! The changes since the last commit, to be gone through file by file.
+//! The changes since the last commit, for a review file by file.
 
 use std::collections::HashSet;
 
@@ -15,7 +15,7 @@ pub struct Review {
     pub top: usize,
     /// The list of files is focused. A narrow screen shows only the focused part.
     pub in_list: bool,
-    /// Files that were gone through.
+    /// Reviewed files.
     pub seen: HashSet<String>,
     /// Rows of the file that were last drawn.
     pub rows: usize,

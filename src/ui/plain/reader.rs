@@ -1,4 +1,4 @@
-//! The thread that reads lines: the terminal edits them and shows them, or a pipe holds them.
+//! The thread that reads lines, from a terminal or a pipe.
 //!
 //! Invariant: when a [`Lines`] is dropped its thread has ended, so that another program gets
 //! every key.

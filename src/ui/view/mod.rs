@@ -375,15 +375,15 @@ fn printed_lines(command: &UserCommand, app: &App, columns: usize) -> Vec<Line<'
 fn files_work(app: &App) -> String {
     let keymap = &app.input.composer.keys.map;
     match app.session.files_work {
-        Some(FilesWork::SettingBack { done, all }) if done > 0 => {
+        Some(FilesWork::Restoring { done, all }) if done > 0 => {
             let (done, all) = (figure(done), figure(all));
             format!("restoring files, {done} of {all} · this cannot be stopped")
         }
-        Some(FilesWork::SettingBack { all, .. }) => {
+        Some(FilesWork::Restoring { all, .. }) => {
             let files = large_count(all, "file");
             format!("preparing to restore {files} · this cannot be stopped")
         }
-        Some(FilesWork::Looking { seen }) => format!(
+        Some(FilesWork::Scanning { seen }) => format!(
             "taking a snapshot first, {} seen{}{}",
             large_count(seen, "file"),
             keymap.more(Action::WaitForFiles, "waits for it"),

@@ -1,5 +1,5 @@
 //! The whole binary as a person and a script meet it: exit codes, what is printed where, and
-//! every kind of bad input. After each mishap the work can be gone on with.
+//! every kind of bad input. After each failure the session can continue.
 
 mod access;
 mod action;
