@@ -105,20 +105,20 @@ pub enum Tone {
     Bad,
 }
 
-/// How a turn ended.
+/// The way in which a turn ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum How {
+pub enum TurnEnd {
     Done,
     Stopped,
     Failed,
 }
 
 /// Returns how the turn ends with this entry, if it does. An answer without calls is its end.
-pub fn end_of_turn(entry: &Entry) -> Option<How> {
+pub fn end_of_turn(entry: &Entry) -> Option<TurnEnd> {
     match entry {
-        Entry::Replied { blocks, stop, .. } => is_answer(blocks, *stop).then_some(How::Done),
-        Entry::Stopped { .. } => Some(How::Stopped),
-        Entry::Failed { .. } => Some(How::Failed),
+        Entry::Replied { blocks, stop, .. } => is_answer(blocks, *stop).then_some(TurnEnd::Done),
+        Entry::Stopped { .. } => Some(TurnEnd::Stopped),
+        Entry::Failed { .. } => Some(TurnEnd::Failed),
         _ => None,
     }
 }

@@ -220,7 +220,7 @@ struct Point {
     seq: Seq,
     day: Date,
     time: String,
-    what: What,
+    item: TimelineItem,
     /// The files before and after a call that may have changed them, where they are known.
     trees: Option<TreePair>,
 }
@@ -235,14 +235,15 @@ pub struct LineTrees {
     pairs: Vec<TreePair>,
 }
 
+/// An item of a timeline.
 #[derive(Debug, Clone, PartialEq)]
-enum What {
+enum TimelineItem {
     Said(String),
     Did {
         verb: Verb,
         /// In few words.
         subject: String,
-        came: Came,
+        result: CallResult,
     },
     /// The answer, a stop, a failure; or something that happened to the session.
     Ended(String),
@@ -250,7 +251,7 @@ enum What {
 
 /// The outcome of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Came {
+enum CallResult {
     Done,
     Failed,
     Denied,

@@ -379,7 +379,7 @@ impl<'a> HistoryReader<'a> {
                 seq: did.seq,
                 day,
                 time,
-                what: did.what,
+                item: did.item,
                 trees: did
                     .span
                     .and_then(|(started, finished)| TreePair::around(&marks, started, finished)),

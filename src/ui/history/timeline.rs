@@ -2,7 +2,7 @@
 //! turns.
 
 use super::lines::{clean_title, one_clean_line};
-use super::{Came, What};
+use super::{CallResult, TimelineItem};
 use crate::core::entry::{Block, CallId, Entry, Fact, Outcome, Record, Seq};
 use crate::core::marks::without_marks;
 use crate::core::text::{clip, one_line};
@@ -30,7 +30,7 @@ pub(super) struct Timeline {
 pub(super) struct Done {
     pub(super) seq: Seq,
     pub(super) at_ms: i64,
-    pub(super) what: What,
+    pub(super) item: TimelineItem,
     /// The entries with which a call that may have changed files began and ended.
     pub(super) span: Option<(Seq, Seq)>,
 }
@@ -46,12 +46,14 @@ struct OpenTurn {
 impl Timeline {
     pub(super) fn add(&mut self, record: &Record) {
         self.last = Some((record.seq, record.at_ms));
-        let what = match &record.entry {
-            said @ Entry::Said { .. } => What::Said(clean_title(&said.typed().unwrap_or_default())),
+        let item = match &record.entry {
+            said @ Entry::Said { .. } => {
+                TimelineItem::Said(clean_title(&said.typed().unwrap_or_default()))
+            }
             Entry::Replied { blocks, .. } => {
                 self.open = open(record.seq, blocks);
                 match end_of_turn(&record.entry) {
-                    Some(_) => What::Ended(answer(blocks)),
+                    Some(_) => TimelineItem::Ended(answer(blocks)),
                     None => return,
                 }
             }
@@ -61,9 +63,9 @@ impl Timeline {
                 fact,
                 ..
             } => {
-                if let Some((what, started)) = self.finished(*call, outcome, fact.as_ref()) {
+                if let Some((item, started)) = self.finished(*call, outcome, fact.as_ref()) {
                     let span = started.map(|started| (started, record.seq));
-                    self.push_done(call.reply, record, what, span);
+                    self.push_done(call.reply, record, item, span);
                 }
                 return;
             }
@@ -78,37 +80,44 @@ impl Timeline {
             Entry::Forked { .. } => return self.open.clear(),
             entry if ends_something(entry) => {
                 let it = self.describer.describe(record);
-                What::Ended(one_clean_line(&match it.kind {
+                TimelineItem::Ended(one_clean_line(&match it.kind {
                     Kind::Failure => format!("✗ {}", it.title),
                     _ => it.line().into_owned(),
                 }))
             }
             _ => return,
         };
-        self.push(record.seq, record.at_ms, what);
+        self.push(record.seq, record.at_ms, item);
     }
 
     /// Adds finished work. A stop is recorded before the results of its calls, but shown after
     /// them.
-    fn push_done(&mut self, reply: Seq, record: &Record, what: What, span: Option<(Seq, Seq)>) {
-        let is_stop = |last: &mut Done| matches!(last.what, What::Ended(_)) && last.seq > reply;
+    fn push_done(
+        &mut self,
+        reply: Seq,
+        record: &Record,
+        item: TimelineItem,
+        span: Option<(Seq, Seq)>,
+    ) {
+        let is_stop =
+            |last: &mut Done| matches!(last.item, TimelineItem::Ended(_)) && last.seq > reply;
         let stop = self.done.pop_if(is_stop);
         self.done.push(Done {
             seq: stop.as_ref().map_or(record.seq, |stop| stop.seq),
             at_ms: record.at_ms,
-            what,
+            item,
             span,
         });
         if let Some(stop) = stop {
-            self.push(record.seq, stop.at_ms, stop.what);
+            self.push(record.seq, stop.at_ms, stop.item);
         }
     }
 
-    fn push(&mut self, seq: Seq, at_ms: i64, what: What) {
+    fn push(&mut self, seq: Seq, at_ms: i64, item: TimelineItem) {
         self.done.push(Done {
             seq,
             at_ms,
-            what,
+            item,
             span: None,
         });
     }
@@ -119,44 +128,44 @@ impl Timeline {
         id: CallId,
         outcome: &Outcome,
         fact: Option<&Fact>,
-    ) -> Option<(What, Option<Seq>)> {
+    ) -> Option<(TimelineItem, Option<Seq>)> {
         let at = self.open.iter().position(|open| open.id == id)?;
         let open = self.open.remove(at);
         let OpenTurn { verb, subject, .. } = open;
-        let came = match (outcome, fact) {
-            (Outcome::Denied { .. }, _) => Came::Denied,
-            (Outcome::Interrupted { .. }, _) => Came::Interrupted,
-            (Outcome::Error { .. }, _) => Came::Failed,
-            (_, Some(Fact::Ran { exit_code, .. })) if *exit_code != Some(0) => Came::Failed,
-            (_, Some(Fact::Background { .. })) => Came::InBackground,
-            _ => Came::Done,
+        let result = match (outcome, fact) {
+            (Outcome::Denied { .. }, _) => CallResult::Denied,
+            (Outcome::Interrupted { .. }, _) => CallResult::Interrupted,
+            (Outcome::Error { .. }, _) => CallResult::Failed,
+            (_, Some(Fact::Ran { exit_code, .. })) if *exit_code != Some(0) => CallResult::Failed,
+            (_, Some(Fact::Background { .. })) => CallResult::InBackground,
+            _ => CallResult::Done,
         };
         // A plan changes nothing outside of the session.
-        let what = What::Did {
+        let item = TimelineItem::Did {
             verb,
             subject,
-            came,
+            result,
         };
-        (verb != Verb::Plan).then_some((what, open.started))
+        (verb != Verb::Plan).then_some((item, open.started))
     }
 
     /// Ends the history. Calls without a result still run, or were interrupted.
     pub(super) fn end(&mut self, goes_on: bool) {
-        let came = if goes_on {
-            Came::Running
+        let result = if goes_on {
+            CallResult::Running
         } else {
-            Came::Interrupted
+            CallResult::Interrupted
         };
         let Some((seq, at_ms)) = self.last else {
             return;
         };
         for OpenTurn { verb, subject, .. } in std::mem::take(&mut self.open) {
-            let what = What::Did {
+            let item = TimelineItem::Did {
                 verb,
                 subject,
-                came,
+                result,
             };
-            self.push(seq, at_ms, what);
+            self.push(seq, at_ms, item);
         }
     }
 }

@@ -9,7 +9,9 @@ use std::ops::Range;
 
 use super::preview::Preview;
 use super::scroll::Scroll;
-use super::{Branch, Came, HistoryPart, HistoryRequest, LineKey, LineTrees, Point, What};
+use super::{
+    Branch, CallResult, HistoryPart, HistoryRequest, LineKey, LineTrees, Point, TimelineItem,
+};
 use crate::core::entry::Seq;
 use crate::core::text::count;
 use crate::tools::Verb;
@@ -179,7 +181,7 @@ impl Tree {
             HistoryRow::Work(range) => self.points.get(range.clone()),
             HistoryRow::Said(said) => {
                 let behind = self.points.get(said + 1..)?;
-                let is_said = |point: &Point| matches!(point.what, What::Said(_));
+                let is_said = |point: &Point| matches!(point.item, TimelineItem::Said(_));
                 let next = behind.iter().position(is_said).unwrap_or(behind.len());
                 self.points.get(*said..said + 1 + next)
             }
@@ -307,12 +309,12 @@ impl Tree {
             let end = self.together(at, range.end);
             let next = self.points.get(end).filter(|_| end < range.end);
             // The work for a request is listed below it.
-            let is_last = next.is_none_or(|next| matches!(next.what, What::Said(_)));
+            let is_last = next.is_none_or(|next| matches!(next.item, TimelineItem::Said(_)));
             let branch = if is_last { "  └ " } else { "  ├ " };
-            match self.points[at].what {
-                What::Said(_) => lay.put_at(depth, "", HistoryRow::Said(at)),
-                What::Did { .. } => lay.put_at(depth, branch, HistoryRow::Work(at..end)),
-                What::Ended(_) => lay.put_at(depth, branch, HistoryRow::Ended(at)),
+            match self.points[at].item {
+                TimelineItem::Said(_) => lay.put_at(depth, "", HistoryRow::Said(at)),
+                TimelineItem::Did { .. } => lay.put_at(depth, branch, HistoryRow::Work(at..end)),
+                TimelineItem::Ended(_) => lay.put_at(depth, branch, HistoryRow::Ended(at)),
             }
             let before = next.map_or(upto.saturating_add(1), |next| next.seq);
             self.lay_forks(lay, depth, self.points[end - 1].seq..before, is_last);
@@ -323,7 +325,7 @@ impl Tree {
     /// Returns the end of the points that share a line with this one.
     fn together(&self, at: usize, end: usize) -> usize {
         let mut parts = Parts::default();
-        parts.add(&self.points[at].what);
+        parts.add(&self.points[at].item);
         if parts.is_empty() {
             return at + 1;
         }
@@ -332,7 +334,7 @@ impl Tree {
             let (last, point) = (self.points[next - 1].seq, &self.points[next]);
             let fork = self.forks.partition_point(|f| f.upto < last);
             let hangs = self.forks.get(fork).is_some_and(|f| f.upto < point.seq);
-            if hangs || !parts.add(&point.what) {
+            if hangs || !parts.add(&point.item) {
                 break;
             }
             next += 1;
@@ -392,7 +394,7 @@ impl Parts {
     pub(super) fn of<'a>(points: impl Iterator<Item = &'a Point>) -> Parts {
         let mut parts = Parts::default();
         points.for_each(|point| {
-            parts.add(&point.what);
+            parts.add(&point.item);
         });
         parts
     }
@@ -402,23 +404,23 @@ impl Parts {
     }
 
     /// Adds work to the line. Returns false when the line is full.
-    fn add(&mut self, what: &What) -> bool {
-        let What::Did {
+    fn add(&mut self, item: &TimelineItem) -> bool {
+        let TimelineItem::Did {
             verb,
             subject,
-            came,
-        } = what
+            result,
+        } = item
         else {
             return false;
         };
-        let (is_look, words) = match (verb, came) {
-            (Verb::Look, Came::Done) => (true, String::new()),
-            (verb, Came::Done) => (false, format!("{} {subject}", verb.done())),
-            (verb, Came::Failed) => (false, format!("{} {subject} ✗", verb.done())),
-            (_, Came::Denied) => (false, format!("denied {subject}")),
-            (verb, Came::Interrupted) => (false, format!("{} {subject} ◌", verb.done())),
-            (_, Came::InBackground) => (false, format!("started {subject}")),
-            (verb, Came::Running) => (false, format!("{} {subject} ◐", verb.doing())),
+        let (is_look, words) = match (verb, result) {
+            (Verb::Look, CallResult::Done) => (true, String::new()),
+            (verb, CallResult::Done) => (false, format!("{} {subject}", verb.done())),
+            (verb, CallResult::Failed) => (false, format!("{} {subject} ✗", verb.done())),
+            (_, CallResult::Denied) => (false, format!("denied {subject}")),
+            (verb, CallResult::Interrupted) => (false, format!("{} {subject} ◌", verb.done())),
+            (_, CallResult::InBackground) => (false, format!("started {subject}")),
+            (verb, CallResult::Running) => (false, format!("{} {subject} ◐", verb.doing())),
         };
         let is_full = self.parts.len() == MAX_PARTS;
         match self.parts.last_mut() {

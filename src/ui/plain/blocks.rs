@@ -21,7 +21,7 @@ pub(super) fn text(kind: &Kind) -> Option<(&'static str, String)> {
         Kind::Noted { text } => ("Note", last_lines(text)),
         Kind::Marker { tone, text } | Kind::Notice { tone, text } => (of_tone(*tone), text.clone()),
         Kind::Failed { message, hint } => ("Error", with_hint(message, hint.as_ref())),
-        Kind::TurnEnd(end) => ("Note", end.to_text(&TimeZone::system())),
+        Kind::TurnSummary(end) => ("Note", end.to_text(&TimeZone::system())),
         Kind::Words { .. } | Kind::Thinking { .. } | Kind::Call(_) => return None,
     })
 }

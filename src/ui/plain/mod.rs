@@ -128,7 +128,7 @@ impl Printer {
         let is_working = matches!(app.session.phase, Phase::Working { .. });
         for (place, block) in blocks.iter().enumerate().skip(self.printed) {
             // A stop is recorded before the end of its calls. It is printed after them.
-            let is_end = matches!(block.kind, Kind::TurnEnd(_));
+            let is_end = matches!(block.kind, Kind::TurnSummary(_));
             if is_end && is_working && !self.calls.is_empty() {
                 break;
             }

@@ -95,7 +95,7 @@ pub enum Kind {
         text: String,
     },
     /// The end of a turn.
-    TurnEnd(Box<super::turn::TurnEnd>),
+    TurnSummary(Box<super::turn::TurnSummary>),
     /// The model could not be asked.
     Failed {
         message: String,
@@ -247,7 +247,7 @@ impl Block {
                 hint.iter().for_each(|hint| look(hint));
             }
             Kind::Call(call) => call.each_text(look),
-            Kind::TurnEnd(_) => {}
+            Kind::TurnSummary(_) => {}
         }
     }
 }

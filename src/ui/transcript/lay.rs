@@ -63,7 +63,7 @@ fn lines(block: &Block, unfolded: bool, layout: &mut LayoutContext<'_>) -> Vec<L
         }
         Kind::Thinking { text, took_ms } => thought(text, *took_ms, unfolded, layout),
         Kind::Noted { text } => note(text, unfolded, layout),
-        Kind::TurnEnd(end) => turn::lines(end, layout),
+        Kind::TurnSummary(end) => turn::lines(end, layout),
         Kind::Call(it) => call::lines(it, unfolded, layout),
         Kind::Marker { tone, text } => marker(*tone, text, layout),
         Kind::Failed { message, hint } => {

@@ -16,7 +16,7 @@ mod turn;
 use std::collections::HashMap;
 use std::ops::{Range, RangeInclusive};
 
-pub use crate::session::describe::{How, Tone};
+pub use crate::session::describe::{Tone, TurnEnd};
 use block::Together;
 pub use block::{Block, Call, Exit, Kind, Status};
 pub(crate) use call::change;
@@ -25,7 +25,7 @@ pub use changes::Span;
 pub use paragraph::LayoutContext;
 pub use scroll::Scroll;
 pub use search::{MAX_WORDS_CHARS, SEARCH_KEYS, TranscriptSearch};
-pub use turn::TurnEnd;
+pub use turn::TurnSummary;
 
 use super::markdown;
 use super::text::short;
@@ -326,7 +326,9 @@ impl Transcript {
                 record.at_ms.saturating_sub_unsigned(*took_ms)
             }
             Entry::Started { .. } if self.has_ended_turn => record.at_ms,
-            entry if self.has_ended_turn && describe::end_of_turn(entry) == Some(How::Failed) => {
+            entry
+                if self.has_ended_turn && describe::end_of_turn(entry) == Some(TurnEnd::Failed) =>
+            {
                 record.at_ms
             }
             _ => return,
@@ -342,11 +344,11 @@ impl Transcript {
             self.has_ended_turn = true;
             // The end of the turn shows this.
             let is_said = |block: &mut Block| matches!(block.kind, Kind::Marker { .. });
-            if how == How::Stopped {
+            if how == TurnEnd::Stopped {
                 self.blocks.pop_if(is_said);
             }
             let end = turn.end(how, record.at_ms, self.figures.as_ref());
-            self.push((record.seq, record.at_ms), Kind::TurnEnd(Box::new(end)));
+            self.push((record.seq, record.at_ms), Kind::TurnSummary(Box::new(end)));
         }
     }
 
@@ -694,10 +696,10 @@ impl Transcript {
     }
 
     /// Returns the end of the last turn.
-    pub fn last_turn(&self) -> Option<&TurnEnd> {
+    pub fn last_turn(&self) -> Option<&TurnSummary> {
         let mut blocks = self.blocks.iter().rev();
         blocks.find_map(|block| match &block.kind {
-            Kind::TurnEnd(end) => Some(&**end),
+            Kind::TurnSummary(end) => Some(&**end),
             _ => None,
         })
     }
@@ -722,7 +724,7 @@ impl Transcript {
                 (Kind::Said { text, .. }, _) => {
                     turns.push((block.seq, block.at_ms, text.as_str(), String::new()));
                 }
-                (Kind::TurnEnd(end), Some((.., changes))) if changes.is_empty() => {
+                (Kind::TurnSummary(end), Some((.., changes))) if changes.is_empty() => {
                     *changes = end.changed().join(" · ");
                 }
                 _ => {}

@@ -12,7 +12,7 @@ use crate::core::entry::{By, Entry, Fact, Outcome, Record, Usage};
 use crate::core::text::count;
 use crate::model::Figures;
 use crate::session::clock;
-use crate::session::describe::How;
+use crate::session::describe::TurnEnd;
 use crate::ui::text::{Break, clean_line, dollars, short, wrap};
 
 /// Maximum number of files that are named.
@@ -20,8 +20,8 @@ const MAX_FILES: usize = 3;
 
 /// The summary at the end of a turn.
 #[derive(Debug, PartialEq)]
-pub struct TurnEnd {
-    pub how: How,
+pub struct TurnSummary {
+    pub how: TurnEnd,
     /// Duration without waiting for a person and without absences. Milliseconds.
     pub took_ms: i64,
     /// Each file with the numbers of added and removed lines.
@@ -101,10 +101,10 @@ impl Turn {
         *counts = (counts.0 + added, counts.1 + removed);
     }
 
-    pub(super) fn end(self, how: How, at_ms: i64, figures: Option<&Figures>) -> TurnEnd {
+    pub(super) fn end(self, how: TurnEnd, at_ms: i64, figures: Option<&Figures>) -> TurnSummary {
         let cost = |(model, usage): (&String, &Usage)| figures?.cost(model, usage);
         let files = self.files.into_iter();
-        TurnEnd {
+        TurnSummary {
             how,
             took_ms: (at_ms - self.began_ms - self.away_ms).max(0),
             files: files
@@ -118,7 +118,7 @@ impl Turn {
     }
 }
 
-impl TurnEnd {
+impl TurnSummary {
     /// `12.3k tokens · $0.04`. Empty: no token was used.
     pub fn spent(&self) -> String {
         let tokens = (self.tokens > 0).then(|| format!("{} tokens", short(self.tokens)));
@@ -140,9 +140,9 @@ impl TurnEnd {
     /// `done in 39 s · tally.py +2 −1 · 1 command failed · 12.3k tokens · $0.04 · 22:50`
     pub fn to_text(&self, zone: &TimeZone) -> String {
         let (how, after) = match self.how {
-            How::Done => ("done", "in"),
-            How::Stopped => ("stopped by you", "after"),
-            How::Failed => ("failed", "after"),
+            TurnEnd::Done => ("done", "in"),
+            TurnEnd::Stopped => ("stopped by you", "after"),
+            TurnEnd::Failed => ("failed", "after"),
         };
         // A time of less than a second is not shown.
         let mut parts = vec![match self.took_ms {
@@ -161,12 +161,12 @@ impl TurnEnd {
     }
 }
 
-pub(super) fn lines(end: &TurnEnd, layout: &LayoutContext<'_>) -> Vec<Line<'static>> {
+pub(super) fn lines(end: &TurnSummary, layout: &LayoutContext<'_>) -> Vec<Line<'static>> {
     let theme = layout.theme;
     let spans = [Span::styled(end.to_text(layout.zone), theme.dim)];
     let glyph = match end.how {
-        How::Stopped => "◌ ",
-        How::Done | How::Failed => "  ",
+        TurnEnd::Stopped => "◌ ",
+        TurnEnd::Done | TurnEnd::Failed => "  ",
     };
     let first = [Span::styled(glyph, theme.dim)];
     wrap(

@@ -12,7 +12,7 @@ use ratatui::widgets::Paragraph;
 use super::both;
 use crate::ui::history::pane::Pane;
 use crate::ui::history::tree::{HistoryRow, Parts, Side, Tree, TreeLine as Grown};
-use crate::ui::history::{Point, What};
+use crate::ui::history::{Point, TimelineItem};
 use crate::ui::text::{clip, width};
 use crate::ui::theme::Theme;
 use crate::ui::transcript::LayoutContext;
@@ -141,7 +141,7 @@ fn grown(
         HistoryRow::Said(at) => match point(at) {
             Some(
                 it @ Point {
-                    what: What::Said(words),
+                    item: TimelineItem::Said(words),
                     ..
                 },
             ) => (format!("▌ {words}"), theme.text, Some(moment(it, today))),
@@ -151,8 +151,8 @@ fn grown(
             let points = tree.points.get(range.clone()).unwrap_or_default();
             (Parts::of(points.iter()).to_text(), theme.dim, None)
         }
-        HistoryRow::Ended(at) => match point(at).map(|point| &point.what) {
-            Some(What::Ended(words)) => (words.clone(), theme.dim, None),
+        HistoryRow::Ended(at) => match point(at).map(|point| &point.item) {
+            Some(TimelineItem::Ended(words)) => (words.clone(), theme.dim, None),
             _ => (String::new(), theme.text, None),
         },
     };
