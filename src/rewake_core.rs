@@ -8,4 +8,6 @@
 //! name. What it needs from outside is an argument. A test of `tests/source/layers` checks what of
 //! the standard library it uses.
 
+#![deny(clippy::match_bool)]
+
 pub mod core;

@@ -247,12 +247,13 @@ pub fn line(about: &About) -> Option<String> {
             }
         }
         CheckEnding::TimedOut { in_a_row } => {
-            let off = match *in_a_row >= MAX_TIMEOUTS {
-                true => format!(
+            let off = if *in_a_row >= MAX_TIMEOUTS {
+                format!(
                     ", {in_a_row} times in a row; it does not run again in this session: raise \
                      its timeout_sec"
-                ),
-                false => String::new(),
+                )
+            } else {
+                String::new()
             };
             format!(
                 "time limit reached after {:.1} s{off}",

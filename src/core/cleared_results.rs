@@ -69,8 +69,8 @@ impl ClearedResults {
     /// Counts a successful call if it reads a freed result again. `shows_log`: the call shows
     /// content of the log.
     pub(crate) fn called(&mut self, call: &ToolCall, shows_log: bool) {
-        let is_again = match shows_log {
-            true => match Address::parse(call.subject()) {
+        let is_again = if shows_log {
+            match Address::parse(call.subject()) {
                 Ok(Address::Entries {
                     session: None,
                     first,
@@ -80,8 +80,9 @@ impl ClearedResults {
                     .iter()
                     .any(|(at, _)| (first..=last).contains(at)),
                 _ => false,
-            },
-            false => self.calls.contains(&happened::name(call)),
+            }
+        } else {
+            self.calls.contains(&happened::name(call))
         };
         self.read_again += u64::from(is_again);
     }

@@ -238,9 +238,10 @@ fn files(state: &State, exists: &dyn Fn(&str) -> bool) -> String {
 fn commands(state: &State) -> String {
     let line = |c: &RanCommand| {
         let ended = happened::ended(&c.line, c.exit_code);
-        let said = match c.last_line.is_empty() {
-            true => String::new(),
-            false => format!(", \"{}\"", c.last_line),
+        let said = if c.last_line.is_empty() {
+            String::new()
+        } else {
+            format!(", \"{}\"", c.last_line)
         };
         format!("- `{}`: {ended}{said} (entry {})\n", c.line, c.seq)
     };

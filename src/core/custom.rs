@@ -114,9 +114,10 @@ pub fn check_name(part: &str) -> Result<(), String> {
 pub fn parse(text: &str) -> Result<Template, String> {
     let text = text.trim_start_matches('\u{feff}');
     let has_front = text.lines().next().map(str::trim_end) == Some(FENCE);
-    let (front, body) = match has_front {
-        true => front_matter(text)?,
-        false => (Vec::new(), text),
+    let (front, body) = if has_front {
+        front_matter(text)?
+    } else {
+        (Vec::new(), text)
     };
     if body.trim().is_empty() {
         return Err("it says nothing".to_string());
@@ -169,9 +170,10 @@ pub fn expand(body: &str, arguments: &str) -> Result<Text, String> {
             }),
             '@' if may_mention => mention(rest).map(|found| {
                 let path = filler.fill(found.path);
-                let written = match found.is_quoted {
-                    true => format!("@\"{path}\""),
-                    false => format!("@{path}"),
+                let written = if found.is_quoted {
+                    format!("@\"{path}\"")
+                } else {
+                    format!("@{path}")
                 };
                 out.text.push_str(&written);
                 let is_path = found.is_quoted || path.contains(['/', '.']);

@@ -138,12 +138,13 @@ pub fn lines_represented(line: &str) -> usize {
 impl Gap {
     /// Returns the line that replaces the missing part.
     fn line(&self, CutSource { address, is_all }: CutSource<'_>) -> String {
-        match is_all {
-            true => format!(
+        if is_all {
+            format!(
                 "[{self}; memory_page reads on at address {address}, offset {}, limit {}]",
                 self.offset, self.bytes
-            ),
-            false => format!("[{self}; memory_page reads the whole at address {address}]"),
+            )
+        } else {
+            format!("[{self}; memory_page reads the whole at address {address}]")
         }
     }
 
@@ -389,9 +390,10 @@ mod tests {
             for short in [&once, &twice].into_iter().filter(|short| **short != text) {
                 let (head, line, tail) = parts(short);
                 let gap = Gap::of_line(line, SOURCE).unwrap();
-                let head = match gap.first_in_part {
-                    true => head.strip_suffix('\n').unwrap(),
-                    false => head,
+                let head = if gap.first_in_part {
+                    head.strip_suffix('\n').unwrap()
+                } else {
+                    head
                 };
                 prop_assert!(text.starts_with(head) && text.ends_with(tail));
                 prop_assert_eq!(gap.lines, lines(&text));

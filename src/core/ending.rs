@@ -195,9 +195,10 @@ impl Backwards {
                 self.is_checked = true;
                 None
             }
-            Entry::Replied { blocks, stop, .. } => Some(match is_answer(blocks, *stop) {
-                true => Ending::Done,
-                false => owed,
+            Entry::Replied { blocks, stop, .. } => Some(if is_answer(blocks, *stop) {
+                Ending::Done
+            } else {
+                owed
             }),
             // The model is asked again because of its background work.
             Entry::Noted {

@@ -192,10 +192,11 @@ pub fn reason_to_ask(host: &str, url: &str, log: &PageLog<'_>) -> Option<String>
     };
     let new = fetches.all.iter().enumerate().skip(fetches.first_new);
     let sent: Vec<(usize, &Fetch<'_>)> = new.filter(|(_, fetch)| counts(fetch)).collect();
-    let most = match log.is_subagent {
+    let most = if log.is_subagent {
         // Each subagent begins with nothing sent.
-        true => MAX_NEW_BYTES,
-        false => MAX_TO_HOST_BYTES,
+        MAX_NEW_BYTES
+    } else {
+        MAX_TO_HOST_BYTES
     };
     let left_context = log.before.to(domain(host));
     let longest: usize = sent.iter().map(|(_, fetch)| fetch.url.len()).sum();

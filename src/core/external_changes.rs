@@ -120,9 +120,10 @@ impl ExternalChanges {
 /// have read the file.
 fn absolute(root: &str, path: &[u8]) -> Option<String> {
     let path = std::str::from_utf8(path).ok()?;
-    Some(match path.starts_with('/') {
-        true => path.to_string(),
-        false => format!("{}/{path}", root.trim_end_matches('/')),
+    Some(if path.starts_with('/') {
+        path.to_string()
+    } else {
+        format!("{}/{path}", root.trim_end_matches('/'))
     })
 }
 

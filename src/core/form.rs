@@ -154,17 +154,19 @@ impl ServerQuestion {
 
     /// Returns the name of the server, or `the agent`.
     pub fn asker(&self) -> &str {
-        match self.is_of_model() {
-            true => "the agent",
-            false => &self.server,
+        if self.is_of_model() {
+            "the agent"
+        } else {
+            &self.server
         }
     }
 
     /// Returns the subject of a sentence: `the server NAME`, or `the agent`.
     pub fn the_asker(&self) -> String {
-        match self.is_of_model() {
-            true => self.asker().to_string(),
-            false => format!("the server {}", self.server),
+        if self.is_of_model() {
+            self.asker().to_string()
+        } else {
+            format!("the server {}", self.server)
         }
     }
 

@@ -60,9 +60,10 @@ pub(super) fn pairs<'a>(lines: Vec<&'a str>) -> Vec<(&'a str, Value<'a>)> {
 impl Value<'_> {
     /// Like [`Value::text`], but a value in brackets is taken as text: `[file] [line]`.
     pub(super) fn text_or_list(&self) -> Result<String, String> {
-        match self.first.starts_with(['[', '{']) {
-            true => Ok(plain(self.first)),
-            false => self.text(),
+        if self.first.starts_with(['[', '{']) {
+            Ok(plain(self.first))
+        } else {
+            self.text()
         }
     }
 

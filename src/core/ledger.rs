@@ -202,9 +202,10 @@ impl Ledger {
     /// `room` bytes. Files below `folder` are named by their path in it.
     pub fn facts(&self, room: usize, folder: &str) -> String {
         let failing = self.failing().map_or_else(String::new, |ran| {
-            let said = match ran.last_line.is_empty() {
-                true => String::new(),
-                false => format!(", \"{}\"", ran.last_line),
+            let said = if ran.last_line.is_empty() {
+                String::new()
+            } else {
+                format!(", \"{}\"", ran.last_line)
             };
             let ended = happened::ended(&ran.line, ran.exit_code);
             format!(
@@ -266,9 +267,12 @@ impl Ledger {
                 _ => groups.push((result.seq, result.seq, about)),
             }
         }
-        let line = |(first, last, about): &(Seq, Seq, String)| match first == last {
-            true => format!("- entry {first} {about}\n"),
-            false => format!("- entries {first}-{last} {about}\n"),
+        let line = |(first, last, about): &(Seq, Seq, String)| {
+            if first == last {
+                format!("- entry {first} {about}\n")
+            } else {
+                format!("- entries {first}-{last} {about}\n")
+            }
         };
         groups.iter().map(line).collect()
     }

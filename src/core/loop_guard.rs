@@ -108,9 +108,10 @@ impl LoopGuard {
         let before = self.calls.iter().rev().map(Some);
         let before = before.chain(std::iter::repeat(None));
         for (equal, before) in self.equal.iter_mut().zip(before) {
-            *equal = match before.is_some_and(|call| call.hash == hash) {
-                true => *equal + 1,
-                false => 0,
+            *equal = if before.is_some_and(|call| call.hash == hash) {
+                *equal + 1
+            } else {
+                0
             };
         }
         self.calls.push_back(done);

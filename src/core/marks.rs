@@ -29,9 +29,10 @@ pub fn title_line(text: &str, max_chars: usize) -> String {
     let most = max_chars.saturating_mul(BYTES_PER_CHAR).max(LEAST_BYTES);
     let start = super::text::clip(text.trim_start(), most);
     let words = without_marks(&start);
-    match words.trim().is_empty() {
-        true => one_line(text, max_chars),
-        false => one_line(&words, max_chars),
+    if words.trim().is_empty() {
+        one_line(text, max_chars)
+    } else {
+        one_line(&words, max_chars)
     }
 }
 

@@ -320,9 +320,10 @@ fn next_of_call(state: &State, policy: &Policy, open: &OpenCall) -> Step {
             Some(Guard::Child { .. }) if !state.is_stopped() => tasks(state, policy, open),
             _ => Vec::new(),
         };
-        return match further.is_empty() {
-            true => Step::Settle(id),
-            false => Step::Run(further),
+        return if further.is_empty() {
+            Step::Settle(id)
+        } else {
+            Step::Run(further)
         };
     }
     if let Some(hooks) = state.hooks.of_call(id) {
@@ -381,9 +382,10 @@ fn guards(state: &State, first: &OpenCall, hooks: &PendingHooks) -> Step {
 
 /// Waits without a person: this start may not answer the question of an earlier start.
 fn ask(policy: &Policy, call: CallId) -> Step {
-    match policy.interactive {
-        true => Step::Ask(call),
-        false => Step::Wait(Why::Asked),
+    if policy.interactive {
+        Step::Ask(call)
+    } else {
+        Step::Wait(Why::Asked)
     }
 }
 

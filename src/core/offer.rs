@@ -44,14 +44,15 @@ impl RuleOffer {
     /// plain commands are separated, so the comma of a path is never taken for another rule.
     pub fn parse(text: &str) -> Result<RuleOffer, String> {
         let parts: Vec<&str> = text.split(", ").collect();
-        match parts.iter().all(|part| is_of_plain_command(part)) {
-            true => Ok(RuleOffer(
+        if parts.iter().all(|part| is_of_plain_command(part)) {
+            Ok(RuleOffer(
                 parts
                     .into_iter()
                     .map(Rule::parse)
                     .collect::<Result<_, _>>()?,
-            )),
-            false => Rule::parse(text).map(RuleOffer::from),
+            ))
+        } else {
+            Rule::parse(text).map(RuleOffer::from)
         }
     }
 

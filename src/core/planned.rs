@@ -69,9 +69,10 @@ fn cut(plan: &Plan, at: Option<Seq>, room: usize) -> String {
         .iter()
         .map(|goal| goal_line(goal, usize::MAX).len())
         .sum();
-    let max = match goals <= room / 2 {
-        true => usize::MAX,
-        false => SHORT_BYTES,
+    let max = if goals <= room / 2 {
+        usize::MAX
+    } else {
+        SHORT_BYTES
     };
     let wanted = of(StepState::Current)
         .map(|step| line(step, SHORT_BYTES))

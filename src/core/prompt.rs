@@ -201,17 +201,19 @@ pub fn request_bytes(state: &State, inline: usize) -> usize {
 
 /// Returns the text, or the beginning and the end of a large one with the address of the whole.
 fn inlined(text: &str, inline: usize, seq: Seq) -> String {
-    match is_cut(text.len(), inline) {
-        true => cut_of_entry(text, inline, seq, true),
-        false => text.to_string(),
+    if is_cut(text.len(), inline) {
+        cut_of_entry(text, inline, seq, true)
+    } else {
+        text.to_string()
     }
 }
 
 /// Does the same for a part of an entry. A byte position in it is not an offset in the whole.
 fn inlined_part(text: &str, inline: usize, seq: Seq) -> String {
-    match text.len() <= inline {
-        true => text.to_string(),
-        false => cut_of_entry(text, inline, seq, false),
+    if text.len() <= inline {
+        text.to_string()
+    } else {
+        cut_of_entry(text, inline, seq, false)
     }
 }
 
@@ -327,9 +329,10 @@ impl<'a> Messages<'a> {
                         blob: i.blob.clone(),
                     },
                 });
-                let words = match text.trim().is_empty() && images.len() == 0 {
-                    true => "(an empty message)".to_string(),
-                    false => inlined(text, self.inline.saturating_mul(SAID_FACTOR), record.seq),
+                let words = if text.trim().is_empty() && images.len() == 0 {
+                    "(an empty message)".to_string()
+                } else {
+                    inlined(text, self.inline.saturating_mul(SAID_FACTOR), record.seq)
                 };
                 self.push(Role::User, std::iter::once(plain(words)).chain(images));
             }
@@ -416,9 +419,10 @@ impl<'a> Messages<'a> {
         for block in blocks {
             match block {
                 Block::Text { text, signature } => self.answer.push(MessagePart::Text {
-                    text: match is_cut(text.len(), self.inline) {
-                        true => inlined_part(text, self.inline, reply),
-                        false => text.clone(),
+                    text: if is_cut(text.len(), self.inline) {
+                        inlined_part(text, self.inline, reply)
+                    } else {
+                        text.clone()
                     },
                     signature: signature.clone().filter(|_| is_sealed),
                 }),

@@ -210,9 +210,10 @@ pub(crate) fn runs_others(words: &[Word]) -> Likeness {
         ]),
         name => {
             let bare = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
-            match RUNNERS.contains(&bare) || RUNNERS.contains(&name) {
-                true => Likeness::Yes,
-                false => Likeness::No,
+            if RUNNERS.contains(&bare) || RUNNERS.contains(&name) {
+                Likeness::Yes
+            } else {
+                Likeness::No
             }
         }
     }
@@ -225,9 +226,10 @@ fn begins(word: &Word, starts: &[&str]) -> Likeness {
     if word.is_literal() && starts.iter().any(|s| word.text.starts_with(s)) {
         return Likeness::Yes;
     }
-    match word.expands || (word.glob && starts.iter().any(could)) {
-        true => Likeness::Maybe,
-        false => Likeness::No,
+    if word.expands || (word.glob && starts.iter().any(could)) {
+        Likeness::Maybe
+    } else {
+        Likeness::No
     }
 }
 

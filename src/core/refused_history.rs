@@ -98,9 +98,10 @@ pub fn next_form(
     all.push(together.clone());
     // Other reasons may keep what was named before from being enough.
     let needs_reasoning = known.tried.iter().any(|forms| forms.has(WithReasoning));
-    let most = match needs_reasoning {
-        true => together.with(WithReasoning, at),
-        false => together,
+    let most = if needs_reasoning {
+        together.with(WithReasoning, at)
+    } else {
+        together
     };
     all.push(most.clone());
     if let Some(digest) = digest(state, budget, windows) {

@@ -358,9 +358,10 @@ fn notes_in_results(whole: Message) -> Vec<Message> {
             after.extend(std::mem::take(images).iter().map(image));
         }
     }
-    let notes = match after.is_empty() {
-        true => rest.iter().take_while(|part| is_note(part)).count(),
-        false => 0,
+    let notes = if after.is_empty() {
+        rest.iter().take_while(|part| is_note(part)).count()
+    } else {
+        0
     };
     let (notes, words) = rest.split_at(notes);
     if let Some(MessagePart::Result { text, .. }) = results.last_mut() {
@@ -401,9 +402,10 @@ fn with_reasoning(whole: Message) -> Message {
             other => parts.push(other.clone()),
         }
     }
-    let reasoning = match texts.is_empty() {
-        true => "(not recorded)".to_string(),
-        false => texts.join("\n\n"),
+    let reasoning = if texts.is_empty() {
+        "(not recorded)".to_string()
+    } else {
+        texts.join("\n\n")
     };
     let thinking = MessagePart::Thinking {
         text: reasoning,

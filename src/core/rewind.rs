@@ -284,10 +284,13 @@ fn of_path(
     let late =
         |ended: CommandEnd| (wanted.file_time)(path).is_some_and(|at| !ended.may_have_changed(&at));
     let by = |place: usize, link: &Link| match link.by {
-        By::Command(ended) if place == last && !chain.is_set_back => match late(ended) {
-            true => By::Outside,
-            false => By::Command(ended),
-        },
+        By::Command(ended) if place == last && !chain.is_set_back => {
+            if late(ended) {
+                By::Outside
+            } else {
+                By::Command(ended)
+            }
+        }
         By::Command(_) if link.may_be_of_others() => By::Outside,
         by => by,
     };

@@ -485,9 +485,10 @@ fn host_scope(what: &str) -> Result<Scope, String> {
              write letters other than ASCII as punycode (xn--…)"
         ));
     }
-    Ok(match below {
-        true => Scope::HostsBelow(host.to_string()),
-        false => Scope::Host(host.to_string()),
+    Ok(if below {
+        Scope::HostsBelow(host.to_string())
+    } else {
+        Scope::Host(host.to_string())
     })
 }
 

@@ -95,10 +95,10 @@ fn of_key(key: &str) -> impl Fn(String) -> String {
 fn checked_text(value: Option<String>, key: &str, max_chars: usize) -> Result<String, String> {
     let value = value.ok_or_else(|| format!("its front matter has no `{key}`"))?;
     let line = one_line(&in_a_line(&value), max_chars);
-    match line.is_empty() {
-        true => Err(format!("`{key}` is empty")),
-        false => Ok(line),
+    if line.is_empty() {
+        return Err(format!("`{key}` is empty"));
     }
+    Ok(line)
 }
 
 #[cfg(test)]

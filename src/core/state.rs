@@ -580,9 +580,10 @@ impl State {
             None => {}
         }
         let has_hooks = !self.hooks.pending().is_empty();
-        match has_hooks || self.owed || self.first_open().is_some() || self.unchecked().is_some() {
-            true => Ending::with_pending_work(last),
-            false => Ending::Done,
+        if has_hooks || self.owed || self.first_open().is_some() || self.unchecked().is_some() {
+            Ending::with_pending_work(last)
+        } else {
+            Ending::Done
         }
     }
 

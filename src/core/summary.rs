@@ -140,9 +140,12 @@ fn transcript(records: &[Record], freed: &ClearedResults, room: usize) -> String
         .filter_map(|r| Some((r, entry_text(&line(r, usize::MAX)?))))
         .collect();
     const LEAST: usize = 120;
-    let at_most = |record: &Record| match freed.has(record.seq) {
-        true => FREED_BYTES,
-        false => TEXT_BYTES,
+    let at_most = |record: &Record| {
+        if freed.has(record.seq) {
+            FREED_BYTES
+        } else {
+            TEXT_BYTES
+        }
     };
     let others: Vec<usize> = whole
         .iter()
@@ -163,9 +166,12 @@ fn transcript(records: &[Record], freed: &ClearedResults, room: usize) -> String
     let most = sharing::level(others, room.saturating_sub(taken));
     let lines: Vec<String> = whole
         .iter()
-        .map(|(record, line)| match is_said(record) {
-            true => cut(line, record.seq, most_said),
-            false => cut(line, record.seq, most.min(at_most(record))),
+        .map(|(record, line)| {
+            if is_said(record) {
+                cut(line, record.seq, most_said)
+            } else {
+                cut(line, record.seq, most.min(at_most(record)))
+            }
         })
         .collect();
     let all = lines.join("\n");
@@ -359,10 +365,11 @@ pub fn accept(text: &str, max_bytes: usize) -> Option<String> {
     }
     let lines: Vec<String> = text.lines().map(str::to_string).collect();
     let cut = newest("(the oldest part was cut)\n", &lines, max_bytes);
-    match cut.lines().count() > 1 {
-        true => Some(cut),
+    if cut.lines().count() > 1 {
+        Some(cut)
+    } else {
         // One long line.
-        false => Some(clip(text, max_bytes).into_owned()),
+        Some(clip(text, max_bytes).into_owned())
     }
 }
 

@@ -29,17 +29,19 @@ pub fn clip(text: &str, max_bytes: usize) -> Cow<'_, str> {
 
 /// Returns a number and its noun: `1 file`, `2 files`, `2 entries`, `2 matches`.
 pub fn count<N: std::fmt::Display + PartialEq + From<u8>>(n: N, one: &str) -> String {
-    match n == N::from(1) {
-        true => format!("{n} {one}"),
-        false => format!("{n} {}", plural(one)),
+    if n == N::from(1) {
+        format!("{n} {one}")
+    } else {
+        format!("{n} {}", plural(one))
     }
 }
 
 /// Returns the same as [`count`] for numbers that may be thousands: `1 file`, `2,000 files`.
 pub fn large_count<N: std::fmt::Display + PartialEq + From<u8>>(n: N, one: &str) -> String {
-    match n == N::from(1) {
-        true => format!("{n} {one}"),
-        false => format!("{} {}", figure(n), plural(one)),
+    if n == N::from(1) {
+        format!("{n} {one}")
+    } else {
+        format!("{} {}", figure(n), plural(one))
     }
 }
 

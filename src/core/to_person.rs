@@ -39,9 +39,10 @@ pub fn result_to_person(outcome: &Outcome) -> (String, bool) {
         Outcome::Error { output } => output.text.starts_with(NOT_RUN),
         Outcome::Done { .. } | Outcome::Interrupted { .. } => false,
     };
-    match is_reason {
-        true => (without_advice(&text), is_error),
-        false => (text, is_error),
+    if is_reason {
+        (without_advice(&text), is_error)
+    } else {
+        (text, is_error)
     }
 }
 

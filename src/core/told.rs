@@ -36,9 +36,10 @@ pub fn lines(mode: Mode, is_attended: bool, sandbox: Sandbox) -> String {
 }
 
 fn answered(is_attended: bool) -> &'static str {
-    match is_attended {
-        true => "can be asked",
-        false => "cannot be asked",
+    if is_attended {
+        "can be asked"
+    } else {
+        "cannot be asked"
     }
 }
 
@@ -59,9 +60,10 @@ fn rights(mode: Mode, is_attended: bool, sandbox: Sandbox) -> String {
 }
 
 fn commands(mode: Mode, sandbox: Sandbox, others: &str) -> String {
-    let place = match sandbox.available {
-        true => "in a sandbox",
-        false => "no sandbox, `access` has no effect",
+    let place = if sandbox.available {
+        "in a sandbox"
+    } else {
+        "no sandbox, `access` has no effect"
     };
     let (at_once, rest) = Access::ALL
         .into_iter()

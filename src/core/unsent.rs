@@ -62,9 +62,10 @@ pub fn refusal(class: FailureClass, message: &str, model: &str) -> Option<Refusa
     }
     let name = model.split_once('/').map_or(model, |(_, name)| name);
     let (text, name) = (message.to_lowercase(), name.to_lowercase());
-    let text = match name.contains("image") {
-        true => text.replace(&name, " "),
-        false => text,
+    let text = if name.contains("image") {
+        text.replace(&name, " ")
+    } else {
+        text
     };
     let every = NONE_TAKEN.iter().any(|words| text.contains(words));
     let named = text

@@ -245,9 +245,10 @@ fn shown<'a>(all: &[&'a UserMessage], some_dropped: bool, room: usize) -> Vec<Sh
                 } else {
                     each_end.0
                 };
-                match message.is_whole && message.cost() <= share {
-                    true => Shown::Whole,
-                    false => Shown::Cut(share, rules),
+                if message.is_whole && message.cost() <= share {
+                    Shown::Whole
+                } else {
+                    Shown::Cut(share, rules)
                 }
             }
             (false, _) if fits => {

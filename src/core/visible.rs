@@ -59,9 +59,10 @@ pub fn command(text: &str) -> String {
             let empty = rest[..blank].iter().all(|l| l.is_empty());
             // The breaks before and after them count too.
             let breaks = (lines.len() - 1).min(blank + 1);
-            out.push(match empty {
-                true => format!("⟨{} line breaks⟩", figure(breaks)),
-                false => format!("⟨{} blank lines⟩", figure(blank)),
+            out.push(if empty {
+                format!("⟨{} line breaks⟩", figure(breaks))
+            } else {
+                format!("⟨{} blank lines⟩", figure(blank))
             });
             rest = &rest[blank..];
         } else {

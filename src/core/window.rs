@@ -164,15 +164,15 @@ fn due_by_tokens(
     if !freeing.results.is_empty() && is_enough {
         return Some(CompactionStep::Free(freeing.results));
     }
-    let limit = match now > soft {
-        true => soft,
-        false if is_mostly_freed(state, budget, windows, &freeing, early) => early,
+    let limit = if now > soft {
+        soft
+    } else if is_mostly_freed(state, budget, windows, &freeing, early) {
+        early
+    } else {
         // A conversation without results may become long before it is summarised.
-        false => {
-            return freeing
-                .pays()
-                .then_some(CompactionStep::Free(freeing.results));
-        }
+        return freeing
+            .pays()
+            .then_some(CompactionStep::Free(freeing.results));
     };
     oldest(state, budget, windows, &freeing, limit)
         .map(|(range, _)| CompactionStep::Summarise(range))

@@ -378,9 +378,10 @@ impl Evaluation<'_> {
     fn redirects_by_rules(&self, command: &SimpleCommand, place: &str) -> Finding {
         let known = command.redirects.iter().filter(|r| !r.target.expands);
         let findings = known.map(|redirect| {
-            let path_use = match redirect.writes {
-                true => PathUse::Write,
-                false => PathUse::Read,
+            let path_use = if redirect.writes {
+                PathUse::Write
+            } else {
+                PathUse::Read
             };
             self.path_by_rules(place, path_use, &redirect.target.path(), |_| true)
         });
@@ -388,9 +389,10 @@ impl Evaluation<'_> {
     }
 
     fn reads_by_rules(&self, reads: &Reads, place: &str) -> Finding {
-        let path_use = match reads.recursive {
-            true => PathUse::Grep,
-            false => PathUse::Read,
+        let path_use = if reads.recursive {
+            PathUse::Grep
+        } else {
+            PathUse::Read
         };
         let mut paths = reads.paths.clone();
         for pattern in &reads.patterns {

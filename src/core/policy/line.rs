@@ -88,9 +88,10 @@ impl<'a> Evaluation<'a> {
     /// Returns the least access that an allow rule must give for a command with this access.
     /// Without a sandbox all rules give the same: the command runs as it is.
     fn needed(&self, access: Access) -> Access {
-        match self.sandbox.available {
-            true => access,
-            false => Access::Read,
+        if self.sandbox.available {
+            access
+        } else {
+            Access::Read
         }
     }
 
@@ -107,9 +108,10 @@ impl<'a> Evaluation<'a> {
         if let Some(finding) = self.keys_in(loose.iter().map(String::as_str), &here) {
             return finding;
         }
-        let words = match self.has_rules_for_paths() {
-            true => loose,
-            false => Vec::new(),
+        let words = if self.has_rules_for_paths() {
+            loose
+        } else {
+            Vec::new()
         };
         let named = self.named(words.iter(), &[self.folder().to_string()], PathUse::Read);
         if let Some(finding @ Finding::Denied(_)) = named {

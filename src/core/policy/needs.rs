@@ -129,9 +129,12 @@ fn options<'w>(words: &[&'w str]) -> Vec<&'w str> {
     let before_paths = words.iter().take_while(|word| **word != "--");
     let options = before_paths.filter(|word| word.starts_with('-'));
     options
-        .map(|word| match word.starts_with("--") {
-            true => word.split('=').next().unwrap_or(word),
-            false => word.get(..2).unwrap_or(word),
+        .map(|word| {
+            if word.starts_with("--") {
+                word.split('=').next().unwrap_or(word)
+            } else {
+                word.get(..2).unwrap_or(word)
+            }
         })
         .collect()
 }

@@ -125,9 +125,12 @@ pub(super) const DISK: Disk = Disk {
     resolve,
     matches,
     is_folder: |path| path.ends_with("/dir") || path.ends_with("/dirs/in"),
-    repository: |folder| match folder.contains("hostile") {
-        true => Err("`git` obeys `core.fsmonitor`".to_string()),
-        false => Ok(()),
+    repository: |folder| {
+        if folder.contains("hostile") {
+            Err("`git` obeys `core.fsmonitor`".to_string())
+        } else {
+            Ok(())
+        }
     },
 };
 

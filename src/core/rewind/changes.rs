@@ -142,9 +142,10 @@ impl Changes {
         let author = |place: usize, link: &Link| match (is_doubtful(link), link.by) {
             (true, By::Command(ended)) => {
                 let is_last = place + 1 == links.len();
-                match is_last && file_time(path).is_some_and(|at| ended.may_have_changed(&at)) {
-                    true => link.maker.author,
-                    false => Author::Unknown,
+                if is_last && file_time(path).is_some_and(|at| ended.may_have_changed(&at)) {
+                    link.maker.author
+                } else {
+                    Author::Unknown
                 }
             }
             _ => link.maker.author,
@@ -196,15 +197,16 @@ impl Changes {
             if let Cause::Restored { .. } = cause
                 && target.is_some_and(|target| target.0.get(path) == to.as_ref())
             {
-                match before.is_none() && is_beside(path) {
+                if before.is_none() && is_beside(path) {
                     // The content is somebody else's, although a restore put it there.
-                    true => chain.links.push(Link {
+                    chain.links.push(Link {
                         to,
                         by: By::Outside,
                         maker: Author::Rewind.into(),
                         may_have_been: false,
-                    }),
-                    false => chain.set_back(to),
+                    });
+                } else {
+                    chain.set_back(to);
                 }
                 continue;
             }
@@ -302,9 +304,10 @@ fn of_call(
     let is_its = its
         .last()
         .is_some_and(|last| Some(&last.after) == hash(to).as_ref());
-    Some(match began_on_it && is_its {
-        true => By::Us,
-        false => By::Outside,
+    Some(if began_on_it && is_its {
+        By::Us
+    } else {
+        By::Outside
     })
 }
 

@@ -521,9 +521,12 @@ fn changes_by_others_to_a_file_a_command_removed_are_kept() {
         // Changes that fit are merged. Nothing fits into a file that did not exist.
         if !start.is_empty() {
             let fitting = |files: Files<'static>, from: &str, to: &'static str| {
-                let files = files.iter().map(|(path, content)| match *content == from {
-                    true => (*path, to),
-                    false => (*path, *content),
+                let files = files.iter().map(|(path, content)| {
+                    if *content == from {
+                        (*path, to)
+                    } else {
+                        (*path, *content)
+                    }
                 });
                 files.collect::<Vec<_>>()
             };
@@ -721,18 +724,19 @@ fn two_possible_authors_are_no_author() {
     let finished = |index, tree: &str, background| Entry::Finished {
         call: call(index),
         outcome: Outcome::done(""),
-        fact: Some(match background {
-            true => Fact::Background {
+        fact: Some(if background {
+            Fact::Background {
                 id: "bg_1".into(),
                 run: "r".into(),
                 command: "c".into(),
                 child: None,
-            },
-            false => Fact::Ran {
+            }
+        } else {
+            Fact::Ran {
                 exit_code: Some(0),
                 took_ms: 1,
                 refused: false,
-            },
+            }
         }),
         tree: Some(tree.to_string()),
     };

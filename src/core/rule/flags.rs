@@ -108,9 +108,10 @@ impl Program {
             .filter(|(name, _)| !long.is_empty() && name.starts_with(long))
             .map(|(_, letter)| letter.to_string())
             .collect();
-        match short.is_empty() {
-            true => vec![format!("--{long}")],
-            false => short,
+        if short.is_empty() {
+            vec![format!("--{long}")]
+        } else {
+            short
         }
     }
 

@@ -127,9 +127,10 @@ fn likeness(rule: &Rule, line: &str, parts: &[SimpleCommand]) -> Likeness {
         let runs = read_only_commands::runs_others(&part.words);
         let texts = part.words.iter().skip(1).map(|w| w.text.as_str());
         let inner = texts.collect::<Vec<_>>().join(" ");
-        let hidden = match runs != Likeness::No && pattern.refuses_text(&inner) {
-            true => runs,
-            false => Likeness::No,
+        let hidden = if runs != Likeness::No && pattern.refuses_text(&inner) {
+            runs
+        } else {
+            Likeness::No
         };
         let words = pattern.refuses(&part.words);
         words.max(pattern.refuses(&part.spelled())).max(hidden)

@@ -65,11 +65,12 @@ impl State {
             } => {
                 self.no_open_call()?;
                 not_blank(summary)?;
-                match turn::is_compactable(&self.context, *first, *last) {
-                    true => Ok(()),
-                    false => Err(format!(
+                if turn::is_compactable(&self.context, *first, *last) {
+                    Ok(())
+                } else {
+                    Err(format!(
                         "entries {first} to {last} are not the oldest exchanges of the context"
-                    )),
+                    ))
                 }
             }
             Entry::Continued { note, .. } => {
@@ -109,9 +110,10 @@ impl State {
                     }
                     Some(About::CheckEnded { entry, check, .. }) => {
                         let running = self.checks.running();
-                        match running.is_some_and(|r| r.seq == *entry && r.check == *check) {
-                            true => Ok(()),
-                            false => Err(format!("no check {check} runs since entry {entry}")),
+                        if running.is_some_and(|r| r.seq == *entry && r.check == *check) {
+                            Ok(())
+                        } else {
+                            Err(format!("no check {check} runs since entry {entry}"))
                         }
                     }
                     _ => Ok(()),
@@ -381,15 +383,15 @@ fn may_start_check(state: &State, check: &str, of: Seq) -> Result<(), String> {
     if let Some(running) = state.checks.running() {
         return Err(format!("the check {} has not ended", running.check));
     }
-    match state.owed && state.checks.may_start(check, of) {
-        true => Ok(()),
-        false => Err(format!("the check {check} cannot run for answer {of}")),
+    if !state.owed || !state.checks.may_start(check, of) {
+        return Err(format!("the check {check} cannot run for answer {of}"));
     }
+    Ok(())
 }
 
 fn not_blank(text: &str) -> Result<(), String> {
-    match text.trim().is_empty() {
-        true => Err("what stands for the context is empty".into()),
-        false => Ok(()),
+    if text.trim().is_empty() {
+        return Err("what stands for the context is empty".into());
     }
+    Ok(())
 }

@@ -663,9 +663,10 @@ impl State {
         let is_known = |name: &str| is_offered(name, tools.iter().map(|t| t.name.as_str()));
         let usable = |c: &OpenCall| !c.cut && c.call.described.is_ok() && is_known(&c.call.name);
         let spoke = ending::speaks(blocks);
-        let sense = match self.calls.is_empty() {
-            true => ending::is_answer(blocks, stop),
-            false => self.calls.iter().any(usable),
+        let sense = if self.calls.is_empty() {
+            ending::is_answer(blocks, stop)
+        } else {
+            self.calls.iter().any(usable)
         };
         self.nonsense = if sense { 0 } else { self.nonsense + 1 };
         // An answer without text and calls does not count: the model is asked again.
@@ -711,9 +712,10 @@ impl State {
                 let has_failed = results.iter().any(|r| r.verdict == HookVerdict::Failed);
                 let mut unanswered = self.unanswered.iter_mut();
                 if let Some(said) = unanswered.find(|said| said.seq == ended.of) {
-                    said.judged = match has_failed {
-                        true => Judged::Failed,
-                        false => Judged::Yes,
+                    said.judged = if has_failed {
+                        Judged::Failed
+                    } else {
+                        Judged::Yes
                     };
                 }
             }
