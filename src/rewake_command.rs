@@ -7,6 +7,8 @@
 //! This crate must not know tools, models, the screen or the loop of a session. A keeper runs without
 //! tokio, and only the program that starts it knows why.
 
+#![deny(clippy::match_bool)]
+
 pub mod command;
 pub mod sandbox;
 

@@ -7,6 +7,8 @@
 //! This crate must not know the store, sessions or processes of commands. [`workspace::files`] reads
 //! and writes trees through traits that the store implements.
 
+#![deny(clippy::match_bool)]
+
 pub mod config;
 pub mod model;
 pub mod net;

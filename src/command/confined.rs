@@ -179,12 +179,11 @@ impl Confined {
         let modes = self.modes.restore();
         let mut changed: Vec<String> = modes.iter().map(describe_mode).collect();
         let mut found_changed = Vec::new();
-        match self.background {
-            true => {
-                let found = self.watched.differences();
-                found_changed.extend(found.iter().map(|change| short(&change.path)));
-            }
-            false => changed.extend(self.watched.compare().iter().map(describe)),
+        if self.background {
+            let found = self.watched.differences();
+            found_changed.extend(found.iter().map(|change| short(&change.path)));
+        } else {
+            changed.extend(self.watched.compare().iter().map(describe));
         }
         for told in [&mut changed, &mut found_changed] {
             self.after.more_changed += count(told.len().saturating_sub(MAX_CHANGES));
@@ -219,8 +218,9 @@ pub(super) fn describe(change: &WatchedChange) -> String {
 
 pub(super) fn describe_mode(change: &ModeChange) -> String {
     let path = short(&change.path);
-    match change.restored {
-        true => format!("{path} (its permissions are as they were)"),
-        false => format!("{path} (its permissions could not be put back)"),
+    if change.restored {
+        format!("{path} (its permissions are as they were)")
+    } else {
+        format!("{path} (its permissions could not be put back)")
     }
 }

@@ -122,9 +122,10 @@ pub(super) fn ended(folder: &RunFolder, end: End, this_boot: bool) -> RunEnd {
         && end.output_sum.as_ref().is_some_and(|printed| {
             !output::sum(folder, end.bytes_kept).is_ok_and(|found| found == *printed)
         });
-    let (bytes_kept, bytes_total) = match is_output_lost {
-        false => (end.bytes_kept, end.bytes_total),
-        true => on_disk(folder),
+    let (bytes_kept, bytes_total) = if is_output_lost {
+        on_disk(folder)
+    } else {
+        (end.bytes_kept, end.bytes_total)
     };
     let was_limited = end.how == How::TimedOut;
     // The spec is read only if something in it is needed.

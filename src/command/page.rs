@@ -95,8 +95,9 @@ async fn printed_by_child(html: &str, exe: &Path, how: Option<&str>) -> io::Resu
     drop(input);
     let mut printed = String::new();
     output.take(MAX_BYTES).read_to_string(&mut printed).await?;
-    match child.wait().await?.success() {
-        true => Ok(printed),
-        false => Err(io::Error::other("it failed")),
+    if child.wait().await?.success() {
+        Ok(printed)
+    } else {
+        Err(io::Error::other("it failed"))
     }
 }

@@ -222,10 +222,10 @@ impl ForeignFile {
                 }
             }
         }
-        match self.deny.len().max(self.ask.len()) > MAX_RULES {
-            true => Err(format!("it has more than {MAX_RULES} rules")),
-            false => Ok(()),
+        if self.deny.len().max(self.ask.len()) > MAX_RULES {
+            return Err(format!("it has more than {MAX_RULES} rules"));
         }
+        Ok(())
     }
 
     /// Adds the rules of OpenCode's config, or of one agent in it. Version 1 has `permission`, an

@@ -100,9 +100,10 @@ impl ProviderConfig {
 /// Reads a key from a file. The user may name the stored key of another provider, a project may
 /// not.
 fn read_key(path: &Path, is_of_project: bool) -> Result<Key, ConfigError> {
-    let text = match is_of_project {
-        true => read_text(path, MAX_KEY_BYTES),
-        false => open(path, OFlags::empty()).and_then(|file| read_text_from(file, MAX_KEY_BYTES)),
+    let text = if is_of_project {
+        read_text(path, MAX_KEY_BYTES)
+    } else {
+        open(path, OFlags::empty()).and_then(|file| read_text_from(file, MAX_KEY_BYTES))
     };
     let text = text.map_err(|e| {
         ConfigError::new(format!("cannot read the key file {}: {e}", path.display()))

@@ -83,9 +83,10 @@ impl Paths {
     /// # Errors
     /// A file or folder there belongs to another user.
     pub fn check_rights(&self, writes: bool) -> Result<(), ConfigError> {
-        let (doing, access, state) = match writes {
-            true => ("write to", Access::WRITE_OK, Some(self.state_dir.clone())),
-            false => ("read", Access::READ_OK, None),
+        let (doing, access, state) = if writes {
+            ("write to", Access::WRITE_OK, Some(self.state_dir.clone()))
+        } else {
+            ("read", Access::READ_OK, None)
         };
         let is_written = |path: &PathBuf| {
             let name = path.file_name().unwrap_or_default().to_string_lossy();

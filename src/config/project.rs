@@ -96,9 +96,10 @@ impl Content {
         let needing = leaves.iter().filter(needs_trust);
         let keys = needing.map(|leaf| {
             let hash = blake3::hash(leaf.value.to_string().as_bytes());
-            let shown = match leaf.path.iter().any(|part| part == "headers") {
-                true => "…".to_string(),
-                false => shown(&leaf.value),
+            let shown = if leaf.path.iter().any(|part| part == "headers") {
+                "…".to_string()
+            } else {
+                shown(&leaf.value)
             };
             let hash = hash.to_hex().to_string();
             let access = None;
@@ -211,13 +212,13 @@ fn inline(value: &Value) -> String {
 fn short(shown: &str) -> String {
     let text = shown.replace("[\n  ", "[").replace("\n  ", " ");
     let text = text.replace("\n]", "]");
-    match text.chars().count() > MAX_SHOWN_CHARS {
-        false => text,
-        true => text
-            .chars()
+    if text.chars().count() > MAX_SHOWN_CHARS {
+        text.chars()
             .take(MAX_SHOWN_CHARS - 1)
             .chain(['…'])
-            .collect(),
+            .collect()
+    } else {
+        text
     }
 }
 
@@ -286,9 +287,10 @@ impl ProjectTrust {
         });
         let mut differences: Vec<Difference> = new.chain(gone).collect();
         differences.sort_by_key(|difference| weight(&difference.key));
-        match differences.is_empty() {
-            true => ProjectTrust::Trusted,
-            false => ProjectTrust::Changed(differences),
+        if differences.is_empty() {
+            ProjectTrust::Trusted
+        } else {
+            ProjectTrust::Changed(differences)
         }
     }
 }
@@ -668,9 +670,10 @@ mod tests {
                 said.len() == 1 && said[0].contains(what),
                 "{what}: {said:?}"
             );
-            match file.symlink_metadata().unwrap().is_dir() {
-                true => std::fs::remove_dir(&file).unwrap(),
-                false => std::fs::remove_file(&file).unwrap(),
+            if file.symlink_metadata().unwrap().is_dir() {
+                std::fs::remove_dir(&file).unwrap();
+            } else {
+                std::fs::remove_file(&file).unwrap();
             }
         };
         std::fs::write(&file, "#".repeat(1024 * 1024 + 1)).unwrap();

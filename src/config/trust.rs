@@ -193,9 +193,10 @@ pub fn trust_commands(
             now.pop_first();
         }
         let is_new = now != before;
-        match now.is_empty() {
-            true => trusted.commands.remove(&name),
-            false => trusted.commands.insert(name, now),
+        if now.is_empty() {
+            trusted.commands.remove(&name)
+        } else {
+            trusted.commands.insert(name, now)
         };
         (is_new, is_new)
     })
@@ -219,9 +220,10 @@ pub fn trust_hooks(paths: &Paths, of: &Path, mut hooks: TrustedHooks) -> Result<
                 hook.files.entry(file).or_insert(hash);
             }
         }
-        let before = match hooks.is_empty() {
-            true => trusted.hooks.remove(&of),
-            false => trusted.hooks.insert(of.clone(), hooks.clone()),
+        let before = if hooks.is_empty() {
+            trusted.hooks.remove(&of)
+        } else {
+            trusted.hooks.insert(of.clone(), hooks.clone())
         };
         let is_new = before.unwrap_or_default() != hooks;
         (is_new, is_new)

@@ -87,14 +87,15 @@ fn project_of(worktree: &Path) -> Result<PathBuf, ConfigError> {
         return Err(failed(format!("{} is damaged", file.display()))
             .with_hint("rewake doctor names the worktrees; git worktree list their repositories"));
     }
-    match project.is_dir() {
-        true => Ok(project),
-        false => Err(ConfigError::new(format!(
+    if project.is_dir() {
+        Ok(project)
+    } else {
+        Err(ConfigError::new(format!(
             "cannot work in the worktree {}: its project {} is gone",
             worktree.display(),
             project.display()
         ))
-        .with_hint("its rules hold in the worktree: put it back where it was")),
+        .with_hint("its rules hold in the worktree: put it back where it was"))
     }
 }
 

@@ -130,9 +130,10 @@ fn take_out(list: &mut Array, at: usize) {
     match list.get_mut(at) {
         Some(next) => {
             let behind = text(next.decor().prefix().and_then(|p| p.as_str()));
-            let prefix = match behind.contains('\n') {
-                true => own(&front) + &below(&behind),
-                false => front,
+            let prefix = if behind.contains('\n') {
+                own(&front) + &below(&behind)
+            } else {
+                front
             };
             next.decor_mut().set_prefix(prefix);
         }

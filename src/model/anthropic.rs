@@ -209,9 +209,10 @@ fn content(message: &Message, blobs: Blobs) -> Vec<Value> {
                     .iter()
                     .map(|(kind, blob)| image_block(kind, blob, blobs));
                 let mut content: Vec<Value> = text_block(text).into_iter().collect();
-                match is_error {
-                    true => late.extend(images),
-                    false => content.extend(images),
+                if *is_error {
+                    late.extend(images);
+                } else {
+                    content.extend(images);
                 }
                 blocks.push(result_block(id, content, *is_error));
             }
@@ -480,13 +481,13 @@ impl OpenBlock {
                 json,
             } => Some(Block::Call {
                 name,
-                arguments: match json.is_empty() {
+                arguments: if !json.is_empty() {
+                    json
+                } else if given.as_object().is_some_and(|o: &Map<_, _>| !o.is_empty()) {
                     // Some servers send the complete arguments with the start of the block.
-                    true if given.as_object().is_some_and(|o: &Map<_, _>| !o.is_empty()) => {
-                        given.to_string()
-                    }
-                    true => "{}".to_string(),
-                    false => json,
+                    given.to_string()
+                } else {
+                    "{}".to_string()
                 },
                 provider_id: id,
                 signature: None,

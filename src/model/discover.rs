@@ -124,9 +124,10 @@ fn ask(base: String, path: &'static str) -> mpsc::Receiver<Option<Vec<String>>> 
 
 fn models(base: &str, path: &str, end: Instant) -> Option<Vec<String>> {
     let host = base.strip_prefix("http://")?.split('/').next()?;
-    let address = match host.contains(':') {
-        true => host.to_string(),
-        false => format!("{host}:80"),
+    let address = if host.contains(':') {
+        host.to_string()
+    } else {
+        format!("{host}:80")
     };
     let address = address.to_socket_addrs().ok()?.next()?;
     listed(&answer(address, host, path, end)?)

@@ -268,9 +268,10 @@ impl GeminiDecoder {
             .get("thought")
             .and_then(Value::as_bool)
             .unwrap_or(false);
-        deltas.extend(match is_thought {
-            true => self.answer.thinking(text)?,
-            false => self.answer.text(text)?,
+        deltas.extend(if is_thought {
+            self.answer.thinking(text)?
+        } else {
+            self.answer.text(text)?
         });
         if let Some(signature) = signature {
             self.sign(signature);

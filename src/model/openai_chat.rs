@@ -61,9 +61,10 @@ pub(crate) fn body(
     if target.stream && !target.quirks.no_stream_options {
         body.insert("stream_options".into(), json!({ "include_usage": true }));
     }
-    let limit = match target.quirks.max_completion_tokens {
-        true => "max_completion_tokens",
-        false => "max_tokens",
+    let limit = if target.quirks.max_completion_tokens {
+        "max_completion_tokens"
+    } else {
+        "max_tokens"
     };
     body.insert(limit.into(), request.max_tokens.into());
     if let Some((field, value)) = effort::chat(request.effort, target.quirks.effort) {
@@ -183,9 +184,10 @@ fn assistant(parts: &[MessagePart]) -> Option<Value> {
     if texts.is_empty() && calls.is_empty() {
         return None;
     }
-    let content = match texts.is_empty() {
-        true => Value::Null,
-        false => texts.join("\n\n").into(),
+    let content = if texts.is_empty() {
+        Value::Null
+    } else {
+        texts.join("\n\n").into()
     };
     let mut message = Map::new();
     message.insert("role".into(), "assistant".into());
@@ -454,9 +456,10 @@ impl ChatDecoder {
         let thought = count("/completion_tokens_details/reasoning_tokens");
         let output = said.saturating_add(thought);
         // xAI counts the thinking separately, all others count it in the output.
-        let output = match prompt.saturating_add(output) == count("/total_tokens") {
-            true => output,
-            false => said,
+        let output = if prompt.saturating_add(output) == count("/total_tokens") {
+            output
+        } else {
+            said
         };
         self.usage = Usage {
             input: prompt - cached - written,

@@ -102,15 +102,16 @@ fn user(parts: &[MessagePart], blobs: Blobs, input: &mut Vec<Value>) {
                 ..
             } => {
                 let text = plain::result(text, *is_error);
-                let output: Value = match images.is_empty() {
-                    true => text.into(),
-                    false => std::iter::once(text_part(&text))
+                let output: Value = if images.is_empty() {
+                    text.into()
+                } else {
+                    std::iter::once(text_part(&text))
                         .chain(
                             images
                                 .iter()
                                 .map(|(kind, blob)| image_part(kind, blob, blobs)),
                         )
-                        .collect(),
+                        .collect()
                 };
                 let mut item = json!({ "type": "function_call_output", "call_id": id });
                 // Moved in, because `json!` copies its values.

@@ -83,9 +83,12 @@ fn with_model<'a>(base_url: &'a str, model: &str) -> Cow<'a, str> {
     let plain = |b: &u8| b.is_ascii_alphanumeric() || b"-._~".contains(b);
     let segment: String = model
         .bytes()
-        .map(|b| match plain(&b) {
-            true => char::from(b).to_string(),
-            false => format!("%{b:02X}"),
+        .map(|b| {
+            if plain(&b) {
+                char::from(b).to_string()
+            } else {
+                format!("%{b:02X}")
+            }
         })
         .collect();
     Cow::Owned(base_url.replace(PLACE, &segment))

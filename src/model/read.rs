@@ -235,9 +235,10 @@ impl ResponseBody {
     /// Ignores a failure after the end of an answer. The exception is an answer without any text
     /// or call: there the failure explains more.
     fn unless_whole(&self, failure: Failure) -> Result<Flow, Failure> {
-        match self.whole.is_some() && self.said && !self.reopened {
-            true => Ok(Flow::Ended),
-            false => Err(failure),
+        if self.whole.is_some() && self.said && !self.reopened {
+            Ok(Flow::Ended)
+        } else {
+            Err(failure)
         }
     }
 
@@ -306,13 +307,11 @@ fn no_answer(head: &[u8]) -> Failure {
         "the answer is neither an event stream nor an object of the protocol, it begins {head:?}"
     );
     // A gateway sends its page while the server is away.
-    match head
-        .trim_start_matches('\u{feff}')
-        .trim_start()
-        .starts_with('<')
-    {
-        true => errors::network(&why),
-        false => errors::nonsense(why),
+    let head = head.trim_start_matches('\u{feff}').trim_start();
+    if head.starts_with('<') {
+        errors::network(&why)
+    } else {
+        errors::nonsense(why)
     }
 }
 

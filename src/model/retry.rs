@@ -127,9 +127,10 @@ impl Retry {
         } else {
             self.delay(so_far.failed, retry_after, jitter)
         };
-        let is_used_up = match is_limit {
-            true => delay > left + spread || so_far.limited >= MAX_LIMITED,
-            false => so_far.failed >= self.tries,
+        let is_used_up = if is_limit {
+            delay > left + spread || so_far.limited >= MAX_LIMITED
+        } else {
+            so_far.failed >= self.tries
         };
         if is_used_up {
             if all > 1 {
@@ -198,9 +199,10 @@ impl Tries {
             failure.message += "; waiting for the server";
         }
         let is_asked = refused.retry_after.is_some();
-        match is_limit {
-            true => self.so_far.limited += 1,
-            false => self.so_far.failed += 1,
+        if is_limit {
+            self.so_far.limited += 1;
+        } else {
+            self.so_far.failed += 1;
         }
         let wait = self.retry.next(&self.so_far, refused, jitter())?;
         if is_limit || is_asked {

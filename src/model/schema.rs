@@ -160,9 +160,10 @@ fn leaves<'a, 's, 'v>(
     if found.len() == MAX_REASONS {
         return;
     }
-    match error.causes.is_empty() {
-        true => found.push(error),
-        false => error.causes.iter().for_each(|cause| leaves(cause, found)),
+    if error.causes.is_empty() {
+        found.push(error);
+    } else {
+        error.causes.iter().for_each(|cause| leaves(cause, found));
     }
 }
 

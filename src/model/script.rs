@@ -166,9 +166,10 @@ impl ScriptStep {
         if !written.text.is_empty() {
             blocks.push(Block::text(written.text));
         }
-        let default = match written.calls.is_empty() {
-            true => StopReason::EndTurn,
-            false => StopReason::ToolUse,
+        let default = if written.calls.is_empty() {
+            StopReason::EndTurn
+        } else {
+            StopReason::ToolUse
         };
         blocks.extend(written.calls.into_iter().map(|call| {
             let arguments = match call.arguments {

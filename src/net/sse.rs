@@ -114,9 +114,10 @@ impl Parser {
     }
 
     fn field(&mut self, line: &[u8]) -> Option<Event> {
-        let line = match std::mem::replace(&mut self.begun, true) {
-            false => line.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(line),
-            true => line,
+        let line = if std::mem::replace(&mut self.begun, true) {
+            line
+        } else {
+            line.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(line)
         };
         if line.is_empty() {
             return self.dispatch();

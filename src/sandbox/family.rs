@@ -102,9 +102,10 @@ impl Family {
     /// Returns how many processes of the command are alive, including itself. Threads do not count.
     pub fn count(&self) -> usize {
         let others = self.others().len();
-        match self.is_contained {
-            true => others.saturating_sub(self.between),
-            false => others + 1,
+        if self.is_contained {
+            others.saturating_sub(self.between)
+        } else {
+            others + 1
         }
     }
 

@@ -109,9 +109,10 @@ pub(super) fn open(profile: &Profile, hidden_by_mounts: bool) -> Result<Rules, S
         }
     }
     let rights = Rights::of(&profile.kernel);
-    let hidden: &[PathBuf] = match hidden_by_mounts {
-        true => &[],
-        false => &profile.hidden,
+    let hidden: &[PathBuf] = if hidden_by_mounts {
+        &[]
+    } else {
+        &profile.hidden
     };
     let mut rules = Rules {
         grants: Vec::new(),

@@ -136,10 +136,10 @@ impl Folders {
         for (path, is_folder) in entries(folder) {
             let name = path.file_name().unwrap_or_default().to_os_string();
             listing.entries += 1;
-            match (self.mark)(&path, is_folder) {
-                true => listing.marked.push(Marked { name, is_folder }),
-                false if is_folder => listing.folders.push(name),
-                false => {}
+            if (self.mark)(&path, is_folder) {
+                listing.marked.push(Marked { name, is_folder });
+            } else if is_folder {
+                listing.folders.push(name);
             }
         }
         listing

@@ -73,9 +73,10 @@ impl Modes {
         let listed = folder.list_ignoring_mode().unwrap_or_default();
         let mut entries = Vec::new();
         for (name, kind) in listed.into_iter().take(MAX_ENTRIES) {
-            match kind.is_symlink() {
-                true => links.extend(path.join(name).canonicalize()),
-                false => entries.extend(KeptEntry::of(&folder, name)),
+            if kind.is_symlink() {
+                links.extend(path.join(name).canonicalize());
+            } else {
+                entries.extend(KeptEntry::of(&folder, name));
             }
         }
         let own = handle::mode(&folder).ok();

@@ -40,9 +40,10 @@ pub(super) fn drop_all() -> Result<(), String> {
     };
     set_capabilities(None, none).map_err(failed)?;
     let left = capabilities(None).map_err(failed)?;
-    match left.permitted.is_empty() && left.effective.is_empty() {
-        true => Ok(()),
-        false => Err("cannot drop privileges: some are left".to_string()),
+    if left.permitted.is_empty() && left.effective.is_empty() {
+        Ok(())
+    } else {
+        Err("cannot drop privileges: some are left".to_string())
     }
 }
 

@@ -123,13 +123,14 @@ mod linux {
         if apart {
             namespaces::enter(wanted)?;
         }
-        let first = match wanted.processes {
-            true => Some(init::enter(
+        let first = if wanted.processes {
+            Some(init::enter(
                 &profile.kernel,
                 profile.limits.processes,
                 parent,
-            )?),
-            false => None,
+            )?)
+        } else {
+            None
         };
         if wanted.mounts {
             mounts::make_private()?;

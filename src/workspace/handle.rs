@@ -319,17 +319,19 @@ pub fn try_mode(of: &File, wanted: Mode) -> io::Result<bool> {
 /// Opens `path` below a folder; no part of it may be a link.
 fn open_below(at: BorrowedFd<'_>, path: &Path, flags: OFlags, mode: Mode) -> io::Result<OwnedFd> {
     let flags = flags | OFlags::CLOEXEC;
-    let opened = match path.as_os_str().is_empty() {
-        true => open_by_kernel(at, Path::new("."), flags, mode),
-        false => open_by_kernel(at, path, flags, mode),
+    let opened = if path.as_os_str().is_empty() {
+        open_by_kernel(at, Path::new("."), flags, mode)
+    } else {
+        open_by_kernel(at, path, flags, mode)
     };
     let opened = opened.unwrap_or_else(|| open_by_parts(at, path, flags, mode));
-    opened.map_err(
-        |e| match e.raw_os_error() == Some(Errno::LOOP.raw_os_error()) {
-            true => io::Error::other("it, or a folder on the way to it, is a symbolic link now"),
-            false => e,
-        },
-    )
+    opened.map_err(|e| {
+        if e.raw_os_error() == Some(Errno::LOOP.raw_os_error()) {
+            io::Error::other("it, or a folder on the way to it, is a symbolic link now")
+        } else {
+            e
+        }
+    })
 }
 
 /// Opens a path in one call. `None` if the kernel has no such call, or something forbids it.

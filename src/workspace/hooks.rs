@@ -150,9 +150,10 @@ impl HookPlaces<'_> {
 
     fn place(&self, source: &Source) -> Place<'_> {
         Place {
-            folder: match source.is_of_user {
-                true => self.folder,
-                false => self.root,
+            folder: if source.is_of_user {
+                self.folder
+            } else {
+                self.root
             },
             root: self.root,
             search_path: self.search_path,

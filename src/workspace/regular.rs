@@ -79,10 +79,10 @@ pub fn open_on_disk(path: &Path) -> io::Result<File> {
         return Err(io::Error::other(MADE_UP));
     }
     let file = open_in(&Folder::open(folder)?, Path::new(name), path)?;
-    match is_of_kernel(&file) {
-        true => Err(io::Error::other(MADE_UP)),
-        false => Ok(file),
+    if is_of_kernel(&file) {
+        return Err(io::Error::other(MADE_UP));
     }
+    Ok(file)
 }
 
 /// Detects such a file system wherever it is mounted.
@@ -99,16 +99,17 @@ fn is_of_kernel(_: &File) -> bool {
 }
 
 fn not_a_key(file: File, is_key: impl Fn(&File) -> bool) -> io::Result<File> {
-    match is_key(&file) {
-        true => Err(io::Error::other(IS_KEPT_KEY)),
-        false => Ok(file),
+    if is_key(&file) {
+        return Err(io::Error::other(IS_KEPT_KEY));
     }
+    Ok(file)
 }
 
 fn regular(file: File) -> io::Result<File> {
-    match file.metadata()?.is_file() {
-        true => Ok(file),
-        false => Err(io::Error::other(NOT_REGULAR)),
+    if file.metadata()?.is_file() {
+        Ok(file)
+    } else {
+        Err(io::Error::other(NOT_REGULAR))
     }
 }
 

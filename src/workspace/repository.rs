@@ -93,26 +93,26 @@ pub fn is_plain(folder: &str) -> Result<(), String> {
 /// a git folder that `is_known`, that one is not judged.
 pub fn is_inert(top: &Path, is_known: impl Fn(&Path) -> bool) -> Result<(), String> {
     let holds = |name: &str| top.join(name).symlink_metadata().is_ok();
-    let own = match holds(".git") {
-        true => {
-            let own = own_folder(top)?;
-            let common = common_folder(&own)?.canonicalize();
-            let common = common.ok().filter(|common| *common != own);
-            if let Some(common) = common.filter(|common| is_known(common)) {
-                return is_inert_worktree(top, &own, &common);
-            }
-            Checked::default().repository(top, 0)?;
-            // Elsewhere nobody would check its settings.
-            let parts: Vec<_> = own.iter().collect();
-            let is_inner =
-                |two: &[&OsStr]| two[0] == ".git" && (two[1] == "modules" || two[1] == "worktrees");
-            if own != top.join(".git") && !parts.windows(2).any(is_inner) {
-                return Err(obeys(&shown(&top.join(".git"))));
-            }
-            own
+    let own = if holds(".git") {
+        let own = own_folder(top)?;
+        let common = common_folder(&own)?.canonicalize();
+        let common = common.ok().filter(|common| *common != own);
+        if let Some(common) = common.filter(|common| is_known(common)) {
+            return is_inert_worktree(top, &own, &common);
         }
-        false if holds("HEAD") && (holds("objects") || holds("commondir")) => top.to_path_buf(),
-        false => return Ok(()),
+        Checked::default().repository(top, 0)?;
+        // Elsewhere nobody would check its settings.
+        let parts: Vec<_> = own.iter().collect();
+        let is_inner =
+            |two: &[&OsStr]| two[0] == ".git" && (two[1] == "modules" || two[1] == "worktrees");
+        if own != top.join(".git") && !parts.windows(2).any(is_inner) {
+            return Err(obeys(&shown(&top.join(".git"))));
+        }
+        own
+    } else if holds("HEAD") && (holds("objects") || holds("commondir")) {
+        top.to_path_buf()
+    } else {
+        return Ok(());
     };
     let common = common_folder(&own)?;
     is_inert_folder(&own)?;
@@ -412,10 +412,10 @@ fn read(file: &Path, max_bytes: u64) -> Result<Option<Vec<u8>>, String> {
     }
     let mut limited = opened.take(max_bytes + 1);
     limited.read_to_end(&mut bytes).map_err(|_| failed())?;
-    match bytes.len() as u64 > max_bytes {
-        true => Err(failed()),
-        false => Ok(Some(bytes)),
+    if bytes.len() as u64 > max_bytes {
+        return Err(failed());
     }
+    Ok(Some(bytes))
 }
 
 /// Returns the folder that a file of one line names.

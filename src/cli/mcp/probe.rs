@@ -97,7 +97,9 @@ pub(super) fn run(ctx: &AppContext, probe: &Probe) -> Result<u8, CliError> {
             }
             Err(failed) => failed,
         };
-        failed.known.iter().for_each(print_server);
+        if let Some(known) = &failed.known {
+            print_server(known);
+        }
         match (&failed.login, &probe.url) {
             (Some(challenge), Some(url)) if probe.login && logins < LOGINS_MAX => {
                 let challenge = Challenge::clone(challenge);

@@ -63,7 +63,7 @@ impl Tried {
         self.listing.notes.iter().cloned().chain(noise)
     }
 
-    /// `NAME, protocol VERSION (METHOD)`
+    /// Returns `NAME, protocol VERSION (METHOD)`.
     pub(super) fn summary(&self) -> String {
         let name = one_line(&self.known.name, 60);
         format!("{name}, protocol {}", protocol(&self.known))
@@ -93,7 +93,7 @@ pub(super) struct Failed {
     pub stage: Stage,
     pub why: String,
     /// The server, if it failed in [`Stage::Use`].
-    pub known: Option<NegotiatedServer>,
+    pub known: Option<Box<NegotiatedServer>>,
     /// Last line of its stderr.
     pub printed: Option<String>,
     /// The challenge of a server that requires a login.
@@ -195,7 +195,7 @@ impl<'a> Trial<'a> {
                 noise: connection.noise(),
             }),
             Err(error) => Err(Failed {
-                known: Some(known),
+                known: Some(Box::new(known)),
                 ..Failed::of(Stage::Use, error)
             }),
         };

@@ -226,9 +226,10 @@ impl Client {
         // A line on its way to the keeper is not in the journal yet.
         let is_sent = |ack: &Ack| ack.request.as_deref() == Some(id);
         Ok(
-            match state.given.contains(id) || state.acks.iter().any(is_sent) {
-                false => ServerOutcome::NotBegun,
-                true => ServerOutcome::Running,
+            if state.given.contains(id) || state.acks.iter().any(is_sent) {
+                ServerOutcome::Running
+            } else {
+                ServerOutcome::NotBegun
             },
         )
     }

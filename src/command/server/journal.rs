@@ -74,9 +74,10 @@ impl Journal {
         }
         let at = self.end - self.start();
         let written = self.file.write_all_at(line, at);
-        let written = match durable {
-            true => written.and_then(|()| self.file.sync_data()),
-            false => written,
+        let written = if durable {
+            written.and_then(|()| self.file.sync_data())
+        } else {
+            written
         };
         if let Err(e) = written {
             if let Err(why) = self.file.set_len(at) {

@@ -88,9 +88,10 @@ const GONE: &str = "the run folder of the server was removed";
 pub fn run_if_keeper() -> Option<ExitCode> {
     let folder = process::arguments_after(WORD)?.next();
     let kept = folder.is_some_and(|folder| keep(&RunFolder::at(folder)).is_ok());
-    Some(match kept {
-        true => ExitCode::SUCCESS,
-        false => ExitCode::FAILURE,
+    Some(if kept {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
     })
 }
 
@@ -523,9 +524,10 @@ impl Keeper {
             Some(_) => self.alone_since = None,
             None => drop(self.alone_since.get_or_insert(now)),
         }
-        match self.agent.is_none() && self.in_flight.is_empty() {
-            true => drop(self.idle_since.get_or_insert(now)),
-            false => self.idle_since = None,
+        if self.agent.is_none() && self.in_flight.is_empty() {
+            self.idle_since = self.idle_since.or(Some(now));
+        } else {
+            self.idle_since = None;
         }
     }
 

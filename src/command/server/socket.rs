@@ -72,12 +72,13 @@ pub(super) fn listen(path: &Path) -> io::Result<UnixListener> {
 
 pub(super) fn connect(path: &Path) -> io::Result<UnixStream> {
     let stream = with_short_path(path, |path| UnixStream::connect(path))?;
-    match is_of_us(&stream)? {
-        true => Ok(stream),
-        false => Err(io::Error::new(
+    if is_of_us(&stream)? {
+        Ok(stream)
+    } else {
+        Err(io::Error::new(
             io::ErrorKind::PermissionDenied,
             format!("the socket {} is another user's", path.display()),
-        )),
+        ))
     }
 }
 

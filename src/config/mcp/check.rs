@@ -27,9 +27,10 @@ pub(in crate::config) struct Fault {
 impl Fault {
     /// Returns the text for a definition that is not the user's own.
     pub(in crate::config) fn text(&self) -> String {
-        match self.key.is_empty() {
-            true => format!("it {}", self.why),
-            false => format!("{} {}", dotted(&self.key), self.why),
+        if self.key.is_empty() {
+            format!("it {}", self.why)
+        } else {
+            format!("{} {}", dotted(&self.key), self.why)
         }
     }
 }
@@ -120,14 +121,15 @@ pub fn is_server_name(name: &str) -> bool {
 
 /// Returns a key that belongs to the other kind of server.
 fn only_other(server: &McpServer) -> Option<&'static str> {
-    let table = match server.url.is_some() {
-        true => [
+    let table = if server.url.is_some() {
+        [
             ("args", !server.args.is_empty()),
             ("env", !server.env.is_empty()),
             ("cwd", server.cwd.is_some()),
             ("sandbox", server.sandbox.is_some()),
-        ],
-        false => [
+        ]
+    } else {
+        [
             ("headers", !server.headers.is_empty()),
             (
                 "bearer_token_env_var",
@@ -135,7 +137,7 @@ fn only_other(server: &McpServer) -> Option<&'static str> {
             ),
             ("", false),
             ("", false),
-        ],
+        ]
     };
     table
         .iter()

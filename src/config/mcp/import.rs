@@ -165,9 +165,10 @@ fn with_braces(text: &str) -> String {
         let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
         let end = part.find(|c| !is_name(c)).unwrap_or(part.len());
         let (name, rest) = part.split_at(end);
-        match name.is_empty() || name.starts_with(|c: char| c.is_ascii_digit()) {
-            true => out.extend(["$", part]),
-            false => out.extend(["${", name, "}", rest]),
+        if name.is_empty() || name.starts_with(|c: char| c.is_ascii_digit()) {
+            out.extend(["$", part]);
+        } else {
+            out.extend(["${", name, "}", rest]);
         }
     }
     out

@@ -71,17 +71,19 @@ pub(in crate::config) fn refused(root: &Path, servers: &[DefinedServer]) -> Opti
     }
     let folder = root.display();
     Some(Warning {
-        text: match is_untrusted {
-            true => format!(
+        text: if is_untrusted {
+            format!(
                 "MCP servers of {folder} are not used, since the folder is not trusted: {}",
                 named.join(", ")
-            ),
-            false => format!("MCP servers of {folder} are not used: {}", named.join(", ")),
+            )
+        } else {
+            format!("MCP servers of {folder} are not used: {}", named.join(", "))
         },
         hint: Some(
-            match is_untrusted {
-                true => "`rewake mcp list` shows them; `rewake trust` trusts the folder",
-                false => "`rewake mcp list` shows them; `rewake trust` trusts them as they are now",
+            if is_untrusted {
+                "`rewake mcp list` shows them; `rewake trust` trusts the folder"
+            } else {
+                "`rewake mcp list` shows them; `rewake trust` trusts them as they are now"
             }
             .to_string(),
         ),

@@ -36,9 +36,10 @@ pub fn start(server: &McpServer) -> String {
             let names = variables(url).into_iter();
             let hidden = names.map(|name| format!("${{{name}}}"));
             let hidden: Vec<String> = hidden.filter(|name| !bare.contains(name)).collect();
-            match hidden.is_empty() {
-                true => bare,
-                false => format!("{bare} {}", hidden.join(" ")),
+            if hidden.is_empty() {
+                bare
+            } else {
+                format!("{bare} {}", hidden.join(" "))
             }
         }
         (None, None) => String::new(),
@@ -49,18 +50,20 @@ pub fn start(server: &McpServer) -> String {
 fn asked(value: &str) -> String {
     let names = variables(value).into_iter();
     let names: Vec<String> = names.map(|name| format!("${{{name}}}")).collect();
-    match names.is_empty() {
-        true => "…".to_string(),
-        false => format!("… {}", names.join(" ")),
+    if names.is_empty() {
+        "…".to_string()
+    } else {
+        format!("… {}", names.join(" "))
     }
 }
 
 /// Returns the word as a shell accepts it if it is simple, else in quotes.
 fn word(text: &str) -> String {
     let is_simple = |b: u8| b.is_ascii_alphanumeric() || b"-_./:@%+=,${}".contains(&b);
-    match !text.is_empty() && text.bytes().all(is_simple) {
-        true => text.to_string(),
-        false => format!("{text:?}"),
+    if !text.is_empty() && text.bytes().all(is_simple) {
+        text.to_string()
+    } else {
+        format!("{text:?}")
     }
 }
 

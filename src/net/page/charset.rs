@@ -11,9 +11,10 @@ pub(super) fn decode(body: &[u8], content_type: &str) -> String {
         let head = &body[..body.len().min(META_BYTES)];
         let meta = charset(&String::from_utf8_lossy(head))?;
         // A page whose `<meta>` can be read as ASCII is not in UTF-16.
-        Some(match meta == UTF_16BE || meta == UTF_16LE {
-            true => UTF_8,
-            false => meta,
+        Some(if meta == UTF_16BE || meta == UTF_16LE {
+            UTF_8
+        } else {
+            meta
         })
     });
     // A byte order mark overrides the name.

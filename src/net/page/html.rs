@@ -142,9 +142,10 @@ pub fn main_content(html: &str) -> MainContent {
         .filter(|open| matches!(open.treatment, Treatment::Drop | Treatment::DropOutside))
         .map(|open| open.name.clone())
         .collect();
-    match unclosed.is_empty() {
-        true => chosen(first),
-        false => chosen(pass(html, unclosed)),
+    if unclosed.is_empty() {
+        chosen(first)
+    } else {
+        chosen(pass(html, unclosed))
     }
 }
 

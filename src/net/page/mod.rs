@@ -240,9 +240,10 @@ pub(super) async fn read(url: &Url, mut response: Response) -> Result<PageConten
             start.eq_ignore_ascii_case(b"<html") || start.eq_ignore_ascii_case(b"<!doc")
         })
     };
-    Ok(match is_html || kind.is_empty() && starts_as_html() {
-        true => PageContent::Html(text),
-        false => PageContent::Text(text),
+    Ok(if is_html || kind.is_empty() && starts_as_html() {
+        PageContent::Html(text)
+    } else {
+        PageContent::Text(text)
     })
 }
 

@@ -198,9 +198,10 @@ fn collect(folder: &FolderState, path: &mut PathBytes, tree: &mut Builder) {
 }
 
 pub(super) fn joined(folder: &[u8], name: &[u8]) -> PathBytes {
-    match folder.is_empty() {
-        true => name.to_vec(),
-        false => [folder, b"/", name].concat(),
+    if folder.is_empty() {
+        name.to_vec()
+    } else {
+        [folder, b"/", name].concat()
     }
 }
 

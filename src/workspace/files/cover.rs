@@ -132,9 +132,10 @@ fn globs(key: &'static str, written: &[String]) -> Result<GlobSet, CoverageError
         if glob.len() > MAX_GLOB_BYTES {
             return Err(failed(format!("a glob has over {MAX_GLOB_BYTES} bytes")));
         }
-        let anywhere = match glob.contains('/') {
-            true => glob.trim_start_matches('/').to_string(),
-            false => format!("**/{glob}"),
+        let anywhere = if glob.contains('/') {
+            glob.trim_start_matches('/').to_string()
+        } else {
+            format!("**/{glob}")
         };
         let built = GlobBuilder::new(&anywhere).literal_separator(true).build();
         set.add(built.map_err(|e| failed(format!("{glob:?}: {}", e.kind())))?);

@@ -44,9 +44,10 @@ pub fn unfit(root: &Path, home: Option<&Path>) -> Option<&'static str> {
 
 /// Returns the grain of the clock of the file system that a path is on.
 pub fn grain(path: &Path) -> Duration {
-    match is_exact(path) {
-        true => FINE_GRAIN,
-        false => COARSE_GRAIN,
+    if is_exact(path) {
+        FINE_GRAIN
+    } else {
+        COARSE_GRAIN
     }
 }
 

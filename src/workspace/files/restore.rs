@@ -295,12 +295,12 @@ impl RestoreRoot<'_> {
     /// path outside of the root.
     fn below(&self, path: &[u8]) -> Option<PathBuf> {
         let path = Path::new(OsStr::from_bytes(path));
-        match path.is_absolute() {
-            false => Some(path.to_path_buf()),
-            true => path
-                .strip_prefix(self.root_path)
+        if path.is_absolute() {
+            path.strip_prefix(self.root_path)
                 .ok()
-                .map(Path::to_path_buf),
+                .map(Path::to_path_buf)
+        } else {
+            Some(path.to_path_buf())
         }
     }
 

@@ -234,10 +234,10 @@ impl Scan<'_> {
         if files > self.coverage.max_files {
             return Err(Stopped::TooMany(self.coverage.max_files));
         }
-        match self.progress.cancel.load(Ordering::Relaxed) {
-            true => Err(Stopped::Cancelled),
-            false => Ok(()),
+        if self.progress.cancel.load(Ordering::Relaxed) {
+            return Err(Stopped::Cancelled);
         }
+        Ok(())
     }
 
     fn folder(&mut self, open: OpenFolder<'_>, state: &mut FolderState) -> Result<(), Stopped> {

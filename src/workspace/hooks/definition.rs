@@ -143,10 +143,10 @@ pub fn parse(file: &Path, text: &str) -> Result<DefinedHooks, String> {
             }
         }
     }
-    match defined.hooks.len() > MAX_HANDLERS {
-        true => Err(format!("it has more than {MAX_HANDLERS} hooks")),
-        false => Ok(defined),
+    if defined.hooks.len() > MAX_HANDLERS {
+        return Err(format!("it has more than {MAX_HANDLERS} hooks"));
     }
+    Ok(defined)
 }
 
 impl DefinedHooks {

@@ -131,13 +131,17 @@ impl Settings {
         let full = format!("{}.{name}", section.shown);
         let runs = || format!("`{full}` may run a program or lead out of the repository");
         // Quotes and comments would change the value.
-        let plain = || match value.contains(['"', '\\', '#', ';']) {
-            true => Err(format!("`{full}` is not understood")),
-            false => Ok(value.to_string()),
+        let plain = || {
+            if value.contains(['"', '\\', '#', ';']) {
+                Err(format!("`{full}` is not understood"))
+            } else {
+                Ok(value.to_string())
+            }
         };
-        let own = match section.named {
-            true => "",
-            false => section.name.as_str(),
+        let own = if section.named {
+            ""
+        } else {
+            section.name.as_str()
         };
         match (own, name) {
             ("core", "worktree") => self.worktrees.push(plain()?),

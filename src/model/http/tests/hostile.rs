@@ -254,9 +254,10 @@ async fn headers_that_never_end_are_not_waited_for() {
         assert!(server.await.unwrap(), "the client hung up");
     }
     for piece in ["x".repeat(1 << 16), INTERIM.repeat(100)] {
-        let start = match piece.starts_with('x') {
-            true => "HTTP/1.1 200 OK\r\nx-a: ",
-            false => "",
+        let start = if piece.starts_with('x') {
+            "HTTP/1.1 200 OK\r\nx-a: "
+        } else {
+            ""
         };
         let (base, server) = endless(start.into(), piece.into_bytes()).await;
         let mut provider = provider(&base);

@@ -205,9 +205,10 @@ impl RestoreRoot<'_> {
 
     /// Checks an unexpected file at the path: it may already have the target state.
     fn is_it(&self, job: &Job, spot: &FolderEntry) -> io::Result<PathOutcome> {
-        match spot.item(job)? == job.target {
-            true => Ok(PathOutcome::Done),
-            false => Ok(PathOutcome::Kept(KeptWhy::Changed)),
+        if spot.item(job)? == job.target {
+            Ok(PathOutcome::Done)
+        } else {
+            Ok(PathOutcome::Kept(KeptWhy::Changed))
         }
     }
 

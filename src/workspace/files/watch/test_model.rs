@@ -139,9 +139,10 @@ impl Disk {
             Act::Swap(path) => {
                 let is_folder = self.at(path).is_dir();
                 self.act(&Act::Remove(path.clone()));
-                match is_folder {
-                    true => self.write(path, "1"),
-                    false => self.write(&[path, &b"/a"[..]].concat(), "2"),
+                if is_folder {
+                    self.write(path, "1");
+                } else {
+                    self.write(&[path, &b"/a"[..]].concat(), "2");
                 }
             }
             Act::Remove(path) => {
